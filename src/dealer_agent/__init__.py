@@ -1,0 +1,3 @@
+"""A dealer agent: answers AI shopping agents over A2A about one dealership's cars, and takes its leads."""
+
+__version__ = "0.1.0"

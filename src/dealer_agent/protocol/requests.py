@@ -1,0 +1,209 @@
+"""The five request payloads (specification, parts 2.2 to 2.7; contract, parts 5 to 10). Pure types.
+
+These types decode, validate and publish: the JSON Schemas under `/schemas/` are generated from them.
+An optional member is `UNSET` when absent; null is a wrong type everywhere.
+"""
+
+from typing import Annotated, Any, Literal
+
+from msgspec import UNSET, Meta, Struct, UnsetType
+
+from dealer_agent.protocol.vehicle import Natural, SaleCondition, VehicleType
+
+Year = Annotated[int, Meta(ge=1900, le=2100)]
+# `\Z`, not `$`: a `$` lets a trailing newline through.
+Vin = Annotated[str, Meta(pattern=r"^[A-HJ-NPR-Z0-9]{17}\Z")]
+Query = Annotated[str, Meta(max_length=200)]
+
+
+class DealerInformationRequest(
+    Struct, tag_field="type", tag="dealer.information.request", frozen=True, forbid_unknown_fields=True
+):
+    """Asks who the dealer is (2.2)."""
+
+
+class Filters(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
+    """The flat filter block (2.4). Absent members and empty arrays mean no constraint; ranges include their ends."""
+
+    make: list[str] | UnsetType = UNSET
+    model: list[str] | UnsetType = UNSET
+    trim: list[str] | UnsetType = UNSET
+    condition: list[SaleCondition] | UnsetType = UNSET
+    vehicle_type: list[VehicleType] | UnsetType = UNSET
+    transmission: list[str] | UnsetType = UNSET
+    fuel: list[str] | UnsetType = UNSET
+    electric_range_mi_min: Natural | UnsetType = UNSET
+    electric_range_mi_max: Natural | UnsetType = UNSET
+    dc_fast_charge: bool | UnsetType = UNSET
+    charge_port: list[str] | UnsetType = UNSET
+    driveline: list[str] | UnsetType = UNSET
+    body: list[str] | UnsetType = UNSET
+    displacement_cc_min: Natural | UnsetType = UNSET
+    displacement_cc_max: Natural | UnsetType = UNSET
+    exterior_color: list[str] | UnsetType = UNSET
+    interior_color: list[str] | UnsetType = UNSET
+    rooftops: list[str] | UnsetType = UNSET
+    year_min: Year | UnsetType = UNSET
+    year_max: Year | UnsetType = UNSET
+    price_min: Natural | UnsetType = UNSET
+    price_max: Natural | UnsetType = UNSET
+    mileage_max: Natural | UnsetType = UNSET
+    vin: Vin | UnsetType = UNSET
+    stock: str | UnsetType = UNSET
+    query: Query | UnsetType = UNSET
+
+
+class Pagination(Struct, frozen=True, forbid_unknown_fields=True):
+    """Which part of the matching set (2.4): results to skip, and the most to return (1 to 1000)."""
+
+    skip: Natural | UnsetType = UNSET
+    limit: Annotated[int, Meta(ge=1, le=1000)] | UnsetType = UNSET
+
+
+SortField = Literal["price", "list_price", "msrp", "mileage", "year", "make", "model", "stock", "updated_at"]
+
+
+class Sort(Struct, frozen=True, forbid_unknown_fields=True):
+    """An order (2.4); both members are required."""
+
+    field: SortField
+    order: Literal["asc", "desc"]
+
+
+class Privacy(Struct, frozen=True, forbid_unknown_fields=True):
+    """`anonymous` is true when no user-identifying information accompanies the request (2.4)."""
+
+    anonymous: bool | UnsetType = UNSET
+
+
+class InventoryFacetsRequest(
+    Struct, tag_field="type", tag="inventory.facets.request", frozen=True, forbid_unknown_fields=True
+):
+    """Asks which values occur in the stock, and how often (2.3)."""
+
+    filters: Filters | UnsetType = UNSET
+
+
+class InventorySearchRequest(
+    Struct, tag_field="type", tag="inventory.search.request", frozen=True, forbid_unknown_fields=True
+):
+    """Asks for one page of the matching stock (2.4)."""
+
+    filters: Filters | UnsetType = UNSET
+    pagination: Pagination | UnsetType = UNSET
+    sort: Sort | UnsetType = UNSET
+    privacy: Privacy | UnsetType = UNSET
+
+
+class InventoryVehicleRequest(
+    Struct, tag_field="type", tag="inventory.vehicle.request", frozen=True, forbid_unknown_fields=True
+):
+    """Asks for one vehicle by VIN, stock number or vehicle id; at least one of them (2.6; contract, part 9)."""
+
+    vin: str | UnsetType = UNSET
+    stock: str | UnsetType = UNSET
+    vehicle_id: str | UnsetType = UNSET
+    zip: Annotated[str, Meta(min_length=1, max_length=16)] | UnsetType = UNSET
+
+
+class Address(Struct, frozen=True):
+    """A postal address; every member is a string (2.7)."""
+
+    address_line_1: str | UnsetType = UNSET
+    address_line_2: str | UnsetType = UNSET
+    city: str | UnsetType = UNSET
+    state: str | UnsetType = UNSET
+    zip: str | UnsetType = UNSET
+    country: str | UnsetType = UNSET
+
+
+Channel = Literal["email", "phone", "sms"]
+NonEmpty = Annotated[str, Meta(min_length=1)]
+
+
+class Customer(Struct, frozen=True, forbid_unknown_fields=True):
+    """Who asks: a name, and an e-mail address or a phone number in international form (2.7; contract, part 10)."""
+
+    first_name: NonEmpty
+    last_name: NonEmpty
+    email: str | UnsetType = UNSET
+    phone: str | UnsetType = UNSET
+    preferred_contact: Literal["email", "phone", "sms", "any"] | UnsetType = UNSET
+    address: Address | UnsetType = UNSET
+
+
+class Consent(Struct, frozen=True, forbid_unknown_fields=True):
+    """What the customer agreed to, when, and through which channels (2.7; contract, part 10)."""
+
+    granted_at: str
+    allowed_channels: Annotated[list[Channel], Meta(min_length=1)]
+    consent_text: NonEmpty
+    scope: Annotated[list[str], Meta(min_length=1)]
+    source_agent: str | UnsetType = UNSET
+    expires_at: str | UnsetType = UNSET
+
+
+class SourceAgent(Struct, frozen=True):
+    """The submitting buyer agent, in the long form."""
+
+    name: NonEmpty
+    url: str | UnsetType = UNSET
+    agent_card_url: str | UnsetType = UNSET
+
+
+AppointmentType = Literal[
+    "sales",
+    "service",
+    "test_drive",
+    "trade_in",
+    "showroom_visit",
+    "handover",
+    "phone_call",
+    "video_call",
+    "trade_in_appraisal",
+]
+
+
+class RequestedWindow(Struct, frozen=True):
+    """A stretch of time that suits the buyer; ISO 8601."""
+
+    start: str
+    end: str | UnsetType = UNSET
+
+
+class Appointment(Struct, frozen=True, forbid_unknown_fields=True):
+    """A visit asked for: by windows (revision 0.1.0) or by one time (1.0.0), never both (2.7; contract, part 10)."""
+
+    appointment_type: AppointmentType
+    requested_windows: Annotated[list[RequestedWindow], Meta(min_length=1)] | UnsetType = UNSET
+    appointment_at: str | UnsetType = UNSET
+    timezone: str | UnsetType = UNSET
+    duration_minutes: Annotated[int, Meta(ge=15, le=2**63 - 1)] | UnsetType = UNSET
+    notes: Annotated[str, Meta(max_length=2000)] | UnsetType = UNSET
+
+
+class LeadSubmitRequest(Struct, tag_field="type", tag="lead.submit.request", frozen=True, forbid_unknown_fields=True):
+    """A lead: a customer who consented, and any of a vehicle of interest, a trade-in and an appointment (2.7).
+
+    `consent` decodes as anything: its defects have codes of their own (contract, part 10), which `leads.consent` finds.
+    `vehicle_of_interest` and `trade_in` take every vehicle member and extras.
+    """
+
+    customer: Customer
+    source_agent: str | SourceAgent
+    consent: Any = UNSET
+    vehicle_of_interest: dict[str, Any] | UnsetType = UNSET
+    trade_in: dict[str, Any] | UnsetType = UNSET
+    appointment: Appointment | UnsetType = UNSET
+    message: Annotated[str, Meta(max_length=4000)] | UnsetType = UNSET
+    submitted_at: str | UnsetType = UNSET
+    idempotency_key: Annotated[str, Meta(min_length=1, max_length=128)] | UnsetType = UNSET
+
+
+Payload = (
+    DealerInformationRequest
+    | InventoryFacetsRequest
+    | InventorySearchRequest
+    | InventoryVehicleRequest
+    | LeadSubmitRequest
+)
