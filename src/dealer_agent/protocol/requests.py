@@ -8,7 +8,7 @@ from typing import Annotated, Any, Literal
 
 from msgspec import UNSET, Meta, Struct, UnsetType
 
-from dealer_agent.protocol.vehicle import Natural, SaleCondition, VehicleType
+from dealer_agent.protocol.vehicle import Natural, SaleCondition, VehicleMembers, VehicleType
 
 Year = Annotated[int, Meta(ge=1900, le=2100)]
 # `\Z`, not `$`: a `$` lets a trailing newline through.
@@ -182,18 +182,31 @@ class Appointment(Struct, frozen=True, forbid_unknown_fields=True):
     notes: Annotated[str, Meta(max_length=2000)] | UnsetType = UNSET
 
 
+class VehicleOfInterest(VehicleMembers, frozen=True, omit_defaults=True, kw_only=True):
+    """The vehicle a buyer asks about: any member of a listing and extras, none required (contract, part 10)."""
+
+    vehicle_id: str | UnsetType = UNSET
+    condition: SaleCondition | UnsetType = UNSET
+    price: Natural | UnsetType = UNSET
+
+
+class TradeIn(VehicleMembers, frozen=True, omit_defaults=True, kw_only=True):
+    """The vehicle a buyer would trade in; its condition is a quality grade (contract, part 10)."""
+
+    condition: Literal["excellent", "good", "fair", "poor"] | UnsetType = UNSET
+
+
 class LeadSubmitRequest(Struct, tag_field="type", tag="lead.submit.request", frozen=True, forbid_unknown_fields=True):
     """A lead: a customer who consented, and any of a vehicle of interest, a trade-in and an appointment (2.7).
 
     `consent` decodes as anything: its defects have codes of their own (contract, part 10), which `leads.consent` finds.
-    `vehicle_of_interest` and `trade_in` take every vehicle member and extras.
     """
 
     customer: Customer
     source_agent: str | SourceAgent
     consent: Any = UNSET
-    vehicle_of_interest: dict[str, Any] | UnsetType = UNSET
-    trade_in: dict[str, Any] | UnsetType = UNSET
+    vehicle_of_interest: VehicleOfInterest | UnsetType = UNSET
+    trade_in: TradeIn | UnsetType = UNSET
     appointment: Appointment | UnsetType = UNSET
     message: Annotated[str, Meta(max_length=4000)] | UnsetType = UNSET
     submitted_at: str | UnsetType = UNSET

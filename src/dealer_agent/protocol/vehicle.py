@@ -25,27 +25,16 @@ class Fee(Struct, frozen=True, omit_defaults=True):
     amount: Natural
 
 
-class Vehicle(Struct, frozen=True, omit_defaults=True, kw_only=True):
-    """A listing. `vehicle_id`, `status`, `rooftop` and `updated_at` are always there.
+class VehicleMembers(Struct, frozen=True, omit_defaults=True, kw_only=True):
+    """What a vehicle is, whoever speaks of it: a listing, a feed's unit, a buyer's wish or trade-in."""
 
-    `price` is the advertised price with every mandatory dealer charge in it; `fees` are already inside it.
-    """
-
-    vehicle_id: str
-    status: ListingStatus
-    rooftop: str
-    updated_at: datetime
-    changed_at: datetime | UnsetType = UNSET
-    dealer_id: str | UnsetType = UNSET
-    vehicle_type: VehicleType | UnsetType = UNSET
     vin: str | UnsetType = UNSET
     stock: str | UnsetType = UNSET
+    vehicle_type: VehicleType | UnsetType = UNSET
     year: int | UnsetType = UNSET
     make: str | UnsetType = UNSET
     model: str | UnsetType = UNSET
     trim: str | UnsetType = UNSET
-    condition: SaleCondition | UnsetType = UNSET
-    price: Natural | UnsetType = UNSET
     list_price: Natural | UnsetType = UNSET
     msrp: Natural | UnsetType = UNSET
     fees: tuple[Fee, ...] | UnsetType = UNSET
@@ -72,3 +61,19 @@ class Vehicle(Struct, frozen=True, omit_defaults=True, kw_only=True):
     notes: str | UnsetType = UNSET
     other_attributes: dict[str, Scalar] | UnsetType = UNSET
     inventory_date: date | UnsetType = UNSET
+
+
+class Vehicle(VehicleMembers, frozen=True, omit_defaults=True, kw_only=True):
+    """A listing. `vehicle_id`, `status`, `rooftop` and `updated_at` are always there.
+
+    `price` is the advertised price with every mandatory dealer charge in it; `fees` are already inside it.
+    """
+
+    vehicle_id: str
+    status: ListingStatus
+    rooftop: str
+    updated_at: datetime
+    changed_at: datetime | UnsetType = UNSET
+    dealer_id: str | UnsetType = UNSET
+    condition: SaleCondition | UnsetType = UNSET
+    price: Natural | UnsetType = UNSET
