@@ -119,6 +119,12 @@ class Address(Struct, frozen=True):
 
 Channel = Literal["email", "phone", "sms"]
 NonEmpty = Annotated[str, Meta(min_length=1)]
+# Formats are checked by `protocol.formats`, on the same schema that is published.
+Email = Annotated[str, Meta(extra_json_schema={"format": "email"})]
+Phone = Annotated[str, Meta(extra_json_schema={"format": "phone", "description": "With a leading +"})]
+Timestamp = Annotated[str, Meta(extra_json_schema={"format": "date-time"})]
+LocalTimestamp = Annotated[str, Meta(extra_json_schema={"format": "date-time-local"})]
+ZoneName = Annotated[str, Meta(extra_json_schema={"format": "timezone", "description": "IANA zone name"})]
 
 
 class Customer(Struct, frozen=True, forbid_unknown_fields=True):
@@ -126,8 +132,8 @@ class Customer(Struct, frozen=True, forbid_unknown_fields=True):
 
     first_name: NonEmpty
     last_name: NonEmpty
-    email: str | UnsetType = UNSET
-    phone: str | UnsetType = UNSET
+    email: Email | UnsetType = UNSET
+    phone: Phone | UnsetType = UNSET
     preferred_contact: Literal["email", "phone", "sms", "any"] | UnsetType = UNSET
     address: Address | UnsetType = UNSET
 
@@ -135,12 +141,12 @@ class Customer(Struct, frozen=True, forbid_unknown_fields=True):
 class Consent(Struct, frozen=True, forbid_unknown_fields=True):
     """What the customer agreed to, when, and through which channels (2.7; contract, part 10)."""
 
-    granted_at: str
+    granted_at: Timestamp
     allowed_channels: Annotated[list[Channel], Meta(min_length=1)]
     consent_text: NonEmpty
     scope: Annotated[list[str], Meta(min_length=1)]
     source_agent: str | UnsetType = UNSET
-    expires_at: str | UnsetType = UNSET
+    expires_at: Timestamp | UnsetType = UNSET
 
 
 class SourceAgent(Struct, frozen=True):
@@ -165,10 +171,10 @@ AppointmentType = Literal[
 
 
 class RequestedWindow(Struct, frozen=True):
-    """A stretch of time that suits the buyer; ISO 8601."""
+    """A stretch of time that suits the buyer; ISO 8601, with an offset unless the appointment names a zone."""
 
-    start: str
-    end: str | UnsetType = UNSET
+    start: LocalTimestamp
+    end: LocalTimestamp | UnsetType = UNSET
 
 
 class Appointment(Struct, frozen=True, forbid_unknown_fields=True):
@@ -176,8 +182,8 @@ class Appointment(Struct, frozen=True, forbid_unknown_fields=True):
 
     appointment_type: AppointmentType
     requested_windows: Annotated[list[RequestedWindow], Meta(min_length=1)] | UnsetType = UNSET
-    appointment_at: str | UnsetType = UNSET
-    timezone: str | UnsetType = UNSET
+    appointment_at: Timestamp | UnsetType = UNSET
+    timezone: ZoneName | UnsetType = UNSET
     duration_minutes: Annotated[int, Meta(ge=15, le=2**63 - 1)] | UnsetType = UNSET
     notes: Annotated[str, Meta(max_length=2000)] | UnsetType = UNSET
 
@@ -202,14 +208,17 @@ class LeadSubmitRequest(Struct, tag_field="type", tag="lead.submit.request", fro
     `consent` decodes as anything: its defects have codes of their own (contract, part 10), which `leads.consent` finds.
     """
 
-    customer: Customer
+    customer: Annotated[Customer, Meta(extra_json_schema={"anyOf": [{"required": ["email"]}, {"required": ["phone"]}]})]
     source_agent: str | SourceAgent
     consent: Any = UNSET
     vehicle_of_interest: VehicleOfInterest | UnsetType = UNSET
     trade_in: TradeIn | UnsetType = UNSET
-    appointment: Appointment | UnsetType = UNSET
+    appointment: (
+        Annotated[Appointment, Meta(extra_json_schema={"not": {"required": ["requested_windows", "appointment_at"]}})]
+        | UnsetType
+    ) = UNSET
     message: Annotated[str, Meta(max_length=4000)] | UnsetType = UNSET
-    submitted_at: str | UnsetType = UNSET
+    submitted_at: Timestamp | UnsetType = UNSET
     idempotency_key: Annotated[str, Meta(min_length=1, max_length=128)] | UnsetType = UNSET
 
 

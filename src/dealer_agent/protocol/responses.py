@@ -92,6 +92,13 @@ class SearchPage(Struct, frozen=True):
     vehicles: list[Vehicle]
 
 
+class VehicleDetail(Vehicle, frozen=True, kw_only=True, omit_defaults=True):
+    """inventory.vehicle (contract, part 9): the listing, and what the buyer's ZIP code adds."""
+
+    zip: str | UnsetType = UNSET
+    offered_price: Natural | UnsetType = UNSET
+
+
 class TextCount(Struct, frozen=True):
     """How many listings of the matching set have this value."""
 

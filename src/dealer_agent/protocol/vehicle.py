@@ -31,7 +31,7 @@ class VehicleMembers(Struct, frozen=True, omit_defaults=True, kw_only=True):
     vin: str | UnsetType = UNSET
     stock: str | UnsetType = UNSET
     vehicle_type: VehicleType | UnsetType = UNSET
-    year: int | UnsetType = UNSET
+    year: Natural | UnsetType = UNSET
     make: str | UnsetType = UNSET
     model: str | UnsetType = UNSET
     trim: str | UnsetType = UNSET

@@ -1,0 +1,375 @@
+"""Decoding a request: envelope and payload, once, typed (specification, part 2.1; contract, part 2). Pure.
+
+The fast road is one msgspec decode and a few comparisons; it takes good requests of the reading skills. Every lead, and
+every request with anything unusual in it, takes the slow road, which knows all rules, repairs numbers with a zero
+fraction and lists every problem. A property test holds both roads to one verdict.
+"""
+
+from typing import Annotated, Any, Literal
+
+import msgspec
+from msgspec import UNSET, Meta, Struct, UnsetType
+
+from dealer_agent.protocol.errors import (
+    Problem,
+    ProtocolError,
+    PushNotificationNotSupported,
+    SchemaValidationFailed,
+    TaskNotFound,
+    UnsupportedSkill,
+    refusal,
+)
+from dealer_agent.protocol.problems import compile_schema, list_problems, payload_problems
+from dealer_agent.protocol.requests import (
+    DealerInformationRequest,
+    InventoryFacetsRequest,
+    InventorySearchRequest,
+    InventoryVehicleRequest,
+    NonEmpty,
+    Payload,
+)
+from dealer_agent.protocol.skill import SKILL_BY_PAYLOAD, SKILL_BY_REQUEST_TYPE, Skill
+from dealer_agent.protocol.vocabulary import Vocabulary, Wire, bare_media_type
+
+NESTING_LIMIT = 100
+"""Levels of objects and arrays in a body. Deeper than any honest request, shallower than any recursion limit."""
+
+INTEGER_LIMIT = 2.0**63
+
+
+class Request(Struct, frozen=True, gc=False):
+    """A request whose skill is known. Either `payload` is there, or `problems` says why not.
+
+    `plain` is a lead's payload as JSON values: what is stored, extras included.
+    """
+
+    skill: Skill
+    vocabulary: Vocabulary
+    context_id: str | None = None
+    payload: Payload | None = None
+    problems: tuple[Problem, ...] = ()
+    plain: dict[str, Any] | None = None
+
+
+class _Part(Struct, frozen=True, rename="camel"):
+    data: (
+        DealerInformationRequest | InventoryFacetsRequest | InventorySearchRequest | InventoryVehicleRequest | UnsetType
+    ) = UNSET
+    media_type: str | UnsetType = UNSET
+    kind: Any = UNSET
+
+
+class _Message(Struct, frozen=True, rename="camel"):
+    message_id: NonEmpty
+    role: Literal["ROLE_USER"]
+    parts: list[_Part]
+    context_id: str | UnsetType = UNSET
+    task_id: Any = UNSET
+    kind: Any = UNSET
+
+
+class _Configuration(Struct, frozen=True, rename="camel"):
+    accepted_output_modes: Annotated[list[str], Meta(min_length=1)]
+    task_push_notification_config: Any = UNSET
+    push_notification_config: Any = UNSET
+
+
+class SendMessage(Struct, frozen=True):
+    """A2A's SendMessageRequest, as far as this service reads it on the fast road."""
+
+    message: _Message
+    configuration: _Configuration
+
+
+_decoder = msgspec.json.Decoder(SendMessage)
+
+ENVELOPE_SCHEMA: dict[str, Any] = {
+    "type": "object",
+    "required": ["message", "configuration"],
+    "properties": {
+        "message": {
+            "type": "object",
+            "required": ["messageId", "role", "parts"],
+            "properties": {
+                "messageId": {"type": "string", "minLength": 1},
+                "role": {"const": "ROLE_USER"},
+                "contextId": {"type": "string"},
+                "taskId": {"type": "string"},
+                "parts": {
+                    "type": "array",
+                    "items": {
+                        "type": "object",
+                        "properties": {"data": {"type": "object"}, "mediaType": {"type": "string"}},
+                    },
+                },
+            },
+        },
+        "configuration": {
+            "type": "object",
+            "required": ["acceptedOutputModes"],
+            "properties": {"acceptedOutputModes": {"type": "array", "minItems": 1, "items": {"type": "string"}}},
+        },
+    },
+}
+"""The envelope as the slow road checks it and the OpenAPI document shows it; `kind` and unknown members are seen to
+apart."""
+
+_strict = compile_schema(ENVELOPE_SCHEMA)
+_lenient = compile_schema(
+    {
+        **ENVELOPE_SCHEMA,
+        "required": ["message"],
+        "properties": {
+            "message": ENVELOPE_SCHEMA["properties"]["message"],
+            "configuration": {
+                "type": "object",
+                "properties": {"acceptedOutputModes": {"type": "array", "items": {"type": "string"}}},
+            },
+        },
+    }
+)
+
+
+def decode_request(body: bytes, wire: Wire, *, lenient: bool = False) -> Request:
+    """The request in an HTTP+JSON body. Raises ProtocolError for what is wrong up to the skill (contract, part 3).
+
+    `lenient` lets generic A2A clients leave out the configuration.
+    """
+    if plainly_shallow(body):
+        try:
+            request = settle(_decoder.decode(body), wire)
+        except NOT_DECODED:
+            request = None
+        if request is not None:
+            return request
+    return examine(read_json(body), wire, lenient=lenient)
+
+
+NOT_DECODED = (msgspec.DecodeError, UnicodeDecodeError, RecursionError)
+"""What msgspec raises on a body that it cannot decode: ValidationError is a DecodeError."""
+
+
+def plainly_shallow(body: bytes) -> bool:
+    """Whether a body cannot be nested too deeply, by a count that costs less than a parse."""
+    return body.count(b"{") + body.count(b"[") <= NESTING_LIMIT
+
+
+def settle(sent: SendMessage, wire: Wire) -> Request | None:
+    """The request in a decoded body, when nothing about it needs a second look; else None."""
+    message = sent.message
+    configuration = sent.configuration
+    if (
+        message.kind is not UNSET
+        or message.task_id is not UNSET
+        or configuration.task_push_notification_config is not UNSET
+        or configuration.push_notification_config is not UNSET
+        or any(part.kind is not UNSET for part in message.parts)
+    ):
+        return None
+    data_parts = [part for part in message.parts if part.data is not UNSET]
+    if len(data_parts) != 1:
+        return None
+    payload, media_type = data_parts[0].data, data_parts[0].media_type
+    if isinstance(payload, UnsetType) or isinstance(media_type, UnsetType):
+        return None
+    skill = SKILL_BY_PAYLOAD[type(payload)]
+    spoken = wire.requests.get(media_type)
+    if spoken is None or spoken[1] is not skill or not wire.accepts(configuration.accepted_output_modes, skill):
+        return None
+    if type(payload) is InventoryVehicleRequest and payload.vin is payload.stock is payload.vehicle_id:
+        # All three are the one UNSET: nothing identifies the vehicle.
+        return None
+    return Request(skill, spoken[0], message.context_id or None, payload)
+
+
+def read_json(body: bytes, *, json_rpc: int | None = None) -> Any:
+    """A body as plain JSON values, whole numbers as integers. Raises SchemaValidationFailed; `json_rpc` is the number
+    that JSON-RPC gives a body that is not JSON."""
+    try:
+        value = msgspec.json.decode(body)
+    except NOT_DECODED as problem:
+        deep = isinstance(problem, RecursionError)
+        raise _not_readable("is nested too deeply" if deep else "is not JSON in UTF-8", json_rpc) from None
+    if not plainly_shallow(body) and _too_deep(value):
+        raise _not_readable(f"is nested more than {NESTING_LIMIT} levels deep", json_rpc)
+    return _with_whole_numbers(value)
+
+
+def _not_readable(words: str, json_rpc: int | None) -> SchemaValidationFailed:
+    problem = Problem("", "contentMediaType", words)
+    details = {"in": "envelope", "instancePath": "", "errors": [problem.as_details()]}
+    return SchemaValidationFailed(f"The body {words}.", details, json_rpc=json_rpc)
+
+
+def _too_deep(value: object) -> bool:
+    level: list[object] = [value]
+    for _ in range(NESTING_LIMIT + 1):
+        level = [
+            child
+            for node in level
+            if isinstance(node, dict | list)
+            for child in (node.values() if isinstance(node, dict) else node)
+        ]
+        if not level:
+            return False
+    return True
+
+
+def _with_whole_numbers(value: Any) -> Any:
+    """JSON knows one kind of number, and SDKs that carry payloads through protobuf send 2020.0 for 2020."""
+    if isinstance(value, float):
+        return int(value) if value.is_integer() and abs(value) < INTEGER_LIMIT else value
+    if isinstance(value, dict):
+        return {name: _with_whole_numbers(item) for name, item in value.items()}
+    if isinstance(value, list):
+        return [_with_whole_numbers(item) for item in value]
+    return value
+
+
+def examine(body: Any, wire: Wire, *, lenient: bool = False) -> Request:
+    """The slow road: the request in plain JSON values, or the error that lists what is wrong with its envelope."""
+    words = _vocabulary_of(body, wire)
+    try:
+        return _examined(body, wire, words, lenient=lenient)
+    except ProtocolError as error:
+        error.vocabulary = words
+        raise
+
+
+def _vocabulary_of(body: Any, wire: Wire) -> Vocabulary:
+    message = body.get("message") if isinstance(body, dict) else None
+    parts = message.get("parts") if isinstance(message, dict) else None
+    for part in parts if isinstance(parts, list) else ():
+        if isinstance(part, dict) and "data" in part:
+            return wire.of_media_type(part.get("mediaType"))
+    return wire.default
+
+
+def _examined(body: Any, wire: Wire, words: Vocabulary, *, lenient: bool) -> Request:
+    problems = _envelope_problems(body, _lenient if lenient else _strict)
+    index, part = _data_part(body)
+    payload = part.get("data") if part else None
+    skill = _skill_of(payload) if not problems and isinstance(payload, dict) else None
+    problems += _media_problems(body, index, part, skill, wire, lenient=lenient)
+    if problems:
+        raise refusal(problems, "envelope")
+    _refuse_tasks_and_pushes(body)
+    assert isinstance(payload, dict)
+    if skill is None:
+        raise refusal([_type_problem(payload)], "payload")
+    context_id = body["message"].get("contextId") or None
+    found = payload_problems(skill, payload)
+    try:
+        typed: Payload | None = msgspec.convert(payload, skill.payload)
+    except msgspec.ValidationError:
+        typed = None
+        found = found or [Problem("", "type", "does not have the shape that the schema asks for")]
+    if skill.id == "lead.submit":
+        # The name of an unknown member says enough: its value may well be the customer's.
+        found = [Problem(p.pointer, p.keyword, p.message) if p.keyword == "additionalProperties" else p for p in found]
+    if found:
+        return Request(skill, words, context_id, problems=tuple(found))
+    return Request(skill, words, context_id, typed, plain=payload if skill.id == "lead.submit" else None)
+
+
+def _envelope_problems(body: Any, checker: Any) -> list[Problem]:
+    problems = []
+    for problem in list_problems(checker, body):
+        received = (_scalar_at(body, problem.pointer),) if _may_echo(body, problem) else None
+        words = problem.message
+        if problem.pointer == "/message/role" and received and received[0] in ("user", "agent"):
+            words = "must be ROLE_USER: this is the legacy v0.3 form; send the v1.0 form"
+        elif problem.pointer.startswith("/configuration") and problem.keyword in ("required", "minItems"):
+            words += ': send "configuration": {"acceptedOutputModes": ["application/json"]}'
+        problems.append(Problem(problem.pointer, problem.keyword, words, received))
+    message = body.get("message") if isinstance(body, dict) else None
+    if not isinstance(message, dict):
+        return problems
+    parts = message.get("parts") if isinstance(message.get("parts"), list) else []
+    places = [("/message", message)] + [(f"/message/parts/{index}", part) for index, part in enumerate(parts)]
+    for pointer, node in places:
+        if isinstance(node, dict) and "kind" in node:
+            words = "is the legacy v0.3 form; in v1.0 a part is told by its member name (data, text) and has no kind"
+            problems.append(Problem(f"{pointer}/kind", "additionalProperties", words))
+    if isinstance(message.get("parts"), list):
+        count = sum(isinstance(part, dict) and "data" in part for part in parts)
+        if count != 1:
+            words = f"must hold exactly one data part; it holds {count}"
+            problems.append(Problem("/message/parts", "contains" if not count else "maxContains", words))
+    return problems
+
+
+def _may_echo(body: Any, problem: Problem) -> bool:
+    # The payload stands inside the envelope: only short plain values beside it are repeated.
+    if problem.keyword == "required" or "/data" in problem.pointer:
+        return False
+    return not isinstance(_scalar_at(body, problem.pointer), dict | list)
+
+
+def _scalar_at(body: Any, pointer: str) -> Any:
+    for step in pointer.split("/")[1:]:
+        body = body[int(step)] if isinstance(body, list) else body[step]
+    return body
+
+
+def _data_part(body: Any) -> tuple[int, dict[str, Any] | None]:
+    message = body.get("message") if isinstance(body, dict) else None
+    parts = message.get("parts") if isinstance(message, dict) else None
+    for index, part in enumerate(parts if isinstance(parts, list) else ()):
+        if isinstance(part, dict) and "data" in part:
+            return index, part
+    return 0, None
+
+
+def _skill_of(payload: dict[str, Any]) -> Skill | None:
+    """The skill that the payload's `type` names; None when `type` is missing or no string."""
+    named = payload.get("type")
+    if not isinstance(named, str):
+        return None
+    skill = SKILL_BY_REQUEST_TYPE.get(named)
+    if skill is None:
+        known = ", ".join(SKILL_BY_REQUEST_TYPE)
+        details = {"in": "payload", "instancePath": "/type", "received": named[:200]}
+        raise UnsupportedSkill(f"No skill here answers {named[:200]!r}. Known: {known}.", details)
+    return skill
+
+
+def _type_problem(payload: dict[str, Any]) -> Problem:
+    if "type" not in payload:
+        return Problem("/type", "required", "is required: it names the skill request")
+    received = payload["type"]
+    return Problem("/type", "type", "must be a string", None if isinstance(received, dict | list) else (received,))
+
+
+def _media_problems(
+    body: Any, index: int, part: dict[str, Any] | None, skill: Skill | None, wire: Wire, *, lenient: bool
+) -> list[Problem]:
+    """What the part's media type and the accepted output modes get wrong (contract, part 2)."""
+    problems: list[Problem] = []
+    if part is not None:
+        pointer = f"/message/parts/{index}/mediaType"
+        media_type = part.get("mediaType")
+        if "mediaType" not in part:
+            problems.append(Problem(pointer, "required", "is required on a data part"))
+        elif skill and isinstance(media_type, str):
+            spoken = wire.requests.get(bare_media_type(media_type))
+            if spoken is None or spoken[1] is not skill:
+                wanted = wire.default.request_media_type(skill)
+                problems.append(Problem(pointer, "const", f"must be {wanted} for {skill.request_type}", (media_type,)))
+    if skill:
+        modes = body.get("configuration", {}).get("acceptedOutputModes", [])
+        if not (wire.accepts(modes, skill) or (lenient and not modes)):
+            wanted = wire.of_media_type(part.get("mediaType") if part else None).response_media_type(skill)
+            words = f"must hold the skill's response media type, {wanted}"
+            problems.append(Problem("/configuration/acceptedOutputModes", "contains", words, (modes,), wanted))
+    return problems
+
+
+def _refuse_tasks_and_pushes(body: dict[str, Any]) -> None:
+    configuration = body.get("configuration", {})
+    for name in ("taskPushNotificationConfig", "pushNotificationConfig"):
+        if name in configuration:
+            raise PushNotificationNotSupported("This agent pushes no notifications.", {"in": "envelope"})
+    if body["message"].get("taskId"):
+        details = {"in": "envelope", "instancePath": "/message/taskId"}
+        raise TaskNotFound("This agent keeps no tasks: send the message without a taskId.", details)

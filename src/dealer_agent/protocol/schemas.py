@@ -1,0 +1,115 @@
+"""JSON Schemas, generated from the wire types (contract, part 4). Pure.
+
+One schema serves twice: it is published under `/schemas/`, and it is what `protocol.problems` checks a failed request
+against to list every problem. msgspec's output is brought to what a JSON Schema reader and a good error list need:
+unions of plain types become one `type` list, a one-value enum a `const`, Python's `\\Z` the `$` of ECMA 262.
+"""
+
+import inspect
+from typing import Any
+
+import msgspec
+
+from dealer_agent.protocol.requests import Consent
+from dealer_agent.protocol.responses import DealerInformation, Facets, LeadReceipt, SearchPage, VehicleDetail
+from dealer_agent.protocol.skill import SKILL_BY_ID, SKILLS, Skill
+
+Schema = dict[str, Any]
+
+DIALECT = "https://json-schema.org/draft/2020-12/schema"
+
+# A rule between members, which no member's own type can tell: one of the identifiers is required (contract, part 9).
+_VEHICLE_IDENTIFIED = [{"required": ["vin"]}, {"required": ["stock"]}, {"required": ["vehicle_id"]}]
+
+_RESPONSE_DATA: dict[str, Any] = {
+    "dealer.information": DealerInformation,
+    "inventory.facets": Facets,
+    "inventory.search": SearchPage,
+    "inventory.vehicle": VehicleDetail,
+    "lead.submit": LeadReceipt,
+}
+
+
+def request_schema(skill: Skill) -> Schema:
+    """The published schema of a request payload."""
+    root, definitions = _generated(skill.payload)
+    if skill.id == "lead.submit":
+        consent, more = _generated(Consent)
+        definitions |= more | {"Consent": consent}
+        root["properties"]["consent"] = {"$ref": "#/$defs/Consent"}
+        root["required"] = sorted({*root["required"], "consent"})
+    return _document(skill.request_type, root, definitions)
+
+
+def checking_schema(skill: Skill) -> Schema:
+    """The schema that a request payload is checked against: the published one, but that anything may stand in a lead's
+    `consent`, whose defects have codes of their own (contract, part 10)."""
+    return _document(skill.request_type, *_generated(skill.payload))
+
+
+def response_schema(skill: Skill) -> Schema:
+    """The published schema of a response payload."""
+    data, definitions = _generated(_RESPONSE_DATA[skill.id])
+    root = {
+        "type": "object",
+        "properties": {"type": {"const": skill.response_type}, "data": data, "message": {"type": "string"}},
+        "required": ["type", "data"],
+    }
+    return _document(skill.response_type, root, definitions)
+
+
+def consent_schema() -> Schema:
+    """The schema of a consent grant."""
+    return _document("consent", *_generated(Consent))
+
+
+def published_schemas() -> dict[str, Schema]:
+    """File name to schema, as served under `/schemas/`."""
+    files: dict[str, Schema] = {}
+    for skill in SKILLS:
+        files[f"{skill.request_type}.json"] = request_schema(skill)
+        files[f"{skill.response_type}.json"] = response_schema(skill)
+    return files
+
+
+def _document(title: str, root: Schema, definitions: dict[str, Schema]) -> Schema:
+    document = {"$schema": DIALECT, **root, "title": title}
+    return document | {"$defs": definitions} if definitions else document
+
+
+def _generated(wire_type: Any) -> tuple[Schema, dict[str, Schema]]:
+    (root,), definitions = msgspec.json.schema_components([wire_type], ref_template="#/$defs/{name}")
+    definitions = {name: _readable(schema, definitions) for name, schema in definitions.items()}
+    root = definitions.pop(root["$ref"].rpartition("/")[2])
+    if wire_type is SKILL_BY_ID["inventory.vehicle"].payload:
+        root["anyOf"] = _VEHICLE_IDENTIFIED
+    return root, definitions
+
+
+def _readable(node: Any, definitions: dict[str, Schema]) -> Any:
+    if isinstance(node, list):
+        return [_readable(item, definitions) for item in node]
+    if not isinstance(node, dict):
+        return node
+    schema = {name: _readable(value, definitions) for name, value in node.items()}
+    if isinstance(schema.get("description"), str):
+        schema["description"] = inspect.cleandoc(schema["description"])
+    if isinstance(schema.get("pattern"), str):
+        schema["pattern"] = schema["pattern"].replace(r"\Z", "$")
+    if len(schema.get("enum", ())) == 1:
+        schema["const"] = schema.pop("enum")[0]
+    if schema.get("required") == []:
+        del schema["required"]
+    return _without_union(schema, definitions)
+
+
+def _without_union(schema: Schema, definitions: dict[str, Schema]) -> Schema:
+    """A union whose branches differ by JSON type, as one schema; a keyword binds only the type it is for."""
+    branches = schema.get("anyOf", [])
+    branches = [definitions[b["$ref"].rpartition("/")[2]] if "$ref" in b else b for b in branches]
+    if not branches or not all(isinstance(branch.get("type"), str) for branch in branches):
+        return schema
+    merged: Schema = {name: value for name, value in schema.items() if name != "anyOf"}
+    for branch in branches:
+        merged |= {name: value for name, value in branch.items() if name not in ("type", "title", "description")}
+    return merged | {"type": [branch["type"] for branch in branches]}

@@ -1,0 +1,98 @@
+"""Everything on the wire that names the protocol, in its two spellings (contract, part 1). Pure."""
+
+from dataclasses import dataclass, field
+
+from dealer_agent.protocol.skill import SKILLS, Skill
+
+
+@dataclass(frozen=True)
+class Vocabulary:
+    """One spelling of the protocol: what its media types, error payloads, domain and extensions are called.
+
+    `a2a_errors` says which JSON-RPC error form it uses: A2A's (an array of details), or AAP's (the bare payload).
+    """
+
+    vendor: str
+    error_type: str
+    domain: str
+    extension_1_0_0: str
+    extension_0_1_0: str
+    a2a_errors: bool
+
+    @property
+    def error_type_url(self) -> str:
+        """The `@type` of an error payload."""
+        return f"type.googleapis.com/{self.error_type}"
+
+    def request_media_type(self, skill: Skill) -> str:
+        """The media type of a request part."""
+        return f"application/vnd.{self.vendor}.{skill.stem}-request+json"
+
+    def response_media_type(self, skill: Skill) -> str:
+        """The media type of a response part."""
+        return f"application/vnd.{self.vendor}.{skill.stem}-response+json"
+
+
+def proto(
+    domain: str = "proto.example",
+    extension_1_0_0: str = "https://proto.example/extensions/a2a-automotive-retail/v1.0",
+    extension_0_1_0: str = "https://proto.example/extensions/a2a-automotive-retail/v0.1",
+) -> Vocabulary:
+    """The specification's own spelling; its domain and extension addresses are settings."""
+    return Vocabulary("proto", "proto.error", domain, extension_1_0_0, extension_0_1_0, a2a_errors=True)
+
+
+AUTOAGENT = Vocabulary(
+    "autoagent",
+    "aap.error",
+    "autoagentprotocol.org",
+    "https://autoagentprotocol.org/extensions/a2a-automotive-retail/v1.0",
+    "https://autoagentprotocol.org/extensions/a2a-automotive-retail/v0.1",
+    a2a_errors=False,
+)
+
+
+def bare_media_type(text: str) -> str:
+    """A media type as it is compared: without parameters and case."""
+    return text.partition(";")[0].strip().lower()
+
+
+@dataclass(frozen=True)
+class Wire:
+    """The spellings that a service understands, and the one it speaks where none can be told."""
+
+    default: Vocabulary
+    other: Vocabulary
+    requests: dict[str, tuple[Vocabulary, Skill]] = field(init=False)
+    """Request media type to its spelling and skill."""
+    accepted: dict[str, frozenset[str]] = field(init=False)
+    """Skill id to the output modes that cover its response: media types of both spellings, JSON, wildcards."""
+
+    def __post_init__(self) -> None:
+        both = (self.default, self.other)
+        covering = {"application/json", "application/*", "*/*"}
+        requests = {words.request_media_type(skill): (words, skill) for words in both for skill in SKILLS}
+        accepted = {
+            skill.id: frozenset(covering | {words.response_media_type(skill) for words in both}) for skill in SKILLS
+        }
+        object.__setattr__(self, "requests", requests)
+        object.__setattr__(self, "accepted", accepted)
+
+    def of_media_type(self, media_type: object) -> Vocabulary:
+        """The spelling that a part's media type speaks; the default where it speaks none."""
+        if isinstance(media_type, str):
+            bare = bare_media_type(media_type)
+            for words in (self.default, self.other):
+                if bare.startswith(f"application/vnd.{words.vendor}."):
+                    return words
+        return self.default
+
+    def accepts(self, modes: list[str], skill: Skill) -> bool:
+        """Whether the buyer's output modes hold the skill's response (contract, part 2)."""
+        covering = self.accepted[skill.id]
+        return any(mode in covering for mode in modes) or any(bare_media_type(mode) in covering for mode in modes)
+
+
+def wire(default: str, proto_words: Vocabulary) -> Wire:
+    """A service's wire words; `default` is the vendor segment it speaks first: `proto` or `autoagent`."""
+    return Wire(AUTOAGENT, proto_words) if default == AUTOAGENT.vendor else Wire(proto_words, AUTOAGENT)
