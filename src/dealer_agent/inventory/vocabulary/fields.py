@@ -1,0 +1,56 @@
+"""Canonical words by field, and how values are compared (contract, parts 6 and 7). Pure functions."""
+
+from collections.abc import Mapping
+from functools import lru_cache
+from types import MappingProxyType
+from typing import Literal
+
+from dealer_agent.inventory.vocabulary.bodies import BODY
+from dealer_agent.inventory.vocabulary.drivetrain import CHARGE_PORT, DRIVELINE, DRIVELINE_INCLUDES, FUEL, TRANSMISSION
+from dealer_agent.inventory.vocabulary.makes import MAKE
+from dealer_agent.inventory.vocabulary.sale import CONDITION, VEHICLE_TYPE
+from dealer_agent.inventory.vocabulary.tables import Table
+from dealer_agent.inventory.vocabulary.text import fold
+
+CanonicalField = Literal[
+    "make", "transmission", "fuel", "driveline", "body", "charge_port", "condition", "vehicle_type"
+]
+
+TABLES: Mapping[str, Table] = MappingProxyType(
+    {
+        "make": MAKE,
+        "transmission": TRANSMISSION,
+        "fuel": FUEL,
+        "driveline": DRIVELINE,
+        "body": BODY,
+        "charge_port": CHARGE_PORT,
+        "condition": CONDITION,
+        "vehicle_type": VEHICLE_TYPE,
+    }
+)
+
+
+@lru_cache(maxsize=32_768)
+def known(field: CanonicalField, text: str) -> str | None:
+    """The canonical word that `text` stands for in `field`, or None when it is no known word."""
+    return TABLES[field].read(text)
+
+
+def canonical(field: CanonicalField, text: str) -> str:
+    """The canonical word that `text` stands for in `field`; a text that is no known word is given back stripped."""
+    word = known(field, text)
+    return text.strip() if word is None else word
+
+
+@lru_cache(maxsize=32_768)
+def value_key(field: str, text: str) -> str:
+    """What a listing's value is compared by: the folded canonical word, or the folded text."""
+    table = TABLES.get(field)
+    word = None if table is None else table.read(text)
+    return fold(text if word is None else word)
+
+
+def wanted_keys(field: str, text: str) -> frozenset[str]:
+    """The `value_key`s that a filter's value finds in `field`: one, but `2wd` also finds fwd and rwd."""
+    key = value_key(field, text)
+    return DRIVELINE_INCLUDES.get(key, frozenset({key})) if field == "driveline" else frozenset({key})

@@ -1,0 +1,160 @@
+"""Free-text queries: a query's terms, and the words by which a listing is found (contract, part 7). Pure functions."""
+
+import re
+from functools import lru_cache
+from itertools import pairwise
+
+from dealer_agent.inventory.vocabulary.colours import colour_words
+from dealer_agent.inventory.vocabulary.drivetrain import DRIVELINE_INCLUDES
+from dealer_agent.inventory.vocabulary.fields import TABLES
+from dealer_agent.inventory.vocabulary.text import fold, parts, word_groups, words
+
+Term = frozenset[str]
+"""The alternatives of one term of a query: found when one of them is a word, or the start of one, of the listing."""
+
+FILLERS = frozenset(
+    {
+        "a",
+        "an",
+        "the",
+        "with",
+        "and",
+        "in",
+        "for",
+        "of",
+        "or",
+        "to",
+        "on",
+        "at",
+        "by",
+        "from",
+        "w",
+        "is",
+        "are",
+        "be",
+        "that",
+    }
+    | {"this", "which", "it", "its", "has", "have", "having", "i", "im", "me", "my", "we", "our", "you", "your", "want"}
+    | {"wants", "need", "needs", "looking", "look", "find", "show", "please", "any", "some"}
+)
+"""Words of a query that ask for nothing."""
+
+NAMES = frozenset({"make", "model", "trim"})
+CANONICAL = frozenset({"make", "condition", "body", "fuel", "driveline", "transmission"})
+COLOURS = frozenset({"exterior_color", "interior_color"})
+NUMBERS = frozenset({"stock", "vin"})
+SEARCHED = NAMES | CANONICAL | COLOURS | NUMBERS | {"year", "engine", "features", "description"}
+"""The fields in which a query is looked for."""
+
+_GRAY = frozenset({"gray", "grey"})
+_RUNS = re.compile(r"\d+|\D+")
+_LONGEST_PHRASE = 6
+
+
+def _marker(field: str, word: str) -> str:
+    """A word that no text folds to: it says that a listing's field has this canonical word."""
+    return f"{field}={fold(word)}"
+
+
+def _phrases() -> tuple[dict[str, frozenset[str]], frozenset[str]]:
+    """Folded spelling to the markers that it means, and the words with which a spelling of several words begins."""
+    meanings: dict[str, set[str]] = {}
+    starts: set[str] = set()
+    for field in sorted(CANONICAL):
+        for word, spelled in TABLES[field].spellings.items():
+            finds = DRIVELINE_INCLUDES.get(word, {word}) if field == "driveline" else {word}
+            for text in (word, *spelled):
+                meanings.setdefault(fold(text), set()).update(_marker(field, found) for found in finds)
+                spelled_parts = parts(text)
+                if len(spelled_parts) > 1:
+                    starts.add(spelled_parts[0])
+    return {spelling: frozenset(markers) for spelling, markers in meanings.items()}, frozenset(starts)
+
+
+_MEANINGS, _PHRASE_STARTS = _phrases()
+
+
+def _phrase_at(groups: list[list[str]], start: int) -> tuple[str, int]:
+    """The longest known spelling that begins with this group, and where it ends; ("", start) when there is none."""
+    if groups[start][0] not in _PHRASE_STARTS and "".join(groups[start]) not in _MEANINGS:
+        return "", start
+    joined, best, end = "", "", start
+    for index in range(start, min(start + _LONGEST_PHRASE, len(groups))):
+        joined += "".join(groups[index])
+        if joined in _MEANINGS:
+            best, end = joined, index + 1
+    return best, end
+
+
+def query_terms(text: str) -> list[Term]:
+    """The terms of a query, in order; every one must be found. A query of fillers alone has none: no constraint."""
+    groups = word_groups(text)
+    terms: list[Term] = []
+    at = 0
+    while at < len(groups):
+        phrase, end = _phrase_at(groups, at)
+        if phrase:
+            terms.append(frozenset({phrase}) | _MEANINGS[phrase])
+            at = end
+            continue
+        group = groups[at]
+        # `twin-turbo` is two words to a reader, `f-150` and `e-tron` are one.
+        loose = group if all(len(part) > 2 for part in group) else ["".join(group)]
+        terms.extend(_GRAY if word in _GRAY else frozenset({word}) for word in loose if word not in FILLERS)
+        at += 1
+    return terms
+
+
+def _name_words(text: str) -> set[str]:
+    """The words of a name, letters and digits apart, and neighbours joined: `F 150` is found by f150, `CX5` by 5."""
+    groups = ["".join(group) for group in word_groups(text)]
+    found = set(words(text))
+    found.update(run for group in groups for run in _RUNS.findall(group))
+    found.update(first + second for first, second in pairwise(groups))
+    return found
+
+
+def _prose_words(text: str) -> set[str]:
+    """The words of a prose text, and the known spellings of several words in it, joined: allwheeldrive."""
+    groups = word_groups(text)
+    found: set[str] = set()
+    for index, group in enumerate(groups):
+        found.update(group)
+        if len(group) > 1:
+            found.add("".join(group))
+        if group[0] in _PHRASE_STARTS:
+            phrase, _ = _phrase_at(groups, index)
+            if phrase:
+                found.add(phrase)
+    return found
+
+
+def _index_words(field: str, text: str) -> frozenset[str]:
+    if field in NUMBERS:
+        return frozenset({fold(text), *words(text)} - {""})
+    found = _name_words(text) if field in NAMES else _prose_words(text)
+    if field in COLOURS:
+        found |= colour_words(text)
+    if field in CANONICAL:
+        word = TABLES[field].read(text)
+        if word is not None:
+            found |= _name_words(word) if field in NAMES else set(words(word))
+            found.add(_marker(field, word))
+    return frozenset(found)
+
+
+_index_words_kept = lru_cache(maxsize=32_768)(_index_words)
+
+
+def index_words(field: str, text: str) -> frozenset[str]:
+    """The words by which a listing is found through this value of `field`, one of `SEARCHED`; each feature for itself.
+
+    A year is given as its digits. Words with `=` in them are markers of canonical words, which only terms hold.
+    """
+    # Descriptions and numbers hardly repeat: keeping them would only push out what does.
+    return _index_words(field, text) if field in NUMBERS or field == "description" else _index_words_kept(field, text)
+
+
+def is_found(term: Term, listing_words: frozenset[str]) -> bool:
+    """The rule itself, plainly: one alternative of the term is a word of the listing, or the start of one."""
+    return any(word.startswith(alternative) for alternative in term for word in listing_words)

@@ -1,0 +1,59 @@
+"""How text is compared: without case, accents, spacing and punctuation (contract, part 7). Pure functions."""
+
+import re
+import unicodedata
+
+JOINERS = frozenset("-‐'’._")  # noqa: RUF001  (typographic hyphen and apostrophe are what feeds hold)
+"""Characters that join two words into one when they stand alone between them: `F-150`, `J.D`, `Men's`."""
+
+_NOT_FOLDED = re.compile(r"[\W_]+")
+_TOKEN = re.compile(r"[^\W_]+")
+
+
+def _plain(text: str) -> str:
+    """Case and accents removed; spacing and punctuation still there."""
+    if text.isascii():
+        return text.lower()
+    decomposed = unicodedata.normalize("NFKD", unicodedata.normalize("NFKD", text).casefold())
+    return "".join(char for char in decomposed if not unicodedata.combining(char))
+
+
+def fold(text: str) -> str:
+    """The text without case, accents, spacing and punctuation: `F-150`, `f150` and `F 150` are all `f150`."""
+    return _NOT_FOLDED.sub("", _plain(text))
+
+
+def word_groups(text: str) -> list[list[str]]:
+    """The folded words, in order; words that a single joiner holds together stand in one group.
+
+    `Ford F-150 4x4` is `[["ford"], ["f", "150"], ["4x4"]]`; `Red/Black` is `[["red"], ["black"]]`.
+    """
+    plain = _plain(text)
+    groups: list[list[str]] = []
+    end = -1
+    for match in _TOKEN.finditer(plain):
+        if match.start() == end + 1 and end > 0 and plain[end] in JOINERS:
+            groups[-1].append(match.group())
+        else:
+            groups.append([match.group()])
+        end = match.end()
+    return groups
+
+
+def parts(text: str) -> list[str]:
+    """The folded words, in order, split at all spacing and punctuation: `F-150` is `["f", "150"]`."""
+    return _TOKEN.findall(_plain(text))
+
+
+def words(text: str) -> list[str]:
+    """The folded words by which a text is found, in order.
+
+    Split at spacing and punctuation. What a joiner holds together is there whole and in its parts:
+    `F-150` gives `f150`, `f`, `150`; `All-Wheel` gives `allwheel`, `all`, `wheel`.
+    """
+    found: list[str] = []
+    for group in word_groups(text):
+        if len(group) > 1:
+            found.append("".join(group))
+        found.extend(group)
+    return found
