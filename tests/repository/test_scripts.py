@@ -1,0 +1,170 @@
+"""The two commands: scripts that need nothing but Python, and a Makefile of the same names."""
+
+import os
+import re
+import shutil
+import stat
+import subprocess
+import tomllib
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[2]
+SCRIPTS = sorted(path.name for path in (ROOT / "scripts").iterdir())
+COMMANDS = ("demo", "test", "check", "bench", "soak")
+MAKEFILE = (ROOT / "Makefile").read_text("utf-8")
+
+
+def which(tool: str) -> str:
+    """Where a tool is, in the environment of the tests or on the PATH; skips when it is nowhere."""
+    found = shutil.which(tool, path=f"{ROOT}/.venv/bin{os.pathsep}{os.environ['PATH']}")
+    if found is None:
+        pytest.skip(f"GAP: {tool} is not on this machine")
+    return found
+
+
+@pytest.mark.parametrize("name", SCRIPTS)
+def test_a_script_is_posix_shell_that_stops_at_the_first_error(name: str) -> None:
+    script = ROOT / "scripts" / name
+    lines = script.read_text("utf-8").splitlines()
+    assert lines[0] == "#!/bin/sh"
+    assert "set -eu" in lines
+    assert script.stat().st_mode & stat.S_IXUSR
+    assert subprocess.run(["sh", "-n", script], capture_output=True, text=True, check=False).stderr == ""
+
+
+def test_shellcheck_has_nothing_to_say_about_the_scripts() -> None:
+    files = [*(ROOT / "scripts" / name for name in SCRIPTS), ROOT / ".ci" / "run"]
+    told = subprocess.run([which("shellcheck"), *files], capture_output=True, text=True, check=False)
+    assert told.stdout == ""
+
+
+@pytest.mark.parametrize("name", COMMANDS)
+def test_make_and_scripts_have_the_same_names(name: str) -> None:
+    assert name in SCRIPTS
+    recipe = re.search(rf"^{name}:.*\n\t@scripts/(\S+)", MAKEFILE, re.MULTILINE)
+    assert recipe is not None
+    assert recipe[1] == name
+
+
+def test_make_alone_lists_every_command() -> None:
+    listed = subprocess.run([which("make"), "-C", ROOT], capture_output=True, text=True, check=True).stdout
+    assert set(COMMANDS) <= set(re.findall(r"make ([a-z]+)\t", listed))
+
+
+def test_the_continuous_integration_runs_check_and_test() -> None:
+    run = ROOT / ".ci" / "run"
+    assert run.stat().st_mode & stat.S_IXUSR
+    assert re.findall(r"^make (\w+)", run.read_text("utf-8"), re.MULTILINE) == ["check", "test"]
+
+
+# What a setup does on machines that this one is not: the interpreter is played by a shell script.
+
+FAKE_PYTHON = """#!/bin/sh
+echo "$*" >>"$LOG"
+case "$*" in
+*version_info*) echo {version} ;;
+*ensurepip*) exit {ensurepip} ;;
+'-m venv --clear '*) mkdir -p "$4/bin" && cp "$0" "$4/bin/python" ;;
+*' install '*) exit ${{PIP_FAILS:-0}} ;;
+esac
+"""
+
+NEEDED = ("sh", "dirname", "cat", "cmp", "sed", "awk", "mkdir", "rm", "mv", "cp")
+
+Setup = Callable[..., tuple[int, str, str]]
+
+
+@pytest.fixture
+def setup(tmp_path: Path) -> Setup:
+    """Runs _setup in a project of its own, with nothing on the PATH but POSIX tools and the Python described.
+
+    Answers the exit code, what was said, and every call of the interpreter.
+    """
+    project = tmp_path / "a project"
+    shutil.copytree(ROOT / "scripts", project / "scripts")
+    shutil.copytree(ROOT / "requirements", project / "requirements")
+    shutil.copy(ROOT / "pyproject.toml", project)
+    tools = tmp_path / "bin"
+    tools.mkdir()
+    for tool in NEEDED:
+        (tools / tool).symlink_to(which(tool))
+
+    def run(kind: str, version: str = "3.11.9", ensurepip: int = 0, pip_fails: int = 0) -> tuple[int, str, str]:
+        log = tmp_path / "log"
+        log.write_text("")
+        (tools / "python3").unlink(missing_ok=True)
+        if version:
+            (tools / "python3").write_text(FAKE_PYTHON.format(version=version, ensurepip=ensurepip))
+            (tools / "python3").chmod(0o755)
+        ended = subprocess.run(
+            [tools / "sh", project / "scripts" / "_setup", kind],
+            env={"PATH": str(tools), "LOG": str(log), "PIP_FAILS": str(pip_fails)},
+            cwd=tmp_path,
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+        return ended.returncode, ended.stderr, log.read_text()
+
+    return run
+
+
+@pytest.mark.parametrize(
+    ("machine", "said"),
+    [
+        ({"version": ""}, "Python 3.11, 3.12, 3.13 or 3.14 is needed, and none was found."),
+        ({"version": "3.9.2"}, "python3 is 3.9.2."),
+        ({"version": "3.15.0"}, "python3 is 3.15.0."),
+        ({"ensurepip": 1}, "On Debian and Ubuntu: apt-get install python3-venv"),
+    ],
+)
+def test_what_is_missing_is_said_plainly(setup: Setup, machine: dict[str, str], said: str) -> None:
+    code, words, _ = setup("dev", **machine)
+    assert code == 1
+    assert said in words
+    assert "Traceback" not in words
+
+
+def test_what_is_installed_is_not_installed_again(setup: Setup) -> None:
+    assert setup("dev")[0] == 0
+    assert setup("dev") == (0, "", "")
+
+
+def test_the_demo_uses_what_the_tests_have_installed_but_not_the_other_way_round(setup: Setup) -> None:
+    setup("dev")
+    assert setup("runtime") == (0, "", "")
+
+
+def test_the_tests_add_to_what_the_demo_has_installed(setup: Setup) -> None:
+    setup("runtime")
+    code, _, calls = setup("dev")
+    assert code == 0
+    assert "requirements/dev.txt" in calls
+    assert "venv --clear" not in calls
+
+
+def test_a_setup_that_was_cut_short_starts_afresh_the_next_time(setup: Setup) -> None:
+    code, words, _ = setup("dev", pip_fails=1)
+    assert code == 1
+    assert "could not be installed" in words
+    code, _, calls = setup("dev")
+    assert code == 0
+    assert "venv --clear" in calls
+    assert "requirements/dev.txt" in calls
+
+
+def test_packages_are_installed_with_their_hashes_and_never_built_from_source(setup: Setup) -> None:
+    _, _, calls = setup("runtime")
+    (line,) = [call for call in calls.splitlines() if call.endswith("-r requirements/runtime.txt")]
+    assert {"--require-hashes", "--no-deps", "--only-binary"} <= set(line.split())
+
+
+def test_the_lock_is_made_for_the_pythons_that_the_setup_takes() -> None:
+    """pyproject.toml opens the range, the lock's environments close it."""
+    pyproject = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))
+    taken = re.findall(r"3\.(\d+)\.\*", (ROOT / "scripts" / "_setup").read_text("utf-8"))
+    assert pyproject["project"]["requires-python"] == f">=3.{taken[0]}"
+    assert all(f"< '3.{int(taken[-1]) + 1}'" in place for place in pyproject["tool"]["uv"]["environments"])

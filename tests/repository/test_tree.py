@@ -1,0 +1,119 @@
+"""The tree as a whole: its law, its size, what it must not name, and what goes into the wheel."""
+
+import re
+import subprocess
+import sys
+import tomllib
+import zipfile
+from email.parser import HeaderParser
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[2]
+PYPROJECT: dict[str, Any] = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))
+PACKAGE = Path("src/dealer_agent")
+
+
+def read(path: Path) -> str:
+    """A file of the project as text; nothing of it when it is not text."""
+    return (ROOT / path).read_text("utf-8", errors="ignore")
+
+
+def python_of(tree: list[Path], top: str) -> list[Path]:
+    """The Python files under a top folder."""
+    return [path for path in tree if path.parts[0] == top and path.suffix == ".py"]
+
+
+def test_the_import_law_names_every_room(tree: list[Path]) -> None:
+    """design: import law. Exhaustive, so a new room fails the law until it has its floor."""
+    (law,) = [c for c in PYPROJECT["tool"]["importlinter"]["contracts"] if c["type"] == "layers"]
+    assert law["exhaustive"] is True
+    assert law["containers"] == ["dealer_agent"]
+    floors = {re.sub(r"[()]", "", room).strip() for layer in law["layers"] for room in re.split(r"[|:]", layer)}
+    rooms = {path.relative_to(PACKAGE).parts[0].removesuffix(".py") for path in python_of(tree, "src")}
+    assert rooms - {"__init__", "__main__"} <= floors
+
+
+def test_every_folder_with_python_in_it_is_type_checked(tree: list[Path]) -> None:
+    with_python = {path.parts[0] for path in tree if path.suffix == ".py" and len(path.parts) > 1}
+    assert with_python <= set(PYPROJECT["tool"]["mypy"]["files"])
+
+
+def test_no_file_of_the_package_is_longer_than_500_lines(tree: list[Path]) -> None:
+    lengths = {str(path): len(read(path).splitlines()) for path in python_of(tree, "src")}
+    assert {path: lines for path, lines in lengths.items() if lines > 500} == {}
+
+
+def test_nothing_in_the_package_is_left_for_later(tree: list[Path]) -> None:
+    marks = re.compile(r"\b(TODO|FIXME|XXX|HACK)\b")
+    assert [str(path) for path in tree if path.parts[0] == "src" and marks.search(read(path))] == []
+
+
+# The words are put together here, so that this file does not name what it forbids.
+SHARED = "shar" + "ed/"
+WORKPLACE = re.compile("(?<![a-z])/wo" + "rk/|" + r"\.libr" + "ary|" + "far" + "m-|" + r"\.\./" + SHARED)
+
+
+def test_the_project_stands_alone(tree: list[Path]) -> None:
+    """Nothing names the place where it was written; tests may look for sample data beside the project."""
+    named = [
+        f"{path}:{number}: {line.strip()[:100]}"
+        for path in tree
+        for number, line in enumerate(read(path).splitlines(), start=1)
+        if WORKPLACE.search(line) and not (path.parts[0] == "tests" and f"../{SHARED}data" in line)
+    ]
+    assert named == []
+
+
+REGISTRY = re.compile(r"pypi\.o" + "rg/|pythonhosted" + r"\.org|registry\." + "npmjs|registry" + r"\.yarnpkg")
+OPTIONS = re.compile(r"--(extra-)?index-url|--find-links|://|^\s*-[if]\s", re.MULTILINE)
+
+
+def test_no_file_names_a_package_registry(tree: list[Path]) -> None:
+    assert [str(path) for path in tree if REGISTRY.search(read(path))] == []
+
+
+def test_requirements_and_configuration_hold_no_address(tree: list[Path]) -> None:
+    """Where packages come from is for whoever installs them to say."""
+    configuration = [
+        path for path in tree if path.parts[0] == "requirements" or path.name in {"pyproject.toml", ".npmrc"}
+    ]
+    assert Path("requirements/runtime.txt") in configuration
+    assert [str(path) for path in configuration if OPTIONS.search(read(path))] == []
+
+
+@pytest.fixture(scope="module")
+def wheel(tmp_path_factory: pytest.TempPathFactory) -> zipfile.ZipFile:
+    """The wheel, built by the pinned hatchling as an installer would."""
+    folder = tmp_path_factory.mktemp("wheel")
+    subprocess.run(
+        [sys.executable, "-m", "hatchling", "build", "-t", "wheel", "-d", folder],
+        cwd=ROOT,
+        check=True,
+        capture_output=True,
+    )
+    (built,) = folder.iterdir()
+    return zipfile.ZipFile(built)
+
+
+def test_the_wheel_holds_every_file_of_the_package(tree: list[Path], wheel: zipfile.ZipFile) -> None:
+    """Templates, migrations and sample data as well as the modules."""
+    wanted = {path.relative_to("src").as_posix() for path in tree if path.is_relative_to(PACKAGE)}
+    packed = {name for name in wheel.namelist() if ".dist-info/" not in name}
+    assert packed == wanted
+
+
+def test_the_wheel_says_what_it_is_and_under_which_licence(wheel: zipfile.ZipFile) -> None:
+    (metadata,) = [name for name in wheel.namelist() if name.endswith(".dist-info/METADATA")]
+    fields = HeaderParser().parsestr(wheel.read(metadata).decode())
+    assert fields["Name"] == "dealer-agent"
+    assert fields["License-Expression"] == "Apache-2.0"
+    assert fields["License-File"] == "LICENSE"
+    assert fields["Requires-Python"] == ">=3.11"
+
+
+def test_the_wheel_installs_the_command(wheel: zipfile.ZipFile) -> None:
+    (entry_points,) = [name for name in wheel.namelist() if name.endswith(".dist-info/entry_points.txt")]
+    assert "dealer-agent = dealer_agent.cli:main" in wheel.read(entry_points).decode()
