@@ -237,12 +237,8 @@ def examine(body: Any, wire: Wire, *, lenient: bool = False) -> Request:
 
 
 def _vocabulary_of(body: Any, wire: Wire) -> Vocabulary:
-    message = body.get("message") if isinstance(body, dict) else None
-    parts = message.get("parts") if isinstance(message, dict) else None
-    for part in parts if isinstance(parts, list) else ():
-        if isinstance(part, dict) and "data" in part:
-            return wire.of_media_type(part.get("mediaType"))
-    return wire.default
+    part = _data_part(body)[1]
+    return wire.of_media_type(part.get("mediaType")) if part else wire.default
 
 
 def _examined(body: Any, wire: Wire, words: Vocabulary, *, lenient: bool) -> Request:
@@ -283,20 +279,25 @@ def _envelope_problems(body: Any, checker: Any) -> list[Problem]:
             words += ': send "configuration": {"acceptedOutputModes": ["application/json"]}'
         problems.append(Problem(problem.pointer, problem.keyword, words, received))
     message = body.get("message") if isinstance(body, dict) else None
-    if not isinstance(message, dict):
-        return problems
-    parts = message.get("parts") if isinstance(message.get("parts"), list) else []
-    places = [("/message", message)] + [(f"/message/parts/{index}", part) for index, part in enumerate(parts)]
+    parts = _parts(body)
+    places = [("/message", message)] + [(f"/message/parts/{index}", part) for index, part in enumerate(parts or ())]
     for pointer, node in places:
         if isinstance(node, dict) and "kind" in node:
             words = "is the legacy v0.3 form; in v1.0 a part is told by its member name (data, text) and has no kind"
             problems.append(Problem(f"{pointer}/kind", "additionalProperties", words))
-    if isinstance(message.get("parts"), list):
+    if parts is not None:
         count = sum(isinstance(part, dict) and "data" in part for part in parts)
         if count != 1:
             words = f"must hold exactly one data part; it holds {count}"
             problems.append(Problem("/message/parts", "contains" if not count else "maxContains", words))
     return problems
+
+
+def _parts(body: Any) -> list[Any] | None:
+    """The message's parts, where there is a list of them."""
+    message = body.get("message") if isinstance(body, dict) else None
+    parts = message.get("parts") if isinstance(message, dict) else None
+    return parts if isinstance(parts, list) else None
 
 
 def _may_echo(body: Any, problem: Problem) -> bool:
@@ -313,9 +314,7 @@ def _scalar_at(body: Any, pointer: str) -> Any:
 
 
 def _data_part(body: Any) -> tuple[int, dict[str, Any] | None]:
-    message = body.get("message") if isinstance(body, dict) else None
-    parts = message.get("parts") if isinstance(message, dict) else None
-    for index, part in enumerate(parts if isinstance(parts, list) else ()):
+    for index, part in enumerate(_parts(body) or ()):
         if isinstance(part, dict) and "data" in part:
             return index, part
     return 0, None
@@ -354,7 +353,7 @@ def _media_problems(
         elif skill and isinstance(media_type, str):
             spoken = wire.requests.get(bare_media_type(media_type))
             if spoken is None or spoken[1] is not skill:
-                wanted = wire.default.request_media_type(skill)
+                wanted = wire.of_media_type(media_type).request_media_type(skill)
                 problems.append(Problem(pointer, "const", f"must be {wanted} for {skill.request_type}", (media_type,)))
     if skill:
         modes = body.get("configuration", {}).get("acceptedOutputModes", [])

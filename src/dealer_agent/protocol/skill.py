@@ -12,7 +12,7 @@ from dealer_agent.protocol.requests import (
 )
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, eq=False, slots=True)
 class Skill:
     """One skill: its id, the `type` of its payloads, the stem of its media types, and what a card says of it."""
 

@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 from dealer_agent.protocol.skill import SKILLS, Skill
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Vocabulary:
     """One spelling of the protocol: what its media types, error payloads, domain and extensions are called.
 

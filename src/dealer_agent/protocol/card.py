@@ -1,0 +1,133 @@
+"""The agent card in both revisions of the binding (specification, part 1 and 9; contract, part 4). Pure.
+
+Revision 1.0.0 is A2A v1.0's camelCase card; revision 0.1.0 is the snake_case card with `auth_type`.
+"""
+
+import hashlib
+import re
+from dataclasses import dataclass
+from typing import Any
+
+import msgspec
+
+from dealer_agent.protocol.skill import Skill
+from dealer_agent.protocol.vocabulary import Wire
+
+A2A_VERSION = "1.0"
+BEARER_SCHEME = "bearer"
+BEARER_REQUIREMENT = [{"schemes": {BEARER_SCHEME: {"list": []}}}]
+
+
+@dataclass(frozen=True)
+class CardFacts:
+    """What a card says of one service. Addresses are absolute, without a trailing slash.
+
+    `bearer_skills` are the ids of the skills that ask for a token; when they are all skills, every request does.
+    """
+
+    name: str
+    description: str
+    version: str
+    organization: str
+    website: str
+    http_json_url: str
+    json_rpc_url: str
+    schemas_url: str
+    documentation_url: str
+    skills: tuple[Skill, ...]
+    bearer_skills: frozenset[str]
+
+    @property
+    def auth_type(self) -> str:
+        """Revision 0.1.0's declaration: `bearer` only when every skill asks for a token."""
+        return "bearer" if self.skills and all(skill.id in self.bearer_skills for skill in self.skills) else "none"
+
+
+def card_1_0_0(facts: CardFacts, wire: Wire) -> dict[str, Any]:
+    """The camelCase card of revision 1.0.0."""
+    return _identified(_card(facts, wire, wire.default.extension_1_0_0, {}))
+
+
+def card_0_1_0(facts: CardFacts, wire: Wire) -> dict[str, Any]:
+    """The snake_case card of revision 0.1.0: the same facts, and `auth_type` at the top level and in the extension."""
+    auth_type = {"auth_type": facts.auth_type}
+    card = _card(facts, wire, wire.default.extension_0_1_0, auth_type)
+    return _identified(auth_type | _in_snake_case(card))
+
+
+def _card(facts: CardFacts, wire: Wire, extension_uri: str, params: dict[str, Any]) -> dict[str, Any]:
+    extension = {
+        "uri": extension_uri,
+        "description": "Automotive retail: dealer information, inventory and leads.",
+        "required": False,
+        "params": {**params, "skills": _skill_schemas(facts)},
+    }
+    card: dict[str, Any] = {
+        "name": facts.name,
+        "description": facts.description,
+        "version": facts.version,
+        "provider": {"organization": facts.organization, "url": facts.website},
+        "documentationUrl": facts.documentation_url,
+        # JSON-RPC first: it is the binding that every agent has.
+        "supportedInterfaces": [
+            {"url": facts.json_rpc_url, "protocolBinding": "JSONRPC", "protocolVersion": A2A_VERSION},
+            {"url": facts.http_json_url, "protocolBinding": "HTTP+JSON", "protocolVersion": A2A_VERSION},
+        ],
+        "capabilities": {"streaming": False, "pushNotifications": False, "extensions": [extension]},
+        "defaultInputModes": [mode for skill in facts.skills for mode in _input_modes(skill, wire)],
+        "defaultOutputModes": [mode for skill in facts.skills for mode in _output_modes(skill, wire)],
+        "skills": [_skill_entry(skill, facts, wire) for skill in facts.skills],
+    }
+    if facts.bearer_skills:
+        card["securitySchemes"] = {BEARER_SCHEME: {"httpAuthSecurityScheme": {"scheme": "Bearer"}}}
+    if facts.auth_type == "bearer":
+        card["securityRequirements"] = BEARER_REQUIREMENT
+    return card
+
+
+def _skill_entry(skill: Skill, facts: CardFacts, wire: Wire) -> dict[str, Any]:
+    entry = {
+        "id": skill.id,
+        "name": skill.name,
+        "description": skill.description,
+        "tags": skill.tags,
+        "inputModes": _input_modes(skill, wire),
+        "outputModes": _output_modes(skill, wire),
+    }
+    return entry | {"securityRequirements": BEARER_REQUIREMENT} if skill.id in facts.bearer_skills else entry
+
+
+def _input_modes(skill: Skill, wire: Wire) -> list[str]:
+    return [words.request_media_type(skill) for words in (wire.default, wire.other)]
+
+
+def _output_modes(skill: Skill, wire: Wire) -> list[str]:
+    return [words.response_media_type(skill) for words in (wire.default, wire.other)]
+
+
+def _skill_schemas(facts: CardFacts) -> dict[str, dict[str, str]]:
+    return {
+        skill.id: {
+            "request_schema": f"{facts.schemas_url}/{skill.request_type}.json",
+            "response_schema": f"{facts.schemas_url}/{skill.response_type}.json",
+        }
+        for skill in facts.skills
+    }
+
+
+def _in_snake_case(node: Any) -> Any:
+    if isinstance(node, dict):
+        # Skill ids are no member names: they hold dots and no capitals, so they pass through as they are.
+        return {
+            re.sub("[A-Z]", lambda m: "_" + m[0].lower(), name): _in_snake_case(item) for name, item in node.items()
+        }
+    if isinstance(node, list | tuple):
+        return [_in_snake_case(item) for item in node]
+    return node
+
+
+def _identified(card: dict[str, Any]) -> dict[str, Any]:
+    """The card with the extension's `params.id`, which changes when anything on the card changes."""
+    digest = hashlib.sha256(msgspec.json.encode(card)).hexdigest()[:16]
+    card["capabilities"]["extensions"][0]["params"]["id"] = digest
+    return card

@@ -1,0 +1,126 @@
+"""The JSON-RPC 2.0 call around a request (contract, part 3; A2A §9). Pure."""
+
+from typing import Any, Literal
+
+import msgspec
+from msgspec import UNSET, Struct, UnsetType
+
+from dealer_agent.protocol.envelope import (
+    NOT_DECODED,
+    Request,
+    SendMessage,
+    examine,
+    plainly_shallow,
+    read_json,
+    settle,
+)
+from dealer_agent.protocol.errors import (
+    ProtocolError,
+    PushNotificationNotSupported,
+    SchemaValidationFailed,
+    TaskNotFound,
+    UnsupportedOperation,
+    UnsupportedSkill,
+)
+from dealer_agent.protocol.vocabulary import Wire
+
+PARSE_ERROR, INVALID_REQUEST, METHOD_NOT_FOUND = -32700, -32600, -32601
+
+NO_ID = b"null"
+
+UNDECLARED_METHODS: dict[str, type[ProtocolError]] = {
+    "GetTask": TaskNotFound,
+    "CancelTask": TaskNotFound,
+    "CreateTaskPushNotificationConfig": PushNotificationNotSupported,
+    "SetTaskPushNotificationConfig": PushNotificationNotSupported,
+    "GetTaskPushNotificationConfig": PushNotificationNotSupported,
+    "ListTaskPushNotificationConfigs": PushNotificationNotSupported,
+    "ListTaskPushNotificationConfig": PushNotificationNotSupported,
+    "DeleteTaskPushNotificationConfig": PushNotificationNotSupported,
+    "ListTasks": UnsupportedOperation,
+    "SendStreamingMessage": UnsupportedOperation,
+    "SubscribeToTask": UnsupportedOperation,
+    "GetExtendedAgentCard": UnsupportedOperation,
+}
+"""A2A's methods that the card does not declare, and what answers them."""
+
+
+class _Call(Struct, frozen=True):
+    jsonrpc: Literal["2.0"]
+    method: Literal["SendMessage"]
+    id: msgspec.Raw
+    params: SendMessage
+
+
+class _Head(Struct, frozen=True):
+    jsonrpc: Any = UNSET
+    method: Any = UNSET
+    id: msgspec.Raw | UnsetType = UNSET
+    params: msgspec.Raw | UnsetType = UNSET
+
+
+_call_decoder = msgspec.json.Decoder(_Call)
+_head_decoder = msgspec.json.Decoder(_Head)
+
+
+def decode_call(body: bytes, wire: Wire, *, lenient: bool = False) -> tuple[bytes, Request | ProtocolError]:
+    """The call's id as it came (JSON text), and its request, or the error that answers it."""
+    if plainly_shallow(body):
+        try:
+            call = _call_decoder.decode(body)
+            request = settle(call.params, wire)
+        except NOT_DECODED:
+            request = None
+        if request is not None and _is_id(bytes(call.id)):
+            return bytes(call.id), request
+    rpc_id = NO_ID
+    try:
+        plain = read_json(body, json_rpc=PARSE_ERROR)
+        head = _head(plain, body)
+        if isinstance(head.id, msgspec.Raw) and _is_id(bytes(head.id)):
+            rpc_id = bytes(head.id)
+        _refuse_other_calls(head, rpc_id)
+        return rpc_id, examine(plain.get("params", {}), wire, lenient=lenient)
+    except ProtocolError as error:
+        return rpc_id, error
+
+
+def _is_id(text: bytes) -> bool:
+    return text == NO_ID or text[:1] in b'"-0123456789'
+
+
+def _head(plain: Any, body: bytes) -> _Head:
+    if isinstance(plain, list):
+        raise _invalid("Batches are not taken: send one call in a body.")
+    if not isinstance(plain, dict):
+        raise _invalid('A JSON-RPC 2.0 call is an object with "jsonrpc", "id", "method" and "params".')
+    return _head_decoder.decode(body)
+
+
+def _invalid(message: str) -> SchemaValidationFailed:
+    return SchemaValidationFailed(message, {"in": "envelope"}, json_rpc=INVALID_REQUEST)
+
+
+def _refuse_other_calls(head: _Head, rpc_id: bytes) -> None:
+    """Raises for whatever is not a call of SendMessage that waits for its answer."""
+    if isinstance(head.id, UnsetType):
+        raise _invalid('Notifications are not taken: send an "id".')
+    if rpc_id == NO_ID != bytes(head.id):
+        raise _invalid('"id" must be a string, a number or null.')
+    if head.jsonrpc != "2.0":
+        raise _invalid('"jsonrpc" must be "2.0".')
+    method = head.method
+    if not isinstance(method, str):
+        raise _invalid('"method" must be a string: send "SendMessage".')
+    if method == "SendMessage":
+        return
+    undeclared = UNDECLARED_METHODS.get(method)
+    if undeclared is not None:
+        raise undeclared(f"This agent does not offer {method}: it answers SendMessage.", {"in": "envelope"})
+    legacy = " (message/send is its legacy v0.3 name)" if method == "message/send" else ""
+    raise UnsupportedSkill(f"No such method. Send SendMessage{legacy}.", {"in": "envelope"}, json_rpc=METHOD_NOT_FOUND)
+
+
+def result_body(rpc_id: bytes, result: bytes) -> bytes:
+    """A successful answer."""
+    return b'{"jsonrpc":"2.0","id":' + rpc_id + b',"result":' + result + b"}"

@@ -1,0 +1,26 @@
+"""The reply's envelope, put together from ready JSON (specification, part 2.1). Pure."""
+
+from functools import lru_cache
+
+import msgspec
+
+from dealer_agent.protocol.envelope import Request
+from dealer_agent.protocol.skill import Skill
+from dealer_agent.protocol.vocabulary import Vocabulary
+
+
+def reply_body(request: Request, message_id: str, data: bytes, message: str | None = None) -> bytes:
+    """`{"message": ...}` around the JSON of a skill's `data`; `message` is a sentence for the reader beside it."""
+    head, tail = _frame(request.skill, request.vocabulary)
+    context = b""
+    if request.context_id is not None:
+        context = b'"contextId":' + msgspec.json.encode(request.context_id) + b","
+    words = b"" if message is None else b',"message":' + msgspec.json.encode(message)
+    return b"".join((b'{"message":{"messageId":"', message_id.encode(), b'",', context, head, data, words, tail))
+
+
+@lru_cache(maxsize=64)
+def _frame(skill: Skill, vocabulary: Vocabulary) -> tuple[bytes, bytes]:
+    head = b'"role":"ROLE_AGENT","parts":[{"data":{"type":"' + skill.response_type.encode() + b'","data":'
+    tail = b'},"mediaType":"' + vocabulary.response_media_type(skill).encode() + b'"}]}}'
+    return head, tail
