@@ -1,0 +1,70 @@
+"""Reads `dealer.toml` and the environment, once, and says everything that is wrong with them."""
+
+import re
+import tomllib
+from collections.abc import Mapping
+from pathlib import Path
+
+import msgspec
+
+from dealer_agent.config.checking import Problem, SettingsError, defects, key_name
+from dealer_agent.config.positions import key_lines, nearest_line
+from dealer_agent.config.settings import DealerFile, Settings, read_public_url
+
+FILE_NAME = "dealer.toml"
+
+
+def load_settings(directory: Path, env: Mapping[str, str]) -> Settings:
+    """The settings of the dealer whose `dealer.toml` stands in the directory.
+
+    `DATABASE_URL` names the database; without it, it is the SQLite file `dealer-agent.db` in the directory. Raises
+    SettingsError with all problems, each with its line, where the file is absent, is no TOML, or breaks a rule.
+    """
+    file = read_dealer_file(_text(directory / FILE_NAME))
+    default_database = f"sqlite:///{directory.resolve() / 'dealer-agent.db'}"
+    return Settings(
+        directory=directory,
+        database_url=env.get("DATABASE_URL") or default_database,
+        dealer=file,
+        service=msgspec.structs.replace(file.service, public_url=read_public_url(file.service.public_url)),
+        search=file.search,
+        auth=file.auth,
+        rate_limits=file.rate_limits,
+        logs=file.logs,
+    )
+
+
+def read_dealer_file(text: str) -> DealerFile:
+    """A `dealer.toml`, from its text. Raises SettingsError."""
+    try:
+        data = tomllib.loads(text)
+    except tomllib.TOMLDecodeError as error:
+        raise SettingsError([_broken(text, str(error))]) from None
+    found = defects(DealerFile, data)
+    if found:
+        lines = key_lines(text)
+        problems = [Problem(FILE_NAME, nearest_line(lines, path), key_name(path), message) for path, message in found]
+        raise SettingsError(sorted(problems, key=lambda problem: problem.line or 0))
+    return msgspec.convert(data, DealerFile)
+
+
+def _text(path: Path) -> str:
+    try:
+        # Windows editors put a byte order mark first, which TOML does not know.
+        return path.read_text("utf-8-sig")
+    except FileNotFoundError:
+        advice = f"there is none in {path.parent}; `dealer-agent init` writes one"
+        raise SettingsError([Problem(FILE_NAME, None, "", advice)]) from None
+    except UnicodeDecodeError as error:
+        line = error.object.count(b"\n", 0, error.start) + 1
+        raise SettingsError([Problem(FILE_NAME, line, "", "is not UTF-8; save the file as UTF-8")]) from None
+    except OSError as error:
+        raise SettingsError([Problem(FILE_NAME, None, "", f"cannot be read: {error.strerror}")]) from None
+
+
+def _broken(text: str, message: str) -> Problem:
+    place = re.search(r" \(at line (\d+), column \d+\)$| \(at end of document\)$", message)
+    if place is None:
+        return Problem(FILE_NAME, None, "", f"is not TOML: {message}")
+    line = int(place[1]) if place[1] else len(text.splitlines())
+    return Problem(FILE_NAME, line, "", f"is not TOML: {message[: place.start()]}")

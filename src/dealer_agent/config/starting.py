@@ -1,0 +1,41 @@
+"""Writes a new dealer's first `dealer.toml`: a commented file that loads as it is."""
+
+import json
+import re
+import unicodedata
+from importlib.resources import files
+from pathlib import Path
+from string import Template
+
+from dealer_agent.config.loading import FILE_NAME
+
+
+def write_dealer_toml(directory: Path, name: str) -> Path:
+    """Write `dealer.toml` for a store of that name into the directory, which is made when absent; its path.
+
+    Raises FileExistsError where there is one already, and ValueError for a name that is empty.
+    """
+    text = dealer_toml(name)
+    directory.mkdir(parents=True, exist_ok=True)
+    path = directory / FILE_NAME
+    with path.open("x", encoding="utf-8", newline="\n") as file:
+        file.write(text)
+    return path
+
+
+def dealer_toml(name: str) -> str:
+    """The text of a new `dealer.toml`. Raises ValueError for a name that is empty."""
+    if not name.strip():
+        raise ValueError("a store needs a name")
+    template = Template(files("dealer_agent.config").joinpath("template.toml").read_text("utf-8"))
+    return template.substitute(name=_quoted(name.strip()), id=_quoted(_slug(name)))
+
+
+def _quoted(text: str) -> str:
+    # JSON's strings are TOML's, but for the one control character that JSON leaves bare.
+    return json.dumps(text, ensure_ascii=False).replace("\x7f", "\\u007f")
+
+
+def _slug(name: str) -> str:
+    plain = unicodedata.normalize("NFKD", name).encode("ascii", "ignore").decode().lower()
+    return re.sub(r"[^a-z0-9]+", "-", plain)[:63].strip("-") or "dealer"

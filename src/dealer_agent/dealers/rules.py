@@ -1,0 +1,155 @@
+"""What the values of a dealer's profile must look like. Pure.
+
+Each reader takes what stands in `dealer.toml` and gives it back in its one proper form, or raises ValueError in
+words that a dealer's website person can act on. A type names its reader with `read_by`; a rule over several values
+of one list or table is named with `agreed_by` and yields a `Defect` for each value that breaks it.
+"""
+
+import difflib
+import re
+import zoneinfo
+from collections.abc import Callable, Iterator
+from typing import Any, NamedTuple
+from urllib.parse import urlsplit
+
+import phonenumbers
+from email_validator import EmailNotValidError, validate_email
+from msgspec import Meta
+
+from dealer_agent.protocol.responses import OpenHours
+
+Path = tuple[str | int, ...]
+
+
+class Defect(NamedTuple):
+    """A value that will not do: where it stands below the value looked at, and what to do about it."""
+
+    path: Path
+    message: str
+
+
+def read_by(reader: Callable[[str], object]) -> Meta:
+    """Annotation: the text must satisfy `reader`."""
+    return Meta(extra={"reader": reader})
+
+
+def agreed_by(rule: Callable[[Any], Iterator[Defect]], min_length: int | None = None) -> Meta:
+    """Annotation: the values below must satisfy `rule` together. They may still be of any shape when it is asked."""
+    return Meta(min_length=min_length, extra={"agreement": rule})
+
+
+def did_you_mean(word: str, known: list[str]) -> str:
+    """`; did you mean ...?`, or nothing where no known word is near."""
+    near = difflib.get_close_matches(word, known, n=1)
+    return f"; did you mean {near[0]}?" if near else ""
+
+
+def read_text(value: str) -> str:
+    """Text that says something."""
+    if not value.strip():
+        raise ValueError("is empty; write something, or leave the key out")
+    return value
+
+
+def read_slug(value: str) -> str:
+    """A short id: lower-case letters, digits and hyphens, at most 63."""
+    if not re.fullmatch(r"[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?", value):
+        raise ValueError(f"'{value}' must be 1 to 63 lower-case letters, digits and hyphens, such as 'my-store'")
+    return value
+
+
+def read_time_zone(value: str) -> str:
+    """An IANA time zone."""
+    zones = zoneinfo.available_timezones()
+    if value not in zones:
+        raise ValueError(f"'{value}' is no IANA time zone" + did_you_mean(value, sorted(zones)))
+    return value
+
+
+def read_phone(value: str) -> str:
+    """A phone number as E.164; without a leading `+` it is read as a US number."""
+    advice = f"'{value}' is no phone number; write it as '+1 202 555 0123'"
+    try:
+        number = phonenumbers.parse(value, "US")
+    except phonenumbers.NumberParseException:
+        raise ValueError(advice) from None
+    if not phonenumbers.is_possible_number(number):
+        raise ValueError(advice)
+    return phonenumbers.format_number(number, phonenumbers.PhoneNumberFormat.E164)
+
+
+def read_email(value: str) -> str:
+    """An e-mail address; its syntax only, nothing is looked up."""
+    try:
+        return validate_email(value, check_deliverability=False).normalized
+    except EmailNotValidError as error:
+        raise ValueError(f"'{value}' is no e-mail address: {error}") from None
+
+
+def read_web_address(value: str) -> str:
+    """An absolute http or https URL."""
+    try:
+        parts = urlsplit(value)
+        sound = parts.scheme in ("http", "https") and parts.hostname and parts.port != 0
+    except ValueError:
+        sound = False
+    if not sound or re.search(r"\s", value):
+        raise ValueError(f"'{value}' is no web address; write it in full, such as 'https://www.example.com'")
+    return value
+
+
+def read_country(value: str) -> str:
+    """Two letters (ISO 3166)."""
+    if not re.fullmatch(r"[A-Z]{2}", value):
+        raise ValueError(f"'{value}' must be the country's two letters, such as 'US'")
+    return value
+
+
+def read_zip_prefix(value: str) -> str:
+    """The first one to five digits of a ZIP code."""
+    if not re.fullmatch(r"[0-9]{1,5}", value):
+        raise ValueError(f"'{value}' must be the first one to five digits of a ZIP code, such as '372'")
+    return value
+
+
+_HOURS = re.compile(r"([0-9]{1,2}):([0-9]{2})\s*[-\u2013]\s*([0-9]{1,2}):([0-9]{2})")
+
+
+def read_hours(value: str) -> OpenHours | None:
+    """One day's hours, `09:00-20:00` on the 24-hour clock, or `closed`: None."""
+    text = value.strip()
+    if text.casefold() == "closed":
+        return None
+    found = _HOURS.fullmatch(text)
+    if not found:
+        raise ValueError(f"'{value}' must be hours on the 24-hour clock, such as '09:00-20:00', or 'closed'")
+    opening, closing = (f"{int(hour):02}:{minute}" for hour, minute in (found.group(1, 2), found.group(3, 4)))
+    if max(opening, closing) > "23:59" or max(found[2], found[4]) > "59":
+        raise ValueError(f"'{value}' has a time that no clock shows; the day ends at 23:59")
+    if opening >= closing:
+        raise ValueError(f"'{value}' must open before it closes; 8 in the evening is 20:00")
+    return OpenHours(open=opening, close=closing)
+
+
+def rooftops_are_told_apart(rooftops: list[Any]) -> Iterator[Defect]:
+    """No two rooftops have one name, and no feed id leads to two of them, whatever the case."""
+    owners: dict[str, int] = {}
+    tables = [(index, rooftop) for index, rooftop in enumerate(rooftops) if isinstance(rooftop, dict)]
+    for index, rooftop in tables:
+        match rooftop.get("name"):
+            case str(name) if owners.setdefault(name.casefold(), index) != index:
+                yield Defect((index, "name"), f"'{name}' is the name of another rooftop; give each its own")
+    for index, rooftop in tables:
+        match rooftop.get("feed_ids"):
+            case list(feed_ids):
+                for place, feed_id in enumerate(feed_ids):
+                    if isinstance(feed_id, str) and owners.setdefault(feed_id.casefold(), index) != index:
+                        yield Defect((index, "feed_ids", place), f"'{feed_id}' stands for another rooftop already")
+
+
+def zip_fits_country(address: Any) -> Iterator[Defect]:
+    """A US ZIP code is five digits, or nine with a hyphen; other countries' are not judged."""
+    match address:
+        case {"zip": str(code), **rest} if rest.get("country", "US") == "US":
+            if not re.fullmatch(r"[0-9]{5}(-[0-9]{4})?", code):
+                yield Defect(("zip",), f"'{code}' is no ZIP code; write '37203', or '37203-1234'")
