@@ -39,6 +39,11 @@ def key_name(path: Path) -> str:
     return "".join(parts).removeprefix(".")
 
 
+def header_name(path: Path) -> str:
+    """The same as it stands in the brackets of a header: `rooftops.timezone`."""
+    return ".".join(part for part in path if isinstance(part, str))
+
+
 def defects(kind: type, data: dict[str, Any]) -> list[Defect]:
     """All that keeps `data` from being a `kind`; empty means that msgspec converts it."""
     root = types.type_info(kind)
@@ -55,9 +60,9 @@ def _homes(kind: types.Type, path: Path) -> _Homes:
         case types.Metadata(type=inner):
             return _homes(inner, path)
         case types.VarTupleType(item_type=types.StructType() as inner):
-            header = f"[[{key_name(path)}]]"
+            header = f"[[{header_name(path)}]]"
         case types.StructType() as inner:
-            header = f"[{key_name(path)}]" if path else ""
+            header = f"[{header_name(path)}]" if path else ""
         case _:
             return homes
     for field in inner.fields:
@@ -81,7 +86,7 @@ def _walk(kind: types.Type, value: object, path: Path, homes: _Homes) -> Iterato
             yield from _walk_table(kind, value, path, homes)
         case types.DictType(value_type=inner):
             if not isinstance(value, dict):
-                yield Defect(path, f"must be a section: [{key_name(path)}]")
+                yield Defect(path, f"must be a section: [{header_name(path)}]")
                 return
             for key, member in value.items():
                 yield from _walk(inner, member, (*path, key), homes)
@@ -95,7 +100,7 @@ def _walk(kind: types.Type, value: object, path: Path, homes: _Homes) -> Iterato
 
 def _walk_table(kind: types.StructType, value: object, path: Path, homes: _Homes) -> Iterator[Defect]:
     if not isinstance(value, dict):
-        yield Defect(path, f"must be a section: [{key_name(path)}]")
+        yield Defect(path, f"must be a section: [{header_name(path)}]")
         return
     fields = {field.encode_name: field for field in kind.fields}
     for key, member in value.items():
@@ -111,7 +116,7 @@ def _walk_table(kind: types.StructType, value: object, path: Path, homes: _Homes
 def _walk_list(inner: types.Type, least: int, value: object, path: Path, homes: _Homes) -> Iterator[Defect]:
     if not isinstance(value, list):
         if isinstance(inner, types.StructType):
-            yield Defect(path, f"must be a list of sections, each headed [[{key_name(path)}]] with two brackets")
+            yield Defect(path, f"must be a list of sections, each headed [[{header_name(path)}]] with two brackets")
         else:
             yield Defect(path, 'must be a list: ["...", "..."]')
         return
@@ -122,10 +127,9 @@ def _walk_list(inner: types.Type, least: int, value: object, path: Path, homes: 
 
 
 def _where_it_belongs(key: str, known: list[str], homes: _Homes) -> str:
-    """A hint: a known key of this section that is spelled much the same, or the section that has this one."""
-    guess = did_you_mean(key, known)
-    if guess or key not in homes:
-        return guess
+    """A hint: the section that has this key, or a key of this section that is spelled much the same."""
+    if key not in homes:
+        return did_you_mean(key, known)
     if "" in homes[key]:
         return "; it belongs at the top of the file, above the first [section]"
     return f"; it belongs under {' or '.join(homes[key])}"
@@ -136,7 +140,7 @@ def _what_to_write(kind: types.Type, key: str, path: Path) -> str:
         case types.Metadata(type=inner):
             return _what_to_write(inner, key, path)
         case types.VarTupleType(item_type=types.StructType()):
-            return f"write at least one [[{key_name((*path, key))}]] section"
+            return f"write at least one [[{header_name((*path, key))}]] section"
         case types.LiteralType(values=words):
             return "write " + " or ".join(f'{key} = "{word}"' for word in words)
         case types.StrType():

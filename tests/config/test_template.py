@@ -1,0 +1,73 @@
+"""The `dealer.toml` that `init` writes: it loads as it is, it teaches, and it overwrites nothing."""
+
+import re
+from pathlib import Path
+
+import msgspec
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from dealer_agent.config import load_settings, write_dealer_toml
+from dealer_agent.config.loading import read_dealer_file
+from dealer_agent.config.settings import DealerFile
+from dealer_agent.config.starting import dealer_toml
+
+
+def test_the_written_file_loads_as_it_is(tmp_path: Path) -> None:
+    path = write_dealer_toml(tmp_path / "my-store", "My Store")
+    assert path == tmp_path / "my-store" / "dealer.toml"
+    settings = load_settings(path.parent, {})
+    assert (settings.dealer.id, settings.dealer.name) == ("my-store", "My Store")
+    assert settings.dealer.rooftops[0].name == "My Store"
+    # Contract 6: the default that `init` writes.
+    assert settings.dealer.feed_price == "advertised"
+
+
+def test_what_it_sets_beyond_the_profile_are_the_defaults() -> None:
+    file = read_dealer_file(dealer_toml("My Store"))
+    bare = DealerFile(id=file.id, name=file.name, feed_price=file.feed_price, rooftops=file.rooftops)
+    assert file == bare
+
+
+def test_it_refuses_to_overwrite(tmp_path: Path) -> None:
+    (tmp_path / "dealer.toml").write_text("mine")
+    with pytest.raises(FileExistsError):
+        write_dealer_toml(tmp_path, "My Store")
+    assert (tmp_path / "dealer.toml").read_text() == "mine"
+
+
+@pytest.mark.parametrize("name", ["", "  "])
+def test_a_store_without_a_name_is_refused_and_nothing_is_written(tmp_path: Path, name: str) -> None:
+    with pytest.raises(ValueError, match="needs a name"):
+        write_dealer_toml(tmp_path / "new", name)
+    assert not (tmp_path / "new").exists()
+
+
+@given(st.text(min_size=1).filter(str.strip).filter(lambda name: name.isprintable() or name.isascii()))
+def test_any_name_is_written_so_that_it_is_read_again(name: str) -> None:
+    file = read_dealer_file(dealer_toml(name))
+    assert (file.name, file.rooftops[0].name) == (name.strip(), name.strip())
+
+
+@pytest.mark.parametrize(
+    ("name", "slug"),
+    [
+        ("O'Brien & Sons Chevrolet", "o-brien-sons-chevrolet"),
+        ("Citroën Lyon", "citroen-lyon"),
+        ("株式会社", "dealer"),
+        ("x" * 70, "x" * 63),
+    ],
+)
+def test_the_id_is_made_from_the_name(name: str, slug: str) -> None:
+    assert read_dealer_file(dealer_toml(name)).id == slug
+
+
+def test_with_every_example_uncommented_it_still_loads() -> None:
+    """What it teaches is true: each commented example works when the mark is taken away."""
+    text = re.sub(r"(?m)^# ?((?:\[+[a-z_.]+\]+|[a-z_0-9]+ = ).*)$", r"\1", dealer_toml("My Store"))
+    file = read_dealer_file(text.replace('mode = "none"', 'mode = "bearer"'))
+    assert len(file.rooftops) == 2
+    assert msgspec.UNSET not in (file.welcome_message, file.policies.text, file.rooftops[0].address)
+    assert file.area_offers
+    assert file.rooftops[0].fees

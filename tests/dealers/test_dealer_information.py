@@ -1,0 +1,134 @@
+"""What dealer.information answers from a profile (contract, part 5)."""
+
+import json
+
+import msgspec
+
+from dealer_agent.dealers.information import dealer_information
+from dealer_agent.dealers.profile import Address, DealerRooftop, Geo, Policies, Profile, WeekHours
+from dealer_agent.protocol.vehicle import Fee
+
+
+def _profile(*rooftops: DealerRooftop, **members: object) -> Profile:
+    return msgspec.structs.replace(
+        Profile(id="acme", name="Acme Motors", feed_price="advertised", rooftops=rooftops), **members
+    )
+
+
+def _answer(profile: Profile) -> dict[str, object]:
+    answer: dict[str, object] = json.loads(msgspec.json.encode(dealer_information(profile)))
+    return answer
+
+
+FULL = DealerRooftop(
+    name="Acme North",
+    timezone="America/Chicago",
+    feed_ids=("MP1",),
+    legal_name="Acme North, LLC",
+    website="https://www.example.com/north",
+    notes="Parking behind the building.",
+    capabilities=("sales", "service"),
+    address=Address(address_line_1="1 Example Way", city="Nashville", state="TN", zip="37203"),
+    geo=Geo(latitude=36.15, longitude=-86.79),
+    phones={"sales": "(202) 555-0123", "service": "+1 202 555 0124"},
+    emails={"sales": "sales@EXAMPLE.com"},
+    hours={"sales": WeekHours(monday="9:00-20:00", sunday="closed")},
+    fees=(Fee("Documentation fee", 399),),
+)
+
+
+def test_a_full_rooftop_has_every_member_of_the_contract_and_no_feed_ids() -> None:
+    assert _answer(_profile(FULL, welcome_message="Hello")) == {
+        "name": "Acme Motors",
+        "welcome_message": "Hello",
+        "rooftops": [
+            {
+                "name": "Acme North",
+                "legal_name": "Acme North, LLC",
+                "website": "https://www.example.com/north",
+                "geo": {"latitude": 36.15, "longitude": -86.79},
+                "emails": [{"name": "sales", "value": "sales@example.com"}],
+                "phones": [
+                    {"name": "sales", "value": "+12025550123"},
+                    {"name": "service", "value": "+12025550124"},
+                ],
+                "address": {
+                    "address_line_1": "1 Example Way",
+                    "city": "Nashville",
+                    "state": "TN",
+                    "zip": "37203",
+                    "country": "US",
+                },
+                "schedules": [
+                    {
+                        "name": "sales",
+                        "value": {
+                            "monday": {"open": "09:00", "close": "20:00"},
+                            "tuesday": None,
+                            "wednesday": None,
+                            "thursday": None,
+                            "friday": None,
+                            "saturday": None,
+                            "sunday": None,
+                        },
+                    }
+                ],
+                "timezone": "America/Chicago",
+                "notes": "Parking behind the building.",
+                "capabilities": ["sales", "service"],
+                "fees": [{"name": "Documentation fee", "amount": 399}],
+            }
+        ],
+    }
+
+
+def test_what_the_profile_leaves_out_is_absent() -> None:
+    bare = DealerRooftop(name="Acme North", timezone="America/Chicago")
+    assert _answer(_profile(bare)) == {
+        "name": "Acme Motors",
+        "rooftops": [{"name": "Acme North", "timezone": "America/Chicago"}],
+    }
+
+
+def test_fees_that_are_none_are_told_from_fees_that_are_unknown() -> None:
+    free = DealerRooftop(name="Acme North", timezone="America/Chicago", fees=())
+    assert _answer(_profile(free))["rooftops"] == [{"name": "Acme North", "timezone": "America/Chicago", "fees": []}]
+
+
+def test_each_day_of_the_week_keeps_its_own_hours() -> None:
+    days = ("monday", "tuesday", "wednesday", "thursday", "friday", "saturday", "sunday")
+    week = WeekHours(**{day: f"0{hour}:00-20:00" for hour, day in enumerate(days)})
+    rooftop = DealerRooftop(name="Acme North", timezone="America/Chicago", hours={"service": week})
+    schedule = dealer_information(_profile(rooftop)).rooftops[0].schedules
+    assert schedule
+    value = msgspec.to_builtins(schedule[0].value)
+    assert [value[day]["open"] for day in days] == [f"0{hour}:00" for hour in range(7)]
+
+
+def test_the_houses_policies_follow_the_notes_of_every_rooftop() -> None:
+    plain = DealerRooftop(name="Acme South", timezone="America/Chicago")
+    told = dealer_information(_profile(FULL, plain, policies=Policies(text="Five-day return.")))
+    assert [rooftop.notes for rooftop in told.rooftops] == [
+        "Parking behind the building.\n\nFive-day return.",
+        "Five-day return.",
+    ]
+
+
+def test_a_second_address_line_and_a_country_are_kept() -> None:
+    address = Address(
+        address_line_1="1 Example Way",
+        address_line_2="Suite 4",
+        city="Toronto",
+        state="ON",
+        zip="M4B 1B3",
+        country="CA",
+    )
+    rooftop = DealerRooftop(name="Acme North", timezone="America/Toronto", address=address)
+    assert msgspec.to_builtins(dealer_information(_profile(rooftop)).rooftops[0].address) == {
+        "address_line_1": "1 Example Way",
+        "address_line_2": "Suite 4",
+        "city": "Toronto",
+        "state": "ON",
+        "zip": "M4B 1B3",
+        "country": "CA",
+    }

@@ -1,0 +1,135 @@
+"""What the values of a dealer's profile must look like (contract, part 5)."""
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from dealer_agent.dealers import rules
+from dealer_agent.protocol.responses import OpenHours
+
+
+@pytest.mark.parametrize(
+    ("written", "expected"),
+    [
+        ("09:00-20:00", OpenHours("09:00", "20:00")),
+        ("9:00 - 20:00", OpenHours("09:00", "20:00")),
+        ("09:00\u201320:00", OpenHours("09:00", "20:00")),
+        ("00:00-23:59", OpenHours("00:00", "23:59")),
+        ("closed", None),
+        ("Closed", None),
+    ],
+)
+def test_hours_are_read_as_a_person_writes_them(written: str, expected: OpenHours | None) -> None:
+    assert rules.read_hours(written) == expected
+
+
+@pytest.mark.parametrize(
+    "written",
+    ["", "9-20", "9am-8pm", "20:00-09:00", "09:00-09:00", "09:00-24:00", "09:60-10:00", "09:00-10:75", "09:00", "shut"],
+)
+def test_hours_that_no_clock_shows_or_that_close_before_they_open_are_refused(written: str) -> None:
+    with pytest.raises(ValueError, match="'" + written):
+        rules.read_hours(written)
+
+
+@given(st.times(), st.times())
+def test_any_two_times_in_order_are_hours_and_no_others_are(one: Any, other: Any) -> None:
+    opening, closing = f"{one:%H:%M}", f"{other:%H:%M}"
+    if opening < closing:
+        assert rules.read_hours(f"{opening}-{closing}") == OpenHours(opening, closing)
+    else:
+        with pytest.raises(ValueError, match="before it closes"):
+            rules.read_hours(f"{opening}-{closing}")
+
+
+@pytest.mark.parametrize(
+    ("reader", "written", "expected"),
+    [
+        (rules.read_phone, "(202) 555-0123", "+12025550123"),
+        (rules.read_phone, "+1 202 555 0123", "+12025550123"),
+        (rules.read_email, "sales@example.com", "sales@example.com"),
+        (rules.read_time_zone, "America/Chicago", "America/Chicago"),
+        (rules.read_web_address, "https://www.example.com:8443/a?b=c", "https://www.example.com:8443/a?b=c"),
+        (rules.read_country, "CA", "CA"),
+        (rules.read_zip_prefix, "372", "372"),
+        (rules.read_slug, "main-street-2", "main-street-2"),
+        (rules.read_text, "Acme", "Acme"),
+    ],
+)
+def test_a_sound_value_is_given_back_in_its_proper_form(
+    reader: Callable[[str], object], written: str, expected: str
+) -> None:
+    assert reader(written) == expected
+
+
+@pytest.mark.parametrize(
+    ("reader", "written"),
+    [
+        (rules.read_phone, "call us"),
+        (rules.read_phone, "555"),
+        (rules.read_phone, "+1 202 555 0123 0123 0123"),
+        (rules.read_email, "sales at example.com"),
+        (rules.read_email, "sales@"),
+        (rules.read_time_zone, "America/Chicgo"),
+        (rules.read_time_zone, "../etc/passwd"),
+        (rules.read_time_zone, ""),
+        (rules.read_web_address, "www.example.com"),
+        (rules.read_web_address, "ftp://example.com"),
+        (rules.read_web_address, "https://"),
+        (rules.read_web_address, "https://exa mple.com"),
+        (rules.read_web_address, "https://example.com:x"),
+        (rules.read_country, "USA"),
+        (rules.read_country, "us"),
+        (rules.read_zip_prefix, "372031"),
+        (rules.read_zip_prefix, ""),
+        (rules.read_zip_prefix, "37x"),
+        (rules.read_slug, "Main Street"),
+        (rules.read_slug, "-a"),
+        (rules.read_slug, "a" * 64),
+        (rules.read_slug, "acme\n"),
+        (rules.read_text, " "),
+    ],
+)
+def test_an_unsound_value_is_refused(reader: Callable[[str], object], written: str) -> None:
+    with pytest.raises(ValueError, match=r"is empty|must be|is no "):
+        reader(written)
+
+
+def test_a_misspelled_time_zone_is_told_the_nearest_one() -> None:
+    with pytest.raises(ValueError, match=r"did you mean America/Chicago$"):
+        rules.read_time_zone("America/Chicgo")
+
+
+@pytest.mark.parametrize(
+    ("rooftops", "paths"),
+    [
+        ([{"name": "North"}, {"name": "South"}], []),
+        ([{"name": "North"}, {"name": "NORTH"}], [(1, "name")]),
+        ([{"name": "North", "feed_ids": ["1", "North"]}, {"name": "South", "feed_ids": ["2"]}], []),
+        ([{"name": "North", "feed_ids": ["a"]}, {"name": "South", "feed_ids": ["b", "A"]}], [(1, "feed_ids", 1)]),
+        ([{"name": "North", "feed_ids": ["south"]}, {"name": "South"}], [(0, "feed_ids", 0)]),
+        ([{"name": 3}, "South", {"feed_ids": 7}], []),
+    ],
+)
+def test_no_two_rooftops_share_a_name_or_a_feed_id(rooftops: list[Any], paths: list[rules.Path]) -> None:
+    assert [defect.path for defect in rules.rooftops_are_told_apart(rooftops)] == paths
+
+
+@pytest.mark.parametrize(
+    ("address", "sound"),
+    [
+        ({"zip": "37203"}, True),
+        ({"zip": "37203-1234"}, True),
+        ({"zip": "3720"}, False),
+        ({"zip": "37203\n"}, False),
+        ({"zip": "M4B 1B3"}, False),
+        ({"zip": "M4B 1B3", "country": "US"}, False),
+        ({"zip": "M4B 1B3", "country": "CA"}, True),
+        ({}, True),
+    ],
+)
+def test_a_zip_code_has_its_countrys_form(address: dict[str, str], sound: bool) -> None:
+    assert [defect.path for defect in rules.zip_fits_country(address)] == ([] if sound else [("zip",)])
