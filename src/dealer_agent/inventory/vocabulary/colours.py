@@ -68,7 +68,6 @@ _BASIC = frozenset(PAINTS)
 _COLOUR_BREAK = re.compile(r"[/(),;|&+]|\b(?:and|with|w/|over|on)\b", re.IGNORECASE)
 
 
-@lru_cache(maxsize=16_384)
 def wanted_colour_words(text: str) -> frozenset[str]:
     """The folded words of a colour that a buyer asks for; grey is gray. No basic colours are added."""
     return frozenset(_SPELLED.get(word, word) for word in parts(text))

@@ -8,8 +8,8 @@ from typing import Literal
 from dealer_agent.inventory.vocabulary.bodies import BODY
 from dealer_agent.inventory.vocabulary.drivetrain import CHARGE_PORT, DRIVELINE, DRIVELINE_INCLUDES, FUEL, TRANSMISSION
 from dealer_agent.inventory.vocabulary.makes import MAKE
-from dealer_agent.inventory.vocabulary.sale import CONDITION, VEHICLE_TYPE
-from dealer_agent.inventory.vocabulary.tables import Table
+from dealer_agent.inventory.vocabulary.sale import CONDITION, STATUS, VEHICLE_TYPE
+from dealer_agent.inventory.vocabulary.tables import LONGEST, Table
 from dealer_agent.inventory.vocabulary.text import fold
 
 CanonicalField = Literal[
@@ -26,14 +26,20 @@ TABLES: Mapping[str, Table] = MappingProxyType(
         "charge_port": CHARGE_PORT,
         "condition": CONDITION,
         "vehicle_type": VEHICLE_TYPE,
+        "status": STATUS,
     }
 )
 
 
 @lru_cache(maxsize=32_768)
+def _known(field: CanonicalField, text: str) -> str | None:
+    return TABLES[field].read(text)
+
+
 def known(field: CanonicalField, text: str) -> str | None:
     """The canonical word that `text` stands for in `field`, or None when it is no known word."""
-    return TABLES[field].read(text)
+    # Long texts are no words, and must not fill the cache.
+    return _known(field, text) if len(text) <= LONGEST else None
 
 
 def canonical(field: CanonicalField, text: str) -> str:
@@ -43,11 +49,15 @@ def canonical(field: CanonicalField, text: str) -> str:
 
 
 @lru_cache(maxsize=32_768)
-def value_key(field: str, text: str) -> str:
-    """What a listing's value is compared by: the folded canonical word, or the folded text."""
+def _short_value_key(field: str, text: str) -> str:
     table = TABLES.get(field)
     word = None if table is None else table.read(text)
     return fold(text if word is None else word)
+
+
+def value_key(field: str, text: str) -> str:
+    """What a listing's value is compared by: the folded canonical word, or the folded text."""
+    return _short_value_key(field, text) if len(text) <= LONGEST else fold(text)
 
 
 def wanted_keys(field: str, text: str) -> frozenset[str]:

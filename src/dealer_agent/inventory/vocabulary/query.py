@@ -7,6 +7,7 @@ from itertools import pairwise
 from dealer_agent.inventory.vocabulary.colours import colour_words
 from dealer_agent.inventory.vocabulary.drivetrain import DRIVELINE_INCLUDES
 from dealer_agent.inventory.vocabulary.fields import TABLES
+from dealer_agent.inventory.vocabulary.tables import LONGEST
 from dealer_agent.inventory.vocabulary.text import fold, parts, word_groups, words
 
 Term = frozenset[str]
@@ -151,8 +152,8 @@ def index_words(field: str, text: str) -> frozenset[str]:
 
     A year is given as its digits. Words with `=` in them are markers of canonical words, which only terms hold.
     """
-    # Descriptions and numbers hardly repeat: keeping them would only push out what does.
-    return _index_words(field, text) if field in NUMBERS or field == "description" else _index_words_kept(field, text)
+    # Long texts and numbers hardly repeat: keeping them would only push out what does.
+    return _index_words(field, text) if field in NUMBERS or len(text) > LONGEST else _index_words_kept(field, text)
 
 
 def is_found(term: Term, listing_words: frozenset[str]) -> bool:

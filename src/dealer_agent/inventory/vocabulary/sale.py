@@ -1,4 +1,4 @@
-"""What is for sale and in which state: sale condition and vehicle type (specification, part 2.4). Pure data."""
+"""What is for sale and in which state: condition, vehicle type, status (contract, part 6). Pure data."""
 
 from dealer_agent.inventory.vocabulary.tables import Table
 
@@ -9,11 +9,8 @@ CONDITION = Table(
         "cpo": ("certified", "certified pre owned", "certified used", "certified preowned", "manufacturer certified"),
     },
     codes={
-        "new": ("n", "newcondition", "https schema org newcondition", "http schema org newcondition", "new car",
-                "demo", "0"),
-        "used": ("u", "usedcondition", "https schema org usedcondition", "http schema org usedcondition", "used car",
-                 "1",
-                 "refurbishedcondition", "https schema org refurbishedcondition"),
+        "new": ("n", "newcondition", "new car", "isnew"),
+        "used": ("u", "usedcondition", "used car", "refurbishedcondition", "damagedcondition", "isused"),
         "cpo": ("c", "certified pre owned vehicle", "cert", "cp"),
     },
 )  # fmt: skip
@@ -38,4 +35,29 @@ VEHICLE_TYPE = Table(
                   "commercial", "commercial truck", "commercial truck trailer", "heavy truck", "equipment",
                   "boat other"),
     },
+    patterns=(
+        (r"motorcycles?|scooters?|motorbikes?", "motorcycle"),
+        (r"motor ?homes?|campers?|rvs?|fifth wheel", "rv"),
+        (r"trailers?", "trailer"),
+        (r"sport utility|suvs?|pickups?|cars?|trucks?|\w*vans?|crossovers?|cab|wagons?|sedans?|coupes?", "car"),
+    ),
 )  # fmt: skip
+
+STATUS = Table(
+    spellings={
+        "available": ("in stock", "active", "for sale", "on lot", "on the lot", "in inventory", "live",
+                      "ready for sale"),
+        "intransit": ("in transit", "transit", "in production", "on order", "ordered", "preorder", "pre order",
+                      "back order",
+                      "backorder", "inbound", "factory order", "available soon", "presale", "pre sale", "in build"),
+        "pending": ("sale pending", "pending sale", "deal pending", "on hold", "hold", "reserved", "deposit",
+                    "deposit taken"),
+        "sold": ("sold out", "out of stock", "delivered", "not available", "discontinued", "inactive", "deleted",
+                 "removed",
+                 "wholesaled", "unavailable", "archived"),
+    },
+    codes={"available": ("a", "instoreonly", "onlineonly", "limitedavailability", "stock", "retail"),
+    "intransit": ("t", "it", "i"),
+           "pending": ("p",), "sold": ("s",)},
+)  # fmt: skip
+"""A listing's status; a row that says sold is no unit for sale."""

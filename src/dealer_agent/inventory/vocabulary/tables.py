@@ -6,6 +6,9 @@ from dataclasses import dataclass, field
 
 from dealer_agent.inventory.vocabulary.text import fold, parts
 
+LONGEST = 120
+"""Characters; a longer text is no word of any vocabulary. It bounds what a pattern can cost."""
+
 
 @dataclass(frozen=True)
 class Table:
@@ -35,6 +38,8 @@ class Table:
 
     def read(self, text: str) -> str | None:
         """The canonical word that `text` stands for, or None when it is no known word."""
+        if len(text) > LONGEST:
+            return None
         exact = self._known.get(fold(text))
         if exact is not None or not self._compiled:
             return exact
