@@ -1,0 +1,99 @@
+"""Columns of the stock: one small code for each listing into the sorted distinct values. Pure.
+
+Rows are listings in the default order. A code compares as its value does, and what is absent has the highest code, so a
+range over values of any size is an interval of codes, and no comparison can overflow.
+"""
+
+from array import array
+from bisect import bisect_left, bisect_right
+from collections.abc import Callable, Collection, Iterator
+from typing import Any, Generic, TypeVar
+
+import numpy as np
+from msgspec import UNSET, UnsetType
+from numpy.typing import NDArray
+
+Mask = NDArray[np.bool_]
+"""Which rows match: one boolean for each listing."""
+
+Codes = NDArray[np.unsignedinteger[Any]]
+Rows = NDArray[np.signedinteger[Any]]
+
+V = TypeVar("V")
+
+# From here on one look into a table of codes is cheaper than a comparison for each wanted code.
+_MANY_CODES = 6
+
+
+def row_type(count: int) -> type[np.signedinteger[Any]]:
+    """The integer type of row numbers: the one that indexes fastest, but for a stock where it would cost memory."""
+    return np.intp if count <= 1 << 16 else np.int32
+
+
+def casefold_first(text: str) -> tuple[str, str]:
+    """The order of strings (contract, part 7): without regard to case; spellings that differ in case stay apart."""
+    return text.casefold(), text
+
+
+class Column(Generic[V]):
+    """Dictionary-encoded values: `values` sorted and distinct, `codes` one for each row, `absent` the code of none."""
+
+    __slots__ = ("absent", "codes", "values")
+
+    def __init__(self, values: list[V], codes: Codes) -> None:
+        self.values = values
+        self.codes = codes
+        self.absent = len(values)
+
+    def decoded(self) -> Iterator[V | UnsetType]:
+        """The value of each row; UNSET where there is none."""
+        values = [*self.values, UNSET]
+        return (values[code] for code in self.codes.tolist())
+
+    def having(self, codes: Collection[int]) -> Mask:
+        """The rows that have one of these codes."""
+        if len(codes) > _MANY_CODES:
+            wanted = np.zeros(self.absent + 1, np.bool_)
+            wanted[list(codes)] = True
+            return wanted.take(self.codes)
+        mask: Mask | None = None
+        for code in codes:
+            mask = self.codes == code if mask is None else np.logical_or(mask, self.codes == code, out=mask)
+        return np.zeros(len(self.codes), np.bool_) if mask is None else mask
+
+    def within(self, low: V | UnsetType, high: V | UnsetType) -> Mask:
+        """The rows that have a value between the two, ends included; none when they are the wrong way round."""
+        values: list[Any] = self.values
+        first = 0 if low is UNSET else bisect_left(values, low)
+        last = self.absent if high is UNSET else bisect_right(values, high)
+        if first >= last:
+            return np.zeros(len(self.codes), np.bool_)
+        if first == 0:
+            return self.codes < last
+        # Codes below `first` wrap round to large ones, so that one comparison does for both ends.
+        return self.codes - self.codes.dtype.type(first) < last - first
+
+
+class Encoder(Generic[V]):
+    """Collects the values of one column, listing by listing, in any order, keeping each distinct value once."""
+
+    __slots__ = ("_codes", "_ids")
+
+    def __init__(self) -> None:
+        self._ids: dict[V | UnsetType, int] = {}
+        self._codes = array("I")
+
+    def add(self, value: V | UnsetType) -> None:
+        """The value of the next listing; UNSET when it has none."""
+        self._codes.append(self._ids.setdefault(value, len(self._ids)))
+
+    def column(self, default_order: Rows, key: Callable[[V], Any] | None = None) -> Column[V]:
+        """The column, with its rows in the default order; `key` sorts values that have no order of their own."""
+        given: Any = [value for value in self._ids if value is not UNSET]
+        values: list[V] = sorted(given, key=key)
+        places = np.empty(len(self._ids), np.min_scalar_type(len(values)))
+        if UNSET in self._ids:
+            places[self._ids[UNSET]] = len(values)
+        for place, value in enumerate(values):
+            places[self._ids[value]] = place
+        return Column(values, places[np.frombuffer(self._codes, np.uint32)[default_order]])

@@ -1,0 +1,172 @@
+"""Free-text search: an inverted index of the words by which listings are found (contract, part 7). Pure.
+
+Which words these are, and what a query asks for, the vocabulary says; this keeps for every word the rows that have it,
+in three ranks of weight. Words are sorted, so the words with one beginning stand together, and so do their rows.
+"""
+
+from array import array
+from bisect import bisect_left
+from collections.abc import Iterable, Mapping
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dealer_agent.inventory.catalogue.columns import Column, Rows, row_type
+from dealer_agent.inventory.vocabulary import index_words, query_terms
+
+Scores = NDArray[np.uint16]
+
+NAMES = ("make", "model", "trim")
+FACTS = (
+    "year",
+    "condition",
+    "body",
+    "fuel",
+    "driveline",
+    "transmission",
+    "engine",
+    "exterior_color",
+    "interior_color",
+    "stock",
+    "vin",
+)
+"""Beside names and facts stands the prose: features and description."""
+
+# A marker says that a listing has a canonical word. It is no beginning of anything, and no word is a beginning of it.
+_MARK = "="
+
+
+class _Rank(NamedTuple):
+    """The postings of one rank: `rows[starts[i]:starts[i + 1]]` have word number i; what a hit is worth."""
+
+    starts: memoryview
+    rows: Rows
+    begun: int
+    whole: int
+
+
+class TextIndex:
+    """Scores the rows for a query."""
+
+    __slots__ = ("_count", "_ranks", "_words")
+
+    def __init__(self, words: list[str], ranks: tuple[_Rank, ...], count: int) -> None:
+        self._words = words
+        self._ranks = ranks
+        self._count = count
+
+    def scores(self, query: str) -> Scores | None:
+        """For each row, zero when a term of the query is not found in it; None when the query has no terms.
+
+        A term counts as its best hit: in make, model or trim above other facts, these above prose, and a whole word
+        above the beginning of one.
+        """
+        total: Scores | None = None
+        for term in query_terms(query):
+            hits = self._hits(term)
+            if total is None:
+                total = hits
+            else:
+                both = np.logical_and(total, hits)
+                total += hits
+                total *= both
+        return total
+
+    def _hits(self, term: Iterable[str]) -> Scores:
+        hits = np.zeros(self._count, np.uint16)
+        words = self._words
+        spans = []
+        for alternative in term:
+            marker = _MARK in alternative
+            text = _MARK + alternative if marker else alternative
+            first = bisect_left(words, text)
+            whole = first + (first < len(words) and words[first] == text)
+            last = whole if marker else bisect_left(words, text + "\U0010ffff", whole)
+            if first < last:
+                spans.append((first, whole, last))
+        # From the least worth to the most, so that the best hit is the one that stays.
+        for starts, rows, begun_worth, whole_worth in self._ranks:
+            for _, whole, last in spans:
+                begin, end = starts[whole], starts[last]
+                if begin < end:
+                    hits[rows[begin:end]] = begun_worth
+            for first, whole, _ in spans:
+                begin, end = starts[first], starts[whole]
+                if begin < end:
+                    hits[rows[begin:end]] = whole_worth
+        return hits
+
+
+class TextCollector:
+    """Collects the words of the stock; prose listing by listing in any order, the rest from the finished columns."""
+
+    def __init__(self) -> None:
+        self._numbers: dict[str, int] = {}
+        self._features: dict[str, tuple[int, ...]] = {}
+        self._prose_words = array("I")
+        self._prose_counts = array("I")
+
+    def add_prose(self, features: Iterable[str], description: str) -> None:
+        """The prose of the next listing."""
+        before = len(self._prose_words)
+        for feature in features:
+            numbers = self._features.get(feature)
+            if numbers is None:
+                numbers = self._features[feature] = self._numbered("features", feature)
+            self._prose_words.extend(numbers)
+        if description:
+            self._prose_words.extend(self._numbered("description", description))
+        self._prose_counts.append(len(self._prose_words) - before)
+
+    def index(self, columns: Mapping[str, Column[Any]], default_order: Rows) -> TextIndex:
+        """The finished index; `default_order` says which collected listing each row is."""
+        count = len(default_order)
+        names = [self._of_column(name, columns[name]) for name in NAMES]
+        facts = [self._of_column(name, columns[name]) for name in FACTS]
+        words = sorted(self._numbers)
+        places = np.empty(len(words), np.int64)
+        for place, word in enumerate(words):
+            places[self._numbers[word]] = place
+        row_of = np.empty(count, np.int64)
+        row_of[default_order] = np.arange(count)
+        prose = (np.frombuffer(self._prose_words, np.uint32), np.repeat(row_of, self._prose_counts))
+        ranks = (
+            _rank([prose], places, count, begun=1, whole=2),
+            _rank(facts, places, count, begun=4, whole=6),
+            _rank(names, places, count, begun=12, whole=16),
+        )
+        return TextIndex(words, ranks, count)
+
+    def _numbered(self, field: str, text: str) -> tuple[int, ...]:
+        numbers = self._numbers
+        return tuple(
+            numbers.setdefault(_MARK + word if _MARK in word else word, len(numbers))
+            for word in index_words(field, text)
+        )
+
+    def _of_column(self, field: str, column: Column[Any]) -> tuple[NDArray[Any], NDArray[Any]]:
+        """Word numbers and rows, one of each for every word of every row."""
+        flat = array("I")
+        counts = np.zeros(column.absent + 1, np.int64)
+        for code, value in enumerate(column.values):
+            numbers = self._numbered(field, str(value))
+            flat.extend(numbers)
+            counts[code] = len(numbers)
+        firsts = np.cumsum(counts) - counts
+        lengths = counts[column.codes]
+        rows = np.repeat(np.arange(len(column.codes)), lengths)
+        within = np.arange(len(rows)) - np.repeat(np.cumsum(lengths) - lengths, lengths)
+        return np.frombuffer(flat, np.uint32)[np.repeat(firsts[column.codes], lengths) + within], rows
+
+
+def _rank(
+    postings: list[tuple[NDArray[Any], NDArray[Any]]], places: NDArray[np.int64], count: int, *, begun: int, whole: int
+) -> _Rank:
+    """Sorts word numbers and rows by the word's place, then row; what is there twice stays once."""
+    pairs = np.concatenate([(places[numbers] << 32) | rows for numbers, rows in postings])
+    pairs.sort()
+    if len(pairs):
+        pairs = pairs[np.append(True, pairs[1:] != pairs[:-1])]
+    starts = np.searchsorted(pairs, np.arange(len(places) + 1) << 32)
+    return _Rank(memoryview(starts.data), (pairs & 0xFFFFFFFF).astype(row_type(count)), begun, whole)
