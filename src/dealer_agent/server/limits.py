@@ -1,0 +1,158 @@
+"""Rate limits per client and rule, held together by all worker processes of one machine (specification, part 8).
+
+Limits are written in the notation of the library `limits` (`"120/minute; 10/second"`), whose parser reads them. Its
+strategies are not used: they judge one limit at a time and count a refused hit, while here all limits of a rule hold
+together, atomically, and a refused hit costs the client nothing.
+
+A window is fixed and starts with the client's first hit, so the wait that a refusal names is exact. The counters live
+in one memory-mapped file of fixed size. The file is a table of sets; a client's counters under one rule are all in one
+set, and whoever touches a set holds the kernel's lock on its bytes, which the kernel frees when a worker dies. Where a
+set is full the counter that expires first makes room: a flood of addresses costs no memory, and short windows go before
+long ones. The file holds keyed hashes, never an address or a token, and its owner alone may read it.
+"""
+
+import fcntl
+import math
+import mmap
+import os
+import secrets
+import struct
+import threading
+import time
+from collections.abc import Callable, Mapping
+from hashlib import blake2b
+from pathlib import Path
+
+from limits import parse_many
+
+_MAGIC = b"ratelim1"
+_KEY_BYTES = 16
+_HEADER_BYTES = 64
+# One counter: hash of rule and client, the window's length in seconds, when it ends (epoch seconds), hits in it.
+_COUNTER = struct.Struct("<12sIdQ")
+_WAYS = 8
+_SET_BYTES = _WAYS * _COUNTER.size
+_SETS = 8192
+_TABLE_BYTES = _HEADER_BYTES + _SETS * _SET_BYTES
+_LONGEST_WINDOW = 2**32 - 1
+_MOST_HITS = 2**64 - 1
+# A window that ends later than one that starts now belongs to a clock that was set back since, unless by little.
+_CLOCK_GRACE_SECONDS = 1.0
+
+
+class RateLimits:
+    """The counters in the file at `path`, which is made when absent, and the rules by name.
+
+    An empty rule is no limit. Of two limits over the same time the stricter one counts. A rule has at most 8 different
+    times. Raises ValueError for a rule that cannot be read, and for a file that is something else. One object per
+    process and path: the kernel's locks are between processes, and closing one object would free the locks of another.
+    """
+
+    def __init__(self, path: Path, rules: Mapping[str, str], *, clock: Callable[[], float] = time.time) -> None:
+        self._limits = {name: _read_rule(name, rule) for name, rule in rules.items()}
+        self._clock = clock
+        self._threads = threading.Lock()
+        # Through a descriptor: no mode of `open` makes a file that its owner alone reads, and keeps what is in it.
+        self._open_file = os.fdopen(os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600), "r+b", buffering=0)
+        self._file = self._open_file.fileno()
+        try:
+            self._table = self._open_table(path)
+        except (OSError, ValueError):
+            self._open_file.close()
+            raise
+        self._key = bytes(self._table[len(_MAGIC) : len(_MAGIC) + _KEY_BYTES])
+
+    def close(self) -> None:
+        """Let go of the file; the counters stay in it."""
+        self._table.close()
+        self._open_file.close()
+
+    def hit(self, rule: str, client: str) -> int | None:
+        """Count one request of `client` under `rule`; None when it is allowed.
+
+        Else nothing is counted, and the answer is the whole seconds (at least 1) after which the limits that refuse it
+        are over: `Retry-After` (contract, part 3). Raises KeyError for a rule that was not given.
+        """
+        return self._judge(rule, client, count=True)
+
+    def peek(self, rule: str, client: str) -> int | None:
+        """What `hit` would answer now, without counting. With `hit` on failures only, it limits failures."""
+        return self._judge(rule, client, count=False)
+
+    def _judge(self, rule: str, client: str, *, count: bool) -> int | None:
+        limits = self._limits[rule]
+        if not limits:
+            return None
+        name = f"{rule}\0{client}".encode(errors="surrogatepass")
+        digest = blake2b(name, digest_size=12, key=self._key).digest()
+        start = _HEADER_BYTES + int.from_bytes(digest[:4]) % _SETS * _SET_BYTES
+        with self._threads:
+            fcntl.lockf(self._file, fcntl.LOCK_EX, _SET_BYTES, start)
+            try:
+                # Read with the lock held: who waited for it must not judge by an older time than who came before.
+                now = self._clock()
+                return self._judge_in_set(start, digest, limits, now, count=count)
+            finally:
+                fcntl.lockf(self._file, fcntl.LOCK_UN, _SET_BYTES, start)
+
+    def _judge_in_set(
+        self, start: int, digest: bytes, limits: list[tuple[int, int]], now: float, *, count: bool
+    ) -> int | None:
+        counters = list(_COUNTER.iter_unpack(self._table[start : start + _SET_BYTES]))
+        places = {window: place for place, (owner, window, _, _) in enumerate(counters) if owner == digest}
+        wait = 0.0
+        taken: list[tuple[int, float, int]] = []
+        for amount, window in limits:
+            hits, ends = 0, now + window
+            if window in places:
+                _, _, counted_until, counted = counters[places[window]]
+                if now < counted_until <= ends + _CLOCK_GRACE_SECONDS:
+                    hits, ends = counted, counted_until
+            if hits >= amount:
+                wait = max(wait, ends - now)
+            taken.append((window, ends, hits + 1))
+        if wait:
+            return max(1, math.ceil(wait))
+        if count:
+            first_to_expire = iter(
+                sorted(set(range(_WAYS)) - set(places.values()), key=lambda place: counters[place][2])
+            )
+            for window, ends, hits in taken:
+                place = places[window] if window in places else next(first_to_expire)
+                _COUNTER.pack_into(self._table, start + place * _COUNTER.size, digest, window, ends, hits)
+        return None
+
+    def _open_table(self, path: Path) -> mmap.mmap:
+        fcntl.lockf(self._file, fcntl.LOCK_EX, _HEADER_BYTES)
+        try:
+            magic = os.pread(self._file, len(_MAGIC), 0)
+            if magic != _MAGIC:
+                # Zeros are a table that a killed worker began: the magic is written last.
+                if any(magic):
+                    raise ValueError(f"{path} is not a table of rate limits of this version; delete or move it")
+                # Written, not only extended: a hole in the file would kill the worker when the disk is full.
+                os.pwrite(self._file, bytes(_TABLE_BYTES), 0)
+                os.pwrite(self._file, secrets.token_bytes(_KEY_BYTES), len(_MAGIC))
+                os.pwrite(self._file, _MAGIC, 0)
+            return mmap.mmap(self._file, _TABLE_BYTES)
+        finally:
+            fcntl.lockf(self._file, fcntl.LOCK_UN, _HEADER_BYTES)
+
+
+def _read_rule(name: str, rule: str) -> list[tuple[int, int]]:
+    """The limits of one rule as (hits, seconds), one for each length of time."""
+    if not rule.strip():
+        return []
+    try:
+        items = parse_many(rule)
+    except ValueError as problem:
+        raise ValueError(f"rate limit of {name}: {problem}") from problem
+    strictest: dict[int, int] = {}
+    for item in items:
+        window = item.get_expiry()
+        strictest[window] = min(item.amount, strictest.get(window, item.amount))
+    if max(strictest) > _LONGEST_WINDOW or max(strictest.values()) > _MOST_HITS:
+        raise ValueError(f"rate limit of {name}: a number in {rule!r} is too large")
+    if len(strictest) > _WAYS:
+        raise ValueError(f"rate limit of {name}: more than {_WAYS} different times in {rule!r}")
+    return [(amount, window) for window, amount in strictest.items()]
