@@ -15,7 +15,7 @@ from dealer_agent.protocol.vocabulary import Wire
 
 A2A_VERSION = "1.0"
 BEARER_SCHEME = "bearer"
-BEARER_REQUIREMENT = [{"schemes": {BEARER_SCHEME: {"list": []}}}]
+BEARER_REQUIREMENT: list[dict[str, Any]] = [{"schemes": {BEARER_SCHEME: {"list": []}}}]
 
 
 @dataclass(frozen=True)
@@ -45,23 +45,27 @@ class CardFacts:
 
 def card_1_0_0(facts: CardFacts, wire: Wire) -> dict[str, Any]:
     """The camelCase card of revision 1.0.0."""
-    return _identified(_card(facts, wire, wire.default.extension_1_0_0, {}))
+    return _identified(_card(facts, (wire.default.extension_1_0_0, wire.other.extension_1_0_0), wire, {}))
 
 
 def card_0_1_0(facts: CardFacts, wire: Wire) -> dict[str, Any]:
     """The snake_case card of revision 0.1.0: the same facts, and `auth_type` at the top level and in the extension."""
     auth_type = {"auth_type": facts.auth_type}
-    card = _card(facts, wire, wire.default.extension_0_1_0, auth_type)
+    card = _card(facts, (wire.default.extension_0_1_0, wire.other.extension_0_1_0), wire, auth_type)
     return _identified(auth_type | _in_snake_case(card))
 
 
-def _card(facts: CardFacts, wire: Wire, extension_uri: str, params: dict[str, Any]) -> dict[str, Any]:
-    extension = {
-        "uri": extension_uri,
-        "description": "Automotive retail: dealer information, inventory and leads.",
-        "required": False,
-        "params": {**params, "skills": _skill_schemas(facts)},
-    }
+def _card(facts: CardFacts, uris: tuple[str, str], wire: Wire, params: dict[str, Any]) -> dict[str, Any]:
+    # One profile under two names: buyers of either vocabulary look for theirs.
+    extensions = [
+        {
+            "uri": uri,
+            "description": "Automotive retail: dealer information, inventory and leads.",
+            "required": False,
+            "params": {**params, "skills": _skill_schemas(facts)},
+        }
+        for uri in uris
+    ]
     card: dict[str, Any] = {
         "name": facts.name,
         "description": facts.description,
@@ -73,7 +77,7 @@ def _card(facts: CardFacts, wire: Wire, extension_uri: str, params: dict[str, An
             {"url": facts.json_rpc_url, "protocolBinding": "JSONRPC", "protocolVersion": A2A_VERSION},
             {"url": facts.http_json_url, "protocolBinding": "HTTP+JSON", "protocolVersion": A2A_VERSION},
         ],
-        "capabilities": {"streaming": False, "pushNotifications": False, "extensions": [extension]},
+        "capabilities": {"streaming": False, "pushNotifications": False, "extensions": extensions},
         "defaultInputModes": [mode for skill in facts.skills for mode in _input_modes(skill, wire)],
         "defaultOutputModes": [mode for skill in facts.skills for mode in _output_modes(skill, wire)],
         "skills": [_skill_entry(skill, facts, wire) for skill in facts.skills],
@@ -129,5 +133,6 @@ def _in_snake_case(node: Any) -> Any:
 def _identified(card: dict[str, Any]) -> dict[str, Any]:
     """The card with the extension's `params.id`, which changes when anything on the card changes."""
     digest = hashlib.sha256(msgspec.json.encode(card)).hexdigest()[:16]
-    card["capabilities"]["extensions"][0]["params"]["id"] = digest
+    for extension in card["capabilities"]["extensions"]:
+        extension["params"]["id"] = digest
     return card

@@ -215,6 +215,14 @@ def refusal(
     problems: list[Problem], where: Literal["payload", "envelope"], vocabulary: Vocabulary | None = None
 ) -> ProtocolError:
     """The one error that reports all problems, the first by pointer leading (contract, part 3)."""
+    only_missing = all(problem.keyword == "required" for problem in problems)
+    kind = MissingRequiredField if only_missing else SchemaValidationFailed
+    message, details = told(problems, where)
+    return kind(message, details, vocabulary=vocabulary)
+
+
+def told(problems: list[Problem], where: Literal["payload", "envelope"]) -> tuple[str, dict[str, Any]]:
+    """An error's message and details that report all problems, sorted by pointer; at least one."""
     ordered = sorted(problems, key=lambda problem: (problem.pointer, problem.keyword))
     first = ordered[0]
     details: dict[str, Any] = {"in": where, "instancePath": first.pointer}
@@ -226,8 +234,7 @@ def refusal(
     if len(ordered) > PROBLEMS_SHOWN:
         details["errors_left_out"] = len(ordered) - PROBLEMS_SHOWN
     more = f" ({len(ordered) - 1} more in details.errors)" if len(ordered) > 1 else ""
-    kind = MissingRequiredField if all(p.keyword == "required" for p in ordered) else SchemaValidationFailed
-    return kind(f"{first.pointer or 'body'}: {first.message}{more}", details, vocabulary=vocabulary)
+    return f"{first.pointer or 'body'}: {first.message}{more}", details
 
 
 def error_details(error: ProtocolError, words: Vocabulary, error_id: str, at: datetime) -> tuple[Any, Any]:

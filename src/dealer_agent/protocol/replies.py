@@ -1,6 +1,7 @@
 """The reply's envelope, put together from ready JSON (specification, part 2.1). Pure."""
 
 from functools import lru_cache
+from typing import NamedTuple
 
 import msgspec
 
@@ -9,14 +10,21 @@ from dealer_agent.protocol.skill import Skill
 from dealer_agent.protocol.vocabulary import Vocabulary
 
 
-def reply_body(request: Request, message_id: str, data: bytes, message: str | None = None) -> bytes:
-    """`{"message": ...}` around the JSON of a skill's `data`; `message` is a sentence for the reader beside it."""
+class Answer(NamedTuple):
+    """A skill's reply: the JSON of `data`, and a sentence for the reader beside it."""
+
+    data: bytes
+    message: str | None = None
+
+
+def reply_body(request: Request, message_id: str, answer: Answer) -> bytes:
+    """`{"message": ...}` around a skill's answer, in the vocabulary of its request."""
     head, tail = _frame(request.skill, request.vocabulary)
     context = b""
     if request.context_id is not None:
         context = b'"contextId":' + msgspec.json.encode(request.context_id) + b","
-    words = b"" if message is None else b',"message":' + msgspec.json.encode(message)
-    return b"".join((b'{"message":{"messageId":"', message_id.encode(), b'",', context, head, data, words, tail))
+    words = b"" if answer.message is None else b',"message":' + msgspec.json.encode(answer.message)
+    return b"".join((b'{"message":{"messageId":"', message_id.encode(), b'",', context, head, answer.data, words, tail))
 
 
 @lru_cache(maxsize=64)

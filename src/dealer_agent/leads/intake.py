@@ -1,0 +1,92 @@
+"""A lead as the dealer keeps it, from the request that brought it (specification, 2.7; contract, part 10). Pure."""
+
+import hashlib
+from dataclasses import dataclass
+from typing import Any
+
+import msgspec
+from msgspec import UNSET, UnsetType
+
+from dealer_agent.protocol.formats import normal_email, normal_phone
+from dealer_agent.protocol.requests import Customer, LeadSubmitRequest, VehicleOfInterest
+from dealer_agent.protocol.vehicle import Vehicle
+
+
+@dataclass(frozen=True, slots=True)
+class Gone:
+    """A vehicle of interest that the dealer knew and no longer has."""
+
+    vehicle_id: str
+
+
+Wanted = Vehicle | Gone | None
+"""What the vehicle of interest turned out to be in stock; None when nothing in stock was named or found."""
+
+
+def agent_name(request: LeadSubmitRequest) -> str:
+    """The submitting buyer agent's name."""
+    return request.source_agent if isinstance(request.source_agent, str) else request.source_agent.name
+
+
+def contacts(customer: Customer) -> tuple[str, ...]:
+    """What a customer is recognised by: e-mail address without case, phone number as E.164."""
+    found = []
+    if customer.email is not UNSET and (email := normal_email(customer.email)):
+        found.append(f"email:{email}")
+    if customer.phone is not UNSET and (phone := normal_phone(customer.phone)):
+        found.append(f"phone:{phone}")
+    return tuple(found)
+
+
+def customer_kept(customer: Customer) -> Customer:
+    """The customer with the phone number as E.164."""
+    if customer.phone is UNSET:
+        return customer
+    return msgspec.structs.replace(customer, phone=normal_phone(customer.phone) or customer.phone)
+
+
+def names_a_vehicle(wish: VehicleOfInterest | UnsetType) -> bool:
+    """Whether the wish identifies one vehicle, and not only a kind of vehicle."""
+    return wish is not UNSET and not (wish.vin is wish.stock is wish.vehicle_id)
+
+
+def vehicle_key(wish: VehicleOfInterest | UnsetType, wanted: Wanted) -> str | None:
+    """What makes two leads of one customer speak of the same vehicle; None when a lead speaks of none."""
+    if wanted is not None:
+        return f"id:{wanted.vehicle_id}"
+    if wish is UNSET:
+        return None
+    for kind, value in (("vin", wish.vin), ("stock", wish.stock), ("id", wish.vehicle_id)):
+        if value is not UNSET:
+            return f"{kind}:{value.strip().casefold()}"
+    described = [str(value).casefold() for value in (wish.year, wish.make, wish.model, wish.trim) if value is not UNSET]
+    return "kind:" + "|".join(described) if described else None
+
+
+def payload_hash(payload: dict[str, Any]) -> bytes:
+    """What two requests with one idempotency key must share: all of the payload but `submitted_at`."""
+    compared = {name: value for name, value in payload.items() if name != "submitted_at"}
+    return hashlib.sha256(msgspec.json.encode(compared, order="deterministic")).digest()
+
+
+def sentence_for(wish: VehicleOfInterest | UnsetType, wanted: Wanted, dealer: str, *, repeated: bool) -> str:
+    """What the reply says to the customer."""
+    thanks = (
+        f"{dealer} has your earlier request and added this one to it." if repeated else f"{dealer} has your request."
+    )
+    match wanted:
+        case Vehicle():
+            return f"{thanks} Someone will contact you about the {vehicle_name(wanted)}."
+        case Gone():
+            return (
+                f"{thanks} The vehicle you asked about is no longer available; someone will contact you about others."
+            )
+    if names_a_vehicle(wish):
+        return f"{thanks} The vehicle you asked about is not in our stock; someone will contact you about others."
+    return f"{thanks} Someone will contact you."
+
+
+def vehicle_name(vehicle: Vehicle) -> str:
+    """Year, make, model and trim, as far as they are known."""
+    words = [str(part) for part in (vehicle.year, vehicle.make, vehicle.model, vehicle.trim) if part is not UNSET]
+    return " ".join(words) or "vehicle"
