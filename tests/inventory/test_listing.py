@@ -21,7 +21,7 @@ from dealer_agent.inventory.listing import (
     vehicle_id_for,
 )
 from dealer_agent.inventory.unit import Unit
-from dealer_agent.protocol.vehicle import Fee, Vehicle
+from dealer_agent.protocol.vehicle import Fee, Scalar, Vehicle
 
 NOON = datetime(2026, 5, 4, 12, 0, tzinfo=UTC)
 RECORD = UnitRecord(vehicle_id="vin-1", confirmed_at=NOON, changed_at=NOON - timedelta(days=3))
@@ -179,7 +179,7 @@ def test_numbers_without_a_fraction_go_as_integers(member: Any) -> None:
 
 
 def test_extra_members_are_passed_through_and_never_stand_in_for_a_known_one() -> None:
-    extras = {"lot": "B-7", "price": 1, "vehicle_id": "x", "odd": 2.5, "ok": True}
+    extras: dict[str, Scalar] = {"lot": "B-7", "price": 1, "vehicle_id": "x", "odd": 2.5, "ok": True}
     sent = msgspec.json.decode(listing_json(listing(), extras))
     assert {name: sent.get(name) for name in ("lot", "odd", "ok")} == {"lot": "B-7", "odd": 2.5, "ok": True}
     assert "price" not in sent
@@ -214,7 +214,8 @@ def test_the_digest_is_the_same_in_another_process() -> None:
         "from datetime import UTC, datetime\n"
         "from dealer_agent.inventory.listing import listing_digest\n"
         "from dealer_agent.protocol.vehicle import Vehicle\n"
-        "v = Vehicle(vehicle_id='v', status='available', rooftop='North', updated_at=datetime(2026, 5, 4, tzinfo=UTC))\n"
+        "noon = datetime(2026, 5, 4, tzinfo=UTC)\n"
+        "v = Vehicle(vehicle_id='v', status='available', rooftop='North', updated_at=noon)\n"
         "print(listing_digest(v, {'b': 1, 'a': 'x'}), end='')\n"
     )
     run = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
