@@ -1,0 +1,81 @@
+"""The only place with SQL: SQLite and PostgreSQL through one schema and one set of statements."""
+
+from dealer_agent.storage.errors import (
+    AlreadyStored,
+    BadDatabaseUrl,
+    DatabaseBusy,
+    DatabaseDamaged,
+    DatabaseFailure,
+    DatabaseReadOnly,
+    DatabaseUnreachable,
+    DiskFull,
+    SchemaOutdated,
+    SchemaTooNew,
+    StockShrinks,
+    StorageError,
+    StoreClosed,
+)
+from dealer_agent.storage.lead_writer import LeadWriter
+from dealer_agent.storage.leads import (
+    ConsentRecord,
+    IdempotencyRecord,
+    LeadEvent,
+    LeadRecord,
+    Purged,
+    StoredLead,
+    StoredReply,
+    append_to_lead,
+    find_duplicate,
+    find_idempotent,
+    record_consent,
+    record_idempotency,
+    record_lead,
+    record_refusal,
+)
+from dealer_agent.storage.matching import ImportRow
+from dealer_agent.storage.migrate import migrate
+from dealer_agent.storage.stock import GoneUnit, ImportOutcome, ImportRecord, LiveUnit, Revision, Stock
+from dealer_agent.storage.store import Store
+from dealer_agent.storage.tokens import ActiveToken, TokenRecord
+
+__all__ = [
+    "ActiveToken",
+    "AlreadyStored",
+    "BadDatabaseUrl",
+    "ConsentRecord",
+    "DatabaseBusy",
+    "DatabaseDamaged",
+    "DatabaseFailure",
+    "DatabaseReadOnly",
+    "DatabaseUnreachable",
+    "DiskFull",
+    "GoneUnit",
+    "IdempotencyRecord",
+    "ImportOutcome",
+    "ImportRecord",
+    "ImportRow",
+    "LeadEvent",
+    "LeadRecord",
+    "LeadWriter",
+    "LiveUnit",
+    "Purged",
+    "Revision",
+    "SchemaOutdated",
+    "SchemaTooNew",
+    "Stock",
+    "StockShrinks",
+    "StorageError",
+    "Store",
+    "StoreClosed",
+    "StoredLead",
+    "StoredReply",
+    "TokenRecord",
+    "append_to_lead",
+    "find_duplicate",
+    "find_idempotent",
+    "migrate",
+    "record_consent",
+    "record_idempotency",
+    "record_lead",
+    "record_refusal",
+]

@@ -1,0 +1,90 @@
+"""From a URL to connections: one engine that reads snapshots, one that writes durably. The only dialect-specific room.
+
+SQLite: SQLAlchemy's default leaves a SELECT outside the transaction, and a plain BEGIN fails with "locked" as soon as a
+reader turns writer. So pysqlite's own transaction control is switched off, writers say BEGIN IMMEDIATE, readers BEGIN
+(a snapshot, in WAL mode), and the writer syncs every commit (`synchronous=FULL`).
+
+PostgreSQL: readers are REPEATABLE READ and read-only (a snapshot too); writers are READ COMMITTED, lock rows, and turn
+`synchronous_commit` on where the server has it off: an answered lead survives a power cut (contract, part 10).
+"""
+
+import sqlite3
+from typing import Any
+
+from sqlalchemy import URL, Connection, Engine, create_engine, event, make_url
+from sqlalchemy.exc import ArgumentError
+
+from dealer_agent.storage.errors import BadDatabaseUrl
+
+BUSY_SECONDS = 30
+"""How long a SQLite writer waits for another process's write: longer than the longest import."""
+
+_POSTGRESQL_SCHEMES = ("postgres", "postgresql", "postgresql+psycopg")
+
+
+def database_url(url: str) -> URL:
+    """`url` with the driver filled in. Raises BadDatabaseUrl.
+
+    `sqlite:///relative/path`, `sqlite:////absolute/path`, `postgresql://...` and `postgres://...` are understood.
+    """
+    try:
+        parsed = make_url(url)
+    except (ArgumentError, ValueError):
+        # Both errors may quote the URL, and with it a password.
+        raise BadDatabaseUrl("the database URL cannot be read: postgresql://... or sqlite:///path expected") from None
+    if parsed.drivername in _POSTGRESQL_SCHEMES:
+        return parsed.set(drivername="postgresql+psycopg")
+    if parsed.drivername == "sqlite":
+        if parsed.database in (None, "", ":memory:"):
+            raise BadDatabaseUrl("SQLite needs a file (sqlite:///path): processes share it")
+        return parsed
+    raise BadDatabaseUrl(f"databases of kind {parsed.drivername!r} are not supported: sqlite or postgresql")
+
+
+def writer_engine(url: URL) -> Engine:
+    """Connections whose transactions are durable once committed."""
+    if url.get_backend_name() == "sqlite":
+        engine = _sqlite_engine(url)
+        _on_connect(
+            engine, f"PRAGMA busy_timeout={BUSY_SECONDS * 1000}", "PRAGMA foreign_keys=ON", "PRAGMA synchronous=FULL"
+        )
+        _on_begin(engine, "BEGIN IMMEDIATE")
+    else:
+        engine = _postgresql_engine(url)
+        _on_begin(
+            engine,
+            "SELECT set_config('synchronous_commit', 'on', true) WHERE current_setting('synchronous_commit') = 'off'",
+        )
+    return engine
+
+
+def reader_engine(url: URL) -> Engine:
+    """Connections whose transactions see one snapshot and cannot write."""
+    if url.get_backend_name() == "sqlite":
+        engine = _sqlite_engine(url)
+        _on_connect(engine, f"PRAGMA busy_timeout={BUSY_SECONDS * 1000}", "PRAGMA query_only=ON")
+        _on_begin(engine, "BEGIN")
+        return engine
+    return _postgresql_engine(url).execution_options(isolation_level="REPEATABLE READ", postgresql_readonly=True)
+
+
+def _sqlite_engine(url: URL) -> Engine:
+    return create_engine(url, hide_parameters=True, connect_args={"check_same_thread": False})
+
+
+def _postgresql_engine(url: URL) -> Engine:
+    return create_engine(url, hide_parameters=True, pool_pre_ping=True, connect_args={"connect_timeout": 10})
+
+
+def _on_connect(engine: Engine, *pragmas: str) -> None:
+    @event.listens_for(engine, "connect")
+    def set_up(connection: sqlite3.Connection, _record: Any) -> None:
+        connection.isolation_level = None
+        for pragma in pragmas:
+            connection.execute(pragma)
+
+
+def _on_begin(engine: Engine, statement: str) -> None:
+    @event.listens_for(engine, "begin")
+    def begin(connection: Connection) -> None:
+        connection.exec_driver_sql(statement)

@@ -1,0 +1,175 @@
+"""What storage can fail with: one tree, and the one table that translates the databases' own errors into it.
+
+Messages are plain words for the dealer's log. They never hold a password, a statement, a path inside the program or a
+value that was being stored: drivers quote the offending row, so the driver's error is not chained either.
+"""
+
+# ruff: noqa: N818 - the names say what happened, as httpx's do
+
+import sqlite3
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+import psycopg
+from sqlalchemy.exc import DBAPIError, PendingRollbackError, SQLAlchemyError, StatementError
+from sqlalchemy.exc import TimeoutError as PoolTimeout
+
+
+class StorageError(Exception):
+    """Whatever goes wrong in storage; also the class of what fits no better one."""
+
+
+class BadDatabaseUrl(StorageError):
+    """The URL names no database that can be used here."""
+
+
+class DatabaseFailure(StorageError):
+    """The database itself failed: whatever was under way in the transaction is lost."""
+
+
+class DatabaseUnreachable(DatabaseFailure):
+    """No connection: the server is down, the name is wrong, or it does not let us in."""
+
+
+class DatabaseBusy(DatabaseFailure):
+    """Others held the database for too long; the same call may succeed later."""
+
+
+class DiskFull(DatabaseFailure):
+    """There is no room left for what should be stored."""
+
+
+class DatabaseReadOnly(DatabaseFailure):
+    """The database may be read and not written."""
+
+
+class DatabaseDamaged(DatabaseFailure):
+    """The file is no database, or its content is broken."""
+
+
+class AlreadyStored(StorageError):
+    """A unique constraint says that another one was first."""
+
+
+class SchemaOutdated(StorageError):
+    """The database is empty or older than this program: migrate it."""
+
+
+class SchemaTooNew(StorageError):
+    """The database was written by a newer version of this program."""
+
+
+class StoreClosed(StorageError):
+    """The store or its lead writer is closed."""
+
+
+class StockShrinks(StorageError):
+    """A full file would take more units off sale than allowed (units for sale: before, after, and removed)."""
+
+    def __init__(self, *, before: int, after: int, removed: int) -> None:
+        super().__init__(f"the file would take {removed} of {before} units off sale and leave {after}")
+        self.before = before
+        self.after = after
+        self.removed = removed
+
+
+_Verdict = tuple[type[StorageError], str]
+
+UNREACHABLE: _Verdict = (DatabaseUnreachable, "the database cannot be reached")
+REFUSED: _Verdict = (DatabaseUnreachable, "the database refuses this user or password")
+BUSY: _Verdict = (DatabaseBusy, "the database is busy: another process holds it for too long")
+FULL: _Verdict = (DiskFull, "the disk or the quota of the database is full")
+READ_ONLY: _Verdict = (DatabaseReadOnly, "the database is read-only, or this user may not write to it")
+DAMAGED: _Verdict = (DatabaseDamaged, "the database is damaged, or the file is no database")
+TAKEN: _Verdict = (AlreadyStored, "this is already stored")
+OUT_OF_MEMORY: _Verdict = (DatabaseFailure, "the database ran out of memory")
+OTHER: _Verdict = (StorageError, "the database refused a statement")
+
+SQLITE_ERRORS: dict[int, _Verdict] = {
+    sqlite3.SQLITE_BUSY: BUSY,
+    sqlite3.SQLITE_LOCKED: BUSY,
+    sqlite3.SQLITE_CANTOPEN: (DatabaseUnreachable, "the database file cannot be opened: its folder must be there"),
+    sqlite3.SQLITE_PERM: READ_ONLY,
+    sqlite3.SQLITE_READONLY: READ_ONLY,
+    sqlite3.SQLITE_FULL: FULL,
+    sqlite3.SQLITE_IOERR: DAMAGED,
+    sqlite3.SQLITE_CORRUPT: DAMAGED,
+    sqlite3.SQLITE_NOTADB: DAMAGED,
+    sqlite3.SQLITE_NOMEM: OUT_OF_MEMORY,
+    sqlite3.SQLITE_INTERRUPT: BUSY,
+    sqlite3.SQLITE_CONSTRAINT_PRIMARYKEY: TAKEN,
+    sqlite3.SQLITE_CONSTRAINT_UNIQUE: TAKEN,
+}
+"""By extended result code, else by primary result code (its lowest byte)."""
+
+POSTGRESQL_ERRORS: dict[str, _Verdict] = {
+    "08": UNREACHABLE,
+    "23505": TAKEN,
+    "25006": READ_ONLY,
+    "28": REFUSED,
+    "3D000": (DatabaseUnreachable, "the server has no database of this name"),
+    "40001": BUSY,
+    "40P01": BUSY,
+    "42501": READ_ONLY,
+    "53100": FULL,
+    "53200": OUT_OF_MEMORY,
+    "53300": (DatabaseUnreachable, "the database has no free connection"),
+    "55P03": BUSY,
+    "57014": BUSY,
+    "57P": UNREACHABLE,
+    "58030": DAMAGED,
+    "XX001": DAMAGED,
+    "XX002": DAMAGED,
+}
+"""By SQLSTATE, or by the class or prefix of one."""
+
+
+def translated(error: SQLAlchemyError) -> StorageError:
+    """The error of this tree that says what `error` means."""
+    if isinstance(error, PoolTimeout):
+        return DatabaseBusy(BUSY[1])
+    if isinstance(error, PendingRollbackError):
+        return DatabaseUnreachable("the connection to the database broke")
+    original = error.orig if isinstance(error, DBAPIError) else None
+    if isinstance(original, psycopg.Error):
+        kind, words, code = _of_postgresql(
+            original, disconnected=isinstance(error, DBAPIError) and error.connection_invalidated
+        )
+    elif isinstance(original, sqlite3.Error):
+        kind, words, code = _of_sqlite(original)
+    else:
+        (kind, words), code = OTHER, type(error).__name__
+    return kind(f"{words} ({code})")
+
+
+def _of_postgresql(error: psycopg.Error, *, disconnected: bool) -> tuple[type[StorageError], str, str]:
+    state = error.sqlstate
+    if state is None:
+        # Without a SQLSTATE the server never answered: the connection failed, or broke.
+        verdict = UNREACHABLE if disconnected or isinstance(error, psycopg.OperationalError) else OTHER
+        return *verdict, type(error).__name__
+    for prefix in (state, state[:3], state[:2]):
+        if prefix in POSTGRESQL_ERRORS:
+            return *POSTGRESQL_ERRORS[prefix], state
+    return *OTHER, state
+
+
+def _of_sqlite(error: sqlite3.Error) -> tuple[type[StorageError], str, str]:
+    code = getattr(error, "sqlite_errorcode", None)  # The driver's own errors (closed connection, ...) have none.
+    if code is None:
+        return *OTHER, type(error).__name__
+    verdict = SQLITE_ERRORS.get(code) or SQLITE_ERRORS.get(code & 0xFF) or OTHER
+    return *verdict, error.sqlite_errorname
+
+
+@contextmanager
+def translating() -> Iterator[None]:
+    """Database errors leave this block as `StorageError`; a value of the wrong kind leaves it as itself."""
+    try:
+        yield
+    except SQLAlchemyError as error:
+        if isinstance(error, StatementError) and not isinstance(error, DBAPIError) and error.orig is not None:
+            failure: BaseException = error.orig
+        else:
+            failure = translated(error)
+        raise failure from None

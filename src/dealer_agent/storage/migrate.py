@@ -1,0 +1,113 @@
+"""Brings a database to this program's schema, and says when the two do not fit.
+
+Several processes may start at once: the migration is one transaction under a lock (SQLite's write lock, an advisory
+lock on PostgreSQL), so one of them does the work and the others find it done.
+"""
+
+import os
+import sqlite3
+import time
+from contextlib import closing
+from pathlib import Path
+
+from alembic import command
+from alembic.config import Config
+from sqlalchemy import URL, Connection, inspect, text
+
+from dealer_agent.storage.connections import BUSY_SECONDS, database_url, writer_engine
+from dealer_agent.storage.errors import (
+    DatabaseBusy,
+    DatabaseDamaged,
+    DatabaseReadOnly,
+    DatabaseUnreachable,
+    SchemaOutdated,
+    SchemaTooNew,
+    translating,
+)
+from dealer_agent.storage.schema import SCHEMA_REVISION
+
+READ_REVISION = text("SELECT version_num FROM alembic_version")
+LOCK_SCHEMA = text("SELECT pg_advisory_xact_lock(4919150214103305)")
+"""Any number does, as long as it stays: it names the lock within the PostgreSQL database."""
+
+
+def migrate(url: str, *, to: str = SCHEMA_REVISION) -> str | None:
+    """Brings the database at `url` to revision `to`, and returns the revision it had (None: it was empty).
+
+    Does nothing to a current database. Raises SchemaTooNew for one that a newer program wrote, and any StorageError.
+    """
+    parsed = database_url(url)
+    if parsed.get_backend_name() == "sqlite":
+        _prepare_file(parsed)
+    engine = writer_engine(parsed)
+    try:
+        with translating(), engine.begin() as connection:
+            if connection.dialect.name == "postgresql":
+                connection.execute(LOCK_SCHEMA)
+            found = schema_revision(connection)
+            if found is not None and found > SCHEMA_REVISION:
+                raise _too_new(found)
+            if found is None or found < to:
+                config = Config()
+                config.set_main_option("path_separator", "os")
+                config.set_main_option(
+                    "script_location", str(Path(__file__).with_name("migrations")).replace("%", "%%")
+                )
+                config.attributes["connection"] = connection
+                command.upgrade(config, to)
+            return found
+    finally:
+        engine.dispose()
+
+
+def check_schema(connection: Connection) -> None:
+    """Raises SchemaOutdated or SchemaTooNew unless the database has exactly this program's schema."""
+    found = schema_revision(connection)
+    if found is None:
+        raise SchemaOutdated("the database is empty: it has to be migrated before it can be used")
+    if found > SCHEMA_REVISION:
+        raise _too_new(found)
+    if found < SCHEMA_REVISION:
+        raise SchemaOutdated(f"the database has schema {found}, this program needs {SCHEMA_REVISION}: migrate it")
+
+
+def schema_revision(connection: Connection) -> str | None:
+    """The revision of the schema that is there; None for an empty database."""
+    if not inspect(connection).has_table("alembic_version"):
+        return None
+    revision: str | None = connection.execute(READ_REVISION).scalar()
+    return revision
+
+
+def _too_new(found: str) -> SchemaTooNew:
+    return SchemaTooNew(
+        f"the database has schema {found}, written by a newer version; this version knows up to {SCHEMA_REVISION}: "
+        "upgrade the program"
+    )
+
+
+def _prepare_file(url: URL) -> None:
+    """Makes the file, for its owner alone (it will hold customers' data), in WAL mode, which stays with it."""
+    path = str(url.database)
+    try:
+        os.close(os.open(path, os.O_CREAT | os.O_RDWR, 0o600))
+    except FileNotFoundError:
+        raise DatabaseUnreachable("the database file cannot be made: its folder does not exist") from None
+    except OSError as error:
+        raise DatabaseReadOnly(f"the database file cannot be written ({error.strerror})") from None
+    deadline = time.monotonic() + BUSY_SECONDS
+    with closing(sqlite3.connect(path, timeout=BUSY_SECONDS, isolation_level=None)) as connection:
+        while True:
+            try:
+                mode = connection.execute("PRAGMA journal_mode=WAL").fetchone()[0]
+            except sqlite3.OperationalError as error:
+                # Changing the mode does not wait for others who change it too, whatever the timeout says.
+                if error.sqlite_errorcode != sqlite3.SQLITE_BUSY or time.monotonic() > deadline:
+                    raise DatabaseBusy("the database is busy: another process holds it for too long") from None
+                time.sleep(0.02)
+            except sqlite3.DatabaseError as error:
+                raise DatabaseDamaged(f"the file is no SQLite database ({error.sqlite_errorname})") from None
+            else:
+                break
+    if mode != "wal":
+        raise DatabaseUnreachable("this file system does not support SQLite's WAL mode, which several processes need")

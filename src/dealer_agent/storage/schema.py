@@ -1,0 +1,233 @@
+"""The tables, the same on SQLite and PostgreSQL. Every one leads with `dealer_id`, so that it can be partitioned by it.
+
+A point in time is an integer: microseconds since 1970 in UTC. SQLite has no type for it and PostgreSQL hands it out in
+the session's zone; an integer compares, sorts, indexes and comes back alike on both, at a third of ISO text's size.
+
+JSON documents are UTF-8 bytes, as msgspec writes them: neither database may rewrite what a buyer or a feed said, and
+text columns of PostgreSQL cannot hold every string that JSON can.
+
+Personal data stands only in `leads.customer`, `leads.payload`, `leads.appointment`, `lead_events.changes`,
+`consents.consent_text` and `lead_contacts.contact` (and in `idempotency.reply`, where a reply names the customer).
+"""
+
+from datetime import UTC, datetime, timedelta
+from functools import lru_cache
+
+from sqlalchemy import (
+    BigInteger,
+    Boolean,
+    Column,
+    Dialect,
+    ForeignKeyConstraint,
+    Index,
+    Integer,
+    LargeBinary,
+    MetaData,
+    String,
+    Table,
+)
+from sqlalchemy.types import TypeDecorator
+
+SCHEMA_REVISION = "0002"
+"""The newest migration. Revisions are numbers of four digits, so that older and newer can be told apart."""
+
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+_MICROSECOND = timedelta(microseconds=1)
+
+
+@lru_cache(maxsize=4096)  # An import gives thousands of units one and the same time.
+def _from_microseconds(value: int) -> datetime:
+    return _EPOCH + timedelta(microseconds=value)
+
+
+class UtcTime(TypeDecorator[datetime]):
+    """An aware datetime, kept as microseconds since 1970; comes back in UTC. Raises ValueError for a naive one."""
+
+    impl = BigInteger
+    cache_ok = True
+
+    def process_bind_param(self, value: datetime | None, dialect: Dialect) -> int | None:  # noqa: ARG002
+        """To the database."""
+        if value is None:
+            return None
+        if value.tzinfo is None:
+            raise ValueError("a time without an offset")
+        return (value - _EPOCH) // _MICROSECOND
+
+    def process_result_value(self, value: int | None, dialect: Dialect) -> datetime | None:  # noqa: ARG002
+        """From the database."""
+        return None if value is None else _from_microseconds(value)
+
+
+class Words(TypeDecorator[str]):
+    """Text from outside. U+0000, which PostgreSQL cannot keep in text, becomes U+FFFD on both databases."""
+
+    impl = String
+    cache_ok = True
+
+    def process_bind_param(self, value: str | None, dialect: Dialect) -> str | None:  # noqa: ARG002
+        """To the database."""
+        return None if value is None else value.replace("\0", "\N{REPLACEMENT CHARACTER}")
+
+
+metadata = MetaData(
+    naming_convention={
+        "pk": "pk_%(table_name)s",
+        "fk": "fk_%(table_name)s_%(referred_table_name)s",
+        "ix": "ix_%(table_name)s_%(column_0_N_name)s",
+        "uq": "uq_%(table_name)s_%(column_0_N_name)s",
+    }
+)
+
+# Two rows a dealer, on purpose: leads are taken one after the other under the lock of `dealers`, stock and tokens are
+# written under the lock of `revisions`. So a long import never holds up a lead.
+dealers = Table(
+    "dealers",
+    metadata,
+    Column("dealer_id", String, primary_key=True),
+)
+
+revisions = Table(
+    "revisions",
+    metadata,
+    Column("dealer_id", String, primary_key=True),
+    Column("stock_revision", BigInteger, nullable=False),
+    Column("token_revision", BigInteger, nullable=False),
+)
+
+# What every import confirms is apart from the documents, which seldom change: PostgreSQL writes whole rows.
+units = Table(
+    "units",
+    metadata,
+    Column("dealer_id", String, primary_key=True),
+    Column("vehicle_id", Words, primary_key=True),
+    Column("vin", Words),
+    Column("stock", Words),
+    Column("digest", String, nullable=False),
+    Column("document_hash", LargeBinary, nullable=False),
+    Column("first_seen", UtcTime, nullable=False),
+    Column("changed_at", UtcTime, nullable=False),
+    Column("updated_at", UtcTime, nullable=False),
+    Column("sold_at", UtcTime),
+    Index(None, "dealer_id", "vin", unique=True),
+    Index(None, "dealer_id", "sold_at"),
+)
+
+unit_documents = Table(
+    "unit_documents",
+    metadata,
+    Column("dealer_id", String, primary_key=True),
+    Column("vehicle_id", Words, primary_key=True),
+    Column("unit", LargeBinary, nullable=False),
+    ForeignKeyConstraint(["dealer_id", "vehicle_id"], ["units.dealer_id", "units.vehicle_id"], ondelete="CASCADE"),
+)
+
+imports = Table(
+    "imports",
+    metadata,
+    Column("dealer_id", String, primary_key=True),
+    Column("revision", BigInteger, primary_key=True, autoincrement=False),
+    Column("at", UtcTime, nullable=False),
+    Column("source", Words, nullable=False),
+    Column("layout", String, nullable=False),
+    Column("full_file", Boolean, nullable=False),
+    Column("added", Integer, nullable=False),
+    Column("changed", Integer, nullable=False),
+    Column("unchanged", Integer, nullable=False),
+    Column("sold", Integer, nullable=False),
+    Column("back", Integer, nullable=False),
+)
+
+leads = Table(
+    "leads",
+    metadata,
+    Column("dealer_id", String, primary_key=True),
+    Column("lead_id", String, primary_key=True),
+    Column("received_at", UtcTime, nullable=False),
+    Column("source_agent", Words, nullable=False),
+    Column("status", String, nullable=False),
+    Column("vehicle_id", Words),
+    Column("vin", Words),
+    Column("stock", Words),
+    Column("customer", LargeBinary, nullable=False),
+    Column("payload", LargeBinary, nullable=False),
+    Column("appointment", LargeBinary),
+    Index(None, "dealer_id", "received_at", "lead_id"),
+)
+
+consents = Table(
+    "consents",
+    metadata,
+    Column("dealer_id", String, primary_key=True),
+    Column("consent_id", String, primary_key=True),
+    Column("lead_id", String, nullable=False),
+    Column("received_at", UtcTime, nullable=False),
+    Column("granted_at", UtcTime, nullable=False),
+    Column("expires_at", UtcTime),
+    Column("channels", LargeBinary, nullable=False),
+    Column("scope", LargeBinary, nullable=False),
+    Column("consent_text", LargeBinary, nullable=False),
+    Column("source_agent", Words),
+    Column("request_hash", LargeBinary, nullable=False),
+    ForeignKeyConstraint(["dealer_id", "lead_id"], ["leads.dealer_id", "leads.lead_id"]),
+    Index(None, "dealer_id", "lead_id"),
+)
+
+lead_events = Table(
+    "lead_events",
+    metadata,
+    Column("dealer_id", String, primary_key=True),
+    Column("event_id", String, primary_key=True),
+    Column("lead_id", String, nullable=False),
+    Column("at", UtcTime, nullable=False),
+    Column("changes", LargeBinary, nullable=False),
+    ForeignKeyConstraint(["dealer_id", "lead_id"], ["leads.dealer_id", "leads.lead_id"]),
+    Index(None, "dealer_id", "lead_id"),
+)
+
+# `vehicle_key` is a hash: a buyer may name a vehicle at any length, and an index row of PostgreSQL ends at 2,700 bytes.
+lead_contacts = Table(
+    "lead_contacts",
+    metadata,
+    Column("dealer_id", String, primary_key=True),
+    Column("contact", Words, primary_key=True),
+    Column("vehicle_key", String, primary_key=True),
+    Column("received_at", UtcTime, primary_key=True, autoincrement=False),
+    Column("lead_id", String, primary_key=True),
+    ForeignKeyConstraint(["dealer_id", "lead_id"], ["leads.dealer_id", "leads.lead_id"]),
+    Index(None, "dealer_id", "lead_id"),
+)
+
+# `fingerprint` is a hash of scope and key, for the same reason.
+idempotency = Table(
+    "idempotency",
+    metadata,
+    Column("dealer_id", String, primary_key=True),
+    Column("fingerprint", LargeBinary, primary_key=True),
+    Column("at", UtcTime, nullable=False),
+    Column("payload_hash", LargeBinary, nullable=False),
+    Column("reply", LargeBinary, nullable=False),
+    Index(None, "dealer_id", "at"),
+)
+
+refusals = Table(
+    "refusals",
+    metadata,
+    Column("dealer_id", String, primary_key=True),
+    Column("refusal_id", String, primary_key=True),
+    Column("at", UtcTime, nullable=False),
+    Column("code", String, nullable=False),
+    Index(None, "dealer_id", "at"),
+)
+
+tokens = Table(
+    "tokens",
+    metadata,
+    Column("dealer_id", String, primary_key=True),
+    Column("token_id", String, primary_key=True),
+    Column("name", Words, nullable=False),
+    Column("token_hash", LargeBinary, nullable=False),
+    Column("created_at", UtcTime, nullable=False),
+    Column("revoked_at", UtcTime),
+    Index(None, "dealer_id", "token_hash", unique=True),
+)

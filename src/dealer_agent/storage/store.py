@@ -1,0 +1,152 @@
+"""One database behind one door: every call is one transaction and raises nothing but `StorageError`."""
+
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from datetime import datetime, timedelta
+from typing import Self
+
+from sqlalchemy import Connection, Engine
+
+from dealer_agent.storage import leads, stock, tokens
+from dealer_agent.storage.connections import database_url, reader_engine, writer_engine
+from dealer_agent.storage.errors import translating
+from dealer_agent.storage.lead_writer import LeadWriter
+from dealer_agent.storage.leads import LeadRecord, Purged, StoredLead
+from dealer_agent.storage.matching import ImportRow
+from dealer_agent.storage.migrate import check_schema
+from dealer_agent.storage.stock import ImportOutcome, ImportRecord, Revision, Stock
+from dealer_agent.storage.tokens import ActiveToken, TokenRecord
+
+
+class Store:
+    """Threads may share a store. Processes may not: each opens its own, after a fork.
+
+    Leads are written through `lead_writer()`; everything else is a method.
+    """
+
+    def __init__(self, writer: Engine, reader: Engine) -> None:
+        self._writer = writer
+        self._reader = reader
+
+    @classmethod
+    def open(cls, url: str) -> Self:
+        """Opens the migrated database at `url`. Raises SchemaOutdated, SchemaTooNew, and any StorageError."""
+        parsed = database_url(url)
+        store = cls(writer_engine(parsed), reader_engine(parsed))
+        try:
+            with store._reading() as connection:
+                check_schema(connection)
+        except BaseException:
+            store.close()
+            raise
+        return store
+
+    def close(self) -> None:
+        """Closes the idle connections. Close the lead writer first."""
+        self._writer.dispose()
+        self._reader.dispose()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def lead_writer(self) -> LeadWriter:
+        """Starts the thread that stores leads: one per process is enough, and best."""
+        return LeadWriter(self._writer)
+
+    def apply_import(
+        self,
+        dealer_id: str,
+        rows: Sequence[ImportRow],
+        *,
+        at: datetime,
+        source: str,
+        layout: str,
+        max_shrink: float | None,
+        dry_run: bool,
+        full: bool = True,
+        remember_days: int | None = None,
+    ) -> ImportOutcome:
+        """Brings the stock to what `rows` say, in one transaction: readers see the old stock or the new.
+
+        With `full`, units for sale that are not in `rows` become sold. When those are more than the share `max_shrink`
+        (0 to 1) of the units for sale, raises StockShrinks and writes nothing. `dry_run` finds the same outcome, or the
+        same refusal, and writes nothing. Units sold more than `remember_days` before `at` are forgotten. Only the file
+        name of `source` is kept. (Contract, part 6.)
+        """
+        with translating():
+            return stock.apply_import(
+                self._writer,
+                self._reader,
+                dealer_id,
+                rows,
+                at=at,
+                source=source,
+                layout=layout,
+                max_shrink=max_shrink,
+                dry_run=dry_run,
+                full=full,
+                remember_days=remember_days,
+            )
+
+    def revision(self, dealer_id: str) -> Revision:
+        """Whether stock or tokens changed: one row by its key, cheap enough to ask several times a second."""
+        with self._reading() as connection:
+            return stock.read_revision(connection, dealer_id)
+
+    def load_stock(self, dealer_id: str, *, remember_days: int, now: datetime) -> Stock:
+        """All units for sale, and those sold in the last `remember_days`, as of one moment."""
+        with self._reading() as connection:
+            return stock.load_stock(connection, dealer_id, sold_since=now - timedelta(days=remember_days))
+
+    def list_imports(self, dealer_id: str, limit: int) -> list[ImportRecord]:
+        """The newest first."""
+        with self._reading() as connection:
+            return stock.list_imports(connection, dealer_id, limit)
+
+    def list_leads(self, dealer_id: str, limit: int, before: str | None = None) -> list[LeadRecord]:
+        """The newest first; those older than the lead `before`, when given."""
+        with self._reading() as connection:
+            return leads.list_leads(connection, dealer_id, limit, before)
+
+    def get_lead(self, dealer_id: str, lead_id: str) -> StoredLead | None:
+        """A lead with its consent records and what was added to it."""
+        with self._reading() as connection:
+            return leads.get_lead(connection, dealer_id, lead_id)
+
+    def purge(self, dealer_id: str, now: datetime) -> Purged:
+        """Deletes idempotency records after 30 days and refusals after 90: to be called once in a while."""
+        with self._writing() as connection:
+            return leads.purge(connection, dealer_id, now)
+
+    def create_token(self, dealer_id: str, name: str, token_hash: bytes, at: datetime) -> str:
+        """Keeps a new token's hash and returns its id. Raises AlreadyStored for a hash that is there."""
+        with self._writing() as connection:
+            return tokens.create_token(connection, dealer_id, name, token_hash, at)
+
+    def revoke_token(self, dealer_id: str, token_id: str, at: datetime) -> bool:
+        """Ends a token for ever; False when there is no such active token."""
+        with self._writing() as connection:
+            return tokens.revoke_token(connection, dealer_id, token_id, at)
+
+    def list_tokens(self, dealer_id: str) -> list[TokenRecord]:
+        """All of them, revoked ones too, oldest first."""
+        with self._reading() as connection:
+            return tokens.list_tokens(connection, dealer_id)
+
+    def active_token_hashes(self, dealer_id: str) -> list[ActiveToken]:
+        """Those that open the door."""
+        with self._reading() as connection:
+            return tokens.active_token_hashes(connection, dealer_id)
+
+    @contextmanager
+    def _reading(self) -> Iterator[Connection]:
+        with translating(), self._reader.begin() as connection:
+            yield connection
+
+    @contextmanager
+    def _writing(self) -> Iterator[Connection]:
+        with translating(), self._writer.begin() as connection:
+            yield connection

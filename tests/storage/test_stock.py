@@ -1,0 +1,257 @@
+"""Imports and reads of the stock, on both databases (contract, part 6)."""
+
+import threading
+from datetime import UTC, date, datetime, timedelta, timezone
+
+import pytest
+from tests.storage.samples import DEALER, MONDAY, TUESDAY, WEDNESDAY, import_rows, row
+
+from dealer_agent.inventory.unit import Unit
+from dealer_agent.protocol.vehicle import Fee
+from dealer_agent.storage import ImportRow, Revision, StockShrinks, Store
+
+YEARS_LATER = datetime(2029, 1, 1, tzinfo=UTC)
+
+
+def prices(store: Store) -> dict[str, object]:
+    stock = store.load_stock(DEALER, remember_days=90, now=WEDNESDAY)
+    return {unit.vehicle_id: unit.unit.selling_price for unit in stock.live}
+
+
+def test_a_dealer_without_an_import_has_an_empty_stock_at_revision_zero(store: Store) -> None:
+    stock = store.load_stock(DEALER, remember_days=90, now=MONDAY)
+    assert (stock.revision, stock.live, stock.gone) == (0, [], [])
+    assert store.revision(DEALER) == Revision(stock=0, tokens=0)
+
+
+def test_a_unit_comes_back_from_the_database_as_it_went_in(store: Store) -> None:
+    unit = Unit(
+        vin="1FTFW1E50NFA00001",
+        stock="S-1",
+        rooftop_hints=("17", "Ridgeline North"),
+        selling_price=2**63 - 1,
+        fees=(Fee("Doc fee", 199),),
+        electric_range_mi=12.5,
+        dc_fast_charge=False,
+        features=("Heated seats", "Zm\u00e4rt \N{AUTOMOBILE}"),
+        description="line\nbreak and \0 nul",
+        inventory_date=date(2026, 2, 1),
+        feed_updated_at=datetime(2026, 3, 1, 12, 0, tzinfo=UTC),
+        extras={"lot": 3, "demo": True},
+    )
+    import_rows(store, [ImportRow(unit, "v1", "d")])
+    assert store.load_stock(DEALER, remember_days=90, now=MONDAY).live[0].unit == unit
+
+
+def test_times_come_back_in_utc_to_the_microsecond(store: Store) -> None:
+    import_rows(store, [row("V1")], at=MONDAY.astimezone(timezone(timedelta(hours=-5))))
+    seen = store.load_stock(DEALER, remember_days=90, now=MONDAY).live[0].first_seen
+    assert seen == MONDAY
+    assert seen.tzinfo is UTC
+
+
+def test_a_time_without_an_offset_is_not_taken(store: Store) -> None:
+    with pytest.raises(ValueError, match="without an offset"):
+        import_rows(store, [row("V1")], at=MONDAY.replace(tzinfo=None))
+
+
+def test_an_import_says_what_was_added_changed_confirmed_sold_and_is_back(store: Store) -> None:
+    import_rows(store, [row("RETURNS"), row("SAME")], at=MONDAY)
+    import_rows(store, [row("SAME"), row("DEARER"), row("SELLS")], at=MONDAY)
+    outcome = import_rows(store, [row("SAME"), row("DEARER", price=31_000), row("RETURNS"), row("NEW")], at=TUESDAY)
+    assert outcome.added == ("id-NEW",)
+    assert outcome.changed == ("id-DEARER",)
+    assert outcome.unchanged == ("id-SAME",)
+    assert outcome.sold == ("id-SELLS",)
+    assert outcome.back == ("id-RETURNS",)
+    assert (outcome.before, outcome.after, outcome.revision) == (3, 4, 3)
+    assert prices(store) == {"id-SAME": 30_000, "id-DEARER": 31_000, "id-RETURNS": 30_000, "id-NEW": 30_000}
+
+
+def test_changed_at_moves_only_on_change_and_updated_at_with_every_confirmation(store: Store) -> None:
+    import_rows(store, [row("SAME"), row("DEARER"), row("RETURNS")], at=MONDAY)
+    import_rows(store, [row("SAME"), row("DEARER", price=1)], at=TUESDAY)
+    import_rows(store, [row("SAME"), row("DEARER", price=1), row("RETURNS")], at=WEDNESDAY)
+    live = store.load_stock(DEALER, remember_days=90, now=WEDNESDAY).live
+    assert {unit.vehicle_id: (unit.first_seen, unit.changed_at, unit.updated_at) for unit in live} == {
+        "id-SAME": (MONDAY, MONDAY, WEDNESDAY),
+        "id-DEARER": (MONDAY, TUESDAY, WEDNESDAY),
+        "id-RETURNS": (MONDAY, WEDNESDAY, WEDNESDAY),
+    }
+
+
+def test_what_buyers_do_not_see_is_stored_without_counting_as_a_change(store: Store) -> None:
+    import_rows(store, [row("V1", feed_updated_at=MONDAY)], at=MONDAY)
+    outcome = import_rows(store, [row("V1", feed_updated_at=TUESDAY)], at=TUESDAY)
+    assert outcome.unchanged == ("id-V1",)
+    (unit,) = store.load_stock(DEALER, remember_days=90, now=TUESDAY).live
+    assert unit.unit.feed_updated_at == TUESDAY
+    assert unit.changed_at == MONDAY
+
+
+def test_sold_units_are_remembered_with_the_time_for_as_long_as_asked(store: Store) -> None:
+    import_rows(store, [row("V1", "S1"), row("V2", "S2")], at=MONDAY)
+    import_rows(store, [row("V2", "S2")], at=TUESDAY)
+    (gone,) = store.load_stock(DEALER, remember_days=1, now=WEDNESDAY).gone
+    assert gone == ("id-V1", "V1", "S1", TUESDAY)
+    assert store.load_stock(DEALER, remember_days=1, now=WEDNESDAY + timedelta(seconds=1)).gone == []
+
+
+def test_an_import_forgets_units_that_were_sold_too_long_ago(store: Store) -> None:
+    import_rows(store, [row("V1"), row("V2")], at=MONDAY)
+    import_rows(store, [row("V2")], at=TUESDAY)
+    import_rows(store, [row("V2")], at=WEDNESDAY, remember_days=1)
+    assert len(store.load_stock(DEALER, remember_days=9999, now=WEDNESDAY).gone) == 1
+    import_rows(store, [row("V2")], at=WEDNESDAY + timedelta(seconds=1), remember_days=1)
+    assert store.load_stock(DEALER, remember_days=9999, now=WEDNESDAY).gone == []
+
+
+def test_a_unit_that_returns_after_a_long_time_is_back_rather_than_forgotten(store: Store) -> None:
+    import_rows(store, [row("V1")], at=MONDAY)
+    import_rows(store, [], at=TUESDAY)
+    outcome = import_rows(store, [row("V1")], at=YEARS_LATER, remember_days=90)
+    assert outcome.back == ("id-V1",)
+
+
+def test_a_partial_file_sells_nothing(store: Store) -> None:
+    import_rows(store, [row("V1"), row("V2")])
+    outcome = import_rows(store, [row("V2", price=5)], at=TUESDAY, full=False)
+    assert (outcome.sold, outcome.changed, outcome.after) == ((), ("id-V2",), 2)
+    assert prices(store) == {"id-V1": 30_000, "id-V2": 5}
+
+
+@pytest.mark.parametrize(
+    ("left", "max_shrink", "refused"),
+    [
+        (7, 0.3, False),
+        (6, 0.3, True),
+        (0, 1.0, False),
+        (0, 0.99, True),
+        (10, 0.0, False),
+        (9, 0.0, True),
+        (0, None, False),
+    ],
+)
+@pytest.mark.parametrize("dry_run", [False, True])
+def test_a_file_that_removes_more_than_the_allowed_share_is_refused(
+    store: Store, left: int, max_shrink: float | None, refused: bool, dry_run: bool
+) -> None:
+    import_rows(store, [row(f"V{n}") for n in range(10)], at=MONDAY)
+    before = (store.load_stock(DEALER, remember_days=90, now=WEDNESDAY), store.list_imports(DEALER, 10))
+    rows = [row(f"V{n}", price=1) for n in range(left)]
+    if not refused:
+        outcome = import_rows(store, rows, at=TUESDAY, max_shrink=max_shrink, dry_run=dry_run)
+        assert outcome.after == left
+        return
+    with pytest.raises(StockShrinks) as refusal:
+        import_rows(store, rows, at=TUESDAY, max_shrink=max_shrink, dry_run=dry_run)
+    assert (refusal.value.before, refusal.value.after, refusal.value.removed) == (10, left, 10 - left)
+    assert (store.load_stock(DEALER, remember_days=90, now=WEDNESDAY), store.list_imports(DEALER, 10)) == before
+
+
+def test_the_first_import_and_one_into_an_empty_stock_never_shrink_it(store: Store) -> None:
+    assert import_rows(store, [row("V1")], max_shrink=0.0).added == ("id-V1",)
+    import_rows(store, [], at=TUESDAY)
+    assert import_rows(store, [], at=WEDNESDAY, max_shrink=0.0).sold == ()
+
+
+def test_a_dry_run_finds_the_same_outcome_and_changes_nothing(store: Store) -> None:
+    import_rows(store, [row("V1"), row("V2"), row("V3")])
+    before = (store.load_stock(DEALER, remember_days=90, now=TUESDAY), store.list_imports(DEALER, 10))
+    rows = [row("V1"), row("V2", price=1), row("V4")]
+    rehearsed = import_rows(store, rows, at=TUESDAY, dry_run=True)
+    assert (store.load_stock(DEALER, remember_days=90, now=TUESDAY), store.list_imports(DEALER, 10)) == before
+    done = import_rows(store, rows, at=TUESDAY)
+    assert rehearsed.revision is None
+    for name in ("added", "changed", "unchanged", "sold", "back", "before", "after", "repeated"):
+        assert getattr(rehearsed, name) == getattr(done, name)
+
+
+def test_a_dry_run_for_an_unknown_dealer_leaves_no_trace(store: Store) -> None:
+    import_rows(store, [row("V1")], dry_run=True)
+    assert store.revision(DEALER) == (0, 0)
+
+
+def test_a_unit_known_by_its_stock_number_keeps_its_id_when_its_vin_comes(store: Store) -> None:
+    import_rows(store, [row(stock="S1")], at=MONDAY)
+    outcome = import_rows(store, [row("V1", "s1")], at=TUESDAY)
+    assert outcome.changed == ("id-S1",)
+    assert import_rows(store, [row("V1", "S9")], at=WEDNESDAY).changed == ("id-S1",)
+    (unit,) = store.load_stock(DEALER, remember_days=90, now=WEDNESDAY).live
+    assert (unit.vehicle_id, unit.unit.vin, unit.unit.stock, unit.first_seen) == ("id-S1", "V1", "S9", MONDAY)
+
+
+def test_the_history_of_imports_keeps_the_counts_and_only_the_name_of_the_file(store: Store) -> None:
+    import_rows(store, [row("V1"), row("V2")], at=MONDAY)
+    import_rows(store, [row("V1", price=1)], at=TUESDAY, source="/home/someone/feeds/vauto.csv", layout="vauto")
+    latest, first = store.list_imports(DEALER, 10)
+    assert latest == (2, TUESDAY, "vauto.csv", "vauto", True, 0, 1, 0, 1, 0)
+    assert (first.revision, first.at, first.added) == (1, MONDAY, 2)
+    assert store.list_imports(DEALER, 1) == [latest]
+
+
+def test_dealers_do_not_see_each_others_stock(store: Store) -> None:
+    import_rows(store, [row("V1")])
+    store.apply_import(
+        "lakeside", [row("V1", price=7)], at=TUESDAY, source="l.csv", layout="csv", max_shrink=0.0, dry_run=False
+    )
+    assert prices(store) == {"id-V1": 30_000}
+    assert store.revision(DEALER).stock == 1
+    assert store.load_stock("lakeside", remember_days=1, now=TUESDAY).live[0].unit.selling_price == 7
+
+
+def test_thousands_of_units_are_added_changed_and_sold_by_one_import(store: Store) -> None:
+    first = [row(f"V{n}") for n in range(2500)]
+    import_rows(store, first, at=MONDAY)
+    second = [row(f"V{n}", price=1) for n in range(1200)] + first[1200:1300]
+    outcome = import_rows(store, second, at=TUESDAY)
+    assert (len(outcome.changed), len(outcome.unchanged), len(outcome.sold)) == (1200, 100, 1200)
+    stock = store.load_stock(DEALER, remember_days=90, now=TUESDAY)
+    assert len(stock.live) == 1300
+    assert {unit.updated_at for unit in stock.live} == {TUESDAY}
+    assert len(stock.gone) == 1200
+
+
+def test_readers_see_the_old_stock_or_the_new_and_never_a_mixture(store: Store) -> None:
+    """Every import gives all units the same price: revision n has n hundred units at price n."""
+    import_rows(store, [row(f"V{n}", price=1) for n in range(100)])
+    finished = threading.Event()
+    seen: list[tuple[int, set[object], int, int]] = []
+
+    def read() -> None:
+        while not finished.is_set():
+            stock = store.load_stock(DEALER, remember_days=90, now=MONDAY)
+            seen.append((stock.revision, {u.unit.selling_price for u in stock.live}, len(stock.live), len(stock.gone)))
+
+    readers = [threading.Thread(target=read) for _ in range(2)]
+    for reader in readers:
+        reader.start()
+    for turn in range(2, 12):
+        size = 100 * turn if turn % 2 else 100
+        import_rows(store, [row(f"V{n}", price=turn) for n in range(size)])
+    finished.set()
+    for reader in readers:
+        reader.join()
+    assert seen
+    for revision, found, live, gone in seen:
+        assert found == {revision}
+        assert live == (100 * revision if revision % 2 else 100)
+        assert gone == (100 * (revision - 1) - 100 if revision % 2 == 0 and revision > 2 else 0)
+    assert store.revision(DEALER).stock == 11
+
+
+def test_imports_of_one_dealer_at_once_happen_one_after_the_other(store: Store) -> None:
+    sizes = (50, 80, 110, 140)
+    threads = [
+        threading.Thread(target=import_rows, args=(store, [row(f"V{n}", price=size) for n in range(size)]))
+        for size in sizes
+    ]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    history = store.list_imports(DEALER, 10)
+    assert [record.revision for record in history] == [4, 3, 2, 1]
+    latest = history[0]
+    assert len(set(prices(store).values())) == 1
+    assert len(prices(store)) == latest.added + latest.changed + latest.unchanged + latest.back
