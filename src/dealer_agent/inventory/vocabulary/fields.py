@@ -13,7 +13,7 @@ from dealer_agent.inventory.vocabulary.tables import LONGEST, Table
 from dealer_agent.inventory.vocabulary.text import fold
 
 CanonicalField = Literal[
-    "make", "transmission", "fuel", "driveline", "body", "charge_port", "condition", "vehicle_type"
+    "make", "transmission", "fuel", "driveline", "body", "charge_port", "condition", "vehicle_type", "status"
 ]
 
 TABLES: Mapping[str, Table] = MappingProxyType(

@@ -1,0 +1,74 @@
+"""The text of a cell: what counts as absent, HTML to plain text, nothing unprintable. Pure functions."""
+
+import html
+import re
+
+PROSE_LIMIT = 20_000
+"""Characters that a description keeps."""
+
+_ABSENT = frozenset(
+    {
+        "",
+        "#n/a",
+        "n/a",
+        "na",
+        "#na",
+        "null",
+        "(null)",
+        "none",
+        "nan",
+        "nil",
+        "#ref!",
+        "#value!",
+        "#name?",
+        "#div/0!",
+        "#num!",
+    }
+    | {"#null!", "-", "--", "?", "undefined", "unknown", "unspecified", "not specified", "tbd", "\\n", "n.a."}
+)
+_UNPRINTABLE = re.compile(r"[\x00-\x08\x0e-\x1f\x7f-\x84\x86-\x9f\ud800-\udfff\ufffe\uffff]")
+_EXCEL_TEXT = re.compile(r'="(.*)"', re.DOTALL)
+_UNSEEN = re.compile(r"<(script|style)\b.*?</\1\s*>|<!--.*?-->", re.IGNORECASE | re.DOTALL)
+_BREAK = re.compile(
+    r"<(?:br|/p|/li|/div|/tr|/h[1-6]|/ul|/ol|hr|li|p)\b[^<>]{0,500}>|</(?:p|li|div|tr|ul|ol)>", re.IGNORECASE
+)
+_TAG = re.compile(
+    r"</?(?:a|abbr|article|b|big|blockquote|body|br|button|center|code|dd|del|div|dl|dt|em|embed|font|footer|form|h[1-6]|head|header"
+    r"|hr|html|i|iframe|img|input|label|li|link|main|meta|nav|noscript|object|ol|option|p|param|pre|s|script|section|select|small"
+    r"|source|span|strike|strong|style|sub|sup|svg|table|tbody|td|tfoot|th|thead|title|tr|tt|u|ul|video|o:p)\b[^<>]{0,2000}>",
+    re.IGNORECASE,
+)
+
+
+def is_absent(text: str) -> bool:
+    """Whether the cell says nothing: blank, `#N/A`, `null` and the like."""
+    return len(text) < 40 and text.strip().casefold() in _ABSENT
+
+
+def _plain(text: str) -> str:
+    """HTML markup to plain text with line ends; unprintable characters and lone surrogates are gone."""
+    if text.startswith('="') and (excel := _EXCEL_TEXT.fullmatch(text)):
+        text = excel.group(1)
+    if "&" in text:
+        text = html.unescape(text)
+    if "<" in text:
+        text = _TAG.sub("", _BREAK.sub("\n", _UNSEEN.sub("", text)))
+    return _UNPRINTABLE.sub("", text)
+
+
+def line(text: str, limit: int) -> str:
+    """One line of plain text, at most `limit` characters, "" when there is nothing."""
+    if not (text.isascii() and text.isprintable()) or "<" in text or "&" in text or text.startswith("="):
+        text = _plain(text[: limit * 10])
+    text = " ".join(text.split())
+    return text if len(text) <= limit else text[:limit].rstrip()
+
+
+def prose(text: str, limit: int = PROSE_LIMIT) -> str:
+    """Plain text with its line ends (at most one blank line in a row), at most `limit` characters."""
+    lines: list[str] = []
+    for raw in _plain(text[: limit * 3]).splitlines():
+        tidy = " ".join(raw.split())
+        if tidy or (lines and lines[-1]):
+            lines.append(tidy)
+    return "\n".join(lines).strip()[:limit].rstrip()

@@ -1,0 +1,64 @@
+"""Bytes to text: which encoding a feed is written in. Pure functions."""
+
+import codecs
+
+from charset_normalizer import from_bytes
+
+from dealer_agent.inventory.feeds.feed import FeedError
+
+_BOMS = (
+    (codecs.BOM_UTF8, "utf-8-sig"),
+    (codecs.BOM_UTF32_LE, "utf-32"),
+    (codecs.BOM_UTF32_BE, "utf-32"),
+    (codecs.BOM_UTF16_LE, "utf-16"),
+    (codecs.BOM_UTF16_BE, "utf-16"),
+)
+_BINARY = (
+    (b"PK\x03\x04", "a ZIP archive or an Excel workbook: unpack it, or save the sheet as CSV"),
+    (b"\x1f\x8b", "compressed with gzip: unpack it first"),
+    (b"\xd0\xcf\x11\xe0", "an old Excel workbook: save the sheet as CSV"),
+    (b"%PDF", "a PDF document: ask for the export as CSV"),
+)
+_SAMPLE = 65_536
+
+
+def _utf16_without_mark(data: bytes) -> str | None:
+    """UTF-16 of mostly Latin text has a zero in every other byte."""
+    sample = data[:_SAMPLE]
+    for name, zeros in (("utf-16-le", sample[1::2]), ("utf-16-be", sample[::2])):
+        if zeros and zeros.count(0) > 0.6 * len(zeros):
+            return name
+    return None
+
+
+def decode(data: bytes) -> tuple[str, str]:
+    """The text and the name of its encoding. Raises FeedError for an empty file and for one that is no text."""
+    if not data.strip():
+        raise FeedError("The file is empty. Export the inventory again.")
+    for magic, what in _BINARY:
+        if data.startswith(magic):
+            raise FeedError(f"The file is {what}.")
+    for mark, name in _BOMS:
+        if data.startswith(mark):
+            return _decoded(data, name)
+    if b"\0" in data[:_SAMPLE]:
+        wide = _utf16_without_mark(data)
+        if wide is None:
+            raise FeedError("The file is not text. Export the inventory as CSV, TAB-separated text or JSON.")
+        return _decoded(data, wide)
+    for name in ("utf-8", "cp1252"):
+        try:
+            return data.decode(name), name
+        except UnicodeDecodeError:
+            continue
+    guess = from_bytes(data[:_SAMPLE]).best()
+    if guess is None:
+        raise FeedError("The file's encoding cannot be told. Export the inventory as UTF-8.")
+    return _decoded(data, guess.encoding)
+
+
+def _decoded(data: bytes, name: str) -> tuple[str, str]:
+    text = data.decode(name, errors="replace")
+    if not text.strip("\ufeff\0 \t\r\n"):
+        raise FeedError("The file is empty. Export the inventory again.")
+    return text.removeprefix("\ufeff"), name.removesuffix("-sig")

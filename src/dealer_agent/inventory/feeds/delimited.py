@@ -1,0 +1,143 @@
+"""Rows of comma- or TAB-separated text: the delimiter, the quotes, the header. Pure functions."""
+
+import csv
+import io
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import NamedTuple
+
+from dealer_agent.inventory.feeds.columns import Columns, named_layout, recognise, understand
+from dealer_agent.inventory.feeds.feed import FeedError
+from dealer_agent.inventory.feeds.layouts import CARSFORSALE, Layout
+
+_DELIMITERS = ",\t;|"
+_VIN = re.compile(r"[A-HJ-NPR-Z0-9]{17}", re.IGNORECASE)
+_HEAD = 262_144
+"""Characters at the start of a file in which its header, and the rows that tell a file without one, must stand."""
+_RUNAWAY_LINES = 20
+"""A short row over more lines than this is a quotation mark that nobody closed."""
+
+
+class Row(NamedTuple):
+    """A row's first line and its cells; `error` says why the row cannot be read."""
+
+    line: int
+    cells: list[str]
+    error: str | None = None
+
+
+@dataclass(frozen=True)
+class Table:
+    """A delimited file with its columns understood; `rows` are those below the header."""
+
+    layout: Layout
+    delimiter: str
+    columns: Columns
+    width: int
+    rows: Iterator[Row]
+
+
+def _unquoted(cell: str) -> str:
+    """A cell of a file in which inch marks are literal, without the quotes that enclose it as a whole."""
+    if len(cell) > 1 and cell[0] == cell[-1] == '"':
+        inner = cell[1:-1].replace('""', "\0")
+        if '"' not in inner:
+            return inner.replace("\0", '"')
+    return cell
+
+
+def _rows(text: str, delimiter: str) -> Iterator[Row]:
+    """The rows that are not blank. In TAB files quotes are literal, unless the header itself is quoted."""
+    literal = delimiter == "\t" and not text[:_HEAD].lstrip().startswith('"')
+    reader = csv.reader(
+        io.StringIO(text, newline=""),
+        delimiter=delimiter,
+        quoting=csv.QUOTE_NONE if literal else csv.QUOTE_MINIMAL,
+        skipinitialspace=delimiter == ",",
+    )
+    while True:
+        line = reader.line_num + 1
+        try:
+            cells = next(reader)
+        except StopIteration:
+            return
+        except csv.Error as error:
+            yield Row(line, [], f"The row cannot be read ({error}); is a quotation mark not closed?")
+            continue
+        if any(cell.strip() for cell in cells):
+            yield Row(line, [_unquoted(cell) for cell in cells] if literal else cells)
+
+
+def _first_row(text: str, delimiter: str) -> list[str]:
+    return next((row.cells for row in _rows(text, delimiter)), [])
+
+
+def _is_carsforsale(rows: list[list[str]]) -> bool:
+    """Whether these are rows of CarsForSale's file, which has no header: VIN and year stand where it puts them."""
+    return bool(rows) and all(
+        len(CARSFORSALE.positions) - 2 <= len(row) <= len(CARSFORSALE.positions) + 2
+        and (_VIN.fullmatch(row[2].strip()) or row[3].strip())
+        and re.fullmatch(r"(?:19|20)\d\d", row[6].strip()) is not None
+        and row[1].strip().casefold() in {"n", "u", "new", "used", "cpo", "c", ""}
+        for row in rows
+    )
+
+
+def _header_fits(names: list[str], layout: Layout | None) -> int:
+    columns = understand(names, layout or recognise(names, "delimited"))
+    return columns.understood if columns.names_units and columns.understood > 1 else 0
+
+
+def read_table(text: str, layout_name: str | None) -> Table:
+    """The file's delimiter, layout and rows. Raises FeedError when no column says what a unit is."""
+    layout = named_layout(layout_name, "delimited") if layout_name else None
+    headers = {delimiter: _first_row(text[:_HEAD], delimiter) for delimiter in _DELIMITERS}
+    fits = {delimiter: _header_fits(names, layout) for delimiter, names in headers.items()}
+    delimiter = max(_DELIMITERS, key=lambda mark: fits[mark])
+    rows = _rows(text, delimiter)
+    if fits[delimiter]:
+        header = next(rows).cells
+        layout = layout or recognise(header, "delimited")
+    elif layout in (None, CARSFORSALE) and (found := _headerless_delimiter(text)):
+        layout, delimiter = CARSFORSALE, found
+        header = list(CARSFORSALE.positions)
+        rows = _rows(text, delimiter)
+    else:
+        raise FeedError(
+            "The first line names no column for the VIN or the stock number"
+            + (f" in the layout {layout.name}" if layout else "")
+            + ". Give the file a header with at least VIN, Year, Make and Model, or name its layout."
+        )
+    return Table(layout, delimiter, understand(header, layout), len(header), rows)
+
+
+def _headerless_delimiter(text: str) -> str | None:
+    for delimiter in _DELIMITERS:
+        sample = [row.cells for row, _ in zip(_rows(text[:_HEAD], delimiter), range(5), strict=False)]
+        if _is_carsforsale(sample):
+            return delimiter
+    return None
+
+
+def cells_of(row: Row, table: Table) -> tuple[dict[str, list[str]], str | None, str | None]:
+    """The row's cells by field, why it cannot be read, and what is odd about its length."""
+    short, extra = table.width - len(row.cells), row.cells[table.width :]
+    if row.error is not None:
+        return {}, row.error, None
+    if short > table.width / 2 and sum(cell.count("\n") for cell in row.cells) > _RUNAWAY_LINES:
+        return {}, "A quotation mark is not closed: the row swallows the lines after it.", None
+    odd = None
+    if short > 0:
+        odd = f"The row has {len(row.cells)} cells where the header has {table.width}; the rest is absent."
+    elif any(cell.strip() for cell in extra):
+        odd = f"The row has {len(row.cells)} cells where the header has {table.width}; the last are not read."
+    present = len(row.cells)
+    return (
+        {
+            field: [row.cells[index] for index in indices if index < present]
+            for field, indices in table.columns.fields.items()
+        },
+        None,
+        odd,
+    )

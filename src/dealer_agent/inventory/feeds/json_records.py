@@ -1,0 +1,179 @@
+"""Records of a JSON file: arrays, JSON lines, JSON-LD on its own or inside an HTML page. Pure functions."""
+
+import json
+import math
+import re
+from collections.abc import Iterator
+from functools import lru_cache
+from typing import Any, NamedTuple
+
+from dealer_agent.inventory.feeds.feed import FeedError
+from dealer_agent.inventory.feeds.layouts import LAYOUTS, is_withheld
+from dealer_agent.inventory.vocabulary import fold
+
+_DEEPEST = 8
+"""Levels of members below a record that are looked at."""
+_LISTS = (
+    "vehicles",
+    "inventory",
+    "units",
+    "listings",
+    "vehicle",
+    "results",
+    "items",
+    "data",
+    "@graph",
+    "itemListElement",
+)
+_SCRIPT = re.compile(r"<script[^>]{0,500}application/ld\+json[^>]{0,500}>(.*?)</script", re.IGNORECASE | re.DOTALL)
+_IDENTITY = frozenset(
+    name for layout in LAYOUTS.values() for field in ("vin", "stock") for name in layout.folded[field] if name != "id"
+)
+"""Folded names of members by which a unit can be told from another; an `id` is too common to be one."""
+
+
+class Record(NamedTuple):
+    """The number of a record, from 1 (in JSON lines its line), and its members; `error` when it cannot be read."""
+
+    number: int
+    members: dict[str, Any]
+    error: str | None = None
+
+
+def _load(text: str) -> Any:
+    return json.loads(text, strict=False, parse_constant=lambda _: None)
+
+
+def read_records(text: str) -> list[Record]:
+    """The vehicles of a JSON text or of the JSON-LD in an HTML page. Raises FeedError with the line that is broken."""
+    if text.lstrip().startswith("<"):
+        return _from_html(text)
+    try:
+        document = _load(text)
+    except json.JSONDecodeError as error:
+        if error.msg == "Extra data":
+            return _from_lines(text)
+        raise FeedError(f"The JSON is broken at line {error.lineno}, column {error.colno}: {error.msg}.") from error
+    except (ValueError, RecursionError) as error:
+        raise FeedError("The JSON cannot be read: it is nested too deeply, or a number in it is too long.") from error
+    return _numbered(_vehicles(document))
+
+
+def _numbered(items: list[Any]) -> list[Record]:
+    return [
+        Record(number, item) if isinstance(item, dict) else Record(number, {}, "The record is not a JSON object.")
+        for number, item in enumerate(items, 1)
+    ]
+
+
+def _from_lines(text: str) -> list[Record]:
+    records = []
+    for number, line in enumerate(text.split("\n"), 1):
+        if not line.strip():
+            continue
+        try:
+            members = _load(line)
+        except (ValueError, RecursionError):
+            members = None
+        if isinstance(members, dict):
+            records.append(Record(number, members))
+        else:
+            records.append(Record(number, {}, "The line is not a JSON object."))
+    if all(record.error for record in records):
+        raise FeedError("The JSON is broken at line 1: neither one document nor one object a line.")
+    return records
+
+
+def _from_html(text: str) -> list[Record]:
+    found: list[Any] = []
+    for block in _SCRIPT.findall(text):
+        try:
+            found.extend(_vehicles_in(_load(block), 0))
+        except (ValueError, RecursionError):
+            continue
+    if not found:
+        raise FeedError(
+            "The file is XML or HTML without schema.org vehicles in it. Export the inventory as CSV, TAB-separated"
+            " text or JSON."
+        )
+    return _numbered(found)
+
+
+def _vehicles(document: Any) -> list[Any]:
+    """The vehicles of a document: the objects of an array, those under a well-known name, or the document itself."""
+    found = _vehicles_in(document, 0)
+    is_empty = document == [] or (isinstance(document, dict) and any(document.get(name) == [] for name in _LISTS))
+    if not found and not is_empty:
+        raise FeedError(
+            "The JSON holds no vehicle with a VIN or a stock number. Give an array of vehicles, or an object with one"
+            ' under "vehicles".'
+        )
+    return found
+
+
+def _names_unit(item: object) -> bool:
+    return isinstance(item, dict) and any(fold(name) in _IDENTITY for name in item)
+
+
+def _vehicles_in(node: Any, depth: int) -> list[Any]:
+    if depth > _DEEPEST:
+        return []
+    if isinstance(node, list):
+        if any(map(_names_unit, node)):
+            # A JSON-LD graph also holds the dealer, breadcrumbs and the like.
+            is_graph = any(isinstance(item, dict) and "@type" in item for item in node)
+            return [item for item in node if _names_unit(item)] if is_graph else node
+        return [vehicle for item in node for vehicle in _vehicles_in(item, depth + 1)]
+    if not isinstance(node, dict):
+        return []
+    if _names_unit(node):
+        return [node]
+    for name in _LISTS:
+        if name in node and (found := _vehicles_in(node[name], depth + 1)):
+            return found
+    return [vehicle for value in node.values() for vehicle in _vehicles_in(value, depth + 1)]
+
+
+@lru_cache(maxsize=8_192)
+def path_is_withheld(path: str) -> bool:
+    """Whether a member, by its own name or by the names on the way to it, is one that is never read."""
+    return is_withheld(path)
+
+
+def scalar_text(value: Any) -> str | None:
+    """A scalar as a cell would hold it."""
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    if isinstance(value, str):
+        return value
+    if isinstance(value, int) or (isinstance(value, float) and math.isfinite(value)):
+        return str(value)
+    return None
+
+
+def flattened(members: dict[str, Any], withheld: dict[str, None]) -> dict[str, list[str]]:
+    """The scalars of a record by the path of their names. An array of scalars is one text, an item a line.
+
+    Members that are never read are left out and noted in `withheld`.
+    """
+    found: dict[str, list[str]] = {}
+    for path, text in _walk("", members, 0, withheld):
+        found.setdefault(path, []).append(text)
+    return found
+
+
+def _walk(path: str, node: Any, depth: int, withheld: dict[str, None]) -> Iterator[tuple[str, str]]:
+    if path and path_is_withheld(path):
+        withheld[path] = None
+    elif isinstance(node, dict) and depth <= _DEEPEST:
+        for name, value in node.items():
+            yield from _walk(f"{path}.{name[:100]}" if path else name[:100], value, depth + 1, withheld)
+    elif isinstance(node, list) and depth <= _DEEPEST:
+        texts = [text for item in node if (text := scalar_text(item)) is not None]
+        if texts:
+            yield path, "".join(text.replace("\n", " ") + "\n" for text in texts)
+        for item in node:
+            if isinstance(item, dict | list):
+                yield from _walk(path, item, depth + 1, withheld)
+    elif (text := scalar_text(node)) is not None:
+        yield path, text

@@ -1,0 +1,155 @@
+"""Reads a feed: bytes to units, with everything that a dealer should know about the file. Pure."""
+
+from collections.abc import Callable
+from functools import lru_cache
+from typing import Any, NamedTuple
+
+from dealer_agent.inventory.feeds.columns import Columns, named_layout, recognise, understand
+from dealer_agent.inventory.feeds.decoding import decode
+from dealer_agent.inventory.feeds.delimited import cells_of, read_table
+from dealer_agent.inventory.feeds.feed import Feed, FeedRow, Remark, Repeat
+from dealer_agent.inventory.feeds.json_records import Record, flattened, read_records
+from dealer_agent.inventory.feeds.layouts import LAYOUTS, Layout
+from dealer_agent.inventory.feeds.members import extras, further_members
+from dealer_agent.inventory.feeds.units import Reading, read_unit
+
+Progress = Callable[[int, int], None]
+
+_STEP = 500
+"""Rows between two reports of progress."""
+_SAMPLE = 200
+"""Records whose members are looked at to recognise a JSON layout."""
+
+
+class _RowRead(NamedTuple):
+    line: int
+    reading: Reading
+
+
+class _Tally:
+    """What was read so far. Of rows with the same VIN (or, without VINs, the same stock number) the last counts."""
+
+    def __init__(self) -> None:
+        self.rows = 0
+        self.outcomes: dict[str, _RowRead] = {}
+        self.lines: dict[str, list[int]] = {}
+        self.refused: list[Remark] = []
+        self.warnings: list[Remark] = []
+
+    def add(self, line: int, reading: Reading) -> None:
+        self.rows += 1
+        self.warnings.extend(Remark(line, reading.identifier, text) for text in reading.remarks)
+        if reading.refused is not None or reading.identifier is None:
+            self.refused.append(Remark(line, reading.identifier, reading.refused or "The row names no unit."))
+            return
+        key = reading.identifier
+        self.lines.setdefault(key, []).append(line)
+        # Taken out first, so that units stand in the order of the rows that count.
+        self.outcomes.pop(key, None)
+        self.outcomes[key] = _RowRead(line, reading)
+
+    def feed(self, layout: Layout, encoding: str, delimiter: str | None, columns: Columns) -> Feed:
+        units = tuple(
+            FeedRow(line, reading.unit) for line, reading in self.outcomes.values() if reading.unit is not None
+        )
+        return Feed(
+            layout=layout.name,
+            encoding=encoding,
+            delimiter=delimiter,
+            rows=self.rows,
+            units=units,
+            refused=tuple(self.refused),
+            sold=tuple(
+                Remark(line, reading.identifier, "The row says that the unit is sold.")
+                for line, reading in self.outcomes.values()
+                if reading.is_sold
+            ),
+            warnings=tuple(self.warnings),
+            repeated_vins=tuple(Repeat(key, tuple(found)) for key, found in self.lines.items() if len(found) > 1),
+            columns_not_understood=columns.not_understood,
+            columns_withheld=columns.withheld,
+        )
+
+
+def read_feed(data: bytes, *, layout: str | None = None, on_progress: Progress | None = None) -> Feed:
+    """Reads an inventory file. The layout is recognised from it, unless `layout` names one of `LAYOUT_NAMES`.
+
+    `on_progress(done, all)` is called now and then, in lines of a delimited file and records of JSON. Raises FeedError,
+    and nothing else, for a file that cannot be understood at all; a bad row is refused and a bad cell is absent.
+    """
+    if layout is not None and layout not in LAYOUTS:
+        named_layout(layout, "delimited")
+    text, encoding = decode(data)
+    if text.lstrip()[:1] in ("[", "{", "<"):
+        return _read_json(text, encoding, layout, on_progress)
+    return _read_delimited(text, encoding, layout, on_progress)
+
+
+def _read_delimited(text: str, encoding: str, layout_name: str | None, on_progress: Progress | None) -> Feed:
+    table = read_table(text, layout_name)
+    lines = text.count("\n") + 1
+    tally = _Tally()
+    for row in table.rows:
+        cells, error, odd = cells_of(row, table)
+        reading = Reading(refused=error) if error is not None else read_unit(cells, table.layout)
+        if odd is not None:
+            reading.remarks.append(odd)
+        tally.add(row.line, reading)
+        if on_progress is not None and tally.rows % _STEP == 0:
+            on_progress(row.line, lines)
+    if on_progress is not None:
+        on_progress(lines, lines)
+    return tally.feed(table.layout, encoding, table.delimiter, table.columns)
+
+
+def _read_json(text: str, encoding: str, layout_name: str | None, on_progress: Progress | None) -> Feed:
+    records = read_records(text)
+    layout = named_layout(layout_name, "json") if layout_name else _recognised(records)
+
+    @lru_cache(maxsize=1_024)
+    def columns_of(names: tuple[str, ...]) -> Columns:
+        return understand(names, layout)
+
+    tally = _Tally()
+    withheld: dict[str, None] = {}
+    unread: dict[str, None] = {}
+    for record in records:
+        tally.add(record.number, _record_reading(record, layout, columns_of, withheld, unread))
+        if on_progress is not None and tally.rows % _STEP == 0:
+            on_progress(tally.rows, len(records))
+    if on_progress is not None:
+        on_progress(len(records), len(records))
+    columns = Columns(fields={}, not_understood=tuple(unread), withheld=tuple(withheld))
+    return tally.feed(layout, encoding, None, columns)
+
+
+def _recognised(records: list[Record]) -> Layout:
+    paths = {path: None for record in records[:_SAMPLE] for path in flattened(record.members, {})}
+    return recognise(list(paths), "json")
+
+
+def _record_reading(
+    record: Record,
+    layout: Layout,
+    columns_of: Callable[[tuple[str, ...]], Columns],
+    withheld: dict[str, None],
+    unread: dict[str, None],
+) -> Reading:
+    if record.error is not None:
+        return Reading(refused=record.error)
+    paths = flattened(record.members, withheld)
+    names = tuple(paths)
+    columns = columns_of(names)
+    cells = {
+        field: [text for index in found for text in paths[names[index]]] for field, found in columns.fields.items()
+    }
+    further: dict[str, Any] = {}
+    remarks: list[str] = []
+    passed: set[str] = set()
+    if layout.passes_extras:
+        further, remarks = further_members(record.members)
+        passed = set(extras(record.members)) | {"fees", "other_attributes"}
+    unread.update((name, None) for name in columns.not_understood if name.partition(".")[0] not in passed)
+    reading = read_unit(cells, layout, further)
+    reading.remarks.extend(remarks)
+    return reading

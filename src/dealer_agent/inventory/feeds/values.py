@@ -1,0 +1,194 @@
+"""Readers of single values: money, miles, dates and the like. Pure functions.
+
+Every reader takes a cell's text and gives the value, or None when it does not understand the text. None of them raises.
+"""
+
+import math
+import re
+from datetime import UTC, date, datetime
+from decimal import ROUND_HALF_UP, Decimal
+from functools import lru_cache
+from itertools import chain
+
+from dealer_agent.inventory.feeds.cells import is_absent, line
+
+KM_PER_MILE = Decimal("1.609344")
+CC_PER_CUBIC_INCH = Decimal("16.387064")
+MOST_DOLLARS = 10_000_000_000
+MOST_MILES = 10_000_000
+MOST_CC = 30_000
+MOST_PHOTOS = 200
+MOST_FEATURES = 500
+
+_NUMBER = r"(\d{1,3}(?:,\d{3})+(?:\.\d*)?|\d{1,12}(?:\.\d*)?|\.\d+)"
+_MONEY = re.compile(rf"(?:USD|US)?\s*\$?\s*{_NUMBER}\s*(?:USD|US\$|\$|dollars)?", re.IGNORECASE)
+_MILES = re.compile(rf"{_NUMBER}\s*([a-z. ]*)", re.IGNORECASE)
+_AMOUNT = re.compile(rf"{_NUMBER}\s*(?:mpg|mi|mi\.|miles|kwh|hp|bhp|horsepower|\(est\.?\))?", re.IGNORECASE)
+_DISPLACEMENT = re.compile(rf"{_NUMBER}\s*-?\s*([a-z. ]*[a-z.]|)", re.IGNORECASE)
+_YEAR = re.compile(r"(\d{4})(?:\.0+|-\d{2}(?:-\d{2})?)?", re.ASCII)
+_URL = re.compile(r"https?://[^\s/?#@<>\"\\:{}|^`]+(?::\d{1,5})?(?:[/?#][^\s<>\"\\{}|^`]*)?", re.IGNORECASE)
+_FEATURE_BREAK = re.compile(r"<(?:br|/?li|/?p)\b[^<>]{0,200}>", re.IGNORECASE)
+_BEFORE_URL = re.compile(r"[|,;\s]+(?=https?://)", re.IGNORECASE)
+_NO_PRICE = frozenset(
+    {"call", "callforprice", "callus", "contact", "contactus", "contactdealer", "poa", "ask", "inquire"}
+)
+_MILE_UNITS = frozenset({"", "mi", "mile", "miles", "smi"})
+_KM_UNITS = frozenset({"km", "kms", "kmt", "kilometer", "kilometers", "kilometre", "kilometres"})
+_LITRE_UNITS = frozenset({"l", "liter", "liters", "litre", "litres", "ltr"})
+_CC_UNITS = frozenset({"cc", "ccm", "cm", "cmq", "cubic centimeters"})
+_INCH_UNITS = frozenset({"ci", "cid", "cu in", "cuin", "cubic inches", "inq", "cu inches"})
+_DATES = ("%m/%d/%Y", "%m-%d-%Y", "%Y/%m/%d", "%b %d, %Y", "%B %d, %Y", "%d-%b-%Y")
+_TIMES = ("", " %H:%M", " %H:%M:%S", " %I:%M %p", " %I:%M:%S %p")
+_TRUE = frozenset({"yes", "y", "true", "t", "1", "x", "certified", "cpo"})
+_FALSE = frozenset({"no", "n", "false", "f", "0", "not certified", "none"})
+
+
+def _decimal(digits: str) -> Decimal:
+    return Decimal(digits.replace(",", ""))
+
+
+def _rounded(value: Decimal) -> int:
+    """Halves go up."""
+    return int(value.to_integral_value(ROUND_HALF_UP))
+
+
+def is_no_price(text: str) -> bool:
+    """Whether the text says, in words, that there is no price to show."""
+    return re.sub(r"[\W_]+", "", text).casefold() in _NO_PRICE
+
+
+def dollars(text: str) -> int | None:
+    """Whole US dollars of `28995`, `$28,995.00`, `18000 USD`; cents are rounded, halves up."""
+    match = _MONEY.fullmatch(text.strip())
+    if match is None:
+        return None
+    amount = _rounded(_decimal(match.group(1)))
+    return amount if amount <= MOST_DOLLARS else None
+
+
+def miles(text: str, unit: str = "") -> int | None:
+    """Whole miles of `41,200`, `41200 mi`, `66306 KM`; `unit` counts where the text names none. Halves go up."""
+    match = _MILES.fullmatch(text.strip())
+    if match is None:
+        return None
+    named = (match.group(2).strip(" .") or unit.strip(" .")).casefold()
+    amount = _decimal(match.group(1))
+    if named in _KM_UNITS:
+        amount /= KM_PER_MILE
+    elif named not in _MILE_UNITS:
+        return None
+    whole = _rounded(amount)
+    return whole if whole <= MOST_MILES else None
+
+
+def year(text: str) -> int | None:
+    """A model year of four digits, 1900 to 2100; two digits are no year."""
+    match = _YEAR.fullmatch(text.strip())
+    return int(match.group(1)) if match and 1900 <= int(match.group(1)) <= 2100 else None
+
+
+def amount(text: str) -> float | None:
+    """A number that may carry its unit: `26`, `310 mi`, `77.4 kWh`."""
+    match = _AMOUNT.fullmatch(text.strip())
+    value = float(_decimal(match.group(1))) if match else math.nan
+    return value if math.isfinite(value) and value < 1e6 else None
+
+
+def cubic_centimetres(text: str, unit: str = "") -> int | None:
+    """Engine displacement of `2.5 L`, `350 cid`, `1998 cc`; a number alone is in `unit`, else litres when below 30."""
+    match = _DISPLACEMENT.fullmatch(text.strip())
+    if match is None:
+        return None
+    named = (match.group(2).replace(".", "").strip() or unit).casefold()
+    size = _decimal(match.group(1))
+    if named in _LITRE_UNITS or (not named and size < 30):
+        size *= 1000
+    elif named in _INCH_UNITS:
+        size *= CC_PER_CUBIC_INCH
+    elif named and named not in _CC_UNITS:
+        return None
+    whole = _rounded(size)
+    return whole if whole <= MOST_CC else None
+
+
+def moment(text: str) -> datetime | None:
+    """A time with its zone, of the forms that feeds hold (US order, ISO); a time without a zone is UTC."""
+    text = " ".join(text.split())
+    if not 8 <= len(text) <= 40 or not text.isascii():
+        return None
+    found: datetime | None = None
+    try:
+        found = datetime.fromisoformat(text)
+    except ValueError:
+        found = _us_moment(text)
+    if found is None or not 1950 <= found.year <= 2100:
+        return None
+    return found.replace(tzinfo=UTC) if found.tzinfo is None else found.astimezone(UTC)
+
+
+def _us_moment(text: str) -> datetime | None:
+    for pattern in (day + time for day in _DATES for time in _TIMES):
+        try:
+            return datetime.strptime(text, pattern).replace(tzinfo=UTC)
+        except ValueError:
+            continue
+    return None
+
+
+def day(text: str) -> date | None:
+    """The calendar date of a moment, as the feed writes it."""
+    found = moment(text)
+    if found is None:
+        return None
+    # An ISO text with an offset names its own date, whatever the date is in UTC.
+    return date.fromisoformat(text.strip()[:10]) if re.match(r"\d{4}-\d{2}-\d{2}", text.strip()) else found.date()
+
+
+def truth(text: str) -> bool | None:
+    """Yes or no, as feeds say it."""
+    word = text.strip().casefold()
+    return True if word in _TRUE else False if word in _FALSE else None
+
+
+def web_address(text: str) -> str | None:
+    """An http or https address without credentials, spaces written as `%20`; None for anything else."""
+    address = line(text, 2049).replace(" ", "%20")
+    return address if len(address) <= 2048 and _URL.fullmatch(address) else None
+
+
+def photos(texts: list[str]) -> tuple[list[str], int]:
+    """The photo addresses in order, each once, split where a separator stands before `http`; and how many were none."""
+    found: dict[str, None] = {}
+    refused = 0
+    for piece in chain.from_iterable(_BEFORE_URL.split(text.strip(" |,;\t\r\n")) for text in texts):
+        address = web_address(piece.rstrip("|,; \t\r\n"))
+        if address is not None:
+            found[address] = None
+        elif not is_absent(piece):
+            refused += 1
+    return list(found)[:MOST_PHOTOS], refused
+
+
+@lru_cache(maxsize=65_536)
+def _feature(piece: str) -> str:
+    """One feature, tidy; "" when it says nothing. Kept, since a stock's units share most of theirs."""
+    feature = line(piece, 200).strip(" ,;|*•")
+    return "" if is_absent(feature) else feature
+
+
+def features(texts: list[str]) -> list[str]:
+    """The features in order, each once: one a line, else split at `|`, else `;`, else `,`.
+
+    Of HomeNet's categorised form, `category@option~category@option`, the options.
+    """
+    found: dict[str, None] = {}
+    for text in texts:
+        if "~" in text and "@" in text:
+            pieces = [piece.partition("@")[2] or piece for piece in text.split("~")]
+        else:
+            lines = _FEATURE_BREAK.sub("\n", text) if "<" in text else text
+            mark = next((mark for mark in ("\n", "|", ";") if mark in lines), ",")
+            pieces = lines.split(mark)
+        found.update((_feature(piece[:2_000]), None) for piece in pieces)
+    found.pop("", None)
+    return list(found)[:MOST_FEATURES]
