@@ -99,7 +99,7 @@ def test_an_unsound_value_is_refused(reader: Callable[[str], object], written: s
 
 
 def test_a_misspelled_time_zone_is_told_the_nearest_one() -> None:
-    with pytest.raises(ValueError, match=r"did you mean America/Chicago$"):
+    with pytest.raises(ValueError, match=r"did you mean America/Chicago\?$"):
         rules.read_time_zone("America/Chicgo")
 
 
