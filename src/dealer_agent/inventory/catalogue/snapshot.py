@@ -7,7 +7,7 @@ the next one. Rows are listings in the default order, newest `changed_at` first.
 from collections.abc import Iterable, Mapping, Sequence
 from datetime import UTC, datetime
 from operator import attrgetter
-from typing import Any, get_args
+from typing import Any, NamedTuple, get_args
 
 import numpy as np
 from msgspec import UNSET, Struct, UnsetType
@@ -62,35 +62,21 @@ class Catalogue:
 
         Only the listings' JSON is kept. Vehicle ids are distinct.
         """
-        json: list[bytes] = []
-        ids: list[str] = []
-        changes: list[datetime | UnsetType] = []
-        encoders: dict[str, Encoder[Any]] = {member: Encoder() for member in (*_STRINGS, *_NUMBERS)}
-        adders = [encoder.add for encoder in encoders.values()]
-        # A listing without a type is a car wherever types are looked at (2.4).
-        add_type = encoders.setdefault("vehicle_type", Encoder()).add
-        text = TextCollector()
-        for listing in listings:
-            vehicle = listing.vehicle
-            json.append(listing.json)
-            ids.append(vehicle.vehicle_id)
-            changes.append(vehicle.changed_at)
-            for add, value in zip(adders, _values(vehicle), strict=True):
-                add(value)
-            add_type(vehicle.vehicle_type or "car")
-            text.add_prose(vehicle.features or (), vehicle.description or "")
-        order = np.array(_default_order(ids, changes), row_type(len(json)))
-        columns = {
-            member: encoder.column(order, None if member in _NUMBERS else casefold_first)
-            for member, encoder in encoders.items()
-        }
-        ids = [ids[row] for row in order.tolist()]
+        taken = _take(listings)
+        order = np.array(_default_order(taken.ids, taken.changes), row_type(len(taken.ids)))
+        ids = [taken.ids[place] for place in order.tolist()]
         by_id = np.array(sorted(range(len(ids)), key=ids.__getitem__), row_type(len(ids)))
+        columns = {
+            member: taken.encoders.pop(member).column(order, None if member in _NUMBERS else casefold_first)
+            for member in list(taken.encoders)
+        }
+        # The text first: it takes the most memory while it is made.
+        text = taken.text.index(columns, order)
         return cls(
-            [json[row] for row in order.tolist()],
+            [taken.json[place] for place in order.tolist()],
             {member: column for member, column in columns.items() if member not in _PASSING},
             {field: orders_by(columns[field], by_id) for field in get_args(SortField)},
-            text.index(columns, order),
+            text,
             Lookup(zip(ids, columns["vin"].decoded(), columns["stock"].decoded(), strict=True), gone),
         )
 
@@ -178,6 +164,35 @@ _NUMBERS = (
 # What only orders, lookup and text are made from.
 _PASSING = frozenset({"stock", "vin", "engine", "list_price", "msrp", "updated_at"})
 _values = attrgetter(*_STRINGS, *_NUMBERS)
+
+
+class _Taken(NamedTuple):
+    """What is kept of the listings, in the order in which they came."""
+
+    json: list[bytes]
+    ids: list[str]
+    changes: list[datetime | UnsetType]
+    encoders: dict[str, Encoder[Any]]
+    text: TextCollector
+
+
+def _take(listings: Iterable[Listing]) -> _Taken:
+    """Reads the listings once; none of them is needed afterwards."""
+    encoders: dict[str, Encoder[Any]] = {member: Encoder() for member in (*_STRINGS, *_NUMBERS)}
+    adders = [encoder.add for encoder in encoders.values()]
+    # A listing without a type is a car wherever types are looked at (2.4).
+    add_type = encoders.setdefault("vehicle_type", Encoder()).add
+    taken = _Taken([], [], [], encoders, TextCollector())
+    for listing in listings:
+        vehicle = listing.vehicle
+        taken.json.append(listing.json)
+        taken.ids.append(vehicle.vehicle_id)
+        taken.changes.append(vehicle.changed_at)
+        for add, value in zip(adders, _values(vehicle), strict=True):
+            add(value)
+        add_type(vehicle.vehicle_type or "car")
+        taken.text.add_prose(vehicle.features or (), vehicle.description or "")
+    return taken
 
 
 def _default_order(ids: list[str], changes: list[datetime | UnsetType]) -> list[int]:

@@ -120,21 +120,20 @@ class TextCollector:
         self._prose_counts.append(len(self._prose_words) - before)
 
     def index(self, columns: Mapping[str, Column[Any]], default_order: Rows) -> TextIndex:
-        """The finished index; `default_order` says which collected listing each row is."""
+        """The finished index, which uses the collector up; `default_order` says which collected listing each row is."""
         count = len(default_order)
-        names = [self._of_column(name, columns[name]) for name in NAMES]
-        facts = [self._of_column(name, columns[name]) for name in FACTS]
+        names = [self._words_of(name, columns[name]) for name in NAMES]
+        facts = [self._words_of(name, columns[name]) for name in FACTS]
         words = sorted(self._numbers)
         places = np.empty(len(words), np.int64)
         for place, word in enumerate(words):
             places[self._numbers[word]] = place
-        row_of = np.empty(count, np.int64)
-        row_of[default_order] = np.arange(count)
-        prose = (np.frombuffer(self._prose_words, np.uint32), np.repeat(row_of, self._prose_counts))
+        self._numbers.clear()
+        self._features.clear()
         ranks = (
-            _rank([prose], places, count, begun=1, whole=2),
-            _rank(facts, places, count, begun=4, whole=6),
-            _rank(names, places, count, begun=12, whole=16),
+            _rank([self._prose(places, default_order)], len(words), count, begun=1, whole=2),
+            _rank([_pairs(places, *given) for given in facts], len(words), count, begun=4, whole=6),
+            _rank([_pairs(places, *given) for given in names], len(words), count, begun=12, whole=16),
         )
         return TextIndex(words, ranks, count)
 
@@ -145,28 +144,48 @@ class TextCollector:
             for word in index_words(field, text)
         )
 
-    def _of_column(self, field: str, column: Column[Any]) -> tuple[NDArray[Any], NDArray[Any]]:
-        """Word numbers and rows, one of each for every word of every row."""
-        flat = array("I")
+    def _words_of(self, field: str, column: Column[Any]) -> tuple[Column[Any], NDArray[np.uint32], NDArray[np.int64]]:
+        """A column, the word numbers of its values in a row, and how many each value has."""
+        numbers = array("I")
         counts = np.zeros(column.absent + 1, np.int64)
         for code, value in enumerate(column.values):
-            numbers = self._numbered(field, str(value))
-            flat.extend(numbers)
-            counts[code] = len(numbers)
-        firsts = np.cumsum(counts) - counts
-        lengths = counts[column.codes]
-        rows = np.repeat(np.arange(len(column.codes)), lengths)
-        within = np.arange(len(rows)) - np.repeat(np.cumsum(lengths) - lengths, lengths)
-        return np.frombuffer(flat, np.uint32)[np.repeat(firsts[column.codes], lengths) + within], rows
+            found = self._numbered(field, str(value))
+            numbers.extend(found)
+            counts[code] = len(found)
+        return column, np.frombuffer(numbers, np.uint32), counts
+
+    def _prose(self, places: NDArray[np.int64], default_order: Rows) -> NDArray[np.int64]:
+        """The pairs of the prose."""
+        row_of = np.empty(len(default_order), np.int64)
+        row_of[default_order] = np.arange(len(default_order))
+        pairs = places[np.frombuffer(self._prose_words, np.uint32)]
+        pairs <<= 32
+        pairs |= np.repeat(row_of, self._prose_counts)
+        return pairs
 
 
-def _rank(
-    postings: list[tuple[NDArray[Any], NDArray[Any]]], places: NDArray[np.int64], count: int, *, begun: int, whole: int
-) -> _Rank:
-    """Sorts word numbers and rows by the word's place, then row; what is there twice stays once."""
-    pairs = np.concatenate([(places[numbers] << 32) | rows for numbers, rows in postings])
+def _pairs(
+    places: NDArray[np.int64], column: Column[Any], numbers: NDArray[np.uint32], counts: NDArray[np.int64]
+) -> NDArray[np.int64]:
+    """A word's place and a row in one number, for every word of every row's value."""
+    firsts = np.cumsum(counts) - counts
+    lengths = counts[column.codes]
+    # Row by row, the word numbers of its value: where these begin, and one on for each.
+    at = np.repeat(firsts[column.codes] - np.cumsum(lengths) + lengths, lengths)
+    at += np.arange(len(at))
+    pairs = places[numbers[at]]
+    pairs <<= 32
+    pairs |= np.repeat(np.arange(len(column.codes)), lengths)
+    return pairs
+
+
+def _rank(pieces: list[NDArray[np.int64]], words: int, count: int, *, begun: int, whole: int) -> _Rank:
+    """Sorts pairs by the word's place, then row; what is there twice stays once."""
+    pairs = np.concatenate(pieces)
+    pieces.clear()
     pairs.sort()
     if len(pairs):
         pairs = pairs[np.append(True, pairs[1:] != pairs[:-1])]
-    starts = np.searchsorted(pairs, np.arange(len(places) + 1) << 32)
-    return _Rank(memoryview(starts.data), (pairs & 0xFFFFFFFF).astype(row_type(count)), begun, whole)
+    starts = np.searchsorted(pairs, np.arange(words + 1) << 32)
+    # The lower half of a pair is its row.
+    return _Rank(memoryview(starts.data), pairs.astype(np.int32).astype(row_type(count), copy=False), begun, whole)
