@@ -43,15 +43,17 @@ class Dealer:
     desk: LeadDesk
     default_limit: int
     limit_cap: int
+    stock_at: datetime | None = None
 
-    def with_stock(self, catalogue: Catalogue) -> "Dealer":
-        """The same dealer with another snapshot of its stock."""
-        return replace(self, catalogue=catalogue)
+    def with_stock(self, catalogue: Catalogue, at: datetime | None) -> "Dealer":
+        """The same dealer with another snapshot of its stock, confirmed by the dealer's feed at `at`."""
+        return replace(self, catalogue=catalogue, stock_at=at)
 
 
-def dealer_of(profile: Profile, catalogue: Catalogue, desk: LeadDesk, *, default_limit: int, limit_cap: int) -> Dealer:
-    """The dealer of a profile: dealer.information's reply is made here, once."""
-    return Dealer(profile, msgspec.json.encode(dealer_information(profile)), catalogue, desk, default_limit, limit_cap)
+def dealer_of(profile: Profile, desk: LeadDesk, *, default_limit: int, limit_cap: int) -> Dealer:
+    """The dealer of a profile, with nothing in stock yet: dealer.information's reply is made here, once."""
+    about = msgspec.json.encode(dealer_information(profile))
+    return Dealer(profile, about, Catalogue.build([]), desk, default_limit, limit_cap)
 
 
 def information(dealer: Dealer, _: DealerInformationRequest) -> Answer:

@@ -65,6 +65,8 @@ class Wire:
     other: Vocabulary
     requests: dict[str, tuple[Vocabulary, Skill]] = field(init=False)
     """Request media type to its spelling and skill."""
+    extensions: frozenset[str] = field(init=False)
+    """The profile's extension URIs, of both spellings and both revisions."""
     accepted: dict[str, frozenset[str]] = field(init=False)
     """Skill id to the output modes that cover its response: media types of both spellings, JSON, wildcards."""
 
@@ -75,7 +77,9 @@ class Wire:
         accepted = {
             skill.id: frozenset(covering | {words.response_media_type(skill) for words in both}) for skill in SKILLS
         }
+        extensions = frozenset(uri for words in both for uri in (words.extension_1_0_0, words.extension_0_1_0))
         object.__setattr__(self, "requests", requests)
+        object.__setattr__(self, "extensions", extensions)
         object.__setattr__(self, "accepted", accepted)
 
     def of_media_type(self, media_type: object) -> Vocabulary:

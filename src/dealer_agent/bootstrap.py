@@ -1,0 +1,135 @@
+"""The only place that puts the parts together."""
+
+import asyncio
+import os
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager, suppress
+from datetime import UTC, datetime
+from ipaddress import ip_network
+from pathlib import Path
+
+from dealer_agent import __version__
+from dealer_agent.config import Settings, load_settings
+from dealer_agent.lead_desk import LeadDesk
+from dealer_agent.protocol.card import CardFacts
+from dealer_agent.protocol.skill import SKILLS
+from dealer_agent.protocol.vocabulary import Vocabulary, proto, wire
+from dealer_agent.server.app import RPC, DealerApp
+from dealer_agent.server.limits import RateLimits
+from dealer_agent.server.log import configure_logs
+from dealer_agent.server.refresh import Refresher, flush_logs, load_tokens
+from dealer_agent.server.service import ADDRESS_RULE, BAD_TOKENS_RULE, Options, Service
+from dealer_agent.skills import dealer_of
+from dealer_agent.stock_room import load_stock
+from dealer_agent.storage.store import Store
+
+DIRECTORY_VARIABLE = "DEALER_AGENT_DIR"
+ADDRESS_VARIABLE = "DEALER_AGENT_LISTENS_AT"
+RATE_LIMITS_FILE = "rate-limits.bin"
+
+
+def app() -> DealerApp:
+    """The application of a worker process; the command line says by environment which dealer, and where it listens."""
+    directory = Path(os.environ[DIRECTORY_VARIABLE])
+    return application(load_settings(directory, os.environ), os.environ[ADDRESS_VARIABLE])
+
+
+def application(settings: Settings, listens_at: str) -> DealerApp:
+    """The application of one dealer; `listens_at` is the address that the card carries where no public one is set."""
+
+    @asynccontextmanager
+    async def opened() -> AsyncIterator[Service]:
+        async with service(settings, listens_at) as running:
+            yield running
+
+    return DealerApp(opened, settings.service.base_path)
+
+
+@asynccontextmanager
+async def service(settings: Settings, listens_at: str) -> AsyncIterator[Service]:
+    """A running service: its stock loaded, its leads durable, its store watched. Raises StorageError."""
+    lines = configure_logs(settings.logs.level)
+    profile = settings.dealer
+    store = await asyncio.to_thread(Store.open, settings.database_url)
+    writer = store.lead_writer()
+    limits = RateLimits(settings.directory / RATE_LIMITS_FILE, _rate_rules(settings))
+    try:
+        seen = await asyncio.to_thread(store.revision, profile.id)
+        shown = await asyncio.to_thread(load_stock, store, profile, datetime.now(UTC))
+        dealer = dealer_of(
+            profile,
+            LeadDesk(profile, writer),
+            default_limit=settings.search.default_limit,
+            limit_cap=settings.search.limit_cap,
+        )
+        running = Service(
+            dealer=dealer.with_stock(shown.catalogue, shown.at),
+            tokens=await asyncio.to_thread(load_tokens, store, profile.id),
+            wire=wire(settings.service.vocabulary, _proto_words(settings)),
+            limits=limits,
+            options=_options(settings),
+            card=_card_facts(settings, listens_at),
+            ready=True,
+        )
+        refresher = Refresher(store, running, seen._replace(stock=shown.revision))
+        tasks = [asyncio.create_task(refresher.run()), asyncio.create_task(flush_logs(lines))]
+        try:
+            yield running
+        finally:
+            for task in tasks:
+                task.cancel()
+                with suppress(asyncio.CancelledError):
+                    await task
+    finally:
+        await asyncio.to_thread(writer.close)
+        store.close()
+        limits.close()
+        lines.flush()
+
+
+def _rate_rules(settings: Settings) -> dict[str, str]:
+    rates = settings.rate_limits
+    return {**rates.by_skill(), ADDRESS_RULE: rates.address, BAD_TOKENS_RULE: rates.bad_tokens}
+
+
+def _options(settings: Settings) -> Options:
+    everything = frozenset(skill.id for skill in SKILLS)
+    chosen = settings.service
+    bearer = frozenset(settings.auth.skills) or everything
+    return Options(
+        skills=everything - frozenset(chosen.skills_off),
+        bearer_skills=bearer if settings.auth.mode == "bearer" else frozenset(),
+        revision=chosen.revision,
+        lenient_configuration=chosen.lenient_configuration,
+        body_limit_bytes=chosen.body_limit_kib * 1024,
+        body_timeout_seconds=chosen.request_timeout_seconds,
+        trusted_proxies=tuple(ip_network(network) for network in chosen.trusted_proxies),
+        access_log=settings.logs.access,
+    )
+
+
+def _proto_words(settings: Settings) -> Vocabulary:
+    chosen = settings.service
+    return proto(chosen.error_domain, chosen.extension_uri_1_0_0, chosen.extension_uri_0_1_0)
+
+
+def _card_facts(settings: Settings, listens_at: str) -> CardFacts:
+    """What the cards say. Addresses are the public ones where they are set (contract, part 4)."""
+    options = _options(settings)
+    profile = settings.dealer
+    base = (settings.service.public_url or listens_at) + settings.service.base_path
+    websites = [rooftop.website for rooftop in profile.rooftops if rooftop.website]
+    return CardFacts(
+        name=profile.name,
+        description=f"Inventory and leads of {profile.name}: {len(profile.rooftops)} "
+        f"sales location{'s' if len(profile.rooftops) > 1 else ''}, searched and contacted by AI shopping agents.",
+        version=__version__,
+        organization=profile.name,
+        website=websites[0] if websites else base,
+        http_json_url=base,
+        json_rpc_url=base + RPC,
+        schemas_url=f"{base}/schemas",
+        documentation_url=f"{base}/docs",
+        skills=tuple(skill for skill in SKILLS if skill.id in options.skills),
+        bearer_skills=options.bearer_skills & options.skills,
+    )

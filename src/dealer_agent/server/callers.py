@@ -1,0 +1,92 @@
+"""Who is calling: the client's address behind trusted proxies, and its token (specification, parts 5 and 8)."""
+
+from collections.abc import Sequence
+from functools import lru_cache
+from ipaddress import IPv4Address, IPv4Network, IPv6Address, IPv6Network, ip_address, ip_network
+
+from dealer_agent.protocol.errors import AuthRequired, RateLimited
+from dealer_agent.server.service import ADDRESS_RULE, BAD_TOKENS_RULE, Service
+from dealer_agent.server.tokens import bearer_token
+
+Network = IPv4Network | IPv6Network
+
+UNKNOWN = "unknown"
+
+
+def client_address(peer: str | None, forwarded: Sequence[str], trusted: tuple[Network, ...]) -> str:
+    """The address that requests are counted by.
+
+    That of the peer; when the peer is a trusted proxy, the nearest address in `X-Forwarded-For` that is not one. An
+    IPv6 client is counted by its /64: it has as many addresses as it likes within it.
+    """
+    address = _parsed(peer)
+    if address is None:
+        return UNKNOWN
+    if trusted and _is_in(address, trusted):
+        hops = [hop.strip() for line in forwarded for hop in line.split(",")]
+        for hop in reversed(hops):
+            parsed = _parsed(hop)
+            if parsed is None:
+                # What stands further left came through something that writes no address: it may be anybody's word.
+                break
+            address = parsed
+            if not _is_in(address, trusted):
+                break
+    return _counted_as(address)
+
+
+def _is_in(address: IPv4Address | IPv6Address, networks: tuple[Network, ...]) -> bool:
+    return any(address in network for network in networks)
+
+
+@lru_cache(maxsize=4096)
+def _parsed(text: str | None) -> IPv4Address | IPv6Address | None:
+    if not text:
+        return None
+    try:
+        address = ip_address(text.removeprefix("[").partition("]")[0] if text.startswith("[") else text)
+    except ValueError:
+        host, colon, port = text.rpartition(":")
+        # Some proxies add the port to an IPv4 address.
+        return _parsed(host) if colon and port.isdigit() and ":" not in host else None
+    if isinstance(address, IPv6Address) and address.ipv4_mapped:
+        return address.ipv4_mapped
+    return address
+
+
+@lru_cache(maxsize=4096)
+def _counted_as(address: IPv4Address | IPv6Address) -> str:
+    return str(ip_network((address, 64), strict=False)) if isinstance(address, IPv6Address) else str(address)
+
+
+def admit(service: Service, address: str, authorization: str | None) -> str | None:
+    """The first gate, before the body is looked at: the address's rate, then the token (contract, part 3).
+
+    Returns the id of a valid token, or None when none was sent and none is needed yet. Raises RateLimited and
+    AuthRequired.
+    """
+    wait = service.limits.hit(ADDRESS_RULE, address)
+    if wait is not None:
+        raise RateLimited(wait)
+    token = bearer_token(authorization)
+    if token is None:
+        if service.options.all_bearer:
+            raise AuthRequired("Send a token: Authorization: Bearer <ACCESS_TOKEN>.")
+        return None
+    wait = service.limits.peek(BAD_TOKENS_RULE, address)
+    if wait is not None:
+        raise RateLimited(wait)
+    owner = service.tokens.owner(token)
+    if owner is None:
+        service.limits.hit(BAD_TOKENS_RULE, address)
+        raise AuthRequired("The bearer token is not valid here.")
+    return owner
+
+
+def admit_to_skill(service: Service, skill_id: str, address: str, token_id: str | None) -> None:
+    """The second gate, once the skill is known: its token, then its rate. Raises AuthRequired, RateLimited."""
+    if token_id is None and skill_id in service.options.bearer_skills:
+        raise AuthRequired(f"{skill_id} asks for a token: Authorization: Bearer <ACCESS_TOKEN>.")
+    wait = service.limits.hit(skill_id, f"token:{token_id}" if token_id else address)
+    if wait is not None:
+        raise RateLimited(wait)

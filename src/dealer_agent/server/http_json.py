@@ -1,0 +1,35 @@
+"""The HTTP+JSON binding: `POST {base_url}/message:send` (specification, part 4)."""
+
+from datetime import datetime
+
+from dealer_agent.protocol.envelope import Request, decode_request
+from dealer_agent.protocol.errors import ProtocolError, http_error_body
+from dealer_agent.protocol.vocabulary import Vocabulary, Wire
+
+
+class HttpJson:
+    """Bodies are the message itself; errors carry their HTTP status."""
+
+    name = "http+json"
+
+    def decode(self, body: bytes, wire: Wire, *, lenient: bool) -> tuple[bytes, Request | ProtocolError]:
+        """The request in the body; the binding has no call id."""
+        try:
+            return b"", decode_request(body, wire, lenient=lenient)
+        except ProtocolError as error:
+            return b"", error
+
+    def success(self, call_id: bytes, reply: bytes) -> bytes:  # noqa: ARG002 - there is none in this binding.
+        """The reply as it is."""
+        return reply
+
+    def failure(
+        self,
+        error: ProtocolError,
+        words: Vocabulary,
+        error_id: str,
+        at: datetime,
+        call_id: bytes,  # noqa: ARG002 - there is none in this binding.
+    ) -> tuple[int, bytes]:
+        """The error envelope under its own status (specification, part 7)."""
+        return error.http, http_error_body(error, words, error_id, at)

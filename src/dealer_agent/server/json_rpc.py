@@ -1,0 +1,32 @@
+"""The JSON-RPC 2.0 binding: method `SendMessage` (contract, part 3; A2A §9)."""
+
+from datetime import datetime
+
+from dealer_agent.protocol.envelope import Request
+from dealer_agent.protocol.errors import ProtocolError, json_rpc_error_body
+from dealer_agent.protocol.json_rpc import decode_call, result_body
+from dealer_agent.protocol.vocabulary import Vocabulary, Wire
+
+KEPT_STATUSES = frozenset({401, 408, 413, 415, 429})
+"""What the transport refuses keeps its HTTP status; everything else is an answer, and answers are 200."""
+
+
+class JsonRpc:
+    """Bodies are calls; every answer repeats the call's id."""
+
+    name = "json-rpc"
+
+    def decode(self, body: bytes, wire: Wire, *, lenient: bool) -> tuple[bytes, Request | ProtocolError]:
+        """The call's id and its request."""
+        return decode_call(body, wire, lenient=lenient)
+
+    def success(self, call_id: bytes, reply: bytes) -> bytes:
+        """The reply as the call's result."""
+        return result_body(call_id, reply)
+
+    def failure(
+        self, error: ProtocolError, words: Vocabulary, error_id: str, at: datetime, call_id: bytes
+    ) -> tuple[int, bytes]:
+        """A JSON-RPC error in the form of the request's vocabulary."""
+        status = error.http if error.http in KEPT_STATUSES else 200
+        return status, json_rpc_error_body(error, words, error_id, at, call_id)

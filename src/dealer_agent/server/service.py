@@ -1,0 +1,45 @@
+"""What the server works with: the dealer as it stands, the wire's words, tokens, limits and options."""
+
+from dataclasses import dataclass
+from ipaddress import IPv4Network, IPv6Network
+
+from dealer_agent.protocol.card import CardFacts
+from dealer_agent.protocol.vocabulary import Wire
+from dealer_agent.server.limits import RateLimits
+from dealer_agent.server.tokens import TokenBook
+from dealer_agent.skills import Dealer
+
+ADDRESS_RULE = "address"
+BAD_TOKENS_RULE = "bad_tokens"
+
+
+@dataclass(frozen=True)
+class Options:
+    """The settings that the server reads. `bearer_skills` ask for a token; `skills` are those switched on."""
+
+    skills: frozenset[str]
+    bearer_skills: frozenset[str]
+    revision: str = "1.0.0"
+    lenient_configuration: bool = False
+    body_limit_bytes: int = 256 * 1024
+    body_timeout_seconds: float = 30
+    trusted_proxies: tuple[IPv4Network | IPv6Network, ...] = ()
+    access_log: bool = True
+
+    @property
+    def all_bearer(self) -> bool:
+        """Whether every skill asks for a token."""
+        return bool(self.skills) and self.skills <= self.bearer_skills
+
+
+@dataclass
+class Service:
+    """One dealer's service in one process. `dealer` and `tokens` are replaced whole when the store has newer ones."""
+
+    dealer: Dealer
+    tokens: TokenBook
+    wire: Wire
+    limits: RateLimits
+    options: Options
+    card: CardFacts
+    ready: bool = False
