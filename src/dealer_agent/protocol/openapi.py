@@ -1,0 +1,294 @@
+"""The OpenAPI 3.1 document of one service (specification, parts 2, 4, 5 and 7; contract, parts 2 to 4). Pure.
+
+Addresses and skills come from the same facts as the agent card.
+"""
+
+from dealer_agent.protocol.card import BEARER_SCHEME, CardFacts, card_0_1_0, card_1_0_0
+from dealer_agent.protocol.errors import ERRORS
+from dealer_agent.protocol.examples import (
+    example_body,
+    example_call,
+    example_error,
+    example_json_rpc_error,
+    example_json_rpc_reply,
+    example_reply,
+)
+from dealer_agent.protocol.glossary import CODE_MEANINGS, STATUS_MEANINGS, TRANSPORT_CODES
+from dealer_agent.protocol.openapi_components import Json, components, ref
+from dealer_agent.protocol.schemas import published_schemas
+from dealer_agent.protocol.vocabulary import Wire
+
+MEDIA_TYPES = ("application/json", "application/a2a+json")
+
+JSON_RPC_STATUSES = (401, 405, 408, 413, 415, 429)
+"""Refusals of a JSON-RPC call that keep their HTTP status; every other answer is 200."""
+
+
+def server_root(facts: CardFacts) -> str:
+    """The service's own address, below which cards, schemas and pages stand. No trailing slash."""
+    return facts.schemas_url.removesuffix("/schemas")
+
+
+def send_path(facts: CardFacts) -> str:
+    """The path of the HTTP+JSON route below `server_root`."""
+    return facts.http_json_url.removeprefix(server_root(facts)) + "/message:send"
+
+
+def rpc_path(facts: CardFacts) -> str:
+    """The path of the JSON-RPC route below `server_root`."""
+    return facts.json_rpc_url.removeprefix(server_root(facts))
+
+
+def codes_of(status: int) -> list[str]:
+    """The error codes that an HTTP status carries."""
+    codes = [row.code for row in ERRORS.values() if row.http == status]
+    return [TRANSPORT_CODES[status]] if status in TRANSPORT_CODES else codes
+
+
+def openapi_document(facts: CardFacts, wire: Wire) -> Json:
+    """The document of the enabled skills; plain JSON values."""
+    document: Json = {
+        "openapi": "3.1.0",
+        "info": {
+            "title": f"{facts.name}: dealer agent",
+            "version": facts.version,
+            "summary": "Answers AI shopping agents over A2A v1.0: one message in, one message out.",
+            "description": _INTRODUCTION,
+        },
+        "servers": [{"url": server_root(facts) or "/"}],
+        "tags": [{"name": name, "description": words} for name, words in _TAGS.items()],
+        "paths": _paths(facts, wire),
+        "components": {"schemas": components(facts, wire), "headers": _HEADERS},
+    }
+    if facts.bearer_skills:
+        named = "Every skill asks" if facts.auth_type == "bearer" else ", ".join(sorted(facts.bearer_skills)) + " ask"
+        document["components"]["securitySchemes"] = {
+            BEARER_SCHEME: {"type": "http", "scheme": "bearer", "description": f"{named} for a token of the dealer's."}
+        }
+    return document
+
+
+_INTRODUCTION = """\
+Five skills share one route. The skill is named by `type` in the payload of the message's one data part, and by that
+part's `mediaType`. The same requests travel as JSON-RPC 2.0 calls of `SendMessage`.
+
+Both vocabularies of the wire, `proto` and `autoagent`, are understood; the reply speaks the one of the request.
+Integers may arrive with a zero fraction (`2020.0`). Null is a wrong type everywhere.
+
+A refusal lists every problem at once, and says in `retryable` whether the same request may be sent again.\
+"""
+
+_TAGS = {
+    "Skills": "What a buyer agent asks: one message in, one message out.",
+    "Discovery": "What an agent reads before it asks: the cards, the schemas, this document.",
+    "Health": "For whoever operates the service.",
+}
+
+
+def _paths(facts: CardFacts, wire: Wire) -> dict[str, Json]:
+    names = sorted(published_schemas())
+    offered = [name for skill in facts.skills for name in (f"{skill.request_type}.json", f"{skill.response_type}.json")]
+    schema_name = {
+        "name": "name",
+        "in": "path",
+        "required": True,
+        "description": "A payload's `type` and `.json`.",
+        "schema": {"enum": names},
+        "example": offered[0],
+    }
+    old, new = {"example": card_0_1_0(facts, wire)}, {"example": card_1_0_0(facts, wire)}
+    return {
+        send_path(facts): {"post": _send(facts, wire)},
+        rpc_path(facts): {"post": _call(facts, wire)},
+        "/.well-known/agent-card.json": _document(
+            "getAgentCard",
+            "The agent card",
+            "Where every A2A agent looks first. The dealer chooses which revision stands here.",
+            {"schema": {"anyOf": [ref("AgentCard"), ref("LegacyAgentCard")]}},
+        ),
+        "/cards/1.0.0.json": _document(
+            "getCard100",
+            "The agent card of revision 1.0.0",
+            "A2A v1.0's camelCase card.",
+            {"schema": ref("AgentCard")} | new,
+        ),
+        "/cards/0.1.0.json": _document(
+            "getCard010",
+            "The agent card of revision 0.1.0",
+            "The snake_case card, which declares `auth_type`.",
+            {"schema": ref("LegacyAgentCard")} | old,
+        ),
+        "/schemas/{name}": _document(
+            "getSchema",
+            "The JSON Schema of a payload",
+            "Draft 2020-12, generated from the types that requests are validated with. The card names each address.",
+            {"schema": {"type": "object"}},
+            [schema_name],
+        ),
+        "/openapi.json": _document(
+            "getOpenApi", "This document", "OpenAPI 3.1.", {"schema": {"type": "object", "required": ["openapi"]}}
+        ),
+        "/healthz": {"get": _health("getHealth", "Is the process alive?")},
+        "/readyz": {
+            "get": _health("getReadiness", "Is the stock loaded, and can leads be stored?", {"503": "Not yet."})
+        },
+    }
+
+
+def _send(facts: CardFacts, wire: Wire) -> Json:
+    requests = {skill.id: {"summary": skill.name, "value": example_body(skill, wire.default)} for skill in facts.skills}
+    replies = {skill.id: {"summary": skill.name, "value": example_reply(skill, wire.default)} for skill in facts.skills}
+    refusals = {
+        str(status): _refusal(status, words, _of_status(status), example_error(status, wire.default))
+        for status, words in STATUS_MEANINGS.items()
+    }
+    return _skill_operation(
+        facts,
+        "sendMessage",
+        "Ask a skill over HTTP+JSON",
+        "A2A's SendMessage. The payload's `type` picks the skill:\n\n"
+        + "\n".join(f"- `{skill.request_type}`: {skill.description}" for skill in facts.skills),
+        _json_content({"schema": ref("SendMessageRequest"), "examples": requests}),
+        _ok("The skill's answer.", {"schema": ref("SendMessageReply"), "examples": replies}) | refusals,
+    )
+
+
+def _call(facts: CardFacts, wire: Wire) -> Json:
+    requests = {skill.id: {"summary": skill.name, "value": example_call(skill, wire.default)} for skill in facts.skills}
+    replies = {
+        "success": {"summary": "A result", "value": example_json_rpc_reply(wire.default)},
+        "refusal": {"summary": "A refusal", "value": example_json_rpc_error(wire.default)},
+    }
+    success = {"schema": {"oneOf": [ref("JsonRpcResult"), ref("JsonRpcError")]}, "examples": replies}
+    refusals = {}
+    for status in JSON_RPC_STATUSES:
+        # A wrong method is refused before anything is known of JSON-RPC.
+        plain = status == 405
+        example = example_error(405, wire.default) if plain else example_json_rpc_error(wire.default, status)
+        schema = _of_status(status) if plain else ref("JsonRpcError")
+        refusals[str(status)] = _refusal(status, STATUS_MEANINGS[status], schema, example)
+    return _skill_operation(
+        facts,
+        "callSendMessage",
+        "Ask a skill over JSON-RPC 2.0",
+        "The same request as `params` of the method `SendMessage`. Refusals are answered with HTTP 200, but for "
+        f"{', '.join(map(str, JSON_RPC_STATUSES))}. Batches and notifications are refused.",
+        _json_content({"schema": ref("JsonRpcCall"), "examples": requests}),
+        _ok("A result, or a refusal.", success) | refusals,
+    )
+
+
+def _skill_operation(facts: CardFacts, name: str, summary: str, words: str, content: Json, responses: Json) -> Json:
+    operation: Json = {
+        "operationId": name,
+        "tags": ["Skills"],
+        "summary": summary,
+        "description": words,
+        "parameters": _A2A_HEADERS,
+        "requestBody": {"required": True, "content": content},
+        "responses": responses,
+    }
+    if facts.bearer_skills:
+        # An empty requirement: skills that ask for no token share the route with those that do.
+        requirement: list[Json] = [{BEARER_SCHEME: []}]
+        operation["security"] = requirement if facts.auth_type == "bearer" else [{}, *requirement]
+    return operation
+
+
+_A2A_HEADERS: list[Json] = [
+    {
+        "name": "A2A-Version",
+        "in": "header",
+        "description": "The version of A2A that the buyer speaks; absent, or 1.x. May also be a query parameter.",
+        "schema": {"type": "string", "pattern": r"^1\.[0-9]{1,3}$"},
+        "example": "1.0",
+    },
+    {
+        "name": "A2A-Extensions",
+        "in": "header",
+        "description": "URIs of extensions, separated by commas. The profile's own, when asked for, is named in the "
+        "reply's header.",
+        "schema": {"type": "string"},
+    },
+]
+
+_HEADERS: dict[str, Json] = {
+    "WWW-Authenticate": {
+        "description": "How to authenticate.",
+        "required": True,
+        "schema": {"type": "string", "const": "Bearer"},
+    },
+    "Retry-After": {
+        "description": "Seconds to wait.",
+        "required": True,
+        "schema": {"type": "integer", "minimum": 0},
+    },
+    "Allow": {"description": "The methods of this address.", "required": True, "schema": {"type": "string"}},
+    "A2A-Extensions": {"description": "The profile's extension, when it was asked for.", "schema": {"type": "string"}},
+    "ETag": {"description": "Changes when the document does.", "schema": {"type": "string"}},
+    "Cache-Control": {"description": "How long the document may be kept.", "schema": {"type": "string"}},
+}
+
+_STATUS_HEADERS = {401: "WWW-Authenticate", 405: "Allow", 429: "Retry-After"}
+
+
+def _header_refs(*names: str) -> Json:
+    return {name: {"$ref": f"#/components/headers/{name}"} for name in names}
+
+
+def _json_content(media: Json) -> Json:
+    return dict.fromkeys(MEDIA_TYPES, media)
+
+
+def _ok(words: str, media: Json) -> Json:
+    return {"200": {"description": words, "headers": _header_refs("A2A-Extensions"), "content": _json_content(media)}}
+
+
+def _refusal(status: int, words: str, schema: Json, example: Json) -> Json:
+    lines = [f"- `{code}`: {CODE_MEANINGS[code]}" for code in codes_of(status)]
+    response: Json = {
+        "description": "\n\n".join([words, "\n".join(lines)]),
+        "content": _json_content({"schema": schema, "example": example}),
+    }
+    if status in _STATUS_HEADERS:
+        response["headers"] = _header_refs(_STATUS_HEADERS[status])
+    return response
+
+
+def _of_status(status: int) -> Json:
+    """The error envelope, narrowed to what this status carries."""
+    codes = {"enum": codes_of(status)}
+    details = [{"properties": {"reason": codes}}, {"properties": {"code": codes}}]
+    narrow = {"properties": {"code": {"const": status}, "details": {"prefixItems": details}}}
+    return {"allOf": [ref("Error"), {"properties": {"error": narrow}}]}
+
+
+def _document(name: str, summary: str, words: str, media: Json, parameters: list[Json] | None = None) -> Json:
+    operation: Json = {
+        "operationId": name,
+        "tags": ["Discovery"],
+        "summary": summary,
+        "description": words,
+        "responses": {
+            "200": {
+                "description": summary,
+                "headers": _header_refs("ETag", "Cache-Control"),
+                "content": {"application/json": media},
+            },
+            "304": {"description": "Unchanged since the `ETag` that was sent in `If-None-Match`."},
+        },
+    }
+    if parameters:
+        operation["parameters"] = parameters
+        operation["responses"]["404"] = {
+            "description": "No such document.",
+            "content": {"application/json": {"schema": _of_status(404)}},
+        }
+    return {"get": operation}
+
+
+def _health(name: str, summary: str, more: dict[str, str] | None = None) -> Json:
+    content = {"application/json": {"schema": ref("Health")}}
+    described = {"200": "Yes."} | (more or {})
+    responses = {status: {"description": words, "content": content} for status, words in described.items()}
+    return {"operationId": name, "tags": ["Health"], "summary": summary, "responses": responses}
