@@ -131,9 +131,11 @@ def _prose_words(text: str) -> set[str]:
 
 
 def _index_words(field: str, text: str) -> frozenset[str]:
+    found = _prose_words(text)
     if field in NUMBERS:
-        return frozenset({fold(text), *words(text)} - {""})
-    found = _name_words(text) if field in NAMES else _prose_words(text)
+        found.add(fold(text))
+    if field in NAMES:
+        found |= _name_words(text)
     if field in COLOURS:
         found |= colour_words(text)
     if field in CANONICAL:
@@ -141,7 +143,7 @@ def _index_words(field: str, text: str) -> frozenset[str]:
         if word is not None:
             found |= _name_words(word) if field in NAMES else set(words(word))
             found.add(_marker(field, word))
-    return frozenset(found)
+    return frozenset(found - {""})
 
 
 _index_words_kept = lru_cache(maxsize=32_768)(_index_words)
