@@ -45,6 +45,12 @@ class Column(Generic[V]):
         self.codes = codes
         self.absent = len(values)
 
+    @staticmethod
+    def of_numbers(rows: NDArray[np.int64]) -> "Column[int]":
+        """The column of numbers that no row lacks."""
+        values, codes = np.unique(rows, return_inverse=True)
+        return Column(values.tolist(), codes.astype(np.uint32))
+
     def decoded(self) -> Iterator[V | UnsetType]:
         """The value of each row; UNSET where there is none."""
         values = [*self.values, UNSET]

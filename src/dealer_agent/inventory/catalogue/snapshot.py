@@ -4,8 +4,9 @@ An immutable snapshot: it is built once from the listings, shared by every reque
 the next one. Rows are listings in the default order, newest `changed_at` first.
 """
 
+from array import array
 from collections.abc import Iterable, Mapping, Sequence
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from operator import attrgetter
 from typing import Any, NamedTuple, get_args
 
@@ -63,13 +64,16 @@ class Catalogue:
         Only the listings' JSON is kept. Vehicle ids are distinct.
         """
         taken = _take(listings)
-        order = np.array(_default_order(taken.ids, taken.changes), row_type(len(taken.ids)))
+        given = np.array(sorted(range(len(taken.ids)), key=taken.ids.__getitem__), row_type(len(taken.ids)))
+        # Newest change first, ties by ascending vehicle id (contract, part 7).
+        order = given[np.argsort(-np.frombuffer(taken.changes, np.int64)[given], kind="stable")]
         ids = [taken.ids[place] for place in order.tolist()]
         by_id = np.array(sorted(range(len(ids)), key=ids.__getitem__), row_type(len(ids)))
         columns = {
             member: taken.encoders.pop(member).column(order, None if member in _NUMBERS else casefold_first)
             for member in list(taken.encoders)
         }
+        columns["updated_at"] = Column.of_numbers(np.frombuffer(taken.updates, np.int64)[order])
         # The text first: it takes the most memory while it is made.
         text = taken.text.index(columns, order)
         return cls(
@@ -159,11 +163,19 @@ _NUMBERS = (
     "displacement_cc",
     "electric_range_mi",
     "dc_fast_charge",
-    "updated_at",
 )
 # What only orders, lookup and text are made from.
 _PASSING = frozenset({"stock", "vin", "engine", "list_price", "msrp", "updated_at"})
 _values = attrgetter(*_STRINGS, *_NUMBERS)
+
+
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+_NEVER = -(2**62)
+
+
+def _microseconds(moment: datetime) -> int:
+    """Since 1970, exactly: an object for each time would cost a large stock more memory than its columns."""
+    return (moment - _EPOCH) // timedelta(microseconds=1)
 
 
 class _Taken(NamedTuple):
@@ -171,7 +183,8 @@ class _Taken(NamedTuple):
 
     json: list[bytes]
     ids: list[str]
-    changes: list[datetime | UnsetType]
+    changes: "array[int]"
+    updates: "array[int]"
     encoders: dict[str, Encoder[Any]]
     text: TextCollector
 
@@ -182,23 +195,15 @@ def _take(listings: Iterable[Listing]) -> _Taken:
     adders = [encoder.add for encoder in encoders.values()]
     # A listing without a type is a car wherever types are looked at (2.4).
     add_type = encoders.setdefault("vehicle_type", Encoder()).add
-    taken = _Taken([], [], [], encoders, TextCollector())
+    taken = _Taken([], [], array("q"), array("q"), encoders, TextCollector())
     for listing in listings:
         vehicle = listing.vehicle
         taken.json.append(listing.json)
         taken.ids.append(vehicle.vehicle_id)
-        taken.changes.append(vehicle.changed_at)
+        taken.changes.append(_NEVER if vehicle.changed_at is UNSET else _microseconds(vehicle.changed_at))
+        taken.updates.append(_microseconds(vehicle.updated_at))
         for add, value in zip(adders, _values(vehicle), strict=True):
             add(value)
         add_type(vehicle.vehicle_type or "car")
         taken.text.add_prose(vehicle.features or (), vehicle.description or "")
     return taken
-
-
-def _default_order(ids: list[str], changes: list[datetime | UnsetType]) -> list[int]:
-    """Newest change first, what has none last, ties by ascending vehicle id (contract, part 7)."""
-    order = sorted(range(len(ids)), key=ids.__getitem__)
-    never = datetime.min.replace(tzinfo=UTC)
-    # Sorting backwards keeps the order of ties.
-    order.sort(key=lambda row: changes[row] or never, reverse=True)
-    return order

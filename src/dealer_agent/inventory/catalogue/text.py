@@ -109,15 +109,16 @@ class TextCollector:
 
     def add_prose(self, features: Iterable[str], description: str) -> None:
         """The prose of the next listing."""
-        before = len(self._prose_words)
+        found: set[int] = set()
         for feature in features:
             numbers = self._features.get(feature)
             if numbers is None:
                 numbers = self._features[feature] = self._numbered("features", feature)
-            self._prose_words.extend(numbers)
+            found.update(numbers)
         if description:
-            self._prose_words.extend(self._numbered("description", description))
-        self._prose_counts.append(len(self._prose_words) - before)
+            found.update(self._numbered("description", description))
+        self._prose_words.extend(found)
+        self._prose_counts.append(len(found))
 
     def index(self, columns: Mapping[str, Column[Any]], default_order: Rows) -> TextIndex:
         """The finished index, which uses the collector up; `default_order` says which collected listing each row is."""
@@ -180,12 +181,10 @@ def _pairs(
 
 
 def _rank(pieces: list[NDArray[np.int64]], words: int, count: int, *, begun: int, whole: int) -> _Rank:
-    """Sorts pairs by the word's place, then row; what is there twice stays once."""
-    pairs = np.concatenate(pieces)
+    """Sorts pairs by the word's place, then row."""
+    pairs = pieces.pop() if len(pieces) == 1 else np.concatenate(pieces)
     pieces.clear()
     pairs.sort()
-    if len(pairs):
-        pairs = pairs[np.append(True, pairs[1:] != pairs[:-1])]
     starts = np.searchsorted(pairs, np.arange(words + 1) << 32)
     # The lower half of a pair is its row.
     return _Rank(memoryview(starts.data), pairs.astype(np.int32).astype(row_type(count), copy=False), begun, whole)
