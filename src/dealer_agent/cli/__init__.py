@@ -1,0 +1,41 @@
+"""The command `dealer-agent`: one file for each of its subjects."""
+
+import typer
+
+from dealer_agent import __version__
+from dealer_agent.cli import demo, init, inventory, leads, serve, tokens
+
+app = typer.Typer(
+    name="dealer-agent",
+    help="Puts a dealership's inventory in front of AI shopping agents, and takes their leads.",
+    epilog="Start with `dealer-agent demo` to see it work, or `dealer-agent init my-store` for your own.",
+    no_args_is_help=True,
+    pretty_exceptions_enable=False,
+    context_settings={"help_option_names": ["-h", "--help"]},
+)
+
+
+def _version(wanted: bool) -> None:
+    if wanted:
+        typer.echo(f"dealer-agent {__version__}")
+        raise typer.Exit
+
+
+@app.callback()
+def _root(
+    version: bool = typer.Option(False, "--version", callback=_version, is_eager=True, help="Show the version."),
+) -> None:
+    """The options before any command."""
+
+
+app.command("init")(init.init)
+app.command("serve")(serve.serve)
+app.command("demo")(demo.demo)
+app.add_typer(inventory.app, name="inventory")
+app.add_typer(leads.app, name="leads")
+app.add_typer(tokens.app, name="tokens")
+
+
+def main() -> None:
+    """The entry point."""
+    app()

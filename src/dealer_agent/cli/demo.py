@@ -1,0 +1,57 @@
+"""`dealer-agent demo`: an invented two-rooftop dealer, on the air in a moment."""
+
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from dealer_agent.cli.serve import LOOPBACK, HostOption, PortOption, address_of, listen, run
+from dealer_agent.cli.terminal import fail, failures_in_plain_words, out, store_of
+from dealer_agent.config import load_settings
+from dealer_agent.config.loading import FILE_NAME
+from dealer_agent.demo import demo_dealer_toml, demo_inventory
+from dealer_agent.inventory.feeds import read_feed
+from dealer_agent.protocol.examples import curl_command
+from dealer_agent.protocol.skill import SKILL_BY_ID
+from dealer_agent.protocol.vocabulary import proto
+from dealer_agent.stock_room import import_feed
+
+SHOWN = ("inventory.search", "inventory.vehicle", "lead.submit")
+
+
+def demo(
+    directory: Annotated[Path, typer.Option("--dir", help="The folder for the invented dealer.")] = Path("demo-store"),
+    host: HostOption = LOOPBACK,
+    port: PortOption = 8080,
+) -> None:
+    """Serve an invented dealer with more than 300 vehicles, and show how to ask it something."""
+    with failures_in_plain_words():
+        listener = listen(host, port)
+        _write_dealer(directory)
+        # The invented dealer keeps to its own database, whatever the environment says.
+        settings = load_settings(directory, {})
+        now = datetime.now(UTC)
+        feed = read_feed(demo_inventory())
+        with store_of(settings) as store:
+            import_feed(store, settings.dealer, feed, source="demo.json", at=now, allow_shrink=True)
+    address = address_of(host, port)
+    vin = next(row.unit.vin for row in feed.units if row.unit.vin and row.unit.selling_price)
+    out.print(f"\n[bold]{settings.dealer.name}[/] has {len(feed.units)} vehicles and answers at {address}/")
+    out.print(f"Its agent card: {address}/.well-known/agent-card.json\n")
+    out.print("Ask it something, in another terminal:\n")
+    for skill_id in SHOWN:
+        command = curl_command(address, SKILL_BY_ID[skill_id], proto(), now=now, vin=vin)
+        out.print(command + "\n", markup=False, soft_wrap=True)
+    out.print("Ctrl-C stops it.")
+    run(settings, listener, address, workers=1)
+
+
+def _write_dealer(directory: Path) -> None:
+    """Writes the invented dealer.toml; never over another one."""
+    path = directory / FILE_NAME
+    text = demo_dealer_toml()
+    if path.exists() and path.read_text(encoding="utf-8") != text:
+        fail(f"{path} holds another dealer; choose an empty folder with --dir")
+    directory.mkdir(parents=True, exist_ok=True)
+    path.write_text(text, encoding="utf-8")

@@ -1,0 +1,161 @@
+"""`dealer-agent inventory`: the stock, from the store's own export."""
+
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Annotated
+
+import typer
+from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
+
+from dealer_agent.cli.terminal import (
+    HERE,
+    DirOption,
+    err,
+    fail,
+    failures_in_plain_words,
+    out,
+    settings_in,
+    store_of,
+    table,
+)
+from dealer_agent.dealers.profile import Profile
+from dealer_agent.inventory.feeds import LAYOUT_NAMES, Feed, Remark, read_feed
+from dealer_agent.stock_room import Imported, import_feed
+from dealer_agent.storage.errors import StockShrinks
+
+app = typer.Typer(help="Bring the stock in, and see what is in it.", no_args_is_help=True)
+
+REMARKS_SHOWN = 20
+
+
+def _known_layout(name: str | None) -> str | None:
+    if name is not None and name not in LAYOUT_NAMES:
+        raise typer.BadParameter(f"{name!r} is no layout; choose one of {', '.join(LAYOUT_NAMES)}")
+    return name
+
+
+@app.command("import")
+def import_(
+    file: Annotated[
+        Path, typer.Argument(help="The export of your inventory system.", exists=True, dir_okay=False, readable=True)
+    ],
+    directory: DirOption = HERE,
+    layout: Annotated[
+        str | None,
+        typer.Option(
+            "--format",
+            metavar="NAME",
+            callback=_known_layout,
+            help=f"The file's layout, if it is not recognised: {', '.join(LAYOUT_NAMES)}.",
+        ),
+    ] = None,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Show what would happen; change nothing.")] = False,
+    allow_shrink: Annotated[
+        bool, typer.Option("--allow-shrink", help="Take the file even if it removes much of the stock.")
+    ] = False,
+) -> None:
+    """Make the stock what a full export says: new units in, changed ones updated, absent ones sold.
+
+    One transaction: buyers see the old stock or the new, never a mixture. A running service shows it within two
+    seconds.
+    """
+    with failures_in_plain_words():
+        settings = settings_in(directory)
+        with _progress() as progress, store_of(settings) as store:
+            reading = progress.add_task("Reading", total=None)
+            feed = read_feed(
+                file.read_bytes(),
+                layout=layout,
+                on_progress=lambda n, total: progress.update(reading, completed=n, total=total),
+            )
+            progress.update(reading, completed=feed.rows, total=feed.rows)
+            storing = progress.add_task("Storing", total=len(feed.units))
+            try:
+                done = import_feed(
+                    store,
+                    settings.dealer,
+                    feed,
+                    source=file.name,
+                    at=datetime.now(UTC),
+                    allow_shrink=allow_shrink,
+                    dry_run=dry_run,
+                    on_progress=lambda n, _: progress.update(storing, completed=n),
+                )
+            except StockShrinks as problem:
+                progress.stop()
+                _show_feed(feed)
+                fail(f"{problem} Nothing was changed. If the file is right, import it again with --allow-shrink.")
+                raise
+            progress.update(storing, completed=len(feed.units))
+    _show_feed(feed)
+    _show_outcome(feed, done, settings.dealer, dry_run=dry_run)
+
+
+def _progress() -> Progress:
+    columns = (
+        TextColumn("{task.description}"),
+        BarColumn(),
+        TextColumn("{task.completed}/{task.total}"),
+        TimeElapsedColumn(),
+    )
+    return Progress(*columns, console=err, transient=True)
+
+
+def _show_feed(feed: Feed) -> None:
+    """What was understood of the file."""
+    separator = {",": "comma", "\t": "TAB", ";": "semicolon", "|": "bar"}.get(feed.delimiter or "", feed.delimiter)
+    out.print(f"Layout [bold]{feed.layout}[/], {feed.encoding}{f', {separator}-separated' if separator else ''}")
+    if feed.columns_not_understood:
+        out.print(f"Columns not understood: {', '.join(feed.columns_not_understood)}", markup=False)
+    if feed.columns_withheld:
+        out.print(f"Columns never read (cost and the like): {', '.join(feed.columns_withheld)}", markup=False)
+    _show_remarks("Refused rows", feed.refused)
+    _show_remarks("Worth a look", feed.warnings)
+
+
+def _show_remarks(title: str, remarks: tuple[Remark, ...]) -> None:
+    if not remarks:
+        return
+    made = table(f"\n{title}", "Line #", "VIN or stock", "What")
+    for remark in remarks[:REMARKS_SHOWN]:
+        made.add_row(str(remark.line), remark.identifier or "", remark.text)
+    out.print(made)
+    if len(remarks) > REMARKS_SHOWN:
+        out.print(f"... and {len(remarks) - REMARKS_SHOWN} more")
+
+
+def _show_outcome(feed: Feed, done: Imported, dealer: Profile, *, dry_run: bool) -> None:
+    outcome = done.outcome
+    made = table("\nWhat would happen" if dry_run else "\nImported", "Units", "Count #")
+    rows = {
+        "Rows in the file": feed.rows,
+        "Added": len(outcome.added),
+        "Changed": len(outcome.changed),
+        "Unchanged": len(outcome.unchanged),
+        "Sold": len(outcome.sold),
+        "Back for sale": len(outcome.back),
+        "Refused rows": len(feed.refused),
+        "Rows marked sold": len(feed.sold),
+        "Repeated rows": feed.rows - len(feed.units) - len(feed.refused) - len(feed.sold) + outcome.repeated,
+        "For sale before": outcome.before,
+        "For sale now": outcome.after,
+    }
+    for name, count in rows.items():
+        made.add_row(name, str(count))
+    out.print(made)
+    if done.without_rooftop:
+        first = dealer.rooftops[0].name
+        out.print(
+            f"\n{done.without_rooftop} units name no rooftop of dealer.toml and went to {first} (see feed_ids).",
+            markup=False,
+        )
+    meaning = {
+        "advertised": "the price that buyers see, with every mandatory charge in it",
+        "before_fees": "the price before the rooftop's mandatory fees, which are added",
+    }
+    out.print(
+        f'\nThe feed\'s price is taken as {meaning[dealer.feed_price]} (feed_price = "{dealer.feed_price}").',
+        markup=False,
+    )
+    if dry_run:
+        out.print("\nNothing was changed (--dry-run).")

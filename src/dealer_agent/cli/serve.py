@@ -1,0 +1,84 @@
+"""`dealer-agent serve`: the service on the air, in the foreground."""
+
+import os
+import socket
+from typing import Annotated
+
+import typer
+import uvicorn
+from uvicorn.supervisors import Multiprocess
+
+from dealer_agent.bootstrap import ADDRESS_VARIABLE, DIRECTORY_VARIABLE
+from dealer_agent.cli.terminal import HERE, DirOption, err, fail, failures_in_plain_words, out, settings_in
+from dealer_agent.config import Settings
+from dealer_agent.storage.migrate import migrate
+
+HostOption = Annotated[str, typer.Option(help="The address to listen on; 0.0.0.0 is every one of this machine's.")]
+PortOption = Annotated[int, typer.Option(min=1, max=65535, help="The port to listen on.")]
+WorkersOption = Annotated[int, typer.Option(min=1, max=64, help="Processes that answer; as many as cores, at most.")]
+
+LOOPBACK = "127.0.0.1"
+KEEP_ALIVE_SECONDS = 75
+"""Longer than the 60 s for which proxies keep an idle connection: they, not we, should close it first."""
+
+
+def serve(
+    directory: DirOption = HERE,
+    host: HostOption = LOOPBACK,
+    port: PortOption = 8080,
+    workers: WorkersOption = 1,
+) -> None:
+    """Answer buyer agents until told to stop (Ctrl-C or SIGTERM); requests under way are answered first."""
+    with failures_in_plain_words():
+        settings = settings_in(directory)
+        migrate(settings.database_url)
+        listener = listen(host, port)
+    address = address_of(host, port)
+    base = (settings.service.public_url or address) + settings.service.base_path
+    out.print(f"{settings.dealer.name} answers at {base}/", markup=False)
+    out.print(f"Its card: {settings.service.public_url or address}/.well-known/agent-card.json", markup=False)
+    run(settings, listener, address, workers)
+
+
+def address_of(host: str, port: int) -> str:
+    """The address to type, for a host and port to listen on."""
+    shown = {"0.0.0.0": LOOPBACK, "::": "[::1]"}.get(host, f"[{host}]" if ":" in host else host)  # noqa: S104
+    return f"http://{shown}:{port}"
+
+
+def listen(host: str, port: int) -> socket.socket:
+    """A socket that listens; ends the command in plain words where that cannot be."""
+    family = socket.AF_INET6 if ":" in host else socket.AF_INET
+    try:
+        return socket.create_server((host, port), family=family, backlog=2048)
+    except OSError as problem:
+        fail(f"Cannot listen on {host}:{port}: {problem.strerror}. Choose another with --host and --port.")
+        raise
+
+
+def run(settings: Settings, listener: socket.socket, address: str, workers: int) -> None:
+    """Serves until it is told to stop. Exits with 1 when the service does not come up."""
+    os.environ[DIRECTORY_VARIABLE] = str(settings.directory.resolve())
+    os.environ[ADDRESS_VARIABLE] = address
+    os.environ["DATABASE_URL"] = settings.database_url
+    config = uvicorn.Config(
+        "dealer_agent.bootstrap:app",
+        factory=True,
+        workers=workers,
+        log_level="warning",
+        access_log=False,
+        server_header=False,
+        proxy_headers=False,
+        lifespan="on",
+        ws="none",
+        timeout_keep_alive=KEEP_ALIVE_SECONDS,
+        timeout_graceful_shutdown=settings.service.request_timeout_seconds + 10,
+    )
+    if workers > 1:
+        Multiprocess(config, sockets=[listener]).run()
+        return
+    server = uvicorn.Server(config)
+    server.run(sockets=[listener])
+    if not server.started:
+        err.print("The service did not start; the log above says why.")
+        raise typer.Exit(1)

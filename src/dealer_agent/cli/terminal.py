@@ -1,0 +1,74 @@
+"""What every command shares: where the dealer is, how failures are told, how tables look."""
+
+import os
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Annotated
+
+import typer
+from rich.console import Console
+from rich.table import Table
+
+from dealer_agent.config import Settings, SettingsError, load_settings
+from dealer_agent.config.loading import FILE_NAME
+from dealer_agent.inventory.feeds import FeedError
+from dealer_agent.storage.errors import StorageError
+from dealer_agent.storage.migrate import migrate
+from dealer_agent.storage.store import Store
+
+out = Console(highlight=False, soft_wrap=not sys.stdout.isatty())
+err = Console(stderr=True, highlight=False, soft_wrap=True)
+
+DirOption = Annotated[
+    Path, typer.Option("--dir", help="The folder that holds dealer.toml and, unless DATABASE_URL is set, the database.")
+]
+HERE = Path()
+
+
+@contextmanager
+def failures_in_plain_words() -> Iterator[None]:
+    """What can go wrong with a dealer's files and database ends the command with exit code 1 and one message."""
+    try:
+        yield
+    except (SettingsError, FeedError, StorageError) as problem:
+        fail(str(problem))
+    except OSError as problem:
+        fail(f"{problem.filename or 'The system'}: {problem.strerror or problem}")
+
+
+def fail(message: str) -> None:
+    """Ends the command with exit code 1."""
+    err.print(f"[bold red]Error:[/] {_escaped(message)}")
+    raise typer.Exit(1)
+
+
+def _escaped(text: str) -> str:
+    return text.replace("[", "\\[")
+
+
+def settings_in(directory: Path) -> Settings:
+    """The dealer in a folder or, where it holds none, in its only subfolder that does. Raises SettingsError."""
+    if not (directory / FILE_NAME).exists():
+        below = sorted(directory.glob(f"*/{FILE_NAME}"))
+        if len(below) == 1:
+            directory = below[0].parent
+            err.print(f"Using the dealer in {directory}", style="dim")
+    return load_settings(directory, os.environ)
+
+
+@contextmanager
+def store_of(settings: Settings) -> Iterator[Store]:
+    """The dealer's store, brought up to date first. Raises StorageError."""
+    migrate(settings.database_url)
+    with Store.open(settings.database_url) as store:
+        yield store
+
+
+def table(title: str, *columns: str) -> Table:
+    """A table as all of ours look."""
+    made = Table(title=title, title_justify="left", title_style="bold", header_style="bold", show_edge=False)
+    for column in columns:
+        made.add_column(column, justify="right" if column.endswith("#") else "left", overflow="fold")
+    return made
