@@ -47,7 +47,9 @@ geo = {latitude=1.5,longitude=-2}
 [ rooftops . hours . sales ]
 monday = 'closed'
 [policies]
-max_shrink = 0.3'''
+max_shrink = 0.3
+[rooftops.hours]
+'''
 
 
 @pytest.mark.parametrize(
@@ -75,6 +77,7 @@ max_shrink = 0.3'''
         (("rooftops", 1, "fees", 1, "name"), 31),
         (("rooftops", 1, "when"), 32),
         (("rooftops", 1, "geo", "longitude"), 33),
+        (("rooftops", 1, "hours"), 34),
         (("rooftops", 1, "hours", "sales", "monday"), 35),
         (("policies", "max_shrink"), 37),
     ],

@@ -2,6 +2,7 @@
 
 import json
 import re
+import statistics
 import subprocess
 import sys
 from collections import Counter
@@ -20,7 +21,7 @@ from dealer_agent.demo.lines import Line
 from dealer_agent.demo.motorcycles import MOTORCYCLES
 from dealer_agent.demo.trucks import SUVS, TRUCKS
 from dealer_agent.demo.vins import check_digit
-from dealer_agent.inventory.feeds.layouts import CANONICAL
+from dealer_agent.inventory.feeds import read_feed
 from dealer_agent.protocol.vehicle import Vehicle
 
 UNITS: list[dict[str, Any]] = json.loads(demo_inventory())
@@ -93,9 +94,22 @@ def test_the_bytes_are_the_same_in_every_process() -> None:
     assert subprocess.run([sys.executable, "-c", program], capture_output=True, check=True).stdout == demo_inventory()
 
 
-def test_every_member_is_one_of_the_canonical_layout() -> None:
-    columns = {name for names in CANONICAL.columns.values() for name in names}
-    assert {member for unit in UNITS for member in unit} <= columns
+def test_it_is_read_without_a_refused_row_a_warning_or_a_column_that_is_not_understood() -> None:
+    feed = read_feed(demo_inventory())
+    assert feed.layout == "canonical"
+    assert (feed.refused, feed.sold, feed.warnings, feed.repeated_vins) == ((), (), (), ())
+    assert (feed.columns_not_understood, feed.columns_withheld) == ((), ())
+    assert len(feed.units) == feed.rows == len(UNITS)
+
+
+def test_every_value_is_read_as_it_stands() -> None:
+    """Contract 6: its words are the canonical ones already, so reading changes none of them."""
+    members = {"price": "selling_price", "updated_at": "feed_updated_at"}
+    for row, unit in zip(read_feed(demo_inventory()).units, UNITS, strict=True):
+        read = json.loads(msgspec.json.encode(row.unit))
+        assert read.pop("rooftop_hints") == [unit["rooftop"], unit["dealer_id"]]
+        told = {members.get(name, name): value for name, value in unit.items() if name not in ("rooftop", "dealer_id")}
+        assert {"status": "available"} | read == told
 
 
 def test_every_unit_is_a_listing_by_its_types() -> None:
@@ -159,15 +173,15 @@ def test_what_is_new_has_hardly_been_driven_and_what_is_used_has() -> None:
 
 
 def test_older_cars_of_a_line_are_cheaper_on_the_whole() -> None:
-    def mean(years: range) -> float:
-        prices = [
+    def median(years: range) -> float:
+        prices: list[int] = [
             unit["price"]
             for unit in _having(condition="used", vehicle_type="car")
             if unit["year"] in years and "price" in unit
         ]
-        return sum(prices) / len(prices)
+        return statistics.median(prices)
 
-    assert mean(range(2017, 2021)) < mean(range(2021, 2024)) < mean(range(2024, 2026))
+    assert median(range(2017, 2021)) < median(range(2021, 2024)) < median(range(2024, 2026))
 
 
 def test_only_new_units_are_on_their_way_and_they_have_no_day_on_the_lot() -> None:

@@ -20,8 +20,9 @@ def load_settings(directory: Path, env: Mapping[str, str]) -> Settings:
     `DATABASE_URL` names the database; without it, it is the SQLite file `dealer-agent.db` in the directory. Raises
     SettingsError with all problems, each with its line, where the file is absent, is no TOML, or breaks a rule.
     """
+    directory = directory.resolve()
     file = read_dealer_file(_text(directory / FILE_NAME))
-    default_database = f"sqlite:///{directory.resolve() / 'dealer-agent.db'}"
+    default_database = f"sqlite:///{directory / 'dealer-agent.db'}"
     return Settings(
         directory=directory,
         database_url=env.get("DATABASE_URL") or default_database,

@@ -117,7 +117,7 @@ OPENINGS: dict[str, tuple[str, ...]] = {
         "This {year} {make} {model} {trim} shows {mileage} miles and a clean title.",
         "A well-kept {model} {trim} that came to us in trade here in {city}.",
         "Here is a {year} {make} {model} in {color} for sensible money.",
-        "This {trim} has gone {mileage} miles, and our own shop looked it over before it went on the lot.",
+        "This {model} has gone {mileage} miles, and our own shop looked it over before it went on the lot.",
     ),
 }
 POWER_SENTENCES: dict[str, tuple[str, ...]] = {
