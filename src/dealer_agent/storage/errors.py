@@ -75,8 +75,10 @@ class StockShrinks(StorageError):
 
 _Verdict = tuple[type[StorageError], str]
 
-UNREACHABLE: _Verdict = (DatabaseUnreachable, "the database cannot be reached")
-REFUSED: _Verdict = (DatabaseUnreachable, "the database refuses this user or password")
+UNREACHABLE: _Verdict = (
+    DatabaseUnreachable,
+    "the database cannot be reached: server down, or wrong host, name, user or password",
+)
 BUSY: _Verdict = (DatabaseBusy, "the database is busy: another process holds it for too long")
 FULL: _Verdict = (DiskFull, "the disk or the quota of the database is full")
 READ_ONLY: _Verdict = (DatabaseReadOnly, "the database is read-only, or this user may not write to it")
@@ -106,14 +108,11 @@ POSTGRESQL_ERRORS: dict[str, _Verdict] = {
     "08": UNREACHABLE,
     "23505": TAKEN,
     "25006": READ_ONLY,
-    "28": REFUSED,
-    "3D000": (DatabaseUnreachable, "the server has no database of this name"),
     "40001": BUSY,
     "40P01": BUSY,
     "42501": READ_ONLY,
     "53100": FULL,
     "53200": OUT_OF_MEMORY,
-    "53300": (DatabaseUnreachable, "the database has no free connection"),
     "55P03": BUSY,
     "57014": BUSY,
     "57P": UNREACHABLE,
@@ -145,7 +144,7 @@ def translated(error: SQLAlchemyError) -> StorageError:
 def _of_postgresql(error: psycopg.Error, *, disconnected: bool) -> tuple[type[StorageError], str, str]:
     state = error.sqlstate
     if state is None:
-        # Without a SQLSTATE the server never answered: the connection failed, or broke.
+        # A connection that fails or breaks comes without a SQLSTATE, whatever the server said.
         verdict = UNREACHABLE if disconnected or isinstance(error, psycopg.OperationalError) else OTHER
         return *verdict, type(error).__name__
     for prefix in (state, state[:3], state[:2]):

@@ -1,0 +1,89 @@
+"""What the tests let other processes do with a database: they race, and they are killed."""
+
+import sys
+import threading
+from collections.abc import Callable
+from multiprocessing.synchronize import Barrier
+from typing import Any
+
+from sqlalchemy import Connection
+from tests.storage.samples import DEALER, MONDAY, first_answer, import_rows, row, storing
+from ulid import ULID
+
+from dealer_agent.storage import Store, find_duplicate, find_idempotent, migrate
+
+SIZES = (400, 600)
+"""Units of the two files that are imported in turn; every unit of a file has the file's revision as its price."""
+
+
+def submit_once(name: str, key: str | None, contact: str) -> Callable[[Connection], str]:
+    """A job as lead.submit makes it: the answer to a key, else the first lead of this customer, else a new lead."""
+
+    def job(connection: Connection) -> str:
+        if key is not None:
+            answer = find_idempotent(connection, DEALER, "token", key, MONDAY)
+            if answer is not None:
+                return f"repeated {answer.reply.decode()}"
+        earlier = find_duplicate(connection, DEALER, [contact], "VIN", MONDAY)
+        if earlier is not None:
+            return f"duplicate {earlier}"
+        reply = first_answer(key, reply=name.encode()) if key is not None else None
+        return f"first {storing(name, contacts=[contact], vehicle_key='VIN', idempotency=reply)(connection)}"
+
+    return job
+
+
+def race(url: str, racer: str, start: Barrier, rounds: int, answers: Any) -> None:
+    """Submits one lead a round, at the same moment as the others: in even rounds all with one key, in odd ones all of
+    one customer.
+    """
+    with Store.open(url) as store:
+        writer = store.lead_writer()
+        for turn in range(rounds):
+            one_key = turn % 2 == 0
+            key = f"key-{turn}" if one_key else None
+            contact = f"{racer if one_key else 'sam'}-{turn}@example.com"
+            start.wait(30)
+            answers.put((turn, writer.submit(DEALER, submit_once(f"{racer}-{turn}", key, contact)).result(30)))
+        writer.close()
+
+
+def migrate_at_once(url: str, start: Barrier, answers: Any) -> None:
+    start.wait(30)
+    answers.put(migrate(url))
+
+
+def import_for_ever(url: str) -> None:
+    """Imports one file after the other; says each revision once it is there."""
+    with Store.open(url) as store:
+        while True:
+            coming = store.revision(DEALER).stock + 1
+            outcome = import_rows(store, [row(f"V{n}", price=coming) for n in range(SIZES[coming % 2])])
+            say(str(outcome.revision))
+
+
+def submit_for_ever(url: str) -> None:
+    """Submits leads from several threads; says each lead's id once it is answered."""
+    with Store.open(url) as store:
+        writer = store.lead_writer()
+
+        def client() -> None:
+            while True:
+                lead_id = str(ULID())
+                writer.submit(DEALER, storing(lead_id, idempotency=first_answer(lead_id))).result(30)
+                say(lead_id)
+
+        clients = [threading.Thread(target=client) for _ in range(4)]
+        for thread in clients:
+            thread.start()
+        for thread in clients:
+            thread.join()
+
+
+def say(line: str) -> None:
+    sys.stdout.write(f"{line}\n")
+    sys.stdout.flush()
+
+
+if __name__ == "__main__":
+    {"import": import_for_ever, "submit": submit_for_ever}[sys.argv[1]](sys.argv[2])

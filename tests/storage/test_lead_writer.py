@@ -1,0 +1,265 @@
+"""Leads are committed in groups, and answered after the commit (contract, part 10: an fsync before the answer)."""
+
+import threading
+from concurrent.futures import Future, wait
+from typing import Any
+
+import pytest
+from sqlalchemy import Connection, text
+from tests.storage.samples import DEALER, MONDAY, first_answer, lead, storing
+
+from dealer_agent.storage import (
+    AlreadyStored,
+    DatabaseUnreachable,
+    DiskFull,
+    LeadWriter,
+    Store,
+    StoreClosed,
+    find_duplicate,
+    find_idempotent,
+    migrate,
+)
+from dealer_agent.storage.stock import NEXT_STOCK_REVISION
+
+
+class SampleFailureError(Exception):
+    """Something that a job raises."""
+
+
+class Gate:
+    """A job that keeps the writer busy, so that what is submitted meanwhile becomes one group."""
+
+    def __init__(self, writer: LeadWriter) -> None:
+        self._open = threading.Event()
+        entered = threading.Event()
+
+        def job(_: Connection) -> None:
+            entered.set()
+            assert self._open.wait(10)
+
+        self.future = writer.submit(DEALER, job)
+        assert entered.wait(10)
+
+    def open(self) -> None:
+        self._open.set()
+
+
+def failing(_: Connection) -> None:
+    raise SampleFailureError
+
+
+def test_every_lead_of_many_threads_is_there_when_its_future_is_done(database_url: str, store: Store) -> None:
+    """Another store, with connections of its own, looks for each lead as soon as its future is done."""
+    writer = store.lead_writer()
+    missing: list[str] = []
+
+    def client(number: int) -> None:
+        with Store.open(database_url) as other:
+            for turn in range(20):
+                lead_id = writer.submit(DEALER, storing(f"L{number}-{turn}")).result(20)
+                if other.get_lead(DEALER, lead_id) is None:
+                    missing.append(lead_id)
+
+    clients = [threading.Thread(target=client, args=(number,)) for number in range(5)]
+    for thread in clients:
+        thread.start()
+    for thread in clients:
+        thread.join()
+    writer.close()
+    assert missing == []
+    assert len(store.list_leads(DEALER, 1000)) == 100
+
+
+def test_a_future_is_not_done_before_the_commit_of_its_group(store: Store, writer: LeadWriter) -> None:
+    gate = Gate(writer)
+    first = writer.submit(DEALER, storing("L1"))
+    second_runs, go_on = threading.Event(), threading.Event()
+
+    def slow(_: Connection) -> None:
+        second_runs.set()
+        assert go_on.wait(10)
+
+    second = writer.submit(DEALER, slow)
+    gate.open()
+    assert second_runs.wait(10)
+    assert not first.done()
+    assert store.get_lead(DEALER, "L1") is None
+    go_on.set()
+    assert first.result(10) == "L1"
+    assert second.result(10) is None
+    assert store.get_lead(DEALER, "L1") is not None
+
+
+def test_what_waits_is_stored_in_one_transaction(store: Store, writer: LeadWriter) -> None:
+    gate = Gate(writer)
+    transaction = {"sqlite": "SELECT 0", "postgresql": "SELECT pg_current_xact_id()::text"}
+    seen: list[Any] = []
+
+    def note(connection: Connection) -> None:
+        seen.append((connection, connection.execute(text(transaction[connection.dialect.name])).scalar()))
+
+    futures = [writer.submit(DEALER, note) for _ in range(10)]
+    gate.open()
+    wait(futures, 10)
+    assert len(seen) == 10
+    assert len(set(seen)) == 1
+
+
+def test_a_failing_job_leaves_nothing_and_does_not_spoil_the_others(store: Store, writer: LeadWriter) -> None:
+    def half_way(connection: Connection) -> None:
+        storing("HALF")(connection)
+        raise SampleFailureError
+
+    gate = Gate(writer)
+    futures: list[Future[Any]] = [
+        writer.submit(DEALER, storing("BEFORE")),
+        writer.submit(DEALER, half_way),
+        writer.submit(DEALER, lambda c: c.execute(text("SELECT no_such_column FROM leads"))),
+        writer.submit(DEALER, storing("BEFORE")),
+        writer.submit(DEALER, storing("AFTER")),
+    ]
+    gate.open()
+    assert futures[0].result(10) == "BEFORE"
+    with pytest.raises(SampleFailureError):
+        futures[1].result(10)
+    with pytest.raises(Exception, match="refused a statement"):
+        futures[2].result(10)
+    with pytest.raises(AlreadyStored):
+        futures[3].result(10)
+    assert futures[4].result(10) == "AFTER"
+    assert {each.lead_id for each in store.list_leads(DEALER, 10)} == {"BEFORE", "AFTER"}
+
+
+def test_jobs_of_one_dealer_see_what_the_one_before_stored(writer: LeadWriter) -> None:
+    def once(connection: Connection, lead_id: str) -> str:
+        earlier = find_duplicate(connection, DEALER, ["sam@example.com"], None, MONDAY)
+        return earlier or storing(lead_id)(connection)
+
+    gate = Gate(writer)
+    futures = [writer.submit(DEALER, lambda c, n=n: once(c, f"L{n}")) for n in range(5)]  # type: ignore[misc]
+    gate.open()
+    assert [future.result(10) for future in futures] == ["L0"] * 5
+
+
+def test_a_job_that_met_a_key_already_stored_runs_once_more_and_finds_it(store: Store, writer: LeadWriter) -> None:
+    writer.submit(DEALER, storing("FIRST", idempotency=first_answer("k", reply=b"FIRST"))).result(10)
+    runs = []
+
+    def job(connection: Connection) -> bytes:
+        runs.append(1)
+        if len(runs) > 1:
+            answer = find_idempotent(connection, DEALER, "token", "k", MONDAY)
+            assert answer is not None
+            return answer.reply
+        storing("SECOND", idempotency=first_answer("k"))(connection)  # As if the look had come too early.
+        return b"SECOND"
+
+    assert writer.submit(DEALER, job).result(10) == b"FIRST"
+    assert store.get_lead(DEALER, "SECOND") is None
+
+
+def test_a_job_is_not_run_a_third_time(writer: LeadWriter) -> None:
+    runs = []
+
+    def job(connection: Connection) -> None:
+        runs.append(1)
+        raise AlreadyStored("again")
+
+    with pytest.raises(AlreadyStored):
+        writer.submit(DEALER, job).result(10)
+    assert len(runs) == 2
+
+
+def test_no_lead_of_a_group_is_answered_when_the_disk_is_full(sqlite_url: str, tmp_path: Any) -> None:
+    """SQLite may roll back the whole transaction then, and with it what earlier jobs of the group stored."""
+    migrate(sqlite_url)
+    with Store.open(sqlite_url) as store:
+        writer = store.lead_writer()
+
+        def fill(connection: Connection) -> None:
+            connection.exec_driver_sql("PRAGMA max_page_count=1")  # Raised by SQLite to the pages in use.
+            storing("BIG")(connection)
+            connection.exec_driver_sql("UPDATE leads SET payload = zeroblob(100000000)")
+
+        gate = Gate(writer)
+        futures: list[Future[Any]] = [
+            writer.submit(DEALER, storing("BEFORE")),
+            writer.submit(DEALER, fill),
+            writer.submit(DEALER, storing("AFTER")),
+        ]
+        gate.open()
+        for future in futures:
+            with pytest.raises(DiskFull):
+                future.result(10)
+        assert store.list_leads(DEALER, 10) == []
+        recovered = writer.submit(DEALER, lambda c: c.exec_driver_sql("PRAGMA max_page_count=1000000").scalar())
+        recovered.result(10)
+        assert writer.submit(DEALER, storing("LATER")).result(10) == "LATER"
+        writer.close()
+
+
+def test_no_lead_of_a_group_is_answered_when_the_connection_breaks_and_the_next_group_has_a_new_one(
+    postgresql_url: str,
+) -> None:
+    migrate(postgresql_url)
+    with Store.open(postgresql_url) as store:
+        writer = store.lead_writer()
+        gate = Gate(writer)
+        futures: list[Future[Any]] = [
+            writer.submit(DEALER, storing("BEFORE")),
+            writer.submit(DEALER, lambda c: c.execute(text("SELECT pg_terminate_backend(pg_backend_pid())"))),
+            writer.submit(DEALER, storing("AFTER")),
+        ]
+        gate.open()
+        for future in futures:
+            with pytest.raises(DatabaseUnreachable):
+                future.result(10)
+        assert store.list_leads(DEALER, 10) == []
+        assert writer.submit(DEALER, storing("LATER")).result(10) == "LATER"
+        writer.close()
+
+
+def test_closing_stores_what_was_submitted_and_then_takes_nothing_more(store: Store) -> None:
+    writer = store.lead_writer()
+    gate = Gate(writer)
+    futures = [writer.submit(DEALER, storing(f"L{n}")) for n in range(200)]
+    closer = threading.Thread(target=writer.close)
+    closer.start()
+    gate.open()
+    closer.join(20)
+    assert not closer.is_alive()
+    assert [future.result(0) for future in futures] == [f"L{n}" for n in range(200)]
+    assert len(store.list_leads(DEALER, 1000)) == 200
+    with pytest.raises(StoreClosed):
+        writer.submit(DEALER, storing("LATE"))
+    writer.close()
+
+
+def test_a_cancelled_lead_is_not_stored(store: Store, writer: LeadWriter) -> None:
+    gate = Gate(writer)
+    cancelled = writer.submit(DEALER, storing("CANCELLED"))
+    kept = writer.submit(DEALER, storing("KEPT"))
+    assert cancelled.cancel()
+    gate.open()
+    assert kept.result(10) == "KEPT"
+    assert store.list_leads(DEALER, 10) == [lead("KEPT")]
+
+
+def test_an_import_under_way_holds_up_no_lead_on_postgresql(postgresql_url: str) -> None:
+    """Leads and stock are locked apart. (SQLite has one writer: there a lead waits for the import's transaction.)"""
+    migrate(postgresql_url)
+    with Store.open(postgresql_url) as store, Store.open(postgresql_url) as other:
+        writer, importing = store.lead_writer(), other.lead_writer()
+        gate = threading.Event()
+
+        def hold_stock(connection: Connection) -> None:
+            connection.execute(NEXT_STOCK_REVISION, {"dealer_id": DEALER})
+            assert gate.wait(10)
+
+        held = importing.submit("another dealer", hold_stock)
+        assert writer.submit(DEALER, storing("L1")).result(10) == "L1"
+        assert not held.done()
+        gate.set()
+        held.result(10)
+        writer.close()
+        importing.close()

@@ -1,0 +1,182 @@
+"""What is stored with a lead, and how duplicates and repeated keys are found, on both databases (contract, part 10)."""
+
+from datetime import timedelta
+from hashlib import sha256
+from typing import Any
+
+import pytest
+from sqlalchemy import Connection, text
+from tests.storage.samples import DEALER, MONDAY, TUESDAY, consent, first_answer, lead, storing
+
+from dealer_agent.storage import (
+    AlreadyStored,
+    LeadWriter,
+    Store,
+    StoredReply,
+    append_to_lead,
+    find_duplicate,
+    find_idempotent,
+    record_consent,
+    record_idempotency,
+    record_lead,
+    record_refusal,
+)
+
+MOMENT = timedelta(microseconds=1)
+
+
+def stored(writer: LeadWriter, *jobs: Any) -> list[Any]:
+    return [writer.submit(DEALER, job).result(10) for job in jobs]
+
+
+def test_a_lead_is_read_as_it_was_stored_with_its_consent(store: Store, writer: LeadWriter) -> None:
+    visit = b'{"appointment_type":"sales"}'
+    full = lead("L1", source_agent="Agent \N{AUTOMOBILE}", appointment=visit, vehicle_id="v", vin="V", stock="S")
+    agreed = consent(source_agent="Example Agent", expires_at=TUESDAY)
+
+    def job(connection: Connection) -> None:
+        record_lead(connection, full, agreed, contacts=["sam@example.com"], vehicle_key="V")
+
+    stored(writer, job)
+    assert store.get_lead(DEALER, "L1") == (full, (agreed,), ())
+    assert store.get_lead(DEALER, "L2") is None
+    assert store.get_lead("lakeside", "L1") is None
+
+
+def test_a_lead_without_its_optional_parts_is_read_as_it_was_stored(store: Store, writer: LeadWriter) -> None:
+    stored(writer, storing("L1"))
+    assert store.get_lead(DEALER, "L1") == (lead("L1"), (consent(),), ())
+
+
+def test_text_that_one_database_cannot_keep_is_replaced_on_both(store: Store, writer: LeadWriter) -> None:
+    def job(connection: Connection) -> None:
+        odd = lead("L1", source_agent="a\0b", vin="V\0")
+        key = first_answer("k\0" * 64, scope="\0" * 9000)
+        record_lead(connection, odd, consent(), contacts=["\0"], vehicle_key="\0" * 9000, idempotency=key)
+
+    stored(writer, job)
+    found = store.get_lead(DEALER, "L1")
+    assert found is not None
+    assert (found.lead.source_agent, found.lead.vin) == ("a\ufffdb", "V\ufffd")
+
+
+def test_leads_are_listed_newest_first_and_page_by_page(store: Store, writer: LeadWriter) -> None:
+    times = {"L1": MONDAY, "L4": MONDAY + MOMENT, "L2": TUESDAY, "L3": TUESDAY}
+    stored(writer, *(storing(lead_id, at) for lead_id, at in times.items()))
+    assert [each.lead_id for each in store.list_leads(DEALER, 10)] == ["L3", "L2", "L4", "L1"]
+    assert [each.lead_id for each in store.list_leads(DEALER, 2)] == ["L3", "L2"]
+    assert [each.lead_id for each in store.list_leads(DEALER, 2, before="L2")] == ["L4", "L1"]
+    assert [each.lead_id for each in store.list_leads(DEALER, 2, before="L3")] == ["L2", "L4"]
+    assert store.list_leads(DEALER, 2, before="L1") == []
+    assert store.list_leads("lakeside", 2) == []
+
+
+@pytest.mark.parametrize(
+    ("contacts", "vehicle_key", "since", "found"),
+    [
+        pytest.param(["sam@example.com"], "V1", MONDAY, "FIRST", id="same e-mail, same vehicle"),
+        pytest.param(["+12025550101"], "V1", MONDAY, "FIRST", id="same phone, same vehicle"),
+        pytest.param(["new@example.com", "+12025550101"], "V1", MONDAY, "FIRST", id="one of two contacts is enough"),
+        pytest.param(["new@example.com"], "V1", MONDAY, None, id="another customer"),
+        pytest.param(["sam@example.com"], "V2", MONDAY, None, id="another vehicle"),
+        pytest.param(["sam@example.com"], None, MONDAY, None, id="a vehicle in one of the two only"),
+        pytest.param(["pat@example.com"], None, MONDAY, "GENERAL", id="no vehicle in both"),
+        pytest.param(["pat@example.com"], "", MONDAY, None, id="an empty vehicle key is a key"),
+        pytest.param(["sam@example.com"], "V1", MONDAY + MOMENT, None, id="the window ended"),
+        pytest.param([], "V1", MONDAY, None, id="no contact"),
+    ],
+)
+def test_a_duplicate_is_the_same_customer_and_the_same_vehicle_in_the_window(
+    writer: LeadWriter, contacts: list[str], vehicle_key: str | None, since: Any, found: str | None
+) -> None:
+    stored(
+        writer,
+        storing("FIRST", MONDAY, ["sam@example.com", "+12025550101"], "V1"),
+        storing("GENERAL", MONDAY, ["pat@example.com"], None),
+    )
+    assert stored(writer, lambda c: find_duplicate(c, DEALER, contacts, vehicle_key, since)) == [found]
+    assert stored(writer, lambda c: find_duplicate(c, "lakeside", contacts, vehicle_key, since)) == [None]
+
+
+def test_the_earliest_of_several_leads_is_the_one_that_is_repeated(writer: LeadWriter) -> None:
+    stored(
+        writer,
+        storing("LATER", TUESDAY, ["sam@example.com"], "V1"),
+        storing("EARLIER", MONDAY, ["+12025550101"], "V1"),
+    )
+    both = ["sam@example.com", "+12025550101"]
+    assert stored(writer, lambda c: find_duplicate(c, DEALER, both, "V1", MONDAY)) == ["EARLIER"]
+    assert stored(writer, lambda c: find_duplicate(c, DEALER, both, "V1", MONDAY + MOMENT)) == ["LATER"]
+
+
+def test_what_a_duplicate_adds_stands_with_the_first_lead_in_order(store: Store, writer: LeadWriter) -> None:
+    stored(
+        writer,
+        storing("L1"),
+        lambda c: append_to_lead(c, DEALER, "L1", TUESDAY, b'{"message":"second"}'),
+        lambda c: append_to_lead(c, DEALER, "L1", MONDAY, b'{"message":"first"}'),
+        lambda c: record_consent(c, DEALER, "L1", consent(TUESDAY)),
+    )
+    found = store.get_lead(DEALER, "L1")
+    assert found is not None
+    assert found.events == ((MONDAY, b'{"message":"first"}'), (TUESDAY, b'{"message":"second"}'))
+    assert found.consents == (consent(MONDAY), consent(TUESDAY))
+
+
+def test_nothing_is_added_to_a_lead_that_does_not_exist(store: Store, writer: LeadWriter) -> None:
+    with pytest.raises(Exception, match="refused a statement"):
+        stored(writer, lambda c: append_to_lead(c, DEALER, "NONE", MONDAY, b"{}"))
+
+
+def test_the_first_answer_to_a_key_is_found_byte_for_byte_for_30_days(writer: LeadWriter) -> None:
+    reply = bytes(range(256))
+    stored(writer, storing("L1", idempotency=first_answer("k", MONDAY, reply=reply)))
+
+    def look(now: Any, dealer: str = DEALER, scope: str = "token", key: str = "k") -> Any:
+        return stored(writer, lambda c: find_idempotent(c, dealer, scope, key, now))[0]
+
+    assert look(MONDAY) == StoredReply(sha256(b"payload").digest(), reply, MONDAY)
+    assert look(MONDAY + timedelta(days=30)) is not None
+    assert look(MONDAY + timedelta(days=30) + MOMENT) is None
+    assert look(MONDAY, scope="other token") is None
+    assert look(MONDAY, key="K") is None
+    assert look(MONDAY, dealer="lakeside") is None
+    assert look(MONDAY, scope="toke", key="nk") is None
+
+
+def test_a_key_is_answered_once_in_30_days(store: Store, writer: LeadWriter) -> None:
+    stored(writer, lambda c: record_idempotency(c, DEALER, first_answer("k", MONDAY, reply=b"first")))
+    with pytest.raises(AlreadyStored):
+        stored(writer, storing("L1", idempotency=first_answer("k", MONDAY + timedelta(days=30))))
+    assert store.get_lead(DEALER, "L1") is None
+    later = MONDAY + timedelta(days=30) + MOMENT
+    stored(writer, storing("L1", idempotency=first_answer("k", later, reply=b"again")))
+    (answer,) = stored(writer, lambda c: find_idempotent(c, DEALER, "token", "k", later))
+    assert answer.reply == b"again"
+
+
+def test_a_refused_lead_leaves_its_code_and_time_and_nothing_else(store: Store, writer: LeadWriter) -> None:
+    stored(writer, lambda c: record_refusal(c, DEALER, MONDAY, "INVALID_CONSENT"))
+    rows = stored(writer, lambda c: c.execute(text("SELECT * FROM refusals")).mappings().all())[0]
+    (row,) = [dict(each) for each in rows]
+    refusal_id = row.pop("refusal_id")
+    assert len(refusal_id) == 26
+    assert row == {"dealer_id": DEALER, "code": "INVALID_CONSENT", "at": int(MONDAY.timestamp()) * 10**6 + 123456}
+    assert store.list_leads(DEALER, 10) == []
+
+
+def test_old_answers_and_refusals_are_purged_and_young_ones_kept(store: Store, writer: LeadWriter) -> None:
+    stored(
+        writer,
+        lambda c: record_idempotency(c, DEALER, first_answer("old", MONDAY)),
+        lambda c: record_idempotency(c, DEALER, first_answer("young", TUESDAY)),
+        lambda c: record_idempotency(c, "lakeside", first_answer("another dealer's", MONDAY)),
+        lambda c: record_refusal(c, DEALER, MONDAY, "INVALID_CONSENT"),
+        lambda c: record_refusal(c, DEALER, MONDAY, "VEHICLE_NOT_FOUND"),
+        lambda c: record_refusal(c, DEALER, TUESDAY, "INVALID_CONSENT"),
+    )
+    assert store.purge(DEALER, MONDAY + timedelta(days=30)) == (0, 0)
+    assert store.purge(DEALER, TUESDAY + timedelta(days=30)) == (1, 0)
+    assert store.purge(DEALER, TUESDAY + timedelta(days=90)) == (1, 2)
+    left = stored(writer, lambda c: c.execute(text("SELECT count(*) FROM idempotency")).scalar())
+    assert left == [1]

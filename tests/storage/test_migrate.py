@@ -1,0 +1,119 @@
+"""Databases that are fresh, current, older and newer than the program."""
+
+import stat
+from pathlib import Path
+
+import pytest
+from alembic.autogenerate import compare_metadata
+from alembic.config import Config
+from alembic.migration import MigrationContext
+from alembic.script import ScriptDirectory
+from sqlalchemy import Engine, text
+from tests.storage.samples import DEALER, MONDAY, import_rows, row, storing
+
+import dealer_agent.storage
+from dealer_agent.storage import SchemaOutdated, SchemaTooNew, Store, migrate
+from dealer_agent.storage.connections import database_url as parse
+from dealer_agent.storage.connections import writer_engine
+from dealer_agent.storage.schema import SCHEMA_REVISION, metadata
+
+
+@pytest.fixture
+def engine(database_url: str) -> Engine:
+    return writer_engine(parse(database_url))
+
+
+def test_a_fresh_database_is_brought_to_the_newest_schema(database_url: str) -> None:
+    assert migrate(database_url) is None
+    with Store.open(database_url) as store:
+        assert store.revision(DEALER) == (0, 0)
+
+
+def test_a_current_database_stays_as_it_is(database_url: str) -> None:
+    migrate(database_url)
+    with Store.open(database_url) as store:
+        import_rows(store, [row("V1")])
+        assert migrate(database_url) == SCHEMA_REVISION
+        assert len(store.load_stock(DEALER, remember_days=1, now=MONDAY).live) == 1
+
+
+def test_an_older_database_keeps_what_it_holds(database_url: str) -> None:
+    migrate(database_url, to="0001")
+    with pytest.raises(SchemaOutdated, match="has schema 0001, this program needs 0002"):
+        Store.open(database_url)
+    engine = writer_engine(parse(database_url))
+    with engine.begin() as connection:
+        connection.execute(text("INSERT INTO revisions VALUES ('ridgeline', 7, 3)"))
+    engine.dispose()
+    assert migrate(database_url) == "0001"
+    with Store.open(database_url) as store:
+        assert store.revision(DEALER) == (7, 3)
+        writer = store.lead_writer()
+        assert writer.submit(DEALER, storing("L1")).result(10) == "L1"
+        writer.close()
+
+
+def test_a_database_of_a_newer_program_is_refused_in_plain_words(database_url: str, engine: Engine) -> None:
+    migrate(database_url)
+    with engine.begin() as connection:
+        connection.execute(text("UPDATE alembic_version SET version_num = '9999'"))
+    engine.dispose()
+    with pytest.raises(SchemaTooNew, match="schema 9999, written by a newer version"):
+        Store.open(database_url)
+    with pytest.raises(SchemaTooNew, match="upgrade the program"):
+        migrate(database_url)
+
+
+def test_an_empty_database_is_not_opened(postgresql_url: str) -> None:
+    with pytest.raises(SchemaOutdated, match="empty"):
+        Store.open(postgresql_url)
+
+
+def test_a_migration_that_fails_leaves_nothing(database_url: str, engine: Engine) -> None:
+    """It is one transaction, on SQLite too."""
+    with engine.begin() as connection:
+        connection.execute(text("CREATE TABLE imports (something_else INTEGER)"))  # In the way of the first migration.
+    with pytest.raises(dealer_agent.storage.StorageError):
+        migrate(database_url)
+    with engine.begin() as connection:
+        connection.execute(text("DROP TABLE imports"))
+    engine.dispose()
+    assert migrate(database_url) is None
+
+
+def test_the_migrations_make_the_tables_that_the_program_uses(database_url: str, engine: Engine) -> None:
+    migrate(database_url)
+    with engine.begin() as connection:
+        assert compare_metadata(MigrationContext.configure(connection, opts={"compare_type": True}), metadata) == []
+    engine.dispose()
+
+
+def test_the_newest_migration_is_the_one_the_program_needs() -> None:
+    config = Config()
+    config.set_main_option("path_separator", "os")
+    config.set_main_option("script_location", str(Path(dealer_agent.storage.__file__).with_name("migrations")))
+    assert ScriptDirectory.from_config(config).get_current_head() == SCHEMA_REVISION
+
+
+def test_every_table_leads_with_the_dealer_in_its_key_and_its_indexes() -> None:
+    """Storage leads with `dealer_id` everywhere, so that the tables can be partitioned by it."""
+    for table in metadata.tables.values():
+        assert next(iter(table.primary_key)).name == "dealer_id"
+        for index in table.indexes:
+            assert next(iter(index.columns)).name == "dealer_id"
+
+
+def test_a_sqlite_file_is_made_for_its_owner_alone_and_in_wal_mode(sqlite_url: str, tmp_path: Path) -> None:
+    migrate(sqlite_url)
+    assert stat.S_IMODE((tmp_path / "dealer.db").stat().st_mode) == 0o600
+    with writer_engine(parse(sqlite_url)).connect() as connection:
+        assert connection.exec_driver_sql("PRAGMA journal_mode").scalar() == "wal"
+        assert connection.exec_driver_sql("PRAGMA synchronous").scalar() == 2  # FULL
+        assert connection.exec_driver_sql("PRAGMA foreign_keys").scalar() == 1
+
+
+def test_postgresql_writers_wait_for_the_disk_even_where_the_server_does_not(postgresql_url: str) -> None:
+    engine = writer_engine(parse(postgresql_url.replace("options=", "options=-csynchronous_commit%3Doff%20")))
+    with engine.begin() as connection:
+        assert connection.exec_driver_sql("SHOW synchronous_commit").scalar() == "on"
+    engine.dispose()
