@@ -8,8 +8,8 @@ from dealer_agent.inventory.feeds.feed import FeedError
 from dealer_agent.inventory.feeds.layouts import CANONICAL, GENERIC, LAYOUTS, Kind, Layout, is_withheld
 from dealer_agent.inventory.vocabulary import fold
 
-_MORE = 1.25
-"""A named layout stands unless the generic one understands this many times its columns."""
+_MORE = 1.5
+"""A named layout stands unless the generic one understands this many times the columns that it names itself."""
 
 
 @dataclass(frozen=True)
@@ -86,7 +86,11 @@ def _likeness(folded: frozenset[str], layout: Layout, kind: Kind) -> float:
     """How much the columns speak for a layout: each counts the more, the fewer layouts know its name."""
     rivals = [other for other in _NAMED if kind in other.kinds]
     named = sum(1 / sum(name in _OWN[other.name] for other in rivals) for name in folded & _OWN[layout.name])
-    return named + sum(any(re.fullmatch(pattern, name) for name in folded) for pattern, _ in layout.patterns)
+    return named + any(_fits_pattern(name, layout) for name in folded)
+
+
+def _fits_pattern(name: str, layout: Layout) -> bool:
+    return any(re.fullmatch(pattern, name) for pattern, _ in layout.patterns)
 
 
 def recognise(names: Sequence[str], kind: Kind) -> Layout:
@@ -94,11 +98,11 @@ def recognise(names: Sequence[str], kind: Kind) -> Layout:
     folded = frozenset(fold(name) for name in names if not is_withheld(name))
     candidates = [layout for layout in _NAMED if kind in layout.kinds]
     best = max(candidates, key=lambda layout: _likeness(folded, layout, kind))
-    read = understand(names, best)
+    named = sum(name in _OWN[best.name] or _fits_pattern(name, best) for name in folded)
     generic = understand(names, GENERIC)
-    if not read.names_units and generic.names_units:
+    if generic.names_units and (not understand(names, best).names_units or generic.understood > _MORE * named):
         return GENERIC
-    return GENERIC if generic.understood > _MORE * read.understood else best
+    return best
 
 
 def named_layout(name: str, kind: Kind) -> Layout:

@@ -20,6 +20,8 @@ _BINARY = (
     (b"%PDF", "a PDF document: ask for the export as CSV"),
 )
 _SAMPLE = 65_536
+_SAMPLE_ZEROS = 0.02
+"""The share of zero bytes above which a file is no text; exports hold a stray one now and then."""
 
 
 def _utf16_without_mark(data: bytes) -> str | None:
@@ -43,9 +45,10 @@ def decode(data: bytes) -> tuple[str, str]:
             return _decoded(data, name)
     if b"\0" in data[:_SAMPLE]:
         wide = _utf16_without_mark(data)
-        if wide is None:
+        if wide is None and data.count(0, 0, _SAMPLE) > _SAMPLE_ZEROS * min(len(data), _SAMPLE):
             raise FeedError("The file is not text. Export the inventory as CSV, TAB-separated text or JSON.")
-        return _decoded(data, wide)
+        if wide is not None:
+            return _decoded(data, wide)
     for name in ("utf-8", "cp1252"):
         try:
             return data.decode(name), name

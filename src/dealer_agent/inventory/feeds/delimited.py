@@ -15,8 +15,8 @@ _DELIMITERS = ",\t;|"
 _VIN = re.compile(r"[A-HJ-NPR-Z0-9]{17}", re.IGNORECASE)
 _HEAD = 262_144
 """Characters at the start of a file in which its header, and the rows that tell a file without one, must stand."""
-_RUNAWAY_LINES = 20
-"""A short row over more lines than this is a quotation mark that nobody closed."""
+_RUNAWAY_LINES = 3
+"""Lines that look like rows, inside one cell, of which a quotation mark that nobody closed is the cause."""
 
 
 class Row(NamedTuple):
@@ -120,13 +120,20 @@ def _headerless_delimiter(text: str) -> str | None:
     return None
 
 
+def _is_runaway(cell: str, table: Table) -> bool:
+    if table.width < 5 or cell.count("\n") <= _RUNAWAY_LINES or cell.count(table.delimiter) < table.width:
+        return False
+    inside = cell.split("\n")[1:-1]
+    return sum(line.count(table.delimiter) >= table.width - 1 for line in inside) > len(inside) / 2
+
+
 def cells_of(row: Row, table: Table) -> tuple[dict[str, list[str]], str | None, str | None]:
     """The row's cells by field, why it cannot be read, and what is odd about its length."""
     short, extra = table.width - len(row.cells), row.cells[table.width :]
     if row.error is not None:
         return {}, row.error, None
-    if short > table.width / 2 and sum(cell.count("\n") for cell in row.cells) > _RUNAWAY_LINES:
-        return {}, "A quotation mark is not closed: the row swallows the lines after it.", None
+    if any(_is_runaway(cell, table) for cell in row.cells):
+        return {}, "A quotation mark is not closed: the row swallows the rows after it.", None
     odd = None
     if short > 0:
         odd = f"The row has {len(row.cells)} cells where the header has {table.width}; the rest is absent."

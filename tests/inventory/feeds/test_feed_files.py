@@ -1,0 +1,282 @@
+"""Whole files: encodings, delimiters, ragged rows, repeated VINs, files that are not understood (docs/feeds.md)."""
+
+import csv
+import gzip
+import io
+import json
+from collections.abc import Callable
+
+import msgspec
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from dealer_agent.inventory.feeds import LAYOUT_NAMES, FeedError, read_feed
+from dealer_agent.inventory.unit import Unit
+
+VINS = ("1HGCM82633A004352", "5YJ3E1EA7KF317000", "1M8GDM9AXKP042788")
+HEADER = "VIN,Stock,Year,Make,Model,Price,Color"
+ROW = f"{VINS[0]},S1,2019,Citroën,Fiesta,9000,Blue"
+
+
+@pytest.mark.parametrize(
+    "encode",
+    [
+        lambda text: text.encode(),
+        lambda text: text.encode("utf-8-sig"),
+        lambda text: text.encode("utf-16"),
+        lambda text: text.encode("utf-16-le"),
+        lambda text: b"\xfe\xff" + text.encode("utf-16-be"),
+        lambda text: text.encode("cp1252"),
+    ],
+)
+def test_the_encoding_is_found_out(encode: Callable[[str], bytes]) -> None:
+    feed = read_feed(encode(f"{HEADER}\r\n{ROW}\r\n"))
+    assert feed.units[0].unit.make == "Citroën"
+
+
+@pytest.mark.parametrize("delimiter", [",", "\t", ";", "|"])
+@pytest.mark.parametrize("line_end", ["\n", "\r\n", "\r"])
+def test_the_delimiter_is_found_out(delimiter: str, line_end: str) -> None:
+    feed = read_feed(f"{HEADER}\n{ROW}\n".replace(",", delimiter).replace("\n", line_end).encode())
+    assert (feed.delimiter, feed.units[0].unit.model) == (delimiter, "Fiesta")
+
+
+def test_inch_marks_are_literal_in_tab_files() -> None:
+    rows = f'VIN\tMake\tOptions\tModel\n{VINS[0]}\tFord\t7" Display|"Big" wheels\tA\n{VINS[1]}\tFord\t"x ""y"""\tB\n'
+    first, second = (row.unit for row in read_feed(rows.encode()).units)
+    assert first.features == ('7" Display', '"Big" wheels')
+    assert (second.features, second.model) == (('x "y"',), "B")
+
+
+def test_a_row_is_named_by_its_first_line_though_cells_hold_line_ends() -> None:
+    data = f'VIN,Stock,Description\n{VINS[0]},A,"one\ntwo\n\nthree"\n\n,,"no identity"\n{VINS[1]},B,x\n'
+    feed = read_feed(data.encode())
+    assert [row.line for row in feed.units] == [2, 8]
+    assert [remark.line for remark in feed.refused] == [7]
+    assert feed.units[0].unit.description == "one\ntwo\n\nthree"
+
+
+@pytest.mark.parametrize(("cells", "color"), [(("", "Red"), "Red"), (("Blue", "Red"), "Blue")])
+def test_of_a_header_standing_twice_the_first_that_says_something_counts(cells: tuple[str, str], color: str) -> None:
+    data = f"VIN,Color,Make,Color\n{VINS[0]},{cells[0]},Ford,{cells[1]}\n"
+    assert read_feed(data.encode()).units[0].unit.exterior_color == color
+
+
+@pytest.mark.parametrize("row", [f"{VINS[0]},S1,2019", f"{ROW},more,cells"])
+def test_a_ragged_row_is_read_and_reported(row: str) -> None:
+    feed = read_feed(f"{HEADER}\n{row}\n".encode())
+    assert feed.units[0].unit.year == 2019
+    (remark,) = feed.warnings
+    assert "cells where the header has 7" in remark.text
+    assert (remark.line, remark.identifier) == (2, VINS[0])
+
+
+def test_a_quotation_mark_that_nobody_closed_is_refused_and_not_swallowed_silently() -> None:
+    rows = "\n".join(f"{VINS[1]},S{n},2019,Ford,Focus,9000,Blue" for n in range(100))
+    feed = read_feed(f'{HEADER}\n{VINS[0]},S1,2019,"Ford,Fiesta,9000,Blue\n{rows}\n'.encode())
+    assert feed.units == ()
+    assert "quotation mark" in feed.refused[0].text
+
+
+def test_of_rows_with_one_vin_the_last_counts_and_all_are_reported() -> None:
+    rest = "2019,Ford,Focus"
+    data = f"{HEADER}\n{VINS[0]},A,{rest},9000,Blue\n{VINS[1]},B,{rest},9000,Blue\n{VINS[0]},A,{rest},8000,Blue\n"
+    feed = read_feed(data.encode())
+    assert [(row.line, row.unit.selling_price) for row in feed.units] == [(3, 9000), (4, 8000)]
+    assert [(repeat.identifier, repeat.lines) for repeat in feed.repeated_vins] == [(VINS[0], (2, 4))]
+    assert feed.rows == 3
+
+
+def test_a_unit_whose_last_row_says_sold_is_sold() -> None:
+    data = f"VIN,Stock,Status\n{VINS[0]},A,In Stock\n{VINS[0]},A,Sold\n"
+    feed = read_feed(data.encode())
+    assert (feed.units, [remark.identifier for remark in feed.sold]) == ((), [VINS[0]])
+
+
+def test_progress_ends_at_the_last_line() -> None:
+    seen: list[tuple[int, int]] = []
+    rows = "\n".join(f",S{n},2019,Ford,Focus,9000,Blue" for n in range(2_000))
+    read_feed(f"{HEADER}\n{rows}".encode(), on_progress=lambda done, total: seen.append((done, total)))
+    assert len(seen) > 2
+    assert seen == sorted(seen)
+    assert seen[-1] == (2_001, 2_001)
+
+
+@pytest.mark.parametrize(
+    ("data", "says"),
+    [
+        (b"", "empty"),
+        (b" \r\n\t", "empty"),
+        (b"\xef\xbb\xbf\n", "empty"),
+        (b"PK\x03\x04abc", "ZIP"),
+        (gzip.compress(b"VIN"), "gzip"),
+        (b"\x00\x01\x02\x03\xff" * 40, "not text"),
+        (b"name,colour\nx,y\n", "VIN or the stock number"),
+        (b"just a line", "VIN or the stock number"),
+        (b'[{"vin": "1"},\n {"vin": }]', "line 2"),
+        (b"[" * 100_000, "nested too deeply"),
+        (b'{"a": 1}', "no vehicle"),
+        (b"[1, 2]", "no vehicle"),
+        (b'[{"vin": ' + b"9" * 5_000 + b"}]", "too long"),
+        (b"<vehicles><vin>1</vin></vehicles>", "XML"),
+    ],
+)
+def test_a_file_that_cannot_be_understood_is_refused_with_what_to_do(data: bytes, says: str) -> None:
+    with pytest.raises(FeedError, match=says):
+        read_feed(data)
+
+
+@pytest.mark.parametrize("data", [HEADER.encode(), b"[]", b'{"vehicles": []}'])
+def test_a_file_without_rows_has_no_units(data: bytes) -> None:
+    feed = read_feed(data)
+    assert (feed.rows, feed.units) == (0, ())
+
+
+def test_a_broken_line_of_json_lines_is_refused_alone() -> None:
+    feed = read_feed(f'{{"vin": "{VINS[0]}"}}\n{{"vin": \n{{"vin": "{VINS[1]}"}}\n'.encode())
+    assert [row.line for row in feed.units] == [1, 3]
+    assert [remark.line for remark in feed.refused] == [2]
+
+
+def test_a_record_that_is_no_object_is_refused_alone() -> None:
+    feed = read_feed(f'[{{"vin": "{VINS[0]}"}}, 7, null]'.encode())
+    assert ([row.line for row in feed.units], [remark.line for remark in feed.refused]) == ([1], [2, 3])
+
+
+def round_trips(unit: Unit) -> bool:
+    return msgspec.json.decode(msgspec.json.encode(unit), type=Unit) == unit
+
+
+def check(data: bytes, layout: str | None) -> None:
+    try:
+        feed = read_feed(data, layout=layout)
+    except FeedError:
+        return
+    assert all(round_trips(row.unit) for row in feed.units)
+    assert all(row.unit.vin or row.unit.stock for row in feed.units)
+    repeated = sum(len(repeat.lines) - 1 for repeat in feed.repeated_vins)
+    assert feed.rows == len(feed.units) + len(feed.refused) + len(feed.sold) + repeated
+
+
+def csv_bytes() -> bytes:
+    out = io.StringIO()
+    writer = csv.writer(out, quoting=csv.QUOTE_ALL)
+    columns = (
+        *(
+            "vin",
+            "stock",
+            "year",
+            "make",
+            "model",
+            "condition",
+            "certified",
+            "price",
+            "mileage",
+            "mileage unit",
+            "photos",
+        ),
+        *(
+            "features",
+            "description",
+            "inventory_date",
+            "updated_at",
+            "engine displacement",
+            "status",
+            "vdpurl",
+            "city_mpg",
+        ),
+    )
+    writer.writerow(columns)
+    writer.writerow(
+        (
+            *(
+                VINS[0],
+                "S1",
+                "2019",
+                "Ford",
+                "Fiesta",
+                "U",
+                "Yes",
+                "$9,000",
+                "12,000",
+                "KM",
+                "https://e.example/1.jpg|http://x",
+            ),
+            *(
+                "A|B",
+                "<b>x</b>&amp;",
+                "10/31/2020",
+                "2024-08-17T10:00:00+02:00",
+                "1.4 L",
+                "In Stock",
+                "https://e.example",
+                "30",
+            ),
+        )
+    )
+    return out.getvalue().encode()
+
+
+VALID = (
+    csv_bytes(),
+    csv_bytes().replace(b'","', b"\t").replace(b'"', b""),
+    json.dumps(
+        [
+            {
+                "vin": VINS[0],
+                "price": 1.5,
+                "fees": [{"name": "Doc", "amount": 499}],
+                "other_attributes": {"a": 1},
+                "x": "\ud800",
+                "updated_at": "2024-08-17",
+                "photos": ["https://e.example/1.jpg"],
+                "nested": {"cost": {"a": [1, {"b": 2}]}},
+            }
+        ]
+    ).encode(),
+    b'{"@type":"Car","vehicleIdentificationNumber":"'
+    + VINS[0].encode()
+    + b'","offers":[{"price":"1e9"}],"image":{"url":1}}',
+)
+quick = settings(max_examples=150, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+
+
+@quick
+@given(st.binary(max_size=300), st.sampled_from([None, *LAYOUT_NAMES]))
+def test_random_bytes_raise_nothing_but_feed_error(data: bytes, layout: str | None) -> None:
+    check(data, layout)
+
+
+@quick
+@given(st.sampled_from(VALID), st.data())
+def test_a_damaged_file_raises_nothing_but_feed_error(valid: bytes, data: st.DataObject) -> None:
+    damaged = bytearray(valid)
+    for _ in range(data.draw(st.integers(1, 6))):
+        at = data.draw(st.integers(0, len(damaged)))
+        damaged[at : at + data.draw(st.integers(0, 8))] = data.draw(
+            st.binary(max_size=4)
+            | st.sampled_from([b'"', b",", b"\n", b"\\ud800", b"1e999", b"NaN", b"null", b"[", b"{"])
+        )
+    check(bytes(damaged), None)
+
+
+@quick
+@given(st.dictionaries(st.sampled_from(csv_bytes().decode().split("\r\n")[0].replace('"', "").split(",")), st.text()))
+def test_no_text_in_a_cell_raises(cells: dict[str, str]) -> None:
+    out = io.StringIO()
+    writer = csv.writer(out, quoting=csv.QUOTE_ALL)
+    writer.writerows([["stock", "make", *cells], ["S1", "Ford", *cells.values()]])
+    check(out.getvalue().encode("utf-8", "surrogatepass"), "generic")
+
+
+JSON_VALUES = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats() | st.text(),
+    lambda inner: st.lists(inner) | st.dictionaries(st.text(), inner),
+)
+
+
+@quick
+@given(st.dictionaries(st.sampled_from([*Unit.__struct_fields__, "price", "updated_at", "type", "x"]), JSON_VALUES))
+def test_no_member_of_a_record_raises(members: dict[str, object]) -> None:
+    check(json.dumps([{"stock": "S1"} | members]).encode(), None)
