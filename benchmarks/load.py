@@ -1,0 +1,109 @@
+"""A load of POST requests over keep-alive connections, from a process of its own.
+
+Each connection sends its next request when it has the whole answer to the last. Requests are bytes made beforehand, so
+that the client costs little: it runs on the same machine as what it measures.
+"""
+
+import asyncio
+import time
+from collections.abc import Callable, Sequence
+from functools import partial
+from multiprocessing import get_context
+from typing import NamedTuple
+
+import uvloop
+
+
+class Load(NamedTuple):
+    """What one run found: requests per second, and the share that was not answered with 200."""
+
+    per_second: float
+    failed: int
+
+
+def post(path: str, body: bytes) -> bytes:
+    """A whole HTTP/1.1 request."""
+    head = f"POST {path} HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\nContent-Length: {len(body)}"
+    return head.encode() + b"\r\n\r\n" + body
+
+
+class _Connection(asyncio.Protocol):
+    def __init__(self, next_request: Callable[[], bytes | None], done: asyncio.Future[None]) -> None:
+        self._next = next_request
+        self._done = done
+        self._missing = -1
+        self._head = b""
+        self.answered = 0
+        self.failed = 0
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        assert isinstance(transport, asyncio.Transport)
+        self._transport = transport
+        self._send()
+
+    def data_received(self, data: bytes) -> None:
+        if self._missing < 0:
+            self._head += data
+            end = self._head.find(b"\r\n\r\n")
+            if end < 0:
+                return
+            head = self._head[:end].lower()
+            self.failed += not head.startswith(b"http/1.1 200")
+            start = head.index(b"content-length:") + 15
+            length = int(head[start:].split(b"\r\n", 1)[0])
+            self._missing = length - (len(self._head) - end - 4)
+            self._head = b""
+        else:
+            self._missing -= len(data)
+        if self._missing == 0:
+            self._missing = -1
+            self.answered += 1
+            self._send()
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        if not self._done.done():
+            self._done.set_exception(exc or ConnectionError("the server closed the connection"))
+
+    def _send(self) -> None:
+        request = self._next()
+        if request is None:
+            if not self._done.done():
+                self._done.set_result(None)
+            self._transport.close()
+            return
+        self._transport.write(request)
+
+
+def _run(port: int, requests: Sequence[bytes], connections: int, seconds: float) -> Load:
+    async def load() -> Load:
+        loop = asyncio.get_running_loop()
+        ends = time.perf_counter() + seconds
+        count = 0
+
+        def next_request() -> bytes | None:
+            nonlocal count
+            if time.perf_counter() >= ends:
+                return None
+            count += 1
+            return requests[count % len(requests)]
+
+        started = time.perf_counter()
+        made: list[_Connection] = []
+        waiting: list[asyncio.Future[None]] = []
+        for _ in range(connections):
+            done = loop.create_future()
+            _, protocol = await loop.create_connection(partial(_Connection, next_request, done), "127.0.0.1", port)
+            made.append(protocol)
+            waiting.append(done)
+        await asyncio.gather(*waiting)
+        took = time.perf_counter() - started
+        return Load(sum(c.answered for c in made) / took, sum(c.failed for c in made))
+
+    with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
+        return runner.run(load())
+
+
+def measure(port: int, requests: Sequence[bytes], *, connections: int = 16, seconds: float = 3) -> Load:
+    """Loads the server at a port of this machine, from a fresh process."""
+    with get_context("spawn").Pool(1) as pool:
+        return pool.apply(_run, (port, requests, connections, seconds))
