@@ -97,6 +97,16 @@ def stocks(draw: st.DrawFn, most: int = 40) -> list[Listing]:
     ]
 
 
+def one_of_each() -> list[Listing]:
+    """For every value of every member a listing with nothing else, and one without anything."""
+    always = {"status": "available", "rooftop": "North Lot", "updated_at": MOMENTS[0]}
+    alone = [{member: value} for member, values in OPTIONAL.items() for value in values]
+    alone += [{"features": (feature,)} for feature in FEATURES]
+    alone += [{"rooftop": rooftop} for rooftop in ROOFTOPS]
+    alone += [{"updated_at": moment} for moment in MOMENTS]
+    return [{"vehicle_id": f"vin-{number:03}", **always, **members} for number, members in enumerate([{}, *alone])]
+
+
 def gone_units() -> st.SearchStrategy[list[Listing]]:
     """Units that are remembered; some have a VIN or a stock number of the lot's."""
     unit = st.fixed_dictionaries({}, optional={"vin": st.sampled_from(VINS), "stock": st.sampled_from(STOCKS)})
@@ -105,14 +115,19 @@ def gone_units() -> st.SearchStrategy[list[Listing]]:
     )
 
 
-def _wanted(values: list[str], *near_misses: str) -> st.SearchStrategy[list[str]]:
-    return st.lists(st.sampled_from([*values, *near_misses]), max_size=6)
+def _wanted(pool: list[str]) -> st.SearchStrategy[list[str]]:
+    """One value by itself, which hides nothing behind another, or a few, or none, or many."""
+    return (
+        st.sampled_from(pool).map(lambda value: [value])
+        | st.lists(st.sampled_from(pool), max_size=3)
+        | st.permutations(pool).map(lambda all_of_them: all_of_them[: len(pool) * 3 // 4])
+    )
 
 
-def _near(values: list[Any], least: int = 0, most: int = 2**63 - 1) -> st.SearchStrategy[int]:
+def _near(values: list[Any], least: int = 0, most: int = 2**63 - 1) -> list[int]:
     """The values themselves, and one more and one less."""
     near = {int(value) + step for value in values for step in (-1, 0, 1)}
-    return st.sampled_from(sorted(number for number in near if least <= number <= most))
+    return sorted(number for number in near if least <= number <= most)
 
 
 WORDS = [
@@ -123,32 +138,40 @@ WORDS = [
     "zorvexed", "p100", "p-100", "1ftew", "a", "with the", "body", "make", "body=suv", "nothing", "é", "-", "&",
 ]  # fmt: skip
 
-FILTERS: dict[str, st.SearchStrategy[Any]] = {
-    "make": _wanted(MAKES, "Fordd", "For", "vw", ""),
-    "model": _wanted(MODELS, "F15", "150", "civ ic", " "),
-    "trim": _wanted(TRIMS, "x-l-t", "st", "Big"),
-    "condition": st.lists(st.sampled_from(["new", "used", "cpo"]), max_size=2),
-    "vehicle_type": st.lists(st.sampled_from(["car", "motorcycle", "trailer", "rv", "other"]), max_size=2),
-    "transmission": _wanted(TRANSMISSIONS, "AUTO", "hyper-box", "Manu"),
-    "fuel": _wanted(FUELS, "petrol", "Electric", "steam"),
+WANTED_WORDS: dict[str, list[str]] = {
+    "make": [*MAKES, "Fordd", "For", "vw", ""],
+    "model": [*MODELS, "F15", "150", "civ ic", " "],
+    "trim": [*TRIMS, "x-l-t", "st", "Big"],
+    "condition": ["new", "used", "cpo"],
+    "vehicle_type": ["car", "motorcycle", "trailer", "rv", "other"],
+    "transmission": [*TRANSMISSIONS, "AUTO", "hyper-box", "Manu"],
+    "fuel": [*FUELS, "petrol", "Electric", "steam"],
+    "charge_port": [*PORTS, "NACS", "plugx"],
+    "driveline": [*DRIVELINES, "2WD", "4x4", "Hexa Drive", "Front-Wheel Drive"],
+    "body": [*BODIES, "SUVs", "pickup", "gull"],
+    "exterior_color": [*COLOURS, "gray", "blue", "ebene", "metallic gun", "silver", "white metallic", ""],
+    "interior_color": [*COLOURS, "grey", "black", "gra", "red race"],
+    "rooftops": [*ROOFTOPS, "SOUTH LOT", "sudhof", "North"],
+}
+WANTED_VALUES: dict[str, list[Any]] = {
+    "dc_fast_charge": [True, False],
     "electric_range_mi_min": _near(ELECTRIC_RANGES),
     "electric_range_mi_max": _near(ELECTRIC_RANGES),
-    "dc_fast_charge": st.booleans(),
-    "charge_port": _wanted(PORTS, "NACS", "plugx"),
-    "driveline": _wanted(DRIVELINES, "2WD", "4x4", "Hexa Drive", "Front-Wheel Drive"),
-    "body": _wanted(BODIES, "SUVs", "pickup", "gull"),
     "displacement_cc_min": _near(DISPLACEMENTS),
     "displacement_cc_max": _near(DISPLACEMENTS),
-    "exterior_color": _wanted(COLOURS, "gray", "blue", "ebene", "metallic gun", "silver", "white metallic", ""),
-    "interior_color": _wanted(COLOURS, "grey", "black", "gra"),
-    "rooftops": _wanted(ROOFTOPS, "SOUTH LOT", "sudhof", "North"),
     "year_min": _near(YEARS, 1900, 2100),
     "year_max": _near(YEARS, 1900, 2100),
     "price_min": _near(PRICES),
     "price_max": _near(PRICES),
     "mileage_max": _near(MILES),
-    "vin": st.sampled_from([vin for vin in VINS if vin.isupper()] + ["1FTEW1EP0LFA00009"]),
-    "stock": st.sampled_from([*STOCKS, "P10", "Ss7", ""]),
+    "vin": [*(vin for vin in VINS if vin.isupper()), "1FTEW1EP0LFA00009"],
+    "stock": [*STOCKS, "P10", "Ss7", ""],
+    "query": ["", *WORDS],
+}
+
+FILTERS: dict[str, st.SearchStrategy[Any]] = {
+    **{member: _wanted(values) for member, values in WANTED_WORDS.items()},
+    **{member: st.sampled_from(values) for member, values in WANTED_VALUES.items()},
     "query": st.lists(st.sampled_from(WORDS), max_size=3).map(" ".join) | st.sampled_from(WORDS),
 }
 
