@@ -1,5 +1,6 @@
 """What the tests let other processes do with a database: they race, and they are killed."""
 
+import os
 import sys
 import threading
 from collections.abc import Callable
@@ -34,56 +35,45 @@ def submit_once(name: str, key: str | None, contact: str) -> Callable[[Connectio
 
 
 def race(url: str, racer: str, start: Barrier, rounds: int, answers: Any) -> None:
-    """Submits one lead a round, at the same moment as the others: in even rounds all with one key, in odd ones all of
-    one customer.
+    """Migrates, then submits one lead a round, all at the same moment as the other racers.
+
+    In even rounds all leads have one key, in odd ones one customer.
     """
+    start.wait(60)
+    answers.put(("migrated", migrate(url)))
     with Store.open(url) as store:
         writer = store.lead_writer()
         for turn in range(rounds):
             one_key = turn % 2 == 0
             key = f"key-{turn}" if one_key else None
             contact = f"{racer if one_key else 'sam'}-{turn}@example.com"
-            start.wait(30)
-            answers.put((turn, writer.submit(DEALER, submit_once(f"{racer}-{turn}", key, contact)).result(30)))
+            start.wait(60)
+            answers.put((turn, writer.submit(DEALER, submit_once(f"{racer}-{turn}", key, contact)).result(60)))
         writer.close()
 
 
-def migrate_at_once(url: str, start: Barrier, answers: Any) -> None:
-    start.wait(30)
-    answers.put(migrate(url))
-
-
-def import_for_ever(url: str) -> None:
-    """Imports one file after the other; says each revision once it is there."""
-    with Store.open(url) as store:
-        while True:
-            coming = store.revision(DEALER).stock + 1
-            outcome = import_rows(store, [row(f"V{n}", price=coming) for n in range(SIZES[coming % 2])])
-            say(str(outcome.revision))
-
-
-def submit_for_ever(url: str) -> None:
-    """Submits leads from several threads; says each lead's id once it is answered."""
+def work_for_ever(url: str) -> None:
+    """Imports one file after the other, and submits leads from several threads. Says what is stored once it is."""
     with Store.open(url) as store:
         writer = store.lead_writer()
 
-        def client() -> None:
+        def submit() -> None:
             while True:
                 lead_id = str(ULID())
-                writer.submit(DEALER, storing(lead_id, idempotency=first_answer(lead_id))).result(30)
-                say(lead_id)
+                writer.submit(DEALER, storing(lead_id, idempotency=first_answer(lead_id))).result(60)
+                say(f"lead {lead_id}")
 
-        clients = [threading.Thread(target=client) for _ in range(4)]
-        for thread in clients:
-            thread.start()
-        for thread in clients:
-            thread.join()
+        for _ in range(3):
+            threading.Thread(target=submit).start()
+        while True:
+            coming = store.revision(DEALER).stock + 1
+            outcome = import_rows(store, [row(f"V{n}", price=coming) for n in range(SIZES[coming % 2])])
+            say(f"stock {outcome.revision}")
 
 
 def say(line: str) -> None:
-    sys.stdout.write(f"{line}\n")
-    sys.stdout.flush()
+    os.write(1, f"{line}\n".encode())  # At once, and whole: threads share the pipe.
 
 
 if __name__ == "__main__":
-    {"import": import_for_ever, "submit": submit_for_ever}[sys.argv[1]](sys.argv[2])
+    work_for_ever(sys.argv[1])

@@ -10,8 +10,6 @@ import time
 from contextlib import closing
 from pathlib import Path
 
-from alembic import command
-from alembic.config import Config
 from sqlalchemy import URL, Connection, inspect, text
 
 from dealer_agent.storage.connections import BUSY_SECONDS, database_url, writer_engine
@@ -48,13 +46,7 @@ def migrate(url: str, *, to: str = SCHEMA_REVISION) -> str | None:
             if found is not None and found > SCHEMA_REVISION:
                 raise _too_new(found)
             if found is None or found < to:
-                config = Config()
-                config.set_main_option("path_separator", "os")
-                config.set_main_option(
-                    "script_location", str(Path(__file__).with_name("migrations")).replace("%", "%%")
-                )
-                config.attributes["connection"] = connection
-                command.upgrade(config, to)
+                _upgrade(connection, to)
             return found
     finally:
         engine.dispose()
@@ -77,6 +69,18 @@ def schema_revision(connection: Connection) -> str | None:
         return None
     revision: str | None = connection.execute(READ_REVISION).scalar()
     return revision
+
+
+def _upgrade(connection: Connection, to: str) -> None:
+    # Imported here: Alembic takes a third of a second, and almost every start finds the schema current.
+    from alembic import command
+    from alembic.config import Config
+
+    config = Config()
+    config.set_main_option("path_separator", "os")
+    config.set_main_option("script_location", str(Path(__file__).with_name("migrations")).replace("%", "%%"))
+    config.attributes["connection"] = connection
+    command.upgrade(config, to)
 
 
 def _too_new(found: str) -> SchemaTooNew:
