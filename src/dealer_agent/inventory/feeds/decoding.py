@@ -1,6 +1,7 @@
 """Bytes to text: which encoding a feed is written in. Pure functions."""
 
 import codecs
+import io
 
 from charset_normalizer import from_bytes
 
@@ -20,6 +21,9 @@ _BINARY = (
     (b"%PDF", "a PDF document: ask for the export as CSV"),
 )
 _SAMPLE = 65_536
+_PIECE = 1 << 20
+_HEAD = 262_144
+_EMPTY = "The file is empty. Export the inventory again."
 _SAMPLE_ZEROS = 0.02
 """The share of zero bytes above which a file is no text; exports hold a stray one now and then."""
 
@@ -33,35 +37,51 @@ def _utf16_without_mark(data: bytes) -> str | None:
     return None
 
 
-def decode(data: bytes) -> tuple[str, str]:
-    """The text and the name of its encoding. Raises FeedError for an empty file and for one that is no text."""
+def encoding_of(data: bytes) -> str:
+    """The name of the encoding. Raises FeedError for an empty file and for one that is no text."""
     if not data.strip():
-        raise FeedError("The file is empty. Export the inventory again.")
+        raise FeedError(_EMPTY)
     for magic, what in _BINARY:
         if data.startswith(magic):
             raise FeedError(f"The file is {what}.")
     for mark, name in _BOMS:
         if data.startswith(mark):
-            return _decoded(data, name)
+            return name
     if b"\0" in data[:_SAMPLE]:
         wide = _utf16_without_mark(data)
-        if wide is None and data.count(0, 0, _SAMPLE) > _SAMPLE_ZEROS * min(len(data), _SAMPLE):
-            raise FeedError("The file is not text. Export the inventory as CSV, TAB-separated text or JSON.")
         if wide is not None:
-            return _decoded(data, wide)
+            return wide
+        if data.count(0, 0, _SAMPLE) > _SAMPLE_ZEROS * min(len(data), _SAMPLE):
+            raise FeedError("The file is not text. Export the inventory as CSV, TAB-separated text or JSON.")
     for name in ("utf-8", "cp1252"):
-        try:
-            return data.decode(name), name
-        except UnicodeDecodeError:
-            continue
+        if _is_written_in(data, name):
+            return name
     guess = from_bytes(data[:_SAMPLE]).best()
     if guess is None:
         raise FeedError("The file's encoding cannot be told. Export the inventory as UTF-8.")
-    return _decoded(data, guess.encoding)
+    return guess.encoding
 
 
-def _decoded(data: bytes, name: str) -> tuple[str, str]:
-    text = data.decode(name, errors="replace")
-    if not text.strip("\ufeff\0 \t\r\n"):
-        raise FeedError("The file is empty. Export the inventory again.")
-    return text.removeprefix("\ufeff"), name.removesuffix("-sig")
+def _is_written_in(data: bytes, name: str) -> bool:
+    """Piece by piece: a large file's whole text takes many times its bytes, when there is an emoji in it."""
+    decoder = codecs.getincrementaldecoder(name)()
+    try:
+        for start in range(0, len(data), _PIECE):
+            decoder.decode(data[start : start + _PIECE])
+        decoder.decode(b"", final=True)
+    except UnicodeDecodeError:
+        return False
+    return True
+
+
+def open_text(data: bytes, encoding: str) -> io.TextIOWrapper:
+    """The file as lines of text, with the line ends that it has."""
+    return io.TextIOWrapper(io.BytesIO(data), encoding=encoding, errors="replace", newline="")
+
+
+def head_of(data: bytes, encoding: str) -> str:
+    """The first characters of the file. Raises FeedError when there is nothing in it but blanks."""
+    head = open_text(data[: 4 * _HEAD], encoding).read(_HEAD)
+    if not head.strip("\ufeff\0 \t\r\n"):
+        raise FeedError(_EMPTY)
+    return head

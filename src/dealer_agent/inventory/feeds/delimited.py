@@ -5,16 +5,16 @@ import io
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import NamedTuple
+from itertools import islice
+from typing import NamedTuple, TextIO
 
 from dealer_agent.inventory.feeds.columns import Columns, named_layout, recognise, understand
+from dealer_agent.inventory.feeds.decoding import open_text
 from dealer_agent.inventory.feeds.feed import FeedError
 from dealer_agent.inventory.feeds.layouts import CARSFORSALE, Layout
 
 _DELIMITERS = ",\t;|"
 _VIN = re.compile(r"[A-HJ-NPR-Z0-9]{17}", re.IGNORECASE)
-_HEAD = 262_144
-"""Characters at the start of a file in which its header, and the rows that tell a file without one, must stand."""
 _RUNAWAY_LINES = 3
 """Lines that look like rows, inside one cell, of which a quotation mark that nobody closed is the cause."""
 
@@ -47,11 +47,10 @@ def _unquoted(cell: str) -> str:
     return cell
 
 
-def _rows(text: str, delimiter: str) -> Iterator[Row]:
-    """The rows that are not blank. In TAB files quotes are literal, unless the header itself is quoted."""
-    literal = delimiter == "\t" and not text[:_HEAD].lstrip().startswith('"')
+def _rows(lines: TextIO, delimiter: str, *, literal: bool) -> Iterator[Row]:
+    """The rows that are not blank. Where quotes are `literal` they enclose a cell only when they enclose all of it."""
     reader = csv.reader(
-        io.StringIO(text, newline=""),
+        lines,
         delimiter=delimiter,
         quoting=csv.QUOTE_NONE if literal else csv.QUOTE_MINIMAL,
         skipinitialspace=delimiter == ",",
@@ -69,8 +68,14 @@ def _rows(text: str, delimiter: str) -> Iterator[Row]:
             yield Row(line, [_unquoted(cell) for cell in cells] if literal else cells)
 
 
-def _first_row(text: str, delimiter: str) -> list[str]:
-    return next((row.cells for row in _rows(text, delimiter)), [])
+def _has_literal_quotes(head: str, delimiter: str) -> bool:
+    """In TAB files quotes are inch marks, unless the header itself is quoted."""
+    return delimiter == "\t" and not head.lstrip().startswith('"')
+
+
+def _first_rows(head: str, delimiter: str, most: int) -> list[list[str]]:
+    rows = _rows(io.StringIO(head, newline=""), delimiter, literal=_has_literal_quotes(head, delimiter))
+    return [row.cells for row in islice(rows, most)]
 
 
 def _is_carsforsale(rows: list[list[str]]) -> bool:
@@ -89,35 +94,34 @@ def _header_fits(names: list[str], layout: Layout | None) -> int:
     return columns.understood if columns.names_units and columns.understood > 1 else 0
 
 
-def read_table(text: str, layout_name: str | None) -> Table:
-    """The file's delimiter, layout and rows. Raises FeedError when no column says what a unit is."""
+def read_table(data: bytes, encoding: str, head: str, layout_name: str | None) -> Table:
+    """The file's delimiter, layout and rows; `head` is how its text begins.
+
+    Raises FeedError when no column says what a unit is.
+    """
     layout = named_layout(layout_name, "delimited") if layout_name else None
-    headers = {delimiter: _first_row(text[:_HEAD], delimiter) for delimiter in _DELIMITERS}
-    fits = {delimiter: _header_fits(names, layout) for delimiter, names in headers.items()}
+    headers = {mark: next(iter(_first_rows(head, mark, 1)), []) for mark in _DELIMITERS}
+    fits = {mark: _header_fits(names, layout) for mark, names in headers.items()}
     delimiter = max(_DELIMITERS, key=lambda mark: fits[mark])
-    rows = _rows(text, delimiter)
     if fits[delimiter]:
-        header = next(rows).cells
+        header = headers[delimiter]
         layout = layout or recognise(header, "delimited")
-    elif layout in (None, CARSFORSALE) and (found := _headerless_delimiter(text)):
-        layout, delimiter = CARSFORSALE, found
+    elif layout in (None, CARSFORSALE) and (found := _headerless_delimiter(head)):
         header = list(CARSFORSALE.positions)
-        rows = _rows(text, delimiter)
+        layout, delimiter = CARSFORSALE, found
     else:
         raise FeedError(
             "The first line names no column for the VIN or the stock number"
             + (f" in the layout {layout.name}" if layout else "")
             + ". Give the file a header with at least VIN, Year, Make and Model, or name its layout."
         )
-    return Table(layout, delimiter, understand(header, layout), len(header), rows)
+    rows = _rows(open_text(data, encoding), delimiter, literal=_has_literal_quotes(head, delimiter))
+    below = islice(rows, 1 if fits[delimiter] else 0, None)
+    return Table(layout, delimiter, understand(header, layout), len(header), below)
 
 
-def _headerless_delimiter(text: str) -> str | None:
-    for delimiter in _DELIMITERS:
-        sample = [row.cells for row, _ in zip(_rows(text[:_HEAD], delimiter), range(5), strict=False)]
-        if _is_carsforsale(sample):
-            return delimiter
-    return None
+def _headerless_delimiter(head: str) -> str | None:
+    return next((mark for mark in _DELIMITERS if _is_carsforsale(_first_rows(head, mark, 5))), None)
 
 
 def _is_runaway(cell: str, table: Table) -> bool:

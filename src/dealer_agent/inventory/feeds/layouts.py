@@ -435,7 +435,7 @@ LAYOUTS: Mapping[str, Layout] = {
 
 _WITHHELD = re.compile(
     r"cost|invoice|holdback|bookvalue|blackbook|kbb|kelley|^nada|jdpower|wholesale|^mmr|^acv|floorplan|profit|margin|dealernet"
-    r"|^netprice|tradeinvalue|actualcashvalue|^bookprice|^book$|^pack$"
+    r"|tradeinvalue|actualcashvalue|^bookprice|^book$|^pack$"
 )
 
 

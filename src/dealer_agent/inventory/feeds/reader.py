@@ -5,7 +5,7 @@ from functools import lru_cache
 from typing import Any, NamedTuple
 
 from dealer_agent.inventory.feeds.columns import Columns, named_layout, recognise, understand
-from dealer_agent.inventory.feeds.decoding import decode
+from dealer_agent.inventory.feeds.decoding import encoding_of, head_of, open_text
 from dealer_agent.inventory.feeds.delimited import cells_of, read_table
 from dealer_agent.inventory.feeds.feed import Feed, FeedRow, Remark, Repeat
 from dealer_agent.inventory.feeds.json_records import Record, flattened, read_records
@@ -54,7 +54,7 @@ class _Tally:
         )
         return Feed(
             layout=layout.name,
-            encoding=encoding,
+            encoding=encoding.removesuffix("-sig"),
             delimiter=delimiter,
             rows=self.rows,
             units=units,
@@ -79,15 +79,18 @@ def read_feed(data: bytes, *, layout: str | None = None, on_progress: Progress |
     """
     if layout is not None and layout not in LAYOUTS:
         named_layout(layout, "delimited")
-    text, encoding = decode(data)
-    if text.lstrip()[:1] in ("[", "{", "<"):
-        return _read_json(text, encoding, layout, on_progress)
-    return _read_delimited(text, encoding, layout, on_progress)
+    encoding = encoding_of(data)
+    head = head_of(data, encoding)
+    if head.lstrip("\ufeff \t\r\n")[:1] in ("[", "{", "<"):
+        return _read_json(open_text(data, encoding).read(), encoding, layout, on_progress)
+    return _read_delimited(data, encoding, head, layout, on_progress)
 
 
-def _read_delimited(text: str, encoding: str, layout_name: str | None, on_progress: Progress | None) -> Feed:
-    table = read_table(text, layout_name)
-    lines = text.count("\n") + 1
+def _read_delimited(
+    data: bytes, encoding: str, head: str, layout_name: str | None, on_progress: Progress | None
+) -> Feed:
+    table = read_table(data, encoding, head, layout_name)
+    lines = max(data.count(b"\n"), data.count(b"\r")) + 1
     tally = _Tally()
     for row in table.rows:
         cells, error, odd = cells_of(row, table)
