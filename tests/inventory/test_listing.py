@@ -64,7 +64,7 @@ TWO_ROOFTOPS = ListingPolicy(
     "before_fees",
     (
         RooftopRule("North", frozenset({"n1", "northmotors"}), None),
-        RooftopRule("South Side", frozenset({"s1", "n1"}), (DOC_FEE,)),
+        RooftopRule("South Side", frozenset({"s1", "n1", "-"}), (DOC_FEE,)),
     ),
 )
 

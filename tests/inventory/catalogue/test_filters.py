@@ -201,8 +201,26 @@ def test_more_values_than_fit_a_byte_are_told_apart(lot: Callable[..., Any]) -> 
     stock = lot(**{f"v{n:05}": {"price": n, "model": f"Model {n}", "mileage": n % 300} for n in range(70_000 // 100)})
     assert stock.finds(price_min=255, price_max=257) == "v00255 v00256 v00257"
     assert stock.finds(model=["model 699"]) == "v00699"
-    assert stock.finds(model=[f"model {n}" for n in range(250, 265)], price_min=260).split()[0] == "v00260"
+    many = range(250, 265)
+    assert stock.finds(model=[f"model {n}" for n in many]) == " ".join(f"v{n:05}" for n in many)
     assert stock.finds(mileage_max=0) == "v00000 v00300 v00600"
+
+
+def test_a_value_of_punctuation_alone_is_no_value(lot: Callable[..., Any]) -> None:
+    stock = lot(a={"model": "-", "exterior_color": "/"}, b={"model": "3", "exterior_color": "Red"})
+    assert [stock.finds(model=[text]) for text in ("", "!", "-", "3")] == ["", "", "", "b"]
+    assert [stock.finds(exterior_color=[text]) for text in ("", "/", "red")] == ["", "", "b"]
+
+
+@pytest.mark.parametrize("count", [1, 254, 255, 256, 257])
+def test_ranges_hold_wherever_the_codes_of_a_column_grow(lot: Callable[..., Any], count: int) -> None:
+    stock = lot(none={}, **{f"v{n:03}": {"price": n} for n in range(count)})
+    every = [f"v{n:03}" for n in range(count)]
+    for low in {0, 1, count // 2, count - 1, count}:
+        assert stock.finds(price_min=low).split() == every[low:]
+        assert stock.finds(price_max=low).split() == every[: low + 1]
+        assert stock.finds(price_min=low, price_max=count - 1).split() == every[low:]
+        assert stock.finds(price_min=low + 1, price_max=low) == ""
 
 
 def test_a_search_changes_nothing(lot: Callable[..., Any]) -> None:

@@ -72,8 +72,6 @@ class Column(Generic[V]):
         values: list[Any] = self.values
         first = 0 if low is UNSET else bisect_left(values, low)
         last = self.absent if high is UNSET else bisect_right(values, high)
-        if first >= last:
-            return np.zeros(len(self.codes), np.bool_)
         if first == 0:
             return self.codes < last
         # Codes below `first` wrap round to large ones, so that one comparison does for both ends.
