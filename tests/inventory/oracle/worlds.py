@@ -8,7 +8,8 @@ from tests.inventory.oracle.oracle import FilterBlock, Listing
 
 MAKES = ["Ford", "FORD", "Mercedes-Benz", "mercedes benz", "Mercedes", "Chevrolet", "Chevy", "VW", "Volkswagen",
          "Citroën", "Citroen", "Zorvex", "zorvex"]  # fmt: skip
-MODELS = ["F-150", "F150", "f 150", "Civic", "CIVIC", "CX-5", "Model 3", "Élan", "Elan", "911", "Straße", "Strasse"]
+MODELS = ["F-150", "F150", "f 150", "Civic", "CIVIC", "CX-5", "Model 3", "Élan", "Elan", "911", "Straße", "Strasse",
+          "Zorvexia"]  # fmt: skip
 TRIMS = ["XLT", "Xlt", "EX-L", "EXL", "Sport", "Touring", "Big Horn", "Zorvex", "S/T", "Gray"]
 TRANSMISSIONS = ["automatic", "manual", "cvt", "dct", "single_speed", "8-Speed Automatic", "Hyperbox"]
 FUELS = ["gas", "Gasoline Fuel", "diesel", "hybrid", "phev", "Plug-In Hybrid", "bev", "flex", "Steam"]
@@ -20,7 +21,7 @@ COLOURS = ["White", "Glacier White", "Gun Metallic", "Grey", "Gray", "Graphite B
 ROOFTOPS = ["North Lot", "north-lot", "South Lot", "Südhof"]
 STOCKS = ["P100", "p100", "P-100", "P1001", "100", "ß7", "SS7"]
 VINS = ["1FTEW1EP0LFA00001", "1ftew1ep0lfa00001", "1FTEW1EP0LFA00002", "WBA00000000000003"]
-ENGINES = ["2.0L I4", "5.0L V8", "Twin-Turbo V6", "Zorvex Electric"]
+ENGINES = ["2.0L I4", "5.0L V8", "Twin-Turbo V6", "Zorvex Electric", "Zorvexine"]
 FEATURES = ["Heated Seats", "All-Wheel Drive", "Fuel economy package", "Gray leather", "Zorvex audio", "Apple CarPlay"]
 DESCRIPTIONS = ["A Ford at heart, with the gray roof.", "One owner. Automatic emergency braking; V8!", "zorvexed",
                 "Hybrid-like economy, Civic-sized, F-150 hauler"]  # fmt: skip
