@@ -217,7 +217,7 @@ def run(count: int) -> None:
         catalogue.facets(text)
     measure("search", catalogue.search, ((filters, skip, 20, sort) for filters, skip, sort in asked))
     measure("search, no filters", catalogue.search, ((Filters(), skip, 20, sort) for _, skip, sort in asked))
-    measure("search, free text", catalogue.search, ((text,) for text in texts))
+    measure("search, free text", catalogue.search, ((text, 0, 20) for text in texts))
     measure("facets", catalogue.facets, ((filters,) for filters, _, _ in asked))
     measure("find by VIN", catalogue.find, ((vin,) for vin in vins))
 

@@ -194,7 +194,7 @@ def test_a_filter_finds(lot: Callable[..., Any], filters: dict[str, Any], found:
 @pytest.mark.parametrize("filters", [{}, {"make": ["Honda"]}, {"price_max": 10}, {"query": "honda"}, {"stock": "x"}])
 def test_an_empty_lot_answers(lot: Callable[..., Any], filters: dict[str, Any]) -> None:
     assert lot().finds(**filters) == ""
-    assert lot().catalogue.search(UNSET).total == 0
+    assert lot().catalogue.search(UNSET, 0, 20).total == 0
 
 
 def test_more_values_than_fit_a_byte_are_told_apart(lot: Callable[..., Any]) -> None:
@@ -226,7 +226,7 @@ def test_ranges_hold_wherever_the_codes_of_a_column_grow(lot: Callable[..., Any]
 def test_a_search_changes_nothing(lot: Callable[..., Any]) -> None:
     stock = lot(**LOT)
     filters = Filters(make=["Honda", "Ford"], year_min=2000, dc_fast_charge=False, query="used")
-    first = stock.catalogue.search(filters)
+    first = stock.catalogue.search(filters, 0, 20)
     stock.catalogue.facets(filters)
-    assert stock.catalogue.search(filters) == first
+    assert stock.catalogue.search(filters, 0, 20) == first
     assert stock.finds() == "a b c d e"

@@ -92,12 +92,10 @@ class Catalogue:
         """The makes on the lot and how many there are of each, highest count first."""
         return self._facets.makes or []
 
-    def search(
-        self, filters: Filters | UnsetType = UNSET, skip: int = 0, limit: int = 20, sort: Sort | UnsetType = UNSET
-    ) -> Page:
+    def search(self, filters: Filters | UnsetType, skip: int, limit: int, sort: Sort | UnsetType = UNSET) -> Page:
         """One page of what the filters find: the default order, or the best match first for a query without `sort`.
 
-        `skip` past the end gives an empty page with the true total. The limit's cap is the caller's.
+        `skip` past the end gives an empty page with the true total. The limit's default and cap are the caller's.
         """
         order = None if sort is UNSET else getattr(self._orders[sort.field], sort.order)
         mask, scores = self._found(filters)
