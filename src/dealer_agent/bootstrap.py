@@ -1,7 +1,10 @@
 """The only place that puts the parts together."""
 
 import asyncio
+import multiprocessing
 import os
+import signal
+import threading
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager, suppress
 from datetime import UTC, datetime
@@ -30,8 +33,22 @@ RATE_LIMITS_FILE = "rate-limits.bin"
 
 def app() -> DealerApp:
     """The application of a worker process; the command line says by environment which dealer, and where it listens."""
+    _stop_without_parent()
     directory = Path(os.environ[DIRECTORY_VARIABLE])
     return application(load_settings(directory, os.environ), os.environ[ADDRESS_VARIABLE])
+
+
+def _stop_without_parent() -> None:
+    """A worker stops when the process that started it is gone: it would hold the port, with nobody to stop it."""
+    parent = multiprocessing.parent_process()
+    if parent is None:
+        return
+
+    def watch() -> None:
+        parent.join()
+        os.kill(os.getpid(), signal.SIGTERM)
+
+    threading.Thread(target=watch, name="parent-watch", daemon=True).start()
 
 
 def application(settings: Settings, listens_at: str) -> DealerApp:

@@ -5,6 +5,7 @@ from pathlib import Path
 from typing import Annotated
 
 import typer
+from rich.markup import escape
 
 from dealer_agent.cli.serve import LOOPBACK, HostOption, PortOption, address_of, listen, run
 from dealer_agent.cli.terminal import fail, failures_in_plain_words, out, store_of
@@ -37,7 +38,7 @@ def demo(
             import_feed(store, settings.dealer, feed, source="demo.json", at=now, allow_shrink=True)
     address = address_of(host, port)
     vin = next(row.unit.vin for row in feed.units if row.unit.vin and row.unit.selling_price)
-    out.print(f"\n[bold]{settings.dealer.name}[/] has {len(feed.units)} vehicles and answers at {address}/")
+    out.print(f"\n[bold]{escape(settings.dealer.name)}[/] has {len(feed.units)} vehicles and answers at {address}/")
     out.print(f"Its agent card: {address}/.well-known/agent-card.json\n")
     out.print("Ask it something, in another terminal:\n")
     for skill_id in SHOWN:

@@ -21,10 +21,10 @@ def init(
             fail(f"{directory / 'dealer.toml'} is there already; edit it, or choose another folder")
         except ValueError as problem:
             fail(f"{problem}; give one with --name")
-    out.print(f"Wrote {path}. Next:\n")
-    out.print(f"  1. Edit {path}: rooftops, hours, fees, what your feed's price means.")
-    out.print(f"  2. dealer-agent inventory import YOUR-EXPORT.csv --dir {directory}")
-    out.print(f"  3. dealer-agent serve --dir {directory}")
+    out.print(f"Wrote {path}. Next:\n", markup=False)
+    out.print(f"  1. Edit {path}: rooftops, hours, fees, what your feed's price means.", markup=False)
+    out.print(f"  2. dealer-agent inventory import YOUR-EXPORT.csv --dir {directory}", markup=False)
+    out.print(f"  3. dealer-agent serve --dir {directory}", markup=False)
 
 
 def _name_of(directory: Path) -> str:

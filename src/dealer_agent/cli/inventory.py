@@ -10,10 +10,12 @@ from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
 from dealer_agent.cli.terminal import (
     HERE,
     DirOption,
+    add_row,
     err,
     fail,
     failures_in_plain_words,
     out,
+    plain,
     settings_in,
     store_of,
     table,
@@ -106,9 +108,9 @@ def _show_feed(feed: Feed) -> None:
     separator = {",": "comma", "\t": "TAB", ";": "semicolon", "|": "bar"}.get(feed.delimiter or "", feed.delimiter)
     out.print(f"Layout [bold]{feed.layout}[/], {feed.encoding}{f', {separator}-separated' if separator else ''}")
     if feed.columns_not_understood:
-        out.print(f"Columns not understood: {', '.join(feed.columns_not_understood)}", markup=False)
+        out.print(f"Columns not understood: {plain(', '.join(feed.columns_not_understood))}", markup=False)
     if feed.columns_withheld:
-        out.print(f"Columns never read (cost and the like): {', '.join(feed.columns_withheld)}", markup=False)
+        out.print(f"Columns never read (cost and the like): {plain(', '.join(feed.columns_withheld))}", markup=False)
     _show_remarks("Refused rows", feed.refused)
     _show_remarks("Worth a look", feed.warnings)
 
@@ -118,7 +120,7 @@ def _show_remarks(title: str, remarks: tuple[Remark, ...]) -> None:
         return
     made = table(f"\n{title}", "Line #", "VIN or stock", "What")
     for remark in remarks[:REMARKS_SHOWN]:
-        made.add_row(str(remark.line), remark.identifier or "", remark.text)
+        add_row(made, str(remark.line), remark.identifier or "", remark.text)
     out.print(made)
     if len(remarks) > REMARKS_SHOWN:
         out.print(f"... and {len(remarks) - REMARKS_SHOWN} more")
@@ -141,7 +143,7 @@ def _show_outcome(feed: Feed, done: Imported, dealer: Profile, *, dry_run: bool)
         "For sale now": outcome.after,
     }
     for name, count in rows.items():
-        made.add_row(name, str(count))
+        add_row(made, name, str(count))
     out.print(made)
     if done.without_rooftop:
         first = dealer.rooftops[0].name

@@ -4,9 +4,20 @@ from typing import Annotated, Any
 
 import msgspec
 import typer
-from rich.markup import escape
+from rich.text import Text
 
-from dealer_agent.cli.terminal import HERE, DirOption, fail, failures_in_plain_words, out, settings_in, store_of, table
+from dealer_agent.cli.terminal import (
+    HERE,
+    DirOption,
+    add_row,
+    fail,
+    failures_in_plain_words,
+    out,
+    plain,
+    settings_in,
+    store_of,
+    table,
+)
 
 app = typer.Typer(help="See the leads that were taken.", no_args_is_help=True)
 
@@ -28,7 +39,7 @@ def list_(
         name = f"{customer['first_name']} {customer['last_name']}"
         vehicle = lead.stock or lead.vin or ""
         row = (name, vehicle, lead.source_agent, "asked for" if lead.appointment else "")
-        made.add_row(lead.lead_id, f"{lead.received_at:%Y-%m-%d %H:%M}", *(escape(cell) for cell in row))
+        add_row(made, lead.lead_id, f"{lead.received_at:%Y-%m-%d %H:%M}", *row)
     out.print(made if leads else "No leads yet.")
 
 
@@ -46,7 +57,7 @@ def show(
             return
     lead = found.lead
     out.print(f"[bold]Lead {lead.lead_id}[/], {lead.status} {lead.received_at:%Y-%m-%d %H:%M:%S} UTC")
-    out.print(f"From {lead.source_agent}", markup=False)
+    out.print(f"From {_indented(lead.source_agent)}", markup=False)
     payload = msgspec.json.decode(lead.payload)
     _section("Customer", msgspec.json.decode(lead.customer))
     for title, member in (("Vehicle of interest", "vehicle_of_interest"), ("Trade-in", "trade_in")):
@@ -69,12 +80,17 @@ def show(
 
 
 def _section(title: str, content: Any) -> None:
+    """A title and what belongs to it, indented to the last line: nothing in it looks like another section."""
     if not content:
         return
-    out.print(f"\n[bold]{escape(title)}[/]")
+    out.print(Text(f"\n{title}", style="bold"))
     if isinstance(content, dict):
         for name, value in content.items():
             told = msgspec.json.encode(value).decode() if isinstance(value, dict | list) else str(value)
-            out.print(f"  {name.replace('_', ' ')}: {told}", markup=False)
+            out.print(f"  {_indented(name.replace('_', ' '))}: {_indented(told)}", markup=False)
     else:
-        out.print(f"  {content}", markup=False)
+        out.print(f"  {_indented(str(content))}", markup=False)
+
+
+def _indented(text: str) -> str:
+    return plain(text).replace("\n", "\n    ")

@@ -1,15 +1,18 @@
 """`dealer-agent serve`: the service on the air, in the foreground."""
 
 import os
+import signal
 import socket
+from contextlib import suppress
 from typing import Annotated
 
 import typer
 import uvicorn
+from uvicorn.config import STARTUP_FAILURE
 from uvicorn.supervisors import Multiprocess
 
 from dealer_agent.bootstrap import ADDRESS_VARIABLE, DIRECTORY_VARIABLE
-from dealer_agent.cli.terminal import HERE, DirOption, err, fail, failures_in_plain_words, out, settings_in
+from dealer_agent.cli.terminal import HERE, DirOption, fail, failures_in_plain_words, out, settings_in
 from dealer_agent.config import Settings
 from dealer_agent.storage.migrate import migrate
 
@@ -75,10 +78,17 @@ def run(settings: Settings, listener: socket.socket, address: str, workers: int)
         timeout_graceful_shutdown=settings.service.request_timeout_seconds + 10,
     )
     if workers > 1:
-        Multiprocess(config, sockets=[listener]).run()
-        return
-    server = uvicorn.Server(config)
-    server.run(sockets=[listener])
-    if not server.started:
-        err.print("The service did not start; the log above says why.")
-        raise typer.Exit(1)
+        supervisor = Multiprocess(config, sockets=[listener])
+        supervisor.run()
+        failed = any(process.exitcode == STARTUP_FAILURE for process in supervisor.processes)
+    else:
+        server = uvicorn.Server(config)
+        # A server that has stopped raises its signal again, for whoever handled it before: with nobody there, an
+        # orderly stop would look like a death by signal.
+        for number in (signal.SIGINT, signal.SIGTERM):
+            signal.signal(number, server.handle_exit)
+        with suppress(SystemExit):
+            server.run(sockets=[listener])
+        failed = not server.started
+    if failed:
+        fail("The service did not start; the log above says why.")

@@ -1,6 +1,7 @@
 """What every command shares: where the dealer is, how failures are told, how tables look."""
 
 import os
+import re
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -10,6 +11,7 @@ from typing import Annotated
 import typer
 from rich.console import Console
 from rich.table import Table
+from rich.text import Text
 
 from dealer_agent.config import Settings, SettingsError, load_settings
 from dealer_agent.config.loading import FILE_NAME
@@ -18,7 +20,10 @@ from dealer_agent.storage.errors import StorageError
 from dealer_agent.storage.migrate import migrate
 from dealer_agent.storage.store import Store
 
-out = Console(highlight=False, soft_wrap=not sys.stdout.isatty())
+_PIPE_COLUMNS = 200
+"""A file or a pipe has no width of its own; rows that are not folded can be searched."""
+
+out = Console(highlight=False, soft_wrap=not sys.stdout.isatty(), width=None if sys.stdout.isatty() else _PIPE_COLUMNS)
 err = Console(stderr=True, highlight=False, soft_wrap=True)
 
 DirOption = Annotated[
@@ -40,12 +45,17 @@ def failures_in_plain_words() -> Iterator[None]:
 
 def fail(message: str) -> None:
     """Ends the command with exit code 1."""
-    err.print(f"[bold red]Error:[/] {_escaped(message)}")
+    err.print(Text.assemble(("Error:", "bold red"), " ", plain(message)))
     raise typer.Exit(1)
 
 
-def _escaped(text: str) -> str:
-    return text.replace("[", "\\[")
+_CONTROLS = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u200e\u200f\u202a-\u202e\u2066-\u2069]")
+
+
+def plain(text: str) -> str:
+    """Text of anybody's, such as a buyer's message, without what would steer the terminal: escape sequences and marks
+    that turn the direction of writing. They are shown, not hidden."""
+    return _CONTROLS.sub(lambda found: f"\\x{ord(found[0]):02x}", text)
 
 
 def settings_in(directory: Path) -> Settings:
@@ -67,8 +77,18 @@ def store_of(settings: Settings) -> Iterator[Store]:
 
 
 def table(title: str, *columns: str) -> Table:
-    """A table as all of ours look."""
+    """A table as all of ours look. A column whose name ends with # holds numbers, one with "Id" is never broken."""
     made = Table(title=title, title_justify="left", title_style="bold", header_style="bold", show_edge=False)
     for column in columns:
-        made.add_column(column, justify="right" if column.endswith("#") else "left", overflow="fold")
+        made.add_column(
+            column,
+            justify="right" if column.endswith("#") else "left",
+            overflow="fold",
+            no_wrap=column == "Id",
+        )
     return made
+
+
+def add_row(made: Table, *cells: str) -> None:
+    """Adds a row of texts, which are shown as they are."""
+    made.add_row(*(Text(plain(cell)) for cell in cells))

@@ -8,6 +8,7 @@ import typer
 from dealer_agent.cli.terminal import (
     HERE,
     DirOption,
+    add_row,
     err,
     fail,
     failures_in_plain_words,
@@ -48,7 +49,7 @@ def list_(directory: DirOption = HERE) -> None:
     made = table("Tokens", "Id", "Name", "Created", "Revoked")
     for token in tokens:
         revoked = f"{token.revoked_at:%Y-%m-%d %H:%M}" if token.revoked_at else ""
-        made.add_row(token.token_id, token.name, f"{token.created_at:%Y-%m-%d %H:%M}", revoked)
+        add_row(made, token.token_id, token.name, f"{token.created_at:%Y-%m-%d %H:%M}", revoked)
     out.print(made if tokens else "No tokens yet: dealer-agent tokens create NAME")
 
 

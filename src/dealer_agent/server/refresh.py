@@ -1,12 +1,13 @@
 """Keeps a process up to date with the store: a new import or token shows within two seconds, without a restart."""
 
 import asyncio
-from dataclasses import dataclass
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass, field
 from datetime import UTC, datetime
 
 import structlog
 
-from dealer_agent.server.log import FLUSH_SECONDS, BufferedLines
+from dealer_agent.server.log import FLUSH_SECONDS, BufferedLines, places
 from dealer_agent.server.service import Service
 from dealer_agent.server.tokens import TokenBook
 from dealer_agent.stock_room import load_stock
@@ -17,7 +18,7 @@ from dealer_agent.storage.store import Store
 log = structlog.get_logger()
 
 POLL_SECONDS = 0.5
-PURGE_EVERY_POLLS = 7200
+PURGE_SECONDS = 3600.0
 
 
 def load_tokens(store: Store, dealer_id: str) -> TokenBook:
@@ -32,41 +33,56 @@ class Refresher:
     store: Store
     service: Service
     seen: Revision
-    polls: int = 0
+    failing: set[str] = field(default_factory=set)
 
     async def run(self) -> None:
-        """Polls until it is cancelled. A store that is away is reported once, and the stock at hand stays on show."""
-        while True:
-            await asyncio.sleep(POLL_SECONDS)
-            try:
-                await self._poll()
-            except StorageError as problem:
-                if self.service.ready:
-                    log.error("store away", problem=str(problem))
-                self.service.ready = False
+        """Polls until it is cancelled. Tokens do not wait for a large stock that is being loaded."""
+        await asyncio.gather(
+            self._repeat("stock", self._refresh_stock, POLL_SECONDS),
+            self._repeat("tokens", self._refresh_tokens, POLL_SECONDS),
+            self._repeat("purge", self._purge, PURGE_SECONDS),
+        )
 
-    async def _poll(self) -> None:
-        dealer_id = self.service.dealer.profile.id
-        revision = await asyncio.to_thread(self.store.revision, dealer_id)
-        if not self.service.ready:
-            log.info("store back")
-            self.service.ready = True
-        if revision.stock != self.seen.stock:
-            await self._refresh_stock()
-        if revision.tokens != self.seen.tokens:
-            self.service.tokens = await asyncio.to_thread(load_tokens, self.store, dealer_id)
-            log.info("tokens refreshed")
-            self.seen = self.seen._replace(tokens=revision.tokens)
-        self.polls += 1
-        if self.polls % PURGE_EVERY_POLLS == 0:
-            await asyncio.to_thread(self.store.purge, dealer_id, datetime.now(UTC))
+    async def _repeat(self, name: str, step: Callable[[], Awaitable[None]], seconds: float) -> None:
+        """Runs a step again and again. One that fails is reported once, and what is at hand stays on show."""
+        while True:
+            await asyncio.sleep(seconds)
+            try:
+                await step()
+            except Exception as fault:  # noqa: BLE001 - the boundary: recorded, and tried again.
+                if name not in self.failing:
+                    # The message of a foreign error may hold anything; a StorageError's is our own.
+                    told = {"problem": str(fault)} if isinstance(fault, StorageError) else {"places": places(fault)}
+                    log.error("refresh failed", what=name, error=type(fault).__qualname__, **told)
+                self.failing.add(name)
+            else:
+                if name in self.failing:
+                    log.info("refresh works again", what=name)
+                self.failing.discard(name)
+            # An old record more or less does not keep the service from its work.
+            self.service.ready = self.failing <= {"purge"}
 
     async def _refresh_stock(self) -> None:
         profile = self.service.dealer.profile
+        revision = await asyncio.to_thread(self.store.revision, profile.id)
+        if revision.stock == self.seen.stock:
+            return
         shown = await asyncio.to_thread(load_stock, self.store, profile, datetime.now(UTC))
         self.service.dealer = self.service.dealer.with_stock(shown.catalogue, shown.at)
         self.seen = self.seen._replace(stock=shown.revision)
         log.info("stock refreshed", revision=shown.revision, vehicles=len(shown.catalogue))
+
+    async def _refresh_tokens(self) -> None:
+        dealer_id = self.service.dealer.profile.id
+        revision = await asyncio.to_thread(self.store.revision, dealer_id)
+        if revision.tokens == self.seen.tokens:
+            return
+        self.service.tokens = await asyncio.to_thread(load_tokens, self.store, dealer_id)
+        self.seen = self.seen._replace(tokens=revision.tokens)
+        log.info("tokens refreshed")
+
+    async def _purge(self) -> None:
+        await asyncio.to_thread(self.store.purge, self.service.dealer.profile.id, datetime.now(UTC))
 
 
 async def flush_logs(lines: BufferedLines) -> None:
