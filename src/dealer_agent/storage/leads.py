@@ -16,6 +16,7 @@ from ulid import ULID
 from dealer_agent.storage.errors import AlreadyStored
 from dealer_agent.storage.schema import (
     UtcTime,
+    Words,
     consents,
     dealers,
     idempotency,
@@ -126,7 +127,7 @@ KEEP_REPLY = text("""
     WHERE idempotency.at < :since
 """).bindparams(bindparam("at", type_=UtcTime), bindparam("since", type_=UtcTime))
 
-# Only first leads are in `lead_contacts`, so that the window counts from the first.
+# A contact that a duplicate brought has its lead's time, so that the window counts from the first.
 FIND_DUPLICATE = (
     select(lead_contacts.c.lead_id)
     .where(
@@ -140,7 +141,11 @@ FIND_DUPLICATE = (
 )
 
 ADD_LEAD = insert(leads)
-ADD_CONTACT = insert(lead_contacts)
+ADD_CONTACT = text("""
+    INSERT INTO lead_contacts (dealer_id, contact, vehicle_key, received_at, lead_id)
+    VALUES (:dealer_id, :contact, :vehicle_key, :received_at, :lead_id)
+    ON CONFLICT DO NOTHING
+""").bindparams(bindparam("contact", type_=Words), bindparam("received_at", type_=UtcTime))
 ADD_CONSENT = insert(consents)
 ADD_EVENT = insert(lead_events)
 ADD_REFUSAL = insert(refusals)
@@ -239,17 +244,22 @@ def record_lead(
     Raises AlreadyStored when the lead's id or the idempotency key is taken.
     """
     connection.execute(ADD_LEAD, asdict(lead))
-    if contacts:
-        found_by = {
-            "dealer_id": lead.dealer_id,
-            "vehicle_key": _vehicle_hash(vehicle_key),
-            "received_at": lead.received_at,
-            "lead_id": lead.lead_id,
-        }
-        connection.execute(ADD_CONTACT, [found_by | {"contact": contact} for contact in dict.fromkeys(contacts)])
+    record_contacts(connection, lead, contacts, vehicle_key)
     record_consent(connection, lead.dealer_id, lead.lead_id, consent)
     if idempotency is not None:
         record_idempotency(connection, lead.dealer_id, idempotency)
+
+
+def record_contacts(connection: Connection, lead: LeadRecord, contacts: Sequence[str], vehicle_key: str | None) -> None:
+    """Lets a lead's duplicates be found by `contacts` too: those that a duplicate brought, beside the first's own."""
+    found_by = {
+        "dealer_id": lead.dealer_id,
+        "vehicle_key": _vehicle_hash(vehicle_key),
+        "received_at": lead.received_at,
+        "lead_id": lead.lead_id,
+    }
+    if contacts:
+        connection.execute(ADD_CONTACT, [found_by | {"contact": contact} for contact in dict.fromkeys(contacts)])
 
 
 def record_consent(connection: Connection, dealer_id: str, lead_id: str, consent: ConsentRecord) -> None:
