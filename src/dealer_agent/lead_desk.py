@@ -4,19 +4,20 @@ The writer runs a job's whole decision again if the database asks for it, so a j
 """
 
 import asyncio
-from concurrent.futures import Future
+from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from hashlib import sha256
 from typing import Any, Literal
 
 import msgspec
+import structlog
 from msgspec import UNSET, Struct, UnsetType
 from sqlalchemy import Connection
 
 from dealer_agent.dealers.profile import DealerRooftop, Profile
 from dealer_agent.dealers.rules import read_phone
-from dealer_agent.inventory.catalogue import Catalogue, Gone, Listing
+from dealer_agent.inventory.catalogue import Catalogue, Listing
 from dealer_agent.leads import intake
 from dealer_agent.leads.consent import Grant, judge_consent
 from dealer_agent.protocol.errors import IdempotencyConflict, VehicleNotFound, VehicleUnavailable
@@ -26,6 +27,7 @@ from dealer_agent.protocol.requests import Appointment, LeadSubmitRequest
 from dealer_agent.protocol.responses import AppointmentReply, DealerContact, LeadReceipt
 from dealer_agent.protocol.vehicle import Vehicle
 from dealer_agent.storage import leads as stored
+from dealer_agent.storage.errors import StoreClosed
 from dealer_agent.storage.lead_writer import LeadWriter
 
 
@@ -57,10 +59,26 @@ class LeadDesk:
             job.decide()
         return await asyncio.wrap_future(self._writer.submit(self._profile.id, job.store))
 
-    def note_refusal(self, code: str, at: datetime) -> Future[None]:
-        """Stores that a lead was refused: the code and the time, nothing of the lead."""
+    def note_refusal(self, code: str, at: datetime) -> None:
+        """Has it stored that a lead was refused: the code and the time, nothing of the lead.
+
+        Nobody waits for it, and the buyer's answer does not depend on it: a failure goes to the log.
+        """
         dealer_id = self._profile.id
-        return self._writer.submit(dealer_id, lambda connection: stored.record_refusal(connection, dealer_id, at, code))
+        try:
+            noted = self._writer.submit(
+                dealer_id, lambda connection: stored.record_refusal(connection, dealer_id, at, code)
+            )
+        except StoreClosed as failure:
+            _log_lost_refusal(code, failure)
+        else:
+            noted.add_done_callback(lambda done: _log_lost_refusal(code, done.exception()))
+
+
+def _log_lost_refusal(code: str, failure: BaseException | None) -> None:
+    if failure is not None:
+        # A refusal holds nothing personal, and a StorageError never quotes what was being stored.
+        structlog.get_logger().error("refusal not stored", code=code, error=type(failure).__qualname__)
 
 
 class _KeptAnswer(Struct):
@@ -92,21 +110,21 @@ class _LeadJob:
         if wish is UNSET or not intake.names_a_vehicle(wish):
             return None
         found = self.catalogue.find(wish.vin, wish.stock, wish.vehicle_id)
-        if appointment is not UNSET and appointment.appointment_type == "test_drive":
-            if found is None:
-                raise VehicleNotFound(
-                    "There is no such vehicle to drive: none has this VIN, stock number or vehicle id."
-                )
-            if isinstance(found, Gone):
-                raise VehicleUnavailable("This vehicle is no longer available for a test drive.")
         if isinstance(found, Listing):
             return found.vehicle
-        return None if found is None else intake.Gone(found.vehicle_id)
+        if appointment is not UNSET and appointment.appointment_type == "test_drive":
+            place = {"in": "payload", "instancePath": "/vehicle_of_interest"}
+            if found is None:
+                raise VehicleNotFound("There is no such vehicle to drive.", place)
+            raise VehicleUnavailable(
+                "This vehicle is no longer available for a test drive.", place | {"vehicle_id": found.vehicle_id}
+            )
+        return None if found is None else intake.Gone(found.vehicle_id, found.vin, found.stock)
 
     def store(self, connection: Connection) -> Answer:
         """Takes the lead, on the writer's transaction: the first answer again, a duplicate, or a new lead."""
         key = None if self.lead.idempotency_key is UNSET else self.lead.idempotency_key
-        scope = f"token:{self.token_id}" if self.token_id else f"agent:{intake.agent_name(self.lead).casefold()}"
+        scope = f"token:{self.token_id}" if self.token_id else f"agent:{intake.agent_name(self.lead)}"
         payload_hash = intake.payload_hash(self.payload)
         dealer_id = self.profile.id
         if key is not None:
@@ -131,7 +149,7 @@ class _LeadJob:
         window = timedelta(hours=self.profile.policies.duplicate_window_hours)
         earlier = stored.find_duplicate(connection, dealer_id, contacts, vehicle_key, self.now - window)
         if window and earlier is not None:
-            appointment = self._add_to(connection, earlier)
+            appointment = self._add_to(connection, earlier, contacts, vehicle_key)
             stored.record_consent(connection, dealer_id, earlier, self._consent(grant))
             return self._receipt(earlier, "duplicate", appointment, wanted)
         lead_id = new_ulid()
@@ -145,13 +163,17 @@ class _LeadJob:
         )
         return self._receipt(lead_id, "received", appointment, wanted)
 
-    def _add_to(self, connection: Connection, lead_id: str) -> AppointmentReply | UnsetType:
+    def _add_to(
+        self, connection: Connection, lead_id: str, contacts: Sequence[str], vehicle_key: str | None
+    ) -> AppointmentReply | UnsetType:
         """Adds to an earlier lead what this one says anew; the appointment as it then stands."""
         earlier = stored.get_lead(connection, self.profile.id, lead_id)
         assert earlier is not None, "find_duplicate names only leads that are stored"
+        # Who writes with another address or number next is the same customer still.
+        stored.record_contacts(connection, earlier.lead, contacts, vehicle_key)
         kept = _KeptLead.of(earlier)
         changes: dict[str, Any] = {}
-        if self.lead.message is not UNSET and self.lead.message != kept.message:
+        if self.lead.message and self.lead.message != kept.message:
             changes["message"] = self.lead.message
         reply: AppointmentReply | UnsetType = UNSET
         if self.lead.appointment is not UNSET:
@@ -179,11 +201,8 @@ class _LeadJob:
     ) -> stored.LeadRecord:
         wish = self.lead.vehicle_of_interest
         kept = self._kept_appointment(appointment)
-        vin = stock = None
-        if isinstance(wanted, Vehicle):
-            vin, stock = wanted.vin, wanted.stock
-        elif wish is not UNSET:
-            vin, stock = wish.vin, wish.stock
+        vehicle = wish if wanted is None else wanted
+        vin, stock = (None, None) if vehicle is UNSET else (vehicle.vin, vehicle.stock)
         return stored.LeadRecord(
             dealer_id=self.profile.id,
             lead_id=lead_id,

@@ -3,16 +3,16 @@
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from functools import cache
-from typing import Any, NoReturn
+from typing import get_args
 
 import jsonschema_rs
 import msgspec
 from msgspec import UNSET, UnsetType
 
 from dealer_agent.protocol.errors import ContactConsentRequired, InvalidConsent, Problem, told
-from dealer_agent.protocol.formats import parse_timestamp
+from dealer_agent.protocol.formats import is_timestamp, parse_timestamp
 from dealer_agent.protocol.problems import compile_schema, list_problems
-from dealer_agent.protocol.requests import Consent
+from dealer_agent.protocol.requests import Channel, Consent
 from dealer_agent.protocol.schemas import consent_schema
 
 SCOPE = "lead_submission"
@@ -36,19 +36,24 @@ def judge_consent(consent: object, preferred_contact: str | UnsetType, now: date
     """The grant in a request's `consent`.
 
     Raises ContactConsentRequired when it is absent, its scope is absent or lacks `lead_submission`, or the preferred
-    channel is not allowed; InvalidConsent for every other defect. What the customer agreed to is never repeated.
+    channel is not allowed, whatever else is wrong; InvalidConsent for every other defect. Either reports all defects,
+    and repeats nothing of what the customer agreed to.
     """
     if consent is UNSET:
-        _required("", "required", "is required: a lead needs the customer's consent")
-    if isinstance(consent, dict):
-        _refuse_insufficient(consent, preferred_contact)
-    problems = [
+        absent = Problem("/consent", "required", "is required: a lead needs the customer's consent")
+        raise ContactConsentRequired(*told([absent], "payload"))
+    lacking = _lacking(consent, preferred_contact)
+    named = {problem.pointer for problem in lacking}
+    broken = [
         Problem("/consent" + problem.pointer, problem.keyword, problem.message)
         for problem in list_problems(_checker(), consent)
+        if "/consent" + problem.pointer not in named
     ]
+    problems = lacking + broken + _unfit(consent, now)
     if problems:
-        _invalid(problems)
-    return _granted(msgspec.convert(consent, Consent), now)
+        kind = ContactConsentRequired if lacking else InvalidConsent
+        raise kind(*told(problems, "payload"))
+    return _granted(msgspec.convert(consent, Consent))
 
 
 @cache
@@ -56,49 +61,53 @@ def _checker() -> jsonschema_rs.Draft202012Validator:
     return compile_schema(consent_schema())
 
 
-def _refuse_insufficient(consent: dict[str, Any], preferred_contact: str | UnsetType) -> None:
+def _lacking(consent: object, preferred_contact: str | UnsetType) -> list[Problem]:
+    """What the customer did not agree to. A scope or a list of channels that is no array is malformed instead."""
+    if not isinstance(consent, dict):
+        return []
+    problems = []
     if "scope" not in consent:
-        _required("/scope", "required", f"is required and must hold {SCOPE}")
-    scope = consent["scope"]
-    if _strings(scope) and SCOPE not in scope:
-        _required("/scope", "contains", f"must hold {SCOPE}")
-    channels = consent.get("allowed_channels", [])
-    if preferred_contact in ("email", "phone", "sms") and _strings(channels) and preferred_contact not in channels:
-        _required("/allowed_channels", "contains", f"must hold the preferred channel, {preferred_contact}")
+        problems.append(Problem("/consent/scope", "required", f"is required and must hold {SCOPE}"))
+    elif isinstance(consent["scope"], list) and SCOPE not in consent["scope"]:
+        problems.append(Problem("/consent/scope", "contains", f"must hold {SCOPE}"))
+    if preferred_contact in get_args(Channel):
+        pointer, words = "/consent/allowed_channels", f"must hold the preferred channel, {preferred_contact}"
+        if "allowed_channels" not in consent:
+            problems.append(Problem(pointer, "required", f"is required and {words}"))
+        elif isinstance(consent["allowed_channels"], list) and preferred_contact not in consent["allowed_channels"]:
+            problems.append(Problem(pointer, "contains", words))
+    return problems
 
 
-def _strings(value: object) -> bool:
-    return isinstance(value, list) and all(isinstance(item, str) for item in value)
-
-
-def _granted(consent: Consent, now: datetime) -> Grant:
-    granted_at = _moment(consent.granted_at)
-    expires_at = None if isinstance(consent.expires_at, UnsetType) else _moment(consent.expires_at)
-    if not consent.consent_text.strip():
-        _invalid([Problem("/consent/consent_text", "minLength", "must not be empty")])
-    if granted_at > now + CLOCK_GRACE:
-        _invalid([Problem("/consent/granted_at", "formatMaximum", "lies in the future")])
+def _unfit(consent: object, now: datetime) -> list[Problem]:
+    """What no schema can say: a text of spaces only, a grant from the future, a grant that has expired."""
+    if not isinstance(consent, dict):
+        return []
+    problems = []
+    text = consent.get("consent_text")
+    if isinstance(text, str) and text.isspace():
+        problems.append(Problem("/consent/consent_text", "minLength", "must not be empty"))
+    granted_at, expires_at = _moment(consent.get("granted_at")), _moment(consent.get("expires_at"))
+    if granted_at is not None and granted_at > now + CLOCK_GRACE:
+        problems.append(Problem("/consent/granted_at", "formatMaximum", "lies in the future"))
     if expires_at is not None and expires_at <= now:
-        _invalid([Problem("/consent/expires_at", "formatMinimum", "has passed: the consent is expired")])
+        problems.append(Problem("/consent/expires_at", "formatMinimum", "has passed: the consent is expired"))
+    return problems
+
+
+def _moment(value: object) -> datetime | None:
+    """The moment of a timestamp with an offset; None for whatever else the schema refuses."""
+    return parse_timestamp(value) if isinstance(value, str) and is_timestamp(value) else None
+
+
+def _granted(consent: Consent) -> Grant:
+    granted_at = parse_timestamp(consent.granted_at)
+    assert granted_at is not None, "the schema lets only timestamps through"
     return Grant(
         granted_at=granted_at,
         channels=tuple(consent.allowed_channels),
         scope=tuple(consent.scope),
         text=consent.consent_text,
-        source_agent=None if isinstance(consent.source_agent, UnsetType) else consent.source_agent,
-        expires_at=expires_at,
+        source_agent=consent.source_agent or None,
+        expires_at=parse_timestamp(consent.expires_at) if consent.expires_at else None,
     )
-
-
-def _moment(text: str) -> datetime:
-    moment = parse_timestamp(text)
-    assert moment is not None, "the schema let only timestamps through"
-    return moment
-
-
-def _required(pointer: str, keyword: str, message: str) -> NoReturn:
-    raise ContactConsentRequired(*told([Problem("/consent" + pointer, keyword, message)], "payload"))
-
-
-def _invalid(problems: list[Problem]) -> NoReturn:
-    raise InvalidConsent(*told(problems, "payload"))

@@ -17,6 +17,8 @@ class Gone:
     """A vehicle of interest that the dealer knew and no longer has."""
 
     vehicle_id: str
+    vin: str | UnsetType = UNSET
+    stock: str | UnsetType = UNSET
 
 
 Wanted = Vehicle | Gone | None
@@ -46,21 +48,32 @@ def customer_kept(customer: Customer) -> Customer:
 
 
 def names_a_vehicle(wish: VehicleOfInterest | UnsetType) -> bool:
-    """Whether the wish identifies one vehicle, and not only a kind of vehicle."""
-    return wish is not UNSET and not (wish.vin is wish.stock is wish.vehicle_id)
+    """Whether the wish identifies one vehicle, and not only a kind of vehicle. A blank identifier is none."""
+    return wish is not UNSET and _identity(wish) is not None
 
 
 def vehicle_key(wish: VehicleOfInterest | UnsetType, wanted: Wanted) -> str | None:
-    """What makes two leads of one customer speak of the same vehicle; None when a lead speaks of none."""
+    """What makes two leads of one customer speak of the same vehicle; None when a lead speaks of none.
+
+    The VIN comes first even where the stock knows the vehicle: so it is the same one before and after its import.
+    """
     if wanted is not None:
-        return f"id:{wanted.vehicle_id}"
+        return _identity(wanted)
     if wish is UNSET:
         return None
-    for kind, value in (("vin", wish.vin), ("stock", wish.stock), ("id", wish.vehicle_id)):
-        if value is not UNSET:
-            return f"{kind}:{value.strip().casefold()}"
-    described = [str(value).casefold() for value in (wish.year, wish.make, wish.model, wish.trim) if value is not UNSET]
+    identity = _identity(wish)
+    if identity is not None:
+        return identity
+    traits = {"year": wish.year, "make": wish.make, "model": wish.model, "trim": wish.trim}
+    described = [f"{name} {value}".strip().casefold() for name, value in traits.items() if value not in (UNSET, "")]
     return "kind:" + "|".join(described) if described else None
+
+
+def _identity(vehicle: Vehicle | Gone | VehicleOfInterest) -> str | None:
+    for kind, value in (("vin", vehicle.vin), ("stock", vehicle.stock), ("id", vehicle.vehicle_id)):
+        if value and value.strip():
+            return f"{kind}:{value.strip().casefold()}"
+    return None
 
 
 def payload_hash(payload: dict[str, Any]) -> bytes:
