@@ -1,6 +1,7 @@
 """Facets: which values occur in the matching set, and how often (contract, part 8). Pure."""
 
 from collections.abc import Mapping
+from operator import itemgetter
 from typing import Any
 
 import numpy as np
@@ -33,26 +34,26 @@ _INT_RANGES = {
     "displacement_cc_range": "displacement_cc",
 }
 
+_count = itemgetter(1)
+
 
 def facets_of(columns: Mapping[str, Column[Any]], mask: Mask | None) -> Facets:
     """The facets of the rows of the mask, or of the whole stock. Counts fall, equal ones go by value."""
     rows = None if mask is None else mask.nonzero()[0]
     found: dict[str, Any] = {}
     for facet, member in TEXT_FACETS.items():
-        column = columns[member]
-        counts = _counts(column, rows)
-        values = column.values
-        if counted := [TextCount(values[code], count) for code, count in _highest_first(counts)]:
-            found[facet] = counted
-    flags = _counts(columns["dc_fast_charge"], rows)
-    names = ["true" if flag else "false" for flag in columns["dc_fast_charge"].values]
-    if counted := [TextCount(names[code], count) for code, count in _highest_first(flags)]:
-        found["dc_fast_charge"] = counted
-    years = _counts(columns["year"], rows)
-    if by_year := [YearCount(columns["year"].values[code], count) for code, count in _highest_first(years)]:
-        found["years"] = by_year
-        present = years.nonzero()[0]
-        found["year_range"] = IntRange(columns["year"].values[present[0]], columns["year"].values[present[-1]])
+        values = columns[member].values
+        if counted := _highest_first(columns[member], rows):
+            found[facet] = [TextCount(values[code], count) for code, count in counted]
+    flags = columns["dc_fast_charge"]
+    if counted := _highest_first(flags, rows):
+        found["dc_fast_charge"] = [
+            TextCount("true" if flags.values[code] else "false", count) for code, count in counted
+        ]
+    years = columns["year"].values
+    if counted := _highest_first(columns["year"], rows):
+        found["years"] = [YearCount(years[code], count) for code, count in counted]
+        found["year_range"] = IntRange(years[min(counted)[0]], years[max(counted)[0]])
     for facet, member in _INT_RANGES.items():
         if ends := _ends(columns[member], rows):
             found[facet] = IntRange(*ends)
@@ -65,15 +66,12 @@ def _selected(column: Column[Any], rows: NDArray[np.intp] | None) -> Codes:
     return column.codes if rows is None else column.codes.take(rows)
 
 
-def _counts(column: Column[Any], rows: NDArray[np.intp] | None) -> NDArray[np.intp]:
-    """How often each value of the column occurs."""
-    return np.bincount(_selected(column, rows), minlength=column.absent + 1)[:-1]
-
-
-def _highest_first(counts: NDArray[np.intp]) -> list[tuple[int, int]]:
-    present = counts.nonzero()[0]
-    order = present[np.argsort(-counts[present], kind="stable")]
-    return list(zip(order.tolist(), counts[order].tolist(), strict=True))
+def _highest_first(column: Column[Any], rows: NDArray[np.intp] | None) -> list[tuple[int, int]]:
+    """The codes that occur and how often: highest count first, equal ones by value, which is by code."""
+    counts = np.bincount(_selected(column, rows), minlength=column.absent).tolist()
+    present = [(code, count) for code, count in enumerate(counts[: column.absent]) if count]
+    present.sort(key=_count, reverse=True)
+    return present
 
 
 def _ends(column: Column[Any], rows: NDArray[np.intp] | None) -> tuple[Any, Any] | None:
