@@ -1,3 +1,6 @@
-"""What every test folder may use: `database_url`, which runs a test on SQLite and on PostgreSQL."""
+"""What every test folder may use: `database_url`, which runs a test on SQLite and on PostgreSQL.
 
-pytest_plugins = ["tests.storage.databases"]
+Every run ends with the gaps of the requirements table.
+"""
+
+pytest_plugins = ["tests.storage.databases", "tests.requirements.gaps"]
