@@ -550,6 +550,13 @@ def test_a_layout_can_be_named(layout: str, data: bytes, unit: Unit) -> None:
     assert (feed.layout, only_unit(feed)) == (layout, unit)
 
 
+@pytest.mark.parametrize("grade", ["NEW", "USED", "EXCELLENT"])
+def test_metas_condition_is_a_quality_grade_and_never_the_sale_condition(grade: str) -> None:
+    feed = read_feed(delimited(META | {"state_of_vehicle": "", "condition": grade}))
+    assert only_unit(feed).condition is UNSET
+    assert "condition" in feed.columns_not_understood
+
+
 def test_an_unknown_layout_is_refused_with_the_names_that_there_are() -> None:
     with pytest.raises(FeedError) as refusal:
         read_feed(delimited(VAUTO), layout="vauton")

@@ -65,6 +65,8 @@ def finds(query: str, listing: dict[str, str]) -> bool:
         ("blind spot", RAV4, True),
         ("blind-spot", RAV4, True),
         ("twin turbo", RAV4, True),
+        ("one-owner", RAV4, True),
+        ("f-owner", RAV4, False),
         ("automatic", RAV4, False),
         ("continuously variable", RAV4, True),
         ("f150", F150, True),
