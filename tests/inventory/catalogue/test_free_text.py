@@ -127,6 +127,14 @@ def test_equal_matches_stand_in_the_default_order_then_by_id(lot: MakeLot) -> No
     assert stock.page(query="ford") == ["b", "a", "c"]
 
 
+def test_a_word_that_is_asked_twice_counts_once(lot: MakeLot) -> None:
+    stock = lot(
+        a={"make": "Ford", "description": "escape", "changed": 1},
+        b={"model": "Escape", "description": "ford", "changed": 2},
+    )
+    assert stock.page(query="ford escape") == stock.page(query="ford FORD ford escape") == ["b", "a"]
+
+
 def test_with_a_sort_the_sort_rules(lot: MakeLot) -> None:
     stock = lot(a={"make": "Ford", "price": 2}, b={"description": "ford", "price": 1}, c={"make": "Ford"})
     assert stock.page(query="ford") == ["a", "c", "b"]

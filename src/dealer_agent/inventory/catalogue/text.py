@@ -60,10 +60,10 @@ class TextIndex:
         """For each row, zero when a term of the query is not found in it; None when the query has no terms.
 
         A term counts as its best hit: in make, model or trim above other facts, these above prose, and a whole word
-        above the beginning of one.
+        above the beginning of one. A term that is asked twice counts once.
         """
         total: Scores | None = None
-        for term in query_terms(query):
+        for term in dict.fromkeys(query_terms(query)):
             hits = self._hits(term)
             if total is None:
                 total = hits
