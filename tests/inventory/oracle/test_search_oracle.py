@@ -122,6 +122,19 @@ def test_a_stock_that_is_walked_in_pieces_answers_as_the_oracle_does(monkeypatch
     _compare_random_cases(CASES // 4)
 
 
+@pytest.mark.parametrize("limit", [1, 2, 3, 7])
+def test_the_pages_of_a_query_in_a_large_stock_follow_one_another(
+    catalogue_of_each: Catalogue, monkeypatch: pytest.MonkeyPatch, limit: int
+) -> None:
+    """Contract 7: pages neither repeat nor drop a unit, best match first, many matches being equally good."""
+    for query in worlds.WORDS:
+        total, whole = _search(catalogue_of_each, {"query": query}, 0, len(EACH), None)
+        monkeypatch.setattr(orders, "_CHUNK", 3)
+        walked = [_search(catalogue_of_each, {"query": query}, skip, limit, None)[1] for skip in range(0, total, limit)]
+        monkeypatch.undo()
+        assert [one for page in walked for one in page] == whole
+
+
 def _compare_random_cases(cases: int) -> None:
     compared = parted = 0
 
