@@ -1,0 +1,47 @@
+"""The official JavaScript client, `@a2a-js/sdk`, in `js/client.test.js` (specification, parts 1 and 4 to 7)."""
+
+import os
+import re
+import shutil
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from tests.acceptance.conftest import Guarded
+from tests.acceptance.dealers import HONDA_VIN
+from tests.acceptance.running import Running
+
+JS = Path(__file__).with_name("js")
+CASES = 22
+
+
+def installed() -> Path:
+    """Node, with the client installed beside the script as the lock file says."""
+    node, npm = shutil.which("node"), shutil.which("npm")
+    if node is None or npm is None:
+        pytest.skip("GAP: no node and npm here, so the official JavaScript client was not tried")
+    lock, done = JS / "package-lock.json", JS / "node_modules" / ".package-lock.json"
+    if not done.exists() or done.stat().st_mtime < lock.stat().st_mtime:
+        quiet = ("--no-audit", "--no-fund", "--ignore-scripts")
+        told = subprocess.run([npm, "ci", *quiet], cwd=JS, capture_output=True, text=True, check=False, timeout=300)
+        assert told.returncode == 0, told.stdout + told.stderr
+    return Path(node)
+
+
+def test_the_javascript_client_uses_all_skills_over_both_bindings(service: Running, guarded: Guarded) -> None:
+    node = installed()
+    told = subprocess.run(
+        [node, "--test", "--test-reporter=tap", "client.test.js"],
+        cwd=JS,
+        env=os.environ
+        | {"OPEN_URL": service.url, "GUARDED_URL": guarded.url, "TOKEN": guarded.token, "VIN": HONDA_VIN},
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=120,
+    )
+    assert told.returncode == 0, told.stdout + told.stderr
+    passed = re.search(r"^# pass (\d+)$", told.stdout, re.MULTILINE)
+    assert passed is not None
+    assert int(passed[1]) == CASES, told.stdout
