@@ -1,4 +1,4 @@
-"""Every JSON layout is recognised from its file and read into the contract's words (contract, part 6; docs/feeds.md)."""
+"""Every JSON layout is recognised from its file and read into the contract's words (contract, part 6)."""
 
 import json
 
