@@ -102,8 +102,25 @@ SPELLINGS: list[tuple[CanonicalField, str, tuple[str, ...]]] = [
 ]
 
 
+REQUIREMENTS = {
+    "transmission": "contract-6-word-transmission",
+    "driveline": "contract-6-word-driveline",
+    "fuel": "contract-6-word-fuel",
+    "body": "contract-6-word-body",
+    "charge_port": "contract-6-word-charge-port",
+    "make": "contract-6-makes-spelled",
+}
+
+
 @pytest.mark.parametrize(
-    ("field", "spelled", "word"), [(field, text, word) for field, word, texts in SPELLINGS for text in texts]
+    ("field", "spelled", "word"),
+    [
+        pytest.param(
+            field, text, word, marks=[pytest.mark.requirement(REQUIREMENTS[field])] if field in REQUIREMENTS else []
+        )
+        for field, word, texts in SPELLINGS
+        for text in texts
+    ],
 )
 def test_what_the_trade_writes_is_the_canonical_word(field: CanonicalField, spelled: str, word: str) -> None:
     assert canonical(field, spelled) == word
@@ -121,6 +138,7 @@ def test_what_the_trade_writes_is_the_canonical_word(field: CanonicalField, spel
         ("driveline", "6x6"),
     ],
 )
+@pytest.mark.requirement("contract-6-unknown-word-kept")
 def test_a_word_of_the_dealers_that_is_none_of_these_is_kept_as_it_is(field: CanonicalField, text: str) -> None:
     """Contract 6."""
     assert known(field, text) is None
@@ -148,12 +166,16 @@ def test_a_word_of_the_dealers_that_is_none_of_these_is_kept_as_it_is(field: Can
         ("trim", "Étoile", "etoile", True),
     ],
 )
+@pytest.mark.requirement(
+    "contract-7-whole-values", "contract-7-synonyms", "contract-7-2wd", "contract-7-hybrid-not-phev"
+)
 def test_a_filter_finds_what_its_synonyms_say(field: str, wanted: str, listed: str, found: bool) -> None:
     """Contract 7."""
     assert (value_key(field, listed) in wanted_keys(field, wanted)) is found
 
 
 @pytest.mark.parametrize("text", ["F-150", "f150", "F 150", "  f-150!", "Ｆ１５０"])  # noqa: RUF001
+@pytest.mark.requirement("contract-7-without-case-accents-punctuation")
 def test_case_accents_spacing_and_punctuation_do_not_count(text: str) -> None:
     """Contract 7."""
     assert fold(text) == "f150"
