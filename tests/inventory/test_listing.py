@@ -33,6 +33,7 @@ def policy(feed_price: FeedPrice = "advertised", fees: tuple[Fee, ...] | None = 
     return ListingPolicy("d1", feed_price, (RooftopRule("North", frozenset({"n1"}), fees),))
 
 
+@pytest.mark.requirement("contract-6-price-advertised", "contract-6-price-before-fees", "contract-6-fees-inside-price")
 @pytest.mark.parametrize(
     ("feed_price", "rooftop_fees", "unit", "price", "list_price", "fees"),
     [
@@ -69,6 +70,7 @@ TWO_ROOFTOPS = ListingPolicy(
 )
 
 
+@pytest.mark.requirement("contract-6-rooftop-mapping", "contract-6-rooftop")
 @pytest.mark.parametrize(
     ("hints", "name", "matched"),
     [
@@ -96,6 +98,7 @@ def test_the_fees_of_the_units_own_rooftop_count() -> None:
     assert (south.rooftop, south.price) == ("South Side", 1499)
 
 
+@pytest.mark.requirement("contract-6-updated-at")
 @pytest.mark.parametrize(
     ("feed_time", "expected"),
     [
@@ -112,28 +115,41 @@ def test_updated_at_is_the_feeds_own_time_else_that_of_the_last_import(feed_time
     assert vehicle.changed_at == RECORD.changed_at
 
 
+@pytest.mark.requirement("contract-6-status", "spec-2.5-vehicle-fields")
 def test_a_listing_has_what_is_always_there_and_every_member_of_the_unit() -> None:
-    unit = Unit(
-        vin="1HGCM82633A004352",
-        status="pending",
-        condition="cpo",
-        year=2020,
-        features=("Sunroof",),
-        other_attributes={"doors": 4},
-        inventory_date=date(2026, 4, 1),
-    )
-    vehicle = list_unit(unit, RECORD, policy())
-    assert (vehicle.vehicle_id, vehicle.dealer_id, vehicle.status, vehicle.rooftop) == (
-        "vin-1",
-        "d1",
-        "pending",
-        "North",
-    )
-    assert (vehicle.condition, vehicle.year, vehicle.features) == ("cpo", 2020, ("Sunroof",))
-    assert (vehicle.vin, vehicle.other_attributes) == ("1HGCM82633A004352", {"doors": 4})
-    assert vehicle.inventory_date == date(2026, 4, 1)
+    members: dict[str, Any] = {
+        "vin": "1HGCM82633A004352",
+        "stock": "A1",
+        "status": "pending",
+        "condition": "cpo",
+        "vehicle_type": "car",
+        "year": 2020,
+        "make": "Honda",
+        "model": "Civic",
+        "trim": "EX",
+        "list_price": 21_000,
+        "msrp": 22_000,
+        "mileage": 5,
+        "body": "sedan",
+        "transmission": "cvt",
+        "driveline": "fwd",
+        "fuel": "phev",
+        "electric_range_mi": 30.5,
+        "dc_fast_charge": False,
+        "charge_port": "j1772",
+        "displacement_cc": 1998,
+        "exterior_color": "Red",
+        "interior_color": "Black",
+        "features": ("Sunroof",),
+        "other_attributes": {"doors": 4},
+        "inventory_date": date(2026, 4, 1),
+    }
+    vehicle = list_unit(Unit(selling_price=20_000, **members), RECORD, policy())
+    assert (vehicle.vehicle_id, vehicle.dealer_id, vehicle.rooftop, vehicle.price) == ("vin-1", "d1", "North", 20_000)
+    assert {name: getattr(vehicle, name) for name in members} == members
 
 
+@pytest.mark.requirement("contract-6-vehicle-id")
 @pytest.mark.parametrize(
     ("one", "other", "same"),
     [
@@ -160,6 +176,7 @@ def listing(**members: Any) -> Vehicle:
     return Vehicle(vehicle_id="v", status="available", rooftop="North", updated_at=NOON, **members)
 
 
+@pytest.mark.requirement("contract-6-absent-is-unknown", "contract-6-updated-at-present")
 def test_the_json_leaves_out_what_is_unknown_and_writes_times_in_utc() -> None:
     assert msgspec.json.decode(listing_json(listing(changed_at=NOON, price=0))) == {
         "vehicle_id": "v",
@@ -171,6 +188,7 @@ def test_the_json_leaves_out_what_is_unknown_and_writes_times_in_utc() -> None:
     }
 
 
+@pytest.mark.requirement("contract-2-integers-sent-plain", "contract-6-member-types")
 @pytest.mark.parametrize("member", ["electric_range_mi", "battery_kwh", "motor_power_hp"])
 def test_numbers_without_a_fraction_go_as_integers(member: Any) -> None:
     """Contract 2: what the service sends are integers without a fraction."""
@@ -178,6 +196,7 @@ def test_numbers_without_a_fraction_go_as_integers(member: Any) -> None:
     assert f'"{member}":310.5'.encode() in listing_json(listing(**{member: 310.5}))
 
 
+@pytest.mark.requirement("contract-6-extras-passed-through")
 def test_extra_members_are_passed_through_and_never_stand_in_for_a_known_one() -> None:
     extras: dict[str, Scalar] = {"lot": "B-7", "price": 1, "vehicle_id": "x", "odd": 2.5, "ok": True}
     sent = msgspec.json.decode(listing_json(listing(), extras))
