@@ -3,6 +3,7 @@
 The people, phones and vehicles are made up. Replies are built from the wire types, so that they cannot drift from them.
 """
 
+import json
 import shlex
 from datetime import UTC, date, datetime, timedelta
 from typing import Any
@@ -172,9 +173,23 @@ def curl_command(
     return " \\\n  ".join(lines)
 
 
-def json_text(value: object) -> str:
-    """JSON to be read by people: indented by two."""
-    return msgspec.json.format(msgspec.json.encode(value), indent=2).decode()
+_LINE = 88
+
+
+def json_text(value: Any, indent: int = 0) -> str:
+    """JSON to be read by people: indented by two, and what fits on a line on one line."""
+    flat = json.dumps(value, ensure_ascii=False)
+    if len(flat) + indent <= _LINE or not isinstance(value, dict | list):
+        return flat
+    inner = indent + 2
+    if isinstance(value, dict):
+        opened, closed = "{}"
+        items = [f"{json.dumps(name)}: {json_text(item, inner)}" for name, item in value.items()]
+    else:
+        opened, closed = "[]"
+        items = [json_text(item, inner) for item in value]
+    lines = (",\n" + " " * inner).join(items)
+    return f"{opened}\n{' ' * inner}{lines}\n{' ' * indent}{closed}"
 
 
 def example_reply(skill: Skill, vocabulary: Vocabulary) -> dict[str, Any]:

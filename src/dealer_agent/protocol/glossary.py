@@ -83,6 +83,16 @@ SCHEMA_MEANINGS: dict[str, str] = {
 }
 """Component name to its description, where the type's own is not written for this reader."""
 
+TRANSMISSIONS = "automatic, manual, cvt, dct, single_speed."
+DRIVELINES = "fwd, rwd, awd, 4wd, 2wd (axle unknown)."
+FUELS = "gas, diesel, hybrid, phev, bev, flex, hydrogen."
+CHARGE_PORTS = "nacs, ccs, j1772, chademo."
+BODIES = (
+    "sedan, suv, truck, coupe, hatchback, wagon, convertible, minivan, van; of motorcycles cruiser, sport, touring, "
+    "adventure, standard, scooter."
+)
+_OWN_WORDS = "A word of the dealer's that is none of these is kept."
+
 FIELD_MEANINGS: dict[str, dict[str, str]] = {
     "InventoryVehicleRequest": {
         "vin": "Compared without regard to case.",
@@ -98,14 +108,14 @@ FIELD_MEANINGS: dict[str, dict[str, str]] = {
     "Filters": {
         "condition": "Sale conditions to include.",
         "vehicle_type": "Types to include. A listing without a type counts as `car`.",
-        "transmission": "automatic, manual, cvt, dct, single_speed.",
-        "fuel": "gas, diesel, hybrid, phev, bev, flex, hydrogen. `hybrid` does not find phev.",
+        "transmission": f"{TRANSMISSIONS} `automatic` finds neither cvt nor dct.",
+        "fuel": f"{FUELS} `hybrid` does not find phev.",
         "electric_range_mi_min": "Miles.",
         "electric_range_mi_max": "Miles.",
         "dc_fast_charge": "When true, only vehicles that charge with direct current. False is no constraint.",
-        "charge_port": "nacs, ccs, j1772, chademo.",
-        "driveline": "fwd, rwd, awd, 4wd, 2wd. `2wd` finds fwd, rwd and 2wd.",
-        "body": "Body styles or segments, such as sedan, suv, truck, cruiser.",
+        "charge_port": CHARGE_PORTS,
+        "driveline": f"{DRIVELINES} `2wd` finds fwd, rwd and 2wd.",
+        "body": f"Body styles or segments. {BODIES}",
         "displacement_cc_min": "Cubic centimetres.",
         "displacement_cc_max": "Cubic centimetres.",
         "exterior_color": "All words must stand in the listing's colour; paint names count as their basic colour too.",
@@ -162,6 +172,15 @@ FIELD_MEANINGS: dict[str, dict[str, str]] = {
         "battery_kwh": "Kilowatt-hours.",
         "motor_power_hp": "Horsepower.",
         "vehicle_type": "Absent means `car`.",
+        "body": f"{BODIES} {_OWN_WORDS}",
+        "transmission": f"{TRANSMISSIONS} {_OWN_WORDS}",
+        "driveline": f"{DRIVELINES} {_OWN_WORDS}",
+        "fuel": f"{FUELS} {_OWN_WORDS}",
+        "charge_port": f"{CHARGE_PORTS} {_OWN_WORDS}",
+        "city_mpg": "Miles per gallon.",
+        "highway_mpg": "Miles per gallon.",
+        "dealer_id": "The dealer's own id in the feed.",
+        "inventory_date": "When the unit came into stock.",
         "rooftop": "One of the names of dealer.information.",
         "photos": "URLs.",
         "vdp_url": "The vehicle's page on the dealer's website.",

@@ -1,0 +1,191 @@
+"""The page at `/docs`: the API to read, written from the OpenAPI document, the table of errors and the glossary."""
+
+from dataclasses import dataclass
+from typing import Any
+
+from markupsafe import Markup, escape
+
+from dealer_agent.protocol.card import CardFacts
+from dealer_agent.protocol.envelope import NESTING_LIMIT
+from dealer_agent.protocol.errors import ERRORS
+from dealer_agent.protocol.examples import (
+    TOKEN_VARIABLE,
+    curl_command,
+    example_body,
+    example_call,
+    example_error,
+    example_json_rpc_error,
+    example_payload,
+    example_reply,
+    json_text,
+)
+from dealer_agent.protocol.glossary import CODE_MEANINGS
+from dealer_agent.protocol.openapi_components import payload_component, reply_component
+from dealer_agent.protocol.skill import Skill
+from dealer_agent.protocol.vocabulary import Wire
+from dealer_agent.server.pages.site import render
+
+_UNBOUNDED = 2**63 - 1
+_QUICK_START = ("dealer.information", "inventory.facets", "inventory.search")
+_KIN_MEMBERS = 20
+"""A schema that shares this many members with the listing is told by how it differs from it."""
+
+Json = dict[str, Any]
+
+
+@dataclass(frozen=True)
+class Field:
+    """A row of a field table."""
+
+    name: str
+    required: bool
+    type: Markup
+    meaning: str
+
+
+@dataclass(frozen=True)
+class FieldTable:
+    """The members of one object. `kin` is how many more members it has in common with a listing."""
+
+    name: str
+    description: str
+    fields: list[Field]
+    kin: int
+
+
+@dataclass(frozen=True)
+class SkillPart:
+    """One skill's section."""
+
+    skill: Skill
+    bearer: bool
+    asked: list[FieldTable]
+    answered: list[FieldTable]
+    payload: str
+    reply: str
+
+
+def docs_page(openapi: Json, facts: CardFacts, wire: Wire) -> str:
+    """The documentation of the service that `openapi` describes; examples speak the service's own vocabulary."""
+    schemas: dict[str, Json] = openapi["components"]["schemas"]
+    words = wire.default
+    told: set[str] = set()
+    parts = [
+        SkillPart(
+            skill,
+            skill.id in facts.bearer_skills,
+            _tables(payload_component(skill), schemas, told),
+            _tables(reply_component(skill), schemas, told),
+            json_text(example_payload(skill)),
+            json_text(example_reply(skill, words)),
+        )
+        for skill in facts.skills
+    ]
+    shown = next((skill for skill in facts.skills if skill.id == "inventory.search"), facts.skills[0])
+    quick = [skill for skill in facts.skills if skill.id in _QUICK_START]
+    return render(
+        "docs.html",
+        facts,
+        introduction=openapi["info"]["description"].split("\n\n"),
+        words=words,
+        both=(wire.default, wire.other),
+        parts=parts,
+        quick_start=[(skill, _curl(facts, skill, wire)) for skill in quick],
+        quick_start_asks_for_token=any(skill.id in facts.bearer_skills for skill in quick),
+        token_variable=TOKEN_VARIABLE,
+        envelope=json_text(example_body(shown, words)),
+        call=json_text(example_call(shown, words)),
+        errors=[(row, CODE_MEANINGS[row.code]) for row in ERRORS.values()],
+        error=json_text(example_error(422, words)),
+        rpc_error=json_text(example_json_rpc_error(words)),
+        nesting_limit=NESTING_LIMIT,
+    )
+
+
+def _curl(facts: CardFacts, skill: Skill, wire: Wire) -> str:
+    return curl_command(facts.http_json_url, skill, wire.default, bearer=skill.id in facts.bearer_skills)
+
+
+def _tables(name: str, schemas: dict[str, Json], told: set[str]) -> list[FieldTable]:
+    """The field tables of a schema and of everything that it names, each once on the page."""
+    if name in told:
+        return []
+    told.add(name)
+    schema = schemas[name]
+    properties: Json = schema.get("properties", {})
+    listing: Json = schemas.get("Vehicle", {}).get("properties", {})
+    common = {member for member, value in properties.items() if _same(listing.get(member), value)}
+    if name == "Vehicle" or len(common) < _KIN_MEMBERS:
+        common = set()
+    required = schema.get("required", [])
+    fields = [
+        Field(member, member in required, type_words(value), _meaning(value))
+        for member, value in properties.items()
+        if member not in common
+    ]
+    tables = [FieldTable(name, schema.get("description", ""), fields, len(common))]
+    for member, value in properties.items():
+        for named in _references(value) if member not in common else ():
+            tables += _tables(named, schemas, told)
+    return tables
+
+
+def _same(one: Json | None, other: Json) -> bool:
+    def bare(schema: Json) -> Json:
+        return {name: value for name, value in schema.items() if name != "description"}
+
+    return one is not None and bare(one) == bare(other)
+
+
+def _meaning(schema: Json) -> str:
+    words = schema.get("description", "")
+    return words if words.endswith(".") or not words else f"{words}."
+
+
+def _references(schema: Json) -> list[str]:
+    named = [schema["$ref"].rpartition("/")[2]] if "$ref" in schema else []
+    return named + (_references(schema["items"]) if "items" in schema else [])
+
+
+def type_words(schema: Json) -> Markup:
+    """A member's type and bounds, with links to the objects that it names."""
+    if "$ref" in schema:
+        name = schema["$ref"].rpartition("/")[2]
+        return Markup('<a href="#{0}">{0}</a>').format(name)
+    if "const" in schema:
+        return Markup("<code>{}</code>").format(schema["const"])
+    if "enum" in schema:
+        return Markup(" | ").join(Markup("<code>{}</code>").format(option) for option in schema["enum"])
+    if "items" in schema:
+        items = type_words(schema["items"])
+        return Markup("array of {}{}").format(items, ", at least one" if schema.get("minItems") else "")
+    kinds = schema.get("type", "any value")
+    text = kinds if isinstance(kinds, str) else " or ".join(kinds)
+    return escape(", ".join([text, *_bounds(schema)]))
+
+
+def _bounds(schema: Json) -> list[str]:
+    words = []
+    least, most = schema.get("minimum"), schema.get("maximum", _UNBOUNDED)
+    if least is not None:
+        words.append(f"at least {least}" if most == _UNBOUNDED else f"{least} to {most}")
+    if "maxLength" in schema:
+        fewest = f"{schema['minLength']} to" if "minLength" in schema else "at most"
+        words.append(f"{fewest} {schema['maxLength']} characters")
+    elif "minLength" in schema:
+        words.append("not empty")
+    if "pattern" in schema:
+        words.append(f"matching {schema['pattern']}")
+    if "format" in schema:
+        words.append(_FORMATS[schema["format"]])
+    return words
+
+
+_FORMATS = {
+    "email": "e-mail address",
+    "phone": "phone number",
+    "date": "ISO 8601 date",
+    "date-time": "ISO 8601 with an offset",
+    "date-time-local": "ISO 8601",
+    "timezone": "IANA zone",
+}

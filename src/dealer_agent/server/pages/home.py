@@ -1,0 +1,270 @@
+"""The page at `/`: who the dealer is, what is in stock, and what an agent can ask."""
+
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from urllib.parse import urlsplit
+from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
+
+import phonenumbers
+from msgspec import UNSET, UnsetType
+from msgspec.structs import asdict
+
+from dealer_agent.protocol.card import CardFacts
+from dealer_agent.protocol.responses import (
+    DealerInformation,
+    Facets,
+    IntRange,
+    OpenHours,
+    PostalAddress,
+    Rooftop,
+    TextCount,
+    Week,
+)
+from dealer_agent.server.pages.site import render
+
+BARS = 12
+"""Makes shown at once; the rest stand folded below them."""
+
+_CONDITIONS = {"new": "New", "used": "Used", "cpo": "Certified pre-owned"}
+
+_SPELLED = {
+    "suv": "SUV",
+    "gas": "Gasoline",
+    "hybrid": "Hybrid",
+    "phev": "Plug-in hybrid",
+    "bev": "Electric",
+    "flex": "Flex fuel",
+    "rv": "RV",
+    "cpo": "Certified pre-owned",
+    "intransit": "In transit",
+}
+"""Words of the wire that do not become English by a capital letter."""
+
+_ASKED = {
+    "dealer.information": ("Who are you?", "Where is your nearest store, and is it open on Saturday?"),
+    "inventory.facets": ("What do you have?", "Which makes do you carry used, and what do they cost?"),
+    "inventory.search": ("Find one for me.", "A used all-wheel-drive hybrid SUV under $35,000, fewest miles first."),
+    "inventory.vehicle": ("Tell me about this one.", "Is this VIN still there, and what does it cost where I live?"),
+    "lead.submit": ("Put us in touch.", "My user agreed to be contacted, and would like to come on Wednesday at 2 PM."),
+}
+"""Skill id to what it answers, in a shopper's words, and an example."""
+
+
+@dataclass(frozen=True)
+class Bar:
+    """A label, its count, and the width of its bar in percent."""
+
+    label: str
+    count: int
+    width: float
+    start: float = 0.0
+    kind: str = ""
+
+
+@dataclass(frozen=True)
+class HoursRow:
+    """Days that share their hours; `today` when today is one of them."""
+
+    days: str
+    hours: str
+    today: bool
+
+
+@dataclass(frozen=True)
+class Place:
+    """A rooftop as it is shown."""
+
+    rooftop: Rooftop
+    website: str
+    address: list[str]
+    phones: list[tuple[str, str, str]]
+    emails: list[tuple[str, str]]
+    today: str
+    hours: list[tuple[str, list[HoursRow]]]
+    capabilities: list[str]
+    fees: list[tuple[str, str]] | None
+    in_stock: int | None
+
+
+def home_page(
+    information: DealerInformation,
+    facets: Facets,
+    total: int,
+    facts: CardFacts,
+    *,
+    updated_at: datetime | None,
+    now: datetime | None = None,
+) -> str:
+    """The dealer for a person. `facets` and `total` are of the whole stock; `updated_at` is its last import.
+
+    `now` says which day is today at each rooftop; the clock when left out.
+    """
+    moment = now or datetime.now(UTC)
+    makes = _bars(facets.makes)
+    return render(
+        "home.html",
+        facts,
+        dealer=information.name,
+        welcome=information.welcome_message or None,
+        total=total,
+        makes=makes[:BARS],
+        more_makes=makes[BARS:],
+        conditions=_split(facets.conditions, total),
+        price_range=_money_range(facets.price_range),
+        year_range=_range(facets.year_range),
+        details=[
+            (heading, [Bar(spelled(bar.label), bar.count, bar.width) for bar in _bars(found)[:6]])
+            for heading, found in (("Body styles", facets.bodies), ("Fuel", facets.fuels))
+            if found
+        ],
+        places=[_place(rooftop, facets.rooftops, moment) for rooftop in information.rooftops],
+        updated_at=_local(updated_at, information.rooftops[0].timezone if information.rooftops else UNSET),
+        asked=[(skill, *_ASKED[skill.id]) for skill in facts.skills],
+    )
+
+
+def spelled(word: str) -> str:
+    """A word of the wire as a person writes it."""
+    plain = word.replace("_", " ")
+    return _SPELLED.get(word) or plain[:1].upper() + plain[1:]
+
+
+def _bars(counts: list[TextCount] | UnsetType) -> list[Bar]:
+    most = max((entry.count for entry in counts or ()), default=0) or 1
+    return [Bar(entry.value, entry.count, round(100 * entry.count / most, 2)) for entry in counts or ()]
+
+
+def _split(counts: list[TextCount] | UnsetType, total: int) -> list[Bar]:
+    """The stock by condition, as the stretches of one bar."""
+    known = [
+        (_CONDITIONS[entry.value], entry.count, entry.value) for entry in counts or () if entry.value in _CONDITIONS
+    ]
+    rest = total - sum(count for _, count, _ in known)
+    if rest > 0:
+        known.append(("Not stated", rest, "unstated"))
+    stretches: list[Bar] = []
+    start = 0.0
+    for label, count, kind in known:
+        width = round(100 * count / max(total, 1), 2)
+        stretches.append(Bar(label, count, width, round(start, 2), kind))
+        start += width
+    return stretches
+
+
+def _money(amount: int) -> str:
+    return f"${amount:,}"
+
+
+def _money_range(found: IntRange | UnsetType) -> str | None:
+    if not found:
+        return None
+    return _money(found.min) if found.min == found.max else f"{_money(found.min)} \u2013 {_money(found.max)}"
+
+
+def _range(found: IntRange | UnsetType) -> str | None:
+    if not found:
+        return None
+    return str(found.min) if found.min == found.max else f"{found.min} \u2013 {found.max}"
+
+
+def _zone(name: str | UnsetType) -> ZoneInfo | None:
+    try:
+        return ZoneInfo(name) if name else None
+    except (ZoneInfoNotFoundError, ValueError):
+        return None
+
+
+def _local(moment: datetime | None, zone: str | UnsetType) -> tuple[str, str] | None:
+    """A moment for machines and for people, in the zone where that is known."""
+    if moment is None:
+        return None
+    local = moment.astimezone(_zone(zone) or UTC)
+    clock = f"{local:%I:%M %p}".lstrip("0")
+    return local.isoformat(timespec="minutes"), f"{local:%B} {local.day}, {local.year}, {clock} {local:%Z}"
+
+
+def _place(rooftop: Rooftop, stock: list[TextCount] | UnsetType, now: datetime) -> Place:
+    zone = _zone(rooftop.timezone)
+    weekday = now.astimezone(zone).weekday() if zone else None
+    hours = [(spelled(schedule.name), _hours(schedule.value, weekday)) for schedule in rooftop.schedules or ()]
+    count = next((entry.count for entry in stock or () if entry.value == rooftop.name), None)
+    return Place(
+        rooftop=rooftop,
+        website=rooftop.website if rooftop.website and _is_web_address(rooftop.website) else "",
+        address=_address(rooftop.address),
+        phones=[(spelled(named.name), *_phone(named.value)) for named in rooftop.phones or () if named.value],
+        emails=[(spelled(named.name), named.value) for named in rooftop.emails or ()],
+        today=_today(hours),
+        hours=hours,
+        capabilities=[spelled(word) for word in rooftop.capabilities or () if word],
+        fees=None if rooftop.fees is UNSET else [(fee.name, _money(fee.amount)) for fee in rooftop.fees],
+        in_stock=count,
+    )
+
+
+def _today(hours: list[tuple[str, list[HoursRow]]]) -> str:
+    """The first department's hours of today."""
+    for _, rows in hours[:1]:
+        for row in rows:
+            if row.today:
+                return "Closed today" if row.hours == "Closed" else f"Open today {row.hours}"
+    return ""
+
+
+def _is_web_address(text: str) -> bool:
+    """Whether a link may carry it: a `javascript:` address must never become one."""
+    try:
+        return urlsplit(text).scheme in ("http", "https")
+    except ValueError:
+        return False
+
+
+def _address(address: PostalAddress | UnsetType) -> list[str]:
+    if not address:
+        return []
+    country = [address.country] if address.country != "US" else []
+    lines = [address.address_line_1, address.address_line_2 or "", f"{address.city}, {address.state} {address.zip}"]
+    return [line for line in (*lines, *country) if line]
+
+
+def _phone(value: str) -> tuple[str, str]:
+    """A phone number for people, and for the dialler; the latter is empty where it cannot be dialled."""
+    try:
+        number = phonenumbers.parse(value, "US")
+    except phonenumbers.NumberParseException:
+        return value, ""
+    national = number.country_code == 1
+    style = phonenumbers.PhoneNumberFormat.NATIONAL if national else phonenumbers.PhoneNumberFormat.INTERNATIONAL
+    dialled = phonenumbers.format_number(number, phonenumbers.PhoneNumberFormat.E164)
+    return phonenumbers.format_number(number, style), dialled
+
+
+def _hours(week: Week, weekday: int | None) -> list[HoursRow]:
+    """The week, neighbouring days with the same hours in one row."""
+    days = [(name.capitalize(), _open(hours)) for name, hours in zip(asdict(week), _week_days(week), strict=True)]
+    rows: list[HoursRow] = []
+    first = 0
+    for index, (_, hours) in enumerate(days):
+        if index + 1 < len(days) and days[index + 1][1] == hours:
+            continue
+        names = days[first][0] if first == index else f"{days[first][0][:3]} \u2013 {days[index][0][:3]}"
+        rows.append(HoursRow(names, hours, weekday is not None and first <= weekday <= index))
+        first = index + 1
+    return rows
+
+
+def _week_days(week: Week) -> tuple[OpenHours | None, ...]:
+    return (week.monday, week.tuesday, week.wednesday, week.thursday, week.friday, week.saturday, week.sunday)
+
+
+def _open(hours: OpenHours | None) -> str:
+    return "Closed" if hours is None else f"{_clock(hours.open)} \u2013 {_clock(hours.close)}"
+
+
+def _clock(text: str) -> str:
+    """`HH:MM` as Americans write it; anything else as it stands."""
+    try:
+        moment = datetime.strptime(text, "%H:%M")  # noqa: DTZ007 - a clock time, no instant
+    except ValueError:
+        return text
+    return f"{moment:%I:%M %p}".lstrip("0").replace(":00", "")

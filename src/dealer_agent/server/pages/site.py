@@ -1,0 +1,92 @@
+"""What both pages share: the templates, the stylesheet, the addresses they link to, and how JSON and code are shown."""
+
+import hashlib
+import re
+from functools import cache
+from importlib.resources import files
+from urllib.parse import urlsplit
+
+from jinja2 import Environment, PackageLoader, StrictUndefined
+from markupsafe import Markup, escape
+
+from dealer_agent.protocol.card import CardFacts
+from dealer_agent.protocol.openapi import server_root
+
+CONTENT_SECURITY_POLICY = (
+    "default-src 'none'; style-src 'self'; img-src 'self' data:; base-uri 'none'; form-action 'none'; "
+    "frame-ancestors 'none'"
+)
+"""For the header of both pages: they need their own stylesheet, and the icon that stands in the page itself."""
+
+
+@cache
+def stylesheet() -> bytes:
+    """The CSS served at `/static/style.css`, UTF-8. Pages ask for it with its digest, so it may be kept for long."""
+    return files(__package__).joinpath("style.css").read_bytes()
+
+
+@cache
+def _stylesheet_digest() -> str:
+    return hashlib.sha256(stylesheet()).hexdigest()[:12]
+
+
+class Site:
+    """The service's addresses as a page links to them: paths, so that they hold under every name of the host."""
+
+    def __init__(self, facts: CardFacts) -> None:
+        self._below = urlsplit(server_root(facts)).path
+        self.home = self.to("/")
+        self.docs = self.to("/docs")
+        self.openapi = self.to("/openapi.json")
+        self.card = self.to("/.well-known/agent-card.json")
+        self.card_1_0_0 = self.to("/cards/1.0.0.json")
+        self.card_0_1_0 = self.to("/cards/0.1.0.json")
+        self.stylesheet = self.to(f"/static/style.css?v={_stylesheet_digest()}")
+        self.schemas = [
+            (payload_type, self.to(f"/schemas/{payload_type}.json"))
+            for skill in facts.skills
+            for payload_type in (skill.request_type, skill.response_type)
+        ]
+
+    def to(self, path: str) -> str:
+        """The path of something that the service serves."""
+        return self._below + path
+
+
+def with_code(text: str) -> Markup:
+    """Text whose backquotes mark code."""
+    return Markup(re.sub(r"`([^`]+)`", r"<code>\1</code>", str(escape(text))))  # noqa: S704 - escaped first
+
+
+_JSON_TOKEN = re.compile(r'(?P<text>"(?:\\.|[^"\\])*")(?P<colon>\s*:)?|(?P<literal>-?\d[\d.eE+-]*|true|false|null)')
+
+
+def coloured_json(text: str) -> Markup:
+    """JSON text with its names, texts and other values told apart."""
+    pieces, end = [], 0
+    for token in _JSON_TOKEN.finditer(text):
+        kind = "name" if token["colon"] else "text" if token["text"] else "literal"
+        shown = token["text"] or token["literal"]
+        pieces += [escape(text[end : token.start()]), Markup('<span class="json-{}">{}</span>').format(kind, shown)]
+        end = token.start() + len(shown)
+    return Markup("").join([*pieces, escape(text[end:])])
+
+
+def _environment() -> Environment:
+    environment = Environment(
+        loader=PackageLoader("dealer_agent.server.pages"),
+        autoescape=True,
+        undefined=StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+    )
+    environment.filters |= {"with_code": with_code, "coloured_json": coloured_json}
+    return environment
+
+
+_templates = _environment()
+
+
+def render(template: str, facts: CardFacts, **shown: object) -> str:
+    """A page of HTML, whatever the values hold."""
+    return _templates.get_template(template).render(site=Site(facts), facts=facts, **shown)

@@ -1,0 +1,513 @@
+"""The OpenAPI document says what the service does: its schemas, examples and statuses are those of the wire."""
+
+import copy
+import json
+import os
+import re
+import subprocess
+from collections.abc import Callable
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+import hypothesis.strategies as st
+import jsonschema_rs
+import pytest
+import schemathesis
+from hypothesis import HealthCheck, Phase, given, settings
+from openapi_spec_validator import OpenAPIV31SpecValidator
+
+from dealer_agent.protocol import errors
+from dealer_agent.protocol.card import CardFacts, card_0_1_0, card_1_0_0
+from dealer_agent.protocol.envelope import decode_request
+from dealer_agent.protocol.errors import ERRORS, ProtocolError, http_error_body, json_rpc_error_body
+from dealer_agent.protocol.examples import (
+    TOKEN_VARIABLE,
+    curl_command,
+    example_body,
+    example_call,
+    example_error,
+    example_json_rpc_error,
+    example_json_rpc_reply,
+    example_payload,
+    example_reply,
+    json_text,
+)
+from dealer_agent.protocol.glossary import CODE_MEANINGS, FIELD_MEANINGS, SCHEMA_MEANINGS, STATUS_MEANINGS
+from dealer_agent.protocol.json_rpc import decode_call
+from dealer_agent.protocol.openapi import openapi_document
+from dealer_agent.protocol.openapi_components import payload_component, reply_component
+from dealer_agent.protocol.problems import compile_schema
+from dealer_agent.protocol.schemas import published_schemas
+from dealer_agent.protocol.skill import SKILL_BY_ID, SKILLS, Skill
+from dealer_agent.protocol.vocabulary import AUTOAGENT, Vocabulary, Wire, proto, wire
+
+PROTO = proto()
+WIRE = wire("proto", PROTO)
+BOTH = (PROTO, AUTOAGENT)
+NO_TOKENS: frozenset[str] = frozenset()
+ALL_SKILLS = frozenset(SKILL_BY_ID)
+AT = datetime(2026, 11, 20, 12, tzinfo=UTC)
+SEARCH = SKILL_BY_ID["inventory.search"]
+
+
+def facts(
+    skills: tuple[Skill, ...] = SKILLS,
+    *,
+    bearer: frozenset[str] = NO_TOKENS,
+    root: str = "https://agent.example.com",
+    below: str = "",
+) -> CardFacts:
+    return CardFacts(
+        name="Example Motors",
+        description="Cars.",
+        version="1.2.3",
+        organization="Example Motors",
+        website="https://www.example.com",
+        http_json_url=root + below,
+        json_rpc_url=f"{root}{below}/rpc",
+        schemas_url=f"{root}/schemas",
+        documentation_url=f"{root}/docs",
+        skills=skills,
+        bearer_skills=bearer,
+    )
+
+
+DOCUMENT = openapi_document(facts(), WIRE)
+SEND = DOCUMENT["paths"]["/message:send"]["post"]
+CALL = DOCUMENT["paths"]["/rpc"]["post"]
+
+
+def validator(schema: dict[str, Any], document: dict[str, Any] = DOCUMENT) -> jsonschema_rs.Draft202012Validator:
+    """A validator of a schema that stands in the document."""
+    return compile_schema({**schema, "components": document["components"]})
+
+
+def response_schema(operation: dict[str, Any], status: int | str) -> dict[str, Any]:
+    schema: dict[str, Any] = operation["responses"][str(status)]["content"]["application/json"]["schema"]
+    return schema
+
+
+REQUESTS = validator(SEND["requestBody"]["content"]["application/json"]["schema"])
+
+
+@pytest.mark.parametrize(
+    "document",
+    [
+        pytest.param(DOCUMENT, id="no tokens"),
+        pytest.param(openapi_document(facts(bearer=ALL_SKILLS), WIRE), id="every skill asks for a token"),
+        pytest.param(openapi_document(facts(bearer=frozenset({"lead.submit"})), WIRE), id="one skill asks for a token"),
+        pytest.param(openapi_document(facts((SKILLS[0],)), WIRE), id="one skill"),
+        pytest.param(openapi_document(facts(below="/agents/7"), WIRE), id="a base path"),
+        pytest.param(openapi_document(facts(root="http://127.0.0.1:8080/store"), WIRE), id="below a proxy's path"),
+        pytest.param(openapi_document(facts(), wire("autoagent", PROTO)), id="autoagent first"),
+    ],
+)
+def test_the_document_is_valid_openapi_3_1(document: dict[str, Any]) -> None:
+    """Contract 2: an OpenAPI document that any reader of 3.1 takes. It is plain JSON."""
+    OpenAPIV31SpecValidator(json.loads(json.dumps(document))).validate()
+
+
+OTHERS = {
+    "/.well-known/agent-card.json",
+    "/cards/1.0.0.json",
+    "/cards/0.1.0.json",
+    "/schemas/{name}",
+    "/openapi.json",
+    "/healthz",
+    "/readyz",
+}
+
+
+@pytest.mark.parametrize(
+    ("root", "below", "server", "interfaces"),
+    [
+        ("https://agent.example.com", "", "https://agent.example.com", {"/message:send", "/rpc"}),
+        ("https://agent.example.com", "/a", "https://agent.example.com", {"/a/message:send", "/a/rpc"}),
+        ("https://example.com/agent", "", "https://example.com/agent", {"/message:send", "/rpc"}),
+    ],
+)
+def test_the_addresses_are_those_of_the_card(root: str, below: str, server: str, interfaces: set[str]) -> None:
+    """Spec 4, contract 4: interfaces under the base path; cards and schemas stand at the root."""
+    document = openapi_document(facts(root=root, below=below), WIRE)
+    assert document["servers"] == [{"url": server}]
+    assert set(document["paths"]) == OTHERS | interfaces
+
+
+def without_descriptions(node: Any) -> Any:
+    if isinstance(node, list):
+        return [without_descriptions(item) for item in node]
+    if isinstance(node, dict):
+        # A member called description holds a schema, not text.
+        kept = {name: value for name, value in node.items() if not (name == "description" and isinstance(value, str))}
+        return {name: without_descriptions(value) for name, value in kept.items()}
+    return node
+
+
+@pytest.mark.parametrize("file", published_schemas())
+def test_payload_components_are_the_published_schemas(file: str) -> None:
+    """Contract 4: one set of schemas, under `/schemas/` and in the document; a definition of one name is one schema."""
+    schema = published_schemas()[file]
+    skill = next(skill for skill in SKILLS if file.startswith(f"{skill.id}."))
+    components = DOCUMENT["components"]["schemas"]
+    name = payload_component(skill) if file.endswith(".request.json") else reply_component(skill)
+    expected = {"$" + name: {**schema, "title": name}, **schema.get("$defs", {})}
+    moved = json.loads(json.dumps(expected).replace("#/$defs/", "#/components/schemas/"))
+    root = moved.pop("$" + name)
+    for key in ("$schema", "$defs"):
+        root.pop(key, None)
+    data = root["properties"].get("data")
+    if data:
+        moved[data["title"]] = data
+        root["properties"]["data"] = {"$ref": f"#/components/schemas/{data['title']}"}
+    moved[name] = root
+    for component, wanted in moved.items():
+        assert without_descriptions(components[component]) == without_descriptions(wanted), component
+
+
+def test_nothing_in_the_document_refers_to_the_papers_it_was_written_from() -> None:
+    text = json.dumps(DOCUMENT)
+    assert not re.search(r"contract, part|specification, part|\$defs|leads\.consent", text)
+
+
+@pytest.mark.parametrize("vocabulary", BOTH, ids=["proto", "autoagent"])
+@pytest.mark.parametrize("skill", SKILLS, ids=lambda skill: skill.id)
+def test_an_example_request_is_taken_by_the_service_and_by_the_document(skill: Skill, vocabulary: Vocabulary) -> None:
+    """Spec 2.1 and 4.1: the examples are requests that work."""
+    body = example_body(skill, vocabulary)
+    request = decode_request(json.dumps(body).encode(), WIRE)
+    assert (request.skill, request.vocabulary, request.problems) == (skill, vocabulary, ())
+    assert list(REQUESTS.iter_errors(body)) == []
+    rpc_id, called = decode_call(json.dumps(example_call(skill, vocabulary)).encode(), WIRE)
+    assert not isinstance(called, ProtocolError)
+    assert (rpc_id, called.skill, called.problems) == (b'"1"', skill, ())
+    calls = validator(CALL["requestBody"]["content"]["application/json"]["schema"])
+    assert calls.is_valid(example_call(skill, vocabulary))
+
+
+@pytest.mark.parametrize("vocabulary", BOTH, ids=["proto", "autoagent"])
+@pytest.mark.parametrize("skill", SKILLS, ids=lambda skill: skill.id)
+def test_an_example_reply_has_the_documented_shape(skill: Skill, vocabulary: Vocabulary) -> None:
+    """Spec 4.2: role, a new messageId, one data part of the skill's response type and media type."""
+    reply = example_reply(skill, vocabulary)
+    assert list(validator(response_schema(SEND, 200)).iter_errors(reply)) == []
+    (part,) = reply["message"]["parts"]
+    assert part["data"]["type"] == skill.response_type
+    assert part["mediaType"] == vocabulary.response_media_type(skill)
+    assert reply["message"]["messageId"] != example_body(skill, vocabulary)["message"]["messageId"]
+
+
+def test_the_lead_of_the_example_was_consented_to_when_it_is_said() -> None:
+    """Contract 10: a consent granted in the future is INVALID_CONSENT, so the example's is never ahead of `now`."""
+    now = datetime(2027, 3, 1, 23, 59, 59, 999999, tzinfo=UTC)
+    lead = example_payload(SKILL_BY_ID["lead.submit"], now=now)
+    assert datetime.fromisoformat(lead["consent"]["granted_at"]) <= now
+    assert datetime.fromisoformat(lead["submitted_at"]) <= now
+    assert datetime.fromisoformat(lead["appointment"]["appointment_at"]) > now + timedelta(days=1)
+    assert "lead_submission" in lead["consent"]["scope"]
+    assert lead["customer"]["preferred_contact"] in lead["consent"]["allowed_channels"]
+
+
+def test_two_different_example_leads_have_different_idempotency_keys() -> None:
+    """Contract 10: a key used again with another payload would be IDEMPOTENCY_CONFLICT."""
+    lead = SKILL_BY_ID["lead.submit"]
+    sent = [
+        example_payload(lead, now=now, vin=vin)
+        for now in (AT, AT + timedelta(seconds=1))
+        for vin in ("1HGCY2F57RA000001", "1HGCY2F57RA000002")
+    ]
+    assert len({payload["idempotency_key"] for payload in sent}) == 4
+    assert example_payload(lead, now=AT) == example_payload(lead, now=AT)
+
+
+def test_the_examples_name_no_real_person() -> None:
+    text = json.dumps([DOCUMENT["paths"], *(example_reply(skill, PROTO) for skill in SKILLS)])
+    assert set(re.findall(r"\+1\d{8}", text)) == {"+120255501"}
+    assert all(host.endswith("example.com") for host in re.findall(r"[\w.]+@([\w.-]+)", text))
+
+
+def everything_refused() -> list[tuple[type[ProtocolError], int]]:
+    kinds = [kind for kind in vars(errors).values() if isinstance(kind, type) and issubclass(kind, ProtocolError)]
+    own = [(kind, kind.row.http) for kind in kinds if kind is not ProtocolError]
+    transport = [(errors.UnsupportedSkill, 405)] + [(errors.SchemaValidationFailed, n) for n in (408, 413, 415)]
+    return own + transport
+
+
+def made(kind: type[ProtocolError], status: int) -> ProtocolError:
+    if kind is errors.RateLimited:
+        return errors.RateLimited(7)
+    if kind is errors.AuthRequired:
+        return errors.AuthRequired("A token is needed.")
+    return kind("No.", {"in": "envelope", "instancePath": "/message", "received": 5}, http=status)
+
+
+@pytest.mark.parametrize("vocabulary", BOTH, ids=["proto", "autoagent"])
+@pytest.mark.parametrize(("kind", "status"), everything_refused(), ids=str)
+def test_every_refusal_has_the_shape_that_the_document_gives_its_status(
+    kind: type[ProtocolError], status: int, vocabulary: Vocabulary
+) -> None:
+    """Spec 2.8 and 7, contract 3: the envelope exactly, and the codes that its status carries."""
+    error = made(kind, status)
+    body = json.loads(http_error_body(error, vocabulary, "err_01KE7AQMD5N7Q9S2T4V6X8Z1BG", AT))
+    assert list(validator(response_schema(SEND, status)).iter_errors(body)) == []
+    assert f"`{kind.row.code}`" in SEND["responses"][str(status)]["description"]
+    rpc = json.loads(json_rpc_error_body(error, vocabulary, "err_01KE7AQMD5N7Q9S2T4V6X8Z1BG", AT, b"7"))
+    assert list(validator(response_schema(CALL, 200)).iter_errors(rpc)) == []
+
+
+Change = Callable[[dict[str, Any]], object]
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        pytest.param(lambda body: body.update(more=1), id="another member at the top"),
+        pytest.param(lambda body: body["error"].update(status="NOT_FOUND"), id="another member of error"),
+        pytest.param(lambda body: body["error"].update(code="404"), id="code as text"),
+        pytest.param(lambda body: body["error"].update(code=422), id="another status's code"),
+        pytest.param(lambda body: body["error"]["details"].reverse(), id="details in the wrong order"),
+        pytest.param(lambda body: body["error"]["details"].pop(), id="one detail"),
+        pytest.param(lambda body: body["error"]["details"].append({}), id="three details"),
+        pytest.param(lambda body: body["error"]["details"][0].pop("domain"), id="no domain"),
+        pytest.param(lambda body: body["error"]["details"][0]["metadata"].update(n=1), id="metadata that is no text"),
+        pytest.param(lambda body: body["error"]["details"][0].update(reason="RATE_LIMITED"), id="another's reason"),
+        pytest.param(lambda body: body["error"]["details"][1].pop("error_id"), id="no error_id"),
+        pytest.param(lambda body: body["error"]["details"][1].pop("created_at"), id="no created_at"),
+        pytest.param(lambda body: body["error"]["details"][1].pop("details"), id="no details"),
+        pytest.param(lambda body: body["error"]["details"][1].update(retryable="no"), id="retryable as text"),
+        pytest.param(lambda body: body["error"]["details"][1].update(type="error"), id="another type"),
+    ],
+)
+def test_the_error_schema_takes_nothing_else(change: Change) -> None:
+    """Spec 2.8 and 7: every field, two details in their order, the code equal to the status."""
+    schema = validator(response_schema(SEND, 404))
+    body = example_error(404, PROTO)
+    assert schema.is_valid(body)
+    change(body)
+    assert not schema.is_valid(body)
+
+
+@pytest.mark.parametrize("operation", [SEND, CALL], ids=["HTTP+JSON", "JSON-RPC"])
+@pytest.mark.parametrize(("status", "header"), [(401, "WWW-Authenticate"), (405, "Allow"), (429, "Retry-After")])
+def test_refusals_name_the_headers_that_they_carry(operation: dict[str, Any], status: int, header: str) -> None:
+    """Contract 3."""
+    assert header in operation["responses"][str(status)]["headers"]
+
+
+def test_every_status_that_can_occur_is_documented() -> None:
+    """Spec 7, contract 3: over JSON-RPC all refusals are 200 but for those of the transport and 401, 429."""
+    assert set(SEND["responses"]) == {str(status) for status in (200, *(n for _, n in everything_refused()))}
+    assert {"200", "401", "413", "415", "429"} <= set(CALL["responses"])
+    assert not {"400", "403", "404", "409", "422", "500"} & set(CALL["responses"])
+
+
+def test_both_media_types_are_taken_and_given() -> None:
+    """Contract 2: application/json and application/a2a+json."""
+    both = {"application/json", "application/a2a+json"}
+    assert set(SEND["requestBody"]["content"]) == both
+    assert all(set(response["content"]) == both for response in SEND["responses"].values())
+
+
+@pytest.mark.parametrize(
+    ("bearer", "security"),
+    [
+        (NO_TOKENS, None),
+        (frozenset({"lead.submit"}), [{}, {"bearer": []}]),
+        (ALL_SKILLS, [{"bearer": []}]),
+    ],
+    ids=["no skill", "one skill", "every skill"],
+)
+def test_a_token_is_declared_where_skills_ask_for_one(bearer: frozenset[str], security: object) -> None:
+    """Spec 5: required only when every skill asks for it."""
+    document = openapi_document(facts(bearer=bearer), WIRE)
+    assert document["paths"]["/message:send"]["post"].get("security") == security
+    assert document["paths"]["/rpc"]["post"].get("security") == security
+    schemes = document["components"].get("securitySchemes", {})
+    assert {scheme["scheme"] for scheme in schemes.values()} == ({"bearer"} if bearer else set())
+
+
+def test_a_skill_that_is_switched_off_is_not_in_the_document() -> None:
+    """Contract 2: it is not on the card either."""
+    document = openapi_document(facts(tuple(skill for skill in SKILLS if skill.id != "lead.submit")), WIRE)
+    assert "lead-submit" not in json.dumps(document)
+    assert not {"LeadSubmitRequest", "Customer", "Consent"} & set(document["components"]["schemas"])
+
+
+def test_the_cards_have_the_documented_shape() -> None:
+    """Contract 4."""
+    for path, card in (("/cards/1.0.0.json", card_1_0_0), ("/cards/0.1.0.json", card_0_1_0)):
+        for address in (path, "/.well-known/agent-card.json"):
+            schema = validator(response_schema(DOCUMENT["paths"][address]["get"], 200))
+            assert schema.is_valid(card(facts(), WIRE))
+    assert not validator({"$ref": "#/components/schemas/AgentCard"}).is_valid(card_0_1_0(facts(), WIRE))
+
+
+def part_of(body: dict[str, Any]) -> dict[str, Any]:
+    part: dict[str, Any] = body["message"]["parts"][0]
+    return part
+
+
+ENVELOPES: list[tuple[str, Change, bool]] = [
+    ("as it is", lambda body: None, True),
+    ("a text part beside", lambda body: body["message"]["parts"].insert(0, {"text": "Hello"}), True),
+    ("a contextId", lambda body: body["message"].update(contextId="c"), True),
+    ("unknown members", lambda body: body.update(tenant="t", metadata={}), True),
+    ("any output mode", lambda body: body["configuration"].update(acceptedOutputModes=["text/plain", "*/*"]), True),
+    ("a whole number with a fraction", lambda body: part_of(body)["data"]["pagination"].update(limit=3.0), True),
+    ("two data parts", lambda body: body["message"]["parts"].append(copy.deepcopy(part_of(body))), False),
+    ("no data part", lambda body: body["message"].update(parts=[{"text": "Hello"}]), False),
+    ("no mediaType", lambda body: part_of(body).pop("mediaType"), False),
+    (
+        "another skill's mediaType",
+        lambda body: part_of(body).update(mediaType=PROTO.request_media_type(SKILLS[0])),
+        False,
+    ),
+    ("the response's mediaType", lambda body: part_of(body).update(mediaType=PROTO.response_media_type(SEARCH)), False),
+    ("an unknown skill", lambda body: part_of(body)["data"].update(type="inventory.sell.request"), False),
+    ("legacy kind of a part", lambda body: part_of(body).update(kind="data"), False),
+    ("legacy kind of the message", lambda body: body["message"].update(kind="message"), False),
+    ("legacy role", lambda body: body["message"].update(role="user"), False),
+    ("no messageId", lambda body: body["message"].pop("messageId"), False),
+    ("an empty messageId", lambda body: body["message"].update(messageId=""), False),
+    ("a taskId", lambda body: body["message"].update(taskId="t"), False),
+    ("no configuration", lambda body: body.pop("configuration"), False),
+    ("no output modes", lambda body: body["configuration"].update(acceptedOutputModes=[]), False),
+    (
+        "output modes that do not cover",
+        lambda body: body["configuration"].update(acceptedOutputModes=["text/*"]),
+        False,
+    ),
+    ("push notifications", lambda body: body["configuration"].update(pushNotificationConfig={}), False),
+    ("an unknown filter", lambda body: part_of(body)["data"]["filters"].update(colour=["red"]), False),
+    ("a null", lambda body: part_of(body)["data"].update(sort=None), False),
+    ("a fraction", lambda body: part_of(body)["data"]["pagination"].update(limit=2.5), False),
+]
+
+
+@pytest.mark.parametrize(("change", "taken"), [row[1:] for row in ENVELOPES], ids=[row[0] for row in ENVELOPES])
+def test_the_document_and_the_service_judge_an_envelope_alike(change: Change, taken: bool) -> None:
+    """Spec 2.1, contract 2."""
+    body = example_body(SEARCH, PROTO)
+    change(body)
+    try:
+        served = not decode_request(json.dumps(body).encode(), WIRE).problems
+    except ProtocolError:
+        served = False
+    assert (REQUESTS.is_valid(body), served) == (taken, taken)
+
+
+def formats() -> dict[str, st.SearchStrategy[str]]:
+    """Values of the formats that are ours, and of those that generators understand more loosely than we do."""
+    moments = st.datetimes(datetime(2000, 1, 1), datetime(2100, 1, 1), timezones=st.just(UTC))  # noqa: DTZ001
+    return {
+        "phone": st.integers(0, 99).map(lambda n: f"+120255501{n:02d}"),
+        "email": st.from_regex(r"[a-z]{1,9}@example\.com", fullmatch=True),
+        "timezone": st.sampled_from(["America/New_York", "Europe/Berlin", "UTC"]),
+        "date-time-local": moments.map(datetime.isoformat),
+    }
+
+
+def test_what_a_generator_makes_of_the_document_is_taken() -> None:
+    """Contract 2 to 10: the schemas are accurate; a request made from them alone is never refused for its shape."""
+    for name, strategy in formats().items():
+        schemathesis.openapi.format(name, strategy)
+    operation = schemathesis.openapi.from_dict(DOCUMENT)["/message:send"]["post"]
+    seen: set[str] = set()
+
+    @given(operation.as_strategy(generation_mode=schemathesis.GenerationMode.POSITIVE))
+    @settings(
+        max_examples=100,
+        deadline=None,
+        database=None,
+        derandomize=True,
+        phases=[Phase.generate],
+        suppress_health_check=list(HealthCheck),
+    )
+    def is_taken(case: Any) -> None:
+        request = decode_request(json.dumps(case.body).encode(), WIRE)
+        # No schema can say that a window ends after it starts.
+        problems = [problem for problem in request.problems if problem.keyword != "formatMinimum"]
+        assert problems == []
+        seen.add(request.skill.id)
+
+    is_taken()
+    assert len(seen) > 2
+
+
+def run_pasted(command: str, folder: Path, **environment: str) -> list[str]:
+    """What `curl` is called with when the command is pasted into a shell."""
+    curl = folder / "curl"
+    curl.write_text('#!/bin/sh\nfor word do printf "%s\\0" "$word"; done\n')
+    curl.chmod(0o755)
+    done = subprocess.run(
+        ["/bin/sh", "-c", command],
+        env={"PATH": f"{folder}:{os.defpath}", **environment},
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    return done.stdout.split("\0")[:-1]
+
+
+@pytest.mark.parametrize("skill", SKILLS, ids=lambda skill: skill.id)
+def test_a_pasted_command_sends_the_example(skill: Skill, tmp_path: Path) -> None:
+    base = "https://agent.example.com/a'b$(echo c)"
+    words = run_pasted(curl_command(base, skill, AUTOAGENT), tmp_path)
+    assert words[:2] == ["-sS", f"{base}/message:send"]
+    assert words[2:4] == ["-H", "Content-Type: application/json"]
+    assert words[4] == "-d"
+    assert json.loads(words[5]) == example_body(skill, AUTOAGENT)
+
+
+def test_a_pasted_command_takes_its_token_from_the_environment(tmp_path: Path) -> None:
+    """Spec 5.1: the token stands in the shell, never in the command."""
+    command = curl_command("https://agent.example.com", SEARCH, PROTO, bearer=True)
+    words = run_pasted(command, tmp_path, **{TOKEN_VARIABLE: "made-up token"})
+    assert words[4:6] == ["-H", "Authorization: Bearer made-up token"]
+    assert "made-up" not in command
+
+
+@pytest.mark.parametrize(
+    "value", [{}, [], [1, "a"], {"é": None}, {"a": [{"b": "c" * 90}, []]}, example_body(SEARCH, PROTO)], ids=repr
+)
+def test_json_for_people_is_the_same_json(value: object) -> None:
+    assert json.loads(json_text(value)) == value
+
+
+def test_the_example_of_a_json_rpc_answer_has_the_documented_shape() -> None:
+    schema = validator(response_schema(CALL, 200))
+    for vocabulary in BOTH:
+        assert schema.is_valid(example_json_rpc_reply(vocabulary))
+        assert schema.is_valid(example_json_rpc_error(vocabulary))
+
+
+def test_the_glossary_is_complete_and_names_nothing_that_is_not_there() -> None:
+    assert set(CODE_MEANINGS) == set(ERRORS)
+    assert {row.http for row in ERRORS.values()} <= set(STATUS_MEANINGS)
+    components = DOCUMENT["components"]["schemas"]
+    assert set(SCHEMA_MEANINGS) <= set(components)
+    unknown = {
+        (name, member)
+        for name, told in FIELD_MEANINGS.items()
+        for member in told
+        if member not in components[name]["properties"]
+    }
+    assert unknown == set()
+
+
+def test_every_operation_has_its_own_id_a_tag_and_a_summary() -> None:
+    operations = [operation for path in DOCUMENT["paths"].values() for operation in path.values()]
+    assert len({operation["operationId"] for operation in operations}) == len(operations)
+    tags = {tag["name"] for tag in DOCUMENT["tags"]}
+    assert all(operation["summary"] and set(operation["tags"]) <= tags for operation in operations)
+
+
+def test_the_wire_words_of_the_document_are_the_service_s_own() -> None:
+    """Contract 1: the domain is a setting; the vocabulary that is spoken first stands in the examples."""
+    own = Wire(AUTOAGENT, proto(domain="errors.dealer.example"))
+    document = openapi_document(facts(), own)
+    domains = document["components"]["schemas"]["ErrorInfo"]["properties"]["domain"]["enum"]
+    assert domains == ["autoagentprotocol.org", "errors.dealer.example", "a2a-protocol.org"]
+    examples = document["paths"]["/message:send"]["post"]["requestBody"]["content"]["application/json"]["examples"]
+    assert "vnd.autoagent." in json.dumps(examples)
+    assert "vnd.proto." not in json.dumps(examples)

@@ -1,0 +1,223 @@
+"""The page at `/` tells a person who the dealer is, what is in stock and what an agent can ask."""
+
+from datetime import UTC, datetime
+from typing import Any
+
+import pytest
+from msgspec import UNSET
+from msgspec.structs import replace
+from tests.server.pages.conftest import Page, read_page, written
+from tests.server.pages.samples import (
+    BARE,
+    FRIDAY_NOON,
+    HOSTILE,
+    LONG,
+    MAKES,
+    MANY_MAKES,
+    POTOMAC,
+    STOCK,
+    TOTAL,
+    UPDATED,
+    card_facts,
+    counts,
+    facts_of,
+)
+
+from dealer_agent.protocol.responses import (
+    DealerInformation,
+    Facets,
+    IntRange,
+    OpenHours,
+    Rooftop,
+    Schedule,
+    TextCount,
+    Week,
+)
+from dealer_agent.protocol.skill import SKILLS
+from dealer_agent.server.pages import home_page
+
+
+def shown(
+    information: DealerInformation = POTOMAC,
+    facets: Facets = STOCK,
+    total: int = TOTAL,
+    *,
+    updated_at: datetime | None = UPDATED,
+    now: datetime = FRIDAY_NOON,
+    **more: Any,
+) -> Page:
+    return read_page(home_page(information, facets, total, card_facts(**more), updated_at=updated_at, now=now))
+
+
+def with_rooftop(**members: Any) -> DealerInformation:
+    return DealerInformation("Plain Cars", (Rooftop(name="Plain Cars", **members),))
+
+
+PAGE = shown()
+
+
+def test_it_names_the_dealer_and_welcomes() -> None:
+    """Contract 5."""
+    assert PAGE.texts("//h1") == ["Potomac Motor Group"]
+    assert PAGE.texts("//title") == ["Potomac Motor Group"]
+    assert PAGE.texts("//p[@class='welcome']") == [POTOMAC.welcome_message]
+
+
+def test_it_sums_up_the_stock() -> None:
+    figures = dict(zip(PAGE.texts("//dl[@class='figures']//dt"), PAGE.texts("//dl[@class='figures']//dd"), strict=True))
+    assert figures == {
+        "vehicles in stock": "317",
+        "advertised prices": "$4,995 \u2013 $96,480",
+        "model years": "2009 \u2013 2027",
+        "locations": "2",
+    }
+
+
+def test_every_make_stands_with_its_count_the_first_twelve_at_once() -> None:
+    """Contract 8: in the order of the facet."""
+    at_once = "//section[@id='stock']//h3[text()='By make']/following-sibling::ul[1]/li"
+    folded = "//section[@id='stock']//details//li"
+    rows = PAGE.texts(at_once) + PAGE.texts(folded)
+    assert rows == [f"{make} {count}" for make, count in MAKES]
+    assert len(PAGE.texts(at_once)) == 12
+    assert PAGE.texts("//section[@id='stock']//summary") == ["3 more makes"]
+
+
+def test_a_bar_is_as_long_as_its_share_of_the_greatest_count() -> None:
+    page = shown(facets=Facets(makes=counts(("Honda", 40), ("Ford", 10))), total=50)
+    assert [bar.get("width") for bar in page.all("//*[local-name()='svg'][@class='bar']/*")] == ["100.0", "25.0"]
+
+
+def test_the_conditions_share_one_bar_and_what_is_unknown_is_not_hidden() -> None:
+    page = shown(facets=Facets(conditions=counts(("used", 50), ("new", 30), ("cpo", 10))), total=100)
+    parts = page.all("//*[local-name()='svg'][@class='split']/*")
+    assert [(part.get("class"), part.get("x"), part.get("width")) for part in parts] == [
+        ("fill-used", "0.0", "50.0"),
+        ("fill-new", "50.0", "30.0"),
+        ("fill-cpo", "80.0", "10.0"),
+        ("fill-unstated", "90.0", "10.0"),
+    ]
+    assert page.texts("//ul[@class='legend']/li") == ["Used 50", "New 30", "Certified pre-owned 10", "Not stated 10"]
+
+
+def test_when_the_stock_was_updated_is_told_in_the_dealer_s_zone() -> None:
+    (moment,) = PAGE.all("//section[@id='stock']//time")
+    assert (moment.text, moment.get("datetime")) == ("November 20, 2026, 11:37 AM EST", "2026-11-20T11:37-05:00")
+
+
+@pytest.mark.parametrize(
+    ("found", "words"),
+    [(IntRange(9000, 9000), ["$9,000"]), (IntRange(1, 2_000_000), ["$1 \u2013 $2,000,000"]), (UNSET, [])],
+)
+def test_prices_are_a_range_one_price_or_left_out(found: Any, words: list[str]) -> None:
+    page = shown(facets=Facets(makes=counts(("Honda", 1)), price_range=found))
+    assert page.texts("//dl[@class='figures']//dt[text()='advertised prices']/../dd") == words
+
+
+def test_an_empty_stock_says_so() -> None:
+    page = shown(facets=Facets(), total=0, updated_at=None)
+    assert page.texts("//section[@id='stock']/p")[0].startswith("No vehicles are listed right now.")
+    assert not page.all("//section[@id='stock']//ul | //section[@id='stock']//time")
+
+
+def test_a_rooftop_has_its_address_phones_hours_capabilities_and_fees() -> None:
+    """Contract 5."""
+    (first, second) = PAGE.all("//article")
+    text = " ".join(written(first, " ").split())
+    for piece in (
+        "Potomac Honda of Alexandria",
+        "Potomac Automotive LLC",
+        "Open today 9 AM \u2013 8 PM",
+        "2100 Example Avenue",
+        "Alexandria, VA 22301",
+        "Sales (202) 555-0110",
+        "Service (202) 555-0111",
+        "sales@alexandria.example.com",
+        "Sales hours Mon \u2013 Fri (today) 9 AM \u2013 8 PM Saturday 9 AM \u2013 6 PM Sunday 11 AM \u2013 5:30 PM",
+        "Service hours Mon \u2013 Fri (today) 7:30 AM \u2013 6 PM Saturday 8 AM \u2013 4 PM Sunday Closed",
+        "Trade in",
+        "Processing fee $799",
+        "Free shuttle from King Street station.",
+        "286 in stock here",
+    ):
+        assert piece in text
+    assert "Mandatory fees None." in " ".join(written(second, " ").split())
+    assert {"tel:+12025550110", "https://alexandria.example.com"} <= set(PAGE.values("href"))
+
+
+@pytest.mark.parametrize(
+    ("now", "zone", "today"),
+    [
+        ("2026-11-20T17:00", "America/New_York", ["Open today 9 AM \u2013 8 PM"]),
+        ("2026-11-22T17:00", "America/New_York", ["Open today 11 AM \u2013 5:30 PM"]),
+        # Still Saturday in New York, already Sunday in Greenwich and Berlin.
+        ("2026-11-22T02:00", "America/New_York", ["Open today 9 AM \u2013 6 PM"]),
+        ("2026-11-22T02:00", "Europe/Berlin", ["Open today 11 AM \u2013 5:30 PM"]),
+        ("2026-11-20T17:00", UNSET, []),
+        ("2026-11-20T17:00", "Nowhere/Atlantis", []),
+    ],
+)
+def test_today_is_the_day_at_the_rooftop(now: str, zone: Any, today: list[str]) -> None:
+    schedules = POTOMAC.rooftops[0].schedules
+    page = shown(with_rooftop(schedules=schedules, timezone=zone), now=datetime.fromisoformat(now).replace(tzinfo=UTC))
+    assert page.texts("//p[starts-with(@class, 'today')]") == today
+
+
+def test_a_day_without_hours_is_closed() -> None:
+    """Contract 5: null when closed."""
+    page = shown(with_rooftop(schedules=(Schedule("sales", Week(monday=OpenHours("09:00", "17:00"))),), timezone="UTC"))
+    assert page.texts("//p[starts-with(@class, 'today')]") == ["Closed today"]
+    assert page.texts("//table//tr") == ["Monday9 AM \u2013 5 PM", "Tue \u2013 Sun (today)Closed"]
+
+
+@pytest.mark.parametrize(
+    ("given", "said"),
+    [
+        (("00:00", "23:59"), "12 AM \u2013 11:59 PM"),
+        (("12:00", "12:30"), "12 PM \u2013 12:30 PM"),
+        (("9 to five", "25:99"), "9 to five \u2013 25:99"),
+    ],
+)
+def test_hours_are_written_as_americans_do_and_odd_ones_as_they_stand(given: tuple[str, str], said: str) -> None:
+    page = shown(with_rooftop(schedules=(Schedule("sales", Week(monday=OpenHours(*given))),)))
+    assert page.texts("//table//tr[1]/td") == [said]
+
+
+def test_unknown_fees_are_not_said_to_be_none() -> None:
+    """Contract 5 and 6: fees left out are unknown; an empty list says that there are none."""
+    assert "Mandatory fees" not in shown(with_rooftop()).html
+    assert "Mandatory fees" in shown(with_rooftop(fees=())).html
+
+
+def test_a_dealer_of_whom_only_the_name_is_known_has_a_whole_page() -> None:
+    page = shown(BARE, Facets(), 0, updated_at=None)
+    assert page.texts("//article") == ["Plain Cars"]
+    assert page.texts("//h2") == ["In stock", "Where to find us", "What your AI agent can ask us", "For developers"]
+    assert not page.all("//article//*[not(node())]"), "no empty element is left where data is missing"
+
+
+def test_sixty_makes_and_endless_names_are_all_there() -> None:
+    page = shown(facets=MANY_MAKES, total=5000)
+    assert len(page.all("//h3[text()='By make']/..//li")) == 60
+    assert any(LONG in text for text in page.texts("//span[@class='bar-label']"))
+
+
+def test_a_website_that_is_no_web_address_is_no_link() -> None:
+    assert "javascript" not in " ".join(shown(HOSTILE).values("href"))
+
+
+def test_every_skill_is_told_in_plain_words() -> None:
+    assert PAGE.texts("//section[@id='agents']//code") == [skill.id for skill in SKILLS]
+    assert len([text for text in PAGE.texts("//section[@id='agents']//blockquote") if text]) == len(SKILLS)
+
+
+def test_only_enabled_skills_are_offered_and_those_that_ask_for_a_token_say_so() -> None:
+    """Contract 2 and 3."""
+    facts = facts_of((SKILLS[0], SKILLS[4]), bearer=frozenset({"lead.submit"}))
+    page = read_page(home_page(POTOMAC, STOCK, TOTAL, facts, updated_at=UPDATED, now=FRIDAY_NOON))
+    assert page.texts("//p[@class='skill-id']") == ["dealer.information", "lead.submit asks for a token"]
+
+
+def test_one_vehicle_at_one_location_is_said_in_the_singular() -> None:
+    page = shown(replace(POTOMAC, rooftops=POTOMAC.rooftops[:1]), Facets(makes=[TextCount("Honda", 1)]), 1)
+    assert page.texts("//dl[@class='figures']//dt") == ["vehicle in stock", "location"]
