@@ -1,6 +1,7 @@
 """Leads are committed in groups, and answered after the commit (contract, part 10: an fsync before the answer)."""
 
 import threading
+import time
 from concurrent.futures import Future, wait
 from typing import Any
 
@@ -29,7 +30,7 @@ class SampleFailureError(Exception):
 class Gate:
     """A job that keeps the writer busy, so that what is submitted meanwhile becomes one group."""
 
-    def __init__(self, writer: LeadWriter) -> None:
+    def __init__(self, writer: LeadWriter, dealer_id: str = DEALER) -> None:
         self._open = threading.Event()
         entered = threading.Event()
 
@@ -37,7 +38,7 @@ class Gate:
             entered.set()
             assert self._open.wait(10)
 
-        self.future = writer.submit(DEALER, job)
+        self.future = writer.submit(dealer_id, job)
         assert entered.wait(10)
 
     def open(self) -> None:
@@ -217,6 +218,32 @@ def test_no_lead_of_a_group_is_answered_when_the_connection_breaks_and_the_next_
         assert store.list_leads(DEALER, 10) == []
         assert writer.submit(DEALER, storing("LATER")).result(10) == "LATER"
         writer.close()
+
+
+def test_groups_of_two_processes_with_the_same_dealers_never_wait_for_each_other_in_a_ring(
+    database_url: str, store: Store
+) -> None:
+    with Store.open(database_url) as other:
+        writers = (store.lead_writer(), other.lead_writer())
+        gates = [
+            Gate(writers[0], "gate")
+        ]  # On SQLite there is one transaction at a time: the other group waits for it.
+        orders = (["a", "b"], ["b", "a"])
+
+        def slow(_: Connection) -> str:
+            time.sleep(0.2)
+            return "stored"
+
+        if store._writer.dialect.name == "postgresql":
+            gates.append(Gate(writers[1], "another gate"))
+        futures = [
+            writer.submit(dealer, slow) for writer, order in zip(writers, orders, strict=True) for dealer in order
+        ]
+        for gate in gates:
+            gate.open()
+        assert [future.result(20) for future in futures] == ["stored"] * 4
+        for writer in writers:
+            writer.close()
 
 
 def test_closing_stores_what_was_submitted_and_then_takes_nothing_more(store: Store) -> None:

@@ -1,6 +1,8 @@
 """Databases that are fresh, current, older and newer than the program."""
 
 import stat
+import threading
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
@@ -8,13 +10,14 @@ from alembic.autogenerate import compare_metadata
 from alembic.config import Config
 from alembic.migration import MigrationContext
 from alembic.script import ScriptDirectory
-from sqlalchemy import Engine, text
+from sqlalchemy import URL, Engine, text
 from tests.storage.samples import DEALER, MONDAY, import_rows, row, storing
 
 import dealer_agent.storage
 from dealer_agent.storage import SchemaOutdated, SchemaTooNew, Store, migrate
 from dealer_agent.storage.connections import database_url as parse
 from dealer_agent.storage.connections import writer_engine
+from dealer_agent.storage.migrate import prepare_file
 from dealer_agent.storage.schema import SCHEMA_REVISION, metadata
 
 
@@ -110,6 +113,23 @@ def test_a_sqlite_file_is_made_for_its_owner_alone_and_in_wal_mode(sqlite_url: s
         assert connection.exec_driver_sql("PRAGMA journal_mode").scalar() == "wal"
         assert connection.exec_driver_sql("PRAGMA synchronous").scalar() == 2  # FULL
         assert connection.exec_driver_sql("PRAGMA foreign_keys").scalar() == 1
+
+
+def test_many_who_prepare_one_fresh_file_at_once_all_get_it(tmp_path: Path) -> None:
+    """SQLite does not always wait where two change a file to WAL mode: once in about 30 rounds one is refused."""
+    for turn in range(30):
+        url = parse(f"sqlite:///{tmp_path}/dealer{turn}.db")
+        start = threading.Barrier(8)
+
+        def prepare(url: URL = url, start: threading.Barrier = start) -> None:
+            start.wait(10)
+            prepare_file(url)
+            with writer_engine(url).begin() as connection:
+                connection.exec_driver_sql("CREATE TABLE IF NOT EXISTS anything (a)")
+
+        with ThreadPoolExecutor(8) as threads:
+            for prepared in [threads.submit(prepare) for _ in range(8)]:
+                prepared.result(60)
 
 
 def test_postgresql_writers_wait_for_the_disk_even_where_the_server_does_not(postgresql_url: str) -> None:

@@ -9,6 +9,9 @@ from tests.storage.samples import DEALER, MONDAY, TUESDAY, WEDNESDAY, import_row
 from dealer_agent.inventory.unit import Unit
 from dealer_agent.protocol.vehicle import Fee
 from dealer_agent.storage import ImportRow, Revision, StockShrinks, Store
+from dealer_agent.storage.connections import database_url as parse
+from dealer_agent.storage.connections import reader_engine
+from dealer_agent.storage.stock import load_stock, read_revision
 
 YEARS_LATER = datetime(2029, 1, 1, tzinfo=UTC)
 
@@ -238,6 +241,16 @@ def test_readers_see_the_old_stock_or_the_new_and_never_a_mixture(store: Store) 
         assert live == (100 * revision if revision % 2 else 100)
         assert gone == (100 * (revision - 1) - 100 if revision % 2 == 0 and revision > 2 else 0)
     assert store.revision(DEALER).stock == 11
+
+
+def test_all_reads_of_one_transaction_see_one_moment(database_url: str, store: Store) -> None:
+    import_rows(store, [row("V1")])
+    engine = reader_engine(parse(database_url))
+    with engine.begin() as connection:
+        before = (read_revision(connection, DEALER), load_stock(connection, DEALER, sold_since=MONDAY))
+        import_rows(store, [row("V2")], at=TUESDAY)
+        assert (read_revision(connection, DEALER), load_stock(connection, DEALER, sold_since=MONDAY)) == before
+    engine.dispose()
 
 
 def test_imports_of_one_dealer_at_once_happen_one_after_the_other(store: Store) -> None:

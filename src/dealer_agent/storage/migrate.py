@@ -36,7 +36,7 @@ def migrate(url: str, *, to: str = SCHEMA_REVISION) -> str | None:
     """
     parsed = database_url(url)
     if parsed.get_backend_name() == "sqlite":
-        _prepare_file(parsed)
+        prepare_file(parsed)
     engine = writer_engine(parsed)
     try:
         with translating(), engine.begin() as connection:
@@ -90,7 +90,7 @@ def _too_new(found: str) -> SchemaTooNew:
     )
 
 
-def _prepare_file(url: URL) -> None:
+def prepare_file(url: URL) -> None:
     """Makes the file, for its owner alone (it will hold customers' data), in WAL mode, which stays with it."""
     path = str(url.database)
     try:
