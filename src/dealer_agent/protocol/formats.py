@@ -14,7 +14,9 @@ from email_validator import EmailNotValidError, validate_email
 
 def parse_timestamp(text: str) -> datetime | None:
     """An ISO 8601 date and time, aware or naive; None when it is none. A bare date is none."""
-    if "T" not in text.upper() or not text.isascii():
+    # RFC 3339 lets T and Z be small; Python takes a small t only.
+    text = text.upper()
+    if "T" not in text or not text.isascii():
         return None
     try:
         return datetime.fromisoformat(text)

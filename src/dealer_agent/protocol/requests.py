@@ -202,6 +202,10 @@ class TradeIn(VehicleMembers, frozen=True, omit_defaults=True, kw_only=True):
     condition: Literal["excellent", "good", "fair", "poor"] | UnsetType = UNSET
 
 
+# Said of objects only: whatever else stands there is of the wrong type, and does not have both forms beside.
+_BOTH_FORMS = {"type": "object", "required": ["requested_windows", "appointment_at"]}
+
+
 class LeadSubmitRequest(Struct, tag_field="type", tag="lead.submit.request", frozen=True, forbid_unknown_fields=True):
     """A lead: a customer who consented, and any of a vehicle of interest, a trade-in and an appointment (2.7).
 
@@ -213,10 +217,7 @@ class LeadSubmitRequest(Struct, tag_field="type", tag="lead.submit.request", fro
     consent: Any = UNSET
     vehicle_of_interest: VehicleOfInterest | UnsetType = UNSET
     trade_in: TradeIn | UnsetType = UNSET
-    appointment: (
-        Annotated[Appointment, Meta(extra_json_schema={"not": {"required": ["requested_windows", "appointment_at"]}})]
-        | UnsetType
-    ) = UNSET
+    appointment: Annotated[Appointment, Meta(extra_json_schema={"not": _BOTH_FORMS})] | UnsetType = UNSET
     message: Annotated[str, Meta(max_length=4000)] | UnsetType = UNSET
     submitted_at: Timestamp | UnsetType = UNSET
     idempotency_key: Annotated[str, Meta(min_length=1, max_length=128)] | UnsetType = UNSET
