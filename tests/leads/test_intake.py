@@ -1,0 +1,218 @@
+"""What a lead is compared by, and what is said of it (Contract 10)."""
+
+from datetime import UTC, datetime
+from typing import Any
+
+import msgspec
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from msgspec import UNSET
+from tests.leads.json_values import as_body, json_values
+
+from dealer_agent.leads.intake import (
+    Gone,
+    Wanted,
+    agent_name,
+    contacts,
+    customer_kept,
+    names_a_vehicle,
+    payload_hash,
+    sentence_for,
+    vehicle_key,
+    vehicle_name,
+)
+from dealer_agent.protocol.envelope import read_json
+from dealer_agent.protocol.requests import Customer, LeadSubmitRequest, VehicleOfInterest
+from dealer_agent.protocol.vehicle import Vehicle
+
+VIN = "1HGCY2F57RA000001"
+
+
+def wish(**members: Any) -> VehicleOfInterest:
+    return msgspec.convert(members, VehicleOfInterest)
+
+
+def in_stock(**members: Any) -> Vehicle:
+    always = {
+        "vehicle_id": f"vin-{VIN}",
+        "status": "available",
+        "rooftop": "North",
+        "updated_at": datetime(2026, 3, 2, tzinfo=UTC),
+    }
+    return msgspec.convert(always | members, Vehicle)
+
+
+def customer(**members: Any) -> Customer:
+    return Customer("Jordan", "Example", **members)
+
+
+@pytest.mark.requirement("contract-10-duplicate")
+@pytest.mark.parametrize(
+    ("one", "other"),
+    [
+        (customer(email="jordan@example.com"), customer(email="JORDAN@Example.COM")),
+        (customer(phone="+1 (202) 555-0123"), customer(phone="+12025550123")),
+    ],
+)
+def test_contacts_are_compared_normalised(one: Customer, other: Customer) -> None:
+    assert contacts(one) == contacts(other) != ()
+
+
+@pytest.mark.requirement("contract-10-duplicate")
+def test_email_and_phone_each_make_a_contact() -> None:
+    both = contacts(customer(email="jordan@example.com", phone="+12025550123"))
+    assert set(both) == {
+        *contacts(customer(email="jordan@example.com")),
+        *contacts(customer(phone="+12025550123")),
+    }
+    assert len(both) == 2
+    assert contacts(customer(email="jordan@example.com")) != contacts(customer(email="sam@example.com"))
+
+
+@pytest.mark.requirement("contract-10-phone")
+def test_the_phone_number_is_kept_as_e164_and_the_rest_as_it_came() -> None:
+    kept = customer_kept(customer(phone="+1 (202) 555-0123", email="Jordan@Example.com"))
+    assert kept == customer(phone="+12025550123", email="Jordan@Example.com")
+    assert customer_kept(customer(email="jordan@example.com")) == customer(email="jordan@example.com")
+
+
+SAME: list[tuple[tuple[VehicleOfInterest, Wanted], tuple[VehicleOfInterest, Wanted]]] = [
+    ((wish(vin=VIN), None), (wish(vin=f" {VIN.lower()} "), None)),
+    ((wish(stock="P100"), None), (wish(stock="p100"), None)),
+    ((wish(vin=VIN), in_stock(vin=VIN)), (wish(stock="P100"), in_stock(vin=VIN, stock="P100"))),
+    ((wish(vin=VIN), None), (wish(vin=VIN), in_stock(vin=VIN))),
+    ((wish(vin=VIN), in_stock(vin=VIN)), (wish(vin=VIN), Gone(f"vin-{VIN}", VIN))),
+    ((wish(stock="P100"), in_stock(stock="P100")), (wish(vehicle_id="stock-p100"), Gone("stock-p100", stock="P100"))),
+    ((wish(year=2020, make="Honda"), None), (wish(year=2020, make="HONDA"), None)),
+    ((wish(make="Honda", vin=""), None), (wish(make="Honda", stock=" "), None)),
+]
+
+
+@pytest.mark.requirement("contract-10-duplicate")
+@pytest.mark.parametrize(("one", "other"), SAME)
+def test_two_wishes_are_for_the_same_vehicle(one: Any, other: Any) -> None:
+    assert vehicle_key(*one) == vehicle_key(*other) is not None
+
+
+OTHER: list[tuple[tuple[Any, Wanted], tuple[Any, Wanted]]] = [
+    ((wish(vin=VIN), None), (wish(vin=VIN[:-1] + "2"), None)),
+    ((wish(stock="P100"), None), (wish(vin="P100"), None)),
+    ((wish(make="Honda"), None), (UNSET, None)),
+    ((wish(make="Honda"), None), (wish(model="Honda"), None)),
+    ((wish(year=2020, make="Honda"), None), (wish(year=2021, make="Honda"), None)),
+    ((wish(vin="", make="Honda"), None), (wish(vin="", make="Ford"), None)),
+    ((wish(vin=VIN), None), (wish(), None)),
+]
+
+
+@pytest.mark.requirement("contract-10-duplicate")
+@pytest.mark.parametrize(("one", "other"), OTHER)
+def test_two_wishes_are_for_different_vehicles(one: Any, other: Any) -> None:
+    assert vehicle_key(*one) != vehicle_key(*other)
+
+
+@pytest.mark.requirement("contract-10-duplicate")
+@pytest.mark.parametrize("nothing", [UNSET, wish(), wish(condition="used"), wish(vin="", make="")])
+def test_a_wish_that_tells_no_vehicle_counts_as_none(nothing: Any) -> None:
+    assert vehicle_key(nothing, None) is None
+
+
+@pytest.mark.parametrize(
+    ("told", "named"),
+    [
+        (wish(vin="A", stock="A", vehicle_id="A"), True),
+        (wish(vin="A"), True),
+        (wish(stock="A"), True),
+        (wish(vehicle_id="A"), True),
+        (wish(vin="", stock=" ", vehicle_id=""), False),
+        (wish(year=2020, make="Honda", model="Accord"), False),
+        (wish(), False),
+        (UNSET, False),
+    ],
+)
+def test_an_identifier_names_a_vehicle_and_a_description_does_not(told: Any, named: bool) -> None:
+    assert names_a_vehicle(told) is named
+
+
+PAYLOAD: dict[str, Any] = {
+    "type": "lead.submit.request",
+    "vehicle_of_interest": {"year": 2020, "vin": VIN, "packages": [{"name": "tow", "price": 500}]},
+    "submitted_at": "2026-03-02T14:58:00Z",
+}
+
+
+@pytest.mark.requirement("contract-10-idempotency-submitted-at")
+@pytest.mark.parametrize(
+    "again",
+    [
+        PAYLOAD,
+        dict(reversed(PAYLOAD.items())),
+        PAYLOAD | {"submitted_at": "2026-03-02T14:59:00Z"},
+        {name: value for name, value in PAYLOAD.items() if name != "submitted_at"},
+        PAYLOAD | {"vehicle_of_interest": {**PAYLOAD["vehicle_of_interest"], "year": 2020.0}},
+    ],
+)
+def test_the_same_payload_is_the_same_whatever_its_order_its_time_and_its_kind_of_number(again: Any) -> None:
+    """Contract 2: 2020.0 is the integer 2020."""
+    assert payload_hash(read_json(as_body(again))) == payload_hash(PAYLOAD)
+
+
+@pytest.mark.requirement("contract-10-idempotency-submitted-at")
+@pytest.mark.parametrize(
+    "changed",
+    [
+        PAYLOAD | {"message": ""},
+        PAYLOAD | {"vehicle_of_interest": {**PAYLOAD["vehicle_of_interest"], "year": 2021}},
+        PAYLOAD | {"vehicle_of_interest": {**PAYLOAD["vehicle_of_interest"], "submitted_at": "2026"}},
+        PAYLOAD | {"vehicle_of_interest": {**PAYLOAD["vehicle_of_interest"], "packages": []}},
+    ],
+)
+def test_another_payload_is_another_one(changed: dict[str, Any]) -> None:
+    assert payload_hash(changed) != payload_hash(PAYLOAD)
+
+
+@given(value=json_values)
+def test_any_json_can_be_compared(value: Any) -> None:
+    assert payload_hash(read_json(as_body({"extra": value}))) == payload_hash(read_json(as_body({"extra": value})))
+
+
+@pytest.mark.requirement("contract-10-source-agent", "spec-2.7-source-agent")
+@pytest.mark.parametrize("source", ["Example Agent", {"name": "Example Agent", "url": "https://agent.example.com"}])
+def test_an_agent_is_called_by_its_name_in_either_form(source: Any) -> None:
+    told = {"type": "lead.submit.request", "customer": {"first_name": "J", "last_name": "E"}, "source_agent": source}
+    assert agent_name(msgspec.convert(told, LeadSubmitRequest)) == "Example Agent"
+
+
+@pytest.mark.requirement("contract-10-vehicle-not-found-taken")
+@pytest.mark.parametrize(
+    ("told", "wanted", "words"),
+    [
+        (wish(vin=VIN), Gone("id"), "no longer available"),
+        (wish(vin=VIN), None, "not in our stock"),
+        (wish(vin=VIN), in_stock(year=2024, make="Honda", model="Accord", trim="EX"), "the 2024 Honda Accord EX."),
+        (wish(make="Honda"), None, "has your request. Someone will contact you."),
+        (UNSET, None, "has your request. Someone will contact you."),
+    ],
+)
+def test_the_reply_tells_the_customer_what_became_of_the_vehicle(told: Any, wanted: Wanted, words: str) -> None:
+    sentence = sentence_for(told, wanted, "Ridgeline North", repeated=False)
+    assert words in sentence
+    assert sentence.startswith("Ridgeline North has your request.")
+
+
+def test_the_reply_to_a_repeated_lead_speaks_of_the_earlier_one() -> None:
+    assert "has your earlier request" in sentence_for(UNSET, None, "Ridgeline North", repeated=True)
+
+
+@pytest.mark.parametrize(
+    ("vehicle", "name"),
+    [(in_stock(year=2024, model="Accord"), "2024 Accord"), (in_stock(), "vehicle"), (in_stock(make="Honda"), "Honda")],
+)
+def test_a_vehicle_is_called_by_what_is_known_of_it(vehicle: Vehicle, name: str) -> None:
+    assert vehicle_name(vehicle) == name
+
+
+@given(value=st.dictionaries(st.sampled_from(["vin", "stock", "vehicle_id", "make", "model", "trim"]), st.text()))
+def test_a_wish_has_a_key_unless_it_tells_nothing(value: dict[str, str]) -> None:
+    assert (vehicle_key(wish(**value), None) is None) == (not any(text.strip() for text in value.values()))
