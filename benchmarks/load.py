@@ -9,7 +9,7 @@ import time
 from collections.abc import Callable, Sequence
 from functools import partial
 from multiprocessing import get_context
-from typing import NamedTuple
+from typing import NamedTuple, cast
 
 import uvloop
 
@@ -23,8 +23,8 @@ class Load(NamedTuple):
 
 def post(path: str, body: bytes) -> bytes:
     """A whole HTTP/1.1 request."""
-    head = f"POST {path} HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\nContent-Length: {len(body)}"
-    return head.encode() + b"\r\n\r\n" + body
+    head = f"POST {path} HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\nA2A-Version: 1.0\r\n"
+    return f"{head}Content-Length: {len(body)}\r\n\r\n".encode() + body
 
 
 class _Connection(asyncio.Protocol):
@@ -37,8 +37,8 @@ class _Connection(asyncio.Protocol):
         self.failed = 0
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        assert isinstance(transport, asyncio.Transport)
-        self._transport = transport
+        # uvloop's transports are asyncio's by shape, not by class.
+        self._transport = cast(asyncio.Transport, transport)
         self._send()
 
     def data_received(self, data: bytes) -> None:

@@ -6,7 +6,7 @@ the feed's price means) and makes the `Vehicle` that buyers see. So a change of 
 
 from datetime import datetime
 
-from msgspec import UNSET, UnsetType
+from msgspec import UNSET, UnsetType, field
 
 from dealer_agent.protocol.vehicle import ListingStatus, Natural, SaleCondition, Scalar, VehicleMembers
 
@@ -15,7 +15,7 @@ class Unit(VehicleMembers, frozen=True, omit_defaults=True, kw_only=True):
     """At least one of `vin` and `stock` is there. Money is whole US dollars, mileage is miles.
 
     `selling_price` is the feed's own price, whatever it includes; `rooftop_hints` are the feed's dealer ids and names,
-    best first; `feed_updated_at` is the feed's own time for the unit; `extras` are members of the dealer's to pass through.
+    best first; `feed_updated_at` is the feed's own time for the unit; `extras` are passed through.
     """
 
     vehicle_id: str | UnsetType = UNSET
@@ -24,4 +24,4 @@ class Unit(VehicleMembers, frozen=True, omit_defaults=True, kw_only=True):
     condition: SaleCondition | UnsetType = UNSET
     selling_price: Natural | UnsetType = UNSET
     feed_updated_at: datetime | UnsetType = UNSET
-    extras: dict[str, Scalar] = {}
+    extras: dict[str, Scalar] = field(default_factory=dict)

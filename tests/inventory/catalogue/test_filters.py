@@ -247,9 +247,9 @@ def test_more_values_than_fit_a_byte_are_told_apart(lot: Callable[..., Any]) -> 
     assert stock.finds(mileage_max=0) == "v00000 v00300 v00600"
 
 
-def test_a_value_of_punctuation_alone_is_no_value(lot: Callable[..., Any]) -> None:
-    stock = lot(a={"model": "-", "exterior_color": "/"}, b={"model": "3", "exterior_color": "Red"})
-    assert [stock.finds(model=[text]) for text in ("", "!", "-", "3")] == ["", "", "", "b"]
+def test_a_value_of_punctuation_alone_is_found_by_itself(lot: Callable[..., Any]) -> None:
+    stock = lot(a={"model": "!", "exterior_color": "/"}, b={"model": "3", "exterior_color": "Red"})
+    assert [stock.finds(model=[text]) for text in ("", "-", "!", " ! ", "3")] == ["", "", "a", "a", "b"]
     assert [stock.finds(exterior_color=[text]) for text in ("", "/", "red")] == ["", "", "b"]
 
 

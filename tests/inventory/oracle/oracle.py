@@ -119,8 +119,12 @@ def split_words(text: str) -> list[str]:
 
 
 def _same(wanted: str, listed: str | None) -> bool:
-    """Whole values; a wanted text of nothing but punctuation is no value."""
-    return listed is not None and fold(wanted) != "" and fold(wanted) == fold(listed)
+    """Whole values without case, accents, spacing and punctuation; where that leaves nothing, the punctuation itself."""
+    if listed is None:
+        return False
+    if fold(wanted) == "" and fold(listed) == "":
+        return wanted.strip() != "" and wanted.strip() == listed.strip()
+    return fold(wanted) == fold(listed)
 
 
 def _means(member: Any, wanted: str, listed: str | None) -> bool:

@@ -10,7 +10,7 @@ MAKES = ["Ford", "FORD", "Mercedes-Benz", "mercedes benz", "Mercedes", "Chevrole
          "Citroën", "Citroen", "Zorvex", "zorvex"]  # fmt: skip
 MODELS = ["F-150", "F150", "f 150", "Civic", "CIVIC", "CX-5", "Model 3", "Élan", "Elan", "911", "Straße", "Strasse",
           "Zorvexia"]  # fmt: skip
-TRIMS = ["XLT", "Xlt", "EX-L", "EXL", "Sport", "Touring", "Big Horn", "Zorvex", "S/T", "Gray"]
+TRIMS = ["XLT", "Xlt", "EX-L", "EXL", "Sport", "Touring", "Big Horn", "Zorvex", "S/T", "Gray", "!", "+"]
 TRANSMISSIONS = ["automatic", "manual", "cvt", "dct", "single_speed", "8-Speed Automatic", "Hyperbox"]
 FUELS = ["gas", "Gasoline Fuel", "diesel", "hybrid", "phev", "Plug-In Hybrid", "bev", "flex", "Steam"]
 DRIVELINES = ["fwd", "rwd", "awd", "4wd", "2wd", "All-Wheel Drive", "6x6", "hexadrive"]

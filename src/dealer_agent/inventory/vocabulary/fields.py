@@ -56,8 +56,12 @@ def _short_value_key(field: str, text: str) -> str:
 
 
 def value_key(field: str, text: str) -> str:
-    """What a listing's value is compared by: the folded canonical word, or the folded text."""
-    return _short_value_key(field, text) if len(text) <= LONGEST else fold(text)
+    """What a listing's value is compared by: the folded canonical word, or the folded text.
+
+    A value of nothing but punctuation (Kia sells a Soul with the trim `!`) is compared by that.
+    """
+    key = _short_value_key(field, text) if len(text) <= LONGEST else fold(text)
+    return key or text.strip().casefold()
 
 
 def wanted_keys(field: str, text: str) -> frozenset[str]:

@@ -159,5 +159,12 @@ def index_words(field: str, text: str) -> frozenset[str]:
 
 
 def is_found(term: Term, listing_words: frozenset[str]) -> bool:
-    """The rule itself, plainly: one alternative of the term is a word of the listing, or the start of one."""
-    return any(word.startswith(alternative) for alternative in term for word in listing_words)
+    """The rule itself, plainly: one alternative of the term is a word of the listing, or the start of one.
+
+    The canonical words' markers (`fuel=gas`) are no words of the listing: they are found whole or not at all.
+    """
+    return any(
+        word == alternative or ("=" not in word and word.startswith(alternative))
+        for alternative in term
+        for word in listing_words
+    )
