@@ -49,6 +49,7 @@ def failing(_: Connection) -> None:
     raise SampleFailureError
 
 
+@pytest.mark.requirement("contract-10-durable-before-answer")
 def test_every_lead_of_many_threads_is_there_when_its_future_is_done(database_url: str, store: Store) -> None:
     """Another store, with connections of its own, looks for each lead as soon as its future is done."""
     writer = store.lead_writer()
@@ -71,6 +72,7 @@ def test_every_lead_of_many_threads_is_there_when_its_future_is_done(database_ur
     assert len(store.list_leads(DEALER, 1000)) == 100
 
 
+@pytest.mark.requirement("contract-10-durable-before-answer")
 def test_a_future_is_not_done_before_the_commit_of_its_group(store: Store, writer: LeadWriter) -> None:
     gate = Gate(writer)
     first = writer.submit(DEALER, storing("L1"))

@@ -17,6 +17,7 @@ from dealer_agent.storage import (
     find_duplicate,
     find_idempotent,
     record_consent,
+    record_contacts,
     record_idempotency,
     record_lead,
     record_refusal,
@@ -86,6 +87,7 @@ def test_leads_are_listed_newest_first_and_page_by_page(store: Store, writer: Le
         pytest.param([], "V1", MONDAY, None, id="no contact"),
     ],
 )
+@pytest.mark.requirement("contract-10-duplicate")
 def test_a_duplicate_is_the_same_customer_and_the_same_vehicle_in_the_window(
     writer: LeadWriter, contacts: list[str], vehicle_key: str | None, since: Any, found: str | None
 ) -> None:
@@ -96,6 +98,17 @@ def test_a_duplicate_is_the_same_customer_and_the_same_vehicle_in_the_window(
     )
     assert stored(writer, lambda c: find_duplicate(c, DEALER, contacts, vehicle_key, since)) == [found]
     assert stored(writer, lambda c: find_duplicate(c, "lakeside", contacts, vehicle_key, since)) == [None]
+
+
+def test_a_contact_that_a_duplicate_brought_finds_the_first_lead_in_the_first_ones_window(writer: LeadWriter) -> None:
+    brought = ["sam@example.com", "+12025550101"]
+    stored(
+        writer,
+        storing("FIRST", MONDAY, ["sam@example.com"], "V1"),
+        lambda c: record_contacts(c, lead("FIRST", MONDAY), brought, "V1"),
+    )
+    assert stored(writer, lambda c: find_duplicate(c, DEALER, ["+12025550101"], "V1", MONDAY)) == ["FIRST"]
+    assert stored(writer, lambda c: find_duplicate(c, DEALER, ["+12025550101"], "V1", MONDAY + MOMENT)) == [None]
 
 
 def test_the_earliest_of_several_leads_is_the_one_that_is_repeated(writer: LeadWriter) -> None:
@@ -109,6 +122,7 @@ def test_the_earliest_of_several_leads_is_the_one_that_is_repeated(writer: LeadW
     assert stored(writer, lambda c: find_duplicate(c, DEALER, both, "V1", MONDAY + MOMENT)) == ["LATER"]
 
 
+@pytest.mark.requirement("contract-10-duplicate-adds")
 def test_what_a_duplicate_adds_stands_with_the_first_lead_in_order(store: Store, writer: LeadWriter) -> None:
     stored(
         writer,
@@ -128,6 +142,7 @@ def test_nothing_is_added_to_a_lead_that_does_not_exist(store: Store, writer: Le
         stored(writer, lambda c: append_to_lead(c, DEALER, "NONE", MONDAY, b"{}"))
 
 
+@pytest.mark.requirement("contract-10-idempotency-30-days")
 def test_the_first_answer_to_a_key_is_found_byte_for_byte_for_30_days(writer: LeadWriter) -> None:
     reply = bytes(range(256))
     stored(writer, storing("L1", idempotency=first_answer("k", MONDAY, reply=reply)))
@@ -144,6 +159,7 @@ def test_the_first_answer_to_a_key_is_found_byte_for_byte_for_30_days(writer: Le
     assert look(MONDAY, scope="toke", key="nk") is None
 
 
+@pytest.mark.requirement("contract-10-idempotency-30-days")
 def test_a_key_is_answered_once_in_30_days(store: Store, writer: LeadWriter) -> None:
     stored(writer, lambda c: record_idempotency(c, DEALER, first_answer("k", MONDAY, reply=b"first")))
     with pytest.raises(AlreadyStored):
@@ -155,6 +171,7 @@ def test_a_key_is_answered_once_in_30_days(store: Store, writer: LeadWriter) -> 
     assert answer.reply == b"again"
 
 
+@pytest.mark.requirement("contract-10-refused-not-stored")
 def test_a_refused_lead_leaves_its_code_and_time_and_nothing_else(store: Store, writer: LeadWriter) -> None:
     stored(writer, lambda c: record_refusal(c, DEALER, MONDAY, "INVALID_CONSENT"))
     rows = stored(writer, lambda c: c.execute(text("SELECT * FROM refusals")).mappings().all())[0]

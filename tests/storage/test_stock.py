@@ -92,6 +92,7 @@ def test_what_buyers_do_not_see_is_stored_without_counting_as_a_change(store: St
     assert unit.changed_at == MONDAY
 
 
+@pytest.mark.requirement("contract-6-sold-remembered")
 def test_sold_units_are_remembered_with_the_time_for_as_long_as_asked(store: Store) -> None:
     import_rows(store, [row("V1", "S1"), row("V2", "S2")], at=MONDAY)
     import_rows(store, [row("V2", "S2")], at=TUESDAY)
@@ -175,6 +176,7 @@ def test_a_dry_run_for_an_unknown_dealer_leaves_no_trace(store: Store) -> None:
     assert store.revision(DEALER) == (0, 0)
 
 
+@pytest.mark.requirement("contract-6-vehicle-id")
 def test_a_unit_known_by_its_stock_number_keeps_its_id_when_its_vin_comes(store: Store) -> None:
     import_rows(store, [row(stock="S1")], at=MONDAY)
     outcome = import_rows(store, [row("V1", "s1")], at=TUESDAY)
