@@ -112,6 +112,7 @@ OTHERS = {
     "/.well-known/agent-card.json",
     "/cards/1.0.0.json",
     "/cards/0.1.0.json",
+    "/schemas",
     "/schemas/{name}",
     "/openapi.json",
     "/healthz",

@@ -118,12 +118,19 @@ def _paths(facts: CardFacts, wire: Wire) -> dict[str, Json]:
             "The snake_case card, which declares `auth_type`.",
             {"schema": ref("LegacyAgentCard")} | old,
         ),
+        "/schemas": _document(
+            "listSchemas",
+            "The names of all schemas",
+            "Each is served below this address.",
+            {"schema": {"type": "object", "required": ["schemas"]}, "example": {"schemas": names}},
+        ),
         "/schemas/{name}": _document(
             "getSchema",
             "The JSON Schema of a payload",
             "Draft 2020-12, generated from the types that requests are validated with. The card names each address.",
             {"schema": {"type": "object"}},
-            [schema_name],
+            parameters=[schema_name],
+            media_type="application/schema+json",
         ),
         "/openapi.json": _document(
             "getOpenApi", "This document", "OpenAPI 3.1.", {"schema": {"type": "object", "required": ["openapi"]}}
@@ -263,7 +270,15 @@ def _of_status(status: int) -> Json:
     return {"allOf": [ref("Error"), {"properties": {"error": narrow}}]}
 
 
-def _document(name: str, summary: str, words: str, media: Json, parameters: list[Json] | None = None) -> Json:
+def _document(
+    name: str,
+    summary: str,
+    words: str,
+    media: Json,
+    *,
+    parameters: list[Json] | None = None,
+    media_type: str = "application/json",
+) -> Json:
     operation: Json = {
         "operationId": name,
         "tags": ["Discovery"],
@@ -273,7 +288,7 @@ def _document(name: str, summary: str, words: str, media: Json, parameters: list
             "200": {
                 "description": summary,
                 "headers": _header_refs("ETag", "Cache-Control"),
-                "content": {"application/json": media},
+                "content": {media_type: media},
             },
             "304": {"description": "Unchanged since the `ETag` that was sent in `If-None-Match`."},
         },

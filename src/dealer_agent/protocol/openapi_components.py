@@ -234,7 +234,6 @@ def _error_components(wire: Wire) -> dict[str, Json]:
     pair: Json = {
         "type": "array",
         "prefixItems": [ref("ErrorInfo"), ref("ErrorPayload")],
-        "items": False,
         "minItems": 2,
         "maxItems": 2,
     }

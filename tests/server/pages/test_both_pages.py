@@ -1,6 +1,7 @@
 """What holds for both pages: sound HTML, links that lead somewhere, nothing from elsewhere, nothing unescaped."""
 
 import re
+from collections.abc import Callable
 from itertools import pairwise
 from typing import Any
 
@@ -27,6 +28,7 @@ from dealer_agent.protocol.schemas import published_schemas
 from dealer_agent.protocol.skill import SKILLS
 from dealer_agent.protocol.vocabulary import proto, wire
 from dealer_agent.server.pages import CONTENT_SECURITY_POLICY, docs_page, home_page, stylesheet
+from dealer_agent.server.pages.site import coloured_json, with_code
 
 WIRE = wire("proto", proto())
 
@@ -177,6 +179,14 @@ def test_hostile_names_are_shown_as_they_are() -> None:
     assert page.texts("//h1") == [HOSTILE_TEXT]
     assert page.texts("//article//h3") == [HOSTILE_TEXT]
     assert PAGES["docs, hostile"].texts("//h1") == [f"Ask {HOSTILE_TEXT}"]
+
+
+@pytest.mark.parametrize("shown", [with_code, coloured_json])
+def test_marked_text_is_escaped_before_it_is_marked(shown: Callable[[str], str]) -> None:
+    text = '{"a": "<b>", `<i>`} & <script>'
+    tags = set(re.findall(r"<[^>]*>", str(shown(text))))
+    assert tags <= {"<code>", "</code>", '<span class="json-name">', '<span class="json-text">', "</span>"}
+    assert str(shown(text)).count("&lt;") == 3
 
 
 @every_page
