@@ -35,6 +35,7 @@ from dealer_agent.protocol.responses import (
 )
 from dealer_agent.protocol.skill import SKILLS
 from dealer_agent.server.pages import home_page
+from dealer_agent.server.pages.home import spelled
 
 
 def shown(
@@ -181,6 +182,21 @@ def test_a_day_without_hours_is_closed() -> None:
 def test_hours_are_written_as_americans_do_and_odd_ones_as_they_stand(given: tuple[str, str], said: str) -> None:
     page = shown(with_rooftop(schedules=(Schedule("sales", Week(monday=OpenHours(*given))),)))
     assert page.texts("//table//tr[1]/td") == [said]
+
+
+@pytest.mark.parametrize(
+    ("word", "written_out"),
+    [
+        ("trade_in", "Trade in"),
+        ("ev_charging", "EV charging"),
+        ("suv", "SUV"),
+        ("bev", "Electric"),
+        ("x", "X"),
+        ("", ""),
+    ],
+)
+def test_words_of_the_wire_are_written_as_people_write_them(word: str, written_out: str) -> None:
+    assert spelled(word) == written_out
 
 
 def test_unknown_fees_are_not_said_to_be_none() -> None:

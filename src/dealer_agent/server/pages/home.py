@@ -35,8 +35,7 @@ _SPELLED = {
     "bev": "Electric",
     "flex": "Flex fuel",
     "rv": "RV",
-    "cpo": "Certified pre-owned",
-    "intransit": "In transit",
+    "ev_charging": "EV charging",
 }
 """Words of the wire that do not become English by a capital letter."""
 
