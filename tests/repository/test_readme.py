@@ -1,0 +1,76 @@
+"""The README promises commands: they are run as they stand there."""
+
+import os
+import re
+import shlex
+import socket
+import subprocess
+import sys
+import time
+import urllib.request
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[2]
+README = (ROOT / "README.md").read_text("utf-8")
+
+FEED = (
+    '"DealerId","Stock #","VIN","New/Used","Year","Make","Model","Series","Price","Odometer","Photos","Certified"\n'
+    '"MY1","A100","1HGCM82633A004352","U","2003","Honda","Accord","EX","6500","98000","","No"\n'
+)
+
+
+def _blocks() -> list[list[str]]:
+    """The shell blocks, as commands without their comments."""
+    found = re.findall(r"```sh\n(.*?)```", README, re.DOTALL)
+    return [[line.partition("#")[0].strip() for line in block.splitlines() if line.strip()] for block in found]
+
+
+def test_the_first_screen_has_the_two_commands() -> None:
+    first_screen = README.splitlines()[:25]
+    assert any(line.startswith("make demo") for line in first_screen)
+    assert any(line.startswith("make test") for line in first_screen)
+    assert _blocks()[0] == ["make demo", "make test"]
+
+
+@pytest.mark.parametrize("target", ["demo", "test", "check", "bench", "soak"])
+def test_every_make_target_that_the_readme_names_exists(target: str) -> None:
+    assert f"make {target}" in README
+    assert re.search(rf"^{target}:", (ROOT / "Makefile").read_text("utf-8"), re.MULTILINE)
+
+
+def test_the_commands_for_a_store_of_ones_own_work_one_after_the_other(tmp_path: Path) -> None:
+    (tmp_path / "vauto.csv").write_text(FEED, encoding="utf-8")
+    path = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
+    env = {name: value for name, value in os.environ.items() if name != "DATABASE_URL"} | {"PATH": path}
+    *commands, serve = _blocks()[1]
+    for command in commands:
+        done = subprocess.run(shlex.split(command), cwd=tmp_path, env=env, capture_output=True, text=True, check=False)
+        assert done.returncode == 0, f"{command}\n{done.stdout}{done.stderr}"
+    with socket.create_server(("127.0.0.1", 0)) as probe:
+        port = probe.getsockname()[1]
+    server = subprocess.Popen([*shlex.split(serve), "--port", str(port)], cwd=tmp_path, env=env)
+    try:
+        assert b'"vehicles":1' in _ready(port)
+    finally:
+        server.terminate()
+        assert server.wait(30) == 0
+
+
+def _ready(port: int) -> bytes:
+    for _ in range(300):
+        try:
+            with urllib.request.urlopen(f"http://127.0.0.1:{port}/readyz") as answer:
+                body: bytes = answer.read()
+                return body
+        except OSError:
+            time.sleep(0.1)
+    raise AssertionError("the service did not come up")
+
+
+def test_every_file_that_the_documents_link_to_is_there() -> None:
+    for document in ("README.md", "CONTRIBUTING.md", "ARCHITECTURE.md"):
+        text = (ROOT / document).read_text("utf-8")
+        for target in re.findall(r"\]\(([^)#:]+)\)", text):
+            assert (ROOT / target).exists(), f"{document} links to {target}"
