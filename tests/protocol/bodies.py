@@ -23,7 +23,7 @@ STEMS = {
 VIN = "1HGCY2F57RA000001"
 
 
-def payload(skill: str, **members: Any) -> dict[str, Any]:
+def payload(skill: str, /, **members: Any) -> dict[str, Any]:
     """A valid payload; a lead has what is required and nothing else."""
     needed: dict[str, dict[str, Any]] = {
         "inventory.vehicle": {"vin": VIN},
@@ -49,7 +49,7 @@ def response_type(skill: str, vendor: str = "proto") -> str:
     return f"application/vnd.{vendor}.{STEMS[skill]}-response+json"
 
 
-def body(skill: str = "inventory.search", vendor: str = "proto", **members: Any) -> dict[str, Any]:
+def body(skill: str = "inventory.search", vendor: str = "proto", /, **members: Any) -> dict[str, Any]:
     """A valid body of `POST /message:send`; `members` are the payload's."""
     return {
         "message": {

@@ -213,9 +213,9 @@ def test_what_to_do_next_stands_in_headers_and_details() -> None:
 @pytest.mark.requirement("contract-1-reply-speaks-the-requests")
 def test_an_error_of_a_request_speaks_the_requests_vocabulary(vendor: str) -> None:
     for document in (
-        body(vendor=vendor, filters={"year_min": 1}),
-        body(vendor=vendor, type="unknown.thing.request"),
-        {**body(vendor=vendor), "configuration": {}},
+        body("inventory.search", vendor, filters={"year_min": 1}),
+        body("inventory.search", vendor, type="unknown.thing.request"),
+        {**body("inventory.search", vendor), "configuration": {}},
     ):
         vocabulary = refused(document).vocabulary
         assert vocabulary is not None
@@ -230,5 +230,5 @@ def test_the_default_speaks_where_the_request_does_not_tell(default: str) -> Non
     assert words.of_media_type("application/json").vendor == default
     assert words.of_media_type(None).vendor == default
     assert words.of_media_type("application/vnd.protocol.x+json").vendor == default
-    plain, public = decode(body(filters={"make": ["Kia"]})), decode(body(vendor="autoagent", filters={"make": ["Kia"]}))
+    plain, public = decode(body(filters={"make": ["Kia"]})), decode(body("inventory.search", "autoagent", filters={"make": ["Kia"]}))
     assert plain.payload == public.payload

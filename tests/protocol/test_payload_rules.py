@@ -147,7 +147,8 @@ def test_a_year_is_an_integer_from_1900_to_2100(skill: str, name: str) -> None:
 def test_dc_fast_charge_is_a_boolean(skill: str) -> None:
     for value in (True, False):
         assert decode(with_filter(skill, "dc_fast_charge", value))
-    for wrong in (1, 0, "true", None, []):
+    wrong_values: list[object] = [1, 0, "true", None, []]
+    for wrong in wrong_values:
         fails(with_filter(skill, "dc_fast_charge", wrong), "/filters/dc_fast_charge", "type")
 
 
@@ -312,7 +313,8 @@ def test_privacy_says_whether_the_buyer_is_anonymous_and_nothing_else() -> None:
 def test_a_section_may_be_absent_or_empty_and_is_otherwise_an_object(skill: str, section: str) -> None:
     assert decode(body(skill))
     assert decode(body(skill, **{section: {}}))
-    for wrong in (None, [], "x", 7):
+    wrong_values: list[object] = [None, [], "x", 7]
+    for wrong in wrong_values:
         fails(body(skill, **{section: wrong}), f"/{section}", "type")
 
 

@@ -1,0 +1,31 @@
+"""`dealership` is one dealer for all tests that leave nothing behind; `open_dealership` opens others, with settings."""
+
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack
+from pathlib import Path
+
+import pytest
+from tests.server.dealership import LISTENS_AT, NO_LIMITS, Dealership, on_the_air, set_up
+
+OpenDealership = Callable[..., Dealership]
+
+
+@pytest.fixture(scope="session")
+def dealership(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Dealership]:
+    directory = tmp_path_factory.mktemp("dealership")
+    set_up(directory)
+    with on_the_air(directory) as opened:
+        yield opened
+
+
+@pytest.fixture
+def open_dealership(tmp_path: Path) -> Iterator[OpenDealership]:
+    """Opens a dealership whose `dealer.toml` ends with the text that is given."""
+    with ExitStack() as stack:
+
+        def open_one(extra: str = NO_LIMITS, listens_at: str = LISTENS_AT) -> Dealership:
+            directory = tmp_path / f"dealer-{len(list(tmp_path.iterdir()))}"
+            set_up(directory, extra)
+            return stack.enter_context(on_the_air(directory, listens_at))
+
+        yield open_one

@@ -1,0 +1,215 @@
+"""A dealership on the air: the real application on SQLite, driven in this process through ASGI."""
+
+import json
+from collections.abc import Iterator
+from contextlib import asynccontextmanager, contextmanager
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+import anyio
+import httpx
+from anyio.from_thread import BlockingPortal, start_blocking_portal
+from tests.protocol.bodies import payload, request_type, response_type
+
+from dealer_agent.bootstrap import application
+from dealer_agent.config import load_settings
+from dealer_agent.inventory.feeds import read_feed
+from dealer_agent.server.app import DealerApp
+from dealer_agent.server.tokens import new_token
+from dealer_agent.stock_room import import_feed
+from dealer_agent.storage.migrate import migrate
+from dealer_agent.storage.store import Store
+
+LISTENS_AT = "http://127.0.0.1:8080"
+
+ACCORD, LEAF, SOLD = "1HGCY2F57RA000001", "1N4AZ1CP8KC300001", "1FTEW1EP0LFA00001"
+"""In stock at North, in stock at South, and sold."""
+
+DEALER_TOML = """
+id = "test-motors"
+name = "Test Motors"
+welcome_message = "Welcome to Test Motors."
+feed_price = "advertised"
+
+[[rooftops]]
+name = "Test Motors North"
+timezone = "America/Chicago"
+fees = [{name = "Documentation fee", amount = 399}]
+[rooftops.phones]
+sales = "+1 202 555 0140"
+
+[[rooftops]]
+name = "Test Motors South"
+timezone = "America/Chicago"
+
+[[area_offers]]
+zip_prefixes = ["372"]
+amount_off = 500
+"""
+
+LOT: list[dict[str, Any]] = [
+    {"vin": ACCORD, "stock": "N-7", "rooftop": "Test Motors North", "year": 2024, "make": "Honda", "model": "Accord",
+     "condition": "used", "price": 28500, "mileage": 9000, "photos": ["https://example.com/a.jpg"], "lot_row": "B"},
+    {"vin": LEAF, "stock": "S-9", "rooftop": "Test Motors South", "year": 2019, "make": "Nissan", "model": "Leaf",
+     "condition": "cpo", "price": 15900, "mileage": 31000, "fuel": "bev", "electric_range_mi": 226.5,
+     "dc_fast_charge": True, "charge_port": "chademo"},
+    *({"stock": f"T-{number:03}", "rooftop": "Test Motors South", "vehicle_type": "trailer", "year": 2020,
+       "make": "Big Tex", "model": "70TV", "condition": "new", **({"price": 3000 + number} if number % 3 else {})}
+      for number in range(120)),
+]  # fmt: skip
+GONE: dict[str, Any] = {"vin": SOLD, "stock": "N-1", "rooftop": "Test Motors North", "year": 2020, "make": "Ford"}
+
+NO_LIMITS = """
+[rate_limits]
+dealer_information = ""
+inventory_facets = ""
+inventory_search = ""
+inventory_vehicle = ""
+lead_submit = ""
+address = ""
+bad_tokens = ""
+"""
+
+
+def lead(**members: Any) -> dict[str, Any]:
+    """A lead whose consent was given a moment ago."""
+    sent = payload("lead.submit", **members)
+    sent["consent"]["granted_at"] = (datetime.now(UTC) - timedelta(minutes=1)).isoformat()
+    return sent
+
+
+def message(skill: str, vendor: str = "proto", /, **members: Any) -> dict[str, Any]:
+    """A valid body of `POST /message:send` for this moment."""
+    data = lead(**members) if skill == "lead.submit" else payload(skill, **members)
+    return {
+        "message": {
+            "messageId": "buyer-1",
+            "role": "ROLE_USER",
+            "parts": [{"data": data, "mediaType": request_type(skill, vendor)}],
+        },
+        "configuration": {"acceptedOutputModes": [response_type(skill, vendor)]},
+    }
+
+
+def error_of(response: httpx.Response) -> dict[str, Any]:
+    """The protocol error payload of an answer of either binding, after a look at the envelope around it."""
+    error: dict[str, Any] = response.json()["error"]
+    if "jsonrpc" in response.json():
+        data = error["data"]
+        return dict(data[1] if isinstance(data, list) else data)
+    assert set(response.json()) == {"error"}
+    assert set(error) == {"code", "message", "details"}
+    assert error["code"] == response.status_code
+    info, answer = error["details"]
+    assert info["reason"] == answer["code"]
+    return dict(answer)
+
+
+@dataclass
+class Dealership:
+    """The application between its start and its end."""
+
+    directory: Path
+    app: DealerApp
+    portal: BlockingPortal
+    client_address: str = "198.51.100.7"
+
+    def request(
+        self,
+        method: str,
+        path: str,
+        *,
+        content: bytes | None = None,
+        headers: dict[str, str] | list[tuple[str, str]] | None = None,
+        address: str | None = None,
+    ) -> httpx.Response:
+        """The answer to one request from a client's address."""
+        return self.portal.call(self._request, method, path, content, headers, address or self.client_address)
+
+    def get(self, path: str, **headers: str) -> httpx.Response:
+        """The answer to a GET; `_` in a header's name stands for `-`."""
+        return self.request("GET", path, headers={name.replace("_", "-"): value for name, value in headers.items()})
+
+    def post(
+        self,
+        document: object,
+        path: str = "/message:send",
+        *,
+        token: str | None = None,
+        headers: dict[str, str] | None = None,
+        address: str | None = None,
+    ) -> httpx.Response:
+        """The answer to a JSON body, given as values or as bytes."""
+        content = document if isinstance(document, bytes) else json.dumps(document).encode()
+        sent = {"content-type": "application/json", **(headers or {})}
+        if token is not None:
+            sent["authorization"] = f"Bearer {token}"
+        return self.request("POST", path, content=content, headers=sent, address=address)
+
+    def ask(self, skill: str, vendor: str = "proto", /, **members: Any) -> dict[str, Any]:
+        """The `data` of a skill's successful answer."""
+        answer = self.post(message(skill, vendor, **members))
+        assert answer.status_code == 200, answer.text
+        data: dict[str, Any] = answer.json()["message"]["parts"][0]["data"]["data"]
+        return data
+
+    def call_rpc(self, params: object, **kwargs: Any) -> httpx.Response:
+        """The answer to a JSON-RPC call of SendMessage with these params."""
+        return self.post({"jsonrpc": "2.0", "id": 1, "method": "SendMessage", "params": params}, "/rpc", **kwargs)
+
+    def store(self) -> Store:
+        """The dealer's database, as the command line opens it."""
+        return Store.open(load_settings(self.directory, {}).database_url)
+
+    def new_token(self) -> tuple[str, str]:
+        """A token's id and its text."""
+        fresh = new_token()
+        with self.store() as store:
+            token_id = store.create_token("test-motors", "Buyer", fresh.secret_hash, datetime.now(UTC))
+        return token_id, fresh.text(token_id)
+
+    async def _request(
+        self, method: str, path: str, content: bytes | None, headers: Any, address: str
+    ) -> httpx.Response:
+        transport = httpx.ASGITransport(self.app, client=(address, 40_000))
+        async with httpx.AsyncClient(transport=transport, base_url="http://agent.test") as client:
+            return await client.request(method, path, content=content, headers=headers)
+
+
+def set_up(directory: Path, extra: str = NO_LIMITS, top: str = "") -> None:
+    """Writes `dealer.toml` (`top` before its sections, `extra` behind them), makes the database, imports the stock."""
+    directory.mkdir(parents=True, exist_ok=True)
+    (directory / "dealer.toml").write_text(top + DEALER_TOML + extra, "utf-8")
+    settings = load_settings(directory, {})
+    migrate(settings.database_url)
+    now = datetime.now(UTC)
+    with Store.open(settings.database_url) as store:
+        for units, at in (([*LOT, GONE], now - timedelta(hours=1)), (LOT, now)):
+            feed = read_feed(json.dumps(units).encode())
+            assert not feed.refused
+            import_feed(store, settings.dealer, feed, source="lot.json", at=at)
+
+
+@contextmanager
+def on_the_air(directory: Path, listens_at: str = LISTENS_AT) -> Iterator[Dealership]:
+    """The application of the dealer in a directory, started; it is shut down in the end."""
+    app = application(load_settings(directory, {}), listens_at)
+    with start_blocking_portal() as portal, portal.wrap_async_context_manager(_lifespan(app)):
+        yield Dealership(directory, app, portal)
+
+
+@asynccontextmanager
+async def _lifespan(app: DealerApp) -> Any:
+    to_app, from_app = anyio.create_memory_object_stream[Any](2), anyio.create_memory_object_stream[Any](2)
+    async with anyio.create_task_group() as group:
+        group.start_soon(app, {"type": "lifespan"}, to_app[1].receive, from_app[0].send)
+        await to_app[0].send({"type": "lifespan.startup"})
+        started = await from_app[1].receive()
+        assert started["type"] == "lifespan.startup.complete", started
+        yield
+        await to_app[0].send({"type": "lifespan.shutdown"})
+        assert (await from_app[1].receive())["type"] == "lifespan.shutdown.complete"
+    for stream in (*to_app, *from_app):
+        stream.close()

@@ -1,0 +1,272 @@
+"""What surrounds a message: paths, methods, types, sizes, versions, extensions, A2A's other routes (contract 2-4)."""
+
+import json
+from collections.abc import AsyncIterator
+from typing import Any
+
+import httpx
+import pytest
+from tests.server.conftest import OpenDealership
+from tests.server.dealership import ACCORD, NO_LIMITS, Dealership, error_of, message
+
+SEARCH = message("inventory.search")
+BINDINGS = pytest.mark.parametrize("path", ["/message:send", "/rpc"])
+
+
+def sent_to(path: str, document: dict[str, Any] = SEARCH) -> bytes:
+    """The body that carries a message on the binding of a path."""
+    rpc = {"jsonrpc": "2.0", "id": 1, "method": "SendMessage", "params": document}
+    return json.dumps(rpc if path.startswith("/rpc") else document).encode()
+
+
+@pytest.mark.parametrize(
+    "path", ["/message:send/", "/rpc/", "/.well-known/agent-card.json/", "/cards/1.0.0.json/", "/healthz/", "/schemas/"]
+)
+@pytest.mark.requirement("contract-2-trailing-slash")
+def test_a_path_is_served_with_and_without_a_trailing_slash(dealership: Dealership, path: str) -> None:
+    for each in (path, path.rstrip("/")):
+        posts = each.startswith(("/message", "/rpc"))
+        answer = dealership.post(sent_to(each), each) if posts else dealership.get(each)
+        assert answer.status_code == 200
+        assert "location" not in answer.headers
+
+
+@BINDINGS
+@pytest.mark.parametrize(
+    ("content_type", "reply"),
+    [
+        ("application/json", "application/json"),
+        ("application/json; charset=utf-8", "application/json"),
+        ("Application/JSON;charset=UTF-8", "application/json"),
+        ("application/a2a+json", "application/a2a+json"),
+        ("application/a2a+json; charset=utf-8", "application/a2a+json"),
+    ],
+)
+@pytest.mark.requirement("contract-2-content-types", "contract-2-reply-content-type")
+def test_a_request_says_what_it_is_and_is_answered_alike(
+    dealership: Dealership, path: str, content_type: str, reply: str
+) -> None:
+    headers = {"content-type": content_type}
+    answer = dealership.post(sent_to(path), path, headers=headers)
+    assert (answer.status_code, answer.headers["content-type"]) == (200, reply)
+    answer = dealership.post(b"{", path, headers=headers)
+    assert answer.headers["content-type"] == reply
+
+
+@BINDINGS
+@pytest.mark.parametrize(
+    "content_type", [None, "", "text/plain", "application/xml", "application/x-www-form-urlencoded", "json", "*/*"]
+)
+@pytest.mark.requirement("contract-2-content-type-415", "contract-3-415", "contract-3-same-envelope-everywhere")
+@pytest.mark.requirement("contract-3-rpc-http-status")
+def test_any_other_content_type_is_415(dealership: Dealership, path: str, content_type: str | None) -> None:
+    headers = {} if content_type is None else {"content-type": content_type}
+    answer = dealership.request("POST", path, content=sent_to(path), headers=headers)
+    assert answer.status_code == 415
+    assert error_of(answer)["code"] == "SCHEMA_VALIDATION_FAILED"
+    assert answer.headers["content-type"] == "application/json"
+
+
+@BINDINGS
+@pytest.mark.requirement("contract-3-413", "contract-3-same-envelope-everywhere", "contract-3-rpc-http-status")
+def test_a_body_over_the_limit_is_413_and_one_at_it_is_read(open_dealership: OpenDealership, path: str) -> None:
+    opened = open_dealership("[service]\nbody_limit_kib = 1" + NO_LIMITS)
+    sent = sent_to(path)
+    answer = opened.post(sent + b" " * (1024 - len(sent)), path)
+    assert answer.status_code == 200
+    answer = opened.post(sent + b" " * (1025 - len(sent)), path)
+    assert answer.status_code == 413
+    assert error_of(answer)["code"] == "SCHEMA_VALIDATION_FAILED"
+
+
+@BINDINGS
+@pytest.mark.requirement("contract-3-413")
+def test_a_body_that_does_not_say_its_size_is_measured_while_it_is_read(dealership: Dealership, path: str) -> None:
+    taken = 0
+
+    async def endless() -> AsyncIterator[bytes]:
+        nonlocal taken
+        for _ in range(100_000):
+            taken += 1
+            yield b" " * 4096
+
+    async def send() -> httpx.Response:
+        transport = httpx.ASGITransport(dealership.app)
+        async with httpx.AsyncClient(transport=transport, base_url="http://agent.test") as client:
+            return await client.post(path, content=endless(), headers={"content-type": "application/json"})
+
+    answer = dealership.portal.call(send)
+    assert answer.status_code == 413
+    assert error_of(answer)["code"] == "SCHEMA_VALIDATION_FAILED"
+    assert taken * 4096 <= 512 * 1024
+
+
+@pytest.mark.parametrize("method", ["GET", "PUT", "DELETE", "PATCH", "OPTIONS"])
+@pytest.mark.parametrize(
+    ("path", "allowed"),
+    [("/message:send", {"POST"}), ("/rpc", {"POST"}), ("/message:send/", {"POST"})],
+)
+@pytest.mark.requirement("contract-3-405", "contract-3-same-envelope-everywhere")
+def test_a_wrong_method_is_405_and_says_which_is_right(
+    dealership: Dealership, method: str, path: str, allowed: set[str]
+) -> None:
+    answer = dealership.request(method, path)
+    assert answer.status_code == 405
+    assert error_of(answer)["code"] == "UNSUPPORTED_SKILL"
+    assert set(answer.headers["allow"].replace(" ", "").split(",")) == allowed
+
+
+@pytest.mark.parametrize(
+    "path", ["/healthz", "/cards/1.0.0.json", "/.well-known/agent-card.json", "/openapi.json", "/"]
+)
+@pytest.mark.requirement("contract-3-405")
+def test_a_document_is_read_and_not_written(dealership: Dealership, path: str) -> None:
+    answer = dealership.post({}, path)
+    assert (answer.status_code, error_of(answer)["code"]) == (405, "UNSUPPORTED_SKILL")
+    assert "GET" in answer.headers["allow"]
+
+
+@pytest.mark.parametrize("method", ["GET", "POST"])
+@pytest.mark.parametrize(
+    "path",
+    ["/nowhere", "/message", "/message:sends", "/cards/2.0.0.json", "/schemas/x.json", "/rpc/x", "/.env"],
+)
+@pytest.mark.requirement("contract-3-404", "contract-3-same-envelope-everywhere")
+def test_an_unknown_path_is_404_in_the_same_envelope(dealership: Dealership, method: str, path: str) -> None:
+    answer = dealership.request(method, path, headers={"content-type": "application/json"})
+    assert answer.status_code == 404
+    assert answer.headers["content-type"] == "application/json"
+    assert error_of(answer)["code"] == "UNSUPPORTED_SKILL"
+    assert answer.json()["error"]["details"][0]["domain"] == "proto.example"
+
+
+@BINDINGS
+@pytest.mark.parametrize("version", ["1.0", "1.1", "1.0.0", " 1.0 ", "1.99"])
+@pytest.mark.requirement("contract-2-a2a-version-served")
+def test_version_1_is_served_as_header_and_as_query_parameter(dealership: Dealership, path: str, version: str) -> None:
+    assert dealership.post(sent_to(path), path, headers={"A2A-Version": version}).status_code == 200
+    assert dealership.post(sent_to(path), f"{path}?A2A-Version={version.strip()}").status_code == 200
+    assert dealership.post(sent_to(path), path).status_code == 200
+
+
+@BINDINGS
+@pytest.mark.parametrize("version", ["", "0.3", "0.3.0", "2.0", "1", "1.x", "10.0", "v1.0", "latest"])
+@pytest.mark.requirement("contract-2-a2a-version-refused", "contract-3-rpc-version", "contract-3-a2a-errors")
+def test_any_other_version_is_a2as_own_error(dealership: Dealership, path: str, version: str) -> None:
+    answers = [dealership.post(sent_to(path), path, headers={"A2A-Version": version})]
+    answers.append(dealership.post(sent_to(path), f"{path}?A2A-Version={version}"))
+    for answer in answers:
+        assert answer.status_code == (200 if path == "/rpc" else 400)
+        assert error_of(answer)["code"] == "VERSION_NOT_SUPPORTED"
+        error = answer.json()["error"]
+        info = error["data" if path == "/rpc" else "details"][0]
+        assert (info["reason"], info["domain"]) == ("VERSION_NOT_SUPPORTED", "a2a-protocol.org")
+        if path == "/rpc":
+            assert error["code"] == -32009
+
+
+OURS = [
+    "https://proto.example/extensions/a2a-automotive-retail/v1.0",
+    "https://proto.example/extensions/a2a-automotive-retail/v0.1",
+    "https://autoagentprotocol.org/extensions/a2a-automotive-retail/v1.0",
+    "https://autoagentprotocol.org/extensions/a2a-automotive-retail/v0.1",
+]
+
+
+@BINDINGS
+@pytest.mark.parametrize("uri", OURS)
+@pytest.mark.requirement("contract-2-a2a-extensions")
+def test_the_profiles_extension_is_named_back_to_who_asks_for_it(dealership: Dealership, path: str, uri: str) -> None:
+    asked = f"https://example.com/other, {uri}"
+    answer = dealership.post(sent_to(path), path, headers={"A2A-Extensions": asked})
+    assert answer.headers["a2a-extensions"] == uri
+
+
+@BINDINGS
+@pytest.mark.parametrize("asked", [None, "", "https://example.com/other", OURS[0] + "/more"])
+@pytest.mark.requirement("contract-2-a2a-extensions")
+def test_no_other_extension_is_named(dealership: Dealership, path: str, asked: str | None) -> None:
+    headers = {} if asked is None else {"A2A-Extensions": asked}
+    answer = dealership.post(sent_to(path), path, headers=headers)
+    assert answer.status_code == 200
+    assert "a2a-extensions" not in answer.headers
+
+
+@pytest.mark.parametrize(
+    ("method", "path", "status", "reason"),
+    [
+        ("POST", "/message:stream", 400, "UNSUPPORTED_OPERATION"),
+        ("GET", "/extendedAgentCard", 400, "UNSUPPORTED_OPERATION"),
+        ("GET", "/tasks", 400, "UNSUPPORTED_OPERATION"),
+        ("GET", "/tasks/task-1:subscribe", 400, "UNSUPPORTED_OPERATION"),
+        ("POST", "/tasks/task-1:subscribe", 400, "UNSUPPORTED_OPERATION"),
+        ("GET", "/tasks/task-1", 404, "TASK_NOT_FOUND"),
+        ("POST", "/tasks/task-1:cancel", 404, "TASK_NOT_FOUND"),
+        ("POST", "/tasks/task-1/pushNotificationConfigs", 400, "PUSH_NOTIFICATION_NOT_SUPPORTED"),
+        ("GET", "/tasks/task-1/pushNotificationConfigs", 400, "PUSH_NOTIFICATION_NOT_SUPPORTED"),
+        ("GET", "/tasks/task-1/pushNotificationConfigs/7", 400, "PUSH_NOTIFICATION_NOT_SUPPORTED"),
+        ("DELETE", "/tasks/task-1/pushNotificationConfigs/7", 400, "PUSH_NOTIFICATION_NOT_SUPPORTED"),
+    ],
+)
+@pytest.mark.requirement("contract-3-a2a-routes", "contract-3-a2a-errors", "spec-1-out-of-scope-operations")
+def test_a2as_other_routes_answer_with_a2as_errors(
+    dealership: Dealership, method: str, path: str, status: int, reason: str
+) -> None:
+    for each in (path, path + "/"):
+        answer = dealership.request(method, each)
+        assert answer.status_code == status
+        assert error_of(answer)["code"] == reason
+        assert answer.json()["error"]["details"][0]["domain"] == "a2a-protocol.org"
+
+
+@pytest.mark.parametrize(
+    ("method", "number"), [("GetTask", -32001), ("SendStreamingMessage", -32004), ("message/send", -32601)]
+)
+@pytest.mark.requirement("contract-3-rpc-http-status", "contract-3-rpc-get-cancel-task", "contract-3-rpc-undeclared")
+def test_a_json_rpc_error_is_an_answer_like_any_other(dealership: Dealership, method: str, number: int) -> None:
+    answer = dealership.post({"jsonrpc": "2.0", "id": "a", "method": method, "params": {"id": "t"}}, "/rpc")
+    assert (answer.status_code, answer.json()["id"], answer.json()["error"]["code"]) == (200, "a", number)
+
+
+@pytest.mark.parametrize("content", [b"", b"{", b"[]", b"null"])
+@pytest.mark.requirement("contract-3-not-json", "contract-3-rpc-not-json", "contract-3-rpc-not-a-request")
+def test_what_is_not_json_or_no_object_is_answered_by_the_binding(dealership: Dealership, content: bytes) -> None:
+    answer = dealership.post(content)
+    assert (answer.status_code, error_of(answer)["code"]) == (422, "SCHEMA_VALIDATION_FAILED")
+    answer = dealership.post(content, "/rpc")
+    assert answer.status_code == 200
+    assert answer.json()["id"] is None
+    assert answer.json()["error"]["code"] == (-32700 if content in (b"", b"{") else -32600)
+
+
+@pytest.mark.requirement("contract-4-base-path")
+def test_a_base_path_stands_before_everything_but_the_well_known_card(open_dealership: OpenDealership) -> None:
+    opened = open_dealership('[service]\nbase_path = "/agent/v1"' + NO_LIMITS)
+    for path in ("/message:send", "/rpc"):
+        assert opened.post(sent_to(path), "/agent/v1" + path).status_code == 200
+        assert opened.post(sent_to(path), "/agent/v1" + path + "/").status_code == 200
+        assert opened.post(sent_to(path), path).status_code == 404
+    assert opened.get("/agent/v1/cards/1.0.0.json").status_code == 200
+    assert opened.get("/.well-known/agent-card.json").status_code == 200
+    assert opened.get("/agent/v1/healthz").status_code == 200
+    card = opened.get("/.well-known/agent-card.json").json()
+    assert [each["url"] for each in card["supportedInterfaces"]] == [
+        "http://127.0.0.1:8080/agent/v1/rpc",
+        "http://127.0.0.1:8080/agent/v1",
+    ]
+
+
+@pytest.mark.requirement("contract-4-one-set-of-interfaces")
+def test_health_and_readiness_are_told(dealership: Dealership) -> None:
+    assert dealership.get("/healthz").json() == {"status": "ok"}
+    ready = dealership.get("/readyz")
+    assert (ready.status_code, ready.json()["status"]) == (200, "ready")
+
+
+@BINDINGS
+@pytest.mark.parametrize(("sent", "status"), [(SEARCH, 200), (message("inventory.vehicle", vin=ACCORD), 200)])
+def test_an_answer_is_for_its_asker_alone(dealership: Dealership, path: str, sent: Any, status: int) -> None:
+    """A shared cache must not keep what one buyer was told."""
+    answer = dealership.post(sent_to(path, sent), path)
+    assert (answer.status_code, answer.headers["cache-control"]) == (status, "no-store")
+    assert int(answer.headers["content-length"]) == len(answer.content)
