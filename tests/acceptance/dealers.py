@@ -1,10 +1,15 @@
 """Dealers' folders and stock for the tests, all of them invented."""
 
 import json
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-from tests.acceptance.running import succeed
+from dealer_agent.config import load_settings
+from dealer_agent.inventory.feeds import read_feed
+from dealer_agent.stock_room import import_feed
+from dealer_agent.storage.migrate import migrate
+from dealer_agent.storage.store import Store
 
 HONDA_VIN, FORD_VIN, TESLA_VIN = "1HGCY2F57RA000001", "1FTFW1E50PFA00002", "5YJ3E1EA8PF000003"
 
@@ -107,8 +112,11 @@ def write_dealer(folder: Path, settings: str = "") -> Path:
 
 
 def stocked_dealer(folder: Path, settings: str = "", units: list[dict[str, Any]] | None = None) -> Path:
-    """A dealer's folder with its stock imported through the command line."""
+    """A dealer's folder with its stock in the database."""
     write_dealer(folder, settings)
-    feed = write_feed(folder / "stock.json", units if units is not None else stock_of_three())
-    succeed("inventory", "import", feed, "--dir", folder)
+    loaded = load_settings(folder, {})
+    migrate(loaded.database_url)
+    feed = read_feed(json.dumps(units if units is not None else stock_of_three()).encode())
+    with Store.open(loaded.database_url) as store:
+        import_feed(store, loaded.dealer, feed, source="stock.json", at=datetime.now(UTC))
     return folder

@@ -7,7 +7,6 @@ import subprocess
 from pathlib import Path
 
 import pytest
-
 from tests.acceptance.conftest import Guarded
 from tests.acceptance.dealers import HONDA_VIN
 from tests.acceptance.running import Running

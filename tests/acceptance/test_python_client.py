@@ -15,7 +15,6 @@ from a2a.client.client import ClientCallContext
 from a2a.types.a2a_pb2 import AgentCard, SendMessageRequest
 from a2a.utils.errors import A2AError
 from google.protobuf.json_format import MessageToDict, ParseDict
-
 from tests.acceptance.asking import asked, body, lead, refusal, response_type
 from tests.acceptance.conftest import Guarded
 from tests.acceptance.dealers import HONDA_VIN
@@ -72,7 +71,7 @@ async def _through_the_card(
             accepted_output_modes=[response_type(skill)],
             streaming=False,
         )
-        guards = [AuthInterceptor(OneToken(token))] if token else []  # type: ignore[arg-type,list-item]
+        guards = [AuthInterceptor(OneToken(token))] if token else []  # type: ignore[arg-type]
         client = ClientFactory(config).create(card, guards)  # type: ignore[arg-type]
         request = ParseDict({"message": body(skill, **members)["message"]}, SendMessageRequest())
         try:

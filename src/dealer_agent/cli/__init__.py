@@ -11,7 +11,7 @@ app = typer.Typer(
     epilog="Start with `dealer-agent demo` to see it work, or `dealer-agent init my-store` for your own.",
     no_args_is_help=True,
     pretty_exceptions_enable=False,
-    context_settings={"help_option_names": ["-h", "--help"]},
+    context_settings={"help_option_names": ["--help", "-h"]},
 )
 
 

@@ -59,6 +59,16 @@ def listen(host: str, port: int) -> socket.socket:
         raise
 
 
+class _Supervisor(Multiprocess):
+    """Keeps the worker processes."""
+
+    def terminate_all(self) -> None:
+        """Lets go of the port first: while the workers finish, new clients are refused, and do not wait for nothing."""
+        for listener in self.sockets:
+            listener.close()
+        super().terminate_all()
+
+
 def run(settings: Settings, listener: socket.socket, address: str, workers: int) -> None:
     """Serves until it is told to stop. Exits with 1 when the service does not come up."""
     os.environ[DIRECTORY_VARIABLE] = str(settings.directory.resolve())
@@ -78,7 +88,7 @@ def run(settings: Settings, listener: socket.socket, address: str, workers: int)
         timeout_graceful_shutdown=settings.service.request_timeout_seconds + 10,
     )
     if workers > 1:
-        supervisor = Multiprocess(config, sockets=[listener])
+        supervisor = _Supervisor(config, sockets=[listener])
         supervisor.run()
         failed = any(process.exitcode == STARTUP_FAILURE for process in supervisor.processes)
     else:

@@ -1,0 +1,75 @@
+"""Large, slow and absent bodies, by the byte (contract, part 3; specification, part 8: maximum request size)."""
+
+from tests.acceptance.asking import asked
+from tests.acceptance.raw import connect, head, read_to_the_end, search_body
+from tests.acceptance.running import Running
+
+LIMIT = 256 * 1024
+IDLE = 1500
+
+
+def chunk(content: bytes) -> bytes:
+    return b"%x\r\n%s\r\n" % (len(content), content)
+
+
+def test_a_body_without_a_length_is_refused_while_it_is_read(service: Running) -> None:
+    with connect(service.url) as connection:
+        connection.sendall(head("Transfer-Encoding: chunked"))
+        for _ in range(16):
+            connection.sendall(chunk(b" " * (LIMIT // 16)))
+        # One byte more than the limit; the end of the body never comes.
+        connection.sendall(chunk(b" "))
+        status, headers, told = read_to_the_end(connection)
+    assert status == 413
+    assert headers["connection"] == "close"
+    assert told["error"]["details"][1]["code"] == "SCHEMA_VALIDATION_FAILED"
+
+
+def test_a_body_that_says_that_it_is_too_large_is_refused_before_it_is_sent(service: Running) -> None:
+    with connect(service.url) as connection:
+        connection.sendall(head(f"Content-Length: {LIMIT + 1}"))
+        status, headers, told = read_to_the_end(connection)
+    assert (status, told["error"]["code"]) == (413, 413)
+    assert headers["connection"] == "close"
+
+
+def test_a_body_of_exactly_the_limit_is_read(service: Running) -> None:
+    content = search_body()
+    content += b" " * (LIMIT - len(content))
+    with connect(service.url) as connection:
+        connection.sendall(head(f"Content-Length: {LIMIT}", "Connection: close") + content)
+        status, _, _ = read_to_the_end(connection)
+    assert status == 200
+
+
+def test_a_body_that_does_not_come_is_given_up(service: Running) -> None:
+    with connect(service.url) as connection:
+        connection.sendall(head("Content-Length: 1000") + b'{"message"')
+        status, headers, told = read_to_the_end(connection)
+    assert status == 408
+    assert headers["connection"] == "close"
+    assert told["error"]["details"][1]["code"] == "SCHEMA_VALIDATION_FAILED"
+
+
+def test_a_client_that_leaves_in_the_middle_of_its_body_leaves_no_fault(service: Running) -> None:
+    for _ in range(20):
+        with connect(service.url) as connection:
+            connection.sendall(head("Content-Length: 1000") + b'{"message"')
+    assert asked(service.url, "inventory.search")["total"] == 3
+    assert '"event":"fault"' not in service.stderr()
+
+
+def test_idle_and_half_sent_connections_block_nobody(service: Running) -> None:
+    held = []
+    try:
+        for number in range(IDLE):
+            connection = connect(service.url)
+            held.append(connection)
+            if number % 3 == 1:
+                connection.sendall(b"POST /message:send HTTP/1.1\r\nHost: deal")
+            elif number % 3 == 2:
+                connection.sendall(head("Content-Length: 1000") + b"{")
+        assert asked(service.url, "inventory.search")["total"] == 3
+    finally:
+        for connection in held:
+            connection.close()

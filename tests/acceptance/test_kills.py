@@ -1,0 +1,124 @@
+"""SIGKILL in the middle of an import and of a stream of leads; then the service is started again (contract, 6 and 10).
+
+Three times in a normal run, `SOAK_KILLS` times in the long one.
+"""
+
+import os
+import random
+import signal
+import subprocess
+import time
+from pathlib import Path
+
+from tests.acceptance.asking import asked
+from tests.acceptance.dealers import generation, stocked_dealer, write_feed
+from tests.acceptance.running import COMMAND, Running, environment, eventually, serving, start
+from tests.acceptance.senders import Senders
+
+from dealer_agent.config import load_settings
+from dealer_agent.storage.store import Store
+
+KILLS = int(os.environ.get("SOAK_KILLS", "3"))
+SIZES = {0: 700, 1: 600}
+"""How many units each of the two stocks has."""
+
+
+def shown(url: str) -> set[tuple[int, str]]:
+    """What every unit on show says of its stock, each beside the total of the page that it stood on."""
+    told: set[tuple[int, str]] = set()
+    skip, total = 0, 1
+    while skip < total:
+        page = asked(url, "inventory.search", pagination={"skip": skip, "limit": 100})
+        total = page["total"]
+        told |= {(total, vehicle["description"]) for vehicle in page["vehicles"]}
+        assert len(page["vehicles"]) == min(100, total - skip)
+        skip += 100
+    return told
+
+
+def begin_import(folder: Path, number: int) -> subprocess.Popen[bytes]:
+    """An import that has read its file and begins to store it: its progress bar says so."""
+    importing = subprocess.Popen(
+        [COMMAND, "inventory", "import", folder / f"stock-{number}.json", "--dir", folder, "--allow-shrink"],
+        env=environment({"FORCE_COLOR": "1"}),
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.PIPE,
+    )
+    assert importing.stderr is not None
+    with importing.stderr as bar:
+        said = b""
+        while b"Storing" not in said:
+            said += (part := os.read(bar.fileno(), 4096))
+            assert part, said.decode()
+    return importing
+
+
+def the_same_answers_again(running: Running, senders: Senders) -> None:
+    """The lead that was answered last is answered again with its id: its idempotency record survived with it."""
+    key, lead_id = list(senders.answered.items())[-1]
+    assert asked(running.url, "lead.submit", **senders.leads[key])["lead_id"] == lead_id
+
+
+def test_a_killed_machine_shows_the_old_stock_or_the_new_and_keeps_every_answered_lead(tmp_path: Path) -> None:
+    """Contract 6 (an import is one transaction) and 10 (what was answered survives), with one worker and with two."""
+    folder = stocked_dealer(tmp_path / "store", units=generation(0, SIZES[0]))
+    for number, size in SIZES.items():
+        write_feed(folder / f"stock-{number}.json", generation(number, size))
+    settings = load_settings(folder, {})
+    on_show = 0
+    running = start(folder)
+    try:
+        for turn in range(KILLS):
+            senders = Senders(running.url, 2)
+            importing = begin_import(folder, 1 - on_show)
+            time.sleep(random.uniform(0, 0.3))
+            importing.send_signal(signal.SIGKILL)
+            running.kill_all()
+            importing.wait(30)
+            senders.join()
+            assert senders.answered, "no lead was answered before the kill"
+
+            running = start(folder, workers=2 - turn % 2)
+            ((total, marker),) = shown(running.url)
+            assert marker in ("generation 0", "generation 1"), turn
+            on_show = int(marker[-1])
+            assert total == SIZES[on_show]
+            the_same_answers_again(running, senders)
+            with Store.open(settings.database_url) as store:
+                assert set(senders.answered.values()) <= {
+                    lead.lead_id for lead in store.list_leads(settings.dealer.id, 10**6)
+                }
+                for lead_id in list(senders.answered.values())[-20:]:
+                    kept = store.get_lead(settings.dealer.id, lead_id)
+                    assert kept is not None
+                    assert kept.consents
+    finally:
+        running.kill_all()
+
+
+def test_a_killed_worker_is_replaced_and_workers_do_not_outlive_a_killed_supervisor(tmp_path: Path) -> None:
+    """Both leave every answered lead, and the port can be used again."""
+    folder = stocked_dealer(tmp_path / "store")
+    settings = load_settings(folder, {})
+    running = start(folder, workers=2)
+    senders = Senders(running.url, 4)
+    try:
+        first = eventually("two workers", lambda: set(running.workers()) if len(running.workers()) == 2 else None)
+        eventually("leads are answered", lambda: len(senders.answered) > 20)
+        os.kill(min(first), signal.SIGKILL)
+        eventually("the worker is replaced", lambda: len(set(running.workers()) - first) == 1)
+        assert asked(running.url, "inventory.search")["total"] == 3
+        late = Senders(running.url, 4)
+        eventually("leads are answered", lambda: len(late.answered) > 20)
+        orphans = running.workers()
+        running.signal(signal.SIGKILL)
+        running.process.wait(30)
+        senders.join()
+        late.join()
+        eventually("the workers have gone", lambda: not any(Path(f"/proc/{pid}").exists() for pid in orphans))
+    finally:
+        running.kill_all()
+    with serving(folder) as again, Store.open(settings.database_url) as store:
+        answered = [*senders.answered.values(), *late.answered.values()]
+        assert all(store.get_lead(settings.dealer.id, lead_id) for lead_id in answered)
+        the_same_answers_again(again, late)
