@@ -42,7 +42,7 @@ def demo(
     out.print(f"Its agent card: {address}/.well-known/agent-card.json\n")
     out.print("Ask it something, in another terminal:\n")
     for skill_id in SHOWN:
-        command = curl_command(address, SKILL_BY_ID[skill_id], proto(), now=now, vin=vin)
+        command = curl_command(address, SKILL_BY_ID[skill_id], proto(), now=now, vin=vin, compact=True)
         out.print(command + "\n", markup=False, soft_wrap=True)
     out.print("Ctrl-C stops it.")
     run(settings, listener, address, workers=1)

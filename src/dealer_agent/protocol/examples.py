@@ -157,12 +157,15 @@ def curl_command(
     now: datetime = EXAMPLE_TIME,
     vin: str = EXAMPLE_VIN,
     bearer: bool = False,
+    compact: bool = False,
 ) -> str:
     """A command for a POSIX shell. `base_url` is the address of the HTTP+JSON interface, without a trailing slash.
 
-    With `bearer` the token comes from the environment, and never stands in the command itself.
+    With `bearer` the token comes from the environment, and never stands in the command itself. `compact` writes the
+    body on one line, for a terminal; else it is indented, for a page.
     """
-    body = json_text(example_body(skill, vocabulary, now=now, vin=vin))
+    example = example_body(skill, vocabulary, now=now, vin=vin)
+    body = msgspec.json.encode(example).decode() if compact else json_text(example)
     token = [f'-H "Authorization: Bearer ${TOKEN_VARIABLE}"'] if bearer else []
     lines = [
         f"curl -sS {shlex.quote(f'{base_url}/message:send')}",
