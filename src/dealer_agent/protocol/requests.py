@@ -207,13 +207,11 @@ _BOTH_FORMS = {"type": "object", "required": ["requested_windows", "appointment_
 
 
 class LeadSubmitRequest(Struct, tag_field="type", tag="lead.submit.request", frozen=True, forbid_unknown_fields=True):
-    """A lead: a customer who consented, and any of a vehicle of interest, a trade-in and an appointment (2.7).
-
-    `consent` decodes as anything: its defects have codes of their own (contract, part 10), which `leads.consent` finds.
-    """
+    """A lead: a customer who consented, and any of a vehicle of interest, a trade-in and an appointment (2.7)."""
 
     customer: Annotated[Customer, Meta(extra_json_schema={"anyOf": [{"required": ["email"]}, {"required": ["phone"]}]})]
     source_agent: str | SourceAgent
+    # Decodes as anything: its defects have codes of their own (contract, part 10), which leads.consent finds.
     consent: Any = UNSET
     vehicle_of_interest: VehicleOfInterest | UnsetType = UNSET
     trade_in: TradeIn | UnsetType = UNSET

@@ -15,6 +15,9 @@ ListingStatus = Literal["available", "intransit", "pending"]
 Natural = Annotated[int, Meta(ge=0, le=2**63 - 1)]
 """An integer from zero to what 64 bits hold."""
 
+Moment = Annotated[datetime, Meta(tz=True)]
+"""A time with its offset; it is sent in UTC."""
+
 Scalar = str | int | float | bool
 
 
@@ -72,8 +75,8 @@ class Vehicle(VehicleMembers, frozen=True, omit_defaults=True, kw_only=True):
     vehicle_id: str
     status: ListingStatus
     rooftop: str
-    updated_at: datetime
-    changed_at: datetime | UnsetType = UNSET
+    updated_at: Moment
+    changed_at: Moment | UnsetType = UNSET
     dealer_id: str | UnsetType = UNSET
     condition: SaleCondition | UnsetType = UNSET
     price: Natural | UnsetType = UNSET
