@@ -15,6 +15,7 @@ from msgspec import UNSET, Struct, UnsetType
 
 from dealer_agent.inventory.unit import Unit
 from dealer_agent.inventory.vocabulary import fold
+from dealer_agent.protocol.responses import VehicleDetail
 from dealer_agent.protocol.vehicle import Fee, Scalar, Vehicle, VehicleMembers
 
 FeedPrice = Literal["advertised", "before_fees"]
@@ -144,7 +145,7 @@ def listing_digest(vehicle: Vehicle, extras: Mapping[str, Scalar] | None = None)
 
 
 _NO_TIME = datetime.min.replace(tzinfo=UTC)
-_KNOWN = frozenset(Vehicle.__struct_fields__)
+_KNOWN = frozenset(VehicleDetail.__struct_fields__)
 
 
 def _rule_for(hints: tuple[str, ...], policy: ListingPolicy) -> tuple[RooftopRule, bool]:
