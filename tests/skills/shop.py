@@ -1,0 +1,275 @@
+"""A small dealer on the air: the real application on a real database, called in this process."""
+
+import json
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from itertools import count
+from pathlib import Path
+from typing import Any
+
+import anyio
+import httpx
+from anyio.from_thread import BlockingPortal, start_blocking_portal
+from sqlalchemy import create_engine, select
+
+from dealer_agent.bootstrap import application
+from dealer_agent.config import load_settings
+from dealer_agent.inventory.feeds import read_feed
+from dealer_agent.server.app import DealerApp
+from dealer_agent.stock_room import import_feed
+from dealer_agent.storage import LeadRecord, Store, StoredLead, migrate
+from dealer_agent.storage.connections import database_url as parsed_url
+from dealer_agent.storage.schema import consents, idempotency, lead_contacts, lead_events, leads, refusals
+
+ACCORD, TACOMA, SOLD = "1HGCY2F57RA000001", "3TYLD4S86VD100909", "1FTEW1EP0LFA00001"
+"""The first is at North, the second at South, the third was sold. A trailer without a VIN has stock number T-1."""
+
+UNKNOWN = "WBA00000000000003"
+
+DEALER_TOML = """
+id = "ridgeline"
+name = "Ridgeline Motors"
+feed_price = "advertised"
+
+[[rooftops]]
+name = "Ridgeline North"
+timezone = "America/Chicago"
+[rooftops.phones]
+service = "+1 202 555 0141"
+sales = "+1 202 555 0140"
+
+[[rooftops]]
+name = "Ridgeline South"
+timezone = "America/Chicago"
+
+[[area_offers]]
+zip_prefixes = ["372"]
+amount_off = 500
+
+[rate_limits]
+lead_submit = ""
+
+[logs]
+level = "error"
+access = false
+"""
+
+_LOT: list[dict[str, Any]] = [
+    {"vin": ACCORD, "stock": "N-7", "rooftop": "Ridgeline North", "year": 2024, "make": "Honda", "model": "Accord",
+     "trim": "EX", "condition": "used", "price": 28500, "mileage": 9000, "zip": "99999", "lot_row": "B"},
+    {"vin": TACOMA, "stock": "S-9", "rooftop": "Ridgeline South", "year": 2027, "make": "Toyota", "model": "Tacoma",
+     "condition": "new", "status": "intransit"},
+    {"stock": "T-1", "rooftop": "Ridgeline South", "vehicle_type": "trailer", "year": 2020, "make": "Big Tex",
+     "model": "70TV", "condition": "used", "price": 3100},
+]  # fmt: skip
+_SOLD = {"vin": SOLD, "stock": "N-1", "rooftop": "Ridgeline North", "year": 2020, "make": "Ford", "model": "F-150"}
+
+_customers = count(1)
+
+BINDINGS = ("http", "json-rpc")
+
+
+def ago(**span: float) -> str:
+    """A timestamp that long ago."""
+    return (datetime.now(UTC) - timedelta(**span)).isoformat()
+
+
+def a_lead(**members: Any) -> dict[str, Any]:
+    """A lead that is taken, of a customer who never wrote before. `...` leaves a member out."""
+    payload = {
+        "type": "lead.submit.request",
+        "customer": {
+            "first_name": "Jordan",
+            "last_name": "Example",
+            "email": f"jordan.{next(_customers)}@example.com",
+        },
+        "consent": consent(),
+        "source_agent": "Example Agent",
+    }
+    return {name: value for name, value in (payload | members).items() if value is not ...}
+
+
+def consent(**members: Any) -> dict[str, Any]:
+    """A consent that is good for e-mail. `...` leaves a member out."""
+    given = {
+        "granted_at": ago(minutes=2),
+        "allowed_channels": ["email"],
+        "consent_text": "I agree to be contacted about this vehicle.",
+        "scope": ["lead_submission"],
+    }
+    return {name: value for name, value in (given | members).items() if value is not ...}
+
+
+def customer(**members: Any) -> dict[str, Any]:
+    """A customer with a name and nothing else yet."""
+    return {"first_name": "Jordan", "last_name": "Example"} | members
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """An answer of either binding: `data` of a success, `error` (part 2.8) of a refusal."""
+
+    status: int
+    raw: bytes
+    data: dict[str, Any] | None
+    message: str | None
+    error: dict[str, Any] | None
+
+    @property
+    def code(self) -> str | None:
+        return self.error["code"] if self.error else None
+
+    @property
+    def pointer(self) -> str | None:
+        return self.error["details"].get("instancePath") if self.error else None
+
+
+@dataclass
+class Shop:
+    """The application between its start and its end, and the database behind it."""
+
+    url: str
+    _portal: BlockingPortal
+    _client: httpx.AsyncClient
+
+    def send(self, payload: Any, binding: str = "http", *, token: str | None = None) -> Outcome:
+        """The answer to one payload."""
+        outcome: Outcome = self._portal.call(self._send, payload, binding, token)
+        return outcome
+
+    def send_together(self, payloads: list[Any], binding: str = "http") -> list[Outcome]:
+        """The answers to payloads that are under way at the same time."""
+        return self._portal.call(self._send_together, payloads, binding)
+
+    def send_raw(self, body: bytes, binding: str = "http") -> httpx.Response:
+        return self._portal.call(self._post, body, binding, None)
+
+    def get_lead(self, lead_id: str) -> StoredLead:
+        """What `leads show` shows."""
+        with Store.open(self.url) as store:
+            found = store.get_lead("ridgeline", lead_id)
+        assert found is not None
+        return found
+
+    def list_leads(self) -> list[LeadRecord]:
+        """What `leads list` lists."""
+        with Store.open(self.url) as store:
+            return store.list_leads("ridgeline", 1000)
+
+    async def _send_together(self, payloads: list[Any], binding: str) -> list[Outcome]:
+        outcomes: dict[int, Outcome] = {}
+
+        async def one(index: int, payload: Any) -> None:
+            outcomes[index] = await self._send(payload, binding, None)
+
+        async with anyio.create_task_group() as group:
+            for index, payload in enumerate(payloads):
+                group.start_soon(one, index, payload)
+        return [outcomes[index] for index in range(len(payloads))]
+
+    async def _send(self, payload: Any, binding: str, token: str | None) -> Outcome:
+        response = await self._post(request_body(payload, binding), binding, token)
+        answer = response.json()
+        if binding == "http":
+            refused = answer["error"]["details"][1] if "error" in answer else None
+        else:
+            refused = answer["error"]["data"][1] if "error" in answer else None
+            answer = answer.get("result", answer)
+        if refused is not None:
+            return Outcome(response.status_code, response.content, None, None, refused)
+        part = answer["message"]["parts"][0]["data"]
+        return Outcome(response.status_code, response.content, part["data"], part.get("message"), None)
+
+    async def _post(self, body: bytes, binding: str, token: str | None) -> httpx.Response:
+        headers = {"content-type": "application/json"}
+        if token is not None:
+            headers["authorization"] = f"Bearer {token}"
+        return await self._client.post("/message:send" if binding == "http" else "/rpc", content=body, headers=headers)
+
+
+def request_body(payload: Any, binding: str = "http") -> bytes:
+    """The body that carries a payload over a binding."""
+    kind = payload["type"].removesuffix(".request").replace(".", "-") if isinstance(payload.get("type"), str) else "x"
+    media_type = f"application/vnd.proto.{kind.replace('inventory-vehicle', 'vehicle-detail')}-request+json"
+    body: dict[str, Any] = {
+        "message": {
+            "messageId": "01KE7AQEH2P4R6S8T1V3X5Z7AE",
+            "role": "ROLE_USER",
+            "parts": [{"data": payload, "mediaType": media_type}],
+        },
+        "configuration": {"acceptedOutputModes": ["application/json"]},
+    }
+    if binding == "json-rpc":
+        body = {"jsonrpc": "2.0", "id": 7, "method": "SendMessage", "params": body}
+    return json.dumps(body).encode()
+
+
+@contextmanager
+def open_shop(url: str, more_settings: str = "", *, stocked: bool = True) -> Iterator[Shop]:
+    """The dealer on the air, at the database `url`; `stocked` fills an empty one first."""
+    # The folder outlives no shop: another one at the same database is another process as far as the service can tell.
+    with tempfile.TemporaryDirectory() as folder:
+        (Path(folder) / "dealer.toml").write_text(DEALER_TOML + more_settings, encoding="utf-8")
+        settings = load_settings(Path(folder), {"DATABASE_URL": url})
+        if stocked:
+            migrate(url)
+            with Store.open(url) as store:
+                import_stock(store, settings.dealer, [*_LOT, _SOLD])
+                import_stock(store, settings.dealer, _LOT)
+        with start_blocking_portal() as portal:
+            app = application(settings, "http://127.0.0.1:8080")
+            with portal.wrap_async_context_manager(_running(app)) as client:
+                yield Shop(url, portal, client)
+
+
+def import_stock(store: Store, dealer: Any, lot: list[dict[str, Any]]) -> None:
+    """A full feed of these vehicles."""
+    feed = read_feed(json.dumps(lot).encode())
+    assert len(feed.units) == len(lot)
+    import_feed(store, dealer, feed, source="lot.json", at=datetime.now(UTC), allow_shrink=True)
+
+
+class _running:  # noqa: N801 - a context manager, called as a function
+    """The application's lifespan around a client of it."""
+
+    def __init__(self, app: DealerApp) -> None:
+        self._app = app
+
+    async def __aenter__(self) -> httpx.AsyncClient:
+        self._to_app, self._for_app = anyio.create_memory_object_stream[dict[str, Any]](2)
+        self._from_app, self._for_us = anyio.create_memory_object_stream[Any](2)
+        self._group = await anyio.create_task_group().__aenter__()
+        self._group.start_soon(self._app, {"type": "lifespan"}, self._for_app.receive, self._from_app.send)
+        await self._to_app.send({"type": "lifespan.startup"})
+        assert (await self._for_us.receive())["type"] == "lifespan.startup.complete"
+        self._client = httpx.AsyncClient(transport=httpx.ASGITransport(self._app), base_url="http://dealer.test")
+        return self._client
+
+    async def __aexit__(self, *_: object) -> None:
+        await self._client.aclose()
+        await self._to_app.send({"type": "lifespan.shutdown"})
+        assert (await self._for_us.receive())["type"] == "lifespan.shutdown.complete"
+        await self._group.__aexit__(None, None, None)
+        for stream in (self._to_app, self._for_app, self._from_app, self._for_us):
+            stream.close()
+
+
+def stored_refusals(url: str) -> list[tuple[str, datetime]]:
+    """Code and time of every refusal; complete once the shop is closed."""
+    with _engine(url).connect() as connection:
+        rows = connection.execute(select(refusals.c.code, refusals.c.at).order_by(refusals.c.refusal_id))
+        return [(row.code, row.at) for row in rows]
+
+
+def everything_stored(url: str) -> str:
+    """All that the tables around leads hold, as one text."""
+    tables = (leads, consents, lead_events, lead_contacts, idempotency, refusals)
+    with _engine(url).connect() as connection:
+        return "\n".join(str(row) for table in tables for row in connection.execute(select(table)))
+
+
+def _engine(url: str) -> Any:
+    return create_engine(parsed_url(url))

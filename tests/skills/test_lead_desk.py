@@ -1,0 +1,122 @@
+"""The lead desk by the clock: how long answers are kept, and how long a lead has duplicates (Contract 10)."""
+
+import asyncio
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+import msgspec
+import pytest
+import structlog
+from tests.skills.shop import a_lead, customer
+
+from dealer_agent.dealers.profile import DealerRooftop, Policies, Profile
+from dealer_agent.inventory.catalogue import Catalogue
+from dealer_agent.lead_desk import LeadDesk
+from dealer_agent.protocol.errors import IdempotencyConflict
+from dealer_agent.protocol.requests import LeadSubmitRequest
+from dealer_agent.storage import LeadWriter, Store, migrate
+
+NOW = datetime(2026, 3, 2, 15, 0, tzinfo=UTC)
+PROFILE = Profile(
+    id="ridgeline",
+    name="Ridgeline Motors",
+    feed_price="advertised",
+    rooftops=(DealerRooftop(name="Ridgeline North", timezone="America/Chicago"),),
+)
+
+
+@dataclass
+class Counter:
+    """A desk that stands on a real store, at a time of the test's own."""
+
+    desk: LeadDesk
+    store: Store
+    writer: LeadWriter
+
+    def take(self, lead: dict[str, Any], now: datetime) -> dict[str, Any]:
+        plain = lead | {"consent": lead["consent"] | {"granted_at": "2026-03-01T00:00:00Z"}}
+        typed = msgspec.convert(plain, LeadSubmitRequest)
+        taken = self.desk.take(typed, plain, Catalogue.build([]), token_id=None, body=b"", now=now)
+        answered: dict[str, Any] = msgspec.json.decode(asyncio.run(taken).data)
+        return answered
+
+
+@pytest.fixture
+def counter(database_url: str) -> Iterator[Callable[[Profile], Counter]]:
+    migrate(database_url)
+    store = Store.open(database_url)
+    writer = store.lead_writer()
+    yield lambda profile: Counter(LeadDesk(profile, writer), store, writer)
+    writer.close()
+    store.close()
+
+
+@pytest.mark.requirement("contract-10-idempotency-30-days")
+def test_the_first_answer_to_a_key_is_kept_for_thirty_days(counter: Callable[[Profile], Counter]) -> None:
+    at = counter(PROFILE)
+    lead = a_lead(idempotency_key="key-1")
+    first = at.take(lead, NOW)
+    last_moment = NOW + timedelta(days=30)
+    for now in (NOW + timedelta(days=29), last_moment):
+        at.store.purge("ridgeline", now)
+        assert at.take(lead, now) == first
+    with pytest.raises(IdempotencyConflict):
+        at.take(lead | {"message": "Hello"}, last_moment)
+    after = at.take(lead | {"message": "Hello"}, last_moment + timedelta(seconds=1))
+    assert after["lead_id"] != first["lead_id"]
+    assert at.take(lead | {"message": "Hello"}, last_moment + timedelta(days=1)) == after
+
+
+@pytest.mark.requirement("contract-10-duplicate-window")
+@pytest.mark.parametrize(
+    ("policies", "window"),
+    [(Policies(), timedelta(hours=24)), (Policies(duplicate_window_hours=2), timedelta(hours=2))],
+    ids=["default", "set"],
+)
+def test_a_lead_has_duplicates_within_the_dealers_window_counted_from_the_first(
+    counter: Callable[[Profile], Counter], policies: Policies, window: timedelta
+) -> None:
+    at = counter(msgspec.structs.replace(PROFILE, policies=policies))
+    both = {"email": "sam@example.com", "phone": "+12025550123"}
+    lead = a_lead(customer=customer(**both))
+    by_phone = lead | {"customer": customer(phone=both["phone"])}
+    by_email = lead | {"customer": customer(email=both["email"])}
+    first = at.take(by_email, NOW)
+    assert at.take(lead, NOW + window / 2) == first | {"status": "duplicate"}
+    assert at.take(by_phone, NOW + window) == first | {"status": "duplicate"}
+    later = NOW + window + timedelta(seconds=1)
+    second = at.take(lead, later)
+    assert second["status"] == "received"
+    assert second["lead_id"] != first["lead_id"]
+    assert at.take(by_phone, later + window)["lead_id"] == second["lead_id"]
+
+
+def test_a_refusal_that_cannot_be_stored_is_logged_without_a_word_of_the_lead(
+    counter: Callable[[Profile], Counter],
+) -> None:
+    at = counter(PROFILE)
+    at.writer.close()
+    with structlog.testing.capture_logs() as lines:
+        at.desk.note_refusal("INVALID_CONSENT", NOW)
+    lost = {"event": "refusal not stored", "log_level": "error", "code": "INVALID_CONSENT", "error": "StoreClosed"}
+    assert lines == [lost]
+
+
+def test_a_refusal_that_the_database_refuses_is_logged_too(counter: Callable[[Profile], Counter]) -> None:
+    at = counter(PROFILE)
+    with structlog.testing.capture_logs() as lines:
+        at.desk.note_refusal("INVALID_CONSENT", NOW.replace(tzinfo=None))
+        at.writer.close()
+    lost = {"event": "refusal not stored", "log_level": "error", "code": "INVALID_CONSENT", "error": "ValueError"}
+    assert lines == [lost]
+
+
+def test_a_refusal_that_is_stored_is_not_logged(counter: Callable[[Profile], Counter]) -> None:
+    at = counter(PROFILE)
+    with structlog.testing.capture_logs() as lines:
+        at.desk.note_refusal("INVALID_CONSENT", NOW)
+        at.writer.close()
+    assert lines == []
+    assert at.store.purge("ridgeline", NOW + timedelta(days=91)).refusals == 1

@@ -1,0 +1,191 @@
+"""The first answer again: idempotency keys (Contract 10). On both databases."""
+
+import copy
+import json
+import re
+from datetime import UTC, datetime
+from itertools import product
+from typing import Any
+
+import pytest
+from tests.skills.shop import BINDINGS, Outcome, Shop, a_lead, ago, consent, open_shop, request_body
+
+from dealer_agent.server.tokens import new_token
+from dealer_agent.storage import Store, migrate
+
+
+def without_message_id(outcome: Outcome) -> bytes:
+    body, ids = re.subn(rb'"messageId":"[0-9A-Z]{26}"', b"", outcome.raw)
+    assert ids == 1
+    return body
+
+
+def a_keyed_lead(**members: Any) -> dict[str, Any]:
+    visit = {"appointment_type": "sales", "appointment_at": "2026-12-01T10:00:00-06:00"}
+    return a_lead(idempotency_key="key-1", appointment=visit, submitted_at=ago(minutes=1), **members)
+
+
+@pytest.mark.requirement("contract-10-idempotency-same-payload")
+def test_the_same_key_and_payload_gets_the_first_answer_byte_for_byte_and_stores_nothing_twice(shop: Shop) -> None:
+    for number, binding in enumerate(BINDINGS, 1):
+        lead = a_keyed_lead(source_agent=binding)
+        answers = [shop.send(lead, binding) for _ in range(3)]
+        assert len({without_message_id(answer) for answer in answers}) == 1
+        assert len({answer.raw for answer in answers}) == 3, "each reply has a messageId of its own"
+        records = shop.list_leads()
+        assert len(records) == number
+        kept = shop.get_lead(records[0].lead_id)
+        assert (len(kept.consents), kept.events) == (1, ())
+
+
+@pytest.mark.requirement("contract-10-idempotency-same-payload")
+def test_the_first_answer_comes_again_over_the_other_binding_and_after_a_restart(database_url: str) -> None:
+    lead = a_keyed_lead(vehicle_of_interest={"make": "Häagen \U0001f697"})
+    with open_shop(database_url) as shop:
+        first = shop.send(lead)
+        other = shop.send(lead, "json-rpc")
+    with open_shop(database_url, stocked=False) as shop:
+        later = shop.send(lead)
+    assert first.data == other.data == later.data
+    assert first.message == other.message == later.message
+    assert without_message_id(first) == without_message_id(later)
+
+
+@pytest.mark.requirement("contract-10-idempotency-same-payload")
+def test_a_duplicate_with_a_key_is_answered_as_a_duplicate_again(shop: Shop) -> None:
+    first = a_lead()
+    again = first | {"idempotency_key": "key-1", "message": "And the price?"}
+    assert (shop.send(first).data or {})["status"] == "received"
+    answers = [shop.send(again) for _ in range(2)]
+    assert [(answer.data or {})["status"] for answer in answers] == ["duplicate", "duplicate"]
+    assert without_message_id(answers[0]) == without_message_id(answers[1])
+    (record,) = shop.list_leads()
+    kept = shop.get_lead(record.lead_id)
+    assert (len(kept.consents), len(kept.events)) == (2, 1)
+
+
+@pytest.mark.requirement("contract-10-idempotency-submitted-at")
+def test_payloads_are_compared_without_submitted_at_as_json_values(shop: Shop) -> None:
+    """Contract 2: 2020.0 is the integer 2020, as SDKs send it."""
+    lead = a_keyed_lead(vehicle_of_interest={"year": 2020, "price": 30000, "extra": 500})
+    first = shop.send(lead)
+    for again in (
+        lead | {"submitted_at": ago()},
+        {name: value for name, value in reversed(lead.items()) if name != "submitted_at"},
+        lead | {"vehicle_of_interest": {"extra": 500.0, "price": 3e4, "year": 2020.0}},
+    ):
+        assert without_message_id(shop.send(again)) == without_message_id(first)
+    assert len(shop.list_leads()) == 1
+
+
+@pytest.mark.requirement("contract-10-idempotency-same-payload", "contract-3-idempotency-conflict")
+def test_the_same_key_with_another_payload_is_a_conflict(shop: Shop) -> None:
+    lead = a_keyed_lead()
+    first = shop.send(lead)
+    others: list[dict[str, Any]] = [
+        {"message": "Hello"},
+        {"vehicle_of_interest": {}},
+        {"consent": lead["consent"] | {"source_agent": "Another"}},
+    ]
+    for changed, binding in product(others, BINDINGS):
+        refused = shop.send(lead | changed, binding)
+        assert (refused.code, refused.status) == ("IDEMPOTENCY_CONFLICT", 409 if binding == "http" else 200)
+        assert refused.error is not None
+        assert refused.error["retryable"] is False
+    assert without_message_id(shop.send(lead)) == without_message_id(first), "a conflict takes nothing away"
+    assert len(shop.list_leads()) == 1
+
+
+@pytest.mark.requirement("contract-10-idempotency-before-consent")
+def test_the_first_answer_is_looked_up_before_consent_is_judged(sqlite_url: str) -> None:
+    """A consent that expires between the two, in two seconds of real time, is judged once."""
+    expiring = datetime.now(UTC).timestamp() + 1.5
+    expires_at = datetime.fromtimestamp(expiring, UTC).isoformat()
+    with open_shop(sqlite_url) as shop:
+        lead = a_keyed_lead(consent=consent(expires_at=expires_at))
+        first = shop.send(lead)
+        assert first.data is not None
+        while datetime.now(UTC).timestamp() <= expiring:
+            assert shop.send(a_lead(consent=consent(scope=[]))).code == "CONTACT_CONSENT_REQUIRED"
+        assert without_message_id(shop.send(lead)) == without_message_id(first)
+        assert shop.send(lead | {"idempotency_key": "key-2"}).code == "INVALID_CONSENT"
+        spoilt = lead | {"consent": consent(scope=[])}
+        assert shop.send(spoilt).code == "IDEMPOTENCY_CONFLICT", "another payload, whatever its consent"
+
+
+@pytest.mark.requirement("contract-10-idempotency-no-errors")
+def test_errors_are_not_stored_so_a_corrected_retry_with_the_same_key_is_taken(shop: Shop) -> None:
+    lead = a_keyed_lead()
+    drive = {"appointment": {"appointment_type": "test_drive"}, "vehicle_of_interest": {"vin": "WBA00000000000003"}}
+    wrong: list[tuple[dict[str, Any], str]] = [
+        (lead | {"message": 7}, "SCHEMA_VALIDATION_FAILED"),
+        (lead | {"consent": consent(scope=[])}, "CONTACT_CONSENT_REQUIRED"),
+        (lead | {"consent": consent(consent_text="")}, "INVALID_CONSENT"),
+        (lead | drive, "VEHICLE_NOT_FOUND"),
+    ]
+    for payload, code in [*wrong, *wrong]:
+        assert shop.send(payload).code == code
+    assert shop.list_leads() == []
+    assert (shop.send(lead).data or {})["status"] == "received"
+
+
+@pytest.mark.requirement("contract-10-idempotency-owner")
+def test_without_a_token_the_key_belongs_to_the_agents_name(shop: Shop) -> None:
+    names: list[Any] = ["Agent A", "Agent B", "agent a", "token:1"]
+    ids = [(shop.send(a_keyed_lead(source_agent=name)).data or {})["lead_id"] for name in names]
+    assert len(set(ids)) == len(names)
+    assert shop.send(a_keyed_lead(source_agent="Agent A")).code == "IDEMPOTENCY_CONFLICT"
+    by_its_long_form = {"name": "Agent A", "url": "https://agent.example.com"}
+    assert shop.send(a_keyed_lead(source_agent=by_its_long_form)).code == "IDEMPOTENCY_CONFLICT"
+
+
+@pytest.mark.requirement("contract-10-idempotency-owner")
+def test_with_a_token_the_key_belongs_to_the_token(database_url: str) -> None:
+    migrate(database_url)
+    with Store.open(database_url) as store:
+        secrets = [new_token() for _ in range(2)]
+        tokens = [
+            secret.text(store.create_token("ridgeline", "buyer", secret.secret_hash, datetime.now(UTC)))
+            for secret in secrets
+        ]
+    with open_shop(database_url) as shop:
+        lead = a_keyed_lead()
+        first = shop.send(lead, token=tokens[0])
+        other = copy.deepcopy(lead)
+        other["customer"]["email"] = "sam@example.com"
+        taken = [shop.send(other, token=tokens[1]), shop.send(other | {"message": "No token"})]
+        assert [answer.status for answer in taken] == [200, 200], "the same key of others"
+        assert without_message_id(shop.send(lead, token=tokens[0])) == without_message_id(first)
+        assert shop.send(lead | {"source_agent": "Renamed"}, token=tokens[0]).code == "IDEMPOTENCY_CONFLICT"
+
+
+@pytest.mark.requirement("contract-10-idempotency-same-payload")
+def test_identical_leads_at_once_are_stored_once_and_answered_alike(shop: Shop) -> None:
+    for number, binding in enumerate(BINDINGS, 1):
+        answers = shop.send_together([a_keyed_lead(source_agent=binding)] * 25, binding)
+        assert len({without_message_id(answer) for answer in answers}) == 1
+        records = shop.list_leads()
+        assert len(records) == number
+        assert len(shop.get_lead(records[0].lead_id).consents) == 1
+
+
+@pytest.mark.requirement("contract-10-duplicate")
+def test_identical_leads_without_a_key_at_once_are_one_lead_and_its_duplicates(shop: Shop) -> None:
+    answers = shop.send_together([a_lead()] * 25)
+    statuses = sorted((answer.data or {})["status"] for answer in answers)
+    assert statuses == ["duplicate"] * 24 + ["received"]
+    assert len({(answer.data or {})["lead_id"] for answer in answers}) == 1
+    (record,) = shop.list_leads()
+    assert len(shop.get_lead(record.lead_id).consents) == 25
+
+
+def test_a_replay_repeats_the_context_of_its_own_request(shop: Shop) -> None:
+    """Contract 2: the reply repeats the request's contextId; the answer within is the first one's."""
+    lead = a_keyed_lead()
+    bodies = []
+    for context in ("one", "two"):
+        body = json.loads(request_body(lead))
+        body["message"]["contextId"] = context
+        bodies.append(shop.send_raw(json.dumps(body).encode()).json()["message"])
+    assert [body["contextId"] for body in bodies] == ["one", "two"]
+    assert bodies[0]["parts"] == bodies[1]["parts"]

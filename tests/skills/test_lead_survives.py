@@ -1,0 +1,43 @@
+"""A lead is answered only after it is durable (Contract 10): the process is killed with the answer on its lips."""
+
+import os
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from dealer_agent.storage import Store
+
+ROOT = Path(__file__).parents[2]
+
+TAKES_A_LEAD_AND_DIES = """
+import os, signal, sys
+from tests.skills.shop import a_lead, open_shop
+
+with open_shop(sys.argv[1]) as shop:
+    answers = [shop.send(a_lead()), *shop.send_together([a_lead() for _ in range(20)])]
+    for answer in answers:
+        print(answer.data["lead_id"])
+    sys.stdout.flush()
+    os.kill(os.getpid(), signal.SIGKILL)
+"""
+
+
+@pytest.mark.requirement("contract-10-durable-before-answer")
+def test_what_was_answered_outlives_the_process_that_answered_it(database_url: str) -> None:
+    process = subprocess.run(
+        [sys.executable, "-c", TAKES_A_LEAD_AND_DIES, database_url],
+        cwd=ROOT,
+        env={**os.environ, "PYTHONPATH": str(ROOT)},
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )
+    assert process.returncode == -signal.SIGKILL, process.stderr
+    answered = process.stdout.split()
+    assert len(answered) == 21
+    with Store.open(database_url) as store:
+        assert {lead.lead_id for lead in store.list_leads("ridgeline", 1000)} == set(answered)
