@@ -271,5 +271,15 @@ def everything_stored(url: str) -> str:
         return "\n".join(str(row) for table in tables for row in connection.execute(select(table)))
 
 
+@contextmanager
+def table_away(url: str, name: str) -> Iterator[None]:
+    """The database without one of its tables, for a while: whatever writes to it fails."""
+    for old, new in ((name, f"{name}_away"), (f"{name}_away", name)):
+        with _engine(url).begin() as connection:
+            connection.exec_driver_sql(f"ALTER TABLE {old} RENAME TO {new}")
+        if old == name:
+            yield
+
+
 def _engine(url: str) -> Any:
     return create_engine(parsed_url(url))

@@ -1,6 +1,7 @@
 """What a lead leaves behind: stored whole before it is answered, or not at all (Contract 10). On both databases."""
 
 import json
+import re
 from datetime import UTC, datetime, timedelta
 from itertools import count
 from typing import Any
@@ -21,6 +22,7 @@ from tests.skills.shop import (
     everything_stored,
     open_shop,
     stored_refusals,
+    table_away,
 )
 
 
@@ -312,3 +314,17 @@ def test_a_consent_that_expires_in_the_middle_of_others_spoils_none_of_them(shop
     answers = shop.send_together([lead for pair in zip(good, bad, strict=True) for lead in pair])
     assert [answer.code for answer in answers] == [None, "INVALID_CONSENT"] * 10
     assert len(shop.list_leads()) == 10
+
+
+@pytest.mark.requirement("spec-7-internal-error")
+def test_a_lead_that_cannot_be_stored_is_an_internal_error_and_may_be_sent_again(shop: Shop) -> None:
+    lead = a_lead(idempotency_key="key-1", message="SECRETMARK")
+    with table_away(shop.url, "consents"):
+        failed = shop.send(lead)
+        assert (failed.status, failed.code) == (500, "INTERNAL_ERROR")
+        assert failed.error is not None
+        assert failed.error["retryable"] is True
+        assert not re.search(rb"SECRETMARK|consents|INSERT|\.py", failed.raw), "nothing of the inside leaves"
+        assert shop.list_leads() == [], "no lead without its consent record"
+    assert (shop.send(lead).data or {})["status"] == "received"
+    assert len(shop.list_leads()) == 1
