@@ -11,21 +11,29 @@ OpenDealership = Callable[..., Dealership]
 
 
 @pytest.fixture(scope="session")
-def dealership(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Dealership]:
-    directory = tmp_path_factory.mktemp("dealership")
+def stocked(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The directory of a dealership with its stock, that nobody opens: the others start from its database."""
+    directory = tmp_path_factory.mktemp("stocked")
     set_up(directory)
+    return directory
+
+
+@pytest.fixture(scope="session")
+def dealership(tmp_path_factory: pytest.TempPathFactory, stocked: Path) -> Iterator[Dealership]:
+    directory = tmp_path_factory.mktemp("dealership")
+    set_up(directory, stocked=stocked)
     with on_the_air(directory) as opened:
         yield opened
 
 
 @pytest.fixture
-def open_dealership(tmp_path: Path) -> Iterator[OpenDealership]:
+def open_dealership(tmp_path: Path, stocked: Path) -> Iterator[OpenDealership]:
     """Opens a dealership whose `dealer.toml` ends with the text that is given."""
     with ExitStack() as stack:
 
         def open_one(extra: str = NO_LIMITS, listens_at: str = LISTENS_AT) -> Dealership:
             directory = tmp_path / f"dealer-{len(list(tmp_path.iterdir()))}"
-            set_up(directory, extra)
+            set_up(directory, extra, stocked=stocked)
             return stack.enter_context(on_the_air(directory, listens_at))
 
         yield open_one

@@ -1,6 +1,7 @@
 """A dealership on the air: the real application on SQLite, driven in this process through ASGI."""
 
 import json
+import shutil
 from collections.abc import Iterator
 from contextlib import asynccontextmanager, contextmanager
 from dataclasses import dataclass
@@ -22,6 +23,7 @@ from dealer_agent.stock_room import import_feed
 from dealer_agent.storage.migrate import migrate
 from dealer_agent.storage.store import Store
 
+DATABASE = "dealer-agent.db"
 LISTENS_AT = "http://127.0.0.1:8080"
 
 ACCORD, LEAF, SOLD = "1HGCY2F57RA000001", "1N4AZ1CP8KC300001", "1FTEW1EP0LFA00001"
@@ -126,7 +128,9 @@ class Dealership:
         address: str | None = None,
     ) -> httpx.Response:
         """The answer to one request from a client's address."""
-        return self.portal.call(self._request, method, path, content, headers, address or self.client_address)
+        sender = address or self.client_address
+        response: httpx.Response = self.portal.call(self._request, method, path, content, headers, sender)
+        return response
 
     def get(self, path: str, **headers: str) -> httpx.Response:
         """The answer to a GET; `_` in a header's name stands for `-`."""
@@ -178,11 +182,17 @@ class Dealership:
             return await client.request(method, path, content=content, headers=headers)
 
 
-def set_up(directory: Path, extra: str = NO_LIMITS, top: str = "") -> None:
-    """Writes `dealer.toml` (`top` before its sections, `extra` behind them), makes the database, imports the stock."""
+def set_up(directory: Path, extra: str = NO_LIMITS, *, stocked: Path | None = None) -> None:
+    """Writes `dealer.toml` (`extra` behind its sections), makes the database and imports the stock.
+
+    With `stocked`, the directory of another dealership that nobody has opened, its database is copied instead.
+    """
     directory.mkdir(parents=True, exist_ok=True)
-    (directory / "dealer.toml").write_text(top + DEALER_TOML + extra, "utf-8")
+    (directory / "dealer.toml").write_text(DEALER_TOML + extra, "utf-8")
     settings = load_settings(directory, {})
+    if stocked is not None:
+        shutil.copy(stocked / DATABASE, directory / DATABASE)
+        return
     migrate(settings.database_url)
     now = datetime.now(UTC)
     with Store.open(settings.database_url) as store:

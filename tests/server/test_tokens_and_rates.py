@@ -1,0 +1,242 @@
+"""Who may ask, and how often (specification, parts 5, 7 and 8; contract, part 3)."""
+
+import json
+import time
+from datetime import UTC, datetime
+
+import pytest
+from tests.protocol.bodies import STEMS
+from tests.server.conftest import OpenDealership
+from tests.server.dealership import ACCORD, NO_LIMITS, Dealership, error_of, message, on_the_air
+
+ALL = '[auth]\nmode = "bearer"\n' + NO_LIMITS
+NAMED = '[auth]\nmode = "bearer"\nskills = ["lead.submit"]\n' + NO_LIMITS
+
+
+def ask(opened: Dealership, skill: str, token: str | None = None, address: str | None = None) -> tuple[int, str]:
+    """Status and code of an answer; every 401 says how to do better, on both bindings."""
+    sent = message(skill, **({"vin": ACCORD} if skill == "inventory.vehicle" else {}))
+    answer = opened.post(sent, token=token, address=address)
+    code = error_of(answer)["code"] if answer.status_code != 200 else ""
+    assert (answer.headers.get("www-authenticate") == "Bearer") is (answer.status_code == 401)
+    return answer.status_code, code
+
+
+@pytest.mark.parametrize("skill", STEMS)
+@pytest.mark.requirement(
+    "spec-5-auth-type-bearer",
+    "spec-5-missing-token",
+    "spec-5-invalid-token",
+    "spec-7-auth-required",
+    "contract-3-www-authenticate",
+    "contract-4-auth-required-everywhere",
+)
+def test_where_every_skill_asks_for_a_token_every_request_must_carry_one(
+    open_dealership: OpenDealership, skill: str
+) -> None:
+    opened = open_dealership(ALL)
+    _, token = opened.new_token()
+    with on_the_air(opened.directory) as again:
+        assert again.get("/cards/0.1.0.json").json()["auth_type"] == "bearer"
+        assert ask(again, skill) == (401, "AUTH_REQUIRED")
+        assert ask(again, skill, "wrong") == (401, "AUTH_REQUIRED")
+        assert ask(again, skill, token) == (200, "")
+
+
+@pytest.mark.parametrize("skill", STEMS)
+@pytest.mark.requirement("spec-5-none-declared")
+def test_without_a_declared_token_no_skill_needs_one(dealership: Dealership, skill: str) -> None:
+    assert dealership.get("/cards/0.1.0.json").json()["auth_type"] == "none"
+    assert ask(dealership, skill) == (200, "")
+
+
+@pytest.mark.parametrize("skill", STEMS)
+@pytest.mark.requirement("contract-3-wrong-token-always-401", "spec-5-invalid-token")
+def test_a_token_that_is_sent_and_wrong_is_always_401(
+    dealership: Dealership, open_dealership: OpenDealership, skill: str
+) -> None:
+    named = open_dealership(NAMED)
+    assert ask(dealership, skill, "dat_x_wrong") == (401, "AUTH_REQUIRED")
+    assert ask(named, skill, "dat_x_wrong") == (401, "AUTH_REQUIRED")
+    assert ask(named, skill) == ((401, "AUTH_REQUIRED") if skill == "lead.submit" else (200, ""))
+
+
+@pytest.mark.requirement("spec-5-invalid-token", "spec-5-missing-token")
+def test_only_a_whole_live_token_of_this_dealer_opens(open_dealership: OpenDealership) -> None:
+    opened = open_dealership(ALL)
+    token_id, token = opened.new_token()
+    other_id, other = opened.new_token()
+    secret, other_secret = token.split("_", 2)[2], other.split("_", 2)[2]
+    wrong = [
+        "",
+        token[:-1],
+        token + "x",
+        token.upper(),
+        secret,
+        f"dat_{token_id}_",
+        f"dat_{token_id}_{other_secret}",
+        f"dat_{other_id}_{secret}",
+        f"xyz_{token_id}_{secret}",
+        f"dat__{secret}",
+    ]
+    with on_the_air(opened.directory) as again:
+        for each in wrong:
+            assert ask(again, "inventory.search", each) == (401, "AUTH_REQUIRED"), each
+        sent = message("inventory.search")
+        for header, status in (
+            (f"Bearer {token}", 200),
+            (f"bearer {token}", 200),
+            (f"Bearer   {token} ", 200),
+            (f"Basic {token}", 401),
+            (token, 401),
+            ("Bearer", 401),
+        ):
+            assert again.post(sent, headers={"authorization": header}).status_code == status, header
+
+
+@pytest.mark.requirement("contract-3-rpc-http-status", "contract-3-www-authenticate")
+def test_over_json_rpc_a_missing_token_and_a_rate_keep_their_status(open_dealership: OpenDealership) -> None:
+    opened = open_dealership(ALL)
+    answer = opened.call_rpc(message("inventory.search"))
+    assert (answer.status_code, answer.headers["www-authenticate"]) == (401, "Bearer")
+    assert (answer.json()["error"]["code"], error_of(answer)["code"]) == (-32000, "AUTH_REQUIRED")
+    for vendor, number in (("proto", -32000), ("autoagent", -32002)):
+        opened = open_dealership(NO_LIMITS.replace('inventory_search = ""', 'inventory_search = "1/hour"'))
+        assert opened.call_rpc(message("inventory.search", vendor)).status_code == 200
+        answer = opened.call_rpc(message("inventory.search", vendor))
+        assert (answer.status_code, answer.json()["error"]["code"]) == (429, number)
+        assert error_of(answer)["code"] == "RATE_LIMITED"
+
+
+@pytest.mark.requirement("contract-3-rpc-rate-limited", "contract-1-reply-speaks-the-requests")
+def test_a_rate_over_json_rpc_speaks_the_requests_vocabulary(open_dealership: OpenDealership) -> None:
+    opened = open_dealership(NO_LIMITS.replace('lead_submit = ""', 'lead_submit = "1/hour"'))
+    assert opened.call_rpc(message("lead.submit")).status_code == 200
+    answer = opened.call_rpc(message("lead.submit", "autoagent"))
+    assert (answer.json()["error"]["code"], error_of(answer)["type"]) == (-32002, "aap.error")
+    answer = opened.call_rpc(message("lead.submit"))
+    assert (answer.json()["error"]["code"], error_of(answer)["type"]) == (-32000, "proto.error")
+
+
+def within_two_seconds(opened: Dealership, token: str, expected: int) -> None:
+    # Patience beyond the promise: what is proved here is that it happens without a restart.
+    deadline = time.monotonic() + 15
+    while ask(opened, "inventory.search", token)[0] != expected:
+        assert time.monotonic() < deadline, "the running service did not see the change"
+        time.sleep(0.1)
+
+
+@pytest.mark.requirement("spec-5-invalid-token")
+def test_a_running_service_sees_a_new_token_and_its_revocation(open_dealership: OpenDealership) -> None:
+    opened = open_dealership(ALL)
+    token_id, token = opened.new_token()
+    within_two_seconds(opened, token, 200)
+    with opened.store() as store:
+        assert store.revoke_token("test-motors", token_id, datetime.now(UTC))
+    within_two_seconds(opened, token, 401)
+
+
+@pytest.mark.requirement("contract-3-wrong-token-counts", "spec-7-rate-limited")
+def test_wrong_tokens_count_against_their_address_alone(open_dealership: OpenDealership) -> None:
+    opened = open_dealership(ALL.replace('bad_tokens = ""', 'bad_tokens = "3/hour"'))
+    _, token = opened.new_token()
+    with on_the_air(opened.directory) as again:
+        for _ in range(5):
+            assert ask(again, "inventory.search", token)[0] == 200
+            assert ask(again, "inventory.search")[0] == 401
+        for _ in range(3):
+            assert ask(again, "inventory.search", "wrong") == (401, "AUTH_REQUIRED")
+        assert ask(again, "inventory.search", "wrong") == (429, "RATE_LIMITED")
+        # Not even a right guess is told any more; other addresses, and who sends no token, are not concerned.
+        assert ask(again, "inventory.search", token) == (429, "RATE_LIMITED")
+        assert ask(again, "inventory.search", token, address="198.51.100.8") == (200, "")
+        assert ask(again, "inventory.search") == (401, "AUTH_REQUIRED")
+
+
+@pytest.mark.parametrize("skill", STEMS)
+@pytest.mark.requirement("spec-8-rate-limits", "spec-7-rate-limited", "contract-3-retry-after")
+def test_each_skill_has_a_rate_of_its_own_for_each_client(open_dealership: OpenDealership, skill: str) -> None:
+    name = skill.replace(".", "_")
+    opened = open_dealership(NO_LIMITS.replace(f'{name} = ""', f'{name} = "2/hour"'))
+    assert [ask(opened, skill)[0] for _ in range(4)] == [200, 200, 429, 429]
+    assert ask(opened, skill, address="198.51.100.8") == (200, "")
+    assert {ask(opened, other) for other in STEMS if other != skill} == {(200, "")}
+    sent = message(skill, **({"vin": ACCORD} if skill == "inventory.vehicle" else {}))
+    answer = opened.post(sent)
+    wait = error_of(answer)["details"]["retry_after_seconds"]
+    assert answer.headers["retry-after"] == str(wait)
+    assert 0 < wait <= 3600
+    assert error_of(answer)["retryable"] is True
+
+
+@pytest.mark.requirement("spec-8-rate-limits")
+def test_a_client_is_its_token_wherever_it_comes_from_else_its_address(open_dealership: OpenDealership) -> None:
+    opened = open_dealership(NO_LIMITS.replace('inventory_search = ""', 'inventory_search = "1/hour"'))
+    (_, one), (_, two) = opened.new_token(), opened.new_token()
+    with on_the_air(opened.directory) as again:
+        assert ask(again, "inventory.search", one, "198.51.100.1")[0] == 200
+        assert ask(again, "inventory.search", one, "198.51.100.2")[0] == 429
+        assert ask(again, "inventory.search", two, "198.51.100.1")[0] == 200
+        assert ask(again, "inventory.search", None, "198.51.100.1")[0] == 200
+        assert ask(again, "inventory.search", None, "198.51.100.1")[0] == 429
+
+
+@pytest.mark.requirement("spec-8-rate-limits")
+def test_by_default_reading_is_generous_and_leads_are_few(open_dealership: OpenDealership) -> None:
+    opened = open_dealership("")
+    assert {ask(opened, "inventory.search")[0] for _ in range(100)} == {200}
+    statuses = [ask(opened, "lead.submit")[0] for _ in range(30)]
+    assert statuses[0] == 200
+    assert statuses[-1] == 429
+
+
+BEHIND_PROXY = '[service]\ntrusted_proxies = ["10.0.0.0/8", "2001:db8:ffff::/48"]\n' + NO_LIMITS.replace(
+    'inventory_search = ""', 'inventory_search = "1/hour"'
+)
+
+
+def once_from(opened: Dealership, peer: str, *forwarded: str) -> int:
+    """The status of a search that comes from a peer with these X-Forwarded-For headers."""
+    content = json.dumps(message("inventory.search")).encode()
+    headers = [("content-type", "application/json"), *(("x-forwarded-for", each) for each in forwarded)]
+    return opened.request("POST", "/message:send", content=content, headers=headers, address=peer).status_code
+
+
+@pytest.mark.parametrize(
+    ("first", "second", "same_client"),
+    [
+        # Behind the proxy, each forwarded address is a client.
+        (("10.0.0.1", "203.0.113.5"), ("10.0.0.1", "203.0.113.6"), False),
+        (("10.0.0.1", "203.0.113.5"), ("10.0.0.2", "203.0.113.5"), True),
+        (("10.0.0.1", "203.0.113.5:51000"), ("10.0.0.1", "203.0.113.5:52000"), True),
+        (("10.0.0.1", "203.0.113.5, 10.9.9.9"), ("10.0.0.1", "203.0.113.6, 10.9.9.9"), False),
+        (("10.0.0.1", "203.0.113.5", "10.9.9.9"), ("10.0.0.1", "203.0.113.5"), True),
+        (("2001:db8:ffff::1", "2001:db8:1::5"), ("2001:db8:ffff::1", "2001:db8:2::5"), False),
+        # What the client itself wrote before the proxy's word changes nothing.
+        (("10.0.0.1", "1.1.1.1, 203.0.113.5"), ("10.0.0.1", "2.2.2.2, 203.0.113.5"), True),
+        (("10.0.0.1", "10.1.1.1, 203.0.113.5"), ("10.0.0.1", "203.0.113.5"), True),
+        (("10.0.0.1", "1.1.1.1, nonsense, 10.9.9.9"), ("10.0.0.1", "2.2.2.2, nonsense, 10.9.9.9"), True),
+        # Who is no trusted proxy is counted by its own address, whatever it says.
+        (("198.51.100.9", "203.0.113.5"), ("198.51.100.9", "203.0.113.6"), True),
+        (("198.51.100.9", "10.0.0.1"), ("198.51.100.9",), True),
+        (("198.51.100.9", "203.0.113.5"), ("198.51.100.8", "203.0.113.5"), False),
+        # An IPv6 client has a whole /64.
+        (("2001:db8:1:2::1",), ("2001:db8:1:2:ffff::9",), True),
+        (("2001:db8:1:2::1",), ("2001:db8:1:3::1",), False),
+        (("::ffff:198.51.100.9",), ("198.51.100.9",), True),
+    ],
+)
+@pytest.mark.requirement("spec-8-rate-limits")
+def test_behind_a_trusted_proxy_the_client_is_the_forwarded_address_and_no_one_can_forge_it(
+    open_dealership: OpenDealership, first: tuple[str, ...], second: tuple[str, ...], same_client: bool
+) -> None:
+    opened = open_dealership(BEHIND_PROXY)
+    assert once_from(opened, *first) == 200
+    assert once_from(opened, *second) == (429 if same_client else 200)
+
+
+@pytest.mark.requirement("spec-8-rate-limits")
+def test_without_trusted_proxies_a_forwarded_address_means_nothing(open_dealership: OpenDealership) -> None:
+    opened = open_dealership(NO_LIMITS.replace('inventory_search = ""', 'inventory_search = "1/hour"'))
+    assert once_from(opened, "127.0.0.1", "203.0.113.5") == 200
+    assert once_from(opened, "127.0.0.1", "203.0.113.6") == 429
