@@ -30,6 +30,8 @@ _KEY_BYTES = 16
 _HEADER_BYTES = 64
 # One counter: hash of rule and client, the window's length in seconds, when it ends (epoch seconds), hits in it.
 _COUNTER = struct.Struct("<12sIdQ")
+_OWNER = struct.Struct("<12sI")
+_COUNTED = struct.Struct("<dQ")
 _WAYS = 8
 _SET_BYTES = _WAYS * _COUNTER.size
 _SETS = 8192
@@ -98,29 +100,40 @@ class RateLimits:
     def _judge_in_set(
         self, start: int, digest: bytes, limits: list[tuple[int, int]], now: float, *, count: bool
     ) -> int | None:
-        counters = list(_COUNTER.iter_unpack(self._table[start : start + _SET_BYTES]))
-        places = {window: place for place, (owner, window, _, _) in enumerate(counters) if owner == digest}
         wait = 0.0
-        taken: list[tuple[int, float, int]] = []
+        taken: list[tuple[int, int, float, int]] = []
         for amount, window in limits:
-            hits, ends = 0, now + window
-            if window in places:
-                _, _, counted_until, counted = counters[places[window]]
+            place, hits, ends = self._place_of(start, digest, window), 0, now + window
+            if place >= 0:
+                counted_until, counted = _COUNTED.unpack_from(self._table, place + _OWNER.size)
                 if now < counted_until <= ends + _CLOCK_GRACE_SECONDS:
                     hits, ends = counted, counted_until
             if hits >= amount:
                 wait = max(wait, ends - now)
-            taken.append((window, ends, hits + 1))
+            taken.append((place, window, ends, hits + 1))
         if wait:
             return max(1, math.ceil(wait))
         if count:
-            first_to_expire = iter(
-                sorted(set(range(_WAYS)) - set(places.values()), key=lambda place: counters[place][2])
-            )
-            for window, ends, hits in taken:
-                place = places[window] if window in places else next(first_to_expire)
-                _COUNTER.pack_into(self._table, start + place * _COUNTER.size, digest, window, ends, hits)
+            held = {place for place, _, _, _ in taken}
+            for place, window, ends, hits in taken:
+                at = place if place >= 0 else self._first_to_expire(start, held)
+                held.add(at)
+                _COUNTER.pack_into(self._table, at, digest, window, ends, hits)
         return None
+
+    def _place_of(self, start: int, digest: bytes, window: int) -> int:
+        """Where in the file the set holds this counter; -1 where it does not."""
+        owner = _OWNER.pack(digest, window)
+        place = self._table.find(owner, start, start + _SET_BYTES)
+        while place >= 0 and (place - start) % _COUNTER.size:
+            # The same bytes across two counters, by chance.
+            place = self._table.find(owner, place + 1, start + _SET_BYTES)
+        return place
+
+    def _first_to_expire(self, start: int, held: set[int]) -> int:
+        places = range(start, start + _SET_BYTES, _COUNTER.size)
+        free = (place for place in places if place not in held)
+        return min(free, key=lambda place: _COUNTED.unpack_from(self._table, place + _OWNER.size)[0])
 
     def _open_table(self, path: Path) -> mmap.mmap:
         fcntl.lockf(self._file, fcntl.LOCK_EX, _HEADER_BYTES)
