@@ -93,6 +93,10 @@ def data_of(message: dict[str, Any], skill: str) -> dict[str, Any]:
     return data
 
 
+@pytest.mark.requirement("spec-1-json-rpc-on-every-card")
+@pytest.mark.requirement("spec-1-http-json-entry")
+@pytest.mark.requirement("contract-4-interfaces-in-order")
+@pytest.mark.requirement("spec-1-out-of-scope-operations")
 def test_the_client_finds_both_bindings_on_the_well_known_card_with_json_rpc_first(service: Running) -> None:
     """Contract 4; specification, part 1, rule 3."""
 
@@ -107,6 +111,8 @@ def test_the_client_finds_both_bindings_on_the_well_known_card_with_json_rpc_fir
     assert not card.capabilities.streaming
 
 
+@pytest.mark.requirement("spec-4-types-dealer-information")
+@pytest.mark.requirement("spec-4-base-url-is-the-cards")
 @both_bindings
 def test_the_client_learns_who_the_dealer_is(service: Running, binding: str) -> None:
     message, _ = through_the_card(service.url, binding, "dealer.information")
@@ -115,6 +121,7 @@ def test_the_client_learns_who_the_dealer_is(service: Running, binding: str) -> 
     assert [rooftop["name"] for rooftop in data["rooftops"]] == ["Acceptance Motors North", "Acceptance Motors South"]
 
 
+@pytest.mark.requirement("spec-4-types-inventory-facets")
 @both_bindings
 def test_the_client_counts_the_stock(service: Running, binding: str) -> None:
     message, _ = through_the_card(service.url, binding, "inventory.facets", filters={"condition": ["used", "cpo"]})
@@ -122,6 +129,9 @@ def test_the_client_counts_the_stock(service: Running, binding: str) -> None:
     assert {entry["value"]: entry["count"] for entry in data["makes"]} == {"Honda": 1, "Tesla": 1}
 
 
+@pytest.mark.requirement("spec-4-types-inventory-search")
+@pytest.mark.requirement("contract-2-whole-doubles")
+@pytest.mark.requirement("contract-2-integers-sent-plain")
 @both_bindings
 def test_the_client_searches_with_integers_that_travel_as_doubles(service: Running, binding: str) -> None:
     """Contract 2: a number with a zero fraction is an integer; what the service sends has no fraction."""
@@ -141,6 +151,7 @@ def test_the_client_searches_with_integers_that_travel_as_doubles(service: Runni
     assert "28040.0" not in wire.got[0].text
 
 
+@pytest.mark.requirement("spec-4-types-inventory-vehicle")
 @both_bindings
 def test_the_client_sees_one_vehicle(service: Running, binding: str) -> None:
     message, _ = through_the_card(service.url, binding, "inventory.vehicle", vin=HONDA_VIN, zip="22301")
@@ -150,6 +161,9 @@ def test_the_client_sees_one_vehicle(service: Running, binding: str) -> None:
     assert data["zip"] == "22301"
 
 
+@pytest.mark.requirement("spec-4-types-lead-submit")
+@pytest.mark.requirement("spec-2.7-any-combination")
+@pytest.mark.requirement("contract-10-no-time-requested")
 @both_bindings
 def test_the_client_submits_a_lead(service: Running, binding: str) -> None:
     members = lead(
@@ -202,6 +216,8 @@ REFUSED: dict[str, tuple[str, dict[str, Any], int, int, str]] = {
 }
 
 
+@pytest.mark.requirement("spec-4-failure-is-non-2xx")
+@pytest.mark.requirement("spec-7-error-info")
 @both_bindings
 @pytest.mark.parametrize(("skill", "members", "status", "number", "code"), REFUSED.values(), ids=REFUSED)
 def test_the_client_raises_what_the_service_refuses(
@@ -222,6 +238,8 @@ def test_the_client_raises_what_the_service_refuses(
         assert info["reason"] == payload["code"] == code
 
 
+@pytest.mark.requirement("spec-5-auth-type-bearer")
+@pytest.mark.requirement("contract-4-security")
 @both_bindings
 def test_the_client_shows_the_token_that_the_card_asks_for(guarded: Guarded, binding: str) -> None:
     """Specification, part 5. The client reads the scheme from the card, and sends the token because of it."""
@@ -230,6 +248,10 @@ def test_the_client_shows_the_token_that_the_card_asks_for(guarded: Guarded, bin
     assert wire.sent[0].headers["authorization"] == f"Bearer {guarded.token}"
 
 
+@pytest.mark.requirement("spec-5-missing-token")
+@pytest.mark.requirement("spec-5-invalid-token")
+@pytest.mark.requirement("contract-3-www-authenticate")
+@pytest.mark.requirement("contract-4-auth-required-everywhere")
 @both_bindings
 @pytest.mark.parametrize("token", [None, "dat_01KE7AQ2N0V5X3J8R6T4Y9W1ZA_wrong"])
 def test_the_client_is_refused_without_the_token(guarded: Guarded, binding: str, token: str | None) -> None:

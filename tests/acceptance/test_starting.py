@@ -1,4 +1,4 @@
-"""What the command says when it cannot begin: plain words on stderr; exit code 1, or 2 for wrong usage; no traceback."""
+"""What the command says when it cannot begin: plain words, exit code 1, or 2 for wrong usage; no traceback."""
 
 import socket
 from pathlib import Path

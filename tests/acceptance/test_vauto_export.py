@@ -2,7 +2,6 @@
 
 import csv
 from collections import Counter
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -22,7 +21,7 @@ CANONICAL = {
 
 
 @pytest.fixture(scope="module")
-def told(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[str, dict[str, dict[str, Any]]]]:
+def told(tmp_path_factory: pytest.TempPathFactory) -> tuple[str, dict[str, dict[str, Any]]]:
     """What the import said, and all listings that the service then has, by VIN."""
     if not EXPORT.exists():
         pytest.skip("GAP: no vAuto export beside the project, so none was imported")
@@ -31,7 +30,7 @@ def told(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[str, dict[s
     with serving(folder) as running:
         page = asked(running.url, "inventory.search", pagination={"skip": 0, "limit": 100})
     assert page["total"] == len(page["vehicles"])
-    yield said, {vehicle["vin"]: vehicle for vehicle in page["vehicles"]}
+    return said, {vehicle["vin"]: vehicle for vehicle in page["vehicles"]}
 
 
 @pytest.fixture(scope="module")

@@ -86,7 +86,11 @@ def import_(
             except StockShrinks as problem:
                 progress.stop()
                 _show_feed(feed)
-                fail(f"{problem} Nothing was changed. If the file is right, import it again with --allow-shrink.")
+                words = str(problem)
+                fail(
+                    f"{words[:1].upper()}{words[1:]}. Nothing was changed. "
+                    "If the file is right, import it again with --allow-shrink."
+                )
                 raise
             progress.update(storing, completed=len(feed.units))
     _show_feed(feed)
@@ -100,7 +104,7 @@ def _progress() -> Progress:
         TextColumn("{task.completed}/{task.total}"),
         TimeElapsedColumn(),
     )
-    return Progress(*columns, console=err, transient=True)
+    return Progress(*columns, console=err, transient=True, disable=not err.is_terminal)
 
 
 def _show_feed(feed: Feed) -> None:

@@ -81,7 +81,7 @@ def table(title: str, *columns: str) -> Table:
     made = Table(title=title, title_justify="left", title_style="bold", header_style="bold", show_edge=False)
     for column in columns:
         made.add_column(
-            column,
+            column.removesuffix(" #"),
             justify="right" if column.endswith("#") else "left",
             overflow="fold",
             no_wrap=column == "Id",

@@ -1,0 +1,178 @@
+"""`dealer-agent inventory import` as its user sees it (contract, part 6)."""
+
+import os
+import pty
+import re
+import subprocess
+from pathlib import Path
+
+import pytest
+from tests.acceptance.dealers import generation, stocked_dealer, write_dealer, write_feed
+from tests.acceptance.running import COMMAND, command, command_here, environment
+
+HEADER = "vin,stock,dealer_id,condition,year,make,model,price,mileage,cost,colour_of_the_key"
+
+
+def counts(said: str) -> dict[str, int]:
+    """The table at the end."""
+    found = re.findall(r"^ *([A-Z][a-z ]+?) *[│|] *(\d+) *$", said, re.MULTILINE)
+    return {name: int(count) for name, count in found}
+
+
+def rows(*lines: str) -> str:
+    return "\n".join([HEADER, *lines]) + "\n"
+
+
+HONDA = "1HGCY2F57RA000001,H1,NORTH,used,2024,Honda,Accord,28040,14210,1,blue"
+FORD = "1FTFW1E50PFA00002,F1,SOUTH,new,2026,Ford,F-150,51200,,1,red"
+TESLA = "5YJ3E1EA8PF000003,T1,NOWHERE,cpo,2023,Tesla,Model 3,30000,20100,1,red"
+NAMELESS = ",,NORTH,used,2020,Nobody,Knows,1000,5,1,red"
+
+
+@pytest.fixture
+def store(tmp_path: Path) -> Path:
+    """A dealer without stock, and room for files."""
+    return write_dealer(tmp_path / "store")
+
+
+def bring_in(store: Path, text: str, *options: str) -> subprocess.CompletedProcess[str]:
+    file = store / "export.csv"
+    file.write_text(text, encoding="utf-8")
+    return command_here("inventory", "import", file, "--dir", store, *options)
+
+
+def test_the_table_counts_what_became_of_every_unit(store: Path) -> None:
+    first = bring_in(store, rows(HONDA, FORD, TESLA))
+    assert first.returncode == 0, first.stderr
+    assert counts(first.stdout)["Added"] == 3
+    assert counts(first.stdout)["For sale now"] == 3
+
+    second = bring_in(store, rows(HONDA.replace("28040", "27500"), FORD), "--allow-shrink")
+    assert {name: counts(second.stdout)[name] for name in ("Added", "Changed", "Unchanged", "Sold")} == {
+        "Added": 0,
+        "Changed": 1,
+        "Unchanged": 1,
+        "Sold": 1,
+    }
+
+    third = bring_in(store, rows(HONDA.replace("28040", "27500"), FORD, TESLA))
+    assert counts(third.stdout)["Back for sale"] == 1
+    assert counts(third.stdout)["Unchanged"] == 2
+    assert counts(third.stdout)["For sale before"] == 2
+
+
+def test_refused_rows_are_named_with_their_line_and_the_reason(store: Path) -> None:
+    done = bring_in(store, rows(HONDA, NAMELESS, FORD))
+    assert done.returncode == 0
+    assert counts(done.stdout)["Refused rows"] == 1
+    assert counts(done.stdout)["Added"] == 2
+    refused = done.stdout.partition("Refused rows")[2].partition("Imported")[0]
+    (line,) = [line for line in refused.splitlines() if re.match(r"\s*3 ", line)]
+    assert re.search(r"[A-Za-z]{4,}", line), "no reason"
+
+
+def test_columns_that_say_nothing_to_us_and_columns_that_are_never_read_are_named(store: Path) -> None:
+    said = bring_in(store, rows(HONDA)).stdout
+    assert re.search(r"never read.*cost", said)
+    assert "Layout canonical" in said
+
+
+@pytest.mark.requirement("contract-6-import-names-assumption")
+@pytest.mark.requirement("contract-6-rooftop-unmatched")
+def test_units_without_a_rooftop_and_the_meaning_of_the_price_are_told(store: Path) -> None:
+    said = bring_in(store, rows(HONDA, TESLA)).stdout
+    assert re.search(r"1 unit.* name no rooftop .*Acceptance Motors North", said)
+    assert 'feed_price = "advertised"' in said
+
+
+def test_a_dry_run_tells_the_same_and_changes_nothing(store: Path) -> None:
+    bring_in(store, rows(HONDA, FORD))
+    before = (store / "dealer-agent.db").read_bytes()
+    done = bring_in(store, rows(HONDA, TESLA), "--dry-run", "--allow-shrink")
+    assert done.returncode == 0
+    assert counts(done.stdout)["Added"] == 1
+    assert counts(done.stdout)["Sold"] == 1
+    assert "Nothing was changed" in done.stdout
+    assert (store / "dealer-agent.db").read_bytes() == before
+    assert counts(bring_in(store, rows(HONDA, FORD)).stdout)["Unchanged"] == 2
+
+
+@pytest.mark.parametrize("options", [(), ("--dry-run",)])
+def test_a_file_that_would_remove_much_of_the_stock_is_refused_until_that_is_allowed(
+    tmp_path: Path, options: tuple[str, ...]
+) -> None:
+    store = stocked_dealer(tmp_path / "store", units=generation(0, 10))
+    small = write_feed(store / "small.json", generation(0, 6))
+    refused = command_here("inventory", "import", small, "--dir", store, *options)
+    assert refused.returncode == 1
+    assert "4 of 10" in refused.stderr
+    assert "--allow-shrink" in refused.stderr
+    assert "Nothing was changed" in refused.stderr
+    allowed = command_here("inventory", "import", small, "--dir", store, "--allow-shrink", *options)
+    assert allowed.returncode == 0
+    assert counts(allowed.stdout)["Sold"] == 4
+
+
+BAD_FILES = {
+    "empty": b"",
+    "blank": b"\n\n  \n",
+    "not a table": b"Dear Sir or Madam,\n\nplease find no inventory here.\n",
+    "binary": bytes(range(256)) * 40,
+    "broken JSON": b'[{"vin": "1HGCY2F57RA000001"',
+    "JSON of something else": b'"hello"',
+    "a lone header": HEADER.encode(),
+    "zeros": bytes(5000),
+    "a web page": b"<html><body>Login required</body></html>",
+}
+
+
+@pytest.mark.parametrize("content", BAD_FILES.values(), ids=BAD_FILES)
+def test_a_file_that_is_no_inventory_is_refused_in_plain_words_and_changes_nothing(
+    tmp_path: Path, content: bytes
+) -> None:
+    store = stocked_dealer(tmp_path / "store")
+    file = store / "export.csv"
+    file.write_bytes(content)
+    done = command_here("inventory", "import", file, "--dir", store)
+    assert done.returncode == 1, done.stdout
+    assert done.stderr.startswith("Error: ")
+    assert "of 3 units" in done.stderr or len(done.stderr) < 400
+    assert "No leads" in command_here("leads", "list", "--dir", store).stdout
+
+
+def test_what_a_file_says_is_shown_as_it_is_and_steers_nothing(store: Path) -> None:
+    """Square brackets are no markup, and escape sequences do not reach the terminal."""
+    done = bring_in(store, rows(NAMELESS, "NOTAVIN[/red],[/]\x1b[2J,NORTH,used,20x0,[bold]Honda,Accord,1,5,1,red"))
+    assert done.returncode == 0, done.stderr
+    assert "\x1b" not in done.stdout
+
+
+def test_a_terminal_sees_a_progress_bar_and_a_pipe_does_not(tmp_path: Path) -> None:
+    store = write_dealer(tmp_path / "store")
+    file = write_feed(store / "stock.json", generation(0, 1200))
+    piped = command("inventory", "import", file, "--dir", store)
+    assert "Reading" not in piped.stderr
+
+    ours, theirs = pty.openpty()
+    with subprocess.Popen(
+        [COMMAND, "inventory", "import", file, "--dir", store],
+        env=environment({"TERM": "xterm"}),
+        stdout=subprocess.DEVNULL,
+        stderr=theirs,
+    ) as importing:
+        os.close(theirs)
+        seen = b""
+        # Reading a terminal whose other end is shut is an error on Linux.
+        while part := _read(ours):
+            seen += part
+        os.close(ours)
+    assert importing.returncode == 0
+    assert b"Reading" in seen
+    assert b"1200/1200" in seen
+
+
+def _read(terminal: int) -> bytes:
+    try:
+        return os.read(terminal, 65536)
+    except OSError:
+        return b""

@@ -1,0 +1,152 @@
+"""`dealer-agent init`, `tokens`, `leads`, `serve` and `--help` as their user sees them."""
+
+import re
+import sqlite3
+from pathlib import Path
+
+import pytest
+from tests.acceptance.asking import asked, lead
+from tests.acceptance.dealers import HONDA_VIN
+from tests.acceptance.running import Running, command, command_here, succeed
+
+from dealer_agent import __version__
+
+HELP = {
+    (): ("init", "inventory", "serve", "demo", "leads", "tokens", "dealer-agent demo"),
+    ("init",): ("FOLDER", "dealer.toml", "--name"),
+    ("inventory",): ("import",),
+    ("inventory", "import"): ("--dry-run", "--allow-shrink", "--format", "vauto", "--dir", "One transaction"),
+    ("serve",): ("--host", "--port", "8080", "--workers", "--dir"),
+    ("demo",): ("--host", "--port", "--dir", "300 vehicles"),
+    ("leads",): ("list", "show"),
+    ("leads", "list"): ("--limit", "--before"),
+    ("leads", "show"): ("leads list",),
+    ("tokens",): ("create", "list", "revoke"),
+    ("tokens", "create"): ("once", "--dir"),
+    ("tokens", "revoke"): ("tokens list",),
+}
+
+
+@pytest.mark.parametrize(("words", "taught"), HELP.items(), ids=[" ".join(words) or "dealer-agent" for words in HELP])
+def test_help_teaches(words: tuple[str, ...], taught: tuple[str, ...]) -> None:
+    done = command_here(*words, "--help")
+    assert done.returncode == 0
+    for word in taught:
+        assert word in done.stdout
+
+
+def test_the_command_alone_shows_its_help_and_its_version_on_request() -> None:
+    assert "Usage: dealer-agent" in command("--help").stdout
+    alone = command_here()
+    assert (alone.stdout + alone.stderr).strip() == command_here("--help").stdout.strip()
+    assert command_here("--version").stdout == f"dealer-agent {__version__}\n"
+
+
+def test_init_writes_a_dealer_that_imports_and_lists_at_once(tmp_path: Path) -> None:
+    said = command_here("init", "my-store", cwd=tmp_path)
+    assert said.returncode == 0
+    assert "dealer-agent inventory import" in said.stdout
+    assert "dealer-agent serve" in said.stdout
+    toml = tmp_path / "my-store" / "dealer.toml"
+    assert 'name = "My Store"' in toml.read_text()
+    # From the folder above, the only dealer below it is meant.
+    assert "No leads yet" in command_here("leads", "list", cwd=tmp_path).stdout
+    assert "No tokens yet" in command_here("tokens", "list", cwd=tmp_path).stdout
+
+
+def test_init_never_writes_over_a_dealer(tmp_path: Path) -> None:
+    command_here("init", tmp_path / "store")
+    (tmp_path / "store" / "dealer.toml").write_text("mine")
+    done = command_here("init", tmp_path / "store")
+    assert done.returncode == 1
+    assert "there already" in done.stderr
+    assert (tmp_path / "store" / "dealer.toml").read_text() == "mine"
+
+
+@pytest.mark.parametrize("place", ["file", "file/below"])
+def test_init_where_no_folder_can_be_says_so(tmp_path: Path, place: str) -> None:
+    (tmp_path / "file").write_text("")
+    done = command_here("init", tmp_path / place)
+    assert done.returncode == 1
+    assert done.stderr.startswith("Error: ")
+
+
+def test_a_token_is_shown_once_and_kept_as_a_hash(folder: Path) -> None:
+    """Specification, part 5; contract: stored as hashes."""
+    made = command_here("tokens", "create", "Agent [/red]", "--dir", folder)
+    assert made.returncode == 0, made.stderr
+    token = made.stdout.strip()
+    prefix, token_id, secret = token.split("_", 2)
+    assert prefix == "dat"
+    assert "bearer" in made.stderr, "nothing asks for it yet, and it does not say so"
+    listed = command_here("tokens", "list", "--dir", folder).stdout
+    assert token_id in listed
+    assert "Agent [/red]" in listed
+    assert secret not in listed
+    with sqlite3.connect(folder / "dealer-agent.db") as database:
+        assert secret not in "\n".join(database.iterdump())
+
+    assert command_here("tokens", "revoke", token_id, "--dir", folder).returncode == 0
+    assert re.search(rf"{token_id}.*\d\d:\d\d.*\d\d:\d\d", command_here("tokens", "list", "--dir", folder).stdout)
+    again = command_here("tokens", "revoke", token_id, "--dir", folder)
+    assert again.returncode == 1
+    assert "no active token" in again.stderr
+
+
+def test_a_lead_is_listed_and_shown_whole(service: Running) -> None:
+    members = lead(
+        7000,
+        vehicle_of_interest={"vin": HONDA_VIN},
+        trade_in={"year": 2017, "make": "Mazda", "condition": "good"},
+        appointment={"appointment_type": "test_drive", "appointment_at": "2027-01-11T15:00:00Z"},
+        message="Is it [bold]still[/bold] there?\nRegards\x1b]0;owned\x07",
+    )
+    lead_id = asked(service.url, "lead.submit", **members)["lead_id"]
+    listed = succeed("leads", "list", "--dir", service.folder)
+    (line,) = [line for line in listed.splitlines() if lead_id in line]
+    assert "Robin Example7000" in line
+    assert "asked for" in line
+    shown = succeed("leads", "show", lead_id, "--dir", service.folder)
+    for told in (
+        "robin7000@example.com",
+        HONDA_VIN,
+        "Mazda",
+        "test_drive",
+        "Is it [bold]still[/bold] there?",
+        "Share my details with this dealer.",
+        "lead_submission",
+        "Acceptance Agent",
+    ):
+        assert told in shown
+    assert "\x1b" not in shown
+    assert "\x07" not in shown
+    assert "\nRegards" not in shown, "what a buyer wrote must not look like a section of ours"
+
+
+def test_leads_are_paged_from_the_newest(service: Running) -> None:
+    ids = [asked(service.url, "lead.submit", **lead(7100 + number))["lead_id"] for number in range(3)]
+    newest = command_here("leads", "list", "--limit", "1", "--dir", service.folder).stdout
+    assert ids[2] in newest
+    assert ids[1] not in newest
+    older = command_here("leads", "list", "--limit", "1", "--before", ids[2], "--dir", service.folder).stdout
+    assert ids[1] in older
+
+
+def test_a_lead_that_is_not_there_is_said_to_be_unknown(folder: Path) -> None:
+    done = command_here("leads", "show", "01KE7AQ2N0V5X3J8R6T4Y9W1ZA", "--dir", folder)
+    assert done.returncode == 1
+    assert "leads list" in done.stderr
+
+
+def test_serve_says_where_it_answers(service: Running) -> None:
+    said = service.said.read_text()
+    assert "Acceptance Motors" in said
+    assert f"{service.url}/.well-known/agent-card.json" in said
+
+
+def test_the_log_holds_no_personal_data(service: Running) -> None:
+    customer = {"first_name": "Quirinius", "last_name": "Zebedee", "email": "quirinius@example.com"}
+    asked(service.url, "lead.submit", **lead(7200, customer=customer, message="my secret wish"))
+    log = service.stderr()
+    for told in ("Quirinius", "Zebedee", "quirinius@example.com", "secret wish"):
+        assert told not in log
