@@ -12,6 +12,7 @@ from starlette.routing import Router
 from starlette.types import Receive, Scope, Send
 
 from dealer_agent.protocol.errors import InternalError, UnsupportedSkill
+from dealer_agent.protocol.ids import new_ulid
 from dealer_agent.server.exchange import Binding, exchange
 from dealer_agent.server.http_json import HttpJson
 from dealer_agent.server.json_rpc import JsonRpc
@@ -68,8 +69,11 @@ class DealerApp:
         except HTTPException as problem:
             await http_error(service, problem)(scope, receive, send)
         except Exception as fault:  # noqa: BLE001 - the boundary: recorded, and answered as INTERNAL_ERROR.
-            log.error("fault", error=type(fault).__qualname__, places=places(fault))
-            await error_response(InternalError("Something failed on the dealer's side."), service)(scope, receive, send)
+            request_id = new_ulid()
+            told = {"request_id": request_id, "error_id": f"err_{request_id}"}
+            log.error("fault", **told, error=type(fault).__qualname__, places=places(fault))
+            refused = InternalError("Something failed on the dealer's side.")
+            await error_response(refused, service, request_id)(scope, receive, send)
 
     async def _lifespan(self, receive: Receive, send: Send) -> None:
         await receive()

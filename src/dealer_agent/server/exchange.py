@@ -84,6 +84,7 @@ async def _reply(
     media_type = JSON
     call_id = b"null"
     words = service.wire.default
+    error_id = f"err_{request_id}"
     try:
         refuse_declared_size(_text(headers, b"content-length"), service.options.body_limit_bytes)
         media_type = reply_media_type(_text(headers, b"content-type"))
@@ -109,13 +110,14 @@ async def _reply(
         log.error(
             "fault",
             request_id=request_id,
+            error_id=error_id,
             error=type(fault).__qualname__,
             places=places(fault),
             **told,
         )
         refused = InternalError("Something failed on the dealer's side. The same request may be sent again.")
-    about["code"] = refused.row.code
-    status, failure = binding.failure(refused, words, f"err_{request_id}", datetime.now(UTC), call_id)
+    about |= {"code": refused.row.code, "error_id": error_id}
+    status, failure = binding.failure(refused, words, error_id, datetime.now(UTC), call_id)
     more = [(name.encode(), value.encode()) for name, value in refused.headers]
     return _Reply(status, failure, [(b"content-type", media_type.encode()), *more])
 

@@ -6,6 +6,7 @@ from datetime import UTC, datetime
 from typing import Any
 
 import msgspec
+import structlog
 from starlette.exceptions import HTTPException
 from starlette.requests import Request
 from starlette.responses import Response
@@ -27,6 +28,8 @@ from dealer_agent.protocol.schemas import published_schemas
 from dealer_agent.server.body import JSON
 from dealer_agent.server.pages import CONTENT_SECURITY_POLICY, docs_page, home_page, stylesheet
 from dealer_agent.server.service import Service
+
+log = structlog.get_logger()
 
 CARD_CACHE = "public, max-age=300"
 ANY_METHOD = ["GET", "POST", "PUT", "PATCH", "DELETE"]
@@ -140,7 +143,12 @@ def http_error(service: Service, problem: HTTPException) -> Response:
     return error_response(error, service)
 
 
-def error_response(error: ProtocolError, service: Service) -> Response:
-    """An error outside the two bindings, in the default vocabulary."""
-    body = http_error_body(error, service.wire.default, f"err_{new_ulid()}", datetime.now(UTC))
+def error_response(error: ProtocolError, service: Service, request_id: str | None = None) -> Response:
+    """An error outside the two bindings, in the default vocabulary; its id stands in the log, as theirs does."""
+    request_id = request_id or new_ulid()
+    error_id = f"err_{request_id}"
+    if service.options.access_log:
+        # The path is not logged: it is whatever somebody wrote.
+        log.info("request", request_id=request_id, status=error.http, code=error.row.code, error_id=error_id)
+    body = http_error_body(error, service.wire.default, error_id, datetime.now(UTC))
     return Response(body, error.http, media_type=JSON, headers=dict(error.headers))
