@@ -1,0 +1,43 @@
+"""A process whose stock raises on every search: it prints each answer to stdout and logs to stderr, like a worker.
+
+Run as `python broken_dealership.py DIRECTORY SECRET PROJECT`, in the directory of a dealership that is set up.
+"""
+
+import sys
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+
+class Broken:
+    """A catalogue with a defect whose message holds what no log and no answer may tell."""
+
+    def __init__(self, secret: str) -> None:
+        self.secret = secret
+
+    def __len__(self) -> int:
+        return 0
+
+    def search(self, *_: Any) -> Any:
+        raise ValueError(f"{self.secret}: SELECT * FROM leads; /srv/dealer/secrets.key")
+
+
+def main() -> None:
+    directory, secret, project = sys.argv[1:]
+    sys.path.insert(0, project)
+    from tests.server.dealership import message, on_the_air
+
+    with on_the_air(Path(directory)) as opened:
+        service = opened.app._service
+        assert service is not None
+        broken: Any = Broken(secret)
+        service.dealer = replace(service.dealer, catalogue=broken)
+        sent = message("inventory.search", filters={"query": f"{secret} customer"})
+        for vendor in ("proto", "autoagent"):
+            sent = message("inventory.search", vendor, filters={"query": f"{secret} customer"})
+            answers = [opened.post(sent), opened.call_rpc(sent)]
+            sys.stdout.write("".join(f"{answer.status_code} {answer.text}\n" for answer in answers))
+
+
+if __name__ == "__main__":
+    main()
