@@ -93,6 +93,15 @@ def test_a_lead_has_duplicates_within_the_dealers_window_counted_from_the_first(
     assert at.take(by_phone, later + window)["lead_id"] == second["lead_id"]
 
 
+@pytest.mark.requirement("contract-10-duplicate-window")
+def test_a_dealer_without_a_window_knows_no_duplicates_even_of_one_moment(
+    counter: Callable[[Profile], Counter],
+) -> None:
+    at = counter(msgspec.structs.replace(PROFILE, policies=Policies(duplicate_window_hours=0)))
+    lead = a_lead()
+    assert [at.take(lead, NOW)["status"] for _ in range(2)] == ["received", "received"]
+
+
 def test_a_refusal_that_cannot_be_stored_is_logged_without_a_word_of_the_lead(
     counter: Callable[[Profile], Counter],
 ) -> None:

@@ -241,6 +241,13 @@ def numbered(who: dict[str, str], number: int) -> dict[str, Any]:
     return customer(**{name: text.format(n=number) for name, text in who.items()})
 
 
+def test_the_reply_to_a_duplicate_says_so(sqlite_shop: Shop) -> None:
+    lead = a_lead()
+    first, second = (sqlite_shop.send(lead).message or "" for _ in range(2))
+    assert "has your request" in first
+    assert "has your earlier request" in second
+
+
 @pytest.mark.requirement("contract-10-duplicate")
 def test_who_writes_with_a_number_that_a_duplicate_brought_is_the_same_customer(shop: Shop) -> None:
     ids = [
@@ -288,14 +295,6 @@ def test_a_changed_message_or_appointment_is_added_to_the_first_lead_with_a_cons
         {"message": "Is it there?", "appointment": {"request": morning, "reply": back["appointment"]}},
     ]
     assert json.loads(kept.lead.payload)["message"] == "Is it there?"
-
-
-@pytest.mark.requirement("contract-10-duplicate-window")
-def test_a_dealer_without_a_window_knows_no_duplicates(sqlite_url: str) -> None:
-    with open_shop(sqlite_url, "[policies]\nduplicate_window_hours = 0\n") as shop:
-        who = customer(email="sam@example.com")
-        statuses = [(shop.send(a_lead(customer=who)).data or {})["status"] for _ in range(3)]
-    assert statuses == ["received"] * 3
 
 
 def test_many_leads_at_once_are_each_stored_once(shop: Shop) -> None:
