@@ -1,11 +1,12 @@
 """The five skills over both bindings, in both vocabularies (specification 1, 2.1, 4; contract 1, 3)."""
 
 import re
+from pathlib import Path
 from typing import Any
 
 import pytest
 from tests.protocol.bodies import STEMS, response_type
-from tests.server.dealership import ACCORD, LOT, SOLD, Dealership, error_of, message
+from tests.server.dealership import ACCORD, LOT, NO_LIMITS, SOLD, Dealership, error_of, message, on_the_air, set_up
 
 ULID = re.compile(r"[0-7][0-9A-HJKMNP-TV-Z]{25}")
 VENDORS = pytest.mark.parametrize("vendor", ["proto", "autoagent"])
@@ -319,3 +320,60 @@ def test_a_setting_takes_messages_without_a_configuration(open_dealership: Any, 
     assert opened.post(sent).status_code == 200
     assert opened.post({**sent, "configuration": {}}).status_code == 200
     assert opened.call_rpc(sent).json()["result"]
+
+
+@pytest.mark.requirement("spec-2.4-sort-by-advertised-price", "spec-2.4-sort-unpriced-last")
+def test_a_sort_by_price_goes_by_the_advertised_price_with_the_mandatory_charges_in_it(
+    tmp_path: Path, stocked: Path
+) -> None:
+    set_up(tmp_path, stocked=stocked)
+    file = tmp_path / "dealer.toml"
+    south = 'name = "Test Motors South"\n'
+    text = file.read_text().replace(south, south + 'fees = [{name = "Preparation", amount = 14000}]\n')
+    file.write_text(text.replace('feed_price = "advertised"', 'feed_price = "before_fees"'))
+    with on_the_air(tmp_path) as opened:
+        for order, makes in (("asc", ["Honda", "Nissan"]), ("desc", ["Nissan", "Honda"])):
+            page = opened.ask(
+                "inventory.search", filters={"vehicle_type": ["car"]}, sort={"field": "price", "order": order}
+            )
+            assert [each["make"] for each in page["vehicles"]] == makes
+            assert {each["make"]: (each["list_price"], each["price"]) for each in page["vehicles"]} == {
+                "Honda": (28500, 28899),
+                "Nissan": (15900, 29900),
+            }
+            last = opened.ask(
+                "inventory.search",
+                pagination={"skip": len(LOT) - 30},
+                sort={"field": "price", "order": order},
+            )
+            assert all("price" not in each for each in last["vehicles"])
+            assert last["vehicles"]
+
+
+APPOINTMENTS: list[dict[str, Any]] = [
+    {"requested_windows": [{"start": "2027-03-04T15:00:00-06:00", "end": "2027-03-04T17:00:00-06:00"}]},
+    {"requested_windows": [{"start": "2027-03-04T15:00:00"}], "timezone": "America/Chicago"},
+    {"appointment_at": "2027-03-04T15:00:00-06:00"},
+    {"appointment_at": "2027-03-04T15:00:00Z", "timezone": "America/Chicago"},
+]
+
+
+@pytest.mark.parametrize("appointment", APPOINTMENTS)
+@pytest.mark.parametrize("revision", ["1.0.0", "0.1.0"])
+@pytest.mark.requirement(
+    "contract-4-both-appointments-on-every-interface",
+    "spec-2.7-appointment-0.1.0",
+    "spec-2.7-appointment-1.0.0",
+    "spec-9-both-revisions",
+)
+def test_both_forms_of_appointment_are_understood_on_every_interface(
+    open_dealership: Any, appointment: dict[str, Any], revision: str
+) -> None:
+    opened = open_dealership(f'[service]\nrevision = "{revision}"\n' + NO_LIMITS)
+    for vendor in ("proto", "autoagent"):
+        sent = message(
+            "lead.submit", vendor, appointment={"appointment_type": "sales", "duration_minutes": 30, **appointment}
+        )
+        replies = [opened.post(sent).json()["message"], opened.call_rpc(sent).json()["result"]["message"]]
+        for reply in replies:
+            assert reply["parts"][0]["data"]["data"]["appointment"]["status"] == "requested"
