@@ -3,6 +3,7 @@
 import json
 
 import msgspec
+import pytest
 
 from dealer_agent.dealers.information import dealer_information
 from dealer_agent.dealers.profile import Address, DealerRooftop, Geo, Policies, Profile, WeekHours
@@ -37,6 +38,18 @@ FULL = DealerRooftop(
 )
 
 
+@pytest.mark.requirement(
+    "contract-5-name",
+    "contract-5-welcome-message",
+    "contract-5-rooftops",
+    "contract-5-rooftop-name",
+    "contract-5-rooftop-contact",
+    "contract-5-rooftop-address",
+    "contract-5-rooftop-schedules",
+    "contract-5-rooftop-timezone",
+    "contract-5-rooftop-notes-capabilities",
+    "contract-5-rooftop-fees",
+)
 def test_a_full_rooftop_has_every_member_of_the_contract_and_no_feed_ids() -> None:
     assert _answer(_profile(FULL, welcome_message="Hello")) == {
         "name": "Acme Motors",
@@ -82,6 +95,7 @@ def test_a_full_rooftop_has_every_member_of_the_contract_and_no_feed_ids() -> No
     }
 
 
+@pytest.mark.requirement("contract-5-rooftop-contact", "contract-5-welcome-message")
 def test_what_the_profile_leaves_out_is_absent() -> None:
     bare = DealerRooftop(name="Acme North", timezone="America/Chicago")
     assert _answer(_profile(bare)) == {
@@ -90,11 +104,13 @@ def test_what_the_profile_leaves_out_is_absent() -> None:
     }
 
 
+@pytest.mark.requirement("contract-5-rooftop-fees")
 def test_fees_that_are_none_are_told_from_fees_that_are_unknown() -> None:
     free = DealerRooftop(name="Acme North", timezone="America/Chicago", fees=())
     assert _answer(_profile(free))["rooftops"] == [{"name": "Acme North", "timezone": "America/Chicago", "fees": []}]
 
 
+@pytest.mark.requirement("contract-5-rooftop-schedules")
 def test_each_day_of_the_week_keeps_its_own_hours() -> None:
     days = ("monday", "tuesday", "wednesday", "thursday", "friday", "saturday", "sunday")
     week = WeekHours(**{day: f"0{hour}:00-20:00" for hour, day in enumerate(days)})
@@ -105,6 +121,7 @@ def test_each_day_of_the_week_keeps_its_own_hours() -> None:
     assert [value[day]["open"] for day in days] == [f"0{hour}:00" for hour in range(7)]
 
 
+@pytest.mark.requirement("contract-5-rooftop-notes-capabilities")
 def test_the_houses_policies_follow_the_notes_of_every_rooftop() -> None:
     plain = DealerRooftop(name="Acme South", timezone="America/Chicago")
     told = dealer_information(_profile(FULL, plain, policies=Policies(text="Five-day return.")))
@@ -114,6 +131,7 @@ def test_the_houses_policies_follow_the_notes_of_every_rooftop() -> None:
     ]
 
 
+@pytest.mark.requirement("contract-5-rooftop-address")
 def test_a_second_address_line_and_a_country_are_kept() -> None:
     address = Address(
         address_line_1="1 Example Way",

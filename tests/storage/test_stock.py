@@ -71,6 +71,7 @@ def test_an_import_says_what_was_added_changed_confirmed_sold_and_is_back(store:
     assert prices(store) == {"id-SAME": 30_000, "id-DEARER": 31_000, "id-RETURNS": 30_000, "id-NEW": 30_000}
 
 
+@pytest.mark.requirement("contract-6-changed-at", "contract-6-updated-at")
 def test_changed_at_moves_only_on_change_and_updated_at_with_every_confirmation(store: Store) -> None:
     import_rows(store, [row("SAME"), row("DEARER"), row("RETURNS")], at=MONDAY)
     import_rows(store, [row("SAME"), row("DEARER", price=1)], at=TUESDAY)
