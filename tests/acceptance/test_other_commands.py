@@ -42,13 +42,20 @@ def test_the_command_alone_shows_its_help_and_its_version_on_request() -> None:
     assert command_here("--version").stdout == f"dealer-agent {__version__}\n"
 
 
+@pytest.mark.requirement("contract-6-feed-price-default")
 def test_init_writes_a_dealer_that_imports_and_lists_at_once(tmp_path: Path) -> None:
     said = command_here("init", "my-store", cwd=tmp_path)
     assert said.returncode == 0
     assert "dealer-agent inventory import" in said.stdout
     assert "dealer-agent serve" in said.stdout
     toml = tmp_path / "my-store" / "dealer.toml"
-    assert 'name = "My Store"' in toml.read_text()
+    text = toml.read_text()
+    assert 'name = "My Store"' in text
+    # What the feed's price is taken to be, with the rule beside it (contract, part 6).
+    rule, _, _ = text.partition('\nfeed_price = "advertised"\n')
+    assert rule != text
+    assert "every mandatory dealer charge" in rule
+    assert "no government charge" in rule
     # From the folder above, the only dealer below it is meant.
     assert "No leads yet" in command_here("leads", "list", cwd=tmp_path).stdout
     assert "No tokens yet" in command_here("tokens", "list", cwd=tmp_path).stdout

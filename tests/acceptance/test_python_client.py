@@ -161,25 +161,34 @@ def test_the_client_sees_one_vehicle(service: Running, binding: str) -> None:
     assert data["zip"] == "22301"
 
 
+APPOINTMENTS: dict[str, dict[str, Any]] = {
+    "revision 0.1.0": {
+        "requested_windows": [{"start": "2027-01-11T09:00:00", "end": "2027-01-11T11:00:00"}],
+        "timezone": "America/Chicago",
+    },
+    "revision 1.0.0": {"appointment_at": "2027-01-11T15:00:00Z", "duration_minutes": 30},
+}
+
+
+@both_bindings
+@pytest.mark.parametrize("when", APPOINTMENTS)
 @pytest.mark.requirement("spec-4-types-lead-submit")
 @pytest.mark.requirement("spec-2.7-any-combination")
-@pytest.mark.requirement("contract-10-no-time-requested")
-@both_bindings
-def test_the_client_submits_a_lead(service: Running, binding: str) -> None:
+@pytest.mark.requirement("contract-4-both-appointments-on-every-interface")
+@pytest.mark.requirement("contract-10-reply-appointment")
+def test_the_client_submits_a_lead(service: Running, binding: str, when: str) -> None:
+    """With vehicle, trade-in and an appointment in the form of either revision."""
     members = lead(
-        BINDINGS.index(binding) + 1000,
+        1000 + 10 * list(APPOINTMENTS).index(when) + BINDINGS.index(binding),
         vehicle_of_interest={"vin": HONDA_VIN, "year": 2024, "condition": "used"},
         trade_in={"year": 2017, "make": "Mazda", "model": "CX-5", "condition": "good", "mileage": 81200},
-        appointment={
-            "appointment_type": "test_drive",
-            "appointment_at": "2027-01-11T15:00:00Z",
-            "duration_minutes": 30,
-        },
+        appointment={"appointment_type": "test_drive"} | APPOINTMENTS[when],
     )
     message, _ = through_the_card(service.url, binding, "lead.submit", **members)
     data = data_of(message, "lead.submit")
     assert data["status"] == "received"
     assert data["lead_id"]
+    assert data["appointment"]["appointment_id"]
     assert data["appointment"]["status"] == "requested"
 
 
