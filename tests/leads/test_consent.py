@@ -68,6 +68,10 @@ def test_insufficient_consent_asks_for_consent(consent: Any, preferred: Any, poi
     error = refused(consent, preferred)
     assert type(error) is REQUIRED
     assert (error.http, error.details["instancePath"], error.details["in"]) == (403, pointer, "payload")
+    assert all(one["instancePath"].startswith("/consent") for one in error.details["errors"])
+    first = error.details["errors"][0]
+    missing = consent is UNSET or pointer.removeprefix("/consent/") not in consent
+    assert (first["instancePath"], first["keyword"]) == (pointer, "required" if missing else "contains")
 
 
 @pytest.mark.requirement(
@@ -186,6 +190,29 @@ def test_all_defects_of_a_consent_are_reported_at_once_and_sorted() -> None:
         ("/consent/note", "additionalProperties"),
         ("/consent/scope", "contains"),
     ]
+
+
+@pytest.mark.parametrize(
+    ("consent", "words"),
+    [
+        (UNSET, "/consent: is required: a lead needs the customer's consent"),
+        (but(scope=...), "/consent/scope: is required and must hold lead_submission"),
+        (but(scope=[]), "/consent/scope: must hold lead_submission"),
+        (
+            but(allowed_channels=...),
+            "/consent/allowed_channels: is required and must hold the preferred channel, email",
+        ),
+        (but(allowed_channels=["sms"]), "/consent/allowed_channels: must hold the preferred channel, email"),
+        (but(consent_text=" "), "/consent/consent_text: must not be empty"),
+        (but(consent_text=7), "/consent/consent_text: must be a string"),
+        (but(granted_at=seconds_from_now(301)), "/consent/granted_at: lies in the future"),
+        (but(expires_at=seconds_from_now(0)), "/consent/expires_at: has passed: the consent is expired"),
+    ],
+)
+def test_a_refusal_says_what_is_wrong_in_plain_words(consent: Any, words: str) -> None:
+    error = refused(consent, "email")
+    assert error.message == words
+    assert words.endswith(error.details["errors"][0]["message"])
 
 
 def test_a_refusal_repeats_nothing_of_the_consent() -> None:

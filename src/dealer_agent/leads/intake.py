@@ -65,8 +65,9 @@ def vehicle_key(wish: VehicleOfInterest | UnsetType, wanted: Wanted) -> str | No
     if identity is not None:
         return identity
     traits = {"year": wish.year, "make": wish.make, "model": wish.model, "trim": wish.trim}
-    described = [f"{name} {value}".strip().casefold() for name, value in traits.items() if value not in (UNSET, "")]
-    return "kind:" + "|".join(described) if described else None
+    told = {name: str(value).strip().casefold() for name, value in traits.items() if value is not UNSET}
+    described = {name: text for name, text in told.items() if text}
+    return f"kind:{msgspec.json.encode(described).decode()}" if described else None
 
 
 def _identity(vehicle: Vehicle | Gone | VehicleOfInterest) -> str | None:
