@@ -14,6 +14,7 @@ from uvicorn.supervisors import Multiprocess
 from dealer_agent.bootstrap import ADDRESS_VARIABLE, DIRECTORY_VARIABLE
 from dealer_agent.cli.terminal import HERE, DirOption, fail, failures_in_plain_words, out, settings_in
 from dealer_agent.config import Settings
+from dealer_agent.server.connection import BoundedConnection
 from dealer_agent.storage.migrate import migrate
 
 HostOption = Annotated[str, typer.Option(help="The address to listen on; 0.0.0.0 is every one of this machine's.")]
@@ -77,6 +78,7 @@ def run(settings: Settings, listener: socket.socket, address: str, workers: int)
     config = uvicorn.Config(
         "dealer_agent.bootstrap:app",
         factory=True,
+        http=BoundedConnection,
         workers=workers,
         log_level="warning",
         access_log=False,

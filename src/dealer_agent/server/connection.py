@@ -1,0 +1,74 @@
+"""One client's connection: how large the head of a request may be, and how long a client may take to send it.
+
+uvicorn bounds neither: whoever sends header lines without end would fill the memory, and whoever opens connections and
+stays silent would use up the process's file descriptors. Bodies have their own limits, in `server.body`.
+"""
+
+import asyncio
+
+from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
+
+
+class BoundedConnection(HttpToolsProtocol):
+    """uvicorn's connection, closed when a request's head is too large or too slow."""
+
+    head_limit_bytes = 64 * 1024
+    """Of the request line and all headers, give or take what arrives at once."""
+    head_seconds = 20.0
+    """From the connection, or from the first byte of a later request, until the head is whole."""
+
+    _head_open = False
+    _head_bytes = 0
+    _head_timer: asyncio.TimerHandle | None = None
+
+    def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]  # As uvicorn's own.
+        """A client is there: the clock runs."""
+        super().connection_made(transport)
+        self._start_head_timer()
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        """The client is gone."""
+        self._stop_head_timer()
+        super().connection_lost(exc)
+
+    def data_received(self, data: bytes) -> None:
+        """Part of a head, of a body, or of several requests."""
+        self._head_bytes += len(data)
+        super().data_received(data)
+        if self.transport.is_closing():
+            return
+        if self._head_open and self._head_bytes > self.head_limit_bytes:
+            self.send_400_response("The head of the request is too large.")
+        elif self._head_timer is None and not self._is_answering() and self.timeout_keep_alive_task is None:
+            # The usual head arrives at once and is being answered by now: it costs no timer.
+            self._start_head_timer()
+
+    def on_message_begin(self) -> None:
+        """The first byte of a request."""
+        self._head_open, self._head_bytes = True, 0
+        super().on_message_begin()
+
+    def on_headers_complete(self) -> None:
+        """The head is whole."""
+        self._head_open = False
+        self._stop_head_timer()
+        super().on_headers_complete()
+
+    def _is_answering(self) -> bool:
+        return self.cycle is not None and not self.cycle.response_complete
+
+    def _start_head_timer(self) -> None:
+        self._head_timer = self.loop.call_later(self.head_seconds, self._head_is_late)
+
+    def _stop_head_timer(self) -> None:
+        if self._head_timer is not None:
+            self._head_timer.cancel()
+            self._head_timer = None
+
+    def _head_is_late(self) -> None:
+        self._head_timer = None
+        if self._is_answering():
+            # An earlier request of the same connection still waits for its answer.
+            self._start_head_timer()
+        elif not self.transport.is_closing():
+            self.transport.close()

@@ -1,0 +1,104 @@
+"""Limits hold while reading: a head that is too large or too slow ends its connection. uvicorn on a real socket."""
+
+import asyncio
+import socket
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import closing
+
+import pytest
+import uvicorn
+from starlette.types import Receive, Scope, Send
+
+from dealer_agent.server.connection import BoundedConnection
+
+REQUEST = b"POST / HTTP/1.1\r\nHost: x\r\nContent-Length: 2\r\n\r\n{}"
+
+
+class Impatient(BoundedConnection):
+    head_seconds = 0.3
+
+
+async def answer(scope: Scope, receive: Receive, send: Send) -> None:
+    if scope["path"] == "/slow":
+        await asyncio.sleep(0.6)
+    while (await receive()).get("more_body"):
+        pass
+    await send({"type": "http.response.start", "status": 200, "headers": [(b"content-length", b"2")]})
+    await send({"type": "http.response.body", "body": b"ok"})
+
+
+@pytest.fixture(scope="module")
+def port() -> Iterator[int]:
+    listener = socket.create_server(("127.0.0.1", 0))
+    config = uvicorn.Config(answer, http=Impatient, lifespan="off", log_level="critical", timeout_keep_alive=60)
+    server = uvicorn.Server(config)
+    thread = threading.Thread(target=server.run, kwargs={"sockets": [listener]})
+    thread.start()
+    yield listener.getsockname()[1]
+    server.should_exit = True
+    thread.join()
+
+
+def connected(port: int) -> socket.socket:
+    return socket.create_connection(("127.0.0.1", port), timeout=10)
+
+
+def all_received(connection: socket.socket) -> bytes:
+    """What comes until the server closes; a server that does not is a TimeoutError."""
+    received = b""
+    while part := connection.recv(65536):
+        received += part
+    return received
+
+
+def test_headers_without_end_are_refused(port: int) -> None:
+    with closing(connected(port)) as connection:
+        connection.sendall(b"GET / HTTP/1.1\r\nHost: x\r\n")
+        with pytest.raises(ConnectionError):  # noqa: PT012 - some of it is sent before the server has closed.
+            for number in range(1000):
+                connection.sendall(b"X-%d: " % number + b"a" * 60_000 + b"\r\n")
+            raise AssertionError("60 MB of headers were taken")
+
+
+def test_one_header_without_end_is_refused(port: int) -> None:
+    with closing(connected(port)) as connection:
+        connection.sendall(b"GET / HTTP/1.1\r\nX: ")
+        with pytest.raises(ConnectionError):  # noqa: PT012 - as above.
+            for _ in range(1000):
+                connection.sendall(b"a" * 60_000)
+            raise AssertionError("a header of 60 MB was taken")
+
+
+@pytest.mark.parametrize("begun", [b"", b"\r\n", b"GET / HTTP/1.1\r\nHost:", REQUEST[:40]])
+def test_a_client_that_does_not_finish_its_head_is_let_go(port: int, begun: bytes) -> None:
+    with closing(connected(port)) as connection:
+        connection.sendall(begun)
+        assert all_received(connection) == b""
+
+
+@pytest.mark.parametrize("begun", [b"\r\n", b"GET / HTTP/1.1\r\nHost:"])
+def test_so_is_one_that_was_answered_before(port: int, begun: bytes) -> None:
+    with closing(connected(port)) as connection:
+        connection.sendall(REQUEST)
+        assert connection.recv(1000).startswith(b"HTTP/1.1 200")
+        connection.sendall(begun)
+        assert all_received(connection) == b""
+
+
+def test_a_connection_between_two_requests_is_kept(port: int) -> None:
+    with closing(connected(port)) as connection:
+        for _ in range(2):
+            connection.sendall(REQUEST)
+            assert connection.recv(1000).startswith(b"HTTP/1.1 200")
+            time.sleep(Impatient.head_seconds * 2)
+
+
+def test_a_large_body_and_an_answer_that_takes_its_time_are_no_heads(port: int) -> None:
+    with closing(connected(port)) as connection:
+        body = b"x" * 200_000
+        connection.sendall(b"POST /slow HTTP/1.1\r\nHost: x\r\nContent-Length: 200000\r\n\r\n" + body + REQUEST[:30])
+        assert connection.recv(1000).startswith(b"HTTP/1.1 200")
+        connection.sendall(REQUEST[30:])
+        assert connection.recv(1000).startswith(b"HTTP/1.1 200")
