@@ -1,7 +1,7 @@
 """One client's connection: how large the head of a request may be, and how long a client may take to send it.
 
-uvicorn bounds neither: whoever sends header lines without end would fill the memory, and whoever opens connections and
-stays silent would use up the process's file descriptors. Bodies have their own limits, in `server.body`.
+uvicorn bounds neither: whoever sends header lines or trailers without end would fill the memory, and whoever opens
+connections and stays silent would use up the process's file descriptors. Bodies have their own limits, in `server.body`.
 """
 
 import asyncio
@@ -13,12 +13,13 @@ class BoundedConnection(HttpToolsProtocol):
     """uvicorn's connection, closed when a request's head is too large or too slow."""
 
     head_limit_bytes = 64 * 1024
-    """Of the request line and all headers, give or take what arrives at once."""
+    """Of all that is no body: the request line, headers, the frames of chunks, trailers; give or take what arrives at
+    once."""
     head_seconds = 20.0
     """From the connection, or from the first byte of a later request, until the head is whole."""
 
     _head_open = False
-    _head_bytes = 0
+    _other_bytes = 0
     _head_timer: asyncio.TimerHandle | None = None
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]  # As uvicorn's own.
@@ -33,19 +34,23 @@ class BoundedConnection(HttpToolsProtocol):
 
     def data_received(self, data: bytes) -> None:
         """Part of a head, of a body, or of several requests."""
-        self._head_bytes += len(data)
+        self._other_bytes += len(data)
         super().data_received(data)
         if self.transport.is_closing():
             return
-        if self._head_open and self._head_bytes > self.head_limit_bytes:
-            self.send_400_response("The head of the request is too large.")
+        if self._other_bytes > self.head_limit_bytes:
+            if self._head_open:
+                self.send_400_response("The head of the request is too large.")
+            else:
+                # The request is being answered already, or would be if its trailers had an end.
+                self.transport.close()
         elif self._head_timer is None and not self._is_answering() and self.timeout_keep_alive_task is None:
             # The usual head arrives at once and is being answered by now: it costs no timer.
             self._start_head_timer()
 
     def on_message_begin(self) -> None:
         """The first byte of a request."""
-        self._head_open, self._head_bytes = True, 0
+        self._head_open, self._other_bytes = True, 0
         super().on_message_begin()
 
     def on_headers_complete(self) -> None:
@@ -53,6 +58,11 @@ class BoundedConnection(HttpToolsProtocol):
         self._head_open = False
         self._stop_head_timer()
         super().on_headers_complete()
+
+    def on_body(self, body: bytes) -> None:
+        """Bodies have limits of their own."""
+        self._other_bytes -= len(body)
+        super().on_body(body)
 
     def _is_answering(self) -> bool:
         return self.cycle is not None and not self.cycle.response_complete
