@@ -1,5 +1,8 @@
 """Large, slow and absent bodies, by the byte (contract, part 3; specification, part 8: maximum request size)."""
 
+import socket
+from contextlib import suppress
+
 import pytest
 from tests.acceptance.asking import asked
 from tests.acceptance.raw import connect, head, read_to_the_end, search_body
@@ -76,3 +79,40 @@ def test_idle_and_half_sent_connections_block_nobody(service: Running) -> None:
     finally:
         for connection in held:
             connection.close()
+
+
+def test_a_head_without_end_is_refused(service: Running) -> None:
+    with connect(service.url) as connection:
+        connection.sendall(b"GET / HTTP/1.1\r\nX-Long: ")
+        sent = 0
+        with suppress(ConnectionError):
+            while sent < 50_000_000:
+                connection.sendall(b"a" * 65536)
+                sent += 65536
+        assert sent < 10_000_000
+    assert asked(service.url, "inventory.search")["total"] == 3
+
+
+def test_trailers_without_end_are_refused(service: Running) -> None:
+    with connect(service.url) as connection:
+        connection.sendall(head("Transfer-Encoding: chunked") + chunk(search_body()) + b"0\r\nX-Long: ")
+        sent = 0
+        with suppress(ConnectionError):
+            while sent < 50_000_000:
+                connection.sendall(b"a" * 65536)
+                sent += 65536
+        assert sent < 10_000_000
+
+
+def test_requests_in_a_row_on_one_connection_are_all_answered(service: Running) -> None:
+    """Also when they come in one piece that is larger than a head may be."""
+    content = search_body()
+    request = head(f"Content-Length: {len(content)}") + content
+    count = 2 * 64 * 1024 // len(request) + 1
+    last = head(f"Content-Length: {len(content)}", "Connection: close") + content
+    received = b""
+    with connect(service.url) as connection:
+        connection.sendall(request * count + last)
+        while part := connection.recv(65536):
+            received += part
+    assert received.count(b"HTTP/1.1 200") == count + 1

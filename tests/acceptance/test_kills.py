@@ -20,7 +20,7 @@ from dealer_agent.config import load_settings
 from dealer_agent.storage.store import Store
 
 KILLS = int(os.environ.get("SOAK_KILLS", "3"))
-SIZES = {0: 700, 1: 600}
+SIZES = {0: 1500, 1: 1400}
 """How many units each of the two stocks has."""
 
 
@@ -73,7 +73,7 @@ def test_a_killed_machine_shows_the_old_stock_or_the_new_and_keeps_every_answere
         for turn in range(KILLS):
             senders = Senders(running.url, 2)
             importing = begin_import(folder, 1 - on_show)
-            time.sleep(random.uniform(0, 0.3))
+            time.sleep(random.uniform(0, 0.25))
             importing.send_signal(signal.SIGKILL)
             running.kill_all()
             importing.wait(30)
