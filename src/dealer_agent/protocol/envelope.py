@@ -135,7 +135,7 @@ def decode_request(body: bytes, wire: Wire, *, lenient: bool = False) -> Request
 
     `lenient` lets generic A2A clients leave out the configuration.
     """
-    if plainly_shallow(body):
+    if plainly_sound(body):
         try:
             request = settle(_decoder.decode(body), wire)
         except NOT_DECODED:
@@ -149,8 +149,20 @@ NOT_DECODED = (msgspec.DecodeError, UnicodeDecodeError, RecursionError)
 """What msgspec raises on a body that it cannot decode: ValidationError is a DecodeError."""
 
 
-def plainly_shallow(body: bytes) -> bool:
-    """Whether a body cannot be nested too deeply, by a count that costs less than a parse."""
+def plainly_sound(body: bytes) -> bool:
+    """Whether a body is UTF-8 and cannot be nested too deeply, by looks that cost less than a parse.
+
+    msgspec does not look at the bytes of what it skips or passes through (unknown members, a call's id).
+    """
+    if not body.isascii():
+        try:
+            body.decode()
+        except UnicodeDecodeError:
+            return False
+    return _plainly_shallow(body)
+
+
+def _plainly_shallow(body: bytes) -> bool:
     return body.count(b"{") + body.count(b"[") <= NESTING_LIMIT
 
 
@@ -190,7 +202,7 @@ def read_json(body: bytes, *, json_rpc: int | None = None) -> Any:
     except NOT_DECODED as problem:
         deep = isinstance(problem, RecursionError)
         raise _not_readable("is nested too deeply" if deep else "is not JSON in UTF-8", json_rpc) from None
-    if not plainly_shallow(body) and _too_deep(value):
+    if not _plainly_shallow(body) and _too_deep(value):
         raise _not_readable(f"is nested more than {NESTING_LIMIT} levels deep", json_rpc)
     return _with_whole_numbers(value)
 
@@ -252,7 +264,7 @@ def _examined(body: Any, wire: Wire, words: Vocabulary, *, lenient: bool) -> Req
     _refuse_tasks_and_pushes(body)
     assert isinstance(payload, dict)
     if skill is None:
-        raise refusal([_type_problem(payload)], "payload")
+        raise _no_skill(payload)
     context_id = body["message"].get("contextId") or None
     found = payload_problems(skill, payload)
     try:
@@ -321,23 +333,22 @@ def _data_part(body: Any) -> tuple[int, dict[str, Any] | None]:
 
 
 def _skill_of(payload: dict[str, Any]) -> Skill | None:
-    """The skill that the payload's `type` names; None when `type` is missing or no string."""
+    """The skill that the payload's `type` names, if it names one."""
     named = payload.get("type")
-    if not isinstance(named, str):
-        return None
-    skill = SKILL_BY_REQUEST_TYPE.get(named)
-    if skill is None:
-        known = ", ".join(SKILL_BY_REQUEST_TYPE)
-        details = {"in": "payload", "instancePath": "/type", "received": named[:200]}
-        raise UnsupportedSkill(f"No skill here answers {named[:200]!r}. Known: {known}.", details)
-    return skill
+    return SKILL_BY_REQUEST_TYPE.get(named) if isinstance(named, str) else None
 
 
-def _type_problem(payload: dict[str, Any]) -> Problem:
+def _no_skill(payload: dict[str, Any]) -> ProtocolError:
+    """What is wrong with a `type` that names no skill."""
     if "type" not in payload:
-        return Problem("/type", "required", "is required: it names the skill request")
-    received = payload["type"]
-    return Problem("/type", "type", "must be a string", None if isinstance(received, dict | list) else (received,))
+        return refusal([Problem("/type", "required", "is required: it names the skill request")], "payload")
+    named = payload["type"]
+    if not isinstance(named, str):
+        received = None if isinstance(named, dict | list) else (named,)
+        return refusal([Problem("/type", "type", "must be a string", received)], "payload")
+    known = ", ".join(SKILL_BY_REQUEST_TYPE)
+    details = {"in": "payload", "instancePath": "/type", "received": named[:200]}
+    return UnsupportedSkill(f"No skill here answers {named[:200]!r}. Known: {known}.", details)
 
 
 def _media_problems(

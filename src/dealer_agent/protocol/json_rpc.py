@@ -10,7 +10,7 @@ from dealer_agent.protocol.envelope import (
     Request,
     SendMessage,
     examine,
-    plainly_shallow,
+    plainly_sound,
     read_json,
     settle,
 )
@@ -65,7 +65,7 @@ _head_decoder = msgspec.json.Decoder(_Head)
 
 def decode_call(body: bytes, wire: Wire, *, lenient: bool = False) -> tuple[bytes, Request | ProtocolError]:
     """The call's id as it came (JSON text), and its request, or the error that answers it."""
-    if plainly_shallow(body):
+    if plainly_sound(body):
         try:
             call = _call_decoder.decode(body)
             request = settle(call.params, wire)
