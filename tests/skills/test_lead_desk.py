@@ -9,12 +9,12 @@ from typing import Any
 import msgspec
 import pytest
 import structlog
-from tests.skills.shop import a_lead, customer
+from tests.skills.shop import a_lead, consent, customer
 
 from dealer_agent.dealers.profile import DealerRooftop, Policies, Profile
 from dealer_agent.inventory.catalogue import Catalogue
 from dealer_agent.lead_desk import LeadDesk
-from dealer_agent.protocol.errors import IdempotencyConflict
+from dealer_agent.protocol.errors import IdempotencyConflict, InvalidConsent
 from dealer_agent.protocol.requests import LeadSubmitRequest
 from dealer_agent.storage import LeadWriter, Store, migrate
 
@@ -67,6 +67,20 @@ def test_the_first_answer_to_a_key_is_kept_for_thirty_days(counter: Callable[[Pr
     after = at.take(lead | {"message": "Hello"}, last_moment + timedelta(seconds=1))
     assert after["lead_id"] != first["lead_id"]
     assert at.take(lead | {"message": "Hello"}, last_moment + timedelta(days=1)) == after
+
+
+@pytest.mark.requirement("contract-10-idempotency-before-consent")
+def test_a_consent_that_expired_meanwhile_does_not_spoil_the_first_answer(
+    counter: Callable[[Profile], Counter],
+) -> None:
+    at = counter(PROFILE)
+    expired = NOW + timedelta(hours=1)
+    lead = a_lead(idempotency_key="key-1", consent=consent(expires_at=expired.isoformat()))
+    first = at.take(lead, NOW)
+    assert at.take(lead, expired) == first
+    for fresh in (lead | {"idempotency_key": "key-2"}, {k: v for k, v in lead.items() if k != "idempotency_key"}):
+        with pytest.raises(InvalidConsent):
+            at.take(fresh, expired)
 
 
 @pytest.mark.requirement("contract-10-duplicate-window")
