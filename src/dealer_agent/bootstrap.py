@@ -6,7 +6,7 @@ import os
 import signal
 import threading
 from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager, suppress
+from contextlib import AsyncExitStack, asynccontextmanager, suppress
 from datetime import UTC, datetime
 from ipaddress import ip_network
 from pathlib import Path
@@ -67,10 +67,14 @@ async def service(settings: Settings, listens_at: str) -> AsyncIterator[Service]
     """A running service: its stock loaded, its leads durable, its store watched. Raises StorageError."""
     lines = configure_logs(settings.logs.level)
     profile = settings.dealer
-    store = await asyncio.to_thread(Store.open, settings.database_url)
-    writer = store.lead_writer()
-    limits = RateLimits(settings.directory / RATE_LIMITS_FILE, _rate_rules(settings))
-    try:
+    async with AsyncExitStack() as closing:
+        closing.callback(lines.flush)
+        store = await asyncio.to_thread(Store.open, settings.database_url)
+        closing.callback(store.close)
+        writer = store.lead_writer()
+        closing.push_async_callback(asyncio.to_thread, writer.close)
+        limits = RateLimits(settings.directory / RATE_LIMITS_FILE, _rate_rules(settings))
+        closing.callback(limits.close)
         seen = await asyncio.to_thread(store.revision, profile.id)
         shown = await asyncio.to_thread(load_stock, store, profile, datetime.now(UTC))
         dealer = dealer_of(
@@ -89,19 +93,15 @@ async def service(settings: Settings, listens_at: str) -> AsyncIterator[Service]
             ready=True,
         )
         refresher = Refresher(store, running, seen._replace(stock=shown.revision))
-        tasks = [asyncio.create_task(refresher.run()), asyncio.create_task(flush_logs(lines))]
-        try:
-            yield running
-        finally:
-            for task in tasks:
-                task.cancel()
-                with suppress(asyncio.CancelledError):
-                    await task
-    finally:
-        await asyncio.to_thread(writer.close)
-        store.close()
-        limits.close()
-        lines.flush()
+        for work in (refresher.run(), flush_logs(lines)):
+            closing.push_async_callback(_end, asyncio.create_task(work))
+        yield running
+
+
+async def _end(task: asyncio.Task[None]) -> None:
+    task.cancel()
+    with suppress(asyncio.CancelledError):
+        await task
 
 
 def _rate_rules(settings: Settings) -> dict[str, str]:

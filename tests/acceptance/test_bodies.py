@@ -1,15 +1,17 @@
 """Large, slow and absent bodies, by the byte (contract, part 3; specification, part 8: maximum request size)."""
 
-import socket
+import resource
 from contextlib import suppress
+from pathlib import Path
 
 import pytest
 from tests.acceptance.asking import asked
+from tests.acceptance.dealers import stocked_dealer
 from tests.acceptance.raw import connect, head, read_to_the_end, search_body
-from tests.acceptance.running import Running
+from tests.acceptance.running import Running, start
 
 LIMIT = 256 * 1024
-IDLE = 1500
+IDLE = 600
 
 
 def chunk(content: bytes) -> bytes:
@@ -65,20 +67,28 @@ def test_a_client_that_leaves_in_the_middle_of_its_body_leaves_no_fault(service:
     assert '"event":"fault"' not in service.stderr()
 
 
-def test_idle_and_half_sent_connections_block_nobody(service: Running) -> None:
+def test_idle_and_half_sent_connections_block_nobody(tmp_path: Path) -> None:
+    """More of them than the files that a process may have open until it asks for more."""
+    ours = resource.getrlimit(resource.RLIMIT_NOFILE)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (IDLE // 2, ours[1]))
+    try:
+        running = start(stocked_dealer(tmp_path / "store"))
+    finally:
+        resource.setrlimit(resource.RLIMIT_NOFILE, ours)
     held = []
     try:
         for number in range(IDLE):
-            connection = connect(service.url)
+            connection = connect(running.url)
             held.append(connection)
             if number % 3 == 1:
                 connection.sendall(b"POST /message:send HTTP/1.1\r\nHost: deal")
             elif number % 3 == 2:
                 connection.sendall(head("Content-Length: 1000") + b"{")
-        assert asked(service.url, "inventory.search")["total"] == 3
+        assert asked(running.url, "inventory.search")["total"] == 3
     finally:
         for connection in held:
             connection.close()
+        running.kill_all()
 
 
 def test_a_head_without_end_is_refused(service: Running) -> None:

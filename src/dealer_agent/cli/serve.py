@@ -1,6 +1,7 @@
 """`dealer-agent serve`: the service on the air, in the foreground."""
 
 import os
+import resource
 import signal
 import socket
 from contextlib import suppress
@@ -24,6 +25,8 @@ WorkersOption = Annotated[int, typer.Option(min=1, max=64, help="Processes that 
 LOOPBACK = "127.0.0.1"
 KEEP_ALIVE_SECONDS = 75
 """Longer than the 60 s for which proxies keep an idle connection: they, not we, should close it first."""
+MOST_OPEN_FILES = 10_240
+"""As many as every system of ours lets a process have that asks for them."""
 
 
 def serve(
@@ -60,6 +63,14 @@ def listen(host: str, port: int) -> socket.socket:
         raise
 
 
+def _allow_many_connections() -> None:
+    """Every connection is an open file, of which a process may commonly have 1,024 until it asks for more."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    wanted = MOST_OPEN_FILES if hard == resource.RLIM_INFINITY else min(hard, MOST_OPEN_FILES)
+    if soft != resource.RLIM_INFINITY and soft < wanted:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (wanted, hard))
+
+
 class _Supervisor(Multiprocess):
     """Keeps the worker processes."""
 
@@ -72,6 +83,7 @@ class _Supervisor(Multiprocess):
 
 def run(settings: Settings, listener: socket.socket, address: str, workers: int) -> None:
     """Serves until it is told to stop. Exits with 1 when the service does not come up."""
+    _allow_many_connections()
     os.environ[DIRECTORY_VARIABLE] = str(settings.directory.resolve())
     os.environ[ADDRESS_VARIABLE] = address
     os.environ["DATABASE_URL"] = settings.database_url

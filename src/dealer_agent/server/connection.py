@@ -1,7 +1,8 @@
 """One client's connection: how large the head of a request may be, and how long a client may take to send it.
 
 uvicorn bounds neither: whoever sends header lines or trailers without end would fill the memory, and whoever opens
-connections and stays silent would use up the process's file descriptors. Bodies have their own limits, in `server.body`.
+connections and stays silent would use up the process's file descriptors. Bodies have limits of their own in
+`server.body`.
 """
 
 import asyncio
