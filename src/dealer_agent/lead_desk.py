@@ -23,7 +23,7 @@ from dealer_agent.leads.consent import Grant, judge_consent
 from dealer_agent.protocol.errors import IdempotencyConflict, VehicleNotFound, VehicleUnavailable
 from dealer_agent.protocol.ids import new_ulid
 from dealer_agent.protocol.replies import Answer
-from dealer_agent.protocol.requests import Appointment, LeadSubmitRequest
+from dealer_agent.protocol.requests import Appointment, Customer, LeadSubmitRequest
 from dealer_agent.protocol.responses import AppointmentReply, DealerContact, LeadReceipt
 from dealer_agent.protocol.vehicle import Vehicle
 from dealer_agent.storage import leads as stored
@@ -175,6 +175,9 @@ class _LeadJob:
         changes: dict[str, Any] = {}
         if self.lead.message and self.lead.message != kept.message:
             changes["message"] = self.lead.message
+        customer = intake.customer_kept(self.lead.customer)
+        if customer != kept.customer:
+            changes["customer"] = customer
         reply: AppointmentReply | UnsetType = UNSET
         if self.lead.appointment is not UNSET:
             if kept.appointment is not None and kept.appointment.request == self.lead.appointment:
@@ -265,6 +268,7 @@ class _Changes(Struct):
     """What a duplicate added to a lead."""
 
     message: str | None = None
+    customer: Customer | None = None
     appointment: _KeptAppointment | None = None
 
 
@@ -276,18 +280,21 @@ class _Said(Struct):
 
 @dataclass(slots=True)
 class _KeptLead:
-    """A stored lead as it stands: the latest message and the latest appointment."""
+    """A stored lead as it stands: what was said last of the message, the customer and the appointment."""
 
     message: str | None
+    customer: Customer
     appointment: _KeptAppointment | None
 
     @classmethod
     def of(cls, lead: stored.StoredLead) -> "_KeptLead":
         first = lead.lead
         appointment = msgspec.json.decode(first.appointment, type=_KeptAppointment) if first.appointment else None
-        kept = cls(msgspec.json.decode(first.payload, type=_Said).message, appointment)
+        said = msgspec.json.decode(first.payload, type=_Said)
+        kept = cls(said.message, msgspec.json.decode(first.customer, type=Customer), appointment)
         for event in lead.events:
             changes = msgspec.json.decode(event.changes, type=_Changes)
             kept.message = changes.message or kept.message
+            kept.customer = changes.customer or kept.customer
             kept.appointment = changes.appointment or kept.appointment
         return kept

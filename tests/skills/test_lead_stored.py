@@ -258,6 +258,17 @@ def test_who_writes_with_a_number_that_a_duplicate_brought_is_the_same_customer(
     assert len(shop.get_lead(ids[0]).consents) == 4
 
 
+def test_what_a_duplicate_says_anew_of_the_customer_is_added_to_the_lead(sqlite_shop: Shop) -> None:
+    """A dealer who calls back needs the number that the customer gave last."""
+    first = sqlite_shop.send(a_lead(customer=customer(email="kim@example.com")))
+    assert first.data is not None
+    again = customer(email="kim@example.com", phone="+1 202 555 0177")
+    for _ in range(2):
+        sqlite_shop.send(a_lead(customer=again))
+    (event,) = sqlite_shop.get_lead(first.data["lead_id"]).events
+    assert json.loads(event.changes) == {"customer": again | {"phone": "+12025550177"}}
+
+
 @pytest.mark.requirement("contract-10-duplicate-adds", "contract-10-duplicate")
 def test_a_changed_message_or_appointment_is_added_to_the_first_lead_with_a_consent_record_of_its_own(
     shop: Shop,
