@@ -74,6 +74,8 @@ def test_an_empty_database_is_not_opened(postgresql_url: str) -> None:
 
 def test_a_migration_that_fails_leaves_nothing(database_url: str, engine: Engine) -> None:
     """It is one transaction, on SQLite too."""
+    if engine.dialect.name == "sqlite":
+        prepare_file(engine.url)
     with engine.begin() as connection:
         connection.execute(text("CREATE TABLE imports (something_else INTEGER)"))  # In the way of the first migration.
     with pytest.raises(dealer_agent.storage.StorageError):

@@ -2,17 +2,21 @@
 
 SQLite: SQLAlchemy's default leaves a SELECT outside the transaction, and a plain BEGIN fails with "locked" as soon as a
 reader turns writer. So pysqlite's own transaction control is switched off, writers say BEGIN IMMEDIATE, readers BEGIN
-(a snapshot, in WAL mode), and the writer syncs every commit (`synchronous=FULL`).
+(a snapshot, in WAL mode), and the writer syncs every commit (`synchronous=FULL`). A connection never makes the file
+(`storage.migrate` does, for its owner alone), and is not used again once another file, or none, stands in its place:
+what goes into a file that was moved away or deleted is lost.
 
 PostgreSQL: readers are REPEATABLE READ and read-only (a snapshot too); writers are READ COMMITTED, lock rows, and turn
 `synchronous_commit` on where the server has it off: an answered lead survives a power cut (contract, part 10).
 """
 
 import sqlite3
+from pathlib import Path
 from typing import Any
 
 from sqlalchemy import URL, Connection, Engine, create_engine, event, make_url
-from sqlalchemy.exc import ArgumentError
+from sqlalchemy.exc import ArgumentError, DisconnectionError
+from sqlalchemy.pool import ConnectionPoolEntry
 
 from dealer_agent.storage.errors import BadDatabaseUrl
 
@@ -69,7 +73,33 @@ def reader_engine(url: URL) -> Engine:
 
 
 def _sqlite_engine(url: URL) -> Engine:
-    return create_engine(url, hide_parameters=True, connect_args={"check_same_thread": False})
+    path = Path(str(url.database)).absolute()
+    address = f"{path.as_uri()}?mode=rw"
+    engine = create_engine(
+        url,
+        hide_parameters=True,
+        creator=lambda: sqlite3.connect(address, uri=True, check_same_thread=False),
+    )
+
+    @event.listens_for(engine, "connect")
+    def remember_file(_connection: sqlite3.Connection, record: ConnectionPoolEntry) -> None:
+        record.info["file"] = _file_at(path)
+
+    @event.listens_for(engine, "checkout")
+    def refuse_other_file(_connection: sqlite3.Connection, record: ConnectionPoolEntry, _fairy: object) -> None:
+        if _file_at(path) != record.info["file"]:
+            raise DisconnectionError("another database file, or none, stands in the place of the one that was opened")
+
+    return engine
+
+
+def _file_at(path: Path) -> tuple[int, int] | None:
+    """Which file it is that stands at `path` now."""
+    try:
+        found = path.stat()
+    except OSError:
+        return None
+    return found.st_dev, found.st_ino
 
 
 def _postgresql_engine(url: URL) -> Engine:

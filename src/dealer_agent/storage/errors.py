@@ -90,7 +90,10 @@ OTHER: _Verdict = (StorageError, "the database refused a statement")
 SQLITE_ERRORS: dict[int, _Verdict] = {
     sqlite3.SQLITE_BUSY: BUSY,
     sqlite3.SQLITE_LOCKED: BUSY,
-    sqlite3.SQLITE_CANTOPEN: (DatabaseUnreachable, "the database file cannot be opened: its folder must be there"),
+    sqlite3.SQLITE_CANTOPEN: (
+        DatabaseUnreachable,
+        "the database file cannot be opened: it and its folder must be there",
+    ),
     sqlite3.SQLITE_PERM: READ_ONLY,
     sqlite3.SQLITE_READONLY: READ_ONLY,
     sqlite3.SQLITE_FULL: FULL,
