@@ -1,6 +1,10 @@
 """What the command says when it cannot begin: plain words, exit code 1, or 2 for wrong usage; no traceback."""
 
+import os
 import socket
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
@@ -109,3 +113,52 @@ def test_a_database_file_that_is_none_is_told_in_plain_words(tmp_path: Path, con
     done = command_here("leads", "list", "--dir", folder)
     assert done.returncode == 1
     assert done.stderr.startswith("Error: ")
+
+
+NOBODY = 65534
+
+
+@contextmanager
+def without_rights() -> Iterator[None]:
+    """Nothing is forbidden to root, so root is nobody for a while."""
+    if os.getuid() != 0:
+        yield
+        return
+    os.setresuid(NOBODY, NOBODY, 0)
+    try:
+        yield
+    finally:
+        os.setresuid(0, 0, 0)
+
+
+@pytest.fixture
+def public() -> Iterator[Path]:
+    """A dealer's folder that everybody may look into, and in which only we may write."""
+    with tempfile.TemporaryDirectory() as made:
+        folder = stocked_dealer(Path(made))
+        folder.chmod(0o555)
+        yield folder
+        folder.chmod(0o755)
+
+
+def test_a_database_that_may_not_be_written_is_told_in_plain_words(public: Path) -> None:
+    (public / "dealer-agent.db").chmod(0o444)
+    with without_rights():
+        done = command_here("tokens", "create", "Agent", "--dir", public)
+    assert done.returncode == 1, done.stderr
+    assert done.stderr.startswith("Error: ")
+
+
+def test_files_that_may_not_be_read_are_told_in_plain_words(public: Path) -> None:
+    public.chmod(0o755)
+    export = public / "stock.csv"
+    export.touch(mode=0)
+    with without_rights():
+        done = command_here("inventory", "import", export, "--dir", public)
+    assert done.returncode == 2
+    assert "not readable" in done.stderr
+    (public / "dealer.toml").chmod(0)
+    with without_rights():
+        done = command_here("leads", "list", "--dir", public)
+    assert done.returncode == 1
+    assert "dealer.toml" in done.stderr
