@@ -182,6 +182,13 @@ def test_the_profiles_extension_is_named_back_to_who_asks_for_it(dealership: Dea
     assert answer.headers["a2a-extensions"] == uri
 
 
+@pytest.mark.requirement("contract-2-a2a-extensions")
+def test_a_list_of_extensions_may_come_in_several_lines(dealership: Dealership) -> None:
+    lines = [("content-type", "application/json"), ("a2a-extensions", OURS[2]), ("a2a-extensions", OURS[0])]
+    answer = dealership.request("POST", "/message:send", content=sent_to("/message:send"), headers=lines)
+    assert answer.headers["a2a-extensions"] == f"{OURS[2]}, {OURS[0]}"
+
+
 @BINDINGS
 @pytest.mark.parametrize("asked", [None, "", "https://example.com/other", OURS[0] + "/more"])
 @pytest.mark.requirement("contract-2-a2a-extensions")

@@ -99,7 +99,9 @@ async def _reply(
         about["skill"] = request.skill.id
         answer = await _answer(service, request, address, token_id, body)
         success = binding.success(call_id, reply_body(request, request_id, answer))
-        return _Reply(200, success, [(b"content-type", media_type.encode()), *_extensions(headers, service.wire)])
+        return _Reply(
+            200, success, [(b"content-type", media_type.encode()), *_extensions(headers, scope, service.wire)]
+        )
     except ProtocolError as error:
         refused = error
     except ClientGoneError:
@@ -154,10 +156,10 @@ def _refuse_other_versions(headers: dict[bytes, bytes], scope: Scope) -> None:
         raise VersionNotSupported("This agent speaks A2A 1.0: send A2A-Version: 1.0.", {"supported": ["1.0"]})
 
 
-def _extensions(headers: dict[bytes, bytes], wire: Wire) -> Headers:
-    """The profile's extension, named back to who asks for it (contract, part 2)."""
-    asked = _text(headers, b"a2a-extensions")
-    if asked is None:
+def _extensions(headers: dict[bytes, bytes], scope: Scope, wire: Wire) -> Headers:
+    """The profile's extension, named back to who asks for it (contract, part 2), in one header line or in several."""
+    if b"a2a-extensions" not in headers:
         return []
-    known = [uri for uri in (part.strip() for part in asked.split(",")) if uri in wire.extensions]
+    asked = [value.decode("latin-1") for name, value in scope["headers"] if name == b"a2a-extensions"]
+    known = [uri for line in asked for uri in (part.strip() for part in line.split(",")) if uri in wire.extensions]
     return [(b"a2a-extensions", ", ".join(known).encode())] if known else []
