@@ -13,6 +13,7 @@ from starlette.types import Receive, Scope, Send
 
 from dealer_agent.protocol.errors import InternalError, UnsupportedSkill
 from dealer_agent.protocol.ids import new_ulid
+from dealer_agent.server.connection import SERVICE
 from dealer_agent.server.exchange import Binding, exchange
 from dealer_agent.server.http_json import HttpJson
 from dealer_agent.server.json_rpc import JsonRpc
@@ -39,7 +40,7 @@ class DealerApp:
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """ASGI."""
         if scope["type"] == "lifespan":
-            await self._lifespan(receive, send)
+            await self._lifespan(scope, receive, send)
             return
         if scope["type"] != "http":
             raise RuntimeError(f"this is an HTTP service; it has no {scope['type']}")
@@ -75,11 +76,13 @@ class DealerApp:
             refused = InternalError("Something failed on the dealer's side.")
             await error_response(refused, service, request_id)(scope, receive, send)
 
-    async def _lifespan(self, receive: Receive, send: Send) -> None:
+    async def _lifespan(self, scope: Scope, receive: Receive, send: Send) -> None:
         await receive()
         try:
             async with self._opened() as service:
                 self._service, self._router = service, router(service)
+                # What is no HTTP is refused by the connection itself, in the service's words.
+                scope.get("state", {})[SERVICE] = service
                 await send({"type": "lifespan.startup.complete"})
                 await receive()
         except Exception as fault:

@@ -1,4 +1,5 @@
-"""One client's connection: how large the head of a request may be, and how long a client may take to send it.
+"""One client's connection: how large the head of a request may be, how long a client may take to send it, and how what
+is no HTTP is refused.
 
 uvicorn bounds neither: whoever sends header lines or trailers without end would fill the memory, and whoever opens
 connections and stays silent would use up the process's file descriptors. Bodies have limits of their own in
@@ -8,6 +9,12 @@ connections and stays silent would use up the process's file descriptors. Bodies
 import asyncio
 
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
+
+from dealer_agent.protocol.errors import SchemaValidationFailed
+from dealer_agent.server.routes import error_response
+
+SERVICE = "service"
+"""The member of the lifespan's state in which the application leaves its service for its connections."""
 
 
 class BoundedConnection(HttpToolsProtocol):
@@ -48,6 +55,19 @@ class BoundedConnection(HttpToolsProtocol):
         elif self._head_timer is None and not self._is_answering() and self.timeout_keep_alive_task is None:
             # The usual head arrives at once and is being answered by now: it costs no timer.
             self._start_head_timer()
+
+    def send_400_response(self, msg: str) -> None:
+        """Refuses what is no HTTP in the envelope of every other error (contract, part 3), and closes."""
+        service = self.app_state.get(SERVICE)
+        if service is None:
+            # The application has no service, and so no vocabulary to speak.
+            super().send_400_response(msg)
+            return
+        error = SchemaValidationFailed(msg, {"in": "envelope"}, http=400, headers=(("connection", "close"),))
+        response = error_response(error, service)
+        head = b"".join(b"%s: %s\r\n" % header for header in response.raw_headers)
+        self.transport.write(b"HTTP/1.1 400 Bad Request\r\n" + head + b"\r\n" + bytes(response.body))
+        self.transport.close()
 
     def on_message_begin(self) -> None:
         """The first byte of a request."""
