@@ -1,0 +1,42 @@
+"""One real service with the demo's stock for all hostile requests; it comes out of them alive and without a fault."""
+
+from collections.abc import Iterator
+
+import pytest
+from tests.acceptance.running import Running, serving, succeed
+from tests.fuzz.judging import Judge
+
+from dealer_agent.demo import demo_dealer_toml, demo_inventory
+
+SETTINGS = """
+[service]
+trusted_proxies = ["127.0.0.1"]
+
+[rate_limits]
+dealer_information = ""
+inventory_facets = ""
+inventory_search = ""
+inventory_vehicle = ""
+lead_submit = ""
+address = ""
+bad_tokens = ""
+"""
+"""No limits, so that every request is looked at; the sender is a trusted proxy, so that what it forwards is read."""
+
+
+@pytest.fixture(scope="session")
+def service(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Running]:
+    """The service. `serving` fails when it leaves with an error, a traceback or a fault in its log."""
+    folder = tmp_path_factory.mktemp("fuzzed")
+    (folder / "dealer.toml").write_text(demo_dealer_toml() + SETTINGS, encoding="utf-8")
+    feed = folder / "stock.json"
+    feed.write_bytes(demo_inventory())
+    succeed("inventory", "import", feed, "--dir", folder)
+    with serving(folder) as running:
+        yield running
+
+
+@pytest.fixture(scope="session")
+def judge(service: Running) -> Judge:
+    """What an answer of the service may look like."""
+    return Judge(service)

@@ -1,0 +1,139 @@
+"""What every answer must be: a reply or a refusal in the form of the specification (parts 2 and 7)."""
+
+import json
+import re
+from datetime import datetime
+from typing import Any
+
+import httpx
+import jsonschema_rs
+from tests.acceptance.running import Running
+from tests.fuzz.sending import Answer
+
+from dealer_agent.protocol.errors import ERRORS
+
+ERROR_ID = re.compile(r"err_[0-9A-HJKMNP-TV-Z]{26}")
+INTERNALS = re.compile(
+    rb"Traceback|site-packages|\.py\b|\bsrc/|/dealer_agent|SELECT |INSERT |UPDATE |sqlite|sqlalchemy|psycopg|msgspec"
+    rb"|jsonschema|uvicorn|starlette|asyncio|Exception|object at 0x|dat_[A-Za-z0-9]",
+    re.IGNORECASE,
+)
+"""What only this program's inside says; no test sends any of it."""
+
+LARGEST_REFUSAL = 128 * 1024
+"""Bytes of the longest list of problems, apart from what is repeated of the request."""
+
+TRANSPORT_STATUSES = {401, 408, 413, 415, 429}
+"""What a JSON-RPC answer may have besides 200 (contract, part 3)."""
+
+
+class Judge:
+    """Checks answers of one service; the schemas are those that it publishes itself."""
+
+    def __init__(self, running: Running) -> None:
+        self._running = running
+        self._openapi = httpx.get(f"{running.url}/openapi.json", timeout=30).json()
+        self._validators = {
+            name: self._validator({"$ref": f"#/components/schemas/{name}"})
+            for name in ("SendMessageReply", "Error", "JsonRpcResult", "JsonRpcError")
+        }
+
+    def judge(self, answer: Answer, target: str, *, sent: int) -> None:
+        """One answer to a POST of `sent` bytes to a binding."""
+        if answer.status != 200 or not target.startswith("/rpc"):
+            if answer.status == 200:
+                self.conforms("SendMessageReply", self._document(answer))
+            elif target.startswith("/rpc") and answer.status in TRANSPORT_STATUSES:
+                self._call_refused(self._document(answer))
+                self._bounded(answer, sent)
+            else:
+                self.refused(answer, sent=sent)
+            return
+        document = self._document(answer)
+        if "result" in document:
+            self.conforms("JsonRpcResult", document)
+        else:
+            self._call_refused(document)
+            self._bounded(answer, sent)
+
+    def refused(self, answer: Answer, *, sent: int = 0) -> None:
+        """The error envelope, exactly (specification, part 7 and 2.8; contract, part 3)."""
+        document = self._document(answer)
+        assert answer.status < 500, document
+        self.conforms("Error", document)
+        assert set(document) == {"error"}
+        error = document["error"]
+        assert set(error) == {"code", "message", "details"}
+        assert error["code"] == answer.status
+        self._entries(error["details"], error["message"])
+        assert ERRORS[error["details"][1]["code"]].http == answer.status or answer.status in (400, 405, 408, 413, 415)
+        self._bounded(answer, sent)
+
+    def conforms(self, name: str, document: Any) -> None:
+        """The document is what the service's own OpenAPI document promises."""
+        problems = [f"{e.instance_path}: {e.message}" for e in self._validators[name].iter_errors(document)]
+        assert not problems, problems
+
+    def documented(self, path: str, method: str, answer: Answer) -> None:
+        """The answer has the schema that its operation documents for its status."""
+        responses = self._openapi["paths"][path][method.lower()]["responses"]
+        validator = self._validator(responses[str(answer.status)]["content"][answer.headers["content-type"]]["schema"])
+        problems = [f"{e.instance_path}: {e.message}" for e in validator.iter_errors(json.loads(answer.body))]
+        assert not problems, problems
+
+    def _validator(self, schema: dict[str, Any]) -> jsonschema_rs.Draft202012Validator:
+        return jsonschema_rs.Draft202012Validator(schema | {"components": self._openapi["components"]})
+
+    def unharmed(self) -> None:
+        """The process lives, answers, and has met nothing that it did not expect."""
+        assert self._running.process.poll() is None
+        assert httpx.get(f"{self._running.url}/healthz", timeout=30).status_code == 200
+        assert httpx.get(f"{self._running.url}/readyz", timeout=30).status_code == 200
+        events = [json.loads(line).get("event") for line in self._running.stderr().splitlines() if line[:1] == "{"]
+        assert "fault" not in events
+
+    def _call_refused(self, document: dict[str, Any]) -> None:
+        self.conforms("JsonRpcError", document)
+        assert set(document) == {"jsonrpc", "id", "error"}
+        error = document["error"]
+        assert set(error) == {"code", "message", "data"}
+        assert error["code"] != -32603
+        if isinstance(error["data"], list):
+            self._entries(error["data"], error["message"])
+        else:
+            self._payload(error["data"], error["message"], {"@type"})
+
+    def _entries(self, entries: list[dict[str, Any]], message: str) -> None:
+        info, payload = entries
+        assert set(info) == {"@type", "reason", "domain", "metadata"}
+        assert info["reason"] == payload["code"]
+        assert all(isinstance(value, str) for value in info["metadata"].values())
+        assert info["metadata"]["error_id"] == payload["error_id"]
+        self._payload(payload, message, set())
+
+    def _payload(self, payload: dict[str, Any], message: str, without: set[str]) -> None:
+        fields = {"@type", "type", "error_id", "code", "message", "retryable", "details", "created_at"}
+        assert set(payload) == fields - without
+        assert payload["code"] in ERRORS
+        assert payload["code"] != "INTERNAL_ERROR"
+        assert payload["message"] == message
+        assert payload["retryable"] is ERRORS[payload["code"]].retryable
+        assert isinstance(payload["details"], dict)
+        assert ERROR_ID.fullmatch(payload["error_id"])
+        assert datetime.fromisoformat(payload["created_at"]).utcoffset() is not None
+
+    def _document(self, answer: Answer) -> dict[str, Any]:
+        assert answer.headers["content-type"] in ("application/json", "application/a2a+json"), answer
+        found = INTERNALS.search(answer.body) if answer.status != 200 else None
+        assert not found, (found, answer.body[:2000])
+        assert str(self._running.folder).encode() not in answer.body
+        document = json.loads(answer.body.decode("utf-8"), parse_constant=_no_constant)
+        assert isinstance(document, dict)
+        return document
+
+    def _bounded(self, answer: Answer, sent: int) -> None:
+        assert len(answer.body) <= LARGEST_REFUSAL + 6 * sent
+
+
+def _no_constant(name: str) -> None:
+    raise AssertionError(f"{name} is not JSON")

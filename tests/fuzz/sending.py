@@ -1,0 +1,55 @@
+"""Requests as bytes on a socket: no HTTP library stands between the test and what it wants to send."""
+
+import os
+import socket
+from collections.abc import Sequence
+from http.client import HTTPException, HTTPResponse
+from typing import NamedTuple
+
+REQUESTS = int(os.environ.get("SOAK_REQUESTS", "500"))
+"""Requests that the tests of this folder send together, at least; each test sends its share."""
+
+Headers = Sequence[tuple[bytes, bytes]]
+
+
+class Answer(NamedTuple):
+    status: int
+    headers: dict[str, str]
+    body: bytes
+
+
+def request(method: str, target: str, headers: Headers, body: bytes = b"", *, declared: bool = True) -> bytes:
+    """A whole HTTP/1.1 request. `declared`: with the Content-Length that is true."""
+    lines = [f"{method} {target} HTTP/1.1".encode("latin-1"), b"Host: dealer.example.com", b"Connection: close"]
+    lines += [name + b": " + value for name, value in headers]
+    if declared:
+        lines.append(b"Content-Length: " + str(len(body)).encode())
+    return b"\r\n".join(lines) + b"\r\n\r\n" + body
+
+
+def exchange(port: int, raw: bytes, *, method: str = "POST", leave: bool = False) -> Answer | None:
+    """Sends bytes and reads the answer to its end; None when the service closed without one. `leave`: says at once that
+    nothing more will come."""
+    with socket.create_connection(("127.0.0.1", port), timeout=60) as connection:
+        try:
+            connection.sendall(raw)
+            if leave:
+                connection.shutdown(socket.SHUT_WR)
+        except (BrokenPipeError, ConnectionResetError):
+            pass  # A service may refuse a body before all of it came; its answer is there to read.
+        response = HTTPResponse(connection, method=method)
+        try:
+            response.begin()
+            return Answer(response.status, {k.lower(): v for k, v in response.getheaders()}, response.read())
+        except (HTTPException, ConnectionResetError):
+            return None
+
+
+JSON_HEADERS: Headers = [(b"Content-Type", b"application/json")]
+
+
+def post(port: int, target: str, body: bytes, headers: Headers = JSON_HEADERS) -> Answer:
+    """An honest POST of whatever body; it must be answered."""
+    answer = exchange(port, request("POST", target, headers, body))
+    assert answer is not None, "no answer"
+    return answer

@@ -1,0 +1,56 @@
+"""Whatever stands in a body: a reply or the error envelope, never a 500 (specification, part 7; contract, part 3)."""
+
+from typing import Any
+
+import pytest
+from hypothesis import HealthCheck, Phase, given, settings
+from tests.acceptance.running import Running
+from tests.fuzz.hostile import TARGETS, hostile_requests, valid_body
+from tests.fuzz.judging import Judge
+from tests.fuzz.sending import REQUESTS, post
+from tests.protocol.bodies import STEMS
+
+SHARE = REQUESTS // 2
+
+
+@pytest.mark.parametrize("target", TARGETS)
+@pytest.mark.parametrize("skill", STEMS)
+def test_the_requests_that_are_broken_below_are_answered_when_they_are_whole(
+    service: Running, judge: Judge, skill: str, target: str
+) -> None:
+    whole = valid_body(skill, target)
+    answer = post(service.port, target, whole)
+    judge.judge(answer, target, sent=len(whole))
+    if skill != "inventory.vehicle":
+        assert answer.status == 200, answer.body
+        assert b'"error"' not in answer.body[:60]
+
+
+@pytest.mark.requirement("contract-3-not-json")
+@pytest.mark.requirement("contract-3-body-members")
+@pytest.mark.requirement("contract-3-payload-fields")
+@pytest.mark.requirement("contract-3-nothing-internal-leaves")
+@pytest.mark.requirement("spec-4-failure-is-non-2xx")
+@pytest.mark.requirement("spec-7-error-details")
+@pytest.mark.requirement("spec-7-error-code")
+@pytest.mark.requirement("spec-7-payload-whole")
+def test_a_broken_body_is_a_reply_or_a_whole_refusal(service: Running, judge: Judge, record_property: Any) -> None:
+    sent = 0
+
+    @settings(
+        max_examples=SHARE,
+        deadline=None,
+        phases=[Phase.reuse, Phase.generate, Phase.shrink],
+        suppress_health_check=list(HealthCheck),
+    )
+    @given(hostile=hostile_requests())
+    def answered(hostile: tuple[str, bytes]) -> None:
+        nonlocal sent
+        target, body = hostile
+        sent += 1
+        judge.judge(post(service.port, target, body), target, sent=len(body))
+
+    answered()
+    record_property("requests_sent", sent)
+    assert sent >= SHARE
+    judge.unharmed()
