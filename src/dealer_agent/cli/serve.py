@@ -111,6 +111,9 @@ def run(settings: Settings, listener: socket.socket, address: str, workers: int)
         # orderly stop would look like a death by signal.
         for number in (signal.SIGINT, signal.SIGTERM):
             signal.signal(number, server.handle_exit)
+        # A terminal that closes is a stop like any other, unless `nohup` says that it is none.
+        if signal.getsignal(signal.SIGHUP) != signal.SIG_IGN:
+            signal.signal(signal.SIGHUP, server.handle_exit)
         with suppress(SystemExit):
             server.run(sockets=[listener])
         failed = not server.started

@@ -1,0 +1,29 @@
+"""A terminal that closes stops the service as Ctrl-C does: nobody is refused half-way."""
+
+import signal
+from pathlib import Path
+
+import pytest
+from tests.acceptance.dealers import stocked_dealer
+from tests.acceptance.raw import connect, head, read_to_the_end, search_body
+from tests.acceptance.running import serving
+
+
+@pytest.mark.parametrize("under_nohup", [False, True])
+def test_a_request_under_way_is_answered_when_the_terminal_closes(tmp_path: Path, under_nohup: bool) -> None:
+    content = search_body()
+    before = signal.signal(signal.SIGHUP, signal.SIG_IGN if under_nohup else signal.SIG_DFL)
+    try:
+        with serving(stocked_dealer(tmp_path / "store")) as running:
+            with connect(running.url) as upload:
+                close = "" if not under_nohup else "\r\nConnection: close"
+                upload.sendall(head(f"Content-Length: {len(content)}{close}") + content[:40])
+                running.signal(signal.SIGHUP)
+                upload.sendall(content[40:])
+                assert read_to_the_end(upload)[0] == 200
+            if under_nohup:
+                connect(running.url).close()
+            else:
+                assert running.process.wait(30) == 0
+    finally:
+        signal.signal(signal.SIGHUP, before)
