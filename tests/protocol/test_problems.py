@@ -114,6 +114,14 @@ def test_what_a_customer_wrote_is_never_echoed(pointer: str, value: object) -> N
     assert "received" not in info["metadata"]
 
 
+@pytest.mark.parametrize("value", [json.dumps({"customer": {"first_name": SECRET}}), [SECRET], SECRET])
+@pytest.mark.requirement("contract-3-personal-data-not-echoed")
+def test_a_payload_that_is_no_object_is_not_echoed(value: object) -> None:
+    error = refused(changed(body("lead.submit"), DATA, value))
+    assert pointers(error) == [DATA]
+    assert SECRET not in json.dumps([*told_by(error), error.message])
+
+
 @pytest.mark.requirement("contract-3-personal-data-not-echoed")
 def test_what_is_no_customers_is_echoed() -> None:
     error = refused(changed(body("lead.submit"), f"{DATA}/appointment", {"appointment_type": "haircut"}))
