@@ -11,6 +11,7 @@ from dealer_agent.protocol import errors
 from dealer_agent.protocol.errors import ERRORS, ProtocolError, http_error_body, json_rpc_error_body
 from dealer_agent.protocol.vocabulary import AUTOAGENT, proto, wire
 
+VENDORS = ("proto", "autoagent")
 AT = datetime(2026, 1, 5, 15, 4, 5, 678_999, tzinfo=UTC)
 
 TABLE = {
@@ -209,7 +210,7 @@ def test_what_to_do_next_stands_in_headers_and_details() -> None:
     assert limited.details == {"retry_after_seconds": 30}
 
 
-@pytest.mark.parametrize("vendor", ["proto", "autoagent"])
+@pytest.mark.parametrize("vendor", VENDORS)
 @pytest.mark.requirement("contract-1-reply-speaks-the-requests")
 def test_an_error_of_a_request_speaks_the_requests_vocabulary(vendor: str) -> None:
     for document in (
@@ -222,7 +223,7 @@ def test_an_error_of_a_request_speaks_the_requests_vocabulary(vendor: str) -> No
         assert vocabulary.vendor == vendor
 
 
-@pytest.mark.parametrize("default", ["proto", "autoagent"])
+@pytest.mark.parametrize("default", VENDORS)
 @pytest.mark.requirement("contract-1-default-speaks", "contract-1-same-payloads")
 def test_the_default_speaks_where_the_request_does_not_tell(default: str) -> None:
     words = wire(default, proto())
@@ -230,5 +231,5 @@ def test_the_default_speaks_where_the_request_does_not_tell(default: str) -> Non
     assert words.of_media_type("application/json").vendor == default
     assert words.of_media_type(None).vendor == default
     assert words.of_media_type("application/vnd.protocol.x+json").vendor == default
-    plain, public = decode(body(filters={"make": ["Kia"]})), decode(body("inventory.search", "autoagent", filters={"make": ["Kia"]}))
+    plain, public = (decode(body("inventory.search", vendor, filters={"make": ["Kia"]})) for vendor in VENDORS)
     assert plain.payload == public.payload
