@@ -92,7 +92,8 @@ def run(settings: Settings, listener: socket.socket, address: str, workers: int)
         factory=True,
         http=BoundedConnection,
         workers=workers,
-        log_level="warning",
+        # Its warnings are of requests that are refused, which have a line of their own in the log.
+        log_level="error",
         access_log=False,
         server_header=False,
         proxy_headers=False,
