@@ -78,15 +78,16 @@ def _rich_lead() -> dict[str, Any]:
         "message": "Is it still there?",
         "source_agent": {"name": "Example Agent", "url": "https://agent.example.com"},
         "submitted_at": "2026-11-20T15:00:00Z",
-        "idempotency_key": "key-1",
     }
 
 
 TARGETS = ("/message:send", "/rpc")
 
 
-def _document(skill: str, vendor: str, target: str, bare_lead: bool) -> dict[str, Any]:
+def _document(skill: str, vendor: str, target: str, key: int, *, bare_lead: bool) -> dict[str, Any]:
     rich = _rich_lead() if skill == "lead.submit" else copy.deepcopy(RICH[skill])
+    if skill == "lead.submit":
+        rich["idempotency_key"] = f"key-{key}"
     if bare_lead and skill == "lead.submit":
         del rich["appointment"], rich["trade_in"], rich["vehicle_of_interest"], rich["idempotency_key"]
     document = body(skill, vendor, **rich)
@@ -292,7 +293,13 @@ def hostile_requests(draw: st.DrawFn) -> tuple[str, bytes]:
     """A target and a body for it."""
     skill = draw(st.sampled_from([*STEMS, "lead.submit", "inventory.search"]))
     target = draw(st.sampled_from(TARGETS))
-    document = _document(skill, draw(st.sampled_from(["proto", "autoagent"])), target, draw(st.booleans()))
+    document = _document(
+        skill,
+        draw(st.sampled_from(["proto", "autoagent"])),
+        target,
+        draw(st.integers(0, 10**9)),
+        bare_lead=draw(st.booleans()),
+    )
     if draw(st.integers(0, 4)):
         return target, draw(_altered(document))
     return target, draw(_mangled(_text(document)))
@@ -300,4 +307,4 @@ def hostile_requests(draw: st.DrawFn) -> tuple[str, bytes]:
 
 def valid_body(skill: str, target: str) -> bytes:
     """A rich request as an honest buyer would send it."""
-    return _text(_document(skill, "proto", target, bare_lead=False))
+    return _text(_document(skill, "proto", target, 0, bare_lead=False))
