@@ -14,7 +14,7 @@ from typing import Any, Generic, TypeVar
 
 from sqlalchemy import Connection, Engine
 
-from dealer_agent.storage.errors import AlreadyStored, DatabaseFailure, StorageError, StoreClosed, translating
+from dealer_agent.storage.errors import AlreadyStored, DatabaseFailure, StoreClosed, translating
 from dealer_agent.storage.leads import lock_dealer
 
 GROUP = 64
@@ -125,7 +125,7 @@ class LeadWriter:
                         lock_dealer(connection, submitted.dealer_id)
                         locked = submitted.dealer_id
                     submitted.run(connection)
-        except StorageError as error:
+        except Exception as error:  # noqa: BLE001 - as above: a thread that died would leave every lead waiting for ever
             for submitted in group:
                 submitted.failure = submitted.failure or error
         for submitted in group:

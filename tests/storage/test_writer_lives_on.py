@@ -1,0 +1,23 @@
+"""The lead writer outlives whatever goes wrong around a group of leads."""
+
+import pytest
+from sqlalchemy import Connection, event
+from tests.storage.samples import DEALER
+
+from dealer_agent.storage import Store, migrate
+
+
+def test_a_fault_outside_the_jobs_is_told_to_those_who_wait_and_the_next_lead_is_taken(sqlite_url: str) -> None:
+    migrate(sqlite_url)
+    with Store.open(sqlite_url) as store:
+        writer = store.lead_writer()
+
+        def fail(_: Connection) -> None:
+            raise MemoryError
+
+        event.listen(store._writer, "begin", fail)
+        with pytest.raises(MemoryError):
+            writer.submit(DEALER, lambda _: "stored").result(timeout=20)
+        event.remove(store._writer, "begin", fail)
+        assert writer.submit(DEALER, lambda _: "stored").result(timeout=20) == "stored"
+        writer.close()
