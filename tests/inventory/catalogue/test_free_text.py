@@ -87,6 +87,7 @@ LOT: dict[str, dict[str, Any]] = {
         ("certified", "c"),
         ("all wheel drive", "a"),
         ("4x4", "b"),
+        ("wd", ""),
         ("2wd", "c"),
         ("plug-in hybrid", "d"),
         ("sport utility", "a"),

@@ -49,6 +49,19 @@ def test_inch_marks_are_literal_in_tab_files() -> None:
     assert (second.features, second.model) == (('x "y"',), "B")
 
 
+@pytest.mark.parametrize(
+    ("cell", "trim"), [('"Sport" package', '"Sport" package'), ('"Sport" and "Tour"', '"Sport" and "Tour"')]
+)
+def test_a_quoted_word_at_the_start_of_a_tab_files_cell_keeps_its_quotes(cell: str, trim: str) -> None:
+    feed = read_feed(f"VIN\tMake\tTrim\n{VINS[0]}\tFord\t{cell}\n".encode())
+    assert feed.units[0].unit.trim == trim
+
+
+def test_quotes_inside_a_quoted_cell_of_a_comma_file_are_the_cells_own() -> None:
+    feed = read_feed(f'VIN,Make,Trim\n{VINS[0]},Ford,"""Sport"""\n'.encode())
+    assert feed.units[0].unit.trim == '"Sport"'
+
+
 def test_a_row_is_named_by_its_first_line_though_cells_hold_line_ends() -> None:
     data = f'VIN,Stock,Description\n{VINS[0]},A,"one\ntwo\n\nthree"\n\n,,"no identity"\n{VINS[1]},B,x\n'
     feed = read_feed(data.encode())
@@ -103,6 +116,13 @@ def test_progress_ends_at_the_last_line() -> None:
     assert seen[-1] == (2_001, 2_001)
 
 
+def test_progress_of_a_json_file_ends_at_the_last_record() -> None:
+    seen: list[tuple[int, int]] = []
+    records = json.dumps([{"stock": f"S{n}"} for n in range(3)])
+    read_feed(records.encode(), on_progress=lambda done, total: seen.append((done, total)))
+    assert seen[-1] == (3, 3)
+
+
 @pytest.mark.parametrize(
     ("data", "says"),
     [
@@ -113,10 +133,11 @@ def test_progress_ends_at_the_last_line() -> None:
         (gzip.compress(b"VIN", mtime=0), "gzip"),
         (b"\x00\x01\x02\x03\xff" * 40, "not text"),
         (b"name,colour\nx,y\n", "VIN or the stock number"),
+        (b"Year,Make,Model\n2019,Ford,Fiesta\n", "VIN or the stock number"),
         (b"just a line", "VIN or the stock number"),
         (b'[{"vin": "1"},\n {"vin": }]', "line 2"),
         (b"[" * 100_000, "nested too deeply"),
-        (b'{"a": 1}', "no vehicle"),
+        (b'{"a": 1}', 'no vehicle .* under "vehicles"\\.$'),
         (b"[1, 2]", "no vehicle"),
         (b'[{"vin": ' + b"9" * 5_000 + b"}]", "too long"),
         (b"<vehicles><vin>1</vin></vehicles>", "XML"),

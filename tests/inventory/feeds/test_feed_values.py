@@ -1,5 +1,7 @@
 """Single values: money, miles, dates, displacement and the rest (contract, part 6; docs/feeds.md, conventions)."""
 
+import time
+from collections.abc import Iterator
 from datetime import UTC, date, datetime
 
 import pytest
@@ -107,6 +109,48 @@ def test_a_time_without_a_zone_is_utc(text: str) -> None:
     assert unit_of(updated_at=text).feed_updated_at == datetime(2026, 5, 4, 17, tzinfo=UTC)
 
 
+@pytest.fixture
+def machine_in_chicago(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    with monkeypatch.context() as changed:
+        changed.setenv("TZ", "America/Chicago")
+        time.tzset()
+        yield
+    time.tzset()
+
+
+@pytest.mark.usefixtures("machine_in_chicago")
+@pytest.mark.parametrize("text", ["5/4/2026 5:00 PM", "2026-05-04 17:00:00"])
+def test_the_machines_own_time_zone_says_nothing_about_a_feeds_times(text: str) -> None:
+    assert unit_of(updated_at=text).feed_updated_at == datetime(2026, 5, 4, 17, tzinfo=UTC)
+
+
+@pytest.mark.parametrize(
+    ("column", "text", "is_reported"),
+    [
+        ("mileage", "41,200 mi", False),
+        ("mileage", "12 parsecs", True),
+        ("status", "In Stock", False),
+        ("status", "gone fishing", True),
+        ("photos", "https://e.example/1.jpg", False),
+        ("photos", "N/A|https://e.example/1.jpg", False),
+        ("photos", "ftp://e.example/1.jpg", True),
+        ("certified", "Yes", False),
+        ("certified", "perhaps", True),
+        ("dc_fast_charge", "no", False),
+        ("dc_fast_charge", "perhaps", True),
+    ],
+)
+def test_exactly_what_is_not_understood_is_reported(column: str, text: str, is_reported: bool) -> None:
+    remarks = [remark.text for remark in feed_of(**{column: text}).warnings]
+    assert len(remarks) == is_reported
+    assert all(column in remark for remark in remarks)
+
+
+@pytest.mark.parametrize(("text", "says"), [("yes", True), ("0", False), ("perhaps", UNSET), ("", UNSET)])
+def test_a_flag_is_yes_no_or_unknown(text: str, says: bool) -> None:
+    assert unit_of(dc_fast_charge=text).dc_fast_charge is says
+
+
 @pytest.mark.parametrize(
     ("column", "text", "cc"),
     [
@@ -119,6 +163,9 @@ def test_a_time_without_a_zone_is_utc(text: str) -> None:
         ("EngineDisplacementCubicInches", "121", 1983),
         ("Engine Displacement", "0", UNSET),
         ("Engine Displacement", "big", UNSET),
+        # More than any engine has: a number in the wrong unit.
+        ("Engine Displacement", "30000 cc", 30_000),
+        ("Engine Displacement", "30001 cc", UNSET),
     ],
 )
 def test_displacement_is_cubic_centimetres(column: str, text: str, cc: int) -> None:
@@ -148,7 +195,8 @@ def test_condition_comes_from_two_columns(condition: str, certified: str, word: 
 
 
 @pytest.mark.parametrize(
-    ("column", "text", "word"), [("IsUsed", "true", "used"), ("IsUsed", "0", "new"), ("IsNew", "Y", "new")]
+    ("column", "text", "word"),
+    [("IsUsed", "true", "used"), ("IsUsed", "0", "new"), ("IsNew", "Y", "new"), ("IsNew", "N", "used")],
 )
 def test_condition_can_be_a_flag(column: str, text: str, word: str) -> None:
     assert unit_of(**{column: text}).condition == word

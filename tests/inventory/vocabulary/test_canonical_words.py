@@ -5,6 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from dealer_agent.inventory.vocabulary import CanonicalField, canonical, fold, known, value_key, wanted_keys, words
+from dealer_agent.inventory.vocabulary.tables import Table
 
 SPELLINGS: list[tuple[CanonicalField, str, tuple[str, ...]]] = [
     (
@@ -201,3 +202,8 @@ def test_a_canonical_word_is_its_own_canonical_word(field: CanonicalField, text:
     word = known(field, text)
     if word is not None:
         assert canonical(field, word) == word
+
+
+def test_a_spelling_of_two_words_is_refused_and_both_are_named() -> None:
+    with pytest.raises(ValueError, match="'Estate' is spelled under 'wagon' and 'van'"):
+        Table({"wagon": ("estate",), "van": ("Estate",)})
