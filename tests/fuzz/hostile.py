@@ -6,6 +6,7 @@ A broken value is JSON text, or what only looks like it, as bytes; it is put whe
 
 import copy
 import json
+from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
@@ -233,6 +234,38 @@ _NAMES = (
 def _paths(node: Any, path: tuple[Any, ...] = ()) -> list[tuple[Any, ...]]:
     items = node.items() if isinstance(node, dict) else enumerate(node) if isinstance(node, list) else ()
     return [path, *(deeper for key, child in items for deeper in _paths(child, (*path, key)))]
+
+
+WRONG_EVERYWHERE = (
+    *(
+        b"null",
+        b"true",
+        b"-1",
+        b"2020.5",
+        b"1e400",
+        b"1" + b"0" * 400,
+        b"NaN",
+        b'""',
+        rb'"\ud800"',
+        b'"\xff"',
+        b"[]",
+        b"{}",
+    ),
+    *(_deep(101, "array"), _deep(5_000, "object"), b'"' + b"x" * 5_000 + b'"'),
+)
+"""At any path at least most of them are wrong."""
+
+
+def wrong_at_every_path(skill: str, target: str) -> Iterator[tuple[tuple[Any, ...], bytes]]:
+    """Whole bodies with one wrong value at one path, and that path."""
+    for path in _paths(_document(skill, "proto", target, 0, bare_lead=False))[1:]:
+        for value in WRONG_EVERYWHERE:
+            document: Any = _document(skill, "proto", target, 0, bare_lead=False)
+            node = document
+            for step in path[:-1]:
+                node = node[step]
+            node[path[-1]] = _PLACEHOLDER
+            yield path, _text(document).replace(_PLACEHOLDER_TEXT, value)
 
 
 @st.composite

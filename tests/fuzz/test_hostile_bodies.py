@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 from hypothesis import HealthCheck, Phase, given, settings
 from tests.acceptance.running import Running
-from tests.fuzz.hostile import TARGETS, hostile_requests, valid_body
+from tests.fuzz.hostile import TARGETS, hostile_requests, valid_body, wrong_at_every_path
 from tests.fuzz.judging import Judge
 from tests.fuzz.sending import REQUESTS, post
 from tests.protocol.bodies import STEMS
@@ -24,6 +24,25 @@ def test_the_requests_that_are_broken_below_are_answered_when_they_are_whole(
     if skill != "inventory.vehicle":
         assert answer.status == 200, answer.body
         assert b'"error"' not in answer.body[:60]
+
+
+@pytest.mark.requirement("contract-3-nothing-internal-leaves")
+@pytest.mark.parametrize("target", TARGETS)
+@pytest.mark.parametrize("skill", STEMS)
+def test_a_wrong_value_at_any_path_is_a_reply_or_a_whole_refusal(
+    service: Running, judge: Judge, skill: str, target: str, record_property: Any
+) -> None:
+    sent = 0
+    for path, body in wrong_at_every_path(skill, target):
+        answer = post(service.port, target, body)
+        sent += 1
+        try:
+            judge.judge(answer, target, sent=len(body))
+        except AssertionError as failure:
+            raise AssertionError(f"at {path}: {body[:200]!r}") from failure
+    record_property("requests_sent", sent)
+    assert sent > 50
+    judge.unharmed()
 
 
 @pytest.mark.requirement("contract-3-not-json")
