@@ -24,6 +24,8 @@ from dealer_agent.storage.matching import ImportRow
 from dealer_agent.storage.stock import ImportOutcome, Stock
 from dealer_agent.storage.store import Store
 
+UNKNOWN_ROOFTOPS_TOLD = 5
+
 
 def listing_policy(profile: Profile) -> ListingPolicy:
     """What the profile says about listings."""
@@ -58,10 +60,14 @@ def _listings(stock: Stock, policy: ListingPolicy) -> Iterator[Listing]:
 
 @dataclass(frozen=True, slots=True)
 class Imported:
-    """What an import did; `without_rooftop` units named no rooftop of the dealer's and went to the first."""
+    """What an import did; `without_rooftop` units named no rooftop of the dealer's and went to the first.
+
+    `unknown_rooftops` are the ids and names that those units gave, the first few of them.
+    """
 
     outcome: ImportOutcome
     without_rooftop: int
+    unknown_rooftops: tuple[str, ...]
 
 
 def import_feed(
@@ -82,8 +88,11 @@ def import_feed(
     policy = listing_policy(profile)
     rows: list[ImportRow] = []
     without_rooftop = 0
+    unknown: dict[str, None] = {}
     for number, row in enumerate(feed.units, 1):
-        without_rooftop += not match_rooftop(row.unit.rooftop_hints, policy)[1]
+        if not match_rooftop(row.unit.rooftop_hints, policy)[1]:
+            without_rooftop += 1
+            unknown.update(dict.fromkeys(row.unit.rooftop_hints))
         rows.append(_import_row(row.unit, policy, at))
         if on_progress is not None and number % 200 == 0:
             on_progress(number, len(feed.units))
@@ -97,7 +106,7 @@ def import_feed(
         dry_run=dry_run,
         remember_days=profile.policies.remember_sold_days,
     )
-    return Imported(outcome, without_rooftop)
+    return Imported(outcome, without_rooftop, tuple(unknown)[:UNKNOWN_ROOFTOPS_TOLD])
 
 
 def _import_row(unit: Unit, policy: ListingPolicy, at: datetime) -> ImportRow:

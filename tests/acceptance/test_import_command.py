@@ -71,6 +71,12 @@ def test_refused_rows_are_named_with_their_line_and_the_reason(store: Path) -> N
     assert re.search(r"[A-Za-z]{4,}", line), "no reason"
 
 
+def test_rows_of_one_vin_are_named_with_their_lines(store: Path) -> None:
+    said = bring_in(store, rows(HONDA, FORD, HONDA)).stdout
+    assert counts(said)["Repeated rows"] == 1
+    assert re.search(r"4 .*1HGCY2F57RA000001.*also on line 2; line 4 counts", said)
+
+
 def test_columns_that_say_nothing_to_us_and_columns_that_are_never_read_are_named(store: Path) -> None:
     said = bring_in(store, rows(HONDA)).stdout
     assert re.search(r"never read.*cost", said)
@@ -81,7 +87,7 @@ def test_columns_that_say_nothing_to_us_and_columns_that_are_never_read_are_name
 @pytest.mark.requirement("contract-6-rooftop-unmatched")
 def test_units_without_a_rooftop_and_the_meaning_of_the_price_are_told(store: Path) -> None:
     said = bring_in(store, rows(HONDA, TESLA)).stdout
-    assert re.search(r"1 unit.* name no rooftop .*Acceptance Motors North", said)
+    assert re.search(r"1 unit names no rooftop .*Acceptance Motors North", said)
     assert 'feed_price = "advertised"' in said
 
 

@@ -21,7 +21,7 @@ from dealer_agent.cli.terminal import (
     table,
 )
 from dealer_agent.dealers.profile import Profile
-from dealer_agent.inventory.feeds import LAYOUT_NAMES, Feed, Remark, read_feed
+from dealer_agent.inventory.feeds import LAYOUT_NAMES, Feed, Remark, Repeat, read_feed
 from dealer_agent.stock_room import Imported, import_feed
 from dealer_agent.storage.errors import StockShrinks
 
@@ -116,6 +116,7 @@ def _show_feed(feed: Feed) -> None:
     if feed.columns_withheld:
         out.print(f"Columns never read (cost and the like): {plain(', '.join(feed.columns_withheld))}", markup=False)
     _show_remarks("Refused rows", feed.refused)
+    _show_remarks("Repeated rows", tuple(map(_told, feed.repeated_vins)))
     _show_remarks("Worth a look", feed.warnings)
 
 
@@ -128,6 +129,11 @@ def _show_remarks(title: str, remarks: tuple[Remark, ...]) -> None:
     out.print(made)
     if len(remarks) > REMARKS_SHOWN:
         out.print(f"... and {len(remarks) - REMARKS_SHOWN} more")
+
+
+def _told(repeat: Repeat) -> Remark:
+    *earlier, last = map(str, repeat.lines)
+    return Remark(repeat.lines[-1], repeat.identifier, f"also on line {', '.join(earlier)}; line {last} counts")
 
 
 def _show_outcome(feed: Feed, done: Imported, dealer: Profile, *, dry_run: bool) -> None:
@@ -150,9 +156,11 @@ def _show_outcome(feed: Feed, done: Imported, dealer: Profile, *, dry_run: bool)
         add_row(made, name, str(count))
     out.print(made)
     if done.without_rooftop:
-        first = dealer.rooftops[0].name
+        units = "unit names" if done.without_rooftop == 1 else "units name"
+        named = f" The file says: {', '.join(map(plain, done.unknown_rooftops))}." if done.unknown_rooftops else ""
         out.print(
-            f"\n{done.without_rooftop} units name no rooftop of dealer.toml and went to {first} (see feed_ids).",
+            f"\n{done.without_rooftop} {units} no rooftop of dealer.toml and went to {dealer.rooftops[0].name}."
+            f"{named} Put such names into a rooftop's feed_ids.",
             markup=False,
         )
     meaning = {
