@@ -18,6 +18,10 @@ from dealer_agent.protocol.skill import Skill
 _PERSONAL = ("customer", "consent", "message", "notes")
 """Members whose values, at any depth below them, are never echoed."""
 
+LOOKED_AT = 1000
+"""More than are ever listed. Each error costs some 40 µs, and a body of 256 KiB has room for 120,000 of them: listing
+them all would keep everybody else waiting for seconds."""
+
 _FORMAT_WORDS = {
     "email": "must be an e-mail address",
     "phone": "must be a phone number in international form, such as +12025550123",
@@ -56,12 +60,35 @@ def payload_problems(skill: Skill, payload: dict[str, Any]) -> list[Problem]:
 
 
 def list_problems(checker: jsonschema_rs.Draft202012Validator, instance: object) -> list[Problem]:
-    """One problem for each thing wrong; a missing or unknown member is named itself, one entry each."""
+    """One problem for each thing wrong; a missing or unknown member is named itself, one entry each.
+
+    Of a long array, or of very many unknown members, the first `LOOKED_AT` are looked at, and more only when nothing is
+    wrong with these.
+    """
+    if checker.is_valid(instance):
+        return []
+    errors = list(checker.iter_errors(_shortened(instance))) or [_first_error(checker, instance)]
     problems: dict[tuple[str, str], Problem] = {}
-    for error in checker.iter_errors(instance):
+    for error in errors:
         for problem in _translated(error):
             problems.setdefault((problem.pointer, problem.keyword), problem)
     return list(problems.values())
+
+
+def _shortened(value: Any) -> Any:
+    if isinstance(value, dict):
+        return {name: _shortened(item) for name, item in value.items()}
+    if isinstance(value, list):
+        return [_shortened(item) for item in value[:LOOKED_AT]]
+    return value
+
+
+def _first_error(checker: jsonschema_rs.Draft202012Validator, instance: object) -> jsonschema_rs.ValidationError:
+    try:
+        checker.validate(instance)
+    except jsonschema_rs.ValidationError as error:
+        return error
+    raise AssertionError("an instance that is not valid has an error")
 
 
 def pointer_of(path: list[str | int]) -> str:
@@ -85,7 +112,7 @@ def _translated(error: jsonschema_rs.ValidationError) -> list[Problem]:
         case "additionalProperties":
             return [
                 problem_at([*path, name], kind.name, "is not known here; remove it", instance[name])
-                for name in kind.unexpected
+                for name in kind.unexpected[:LOOKED_AT]
             ]
         case "anyOf":
             # The only unions left in our schemas ask for one member of several.
