@@ -1,0 +1,213 @@
+"""What a refusal says, word by word: an agent's author mends the request by these words (Contract 3)."""
+
+from typing import Any
+
+import jsonschema_rs
+import pytest
+from tests.protocol.bodies import ABSENT, body, call, changed, refused, refused_call
+
+from dealer_agent.protocol.errors import AuthRequired
+from dealer_agent.protocol.schemas import request_schema, response_schema
+from dealer_agent.protocol.skill import SKILL_BY_ID, SKILLS
+from dealer_agent.protocol.vocabulary import AUTOAGENT, proto
+
+VISIT = {"appointment_type": "test_drive"}
+WINDOW = {"start": "2027-01-05T10:00:00", "end": "2027-01-05T11:00:00"}
+WINDOWED = {**VISIT, "requested_windows": [WINDOW], "timezone": "America/New_York"}
+
+
+@pytest.mark.requirement("contract-3-all-problems-at-once")
+@pytest.mark.parametrize(
+    ("skill", "members", "pointer", "keyword", "words"),
+    [
+        ("inventory.search", {"filters": 7}, "/filters", "type", "must be an object"),
+        ("inventory.search", {"filters": {"make": 7}}, "/filters/make", "type", "must be an array"),
+        ("inventory.search", {"filters": {"query": 7}}, "/filters/query", "type", "must be a string"),
+        ("inventory.search", {"filters": {"year_min": "x"}}, "/filters/year_min", "type", "must be an integer"),
+        (
+            "inventory.search",
+            {"filters": {"dc_fast_charge": 1}},
+            "/filters/dc_fast_charge",
+            "type",
+            "must be true or false",
+        ),
+        ("inventory.search", {"filters": {"year_min": 1899}}, "/filters/year_min", "minimum", "must be at least 1900"),
+        ("inventory.search", {"filters": {"year_min": 2101}}, "/filters/year_min", "maximum", "must be at most 2100"),
+        (
+            "inventory.search",
+            {"filters": {"query": "x" * 201}},
+            "/filters/query",
+            "maxLength",
+            "must have at most 200 characters",
+        ),
+        ("inventory.search", {"sort": {"order": "asc"}}, "/sort/field", "required", "is required"),
+        (
+            "inventory.search",
+            {"sort": {"field": "price", "order": "up"}},
+            "/sort/order",
+            "enum",
+            "must be one of asc, desc",
+        ),
+        (
+            "inventory.search",
+            {"filters": {"colour": 1}},
+            "/filters/colour",
+            "additionalProperties",
+            "is not known here; remove it",
+        ),
+        ("inventory.vehicle", {"zip": ""}, "/zip", "minLength", "must not be empty"),
+        ("lead.submit", {"idempotency_key": ""}, "/idempotency_key", "minLength", "must not be empty"),
+        (
+            "lead.submit",
+            {"appointment": {**VISIT, "requested_windows": [], "timezone": "America/New_York"}},
+            "/appointment/requested_windows",
+            "minItems",
+            "must not be empty",
+        ),
+        (
+            "lead.submit",
+            {"appointment": {**WINDOWED, "duration_minutes": 14}},
+            "/appointment/duration_minutes",
+            "minimum",
+            "must be at least 15",
+        ),
+        (
+            "lead.submit",
+            {"appointment": {**WINDOWED, "timezone": "Mars/Base"}},
+            "/appointment/timezone",
+            "format",
+            "must be an IANA time zone, such as America/New_York",
+        ),
+        (
+            "lead.submit",
+            {"appointment": {**VISIT, "appointment_at": "2027-01-05T10:00:00"}},
+            "/appointment/appointment_at",
+            "format",
+            "must be an ISO 8601 date and time with an offset, such as 2026-11-20T15:00:00Z",
+        ),
+        (
+            "lead.submit",
+            {"appointment": {**VISIT, "requested_windows": [WINDOW]}},
+            "/appointment/requested_windows/0/end",
+            "format",
+            "needs an offset, such as Z or -05:00, or a timezone beside requested_windows",
+        ),
+        (
+            "lead.submit",
+            {"appointment": {**WINDOWED, "requested_windows": [{**WINDOW, "end": WINDOW["start"]}]}},
+            "/appointment/requested_windows/0/end",
+            "formatMinimum",
+            "must be later than start",
+        ),
+    ],
+)
+def test_a_problem_of_the_payload_is_told_in_plain_words(
+    skill: str, members: dict[str, Any], pointer: str, keyword: str, words: str
+) -> None:
+    first = refused(body(skill, **members)).details["errors"][0]
+    assert (first["instancePath"], first["keyword"], first["message"]) == (pointer, keyword, words)
+
+
+@pytest.mark.requirement("contract-10-both-forms-refused")
+def test_both_forms_of_appointment_cannot_stand_beside_each_other() -> None:
+    both = {**WINDOWED, "appointment_at": "2027-01-05T10:00:00Z"}
+    (problem,) = refused(body("lead.submit", appointment=both)).details["errors"]
+    forms = {"/appointment/requested_windows", "/appointment/appointment_at"}
+    assert problem["instancePath"] in forms
+    assert problem["keyword"] == "not"
+    (other,) = forms - {problem["instancePath"]}
+    assert problem["message"] == f"cannot stand beside {other.rpartition('/')[2]}"
+
+
+@pytest.mark.requirement("contract-3-not-json")
+@pytest.mark.parametrize(
+    ("raw", "words"),
+    [
+        (b"{", "The body is not JSON in UTF-8."),
+        (b'"\xff"', "The body is not JSON in UTF-8."),
+        (b"[" * 5_000, "The body is nested too deeply."),
+        (b"[" * 110 + b"]" * 110, "The body is nested more than 100 levels deep."),
+    ],
+)
+def test_a_body_that_cannot_be_read_says_why(raw: bytes, words: str) -> None:
+    assert refused(raw).message == words
+
+
+@pytest.mark.parametrize(
+    ("pointer", "value", "message", "at"),
+    [
+        ("/message/parts/0/data/type", ABSENT, "/type: is required: it names the skill request", "/type"),
+        (
+            "/message/taskId",
+            "t1",
+            "This agent keeps no tasks: send the message without a taskId.",
+            "/message/taskId",
+        ),
+        ("/configuration/taskPushNotificationConfig", {}, "This agent pushes no notifications.", None),
+        ("/configuration/pushNotificationConfig", {}, "This agent pushes no notifications.", None),
+    ],
+)
+def test_what_the_envelope_may_not_ask_for_is_told(pointer: str, value: object, message: str, at: str | None) -> None:
+    error = refused(changed(body(), pointer, value))
+    assert error.message == message
+    assert error.details.get("instancePath") == at
+    assert error.details["in"] == ("payload" if at == "/type" else "envelope")
+
+
+AN_OBJECT = 'A JSON-RPC 2.0 call is an object with "jsonrpc", "id", "method" and "params".'
+VERSION = '"jsonrpc" must be "2.0".'
+
+
+@pytest.mark.requirement("contract-3-rpc-not-a-request")
+@pytest.mark.parametrize(
+    ("document", "words"),
+    [
+        ([call(body())], "Batches are not taken: send one call in a body."),
+        (7, AN_OBJECT),
+        (changed(call(body()), "/id"), 'Notifications are not taken: send an "id".'),
+        (call(body(), id=[1]), '"id" must be a string, a number or null.'),
+        (call(body(), jsonrpc="1.0"), VERSION),
+        (changed(call(body()), "/jsonrpc"), VERSION),
+        (call(body(), method=7), '"method" must be a string: send "SendMessage".'),
+        (call(body(), method="GetTask"), "This agent does not offer GetTask: it answers SendMessage."),
+        (call(body(), method="rpc.discover"), "No such method. Send SendMessage."),
+        (
+            call(body(), method="message/send"),
+            "No such method. Send SendMessage (message/send is its legacy v0.3 name).",
+        ),
+    ],
+)
+def test_a_call_that_is_refused_says_how_to_call(document: object, words: str) -> None:
+    _, error = refused_call(document)
+    assert (error.message, error.details) == (words, {"in": "envelope"})
+
+
+def test_a_refusal_for_want_of_a_token_speaks_the_requests_vocabulary() -> None:
+    """Contract 1: the reply speaks the vocabulary of the request."""
+    assert AuthRequired("Send a token.", vocabulary=AUTOAGENT).vocabulary is AUTOAGENT
+
+
+def test_each_address_of_the_extension_is_its_own_revisions() -> None:
+    """Contract 1: the extension's addresses of both revisions are settings."""
+    words = proto("d.example", "https://e.example/v1.0", "https://e.example/v0.1")
+    assert (words.domain, words.extension_1_0_0, words.extension_0_1_0) == (
+        "d.example",
+        "https://e.example/v1.0",
+        "https://e.example/v0.1",
+    )
+
+
+@pytest.mark.parametrize("skill", SKILLS, ids=lambda skill: skill.id)
+def test_a_published_response_has_its_type_and_its_data(skill: Any) -> None:
+    """Contract 5: every response payload has `type` and `data`."""
+    schema = response_schema(skill)
+    assert schema["required"] == ["type", "data"]
+    assert not jsonschema_rs.is_valid(schema, {"type": skill.response_type})
+    assert not jsonschema_rs.is_valid(schema, {"data": {}})
+
+
+def test_a_published_request_names_its_one_type_and_every_choice_of_words() -> None:
+    """Contract 4: the published schemas are those that the service validates with."""
+    schema = request_schema(SKILL_BY_ID["inventory.search"])
+    assert schema["properties"]["type"]["const"] == "inventory.search.request"
+    assert schema["$defs"]["Sort"]["properties"]["order"]["enum"] == ["asc", "desc"]
