@@ -4,12 +4,12 @@ from typing import Any
 
 import jsonschema_rs
 import pytest
-from tests.protocol.bodies import ABSENT, body, call, changed, refused, refused_call
+from tests.protocol.bodies import ABSENT, body, call, changed, decode, refused, refused_call
 
-from dealer_agent.protocol.errors import AuthRequired
+from dealer_agent.protocol.errors import AuthRequired, RateLimited
 from dealer_agent.protocol.schemas import request_schema, response_schema
 from dealer_agent.protocol.skill import SKILL_BY_ID, SKILLS
-from dealer_agent.protocol.vocabulary import AUTOAGENT, proto
+from dealer_agent.protocol.vocabulary import AUTOAGENT, proto, wire
 
 VISIT = {"appointment_type": "test_drive"}
 WINDOW = {"start": "2027-01-05T10:00:00", "end": "2027-01-05T11:00:00"}
@@ -130,7 +130,65 @@ def test_both_forms_of_appointment_cannot_stand_beside_each_other() -> None:
     ],
 )
 def test_a_body_that_cannot_be_read_says_why(raw: bytes, words: str) -> None:
-    assert refused(raw).message == words
+    error = refused(raw)
+    assert error.message == words
+    assert error.details["instancePath"] == ""
+    (problem,) = error.details["errors"]
+    assert (problem["instancePath"], problem["keyword"]) == ("", "contentMediaType")
+    assert error.message == f"The body {problem['message']}."
+
+
+@pytest.mark.parametrize("pointer", ["/configuration", "/configuration/acceptedOutputModes"])
+@pytest.mark.parametrize("value", [ABSENT, []])
+def test_a_request_without_output_modes_is_told_what_to_send(pointer: str, value: object) -> None:
+    """Contract 2: the refusal says what to send."""
+    if pointer == "/configuration" and value == []:
+        value = {}
+    error = refused(changed(body(), pointer, value))
+    assert 'send "configuration": {"acceptedOutputModes": ["application/json"]}' in error.message
+
+
+def test_an_unknown_skill_is_told_which_there_are() -> None:
+    known = ", ".join(skill.request_type for skill in SKILLS)
+    assert refused(body(type="lead.cancel.request")).message.endswith(f"Known: {known}.")
+
+
+@pytest.mark.parametrize(("named", "words"), [(7, "/type: must be a string"), ([], "/type: must be a string")])
+def test_a_type_that_is_no_string_is_told_so(named: object, words: str) -> None:
+    assert refused(body(type=named)).message == words
+
+
+def test_an_unknown_member_of_a_lead_is_named_and_its_value_kept_back() -> None:
+    """Contract 3: its value may well be the customer's."""
+    (problem,) = refused(body("lead.submit", nickname="Xyzzy")).details["errors"]
+    assert problem == {
+        "instancePath": "/nickname",
+        "keyword": "additionalProperties",
+        "message": "is not known here; remove it",
+    }
+
+
+def test_a_lead_is_kept_as_it_came_too() -> None:
+    """Spec 2.7: extra members of the vehicle of interest are the lead's."""
+    sent = body("lead.submit", vehicle_of_interest={"make": "Honda", "lot": "B-7"})
+    assert decode(sent).plain == sent["message"]["parts"][0]["data"]
+    assert decode(body()).plain is None
+
+
+@pytest.mark.parametrize("start", [7, None, ["2027-01-05T10:00:00"], {}])
+def test_a_window_whose_start_is_no_text_is_a_wrong_type(start: object) -> None:
+    appointment = {**WINDOWED, "requested_windows": [{"start": start}]}
+    (problem,) = refused(body("lead.submit", appointment=appointment)).details["errors"]
+    assert (problem["instancePath"], problem["keyword"]) == ("/appointment/requested_windows/0/start", "type")
+
+
+def test_a_window_that_ends_before_it_starts_is_shown_its_end() -> None:
+    """Contract 3: `received` is what came, outside of what is personal."""
+    windows = [WINDOW, {**WINDOW, "end": "2027-01-05T09:00:00"}]
+    appointment = {**WINDOWED, "requested_windows": windows}
+    (problem,) = refused(body("lead.submit", appointment=appointment)).details["errors"]
+    assert problem["instancePath"] == "/appointment/requested_windows/1/end"
+    assert problem["received"] == "2027-01-05T09:00:00"
 
 
 @pytest.mark.parametrize(
@@ -182,9 +240,10 @@ def test_a_call_that_is_refused_says_how_to_call(document: object, words: str) -
     assert (error.message, error.details) == (words, {"in": "envelope"})
 
 
-def test_a_refusal_for_want_of_a_token_speaks_the_requests_vocabulary() -> None:
+def test_a_refusal_before_the_payload_is_read_speaks_the_requests_vocabulary() -> None:
     """Contract 1: the reply speaks the vocabulary of the request."""
     assert AuthRequired("Send a token.", vocabulary=AUTOAGENT).vocabulary is AUTOAGENT
+    assert RateLimited(5, vocabulary=AUTOAGENT).vocabulary is AUTOAGENT
 
 
 def test_each_address_of_the_extension_is_its_own_revisions() -> None:
@@ -194,6 +253,22 @@ def test_each_address_of_the_extension_is_its_own_revisions() -> None:
         "d.example",
         "https://e.example/v1.0",
         "https://e.example/v0.1",
+    )
+    assert wire("proto", words).extensions == {
+        "https://e.example/v1.0",
+        "https://e.example/v0.1",
+        "https://autoagentprotocol.org/extensions/a2a-automotive-retail/v1.0",
+        "https://autoagentprotocol.org/extensions/a2a-automotive-retail/v0.1",
+    }
+
+
+def test_without_settings_the_default_vocabulary_speaks_for_an_example() -> None:
+    """Contract 1: the domain's default is `proto.example`."""
+    words = proto()
+    assert (words.domain, words.extension_1_0_0, words.extension_0_1_0) == (
+        "proto.example",
+        "https://proto.example/extensions/a2a-automotive-retail/v1.0",
+        "https://proto.example/extensions/a2a-automotive-retail/v0.1",
     )
 
 
