@@ -155,7 +155,9 @@ def test_an_unknown_skill_is_told_which_there_are() -> None:
 
 @pytest.mark.parametrize(("named", "words"), [(7, "/type: must be a string"), ([], "/type: must be a string")])
 def test_a_type_that_is_no_string_is_told_so(named: object, words: str) -> None:
-    assert refused(body(type=named)).message == words
+    error = refused(body(type=named))
+    assert error.message == words
+    assert error.details["errors"][0]["keyword"] == "type"
 
 
 def test_an_unknown_member_of_a_lead_is_named_and_its_value_kept_back() -> None:
@@ -286,3 +288,31 @@ def test_a_published_request_names_its_one_type_and_every_choice_of_words() -> N
     schema = request_schema(SKILL_BY_ID["inventory.search"])
     assert schema["properties"]["type"]["const"] == "inventory.search.request"
     assert schema["$defs"]["Sort"]["properties"]["order"]["enum"] == ["asc", "desc"]
+
+
+@pytest.mark.parametrize(("count", "keyword"), [(0, "contains"), (2, "maxContains")])
+def test_none_or_two_data_parts_are_told_apart(count: int, keyword: str) -> None:
+    """Contract 2: exactly one data part."""
+    sent = body()
+    sent["message"]["parts"] *= count
+    (problem,) = refused(sent).details["errors"]
+    assert (problem["instancePath"], problem["keyword"]) == ("/message/parts", keyword)
+    assert problem["message"] == f"must hold exactly one data part; it holds {count}"
+
+
+@pytest.mark.parametrize(
+    ("filters", "words"),
+    [
+        ({"make": 7}, "/filters/make: must be an array"),
+        ({"make": 7, "model": 7}, "/filters/make: must be an array (1 more in details.errors)"),
+        ({"make": 7, "model": 7, "trim": 7}, "/filters/make: must be an array (2 more in details.errors)"),
+    ],
+)
+def test_the_message_tells_the_first_problem_and_how_many_more_there_are(filters: Any, words: str) -> None:
+    """Contract 3: all problems at once; the first is in the message."""
+    assert refused(body(filters=filters)).message == words
+
+
+def test_a_window_without_an_offset_is_shown_what_came() -> None:
+    problems = refused(body("lead.submit", appointment={**VISIT, "requested_windows": [WINDOW]})).details["errors"]
+    assert [problem["received"] for problem in problems] == [WINDOW["end"], WINDOW["start"]]
