@@ -404,6 +404,7 @@ def formats() -> dict[str, st.SearchStrategy[str]]:
         "phone": st.integers(0, 99).map(lambda n: f"+120255501{n:02d}"),
         "email": st.from_regex(r"[a-z]{1,9}@example\.com", fullmatch=True),
         "timezone": st.sampled_from(["America/New_York", "Europe/Berlin", "UTC"]),
+        "date-time": moments.map(datetime.isoformat),
         "date-time-local": moments.map(datetime.isoformat),
     }
 
