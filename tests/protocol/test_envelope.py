@@ -331,3 +331,11 @@ def test_a_reply_is_of_the_v1_form_byte_for_byte(skill: str, vendor: str) -> Non
         f'"mediaType":"{response_type(skill, vendor)}"}}]}}}}'
     )
     assert WIRE.default.vendor == "proto"
+
+
+@pytest.mark.requirement("contract-2-context-id-repeated")
+def test_a_reply_with_a_context_id_is_the_same_reply_with_one_member_more() -> None:
+    answer = Answer(b'{"a":1}', "Here.")
+    plain = json.loads(reply_body(decode(body()), "01REPLY", answer))
+    reply = json.loads(reply_body(decode(changed(body(), "/message/contextId", "c1")), "01REPLY", answer))
+    assert reply == {"message": {**plain["message"], "contextId": "c1"}}
