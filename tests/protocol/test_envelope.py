@@ -1,5 +1,6 @@
 """The message envelope, sentence by sentence (specification, 2.1; contract, part 2)."""
 
+import json
 from typing import Any
 
 import pytest
