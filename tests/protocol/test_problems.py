@@ -195,7 +195,7 @@ NOT_JSON = [
 NO_OBJECT = [b"[]", b"null", b"7", b'"message"', b"true"]
 
 
-@pytest.mark.parametrize("raw", [*NOT_JSON, *NO_OBJECT], ids=lambda raw: repr(raw[:20]))
+@pytest.mark.parametrize("raw", [*NOT_JSON, *NO_OBJECT], ids=lambda raw: repr(raw[:20]).replace("\\", "%"))
 @pytest.mark.requirement("contract-3-not-json")
 def test_what_is_not_json_or_no_object_fails_validation(raw: bytes) -> None:
     error = refused(raw)
