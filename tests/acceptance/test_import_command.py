@@ -91,6 +91,14 @@ def test_units_without_a_rooftop_and_the_meaning_of_the_price_are_told(store: Pa
     assert 'feed_price = "advertised"' in said
 
 
+def test_rooftops_whose_fees_are_not_given_show_no_price_and_are_named(store: Path) -> None:
+    """Contract 6: a price before fees that nobody gave is never guessed."""
+    toml = store / "dealer.toml"
+    toml.write_text(toml.read_text("utf-8").replace('"advertised"', '"before_fees"'), encoding="utf-8")
+    said = bring_in(store, rows(HONDA)).stdout
+    assert re.search(r"No vehicle of .*Acceptance Motors North.* shows a price", said)
+
+
 def test_a_dry_run_tells_the_same_and_changes_nothing(store: Path) -> None:
     bring_in(store, rows(HONDA, FORD))
     before = (store / "dealer-agent.db").read_bytes()

@@ -147,9 +147,9 @@ def test_wrong_tokens_count_against_their_address_alone(open_dealership: OpenDea
         for _ in range(3):
             assert ask(again, "inventory.search", "wrong") == (401, "AUTH_REQUIRED")
         assert ask(again, "inventory.search", "wrong") == (429, "RATE_LIMITED")
-        # Not even a right guess is told any more; other addresses, and who sends no token, are not concerned.
-        assert ask(again, "inventory.search", token) == (429, "RATE_LIMITED")
-        assert ask(again, "inventory.search", token, address="198.51.100.8") == (200, "")
+        # Other addresses, right tokens from the same one, and who sends no token are not concerned.
+        assert ask(again, "inventory.search", "wrong", address="198.51.100.8") == (401, "AUTH_REQUIRED")
+        assert ask(again, "inventory.search", token) == (200, "")
         assert ask(again, "inventory.search") == (401, "AUTH_REQUIRED")
 
 

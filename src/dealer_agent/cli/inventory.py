@@ -5,6 +5,7 @@ from pathlib import Path
 from typing import Annotated
 
 import typer
+from msgspec import UNSET
 from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
 
 from dealer_agent.cli.terminal import (
@@ -91,7 +92,6 @@ def import_(
                     f"{words[:1].upper()}{words[1:]}. Nothing was changed. "
                     "If the file is right, import it again with --allow-shrink."
                 )
-                raise
             progress.update(storing, completed=len(feed.units))
     _show_feed(feed)
     _show_outcome(feed, done, settings.dealer, dry_run=dry_run)
@@ -171,5 +171,12 @@ def _show_outcome(feed: Feed, done: Imported, dealer: Profile, *, dry_run: bool)
         f'\nThe feed\'s price is taken as {meaning[dealer.feed_price]} (feed_price = "{dealer.feed_price}").',
         markup=False,
     )
+    unpriced = [rooftop.name for rooftop in dealer.rooftops if rooftop.fees is UNSET]
+    if dealer.feed_price == "before_fees" and unpriced:
+        out.print(
+            f"\nNo vehicle of {plain(', '.join(unpriced))} shows a price: dealer.toml does not give the fees there. "
+            "Write fees = [] where there are none.",
+            markup=False,
+        )
     if dry_run:
         out.print("\nNothing was changed (--dry-run).")

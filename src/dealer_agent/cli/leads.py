@@ -54,7 +54,6 @@ def show(
             found = store.get_lead(settings.dealer.id, lead_id)
         if found is None:
             fail(f"There is no lead {lead_id}; see dealer-agent leads list")
-            return
     lead = found.lead
     out.print(f"[bold]Lead {lead.lead_id}[/], {lead.status} {lead.received_at:%Y-%m-%d %H:%M:%S} UTC")
     out.print(f"From {_indented(lead.source_agent)}", markup=False)

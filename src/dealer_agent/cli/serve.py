@@ -60,7 +60,6 @@ def listen(host: str, port: int) -> socket.socket:
         return socket.create_server((host, port), family=family, backlog=2048)
     except OSError as problem:
         fail(f"Cannot listen on {host}:{port}: {problem.strerror}. Choose another with --host and --port.")
-        raise
 
 
 def _allow_many_connections() -> None:

@@ -6,7 +6,7 @@ import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, NoReturn
 
 import typer
 from rich.console import Console
@@ -43,7 +43,7 @@ def failures_in_plain_words() -> Iterator[None]:
         fail(f"{problem.filename or 'The system'}: {problem.strerror or problem}")
 
 
-def fail(message: str) -> None:
+def fail(message: str) -> NoReturn:
     """Ends the command with exit code 1."""
     err.print(Text.assemble(("Error:", "bold red"), " ", plain(message)))
     raise typer.Exit(1)

@@ -27,7 +27,7 @@ def reply_media_type(content_type: str | None) -> str:
 
 def refuse_declared_size(content_length: str | None, limit: int) -> None:
     """Raises SchemaValidationFailed (413) for a body that says itself that it is too large."""
-    if content_length is not None and content_length.isdigit() and int(content_length[:20]) > limit:
+    if content_length is not None and content_length.isdecimal() and int(content_length[:20]) > limit:
         raise _too_large(limit)
 
 

@@ -39,10 +39,16 @@ def _is_in(address: IPv4Address | IPv6Address, networks: tuple[Network, ...]) ->
     return any(address in network for network in networks)
 
 
-@lru_cache(maxsize=4096)
+_LONGEST_ADDRESS = 64
+
+
 def _parsed(text: str | None) -> IPv4Address | IPv6Address | None:
-    if not text:
-        return None
+    # Nothing longer is kept in the cache: the text is anybody's.
+    return _address_in(text) if text and len(text) <= _LONGEST_ADDRESS else None
+
+
+@lru_cache(maxsize=4096)
+def _address_in(text: str) -> IPv4Address | IPv6Address | None:
     try:
         address = ip_address(text.removeprefix("[").partition("]")[0] if text.startswith("[") else text)
     except ValueError:
@@ -73,12 +79,12 @@ def admit(service: Service, address: str, authorization: str | None) -> str | No
         if service.options.all_bearer:
             raise AuthRequired("Send a token: Authorization: Bearer <ACCESS_TOKEN>.")
         return None
-    wait = service.limits.peek(BAD_TOKENS_RULE, address)
-    if wait is not None:
-        raise RateLimited(wait)
     owner = service.tokens.owner(token)
     if owner is None:
-        service.limits.hit(BAD_TOKENS_RULE, address)
+        # Only wrong tokens use this limit up: buyers may share an address with somebody whose token was revoked.
+        wait = service.limits.hit(BAD_TOKENS_RULE, address)
+        if wait is not None:
+            raise RateLimited(wait)
         raise AuthRequired("The bearer token is not valid here.")
     return owner
 

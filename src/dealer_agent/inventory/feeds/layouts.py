@@ -14,9 +14,6 @@ from dealer_agent.inventory.vocabulary import fold
 
 Kind = Literal["delimited", "json"]
 
-GATHERED = frozenset({"rooftop_hints", "photos", "features"})
-"""Fields that take what all of their columns hold; the others take the first that is not blank."""
-
 
 @dataclass(frozen=True)
 class Layout:
