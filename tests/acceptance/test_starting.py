@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 from tests.acceptance.dealers import stocked_dealer, write_dealer
-from tests.acceptance.running import command, command_here, free_port
+from tests.acceptance.running import command, command_here, free_port, serving
 
 
 def test_serve_on_a_port_in_use_says_so(folder: Path) -> None:
@@ -31,6 +31,16 @@ def test_serve_without_a_dealer_points_to_init(tmp_path: Path) -> None:
     done = command_here("serve", "--dir", tmp_path)
     assert done.returncode == 1
     assert "dealer-agent init" in done.stderr
+
+
+def test_serve_says_when_the_dealer_never_had_stock(tmp_path: Path) -> None:
+    """As after a changed `id` in dealer.toml: the service is well, and has nothing to sell."""
+    folder = tmp_path / "store"
+    write_dealer(folder)
+    with serving(folder) as running:
+        assert "inventory import" in running.stderr()
+    with serving(stocked_dealer(tmp_path / "stocked")) as running:
+        assert "inventory import" not in running.stderr()
 
 
 @pytest.mark.parametrize("subcommand", [("serve",), ("inventory", "import", __file__), ("leads", "list")])

@@ -513,3 +513,32 @@ def test_the_wire_words_of_the_document_are_the_service_s_own() -> None:
     examples = document["paths"]["/message:send"]["post"]["requestBody"]["content"]["application/json"]["examples"]
     assert "vnd.autoagent." in json.dumps(examples)
     assert "vnd.proto." not in json.dumps(examples)
+
+
+def schemas_within(node: Any) -> Iterator[dict[str, Any]]:
+    """A schema and all that stand in it."""
+    yield node
+    for name in ("properties", "$defs"):
+        for inner in node.get(name, {}).values():
+            yield from schemas_within(inner)
+    for name in ("allOf", "anyOf", "oneOf", "prefixItems"):
+        for inner in node.get(name, ()):
+            yield from schemas_within(inner)
+    if isinstance(node.get("items"), dict):
+        yield from schemas_within(node["items"])
+
+
+TELLING = {"type", "$ref", "const", "enum", "allOf", "anyOf", "oneOf", "not", "required"}
+
+
+@pytest.mark.parametrize("name", DOCUMENT["components"]["schemas"])
+def test_every_schema_of_the_document_says_what_its_values_are(name: str) -> None:
+    """Who makes a client from the document gets no member of any type."""
+    for schema in schemas_within(DOCUMENT["components"]["schemas"][name]):
+        assert TELLING & schema.keys(), schema
+        if "properties" in schema and "allOf" not in schema:
+            assert "type" in schema or "required" in schema, schema
+        if schema.get("type") == "array":
+            assert "items" in schema or "prefixItems" in schema, schema
+        if {"items", "minItems", "maxItems"} & schema.keys():
+            assert "array" in schema.get("type", ()), schema

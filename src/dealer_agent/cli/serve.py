@@ -13,10 +13,9 @@ from uvicorn.config import STARTUP_FAILURE
 from uvicorn.supervisors import Multiprocess
 
 from dealer_agent.bootstrap import ADDRESS_VARIABLE, DIRECTORY_VARIABLE
-from dealer_agent.cli.terminal import HERE, DirOption, fail, failures_in_plain_words, out, settings_in
+from dealer_agent.cli.terminal import HERE, DirOption, err, fail, failures_in_plain_words, out, settings_in, store_of
 from dealer_agent.config import Settings
 from dealer_agent.server.connection import BoundedConnection
-from dealer_agent.storage.migrate import migrate
 
 HostOption = Annotated[str, typer.Option(help="The address to listen on; 0.0.0.0 is every one of this machine's.")]
 PortOption = Annotated[int, typer.Option(min=1, max=65535, help="The port to listen on.")]
@@ -38,12 +37,16 @@ def serve(
     """Answer buyer agents until told to stop (Ctrl-C or SIGTERM); requests under way are answered first."""
     with failures_in_plain_words():
         settings = settings_in(directory)
-        migrate(settings.database_url)
+        with store_of(settings) as store:
+            stocked = store.revision(settings.dealer.id).stock > 0
         listener = listen(host, port)
     address = address_of(host, port)
     base = (settings.service.public_url or address) + settings.service.base_path
     out.print(f"{settings.dealer.name} answers at {base}/", markup=False)
     out.print(f"Its card: {settings.service.public_url or address}/.well-known/agent-card.json", markup=False)
+    if not stocked:
+        words = f"No stock was ever imported for the dealer {settings.dealer.id}: dealer-agent inventory import FILE"
+        err.print(words, style="yellow", markup=False)
     run(settings, listener, address, workers)
 
 
