@@ -5,7 +5,7 @@ import json
 import os
 import re
 import subprocess
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
@@ -517,28 +517,26 @@ def test_the_wire_words_of_the_document_are_the_service_s_own() -> None:
 
 def schemas_within(node: Any) -> Iterator[dict[str, Any]]:
     """A schema and all that stand in it."""
+    if not isinstance(node, dict):
+        return
     yield node
-    for name in ("properties", "$defs"):
-        for inner in node.get(name, {}).values():
-            yield from schemas_within(inner)
+    inner = [*node.get("properties", {}).values(), *node.get("$defs", {}).values(), node.get("items")]
     for name in ("allOf", "anyOf", "oneOf", "prefixItems"):
-        for inner in node.get(name, ()):
-            yield from schemas_within(inner)
-    if isinstance(node.get("items"), dict):
-        yield from schemas_within(node["items"])
+        inner += node.get(name, ())
+    for schema in inner:
+        yield from schemas_within(schema)
 
 
-TELLING = {"type", "$ref", "const", "enum", "allOf", "anyOf", "oneOf", "not", "required"}
+KEYWORDS = {
+    *("$ref", "$schema", "$defs", "title", "description", "type", "const", "enum", "format", "pattern", "default"),
+    *("allOf", "anyOf", "oneOf", "not", "properties", "required", "additionalProperties", "items", "prefixItems"),
+    *("contains", "minContains", "maxContains", "minItems", "maxItems", "minLength", "maxLength", "minimum", "maximum"),
+    *("discriminator", "examples", "propertyNames", "if", "then", "else", "minProperties", "maxProperties"),
+}
 
 
 @pytest.mark.parametrize("name", DOCUMENT["components"]["schemas"])
-def test_every_schema_of_the_document_says_what_its_values_are(name: str) -> None:
-    """Who makes a client from the document gets no member of any type."""
+def test_every_schema_of_the_document_speaks_json_schema_and_nothing_else(name: str) -> None:
+    """A validator passes over a keyword that it does not know, so a misspelt one would say nothing."""
     for schema in schemas_within(DOCUMENT["components"]["schemas"][name]):
-        assert TELLING & schema.keys(), schema
-        if "properties" in schema and "allOf" not in schema:
-            assert "type" in schema or "required" in schema, schema
-        if schema.get("type") == "array":
-            assert "items" in schema or "prefixItems" in schema, schema
-        if {"items", "minItems", "maxItems"} & schema.keys():
-            assert "array" in schema.get("type", ()), schema
+        assert schema.keys() <= KEYWORDS, schema
