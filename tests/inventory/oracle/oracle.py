@@ -119,7 +119,7 @@ def split_words(text: str) -> list[str]:
 
 
 def _same(wanted: str, listed: str | None) -> bool:
-    """Whole values without case, accents, spacing and punctuation; where that leaves nothing, the punctuation itself."""
+    """Whole values without case, accents, spacing and punctuation; where nothing is left, the punctuation itself."""
     if listed is None:
         return False
     if fold(wanted) == "" and fold(listed) == "":
