@@ -89,7 +89,9 @@ class Judge:
         assert self._running.process.poll() is None
         assert httpx.get(f"{self._running.url}/healthz", timeout=30).status_code == 200
         assert httpx.get(f"{self._running.url}/readyz", timeout=30).status_code == 200
-        assert {json.loads(line)["event"] for line in self._running.stderr().splitlines()} == {"request"}
+        # The log is written a few times a second: of a service that has just begun there may be nothing yet.
+        others = {json.loads(line)["event"] for line in self._running.stderr().splitlines()} - {"request"}
+        assert not others, others
 
     def _call_refused(self, document: dict[str, Any]) -> None:
         self.conforms("JsonRpcError", document)
