@@ -4,6 +4,7 @@ import os
 import re
 import shutil
 import subprocess
+from fcntl import LOCK_EX, flock
 from pathlib import Path
 
 import pytest
@@ -21,10 +22,13 @@ def installed() -> Path:
     if node is None or npm is None:
         pytest.skip("GAP: no node and npm here, so the official JavaScript client was not tried")
     lock, done = JS / "package-lock.json", JS / "node_modules" / ".package-lock.json"
-    if not done.exists() or done.stat().st_mtime < lock.stat().st_mtime:
-        quiet = ("--no-audit", "--no-fund", "--ignore-scripts")
-        told = subprocess.run([npm, "ci", *quiet], cwd=JS, capture_output=True, text=True, check=False, timeout=300)
-        assert told.returncode == 0, told.stdout + told.stderr
+    with lock.open() as held:
+        # Of two test processes that come here at once, the second waits: `npm ci` first deletes what is there.
+        flock(held, LOCK_EX)
+        if not done.exists() or done.stat().st_mtime < lock.stat().st_mtime:
+            quiet = ("--no-audit", "--no-fund", "--ignore-scripts")
+            told = subprocess.run([npm, "ci", *quiet], cwd=JS, capture_output=True, text=True, check=False, timeout=300)
+            assert told.returncode == 0, told.stdout + told.stderr
     return Path(node)
 
 
