@@ -33,7 +33,6 @@ sales = "+1 202 555 0123"
 sales = "the-department-that-sells-vehicles-of-every-kind@example.com"
 """
 """A rooftop with links to elsewhere, and with words that are wider than a telephone."""
-
 Look = dict[str, Any]
 """What the browser saw of one address on one screen, in one colour scheme; with or without scripts."""
 
