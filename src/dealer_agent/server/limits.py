@@ -75,13 +75,6 @@ class RateLimits:
         Else nothing is counted, and the answer is the whole seconds (at least 1) after which the limits that refuse it
         are over: `Retry-After` (contract, part 3). Raises KeyError for a rule that was not given.
         """
-        return self._judge(rule, client, count=True)
-
-    def peek(self, rule: str, client: str) -> int | None:
-        """What `hit` would answer now, without counting. With `hit` on failures only, it limits failures."""
-        return self._judge(rule, client, count=False)
-
-    def _judge(self, rule: str, client: str, *, count: bool) -> int | None:
         limits = self._limits[rule]
         if not limits:
             return None
@@ -93,13 +86,11 @@ class RateLimits:
             try:
                 # Read with the lock held: who waited for it must not judge by an older time than who came before.
                 now = self._clock()
-                return self._judge_in_set(start, digest, limits, now, count=count)
+                return self._judge(start, digest, limits, now)
             finally:
                 fcntl.lockf(self._file, fcntl.LOCK_UN, _SET_BYTES, start)
 
-    def _judge_in_set(
-        self, start: int, digest: bytes, limits: list[tuple[int, int]], now: float, *, count: bool
-    ) -> int | None:
+    def _judge(self, start: int, digest: bytes, limits: list[tuple[int, int]], now: float) -> int | None:
         wait = 0.0
         taken: list[tuple[int, int, float, int]] = []
         for amount, window in limits:
@@ -113,12 +104,11 @@ class RateLimits:
             taken.append((place, window, ends, hits + 1))
         if wait:
             return max(1, math.ceil(wait))
-        if count:
-            held = {place for place, _, _, _ in taken}
-            for place, window, ends, hits in taken:
-                at = place if place >= 0 else self._first_to_expire(start, held)
-                held.add(at)
-                _COUNTER.pack_into(self._table, at, digest, window, ends, hits)
+        held = {place for place, _, _, _ in taken}
+        for place, window, ends, hits in taken:
+            at = place if place >= 0 else self._first_to_expire(start, held)
+            held.add(at)
+            _COUNTER.pack_into(self._table, at, digest, window, ends, hits)
         return None
 
     def _place_of(self, start: int, digest: bytes, window: int) -> int:
