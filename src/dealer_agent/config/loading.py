@@ -32,6 +32,8 @@ def load_settings(directory: Path, env: Mapping[str, str]) -> Settings:
         auth=file.auth,
         rate_limits=file.rate_limits,
         logs=file.logs,
+        mail=file.mail,
+        delivery=file.delivery,
     )
 
 
