@@ -175,6 +175,10 @@ def durations_fit(rules: Any) -> Iterator[Defect]:
             yield Defect(path, f"{value} must be a multiple of 15 minutes")
 
 
+RESERVED_CHANNELS = ("notify", "customer")
+"""What deliveries to the rooftop's people and to the customer are listed under."""
+
+
 def channels_are_told_apart(deliver: Any) -> Iterator[Defect]:
     """No two channels of a rooftop have one name: deliveries are listed and retried by it."""
     seen: set[str] = set()
@@ -185,7 +189,7 @@ def channels_are_told_apart(deliver: Any) -> Iterator[Defect]:
         for place, channel in enumerate(channels if isinstance(channels, list) else []):
             match channel:
                 case {"name": str(name)}:
-                    if name in seen or name == "notify":
+                    if name in seen or name in RESERVED_CHANNELS:
                         yield Defect(
                             (kind, place, "name"), f"'{name}' is the name of another channel; give each its own"
                         )
