@@ -249,8 +249,8 @@ max_shrink = 0.2
          "'2026-12-25'"),
         ("closed_dates = ['2026-02-30']", "line 7: rooftops[0].closed_dates[0]: '2026-02-30' is no date; write it in "
          "quotes as '2026-12-25'"),
-        ("[[rooftops.deliver.http]]\nname = 'crm'\nurl = 'https://crm.example.com'\nsecret_env = 'hunter2!'", "line "
-         "10: rooftops[0].deliver.http[0].secret_env: must be the name of an environment variable that holds the secret, "
+        ("[[rooftops.deliver.http]]\nname = 'crm'\nurl = 'https://crm.example.com'\nsecret_env = 'no!'", "line 10: "
+         "rooftops[0].deliver.http[0].secret_env: must be the name of an environment variable that holds the secret, "
          "such as 'CRM_SECRET'"),
         ("[[rooftops.deliver.directory]]\nname = 'a'\npath = 'x'\n[[rooftops.deliver.directory]]\nname = 'a'\n"
          "path = 'y'", "line 11: rooftops[0].deliver.directory[1].name: 'a' is the name of another channel; give each "
