@@ -111,10 +111,12 @@ def write_dealer(folder: Path, settings: str = "") -> Path:
     return folder
 
 
-def stocked_dealer(folder: Path, settings: str = "", units: list[dict[str, Any]] | None = None) -> Path:
-    """A dealer's folder with its stock in the database."""
+def stocked_dealer(
+    folder: Path, settings: str = "", units: list[dict[str, Any]] | None = None, **environment: str
+) -> Path:
+    """A dealer's folder with its stock in the database: the folder's own, or the one that `environment` names."""
     write_dealer(folder, settings)
-    loaded = load_settings(folder, {})
+    loaded = load_settings(folder, environment)
     migrate(loaded.database_url)
     feed = read_feed(json.dumps(units if units is not None else stock_of_three()).encode())
     with Store.open(loaded.database_url) as store:

@@ -110,14 +110,14 @@ class Running:
         return [int(child) for child in children if b"spawn_main" in Path(f"/proc/{child}/cmdline").read_bytes()]
 
 
-def start(folder: Path, *, workers: int = 1) -> Running:
-    """Starts the service and waits until it is ready."""
+def start(folder: Path, *, workers: int = 1, **more: str) -> Running:
+    """Starts the service, with `more` in its environment, and waits until it is ready."""
     port = free_port()
     log, said = folder / f"stderr-{port}.log", folder / f"stdout-{port}.log"
     with log.open("ab") as err, said.open("ab") as out:
         process = subprocess.Popen(
             [COMMAND, "serve", "--dir", str(folder), "--port", str(port), "--workers", str(workers)],
-            env=environment(),
+            env=environment(more),
             stdout=out,
             stderr=err,
             start_new_session=True,
@@ -140,9 +140,9 @@ def start(folder: Path, *, workers: int = 1) -> Running:
 
 
 @contextmanager
-def serving(folder: Path, *, workers: int = 1) -> Iterator[Running]:
+def serving(folder: Path, *, workers: int = 1, **more: str) -> Iterator[Running]:
     """A service for a block; stopped in good order at its end, and then with exit code 0 and no fault in its log."""
-    running = start(folder, workers=workers)
+    running = start(folder, workers=workers, **more)
     try:
         yield running
         if running.process.poll() is None:
