@@ -21,6 +21,7 @@ from dealer_agent.dealers.rules import (
 )
 from dealer_agent.protocol.skill import SKILL_BY_ID
 from dealer_agent.protocol.vocabulary import proto
+from dealer_agent.vault import Vault
 
 _PROTO = proto()
 
@@ -197,7 +198,10 @@ class DealerFile(Profile, frozen=True, kw_only=True, forbid_unknown_fields=True)
 
 
 class Settings(Struct, frozen=True, kw_only=True):
-    """All that the parts are put together from. `directory` holds `dealer.toml` and the default database."""
+    """All that the parts are put together from. `directory` holds `dealer.toml` and the default database.
+
+    `vault` opens customer data; None where there is no key, with which only what needs none of it works.
+    """
 
     directory: Path
     database_url: str
@@ -209,3 +213,4 @@ class Settings(Struct, frozen=True, kw_only=True):
     logs: Logs
     mail: Mail
     delivery: Delivery
+    vault: Vault | None = None

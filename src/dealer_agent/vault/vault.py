@@ -124,7 +124,7 @@ class Vault:
         return key.header + _authenticated(key.mac, data, context)
 
     def verify_mac(self, mac: bytes, data: bytes, *context: str) -> bool:
-        """Whether `mac` was made of these data in this context. Raises UnknownKey, and BrokenSeal for no code at all."""
+        """Whether `mac` was made of these data in this context. Raises UnknownKey, and BrokenSeal where it is none."""
         key = self._key(self.key_of(mac))
         return hmac.compare_digest(mac, key.header + _authenticated(key.mac, data, context))
 
