@@ -172,9 +172,9 @@ LIST_WAITING = _LISTED.where(
 def busy_quarters(
     connection: Connection, dealer_id: str, rooftop: str, kind: str, since: datetime, until: datetime
 ) -> dict[datetime, int]:
-    """How many places are taken in each quarter of an hour (UTC) from `since` to `until`; free quarters are left out."""
+    """How many places are taken in each quarter of an hour (UTC) from `since` to before `until`, where any is."""
     sought = {"dealer_id": dealer_id, "rooftop": rooftop, "kind": kind, "since": since, "until": until}
-    return {quarter: taken for quarter, taken in connection.execute(READ_BUSY, sought)}
+    return {row[0]: row[1] for row in connection.execute(READ_BUSY, sought)}
 
 
 def take_places(connection: Connection, appointment: AppointmentRecord, quarters: Sequence[datetime], of: int) -> None:
