@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from msgspec import UNSET
 
 from dealer_agent.leads.lead_view import AgentView, LeadView, RooftopView, VisitTime, VisitView
-from dealer_agent.leads.spreadsheet import cells, harmless
+from dealer_agent.leads.spreadsheet import COLUMNS, cells, harmless
 from dealer_agent.protocol.requests import Address, Appointment, Customer, TradeIn, VehicleOfInterest
 from dealer_agent.protocol.vehicle import Vehicle
 
@@ -93,7 +93,7 @@ def test_every_lead_has_the_same_columns_in_the_same_order() -> None:
         trade_in=TradeIn(year=2017, make="Mazda", condition="good", mileage=80000),
         visits=(visit,),
     )  # fmt: skip
-    assert list(cells(bare)) == list(cells(full))
+    assert list(cells(bare)) == list(cells(full)) == list(COLUMNS)
     told = cells(full)
     assert (told["vehicle"], told["vehicle_vin"], told["vehicle_price"]) == (
         "2024 Honda Accord",

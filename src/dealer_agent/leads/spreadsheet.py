@@ -18,6 +18,18 @@ from dealer_agent.protocol.vehicle import VehicleMembers
 _FORMULA = re.compile(r"[\t\r\n]|\s*[=+\-@\uFF1D\uFF0B\uFF0D\uFF20]")
 _CONTROLS = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f\u200e\u200f\u202a-\u202e\u2066-\u2069]")
 
+_LINES = ("address_line_1", "address_line_2", "city", "state", "zip", "country")
+_MEMBERS = ("vin", "stock", "condition", "mileage", "price")
+_VISIT = ("visit", "visit_status", "visit_starts_at", "visit_ends_at", "visit_notes")
+
+COLUMNS = (
+    *("lead_id", "received_at", "rooftop", "agent"),
+    *("first_name", "last_name", "email", "phone", "preferred_contact", "may_contact_by", *_LINES, "message"),
+    *("vehicle", *(f"vehicle_{name}" for name in _MEMBERS)),
+    *("trade_in", *(f"trade_in_{name}" for name in _MEMBERS)),
+    *_VISIT,
+)
+
 
 def harmless(cell: str) -> str:
     """A cell that no spreadsheet takes for a formula; without what would steer a terminal that it is printed on."""
@@ -26,7 +38,7 @@ def harmless(cell: str) -> str:
 
 
 def cells(view: LeadView) -> dict[str, str]:
-    """A lead's cells by the names of their columns, in order; the same columns for every lead. Times are UTC.
+    """A lead's cells by their columns, which are COLUMNS for every lead. Times are UTC.
 
     Of several visits the last is shown, which is the one that stands.
     """
@@ -47,27 +59,25 @@ def cells(view: LeadView) -> dict[str, str]:
 def _customer(view: LeadView) -> Mapping[str, str]:
     customer = view.customer
     members = ("first_name", "last_name", "email", "phone", "preferred_contact")
-    lines = ("address_line_1", "address_line_2", "city", "state", "zip", "country")
     return {
         **{name: _text(getattr(customer, name)) for name in members},
         "may_contact_by": ", ".join(view.channels),
-        **{name: "" if customer.address is UNSET else _text(getattr(customer.address, name)) for name in lines},
+        **{name: "" if customer.address is UNSET else _text(getattr(customer.address, name)) for name in _LINES},
     }
 
 
 def _vehicle(which: str, vehicle: VehicleMembers | UnsetType) -> Mapping[str, str]:
-    names = ("vin", "stock", "condition", "mileage", "price")
     if vehicle is UNSET:
-        return dict.fromkeys((which, *(f"{which}_{name}" for name in names)), "")
+        return dict.fromkeys((which, *(f"{which}_{name}" for name in _MEMBERS)), "")
     words = (_text(getattr(vehicle, name)) for name in ("year", "make", "model", "trim"))
     # A wish and a trade-in each have some of these members; a listing has all.
-    told = {name: _text(getattr(vehicle, name, UNSET)) for name in names}
+    told = {name: _text(getattr(vehicle, name, UNSET)) for name in _MEMBERS}
     return {which: " ".join(filter(None, words)), **{f"{which}_{name}": text for name, text in told.items()}}
 
 
 def _visit(visit: VisitView | None) -> Mapping[str, str]:
     if visit is None:
-        return dict.fromkeys(("visit", "visit_status", "visit_starts_at", "visit_ends_at", "visit_notes"), "")
+        return dict.fromkeys(_VISIT, "")
     # The proposed times are several, and none of them is the visit's.
     time = visit.times[0] if visit.status in ("confirmed", "cancelled") and visit.times else None
     return {
