@@ -10,6 +10,7 @@ from typing import Annotated, NoReturn
 
 import typer
 from rich.console import Console
+from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
 from rich.table import Table
 from rich.text import Text
 
@@ -74,6 +75,17 @@ def store_of(settings: Settings) -> Iterator[Store]:
     migrate(settings.database_url)
     with Store.open(settings.database_url) as store:
         yield store
+
+
+def progress() -> Progress:
+    """A bar for long work; nothing where nobody watches."""
+    columns = (
+        TextColumn("{task.description}"),
+        BarColumn(),
+        TextColumn("{task.completed}/{task.total}"),
+        TimeElapsedColumn(),
+    )
+    return Progress(*columns, console=err, transient=True, disable=not err.is_terminal)
 
 
 def table(title: str, *columns: str) -> Table:
