@@ -9,7 +9,7 @@ What the buyer says: windows that overlap or touch are one stretch of time; a vi
 inside. The nearest visit is the one that would have to be moved least to suit; of two equally near, the earlier.
 """
 
-from bisect import bisect_right
+from bisect import bisect_left, bisect_right
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, date, datetime, time, timedelta
@@ -122,13 +122,12 @@ def settle(asked: Asked, plan: VisitPlan, busy: Busy, now: datetime) -> Outcome:
 
     Only quarters inside `span` are looked up in `busy`.
     """
-    first, last = _bookable(plan, now)
+    calendar = _Calendar(plan, asked.duration, busy, now)
     wanted = _wanted(asked)
     for earliest, latest in wanted:
-        for start in _free(asked, plan, busy, max(earliest, first), min(latest, last)):
+        for start in calendar.between(earliest, latest):
             return Outcome(_slot(start, asked, plan))
-    nearest = _nearest(wanted, asked, plan, busy, first, last)
-    return Outcome(None, tuple(_slot(start, asked, plan) for start in nearest))
+    return Outcome(None, tuple(_slot(start, asked, plan) for start in _nearest(wanted, calendar)))
 
 
 def span(asked: Asked, plan: VisitPlan, now: datetime) -> tuple[datetime, datetime]:
@@ -217,38 +216,51 @@ def _merged(stretches: Sequence[Stretch]) -> list[Stretch]:
     return merged
 
 
-def _free(asked: Asked, plan: VisitPlan, busy: Busy, earliest: datetime, latest: datetime) -> Iterator[datetime]:
-    """The starts of free visits between the two, both included, in order of time."""
-    for start in _starts(asked, plan, earliest, latest):
-        touched = (start + number * QUARTER for number in range(asked.duration // QUARTER))
-        if all(busy.get(quarter, 0) < plan.places for quarter in touched):
-            yield start
+class _Calendar:
+    """The starts of free visits, in UTC, found day by day as they are asked for and remembered."""
+
+    def __init__(self, plan: VisitPlan, duration: timedelta, busy: Busy, now: datetime) -> None:
+        self.first, self.last = _bookable(plan, now)
+        self._plan, self._duration, self._busy = plan, duration, busy
+        self._zone = ZoneInfo(plan.zone)
+        self._grid_minutes = plan.grid // _MINUTE
+        self._touched = [number * QUARTER for number in range(duration // QUARTER)]
+        self._days: dict[date, list[datetime]] = {}
+
+    def between(self, earliest: datetime, latest: datetime) -> Iterator[datetime]:
+        """The starts of free visits between the two, both included, in order of time."""
+        earliest, latest = max(earliest, self.first), min(latest, self.last)
+        if earliest > latest:
+            return
+        day, last_day = earliest.astimezone(self._zone).date(), latest.astimezone(self._zone).date()
+        while day <= last_day:
+            if day not in self._days:
+                self._days[day] = [start for start in self._allowed(day) if self._is_free(start)]
+            starts = self._days[day]
+            yield from starts[bisect_left(starts, earliest) : bisect_right(starts, latest)]
+            day += _DAY
+
+    def _is_free(self, start: datetime) -> bool:
+        return all(self._busy.get(start + after, 0) < self._plan.places for after in self._touched)
+
+    def _allowed(self, day: date) -> Iterator[datetime]:
+        """The starts of visits that hours, grid, notice and horizon allow on the day."""
+        hours = self._plan.week.get(day.weekday())
+        if hours is None or day in self._plan.closed:
+            return
+        opens, closes = (first_showing(day, clock, self._zone) for clock in hours)
+        start = _next_quarter(max(opens, self.first))
+        last_start = min(closes - self._duration, self.last)
+        while start <= last_start:
+            shown = start.astimezone(self._zone)
+            if (shown.hour * 60 + shown.minute) % self._grid_minutes == 0:
+                yield start
+            start += QUARTER
 
 
-def _starts(asked: Asked, plan: VisitPlan, earliest: datetime, latest: datetime) -> Iterator[datetime]:
-    """The starts of visits that hours and grid allow between the two, both included, in order of time."""
-    if earliest > latest:
-        return
-    zone = ZoneInfo(plan.zone)
-    day, last_day = earliest.astimezone(zone).date(), latest.astimezone(zone).date()
-    while day <= last_day:
-        hours = plan.week.get(day.weekday())
-        if hours is not None and day not in plan.closed:
-            opens, closes = (first_showing(day, clock, zone) for clock in hours)
-            start = _next_quarter(max(opens, earliest))
-            last_start = min(closes - asked.duration, latest)
-            while start <= last_start:
-                shown = start.astimezone(zone)
-                if not timedelta(hours=shown.hour, minutes=shown.minute) % plan.grid:
-                    yield start
-                start += QUARTER
-        day += _DAY
-
-
-def _nearest(
-    wanted: list[Stretch], asked: Asked, plan: VisitPlan, busy: Busy, first: datetime, last: datetime
-) -> list[datetime]:
+def _nearest(wanted: list[Stretch], calendar: _Calendar) -> list[datetime]:
     """The free starts nearest to a wanted one, in order of time. Looks ever further around until enough are found."""
+    first, last = calendar.first, calendar.last
     # A stretch that is no longer than a moment still says when: a window too short for the visit counts by its start.
     targets = _around([(earliest, max(earliest, latest)) for earliest, latest in wanted], first, last)
     begins = [earliest for earliest, _ in targets]
@@ -275,7 +287,7 @@ def _nearest(
         near = [
             start
             for stretch in _merged([(begin, end) for begin, end in around if begin <= end])
-            for start in _free(asked, plan, busy, *stretch)
+            for start in calendar.between(*stretch)
         ]
         if len(near) >= PROPOSALS or further > last - first:
             return sorted(nsmallest(PROPOSALS, near, key=lambda start: (distance(start), start)))
