@@ -92,7 +92,7 @@ async def service(settings: Settings, listens_at: str) -> AsyncIterator[Service]
             card=_card_facts(settings, listens_at),
             ready=True,
         )
-        refresher = Refresher(store, running, seen._replace(stock=shown.revision))
+        refresher = Refresher(store, running, seen._replace(stock=shown.revision), settings.vault)
         for work in (refresher.run(), flush_logs(lines)):
             closing.push_async_callback(_end, asyncio.create_task(work))
         yield running

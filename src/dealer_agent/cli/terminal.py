@@ -20,6 +20,7 @@ from dealer_agent.inventory.feeds import FeedError
 from dealer_agent.storage.errors import StorageError
 from dealer_agent.storage.migrate import migrate
 from dealer_agent.storage.store import Store
+from dealer_agent.vault import VaultError
 
 _PIPE_COLUMNS = 200
 """A file or a pipe has no width of its own; rows that are not folded can be searched."""
@@ -35,10 +36,10 @@ HERE = Path()
 
 @contextmanager
 def failures_in_plain_words() -> Iterator[None]:
-    """What can go wrong with a dealer's files and database ends the command with exit code 1 and one message."""
+    """What can go wrong with a dealer's files, keys and database ends the command with exit code 1 and one message."""
     try:
         yield
-    except (SettingsError, FeedError, StorageError) as problem:
+    except (SettingsError, FeedError, StorageError, VaultError) as problem:
         fail(str(problem))
     except OSError as problem:
         fail(f"{problem.filename or 'The system'}: {problem.strerror or problem}")

@@ -1,4 +1,4 @@
-"""Keeps a process up to date with the store: a new import or token shows within two seconds, without a restart."""
+"""Keeps a process up to date: a new import, token or key shows within two seconds, without a restart."""
 
 import asyncio
 from collections.abc import Awaitable, Callable
@@ -14,6 +14,7 @@ from dealer_agent.stock_room import load_stock
 from dealer_agent.storage.errors import StorageError
 from dealer_agent.storage.stock import Revision
 from dealer_agent.storage.store import Store
+from dealer_agent.vault import Vault, VaultError
 
 log = structlog.get_logger()
 
@@ -33,6 +34,7 @@ class Refresher:
     store: Store
     service: Service
     seen: Revision
+    vault: Vault | None
     failing: set[str] = field(default_factory=set)
 
     async def run(self) -> None:
@@ -40,6 +42,7 @@ class Refresher:
         await asyncio.gather(
             self._repeat("stock", self._refresh_stock, POLL_SECONDS),
             self._repeat("tokens", self._refresh_tokens, POLL_SECONDS),
+            self._repeat("keys", self._refresh_keys, POLL_SECONDS),
             self._repeat("purge", self._purge, PURGE_SECONDS),
         )
 
@@ -51,16 +54,18 @@ class Refresher:
                 await step()
             except Exception as fault:  # noqa: BLE001 - the boundary: recorded, and tried again.
                 if name not in self.failing:
-                    # The message of a foreign error may hold anything; a StorageError's is our own.
-                    told = {"problem": str(fault)} if isinstance(fault, StorageError) else {"places": places(fault)}
+                    # The message of a foreign error may hold anything; those of storage and vault are our own.
+                    ours = isinstance(fault, StorageError | VaultError)
+                    told = {"problem": str(fault)} if ours else {"places": places(fault)}
                     log.error("refresh failed", what=name, error=type(fault).__qualname__, **told)
                 self.failing.add(name)
             else:
                 if name in self.failing:
                     log.info("refresh works again", what=name)
                 self.failing.discard(name)
-            # An old record more or less does not keep the service from its work.
-            self.service.ready = self.failing <= {"purge"}
+            # An old record more or less does not keep the service from its work, nor a key file that cannot be read:
+            # the keys at hand go on working.
+            self.service.ready = self.failing <= {"purge", "keys"}
 
     async def _refresh_stock(self) -> None:
         profile = self.service.dealer.profile
@@ -80,6 +85,10 @@ class Refresher:
         self.service.tokens = await asyncio.to_thread(load_tokens, self.store, dealer_id)
         self.seen = self.seen._replace(tokens=revision.tokens)
         log.info("tokens refreshed")
+
+    async def _refresh_keys(self) -> None:
+        if self.vault is not None and await asyncio.to_thread(self.vault.refresh):
+            log.info("keys refreshed", active=self.vault.keyring.active, keys=len(self.vault.keyring.ids))
 
     async def _purge(self) -> None:
         await asyncio.to_thread(self.store.purge, self.service.dealer.profile.id, datetime.now(UTC))
