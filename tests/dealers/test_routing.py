@@ -44,7 +44,7 @@ def test_what_a_duplicate_added_sends_the_lead_again() -> None:
 
 
 def test_a_confirmed_visit_is_confirmed_to_the_customer_even_where_nobody_else_is_told() -> None:
-    assert deliveries_of(rooftop(Deliver()), confirm=True) == (NewDelivery("confirm", "North", "customer"),)
+    assert deliveries_of(rooftop(Deliver()), confirm="A1") == (NewDelivery("confirm", "North", "customer", "A1"),)
 
 
 @pytest.mark.parametrize("name", ["notify", "customer", "hook"])

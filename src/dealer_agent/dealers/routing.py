@@ -15,10 +15,11 @@ NOTIFY, CUSTOMER = RESERVED_CHANNELS
 
 @dataclass(frozen=True, slots=True)
 class NewDelivery:
-    """One thing to be sent. `event_id` is what a duplicate added to the lead, where that is why it is sent.
+    """One thing to be sent.
 
     Kinds: `lead` and `resend` (the lead again, with what was added) go to a channel of the rooftop, `notify` to its
-    people in plain words, `confirm` to the customer, who is told of a confirmed visit.
+    people in plain words, `confirm` to the customer, who is told of a confirmed visit. `event_id` is what a duplicate
+    added to the lead, where that is why it is sent; of a confirmation, the appointment's id.
     """
 
     kind: Kind
@@ -28,19 +29,19 @@ class NewDelivery:
 
 
 def deliveries_of(
-    rooftop: DealerRooftop, *, event_id: str | None = None, confirm: bool = False
+    rooftop: DealerRooftop, *, event_id: str | None = None, confirm: str | None = None
 ) -> tuple[NewDelivery, ...]:
     """What is sent of a lead: to every channel of its rooftop, and to its people where it names some.
 
-    With `event_id` the lead is sent again for what was added to it. `confirm`: a visit of it was confirmed, mail is
-    configured to say so, and the customer consented to e-mail and gave an address.
+    With `event_id` the lead is sent again for what was added to it. `confirm` is the id of an appointment that was
+    confirmed, where mail is configured to say so, and the customer consented to e-mail and gave an address.
     """
     kind: Kind = "lead" if event_id is None else "resend"
     planned = [NewDelivery(kind, rooftop.name, name, event_id) for name in channels_of(rooftop.deliver)]
     if rooftop.deliver.notify:
         planned.append(NewDelivery("notify", rooftop.name, NOTIFY, event_id))
-    if confirm:
-        planned.append(NewDelivery("confirm", rooftop.name, CUSTOMER, event_id))
+    if confirm is not None:
+        planned.append(NewDelivery("confirm", rooftop.name, CUSTOMER, confirm))
     return tuple(planned)
 
 
