@@ -14,7 +14,7 @@ from msgspec import UNSET, UnsetType
 
 from dealer_agent.leads.intake import names_a_vehicle
 from dealer_agent.leads.lead_view import LeadView, RooftopView
-from dealer_agent.leads.plain_text import lines, one_line
+from dealer_agent.leads.plain_text import lines, one_line, wrapped
 from dealer_agent.leads.wording import (
     NOT_SPECIFIED,
     STATUSES,
@@ -32,7 +32,12 @@ from dealer_agent.protocol.vehicle import Fee, Vehicle, VehicleMembers
 ID_SOURCE = "dealer-agent"
 """Who gives the ids in a lead; CRMs tell leads apart by source and id, so it never changes."""
 
-_PROLOG = b'<?xml version="1.0" encoding="UTF-8"?>\n<?adf version="1.0"?>\n'
+PROLOG = b'<?xml version="1.0" encoding="UTF-8"?>\n<?adf version="1.0"?>\n'
+"""What stands before the root element, byte for byte: CRMs look for it."""
+
+COMMENT_WIDTH = 95
+"""Characters. As references they stay below the 998 octets of a line of mail, so that ADF goes by mail as it is: there
+are CRMs that do not undo quoted-printable."""
 
 
 def render_adf(view: LeadView) -> bytes:
@@ -50,7 +55,7 @@ def render_adf(view: LeadView) -> bytes:
     _add(provider, "name", one_line(view.agent.name) or NOT_SPECIFIED)
     _add_known(provider, "url", view.agent.url or "")
     etree.indent(adf)
-    return _PROLOG + etree.tostring(adf, encoding="us-ascii", xml_declaration=False) + b"\n"
+    return PROLOG + etree.tostring(adf, encoding="us-ascii", xml_declaration=False) + b"\n"
 
 
 def _wanted_vehicle(prospect: Element, view: LeadView) -> None:
@@ -216,7 +221,7 @@ def _told_of_customer(view: LeadView) -> list[str]:
     for visit in view.visits:
         told += visit_lines(visit)
         if visit.kind == "test_drive" and view.trade_in is not UNSET and visit.status == "confirmed":
-            told.append("The trade-in can be appraised at the same visit.")
+            told.append("The trade-in is to be appraised at the same visit.")
     told += contact_words(view)
     agent = one_line(view.agent.name) or NOT_SPECIFIED
     told.append(f"Sent on the customer's behalf by an AI shopping agent: {agent}")
@@ -264,7 +269,11 @@ def _id(parent: Element, text: str) -> None:
 
 def _comments(parent: Element, told: Sequence[str]) -> None:
     if told:
-        _add(parent, "comments", "\n".join(told))
+        _add(parent, "comments", "\n".join(piece for line in told for piece in _fitting(line)))
+
+
+def _fitting(line: str) -> list[str]:
+    return [line] if len(line) <= COMMENT_WIDTH else wrapped(line, COMMENT_WIDTH)
 
 
 def _add_known(parent: Element, tag: str, text: str | UnsetType | None, **attributes: str) -> None:

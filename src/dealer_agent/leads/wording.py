@@ -1,17 +1,19 @@
 """How leads are told to people: times, money, visits and vehicles in plain American English. Pure.
 
-Times are told on the clock of a rooftop, with the zone's name, so that an hour that comes twice is told apart.
+Times are told on the clock of a rooftop with the abbreviation of its zone, which tells apart an hour that comes twice.
 """
 
 import json
-from collections.abc import Iterable, Mapping
-from datetime import UTC, datetime
+from collections.abc import Mapping, Sequence
+from datetime import datetime
 from zoneinfo import ZoneInfo
 
 from msgspec import UNSET
 
-from dealer_agent.leads.lead_view import LeadView, VisitTime, VisitView
+from dealer_agent.leads.lead_view import LeadView, RooftopView, VisitTime, VisitView
 from dealer_agent.leads.plain_text import one_line
+from dealer_agent.leads.spoken import clock_time, either
+from dealer_agent.leads.zones import instant_of
 from dealer_agent.protocol.formats import parse_timestamp
 from dealer_agent.protocol.requests import Appointment, AppointmentType, TradeIn, VehicleOfInterest
 from dealer_agent.protocol.vehicle import ListingStatus, Vehicle, VehicleMembers
@@ -47,7 +49,7 @@ def spoken_day(moment: datetime, zone: str) -> str:
 
 def spoken_time(moment: datetime, zone: str) -> str:
     """`Tuesday, March 3, 2026, 10:00 AM CST`, on the zone's clock."""
-    return f"{spoken_day(moment, zone)}, {_clock(moment, zone)} {_zone_name(moment, zone)}"
+    return f"{spoken_day(moment, zone)}, {clock_time(moment, zone)} {_zone_name(moment, zone)}"
 
 
 def spoken_stretch(time: VisitTime, zone: str) -> str:
@@ -58,15 +60,10 @@ def spoken_stretch(time: VisitTime, zone: str) -> str:
     day, until = spoken_day(start, zone), spoken_day(end, zone)
     if day != until:
         return f"{spoken_time(start, zone)} to {spoken_time(end, zone)}"
-    begins = _clock(start, zone)
+    begins = clock_time(start, zone)
     if _zone_name(start, zone) != _zone_name(end, zone):
         begins = f"{begins} {_zone_name(start, zone)}"
-    return f"{day}, {begins} to {_clock(end, zone)} {_zone_name(end, zone)}"
-
-
-def _clock(moment: datetime, zone: str) -> str:
-    local = moment.astimezone(ZoneInfo(zone))
-    return f"{local.hour % 12 or 12}:{local.minute:02} {'AM' if local.hour < 12 else 'PM'}"
+    return f"{day}, {begins} to {clock_time(end, zone)} {_zone_name(end, zone)}"
 
 
 def _zone_name(moment: datetime, zone: str) -> str:
@@ -83,30 +80,39 @@ def asked_times(request: Appointment, zone: str) -> tuple[VisitTime, ...]:
     """
     own = ZoneInfo(zone if request.timezone is UNSET else request.timezone)
     if request.appointment_at is not UNSET:
-        return (VisitTime(_moment(request.appointment_at, own)),)
+        return (VisitTime(_instant(request.appointment_at, own)),)
     if request.requested_windows is UNSET:
         return ()
     return tuple(
-        VisitTime(_moment(window.start, own), None if window.end is UNSET else _moment(window.end, own))
+        VisitTime(_instant(window.start, own), None if window.end is UNSET else _instant(window.end, own))
         for window in request.requested_windows
     )
 
 
-def _moment(text: str, zone: ZoneInfo) -> datetime:
+def _instant(text: str, zone: ZoneInfo) -> datetime:
     moment = parse_timestamp(text)
     assert moment is not None, "the schema lets only timestamps through"
-    return moment.replace(tzinfo=zone).astimezone(UTC) if moment.tzinfo is None else moment
+    return instant_of(moment, zone)
 
 
-def listed(words: Iterable[str], last: str = "and") -> str:
-    """`a`, `a and b`, `a, b and c`."""
-    *before, end = words
-    return f"{', '.join(before)} {last} {end}" if before else end
+def listed(words: Sequence[str]) -> str:
+    """`a`, `a and b`, `a, b, and c`; at least one."""
+    if len(words) < 3:
+        return " and ".join(words)
+    return f"{', '.join(words[:-1])}, and {words[-1]}"
 
 
 def money(amount: int) -> str:
     """Whole US dollars."""
     return f"${amount:,}"
+
+
+def place_words(rooftop: RooftopView) -> str:
+    """A rooftop's name and postal address on one line."""
+    parts = [rooftop.name]
+    if (address := rooftop.address) is not None:
+        parts += [address.address_line_1, address.address_line_2 or "", address.city, f"{address.state} {address.zip}"]
+    return ", ".join(filter(None, map(one_line, parts)))
 
 
 def vehicle_words(vehicle: VehicleMembers) -> str:
@@ -199,6 +205,7 @@ def visit_title(visit: VisitView) -> str:
     return f"{name[0].upper()}{name[1:]} {states[visit.status]}"
 
 
+CONDITIONS: Mapping[str, str] = {"new": "new", "used": "used", "cpo": "certified pre-owned"}
 STATUSES: Mapping[ListingStatus, str] = {
     "available": "available",
     "intransit": "in transit",
@@ -250,7 +257,7 @@ def contact_words(view: LeadView) -> list[str]:
     told = [f"The customer agreed to be contacted by {listed(allowed)}."]
     refused = [CHANNELS[channel] for channel in CHANNELS if channel not in view.channels]
     if refused:
-        told.append(f"Do not use: {listed(refused, 'or')}.")
+        told.append(f"Do not use: {either(refused)}.")
     if view.customer.preferred_contact in view.channels:
         told.append(f"Prefers {CHANNELS[view.customer.preferred_contact]}.")
     return told
