@@ -1,4 +1,7 @@
-"""What the customer is told: what happens next, when, and with whom, on the rooftop's clock (contract, part 10). Pure."""
+"""What the customer is told: what happens next, when, and with whom, on the rooftop's clock. Pure.
+
+Contract, part 10: every answer to a lead carries a `message` for the customer.
+"""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -77,7 +80,7 @@ class LeadAnswer:
 
 
 def usable_channels(customer: Customer, allowed: Sequence[str]) -> tuple[str, ...]:
-    """How the dealer may reach a customer: the preferred way, else every one agreed to for which there is an address."""
+    """How the dealer may reach a customer: the preferred way, else every one agreed to that there is an address for."""
     if customer.preferred_contact not in (UNSET, "any"):
         return (customer.preferred_contact,)
     reachable: set[Channel] = set()
