@@ -23,8 +23,8 @@ START_SECONDS = 60.0
 
 
 def environment(more: Mapping[str, str] = {}) -> dict[str, str]:
-    """The environment without what would lead the command to another database."""
-    kept = {name: value for name, value in os.environ.items() if name != "DATABASE_URL"}
+    """The environment without what would lead the command to another database or to other keys."""
+    kept = {name: value for name, value in os.environ.items() if name not in ("DATABASE_URL", "DEALER_AGENT_KEYS")}
     return kept | {"COLUMNS": "100"} | dict(more)
 
 
@@ -45,7 +45,7 @@ def command(*arguments: str | Path, cwd: Path | None = None, **more: str) -> sub
 
 def command_here(*arguments: str | Path, cwd: Path | None = None, **more: str) -> subprocess.CompletedProcess[str]:
     """The same in this process, for tables of many calls: a start takes longer than most commands do."""
-    variables: dict[str, str | None] = {"DATABASE_URL": None, **more}
+    variables: dict[str, str | None] = {"DATABASE_URL": None, "DEALER_AGENT_KEYS": None, **more}
     with chdir(cwd or Path.cwd()):
         done = CliRunner().invoke(app, [*map(str, arguments)], env=variables, prog_name="dealer-agent")
     assert done.exception is None or isinstance(done.exception, SystemExit), done.exception

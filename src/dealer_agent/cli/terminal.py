@@ -73,8 +73,16 @@ def settings_in(directory: Path) -> Settings:
 @contextmanager
 def store_of(settings: Settings) -> Iterator[Store]:
     """The dealer's store, brought up to date first. Raises StorageError."""
-    migrate(settings.database_url)
-    with Store.open(settings.database_url) as store:
+    migrate(settings.database_url, settings.vault)
+    with Store.open(settings.database_url, settings.vault) as store:
+        yield store
+
+
+@contextmanager
+def customer_store(settings: Settings) -> Iterator[Store]:
+    """The same for what reads or writes customer data: its keys are checked first. Raises KeyMissing and WrongKey."""
+    with store_of(settings) as store:
+        store.check_keys(settings.dealer.id)
         yield store
 
 
