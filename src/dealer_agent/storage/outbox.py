@@ -64,7 +64,8 @@ class DeliveryRecord(NamedTuple):
     problem: str | None
 
 
-_DEALER = outbox.c.dealer_id == bindparam("dealer_id")
+# Not named as the column, which SQLAlchemy keeps for itself in an UPDATE.
+_DEALER = outbox.c.dealer_id == bindparam("of_dealer")
 _DUE = and_(
     _DEALER,
     outbox.c.state == "waiting",
@@ -171,7 +172,7 @@ def enqueue(
 def due_addresses(connection: Connection, dealer_id: str, now: datetime) -> list[Address]:
     """Where something is to be sent now that nobody is sending."""
     return [
-        (row.rooftop, row.channel) for row in connection.execute(DUE_ADDRESSES, {"dealer_id": dealer_id, "now": now})
+        (row.rooftop, row.channel) for row in connection.execute(DUE_ADDRESSES, {"of_dealer": dealer_id, "now": now})
     ]
 
 
@@ -180,10 +181,10 @@ def claim(
 ) -> list[DueDelivery]:
     """The longest due at `address`, up to `limit`, for the caller alone until the lease ends."""
     rooftop, channel = address
-    sought = {"dealer_id": dealer_id, "now": now, "rooftop": rooftop, "channel": channel, "limit": limit}
+    sought = {"of_dealer": dealer_id, "now": now, "rooftop": rooftop, "channel": channel, "limit": limit}
     claimed = []
     for delivery_id in connection.execute(PICK_DUE, sought).scalars().all():
-        taken = {"dealer_id": dealer_id, "picked": delivery_id, "new_lease": new_ulid(), "until": now + lease}
+        taken = {"of_dealer": dealer_id, "picked": delivery_id, "new_lease": new_ulid(), "until": now + lease}
         claimed.append(DueDelivery(*connection.execute(LEASE, taken).one()))
     return claimed
 
@@ -192,7 +193,7 @@ def settle_sent(
     connection: Connection, dealer_id: str, delivery: DueDelivery, at: datetime, note: str | None = None
 ) -> None:
     """It was sent; `note` is what is to be said of it nevertheless."""
-    settled = {"dealer_id": dealer_id, "settled": delivery.delivery_id, "at": at, "words": note}
+    settled = {"of_dealer": dealer_id, "settled": delivery.delivery_id, "at": at, "words": note}
     connection.execute(SENT, settled)
 
 
@@ -226,7 +227,7 @@ def retry_deliveries(
         chosen = chosen.where(outbox.c.delivery_id == delivery_id)
     if channel is not None:
         chosen = chosen.where(outbox.c.channel == channel)
-    return connection.execute(chosen, {"dealer_id": dealer_id, "at": at}).rowcount
+    return connection.execute(chosen, {"of_dealer": dealer_id, "at": at}).rowcount
 
 
 def list_deliveries(
@@ -255,5 +256,5 @@ def get_delivery(connection: Connection, dealer_id: str, delivery_id: str) -> De
 
 
 def _settle(connection: Connection, statement: Any, dealer_id: str, delivery: DueDelivery, **values: Any) -> bool:
-    mine = {"dealer_id": dealer_id, "settled": delivery.delivery_id, "held": delivery.lease}
+    mine = {"of_dealer": dealer_id, "settled": delivery.delivery_id, "held": delivery.lease}
     return connection.execute(statement, mine | values).rowcount == 1
