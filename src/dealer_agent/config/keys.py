@@ -29,8 +29,8 @@ class KeyFile:
 
     def __init__(self, path: Path) -> None:
         self._path = path
-        self._seen: tuple[int, ...] | None = None
-        self._keyring: Keyring | None = None
+        # Together in one attribute: threads may read at once.
+        self._seen: tuple[tuple[int, ...], Keyring] | None = None
 
     def read(self) -> Keyring:
         """The keys that stand in the file now. Raises BadKeys, which says what to type, where they cannot be used."""
@@ -39,10 +39,11 @@ class KeyFile:
                 state = os.fstat(file.fileno())
                 # The mode is looked at each time: a file that was opened to others is refused, old or new.
                 seen = (state.st_dev, state.st_ino, state.st_size, state.st_mtime_ns, state.st_mode)
-                if self._keyring is None or seen != self._seen:
-                    self._keyring = _parsed(state.st_mode, file.read(), self._path)
-                    self._seen = seen
-                return self._keyring
+                if self._seen is not None and self._seen[0] == seen:
+                    return self._seen[1]
+                keyring = _parsed(state.st_mode, file.read(), self._path)
+                self._seen = seen, keyring
+                return keyring
         except FileNotFoundError:
             raise BadKeys(f"is gone from {self._path.parent}: put it back from your backup") from None
         except OSError as error:
