@@ -69,8 +69,9 @@ async def service(settings: Settings, listens_at: str) -> AsyncIterator[Service]
     profile = settings.dealer
     async with AsyncExitStack() as closing:
         closing.callback(lines.flush)
-        store = await asyncio.to_thread(Store.open, settings.database_url)
+        store = await asyncio.to_thread(Store.open, settings.database_url, settings.vault)
         closing.callback(store.close)
+        vault = await asyncio.to_thread(store.check_keys, profile.id)
         writer = store.lead_writer()
         closing.push_async_callback(asyncio.to_thread, writer.close)
         limits = RateLimits(settings.directory / RATE_LIMITS_FILE, _rate_rules(settings))
@@ -79,7 +80,7 @@ async def service(settings: Settings, listens_at: str) -> AsyncIterator[Service]
         shown = await asyncio.to_thread(load_stock, store, profile, datetime.now(UTC))
         dealer = dealer_of(
             profile,
-            LeadDesk(profile, writer),
+            LeadDesk(profile, writer, vault),
             default_limit=settings.search.default_limit,
             limit_cap=settings.search.limit_cap,
         )

@@ -15,6 +15,7 @@ import structlog
 from msgspec import UNSET, Struct, UnsetType
 from sqlalchemy import Connection
 
+from dealer_agent import storage as stored
 from dealer_agent.dealers.profile import DealerRooftop, Profile
 from dealer_agent.dealers.rules import read_phone
 from dealer_agent.inventory.catalogue import Catalogue, Listing
@@ -26,17 +27,18 @@ from dealer_agent.protocol.replies import Answer
 from dealer_agent.protocol.requests import Appointment, Customer, LeadSubmitRequest
 from dealer_agent.protocol.responses import AppointmentReply, DealerContact, LeadReceipt
 from dealer_agent.protocol.vehicle import Vehicle
-from dealer_agent.storage import leads as stored
 from dealer_agent.storage.errors import StoreClosed
 from dealer_agent.storage.lead_writer import LeadWriter
+from dealer_agent.vault.vault import Vault
 
 
 class LeadDesk:
     """Takes one dealer's leads."""
 
-    def __init__(self, profile: Profile, writer: LeadWriter) -> None:
+    def __init__(self, profile: Profile, writer: LeadWriter, vault: Vault) -> None:
         self._profile = profile
         self._writer = writer
+        self._vault = vault
 
     async def take(
         self,
@@ -53,7 +55,7 @@ class LeadDesk:
         Raises ContactConsentRequired, InvalidConsent, VehicleNotFound, VehicleUnavailable, IdempotencyConflict, and
         StorageError when it could not be stored.
         """
-        job = _LeadJob(self._profile, catalogue, lead, payload, token_id, sha256(body).digest(), now)
+        job = _LeadJob(self._profile, self._vault, catalogue, lead, payload, token_id, sha256(body).digest(), now)
         if lead.idempotency_key is UNSET:
             # With a key the first answer is looked up before consent is judged; without one, spare the writer.
             job.decide()
@@ -93,6 +95,7 @@ class _LeadJob:
     """One lead on its way into the store: everything that `store` needs, and nothing of the network."""
 
     profile: Profile
+    vault: Vault
     catalogue: Catalogue
     lead: LeadSubmitRequest
     payload: dict[str, Any]
@@ -128,7 +131,7 @@ class _LeadJob:
         payload_hash = intake.payload_hash(self.payload)
         dealer_id = self.profile.id
         if key is not None:
-            first = stored.find_idempotent(connection, dealer_id, scope, key, self.now)
+            first = stored.find_idempotent(connection, self.vault, dealer_id, scope, key, self.now)
             if first is not None:
                 if first.payload_hash != payload_hash:
                     raise IdempotencyConflict("This idempotency_key came with another payload before.")
@@ -138,8 +141,11 @@ class _LeadJob:
         answer = self._keep(connection, grant, wanted)
         if key is not None:
             reply = msgspec.json.encode(_KeptAnswer(msgspec.Raw(answer.data), answer.message))
-            record = stored.IdempotencyRecord(scope=scope, key=key, payload_hash=payload_hash, reply=reply, at=self.now)
-            stored.record_idempotency(connection, dealer_id, record)
+            lead_id = msgspec.json.decode(answer.data, type=LeadReceipt).lead_id
+            record = stored.IdempotencyRecord(
+                scope=scope, key=key, payload_hash=payload_hash, reply=reply, at=self.now, lead_id=lead_id
+            )
+            stored.record_idempotency(connection, self.vault, dealer_id, record)
         return answer
 
     def _keep(self, connection: Connection, grant: Grant, wanted: intake.Wanted) -> Answer:
@@ -147,16 +153,17 @@ class _LeadJob:
         contacts = intake.contacts(self.lead.customer)
         vehicle_key = intake.vehicle_key(self.lead.vehicle_of_interest, wanted)
         window = timedelta(hours=self.profile.policies.duplicate_window_hours)
-        earlier = stored.find_duplicate(connection, dealer_id, contacts, vehicle_key, self.now - window)
+        earlier = stored.find_duplicate(connection, self.vault, dealer_id, contacts, vehicle_key, self.now - window)
         if window and earlier is not None:
             appointment = self._add_to(connection, earlier, contacts, vehicle_key)
-            stored.record_consent(connection, dealer_id, earlier, self._consent(grant))
+            stored.record_consent(connection, self.vault, dealer_id, earlier, self._consent(grant))
             return self._receipt(earlier, "duplicate", appointment, wanted)
         lead_id = new_ulid()
         appointment = self._new_appointment()
         stored.record_lead(
             connection,
-            self._record(lead_id, appointment, wanted),
+            self.vault,
+            self._record(lead_id, wanted),
             self._consent(grant),
             contacts=contacts,
             vehicle_key=vehicle_key,
@@ -167,10 +174,10 @@ class _LeadJob:
         self, connection: Connection, lead_id: str, contacts: Sequence[str], vehicle_key: str | None
     ) -> AppointmentReply | UnsetType:
         """Adds to an earlier lead what this one says anew; the appointment as it then stands."""
-        earlier = stored.get_lead(connection, self.profile.id, lead_id)
+        earlier = stored.get_lead(connection, self.vault, self.profile.id, lead_id)
         assert earlier is not None, "find_duplicate names only leads that are stored"
         # Who writes with another address or number next is the same customer still.
-        stored.record_contacts(connection, earlier.lead, contacts, vehicle_key)
+        stored.record_contacts(connection, self.vault, earlier.lead, contacts, vehicle_key)
         kept = _KeptLead.of(earlier)
         changes: dict[str, Any] = {}
         if self.lead.message and self.lead.message != kept.message:
@@ -186,7 +193,9 @@ class _LeadJob:
                 reply = self._new_appointment()
                 changes["appointment"] = self._kept_appointment(reply)
         if changes:
-            stored.append_to_lead(connection, self.profile.id, lead_id, self.now, msgspec.json.encode(changes))
+            stored.append_to_lead(
+                connection, self.vault, self.profile.id, lead_id, self.now, msgspec.json.encode(changes)
+            )
         return reply
 
     def _new_appointment(self) -> AppointmentReply | UnsetType:
@@ -199,11 +208,8 @@ class _LeadJob:
             return None
         return _KeptAppointment(self.lead.appointment, reply)
 
-    def _record(
-        self, lead_id: str, appointment: AppointmentReply | UnsetType, wanted: intake.Wanted
-    ) -> stored.LeadRecord:
+    def _record(self, lead_id: str, wanted: intake.Wanted) -> stored.LeadRecord:
         wish = self.lead.vehicle_of_interest
-        kept = self._kept_appointment(appointment)
         vehicle = wish if wanted is None else wanted
         vin, stock = (None, None) if vehicle is UNSET else (vehicle.vin, vehicle.stock)
         return stored.LeadRecord(
@@ -214,7 +220,7 @@ class _LeadJob:
             status="received",
             customer=msgspec.json.encode(intake.customer_kept(self.lead.customer)),
             payload=msgspec.json.encode(self.payload),
-            appointment=None if kept is None else msgspec.json.encode(kept),
+            rooftop=self._rooftop(wanted).name,
             vehicle_id=None if wanted is None else wanted.vehicle_id,
             vin=vin or None,
             stock=stock or None,
@@ -226,6 +232,8 @@ class _LeadJob:
             granted_at=grant.granted_at,
             channels=grant.channels,
             scope=grant.scope,
+            purpose="",
+            customer=msgspec.json.encode(intake.customer_kept(self.lead.customer)),
             consent_text=grant.text,
             request_hash=self.request_hash,
             source_agent=grant.source_agent,
@@ -289,11 +297,12 @@ class _KeptLead:
     @classmethod
     def of(cls, lead: stored.StoredLead) -> "_KeptLead":
         first = lead.lead
-        appointment = msgspec.json.decode(first.appointment, type=_KeptAppointment) if first.appointment else None
+        assert first.payload is not None, "an erased lead has no duplicates"
+        assert first.customer is not None, "an erased lead has no duplicates"
         said = msgspec.json.decode(first.payload, type=_Said)
-        kept = cls(said.message, msgspec.json.decode(first.customer, type=Customer), appointment)
+        kept = cls(said.message, msgspec.json.decode(first.customer, type=Customer), None)
         for event in lead.events:
-            changes = msgspec.json.decode(event.changes, type=_Changes)
+            changes = msgspec.json.decode(event.changes or b"{}", type=_Changes)
             kept.message = changes.message or kept.message
             kept.customer = changes.customer or kept.customer
             kept.appointment = changes.appointment or kept.appointment

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 from sqlalchemy import text
-from tests.storage.samples import DEALER, MONDAY, lead, storing
+from tests.storage.samples import DEALER, MONDAY, VAULT, lead, storing
 
 from dealer_agent.storage import (
     AlreadyStored,
@@ -66,7 +66,7 @@ def test_a_server_that_is_down_is_unreachable_and_its_password_is_not_told(url: 
 )
 def test_a_url_that_names_no_usable_database_is_refused(url: str) -> None:
     with pytest.raises(BadDatabaseUrl) as failure:
-        Store.open(url)
+        Store.open(url, VAULT)
     assert SECRET not in chain(failure.value)
 
 

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 from sqlalchemy import Connection, text
-from tests.storage.samples import DEALER, MONDAY, TUESDAY, consent, first_answer, lead, storing
+from tests.storage.samples import DEALER, MONDAY, TUESDAY, VAULT, consent, first_answer, lead, storing
 
 from dealer_agent.storage import (
     AlreadyStored,
@@ -36,7 +36,7 @@ def test_a_lead_is_read_as_it_was_stored_with_its_consent(store: Store, writer: 
     agreed = consent(source_agent="Example Agent", expires_at=TUESDAY)
 
     def job(connection: Connection) -> None:
-        record_lead(connection, full, agreed, contacts=["sam@example.com"], vehicle_key="V")
+        record_lead(connection, VAULT, full, agreed, contacts=["sam@example.com"], vehicle_key="V")
 
     stored(writer, job)
     assert store.get_lead(DEALER, "L1") == (full, (agreed,), ())
@@ -53,7 +53,7 @@ def test_text_that_one_database_cannot_keep_is_replaced_on_both(store: Store, wr
     def job(connection: Connection) -> None:
         odd = lead("L1", source_agent="a\0b", vin="V\0")
         key = first_answer("k\0" * 64, scope="\0" * 9000)
-        record_lead(connection, odd, consent(), contacts=["\0"], vehicle_key="\0" * 9000, idempotency=key)
+        record_lead(connection, VAULT, odd, consent(), contacts=["\0"], vehicle_key="\0" * 9000, idempotency=key)
 
     stored(writer, job)
     found = store.get_lead(DEALER, "L1")
@@ -96,8 +96,8 @@ def test_a_duplicate_is_the_same_customer_and_the_same_vehicle_in_the_window(
         storing("FIRST", MONDAY, ["sam@example.com", "+12025550101"], "V1"),
         storing("GENERAL", MONDAY, ["pat@example.com"], None),
     )
-    assert stored(writer, lambda c: find_duplicate(c, DEALER, contacts, vehicle_key, since)) == [found]
-    assert stored(writer, lambda c: find_duplicate(c, "lakeside", contacts, vehicle_key, since)) == [None]
+    assert stored(writer, lambda c: find_duplicate(c, VAULT, DEALER, contacts, vehicle_key, since)) == [found]
+    assert stored(writer, lambda c: find_duplicate(c, VAULT, "lakeside", contacts, vehicle_key, since)) == [None]
 
 
 def test_a_contact_that_a_duplicate_brought_finds_the_first_lead_in_the_first_ones_window(writer: LeadWriter) -> None:
@@ -105,10 +105,10 @@ def test_a_contact_that_a_duplicate_brought_finds_the_first_lead_in_the_first_on
     stored(
         writer,
         storing("FIRST", MONDAY, ["sam@example.com"], "V1"),
-        lambda c: record_contacts(c, lead("FIRST", MONDAY), brought, "V1"),
+        lambda c: record_contacts(c, VAULT, lead("FIRST", MONDAY), brought, "V1"),
     )
-    assert stored(writer, lambda c: find_duplicate(c, DEALER, ["+12025550101"], "V1", MONDAY)) == ["FIRST"]
-    assert stored(writer, lambda c: find_duplicate(c, DEALER, ["+12025550101"], "V1", MONDAY + MOMENT)) == [None]
+    assert stored(writer, lambda c: find_duplicate(c, VAULT, DEALER, ["+12025550101"], "V1", MONDAY)) == ["FIRST"]
+    assert stored(writer, lambda c: find_duplicate(c, VAULT, DEALER, ["+12025550101"], "V1", MONDAY + MOMENT)) == [None]
 
 
 def test_the_earliest_of_several_leads_is_the_one_that_is_repeated(writer: LeadWriter) -> None:
@@ -118,8 +118,8 @@ def test_the_earliest_of_several_leads_is_the_one_that_is_repeated(writer: LeadW
         storing("EARLIER", MONDAY, ["+12025550101"], "V1"),
     )
     both = ["sam@example.com", "+12025550101"]
-    assert stored(writer, lambda c: find_duplicate(c, DEALER, both, "V1", MONDAY)) == ["EARLIER"]
-    assert stored(writer, lambda c: find_duplicate(c, DEALER, both, "V1", MONDAY + MOMENT)) == ["LATER"]
+    assert stored(writer, lambda c: find_duplicate(c, VAULT, DEALER, both, "V1", MONDAY)) == ["EARLIER"]
+    assert stored(writer, lambda c: find_duplicate(c, VAULT, DEALER, both, "V1", MONDAY + MOMENT)) == ["LATER"]
 
 
 @pytest.mark.requirement("contract-10-duplicate-adds")
@@ -127,9 +127,9 @@ def test_what_a_duplicate_adds_stands_with_the_first_lead_in_order(store: Store,
     stored(
         writer,
         storing("L1"),
-        lambda c: append_to_lead(c, DEALER, "L1", TUESDAY, b'{"message":"second"}'),
-        lambda c: append_to_lead(c, DEALER, "L1", MONDAY, b'{"message":"first"}'),
-        lambda c: record_consent(c, DEALER, "L1", consent(TUESDAY)),
+        lambda c: append_to_lead(c, VAULT, DEALER, "L1", TUESDAY, b'{"message":"second"}'),
+        lambda c: append_to_lead(c, VAULT, DEALER, "L1", MONDAY, b'{"message":"first"}'),
+        lambda c: record_consent(c, VAULT, DEALER, "L1", consent(TUESDAY)),
     )
     found = store.get_lead(DEALER, "L1")
     assert found is not None
@@ -139,7 +139,7 @@ def test_what_a_duplicate_adds_stands_with_the_first_lead_in_order(store: Store,
 
 def test_nothing_is_added_to_a_lead_that_does_not_exist(store: Store, writer: LeadWriter) -> None:
     with pytest.raises(Exception, match="refused a statement"):
-        stored(writer, lambda c: append_to_lead(c, DEALER, "NONE", MONDAY, b"{}"))
+        stored(writer, lambda c: append_to_lead(c, VAULT, DEALER, "NONE", MONDAY, b"{}"))
 
 
 @pytest.mark.requirement("contract-10-idempotency-30-days")
@@ -148,7 +148,7 @@ def test_the_first_answer_to_a_key_is_found_byte_for_byte_for_30_days(writer: Le
     stored(writer, storing("L1", idempotency=first_answer("k", MONDAY, reply=reply)))
 
     def look(now: Any, dealer: str = DEALER, scope: str = "token", key: str = "k") -> Any:
-        return stored(writer, lambda c: find_idempotent(c, dealer, scope, key, now))[0]
+        return stored(writer, lambda c: find_idempotent(c, VAULT, dealer, scope, key, now))[0]
 
     assert look(MONDAY) == StoredReply(sha256(b"payload").digest(), reply, MONDAY)
     assert look(MONDAY + timedelta(days=30)) is not None
@@ -161,13 +161,13 @@ def test_the_first_answer_to_a_key_is_found_byte_for_byte_for_30_days(writer: Le
 
 @pytest.mark.requirement("contract-10-idempotency-30-days")
 def test_a_key_is_answered_once_in_30_days(store: Store, writer: LeadWriter) -> None:
-    stored(writer, lambda c: record_idempotency(c, DEALER, first_answer("k", MONDAY, reply=b"first")))
+    stored(writer, lambda c: record_idempotency(c, VAULT, DEALER, first_answer("k", MONDAY, reply=b"first")))
     with pytest.raises(AlreadyStored):
         stored(writer, storing("L1", idempotency=first_answer("k", MONDAY + timedelta(days=30))))
     assert store.get_lead(DEALER, "L1") is None
     later = MONDAY + timedelta(days=30) + MOMENT
     stored(writer, storing("L1", idempotency=first_answer("k", later, reply=b"again")))
-    (answer,) = stored(writer, lambda c: find_idempotent(c, DEALER, "token", "k", later))
+    (answer,) = stored(writer, lambda c: find_idempotent(c, VAULT, DEALER, "token", "k", later))
     assert answer.reply == b"again"
 
 
@@ -185,9 +185,9 @@ def test_a_refused_lead_leaves_its_code_and_time_and_nothing_else(store: Store, 
 def test_old_answers_and_refusals_are_purged_and_young_ones_kept(store: Store, writer: LeadWriter) -> None:
     stored(
         writer,
-        lambda c: record_idempotency(c, DEALER, first_answer("old", MONDAY)),
-        lambda c: record_idempotency(c, DEALER, first_answer("young", TUESDAY)),
-        lambda c: record_idempotency(c, "lakeside", first_answer("another dealer's", MONDAY)),
+        lambda c: record_idempotency(c, VAULT, DEALER, first_answer("old", MONDAY)),
+        lambda c: record_idempotency(c, VAULT, DEALER, first_answer("young", TUESDAY)),
+        lambda c: record_idempotency(c, VAULT, "lakeside", first_answer("another dealer's", MONDAY)),
         lambda c: record_refusal(c, DEALER, MONDAY, "INVALID_CONSENT"),
         lambda c: record_refusal(c, DEALER, MONDAY, "VEHICLE_NOT_FOUND"),
         lambda c: record_refusal(c, DEALER, TUESDAY, "INVALID_CONSENT"),

@@ -5,9 +5,11 @@ import re
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
+from datetime import datetime
 from pathlib import Path
-from typing import Annotated, NoReturn
+from typing import Annotated, Any, NoReturn
 
+import msgspec
 import typer
 from rich.console import Console
 from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
@@ -113,3 +115,25 @@ def table(title: str, *columns: str) -> Table:
 def add_row(made: Table, *cells: str) -> None:
     """Adds a row of texts, which are shown as they are."""
     made.add_row(*(Text(plain(cell)) for cell in cells))
+
+
+def section(title: str, content: Any) -> None:
+    """A title and what belongs to it, indented to the last line: nothing in it looks like another section."""
+    if not content:
+        return
+    out.print(Text(f"\n{title}", style="bold"))
+    if isinstance(content, dict):
+        for name, value in content.items():
+            told = msgspec.json.encode(value).decode() if isinstance(value, dict | list) else str(value)
+            out.print(f"  {_indented(name.replace('_', ' '))}: {_indented(told)}", markup=False)
+    else:
+        out.print(f"  {_indented(str(content))}", markup=False)
+
+
+def _indented(text: str) -> str:
+    return plain(text).replace("\n", "\n    ")
+
+
+def moment(at: datetime) -> str:
+    """A time in UTC, to the second."""
+    return f"{at:%Y-%m-%d %H:%M:%S}"

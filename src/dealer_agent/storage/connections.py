@@ -2,9 +2,9 @@
 
 SQLite: SQLAlchemy's default leaves a SELECT outside the transaction, and a plain BEGIN fails with "locked" as soon as a
 reader turns writer. So pysqlite's own transaction control is switched off, writers say BEGIN IMMEDIATE, readers BEGIN
-(a snapshot, in WAL mode), and the writer syncs every commit (`synchronous=FULL`). A connection never makes the file
-(`storage.migrate` does, for its owner alone), and is not used again once another file, or none, stands in its place:
-what goes into a file that was moved away or deleted is lost.
+(a snapshot, in WAL mode), the writer syncs every commit (`synchronous=FULL`) and overwrites what it deletes with zeros
+(`secure_delete`). A connection never makes the file (`storage.migrate` does, for its owner alone), and is not used
+again once another file, or none, stands in its place: what goes into a file that was moved away or deleted is lost.
 
 PostgreSQL: readers are REPEATABLE READ and read-only (a snapshot too); writers are READ COMMITTED, lock rows, and turn
 `synchronous_commit` on where the server has it off: an answered lead survives a power cut (contract, part 10).
@@ -50,7 +50,11 @@ def writer_engine(url: URL) -> Engine:
     if url.get_backend_name() == "sqlite":
         engine = _sqlite_engine(url)
         _on_connect(
-            engine, f"PRAGMA busy_timeout={BUSY_SECONDS * 1000}", "PRAGMA foreign_keys=ON", "PRAGMA synchronous=FULL"
+            engine,
+            f"PRAGMA busy_timeout={BUSY_SECONDS * 1000}",
+            "PRAGMA foreign_keys=ON",
+            "PRAGMA synchronous=FULL",
+            "PRAGMA secure_delete=ON",
         )
         _on_begin(engine, "BEGIN IMMEDIATE")
     else:

@@ -40,6 +40,13 @@ def _from_microseconds(value: int) -> datetime:
     return _EPOCH + timedelta(microseconds=value)
 
 
+def microseconds(value: datetime) -> int:
+    """Since 1970. Raises ValueError for a time without an offset."""
+    if value.tzinfo is None:
+        raise ValueError("a time without an offset")
+    return (value - _EPOCH) // _MICROSECOND
+
+
 class UtcTime(TypeDecorator[datetime]):
     """An aware datetime, kept as microseconds since 1970; comes back in UTC. Raises ValueError for a naive one."""
 
@@ -48,26 +55,27 @@ class UtcTime(TypeDecorator[datetime]):
 
     def process_bind_param(self, value: datetime | None, dialect: Dialect) -> int | None:  # noqa: ARG002
         """To the database."""
-        if value is None:
-            return None
-        if value.tzinfo is None:
-            raise ValueError("a time without an offset")
-        return (value - _EPOCH) // _MICROSECOND
+        return None if value is None else microseconds(value)
 
     def process_result_value(self, value: int | None, dialect: Dialect) -> datetime | None:  # noqa: ARG002
         """From the database."""
         return None if value is None else _from_microseconds(value)
 
 
+def as_kept(words: str) -> str:
+    """Text from outside as it is kept: U+0000, which PostgreSQL cannot keep in text, becomes U+FFFD."""
+    return words.replace("\0", "\N{REPLACEMENT CHARACTER}")
+
+
 class Words(TypeDecorator[str]):
-    """Text from outside. U+0000, which PostgreSQL cannot keep in text, becomes U+FFFD on both databases."""
+    """Text from outside, alike on both databases (`as_kept`)."""
 
     impl = String
     cache_ok = True
 
     def process_bind_param(self, value: str | None, dialect: Dialect) -> str | None:  # noqa: ARG002
         """To the database."""
-        return None if value is None else value.replace("\0", "\N{REPLACEMENT CHARACTER}")
+        return None if value is None else as_kept(value)
 
 
 metadata = MetaData(
@@ -266,7 +274,8 @@ places = Table(
 )
 
 # One row for each thing to be sent: it names the lead and holds nothing of it. `state` is waiting, sent, parked or
-# dropped; a waiting row that is leased is being sent. `event_id` is what a duplicate added, for a lead sent again.
+# dropped; a waiting row that is leased is being sent. `event_id` is what a duplicate added, for a lead sent again; for
+# a confirmation, the appointment.
 outbox = Table(
     "outbox",
     metadata,
@@ -304,14 +313,14 @@ accesses = Table(
     Index(None, "dealer_id", "at"),
 )
 
-# `fingerprint` is a hash of scope and key, for the same reason.
+# `fingerprint` is a hash of scope and key: an agent's name, part of it, has any length. `reply` holds the hash of the
+# payload too: what is hashed without a key can be guessed at.
 idempotency = Table(
     "idempotency",
     metadata,
     Column("dealer_id", String, primary_key=True),
     Column("fingerprint", LargeBinary, primary_key=True),
     Column("at", UtcTime, nullable=False),
-    Column("payload_hash", LargeBinary, nullable=False),
     Column("lead_id", String),
     Column("reply", LargeBinary, nullable=False, comment="sealed"),
     Index(None, "dealer_id", "at"),

@@ -7,32 +7,35 @@ from typing import Self
 
 from sqlalchemy import Connection, Engine
 
-from dealer_agent.storage import leads, stock, tokens
+from dealer_agent.storage import leads, privacy, stock, tokens
 from dealer_agent.storage.connections import database_url, reader_engine, writer_engine
-from dealer_agent.storage.errors import translating
+from dealer_agent.storage.errors import KeyMissing, translating
 from dealer_agent.storage.lead_writer import LeadWriter
 from dealer_agent.storage.leads import LeadRecord, Purged, StoredLead
 from dealer_agent.storage.matching import ImportRow
 from dealer_agent.storage.migrate import check_schema
 from dealer_agent.storage.stock import ImportOutcome, ImportRecord, Revision, Stock
 from dealer_agent.storage.tokens import ActiveToken, TokenRecord
+from dealer_agent.vault.vault import Vault
 
 
 class Store:
     """Threads may share a store. Processes may not: each opens its own, after a fork.
 
-    Leads are written through `lead_writer()`; everything else is a method.
+    Leads are written through `lead_writer()`; everything else is a method. What reads or writes customer data checks
+    the keys first and raises KeyMissing or WrongKey: a store that was opened without a vault has none.
     """
 
-    def __init__(self, writer: Engine, reader: Engine) -> None:
+    def __init__(self, writer: Engine, reader: Engine, vault: Vault | None) -> None:
         self._writer = writer
         self._reader = reader
+        self._vault = vault
 
     @classmethod
-    def open(cls, url: str) -> Self:
+    def open(cls, url: str, vault: Vault | None = None) -> Self:
         """Opens the migrated database at `url`. Raises SchemaOutdated, SchemaTooNew, and any StorageError."""
         parsed = database_url(url)
-        store = cls(writer_engine(parsed), reader_engine(parsed))
+        store = cls(writer_engine(parsed), reader_engine(parsed), vault)
         try:
             with store._reading() as connection:
                 check_schema(connection)
@@ -109,12 +112,25 @@ class Store:
     def list_leads(self, dealer_id: str, limit: int, before: str | None = None) -> list[LeadRecord]:
         """The newest first; those older than the lead `before`, when given."""
         with self._reading() as connection:
-            return leads.list_leads(connection, dealer_id, limit, before)
+            return leads.list_leads(connection, self._keys(connection, dealer_id), dealer_id, limit, before)
 
     def get_lead(self, dealer_id: str, lead_id: str) -> StoredLead | None:
-        """A lead with its consent records and what was added to it."""
+        """A lead with the events of its consent and what was added to it."""
         with self._reading() as connection:
-            return leads.get_lead(connection, dealer_id, lead_id)
+            return leads.get_lead(connection, self._keys(connection, dealer_id), dealer_id, lead_id)
+
+    def check_keys(self, dealer_id: str) -> Vault:
+        """The vault, once its keys are known to be those of the dealer's customer data; notes the active one.
+
+        Raises KeyMissing and WrongKey.
+        """
+        vault = self._vault_given()
+        with self._reading() as connection:
+            noted = privacy.check_keys(connection, vault, dealer_id)
+        if not noted:
+            with self._writing() as connection:
+                privacy.note_active_key(connection, vault, dealer_id)
+        return vault
 
     def purge(self, dealer_id: str, now: datetime) -> Purged:
         """Deletes idempotency records after 30 days and refusals after 90: to be called once in a while."""
@@ -140,6 +156,20 @@ class Store:
         """Those that open the door."""
         with self._reading() as connection:
             return tokens.active_token_hashes(connection, dealer_id)
+
+    def _keys(self, connection: Connection, dealer_id: str) -> Vault:
+        """The vault, once its keys are known to be the dealer's."""
+        vault = self._vault_given()
+        privacy.check_keys(connection, vault, dealer_id)
+        return vault
+
+    def _vault_given(self) -> Vault:
+        if self._vault is None:
+            raise KeyMissing(
+                "customer data is sealed and there is no key here: set DEALER_AGENT_KEYS, or put the key file "
+                "dealer-agent.keys beside dealer.toml"
+            )
+        return self._vault
 
     @contextmanager
     def _reading(self) -> Iterator[Connection]:

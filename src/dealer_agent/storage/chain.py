@@ -1,0 +1,152 @@
+"""The chain of a dealer's consent events: each is bound by hash to the one before, the last one is sealed with a key.
+
+What names the person stands in the chain as a salted hash only (the commitment), so that it can be forgotten, or sealed
+with another key, while the chain stays verifiable. The chain's end stands in the dealer's own row with a keyed seal:
+without the key nobody can cut events off, or write the chain anew. That row is also the lock under which leads are
+taken, and under which everything that belongs to a lead is changed.
+
+What no chain can show is a whole database that was put back to an earlier state: keep the head that a check prints.
+"""
+
+from collections.abc import Mapping
+from datetime import datetime
+from hashlib import sha256
+from typing import Any, NamedTuple
+
+import msgspec
+from sqlalchemy import Connection, bindparam, func, insert, select, text, update
+
+from dealer_agent.storage.schema import as_kept, consent_events, dealers, microseconds
+from dealer_agent.vault.vault import Vault
+
+NOTHING_BEFORE = b""
+"""What stands for the hash before the first event."""
+
+
+class ChainEnd(NamedTuple):
+    """How many events there are, and the hash of the last."""
+
+    events: int
+    head: bytes
+
+
+_END = (dealers.c.consent_events, func.coalesce(dealers.c.consent_head, NOTHING_BEFORE))
+
+READ_END = select(*_END).where(dealers.c.dealer_id == bindparam("dealer_id"))
+
+# FOR NO KEY UPDATE on PostgreSQL; on SQLite the writer's transaction is the lock.
+LOCK_DEALER = READ_END.with_for_update(key_share=True)
+
+ADD_DEALER = text("INSERT INTO dealers (dealer_id) VALUES (:dealer_id) ON CONFLICT (dealer_id) DO NOTHING")
+
+MOVE_END = (
+    update(dealers)
+    .where(
+        dealers.c.dealer_id == bindparam("in_dealer"),
+        dealers.c.consent_events == bindparam("events_before"),
+        func.coalesce(dealers.c.consent_head, NOTHING_BEFORE) == bindparam("head_before"),
+    )
+    .values(consent_events=bindparam("events"), consent_head=bindparam("head"), consent_seal=bindparam("seal"))
+)
+
+RESEAL_END = update(dealers).where(dealers.c.dealer_id == bindparam("in_dealer")).values(consent_seal=bindparam("seal"))
+
+ADD_EVENT = insert(consent_events)
+
+
+def lock_dealer(connection: Connection, dealer_id: str) -> None:
+    """Holds back every other lead of this dealer until the transaction ends, in every process."""
+    found = connection.execute(LOCK_DEALER, {"dealer_id": dealer_id}).one_or_none()
+    if found is None:
+        connection.execute(ADD_DEALER, {"dealer_id": dealer_id})
+        found = connection.execute(LOCK_DEALER, {"dealer_id": dealer_id}).one()
+    connection.info[_remembered(dealer_id)] = ChainEnd(*found)
+
+
+def append(
+    connection: Connection, vault: Vault, dealer_id: str, event: Mapping[str, Any], body: bytes | None = None
+) -> int:
+    """Adds an event to the dealer's chain and returns its number. The dealer is locked.
+
+    `event` has the clear columns but number and hashes; `body`, with a salt in it, is sealed and committed to.
+    """
+    # The end as the lock showed it. A savepoint that was rolled back since then makes it a wrong guess, which MOVE_END
+    # finds out.
+    end = connection.info.get(_remembered(dealer_id)) or read_end(connection, dealer_id)
+    while True:
+        number = end.events + 1
+        row = {
+            **event,
+            "dealer_id": dealer_id,
+            "number": number,
+            "commitment": commitment(body),
+            "body": None if body is None else vault.seal(body, *body_context(dealer_id, number)),
+        }
+        row["hash"] = event_hash(row, end.head)
+        moved = ChainEnd(number, row["hash"])
+        before = {"in_dealer": dealer_id, "events_before": end.events, "head_before": end.head}
+        after = {"events": moved.events, "head": moved.head, "seal": seal_end(vault, dealer_id, moved)}
+        if connection.execute(MOVE_END, before | after).rowcount == 1:
+            break
+        end = read_end(connection, dealer_id)
+    connection.execute(ADD_EVENT, row)
+    connection.info[_remembered(dealer_id)] = moved
+    return number
+
+
+def read_end(connection: Connection, dealer_id: str) -> ChainEnd:
+    """The chain's end as the dealer's row has it."""
+    return ChainEnd(*connection.execute(READ_END, {"dealer_id": dealer_id}).one())
+
+
+def commitment(body: bytes | None) -> bytes:
+    """What the chain holds of a body. It begins with a random salt, so that nobody can guess at the rest."""
+    return b"" if body is None else sha256(body).digest()
+
+
+def body_context(dealer_id: str, number: int) -> tuple[str, ...]:
+    """What the seal of a body is bound to."""
+    return "consent_events", "body", dealer_id, str(number)
+
+
+def event_hash(row: Mapping[str, Any], before: bytes) -> bytes:
+    """The hash of an event (its columns) after the one with the hash `before`. Never changes: old chains hang on it."""
+    covered = (
+        "consent event 1",
+        row["dealer_id"],
+        row["number"],
+        row["lead_id"],
+        row["kind"],
+        *(_instant(row[name]) for name in ("at", "granted_at", "expires_at")),
+        row["channels"],
+        row["scope"],
+        as_kept(row["purpose"]),
+        None if row["agent"] is None else as_kept(row["agent"]),
+        row["commitment"],
+        before,
+    )
+    return sha256(msgspec.json.encode(covered)).digest()
+
+
+def _instant(time: datetime | int | None) -> int | None:
+    """Microseconds since 1970, as the column has it."""
+    return microseconds(time) if isinstance(time, datetime) else time
+
+
+def seal_end(vault: Vault, dealer_id: str, end: ChainEnd) -> bytes:
+    """The keyed seal of a chain's end."""
+    return vault.mac(sealed_end(end), *end_context(dealer_id))
+
+
+def sealed_end(end: ChainEnd) -> bytes:
+    """What the seal of a chain's end covers."""
+    return msgspec.json.encode((end.events, end.head))
+
+
+def end_context(dealer_id: str) -> tuple[str, ...]:
+    """What the seal of a chain's end is bound to."""
+    return "dealers", "consent_seal", dealer_id
+
+
+def _remembered(dealer_id: str) -> tuple[str, str]:
+    return "end of the consent chain", dealer_id
