@@ -13,7 +13,16 @@ from uvicorn.config import STARTUP_FAILURE
 from uvicorn.supervisors import Multiprocess
 
 from dealer_agent.bootstrap import ADDRESS_VARIABLE, DIRECTORY_VARIABLE
-from dealer_agent.cli.terminal import HERE, DirOption, err, fail, failures_in_plain_words, out, settings_in, store_of
+from dealer_agent.cli.terminal import (
+    HERE,
+    DirOption,
+    customer_store,
+    err,
+    fail,
+    failures_in_plain_words,
+    out,
+    settings_in,
+)
 from dealer_agent.config import Settings
 from dealer_agent.server.connection import BoundedConnection
 
@@ -37,7 +46,7 @@ def serve(
     """Answer buyer agents until told to stop (Ctrl-C or SIGTERM); requests under way are answered first."""
     with failures_in_plain_words():
         settings = settings_in(directory)
-        with store_of(settings) as store:
+        with customer_store(settings) as store:
             stocked = store.revision(settings.dealer.id).stock > 0
         listener = listen(host, port)
     address = address_of(host, port)
