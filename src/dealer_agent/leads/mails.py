@@ -110,7 +110,8 @@ def confirmation_mail(view: LeadView) -> Mail:
         wrapped(f"Your {kind} with {house} is confirmed."),
         _facts_of_visit(view, visit, time),
         wrapped(" ".join([*_to_bring(view, visit), change])),
-        [f"We look forward to {'talking with' if visit.kind in CALLS else 'seeing'} you.", house],
+        [f"We look forward to {'talking with' if visit.kind in CALLS else 'seeing'} you."],
+        [house],
         wrapped(why),
     ]
     subject = f"{house}: your {kind} on {spoken_time(time.start, rooftop.zone)}"

@@ -25,12 +25,10 @@ def one_line(text: str) -> str:
 
 def lines(text: str) -> list[str]:
     """The lines of a longer text, without white space at their ends and without empty ones around them."""
-    broken = [_UNFIT.sub("\N{REPLACEMENT CHARACTER}", line).rstrip() for line in text.splitlines()]
-    while broken and not broken[0]:
-        del broken[0]
-    while broken and not broken[-1]:
-        del broken[-1]
-    return broken
+    told = [_UNFIT.sub("\N{REPLACEMENT CHARACTER}", line).rstrip() for line in text.splitlines()]
+    first = next((number for number, line in enumerate(told) if line), len(told))
+    last = next((number for number in range(len(told), first, -1) if told[number - 1]), first)
+    return told[first:last]
 
 
 def short(text: str, most: int = 200) -> str:

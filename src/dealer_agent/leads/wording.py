@@ -181,7 +181,9 @@ def _facts(vehicle: VehicleMembers, table: tuple[tuple[str, str, str], ...]) -> 
 
 
 def _as_text(value: object) -> str:
-    """A JSON value in words; what is nested, and what are numbers, as JSON."""
+    """A JSON value in words; what is nested, and what are numbers, as JSON. Null says nothing."""
+    if value is None:
+        return ""
     if isinstance(value, bool):
         return "yes" if value else "no"
     if isinstance(value, float) and value.is_integer() and abs(value) < 1e15:
