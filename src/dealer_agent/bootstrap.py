@@ -80,7 +80,7 @@ async def service(settings: Settings, listens_at: str) -> AsyncIterator[Service]
         shown = await asyncio.to_thread(load_stock, store, profile, datetime.now(UTC))
         dealer = dealer_of(
             profile,
-            LeadDesk(profile, writer, vault),
+            LeadDesk(profile, writer, vault, confirms_by_mail=_confirms_by_mail(settings)),
             default_limit=settings.search.default_limit,
             limit_cap=settings.search.limit_cap,
         )
@@ -103,6 +103,10 @@ async def _end(task: asyncio.Task[None]) -> None:
     task.cancel()
     with suppress(asyncio.CancelledError):
         await task
+
+
+def _confirms_by_mail(settings: Settings) -> bool:
+    return bool(settings.mail.host) and settings.mail.confirm_appointments
 
 
 def _rate_rules(settings: Settings) -> dict[str, str]:

@@ -7,15 +7,19 @@ from typing import Self
 
 from sqlalchemy import Connection, Engine
 
-from dealer_agent.storage import leads, privacy, stock, tokens
+from dealer_agent.storage import appointments, leads, outbox, privacy, stock, tokens
+from dealer_agent.storage.appointments import AppointmentRecord, ListedAppointment
+from dealer_agent.storage.chain import lock_dealer
 from dealer_agent.storage.connections import database_url, reader_engine, writer_engine
 from dealer_agent.storage.errors import KeyMissing, translating
 from dealer_agent.storage.lead_writer import LeadWriter
 from dealer_agent.storage.leads import LeadRecord, Purged, StoredLead
 from dealer_agent.storage.matching import ImportRow
 from dealer_agent.storage.migrate import check_schema
+from dealer_agent.storage.outbox import Address, DeliveryRecord, State
 from dealer_agent.storage.stock import ImportOutcome, ImportRecord, Revision, Stock
 from dealer_agent.storage.tokens import ActiveToken, TokenRecord
+from dealer_agent.storage.whole_lead import WholeLead, whole_lead
 from dealer_agent.vault.vault import Vault
 
 
@@ -132,6 +136,62 @@ class Store:
                 privacy.note_active_key(connection, vault, dealer_id)
         return vault
 
+    def whole_lead(self, dealer_id: str, lead_id: str, now: datetime) -> WholeLead | None:
+        """A lead with its visits, and the channels that may be used now, as of one moment."""
+        with self._reading() as connection:
+            return whole_lead(connection, self._keys(connection, dealer_id), dealer_id, lead_id, now)
+
+    def appointments_of(self, dealer_id: str, lead_id: str) -> list[AppointmentRecord]:
+        """All visits that a lead ever asked for, oldest first."""
+        with self._reading() as connection:
+            return appointments.appointments_of(connection, self._keys(connection, dealer_id), dealer_id, lead_id)
+
+    def list_booked(self, dealer_id: str, since: datetime) -> list[ListedAppointment]:
+        """The visits that were ever confirmed for a time from `since` on, cancelled ones too, in the order of time."""
+        with self._reading() as connection:
+            return appointments.list_booked(connection, self._keys(connection, dealer_id), dealer_id, since)
+
+    def list_waiting(self, dealer_id: str, since: datetime) -> list[ListedAppointment]:
+        """The visits asked for since `since` that have no time yet, oldest first."""
+        with self._reading() as connection:
+            return appointments.list_waiting(connection, self._keys(connection, dealer_id), dealer_id, since)
+
+    def cancel_appointment(self, dealer_id: str, appointment_id: str, at: datetime) -> bool:
+        """Calls a visit off, with what is part of it, and frees its places; False when none of that id stands."""
+        with self._writing() as connection:
+            lock_dealer(connection, dealer_id)
+            return appointments.end_appointments(connection, dealer_id, [appointment_id], at, "cancelled") > 0
+
+    def due_addresses(self, dealer_id: str, now: datetime) -> list[Address]:
+        """The rooftops and channels to which something is to be sent now."""
+        with self._reading() as connection:
+            return outbox.due_addresses(connection, dealer_id, now)
+
+    def list_deliveries(
+        self,
+        dealer_id: str,
+        limit: int,
+        *,
+        state: State | None = None,
+        channel: str | None = None,
+        lead_id: str | None = None,
+    ) -> list[DeliveryRecord]:
+        """The newest first, of those that were asked for."""
+        with self._reading() as connection:
+            return outbox.list_deliveries(connection, dealer_id, limit, state=state, channel=channel, lead_id=lead_id)
+
+    def get_delivery(self, dealer_id: str, delivery_id: str) -> DeliveryRecord | None:
+        """One delivery."""
+        with self._reading() as connection:
+            return outbox.get_delivery(connection, dealer_id, delivery_id)
+
+    def retry_deliveries(
+        self, dealer_id: str, at: datetime, *, delivery_id: str | None = None, channel: str | None = None
+    ) -> int:
+        """Has what waits or is parked tried at once, as if it were new: one, those of one channel, or all. How many."""
+        with self._writing() as connection:
+            return outbox.retry_deliveries(connection, dealer_id, at, delivery_id=delivery_id, channel=channel)
+
     def purge(self, dealer_id: str, now: datetime) -> Purged:
         """Deletes idempotency records after 30 days and refusals after 90: to be called once in a while."""
         with self._writing() as connection:
@@ -167,7 +227,7 @@ class Store:
         if self._vault is None:
             raise KeyMissing(
                 "customer data is sealed and there is no key here: set DEALER_AGENT_KEYS, or put the key file "
-                "dealer-agent.keys beside dealer.toml"
+                "dealer-agent.keys beside dealer.toml; where there never was one, `dealer-agent keys create` makes it"
             )
         return self._vault
 
