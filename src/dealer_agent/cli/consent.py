@@ -1,5 +1,6 @@
 """`dealer-agent consent`: what customers agreed to, what they took back, and the proof of both."""
 
+from collections.abc import Collection
 from datetime import UTC, datetime
 from enum import StrEnum
 from typing import Annotated
@@ -46,15 +47,13 @@ def show(
         settings = settings_in(directory)
         dealer_id = settings.dealer.id
         with customer_store(settings) as store:
-            found = store.get_lead(dealer_id, lead_id)
+            found = store.whole_lead(dealer_id, lead_id, datetime.now(UTC))
             if found is None:
                 fail(f"There is no lead {lead_id}; see dealer-agent leads list")
-            allowed = store.allowed_channels(dealer_id, lead_id, datetime.now(UTC))
             note_look(store, dealer_id, "consent show", leads=1, lead_id=lead_id)
-    for event in found.consents:
+    for event in found.stored.consents:
         show_event(event)
-    words = ", ".join(channel for channel in Channel if channel in allowed)
-    out.print(f"\nMay be contacted now by: {words or 'nothing'}")
+    show_allowed(found.channels)
 
 
 @app.command("revoke")
@@ -71,8 +70,8 @@ def revoke(
 ) -> None:
     """Note that a customer took back the consent to be contacted: in one lead, or in every one of a person.
 
-    From then on nothing is sent by that channel, and whoever gets the lead is told what is left. A later consent of the
-    customer's allows it again.
+    From then on the service sends the customer nothing through that channel. Tell the people who have the lead already.
+    A later consent of the customer's allows it again.
     """
     one_of(lead_id, email, phone)
     revoked = tuple(dict.fromkeys(channels or Channel))
@@ -92,7 +91,7 @@ def revoke(
             left = {each: store.allowed_channels(dealer_id, each, at) for each in found}
     made = table(f"Revoked: {', '.join(revoked)}", "Lead Id", "May still be contacted by")
     for each, allowed in left.items():
-        add_row(made, each, ", ".join(channel for channel in Channel if channel in allowed) or "nothing")
+        add_row(made, each, _told(allowed))
     out.print(made)
 
 
@@ -110,6 +109,15 @@ def verify(directory: DirOption = HERE) -> None:
         fail(f"The consent record is broken at event {report.first_broken}: {report.problem}")
     erased = f", {report.erased} of them of erased persons" if report.erased else ""
     out.print(f"The consent record is whole: {report.events} events{erased}.")
+
+
+def show_allowed(channels: Collection[str]) -> None:
+    """Says by which channels a customer may be contacted."""
+    out.print(f"\nMay be contacted now by: {_told(channels)}")
+
+
+def _told(channels: Collection[str]) -> str:
+    return ", ".join(channel for channel in Channel if channel in channels) or "nothing"
 
 
 def show_event(event: ConsentEvent) -> None:

@@ -142,11 +142,13 @@ def _counts(store: Store, dealer_id: str, doomed: Sequence[StoredLead]) -> dict[
     return {
         "Leads: names, addresses, numbers, messages, the requests as they came": len(doomed),
         "Additions to them": sum(len(stored.events) for stored in doomed),
-        "Consents: texts as shown, names": sum(
-            event.consent_text is not None for stored in doomed for event in stored.consents
+        "Consents: texts as shown, names": len(
+            [event for stored in doomed for event in stored.consents if event.consent_text is not None]
         ),
         "Visits: what was asked for; future ones are called off": sum(
-            len(store.appointments_of(dealer_id, lead_id)) for lead_id in ids
+            len(whole.visits)
+            for lead_id in ids
+            if (whole := store.whole_lead(dealer_id, lead_id, datetime.now(UTC))) is not None
         ),
         "Deliveries that were waiting": sum(each.state in ("waiting", "parked") for each in deliveries),
     }

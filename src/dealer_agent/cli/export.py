@@ -105,7 +105,9 @@ def export(
             with _written_to(file) as document:
                 if form is Format.CSV and file is not None:
                     document.write(BYTE_ORDER_MARK)
-                for part in WRITERS[form](_views(store, settings, chosen)):
+                # On a terminal the leads themselves show how it goes.
+                quiet = file is None and sys.stdout.isatty()
+                for part in WRITERS[form](_views(store, settings, chosen, quiet=quiet)):
                     document.write(part)
     left_out = f"; {erased} erased left out" if erased else ""
     where = "" if file is None else f" to {file}"
@@ -130,13 +132,15 @@ def _chosen(store: Store, dealer_id: str, first: datetime | None, end: datetime 
     return chosen[::-1], erased
 
 
-def _views(store: Store, settings: Settings, chosen: list[str]) -> Iterator[LeadView]:
+def _views(store: Store, settings: Settings, chosen: list[str], *, quiet: bool) -> Iterator[LeadView]:
     """The chosen leads, one after the other, behind a bar; one that is erased meanwhile is left out."""
-    with progress() as bar:
+    bar = progress()
+    bar.disable = bar.disable or quiet
+    with bar:
         for lead_id in bar.track(chosen, description="Writing"):
-            stored = store.get_lead(settings.dealer.id, lead_id)
-            if stored is not None and stored.lead.erased_at is None:
-                yield lead_view(stored, settings.dealer)
+            whole = store.whole_lead(settings.dealer.id, lead_id, datetime.now(UTC))
+            if whole is not None and whole.stored.lead.erased_at is None:
+                yield lead_view(whole, settings.dealer)
 
 
 def _csv(views: Iterable[LeadView]) -> Iterator[bytes]:

@@ -2,12 +2,13 @@
 
 from collections import Counter
 from collections.abc import Sequence
+from datetime import UTC, datetime
 from typing import Annotated, Any
 
 import msgspec
 import typer
 
-from dealer_agent.cli.consent import show_event
+from dealer_agent.cli.consent import show_allowed, show_event
 from dealer_agent.cli.looking import note_look
 from dealer_agent.cli.terminal import (
     HERE,
@@ -50,7 +51,7 @@ def list_(
             leads = store.list_leads(dealer_id, limit, before)
             note_look(store, dealer_id, "leads list", leads=sum(lead.erased_at is None for lead in leads))
             for lead in leads:
-                visits = store.appointments_of(dealer_id, lead.lead_id)
+                whole = store.whole_lead(dealer_id, lead.lead_id, datetime.now(UTC))
                 deliveries = store.list_deliveries(dealer_id, DELIVERIES, lead_id=lead.lead_id)
                 add_row(
                     made,
@@ -60,7 +61,7 @@ def list_(
                     lead.stock or lead.vin or "",
                     lead.rooftop,
                     lead.source_agent,
-                    visits[-1].status if visits else "",
+                    whole.visits[-1].status if whole is not None and whole.visits else "",
                     _states(deliveries),
                 )
     out.print(made if leads else "No leads yet.")
@@ -75,17 +76,15 @@ def show(
         settings = settings_in(directory)
         dealer_id = settings.dealer.id
         with customer_store(settings) as store:
-            found = store.get_lead(dealer_id, lead_id)
-            if found is None:
+            whole = store.whole_lead(dealer_id, lead_id, datetime.now(UTC))
+            if whole is None:
                 fail(f"There is no lead {lead_id}; see dealer-agent leads list")
-            visits = store.appointments_of(dealer_id, lead_id)
             deliveries = store.list_deliveries(dealer_id, DELIVERIES, lead_id=lead_id)
             note_look(store, dealer_id, "leads show", leads=1, lead_id=lead_id)
-    lead = found.lead
+    lead, consents, events = whole.stored
     out.print(f"[bold]Lead {lead.lead_id}[/], {lead.status} {moment(lead.received_at)} UTC")
-    out.print(
-        f"From {plain(lead.source_agent)}, for {plain(lead.rooftop) or 'no rooftop'}", markup=False, soft_wrap=True
-    )
+    for_rooftop = f", for {plain(lead.rooftop)}" if lead.rooftop else ""
+    out.print(f"From {plain(lead.source_agent)}{for_rooftop}", markup=False)
     if lead.erased_at is not None:
         out.print(f"\nThe customer was erased {moment(lead.erased_at)} UTC. What is left names nobody.")
     payload = msgspec.json.decode(lead.payload) if lead.payload else {}
@@ -94,12 +93,13 @@ def show(
     section("In stock when the lead came", _listing(lead.vehicle))
     section("Trade-in", payload.get("trade_in"))
     section("Message", payload.get("message"))
-    for event in found.events:
+    for event in events:
         section(f"Added {moment(event.at)} UTC", msgspec.json.decode(event.changes) if event.changes else ERASED)
-    for visit in visits:
+    for visit in whole.visits:
         _show_visit(visit)
-    for consent in found.consents:
+    for consent in consents:
         show_event(consent)
+    show_allowed(whole.channels)
     if deliveries:
         _show_deliveries(deliveries)
 
