@@ -17,6 +17,7 @@ import msgspec
 from sqlalchemy import Connection, bindparam, func, insert, select, text, update
 
 from dealer_agent.storage.schema import as_kept, consent_events, dealers, microseconds
+from dealer_agent.vault.errors import BrokenSeal, UnknownKey
 from dealer_agent.vault.vault import Vault
 
 NOTHING_BEFORE = b""
@@ -30,9 +31,16 @@ class ChainEnd(NamedTuple):
     head: bytes
 
 
-_END = (dealers.c.consent_events, func.coalesce(dealers.c.consent_head, NOTHING_BEFORE))
+class KeptEnd(NamedTuple):
+    """A chain's end as the dealer's row has it, with its keyed seal; None before the first event."""
 
-READ_END = select(*_END).where(dealers.c.dealer_id == bindparam("dealer_id"))
+    end: ChainEnd
+    seal: bytes | None
+
+
+READ_END = select(
+    dealers.c.consent_events, func.coalesce(dealers.c.consent_head, NOTHING_BEFORE), dealers.c.consent_seal
+).where(dealers.c.dealer_id == bindparam("dealer_id"))
 
 # FOR NO KEY UPDATE on PostgreSQL; on SQLite the writer's transaction is the lock.
 LOCK_DEALER = READ_END.with_for_update(key_share=True)
@@ -49,8 +57,6 @@ MOVE_END = (
     .values(consent_events=bindparam("events"), consent_head=bindparam("head"), consent_seal=bindparam("seal"))
 )
 
-RESEAL_END = update(dealers).where(dealers.c.dealer_id == bindparam("in_dealer")).values(consent_seal=bindparam("seal"))
-
 ADD_EVENT = insert(consent_events)
 
 
@@ -60,7 +66,7 @@ def lock_dealer(connection: Connection, dealer_id: str) -> None:
     if found is None:
         connection.execute(ADD_DEALER, {"dealer_id": dealer_id})
         found = connection.execute(LOCK_DEALER, {"dealer_id": dealer_id}).one()
-    connection.info[_remembered(dealer_id)] = ChainEnd(*found)
+    connection.info[_remembered(dealer_id)] = _kept(*found)
 
 
 def append(
@@ -68,13 +74,15 @@ def append(
 ) -> int:
     """Adds an event to the dealer's chain and returns its number. The dealer is locked.
 
-    `event` has the clear columns but number and hashes; `body`, with a salt in it, is sealed and committed to.
+    `event` has the clear columns but number and hashes; `body`, with a salt in it, is sealed and committed to. A chain
+    whose end is not sound grows on, for no customer's consent is turned away, but its seal stays as it is: that
+    somebody tampered with it goes on showing.
     """
     # The end as the lock showed it. A savepoint that was rolled back since then makes it a wrong guess, which MOVE_END
     # finds out.
-    end = connection.info.get(_remembered(dealer_id)) or read_end(connection, dealer_id)
+    kept: KeptEnd = connection.info[_remembered(dealer_id)]
     while True:
-        number = end.events + 1
+        number = kept.end.events + 1
         row = {
             **event,
             "dealer_id": dealer_id,
@@ -82,21 +90,33 @@ def append(
             "commitment": commitment(body),
             "body": None if body is None else vault.seal(body, *body_context(dealer_id, number)),
         }
-        row["hash"] = event_hash(row, end.head)
-        moved = ChainEnd(number, row["hash"])
-        before = {"in_dealer": dealer_id, "events_before": end.events, "head_before": end.head}
-        after = {"events": moved.events, "head": moved.head, "seal": seal_end(vault, dealer_id, moved)}
+        row["hash"] = event_hash(row, kept.end.head)
+        end = ChainEnd(number, row["hash"])
+        moved = KeptEnd(end, seal_end(vault, dealer_id, end) if end_is_sound(vault, dealer_id, kept) else kept.seal)
+        before = {"in_dealer": dealer_id, "events_before": kept.end.events, "head_before": kept.end.head}
+        after = {"events": end.events, "head": end.head, "seal": moved.seal}
         if connection.execute(MOVE_END, before | after).rowcount == 1:
             break
-        end = read_end(connection, dealer_id)
+        kept = _kept(*connection.execute(READ_END, {"dealer_id": dealer_id}).one())
     connection.execute(ADD_EVENT, row)
     connection.info[_remembered(dealer_id)] = moved
     return number
 
 
-def read_end(connection: Connection, dealer_id: str) -> ChainEnd:
-    """The chain's end as the dealer's row has it."""
-    return ChainEnd(*connection.execute(READ_END, {"dealer_id": dealer_id}).one())
+def chain_end_of(connection: Connection, dealer_id: str) -> KeptEnd | None:
+    """The chain's end as the dealer's row has it; None for a dealer without a row."""
+    found = connection.execute(READ_END, {"dealer_id": dealer_id}).one_or_none()
+    return None if found is None else _kept(*found)
+
+
+def end_is_sound(vault: Vault, dealer_id: str, kept: KeptEnd) -> bool:
+    """Whether a chain's end is the one that was sealed."""
+    if kept.seal is None:
+        return kept.end == ChainEnd(0, NOTHING_BEFORE)
+    try:
+        return vault.verify_mac(kept.seal, _sealed(kept.end), *_end_context(dealer_id))
+    except (UnknownKey, BrokenSeal):
+        return False
 
 
 def commitment(body: bytes | None) -> bytes:
@@ -135,17 +155,19 @@ def _instant(time: datetime | int | None) -> int | None:
 
 def seal_end(vault: Vault, dealer_id: str, end: ChainEnd) -> bytes:
     """The keyed seal of a chain's end."""
-    return vault.mac(sealed_end(end), *end_context(dealer_id))
+    return vault.mac(_sealed(end), *_end_context(dealer_id))
 
 
-def sealed_end(end: ChainEnd) -> bytes:
-    """What the seal of a chain's end covers."""
+def _sealed(end: ChainEnd) -> bytes:
     return msgspec.json.encode((end.events, end.head))
 
 
-def end_context(dealer_id: str) -> tuple[str, ...]:
-    """What the seal of a chain's end is bound to."""
+def _end_context(dealer_id: str) -> tuple[str, ...]:
     return "dealers", "consent_seal", dealer_id
+
+
+def _kept(events: int, head: bytes, seal: bytes | None) -> KeptEnd:
+    return KeptEnd(ChainEnd(events, head), seal)
 
 
 def _remembered(dealer_id: str) -> tuple[str, str]:

@@ -15,16 +15,16 @@ from sqlalchemy import Connection, Row, bindparam, exists, select, update
 
 from dealer_agent.storage.chain import (
     NOTHING_BEFORE,
-    READ_END,
     ChainEnd,
+    KeptEnd,
     append,
     body_context,
+    chain_end_of,
     commitment,
-    end_context,
+    end_is_sound,
     event_hash,
-    sealed_end,
 )
-from dealer_agent.storage.schema import consent_events, dealers, leads
+from dealer_agent.storage.schema import consent_events, leads
 from dealer_agent.vault.errors import BrokenSeal, UnknownKey
 from dealer_agent.vault.vault import Vault
 
@@ -126,8 +126,6 @@ READ_CHAIN = (
     .order_by(consent_events.c.number)
     .execution_options(yield_per=500)
 )
-
-READ_SEAL = select(dealers.c.consent_seal).where(dealers.c.dealer_id == bindparam("dealer_id"))
 
 FIND_LEAD_WITHOUT_CONSENT = (
     select(leads.c.lead_id)
@@ -287,26 +285,13 @@ def _problem(vault: Vault, row: Row[Any], before: ChainEnd) -> str | None:
 
 def _problem_at_end(connection: Connection, vault: Vault, dealer_id: str, end: ChainEnd) -> str | None:
     """What is wrong with the end of a chain whose events are all sound."""
-    kept = connection.execute(READ_END, {"dealer_id": dealer_id}).one_or_none()
-    noted = ChainEnd(0, NOTHING_BEFORE) if kept is None else ChainEnd(*kept)
-    if noted.events > end.events:
-        return f"it is missing: there were {noted.events} events"
-    if noted.events < end.events:
-        return f"the chain should end after event {noted.events}"
-    if noted.head != end.head:
-        return "the end of the chain was changed"
-    seal = connection.execute(READ_SEAL, {"dealer_id": dealer_id}).scalar()
-    if seal is None:
-        if end.events:
-            return "the end of the chain has no seal"
-    else:
-        try:
-            if not vault.verify_mac(seal, sealed_end(end), *end_context(dealer_id)):
-                return "the end of the chain is not the one that was sealed"
-        except UnknownKey as problem:
-            return f"the end of the chain is sealed with the key {problem.key_id}, which is not among the keys here"
-        except BrokenSeal:
-            return "the seal of the chain's end was changed"
+    kept = chain_end_of(connection, dealer_id) or KeptEnd(ChainEnd(0, NOTHING_BEFORE), None)
+    if kept.end.events > end.events:
+        return f"it is missing: there were {kept.end.events} events"
+    if kept.end.events < end.events:
+        return f"the chain should end after event {kept.end.events}"
+    if kept.end.head != end.head or not end_is_sound(vault, dealer_id, kept):
+        return "the end of the chain is not the one that was sealed, or the key to its seal is not here"
     lead_id = connection.execute(FIND_LEAD_WITHOUT_CONSENT, {"dealer_id": dealer_id}).scalar()
     return None if lead_id is None else f"the lead {lead_id} has no event in the chain"
 

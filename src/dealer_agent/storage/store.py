@@ -1,22 +1,24 @@
 """One database behind one door: every call is one transaction and raises nothing but `StorageError`."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from datetime import datetime, timedelta
 from typing import Self
 
 from sqlalchemy import Connection, Engine
 
-from dealer_agent.storage import appointments, leads, outbox, privacy, stock, tokens
+from dealer_agent.storage import appointments, consents, keys, leads, outbox, privacy, stock, tokens
 from dealer_agent.storage.appointments import AppointmentRecord, ListedAppointment
 from dealer_agent.storage.chain import lock_dealer
-from dealer_agent.storage.connections import database_url, reader_engine, writer_engine
+from dealer_agent.storage.connections import database_url, reader_engine, truncate_log, writer_engine
+from dealer_agent.storage.consents import ChainReport
 from dealer_agent.storage.errors import KeyMissing, translating
 from dealer_agent.storage.lead_writer import LeadWriter
 from dealer_agent.storage.leads import LeadRecord, Purged, StoredLead
 from dealer_agent.storage.matching import ImportRow
 from dealer_agent.storage.migrate import check_schema
 from dealer_agent.storage.outbox import Address, DeliveryRecord, State
+from dealer_agent.storage.privacy import Access, Disposed
 from dealer_agent.storage.stock import ImportOutcome, ImportRecord, Revision, Stock
 from dealer_agent.storage.tokens import ActiveToken, TokenRecord
 from dealer_agent.storage.whole_lead import WholeLead, whole_lead
@@ -130,11 +132,93 @@ class Store:
         """
         vault = self._vault_given()
         with self._reading() as connection:
-            noted = privacy.check_keys(connection, vault, dealer_id)
+            noted = keys.check_keys(connection, vault, dealer_id)
         if not noted:
             with self._writing() as connection:
-                privacy.note_active_key(connection, vault, dealer_id)
+                keys.note_active_key(connection, vault, dealer_id)
         return vault
+
+    def find_leads_of(self, dealer_id: str, contacts: Iterable[str]) -> list[str]:
+        """All leads of a person, oldest first, by normalised contacts (`email:...`, `phone:...`)."""
+        with self._reading() as connection:
+            return leads.find_leads_of(connection, self._keys(connection, dealer_id), dealer_id, contacts)
+
+    def touch_lead(self, dealer_id: str, lead_id: str, at: datetime) -> None:
+        """Notes that somebody had a use for a lead's data: disposal counts from the last one."""
+        with self._writing() as connection:
+            leads.touch_lead(connection, dealer_id, lead_id, at)
+
+    def record_revocation(
+        self, dealer_id: str, lead_id: str, channels: Sequence[str], at: datetime, *, by: str, reason: str | None
+    ) -> int:
+        """Adds that a customer took back the consent for these channels; the number of the event in the chain."""
+        with self._locked(dealer_id) as connection:
+            vault = self._keys(connection, dealer_id)
+            return consents.record_revocation(connection, vault, dealer_id, lead_id, channels, at, by=by, reason=reason)
+
+    def allowed_channels(self, dealer_id: str, lead_id: str, now: datetime) -> frozenset[str]:
+        """The channels by which the customer of a lead may be contacted now."""
+        with self._reading() as connection:
+            return consents.allowed_channels(connection, dealer_id, lead_id, now)
+
+    def verify_chain(self, dealer_id: str) -> ChainReport:
+        """Checks every event of the dealer's chain of consents, and its end."""
+        with self._reading() as connection:
+            return consents.verify_chain(connection, self._keys(connection, dealer_id), dealer_id)
+
+    def log_access(
+        self, dealer_id: str, at: datetime, actor: str, action: str, *, lead_id: str | None = None, leads: int
+    ) -> str:
+        """Notes that `actor` looked at the customer data of so many leads; `lead_id` where it is one."""
+        with self._writing() as connection:
+            return privacy.log_access(connection, dealer_id, at, actor, action, lead_id=lead_id, leads=leads)
+
+    def list_accesses(self, dealer_id: str, limit: int) -> list[Access]:
+        """The newest first."""
+        with self._reading() as connection:
+            return privacy.list_accesses(connection, dealer_id, limit)
+
+    def erase_lead(self, dealer_id: str, lead_id: str, at: datetime) -> bool:
+        """Forgets the customer of a lead, for good; False when nothing of a customer was there to forget."""
+        with self._locked(dealer_id) as connection:
+            erased = privacy.erase_lead(connection, self._keys(connection, dealer_id), dealer_id, lead_id, at)
+        truncate_log(self._writer)
+        return erased
+
+    def dispose(
+        self, dealer_id: str, *, leads_unused_since: datetime, consents_before: datetime, now: datetime
+    ) -> Disposed:
+        """Forgets customers whose leads nobody used since then, and those of whom only an old consent is left.
+
+        A few in each transaction, so that new leads do not wait.
+        """
+        total = Disposed(0, 0)
+        while True:
+            with self._locked(dealer_id) as connection:
+                done = privacy.dispose(
+                    connection,
+                    self._keys(connection, dealer_id),
+                    dealer_id,
+                    leads_unused_since=leads_unused_since,
+                    consents_before=consents_before,
+                    now=now,
+                )
+            total = Disposed(total.leads + done.leads, total.consents + done.consents)
+            if max(done) < privacy.BATCH:
+                break
+        if any(total):
+            truncate_log(self._writer)
+        return total
+
+    def reseal(self, dealer_id: str, limit: int) -> int:
+        """Seals up to `limit` values with the active key that are sealed with others; 0 when all of them are."""
+        with self._locked(dealer_id) as connection:
+            return keys.reseal(connection, self._keys(connection, dealer_id), dealer_id, limit)
+
+    def keys_in_use(self, dealer_id: str) -> dict[str, int]:
+        """How many values of the dealer's are sealed with each key; needs no key itself."""
+        with self._reading() as connection:
+            return keys.keys_in_use(connection, dealer_id)
 
     def whole_lead(self, dealer_id: str, lead_id: str, now: datetime) -> WholeLead | None:
         """A lead with its visits, and the channels that may be used now, as of one moment."""
@@ -220,7 +304,7 @@ class Store:
     def _keys(self, connection: Connection, dealer_id: str) -> Vault:
         """The vault, once its keys are known to be the dealer's."""
         vault = self._vault_given()
-        privacy.check_keys(connection, vault, dealer_id)
+        keys.check_keys(connection, vault, dealer_id)
         return vault
 
     def _vault_given(self) -> Vault:
@@ -234,6 +318,13 @@ class Store:
     @contextmanager
     def _reading(self) -> Iterator[Connection]:
         with translating(), self._reader.begin() as connection:
+            yield connection
+
+    @contextmanager
+    def _locked(self, dealer_id: str) -> Iterator[Connection]:
+        """Writes what belongs to the dealer's leads: no lead is taken meanwhile."""
+        with self._writing() as connection:
+            lock_dealer(connection, dealer_id)
             yield connection
 
     @contextmanager

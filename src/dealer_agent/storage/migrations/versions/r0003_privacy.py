@@ -16,7 +16,7 @@ from msgspec import Struct
 
 from dealer_agent.storage.chain import NOTHING_BEFORE, ChainEnd, body_context, commitment, event_hash, seal_end
 from dealer_agent.storage.errors import KeyMissing
-from dealer_agent.storage.privacy import note_active_key
+from dealer_agent.storage.keys import note_active_key
 from dealer_agent.vault.vault import Vault
 
 revision = "0003"
@@ -79,8 +79,8 @@ def _make_lead_tables() -> None:
         sa.Column("vin", sa.String),
         sa.Column("stock", sa.String),
         sa.Column("vehicle", sa.LargeBinary),
-        sa.Column("customer", sa.LargeBinary),
-        sa.Column("payload", sa.LargeBinary),
+        sa.Column("customer", sa.LargeBinary, comment="sealed"),
+        sa.Column("payload", sa.LargeBinary, comment="sealed"),
         sa.PrimaryKeyConstraint("dealer_id", "lead_id", name="pk_leads"),
     )
     op.create_index("ix_leads_dealer_id_received_at_lead_id", "leads", ["dealer_id", "received_at", "lead_id"])
@@ -91,7 +91,7 @@ def _make_lead_tables() -> None:
         sa.Column("event_id", sa.String, nullable=False),
         sa.Column("lead_id", sa.String, nullable=False),
         sa.Column("at", sa.BigInteger, nullable=False),
-        sa.Column("changes", sa.LargeBinary),
+        sa.Column("changes", sa.LargeBinary, comment="sealed"),
         sa.PrimaryKeyConstraint("dealer_id", "event_id", name="pk_lead_events"),
         _belongs_to_a_lead("lead_events"),
     )
@@ -103,7 +103,7 @@ def _make_lead_tables() -> None:
         sa.Column("vehicle_key", sa.String, nullable=False),
         sa.Column("received_at", sa.BigInteger, nullable=False),
         sa.Column("lead_id", sa.String, nullable=False),
-        sa.Column("contact", sa.LargeBinary, nullable=False),
+        sa.Column("contact", sa.LargeBinary, nullable=False, comment="sealed"),
         sa.PrimaryKeyConstraint(
             "dealer_id", "contact_hash", "vehicle_key", "received_at", "lead_id", name="pk_lead_contacts"
         ),
@@ -124,7 +124,7 @@ def _make_lead_tables() -> None:
         sa.Column("purpose", sa.String, nullable=False),
         sa.Column("agent", sa.String),
         sa.Column("commitment", sa.LargeBinary, nullable=False),
-        sa.Column("body", sa.LargeBinary),
+        sa.Column("body", sa.LargeBinary, comment="sealed"),
         sa.Column("hash", sa.LargeBinary, nullable=False),
         sa.PrimaryKeyConstraint("dealer_id", "number", name="pk_consent_events"),
         _belongs_to_a_lead("consent_events"),
@@ -136,7 +136,7 @@ def _make_lead_tables() -> None:
         sa.Column("fingerprint", sa.LargeBinary, nullable=False),
         sa.Column("at", sa.BigInteger, nullable=False),
         sa.Column("lead_id", sa.String),
-        sa.Column("reply", sa.LargeBinary, nullable=False),
+        sa.Column("reply", sa.LargeBinary, nullable=False, comment="sealed"),
         sa.PrimaryKeyConstraint("dealer_id", "fingerprint", name="pk_idempotency"),
     )
     op.create_index("ix_idempotency_dealer_id_at", "idempotency", ["dealer_id", "at"])
@@ -158,7 +158,7 @@ def _make_visit_tables() -> None:
         sa.Column("cancelled_at", sa.BigInteger),
         sa.Column("shares", sa.String),
         sa.Column("reply", sa.LargeBinary, nullable=False),
-        sa.Column("request", sa.LargeBinary),
+        sa.Column("request", sa.LargeBinary, comment="sealed"),
         sa.PrimaryKeyConstraint("dealer_id", "appointment_id", name="pk_appointments"),
         _belongs_to_a_lead("appointments"),
     )
