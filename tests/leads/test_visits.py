@@ -1,9 +1,10 @@
 """Which time a visit gets (Contract 10)."""
 
 from collections.abc import Iterator, Mapping
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, datetime, time, timedelta
 from itertools import pairwise
 from typing import Any, get_args
+from zoneinfo import ZoneInfo
 
 import msgspec
 import pytest
@@ -293,6 +294,19 @@ def test_the_earliest_time_that_fits_a_window_is_confirmed(
 def test_a_window_without_an_offset_is_read_in_the_buyers_time_zone(zone: str, start: str) -> None:
     asked = windows(("2026-03-03T10:00:00", "2026-03-03T17:00:00"))
     assert confirmed(outcome_of(PLAN, requested_windows=asked, timezone=zone)) == start
+
+
+@pytest.mark.parametrize("buyer", ["America/Chicago", "America/New_York", "Pacific/Honolulu", "Asia/Tokyo"])
+@pytest.mark.parametrize("start", ["2026-03-03T00:30:00", "2026-03-03T12:00:00", "2026-03-03T23:30:00"])
+def test_a_window_without_an_end_reaches_to_midnight_at_the_rooftop_and_not_at_the_buyers(
+    buyer: str, start: str
+) -> None:
+    asked = asking(PLAN, requested_windows=windows((start, None)), timezone=buyer)
+    ((begins, ends),) = asked.windows
+    assert begins == datetime.fromisoformat(start).replace(tzinfo=ZoneInfo(buyer))
+    midnight = ends.astimezone(ZoneInfo(CHICAGO))
+    assert midnight.time() == time(0)
+    assert timedelta() < ends - begins <= timedelta(hours=24)
 
 
 @pytest.mark.parametrize("form", ["windows", "at"])
@@ -585,14 +599,16 @@ class Recorder(Mapping[datetime, int]):
 
 
 @pytest.mark.parametrize("taken", [0, 1])
+@pytest.mark.parametrize("now", ["2026-03-02T06:00:00-06:00", "2026-03-02T13:00:00-06:00", "2026-03-02T13:00:01-06:00"])
 @pytest.mark.parametrize("at", ["2026-03-03T10:00:00-06:00", "2026-03-02T06:00:00-06:00", "2026-04-30T10:00:00-05:00"])
-def test_nothing_is_looked_up_outside_the_span(at: str, taken: int) -> None:
+def test_nothing_is_looked_up_outside_the_span(at: str, now: str, taken: int) -> None:
     asked = asking(PLAN, appointment_at=at)
     busy = Recorder(taken)
-    settle(asked, PLAN, busy, NOW)
-    first, end = span(asked, PLAN, NOW)
-    assert first == NOW + minutes(120)
-    assert end == NOW + timedelta(days=30, minutes=60)
+    moment = datetime.fromisoformat(now)
+    settle(asked, PLAN, busy, moment)
+    first, end = span(asked, PLAN, moment)
+    assert first == moment + minutes(120)
+    assert end == moment + timedelta(days=30, minutes=60)
     assert busy.asked
     assert all(first <= quarter < end and quarter.minute % 15 == 0 for quarter in busy.asked)
 

@@ -167,7 +167,7 @@ def fits_inside(asked: Asked, existing: Slot) -> bool:
     """Whether a visit can be part of one that stands: its time is in it, or one of its windows overlaps it."""
     start, end = existing.start.astimezone(UTC), existing.end.astimezone(UTC)
     if asked.at is not None:
-        return start <= asked.at.astimezone(UTC) < end
+        return start <= asked.at < end
     return any(max(opens.astimezone(UTC), start) < min(ends.astimezone(UTC), end) for opens, ends in asked.windows)
 
 
@@ -201,8 +201,7 @@ def _wanted(asked: Asked) -> list[Stretch]:
         at = asked.at.astimezone(UTC)
         return [(at, at)]
     windows = sorted((start.astimezone(UTC), end.astimezone(UTC)) for start, end in asked.windows)
-    merged = _merged([(start, max(start, end)) for start, end in windows])
-    return [(start, end - asked.duration) for start, end in merged]
+    return [(start, end - asked.duration) for start, end in _merged(windows)]
 
 
 def _merged(stretches: Sequence[Stretch]) -> list[Stretch]:
@@ -266,8 +265,9 @@ def _nearest(wanted: list[Stretch], calendar: _Calendar) -> list[datetime]:
     begins = [earliest for earliest, _ in targets]
 
     def distance(start: datetime) -> timedelta:
+        # Nothing free lies between the ends of a target: it would have been confirmed.
         place = bisect_right(begins, start)
-        before = [max(start - targets[place - 1][1], timedelta())] if place else []
+        before = [start - targets[place - 1][1]] if place else []
         after = [begins[place] - start] if place < len(begins) else []
         return min(before + after)
 
@@ -284,11 +284,7 @@ def _nearest(wanted: list[Stretch], calendar: _Calendar) -> list[datetime]:
             )
             for earliest, latest in targets
         ]
-        near = [
-            start
-            for stretch in _merged([(begin, end) for begin, end in around if begin <= end])
-            for start in calendar.between(*stretch)
-        ]
+        near = [start for stretch in _merged(around) for start in calendar.between(*stretch)]
         if len(near) >= PROPOSALS or further > last - first:
             return sorted(nsmallest(PROPOSALS, near, key=lambda start: (distance(start), start)))
         further *= 2
