@@ -119,8 +119,8 @@ class CustomerMailOutlet:
 
 def _message(server: MailServer, parcel: Parcel, to: tuple[str, ...], subject: str) -> EmailMessage:
     message = EmailMessage()
-    message["From"] = Address(_one_line(server.from_name), addr_spec=server.from_address)
-    message["To"] = [Address(addr_spec=address) for address in to]
+    message["From"] = _address(server.from_address, server.from_name)
+    message["To"] = [_address(address) for address in to]
     message["Subject"] = _one_line(subject)
     message["Date"] = format_datetime(datetime.now(UTC))
     message["Message-ID"] = f"<{parcel.delivery_id}@{server.from_address.rpartition('@')[2]}>"
@@ -136,6 +136,14 @@ def _worded(server: MailServer, parcel: Parcel, to: tuple[str, ...], mail: Mail)
             mail.ics, maintype="text", subtype="calendar", filename="visit.ics", params={"method": "PUBLISH"}
         )
     return message
+
+
+def _address(address: str, name: str = "") -> Address:
+    local, _, domain = address.rpartition("@")
+    if local.startswith('"'):
+        return Address(_one_line(name), addr_spec=address)
+    # `addr_spec` refuses what lies beyond ASCII, which a mailbox may hold (RFC 6531).
+    return Address(_one_line(name), username=local, domain=domain)
 
 
 def _one_line(text: str) -> str:
@@ -157,11 +165,16 @@ def _failure(error: BaseException) -> NotDelivered:
         case aiosmtplib.SMTPResponseException(code=code):
             return NotDelivered(f"the mail server answered {code}")
         case aiosmtplib.SMTPNotSupported():
-            return NotDelivered("the mail server does not offer what is needed: STARTTLS, login or UTF-8 addresses")
+            return NotDelivered(
+                "the mail server takes no address with letters beyond ASCII", channel_ails=False, permanent=True
+            )
         case aiosmtplib.SMTPServerDisconnected():
             return NotDelivered("the mail server cut the connection")
         case TimeoutError():
             return NotDelivered("the mail server did not answer in time")
+    if type(error) is aiosmtplib.SMTPException:
+        # What the library says of a server that does not offer something.
+        return NotDelivered("the mail server does not offer what is needed: STARTTLS, or a way to log in")
     if isinstance(error, ssl.SSLError) or isinstance(error.__cause__, ssl.SSLError):
         return NotDelivered(
             "no safe connection to the mail server: wrong security or port, or an untrusted certificate"
