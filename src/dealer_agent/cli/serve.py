@@ -24,6 +24,7 @@ from dealer_agent.cli.terminal import (
     settings_in,
 )
 from dealer_agent.config import Settings
+from dealer_agent.config.channels import channel_secrets
 from dealer_agent.server.connection import BoundedConnection
 
 HostOption = Annotated[str, typer.Option(help="The address to listen on; 0.0.0.0 is every one of this machine's.")]
@@ -46,6 +47,7 @@ def serve(
     """Answer buyer agents until told to stop (Ctrl-C or SIGTERM); requests under way are answered first."""
     with failures_in_plain_words():
         settings = settings_in(directory)
+        channel_secrets(settings, os.environ)  # Every channel has what it needs, or the service does not start.
         with customer_store(settings) as store:
             stocked = store.revision(settings.dealer.id).stock > 0
         listener = listen(host, port)

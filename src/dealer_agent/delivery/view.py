@@ -1,13 +1,13 @@
 """What is stored of a lead, and the dealer's profile, as the one view that people and their systems get. Pure."""
 
 from datetime import datetime
-from typing import Any
 
 import msgspec
-from msgspec import UNSET, Struct
+from msgspec import UNSET
 
 from dealer_agent.dealers.information import dealer_information
 from dealer_agent.dealers.profile import Profile
+from dealer_agent.lead_desk.kept_lead import Changes
 from dealer_agent.leads.lead_view import (
     AgentView,
     LeadView,
@@ -28,14 +28,6 @@ CHANNELS: tuple[Channel, ...] = ("email", "phone", "sms")
 """In the order in which they are told."""
 
 
-class _Changes(Struct):
-    """What a duplicate added to a lead, as far as it is shown; its visits are kept apart."""
-
-    message: str | None = None
-    customer: Customer | None = None
-    trade_in: dict[str, Any] | None = None
-
-
 def lead_view(lead: WholeLead, profile: Profile, *, resend: bool = False) -> LeadView:
     """The view of a lead as it stands, additions included. Raises ValueError for one whose customer is forgotten."""
     record = lead.stored.lead
@@ -48,7 +40,7 @@ def lead_view(lead: WholeLead, profile: Profile, *, resend: bool = False) -> Lea
     trade_in = payload.get("trade_in")
     for event in lead.stored.events:
         if event.changes is not None:
-            added = msgspec.json.decode(event.changes, type=_Changes)
+            added = msgspec.json.decode(event.changes, type=Changes)
             customer = added.customer or customer
             trade_in = added.trade_in or trade_in
             if added.message:

@@ -1,6 +1,7 @@
 """The lead desk: one job of the writer for each lead (contract, part 10)."""
 
 import asyncio
+from collections.abc import Callable
 from datetime import datetime
 from hashlib import sha256
 from typing import Any
@@ -22,11 +23,23 @@ from dealer_agent.vault import Vault
 
 
 class LeadDesk:
-    """Takes one dealer's leads. `confirms_by_mail`: customers are mailed the visits that are confirmed to them."""
+    """Takes one dealer's leads. `confirms_by_mail`: customers are mailed the visits that are confirmed to them.
 
-    def __init__(self, profile: Profile, writer: LeadWriter, vault: Vault, *, confirms_by_mail: bool) -> None:
+    `on_stored` is called once a lead is durable: there may be something to deliver.
+    """
+
+    def __init__(
+        self,
+        profile: Profile,
+        writer: LeadWriter,
+        vault: Vault,
+        *,
+        confirms_by_mail: bool,
+        on_stored: Callable[[], None] = lambda: None,
+    ) -> None:
         self._desk = Desk(profile, Timetable(profile), vault, confirms_by_mail)
         self._writer = writer
+        self._on_stored = on_stored
 
     async def take(
         self,
@@ -49,6 +62,7 @@ class LeadDesk:
             # With a key the first answer is looked up before consent is judged; without one, spare the writer.
             job.decide()
         answer = await asyncio.wrap_future(self._writer.submit(self._desk.profile.id, job.store))
+        self._on_stored()
         if isinstance(answer, ProtocolError):
             raise answer
         return answer
