@@ -1,6 +1,6 @@
 """Which time a visit gets (Contract 10)."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
@@ -427,12 +427,15 @@ def test_nothing_is_looked_up_outside_the_span(at: str, now: str, taken: int) ->
     assert all(first <= quarter < end and quarter.minute % 15 == 0 for quarter in busy.asked)
 
 
-def test_the_search_ends_where_three_are_found() -> None:
-    asked = asking(plan_of(horizon_days=365), appointment_at="2026-06-03T10:07:00-05:00")
+@pytest.mark.parametrize(("days", "far"), [(range(7), 2), ([2], 8), ([0], 8)])
+def test_the_search_ends_where_three_are_found(days: Sequence[int], far: int) -> None:
+    plan = plan_of(open_on=week("09:00-12:00", days), horizon_days=365)
+    # A Saturday in June.
+    asked = asking(plan, appointment_at="2026-06-06T10:07:00-05:00")
     busy = Recorder(0)
-    assert len(settle(asked, plan_of(horizon_days=365), busy, NOW).proposed) == 3
+    assert len(settle(asked, plan, busy, NOW).proposed) == 3
     assert asked.at is not None
-    assert max(abs(quarter - asked.at) for quarter in busy.asked) < timedelta(days=3)
+    assert max(abs(quarter - asked.at) for quarter in busy.asked) < timedelta(days=far)
 
 
 def test_the_span_of_a_notice_beyond_the_horizon_is_empty() -> None:
