@@ -9,7 +9,7 @@ import msgspec
 import typer
 
 from dealer_agent.cli.looking import actor, note_look
-from dealer_agent.cli.people import EmailOption, LeadArgument, PhoneOption, leads_of, one_of
+from dealer_agent.cli.people import EmailOption, LeadArgument, PhoneOption, is_known, leads_of, one_of
 from dealer_agent.cli.terminal import (
     HERE,
     DirOption,
@@ -79,7 +79,8 @@ def revoke(
         settings = settings_in(directory)
         dealer_id = settings.dealer.id
         with customer_store(settings) as store:
-            found = [stored.lead.lead_id for stored in leads_of(store, dealer_id, lead_id, email, phone)]
+            known = [stored for stored in leads_of(store, dealer_id, lead_id, email, phone) if is_known(stored)]
+            found = [stored.lead.lead_id for stored in known]
             if not found:
                 fail("The customer is erased: nobody is left who could be contacted")
             note_look(

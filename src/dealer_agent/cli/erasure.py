@@ -9,7 +9,7 @@ import typer
 
 from dealer_agent.cli.leads import DELIVERIES
 from dealer_agent.cli.looking import note_look
-from dealer_agent.cli.people import EmailOption, LeadArgument, PhoneOption, leads_of, one_of
+from dealer_agent.cli.people import EmailOption, LeadArgument, PhoneOption, is_known, leads_of, one_of
 from dealer_agent.cli.terminal import (
     HERE,
     DirOption,
@@ -24,7 +24,7 @@ from dealer_agent.cli.terminal import (
 )
 from dealer_agent.leads.intake import contacts
 from dealer_agent.protocol.requests import Customer
-from dealer_agent.server.refresh import dispose_by_age
+from dealer_agent.server.refresh import ages, dispose_by_age
 from dealer_agent.storage.leads import StoredLead
 from dealer_agent.storage.store import Store
 
@@ -57,7 +57,7 @@ def erase(
         settings = settings_in(directory)
         dealer_id = settings.dealer.id
         with customer_store(settings) as store:
-            doomed = leads_of(store, dealer_id, lead_id, email, phone)
+            doomed = [each for each in leads_of(store, dealer_id, lead_id, email, phone) if is_known(each)]
             if not doomed:
                 out.print("Erased already; nothing is left to erase.")
                 return
@@ -99,7 +99,11 @@ def dispose(
     with failures_in_plain_words():
         settings = settings_in(directory)
         with customer_store(settings) as store:
-            done = dispose_by_age(store, settings.dealer, datetime.now(UTC), dry_run=dry_run)
+            now = datetime.now(UTC)
+            if dry_run:
+                done = store.disposable(settings.dealer.id, **ages(settings.dealer, now), now=now)
+            else:
+                done = dispose_by_age(store, settings.dealer, now)
     kept = settings.dealer.privacy
     made = table("Would be forgotten" if dry_run else "Forgotten", "What", "After days #", "Count #")
     add_row(made, "Customers of leads, after their last use", str(kept.keep_leads_days), str(done.leads))
@@ -121,8 +125,8 @@ def _others(store: Store, dealer_id: str, doomed: Sequence[StoredLead]) -> list[
 
 
 def _customers(stored: StoredLead) -> list[Customer]:
-    """The customer as every request of the lead told of them."""
-    documents = [stored.lead.customer]
+    """The customer as every request of the lead told of them; of a lead that was disposed of, as the consents do."""
+    documents = [stored.lead.customer, *(event.customer for event in stored.consents)]
     documents += [
         msgspec.json.decode(event.changes, type=_Changes).customer for event in stored.events if event.changes
     ]

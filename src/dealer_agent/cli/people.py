@@ -54,9 +54,9 @@ def one_of(lead_id: str | None, email: str | None, phone: str | None) -> None:
 def leads_of(
     store: Store, dealer_id: str, lead_id: str | None, email: str | None, phone: str | None
 ) -> list[StoredLead]:
-    """The leads of whom `one_of` let through, oldest first, without those that are erased already.
+    """The leads of whom `one_of` let through, oldest first; erased ones too, where an id says which.
 
-    Ends the command with exit code 1 where there is no such lead, erased or not.
+    Ends the command with exit code 1 where there is no such lead.
     """
     if lead_id is not None:
         ids = [lead_id]
@@ -68,4 +68,9 @@ def leads_of(
     found = [store.get_lead(dealer_id, each) for each in ids]
     if None in found:
         fail(f"There is no lead {lead_id}; see dealer-agent leads list")
-    return [stored for stored in found if stored is not None and stored.lead.erased_at is None]
+    return [stored for stored in found if stored is not None]
+
+
+def is_known(stored: StoredLead) -> bool:
+    """Whether anything is left of a lead's customer; of one that was disposed of by age, the consent may be."""
+    return stored.lead.customer is not None or any(event.consent_text is not None for event in stored.consents)

@@ -10,7 +10,20 @@ from collections.abc import Sequence
 from datetime import datetime
 from typing import Any, NamedTuple
 
-from sqlalchemy import BindParameter, Connection, bindparam, delete, exists, func, insert, or_, select, update
+from sqlalchemy import (
+    BindParameter,
+    Connection,
+    and_,
+    bindparam,
+    delete,
+    exists,
+    func,
+    insert,
+    join,
+    or_,
+    select,
+    update,
+)
 
 from dealer_agent.protocol.ids import new_ulid
 from dealer_agent.storage.appointments import STANDING, end_appointments
@@ -107,50 +120,58 @@ FIND_VISITS_TO_COME = select(appointments.c.appointment_id).where(
 )
 
 # A lead whose customer is still to come, or that is still to be delivered, is in use.
-FIND_UNUSED = (
-    select(leads.c.lead_id)
-    .where(
-        leads.c.dealer_id == bindparam("dealer_id"),
-        leads.c.used_at < bindparam("since"),
-        leads.c.erased_at.is_(None),
-        ~exists().where(
-            appointments.c.dealer_id == leads.c.dealer_id,
-            appointments.c.lead_id == leads.c.lead_id,
-            appointments.c.status == "confirmed",
-            appointments.c.ends_at > bindparam("now"),
-        ),
-        ~exists().where(
-            outbox.c.dealer_id == leads.c.dealer_id, outbox.c.lead_id == leads.c.lead_id, outbox.c.state == "waiting"
-        ),
-    )
-    .order_by(leads.c.used_at, leads.c.lead_id)
-    .limit(BATCH)
+_UNUSED = and_(
+    leads.c.dealer_id == bindparam("dealer_id"),
+    leads.c.used_at < bindparam("since"),
+    leads.c.erased_at.is_(None),
+    ~exists().where(
+        appointments.c.dealer_id == leads.c.dealer_id,
+        appointments.c.lead_id == leads.c.lead_id,
+        appointments.c.status == "confirmed",
+        appointments.c.ends_at > bindparam("now"),
+    ),
+    ~exists().where(
+        outbox.c.dealer_id == leads.c.dealer_id, outbox.c.lead_id == leads.c.lead_id, outbox.c.state == "waiting"
+    ),
 )
 
+FIND_UNUSED = select(leads.c.lead_id).where(_UNUSED).order_by(leads.c.used_at, leads.c.lead_id).limit(BATCH)
+
+COUNT_UNUSED = select(func.count()).select_from(leads).where(_UNUSED)
+
 _later = consent_events.alias("later")
+
+_WITH_LEADS = join(
+    consent_events,
+    leads,
+    (consent_events.c.dealer_id == leads.c.dealer_id) & (consent_events.c.lead_id == leads.c.lead_id),
+)
+
+_OLD = and_(
+    consent_events.c.dealer_id == bindparam("dealer_id"),
+    consent_events.c.body.is_not(None),
+    consent_events.c.at < bindparam("before"),
+    ~exists().where(
+        _later.c.dealer_id == consent_events.c.dealer_id,
+        _later.c.lead_id == consent_events.c.lead_id,
+        _later.c.at >= bindparam("before"),
+    ),
+)
 
 # A consent is kept for at least as long as its lead.
 FIND_OLD_CONSENTS = (
     select(consent_events.c.lead_id)
-    .join_from(
-        consent_events,
-        leads,
-        (consent_events.c.dealer_id == leads.c.dealer_id) & (consent_events.c.lead_id == leads.c.lead_id),
-    )
-    .where(
-        consent_events.c.dealer_id == bindparam("dealer_id"),
-        consent_events.c.body.is_not(None),
-        consent_events.c.at < bindparam("before"),
-        leads.c.erased_at.is_not(None),
-        ~exists().where(
-            _later.c.dealer_id == consent_events.c.dealer_id,
-            _later.c.lead_id == consent_events.c.lead_id,
-            _later.c.at >= bindparam("before"),
-        ),
-    )
+    .select_from(_WITH_LEADS)
+    .where(_OLD, leads.c.erased_at.is_not(None))
     .group_by(consent_events.c.lead_id)
     .order_by(func.min(consent_events.c.number))
     .limit(BATCH)
+)
+
+COUNT_OLD_CONSENTS = (
+    select(func.count(consent_events.c.lead_id.distinct()))
+    .select_from(_WITH_LEADS)
+    .where(_OLD, or_(leads.c.erased_at.is_not(None), _UNUSED))
 )
 
 
@@ -212,6 +233,15 @@ def dispose(
     if old:
         connection.execute(DROP_CONTACTS, {"in_dealer": dealer_id, "lead_ids": old})
     return Disposed(leads=len(lead_ids), consents=len(old))
+
+
+def disposable(
+    connection: Connection, dealer_id: str, *, leads_unused_since: datetime, consents_before: datetime, now: datetime
+) -> Disposed:
+    """How much `dispose`, called until nothing is left, would forget."""
+    limits = {"dealer_id": dealer_id, "since": leads_unused_since, "before": consents_before, "now": now}
+    unused = connection.execute(COUNT_UNUSED, limits).scalar_one()
+    return Disposed(leads=unused, consents=connection.execute(COUNT_OLD_CONSENTS, limits).scalar_one())
 
 
 def _empty(connection: Connection, dealer_id: str, lead_ids: Sequence[str], at: datetime) -> int:

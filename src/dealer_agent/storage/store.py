@@ -210,6 +210,19 @@ class Store:
             truncate_log(self._writer)
         return total
 
+    def disposable(
+        self, dealer_id: str, *, leads_unused_since: datetime, consents_before: datetime, now: datetime
+    ) -> Disposed:
+        """How much `dispose` would forget now."""
+        with self._reading() as connection:
+            return privacy.disposable(
+                connection,
+                dealer_id,
+                leads_unused_since=leads_unused_since,
+                consents_before=consents_before,
+                now=now,
+            )
+
     def reseal(self, dealer_id: str, limit: int) -> int:
         """Seals up to `limit` values with the active key that are sealed with others; 0 when all of them are."""
         with self._locked(dealer_id) as connection:
