@@ -87,5 +87,6 @@ def test_a_killed_process_leaves_the_old_stock_or_the_new_and_every_answered_lea
     assert answered <= kept
     # Whole or not at all: a lead has its consent, its contact and its idempotency record.
     with store._reading() as connection:
-        for table in ("consents", "lead_contacts", "idempotency"):
+        for table in ("consent_events", "lead_contacts", "idempotency"):
             assert connection.execute(text(f"SELECT count(*) FROM {table}")).scalar() == len(kept)
+    assert store.verify_chain(DEALER) == (len(kept), 0, None, None)

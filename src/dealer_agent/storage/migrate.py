@@ -54,7 +54,7 @@ def migrate(url: str, vault: Vault | None = None, *, to: str = SCHEMA_REVISION) 
                 raise _too_new(found)
             if found is None or found < to:
                 _upgrade(connection, vault, to)
-                if found is None and connection.dialect.name == "sqlite":
+                if found is None and to >= SEALED_SINCE and connection.dialect.name == "sqlite":
                     connection.exec_driver_sql(MARK_CLEAN)
         if connection.dialect.name == "sqlite" and to >= SEALED_SINCE:
             clean_file(parsed)
