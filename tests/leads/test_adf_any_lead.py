@@ -96,6 +96,8 @@ def test_a_field_of_one_line_stays_one_and_a_name_is_never_empty(text: str) -> N
         ("  Jo\r\n rdan\t", "Jo rdan"),
         ("]]>&<\"'", "]]>&<\"'"),
         ("\U0001f600 \u05d0\u200f\u202e", "\U0001f600 \u05d0\u200f\u202e"),
+        # Newer than the tables of some Pythons.
+        ("\U0001fae9", "\U0001fae9"),
         ("\u200b\u2060", "Not specified"),
     ],
 )

@@ -11,7 +11,7 @@ from zoneinfo import ZoneInfo
 from msgspec import UNSET
 
 from dealer_agent.leads.lead_view import LeadView, RooftopView, VisitTime, VisitView
-from dealer_agent.leads.plain_text import one_line
+from dealer_agent.leads.plain_text import one_line, short
 from dealer_agent.leads.spoken import clock_time, either
 from dealer_agent.leads.zones import instant_of
 from dealer_agent.protocol.formats import parse_timestamp
@@ -112,7 +112,7 @@ def place_words(rooftop: RooftopView) -> str:
     parts = [rooftop.name]
     if (address := rooftop.address) is not None:
         parts += [address.address_line_1, address.address_line_2 or "", address.city, f"{address.state} {address.zip}"]
-    return ", ".join(filter(None, map(one_line, parts)))
+    return ", ".join(filter(None, map(short, parts)))
 
 
 def vehicle_words(vehicle: VehicleMembers) -> str:
@@ -224,7 +224,7 @@ def visit_lines(visit: VisitView) -> list[str]:
     zone = visit.rooftop.zone
     asked = [spoken_stretch(time, zone) for time in asked_times(visit.request, zone)]
     times = [spoken_stretch(time, zone) for time in visit.times]
-    place = one_line(visit.rooftop.name)
+    place = short(visit.rooftop.name)
     told = [f"{visit_title(visit)}, at {place}"]
     match visit.status:
         case "confirmed" | "cancelled":
