@@ -8,6 +8,7 @@ from datetime import datetime
 from typing import Any
 
 import msgspec
+from sqlalchemy import create_engine, func, select
 from tests.skills.shop import VAULT
 
 from dealer_agent.dealers.profile import Profile
@@ -17,7 +18,9 @@ from dealer_agent.protocol.replies import Answer
 from dealer_agent.protocol.requests import LeadSubmitRequest
 from dealer_agent.storage import LeadWriter, Store, migrate
 from dealer_agent.storage.appointments import AppointmentRecord
+from dealer_agent.storage.connections import database_url as parsed_url
 from dealer_agent.storage.outbox import DeliveryRecord
+from dealer_agent.storage.schema import places
 
 EMPTY_LOT = Catalogue.build([])
 
@@ -26,6 +29,7 @@ EMPTY_LOT = Catalogue.build([])
 class Counter:
     """A dealer's desk and the store behind it."""
 
+    url: str
     desk: LeadDesk
     store: Store
     writer: LeadWriter
@@ -44,9 +48,14 @@ class Counter:
         """The visits that a lead asked for, oldest first."""
         return self.store.appointments_of("ridgeline", lead_id)
 
+    def places(self, kind: str) -> int:
+        """How many places in quarters of an hour are taken."""
+        with create_engine(parsed_url(self.url)).connect() as connection:
+            return connection.execute(select(func.count()).where(places.c.kind == kind)).scalar_one()
+
     def deliveries(self) -> list[DeliveryRecord]:
-        """What is to be sent, oldest first."""
-        return self.store.list_deliveries("ridgeline", 1000)[::-1]
+        """What is to be sent."""
+        return self.store.list_deliveries("ridgeline", 1000)
 
 
 @contextmanager
@@ -57,6 +66,6 @@ def open_counter(url: str, profile: Profile, *, confirms_by_mail: bool = False) 
         store.check_keys(profile.id)
         writer = store.lead_writer()
         try:
-            yield Counter(LeadDesk(profile, writer, VAULT, confirms_by_mail=confirms_by_mail), store, writer)
+            yield Counter(url, LeadDesk(profile, writer, VAULT, confirms_by_mail=confirms_by_mail), store, writer)
         finally:
             writer.close()

@@ -234,11 +234,16 @@ def request_body(payload: Any, binding: str = "http") -> bytes:
 
 
 @contextmanager
-def open_shop(url: str, more_settings: str = "", *, stocked: bool = True) -> Iterator[Shop]:
-    """The dealer on the air, at the database `url`; `stocked` fills an empty one first."""
+def open_shop(url: str, more_settings: str = "", *, rooftop_settings: str = "", stocked: bool = True) -> Iterator[Shop]:
+    """The dealer on the air, at the database `url`; `stocked` fills an empty one first.
+
+    `rooftop_settings` are of the first rooftop.
+    """
     # The folder outlives no shop: another one at the same database is another process as far as the service can tell.
     with tempfile.TemporaryDirectory() as folder:
-        (Path(folder) / "dealer.toml").write_text(DEALER_TOML + more_settings, encoding="utf-8")
+        first, bracket, rest = DEALER_TOML.rpartition("[[rooftops]]")
+        toml = "".join((first, rooftop_settings, bracket, rest, more_settings))
+        (Path(folder) / "dealer.toml").write_text(toml, encoding="utf-8")
         settings = load_settings(Path(folder), {"DATABASE_URL": url, "DEALER_AGENT_KEYS": KEYS})
         if stocked:
             migrate(url)

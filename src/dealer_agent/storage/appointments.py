@@ -21,7 +21,7 @@ Status = Literal["requested", "proposed", "confirmed", "unavailable", "replaced"
 """`unavailable`: no time was to be had, and people must find one. `replaced`: the customer asked anew. `cancelled`: the
 dealer called it off."""
 
-STANDING: tuple[Status, ...] = ("requested", "proposed", "confirmed")
+STANDING: tuple[Status, ...] = ("requested", "proposed", "confirmed", "unavailable")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
