@@ -34,6 +34,9 @@ WorkersOption = Annotated[int, typer.Option(min=1, max=64, help="Processes that 
 LOOPBACK = "127.0.0.1"
 KEEP_ALIVE_SECONDS = 75
 """Longer than the 60 s for which proxies keep an idle connection: they, not we, should close it first."""
+WORKER_START_SECONDS = 30
+"""How long a worker may be silent before it is replaced. One that starts on a busy machine is silent for a while: after
+uvicorn's own 5 s it would be replaced by another that fares no better, for ever."""
 MOST_OPEN_FILES = 10_240
 """As many as every system of ours lets a process have that asks for them."""
 
@@ -113,6 +116,7 @@ def run(settings: Settings, listener: socket.socket, address: str, workers: int)
         lifespan="on",
         ws="none",
         timeout_keep_alive=KEEP_ALIVE_SECONDS,
+        timeout_worker_healthcheck=WORKER_START_SECONDS,
         timeout_graceful_shutdown=settings.service.request_timeout_seconds + 10,
     )
     if workers > 1:
