@@ -20,7 +20,7 @@ from dealer_agent.storage.migrate import check_schema
 from dealer_agent.storage.outbox import Address, DeliveryRecord, State
 from dealer_agent.storage.privacy import Access, Disposed
 from dealer_agent.storage.stock import ImportOutcome, ImportRecord, Revision, Stock
-from dealer_agent.storage.tokens import ActiveToken, TokenRecord
+from dealer_agent.storage.tokens import ActiveToken, Purpose, TokenRecord
 from dealer_agent.storage.whole_lead import WholeLead, whole_lead
 from dealer_agent.vault.vault import Vault
 
@@ -253,6 +253,20 @@ class Store:
         with self._reading() as connection:
             return appointments.list_waiting(connection, self._keys(connection, dealer_id), dealer_id, since)
 
+    def subscribed_visits(
+        self, dealer_id: str, token_hash: bytes, since: datetime, at: datetime
+    ) -> list[ListedAppointment] | None:
+        """The same as `list_booked` for whoever has the secret of a calendar, which is noted; None for anybody else."""
+        with self._reading() as connection:
+            token_id = tokens.find_token(connection, dealer_id, token_hash, "calendar")
+            if token_id is None:
+                return None
+            booked = appointments.list_booked(connection, self._keys(connection, dealer_id), dealer_id, since)
+        customers = len({listed.appointment.lead_id for listed in booked if listed.customer is not None})
+        if customers:
+            self.log_access(dealer_id, at, f"token {token_id}", "calendar", leads=customers)
+        return booked
+
     def cancel_appointment(self, dealer_id: str, appointment_id: str, at: datetime) -> bool:
         """Calls a visit off, with what is part of it, and frees its places; False when none of that id stands."""
         with self._writing() as connection:
@@ -294,10 +308,12 @@ class Store:
         with self._writing() as connection:
             return leads.purge(connection, dealer_id, now)
 
-    def create_token(self, dealer_id: str, name: str, token_hash: bytes, at: datetime) -> str:
+    def create_token(
+        self, dealer_id: str, name: str, token_hash: bytes, at: datetime, purpose: Purpose = "skills"
+    ) -> str:
         """Keeps a new token's hash and returns its id. Raises AlreadyStored for a hash that is there."""
         with self._writing() as connection:
-            return tokens.create_token(connection, dealer_id, name, token_hash, at)
+            return tokens.create_token(connection, dealer_id, name, token_hash, at, purpose)
 
     def revoke_token(self, dealer_id: str, token_id: str, at: datetime) -> bool:
         """Ends a token for ever; False when there is no such active token."""
@@ -310,7 +326,7 @@ class Store:
             return tokens.list_tokens(connection, dealer_id)
 
     def active_token_hashes(self, dealer_id: str) -> list[ActiveToken]:
-        """Those that open the door."""
+        """Those that open the skills."""
         with self._reading() as connection:
             return tokens.active_token_hashes(connection, dealer_id)
 
