@@ -22,6 +22,7 @@ from dealer_agent.delivery.pace import Pace
 from dealer_agent.delivery.parcels import Parcels
 from dealer_agent.delivery.smtp import MailServer
 from dealer_agent.lead_desk import LeadDesk
+from dealer_agent.lead_desk.visit_calendar import subscribed_calendar
 from dealer_agent.protocol.card import CardFacts
 from dealer_agent.protocol.skill import SKILLS
 from dealer_agent.protocol.vocabulary import Vocabulary, proto, wire
@@ -104,6 +105,7 @@ async def service(settings: Settings, listens_at: str) -> AsyncIterator[Service]
             limits=limits,
             options=_options(settings),
             card=_card_facts(settings, listens_at),
+            calendar=lambda secret_hash: subscribed_calendar(store, profile, secret_hash, datetime.now(UTC)),
             ready=True,
         )
         refresher = Refresher(store, running, seen._replace(stock=shown.revision), settings.vault)

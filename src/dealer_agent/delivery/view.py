@@ -5,13 +5,12 @@ from datetime import datetime
 import msgspec
 from msgspec import UNSET
 
-from dealer_agent.dealers.information import dealer_information
 from dealer_agent.dealers.profile import Profile
 from dealer_agent.lead_desk.kept_lead import Changes
+from dealer_agent.lead_desk.rooftop_views import rooftop_view
 from dealer_agent.leads.lead_view import (
     AgentView,
     LeadView,
-    RooftopView,
     VisitStatus,
     VisitTime,
     VisitView,
@@ -85,27 +84,6 @@ def visit_view(visit: AppointmentRecord, profile: Profile) -> VisitView | None:
         changed_at=visit.cancelled_at or visit.created_at,
         times=_times(visit),
     )
-
-
-def rooftop_view(profile: Profile, name: str) -> RooftopView:
-    """A rooftop as it tells about itself; the first one where the profile knows none of that name any more."""
-    rooftops = zip(profile.rooftops, dealer_information(profile).rooftops, strict=True)
-    known = {rooftop.name: (rooftop.timezone, told) for rooftop, told in rooftops}
-    zone, told = known.get(name) or known[profile.rooftops[0].name]
-    phones = {named.name: named.value for named in told.phones or ()}
-    emails = {named.name: named.value for named in told.emails or ()}
-    return RooftopView(
-        name=told.name,
-        zone=zone,
-        url=told.website or None,
-        phone=_of_sales(phones),
-        email=_of_sales(emails),
-        address=told.address or None,
-    )
-
-
-def _of_sales(by_department: dict[str, str]) -> str | None:
-    return by_department.get("sales") or next(iter(by_department.values()), None)
 
 
 def _times(visit: AppointmentRecord) -> tuple[VisitTime, ...]:

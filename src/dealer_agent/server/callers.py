@@ -4,6 +4,8 @@ from collections.abc import Sequence
 from functools import lru_cache
 from ipaddress import IPv4Address, IPv4Network, IPv6Address, IPv6Network, ip_address, ip_network
 
+from starlette.types import Scope
+
 from dealer_agent.protocol.errors import AuthRequired, RateLimited
 from dealer_agent.server.service import ADDRESS_RULE, BAD_TOKENS_RULE, Service
 from dealer_agent.server.tokens import bearer_token
@@ -33,6 +35,14 @@ def client_address(peer: str | None, forwarded: Sequence[str], trusted: tuple[Ne
             if not _is_in(address, trusted):
                 break
     return _counted_as(address)
+
+
+def caller_of(scope: Scope, service: Service) -> str:
+    """The address that a request is counted by."""
+    peer = scope["client"][0] if scope.get("client") else None
+    trusted = service.options.trusted_proxies
+    forwarded = [v.decode("latin-1") for n, v in scope["headers"] if n == b"x-forwarded-for"] if trusted else []
+    return client_address(peer, forwarded, trusted)
 
 
 def _is_in(address: IPv4Address | IPv6Address, networks: tuple[Network, ...]) -> bool:
@@ -71,9 +81,7 @@ def admit(service: Service, address: str, authorization: str | None) -> str | No
     Returns the id of a valid token, or None when none was sent and none is needed yet. Raises RateLimited and
     AuthRequired.
     """
-    wait = service.limits.hit(ADDRESS_RULE, address)
-    if wait is not None:
-        raise RateLimited(wait)
+    count_address(service, address)
     token = bearer_token(authorization)
     if token is None:
         if service.options.all_bearer:
@@ -81,12 +89,26 @@ def admit(service: Service, address: str, authorization: str | None) -> str | No
         return None
     owner = service.tokens.owner(token)
     if owner is None:
-        # Only wrong tokens use this limit up: buyers may share an address with somebody whose token was revoked.
-        wait = service.limits.hit(BAD_TOKENS_RULE, address)
-        if wait is not None:
-            raise RateLimited(wait)
+        count_bad_token(service, address)
         raise AuthRequired("The bearer token is not valid here.")
     return owner
+
+
+def count_address(service: Service, address: str) -> None:
+    """Counts a request. Raises RateLimited."""
+    wait = service.limits.hit(ADDRESS_RULE, address)
+    if wait is not None:
+        raise RateLimited(wait)
+
+
+def count_bad_token(service: Service, address: str) -> None:
+    """Counts a wrong secret. Raises RateLimited.
+
+    Only wrong ones use this limit up: buyers may share an address with somebody whose token was revoked.
+    """
+    wait = service.limits.hit(BAD_TOKENS_RULE, address)
+    if wait is not None:
+        raise RateLimited(wait)
 
 
 def admit_to_skill(service: Service, skill_id: str, address: str, token_id: str | None) -> None:

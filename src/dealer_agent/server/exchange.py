@@ -20,7 +20,7 @@ from dealer_agent.protocol.replies import Answer, reply_body
 from dealer_agent.protocol.requests import LeadSubmitRequest
 from dealer_agent.protocol.vocabulary import Vocabulary, Wire
 from dealer_agent.server.body import JSON, ClientGoneError, read_body, refuse_declared_size, reply_media_type
-from dealer_agent.server.callers import admit, admit_to_skill, client_address
+from dealer_agent.server.callers import admit, admit_to_skill, caller_of
 from dealer_agent.server.log import places
 from dealer_agent.server.service import Service
 from dealer_agent.skills import read, submit_lead
@@ -88,7 +88,7 @@ async def _reply(
     try:
         refuse_declared_size(_text(headers, b"content-length"), service.options.body_limit_bytes)
         media_type = reply_media_type(_text(headers, b"content-type"))
-        address = _address(scope, service)
+        address = caller_of(scope, service)
         token_id = admit(service, address, _text(headers, b"authorization"))
         body = await read_body(receive, service.options.body_limit_bytes, service.options.body_timeout_seconds)
         call_id, request = binding.decode(body, service.wire, lenient=service.options.lenient_configuration)
@@ -137,13 +137,6 @@ async def _answer(service: Service, request: Request, address: str, token_id: st
 def _text(headers: dict[bytes, bytes], name: bytes) -> str | None:
     value = headers.get(name)
     return None if value is None else value.decode("latin-1")
-
-
-def _address(scope: Scope, service: Service) -> str:
-    peer = scope["client"][0] if scope.get("client") else None
-    trusted = service.options.trusted_proxies
-    forwarded = [v.decode("latin-1") for n, v in scope["headers"] if n == b"x-forwarded-for"] if trusted else []
-    return client_address(peer, forwarded, trusted)
 
 
 def _refuse_other_versions(headers: dict[bytes, bytes], scope: Scope) -> None:
