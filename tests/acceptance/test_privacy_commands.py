@@ -60,8 +60,11 @@ class Shop:
     def folder(self) -> Path:
         return self.running.folder
 
-    def run(self, *arguments: str | Path, **more: str) -> subprocess.CompletedProcess[str]:
-        return command_here(*arguments, "--dir", self.folder, DATABASE_URL=self.database, **more)
+    def run(self, *arguments: str | Path, user: str = USER) -> subprocess.CompletedProcess[str]:
+        """A command, with a user of this name in its environment."""
+        return command_here(
+            *arguments, "--dir", self.folder, DATABASE_URL=self.database, USER=user, LOGNAME=user, USERNAME=user
+        )
 
     def said(self, *arguments: str | Path) -> str:
         """What a command that must work printed."""
@@ -175,7 +178,7 @@ def test_every_look_at_customer_data_is_in_the_access_log_with_the_user(
     lead_id, _ = shop.take()
     before = len(shop.accesses())
     called = (lead_id if word == "LEAD" else word for word in words)
-    done = shop.run(*called, USER="somebody-else", LOGNAME="somebody-else")
+    done = shop.run(*called, user="somebody-else")
     assert done.returncode == 0, done.stderr
     newest, *others = shop.accesses()
     assert len(others) == before
@@ -288,9 +291,11 @@ def test_a_person_is_erased_by_address_number_or_lead(shop: Shop, by: str) -> No
 def test_the_table_counts_what_was_erased(shop: Shop) -> None:
     number = next(_numbers)
     lead_id, email = shop.take(number, message="First.")
-    same, _ = shop.take(number, message="Second.")
+    married = {"first_name": "Robin", "last_name": "Newname", "email": email, "phone": "+1 202 555 0177"}
+    same, _ = shop.take(number, message="Second.", customer=married)
     assert same == lead_id
-    done = shop.said("leads", "erase", "--email", email, "--yes")
+    done = shop.said("leads", "erase", "--phone", "+1 202 555 0177", "--yes")
+    assert "Robin Newname" in done, "the last name that they gave"
     assert re.search(r"Consents: .*\b2\b", done), done
     assert re.search(r"Additions .*\b1\b", done), done
 

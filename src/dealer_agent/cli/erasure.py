@@ -127,16 +127,15 @@ def _others(store: Store, dealer_id: str, doomed: Sequence[StoredLead]) -> list[
 def _customers(stored: StoredLead) -> list[Customer]:
     """The customer as every request of the lead told of them; of a lead that was disposed of, as the consents do."""
     documents = [stored.lead.customer, *(event.customer for event in stored.consents)]
-    documents += [
-        msgspec.json.decode(event.changes, type=_Changes).customer for event in stored.events if event.changes
-    ]
-    return [msgspec.json.decode(document, type=Customer) for document in documents if document is not None]
+    told = [msgspec.json.decode(document, type=Customer) for document in documents if document is not None]
+    added = [msgspec.json.decode(event.changes, type=_Changes) for event in stored.events if event.changes is not None]
+    return told + [changes.customer for changes in added if changes.customer is not None]
 
 
 class _Changes(msgspec.Struct):
     """The part of what was added to a lead that tells of the customer."""
 
-    customer: msgspec.Raw | None = None
+    customer: Customer | None = None
 
 
 def _counts(store: Store, dealer_id: str, doomed: Sequence[StoredLead]) -> dict[str, int]:
