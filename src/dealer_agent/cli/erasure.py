@@ -95,7 +95,7 @@ def dispose(
     directory: DirOption = HERE,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Say what would be erased; erase nothing.")] = False,
 ) -> None:
-    """Forget what is old, as the running service does every hour: see [privacy] in dealer.toml."""
+    """Forget what is old, as the running service does every hour: see the section privacy of dealer.toml."""
     with failures_in_plain_words():
         settings = settings_in(directory)
         with customer_store(settings) as store:
