@@ -97,17 +97,17 @@ def shop_on(folder: Path, database: str) -> Iterator[Shop]:
     toml = folder / "dealer.toml"
     first, second, rest = toml.read_text().partition('[[rooftops]]\nname = "Acceptance Motors South"')
     toml.write_text(first + DELIVER + second + rest)
-    keep_old_lead(folder, database)
+    keep_old_lead(folder, database, OLD_LEAD, years=3)
     with serving(folder, workers=2, DATABASE_URL=database) as running:
         yield Shop(running, database)
 
 
-def keep_old_lead(folder: Path, database: str) -> None:
-    """A lead that nobody used for three years."""
+def keep_old_lead(folder: Path, database: str, lead_id: str, *, years: int) -> None:
+    """A lead that nobody used for so many years."""
     settings = load_settings(folder, {"DATABASE_URL": database})
-    at = datetime.now(UTC) - timedelta(days=3 * 365)
+    at = datetime.now(UTC) - timedelta(days=years * 366)
     payload = json.dumps({"type": "lead.submit.request", **lead()}).encode()
-    record = sample_lead(OLD_LEAD, at, dealer_id=settings.dealer.id, payload=payload)
+    record = sample_lead(lead_id, at, dealer_id=settings.dealer.id, payload=payload)
     with Store.open(settings.database_url, settings.vault) as store, closing(store.lead_writer()) as writer:
         vault = store.check_keys(settings.dealer.id)
         job = partial(
@@ -574,6 +574,28 @@ def test_what_is_old_is_forgotten_on_request_and_what_is_not_stays(shop: Shop) -
     assert new_email in shop.said("leads", "show", new)
     assert re.search(r"Customers of leads.*\b730\b.*\b0\b", shop.said("leads", "dispose"))
     assert "whole" in shop.said("consent", "verify")
+
+
+def test_a_consent_is_kept_for_longer_than_its_lead_and_a_dry_run_counts_both(
+    tmp_path: Path, database_url: str
+) -> None:
+    """16 CFR 310.5: five years."""
+    folder = stocked_dealer(tmp_path / "store", DATABASE_URL=database_url)
+    for years, lead_id in enumerate(("01E00000000000000000000001", "01E00000000000000000000003"), start=1):
+        keep_old_lead(folder, database_url, lead_id, years=years)
+    for years, lead_id in ((3, "01E00000000000000000000002"), (6, "01E00000000000000000000004")):
+        keep_old_lead(folder, database_url, lead_id, years=years)
+
+    def forgotten(*words: str) -> list[int]:
+        done = command_here("leads", "dispose", *words, "--dir", folder, DATABASE_URL=database_url)
+        assert done.returncode == 0, done.stderr
+        return [int(count) for count in re.findall(r"(\d+)\s*$", done.stdout, re.MULTILINE)]
+
+    assert forgotten("--dry-run") == [3, 1]
+    assert forgotten("--dry-run") == [3, 1], "it did something"
+    assert forgotten() == [3, 1]
+    assert forgotten() == forgotten("--dry-run") == [0, 0]
+    assert "whole" in command_here("consent", "verify", "--dir", folder, DATABASE_URL=database_url).stdout
 
 
 def test_a_service_forgets_what_is_old_on_its_own(shop: Shop) -> None:

@@ -10,6 +10,7 @@ import msgspec
 import typer
 
 from dealer_agent.cli.looking import note_look
+from dealer_agent.cli.private_file import ordinary_file, private_file
 from dealer_agent.cli.terminal import (
     HERE,
     DirOption,
@@ -79,7 +80,13 @@ def cancel(
 def calendar(
     directory: DirOption = HERE,
     file: Annotated[
-        Path | None, typer.Option("--out", metavar="FILE", help="Where to write it; otherwise it is printed.")
+        Path | None,
+        typer.Option(
+            "--out",
+            metavar="FILE",
+            callback=ordinary_file,
+            help="A file for you alone (mode 0600); without it, the output.",
+        ),
     ] = None,
     subscribe: Annotated[
         bool, typer.Option("--subscribe", help="Make a secret address instead, for calendar programs to fetch it.")
@@ -100,7 +107,8 @@ def calendar(
         if file is None:
             typer.echo(made, nl=False)
         else:
-            file.write_bytes(made)
+            with private_file(file) as document:
+                document.write(made)
             out.print(f"{len(booked)} visits written to {file}", markup=False)
 
 

@@ -3,9 +3,7 @@
 import csv
 import io
 import json
-import os
 import sys
-import tempfile
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from datetime import UTC, datetime, timedelta
@@ -18,6 +16,7 @@ import typer
 from lxml import etree
 
 from dealer_agent.cli.looking import note_look
+from dealer_agent.cli.private_file import ordinary_file, private_file
 from dealer_agent.cli.terminal import (
     HERE,
     DirOption,
@@ -41,18 +40,6 @@ PAGE = 500
 
 BYTE_ORDER_MARK = b"\xef\xbb\xbf"
 """By which Excel knows that a file is UTF-8."""
-
-
-def _ordinary(file: Path | None) -> Path | None:
-    """A file that is there already must be one that another can take the place of."""
-    if file is None:
-        return None
-    file = file.resolve()
-    if file.exists() and not file.is_file():
-        raise typer.BadParameter("that is no ordinary file; without --out, leads go to the output")
-    if not file.parent.is_dir():
-        raise typer.BadParameter(f"there is no folder {file.parent}")
-    return file
 
 
 class Format(StrEnum):
@@ -81,7 +68,7 @@ def export(
         typer.Option(
             "--out",
             metavar="FILE",
-            callback=_ordinary,
+            callback=ordinary_file,
             help="A file for you alone (mode 0600); without it, the output.",
         ),
     ] = None,
@@ -181,18 +168,10 @@ WRITERS: dict[Format, Callable[[Iterable[LeadView]], Iterator[bytes]]] = {
 
 @contextmanager
 def _written_to(path: Path | None) -> Iterator[BinaryIO]:
-    """The output or, where a path is given, a file for its owner alone that appears when it is complete."""
-    if path is None:
+    """A private file or, without a path, the output."""
+    if path is not None:
+        with private_file(path) as document:
+            yield document
+    else:
         yield sys.stdout.buffer
         sys.stdout.buffer.flush()
-        return
-    descriptor, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
-    made = Path(name)
-    try:
-        with os.fdopen(descriptor, "wb") as document:
-            yield document
-            document.flush()
-            os.fsync(document.fileno())
-        made.replace(path)
-    finally:
-        made.unlink(missing_ok=True)
