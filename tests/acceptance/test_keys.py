@@ -23,7 +23,20 @@ from dealer_agent.storage.store import Store
 from dealer_agent.vault import Keyring, new_key, render
 
 LEADS = 12
-READING = [("leads", "list"), ("keys", "list"), ("keys", "rotate")]
+A_LEAD = "01KE7AQ2N0V5X3J8R6T4Y9W1ZA"
+READING = [
+    ("leads", "list"),
+    ("leads", "show", A_LEAD),
+    ("leads", "export"),
+    ("leads", "erase", "--yes", "--email", "robin1@example.com"),
+    ("leads", "dispose"),
+    ("consent", "show", A_LEAD),
+    ("consent", "revoke", A_LEAD),
+    ("consent", "verify"),
+    ("appointments", "list"),
+    ("keys", "list"),
+    ("keys", "rotate"),
+]
 """Commands that read customer data, beside `serve`."""
 
 
