@@ -170,8 +170,8 @@ def test_tampering_shows(chained: Store, statements: list[str], first_broken: in
     assert words in found.problem
 
 
-def rewritten(connection: Connection, vault: Vault | None) -> None:
-    """Takes back a revocation, by somebody who knows this program and makes every hash anew."""
+def rewritten(connection: Connection, vault: Vault | None, *, head: bool = True) -> None:
+    """Takes back a revocation, by somebody who knows this program and makes every hash anew; `head`: the end's too."""
     events = [dict(row._mapping) for row in connection.execute(consent_events.select().order_by("number"))]
     events[2]["channels"] = b"[]"
     before = b""
@@ -181,23 +181,25 @@ def rewritten(connection: Connection, vault: Vault | None) -> None:
             text("UPDATE consent_events SET hash = :hash, channels = :channels WHERE number = :number"),
             {name: event[name] for name in ("hash", "channels", "number")},
         )
-    connection.execute(text("UPDATE dealers SET consent_head = :head"), {"head": before})
+    if head:
+        connection.execute(text("UPDATE dealers SET consent_head = :head"), {"head": before})
     if vault is not None:
         seal = seal_end(vault, DEALER, ChainEnd(len(events), before))
         connection.execute(text("UPDATE dealers SET consent_seal = :seal"), {"seal": seal})
 
 
 @pytest.mark.parametrize(
-    "vault",
+    ("vault", "head"),
     [
-        pytest.param(None, id="with the old seal"),
-        pytest.param(Vault(Keyring((("k-first", b"another key with the same name..."[:32]),))), id="another key"),
-        pytest.param(Vault(Keyring((("k-own", bytes(32)),))), id="a key of their own"),
+        pytest.param(None, True, id="with the old seal"),
+        pytest.param(None, False, id="with the old end and its seal"),
+        pytest.param(Vault(Keyring((("k-first", b"another key with the same name..."[:32]),))), True, id="another key"),
+        pytest.param(Vault(Keyring((("k-own", bytes(32)),))), True, id="a key of their own"),
     ],
 )
-def test_a_chain_that_was_written_anew_without_the_key_shows(chained: Store, vault: Vault | None) -> None:
+def test_a_chain_that_was_written_anew_without_the_key_shows(chained: Store, vault: Vault | None, head: bool) -> None:
     with chained._writing() as connection:
-        rewritten(connection, vault)
+        rewritten(connection, vault, head=head)
     found = chained.verify_chain(DEALER)
     assert (found.events, found.first_broken) == (5, 6)
     assert found.problem is not None

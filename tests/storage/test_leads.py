@@ -186,6 +186,7 @@ def test_what_a_duplicate_adds_stands_with_the_first_lead_in_order(store: Store,
 def test_an_addition_is_found_by_the_id_that_it_was_given(store: Store, writer: LeadWriter) -> None:
     _, event_id = stored(writer, storing("L1"), lambda c: append_to_lead(c, VAULT, DEALER, "L1", TUESDAY, b"{}"))
     assert [added.event_id for added in kept(store, "L1").events] == [event_id]
+    assert kept(store, "L1").lead.used_at == TUESDAY
 
 
 def test_a_lead_was_last_used_at_the_latest_of_its_uses(store: Store, writer: LeadWriter) -> None:

@@ -126,7 +126,7 @@ def at_0002(url: str, fill: Callable[[Connection], None] = fill_0002) -> None:
         with engine.connect() as connection:
             connection.exec_driver_sql("PRAGMA secure_delete=OFF")
     with engine.begin() as connection:
-        deleted = {"customer": CUSTOMER.replace(b"Samantha", b"Patricia") + b" " * 100_000}
+        deleted = {"customer": b"Patricia " * 100_000}
         connection.execute(
             text(
                 "INSERT INTO leads (dealer_id, lead_id, received_at, source_agent, status, customer, payload) "
