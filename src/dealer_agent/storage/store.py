@@ -228,6 +228,11 @@ class Store:
         with self._locked(dealer_id) as connection:
             return keys.reseal(connection, self._keys(connection, dealer_id), dealer_id, limit)
 
+    def drop_unused_keys(self, dealer_id: str) -> None:
+        """Lets go of the keys that nothing is sealed with: they need not be here any more; needs no key itself."""
+        with self._locked(dealer_id) as connection:
+            keys.drop_unused_proofs(connection, dealer_id)
+
     def keys_in_use(self, dealer_id: str) -> dict[str, int]:
         """How many values of the dealer's are sealed with each key; needs no key itself."""
         with self._reading() as connection:
