@@ -305,15 +305,21 @@ def test_a_later_appraisal_whose_time_lies_in_the_customers_test_drive_shares_it
     assert [one.status for one in desk.visits_of(drive["lead_id"]) if one.kind == "test_drive"] == ["confirmed"]
 
 
-@pytest.mark.parametrize("stock", ["N1", None])
-def test_an_appraisal_is_no_part_of_a_test_drive_where_none_are_booked_or_of_anothers(
-    counter: OpenCounter, stock: str | None
+@pytest.mark.parametrize(
+    ("drive", "stock", "place", "status"),
+    [
+        ("N1", "N1", "Ridgeline North", "requested"),
+        ("N1", None, "Ridgeline South", "confirmed"),
+        ("S1", "W1", "Ridgeline West", "confirmed"),
+    ],
+)
+def test_an_appraisal_is_no_part_of_a_test_drive_where_none_are_booked_or_elsewhere(
+    counter: OpenCounter, drive: str, stock: str | None, place: str, status: str
 ) -> None:
     desk = counter(PROFILE)
-    desk.take(asking(visit(at("10:00")), "N1", **a_customer()), NOW, LOT)
+    desk.take(asking(visit(at("10:00")), drive, **a_customer()), NOW, LOT)
     appraisal = desk.take(asking(visit(at("10:00"), TRADE), stock, **a_customer()), NOW, LOT)
-    expected = ("Ridgeline North", "requested") if stock else ("Ridgeline South", "confirmed")
-    assert (appraisal["dealer"]["name"], appraisal["appointment"]["status"]) == expected
+    assert (appraisal["dealer"]["name"], appraisal["appointment"]["status"]) == (place, status)
     assert [one.shares for one in desk.visits_of(appraisal["lead_id"]) if one.kind == "trade_in"] == [None]
 
 
