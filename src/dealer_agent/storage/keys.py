@@ -4,10 +4,11 @@ Whoever seals anew holds the dealer's lock: nothing is emptied, or written, betw
 """
 
 from collections import Counter
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from sqlalchemy import Column, Connection, bindparam, delete, func, select, text, update
+from sqlalchemy import Column, Connection, Row, bindparam, delete, func, select, text, update
 
 from dealer_agent.storage.chain import chain_end_of, end_is_sound, seal_end
 from dealer_agent.storage.errors import KeyMissing, WrongKey
@@ -62,6 +63,12 @@ SEALED = (
 )
 """All but the contacts, whose hashes are keyed too."""
 
+STEPS = (*SEALED, _Sealed(lead_contacts.c.contact, lead_contacts.c.contact_hash))
+"""What a change of keys goes through; the end of the chain comes last."""
+
+CONTACT_KEY = tuple(column.name for column in lead_contacts.primary_key)
+DROP_CONTACT = delete(lead_contacts).where(*(lead_contacts.c[name] == bindparam(f"the_{name}") for name in CONTACT_KEY))
+
 
 def check_keys(connection: Connection, vault: Vault, dealer_id: str) -> bool:
     """Whether the active key is noted (`note_active_key`); to be called before customer data is read or written.
@@ -100,7 +107,7 @@ def drop_unused_proofs(connection: Connection, dealer_id: str) -> None:
 def keys_in_use(connection: Connection, dealer_id: str) -> dict[str, int]:
     """How many values of the dealer's are sealed with each key; needs no key itself."""
     used: Counter[str] = Counter()
-    for column in (*(sealed.column for sealed in SEALED), lead_contacts.c.contact, dealers.c.consent_seal):
+    for column in (*(sealed.column for sealed in STEPS), dealers.c.consent_seal):
         dealer = column.table.c.dealer_id == dealer_id
         # A seal begins with a byte, the length of the key's id in one byte, and the id.
         length = func.substr(column, 2, 1)
@@ -135,15 +142,13 @@ def reseal(connection: Connection, vault: Vault, dealer_id: str, limit: int, pro
         # What came meanwhile from workers with the old key in front stands anywhere.
         done = _go_on(connection, vault, dealer_id, limit, progress)
     if done == 0:
-        kept = chain_end_of(connection, dealer_id)
-        needed = {vault.keyring.active} if kept is None or kept.seal is None else {_key_of_end(vault, kept.seal)}
-        connection.execute(DROP_OTHER_PROOFS, {"in_dealer": dealer_id, "kept": list(needed)})
+        drop_unused_proofs(connection, dealer_id)
         note_active_key(connection, vault, dealer_id)
     return done
 
 
 def _go_on(connection: Connection, vault: Vault, dealer_id: str, limit: int, progress: ResealProgress) -> int:
-    """From where `progress` is to the end, or until `limit` values are done; at the end it stands at the start again."""
+    """From `progress` to the end, or until `limit` values are done; from the end `progress` goes back to the start."""
     header = _header(vault)
     done = 0
     while progress.step < len(STEPS):
