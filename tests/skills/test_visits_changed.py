@@ -8,8 +8,9 @@ import msgspec
 import pytest
 from tests.skills.counter import Counter
 from tests.skills.shop import a_lead, customer
-from tests.skills.visiting import LOT, NOW, PROFILE, asking, at, visit, windows
+from tests.skills.visiting import LOT, NOW, PROFILE, asking, at, listing, visit, windows
 
+from dealer_agent.inventory.catalogue import Catalogue
 from dealer_agent.protocol.errors import AppointmentTimeUnavailable
 
 OpenCounter = Callable[..., Counter]
@@ -276,3 +277,17 @@ def test_an_earlier_visit_stays_where_nothing_is_to_be_had_any_more(counter: Ope
     assert refused.value.details["lead_id"] == first["lead_id"]
     assert "Tuesday, March 3 at 9:00 AM stays booked for you." in refused.value.message
     assert statuses(desk, first["lead_id"]) == ["confirmed", "unavailable"]
+
+
+def test_a_visit_at_another_rooftop_frees_no_place_at_the_one_to_which_the_vehicle_was_brought(
+    counter: OpenCounter,
+) -> None:
+    desk = counter(PROFILE)
+    brought = Catalogue.build([listing("N1", "Ridgeline South"), listing("S1", "Ridgeline South")])
+    first = desk.take(sams(visit(at("10:00")), "N1"), NOW, LOT)
+    desk.take(asking(visit(at("10:00")), "S1"), NOW, brought)
+    answer = desk.take(sams(visit(at("10:30")), "N1"), SOON, brought)
+    assert (answer["lead_id"], answer["appointment"]["status"]) == (first["lead_id"], "proposed")
+    moved = desk.take(sams(visit(at("11:00")), "N1"), SOON, brought)
+    assert (moved["appointment"]["status"], moved["dealer"]["name"]) == ("confirmed", "Ridgeline South")
+    assert desk.places("test_drive") == 2 * HOUR
