@@ -190,12 +190,13 @@ def test_what_a_duplicate_adds_is_delivered_again_and_a_new_time_confirmed_by_ma
 
 
 def test_a_visit_elsewhere_is_delivered_to_the_leads_rooftop_and_to_the_one_visited(counter: OpenCounter) -> None:
-    desk = counter(PROFILE)
+    desk = counter(PROFILE, confirms_by_mail=True)
     first = desk.take(sams(), NOW, LOT)
     assert [row.channel for row in desk.deliveries()] == ["north"]
     answer = desk.take(sams(visit(at("10:00"), "sales"), stock=None), SOON, LOT)
     assert (answer["lead_id"], answer["dealer"]["name"]) == (first["lead_id"], "Ridgeline South")
     assert sorted((row.channel, row.kind) for row in desk.deliveries()) == [
+        ("customer", "confirm"),
         ("north", "lead"),
         ("north", "resend"),
         ("south", "resend"),
