@@ -68,11 +68,11 @@ def search(dealer: Dealer, request: InventorySearchRequest) -> Answer:
         skip = request.pagination.skip or 0
         limit = min(request.pagination.limit or limit, dealer.limit_cap)
     page = dealer.catalogue.search(request.filters, skip, limit, request.sort)
-    rest: list[bytes] = []
-    for listing in page.listings:
-        rest += (listing, b",")
-    rest[-1:] = [b"]}"]
-    return Answer(b'{"total":%d,"skip":%d,"limit":%d,"vehicles":[' % (page.total, skip, limit), rest=rest)
+    head = b'{"total":%d,"skip":%d,"limit":%d,"vehicles":[' % (page.total, skip, limit)
+    rest = [b","] * max(1, 2 * len(page.listings))
+    rest[:-1:2] = page.listings
+    rest[-1] = b"]}"
+    return Answer(head, rest=rest)
 
 
 def facets(dealer: Dealer, request: InventoryFacetsRequest) -> Answer:

@@ -179,13 +179,19 @@ def settle(sent: SendMessage, wire: Wire) -> Request | None:
         or message.task_id is not UNSET
         or configuration.task_push_notification_config is not UNSET
         or configuration.push_notification_config is not UNSET
-        or any(part.kind is not UNSET for part in message.parts)
     ):
         return None
-    data_parts = [part for part in message.parts if part.data is not UNSET]
-    if len(data_parts) != 1:
+    data_part = None
+    for part in message.parts:
+        if part.kind is not UNSET:
+            return None
+        if part.data is not UNSET:
+            if data_part is not None:
+                return None
+            data_part = part
+    if data_part is None:
         return None
-    payload, media_type = data_parts[0].data, data_parts[0].media_type
+    payload, media_type = data_part.data, data_part.media_type
     if isinstance(payload, UnsetType) or isinstance(media_type, UnsetType):
         return None
     skill = SKILL_BY_PAYLOAD[type(payload)]

@@ -31,6 +31,9 @@ class AnsweringConnection(HttpToolsProtocol):
     # The binding of a request that may take the short road, between its head and its end.
     _binding: Binding | None = None
     _body = b""
+    # The server's own header lines, which it makes anew every second: the date.
+    _server_headers: list[tuple[bytes, bytes]] | None = None
+    _server_lines = b""
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]  # As uvicorn's own.
         """A client is there."""
@@ -93,8 +96,11 @@ class AnsweringConnection(HttpToolsProtocol):
         reply = under_way.reply_at_once(self._body)
         if reply is None:
             return False
-        lines = [b"%b: %b\r\n" % header for header in (*self.server_state.default_headers, *reply.headers)]
-        self.transport.writelines([b"%b%b\r\n" % (STATUS_LINE[reply.status], b"".join(lines)), *reply.body])
+        if self._server_headers is not self.server_state.default_headers:
+            self._server_headers = self.server_state.default_headers
+            self._server_lines = b"".join(b"%b: %b\r\n" % header for header in self._server_headers)
+        head = b"%b%b%b\r\n" % (STATUS_LINE[reply.status], self._server_lines, reply.head)
+        self.transport.writelines([head, *reply.body])
         self.on_response_complete()
         under_way.log(reply)
         return True

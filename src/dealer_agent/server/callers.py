@@ -19,10 +19,12 @@ def client_address(peer: str | None, forwarded: Sequence[str], trusted: tuple[Ne
     That of the peer; when the peer is a trusted proxy, the nearest address in `X-Forwarded-For` that is not one. An
     IPv6 client is counted by its /64: it has as many addresses as it likes within it.
     """
+    if not trusted:
+        return _peer_address(peer)
     address = _parsed(peer)
     if address is None:
         return UNKNOWN
-    if trusted and _is_in(address, trusted):
+    if _is_in(address, trusted):
         hops = [hop.strip() for line in forwarded for hop in line.split(",")]
         for hop in reversed(hops):
             parsed = _parsed(hop)
@@ -33,6 +35,12 @@ def client_address(peer: str | None, forwarded: Sequence[str], trusted: tuple[Ne
             if not _is_in(address, trusted):
                 break
     return _counted_as(address)
+
+
+@lru_cache(maxsize=4096)
+def _peer_address(peer: str | None) -> str:
+    address = _parsed(peer)
+    return UNKNOWN if address is None else _counted_as(address)
 
 
 def _is_in(address: IPv4Address | IPv6Address, networks: tuple[Network, ...]) -> bool:

@@ -31,7 +31,12 @@ log = structlog.get_logger()
 Headers = list[tuple[bytes, bytes]]
 
 _SUPPORTED_VERSION = re.compile(r"1(\.[0-9]+)+", re.ASCII)
-_FIXED_HEADERS: Headers = [(b"cache-control", b"no-store"), (b"x-content-type-options", b"nosniff")]
+_HEAD = b"""content-type: %b
+%bcache-control: no-store
+x-content-type-options: nosniff
+content-length: %d
+x-request-id: %b
+"""
 
 
 class Binding(Protocol):
@@ -63,10 +68,10 @@ class Head(NamedTuple):
 
 
 class Reply(NamedTuple):
-    """An answer: its status, its header lines, and its body in pieces."""
+    """An answer: its status, its header lines as they are sent, and its body in pieces."""
 
     status: int
-    headers: Headers
+    head: bytes
     body: list[bytes]
 
 
@@ -137,8 +142,8 @@ class Exchange:
         Returns the address, and the token's id where one was shown.
         """
         headers, service = self._headers, self._service
-        refuse_declared_size(_text(headers, b"content-length"), service.options.body_limit_bytes)
-        self._media_type = reply_media_type(_text(headers, b"content-type"))
+        refuse_declared_size(headers.get(b"content-length"), service.options.body_limit_bytes)
+        self._media_type = reply_media_type(headers.get(b"content-type"))
         address = _address(self._head, service)
         return address, admit(service, address, _text(headers, b"authorization"))
 
@@ -181,14 +186,10 @@ class Exchange:
         return InternalError("Something failed on the dealer's side. The same request may be sent again.")
 
     def _reply(self, status: int, more: Headers, body: list[bytes]) -> Reply:
-        headers = [
-            (b"content-type", self._media_type.encode()),
-            *more,
-            *_FIXED_HEADERS,
-            (b"content-length", b"%d" % sum(map(len, body))),
-            (b"x-request-id", self._line.request_id.encode()),
-        ]
-        return Reply(status, headers, body)
+        lines = b"".join(b"%b: %b\r\n" % header for header in more) if more else b""
+        length = sum(map(len, body))
+        head = _HEAD % (self._media_type.encode(), lines, length, self._line.request_id.encode())
+        return Reply(status, head, body)
 
 
 async def exchange(binding: Binding, service: Service, scope: Scope, receive: Receive, send: Send) -> None:
@@ -199,7 +200,8 @@ async def exchange(binding: Binding, service: Service, scope: Scope, receive: Re
         reply = await under_way.reply(receive)
     except ClientGoneError:
         return
-    await send({"type": "http.response.start", "status": reply.status, "headers": reply.headers})
+    headers = [line.split(b": ", 1) for line in reply.head.splitlines()]
+    await send({"type": "http.response.start", "status": reply.status, "headers": headers})
     await send({"type": "http.response.body", "body": b"".join(reply.body)})
     under_way.log(reply)
 
@@ -218,6 +220,8 @@ def _address(head: Head, service: Service) -> str:
 def _refuse_other_versions(headers: dict[bytes, bytes], head: Head) -> None:
     """Only A2A 1.x is spoken here (contract, part 2); who does not say gets it."""
     asked = _text(headers, b"a2a-version")
+    if asked == "1.0":
+        return
     if asked is None and head.query:
         given = parse_qs(head.query.decode("latin-1"), keep_blank_values=True).get("A2A-Version")
         asked = given[0] if given else None
