@@ -31,12 +31,10 @@ log = structlog.get_logger()
 Headers = list[tuple[bytes, bytes]]
 
 _SUPPORTED_VERSION = re.compile(r"1(\.[0-9]+)+", re.ASCII)
-_HEAD = b"""content-type: %b
-%bcache-control: no-store
-x-content-type-options: nosniff
-content-length: %d
-x-request-id: %b
-"""
+_HEAD = (
+    b"content-type: %b\r\n%bcache-control: no-store\r\nx-content-type-options: nosniff\r\n"
+    b"content-length: %d\r\nx-request-id: %b\r\n"
+)
 
 
 class Binding(Protocol):
@@ -200,7 +198,7 @@ async def exchange(binding: Binding, service: Service, scope: Scope, receive: Re
         reply = await under_way.reply(receive)
     except ClientGoneError:
         return
-    headers = [line.split(b": ", 1) for line in reply.head.splitlines()]
+    headers = [line.split(b": ", 1) for line in reply.head.split(b"\r\n")[:-1]]
     await send({"type": "http.response.start", "status": reply.status, "headers": headers})
     await send({"type": "http.response.body", "body": b"".join(reply.body)})
     under_way.log(reply)
