@@ -24,6 +24,7 @@ from typing import Any, NamedTuple
 from benchmarks.load import Load, measure, post
 from benchmarks.peers import REPLY_FILE, STOCK_FILE
 from dealer_agent.config import load_settings
+from dealer_agent.config.keys import create_key_file
 from dealer_agent.demo import demo_dealer_toml, demo_inventory
 from dealer_agent.inventory.feeds import read_feed
 from dealer_agent.protocol.examples import example_body
@@ -84,10 +85,11 @@ def make_dealer(directory: Path) -> None:
     """A dealer with VEHICLES units in a folder, stored, its limits out of the way."""
     rates = "\n".join(f'{name} = "{UNLIMITED}"' for name in RATES)
     (directory / "dealer.toml").write_text(f"{demo_dealer_toml()}\n[rate_limits]\n{rates}\n", encoding="utf-8")
+    create_key_file(directory)
     settings = load_settings(directory, {})
-    migrate(settings.database_url)
+    migrate(settings.database_url, settings.vault)
     feed = read_feed(json.dumps(_stock()).encode())
-    with Store.open(settings.database_url) as store:
+    with Store.open(settings.database_url, settings.vault) as store:
         import_feed(store, settings.dealer, feed, source="benchmark", at=datetime.now(UTC))
 
 

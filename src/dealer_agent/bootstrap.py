@@ -6,15 +6,24 @@ import multiprocessing
 import os
 import signal
 import threading
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Mapping
 from contextlib import AsyncExitStack, asynccontextmanager, suppress
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from ipaddress import ip_network
 from pathlib import Path
 
+import httpx
+
 from dealer_agent import __version__
 from dealer_agent.config import Settings, load_settings
+from dealer_agent.config.channels import channel_secrets
+from dealer_agent.delivery.loop import DeliveryLoop
+from dealer_agent.delivery.outlets import outlets_of
+from dealer_agent.delivery.pace import Pace
+from dealer_agent.delivery.parcels import Parcels
+from dealer_agent.delivery.smtp import MailServer
 from dealer_agent.lead_desk import LeadDesk
+from dealer_agent.lead_desk.visit_calendar import subscribed_calendar
 from dealer_agent.protocol.card import CardFacts
 from dealer_agent.protocol.skill import SKILLS
 from dealer_agent.protocol.vocabulary import Vocabulary, proto, wire
@@ -25,6 +34,7 @@ from dealer_agent.server.refresh import Refresher, flush_logs, load_tokens
 from dealer_agent.server.service import ADDRESS_RULE, BAD_TOKENS_RULE, Options, Service
 from dealer_agent.skills import dealer_of
 from dealer_agent.stock_room import load_stock
+from dealer_agent.storage.lead_writer import LeadWriter
 from dealer_agent.storage.store import Store
 
 DIRECTORY_VARIABLE = "DEALER_AGENT_DIR"
@@ -67,22 +77,27 @@ def application(settings: Settings, listens_at: str) -> DealerApp:
 
 @asynccontextmanager
 async def service(settings: Settings, listens_at: str) -> AsyncIterator[Service]:
-    """A running service: its stock loaded, its leads durable, its store watched. Raises StorageError."""
+    """A running service: its stock loaded, its leads durable and delivered, its store watched.
+
+    Raises StorageError, and SettingsError where a channel lacks what it needs.
+    """
     lines = configure_logs(settings.logs.level)
     profile = settings.dealer
     async with AsyncExitStack() as closing:
         closing.callback(lines.flush)
-        store = await asyncio.to_thread(Store.open, settings.database_url)
+        store = await asyncio.to_thread(Store.open, settings.database_url, settings.vault)
         closing.callback(store.close)
+        vault = await asyncio.to_thread(store.check_keys, profile.id)
         writer = store.lead_writer()
         closing.push_async_callback(asyncio.to_thread, writer.close)
+        deliveries = await closing.enter_async_context(_deliveries(settings, store, writer))
         limits = RateLimits(settings.directory / RATE_LIMITS_FILE, _rate_rules(settings))
         closing.callback(limits.close)
         seen = await asyncio.to_thread(store.revision, profile.id)
         shown = await asyncio.to_thread(load_stock, store, profile, datetime.now(UTC))
         dealer = dealer_of(
             profile,
-            LeadDesk(profile, writer),
+            LeadDesk(profile, writer, vault, confirms_by_mail=_confirms_by_mail(settings), on_stored=deliveries.wake),
             default_limit=settings.search.default_limit,
             limit_cap=settings.search.limit_cap,
         )
@@ -93,9 +108,10 @@ async def service(settings: Settings, listens_at: str) -> AsyncIterator[Service]
             limits=limits,
             options=_options(settings),
             card=_card_facts(settings, listens_at),
+            calendar=lambda secret_hash: subscribed_calendar(store, profile, secret_hash, datetime.now(UTC)),
             ready=True,
         )
-        refresher = Refresher(store, running, seen._replace(stock=shown.revision))
+        refresher = Refresher(store, running, seen._replace(stock=shown.revision), settings.vault)
         for work in (refresher.run(), flush_logs(lines)):
             closing.push_async_callback(_end, asyncio.create_task(work))
         yield running
@@ -105,6 +121,60 @@ async def _end(task: asyncio.Task[None]) -> None:
     task.cancel()
     with suppress(asyncio.CancelledError):
         await task
+
+
+@asynccontextmanager
+async def _deliveries(settings: Settings, store: Store, writer: LeadWriter) -> AsyncIterator[DeliveryLoop]:
+    """Delivers for a block; at its end, what is being sent gets a little time."""
+    secrets = channel_secrets(settings, os.environ)
+    async with httpx.AsyncClient(headers={"User-Agent": f"dealer-agent/{__version__}"}) as client:
+        outlets = outlets_of(
+            settings.dealer,
+            directory=settings.directory,
+            server=_mail_server(settings, secrets),
+            secrets=secrets,
+            client=client,
+        )
+        parcels = Parcels(store, settings.dealer)
+        loop = DeliveryLoop(settings.dealer.id, store, writer, outlets, parcels.of, _pace(settings))
+        running = asyncio.create_task(loop.run())
+        try:
+            yield loop
+        finally:
+            loop.stop()
+            await running
+
+
+def _mail_server(settings: Settings, secrets: Mapping[str, str]) -> MailServer | None:
+    mail = settings.mail
+    if not mail.host:
+        return None
+    return MailServer(
+        host=mail.host,
+        port=mail.port,
+        security=mail.security,
+        from_address=mail.from_address,
+        from_name=settings.dealer.name,
+        timeout_seconds=mail.timeout_seconds,
+        user=secrets.get(mail.user_env),
+        password=secrets.get(mail.password_env),
+    )
+
+
+def _pace(settings: Settings) -> Pace:
+    chosen = settings.delivery
+    return Pace(
+        first_retry=timedelta(seconds=chosen.first_retry_seconds),
+        longest_retry=timedelta(minutes=chosen.longest_retry_minutes),
+        park_after=timedelta(hours=chosen.park_after_hours),
+        breaker_failures=chosen.breaker_failures,
+        breaker_rest=timedelta(seconds=chosen.breaker_seconds),
+        lease=timedelta(seconds=chosen.lease_seconds),
+    )
+
+
+def _confirms_by_mail(settings: Settings) -> bool:
+    return bool(settings.mail.host) and settings.mail.confirm_appointments
 
 
 def _rate_rules(settings: Settings) -> dict[str, str]:

@@ -1,11 +1,13 @@
 """Dealers' folders and stock for the tests, all of them invented."""
 
 import json
+from contextlib import suppress
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
 from dealer_agent.config import load_settings
+from dealer_agent.config.keys import create_key_file
 from dealer_agent.inventory.feeds import read_feed
 from dealer_agent.stock_room import import_feed
 from dealer_agent.storage.migrate import migrate
@@ -106,17 +108,22 @@ def write_feed(path: Path, units: list[dict[str, Any]]) -> Path:
 
 
 def write_dealer(folder: Path, settings: str = "") -> Path:
+    """A dealer's folder with its key, as `init` makes it."""
     folder.mkdir(parents=True, exist_ok=True)
     (folder / "dealer.toml").write_text(DEALER_TOML + settings, encoding="utf-8")
+    with suppress(FileExistsError):
+        create_key_file(folder)
     return folder
 
 
-def stocked_dealer(folder: Path, settings: str = "", units: list[dict[str, Any]] | None = None) -> Path:
-    """A dealer's folder with its stock in the database."""
+def stocked_dealer(
+    folder: Path, settings: str = "", units: list[dict[str, Any]] | None = None, **environment: str
+) -> Path:
+    """A dealer's folder with its stock in the database: the folder's own, or the one that `environment` names."""
     write_dealer(folder, settings)
-    loaded = load_settings(folder, {})
-    migrate(loaded.database_url)
+    loaded = load_settings(folder, environment)
+    migrate(loaded.database_url, loaded.vault)
     feed = read_feed(json.dumps(units if units is not None else stock_of_three()).encode())
-    with Store.open(loaded.database_url) as store:
+    with Store.open(loaded.database_url, loaded.vault) as store:
         import_feed(store, loaded.dealer, feed, source="stock.json", at=datetime.now(UTC))
     return folder

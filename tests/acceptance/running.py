@@ -23,8 +23,8 @@ START_SECONDS = 60.0
 
 
 def environment(more: Mapping[str, str] = {}) -> dict[str, str]:
-    """The environment without what would lead the command to another database."""
-    kept = {name: value for name, value in os.environ.items() if name != "DATABASE_URL"}
+    """The environment without what would lead the command to another database or to other keys."""
+    kept = {name: value for name, value in os.environ.items() if name not in ("DATABASE_URL", "DEALER_AGENT_KEYS")}
     return kept | {"COLUMNS": "100"} | dict(more)
 
 
@@ -45,7 +45,7 @@ def command(*arguments: str | Path, cwd: Path | None = None, **more: str) -> sub
 
 def command_here(*arguments: str | Path, cwd: Path | None = None, **more: str) -> subprocess.CompletedProcess[str]:
     """The same in this process, for tables of many calls: a start takes longer than most commands do."""
-    variables: dict[str, str | None] = {"DATABASE_URL": None, **more}
+    variables: dict[str, str | None] = {"DATABASE_URL": None, "DEALER_AGENT_KEYS": None, **more}
     with chdir(cwd or Path.cwd()):
         done = CliRunner().invoke(app, [*map(str, arguments)], env=variables, prog_name="dealer-agent")
     assert done.exception is None or isinstance(done.exception, SystemExit), done.exception
@@ -110,14 +110,14 @@ class Running:
         return [int(child) for child in children if b"spawn_main" in Path(f"/proc/{child}/cmdline").read_bytes()]
 
 
-def start(folder: Path, *, workers: int = 1) -> Running:
-    """Starts the service and waits until it is ready."""
+def start(folder: Path, *, workers: int = 1, **more: str) -> Running:
+    """Starts the service, with `more` in its environment, and waits until it is ready."""
     port = free_port()
     log, said = folder / f"stderr-{port}.log", folder / f"stdout-{port}.log"
     with log.open("ab") as err, said.open("ab") as out:
         process = subprocess.Popen(
             [COMMAND, "serve", "--dir", str(folder), "--port", str(port), "--workers", str(workers)],
-            env=environment(),
+            env=environment(more),
             stdout=out,
             stderr=err,
             start_new_session=True,
@@ -140,9 +140,9 @@ def start(folder: Path, *, workers: int = 1) -> Running:
 
 
 @contextmanager
-def serving(folder: Path, *, workers: int = 1) -> Iterator[Running]:
+def serving(folder: Path, *, workers: int = 1, **more: str) -> Iterator[Running]:
     """A service for a block; stopped in good order at its end, and then with exit code 0 and no fault in its log."""
-    running = start(folder, workers=workers)
+    running = start(folder, workers=workers, **more)
     try:
         yield running
         if running.process.poll() is None:

@@ -26,10 +26,12 @@ def test_the_demo_prints_a_card_and_three_commands_that_work_when_pasted(tmp_pat
     port = free_port()
     said = tmp_path / "said"
     with said.open("wb") as out:
-        # Another database in the environment is none of the demo's business.
+        # Another database in the environment, or another dealer's key, is none of the demo's business.
         demo = subprocess.Popen(
             [COMMAND, "demo", "--dir", tmp_path / "demo-store", "--port", str(port)],
-            env=environment({"DATABASE_URL": "postgresql://nobody@127.0.0.1:1/none"}),
+            env=environment(
+                {"DATABASE_URL": "postgresql://nobody@127.0.0.1:1/none", "DEALER_AGENT_KEYS": f"k-other:{'A' * 43}"}
+            ),
             stdout=out,
             stderr=subprocess.PIPE,
         )
@@ -50,6 +52,7 @@ def test_the_demo_prints_a_card_and_three_commands_that_work_when_pasted(tmp_pat
         assert vehicle["vin"]
         assert vehicle["price"]
         assert lead["status"] == "received"
+        assert (tmp_path / "demo-store" / "dealer-agent.keys").stat().st_mode & 0o777 == 0o600
         assert lead["lead_id"] in command_here("leads", "list", "--dir", tmp_path / "demo-store").stdout
     finally:
         demo.send_signal(signal.SIGINT)

@@ -86,7 +86,7 @@ def test_a_killed_machine_shows_the_old_stock_or_the_new_and_keeps_every_answere
             on_show = int(marker[-1])
             assert total == SIZES[on_show]
             the_same_answers_again(running, senders)
-            with Store.open(settings.database_url) as store:
+            with Store.open(settings.database_url, settings.vault) as store:
                 assert set(senders.answered.values()) <= {
                     lead.lead_id for lead in store.list_leads(settings.dealer.id, 10**6)
                 }
@@ -120,7 +120,7 @@ def test_a_killed_worker_is_replaced_and_workers_do_not_outlive_a_killed_supervi
         eventually("the workers have gone", lambda: not any(Path(f"/proc/{pid}").exists() for pid in orphans))
     finally:
         running.kill_all()
-    with serving(folder) as again, Store.open(settings.database_url) as store:
+    with serving(folder) as again, Store.open(settings.database_url, settings.vault) as store:
         answered = [*senders.answered.values(), *late.answered.values()]
         assert all(store.get_lead(settings.dealer.id, lead_id) for lead_id in answered)
         the_same_answers_again(again, late)

@@ -18,9 +18,20 @@ HELP = {
     ("inventory", "import"): ("--dry-run", "--allow-shrink", "--format", "vauto", "--dir", "One transaction"),
     ("serve",): ("--host", "--port", "8080", "--workers", "--dir"),
     ("demo",): ("--host", "--port", "--dir", "300 vehicles"),
-    ("leads",): ("list", "show"),
+    ("keys",): ("create", "list", "rotate"),
+    ("keys", "create"): ("--print", "DEALER_AGENT_KEYS", "--dir"),
+    ("keys", "rotate"): ("--forget-old", "goes on from there", "--dir"),
+    ("leads",): ("list", "show", "erase", "export", "dispose"),
     ("leads", "list"): ("--limit", "--before"),
     ("leads", "show"): ("leads list",),
+    ("leads", "erase"): ("--email", "--phone", "--yes", "cannot be undone"),
+    ("leads", "export"): ("csv", "json", "adf", "--since", "--until", "--out", "0600", "formula"),
+    ("leads", "dispose"): ("--dry-run", "privacy"),
+    ("consent",): ("show", "revoke", "verify"),
+    ("consent", "revoke"): ("--channel", "--reason", "--email", "--phone"),
+    ("consent", "verify"): ("code 1",),
+    ("accesses",): ("list",),
+    ("accesses", "list"): ("--limit",),
     ("tokens",): ("create", "list", "revoke"),
     ("tokens", "create"): ("once", "--dir"),
     ("tokens", "revoke"): ("tokens list",),
@@ -112,7 +123,7 @@ def test_a_lead_is_listed_and_shown_whole(service: Running) -> None:
     listed = succeed("leads", "list", "--dir", service.folder)
     (line,) = [line for line in listed.splitlines() if lead_id in line]
     assert "Robin Example7000" in line
-    assert "asked for" in line
+    assert "requested" in line
     shown = succeed("leads", "show", lead_id, "--dir", service.folder)
     for told in (
         "robin7000@example.com",

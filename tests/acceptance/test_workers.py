@@ -129,7 +129,7 @@ def test_readers_never_see_a_mixture_of_two_stocks(pair: Running) -> None:
             seen.append((page["total"], len(page["vehicles"]), markers))
 
     readers = [threading.Thread(target=read) for _ in range(2)]
-    with Store.open(settings.database_url) as store:
+    with Store.open(settings.database_url, settings.vault) as store:
 
         def bring_in(feed: Feed) -> None:
             import_feed(store, settings.dealer, feed, source="stock.json", at=datetime.now(UTC), allow_shrink=True)

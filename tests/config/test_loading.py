@@ -235,6 +235,31 @@ max_shrink = 0.2
          "the least is 1"),
         ("[[area_offers]]\nzip_prefixes = ['3']\namount_off = 1\nconditions = ['good']", "line 10: "
          "area_offers[0].conditions[0]: 'good' must be one of 'cpo', 'new', 'used'"),
+        ("[rooftops.hours.sales]\n[rooftops.visits.testdrive]", "line 8: rooftops[0].visits.testdrive: must be one of "
+         "sales, service, test_drive, trade_in, handover, phone_call, video_call; did you mean test_drive?"),
+        ("[rooftops.visits.test_drive]\nplaces = 2", "line 7: rooftops[0].visits.test_drive.hours: there is no "
+         "[rooftops.hours.sales]; write one, or name another department"),
+        ("[rooftops.hours.sales]\n[rooftops.visits.sales]\nduration_minutes = 50", "line 9: "
+         "rooftops[0].visits.sales.duration_minutes: 50 must be a multiple of 15 minutes"),
+        ("[rooftops.hours.sales]\n[rooftops.visits.sales]\ndurations_allowed = [15, 20]", "line 9: "
+         "rooftops[0].visits.sales.durations_allowed[1]: 20 must be a multiple of 15 minutes"),
+        ("[rooftops.hours.sales]\n[rooftops.visits.sales]\ngrid_minutes = 20", "line 9: "
+         "rooftops[0].visits.sales.grid_minutes: 20 must be one of 15, 30, 45, 60, 90, 120"),
+        ("closed_dates = ['Dec 25']", "line 7: rooftops[0].closed_dates[0]: 'Dec 25' is no date; write it in quotes as "
+         "'2026-12-25'"),
+        ("closed_dates = ['2026-02-30']", "line 7: rooftops[0].closed_dates[0]: '2026-02-30' is no date; write it in "
+         "quotes as '2026-12-25'"),
+        ("[[rooftops.deliver.http]]\nname = 'crm'\nurl = 'https://crm.example.com'\nsecret_env = 'no!'", "line 10: "
+         "rooftops[0].deliver.http[0].secret_env: must be the name of an environment variable that holds the secret, "
+         "such as 'CRM_SECRET'"),
+        ("[[rooftops.deliver.directory]]\nname = 'a'\npath = 'x'\n[[rooftops.deliver.directory]]\nname = 'a'\n"
+         "path = 'y'", "line 11: rooftops[0].deliver.directory[1].name: 'a' is the name of another channel; give each "
+         "its own"),
+        ("[[rooftops.deliver.smtp]]\nname = 'crm'\nto = []", "line 9: rooftops[0].deliver.smtp[0].to: needs at least 1 "
+         "entry"),
+        ("[privacy]\nkeep_leads_days = 0", "line 8: privacy.keep_leads_days: 0 is too small; the least is 1"),
+        ("[mail]\nfrom_address = 'me'", "line 8: mail.from_address: 'me' is no e-mail address: An email address must "
+         "have an @-sign."),
         ("[policies]\nmax_shrink = 30", "line 8: policies.max_shrink: 30 is too large; the most is 1"),
         ("[service]\ntrusted_proxies = ['10.0.0.1/8']", "line 8: service.trusted_proxies[0]: 10.0.0.1/8 has host bits "
          "set; write an address or a network, such as '10.0.0.0/8'"),
@@ -269,6 +294,11 @@ def test_a_problem_names_its_line_and_key_and_says_what_to_do(refuse: Refuse, ad
         "capabilities = []",
         "geo = { latitude = 36, longitude = -90 }",
         "[rooftops.hours.motorcycles]",
+        "closed_dates = ['2026-12-25']",
+        "[rooftops.hours.sales]\n[rooftops.visits.test_drive]\nduration_minutes = 45\ndurations_allowed = [30]",
+        "[rooftops.deliver]\nnotify = ['a@example.com']",
+        "[[rooftops.deliver.smtp]]\nname = 'crm'\nto = ['b@example.com']",
+        "[mail]\nhost = 'localhost'\nport = 25\nsecurity = 'none'",
         "[auth]\nskills = []",
         "[auth]\nmode = 'bearer'",
         "[auth]\nmode = 'bearer'\nskills = ['lead.submit', 'inventory.search']",

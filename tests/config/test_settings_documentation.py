@@ -11,6 +11,9 @@ from dealer_agent.config.settings import DealerFile
 
 PAGE = Path(__file__).parents[2] / "docs" / "settings.md"
 
+_KEYED_BY = {"[rooftops.hours]": "DEPARTMENT", "[rooftops.visits]": "KIND"}
+"""What the page calls the keys of tables that the dealer names."""
+
 
 def _typed(kind: types.Type, section: str) -> dict[str, dict[str, str]]:
     """Section heading to key to default, as the page should have them."""
@@ -19,8 +22,8 @@ def _typed(kind: types.Type, section: str) -> dict[str, dict[str, str]]:
             return _typed(inner, section)
         case types.VarTupleType(item_type=types.StructType() as inner):
             return _typed(inner, f"[{section}]")
-        case types.DictType(value_type=types.StructType() as inner):
-            return _typed(inner, section.removesuffix("]") + ".DEPARTMENT]")
+        case types.DictType(value_type=types.StructType() | types.Metadata() as inner) if section in _KEYED_BY:
+            return _typed(inner, f"{section.removesuffix(']')}.{_KEYED_BY[section]}]")
         case types.StructType(fields=fields):
             sections: dict[str, dict[str, str]] = {section: {}}
             for field in fields:

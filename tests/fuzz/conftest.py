@@ -6,6 +6,7 @@ import pytest
 from tests.acceptance.running import Running, serving, succeed
 from tests.fuzz.judging import Judge
 
+from dealer_agent.config.keys import create_key_file
 from dealer_agent.demo import demo_dealer_toml, demo_inventory
 
 SETTINGS = """
@@ -29,6 +30,7 @@ def service(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Running]:
     """The service. `serving` fails when it leaves with an error, a traceback or a fault in its log."""
     folder = tmp_path_factory.mktemp("fuzzed")
     (folder / "dealer.toml").write_text(demo_dealer_toml() + SETTINGS, encoding="utf-8")
+    create_key_file(folder)
     feed = folder / "stock.json"
     feed.write_bytes(demo_inventory())
     succeed("inventory", "import", feed, "--dir", folder)

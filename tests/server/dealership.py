@@ -3,7 +3,7 @@
 import json
 import shutil
 from collections.abc import Iterator
-from contextlib import asynccontextmanager, contextmanager
+from contextlib import asynccontextmanager, contextmanager, suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -16,6 +16,7 @@ from tests.protocol.bodies import payload, request_type, response_type
 
 from dealer_agent.bootstrap import application
 from dealer_agent.config import load_settings
+from dealer_agent.config.keys import create_key_file
 from dealer_agent.inventory.feeds import read_feed
 from dealer_agent.server.app import DealerApp
 from dealer_agent.server.tokens import new_token
@@ -165,7 +166,8 @@ class Dealership:
 
     def store(self) -> Store:
         """The dealer's database, as the command line opens it."""
-        return Store.open(load_settings(self.directory, {}).database_url)
+        settings = load_settings(self.directory, {})
+        return Store.open(settings.database_url, settings.vault)
 
     def new_token(self) -> tuple[str, str]:
         """A token's id and its text."""
@@ -189,13 +191,15 @@ def set_up(directory: Path, extra: str = NO_LIMITS, *, stocked: Path | None = No
     """
     directory.mkdir(parents=True, exist_ok=True)
     (directory / "dealer.toml").write_text(DEALER_TOML + extra, "utf-8")
+    with suppress(FileExistsError):
+        create_key_file(directory)
     settings = load_settings(directory, {})
     if stocked is not None:
         shutil.copy(stocked / DATABASE, directory / DATABASE)
         return
-    migrate(settings.database_url)
+    migrate(settings.database_url, settings.vault)
     now = datetime.now(UTC)
-    with Store.open(settings.database_url) as store:
+    with Store.open(settings.database_url, settings.vault) as store:
         for units, at in (([*LOT, GONE], now - timedelta(hours=1)), (LOT, now)):
             feed = read_feed(json.dumps(units).encode())
             assert not feed.refused

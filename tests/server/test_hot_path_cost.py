@@ -8,7 +8,6 @@ makes every request half as dear again without anybody noticing; the figures are
 import asyncio
 import json
 import time
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any, cast
 
@@ -64,13 +63,11 @@ async def _ready_reply(scope: Scope, receive: Receive, send: Send) -> None:
 
 
 def _requests(skill: str) -> list[bytes]:
-    asked: Callable[[int], dict[str, Any]] = {
-        "inventory.search": lambda number: {"filters": {"price_max": 15_000 + number}, "pagination": {"limit": 20}},
-        "inventory.vehicle": lambda number: {"vin": ACCORD},
-    }[skill]
     made = []
     for number in range(REQUESTS):
-        body = json.dumps(message_of(skill, **asked(number))).encode()
+        search = {"filters": {"price_max": 15_000 + number}, "pagination": {"limit": 20}}
+        asked: dict[str, Any] = search if skill == "inventory.search" else {"vin": ACCORD}
+        body = json.dumps(message_of(skill, **asked)).encode()
         head = "POST /message:send HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\nA2A-Version: 1.0\r\n"
         made.append(f"{head}Content-Length: {len(body)}\r\n\r\n".encode() + body)
     return made

@@ -21,8 +21,21 @@ from dealer_agent.inventory.feeds import read_feed
 from dealer_agent.server.app import DealerApp
 from dealer_agent.stock_room import import_feed
 from dealer_agent.storage import LeadRecord, Store, StoredLead, migrate
+from dealer_agent.storage.appointments import AppointmentRecord
 from dealer_agent.storage.connections import database_url as parsed_url
-from dealer_agent.storage.schema import consents, idempotency, lead_contacts, lead_events, leads, refusals
+from dealer_agent.storage.outbox import DeliveryRecord, list_deliveries
+from dealer_agent.storage.schema import (
+    appointments,
+    consent_events,
+    idempotency,
+    lead_contacts,
+    lead_events,
+    leads,
+    outbox,
+    places,
+    refusals,
+)
+from dealer_agent.vault import Keyring, Vault
 
 ACCORD, TACOMA, SOLD = "1HGCY2F57RA000001", "3TYLD4S86VD100909", "1FTEW1EP0LFA00001"
 """The first is at North, the second at South, the third was sold. A trailer without a VIN has stock number T-1."""
@@ -66,6 +79,9 @@ _LOT: list[dict[str, Any]] = [
      "model": "70TV", "condition": "used", "price": 3100},
 ]  # fmt: skip
 _SOLD = {"vin": SOLD, "stock": "N-1", "rooftop": "Ridgeline North", "year": 2020, "make": "Ford", "model": "F-150"}
+
+KEYS = "k-shop:AAECAwQFBgcICQoLDA0ODxAREhMUFRYXGBkaGxwdHh8"
+VAULT = Vault(Keyring.parse(KEYS))
 
 _customers = count(1)
 
@@ -149,15 +165,25 @@ class Shop:
 
     def get_lead(self, lead_id: str) -> StoredLead:
         """What `leads show` shows."""
-        with Store.open(self.url) as store:
+        with Store.open(self.url, VAULT) as store:
             found = store.get_lead("ridgeline", lead_id)
         assert found is not None
         return found
 
     def list_leads(self) -> list[LeadRecord]:
         """What `leads list` lists."""
-        with Store.open(self.url) as store:
+        with Store.open(self.url, VAULT) as store:
             return store.list_leads("ridgeline", 1000)
+
+    def visits_of(self, lead_id: str) -> list[AppointmentRecord]:
+        """The visits that a lead asked for, oldest first."""
+        with Store.open(self.url, VAULT) as store:
+            return store.appointments_of("ridgeline", lead_id)
+
+    def deliveries(self) -> list[DeliveryRecord]:
+        """What is to be sent, newest first."""
+        with _engine(self.url).connect() as connection:
+            return list_deliveries(connection, "ridgeline", 1000)
 
     async def _send_together(self, payloads: list[Any], binding: str) -> list[Outcome]:
         outcomes: dict[int, Outcome] = {}
@@ -208,12 +234,17 @@ def request_body(payload: Any, binding: str = "http") -> bytes:
 
 
 @contextmanager
-def open_shop(url: str, more_settings: str = "", *, stocked: bool = True) -> Iterator[Shop]:
-    """The dealer on the air, at the database `url`; `stocked` fills an empty one first."""
+def open_shop(url: str, more_settings: str = "", *, rooftop_settings: str = "", stocked: bool = True) -> Iterator[Shop]:
+    """The dealer on the air, at the database `url`; `stocked` fills an empty one first.
+
+    `rooftop_settings` are of the first rooftop.
+    """
     # The folder outlives no shop: another one at the same database is another process as far as the service can tell.
     with tempfile.TemporaryDirectory() as folder:
-        (Path(folder) / "dealer.toml").write_text(DEALER_TOML + more_settings, encoding="utf-8")
-        settings = load_settings(Path(folder), {"DATABASE_URL": url})
+        first, bracket, rest = DEALER_TOML.rpartition("[[rooftops]]")
+        toml = "".join((first, rooftop_settings, bracket, rest, more_settings))
+        (Path(folder) / "dealer.toml").write_text(toml, encoding="utf-8")
+        settings = load_settings(Path(folder), {"DATABASE_URL": url, "DEALER_AGENT_KEYS": KEYS})
         if stocked:
             migrate(url)
             with Store.open(url) as store:
@@ -266,7 +297,8 @@ def stored_refusals(url: str) -> list[tuple[str, datetime]]:
 
 def everything_stored(url: str) -> str:
     """All that the tables around leads hold, as one text."""
-    tables = (leads, consents, lead_events, lead_contacts, idempotency, refusals)
+    about_leads = (leads, consent_events, lead_events, lead_contacts, idempotency, refusals)
+    tables = (*about_leads, appointments, places, outbox)
     with _engine(url).connect() as connection:
         return "\n".join(str(row) for table in tables for row in connection.execute(select(table)))
 

@@ -1,22 +1,16 @@
 """The lead desk by the clock: how long answers are kept, and how long a lead has duplicates (Contract 10)."""
 
-import asyncio
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
-from typing import Any
 
 import msgspec
 import pytest
 import structlog
+from tests.skills.counter import Counter
 from tests.skills.shop import a_lead, consent, customer
 
 from dealer_agent.dealers.profile import DealerRooftop, Policies, Profile
-from dealer_agent.inventory.catalogue import Catalogue
-from dealer_agent.lead_desk import LeadDesk
 from dealer_agent.protocol.errors import IdempotencyConflict, InvalidConsent
-from dealer_agent.protocol.requests import LeadSubmitRequest
-from dealer_agent.storage import LeadWriter, Store, migrate
 
 NOW = datetime(2026, 3, 2, 15, 0, tzinfo=UTC)
 PROFILE = Profile(
@@ -25,32 +19,6 @@ PROFILE = Profile(
     feed_price="advertised",
     rooftops=(DealerRooftop(name="Ridgeline North", timezone="America/Chicago"),),
 )
-
-
-@dataclass
-class Counter:
-    """A desk that stands on a real store, at a time of the test's own."""
-
-    desk: LeadDesk
-    store: Store
-    writer: LeadWriter
-
-    def take(self, lead: dict[str, Any], now: datetime) -> dict[str, Any]:
-        plain = lead | {"consent": lead["consent"] | {"granted_at": "2026-03-01T00:00:00Z"}}
-        typed = msgspec.convert(plain, LeadSubmitRequest)
-        taken = self.desk.take(typed, plain, Catalogue.build([]), token_id=None, body=b"", now=now)
-        answered: dict[str, Any] = msgspec.json.decode(asyncio.run(taken).data)
-        return answered
-
-
-@pytest.fixture
-def counter(database_url: str) -> Iterator[Callable[[Profile], Counter]]:
-    migrate(database_url)
-    store = Store.open(database_url)
-    writer = store.lead_writer()
-    yield lambda profile: Counter(LeadDesk(profile, writer), store, writer)
-    writer.close()
-    store.close()
 
 
 @pytest.mark.requirement("contract-10-idempotency-30-days")

@@ -7,6 +7,7 @@ import sys
 from pathlib import Path
 
 import pytest
+from tests.skills.shop import VAULT
 
 from dealer_agent.storage import Store
 
@@ -39,5 +40,5 @@ def test_what_was_answered_outlives_the_process_that_answered_it(database_url: s
     assert process.returncode == -signal.SIGKILL, process.stderr
     answered = process.stdout.split()
     assert len(answered) == 21
-    with Store.open(database_url) as store:
+    with Store.open(database_url, VAULT) as store:
         assert {lead.lead_id for lead in store.list_leads("ridgeline", 1000)} == set(answered)

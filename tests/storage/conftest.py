@@ -3,6 +3,7 @@
 from collections.abc import Iterator
 
 import pytest
+from tests.storage.samples import VAULT
 
 from dealer_agent.storage import LeadWriter, Store, migrate
 
@@ -10,7 +11,7 @@ from dealer_agent.storage import LeadWriter, Store, migrate
 @pytest.fixture
 def store(database_url: str) -> Iterator[Store]:
     migrate(database_url)
-    with Store.open(database_url) as opened:
+    with Store.open(database_url, VAULT) as opened:
         yield opened
 
 

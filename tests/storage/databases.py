@@ -10,7 +10,7 @@ import signal
 import tempfile
 import time
 from collections.abc import Iterator
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from urllib.parse import quote
 from uuid import uuid4
@@ -63,18 +63,25 @@ def sqlite_url(tmp_path: Path) -> str:
     return f"sqlite:///{tmp_path}/dealer.db"
 
 
-@pytest.fixture
-def postgresql_url(postgresql_server: str) -> Iterator[str]:
-    """An empty schema of its own on a PostgreSQL server."""
+@contextmanager
+def fresh_schema(server: str) -> Iterator[str]:
+    """The URL of an empty schema on a PostgreSQL server, for a block."""
     schema = f"test_{uuid4().hex}"
-    with psycopg.connect(postgresql_server, autocommit=True) as connection:
+    with psycopg.connect(server, autocommit=True) as connection:
         connection.execute(f'CREATE SCHEMA "{schema}"'.encode())
-    joint = "&" if "?" in postgresql_server else "?"
-    yield f"{postgresql_server}{joint}options={quote(f'-csearch_path={schema}')}"
-    with psycopg.connect(postgresql_server, autocommit=True) as connection:
+    joint = "&" if "?" in server else "?"
+    yield f"{server}{joint}options={quote(f'-csearch_path={schema}')}"
+    with psycopg.connect(server, autocommit=True) as connection:
         connection.execute("SET lock_timeout = '20s'")
         connection.execute("SET client_min_messages = warning")
         connection.execute(f'DROP SCHEMA "{schema}" CASCADE'.encode())
+
+
+@pytest.fixture
+def postgresql_url(postgresql_server: str) -> Iterator[str]:
+    """An empty schema of its own on a PostgreSQL server."""
+    with fresh_schema(postgresql_server) as url:
+        yield url
 
 
 @pytest.fixture(params=["sqlite", "postgresql"])

@@ -8,7 +8,7 @@ from multiprocessing.synchronize import Barrier
 from typing import Any
 
 from sqlalchemy import Connection
-from tests.storage.samples import DEALER, MONDAY, first_answer, import_rows, row, storing
+from tests.storage.samples import DEALER, MONDAY, VAULT, first_answer, import_rows, row, storing
 from ulid import ULID
 
 from dealer_agent.storage import Store, find_duplicate, find_idempotent, migrate
@@ -22,10 +22,10 @@ def submit_once(name: str, key: str | None, contact: str) -> Callable[[Connectio
 
     def job(connection: Connection) -> str:
         if key is not None:
-            answer = find_idempotent(connection, DEALER, "token", key, MONDAY)
+            answer = find_idempotent(connection, VAULT, DEALER, "token", key, MONDAY)
             if answer is not None:
                 return f"repeated {answer.reply.decode()}"
-        earlier = find_duplicate(connection, DEALER, [contact], "VIN", MONDAY)
+        earlier = find_duplicate(connection, VAULT, DEALER, [contact], "VIN", MONDAY)
         if earlier is not None:
             return f"duplicate {earlier}"
         reply = first_answer(key, reply=name.encode()) if key is not None else None
@@ -41,7 +41,7 @@ def race(url: str, racer: str, start: Barrier, rounds: int, answers: Any) -> Non
     """
     start.wait(60)
     answers.put(("migrated", migrate(url)))
-    with Store.open(url) as store:
+    with Store.open(url, VAULT) as store:
         writer = store.lead_writer()
         for turn in range(rounds):
             one_key = turn % 2 == 0
@@ -54,7 +54,7 @@ def race(url: str, racer: str, start: Barrier, rounds: int, answers: Any) -> Non
 
 def work_for_ever(url: str) -> None:
     """Imports one file after the other, and submits leads from several threads. Says what is stored once it is."""
-    with Store.open(url) as store:
+    with Store.open(url, VAULT) as store:
         writer = store.lead_writer()
 
         def submit() -> None:

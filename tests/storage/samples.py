@@ -1,6 +1,7 @@
 """Made-up units and leads."""
 
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from hashlib import sha256
 from typing import Any
@@ -16,11 +17,15 @@ from dealer_agent.storage import (
     ImportRow,
     LeadRecord,
     Store,
+    record_idempotency,
     record_lead,
 )
+from dealer_agent.vault import Keyring, Vault
 
 DEALER = "ridgeline"
 MONDAY = datetime(2026, 3, 2, 9, 30, 0, 123456, tzinfo=UTC)
+KEYRING = Keyring((("k-first", bytes(range(32))),))
+VAULT = Vault(KEYRING)
 TUESDAY = MONDAY + timedelta(days=1)
 WEDNESDAY = MONDAY + timedelta(days=2)
 
@@ -44,8 +49,10 @@ def lead(lead_id: str, received_at: datetime = MONDAY, **more: Any) -> LeadRecor
         "received_at": received_at,
         "source_agent": "Example Agent",
         "status": "received",
+        "rooftop": "Ridgeline North",
         "customer": b'{"first_name":"Sam","last_name":"Sample","email":"sam@example.com"}',
         "payload": b'{"type":"lead.submit.request"}',
+        "used_at": received_at,
     }
     return LeadRecord(**(values | more))
 
@@ -56,14 +63,19 @@ def consent(received_at: datetime = MONDAY, **more: Any) -> ConsentRecord:
         "granted_at": received_at - timedelta(minutes=2),
         "channels": ("email", "sms"),
         "scope": ("lead_submission",),
+        "purpose": "contact about a vehicle",
         "consent_text": "I agree to be contacted about this vehicle. \0 \N{AUTOMOBILE}",
         "request_hash": sha256(b"request").digest(),
     }
     return ConsentRecord(**(values | more))
 
 
-def first_answer(key: str, at: datetime = MONDAY, scope: str = "token", reply: bytes = b"{}") -> IdempotencyRecord:
-    return IdempotencyRecord(scope=scope, key=key, payload_hash=sha256(b"payload").digest(), reply=reply, at=at)
+def first_answer(
+    key: str, at: datetime = MONDAY, scope: str = "token", reply: bytes = b"{}", lead_id: str | None = None
+) -> IdempotencyRecord:
+    return IdempotencyRecord(
+        scope=scope, key=key, payload_hash=sha256(b"payload").digest(), reply=reply, at=at, lead_id=lead_id
+    )
 
 
 def storing(
@@ -76,14 +88,10 @@ def storing(
     """A job that stores a lead and returns its id."""
 
     def job(connection: Connection) -> str:
-        record_lead(
-            connection,
-            lead(lead_id, received_at),
-            consent(received_at),
-            contacts=contacts,
-            vehicle_key=vehicle_key,
-            idempotency=idempotency,
-        )
+        first = lead(lead_id, received_at)
+        record_lead(connection, VAULT, first, consent(received_at), contacts=contacts, vehicle_key=vehicle_key)
+        if idempotency is not None:
+            record_idempotency(connection, VAULT, DEALER, replace(idempotency, lead_id=lead_id))
         return lead_id
 
     return job

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 from sqlalchemy import text
-from tests.storage.samples import DEALER, MONDAY, lead, storing
+from tests.storage.samples import DEALER, VAULT, lead, storing
 
 from dealer_agent.storage import (
     AlreadyStored,
@@ -66,7 +66,7 @@ def test_a_server_that_is_down_is_unreachable_and_its_password_is_not_told(url: 
 )
 def test_a_url_that_names_no_usable_database_is_refused(url: str) -> None:
     with pytest.raises(BadDatabaseUrl) as failure:
-        Store.open(url)
+        Store.open(url, VAULT)
     assert SECRET not in chain(failure.value)
 
 
@@ -111,7 +111,7 @@ def test_readers_cannot_write(database_url: str) -> None:
     migrate(database_url)
     engine = reader_engine(parse(database_url))
     with pytest.raises(DatabaseReadOnly), errors.translating(), engine.begin() as connection:
-        connection.execute(text("INSERT INTO dealers VALUES ('ridgeline')"))
+        connection.execute(text("INSERT INTO dealers (dealer_id) VALUES ('ridgeline')"))
     engine.dispose()
 
 
@@ -120,11 +120,8 @@ def test_a_constraint_that_tells_the_row_does_not_reach_the_error(store: Store, 
     contact = "someone@example.com"
 
     def job(connection: Any) -> None:
-        storing("L1", contacts=[contact])(connection)
-        connection.execute(
-            text("INSERT INTO lead_contacts VALUES (:dealer, :contact, '', :at, 'L1')"),
-            {"dealer": DEALER, "contact": contact, "at": int(MONDAY.timestamp()) * 10**6 + MONDAY.microsecond},
-        )
+        connection.execute(text(f"UPDATE dealers SET dealer_id = '{contact}'"))
+        connection.execute(text("INSERT INTO dealers (dealer_id) VALUES (:contact)"), {"contact": contact})
 
     with pytest.raises(AlreadyStored) as failure:
         writer.submit(DEALER, job).result(10)

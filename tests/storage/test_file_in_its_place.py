@@ -5,20 +5,20 @@ from pathlib import Path
 
 import pytest
 from sqlalchemy import URL, Connection
-from tests.storage.samples import DEALER, consent, lead
+from tests.storage.samples import DEALER, VAULT, consent, lead
 
 from dealer_agent.storage import DatabaseUnreachable, LeadWriter, Store, migrate, record_lead
 
 
 def keep(writer: LeadWriter, lead_id: str) -> None:
     def job(connection: Connection) -> None:
-        record_lead(connection, lead(lead_id), consent(), contacts=["email:sam@example.com"], vehicle_key=None)
+        record_lead(connection, VAULT, lead(lead_id), consent(), contacts=["email:sam@example.com"], vehicle_key=None)
 
     writer.submit(DEALER, job).result(timeout=30)
 
 
 def kept(url: str) -> list[str]:
-    with Store.open(url) as store:
+    with Store.open(url, VAULT) as store:
         return [record.lead_id for record in store.list_leads(DEALER, 10)]
 
 
@@ -29,7 +29,7 @@ def file(sqlite_url: str, tmp_path: Path) -> Path:
 
 
 def test_no_lead_is_taken_into_a_file_that_was_moved_away(sqlite_url: str, file: Path) -> None:
-    with Store.open(sqlite_url) as store:
+    with Store.open(sqlite_url, VAULT) as store:
         writer = store.lead_writer()
         keep(writer, "first")
         file.rename(file.with_name("elsewhere.db"))
@@ -47,7 +47,7 @@ def test_no_lead_is_taken_into_a_file_that_was_moved_away(sqlite_url: str, file:
 def test_a_file_put_in_its_place_is_used_from_then_on(sqlite_url: str, file: Path) -> None:
     saved = file.with_name("saved.db")
     shutil.copy(file, saved)
-    with Store.open(sqlite_url) as store:
+    with Store.open(sqlite_url, VAULT) as store:
         writer = store.lead_writer()
         keep(writer, "before")
         for part in file.parent.glob("dealer.db*"):

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 from sqlalchemy import Connection, text
-from tests.storage.samples import DEALER, MONDAY, first_answer, lead, storing
+from tests.storage.samples import DEALER, MONDAY, VAULT, first_answer, lead, storing
 
 from dealer_agent.storage import (
     AlreadyStored,
@@ -56,7 +56,7 @@ def test_every_lead_of_many_threads_is_there_when_its_future_is_done(database_ur
     missing: list[str] = []
 
     def client(number: int) -> None:
-        with Store.open(database_url) as other:
+        with Store.open(database_url, VAULT) as other:
             for turn in range(20):
                 lead_id = writer.submit(DEALER, storing(f"L{number}-{turn}")).result(20)
                 if other.get_lead(DEALER, lead_id) is None:
@@ -135,7 +135,7 @@ def test_a_failing_job_leaves_nothing_and_does_not_spoil_the_others(store: Store
 
 def test_jobs_of_one_dealer_see_what_the_one_before_stored(writer: LeadWriter) -> None:
     def once(connection: Connection, lead_id: str) -> str:
-        earlier = find_duplicate(connection, DEALER, ["sam@example.com"], None, MONDAY)
+        earlier = find_duplicate(connection, VAULT, DEALER, ["sam@example.com"], None, MONDAY)
         return earlier or storing(lead_id)(connection)
 
     gate = Gate(writer)
@@ -151,7 +151,7 @@ def test_a_job_that_met_a_key_already_stored_runs_once_more_and_finds_it(store: 
     def job(connection: Connection) -> bytes:
         runs.append(1)
         if len(runs) > 1:
-            answer = find_idempotent(connection, DEALER, "token", "k", MONDAY)
+            answer = find_idempotent(connection, VAULT, DEALER, "token", "k", MONDAY)
             assert answer is not None
             return answer.reply
         storing("SECOND", idempotency=first_answer("k"))(connection)  # As if the look had come too early.
@@ -176,7 +176,7 @@ def test_a_job_is_not_run_a_third_time(writer: LeadWriter) -> None:
 def test_no_lead_of_a_group_is_answered_when_the_disk_is_full(sqlite_url: str, tmp_path: Any) -> None:
     """SQLite may roll back the whole transaction then, and with it what earlier jobs of the group stored."""
     migrate(sqlite_url)
-    with Store.open(sqlite_url) as store:
+    with Store.open(sqlite_url, VAULT) as store:
         writer = store.lead_writer()
 
         def fill(connection: Connection) -> None:
@@ -205,7 +205,7 @@ def test_no_lead_of_a_group_is_answered_when_the_connection_breaks_and_the_next_
     postgresql_url: str,
 ) -> None:
     migrate(postgresql_url)
-    with Store.open(postgresql_url) as store:
+    with Store.open(postgresql_url, VAULT) as store:
         writer = store.lead_writer()
         gate = Gate(writer)
         futures: list[Future[Any]] = [
@@ -225,7 +225,7 @@ def test_no_lead_of_a_group_is_answered_when_the_connection_breaks_and_the_next_
 def test_groups_of_two_processes_with_the_same_dealers_never_wait_for_each_other_in_a_ring(
     database_url: str, store: Store
 ) -> None:
-    with Store.open(database_url) as other:
+    with Store.open(database_url, VAULT) as other:
         writers = (store.lead_writer(), other.lead_writer())
         gates = [
             Gate(writers[0], "gate")
@@ -277,7 +277,7 @@ def test_a_cancelled_lead_is_not_stored(store: Store, writer: LeadWriter) -> Non
 def test_an_import_under_way_holds_up_no_lead_on_postgresql(postgresql_url: str) -> None:
     """Leads and stock are locked apart. (SQLite has one writer: there a lead waits for the import's transaction.)"""
     migrate(postgresql_url)
-    with Store.open(postgresql_url) as store, Store.open(postgresql_url) as other:
+    with Store.open(postgresql_url, VAULT) as store, Store.open(postgresql_url, VAULT) as other:
         writer, importing = store.lead_writer(), other.lead_writer()
         gate = threading.Event()
 

@@ -6,12 +6,14 @@ from typing import Any
 
 import pytest
 from sqlalchemy import Connection, text
-from tests.storage.samples import DEALER, MONDAY, TUESDAY, consent, first_answer, lead, storing
+from tests.storage.samples import DEALER, MONDAY, TUESDAY, VAULT, WEDNESDAY, consent, first_answer, lead, storing
 
 from dealer_agent.storage import (
     AlreadyStored,
+    ConsentEvent,
     LeadWriter,
     Store,
+    StoredLead,
     StoredReply,
     append_to_lead,
     find_duplicate,
@@ -30,35 +32,76 @@ def stored(writer: LeadWriter, *jobs: Any) -> list[Any]:
     return [writer.submit(DEALER, job).result(10) for job in jobs]
 
 
+def kept(store: Store, lead_id: str) -> StoredLead:
+    found = store.get_lead(DEALER, lead_id)
+    assert found is not None
+    return found
+
+
 def test_a_lead_is_read_as_it_was_stored_with_its_consent(store: Store, writer: LeadWriter) -> None:
-    visit = b'{"appointment_type":"sales"}'
-    full = lead("L1", source_agent="Agent \N{AUTOMOBILE}", appointment=visit, vehicle_id="v", vin="V", stock="S")
-    agreed = consent(source_agent="Example Agent", expires_at=TUESDAY)
+    full = lead("L1", source_agent="Agent \N{AUTOMOBILE}", vehicle=b'{"vin":"V"}', vehicle_id="v", vin="V", stock="S")
+    agreed = consent(source_agent="Example Agent", expires_at=TUESDAY, customer=b'{"first_name":"Sam"}')
 
     def job(connection: Connection) -> None:
-        record_lead(connection, full, agreed, contacts=["sam@example.com"], vehicle_key="V")
+        record_lead(connection, VAULT, full, agreed, contacts=["sam@example.com"], vehicle_key="V")
 
     stored(writer, job)
-    assert store.get_lead(DEALER, "L1") == (full, (agreed,), ())
+    found = kept(store, "L1")
+    assert (found.lead, found.events) == (full, ())
+    assert found.consents == (
+        ConsentEvent(
+            number=1,
+            kind="granted",
+            at=MONDAY,
+            lead_id="L1",
+            granted_at=agreed.granted_at,
+            expires_at=TUESDAY,
+            channels=("email", "sms"),
+            scope=("lead_submission",),
+            purpose="contact about a vehicle",
+            agent="Example Agent",
+            consent_text=agreed.consent_text,
+            request_hash=agreed.request_hash,
+            customer=b'{"first_name":"Sam"}',
+            by=None,
+            reason=None,
+        ),
+    )
     assert store.get_lead(DEALER, "L2") is None
     assert store.get_lead("lakeside", "L1") is None
 
 
 def test_a_lead_without_its_optional_parts_is_read_as_it_was_stored(store: Store, writer: LeadWriter) -> None:
     stored(writer, storing("L1"))
-    assert store.get_lead(DEALER, "L1") == (lead("L1"), (consent(),), ())
+    assert kept(store, "L1").lead == lead("L1")
+
+
+def test_a_new_lead_was_last_used_when_it_came(store: Store, writer: LeadWriter) -> None:
+    def job(connection: Connection) -> None:
+        record_lead(connection, VAULT, lead("L1", used_at=None), consent(), contacts=[], vehicle_key=None)
+
+    stored(writer, job)
+    assert kept(store, "L1").lead.used_at == MONDAY
+
+
+def test_the_consent_of_a_lead_says_whose_it_is(store: Store, writer: LeadWriter) -> None:
+    """The law wants the person kept with the consent, when the rest of the lead is disposed of (16 CFR 310.5)."""
+    stored(writer, storing("L1"))
+    assert kept(store, "L1").consents[0].customer == lead("L1").customer
 
 
 def test_text_that_one_database_cannot_keep_is_replaced_on_both(store: Store, writer: LeadWriter) -> None:
     def job(connection: Connection) -> None:
         odd = lead("L1", source_agent="a\0b", vin="V\0")
-        key = first_answer("k\0" * 64, scope="\0" * 9000)
-        record_lead(connection, odd, consent(), contacts=["\0"], vehicle_key="\0" * 9000, idempotency=key)
+        agreed = consent(source_agent="agent\0", purpose="to\0day")
+        record_lead(connection, VAULT, odd, agreed, contacts=["\0"], vehicle_key="\0" * 9000)
+        record_idempotency(connection, VAULT, DEALER, first_answer("k\0" * 64, scope="\0" * 9000))
 
     stored(writer, job)
-    found = store.get_lead(DEALER, "L1")
-    assert found is not None
+    found = kept(store, "L1")
     assert (found.lead.source_agent, found.lead.vin) == ("a\ufffdb", "V\ufffd")
+    assert (found.consents[0].agent, found.consents[0].purpose) == ("agent\ufffd", "to\ufffdday")
+    assert store.verify_chain(DEALER).problem is None
 
 
 def test_leads_are_listed_newest_first_and_page_by_page(store: Store, writer: LeadWriter) -> None:
@@ -96,8 +139,8 @@ def test_a_duplicate_is_the_same_customer_and_the_same_vehicle_in_the_window(
         storing("FIRST", MONDAY, ["sam@example.com", "+12025550101"], "V1"),
         storing("GENERAL", MONDAY, ["pat@example.com"], None),
     )
-    assert stored(writer, lambda c: find_duplicate(c, DEALER, contacts, vehicle_key, since)) == [found]
-    assert stored(writer, lambda c: find_duplicate(c, "lakeside", contacts, vehicle_key, since)) == [None]
+    assert stored(writer, lambda c: find_duplicate(c, VAULT, DEALER, contacts, vehicle_key, since)) == [found]
+    assert stored(writer, lambda c: find_duplicate(c, VAULT, "lakeside", contacts, vehicle_key, since)) == [None]
 
 
 def test_a_contact_that_a_duplicate_brought_finds_the_first_lead_in_the_first_ones_window(writer: LeadWriter) -> None:
@@ -105,10 +148,10 @@ def test_a_contact_that_a_duplicate_brought_finds_the_first_lead_in_the_first_on
     stored(
         writer,
         storing("FIRST", MONDAY, ["sam@example.com"], "V1"),
-        lambda c: record_contacts(c, lead("FIRST", MONDAY), brought, "V1"),
+        lambda c: record_contacts(c, VAULT, lead("FIRST", MONDAY), brought, "V1"),
     )
-    assert stored(writer, lambda c: find_duplicate(c, DEALER, ["+12025550101"], "V1", MONDAY)) == ["FIRST"]
-    assert stored(writer, lambda c: find_duplicate(c, DEALER, ["+12025550101"], "V1", MONDAY + MOMENT)) == [None]
+    assert stored(writer, lambda c: find_duplicate(c, VAULT, DEALER, ["+12025550101"], "V1", MONDAY)) == ["FIRST"]
+    assert stored(writer, lambda c: find_duplicate(c, VAULT, DEALER, ["+12025550101"], "V1", MONDAY + MOMENT)) == [None]
 
 
 def test_the_earliest_of_several_leads_is_the_one_that_is_repeated(writer: LeadWriter) -> None:
@@ -118,8 +161,8 @@ def test_the_earliest_of_several_leads_is_the_one_that_is_repeated(writer: LeadW
         storing("EARLIER", MONDAY, ["+12025550101"], "V1"),
     )
     both = ["sam@example.com", "+12025550101"]
-    assert stored(writer, lambda c: find_duplicate(c, DEALER, both, "V1", MONDAY)) == ["EARLIER"]
-    assert stored(writer, lambda c: find_duplicate(c, DEALER, both, "V1", MONDAY + MOMENT)) == ["LATER"]
+    assert stored(writer, lambda c: find_duplicate(c, VAULT, DEALER, both, "V1", MONDAY)) == ["EARLIER"]
+    assert stored(writer, lambda c: find_duplicate(c, VAULT, DEALER, both, "V1", MONDAY + MOMENT)) == ["LATER"]
 
 
 @pytest.mark.requirement("contract-10-duplicate-adds")
@@ -127,19 +170,53 @@ def test_what_a_duplicate_adds_stands_with_the_first_lead_in_order(store: Store,
     stored(
         writer,
         storing("L1"),
-        lambda c: append_to_lead(c, DEALER, "L1", TUESDAY, b'{"message":"second"}'),
-        lambda c: append_to_lead(c, DEALER, "L1", MONDAY, b'{"message":"first"}'),
-        lambda c: record_consent(c, DEALER, "L1", consent(TUESDAY)),
+        lambda c: append_to_lead(c, VAULT, DEALER, "L1", TUESDAY, b'{"message":"second"}'),
+        lambda c: append_to_lead(c, VAULT, DEALER, "L1", MONDAY, b'{"message":"first"}'),
+        lambda c: record_consent(c, VAULT, DEALER, "L1", consent(TUESDAY)),
     )
-    found = store.get_lead(DEALER, "L1")
-    assert found is not None
-    assert found.events == ((MONDAY, b'{"message":"first"}'), (TUESDAY, b'{"message":"second"}'))
-    assert found.consents == (consent(MONDAY), consent(TUESDAY))
+    found = kept(store, "L1")
+    assert [(added.at, added.changes) for added in found.events] == [
+        (MONDAY, b'{"message":"first"}'),
+        (TUESDAY, b'{"message":"second"}'),
+    ]
+    assert [agreed.at for agreed in found.consents] == [MONDAY, TUESDAY]
+    assert found.lead.used_at == TUESDAY
+
+
+def test_an_addition_is_found_by_the_id_that_it_was_given(store: Store, writer: LeadWriter) -> None:
+    _, event_id = stored(writer, storing("L1"), lambda c: append_to_lead(c, VAULT, DEALER, "L1", TUESDAY, b"{}"))
+    assert [added.event_id for added in kept(store, "L1").events] == [event_id]
+    assert kept(store, "L1").lead.used_at == TUESDAY
+
+
+def test_a_lead_was_last_used_at_the_latest_of_its_uses(store: Store, writer: LeadWriter) -> None:
+    stored(writer, storing("L1", TUESDAY), storing("L2", TUESDAY))
+    for at, latest in ((MONDAY, TUESDAY), (WEDNESDAY, WEDNESDAY), (TUESDAY, WEDNESDAY)):
+        store.touch_lead(DEALER, "L1", at)
+        assert kept(store, "L1").lead.used_at == latest
+    assert kept(store, "L2").lead.used_at == TUESDAY
+
+
+def test_all_leads_of_a_person_are_found_oldest_first(store: Store, writer: LeadWriter) -> None:
+    stored(
+        writer,
+        storing("L3", WEDNESDAY, ["sam@example.com"], "V1"),
+        storing("L1", MONDAY, ["sam@example.com", "+12025550101"], "V1"),
+        storing("L2", TUESDAY, ["+12025550101"], None),
+        storing("L4", TUESDAY, ["pat@example.com"], "V1"),
+        lambda c: record_contacts(c, VAULT, lead("L4", TUESDAY), ["+12025550102"], "V1"),
+    )
+    assert store.find_leads_of(DEALER, ["sam@example.com"]) == ["L1", "L3"]
+    assert store.find_leads_of(DEALER, ["sam@example.com", "+12025550101"]) == ["L1", "L2", "L3"]
+    assert store.find_leads_of(DEALER, ["+12025550102"]) == ["L4"]
+    assert store.find_leads_of(DEALER, ["nobody@example.com"]) == []
+    assert store.find_leads_of(DEALER, []) == []
+    assert store.find_leads_of("lakeside", ["sam@example.com"]) == []
 
 
 def test_nothing_is_added_to_a_lead_that_does_not_exist(store: Store, writer: LeadWriter) -> None:
     with pytest.raises(Exception, match="refused a statement"):
-        stored(writer, lambda c: append_to_lead(c, DEALER, "NONE", MONDAY, b"{}"))
+        stored(writer, lambda c: append_to_lead(c, VAULT, DEALER, "NONE", MONDAY, b"{}"))
 
 
 @pytest.mark.requirement("contract-10-idempotency-30-days")
@@ -148,7 +225,7 @@ def test_the_first_answer_to_a_key_is_found_byte_for_byte_for_30_days(writer: Le
     stored(writer, storing("L1", idempotency=first_answer("k", MONDAY, reply=reply)))
 
     def look(now: Any, dealer: str = DEALER, scope: str = "token", key: str = "k") -> Any:
-        return stored(writer, lambda c: find_idempotent(c, dealer, scope, key, now))[0]
+        return stored(writer, lambda c: find_idempotent(c, VAULT, dealer, scope, key, now))[0]
 
     assert look(MONDAY) == StoredReply(sha256(b"payload").digest(), reply, MONDAY)
     assert look(MONDAY + timedelta(days=30)) is not None
@@ -161,13 +238,13 @@ def test_the_first_answer_to_a_key_is_found_byte_for_byte_for_30_days(writer: Le
 
 @pytest.mark.requirement("contract-10-idempotency-30-days")
 def test_a_key_is_answered_once_in_30_days(store: Store, writer: LeadWriter) -> None:
-    stored(writer, lambda c: record_idempotency(c, DEALER, first_answer("k", MONDAY, reply=b"first")))
+    stored(writer, lambda c: record_idempotency(c, VAULT, DEALER, first_answer("k", MONDAY, reply=b"first")))
     with pytest.raises(AlreadyStored):
         stored(writer, storing("L1", idempotency=first_answer("k", MONDAY + timedelta(days=30))))
     assert store.get_lead(DEALER, "L1") is None
     later = MONDAY + timedelta(days=30) + MOMENT
     stored(writer, storing("L1", idempotency=first_answer("k", later, reply=b"again")))
-    (answer,) = stored(writer, lambda c: find_idempotent(c, DEALER, "token", "k", later))
+    (answer,) = stored(writer, lambda c: find_idempotent(c, VAULT, DEALER, "token", "k", later))
     assert answer.reply == b"again"
 
 
@@ -185,9 +262,9 @@ def test_a_refused_lead_leaves_its_code_and_time_and_nothing_else(store: Store, 
 def test_old_answers_and_refusals_are_purged_and_young_ones_kept(store: Store, writer: LeadWriter) -> None:
     stored(
         writer,
-        lambda c: record_idempotency(c, DEALER, first_answer("old", MONDAY)),
-        lambda c: record_idempotency(c, DEALER, first_answer("young", TUESDAY)),
-        lambda c: record_idempotency(c, "lakeside", first_answer("another dealer's", MONDAY)),
+        lambda c: record_idempotency(c, VAULT, DEALER, first_answer("old", MONDAY)),
+        lambda c: record_idempotency(c, VAULT, DEALER, first_answer("young", TUESDAY)),
+        lambda c: record_idempotency(c, VAULT, "lakeside", first_answer("another dealer's", MONDAY)),
         lambda c: record_refusal(c, DEALER, MONDAY, "INVALID_CONSENT"),
         lambda c: record_refusal(c, DEALER, MONDAY, "VEHICLE_NOT_FOUND"),
         lambda c: record_refusal(c, DEALER, TUESDAY, "INVALID_CONSENT"),

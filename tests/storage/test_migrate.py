@@ -11,7 +11,7 @@ from alembic.config import Config
 from alembic.migration import MigrationContext
 from alembic.script import ScriptDirectory
 from sqlalchemy import URL, Engine, text
-from tests.storage.samples import DEALER, MONDAY, import_rows, row, storing
+from tests.storage.samples import DEALER, MONDAY, VAULT, import_rows, row, storing
 
 import dealer_agent.storage
 from dealer_agent.storage import SchemaOutdated, SchemaTooNew, Store, migrate
@@ -28,13 +28,13 @@ def engine(database_url: str) -> Engine:
 
 def test_a_fresh_database_is_brought_to_the_newest_schema(database_url: str) -> None:
     assert migrate(database_url) is None
-    with Store.open(database_url) as store:
+    with Store.open(database_url, VAULT) as store:
         assert store.revision(DEALER) == (0, 0)
 
 
 def test_a_current_database_stays_as_it_is(database_url: str) -> None:
     migrate(database_url)
-    with Store.open(database_url) as store:
+    with Store.open(database_url, VAULT) as store:
         import_rows(store, [row("V1")])
         assert migrate(database_url) == SCHEMA_REVISION
         assert len(store.load_stock(DEALER, remember_days=1, now=MONDAY).live) == 1
@@ -42,14 +42,14 @@ def test_a_current_database_stays_as_it_is(database_url: str) -> None:
 
 def test_an_older_database_keeps_what_it_holds(database_url: str) -> None:
     migrate(database_url, to="0001")
-    with pytest.raises(SchemaOutdated, match="has schema 0001, this program needs 0002"):
-        Store.open(database_url)
+    with pytest.raises(SchemaOutdated, match="has schema 0001, this program needs 0003"):
+        Store.open(database_url, VAULT)
     engine = writer_engine(parse(database_url))
     with engine.begin() as connection:
         connection.execute(text("INSERT INTO revisions VALUES ('ridgeline', 7, 3)"))
     engine.dispose()
     assert migrate(database_url) == "0001"
-    with Store.open(database_url) as store:
+    with Store.open(database_url, VAULT) as store:
         assert store.revision(DEALER) == (7, 3)
         writer = store.lead_writer()
         assert writer.submit(DEALER, storing("L1")).result(10) == "L1"
@@ -62,14 +62,14 @@ def test_a_database_of_a_newer_program_is_refused_in_plain_words(database_url: s
         connection.execute(text("UPDATE alembic_version SET version_num = '9999'"))
     engine.dispose()
     with pytest.raises(SchemaTooNew, match="schema 9999, written by a newer version"):
-        Store.open(database_url)
+        Store.open(database_url, VAULT)
     with pytest.raises(SchemaTooNew, match="upgrade the program"):
         migrate(database_url)
 
 
 def test_an_empty_database_is_not_opened(postgresql_url: str) -> None:
     with pytest.raises(SchemaOutdated, match="empty"):
-        Store.open(postgresql_url)
+        Store.open(postgresql_url, VAULT)
 
 
 def test_a_migration_that_fails_leaves_nothing(database_url: str, engine: Engine) -> None:

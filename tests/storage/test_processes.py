@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 from sqlalchemy import text
 from tests.storage import other_process
-from tests.storage.samples import DEALER, MONDAY
+from tests.storage.samples import DEALER, MONDAY, VAULT
 
 from dealer_agent.storage import Store
 from dealer_agent.storage.schema import SCHEMA_REVISION
@@ -41,7 +41,7 @@ def test_two_processes_that_start_at_once_migrate_once_and_never_are_both_first(
         (first,) = [words.split()[1] for words in answered if words.startswith("first ")]
         other = "repeated" if turn % 2 == 0 else "duplicate"
         assert answered == sorted([f"first {first}", f"{other} {first}"])
-    with Store.open(database_url) as store:
+    with Store.open(database_url, VAULT) as store:
         assert len(store.list_leads(DEALER, 1000)) == ROUNDS
 
 
@@ -87,5 +87,6 @@ def test_a_killed_process_leaves_the_old_stock_or_the_new_and_every_answered_lea
     assert answered <= kept
     # Whole or not at all: a lead has its consent, its contact and its idempotency record.
     with store._reading() as connection:
-        for table in ("consents", "lead_contacts", "idempotency"):
+        for table in ("consent_events", "lead_contacts", "idempotency"):
             assert connection.execute(text(f"SELECT count(*) FROM {table}")).scalar() == len(kept)
+    assert store.verify_chain(DEALER) == (len(kept), 0, None, None)

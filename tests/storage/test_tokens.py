@@ -12,7 +12,10 @@ def test_a_token_opens_the_door_until_it_is_revoked(store: Store) -> None:
     assert store.active_token_hashes(DEALER) == [(first, "Website", b"\x01" * 32), (second, "Website", b"\x02" * 32)]
     assert store.revoke_token(DEALER, first, TUESDAY)
     assert store.active_token_hashes(DEALER) == [(second, "Website", b"\x02" * 32)]
-    assert store.list_tokens(DEALER) == [(first, "Website", MONDAY, TUESDAY), (second, "Website", TUESDAY, None)]
+    assert store.list_tokens(DEALER) == [
+        (first, "Website", "skills", MONDAY, TUESDAY),
+        (second, "Website", "skills", TUESDAY, None),
+    ]
 
 
 def test_every_token_made_or_revoked_moves_the_token_revision_and_no_other(store: Store) -> None:
@@ -47,3 +50,19 @@ def test_tokens_belong_to_their_dealer(store: Store) -> None:
     store.create_token(DEALER, "Website", b"\x01" * 32, MONDAY)
     assert store.list_tokens("lakeside") == []
     assert store.active_token_hashes("lakeside") == []
+
+
+def test_the_secret_of_a_calendar_opens_the_calendar_and_no_skill_until_it_is_revoked(store: Store) -> None:
+    skills = store.create_token(DEALER, "Website", b"\x01" * 32, MONDAY)
+    calendar = store.create_token(DEALER, "calendar", b"\x02" * 32, MONDAY, purpose="calendar")
+    assert store.active_token_hashes(DEALER) == [(skills, "Website", b"\x01" * 32)]
+    assert [(token.token_id, token.purpose) for token in store.list_tokens(DEALER)] == [
+        (skills, "skills"),
+        (calendar, "calendar"),
+    ]
+    assert store.subscribed_visits(DEALER, b"\x02" * 32, MONDAY, MONDAY) == []
+    for other in (b"\x01" * 32, b"\x03" * 32):
+        assert store.subscribed_visits(DEALER, other, MONDAY, MONDAY) is None
+    assert store.subscribed_visits("lakeside", b"\x02" * 32, MONDAY, MONDAY) is None
+    assert store.revoke_token(DEALER, calendar, TUESDAY)
+    assert store.subscribed_visits(DEALER, b"\x02" * 32, MONDAY, MONDAY) is None

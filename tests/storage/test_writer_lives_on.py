@@ -2,14 +2,14 @@
 
 import pytest
 from sqlalchemy import Connection, event
-from tests.storage.samples import DEALER
+from tests.storage.samples import DEALER, VAULT
 
 from dealer_agent.storage import Store, migrate
 
 
 def test_a_fault_outside_the_jobs_is_told_to_those_who_wait_and_the_next_lead_is_taken(sqlite_url: str) -> None:
     migrate(sqlite_url)
-    with Store.open(sqlite_url) as store:
+    with Store.open(sqlite_url, VAULT) as store:
         writer = store.lead_writer()
 
         def fail(_: Connection) -> None:

@@ -3,7 +3,21 @@
 import typer
 
 from dealer_agent import __version__
-from dealer_agent.cli import demo, init, inventory, leads, serve, tokens
+from dealer_agent.cli import (
+    accesses,
+    appointments,
+    consent,
+    deliveries,
+    demo,
+    erasure,
+    export,
+    init,
+    inventory,
+    keys,
+    leads,
+    serve,
+    tokens,
+)
 
 app = typer.Typer(
     name="dealer-agent",
@@ -28,11 +42,20 @@ def _root(
     """The options before any command."""
 
 
+leads.app.command("erase")(erasure.erase)
+leads.app.command("export")(export.export)
+leads.app.command("dispose")(erasure.dispose)
+
 app.command("init")(init.init)
 app.command("serve")(serve.serve)
 app.command("demo")(demo.demo)
 app.add_typer(inventory.app, name="inventory")
+app.add_typer(keys.app, name="keys")
 app.add_typer(leads.app, name="leads")
+app.add_typer(appointments.app, name="appointments")
+app.add_typer(deliveries.app, name="deliveries")
+app.add_typer(consent.app, name="consent")
+app.add_typer(accesses.app, name="accesses")
 app.add_typer(tokens.app, name="tokens")
 
 

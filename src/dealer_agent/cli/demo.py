@@ -1,5 +1,7 @@
 """`dealer-agent demo`: an invented two-rooftop dealer, on the air in a moment."""
 
+import os
+from contextlib import suppress
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Annotated
@@ -10,6 +12,7 @@ from rich.markup import escape
 from dealer_agent.cli.serve import LOOPBACK, HostOption, PortOption, address_of, listen, run
 from dealer_agent.cli.terminal import fail, failures_in_plain_words, out, store_of
 from dealer_agent.config import load_settings
+from dealer_agent.config.keys import KEYS_VARIABLE, create_key_file
 from dealer_agent.config.loading import FILE_NAME
 from dealer_agent.demo import demo_dealer_toml, demo_inventory
 from dealer_agent.inventory.feeds import read_feed
@@ -30,7 +33,8 @@ def demo(
     with failures_in_plain_words():
         listener = listen(host, port)
         _write_dealer(directory)
-        # The invented dealer keeps to its own database, whatever the environment says.
+        # The invented dealer keeps to its own database and key, whatever the environment says.
+        os.environ.pop(KEYS_VARIABLE, None)
         settings = load_settings(directory, {})
         now = datetime.now(UTC)
         feed = read_feed(demo_inventory())
@@ -49,10 +53,12 @@ def demo(
 
 
 def _write_dealer(directory: Path) -> None:
-    """Writes the invented dealer.toml; never over another one."""
+    """Writes the invented dealer.toml, and a key to what buyers tell it; never over another one."""
     path = directory / FILE_NAME
     text = demo_dealer_toml()
     if path.exists() and path.read_text(encoding="utf-8") != text:
         fail(f"{path} holds another dealer; choose an empty folder with --dir")
     directory.mkdir(parents=True, exist_ok=True)
     path.write_text(text, encoding="utf-8")
+    with suppress(FileExistsError):
+        create_key_file(directory)

@@ -1,5 +1,6 @@
 """`dealer-agent init`: a new dealer's folder."""
 
+import os
 from pathlib import Path
 from typing import Annotated
 
@@ -7,6 +8,7 @@ import typer
 
 from dealer_agent.cli.terminal import fail, failures_in_plain_words, out
 from dealer_agent.config import write_dealer_toml
+from dealer_agent.config.keys import KEY_FILE_NAME, KEYS_VARIABLE, create_key_file, from_environment
 
 
 def init(
@@ -21,7 +23,8 @@ def init(
             fail(f"{directory / 'dealer.toml'} is there already; edit it, or choose another folder")
         except ValueError as problem:
             fail(f"{problem}; give one with --name")
-    out.print(f"Wrote {path}. Next:\n", markup=False)
+        keys = _keys_of(directory)
+    out.print(f"Wrote {path}.\n{keys}\nNext:\n", markup=False)
     out.print(f"  1. Edit {path}: rooftops, hours, fees, what your feed's price means.", markup=False)
     out.print(f"  2. dealer-agent inventory import YOUR-EXPORT.csv --dir {directory}", markup=False)
     out.print(f"  3. dealer-agent serve --dir {directory}", markup=False)
@@ -29,3 +32,17 @@ def init(
 
 def _name_of(directory: Path) -> str:
     return directory.resolve().name.replace("-", " ").replace("_", " ").title()
+
+
+def _keys_of(directory: Path) -> str:
+    """Sees to it that there is a key to customer data; what the owner has to know of it."""
+    if from_environment(os.environ):
+        return f"The keys to customer data come from {KEYS_VARIABLE}: keep a copy of it in a safe place."
+    try:
+        path, made = create_key_file(directory), "is in"
+    except FileExistsError:
+        path, made = directory / KEY_FILE_NAME, "was there already, in"
+    return (
+        f"The key to customer data {made} {path}. Back this file up, apart from the database:\n"
+        "without it nobody can read your leads again, and the service does not start."
+    )

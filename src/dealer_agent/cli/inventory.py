@@ -6,17 +6,16 @@ from typing import Annotated
 
 import typer
 from msgspec import UNSET
-from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
 
 from dealer_agent.cli.terminal import (
     HERE,
     DirOption,
     add_row,
-    err,
     fail,
     failures_in_plain_words,
     out,
     plain,
+    progress,
     settings_in,
     store_of,
     table,
@@ -64,15 +63,15 @@ def import_(
     """
     with failures_in_plain_words():
         settings = settings_in(directory)
-        with _progress() as progress, store_of(settings) as store:
-            reading = progress.add_task("Reading", total=None)
+        with progress() as bar, store_of(settings) as store:
+            reading = bar.add_task("Reading", total=None)
             feed = read_feed(
                 file.read_bytes(),
                 layout=layout,
-                on_progress=lambda n, total: progress.update(reading, completed=n, total=total),
+                on_progress=lambda n, total: bar.update(reading, completed=n, total=total),
             )
-            progress.update(reading, completed=feed.rows, total=feed.rows)
-            storing = progress.add_task("Storing", total=len(feed.units))
+            bar.update(reading, completed=feed.rows, total=feed.rows)
+            storing = bar.add_task("Storing", total=len(feed.units))
             try:
                 done = import_feed(
                     store,
@@ -82,29 +81,19 @@ def import_(
                     at=datetime.now(UTC),
                     allow_shrink=allow_shrink,
                     dry_run=dry_run,
-                    on_progress=lambda n, _: progress.update(storing, completed=n),
+                    on_progress=lambda n, _: bar.update(storing, completed=n),
                 )
             except StockShrinks as problem:
-                progress.stop()
+                bar.stop()
                 _show_feed(feed)
                 words = str(problem)
                 fail(
                     f"{words[:1].upper()}{words[1:]}. Nothing was changed. "
                     "If the file is right, import it again with --allow-shrink."
                 )
-            progress.update(storing, completed=len(feed.units))
+            bar.update(storing, completed=len(feed.units))
     _show_feed(feed)
     _show_outcome(feed, done, settings.dealer, dry_run=dry_run)
-
-
-def _progress() -> Progress:
-    columns = (
-        TextColumn("{task.description}"),
-        BarColumn(),
-        TextColumn("{task.completed}/{task.total}"),
-        TimeElapsedColumn(),
-    )
-    return Progress(*columns, console=err, transient=True, disable=not err.is_terminal)
 
 
 def _show_feed(feed: Feed) -> None:

@@ -13,8 +13,18 @@ from uvicorn.config import STARTUP_FAILURE
 from uvicorn.supervisors import Multiprocess
 
 from dealer_agent.bootstrap import ADDRESS_VARIABLE, DIRECTORY_VARIABLE
-from dealer_agent.cli.terminal import HERE, DirOption, err, fail, failures_in_plain_words, out, settings_in, store_of
+from dealer_agent.cli.terminal import (
+    HERE,
+    DirOption,
+    customer_store,
+    err,
+    fail,
+    failures_in_plain_words,
+    out,
+    settings_in,
+)
 from dealer_agent.config import Settings
+from dealer_agent.config.channels import channel_secrets
 from dealer_agent.server.connection import BoundedConnection
 
 HostOption = Annotated[str, typer.Option(help="The address to listen on; 0.0.0.0 is every one of this machine's.")]
@@ -24,6 +34,9 @@ WorkersOption = Annotated[int, typer.Option(min=1, max=64, help="Processes that 
 LOOPBACK = "127.0.0.1"
 KEEP_ALIVE_SECONDS = 75
 """Longer than the 60 s for which proxies keep an idle connection: they, not we, should close it first."""
+WORKER_START_SECONDS = 30
+"""How long a worker may be silent before it is replaced. One that starts on a busy machine is silent for a while: after
+uvicorn's own 5 s it would be replaced by another that fares no better, for ever."""
 MOST_OPEN_FILES = 10_240
 """As many as every system of ours lets a process have that asks for them."""
 
@@ -37,7 +50,8 @@ def serve(
     """Answer buyer agents until told to stop (Ctrl-C or SIGTERM); requests under way are answered first."""
     with failures_in_plain_words():
         settings = settings_in(directory)
-        with store_of(settings) as store:
+        channel_secrets(settings, os.environ)  # Every channel has what it needs, or the service does not start.
+        with customer_store(settings) as store:
             stocked = store.revision(settings.dealer.id).stock > 0
         listener = listen(host, port)
     address = address_of(host, port)
@@ -102,6 +116,7 @@ def run(settings: Settings, listener: socket.socket, address: str, workers: int)
         lifespan="on",
         ws="none",
         timeout_keep_alive=KEEP_ALIVE_SECONDS,
+        timeout_worker_healthcheck=WORKER_START_SECONDS,
         timeout_graceful_shutdown=settings.service.request_timeout_seconds + 10,
     )
     if workers > 1:

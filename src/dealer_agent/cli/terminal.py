@@ -5,11 +5,14 @@ import re
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
+from datetime import datetime
 from pathlib import Path
-from typing import Annotated, NoReturn
+from typing import Annotated, Any, NoReturn
 
+import msgspec
 import typer
 from rich.console import Console
+from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
 from rich.table import Table
 from rich.text import Text
 
@@ -19,6 +22,7 @@ from dealer_agent.inventory.feeds import FeedError
 from dealer_agent.storage.errors import StorageError
 from dealer_agent.storage.migrate import migrate
 from dealer_agent.storage.store import Store
+from dealer_agent.vault import VaultError
 
 _PIPE_COLUMNS = 200
 """A file or a pipe has no width of its own; rows that are not folded can be searched."""
@@ -34,10 +38,10 @@ HERE = Path()
 
 @contextmanager
 def failures_in_plain_words() -> Iterator[None]:
-    """What can go wrong with a dealer's files and database ends the command with exit code 1 and one message."""
+    """What can go wrong with a dealer's files, keys and database ends the command with exit code 1 and one message."""
     try:
         yield
-    except (SettingsError, FeedError, StorageError) as problem:
+    except (SettingsError, FeedError, StorageError, VaultError) as problem:
         fail(str(problem))
     except OSError as problem:
         fail(f"{problem.filename or 'The system'}: {problem.strerror or problem}")
@@ -71,9 +75,28 @@ def settings_in(directory: Path) -> Settings:
 @contextmanager
 def store_of(settings: Settings) -> Iterator[Store]:
     """The dealer's store, brought up to date first. Raises StorageError."""
-    migrate(settings.database_url)
-    with Store.open(settings.database_url) as store:
+    migrate(settings.database_url, settings.vault)
+    with Store.open(settings.database_url, settings.vault) as store:
         yield store
+
+
+@contextmanager
+def customer_store(settings: Settings) -> Iterator[Store]:
+    """The same for what reads or writes customer data: its keys are checked first. Raises KeyMissing and WrongKey."""
+    with store_of(settings) as store:
+        store.check_keys(settings.dealer.id)
+        yield store
+
+
+def progress() -> Progress:
+    """A bar for long work; nothing where nobody watches."""
+    columns = (
+        TextColumn("{task.description}"),
+        BarColumn(),
+        TextColumn("{task.completed}/{task.total}"),
+        TimeElapsedColumn(),
+    )
+    return Progress(*columns, console=err, transient=True, disable=not err.is_terminal)
 
 
 def table(title: str, *columns: str) -> Table:
@@ -92,3 +115,25 @@ def table(title: str, *columns: str) -> Table:
 def add_row(made: Table, *cells: str) -> None:
     """Adds a row of texts, which are shown as they are."""
     made.add_row(*(Text(plain(cell)) for cell in cells))
+
+
+def section(title: str, content: Any) -> None:
+    """A title and what belongs to it, indented to the last line: nothing in it looks like another section."""
+    if not content:
+        return
+    out.print(Text(f"\n{title}", style="bold"))
+    if isinstance(content, dict):
+        for name, value in content.items():
+            told = msgspec.json.encode(value).decode() if isinstance(value, dict | list) else str(value)
+            out.print(f"  {_indented(name.replace('_', ' '))}: {_indented(told)}", markup=False)
+    else:
+        out.print(f"  {_indented(str(content))}", markup=False)
+
+
+def _indented(text: str) -> str:
+    return plain(text).replace("\n", "\n    ")
+
+
+def moment(at: datetime) -> str:
+    """A time in UTC, to the second."""
+    return f"{at:%Y-%m-%d %H:%M:%S}"

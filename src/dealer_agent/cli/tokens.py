@@ -46,10 +46,10 @@ def list_(directory: DirOption = HERE) -> None:
         settings = settings_in(directory)
         with store_of(settings) as store:
             tokens = store.list_tokens(settings.dealer.id)
-    made = table("Tokens", "Id", "Name", "Created", "Revoked")
+    made = table("Tokens", "Id", "Name", "Opens", "Created", "Revoked")
     for token in tokens:
         revoked = f"{token.revoked_at:%Y-%m-%d %H:%M}" if token.revoked_at else ""
-        add_row(made, token.token_id, token.name, f"{token.created_at:%Y-%m-%d %H:%M}", revoked)
+        add_row(made, token.token_id, token.name, token.purpose, f"{token.created_at:%Y-%m-%d %H:%M}", revoked)
     out.print(made if tokens else "No tokens yet: dealer-agent tokens create NAME")
 
 

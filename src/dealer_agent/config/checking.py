@@ -163,7 +163,7 @@ def _scalar(kind: types.Type, value: object) -> str | None:
             if value not in words:
                 known = [str(word) for word in words]
                 guess = did_you_mean(value, known) if isinstance(value, str) else ""
-                return f"{_shown(value)} must be one of {', '.join(map(_shown, known))}{guess}"
+                return f"{_shown(value)} must be one of {', '.join(map(_shown, words))}{guess}"
         case types.StrType():
             if not isinstance(value, str):
                 return f"{_shown(value)} must be text in quotes"

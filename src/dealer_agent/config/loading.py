@@ -8,6 +8,7 @@ from pathlib import Path
 import msgspec
 
 from dealer_agent.config.checking import Problem, SettingsError, defects, key_name
+from dealer_agent.config.keys import load_vault
 from dealer_agent.config.positions import key_lines, nearest_line
 from dealer_agent.config.settings import DealerFile, Settings, read_public_url
 
@@ -17,8 +18,9 @@ FILE_NAME = "dealer.toml"
 def load_settings(directory: Path, env: Mapping[str, str]) -> Settings:
     """The settings of the dealer whose `dealer.toml` stands in the directory.
 
-    `DATABASE_URL` names the database; without it, it is the SQLite file `dealer-agent.db` in the directory. Raises
-    SettingsError with all problems, each with its line, where the file is absent, is no TOML, or breaks a rule.
+    `DATABASE_URL` names the database; without it, it is the SQLite file `dealer-agent.db` in the directory.
+    `DEALER_AGENT_KEYS` holds the keys to customer data; without it, they stand in `dealer-agent.keys` beside the file.
+    Raises SettingsError with all problems, each with its line, where a file is absent, is no TOML, or breaks a rule.
     """
     directory = directory.resolve()
     file = read_dealer_file(_text(directory / FILE_NAME))
@@ -32,6 +34,9 @@ def load_settings(directory: Path, env: Mapping[str, str]) -> Settings:
         auth=file.auth,
         rate_limits=file.rate_limits,
         logs=file.logs,
+        mail=file.mail,
+        delivery=file.delivery,
+        vault=load_vault(directory, env),
     )
 
 

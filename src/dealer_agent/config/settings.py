@@ -10,9 +10,18 @@ from limits import parse_many
 from msgspec import Meta, Struct
 
 from dealer_agent.dealers.profile import Profile, Text
-from dealer_agent.dealers.rules import Defect, agreed_by, did_you_mean, read_by, read_web_address
+from dealer_agent.dealers.rules import (
+    Defect,
+    agreed_by,
+    did_you_mean,
+    read_by,
+    read_email,
+    read_environment_name,
+    read_web_address,
+)
 from dealer_agent.protocol.skill import SKILL_BY_ID
 from dealer_agent.protocol.vocabulary import proto
+from dealer_agent.vault import Vault
 
 _PROTO = proto()
 
@@ -33,6 +42,11 @@ def read_base_path(value: str) -> str:
     if value and (parts.path != value or parts.hostname != "host" or value.endswith("/") or "//" in value):
         raise ValueError(f"'{value}' must begin with a slash and end without one, such as '/agent'")
     return value
+
+
+def read_from_address(value: str) -> str:
+    """An e-mail address; empty where no mail is sent."""
+    return read_email(value) if value else value
 
 
 def read_skill(value: str) -> str:
@@ -144,6 +158,33 @@ class Logs(Struct, frozen=True, forbid_unknown_fields=True):
     access: bool = True
 
 
+class Mail(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """The server that sends the dealer's mail; an empty `host` sends none. User and password stand in the environment.
+
+    `confirm_appointments`: customers who consented to e-mail get a mail of the visit that was confirmed to them.
+    """
+
+    host: str = ""
+    port: Annotated[int, Meta(ge=1, le=65535)] = 587
+    security: Literal["starttls", "tls", "none"] = "starttls"
+    from_address: Annotated[str, read_by(read_from_address)] = ""
+    user_env: Annotated[str, read_by(read_environment_name)] = "DEALER_AGENT_SMTP_USER"
+    password_env: Annotated[str, read_by(read_environment_name)] = "DEALER_AGENT_SMTP_PASSWORD"  # noqa: S105 - a name
+    timeout_seconds: Annotated[int, Meta(ge=1, le=120)] = 20
+    confirm_appointments: bool = False
+
+
+class Delivery(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """How hard a delivery is tried. A channel that fails `breaker_failures` times in a row rests `breaker_seconds`."""
+
+    first_retry_seconds: Annotated[int, Meta(ge=1, le=3600)] = 15
+    longest_retry_minutes: Annotated[int, Meta(ge=1, le=1440)] = 60
+    park_after_hours: Annotated[int, Meta(ge=1, le=720)] = 72
+    breaker_failures: Annotated[int, Meta(ge=1, le=1000)] = 5
+    breaker_seconds: Annotated[int, Meta(ge=1, le=3600)] = 60
+    lease_seconds: Annotated[int, Meta(ge=10, le=3600)] = 300
+
+
 class DealerFile(Profile, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """`dealer.toml`: the dealer's profile at its top, and the service's sections."""
 
@@ -152,10 +193,15 @@ class DealerFile(Profile, frozen=True, kw_only=True, forbid_unknown_fields=True)
     auth: Annotated[Auth, agreed_by(named_skills_need_tokens)] = Auth()
     rate_limits: Rates = Rates()
     logs: Logs = Logs()
+    mail: Mail = Mail()
+    delivery: Delivery = Delivery()
 
 
 class Settings(Struct, frozen=True, kw_only=True):
-    """All that the parts are put together from. `directory` holds `dealer.toml` and the default database."""
+    """All that the parts are put together from. `directory` holds `dealer.toml` and the default database.
+
+    `vault` opens customer data; None where there is no key, with which only what needs none of it works.
+    """
 
     directory: Path
     database_url: str
@@ -165,3 +211,6 @@ class Settings(Struct, frozen=True, kw_only=True):
     auth: Auth
     rate_limits: Rates
     logs: Logs
+    mail: Mail
+    delivery: Delivery
+    vault: Vault | None = None

@@ -10,9 +10,13 @@ from msgspec import UNSET, Meta, Struct, UnsetType
 
 from dealer_agent.dealers.rules import (
     agreed_by,
+    channels_are_told_apart,
+    durations_fit,
     read_by,
     read_country,
+    read_date,
     read_email,
+    read_environment_name,
     read_hours,
     read_phone,
     read_slug,
@@ -20,7 +24,8 @@ from dealer_agent.dealers.rules import (
     read_time_zone,
     read_web_address,
     read_zip_prefix,
-    rooftops_are_told_apart,
+    rooftops_are_sound,
+    visits_are_known,
     zip_fits_country,
 )
 from dealer_agent.protocol.vehicle import Fee, SaleCondition
@@ -60,10 +65,70 @@ class WeekHours(Struct, frozen=True, forbid_unknown_fields=True):
     sunday: DayHours = "closed"
 
 
+class VisitRules(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """How one kind of visit is booked at a rooftop (contract, part 10). Minutes, in quarters of an hour.
+
+    `hours` names the department whose hours count. Visits begin every `grid_minutes` from midnight on the rooftop's
+    clock; `places` of them may overlap. They are booked no sooner than `notice_minutes` and no later than
+    `horizon_days` ahead. A buyer may ask for `duration_minutes` or any of `durations_allowed`.
+    """
+
+    hours: Text = "sales"
+    duration_minutes: Annotated[int, Meta(ge=15, le=480)] = 60
+    durations_allowed: tuple[Annotated[int, Meta(ge=15, le=480)], ...] = ()
+    places: Annotated[int, Meta(ge=1, le=1000)] = 1
+    grid_minutes: Literal[15, 30, 45, 60, 90, 120] = 30
+    notice_minutes: Annotated[int, Meta(ge=0, le=20160)] = 120
+    horizon_days: Annotated[int, Meta(ge=1, le=365)] = 30
+    closed_dates: tuple[Annotated[str, read_by(read_date)], ...] = ()
+
+
+DeliveryFormat = Literal["adf", "json"]
+
+
+class SmtpChannel(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """A CRM's mailbox for leads: ADF alone, as plain text, through the server of `[mail]`."""
+
+    name: Annotated[str, read_by(read_slug)]
+    to: Annotated[tuple[Annotated[str, read_by(read_email)], ...], Meta(min_length=1)]
+
+
+class HttpChannel(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """A CRM's address for leads. The two `_env` settings name environment variables, which hold the secrets themselves.
+
+    `secret_env`: the key of the signature header; `authorization_env`: the value of the Authorization header.
+    """
+
+    name: Annotated[str, read_by(read_slug)]
+    url: Annotated[str, read_by(read_web_address)]
+    format: DeliveryFormat = "adf"
+    secret_env: Annotated[str, read_by(read_environment_name)] | UnsetType = UNSET
+    authorization_env: Annotated[str, read_by(read_environment_name)] | UnsetType = UNSET
+    timeout_seconds: Annotated[int, Meta(ge=1, le=120)] = 20
+
+
+class DirectoryChannel(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """A folder that gets one file a lead; a relative path starts at the folder of `dealer.toml`."""
+
+    name: Annotated[str, read_by(read_slug)]
+    path: Text
+    format: DeliveryFormat = "adf"
+
+
+class Deliver(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """Where a rooftop's leads go: every channel gets every lead. `notify` are people who get it in plain words."""
+
+    smtp: tuple[SmtpChannel, ...] = ()
+    http: tuple[HttpChannel, ...] = ()
+    directory: tuple[DirectoryChannel, ...] = ()
+    notify: tuple[Annotated[str, read_by(read_email)], ...] = ()
+
+
 class DealerRooftop(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """A sales location. `feed_ids` are the dealer ids and names by which feeds know it.
 
     `fees` absent: not known. Empty: there are none. Only known fees turn a price before fees into an advertised one.
+    `visits` is by kind of visit; a kind that is not there is arranged by people, and answered `requested`.
     """
 
     name: Text
@@ -79,6 +144,9 @@ class DealerRooftop(Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tru
     emails: dict[str, Annotated[str, read_by(read_email)]] = {}
     hours: dict[str, WeekHours] = {}
     fees: tuple[Fee, ...] | UnsetType = UNSET
+    closed_dates: tuple[Annotated[str, read_by(read_date)], ...] = ()
+    visits: Annotated[dict[str, Annotated[VisitRules, agreed_by(durations_fit)]], agreed_by(visits_are_known)] = {}
+    deliver: Annotated[Deliver, agreed_by(channels_are_told_apart)] = Deliver()
 
 
 class AreaOffer(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -99,6 +167,16 @@ class Policies(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     max_shrink: Annotated[float, Meta(ge=0, le=1)] = 0.30
 
 
+class Privacy(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """How long customer data is kept, in days: leads after their last use, consents after the last of their events.
+
+    The defaults are US law: 16 CFR 314.4(c)(6) (two years at the latest), 16 CFR 310.5 (five years).
+    """
+
+    keep_leads_days: Annotated[int, Meta(ge=1, le=3650)] = 730
+    keep_consents_days: Annotated[int, Meta(ge=1, le=3650)] = 1826
+
+
 class Profile(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """The dealer, one or more rooftops. `feed_price` says what the feed's selling price is (contract, part 6)."""
 
@@ -106,6 +184,7 @@ class Profile(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     name: Text
     welcome_message: Text | UnsetType = UNSET
     feed_price: FeedPrice
-    rooftops: Annotated[tuple[DealerRooftop, ...], agreed_by(rooftops_are_told_apart, min_length=1)]
+    rooftops: Annotated[tuple[DealerRooftop, ...], agreed_by(rooftops_are_sound, min_length=1)]
     area_offers: tuple[AreaOffer, ...] = ()
     policies: Policies = Policies()
+    privacy: Privacy = Privacy()

@@ -9,6 +9,7 @@ import difflib
 import re
 import zoneinfo
 from collections.abc import Callable, Iterator
+from datetime import date
 from typing import Any, NamedTuple
 from urllib.parse import urlsplit
 
@@ -129,6 +130,92 @@ def read_hours(value: str) -> OpenHours | None:
     if opening >= closing:
         raise ValueError(f"'{value}' must open before it closes; 8 in the evening is 20:00")
     return OpenHours(open=opening, close=closing)
+
+
+def read_date(value: str) -> date:
+    """A day of the calendar, `2026-12-25`."""
+    try:
+        if re.fullmatch(r"[0-9]{4}-[0-9]{2}-[0-9]{2}", value):
+            return date.fromisoformat(value)
+    except ValueError:
+        pass
+    raise ValueError(f"'{value}' is no date; write it in quotes as '2026-12-25'")
+
+
+def read_environment_name(value: str) -> str:
+    """The name of an environment variable: secrets stand there and never in `dealer.toml`."""
+    if not re.fullmatch(r"[A-Za-z_][A-Za-z0-9_]*", value):
+        raise ValueError("must be the name of an environment variable that holds the secret, such as 'CRM_SECRET'")
+    return value
+
+
+VISIT_KINDS = ("sales", "service", "test_drive", "trade_in", "handover", "phone_call", "video_call")
+"""The kinds of visit as dealers configure them; `leads.visits` maps the protocol's other names to them."""
+
+
+def visits_are_known(visits: Any) -> Iterator[Defect]:
+    """Every section of visits is one of the kinds."""
+    if isinstance(visits, dict):
+        for kind in visits:
+            if kind not in VISIT_KINDS:
+                known = list(VISIT_KINDS)
+                yield Defect((kind,), f"must be one of {', '.join(known)}" + did_you_mean(kind, known))
+
+
+def durations_fit(rules: Any) -> Iterator[Defect]:
+    """Visits are booked in quarters of an hour."""
+    if not isinstance(rules, dict):
+        return
+    allowed = rules.get("durations_allowed", [])
+    asked: list[tuple[Path, object]] = [(("duration_minutes",), rules.get("duration_minutes"))]
+    if isinstance(allowed, list):
+        asked += [(("durations_allowed", place), value) for place, value in enumerate(allowed)]
+    for path, value in asked:
+        if isinstance(value, int) and value % 15:
+            yield Defect(path, f"{value} must be a multiple of 15 minutes")
+
+
+RESERVED_CHANNELS = ("notify", "customer")
+"""What deliveries to the rooftop's people and to the customer are listed under."""
+
+
+def channels_are_told_apart(deliver: Any) -> Iterator[Defect]:
+    """No two channels of a rooftop have one name: deliveries are listed and retried by it."""
+    seen: set[str] = set()
+    if not isinstance(deliver, dict):
+        return
+    for kind in ("smtp", "http", "directory"):
+        channels = deliver.get(kind, [])
+        for place, channel in enumerate(channels if isinstance(channels, list) else []):
+            match channel:
+                case {"name": str(name)}:
+                    if name in seen or name in RESERVED_CHANNELS:
+                        yield Defect(
+                            (kind, place, "name"), f"'{name}' is the name of another channel; give each its own"
+                        )
+                    seen.add(name)
+
+
+def rooftops_are_sound(rooftops: list[Any]) -> Iterator[Defect]:
+    """What the sections of all rooftops must agree on."""
+    yield from rooftops_are_told_apart(rooftops)
+    yield from visits_have_hours(rooftops)
+
+
+def visits_have_hours(rooftops: list[Any]) -> Iterator[Defect]:
+    """A kind of visit is booked by the hours of a department that the rooftop has."""
+    for index, rooftop in enumerate(rooftops):
+        match rooftop:
+            case {"visits": dict(visits), **rest}:
+                hours = rest.get("hours", {})
+                departments = list(hours) if isinstance(hours, dict) else []
+                for kind, rules in visits.items():
+                    if not isinstance(rules, dict):
+                        continue
+                    department = rules.get("hours", "sales")
+                    if isinstance(department, str) and department not in departments:
+                        advice = f"there is no [rooftops.hours.{department}]; write one, or name another department"
+                        yield Defect((index, "visits", kind, "hours"), advice)
 
 
 def rooftops_are_told_apart(rooftops: list[Any]) -> Iterator[Defect]:

@@ -16,6 +16,8 @@ from dealer_agent.protocol.requests import Channel, Consent
 from dealer_agent.protocol.schemas import consent_schema
 
 SCOPE = "lead_submission"
+PURPOSE = "contact about the customer's own request"
+"""What a grant is used for, as its record says it."""
 CLOCK_GRACE = timedelta(minutes=5)
 """How far ahead of ours the clock of an agent may run."""
 

@@ -1,8 +1,10 @@
 """Who is calling: the client's address behind trusted proxies, and its token (specification, parts 5 and 8)."""
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from functools import lru_cache
 from ipaddress import IPv4Address, IPv4Network, IPv6Address, IPv6Network, ip_address, ip_network
+
+from starlette.types import Scope
 
 from dealer_agent.protocol.errors import AuthRequired, RateLimited
 from dealer_agent.server.service import ADDRESS_RULE, BAD_TOKENS_RULE, Service
@@ -43,6 +45,19 @@ def _peer_address(peer: str | None) -> str:
     return UNKNOWN if address is None else _counted_as(address)
 
 
+def counted_address(lines: Iterable[tuple[bytes, bytes]], peer: str | None, service: Service) -> str:
+    """The address that a request with these header lines is counted by."""
+    trusted = service.options.trusted_proxies
+    forwarded = [value.decode("latin-1") for name, value in lines if name == b"x-forwarded-for"] if trusted else []
+    return client_address(peer, forwarded, trusted)
+
+
+def caller_of(scope: Scope, service: Service) -> str:
+    """The same, of an ASGI request."""
+    peer = scope["client"][0] if scope.get("client") else None
+    return counted_address(scope["headers"], peer, service)
+
+
 def _is_in(address: IPv4Address | IPv6Address, networks: tuple[Network, ...]) -> bool:
     return any(address in network for network in networks)
 
@@ -79,9 +94,7 @@ def admit(service: Service, address: str, authorization: str | None) -> str | No
     Returns the id of a valid token, or None when none was sent and none is needed yet. Raises RateLimited and
     AuthRequired.
     """
-    wait = service.limits.hit(ADDRESS_RULE, address)
-    if wait is not None:
-        raise RateLimited(wait)
+    count_address(service, address)
     token = bearer_token(authorization)
     if token is None:
         if service.options.all_bearer:
@@ -89,12 +102,26 @@ def admit(service: Service, address: str, authorization: str | None) -> str | No
         return None
     owner = service.tokens.owner(token)
     if owner is None:
-        # Only wrong tokens use this limit up: buyers may share an address with somebody whose token was revoked.
-        wait = service.limits.hit(BAD_TOKENS_RULE, address)
-        if wait is not None:
-            raise RateLimited(wait)
+        count_bad_token(service, address)
         raise AuthRequired("The bearer token is not valid here.")
     return owner
+
+
+def count_address(service: Service, address: str) -> None:
+    """Counts a request. Raises RateLimited."""
+    wait = service.limits.hit(ADDRESS_RULE, address)
+    if wait is not None:
+        raise RateLimited(wait)
+
+
+def count_bad_token(service: Service, address: str) -> None:
+    """Counts a wrong secret. Raises RateLimited.
+
+    Only wrong ones use this limit up: buyers may share an address with somebody whose token was revoked.
+    """
+    wait = service.limits.hit(BAD_TOKENS_RULE, address)
+    if wait is not None:
+        raise RateLimited(wait)
 
 
 def admit_to_skill(service: Service, skill_id: str, address: str, token_id: str | None) -> None:

@@ -20,7 +20,7 @@ from dealer_agent.protocol.replies import Answer, reply_pieces
 from dealer_agent.protocol.requests import LeadSubmitRequest
 from dealer_agent.protocol.vocabulary import Vocabulary, Wire
 from dealer_agent.server.body import JSON, ClientGoneError, read_body, refuse_declared_size, reply_media_type
-from dealer_agent.server.callers import admit, admit_to_skill, client_address
+from dealer_agent.server.callers import admit, admit_to_skill, counted_address
 from dealer_agent.server.log import RequestLine, log_request, places
 from dealer_agent.server.service import Service
 from dealer_agent.skills import read, submit_lead
@@ -142,7 +142,7 @@ class Exchange:
         headers, service = self._headers, self._service
         refuse_declared_size(headers.get(b"content-length"), service.options.body_limit_bytes)
         self._media_type = reply_media_type(headers.get(b"content-type"))
-        address = _address(self._head, service)
+        address = counted_address(self._head.lines, self._head.peer, service)
         return address, admit(service, address, _text(headers, b"authorization"))
 
     def _admit_to_skill(self, decoded: Request | ProtocolError, address: str, token_id: str | None) -> Request:
@@ -207,12 +207,6 @@ async def exchange(binding: Binding, service: Service, scope: Scope, receive: Re
 def _text(headers: dict[bytes, bytes], name: bytes) -> str | None:
     value = headers.get(name)
     return None if value is None else value.decode("latin-1")
-
-
-def _address(head: Head, service: Service) -> str:
-    trusted = service.options.trusted_proxies
-    forwarded = [v.decode("latin-1") for n, v in head.lines if n == b"x-forwarded-for"] if trusted else []
-    return client_address(head.peer, forwarded, trusted)
 
 
 def _refuse_other_versions(headers: dict[bytes, bytes], head: Head) -> None:

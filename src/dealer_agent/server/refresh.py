@@ -1,29 +1,51 @@
-"""Keeps a process up to date with the store: a new import or token shows within two seconds, without a restart."""
+"""Keeps a process up to date: a new import, token or key shows within two seconds, without a restart."""
 
 import asyncio
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 
 import structlog
 
+from dealer_agent.dealers.profile import Profile
 from dealer_agent.server.log import FLUSH_SECONDS, BufferedLines, places
 from dealer_agent.server.service import Service
 from dealer_agent.server.tokens import TokenBook
 from dealer_agent.stock_room import load_stock
 from dealer_agent.storage.errors import StorageError
+from dealer_agent.storage.privacy import Disposed
 from dealer_agent.storage.stock import Revision
 from dealer_agent.storage.store import Store
+from dealer_agent.vault import Vault, VaultError
 
 log = structlog.get_logger()
 
 POLL_SECONDS = 0.5
 PURGE_SECONDS = 3600.0
+FIRST_PURGE_SECONDS = 5.0
+"""Soon after the start: a service that is restarted every day forgets in time, too."""
 
 
 def load_tokens(store: Store, dealer_id: str) -> TokenBook:
     """The tokens that open the door now. Raises StorageError."""
     return TokenBook((token.token_id, token.token_hash) for token in store.active_token_hashes(dealer_id))
+
+
+def ages(dealer: Profile, now: datetime) -> dict[str, datetime]:
+    """Since when leads must be unused, and before when consents must be, to be forgotten now: `[privacy]`."""
+    kept = dealer.privacy
+    return {
+        "leads_unused_since": now - timedelta(days=kept.keep_leads_days),
+        "consents_before": now - timedelta(days=kept.keep_consents_days),
+    }
+
+
+def dispose_by_age(store: Store, dealer: Profile, now: datetime) -> Disposed:
+    """Forgets the customers whose time is over, as `[privacy]` says (16 CFR 314.4(c)(6), 310.5). Raises StorageError.
+
+    Of several processes at once, one finds what is old under the dealer's lock; the others find it done.
+    """
+    return store.dispose(dealer.id, **ages(dealer, now), now=now)
 
 
 @dataclass
@@ -33,6 +55,7 @@ class Refresher:
     store: Store
     service: Service
     seen: Revision
+    vault: Vault | None
     failing: set[str] = field(default_factory=set)
 
     async def run(self) -> None:
@@ -40,27 +63,34 @@ class Refresher:
         await asyncio.gather(
             self._repeat("stock", self._refresh_stock, POLL_SECONDS),
             self._repeat("tokens", self._refresh_tokens, POLL_SECONDS),
-            self._repeat("purge", self._purge, PURGE_SECONDS),
+            self._repeat("keys", self._refresh_keys, POLL_SECONDS),
+            self._repeat("purge", self._purge, PURGE_SECONDS, first=FIRST_PURGE_SECONDS),
         )
 
-    async def _repeat(self, name: str, step: Callable[[], Awaitable[None]], seconds: float) -> None:
+    async def _repeat(
+        self, name: str, step: Callable[[], Awaitable[None]], seconds: float, *, first: float | None = None
+    ) -> None:
         """Runs a step again and again. One that fails is reported once, and what is at hand stays on show."""
+        pause = seconds if first is None else first
         while True:
-            await asyncio.sleep(seconds)
+            await asyncio.sleep(pause)
+            pause = seconds
             try:
                 await step()
             except Exception as fault:  # noqa: BLE001 - the boundary: recorded, and tried again.
                 if name not in self.failing:
-                    # The message of a foreign error may hold anything; a StorageError's is our own.
-                    told = {"problem": str(fault)} if isinstance(fault, StorageError) else {"places": places(fault)}
+                    # The message of a foreign error may hold anything; those of storage and vault are our own.
+                    ours = isinstance(fault, StorageError | VaultError)
+                    told = {"problem": str(fault)} if ours else {"places": places(fault)}
                     log.error("refresh failed", what=name, error=type(fault).__qualname__, **told)
                 self.failing.add(name)
             else:
                 if name in self.failing:
                     log.info("refresh works again", what=name)
                 self.failing.discard(name)
-            # An old record more or less does not keep the service from its work.
-            self.service.ready = self.failing <= {"purge"}
+            # An old record more or less does not keep the service from its work, nor a key file that cannot be read:
+            # the keys at hand go on working.
+            self.service.ready = self.failing <= {"purge", "keys"}
 
     async def _refresh_stock(self) -> None:
         profile = self.service.dealer.profile
@@ -81,8 +111,16 @@ class Refresher:
         self.seen = self.seen._replace(tokens=revision.tokens)
         log.info("tokens refreshed")
 
+    async def _refresh_keys(self) -> None:
+        if self.vault is not None and await asyncio.to_thread(self.vault.refresh):
+            log.info("keys refreshed", active=self.vault.keyring.active, keys=len(self.vault.keyring.ids))
+
     async def _purge(self) -> None:
-        await asyncio.to_thread(self.store.purge, self.service.dealer.profile.id, datetime.now(UTC))
+        dealer, now = self.service.dealer.profile, datetime.now(UTC)
+        await asyncio.to_thread(self.store.purge, dealer.id, now)
+        done = await asyncio.to_thread(dispose_by_age, self.store, dealer, now)
+        if any(done):
+            log.info("old customer data forgotten", leads=done.leads, consents=done.consents)
 
 
 async def flush_logs(lines: BufferedLines) -> None:

@@ -7,6 +7,7 @@ from typing import Any
 
 import msgspec
 import structlog
+from starlette.concurrency import run_in_threadpool
 from starlette.exceptions import HTTPException
 from starlette.requests import Request
 from starlette.responses import Response
@@ -17,6 +18,7 @@ from dealer_agent.protocol.card import card_0_1_0, card_1_0_0
 from dealer_agent.protocol.errors import (
     ProtocolError,
     PushNotificationNotSupported,
+    RateLimited,
     TaskNotFound,
     UnsupportedOperation,
     UnsupportedSkill,
@@ -26,8 +28,10 @@ from dealer_agent.protocol.ids import new_ulid
 from dealer_agent.protocol.openapi import openapi_document
 from dealer_agent.protocol.schemas import published_schemas
 from dealer_agent.server.body import JSON
+from dealer_agent.server.callers import caller_of, count_address, count_bad_token
 from dealer_agent.server.pages import CONTENT_SECURITY_POLICY, docs_page, home_page, stylesheet
 from dealer_agent.server.service import Service
+from dealer_agent.server.tokens import hashed
 
 log = structlog.get_logger()
 
@@ -58,6 +62,7 @@ def routes(service: Service) -> list[BaseRoute]:
         Route("/schemas", _fixed(_encoded({"schemas": sorted(schemas)}))),
         Route("/healthz", _health),
         Route("/readyz", _readiness(service)),
+        Route("/calendar/{secret}.ics", _calendar(service)),
         Route("/message:stream", _undeclared(UnsupportedOperation, service), methods=ANY_METHOD),
         Route("/extendedAgentCard", _undeclared(UnsupportedOperation, service), methods=ANY_METHOD),
         Route("/tasks", _undeclared(UnsupportedOperation, service), methods=ANY_METHOD),
@@ -122,6 +127,25 @@ def _readiness(service: Service) -> Handler:
         if service.ready:
             return Response(_encoded({"status": "ready", "vehicles": len(service.dealer.catalogue)}), media_type=JSON)
         return Response(b'{"status":"the database is away"}', status_code=503, media_type=JSON)
+
+    return respond
+
+
+def _calendar(service: Service) -> Handler:
+    """The visits, for the calendar program of whoever has the secret address; nobody else learns that it exists."""
+
+    async def respond(request: Request) -> Response:
+        try:
+            address = caller_of(request.scope, service)
+            count_address(service, address)
+            made = await run_in_threadpool(service.calendar, hashed(request.path_params["secret"]))
+            if made is None:
+                count_bad_token(service, address)
+                return http_error(service, HTTPException(404))
+        except RateLimited as error:
+            return error_response(error, service)
+        headers = {"cache-control": "no-store", "x-content-type-options": "nosniff"}
+        return Response(made, media_type="text/calendar; charset=utf-8", headers=headers)
 
     return respond
 

@@ -1,5 +1,6 @@
 """What the server works with: the dealer as it stands, the wire's words, tokens, limits and options."""
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from ipaddress import IPv4Network, IPv6Network
 
@@ -34,7 +35,11 @@ class Options:
 
 @dataclass
 class Service:
-    """One dealer's service in one process. `dealer` and `tokens` are replaced whole when the store has newer ones."""
+    """One dealer's service in one process. `dealer` and `tokens` are replaced whole when the store has newer ones.
+
+    `calendar` makes the file of the dealer's visits for the hash of a calendar's secret; None for any other. It reads
+    the store, so it runs in a thread.
+    """
 
     dealer: Dealer
     tokens: TokenBook
@@ -42,4 +47,5 @@ class Service:
     limits: RateLimits
     options: Options
     card: CardFacts
+    calendar: Callable[[bytes], bytes | None]
     ready: bool = False

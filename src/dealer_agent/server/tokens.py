@@ -24,10 +24,11 @@ class NewToken(NamedTuple):
 def new_token() -> NewToken:
     """A fresh secret of 256 random bits, and its hash."""
     secret = secrets.token_urlsafe(32)
-    return NewToken(secret, _hashed(secret))
+    return NewToken(secret, hashed(secret))
 
 
-def _hashed(secret: str) -> bytes:
+def hashed(secret: str) -> bytes:
+    """What is kept of a secret."""
     # 256 random bits need no slow hash: there is nothing to guess.
     return hashlib.sha256(secret.encode()).digest()
 
@@ -44,7 +45,7 @@ class TokenBook:
         prefix, _, rest = token.partition("_")
         token_id, _, secret = rest.partition("_")
         expected = self._hash_by_id.get(token_id)
-        matches = hmac.compare_digest(_hashed(secret), expected or _NO_HASH)
+        matches = hmac.compare_digest(hashed(secret), expected or _NO_HASH)
         return token_id if matches and expected is not None and prefix == PREFIX else None
 
 

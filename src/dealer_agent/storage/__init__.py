@@ -1,5 +1,14 @@
 """The only place with SQL: SQLite and PostgreSQL through one schema and one set of statements."""
 
+from dealer_agent.storage.consents import (
+    ChainReport,
+    ConsentEvent,
+    ConsentRecord,
+    allowed_channels,
+    record_consent,
+    record_revocation,
+    verify_chain,
+)
 from dealer_agent.storage.errors import (
     AlreadyStored,
     BadDatabaseUrl,
@@ -9,15 +18,16 @@ from dealer_agent.storage.errors import (
     DatabaseReadOnly,
     DatabaseUnreachable,
     DiskFull,
+    KeyMissing,
     SchemaOutdated,
     SchemaTooNew,
     StockShrinks,
     StorageError,
     StoreClosed,
+    WrongKey,
 )
 from dealer_agent.storage.lead_writer import LeadWriter
 from dealer_agent.storage.leads import (
-    ConsentRecord,
     IdempotencyRecord,
     LeadEvent,
     LeadRecord,
@@ -27,11 +37,13 @@ from dealer_agent.storage.leads import (
     append_to_lead,
     find_duplicate,
     find_idempotent,
-    record_consent,
+    find_leads_of,
+    get_lead,
     record_contacts,
     record_idempotency,
     record_lead,
     record_refusal,
+    touch_lead,
 )
 from dealer_agent.storage.matching import ImportRow
 from dealer_agent.storage.migrate import migrate
@@ -43,6 +55,8 @@ __all__ = [
     "ActiveToken",
     "AlreadyStored",
     "BadDatabaseUrl",
+    "ChainReport",
+    "ConsentEvent",
     "ConsentRecord",
     "DatabaseBusy",
     "DatabaseDamaged",
@@ -55,6 +69,7 @@ __all__ = [
     "ImportOutcome",
     "ImportRecord",
     "ImportRow",
+    "KeyMissing",
     "LeadEvent",
     "LeadRecord",
     "LeadWriter",
@@ -71,13 +86,20 @@ __all__ = [
     "StoredLead",
     "StoredReply",
     "TokenRecord",
+    "WrongKey",
+    "allowed_channels",
     "append_to_lead",
     "find_duplicate",
     "find_idempotent",
+    "find_leads_of",
+    "get_lead",
     "migrate",
     "record_consent",
     "record_contacts",
     "record_idempotency",
     "record_lead",
     "record_refusal",
+    "record_revocation",
+    "touch_lead",
+    "verify_chain",
 ]

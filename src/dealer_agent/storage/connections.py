@@ -2,15 +2,16 @@
 
 SQLite: SQLAlchemy's default leaves a SELECT outside the transaction, and a plain BEGIN fails with "locked" as soon as a
 reader turns writer. So pysqlite's own transaction control is switched off, writers say BEGIN IMMEDIATE, readers BEGIN
-(a snapshot, in WAL mode), and the writer syncs every commit (`synchronous=FULL`). A connection never makes the file
-(`storage.migrate` does, for its owner alone), and is not used again once another file, or none, stands in its place:
-what goes into a file that was moved away or deleted is lost.
+(a snapshot, in WAL mode), the writer syncs every commit (`synchronous=FULL`) and overwrites what it deletes with zeros
+(`secure_delete`). A connection never makes the file (`storage.migrate` does, for its owner alone), and is not used
+again once another file, or none, stands in its place: what goes into a file that was moved away or deleted is lost.
 
 PostgreSQL: readers are REPEATABLE READ and read-only (a snapshot too); writers are READ COMMITTED, lock rows, and turn
 `synchronous_commit` on where the server has it off: an answered lead survives a power cut (contract, part 10).
 """
 
 import sqlite3
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
@@ -50,7 +51,11 @@ def writer_engine(url: URL) -> Engine:
     if url.get_backend_name() == "sqlite":
         engine = _sqlite_engine(url)
         _on_connect(
-            engine, f"PRAGMA busy_timeout={BUSY_SECONDS * 1000}", "PRAGMA foreign_keys=ON", "PRAGMA synchronous=FULL"
+            engine,
+            f"PRAGMA busy_timeout={BUSY_SECONDS * 1000}",
+            "PRAGMA foreign_keys=ON",
+            "PRAGMA synchronous=FULL",
+            "PRAGMA secure_delete=ON",
         )
         _on_begin(engine, "BEGIN IMMEDIATE")
     else:
@@ -70,6 +75,20 @@ def reader_engine(url: URL) -> Engine:
         _on_begin(engine, "BEGIN")
         return engine
     return _postgresql_engine(url).execution_options(isolation_level="REPEATABLE READ", postgresql_readonly=True)
+
+
+def truncate_log(engine: Engine) -> None:
+    """Empties SQLite's write-ahead log, which holds what was erased until others write over it.
+
+    As far as others who read or write let us, within a second; the next one who asks does the rest.
+    """
+    if engine.dialect.name != "sqlite":
+        return
+    with closing(engine.raw_connection()) as connection:
+        cursor = connection.cursor()
+        cursor.execute("PRAGMA busy_timeout=1000")
+        cursor.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchall()
+        cursor.execute(f"PRAGMA busy_timeout={BUSY_SECONDS * 1000}")
 
 
 def _sqlite_engine(url: URL) -> Engine:

@@ -14,6 +14,8 @@ import psycopg
 from sqlalchemy.exc import DBAPIError, PendingRollbackError, SQLAlchemyError, StatementError
 from sqlalchemy.exc import TimeoutError as PoolTimeout
 
+from dealer_agent.vault.errors import BrokenSeal, UnknownKey
+
 
 class StorageError(Exception):
     """Whatever goes wrong in storage; also the class of what fits no better one."""
@@ -61,6 +63,14 @@ class SchemaTooNew(StorageError):
 
 class StoreClosed(StorageError):
     """The store or its lead writer is closed."""
+
+
+class KeyMissing(StorageError):
+    """Customer data cannot be read or written: the key it is sealed with is not here."""
+
+
+class WrongKey(StorageError):
+    """Customer data does not open: the key is not the one it was sealed with, or the data was changed."""
 
 
 class StockShrinks(StorageError):
@@ -144,6 +154,12 @@ def translated(error: SQLAlchemyError) -> StorageError:
     return kind(f"{words} ({code})")
 
 
+def translated_sqlite(error: sqlite3.Error) -> StorageError:
+    """The same for what SQLite's driver raised without SQLAlchemy between."""
+    kind, words, code = _of_sqlite(error)
+    return kind(f"{words} ({code})")
+
+
 def _of_postgresql(error: psycopg.Error, *, disconnected: bool) -> tuple[type[StorageError], str, str]:
     state = error.sqlstate
     if state is None:
@@ -166,9 +182,16 @@ def _of_sqlite(error: sqlite3.Error) -> tuple[type[StorageError], str, str]:
 
 @contextmanager
 def translating() -> Iterator[None]:
-    """Database errors leave this block as `StorageError`; a value of the wrong kind leaves it as itself."""
+    """Errors of the database and of the vault leave this block as `StorageError`.
+
+    A value of the wrong kind leaves it as itself.
+    """
     try:
         yield
+    except UnknownKey as error:
+        raise KeyMissing(str(error)) from None
+    except BrokenSeal as error:
+        raise WrongKey(str(error)) from None
     except SQLAlchemyError as error:
         if isinstance(error, StatementError) and not isinstance(error, DBAPIError) and error.orig is not None:
             failure: BaseException = error.orig

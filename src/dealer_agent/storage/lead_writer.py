@@ -14,8 +14,8 @@ from typing import Any, Generic, TypeVar
 
 from sqlalchemy import Connection, Engine
 
+from dealer_agent.storage.chain import lock_dealer
 from dealer_agent.storage.errors import AlreadyStored, DatabaseFailure, StoreClosed, translating
-from dealer_agent.storage.leads import lock_dealer
 
 GROUP = 64
 """The most jobs in one transaction: bounds how long the first of them waits for the last."""

@@ -1,30 +1,23 @@
 """Leads and all that is stored with one, as statements on the caller's transaction (contract, part 10).
 
 Every function here takes the connection of a `LeadWriter` job: what one job does is stored together or not at all.
+Records come and go in plain; what is personal in them is sealed on its way in and opened on its way out.
 """
 
-from collections.abc import Sequence
-from dataclasses import asdict, dataclass
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from hashlib import sha256
 from typing import Any, NamedTuple
 
 import msgspec
-from sqlalchemy import Connection, Row, bindparam, delete, insert, select, text, tuple_
+from sqlalchemy import Connection, Row, bindparam, delete, func, insert, select, text, tuple_
 from ulid import ULID
 
+from dealer_agent.storage.consents import TOUCH_LEAD, ConsentEvent, ConsentRecord, consents_of, grant
 from dealer_agent.storage.errors import AlreadyStored
-from dealer_agent.storage.schema import (
-    UtcTime,
-    Words,
-    consents,
-    dealers,
-    idempotency,
-    lead_contacts,
-    lead_events,
-    leads,
-    refusals,
-)
+from dealer_agent.storage.schema import UtcTime, idempotency, lead_contacts, lead_events, leads, refusals
+from dealer_agent.vault.vault import Vault
 
 IDEMPOTENCY_KEPT = timedelta(days=30)
 REFUSALS_KEPT = timedelta(days=90)
@@ -32,9 +25,11 @@ REFUSALS_KEPT = timedelta(days=90)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LeadRecord:
-    """A lead as it is kept. `customer`, `payload` (as received) and `appointment` are JSON documents in UTF-8.
+    """A lead as it is kept. `customer`, `payload` (as received) and `vehicle` (the listing) are JSON in UTF-8.
 
-    `vehicle_id`, `vin` and `stock` are the vehicle of interest as far as it is known. `lead_id` is a ULID.
+    `customer` and `payload` are None once the customer is forgotten, at `erased_at`. `rooftop` is where the lead goes;
+    empty for leads older than that was noted. `vehicle_id`, `vin` and `stock` are the vehicle of interest as far as it
+    is known. `used_at`, the last use that anybody had for it, is `received_at` for a new one. `lead_id` is a ULID.
     """
 
     dealer_id: str
@@ -42,37 +37,30 @@ class LeadRecord:
     received_at: datetime
     source_agent: str
     status: str
-    customer: bytes
-    payload: bytes
-    appointment: bytes | None = None
+    rooftop: str
+    customer: bytes | None
+    payload: bytes | None
+    vehicle: bytes | None = None
     vehicle_id: str | None = None
     vin: str | None = None
     stock: str | None = None
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ConsentRecord:
-    """What the customer agreed to; never changed. `request_hash` is the SHA-256 of the request as received."""
-
-    received_at: datetime
-    granted_at: datetime
-    channels: tuple[str, ...]
-    scope: tuple[str, ...]
-    consent_text: str
-    request_hash: bytes
-    source_agent: str | None = None
-    expires_at: datetime | None = None
+    used_at: datetime | None = None
+    erased_at: datetime | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class IdempotencyRecord:
-    """The first answer to a key. `scope` is the token's id, else the agent's name; `reply` is the answer's bytes."""
+    """The first answer to a key. `scope` is the token's id, else the agent's name; `reply` is the answer's bytes.
+
+    `lead_id` is the lead that was answered: its erasure drops the answer too.
+    """
 
     scope: str
     key: str
     payload_hash: bytes
     reply: bytes
     at: datetime
+    lead_id: str | None = None
 
 
 class StoredReply(NamedTuple):
@@ -84,17 +72,18 @@ class StoredReply(NamedTuple):
 
 
 class LeadEvent(NamedTuple):
-    """Something added to a lead later: `changes` is a JSON document."""
+    """Something added to a lead later: `changes` is a JSON document, None once the customer is forgotten."""
 
+    event_id: str
     at: datetime
-    changes: bytes
+    changes: bytes | None
 
 
 class StoredLead(NamedTuple):
-    """A lead with its consent records and what was added to it, both oldest first."""
+    """A lead with the events of its consent and what was added to it, both oldest first."""
 
     lead: LeadRecord
-    consents: tuple[ConsentRecord, ...]
+    consents: tuple[ConsentEvent, ...]
     events: tuple[LeadEvent, ...]
 
 
@@ -105,14 +94,7 @@ class Purged(NamedTuple):
     refusals: int
 
 
-# FOR NO KEY UPDATE on PostgreSQL; on SQLite the writer's transaction is the lock.
-LOCK_DEALER = (
-    select(dealers.c.dealer_id).where(dealers.c.dealer_id == bindparam("dealer_id")).with_for_update(key_share=True)
-)
-
-ADD_DEALER = text("INSERT INTO dealers (dealer_id) VALUES (:dealer_id) ON CONFLICT (dealer_id) DO NOTHING")
-
-FIND_REPLY = select(idempotency.c.payload_hash, idempotency.c.reply, idempotency.c.at).where(
+FIND_REPLY = select(idempotency.c.reply, idempotency.c.at).where(
     idempotency.c.dealer_id == bindparam("dealer_id"),
     idempotency.c.fingerprint == bindparam("fingerprint"),
     idempotency.c.at >= bindparam("since"),
@@ -120,33 +102,48 @@ FIND_REPLY = select(idempotency.c.payload_hash, idempotency.c.reply, idempotency
 
 # Writes nothing where the key has an answer that is still valid.
 KEEP_REPLY = text("""
-    INSERT INTO idempotency (dealer_id, fingerprint, at, payload_hash, reply)
-    VALUES (:dealer_id, :fingerprint, :at, :payload_hash, :reply)
+    INSERT INTO idempotency (dealer_id, fingerprint, at, lead_id, reply)
+    VALUES (:dealer_id, :fingerprint, :at, :lead_id, :reply)
     ON CONFLICT (dealer_id, fingerprint)
-    DO UPDATE SET at = excluded.at, payload_hash = excluded.payload_hash, reply = excluded.reply
+    DO UPDATE SET at = excluded.at, lead_id = excluded.lead_id, reply = excluded.reply
     WHERE idempotency.at < :since
 """).bindparams(bindparam("at", type_=UtcTime), bindparam("since", type_=UtcTime))
 
 # A contact that a duplicate brought has its lead's time, so that the window counts from the first.
 FIND_DUPLICATE = (
     select(lead_contacts.c.lead_id)
+    .join_from(
+        lead_contacts,
+        leads,
+        (lead_contacts.c.dealer_id == leads.c.dealer_id) & (lead_contacts.c.lead_id == leads.c.lead_id),
+    )
     .where(
         lead_contacts.c.dealer_id == bindparam("dealer_id"),
-        lead_contacts.c.contact.in_(bindparam("contacts", expanding=True)),
+        lead_contacts.c.contact_hash.in_(bindparam("hashes", expanding=True)),
         lead_contacts.c.vehicle_key == bindparam("vehicle_key"),
         lead_contacts.c.received_at >= bindparam("since"),
+        leads.c.erased_at.is_(None),
     )
     .order_by(lead_contacts.c.received_at, lead_contacts.c.lead_id)
     .limit(1)
 )
 
+FIND_LEADS_OF = (
+    select(lead_contacts.c.lead_id)
+    .where(
+        lead_contacts.c.dealer_id == bindparam("dealer_id"),
+        lead_contacts.c.contact_hash.in_(bindparam("hashes", expanding=True)),
+    )
+    .group_by(lead_contacts.c.lead_id)
+    .order_by(func.min(lead_contacts.c.received_at), lead_contacts.c.lead_id)
+)
+
 ADD_LEAD = insert(leads)
 ADD_CONTACT = text("""
-    INSERT INTO lead_contacts (dealer_id, contact, vehicle_key, received_at, lead_id)
-    VALUES (:dealer_id, :contact, :vehicle_key, :received_at, :lead_id)
+    INSERT INTO lead_contacts (dealer_id, contact_hash, vehicle_key, received_at, lead_id, contact)
+    VALUES (:dealer_id, :contact_hash, :vehicle_key, :received_at, :lead_id, :contact)
     ON CONFLICT DO NOTHING
-""").bindparams(bindparam("contact", type_=Words), bindparam("received_at", type_=UtcTime))
-ADD_CONSENT = insert(consents)
+""").bindparams(bindparam("received_at", type_=UtcTime))
 ADD_EVENT = insert(lead_events)
 ADD_REFUSAL = insert(refusals)
 
@@ -172,14 +169,8 @@ READ_LEAD = select(*_LEAD_COLUMNS).where(
     leads.c.dealer_id == bindparam("dealer_id"), leads.c.lead_id == bindparam("lead_id")
 )
 
-READ_CONSENTS = (
-    select(*(consents.c[name] for name in ConsentRecord.__dataclass_fields__))
-    .where(consents.c.dealer_id == bindparam("dealer_id"), consents.c.lead_id == bindparam("lead_id"))
-    .order_by(consents.c.received_at, consents.c.consent_id)
-)
-
 READ_EVENTS = (
-    select(lead_events.c.at, lead_events.c.changes)
+    select(lead_events.c.event_id, lead_events.c.at, lead_events.c.changes)
     .where(lead_events.c.dealer_id == bindparam("dealer_id"), lead_events.c.lead_id == bindparam("lead_id"))
     .order_by(lead_events.c.at, lead_events.c.event_id)
 )
@@ -193,28 +184,30 @@ PURGE_REFUSALS = delete(refusals).where(
 )
 
 
-def lock_dealer(connection: Connection, dealer_id: str) -> None:
-    """Holds back every other lead of this dealer until the transaction ends, in every process."""
-    if connection.execute(LOCK_DEALER, {"dealer_id": dealer_id}).one_or_none() is None:
-        connection.execute(ADD_DEALER, {"dealer_id": dealer_id})
-        connection.execute(LOCK_DEALER, {"dealer_id": dealer_id}).one()
-
-
-def find_idempotent(connection: Connection, dealer_id: str, scope: str, key: str, now: datetime) -> StoredReply | None:
+def find_idempotent(
+    connection: Connection, vault: Vault, dealer_id: str, scope: str, key: str, now: datetime
+) -> StoredReply | None:
     """The first answer to this key, for 30 days."""
-    sought = {"dealer_id": dealer_id, "fingerprint": _fingerprint(scope, key), "since": now - IDEMPOTENCY_KEPT}
+    fingerprint = _fingerprint(scope, key)
+    sought = {"dealer_id": dealer_id, "fingerprint": fingerprint, "since": now - IDEMPOTENCY_KEPT}
     row = connection.execute(FIND_REPLY, sought).one_or_none()
-    return None if row is None else StoredReply(*row)
+    if row is None:
+        return None
+    opened = vault.open(row.reply, *reply_context(dealer_id, fingerprint))
+    payload_hash, reply = msgspec.msgpack.decode(opened, type=tuple[bytes, bytes])
+    return StoredReply(payload_hash, reply, row.at)
 
 
-def record_idempotency(connection: Connection, dealer_id: str, record: IdempotencyRecord) -> None:
+def record_idempotency(connection: Connection, vault: Vault, dealer_id: str, record: IdempotencyRecord) -> None:
     """Keeps the first answer to a key. Raises AlreadyStored when the key has one that is younger than 30 days."""
+    fingerprint = _fingerprint(record.scope, record.key)
+    answer = msgspec.msgpack.encode((record.payload_hash, record.reply))
     kept = {
         "dealer_id": dealer_id,
-        "fingerprint": _fingerprint(record.scope, record.key),
+        "fingerprint": fingerprint,
         "at": record.at,
-        "payload_hash": record.payload_hash,
-        "reply": record.reply,
+        "lead_id": record.lead_id,
+        "reply": vault.seal(answer, *reply_context(dealer_id, fingerprint)),
         "since": record.at - IDEMPOTENCY_KEPT,
     }
     if connection.execute(KEEP_REPLY, kept).rowcount == 0:
@@ -222,63 +215,102 @@ def record_idempotency(connection: Connection, dealer_id: str, record: Idempoten
 
 
 def find_duplicate(
-    connection: Connection, dealer_id: str, contacts: Sequence[str], vehicle_key: str | None, since: datetime
+    connection: Connection,
+    vault: Vault,
+    dealer_id: str,
+    contacts: Sequence[str],
+    vehicle_key: str | None,
+    since: datetime,
 ) -> str | None:
-    """The first lead since `since` with any of `contacts` (normalised) and the same vehicle, or none in both."""
-    sought = {"dealer_id": dealer_id, "contacts": list(contacts), "vehicle_key": _vehicle_hash(vehicle_key)}
-    lead_id: str | None = connection.execute(FIND_DUPLICATE, sought | {"since": since}).scalar()
+    """The first lead since `since` with any of `contacts` (normalised) and the same vehicle, or none in both.
+
+    Never a lead whose customer is forgotten.
+    """
+    sought = {
+        "dealer_id": dealer_id,
+        "hashes": _searched(vault, dealer_id, contacts),
+        "vehicle_key": _vehicle_hash(vehicle_key),
+        "since": since,
+    }
+    lead_id: str | None = connection.execute(FIND_DUPLICATE, sought).scalar()
     return lead_id
+
+
+def find_leads_of(connection: Connection, vault: Vault, dealer_id: str, contacts: Iterable[str]) -> list[str]:
+    """All leads of a person, oldest first, by normalised contacts: those too of which only the consent is left."""
+    sought = {"dealer_id": dealer_id, "hashes": _searched(vault, dealer_id, contacts)}
+    return list(connection.execute(FIND_LEADS_OF, sought).scalars())
 
 
 def record_lead(
     connection: Connection,
+    vault: Vault,
     lead: LeadRecord,
     consent: ConsentRecord,
     *,
     contacts: Sequence[str],
     vehicle_key: str | None,
-    idempotency: IdempotencyRecord | None = None,
 ) -> None:
-    """Stores a first lead with its consent record; `contacts` and `vehicle_key` are what finds its duplicates.
+    """Stores a first lead with its consent; `contacts` and `vehicle_key` are what finds its duplicates.
 
-    Raises AlreadyStored when the lead's id or the idempotency key is taken.
+    Raises AlreadyStored when the lead's id is taken.
     """
-    connection.execute(ADD_LEAD, asdict(lead))
-    record_contacts(connection, lead, contacts, vehicle_key)
-    record_consent(connection, lead.dealer_id, lead.lead_id, consent)
-    if idempotency is not None:
-        record_idempotency(connection, lead.dealer_id, idempotency)
+    row: dict[str, Any] = {name: getattr(lead, name) for name in LeadRecord.__dataclass_fields__}
+    row["used_at"] = lead.used_at or lead.received_at
+    for column in SEALED:
+        if row[column] is not None:
+            row[column] = vault.seal(row[column], *lead_context(column, lead.dealer_id, lead.lead_id))
+    connection.execute(ADD_LEAD, row)
+    record_contacts(connection, vault, lead, contacts, vehicle_key)
+    if consent.customer is None:
+        consent = replace(consent, customer=lead.customer)
+    grant(connection, vault, lead.dealer_id, lead.lead_id, consent)
 
 
-def record_contacts(connection: Connection, lead: LeadRecord, contacts: Sequence[str], vehicle_key: str | None) -> None:
+def record_contacts(
+    connection: Connection, vault: Vault, lead: LeadRecord, contacts: Sequence[str], vehicle_key: str | None
+) -> None:
     """Lets a lead's duplicates be found by `contacts` too: those that a duplicate brought, beside the first's own."""
-    found_by = {
-        "dealer_id": lead.dealer_id,
-        "vehicle_key": _vehicle_hash(vehicle_key),
-        "received_at": lead.received_at,
-        "lead_id": lead.lead_id,
-    }
-    if contacts:
-        connection.execute(ADD_CONTACT, [found_by | {"contact": contact} for contact in dict.fromkeys(contacts)])
+    vehicle_hash = _vehicle_hash(vehicle_key)
+    rows = [
+        contact_row(vault, lead.dealer_id, lead.lead_id, contact, vehicle_hash, lead.received_at)
+        for contact in dict.fromkeys(contacts)
+    ]
+    if rows:
+        connection.execute(ADD_CONTACT, rows)
 
 
-def record_consent(connection: Connection, dealer_id: str, lead_id: str, consent: ConsentRecord) -> None:
-    """Adds a consent record to a lead; a duplicate brings one of its own."""
-    row = asdict(consent) | {
+def contact_row(
+    vault: Vault, dealer_id: str, lead_id: str, contact: str, vehicle_hash: str, received_at: datetime
+) -> dict[str, Any]:
+    """A row of `lead_contacts`."""
+    # Sealed before it is hashed: should the active key change in between, the row still shows the older key.
+    sealed = vault.seal(contact.encode(), *contact_context(dealer_id, lead_id, vehicle_hash))
+    return {
         "dealer_id": dealer_id,
+        "contact_hash": vault.hash(contact, *HASH_CONTEXT, dealer_id),
+        "vehicle_key": vehicle_hash,
+        "received_at": received_at,
         "lead_id": lead_id,
-        "consent_id": str(ULID()),
-        "channels": msgspec.json.encode(consent.channels),
-        "scope": msgspec.json.encode(consent.scope),
-        "consent_text": consent.consent_text.encode(),
+        "contact": sealed,
     }
-    connection.execute(ADD_CONSENT, row)
 
 
-def append_to_lead(connection: Connection, dealer_id: str, lead_id: str, at: datetime, changes: bytes) -> None:
-    """Adds to a lead what a duplicate of it says anew: `changes` is a JSON document."""
-    event = {"dealer_id": dealer_id, "event_id": str(ULID()), "lead_id": lead_id, "at": at, "changes": changes}
+def append_to_lead(
+    connection: Connection, vault: Vault, dealer_id: str, lead_id: str, at: datetime, changes: bytes
+) -> str:
+    """Adds to a lead what a duplicate of it says anew, a JSON document, and returns the addition's id."""
+    event_id = str(ULID())
+    sealed = vault.seal(changes, *event_context(dealer_id, event_id))
+    event = {"dealer_id": dealer_id, "event_id": event_id, "lead_id": lead_id, "at": at, "changes": sealed}
     connection.execute(ADD_EVENT, event)
+    touch_lead(connection, dealer_id, lead_id, at)
+    return event_id
+
+
+def touch_lead(connection: Connection, dealer_id: str, lead_id: str, at: datetime) -> None:
+    """Notes that somebody had a use for a lead's data: disposal counts from the last one."""
+    connection.execute(TOUCH_LEAD, {"in_dealer": dealer_id, "of_lead": lead_id, "at": at})
 
 
 def record_refusal(connection: Connection, dealer_id: str, at: datetime, code: str) -> None:
@@ -286,24 +318,28 @@ def record_refusal(connection: Connection, dealer_id: str, at: datetime, code: s
     connection.execute(ADD_REFUSAL, {"dealer_id": dealer_id, "refusal_id": str(ULID()), "at": at, "code": code})
 
 
-def list_leads(connection: Connection, dealer_id: str, limit: int, before: str | None = None) -> list[LeadRecord]:
+def list_leads(
+    connection: Connection, vault: Vault, dealer_id: str, limit: int, before: str | None = None
+) -> list[LeadRecord]:
     """The newest first; those older than the lead `before`, when given."""
     if before is None:
         found = connection.execute(LIST_LEADS, {"dealer_id": dealer_id, "limit": limit})
     else:
         found = connection.execute(LIST_LEADS_BEFORE, {"dealer_id": dealer_id, "limit": limit, "before": before})
-    return [_lead(row) for row in found]
+    return [_lead(vault, row) for row in found]
 
 
-def get_lead(connection: Connection, dealer_id: str, lead_id: str) -> StoredLead | None:
+def get_lead(connection: Connection, vault: Vault, dealer_id: str, lead_id: str) -> StoredLead | None:
     """A lead with all that belongs to it."""
     key = {"dealer_id": dealer_id, "lead_id": lead_id}
     row = connection.execute(READ_LEAD, key).one_or_none()
     if row is None:
         return None
-    given = tuple(_consent(consent) for consent in connection.execute(READ_CONSENTS, key))
-    events = tuple(LeadEvent(*event) for event in connection.execute(READ_EVENTS, key))
-    return StoredLead(_lead(row), given, events)
+    events = tuple(
+        LeadEvent(event_id, at, None if changes is None else vault.open(changes, *event_context(dealer_id, event_id)))
+        for event_id, at, changes in connection.execute(READ_EVENTS, key)
+    )
+    return StoredLead(_lead(vault, row), consents_of(connection, vault, dealer_id, lead_id), events)
 
 
 def purge(connection: Connection, dealer_id: str, now: datetime) -> Purged:
@@ -313,16 +349,40 @@ def purge(connection: Connection, dealer_id: str, now: datetime) -> Purged:
     return Purged(idempotency=replies.rowcount, refusals=refused.rowcount)
 
 
-def _lead(row: Row[Any]) -> LeadRecord:
-    return LeadRecord(**row._mapping)
+SEALED = ("customer", "payload")
+HASH_CONTEXT = ("lead_contacts", "contact_hash")
 
 
-def _consent(row: Row[Any]) -> ConsentRecord:
+def lead_context(column: str, dealer_id: str, lead_id: str) -> tuple[str, ...]:
+    """What the seal of a lead's column is bound to."""
+    return "leads", column, dealer_id, lead_id
+
+
+def event_context(dealer_id: str, event_id: str) -> tuple[str, ...]:
+    """What the seal of an addition to a lead is bound to."""
+    return "lead_events", "changes", dealer_id, event_id
+
+
+def contact_context(dealer_id: str, lead_id: str, vehicle_hash: str) -> tuple[str, ...]:
+    """What the seal of a contact is bound to."""
+    return "lead_contacts", "contact", dealer_id, lead_id, vehicle_hash
+
+
+def reply_context(dealer_id: str, fingerprint: bytes) -> tuple[str, ...]:
+    """What the seal of a first answer is bound to."""
+    return "idempotency", "reply", dealer_id, fingerprint.hex()
+
+
+def _lead(vault: Vault, row: Row[Any]) -> LeadRecord:
     values = dict(row._mapping)
-    values["channels"] = msgspec.json.decode(values["channels"], type=tuple[str, ...])
-    values["scope"] = msgspec.json.decode(values["scope"], type=tuple[str, ...])
-    values["consent_text"] = values["consent_text"].decode()
-    return ConsentRecord(**values)
+    for column in SEALED:
+        if values[column] is not None:
+            values[column] = vault.open(values[column], *lead_context(column, row.dealer_id, row.lead_id))
+    return LeadRecord(**values)
+
+
+def _searched(vault: Vault, dealer_id: str, contacts: Iterable[str]) -> list[bytes]:
+    return [found for contact in contacts for found in vault.hashes(contact, *HASH_CONTEXT, dealer_id)]
 
 
 def _fingerprint(scope: str, key: str) -> bytes:

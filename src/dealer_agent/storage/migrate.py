@@ -20,19 +20,26 @@ from dealer_agent.storage.errors import (
     DatabaseUnreachable,
     SchemaOutdated,
     SchemaTooNew,
+    translated_sqlite,
     translating,
 )
 from dealer_agent.storage.schema import SCHEMA_REVISION
+from dealer_agent.vault.vault import Vault
 
 READ_REVISION = text("SELECT version_num FROM alembic_version")
+SEALED_SINCE = "0003"
+CLEAN = 3
+"""The `user_version` of a SQLite file that holds nothing of the clear text of before SEALED_SINCE."""
+MARK_CLEAN = f"PRAGMA user_version={CLEAN}"
 LOCK_SCHEMA = text("SELECT pg_advisory_xact_lock(4919150214103305)")
 """Any number does, as long as it stays: it names the lock within the PostgreSQL database."""
 
 
-def migrate(url: str, *, to: str = SCHEMA_REVISION) -> str | None:
+def migrate(url: str, vault: Vault | None = None, *, to: str = SCHEMA_REVISION) -> str | None:
     """Brings the database at `url` to revision `to`, and returns the revision it had (None: it was empty).
 
-    Does nothing to a current database. Raises SchemaTooNew for one that a newer program wrote, and any StorageError.
+    Does nothing to a current database. Customer data of before 0003 is sealed by `vault`. Raises KeyMissing where there
+    is such data and no vault, SchemaTooNew for a database that a newer program wrote, and any StorageError.
     """
     parsed = database_url(url)
     if parsed.get_backend_name() == "sqlite":
@@ -46,8 +53,12 @@ def migrate(url: str, *, to: str = SCHEMA_REVISION) -> str | None:
             if found is not None and found > SCHEMA_REVISION:
                 raise _too_new(found)
             if found is None or found < to:
-                _upgrade(connection, to)
-            return found
+                _upgrade(connection, vault, to)
+                if found is None and to >= SEALED_SINCE and connection.dialect.name == "sqlite":
+                    connection.exec_driver_sql(MARK_CLEAN)
+        if connection.dialect.name == "sqlite" and to >= SEALED_SINCE:
+            clean_file(parsed)
+        return found
     finally:
         engine.dispose()
 
@@ -71,7 +82,7 @@ def schema_revision(connection: Connection) -> str | None:
     return revision
 
 
-def _upgrade(connection: Connection, to: str) -> None:
+def _upgrade(connection: Connection, vault: Vault | None, to: str) -> None:
     # Imported here: Alembic takes a third of a second, and almost every start finds the schema current.
     from alembic import command
     from alembic.config import Config
@@ -80,6 +91,7 @@ def _upgrade(connection: Connection, to: str) -> None:
     config.set_main_option("path_separator", "os")
     config.set_main_option("script_location", str(Path(__file__).with_name("migrations")).replace("%", "%%"))
     config.attributes["connection"] = connection
+    config.attributes["vault"] = vault
     command.upgrade(config, to)
 
 
@@ -115,3 +127,20 @@ def prepare_file(url: URL) -> None:
                 break
     if mode != "wal":
         raise DatabaseUnreachable("this file system does not support SQLite's WAL mode, which several processes need")
+
+
+def clean_file(url: URL) -> None:
+    """Rids a SQLite file of what dropped tables and deleted rows left behind in its free space and in its WAL.
+
+    Once in the life of a file, and again where that was interrupted. Raises DatabaseBusy while others use it.
+    """
+    with closing(sqlite3.connect(str(url.database), timeout=BUSY_SECONDS, isolation_level=None)) as connection:
+        try:
+            if connection.execute("PRAGMA user_version").fetchone()[0] >= CLEAN:
+                return
+            connection.execute("VACUUM")
+            if connection.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchone()[0]:
+                raise DatabaseBusy("the database is busy: stop what else uses it, then start again")
+            connection.execute(MARK_CLEAN)
+        except sqlite3.Error as error:
+            raise translated_sqlite(error) from None

@@ -6,8 +6,8 @@ the session's zone; an integer compares, sorts, indexes and comes back alike on 
 JSON documents are UTF-8 bytes, as msgspec writes them: neither database may rewrite what a buyer or a feed said, and
 text columns of PostgreSQL cannot hold every string that JSON can.
 
-Personal data stands only in `leads.customer`, `leads.payload`, `leads.appointment`, `lead_events.changes`,
-`consents.consent_text` and `lead_contacts.contact` (and in `idempotency.reply`, where a reply names the customer).
+Personal data stands only in columns whose comment says "sealed": encrypted by the vault, each bound to its table,
+column and row. What a customer is recognised by is kept as a keyed hash. Erasing a person empties the sealed columns.
 """
 
 from datetime import UTC, datetime, timedelta
@@ -28,7 +28,7 @@ from sqlalchemy import (
 )
 from sqlalchemy.types import TypeDecorator
 
-SCHEMA_REVISION = "0002"
+SCHEMA_REVISION = "0003"
 """The newest migration. Revisions are numbers of four digits, so that older and newer can be told apart."""
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
@@ -40,6 +40,13 @@ def _from_microseconds(value: int) -> datetime:
     return _EPOCH + timedelta(microseconds=value)
 
 
+def microseconds(value: datetime) -> int:
+    """Since 1970. Raises ValueError for a time without an offset."""
+    if value.tzinfo is None:
+        raise ValueError("a time without an offset")
+    return (value - _EPOCH) // _MICROSECOND
+
+
 class UtcTime(TypeDecorator[datetime]):
     """An aware datetime, kept as microseconds since 1970; comes back in UTC. Raises ValueError for a naive one."""
 
@@ -48,26 +55,27 @@ class UtcTime(TypeDecorator[datetime]):
 
     def process_bind_param(self, value: datetime | None, dialect: Dialect) -> int | None:  # noqa: ARG002
         """To the database."""
-        if value is None:
-            return None
-        if value.tzinfo is None:
-            raise ValueError("a time without an offset")
-        return (value - _EPOCH) // _MICROSECOND
+        return None if value is None else microseconds(value)
 
     def process_result_value(self, value: int | None, dialect: Dialect) -> datetime | None:  # noqa: ARG002
         """From the database."""
         return None if value is None else _from_microseconds(value)
 
 
+def as_kept(words: str) -> str:
+    """Text from outside as it is kept: U+0000, which PostgreSQL cannot keep in text, becomes U+FFFD."""
+    return words.replace("\0", "\N{REPLACEMENT CHARACTER}")
+
+
 class Words(TypeDecorator[str]):
-    """Text from outside. U+0000, which PostgreSQL cannot keep in text, becomes U+FFFD on both databases."""
+    """Text from outside, alike on both databases (`as_kept`)."""
 
     impl = String
     cache_ok = True
 
     def process_bind_param(self, value: str | None, dialect: Dialect) -> str | None:  # noqa: ARG002
         """To the database."""
-        return None if value is None else value.replace("\0", "\N{REPLACEMENT CHARACTER}")
+        return None if value is None else as_kept(value)
 
 
 metadata = MetaData(
@@ -81,10 +89,24 @@ metadata = MetaData(
 
 # Two rows a dealer, on purpose: leads are taken one after the other under the lock of `dealers`, stock and tokens are
 # written under the lock of `revisions`. So a long import never holds up a lead.
+# The dealer's row also holds the end of its chain of consent events, sealed with a key: events that are cut off the end
+# show, too.
 dealers = Table(
     "dealers",
     metadata,
     Column("dealer_id", String, primary_key=True),
+    Column("consent_events", BigInteger, nullable=False, server_default="0"),
+    Column("consent_head", LargeBinary),
+    Column("consent_seal", LargeBinary),
+)
+
+# Which keys the dealer's data is sealed with; `proof` is a known text sealed with the key, so that a wrong one shows.
+vault_keys = Table(
+    "vault_keys",
+    metadata,
+    Column("dealer_id", String, primary_key=True),
+    Column("key_id", String, primary_key=True),
+    Column("proof", LargeBinary, nullable=False),
 )
 
 revisions = Table(
@@ -138,39 +160,27 @@ imports = Table(
     Column("back", Integer, nullable=False),
 )
 
+# `rooftop` is where the lead goes. `vehicle` is the listing as it stood in stock when the lead came (JSON, nothing
+# personal). `used_at` is the last time that anybody had a use for the customer's data: disposal counts from it.
 leads = Table(
     "leads",
     metadata,
     Column("dealer_id", String, primary_key=True),
     Column("lead_id", String, primary_key=True),
     Column("received_at", UtcTime, nullable=False),
+    Column("used_at", UtcTime, nullable=False),
+    Column("erased_at", UtcTime),
     Column("source_agent", Words, nullable=False),
     Column("status", String, nullable=False),
+    Column("rooftop", Words, nullable=False),
     Column("vehicle_id", Words),
     Column("vin", Words),
     Column("stock", Words),
-    Column("customer", LargeBinary, nullable=False),
-    Column("payload", LargeBinary, nullable=False),
-    Column("appointment", LargeBinary),
+    Column("vehicle", LargeBinary),
+    Column("customer", LargeBinary, comment="sealed"),
+    Column("payload", LargeBinary, comment="sealed"),
     Index(None, "dealer_id", "received_at", "lead_id"),
-)
-
-consents = Table(
-    "consents",
-    metadata,
-    Column("dealer_id", String, primary_key=True),
-    Column("consent_id", String, primary_key=True),
-    Column("lead_id", String, nullable=False),
-    Column("received_at", UtcTime, nullable=False),
-    Column("granted_at", UtcTime, nullable=False),
-    Column("expires_at", UtcTime),
-    Column("channels", LargeBinary, nullable=False),
-    Column("scope", LargeBinary, nullable=False),
-    Column("consent_text", LargeBinary, nullable=False),
-    Column("source_agent", Words),
-    Column("request_hash", LargeBinary, nullable=False),
-    ForeignKeyConstraint(["dealer_id", "lead_id"], ["leads.dealer_id", "leads.lead_id"]),
-    Index(None, "dealer_id", "lead_id"),
+    Index(None, "dealer_id", "used_at"),
 )
 
 lead_events = Table(
@@ -180,34 +190,141 @@ lead_events = Table(
     Column("event_id", String, primary_key=True),
     Column("lead_id", String, nullable=False),
     Column("at", UtcTime, nullable=False),
-    Column("changes", LargeBinary, nullable=False),
+    Column("changes", LargeBinary, comment="sealed"),
     ForeignKeyConstraint(["dealer_id", "lead_id"], ["leads.dealer_id", "leads.lead_id"]),
     Index(None, "dealer_id", "lead_id"),
 )
 
-# `vehicle_key` is a hash: a buyer may name a vehicle at any length, and an index row of PostgreSQL ends at 2,700 bytes.
+# `contact_hash` is keyed. `vehicle_key` is a hash: a buyer may name a vehicle at any length, and an index row of
+# PostgreSQL ends at 2,700 bytes.
 lead_contacts = Table(
     "lead_contacts",
     metadata,
     Column("dealer_id", String, primary_key=True),
-    Column("contact", Words, primary_key=True),
+    Column("contact_hash", LargeBinary, primary_key=True),
     Column("vehicle_key", String, primary_key=True),
     Column("received_at", UtcTime, primary_key=True, autoincrement=False),
     Column("lead_id", String, primary_key=True),
+    Column("contact", LargeBinary, nullable=False, comment="sealed"),
     ForeignKeyConstraint(["dealer_id", "lead_id"], ["leads.dealer_id", "leads.lead_id"]),
     Index(None, "dealer_id", "lead_id"),
 )
 
-# `fingerprint` is a hash of scope and key, for the same reason.
+# Append-only, a chain for each dealer: `hash` covers the number, the clear columns, `commitment` and the `hash` before.
+# `commitment` is a salted hash of `body` (text as shown, request's hash, what names the person); the salt is sealed
+# with it. So erasing a person and changing keys leave the chain whole.
+consent_events = Table(
+    "consent_events",
+    metadata,
+    Column("dealer_id", String, primary_key=True),
+    Column("number", BigInteger, primary_key=True, autoincrement=False),
+    Column("lead_id", String, nullable=False),
+    Column("kind", String, nullable=False),
+    Column("at", UtcTime, nullable=False),
+    Column("granted_at", UtcTime),
+    Column("expires_at", UtcTime),
+    Column("channels", LargeBinary, nullable=False),
+    Column("scope", LargeBinary, nullable=False),
+    Column("purpose", Words, nullable=False),
+    Column("agent", Words),
+    Column("commitment", LargeBinary, nullable=False),
+    Column("body", LargeBinary, comment="sealed"),
+    Column("hash", LargeBinary, nullable=False),
+    ForeignKeyConstraint(["dealer_id", "lead_id"], ["leads.dealer_id", "leads.lead_id"]),
+    Index(None, "dealer_id", "lead_id"),
+)
+
+# `reply` is the appointment as it was answered (JSON: ids, status and times). `shares` is the visit that it is part of.
+appointments = Table(
+    "appointments",
+    metadata,
+    Column("dealer_id", String, primary_key=True),
+    Column("appointment_id", String, primary_key=True),
+    Column("lead_id", String, nullable=False),
+    Column("rooftop", Words, nullable=False),
+    Column("kind", String, nullable=False),
+    Column("status", String, nullable=False),
+    Column("created_at", UtcTime, nullable=False),
+    Column("starts_at", UtcTime),
+    Column("ends_at", UtcTime),
+    Column("cancelled_at", UtcTime),
+    Column("shares", String),
+    Column("reply", LargeBinary, nullable=False),
+    Column("request", LargeBinary, comment="sealed"),
+    ForeignKeyConstraint(["dealer_id", "lead_id"], ["leads.dealer_id", "leads.lead_id"]),
+    Index(None, "dealer_id", "lead_id"),
+    Index(None, "dealer_id", "starts_at"),
+)
+
+# A visit takes one of the rooftop's places for its kind in each quarter of an hour that it touches: the primary key
+# decides between two buyers.
+places = Table(
+    "places",
+    metadata,
+    Column("dealer_id", String, primary_key=True),
+    Column("rooftop", Words, primary_key=True),
+    Column("kind", String, primary_key=True),
+    Column("quarter", UtcTime, primary_key=True, autoincrement=False),
+    Column("place", Integer, primary_key=True, autoincrement=False),
+    Column("appointment_id", String, nullable=False),
+    ForeignKeyConstraint(
+        ["dealer_id", "appointment_id"], ["appointments.dealer_id", "appointments.appointment_id"], ondelete="CASCADE"
+    ),
+    Index(None, "dealer_id", "appointment_id"),
+)
+
+# One row for each thing to be sent: it names the lead and holds nothing of it. `state` is waiting, sent, parked or
+# dropped; a waiting row that is leased is being sent. `event_id` is what a duplicate added, for a lead sent again; for
+# a confirmation, the appointment.
+outbox = Table(
+    "outbox",
+    metadata,
+    Column("dealer_id", String, primary_key=True),
+    Column("delivery_id", String, primary_key=True),
+    Column("lead_id", String, nullable=False),
+    Column("event_id", String),
+    Column("kind", String, nullable=False),
+    Column("rooftop", Words, nullable=False),
+    Column("channel", Words, nullable=False),
+    Column("state", String, nullable=False),
+    Column("created_at", UtcTime, nullable=False),
+    Column("due_at", UtcTime, nullable=False),
+    Column("attempts", Integer, nullable=False),
+    Column("lease", String),
+    Column("leased_until", UtcTime),
+    Column("settled_at", UtcTime),
+    Column("problem", Words),
+    ForeignKeyConstraint(["dealer_id", "lead_id"], ["leads.dealer_id", "leads.lead_id"]),
+    Index(None, "dealer_id", "state", "due_at"),
+    Index(None, "dealer_id", "lead_id"),
+)
+
+# Who looked at customer data: kept though the data itself is erased.
+accesses = Table(
+    "accesses",
+    metadata,
+    Column("dealer_id", String, primary_key=True),
+    Column("access_id", String, primary_key=True),
+    Column("at", UtcTime, nullable=False),
+    Column("actor", Words, nullable=False),
+    Column("action", Words, nullable=False),
+    Column("lead_id", String),
+    Column("leads", Integer, nullable=False),
+    Index(None, "dealer_id", "at"),
+)
+
+# `fingerprint` is a hash of scope and key: an agent's name, part of it, has any length. `reply` holds the hash of the
+# payload too: what is hashed without a key can be guessed at.
 idempotency = Table(
     "idempotency",
     metadata,
     Column("dealer_id", String, primary_key=True),
     Column("fingerprint", LargeBinary, primary_key=True),
     Column("at", UtcTime, nullable=False),
-    Column("payload_hash", LargeBinary, nullable=False),
-    Column("reply", LargeBinary, nullable=False),
+    Column("lead_id", String),
+    Column("reply", LargeBinary, nullable=False, comment="sealed"),
     Index(None, "dealer_id", "at"),
+    Index(None, "dealer_id", "lead_id"),
 )
 
 refusals = Table(
@@ -225,6 +342,7 @@ tokens = Table(
     metadata,
     Column("dealer_id", String, primary_key=True),
     Column("token_id", String, primary_key=True),
+    Column("purpose", String, nullable=False, server_default="skills"),
     Column("name", Words, nullable=False),
     Column("token_hash", LargeBinary, nullable=False),
     Column("created_at", UtcTime, nullable=False),

@@ -1,38 +1,50 @@
 """One database behind one door: every call is one transaction and raises nothing but `StorageError`."""
 
-from collections.abc import Iterator, Sequence
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from datetime import datetime, timedelta
 from typing import Self
 
 from sqlalchemy import Connection, Engine
 
-from dealer_agent.storage import leads, stock, tokens
-from dealer_agent.storage.connections import database_url, reader_engine, writer_engine
-from dealer_agent.storage.errors import translating
+from dealer_agent.storage import appointments, consents, keys, leads, outbox, privacy, stock, tokens
+from dealer_agent.storage.appointments import AppointmentRecord, ListedAppointment
+from dealer_agent.storage.chain import lock_dealer
+from dealer_agent.storage.connections import database_url, reader_engine, truncate_log, writer_engine
+from dealer_agent.storage.consents import ChainReport
+from dealer_agent.storage.errors import KeyMissing, translating
+from dealer_agent.storage.keys import ResealProgress
 from dealer_agent.storage.lead_writer import LeadWriter
 from dealer_agent.storage.leads import LeadRecord, Purged, StoredLead
 from dealer_agent.storage.matching import ImportRow
 from dealer_agent.storage.migrate import check_schema
+from dealer_agent.storage.outbox import Address, DeliveryRecord, State
+from dealer_agent.storage.privacy import Access, Disposed
 from dealer_agent.storage.stock import ImportOutcome, ImportRecord, Revision, Stock
-from dealer_agent.storage.tokens import ActiveToken, TokenRecord
+from dealer_agent.storage.tokens import ActiveToken, Purpose, TokenRecord
+from dealer_agent.storage.whole_lead import WholeLead, whole_lead
+from dealer_agent.vault.vault import Vault
 
 
 class Store:
     """Threads may share a store. Processes may not: each opens its own, after a fork.
 
-    Leads are written through `lead_writer()`; everything else is a method.
+    Leads are written through `lead_writer()`; everything else is a method. What reads or writes customer data checks
+    the keys first and raises KeyMissing or WrongKey: a store that was opened without a vault has none.
     """
 
-    def __init__(self, writer: Engine, reader: Engine) -> None:
+    def __init__(self, writer: Engine, reader: Engine, vault: Vault | None) -> None:
         self._writer = writer
         self._reader = reader
+        self._vault = vault
+        self._resealed: defaultdict[str, ResealProgress] = defaultdict(ResealProgress)
 
     @classmethod
-    def open(cls, url: str) -> Self:
+    def open(cls, url: str, vault: Vault | None = None) -> Self:
         """Opens the migrated database at `url`. Raises SchemaOutdated, SchemaTooNew, and any StorageError."""
         parsed = database_url(url)
-        store = cls(writer_engine(parsed), reader_engine(parsed))
+        store = cls(writer_engine(parsed), reader_engine(parsed), vault)
         try:
             with store._reading() as connection:
                 check_schema(connection)
@@ -109,22 +121,208 @@ class Store:
     def list_leads(self, dealer_id: str, limit: int, before: str | None = None) -> list[LeadRecord]:
         """The newest first; those older than the lead `before`, when given."""
         with self._reading() as connection:
-            return leads.list_leads(connection, dealer_id, limit, before)
+            return leads.list_leads(connection, self._keys(connection, dealer_id), dealer_id, limit, before)
 
     def get_lead(self, dealer_id: str, lead_id: str) -> StoredLead | None:
-        """A lead with its consent records and what was added to it."""
+        """A lead with the events of its consent and what was added to it."""
         with self._reading() as connection:
-            return leads.get_lead(connection, dealer_id, lead_id)
+            return leads.get_lead(connection, self._keys(connection, dealer_id), dealer_id, lead_id)
+
+    def check_keys(self, dealer_id: str) -> Vault:
+        """The vault, once its keys are known to be those of the dealer's customer data; notes the active one.
+
+        Raises KeyMissing and WrongKey.
+        """
+        vault = self._vault_given()
+        with self._reading() as connection:
+            noted = keys.check_keys(connection, vault, dealer_id)
+        if not noted:
+            with self._writing() as connection:
+                keys.note_active_key(connection, vault, dealer_id)
+        return vault
+
+    def find_leads_of(self, dealer_id: str, contacts: Iterable[str]) -> list[str]:
+        """All leads of a person, oldest first, by normalised contacts (`email:...`, `phone:...`)."""
+        with self._reading() as connection:
+            return leads.find_leads_of(connection, self._keys(connection, dealer_id), dealer_id, contacts)
+
+    def touch_lead(self, dealer_id: str, lead_id: str, at: datetime) -> None:
+        """Notes that somebody had a use for a lead's data: disposal counts from the last one."""
+        with self._writing() as connection:
+            leads.touch_lead(connection, dealer_id, lead_id, at)
+
+    def record_revocation(
+        self, dealer_id: str, lead_id: str, channels: Sequence[str], at: datetime, *, by: str, reason: str | None
+    ) -> int:
+        """Adds that a customer took back the consent for these channels; the number of the event in the chain."""
+        with self._locked(dealer_id) as connection:
+            vault = self._keys(connection, dealer_id)
+            return consents.record_revocation(connection, vault, dealer_id, lead_id, channels, at, by=by, reason=reason)
+
+    def allowed_channels(self, dealer_id: str, lead_id: str, now: datetime) -> frozenset[str]:
+        """The channels by which the customer of a lead may be contacted now."""
+        with self._reading() as connection:
+            return consents.allowed_channels(connection, dealer_id, lead_id, now)
+
+    def verify_chain(self, dealer_id: str) -> ChainReport:
+        """Checks every event of the dealer's chain of consents, and its end."""
+        with self._reading() as connection:
+            return consents.verify_chain(connection, self._keys(connection, dealer_id), dealer_id)
+
+    def log_access(
+        self, dealer_id: str, at: datetime, actor: str, action: str, *, lead_id: str | None = None, leads: int
+    ) -> str:
+        """Notes that `actor` looked at the customer data of so many leads; `lead_id` where it is one."""
+        with self._writing() as connection:
+            return privacy.log_access(connection, dealer_id, at, actor, action, lead_id=lead_id, leads=leads)
+
+    def list_accesses(self, dealer_id: str, limit: int) -> list[Access]:
+        """The newest first."""
+        with self._reading() as connection:
+            return privacy.list_accesses(connection, dealer_id, limit)
+
+    def erase_lead(self, dealer_id: str, lead_id: str, at: datetime) -> bool:
+        """Forgets the customer of a lead, for good; False when nothing of a customer was there to forget."""
+        with self._locked(dealer_id) as connection:
+            erased = privacy.erase_lead(connection, self._keys(connection, dealer_id), dealer_id, lead_id, at)
+        truncate_log(self._writer)
+        return erased
+
+    def dispose(
+        self, dealer_id: str, *, leads_unused_since: datetime, consents_before: datetime, now: datetime
+    ) -> Disposed:
+        """Forgets customers whose leads nobody used since then, and those of whom only an old consent is left.
+
+        A few in each transaction, so that new leads do not wait.
+        """
+        total = Disposed(0, 0)
+        while True:
+            with self._locked(dealer_id) as connection:
+                done = privacy.dispose(
+                    connection,
+                    self._keys(connection, dealer_id),
+                    dealer_id,
+                    leads_unused_since=leads_unused_since,
+                    consents_before=consents_before,
+                    now=now,
+                )
+            total = Disposed(total.leads + done.leads, total.consents + done.consents)
+            if max(done) < privacy.BATCH:
+                break
+        if any(total):
+            truncate_log(self._writer)
+        return total
+
+    def disposable(
+        self, dealer_id: str, *, leads_unused_since: datetime, consents_before: datetime, now: datetime
+    ) -> Disposed:
+        """How much `dispose` would forget now."""
+        with self._reading() as connection:
+            return privacy.disposable(
+                connection,
+                dealer_id,
+                leads_unused_since=leads_unused_since,
+                consents_before=consents_before,
+                now=now,
+            )
+
+    def reseal(self, dealer_id: str, limit: int) -> int:
+        """Seals up to `limit` values with the active key that are sealed with others; 0 when all of them are."""
+        with self._locked(dealer_id) as connection:
+            vault = self._keys(connection, dealer_id)
+            return keys.reseal(connection, vault, dealer_id, limit, self._resealed[dealer_id])
+
+    def drop_unused_keys(self, dealer_id: str) -> None:
+        """Lets go of the keys that nothing is sealed with: they need not be here any more; needs no key itself."""
+        with self._locked(dealer_id) as connection:
+            keys.drop_unused_proofs(connection, dealer_id)
+
+    def keys_in_use(self, dealer_id: str) -> dict[str, int]:
+        """How many values of the dealer's are sealed with each key; needs no key itself."""
+        with self._reading() as connection:
+            return keys.keys_in_use(connection, dealer_id)
+
+    def whole_lead(self, dealer_id: str, lead_id: str, now: datetime) -> WholeLead | None:
+        """A lead with its visits, and the channels that may be used now, as of one moment."""
+        with self._reading() as connection:
+            return whole_lead(connection, self._keys(connection, dealer_id), dealer_id, lead_id, now)
+
+    def appointments_of(self, dealer_id: str, lead_id: str) -> list[AppointmentRecord]:
+        """All visits that a lead ever asked for, oldest first."""
+        with self._reading() as connection:
+            return appointments.appointments_of(connection, self._keys(connection, dealer_id), dealer_id, lead_id)
+
+    def list_booked(self, dealer_id: str, since: datetime) -> list[ListedAppointment]:
+        """The visits that were ever confirmed for a time from `since` on, cancelled ones too, in the order of time."""
+        with self._reading() as connection:
+            return appointments.list_booked(connection, self._keys(connection, dealer_id), dealer_id, since)
+
+    def list_waiting(self, dealer_id: str, since: datetime) -> list[ListedAppointment]:
+        """The visits asked for since `since` that have no time yet, oldest first."""
+        with self._reading() as connection:
+            return appointments.list_waiting(connection, self._keys(connection, dealer_id), dealer_id, since)
+
+    def subscribed_visits(
+        self, dealer_id: str, token_hash: bytes, since: datetime, at: datetime
+    ) -> list[ListedAppointment] | None:
+        """The same as `list_booked` for whoever has the secret of a calendar, which is noted; None for anybody else."""
+        with self._reading() as connection:
+            token_id = tokens.find_token(connection, dealer_id, token_hash, "calendar")
+            if token_id is None:
+                return None
+            booked = appointments.list_booked(connection, self._keys(connection, dealer_id), dealer_id, since)
+        customers = len({listed.appointment.lead_id for listed in booked if listed.customer is not None})
+        if customers:
+            self.log_access(dealer_id, at, f"token {token_id}", "calendar", leads=customers)
+        return booked
+
+    def cancel_appointment(self, dealer_id: str, appointment_id: str, at: datetime) -> bool:
+        """Calls a visit off, with what is part of it, and frees its places; False when none of that id stands."""
+        with self._writing() as connection:
+            lock_dealer(connection, dealer_id)
+            return appointments.end_appointments(connection, dealer_id, [appointment_id], at, "cancelled") > 0
+
+    def due_addresses(self, dealer_id: str, now: datetime) -> list[Address]:
+        """The rooftops and channels to which something is to be sent now."""
+        with self._reading() as connection:
+            return outbox.due_addresses(connection, dealer_id, now)
+
+    def list_deliveries(
+        self,
+        dealer_id: str,
+        limit: int,
+        *,
+        state: State | None = None,
+        channel: str | None = None,
+        lead_id: str | None = None,
+    ) -> list[DeliveryRecord]:
+        """The newest first, of those that were asked for."""
+        with self._reading() as connection:
+            return outbox.list_deliveries(connection, dealer_id, limit, state=state, channel=channel, lead_id=lead_id)
+
+    def get_delivery(self, dealer_id: str, delivery_id: str) -> DeliveryRecord | None:
+        """One delivery."""
+        with self._reading() as connection:
+            return outbox.get_delivery(connection, dealer_id, delivery_id)
+
+    def retry_deliveries(
+        self, dealer_id: str, at: datetime, *, delivery_id: str | None = None, channel: str | None = None
+    ) -> int:
+        """Has what waits or is parked tried at once, as if it were new: one, those of one channel, or all. How many."""
+        with self._writing() as connection:
+            return outbox.retry_deliveries(connection, dealer_id, at, delivery_id=delivery_id, channel=channel)
 
     def purge(self, dealer_id: str, now: datetime) -> Purged:
         """Deletes idempotency records after 30 days and refusals after 90: to be called once in a while."""
         with self._writing() as connection:
             return leads.purge(connection, dealer_id, now)
 
-    def create_token(self, dealer_id: str, name: str, token_hash: bytes, at: datetime) -> str:
+    def create_token(
+        self, dealer_id: str, name: str, token_hash: bytes, at: datetime, purpose: Purpose = "skills"
+    ) -> str:
         """Keeps a new token's hash and returns its id. Raises AlreadyStored for a hash that is there."""
         with self._writing() as connection:
-            return tokens.create_token(connection, dealer_id, name, token_hash, at)
+            return tokens.create_token(connection, dealer_id, name, token_hash, at, purpose)
 
     def revoke_token(self, dealer_id: str, token_id: str, at: datetime) -> bool:
         """Ends a token for ever; False when there is no such active token."""
@@ -137,13 +335,34 @@ class Store:
             return tokens.list_tokens(connection, dealer_id)
 
     def active_token_hashes(self, dealer_id: str) -> list[ActiveToken]:
-        """Those that open the door."""
+        """Those that open the skills."""
         with self._reading() as connection:
             return tokens.active_token_hashes(connection, dealer_id)
+
+    def _keys(self, connection: Connection, dealer_id: str) -> Vault:
+        """The vault, once its keys are known to be the dealer's."""
+        vault = self._vault_given()
+        keys.check_keys(connection, vault, dealer_id)
+        return vault
+
+    def _vault_given(self) -> Vault:
+        if self._vault is None:
+            raise KeyMissing(
+                "customer data is sealed and there is no key here: set DEALER_AGENT_KEYS, or put the key file "
+                "dealer-agent.keys beside dealer.toml; where there never was one, `dealer-agent keys create` makes it"
+            )
+        return self._vault
 
     @contextmanager
     def _reading(self) -> Iterator[Connection]:
         with translating(), self._reader.begin() as connection:
+            yield connection
+
+    @contextmanager
+    def _locked(self, dealer_id: str) -> Iterator[Connection]:
+        """Writes what belongs to the dealer's leads: no lead is taken meanwhile."""
+        with self._writing() as connection:
+            lock_dealer(connection, dealer_id)
             yield connection
 
     @contextmanager

@@ -1,12 +1,17 @@
-"""Access tokens. Only a hash of a token is kept; what is handed out never reaches storage."""
+"""Access tokens. Only a hash of a token is kept; what is handed out never reaches storage.
+
+A token opens what its purpose names, and nothing else: the skills, or the calendar of visits.
+"""
 
 from datetime import datetime
-from typing import NamedTuple
+from typing import Literal, NamedTuple
 
 from sqlalchemy import Connection, bindparam, insert, select, text, update
 from ulid import ULID
 
 from dealer_agent.storage.schema import tokens
+
+Purpose = Literal["skills", "calendar"]
 
 
 class TokenRecord(NamedTuple):
@@ -14,12 +19,13 @@ class TokenRecord(NamedTuple):
 
     token_id: str
     name: str
+    purpose: Purpose
     created_at: datetime
     revoked_at: datetime | None
 
 
 class ActiveToken(NamedTuple):
-    """A token that opens the door."""
+    """A token that opens the skills."""
 
     token_id: str
     name: str
@@ -36,8 +42,15 @@ LIST_TOKENS = (
 
 LIST_ACTIVE_TOKENS = (
     select(*(tokens.c[name] for name in ActiveToken._fields))
-    .where(tokens.c.dealer_id == bindparam("dealer_id"), tokens.c.revoked_at.is_(None))
+    .where(tokens.c.dealer_id == bindparam("dealer_id"), tokens.c.purpose == "skills", tokens.c.revoked_at.is_(None))
     .order_by(tokens.c.created_at, tokens.c.token_id)
+)
+
+FIND_TOKEN = select(tokens.c.token_id).where(
+    tokens.c.dealer_id == bindparam("dealer_id"),
+    tokens.c.token_hash == bindparam("token_hash"),
+    tokens.c.purpose == bindparam("purpose"),
+    tokens.c.revoked_at.is_(None),
 )
 
 REVOKE_TOKEN = (
@@ -56,11 +69,13 @@ NEXT_TOKEN_REVISION = text("""
 """)
 
 
-def create_token(connection: Connection, dealer_id: str, name: str, token_hash: bytes, at: datetime) -> str:
+def create_token(
+    connection: Connection, dealer_id: str, name: str, token_hash: bytes, at: datetime, purpose: Purpose
+) -> str:
     """Keeps a new token's hash and returns its id. Raises AlreadyStored for a hash that is there."""
     token_id = str(ULID())
     row = {"dealer_id": dealer_id, "token_id": token_id, "name": name, "token_hash": token_hash, "created_at": at}
-    connection.execute(ADD_TOKEN, row)
+    connection.execute(ADD_TOKEN, row | {"purpose": purpose})
     connection.execute(NEXT_TOKEN_REVISION, {"dealer_id": dealer_id})
     return token_id
 
@@ -78,6 +93,13 @@ def list_tokens(connection: Connection, dealer_id: str) -> list[TokenRecord]:
     return [TokenRecord(*row) for row in connection.execute(LIST_TOKENS, {"dealer_id": dealer_id})]
 
 
+def find_token(connection: Connection, dealer_id: str, token_hash: bytes, purpose: Purpose) -> str | None:
+    """The id of the token with this hash that opens what `purpose` names."""
+    sought = {"dealer_id": dealer_id, "token_hash": token_hash, "purpose": purpose}
+    token_id: str | None = connection.execute(FIND_TOKEN, sought).scalar()
+    return token_id
+
+
 def active_token_hashes(connection: Connection, dealer_id: str) -> list[ActiveToken]:
-    """Those that open the door."""
+    """Those that open the skills."""
     return [ActiveToken(*row) for row in connection.execute(LIST_ACTIVE_TOKENS, {"dealer_id": dealer_id})]

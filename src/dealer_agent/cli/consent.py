@@ -1,0 +1,150 @@
+"""`dealer-agent consent`: what customers agreed to, what they took back, and the proof of both."""
+
+from collections.abc import Collection
+from datetime import UTC, datetime
+from enum import StrEnum
+from typing import Annotated
+
+import msgspec
+import typer
+
+from dealer_agent.cli.looking import actor, note_look
+from dealer_agent.cli.people import EmailOption, LeadArgument, PhoneOption, is_known, leads_of, one_of
+from dealer_agent.cli.terminal import (
+    HERE,
+    DirOption,
+    add_row,
+    customer_store,
+    fail,
+    failures_in_plain_words,
+    moment,
+    out,
+    section,
+    settings_in,
+    table,
+)
+from dealer_agent.protocol.requests import Customer
+from dealer_agent.storage.consents import ConsentEvent
+
+app = typer.Typer(help="See, revoke and verify the consent of customers.", no_args_is_help=True)
+
+
+class Channel(StrEnum):
+    """A way to reach a customer."""
+
+    EMAIL = "email"
+    PHONE = "phone"
+    SMS = "sms"
+
+
+@app.command("show")
+def show(
+    lead_id: Annotated[str, typer.Argument(metavar="LEAD", help="The id, from `leads list`.")],
+    directory: DirOption = HERE,
+) -> None:
+    """Show every consent event of a lead, and by which channels the customer may be contacted now."""
+    with failures_in_plain_words():
+        settings = settings_in(directory)
+        dealer_id = settings.dealer.id
+        with customer_store(settings) as store:
+            found = store.whole_lead(dealer_id, lead_id, datetime.now(UTC))
+            if found is None:
+                fail(f"There is no lead {lead_id}; see dealer-agent leads list")
+            note_look(store, dealer_id, "consent show", leads=1, lead_id=lead_id)
+    for event in found.stored.consents:
+        show_event(event)
+    show_allowed(found.channels)
+
+
+@app.command("revoke")
+def revoke(
+    lead_id: LeadArgument = None,
+    email: EmailOption = None,
+    phone: PhoneOption = None,
+    channels: Annotated[
+        list[Channel] | None,
+        typer.Option("--channel", help="What is revoked; may be given several times; all of it without."),
+    ] = None,
+    reason: Annotated[str | None, typer.Option(help="Why, in your words; kept with the event, encrypted.")] = None,
+    directory: DirOption = HERE,
+) -> None:
+    """Note that a customer took back the consent to be contacted: in one lead, or in every one of a person.
+
+    From then on the service sends the customer nothing through that channel. Tell the people who have the lead already.
+    A later consent of the customer's allows it again.
+    """
+    one_of(lead_id, email, phone)
+    revoked = tuple(dict.fromkeys(channels or Channel))
+    with failures_in_plain_words():
+        settings = settings_in(directory)
+        dealer_id = settings.dealer.id
+        with customer_store(settings) as store:
+            known = [stored for stored in leads_of(store, dealer_id, lead_id, email, phone) if is_known(stored)]
+            found = [stored.lead.lead_id for stored in known]
+            if not found:
+                fail("The customer is erased: nobody is left who could be contacted")
+            note_look(
+                store, dealer_id, "consent revoke", leads=len(found), lead_id=found[0] if len(found) == 1 else None
+            )
+            at, by = datetime.now(UTC), actor()
+            for each in found:
+                store.record_revocation(dealer_id, each, revoked, at, by=by, reason=reason)
+            left = {each: store.allowed_channels(dealer_id, each, at) for each in found}
+    made = table(f"Revoked: {', '.join(revoked)}", "Lead Id", "May still be contacted by")
+    for each, allowed in left.items():
+        add_row(made, each, _told(allowed))
+    out.print(made)
+
+
+@app.command("verify")
+def verify(directory: DirOption = HERE) -> None:
+    """Check that no consent event was changed, removed or added behind the service's back.
+
+    Exit code 1, and the first broken event, where one was. Of erased persons the events stay, without texts.
+    """
+    with failures_in_plain_words():
+        settings = settings_in(directory)
+        with customer_store(settings) as store:
+            report = store.verify_chain(settings.dealer.id)
+    if report.first_broken is not None:
+        fail(f"The consent record is broken at event {report.first_broken}: {report.problem}")
+    erased = f", {report.erased} of them of erased persons" if report.erased else ""
+    out.print(f"The consent record is whole: {report.events} events{erased}.")
+
+
+def show_allowed(channels: Collection[str]) -> None:
+    """Says by which channels a customer may be contacted."""
+    out.print(f"\nMay be contacted now by: {_told(channels)}")
+
+
+def _told(channels: Collection[str]) -> str:
+    return ", ".join(channel for channel in Channel if channel in channels) or "nothing"
+
+
+def show_event(event: ConsentEvent) -> None:
+    """One event as a section of its own."""
+    told = {
+        "lead": event.lead_id,
+        "customer": _named(event.customer),
+        "granted": f"{moment(event.granted_at)} UTC" if event.granted_at else None,
+        "expires": f"{moment(event.expires_at)} UTC" if event.expires_at else None,
+        "channels": ", ".join(event.channels),
+        "scope": ", ".join(event.scope),
+        "purpose": event.purpose,
+        "through": event.agent,
+        "text": event.consent_text,
+        "by": event.by,
+        "reason": event.reason,
+        "request hash": event.request_hash.hex() if event.request_hash else None,
+    }
+    title = f"Consent event {event.number}: {event.kind} {moment(event.at)} UTC"
+    section(title, {name: value for name, value in told.items() if value})
+
+
+def _named(customer: bytes | None) -> str | None:
+    """Who agreed, as the law wants it kept with the consent."""
+    if customer is None:
+        return None
+    told = msgspec.json.decode(customer, type=Customer)
+    contact = [each for each in (told.email, told.phone) if each]
+    return ", ".join([f"{told.first_name} {told.last_name}", *contact])

@@ -1,0 +1,128 @@
+"""`dealer-agent deliveries`: whether leads arrived where they go, and trying again."""
+
+from datetime import UTC, datetime
+from enum import StrEnum
+from typing import Annotated
+
+import typer
+
+from dealer_agent.cli.terminal import (
+    HERE,
+    DirOption,
+    add_row,
+    fail,
+    failures_in_plain_words,
+    moment,
+    out,
+    section,
+    settings_in,
+    store_of,
+    table,
+)
+from dealer_agent.storage.outbox import DeliveryRecord
+
+app = typer.Typer(help="See whether leads arrived at their CRMs, and have them tried again.", no_args_is_help=True)
+
+
+class StateName(StrEnum):
+    """What became of a delivery."""
+
+    WAITING = "waiting"
+    SENT = "sent"
+    PARKED = "parked"
+    DROPPED = "dropped"
+
+
+ChannelOption = Annotated[
+    str | None,
+    typer.Option(
+        metavar="NAME", help="Only those to this channel: its name in dealer.toml, 'notify' (people) or 'customer'."
+    ),
+]
+
+
+@app.command("list")
+def list_(
+    directory: DirOption = HERE,
+    state: Annotated[StateName | None, typer.Option(help="Only those in this state.")] = None,
+    channel: ChannelOption = None,
+    lead: Annotated[str | None, typer.Option(metavar="LEAD", help="Only those of this lead.")] = None,
+    limit: Annotated[int, typer.Option(min=1, max=100_000, help="How many, newest first.")] = 50,
+) -> None:
+    """List deliveries: which lead, where to, in what state, and what the last problem was."""
+    with failures_in_plain_words():
+        settings = settings_in(directory)
+        with store_of(settings) as store:
+            records = store.list_deliveries(
+                settings.dealer.id, limit, state=None if state is None else state.value, channel=channel, lead_id=lead
+            )
+    now = datetime.now(UTC)
+    made = table("Deliveries", "Id", "Lead Id", "Kind", "Rooftop", "Channel", "State", "Tries #", "At (UTC)", "Problem")
+    for record in records:
+        where = record.kind, record.rooftop, record.channel
+        state_told = _state(record, now), str(record.attempts), moment(record.settled_at or record.due_at)[:-3]
+        add_row(made, record.delivery_id, record.lead_id, *where, *state_told, record.problem or "")
+    out.print(made if records else "No such deliveries." if state or channel or lead else "No deliveries yet.")
+
+
+@app.command("show")
+def show(
+    delivery_id: Annotated[str, typer.Argument(metavar="ID", help="The id, from `deliveries list`.")],
+    directory: DirOption = HERE,
+) -> None:
+    """Show one delivery whole."""
+    with failures_in_plain_words():
+        settings = settings_in(directory)
+        with store_of(settings) as store:
+            record = store.get_delivery(settings.dealer.id, delivery_id)
+        if record is None:
+            fail(f"There is no delivery {delivery_id}; see dealer-agent deliveries list")
+    now = datetime.now(UTC)
+    out.print(f"[bold]Delivery {record.delivery_id}[/], {_state(record, now)}")
+    told = {
+        "lead": record.lead_id,
+        "kind": record.kind,
+        "rooftop": record.rooftop,
+        "channel": record.channel,
+        "tried since": f"{moment(record.created_at)} UTC",
+        "tries": str(record.attempts),
+        "next try": f"{moment(record.due_at)} UTC" if record.state == "waiting" else None,
+        "settled": f"{moment(record.settled_at)} UTC" if record.settled_at else None,
+        "added to the lead by" if record.kind != "confirm" else "appointment": record.event_id,
+        "problem": record.problem,
+    }
+    section("What became of it", {name: value for name, value in told.items() if value})
+
+
+@app.command("retry")
+def retry(
+    delivery_id: Annotated[
+        str | None, typer.Argument(metavar="[ID]", help="The id, from `deliveries list`.", show_default=False)
+    ] = None,
+    directory: DirOption = HERE,
+    everything: Annotated[bool, typer.Option("--all", help="All that wait or are parked.")] = False,
+    channel: ChannelOption = None,
+) -> None:
+    """Have parked and waiting deliveries tried at once, as if they were new; the running service sends them."""
+    if (delivery_id is None) != everything:
+        raise typer.BadParameter("name one delivery, or say --all (with --channel NAME for those of one channel)")
+    if delivery_id is not None and channel is not None:
+        raise typer.BadParameter("--channel goes with --all")
+    with failures_in_plain_words():
+        settings = settings_in(directory)
+        with store_of(settings) as store:
+            dealer_id, now = settings.dealer.id, datetime.now(UTC)
+            record = None if delivery_id is None else store.get_delivery(dealer_id, delivery_id)
+            if delivery_id is not None and record is None:
+                fail(f"There is no delivery {delivery_id}; see dealer-agent deliveries list")
+            if record is not None and record.state in ("sent", "dropped"):
+                fail(f"Delivery {delivery_id} was {record.state}; only what waits or is parked is tried again")
+            count = store.retry_deliveries(dealer_id, now, delivery_id=delivery_id, channel=channel)
+    out.print(f"{count} {'delivery is' if count == 1 else 'deliveries are'} tried again as soon as the service runs.")
+
+
+def _state(record: DeliveryRecord, now: datetime) -> str:
+    """The state, in which what is being sent shows."""
+    if record.state == "waiting" and record.leased_until is not None and record.leased_until > now:
+        return "being sent"
+    return record.state

@@ -1,0 +1,177 @@
+"""`dealer-agent leads erase` and `leads dispose`: customer data that is forgotten, on request and by age."""
+
+from collections.abc import Sequence
+from datetime import UTC, datetime
+from typing import Annotated
+
+import msgspec
+import typer
+
+from dealer_agent.cli.leads import DELIVERIES
+from dealer_agent.cli.looking import note_look
+from dealer_agent.cli.people import EmailOption, LeadArgument, PhoneOption, is_known, leads_of, one_of
+from dealer_agent.cli.terminal import (
+    HERE,
+    DirOption,
+    add_row,
+    customer_store,
+    fail,
+    failures_in_plain_words,
+    out,
+    plain,
+    settings_in,
+    table,
+)
+from dealer_agent.leads.intake import contacts
+from dealer_agent.protocol.requests import Customer
+from dealer_agent.server.refresh import ages, dispose_by_age
+from dealer_agent.storage.leads import StoredLead
+from dealer_agent.storage.store import Store
+
+KEPT = {
+    "Lead id, time, agent, vehicle, rooftop; times of visits and deliveries": (
+        "the dealership's own record of what happened; nothing in it names or reaches the person"
+    ),
+    "Consent events without texts and names: times, channels, agent, a salted hash": (
+        "16 CFR 310.5: five years; without the salt, which is erased, the hash tells nothing"
+    ),
+    "Access log": "16 CFR 314.4(c)(8): who looked, when, at which lead id",
+}
+"""What an erasure leaves, and why."""
+
+
+def erase(
+    lead_id: LeadArgument = None,
+    email: EmailOption = None,
+    phone: PhoneOption = None,
+    directory: DirOption = HERE,
+    yes: Annotated[bool, typer.Option("--yes", help="Do not ask.")] = False,
+) -> None:
+    """Forget a person: every lead with an e-mail address or phone number, or one lead. It cannot be undone.
+
+    Names, addresses, messages and consent texts are overwritten, future visits are called off, and what waits to be
+    delivered is not. A service that runs needs no restart.
+    """
+    one_of(lead_id, email, phone)
+    with failures_in_plain_words():
+        settings = settings_in(directory)
+        dealer_id = settings.dealer.id
+        with customer_store(settings) as store:
+            doomed = [each for each in leads_of(store, dealer_id, lead_id, email, phone) if is_known(each)]
+            if not doomed:
+                out.print("Erased already; nothing is left to erase.")
+                return
+            others = _others(store, dealer_id, doomed)
+            note_look(store, dealer_id, "leads erase", leads=len(doomed), lead_id=_only(doomed))
+            _show_doomed(doomed)
+            if not yes and not typer.confirm("Forget this person? It cannot be undone."):
+                fail("Nothing was erased.")
+            erased = _counts(store, dealer_id, doomed)
+            sent = _delivered_to(store, dealer_id, doomed)
+            for stored in doomed:
+                store.erase_lead(dealer_id, stored.lead.lead_id, datetime.now(UTC))
+    made = table("\nErased", "What", "Count #")
+    for what, count in erased.items():
+        add_row(made, what, str(count))
+    out.print(made)
+    made = table("\nKept", "What", "Why")
+    for what, why in KEPT.items():
+        add_row(made, what, why)
+    out.print(made)
+    if sent:
+        out.print(
+            f"\nCopies went to {', '.join(map(plain, sent))} before; they are not ours to erase. Erase them there.",
+            markup=False,
+        )
+    if others:
+        out.print(
+            "\nThese leads share an e-mail address or phone number with what was erased, and are kept: "
+            f"{', '.join(others)}. If they are the same person's, erase them too.",
+            markup=False,
+        )
+
+
+def dispose(
+    directory: DirOption = HERE,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Say what would be erased; erase nothing.")] = False,
+) -> None:
+    """Forget what is old, as the running service does every hour: see the section privacy of dealer.toml."""
+    with failures_in_plain_words():
+        settings = settings_in(directory)
+        with customer_store(settings) as store:
+            now = datetime.now(UTC)
+            if dry_run:
+                done = store.disposable(settings.dealer.id, **ages(settings.dealer, now), now=now)
+            else:
+                done = dispose_by_age(store, settings.dealer, now)
+    kept = settings.dealer.privacy
+    made = table("Would be forgotten" if dry_run else "Forgotten", "What", "After days #", "Count #")
+    add_row(made, "Customers of leads, after their last use", str(kept.keep_leads_days), str(done.leads))
+    add_row(made, "Texts of consents, after their last event", str(kept.keep_consents_days), str(done.consents))
+    out.print(made)
+    if dry_run:
+        out.print("\nNothing was changed (--dry-run).")
+
+
+def _only(leads: Sequence[StoredLead]) -> str | None:
+    return leads[0].lead.lead_id if len(leads) == 1 else None
+
+
+def _others(store: Store, dealer_id: str, doomed: Sequence[StoredLead]) -> list[str]:
+    """Leads that share an address or a number with these, and are not among them."""
+    known = {contact for stored in doomed for customer in _customers(stored) for contact in contacts(customer)}
+    mine = {stored.lead.lead_id for stored in doomed}
+    return [each for each in store.find_leads_of(dealer_id, sorted(known)) if each not in mine]
+
+
+def _customers(stored: StoredLead) -> list[Customer]:
+    """The customer as every request of the lead told of them; of a lead that was disposed of, as the consents do."""
+    documents = [stored.lead.customer, *(event.customer for event in stored.consents)]
+    told = [msgspec.json.decode(document, type=Customer) for document in documents if document is not None]
+    added = [msgspec.json.decode(event.changes, type=_Changes) for event in stored.events if event.changes is not None]
+    return told + [changes.customer for changes in added if changes.customer is not None]
+
+
+class _Changes(msgspec.Struct):
+    """The part of what was added to a lead that tells of the customer."""
+
+    customer: Customer | None = None
+
+
+def _counts(store: Store, dealer_id: str, doomed: Sequence[StoredLead]) -> dict[str, int]:
+    """What there is to erase."""
+    ids = [stored.lead.lead_id for stored in doomed]
+    deliveries = [each for lead_id in ids for each in store.list_deliveries(dealer_id, DELIVERIES, lead_id=lead_id)]
+    return {
+        "Leads: names, addresses, numbers, messages, the requests as they came": len(doomed),
+        "Additions to them": sum(len(stored.events) for stored in doomed),
+        "Consents: texts as shown, names": len(
+            [event for stored in doomed for event in stored.consents if event.consent_text is not None]
+        ),
+        "Visits: what was asked for; future ones are called off": sum(
+            len(whole.visits)
+            for lead_id in ids
+            if (whole := store.whole_lead(dealer_id, lead_id, datetime.now(UTC))) is not None
+        ),
+        "Deliveries that were waiting": sum(each.state in ("waiting", "parked") for each in deliveries),
+    }
+
+
+def _delivered_to(store: Store, dealer_id: str, doomed: Sequence[StoredLead]) -> list[str]:
+    """The channels that took copies."""
+    return sorted(
+        {
+            delivery.channel
+            for stored in doomed
+            for delivery in store.list_deliveries(dealer_id, DELIVERIES, lead_id=stored.lead.lead_id, state="sent")
+        }
+    )
+
+
+def _show_doomed(doomed: Sequence[StoredLead]) -> None:
+    made = table("To be erased", "Id", "Received (UTC)", "Customer", "Agent")
+    for stored in doomed:
+        name = _customers(stored)[-1]
+        received = f"{stored.lead.received_at:%Y-%m-%d %H:%M}"
+        add_row(made, stored.lead.lead_id, received, f"{name.first_name} {name.last_name}", stored.lead.source_agent)
+    out.print(made)

@@ -1,0 +1,177 @@
+"""`dealer-agent leads export`: leads as a file for a spreadsheet, a program or a CRM."""
+
+import csv
+import io
+import json
+import sys
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
+from datetime import UTC, datetime, timedelta
+from enum import StrEnum
+from pathlib import Path
+from typing import Annotated, BinaryIO
+
+import msgspec
+import typer
+from lxml import etree
+
+from dealer_agent.cli.looking import note_look
+from dealer_agent.cli.private_file import ordinary_file, private_file
+from dealer_agent.cli.terminal import (
+    HERE,
+    DirOption,
+    customer_store,
+    err,
+    fail,
+    failures_in_plain_words,
+    progress,
+    settings_in,
+)
+from dealer_agent.config import Settings
+from dealer_agent.delivery.view import lead_view
+from dealer_agent.leads.adf import PROLOG, render_adf
+from dealer_agent.leads.lead_json import lead_json
+from dealer_agent.leads.lead_view import LeadView
+from dealer_agent.leads.spreadsheet import COLUMNS, cells
+from dealer_agent.storage.store import Store
+
+PAGE = 500
+"""How many leads are asked for at a time."""
+
+BYTE_ORDER_MARK = b"\xef\xbb\xbf"
+"""By which Excel knows that a file is UTF-8."""
+
+
+class Format(StrEnum):
+    """How leads are written."""
+
+    CSV = "csv"
+    JSON = "json"
+    ADF = "adf"
+
+
+def export(
+    directory: DirOption = HERE,
+    form: Annotated[
+        Format, typer.Option("--format", help="csv for a spreadsheet, json for a program, adf for a CRM.")
+    ] = Format.CSV,
+    since: Annotated[
+        datetime | None,
+        typer.Option(metavar="DATE", formats=["%Y-%m-%d"], help="Leads received on this day (UTC) or later."),
+    ] = None,
+    until: Annotated[
+        datetime | None,
+        typer.Option(metavar="DATE", formats=["%Y-%m-%d"], help="Leads received on this day (UTC) or earlier."),
+    ] = None,
+    file: Annotated[
+        Path | None,
+        typer.Option(
+            "--out",
+            metavar="FILE",
+            callback=ordinary_file,
+            help="A file for you alone (mode 0600); without it, the output.",
+        ),
+    ] = None,
+) -> None:
+    """Write leads, oldest first, as one document: CSV with a header, one JSON array, or ADF with a prospect each.
+
+    Erased leads are left out. The file appears whole or not at all. In CSV a cell that a spreadsheet would take for a
+    formula has an apostrophe in front, phone numbers among them.
+    """
+    first = None if since is None else since.replace(tzinfo=UTC)
+    end = None if until is None else until.replace(tzinfo=UTC) + timedelta(days=1)
+    if first is not None and end is not None and first >= end:
+        raise typer.BadParameter("--since is later than --until")
+    with failures_in_plain_words():
+        settings = settings_in(directory)
+        with customer_store(settings) as store:
+            chosen, erased = _chosen(store, settings.dealer.id, first, end)
+            if form is Format.ADF and not chosen:
+                fail("There is no lead to export, and an ADF document needs one")
+            note_look(store, settings.dealer.id, f"leads export --format {form}", leads=len(chosen))
+            with _written_to(file) as document:
+                if form is Format.CSV and file is not None:
+                    document.write(BYTE_ORDER_MARK)
+                # On a terminal the leads themselves show how it goes.
+                quiet = file is None and sys.stdout.isatty()
+                for part in WRITERS[form](_views(store, settings, chosen, quiet=quiet)):
+                    document.write(part)
+    left_out = f"; {erased} erased left out" if erased else ""
+    where = "" if file is None else f" to {file}"
+    err.print(f"{len(chosen)} leads written{where}{left_out}.", markup=False)
+
+
+def _chosen(store: Store, dealer_id: str, first: datetime | None, end: datetime | None) -> tuple[list[str], int]:
+    """The ids of the leads of a stretch of time, oldest first; and how many of them are erased and left out."""
+    chosen: list[str] = []
+    erased = 0
+    before: str | None = None
+    while page := store.list_leads(dealer_id, PAGE, before):
+        for lead in page:
+            if first is not None and lead.received_at < first:
+                return chosen[::-1], erased
+            if end is None or lead.received_at < end:
+                if lead.erased_at is not None:
+                    erased += 1
+                else:
+                    chosen.append(lead.lead_id)
+        before = page[-1].lead_id
+    return chosen[::-1], erased
+
+
+def _views(store: Store, settings: Settings, chosen: list[str], *, quiet: bool) -> Iterator[LeadView]:
+    """The chosen leads, one after the other, behind a bar; one that is erased meanwhile is left out."""
+    bar = progress()
+    bar.disable = bar.disable or quiet
+    with bar:
+        for lead_id in bar.track(chosen, description="Writing"):
+            whole = store.whole_lead(settings.dealer.id, lead_id, datetime.now(UTC))
+            if whole is not None and whole.stored.lead.erased_at is None:
+                yield lead_view(whole, settings.dealer)
+
+
+def _csv(views: Iterable[LeadView]) -> Iterator[bytes]:
+    written = io.StringIO(newline="")
+    rows = csv.DictWriter(written, COLUMNS)
+    rows.writeheader()
+    for view in views:
+        yield written.getvalue().encode()
+        written.seek(0)
+        written.truncate()
+        rows.writerow(cells(view))
+    yield written.getvalue().encode()
+
+
+def _json(views: Iterable[LeadView]) -> Iterator[bytes]:
+    """An array with a lead a line. ASCII, so that nothing in it steers a terminal."""
+    before = "[\n"
+    for view in views:
+        yield (before + json.dumps(msgspec.json.decode(lead_json(view)), separators=(",", ":"))).encode()
+        before = ",\n"
+    yield b"[]\n" if before == "[\n" else b"\n]\n"
+
+
+def _adf(views: Iterable[LeadView]) -> Iterator[bytes]:
+    """One document with a prospect a lead, as the DTD lets it be."""
+    yield PROLOG + b"<adf>\n"
+    for view in views:
+        yield from (etree.tostring(prospect, encoding="us-ascii") for prospect in etree.fromstring(render_adf(view)))
+    yield b"</adf>\n"
+
+
+WRITERS: dict[Format, Callable[[Iterable[LeadView]], Iterator[bytes]]] = {
+    Format.CSV: _csv,
+    Format.JSON: _json,
+    Format.ADF: _adf,
+}
+
+
+@contextmanager
+def _written_to(path: Path | None) -> Iterator[BinaryIO]:
+    """A private file or, without a path, the output."""
+    if path is not None:
+        with private_file(path) as document:
+            yield document
+    else:
+        yield sys.stdout.buffer
+        sys.stdout.buffer.flush()

@@ -1,0 +1,76 @@
+"""How commands name a person: by a lead, an e-mail address or a phone number."""
+
+from typing import Annotated
+
+import typer
+
+from dealer_agent.cli.terminal import fail
+from dealer_agent.dealers.rules import read_phone
+from dealer_agent.protocol.formats import normal_email
+from dealer_agent.storage.leads import StoredLead
+from dealer_agent.storage.store import Store
+
+LeadArgument = Annotated[str | None, typer.Argument(metavar="[LEAD]", help="The id, from `leads list`.")]
+
+
+def _email(text: str | None) -> str | None:
+    if text is None:
+        return None
+    address = normal_email(text.strip())
+    if address is None:
+        raise typer.BadParameter("that is no e-mail address")
+    return address
+
+
+def _phone(text: str | None) -> str | None:
+    if text is None:
+        return None
+    try:
+        return read_phone(text)
+    except ValueError:
+        raise typer.BadParameter("that is no phone number; write it as '+1 202 555 0123'") from None
+
+
+EmailOption = Annotated[
+    str | None, typer.Option("--email", metavar="ADDRESS", callback=_email, help="Every lead with this e-mail address.")
+]
+PhoneOption = Annotated[
+    str | None,
+    typer.Option(
+        "--phone",
+        metavar="NUMBER",
+        callback=_phone,
+        help="Every lead with this phone number, in any notation; without a + it is a US number.",
+    ),
+]
+
+
+def one_of(lead_id: str | None, email: str | None, phone: str | None) -> None:
+    """Raises BadParameter unless exactly one of them says who is meant."""
+    if sum(given is not None for given in (lead_id, email, phone)) != 1:
+        raise typer.BadParameter("say who is meant in one way: a lead's id, --email or --phone")
+
+
+def leads_of(
+    store: Store, dealer_id: str, lead_id: str | None, email: str | None, phone: str | None
+) -> list[StoredLead]:
+    """The leads of whom `one_of` let through, oldest first; erased ones too, where an id says which.
+
+    Ends the command with exit code 1 where there is no such lead.
+    """
+    if lead_id is not None:
+        ids = [lead_id]
+    else:
+        # The normal forms by which leads.intake.contacts has them found.
+        ids = store.find_leads_of(dealer_id, [f"email:{email}" if email is not None else f"phone:{phone}"])
+        if not ids:
+            fail(f"No lead has this {'e-mail address' if email is not None else 'phone number'}")
+    found = [store.get_lead(dealer_id, each) for each in ids]
+    if None in found:
+        fail(f"There is no lead {lead_id}; see dealer-agent leads list")
+    return [stored for stored in found if stored is not None]
+
+
+def is_known(stored: StoredLead) -> bool:
+    """Whether anything is left of a lead's customer; of one that was disposed of by age, the consent may be."""
+    return stored.lead.customer is not None or any(event.consent_text is not None for event in stored.consents)

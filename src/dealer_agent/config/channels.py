@@ -1,0 +1,111 @@
+"""What the channels of `dealer.toml` need before the service starts: secrets, a mail server, time, safe addresses."""
+
+import os
+from collections.abc import Iterator, Mapping
+from ipaddress import ip_address
+from urllib.parse import urlsplit
+
+from msgspec import UNSET
+
+from dealer_agent.config.checking import Problem, SettingsError, key_name
+from dealer_agent.config.loading import FILE_NAME
+from dealer_agent.config.positions import key_lines, nearest_line
+from dealer_agent.config.settings import Settings
+from dealer_agent.dealers.profile import Deliver, HttpChannel
+from dealer_agent.dealers.rules import Defect, Path
+
+LEAST_LEASE_MARGIN_SECONDS = 5
+"""What a lease must hold beyond the time for sending: making the document, writing down what became of it."""
+
+
+def channel_secrets(settings: Settings, env: Mapping[str, str]) -> dict[str, str]:
+    """The values of all environment variables that the channels name, by the variable's name.
+
+    User and password of the mail server are among them where both are set. Raises SettingsError with everything that
+    keeps a channel from working, each with the key that names it.
+    """
+    found = list(_defects(settings, env))
+    if found:
+        text = (settings.directory / FILE_NAME).read_text("utf-8-sig")
+        lines = key_lines(text)
+        problems = [Problem(FILE_NAME, nearest_line(lines, path), key_name(path), message) for path, message in found]
+        raise SettingsError(sorted(problems, key=lambda problem: problem.line or 0))
+    names = [settings.mail.user_env, settings.mail.password_env]
+    for rooftop in settings.dealer.rooftops:
+        for channel in rooftop.deliver.http:
+            names += [name for name in (channel.secret_env, channel.authorization_env) if name is not UNSET]
+    return {name: env[name] for name in names if env.get(name)}
+
+
+def _defects(settings: Settings, env: Mapping[str, str]) -> Iterator[Defect]:
+    yield from _of_mail(settings, env)
+    for index, rooftop in enumerate(settings.dealer.rooftops):
+        here: Path = ("rooftops", index, "deliver")
+        yield from _of_mail_channels(settings, rooftop.deliver, here)
+        for place, http in enumerate(rooftop.deliver.http):
+            yield from _of_http(settings, http, (*here, "http", place), env)
+        for place, folder in enumerate(rooftop.deliver.directory):
+            path = settings.directory / folder.path
+            standing = next(parent for parent in (path, *path.parents) if parent.exists())
+            if not standing.is_dir() or not os.access(standing, os.W_OK | os.X_OK):
+                message = f"'{path}' is no folder that this user may write to; make it, or name another"
+                yield Defect((*here, "directory", place, "path"), message)
+
+
+def _of_mail(settings: Settings, env: Mapping[str, str]) -> Iterator[Defect]:
+    mail = settings.mail
+    if not mail.host:
+        if mail.confirm_appointments:
+            yield Defect(("mail", "confirm_appointments"), "needs the server that sends: write host under [mail]")
+        return
+    if not mail.from_address:
+        yield Defect(("mail", "from_address"), "is needed where mail is sent: write the dealership's own address")
+    named = [(key, name) for key, name in (("user_env", mail.user_env), ("password_env", mail.password_env))]
+    missing = [(key, name) for key, name in named if not env.get(name)]
+    if len(missing) == 1:
+        ((key, name),) = missing
+        yield Defect(("mail", key), f"the environment variable {name} is not set, though its companion is")
+    if not missing and mail.security == "none" and not _stays_inside(mail.host):
+        message = 'would send user and password in the clear; write "starttls" or "tls", or unset both variables'
+        yield Defect(("mail", "security"), message)
+    yield from _of_time(settings, mail.timeout_seconds, ("mail", "timeout_seconds"))
+
+
+def _of_mail_channels(settings: Settings, deliver: Deliver, here: Path) -> Iterator[Defect]:
+    if settings.mail.host:
+        return
+    advice = "needs the server that sends: write host and from_address under [mail]"
+    for place in range(len(deliver.smtp)):
+        yield Defect((*here, "smtp", place), advice)
+    if deliver.notify:
+        yield Defect((*here, "notify"), advice)
+
+
+def _of_http(settings: Settings, channel: HttpChannel, here: Path, env: Mapping[str, str]) -> Iterator[Defect]:
+    for key, name in (("secret_env", channel.secret_env), ("authorization_env", channel.authorization_env)):
+        if name is UNSET:
+            continue
+        value = env.get(name)
+        if not value:
+            yield Defect((*here, key), f"the environment variable {name} is not set; it holds the secret")
+        elif key == "authorization_env" and not (value.isascii() and value.isprintable()):
+            yield Defect((*here, key), f"the environment variable {name} holds what no header can: plain ASCII only")
+    parts = urlsplit(channel.url)
+    if parts.scheme == "http" and not _stays_inside(parts.hostname or ""):
+        yield Defect((*here, "url"), "would send customers' data in the clear; write https://")
+    yield from _of_time(settings, channel.timeout_seconds, (*here, "timeout_seconds"))
+
+
+def _of_time(settings: Settings, seconds: int, path: Path) -> Iterator[Defect]:
+    lease = settings.delivery.lease_seconds
+    if lease < seconds + LEAST_LEASE_MARGIN_SECONDS:
+        message = f"{seconds} is too long for lease_seconds, {lease}, of [delivery]: another worker would send it too"
+        yield Defect(path, message)
+
+
+def _stays_inside(host: str) -> bool:
+    """Whether a host is this machine or one of the house's own network."""
+    try:
+        return ip_address(host).is_private
+    except ValueError:
+        return host == "localhost" or "." not in host

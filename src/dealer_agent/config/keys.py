@@ -1,0 +1,145 @@
+"""Where the keys to customer data are: in the environment, else in a file beside `dealer.toml`, for its owner only.
+
+Every operation on the file is atomic and durable: a reader finds the old keys or the new, whatever dies in between.
+"""
+
+import fcntl
+import os
+import stat
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+
+from dealer_agent.config.checking import Problem, SettingsError
+from dealer_agent.vault import BadKeys, Keyring, Vault, new_key, render
+
+KEYS_VARIABLE = "DEALER_AGENT_KEYS"
+KEY_FILE_NAME = "dealer-agent.keys"
+
+_OTHERS = stat.S_IRWXG | stat.S_IRWXO
+_HEADER = """\
+# The keys to this dealer's customer data. Back this file up, apart from the database: without it nobody can read the
+# leads again. Keep it to yourself: whoever has it and the database can read them. The first key is the active one;
+# `dealer-agent keys rotate` changes it.
+"""
+
+
+class KeyFile:
+    """The keyring in a file, read again only when the file changed."""
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+        # Together in one attribute: threads may read at once.
+        self._seen: tuple[tuple[int, ...], Keyring] | None = None
+
+    def read(self) -> Keyring:
+        """The keys that stand in the file now. Raises BadKeys, which says what to type, where they cannot be used."""
+        try:
+            with self._path.open("rb") as file:
+                state = os.fstat(file.fileno())
+                # The mode is looked at each time: a file that was opened to others is refused, old or new.
+                seen = (state.st_dev, state.st_ino, state.st_size, state.st_mtime_ns, state.st_mode)
+                if self._seen is not None and self._seen[0] == seen:
+                    return self._seen[1]
+                keyring = _parsed(state.st_mode, file.read(), self._path)
+                self._seen = seen, keyring
+                return keyring
+        except FileNotFoundError:
+            raise BadKeys(f"is gone from {self._path.parent}: put it back from your backup") from None
+        except OSError as error:
+            raise BadKeys(f"cannot be read: {error.strerror}") from None
+
+
+def load_vault(directory: Path, env: Mapping[str, str]) -> Vault | None:
+    """The vault under the keys of `DEALER_AGENT_KEYS`, else of the directory's key file; None where there are none.
+
+    Raises SettingsError, which never quotes a key.
+    """
+    if from_environment(env):
+        try:
+            return Vault(Keyring.parse(env[KEYS_VARIABLE]))
+        except BadKeys as error:
+            raise SettingsError([Problem(KEYS_VARIABLE, None, "", str(error))]) from None
+    path = directory / KEY_FILE_NAME
+    # Not `exists`: a link that leads nowhere, and a folder that may not be entered, are faults and no absence.
+    if not os.path.lexists(path):
+        return None
+    file = KeyFile(path)
+    try:
+        return Vault(file.read(), file.read)
+    except BadKeys as error:
+        raise SettingsError([Problem(KEY_FILE_NAME, error.line, "", str(error))]) from None
+
+
+def from_environment(env: Mapping[str, str]) -> bool:
+    """Whether the keys come from the environment; a variable that is empty is not set."""
+    return bool(env.get(KEYS_VARIABLE, "").strip())
+
+
+def create_key_file(directory: Path) -> Path:
+    """Makes the directory's key file with one fresh key and mode 0600; its path. Raises FileExistsError and OSError."""
+    path = directory / KEY_FILE_NAME
+    with changing(path), _written_beside(path, Keyring((new_key(),))) as made:
+        # A link, not a rename: it never takes the place of another file.
+        os.link(made, path)
+    return path
+
+
+def replace_key_file(path: Path, keyring: Keyring) -> None:
+    """Puts a keyring into an existing key file's place; owner and group stay. Call it while `changing`.
+
+    Raises OSError; PermissionError, before anything is changed, where the file belongs to another user, who could not
+    read it afterwards.
+    """
+    path = path.resolve()
+    with _written_beside(path, keyring) as made:
+        state = path.stat()
+        os.chown(made, state.st_uid, state.st_gid)
+        made.replace(path)
+
+
+@contextmanager
+def changing(path: Path) -> Iterator[None]:
+    """The only one to change a key file, for a block: of two, each would write over the other's new key.
+
+    Raises BlockingIOError while another process is at it, and OSError.
+    """
+    descriptor = os.open(path.resolve().parent, os.O_RDONLY | os.O_DIRECTORY)
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        yield
+    finally:
+        os.close(descriptor)
+
+
+@contextmanager
+def _written_beside(path: Path, keyring: Keyring) -> Iterator[Path]:
+    """A finished file in the same folder, for a block that puts it in place; afterwards nothing is left of it."""
+    made = path.with_name(f".{path.name}.new")
+    made.unlink(missing_ok=True)  # Of one that was killed: old keys are not left lying about.
+    try:
+        with os.fdopen(os.open(made, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "w", encoding="ascii") as file:
+            file.write(_HEADER + render(keyring))
+            file.flush()
+            os.fsync(file.fileno())
+        yield made
+        _sync(path.parent)
+    finally:
+        made.unlink(missing_ok=True)
+
+
+def _sync(directory: Path) -> None:
+    descriptor = os.open(directory, os.O_RDONLY | os.O_DIRECTORY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
+
+
+def _parsed(mode: int, content: bytes, path: Path) -> Keyring:
+    if mode & _OTHERS:
+        raise BadKeys(f"may be read by other users of this machine; type: chmod 600 {path}")
+    try:
+        return Keyring.parse(content.decode("utf-8-sig"))
+    except UnicodeDecodeError:
+        raise BadKeys("is no text: put the file back from your backup") from None

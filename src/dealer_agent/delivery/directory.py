@@ -1,0 +1,57 @@
+"""A folder that gets one file a delivery, whole or not at all."""
+
+import asyncio
+import os
+from collections.abc import Callable
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+
+from dealer_agent.delivery.outlet import NotDelivered, Parcel
+from dealer_agent.leads.lead_view import LeadView
+from dealer_agent.protocol.ids import new_ulid
+
+
+@dataclass(frozen=True, slots=True)
+class DirectoryOutlet:
+    """Writes `<delivery id>.<suffix>`, readable by its owner alone. A repeat replaces the file of the same name."""
+
+    folder: Path
+    suffix: str
+    render: Callable[[LeadView], bytes]
+
+    async def send(self, parcel: Parcel) -> None:
+        """Durable once this returns. Raises NotDelivered."""
+        try:
+            await asyncio.to_thread(self._write, parcel.delivery_id, self.render(parcel.view))
+        except OSError as error:
+            raise NotDelivered(f"the folder cannot be written to: {os.strerror(error.errno or 0)}") from None
+
+    def _write(self, delivery_id: str, content: bytes) -> None:
+        self.folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+        # What a killed attempt left behind goes. An attempt that still lives, past its lease, then fails at its end.
+        for left in self.folder.glob(f".{delivery_id}.*.part"):
+            left.unlink(missing_ok=True)
+        # Hidden, so that who collects the files does not take half of one.
+        part = self.folder / f".{delivery_id}.{new_ulid()}.part"
+        descriptor = os.open(part, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+        try:
+            with os.fdopen(descriptor, "wb") as file:
+                file.write(content)
+                file.flush()
+                os.fsync(file.fileno())
+            part.rename(self.folder / f"{delivery_id}.{self.suffix}")
+        except OSError:
+            with suppress(OSError):
+                part.unlink(missing_ok=True)
+            raise
+        _sync_folder(self.folder)
+
+
+def _sync_folder(folder: Path) -> None:
+    """The name is as durable as the content."""
+    descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)

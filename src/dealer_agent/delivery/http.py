@@ -1,0 +1,117 @@
+"""A CRM's address for leads: one POST a delivery, signed."""
+
+import asyncio
+import hmac
+import ssl
+from collections.abc import Callable
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from email.utils import parsedate_to_datetime
+
+import httpx
+
+from dealer_agent.delivery.outlet import NotDelivered, Parcel
+from dealer_agent.leads.lead_view import LeadView
+
+LONGEST_WAIT = timedelta(hours=24)
+"""However long a receiver asks to be left alone, it is not for longer."""
+
+_CHANNEL_STATUSES = frozenset({408, 425, 429})
+"""Refusals that are about the moment. What any other 4xx refuses, it refuses for this lead, or until the settings are
+mended: the channel is not rested for it."""
+
+
+@dataclass(frozen=True, slots=True)
+class HttpOutlet:
+    """Posts what `render` makes. Delivered is what a status from 200 to 299 answers; the answer's body is never read.
+
+    A redirect is not followed: a lead goes only to the address that the dealer wrote down.
+    """
+
+    client: httpx.AsyncClient
+    url: str
+    media_type: str
+    render: Callable[[LeadView], bytes]
+    timeout_seconds: float
+    secret: bytes | None = None
+    authorization: str | None = None
+
+    async def send(self, parcel: Parcel) -> None:
+        """Posts within the deadline, from connecting to the answer's head. Raises NotDelivered."""
+        body = self.render(parcel.view)
+        headers = {
+            "Content-Type": self.media_type,
+            "X-Delivery-Id": parcel.delivery_id,
+            "X-Lead-Id": parcel.view.lead_id,
+            **self._signature(body),
+        }
+        if self.authorization is not None:
+            headers["Authorization"] = self.authorization
+        answer: httpx.Response | None = None
+        try:
+            async with (
+                asyncio.timeout(self.timeout_seconds),
+                self.client.stream("POST", self.url, content=body, headers=headers, timeout=None) as answer,
+            ):
+                pass
+        except TimeoutError:
+            if answer is None:
+                raise NotDelivered(f"no answer within {self.timeout_seconds:g} s") from None
+        except httpx.TransportError as error:
+            if answer is None:
+                raise NotDelivered(_words(error)) from None
+        assert answer is not None, "a request ends with an answer or an exception"
+        _judge(answer)
+
+    def _signature(self, body: bytes) -> dict[str, str]:
+        timestamp = str(int(datetime.now(UTC).timestamp()))
+        if self.secret is None:
+            return {"X-Timestamp": timestamp}
+        signature = hmac.digest(self.secret, f"{timestamp}.".encode() + body, "sha256").hex()
+        return {"X-Timestamp": timestamp, "X-Signature": f"sha256={signature}"}
+
+
+def _judge(answer: httpx.Response) -> None:
+    status = answer.status_code
+    if answer.is_success:
+        return
+    if 300 <= status < 400:
+        raise _refused(f"answered {status}: leads are not sent on to another address; write it as url")
+    if 400 <= status < 500 and status not in _CHANNEL_STATUSES:
+        raise _refused(f"answered {status}")
+    raise NotDelivered(f"answered {status}", retry_after=_retry_after(answer.headers.get("Retry-After")))
+
+
+def _refused(problem: str) -> NotDelivered:
+    return NotDelivered(problem, channel_ails=False, permanent=True)
+
+
+def _retry_after(value: str | None) -> timedelta | None:
+    """Seconds, or a date; what is neither counts for nothing."""
+    if value is None:
+        return None
+    if value.isascii() and value.isdigit():
+        return min(timedelta(seconds=min(int(value[:9]), 10**9)), LONGEST_WAIT)
+    try:
+        until = parsedate_to_datetime(value)
+    except ValueError:
+        return None
+    if until.tzinfo is None:
+        until = until.replace(tzinfo=UTC)
+    return max(timedelta(), min(until - datetime.now(UTC), LONGEST_WAIT))
+
+
+def _words(error: httpx.TransportError) -> str:
+    """What happened, without the texts of foreign errors, which may quote anything."""
+    cause: BaseException | None = error
+    while cause is not None:
+        if isinstance(cause, ssl.SSLCertVerificationError):
+            return "its certificate is not to be trusted"
+        cause = cause.__cause__ or cause.__context__
+    match error:
+        case httpx.ConnectError():
+            return "cannot be reached"
+        case httpx.RemoteProtocolError() | httpx.ReadError():
+            return "cut the connection before it answered"
+        case _:
+            return f"the connection failed ({type(error).__name__})"

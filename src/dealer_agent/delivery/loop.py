@@ -1,0 +1,256 @@
+"""Claims what is due, sends it, settles it: the loop that runs in every worker process.
+
+Several deliveries are under way at a time, a few of each channel, so that a receiver that hangs holds up its own leads
+only. Claims and settlements are jobs of the process's lead writer: they share transactions, and their fsync, with the
+leads that are being taken. Whatever kills the process leaves leases that run out.
+"""
+
+import asyncio
+import random
+from collections import defaultdict
+from collections.abc import Callable
+from contextlib import suppress
+from dataclasses import dataclass, field
+from datetime import UTC, datetime, timedelta
+from typing import TypeVar
+
+import structlog
+from sqlalchemy import Connection
+
+from dealer_agent.delivery.outlet import NotDelivered, NotToBeSent, Outlets, Parcel
+from dealer_agent.delivery.pace import Breaker, Pace
+from dealer_agent.storage import outbox
+from dealer_agent.storage.errors import StorageError
+from dealer_agent.storage.lead_writer import LeadWriter
+from dealer_agent.storage.outbox import Address, DueDelivery
+from dealer_agent.storage.store import Store
+
+log = structlog.get_logger()
+
+POLL_SECONDS = 1.0
+TURN_SECONDS = 0.05
+AT_ONCE = 16
+"""Deliveries under way in one process."""
+AT_ONCE_EACH = 4
+"""Of these, those of one channel."""
+STOP_SECONDS = 5.0
+"""How long a stop waits for what is being sent."""
+SETTLE_AGAIN_SECONDS = 1.0
+WRONG_CHANNEL = "there is no such channel in dealer.toml any more; name it there, then: dealer-agent deliveries retry"
+
+Result = TypeVar("Result")
+
+
+@dataclass
+class DeliveryLoop:
+    """One dealer's deliveries in one process. `parcel_of` makes what is sent; it raises NotToBeSent."""
+
+    dealer_id: str
+    store: Store
+    writer: LeadWriter
+    outlets: Outlets
+    parcel_of: Callable[[DueDelivery], Parcel]
+    pace: Pace
+    _under_way: dict[asyncio.Task[None], DueDelivery] = field(default_factory=dict)
+    _breakers: dict[Address, Breaker] = field(default_factory=dict)
+    _awake: asyncio.Event = field(default_factory=asyncio.Event)
+    _failing: bool = False
+    _stopping: bool = False
+
+    def wake(self) -> None:
+        """There may be something to send now: to be called on the event loop, once a lead is stored."""
+        if self.outlets:
+            self._awake.set()
+
+    async def run(self) -> None:
+        """Sends until `stop` is called; then what is being sent gets a little time, and the rest is released."""
+        while not self._stopping:
+            self._awake.clear()
+            await self._begin_due()
+            with suppress(TimeoutError):
+                async with asyncio.timeout(POLL_SECONDS):
+                    await self._awake.wait()
+                # Leads that come close together are claimed together.
+                await asyncio.sleep(TURN_SECONDS)
+        await self._finish()
+
+    def stop(self) -> None:
+        """Has `run` end within a few seconds. Not by cancelling it: what it has just claimed would be lost."""
+        self._stopping = True
+        self._awake.set()
+
+    async def _begin_due(self) -> None:
+        """Claims as much as there is room for. What fails is reported once, and tried again at the next turn."""
+        if len(self._under_way) >= AT_ONCE:
+            return
+        try:
+            now = datetime.now(UTC)
+            # A question to the reader first: the writer is not troubled while there is nothing to do.
+            addresses = await asyncio.to_thread(self.store.due_addresses, self.dealer_id, now)
+            room = self._room(addresses)
+            for delivery in await self._write(lambda connection: self._claim(connection, room)) if room else []:
+                self._begin(delivery)
+        except Exception as fault:  # noqa: BLE001 - the boundary: a loop that ends would leave every lead where it is.
+            if not self._failing:
+                told = {"problem": str(fault)} if isinstance(fault, StorageError) else {"place": _place(fault)}
+                log.error("deliveries wait", error=type(fault).__qualname__, **told)
+            self._failing = True
+        else:
+            self._failing = False
+
+    def _room(self, addresses: list[Address]) -> dict[Address, int]:
+        """How many deliveries may begin at each address; every address gets its turn."""
+        counts: dict[Address, int] = defaultdict(int)
+        for delivery in self._under_way.values():
+            counts[delivery.address] += 1
+        free = AT_ONCE - len(self._under_way)
+        room: dict[Address, int] = {}
+        random.shuffle(addresses)
+        for address in addresses:
+            if address not in self.outlets:
+                room[address] = AT_ONCE
+                continue
+            breaker = self._breaker(address)
+            begin = min(free, breaker.room(asyncio.get_running_loop().time(), counts[address], AT_ONCE_EACH))
+            if begin:
+                room[address] = begin
+                free -= begin
+        return room
+
+    def _claim(self, connection: Connection, room: dict[Address, int]) -> list[DueDelivery]:
+        """Claims; what goes to a channel that is gone is parked at once."""
+        now = datetime.now(UTC)
+        claimed = []
+        for address, limit in room.items():
+            for delivery in outbox.claim(connection, self.dealer_id, now, self.pace.lease, address, limit):
+                if address in self.outlets:
+                    claimed.append(delivery)
+                else:
+                    outbox.park(connection, self.dealer_id, delivery, now, WRONG_CHANNEL)
+        return claimed
+
+    def _begin(self, delivery: DueDelivery) -> None:
+        task = asyncio.create_task(self._deliver(delivery))
+        self._under_way[task] = delivery
+        task.add_done_callback(self._ended)
+
+    def _ended(self, task: asyncio.Task[None]) -> None:
+        delivery = self._under_way.pop(task)
+        fault = None if task.cancelled() else task.exception()
+        if fault is not None:
+            # Nothing could be written down: the lease runs out.
+            log.error("fault", **_named(delivery), error=type(fault).__qualname__, place=_place(fault))
+        self.wake()
+
+    async def _deliver(self, delivery: DueDelivery) -> None:
+        """Sends one, and has it written down what became of it."""
+        try:
+            parcel = await asyncio.to_thread(self.parcel_of, delivery)
+            note = await self.outlets[delivery.address].send(parcel)
+        except asyncio.CancelledError:
+            # The process stops: another may send it at once. Where that cannot be written down, the lease runs out.
+            with suppress(StorageError):
+                await self._write(lambda connection: outbox.release(connection, self.dealer_id, [delivery]))
+            raise
+        except NotToBeSent as reason:
+            log.info("delivery dropped", **_named(delivery), reason=reason.problem)
+            now, problem = datetime.now(UTC), reason.problem
+            await self._settle(
+                delivery, lambda connection: outbox.drop(connection, self.dealer_id, delivery, now, problem)
+            )
+        except NotDelivered as failure:
+            self._judge(delivery.address, failure)
+            await self._failed(delivery, failure)
+        except StorageError as failure:
+            await self._failed(delivery, NotDelivered(f"not begun: {failure}", channel_ails=False))
+        except Exception as fault:  # noqa: BLE001 - the boundary: one lead that cannot be sent must not end the loop.
+            # The message of a foreign error may quote the lead.
+            log.error("fault", **_named(delivery), error=type(fault).__qualname__, place=_place(fault))
+            problem = f"a fault in this program ({type(fault).__qualname__}); the log says where"
+            await self._failed(delivery, NotDelivered(problem, channel_ails=False))
+        else:
+            self._breaker(delivery.address).succeeded()
+            log.info("delivery sent", **_named(delivery), **({"note": note} if note else {}))
+            now = datetime.now(UTC)
+            await self._settle(
+                delivery, lambda connection: outbox.settle_sent(connection, self.dealer_id, delivery, now, note)
+            )
+
+    def _judge(self, address: Address, failure: NotDelivered) -> None:
+        breaker = self._breaker(address)
+        if not failure.channel_ails:
+            breaker.succeeded()
+            return
+        asked = failure.retry_after or timedelta()
+        breaker.failed(asyncio.get_running_loop().time(), asked.total_seconds())
+        if breaker.ailing:
+            log.warning("channel rests", rooftop=address[0], channel=address[1], failures=breaker.failures)
+
+    async def _failed(self, delivery: DueDelivery, failure: NotDelivered) -> None:
+        """Puts it off, or parks it. What a CRM refuses for good is tried on as well: CRMs say so wrongly. A customer's
+        mailbox is not, since to insist makes the dealer's mail suspect."""
+        now = datetime.now(UTC)
+        problem = failure.problem
+        too_old = now - delivery.tried_since >= self.pace.park_after
+        if too_old or (failure.permanent and delivery.kind == "confirm"):
+            log.error("delivery parked", **_named(delivery), problem=problem)
+            await self._settle(
+                delivery, lambda connection: outbox.park(connection, self.dealer_id, delivery, now, problem)
+            )
+            return
+        wait = self.pace.wait(delivery.attempts, random.random())  # noqa: S311 - spreads attempts, keeps no secret
+        due_at = now + max(wait, failure.retry_after or timedelta())
+        log.warning("delivery failed", **_named(delivery), problem=problem)
+        await self._settle(
+            delivery, lambda connection: outbox.reschedule(connection, self.dealer_id, delivery, due_at, problem)
+        )
+
+    async def _settle(self, delivery: DueDelivery, job: Callable[[Connection], object]) -> None:
+        """Writes it down, again and again while the lease holds: what was sent should not be sent twice for a database
+        that was away for a moment."""
+        deadline = asyncio.get_running_loop().time() + self.pace.lease.total_seconds()
+        while True:
+            try:
+                await self._write(job)
+            except StorageError as failure:
+                if asyncio.get_running_loop().time() >= deadline:
+                    log.error("delivery not settled", **_named(delivery), problem=str(failure))
+                    return
+            else:
+                return
+            await asyncio.sleep(SETTLE_AGAIN_SECONDS)
+
+    async def _write(self, job: Callable[[Connection], Result]) -> Result:
+        return await asyncio.shield(asyncio.wrap_future(self.writer.submit(self.dealer_id, job)))
+
+    def _breaker(self, address: Address) -> Breaker:
+        if address not in self._breakers:
+            rest = self.pace.breaker_rest.total_seconds()
+            self._breakers[address] = Breaker(self.pace.breaker_failures, rest)
+        return self._breakers[address]
+
+    async def _finish(self) -> None:
+        if self._under_way:
+            _, late = await asyncio.wait(self._under_way, timeout=STOP_SECONDS)
+            for task in late:
+                task.cancel()
+            await asyncio.gather(*late, return_exceptions=True)
+
+
+def _named(delivery: DueDelivery) -> dict[str, object]:
+    return {
+        "delivery": delivery.delivery_id,
+        "lead": delivery.lead_id,
+        "kind": delivery.kind,
+        "rooftop": delivery.rooftop,
+        "channel": delivery.channel,
+        "attempt": delivery.attempts,
+    }
+
+
+def _place(fault: BaseException) -> str:
+    """The file and line that raised it."""
+    trace = fault.__traceback__
+    while trace is not None and trace.tb_next is not None:
+        trace = trace.tb_next
+    return "" if trace is None else f"{trace.tb_frame.f_code.co_filename.rpartition('/')[2]}:{trace.tb_lineno}"

@@ -1,0 +1,199 @@
+"""Mail, by the dealer's own server: ADF for CRMs, plain words for people.
+
+Every attempt of a delivery has the same Message-ID, so that who gets it twice can tell.
+"""
+
+import asyncio
+import ssl
+from contextlib import suppress
+from dataclasses import dataclass, field, replace
+from datetime import UTC, datetime
+from email.headerregistry import Address
+from email.message import EmailMessage
+from email.utils import format_datetime
+from typing import Literal
+
+import aiosmtplib
+
+from dealer_agent.delivery.outlet import NotDelivered, NotToBeSent, Parcel
+from dealer_agent.leads.adf import render_adf
+from dealer_agent.leads.mails import Mail, adf_mail_subject, confirmation_mail, salesperson_mail
+
+GOODBYE_SECONDS = 2.0
+LONGEST_LINE = 998
+"""Octets of a line of mail without its end (RFC 5322, 2.1.1)."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MailServer:
+    """The server that sends, and whom it sends as. `security` is never less than what is asked for."""
+
+    host: str
+    port: int
+    security: Literal["starttls", "tls", "none"]
+    from_address: str
+    from_name: str
+    timeout_seconds: float
+    user: str | None = None
+    password: str | None = field(default=None, repr=False)
+
+    async def send(self, message: EmailMessage, recipients: tuple[str, ...]) -> str | None:
+        """Hands a message over; a note where only some of the recipients were taken. Raises NotDelivered."""
+        client = aiosmtplib.SMTP(
+            hostname=self.host,
+            port=self.port,
+            username=self.user,
+            password=self.password,
+            timeout=self.timeout_seconds,
+            use_tls=self.security == "tls",
+            start_tls=self.security == "starttls",
+            tls_context=None if self.security == "none" else ssl.create_default_context(),
+            local_hostname=self.from_address.rpartition("@")[2],
+        )
+        try:
+            async with asyncio.timeout(self.timeout_seconds):
+                await client.connect()
+                refused, _ = await client.send_message(message, sender=self.from_address, recipients=list(recipients))
+            # It is delivered, however the parting goes.
+            with suppress(aiosmtplib.SMTPException, OSError):
+                await client.quit(timeout=GOODBYE_SECONDS)
+        except (TimeoutError, aiosmtplib.SMTPException, OSError) as error:
+            raise _failure(error) from None
+        except ValueError:
+            raise NotDelivered("the mail's addresses cannot be used", channel_ails=False, permanent=True) from None
+        finally:
+            client.close()
+        return _partly(refused, len(recipients))
+
+
+@dataclass(frozen=True, slots=True)
+class CrmMailOutlet:
+    """A CRM's mailbox: the ADF document alone, as plain text."""
+
+    server: MailServer
+    to: tuple[str, ...]
+
+    async def send(self, parcel: Parcel) -> str | None:
+        """Raises NotDelivered."""
+        message = _message(self.server, parcel, self.to, adf_mail_subject(parcel.view))
+        text = render_adf(parcel.view).decode("ascii")
+        fits = max(map(len, text.splitlines())) <= LONGEST_LINE
+        message.set_content(text, cte="7bit" if fits else "quoted-printable")
+        return await self.server.send(message, self.to)
+
+
+@dataclass(frozen=True, slots=True)
+class PeopleMailOutlet:
+    """The rooftop's people: the lead in plain words."""
+
+    server: MailServer
+    to: tuple[str, ...]
+
+    async def send(self, parcel: Parcel) -> str | None:
+        """Raises NotDelivered."""
+        return await self.server.send(_worded(self.server, parcel, self.to, salesperson_mail(parcel.view)), self.to)
+
+
+@dataclass(frozen=True, slots=True)
+class CustomerMailOutlet:
+    """The customer, who is told of a confirmed visit as long as consent allows e-mail."""
+
+    server: MailServer
+
+    async def send(self, parcel: Parcel) -> str | None:
+        """Raises NotDelivered, and NotToBeSent where there is nothing left to confirm, or no consent to do so."""
+        view = parcel.view
+        if "email" not in view.channels:
+            raise NotToBeSent("the customer does not agree to e-mail any more")
+        if not view.customer.email:
+            raise NotToBeSent("the customer has no e-mail address any more")
+        visit = next((visit for visit in view.visits if visit.appointment_id == parcel.event_id), None)
+        if visit is None or visit.status != "confirmed":
+            raise NotToBeSent("the visit is not confirmed any more")
+        if visit.times[0].start <= datetime.now(UTC):
+            raise NotToBeSent("the visit has begun")
+        to = (view.customer.email,)
+        mail = confirmation_mail(replace(view, visits=(visit,)))
+        return await self.server.send(_worded(self.server, parcel, to, mail), to)
+
+
+def _message(server: MailServer, parcel: Parcel, to: tuple[str, ...], subject: str) -> EmailMessage:
+    message = EmailMessage()
+    message["From"] = _address(server.from_address, server.from_name)
+    message["To"] = [_address(address) for address in to]
+    message["Subject"] = _one_line(subject)
+    message["Date"] = format_datetime(datetime.now(UTC))
+    message["Message-ID"] = f"<{parcel.delivery_id}@{server.from_address.rpartition('@')[2]}>"
+    message["Auto-Submitted"] = "auto-generated"
+    return message
+
+
+def _worded(server: MailServer, parcel: Parcel, to: tuple[str, ...], mail: Mail) -> EmailMessage:
+    message = _message(server, parcel, to, mail.subject)
+    message.set_content(mail.text)
+    if mail.ics is not None:
+        message.add_attachment(
+            mail.ics, maintype="text", subtype="calendar", filename="visit.ics", params={"method": "PUBLISH"}
+        )
+    return message
+
+
+def _address(address: str, name: str = "") -> Address:
+    local, _, domain = address.rpartition("@")
+    if local.startswith('"'):
+        return Address(_one_line(name), addr_spec=address)
+    # `addr_spec` refuses what lies beyond ASCII, which a mailbox may hold (RFC 6531).
+    return Address(_one_line(name), username=local, domain=domain)
+
+
+def _one_line(text: str) -> str:
+    return " ".join(text.split())
+
+
+def _failure(error: BaseException) -> NotDelivered:
+    """What happened, in our own words: a server's text may quote the mail."""
+    match error:
+        case aiosmtplib.SMTPRecipientsRefused(recipients=refusals):
+            code = max((refusal.code for refusal in refusals), default=0)
+            return _refused("the recipient", code)
+        case aiosmtplib.SMTPDataError(code=code):
+            return _refused("the mail", code)
+        case aiosmtplib.SMTPAuthenticationError(code=code):
+            return NotDelivered(f"the mail server refused user and password ({code})")
+        case aiosmtplib.SMTPSenderRefused(code=code):
+            return NotDelivered(f"the mail server refused from_address ({code})")
+        case aiosmtplib.SMTPResponseException(code=code):
+            return NotDelivered(f"the mail server answered {code}")
+        case aiosmtplib.SMTPNotSupported():
+            return NotDelivered(
+                "the mail server takes no address with letters beyond ASCII", channel_ails=False, permanent=True
+            )
+        case aiosmtplib.SMTPServerDisconnected():
+            return NotDelivered("the mail server cut the connection")
+        case TimeoutError():
+            return NotDelivered("the mail server did not answer in time")
+    if type(error) is aiosmtplib.SMTPException:
+        # What the library says of a server that does not offer something.
+        return NotDelivered("the mail server does not offer what is needed: STARTTLS, or a way to log in")
+    if isinstance(error, ssl.SSLError) or isinstance(error.__cause__, ssl.SSLError):
+        return NotDelivered(
+            "no safe connection to the mail server: wrong security or port, or an untrusted certificate"
+        )
+    return NotDelivered("the mail server cannot be reached")
+
+
+def _refused(what: str, code: int) -> NotDelivered:
+    """421 closes the channel; any other code is about this mail."""
+    problem = f"the mail server refused {what} ({code})"
+    return NotDelivered(problem, channel_ails=code == 421, permanent=500 <= code < 600)
+
+
+def _partly(refused: dict[str, aiosmtplib.SMTPResponse], asked: int) -> str | None:
+    """Raises NotDelivered where a recipient may be taken later: the others then get it again, with the same id."""
+    if not refused:
+        return None
+    codes = ", ".join(sorted({str(response.code) for response in refused.values()}))
+    words = f"{len(refused)} of {asked} recipients refused ({codes})"
+    if any(400 <= response.code < 500 for response in refused.values()):
+        raise NotDelivered(words, channel_ails=False)
+    return words

@@ -1,0 +1,98 @@
+"""What is stored of a lead, and the dealer's profile, as the one view that people and their systems get. Pure."""
+
+from datetime import datetime
+
+import msgspec
+from msgspec import UNSET
+
+from dealer_agent.dealers.profile import Profile
+from dealer_agent.lead_desk.kept_lead import Changes
+from dealer_agent.lead_desk.rooftop_views import rooftop_view
+from dealer_agent.leads.lead_view import (
+    AgentView,
+    LeadView,
+    VisitStatus,
+    VisitTime,
+    VisitView,
+    extras_of,
+)
+from dealer_agent.protocol.formats import parse_timestamp
+from dealer_agent.protocol.requests import Appointment, Channel, Customer, LeadSubmitRequest, TradeIn, VehicleOfInterest
+from dealer_agent.protocol.responses import AppointmentReply
+from dealer_agent.protocol.vehicle import Vehicle
+from dealer_agent.storage.appointments import AppointmentRecord
+from dealer_agent.storage.whole_lead import WholeLead
+
+CHANNELS: tuple[Channel, ...] = ("email", "phone", "sms")
+"""In the order in which they are told."""
+
+
+def lead_view(lead: WholeLead, profile: Profile, *, resend: bool = False) -> LeadView:
+    """The view of a lead as it stands, additions included. Raises ValueError for one whose customer is forgotten."""
+    record = lead.stored.lead
+    if record.customer is None or record.payload is None:
+        raise ValueError("nothing is left of this lead's customer")
+    payload = msgspec.json.decode(record.payload)
+    request = msgspec.convert(payload, LeadSubmitRequest)
+    customer = msgspec.json.decode(record.customer, type=Customer)
+    messages = [request.message] if request.message else []
+    trade_in = payload.get("trade_in")
+    for event in lead.stored.events:
+        if event.changes is not None:
+            added = msgspec.json.decode(event.changes, type=Changes)
+            customer = added.customer or customer
+            trade_in = added.trade_in or trade_in
+            if added.message:
+                messages.append(added.message)
+    wish = payload.get("vehicle_of_interest")
+    return LeadView(
+        lead_id=record.lead_id,
+        dealer_id=profile.id,
+        dealer_name=profile.name,
+        rooftop=rooftop_view(profile, record.rooftop),
+        received_at=record.received_at,
+        agent=AgentView.of(request.source_agent),
+        customer=customer,
+        channels=tuple(channel for channel in CHANNELS if channel in lead.channels),
+        submitted_at=None if request.submitted_at is UNSET else parse_timestamp(request.submitted_at),
+        vehicle=None if record.vehicle is None else msgspec.json.decode(record.vehicle, type=Vehicle),
+        wish=request.vehicle_of_interest,
+        wish_extras=extras_of(wish, VehicleOfInterest),
+        trade_in=UNSET if trade_in is None else msgspec.convert(trade_in, TradeIn),
+        trade_in_extras=extras_of(trade_in, TradeIn),
+        messages=tuple(messages),
+        visits=tuple(view for visit in lead.visits if (view := visit_view(visit, profile)) is not None),
+        resend=resend,
+    )
+
+
+def visit_view(visit: AppointmentRecord, profile: Profile) -> VisitView | None:
+    """A visit as it stands; None where another took its place, or its customer is forgotten."""
+    if visit.request is None:
+        return None
+    status: VisitStatus
+    match visit.status:
+        case "replaced":
+            return None
+        case other:
+            status = other
+    return VisitView(
+        appointment_id=None if status == "unavailable" else visit.appointment_id,
+        status=status,
+        rooftop=rooftop_view(profile, visit.rooftop),
+        request=msgspec.json.decode(visit.request, type=Appointment),
+        changed_at=visit.cancelled_at or visit.created_at,
+        times=_times(visit),
+    )
+
+
+def _times(visit: AppointmentRecord) -> tuple[VisitTime, ...]:
+    """The booked time, else those that were proposed."""
+    if visit.starts_at is not None:
+        return (VisitTime(visit.starts_at, visit.ends_at),)
+    reply = msgspec.json.decode(visit.reply, type=AppointmentReply)
+    if reply.proposed_slots:
+        return tuple(
+            VisitTime(datetime.fromisoformat(s.start), datetime.fromisoformat(s.end)) for s in reply.proposed_slots
+        )
+    return tuple(VisitTime(datetime.fromisoformat(time)) for time in reply.proposed_times or ())

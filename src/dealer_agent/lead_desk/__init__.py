@@ -1,0 +1,5 @@
+"""Leads are taken here: decided purely, stored in one transaction, answered when durable (contract, part 10)."""
+
+from dealer_agent.lead_desk.desk import LeadDesk
+
+__all__ = ["LeadDesk"]

@@ -1,0 +1,84 @@
+"""The lead desk: one job of the writer for each lead (contract, part 10)."""
+
+import asyncio
+from collections.abc import Callable
+from datetime import datetime
+from typing import Any
+
+import structlog
+
+from dealer_agent.dealers.profile import Profile
+from dealer_agent.inventory.catalogue import Catalogue
+from dealer_agent.lead_desk.lead_job import Desk, LeadJob
+from dealer_agent.lead_desk.timetable import Timetable
+from dealer_agent.protocol.errors import ProtocolError
+from dealer_agent.protocol.replies import Answer
+from dealer_agent.protocol.requests import LeadSubmitRequest
+from dealer_agent.storage import leads as stored
+from dealer_agent.storage.errors import StoreClosed
+from dealer_agent.storage.lead_writer import LeadWriter
+from dealer_agent.vault import Vault
+
+
+class LeadDesk:
+    """Takes one dealer's leads. `confirms_by_mail`: customers are mailed the visits that are confirmed to them.
+
+    `on_stored` is called once a lead is durable: there may be something to deliver.
+    """
+
+    def __init__(
+        self,
+        profile: Profile,
+        writer: LeadWriter,
+        vault: Vault,
+        *,
+        confirms_by_mail: bool,
+        on_stored: Callable[[], None] = lambda: None,
+    ) -> None:
+        self._desk = Desk(profile, Timetable(profile), vault, confirms_by_mail)
+        self._writer = writer
+        self._on_stored = on_stored
+
+    async def take(
+        self,
+        lead: LeadSubmitRequest,
+        payload: dict[str, Any],
+        catalogue: Catalogue,
+        *,
+        token_id: str | None,
+        body: bytes,
+        now: datetime,
+    ) -> Answer:
+        """Stores a lead with its consent, its visit and its deliveries, then answers it.
+
+        `payload` is the lead's JSON values, extras included. Raises ContactConsentRequired, InvalidConsent,
+        VehicleNotFound, VehicleUnavailable, IdempotencyConflict; AppointmentTimeUnavailable, when the lead is stored
+        nevertheless; and StorageError when it could not be stored.
+        """
+        job = LeadJob.of(self._desk, catalogue, lead, payload, token_id, body, now)
+        answer = await asyncio.wrap_future(self._writer.submit(self._desk.profile.id, job.store))
+        self._on_stored()
+        if isinstance(answer, ProtocolError):
+            raise answer
+        return answer
+
+    def note_refusal(self, code: str, at: datetime) -> None:
+        """Has it stored that a lead was refused: the code and the time, nothing of the lead.
+
+        Nobody waits for it, and the buyer's answer does not depend on it: a failure goes to the log.
+        """
+        dealer_id = self._desk.profile.id
+        try:
+            noted = self._writer.submit(
+                dealer_id, lambda connection: stored.record_refusal(connection, dealer_id, at, code)
+            )
+        except StoreClosed as failure:
+            _log_lost_refusal(code, failure)
+        else:
+            noted.add_done_callback(lambda done: _log_lost_refusal(code, done.exception()))
+
+
+def _log_lost_refusal(code: str, failure: BaseException | None) -> None:
+    if failure is not None:
+        # A refusal holds nothing personal, and a StorageError never quotes what was being stored.
+        structlog.get_logger().error("refusal not stored", code=code, error=type(failure).__qualname__)

@@ -1,0 +1,376 @@
+"""One lead on the writer's transaction: the first answer again, a duplicate, or a new lead.
+
+In this order: idempotency key, consent, vehicle, duplicate, visit; then lead, consent, contacts, visit and places,
+deliveries, and the answer that the key will get again. The writer runs the whole decision again when the database asks
+for it, so a job changes nothing of its own.
+"""
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from hashlib import sha256
+from typing import Any, Literal, NamedTuple, Self
+
+import msgspec
+from msgspec import UNSET, Struct
+from sqlalchemy import Connection
+
+from dealer_agent.dealers.profile import DealerRooftop, Profile
+from dealer_agent.dealers.routing import deliveries_of
+from dealer_agent.dealers.rules import read_phone
+from dealer_agent.inventory.catalogue import Catalogue, Listing
+from dealer_agent.lead_desk.kept_lead import Changes, KeptLead, VisitAsked
+from dealer_agent.lead_desk.timetable import Timetable
+from dealer_agent.lead_desk.visit_book import Decision, VisitBook
+from dealer_agent.leads import intake
+from dealer_agent.leads.answers import House, LeadAnswer, VisitAnswer, message_for, usable_channels
+from dealer_agent.leads.consent import PURPOSE, Grant, judge_consent
+from dealer_agent.leads.visits import KIND_OF, Slot
+from dealer_agent.protocol.errors import (
+    AppointmentTimeUnavailable,
+    IdempotencyConflict,
+    ProtocolError,
+    VehicleNotFound,
+    VehicleUnavailable,
+)
+from dealer_agent.protocol.ids import new_ulid
+from dealer_agent.protocol.replies import Answer
+from dealer_agent.protocol.requests import Customer, LeadSubmitRequest
+from dealer_agent.protocol.responses import DealerContact, LeadReceipt
+from dealer_agent.protocol.vehicle import Vehicle
+from dealer_agent.storage import leads as stored
+from dealer_agent.storage.appointments import AppointmentRecord, Booked, appointments_of, booked_visits
+from dealer_agent.storage.consents import ConsentRecord, record_consent
+from dealer_agent.storage.outbox import enqueue
+from dealer_agent.vault import Vault
+
+
+class Desk(NamedTuple):
+    """What every lead of a dealer is taken with."""
+
+    profile: Profile
+    timetable: Timetable
+    vault: Vault
+    confirms_by_mail: bool
+
+
+class _Verdict(NamedTuple):
+    """That a lead may be taken: the consent, and what the vehicle of interest turned out to be."""
+
+    grant: Grant
+    wanted: intake.Wanted
+    listing: bytes | None
+
+
+class _Taken(NamedTuple):
+    """The lead that was stored or added to, and what its sender is answered."""
+
+    lead_id: str
+    answer: Answer | ProtocolError
+
+
+class _KeptAnswer(Struct):
+    """The first answer to an idempotency key, as it is stored."""
+
+    data: msgspec.Raw
+    message: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class LeadJob:
+    """One lead on its way into the store: everything that `store` needs, and nothing of the network.
+
+    What can be known before is worked out before: everybody else's lead waits while `store` runs. `verdict` is None for
+    a lead with an idempotency key, whose first answer is looked up before it is judged.
+    """
+
+    desk: Desk
+    catalogue: Catalogue
+    lead: LeadSubmitRequest
+    payload: dict[str, Any]
+    token_id: str | None
+    request_hash: bytes
+    now: datetime
+    contacts: tuple[str, ...]
+    customer: Customer
+    verdict: _Verdict | None
+
+    @classmethod
+    def of(
+        cls,
+        desk: Desk,
+        catalogue: Catalogue,
+        lead: LeadSubmitRequest,
+        payload: dict[str, Any],
+        token_id: str | None,
+        body: bytes,
+        now: datetime,
+    ) -> Self:
+        """The job of a lead that is valid but for its consent. Raises ProtocolError for one that may not be taken."""
+        contacts, customer = intake.contacts(lead.customer), intake.customer_kept(lead.customer)
+        verdict = _judge(lead, catalogue, now) if lead.idempotency_key is UNSET else None
+        request_hash = sha256(body).digest()
+        return cls(desk, catalogue, lead, payload, token_id, request_hash, now, contacts, customer, verdict)
+
+    def store(self, connection: Connection) -> Answer | ProtocolError:
+        """Takes the lead. Returns AppointmentTimeUnavailable, because what is raised here leaves nothing stored."""
+        if self.lead.idempotency_key is UNSET:
+            return self._keep(connection).answer
+        return self._keep_once(connection, self.lead.idempotency_key)
+
+    def _keep_once(self, connection: Connection, key: str) -> Answer | ProtocolError:
+        """The first answer to the key again; without one, the lead is taken and its answer kept. Errors are not."""
+        scope = f"token:{self.token_id}" if self.token_id else f"agent:{intake.agent_name(self.lead)}"
+        payload_hash = intake.payload_hash(self.payload)
+        dealer_id, vault = self.desk.profile.id, self.desk.vault
+        first = stored.find_idempotent(connection, vault, dealer_id, scope, key, self.now)
+        if first is not None:
+            if first.payload_hash != payload_hash:
+                raise IdempotencyConflict("This idempotency_key came with another payload before.")
+            kept = msgspec.json.decode(first.reply, type=_KeptAnswer)
+            return Answer(bytes(kept.data), kept.message)
+        lead_id, answer = self._keep(connection)
+        if isinstance(answer, Answer):
+            reply = msgspec.json.encode(_KeptAnswer(msgspec.Raw(answer.data), answer.message))
+            record = stored.IdempotencyRecord(
+                scope=scope, key=key, payload_hash=payload_hash, reply=reply, at=self.now, lead_id=lead_id
+            )
+            stored.record_idempotency(connection, vault, dealer_id, record)
+        return answer
+
+    def _keep(self, connection: Connection) -> _Taken:
+        verdict = self.verdict or _judge(self.lead, self.catalogue, self.now)
+        vehicle_key = intake.vehicle_key(self.lead.vehicle_of_interest, verdict.wanted)
+        window = timedelta(hours=self.desk.profile.policies.duplicate_window_hours)
+        if window:
+            earlier = stored.find_duplicate(
+                connection, self.desk.vault, self.desk.profile.id, self.contacts, vehicle_key, self.now - window
+            )
+            if earlier is not None:
+                return _Taken(earlier, self._add_to(connection, earlier, verdict, vehicle_key))
+        return self._take_new(connection, verdict, vehicle_key)
+
+    def _take_new(self, connection: Connection, verdict: _Verdict, vehicle_key: str | None) -> _Taken:
+        lead_id = new_ulid()
+        visit = self._decide_visit(connection, verdict, ())
+        rooftop = visit.rooftop if visit else self._home(verdict) or self.desk.timetable.first
+        stored.record_lead(
+            connection,
+            self.desk.vault,
+            self._record(lead_id, rooftop, verdict),
+            self._consent(verdict.grant),
+            contacts=self.contacts,
+            vehicle_key=vehicle_key,
+        )
+        self._write_visit(connection, visit, lead_id)
+        deliveries = deliveries_of(rooftop, confirm=self._confirmation(verdict, visit))
+        enqueue(connection, self.desk.profile.id, lead_id, deliveries, self.now)
+        return _Taken(lead_id, self._answer(lead_id, "received", rooftop, verdict, visit))
+
+    def _add_to(
+        self, connection: Connection, lead_id: str, verdict: _Verdict, vehicle_key: str | None
+    ) -> Answer | ProtocolError:
+        """Adds to an earlier lead what this one says anew; what is added is delivered, too."""
+        vault, dealer_id = self.desk.vault, self.desk.profile.id
+        earlier = stored.get_lead(connection, vault, dealer_id, lead_id)
+        assert earlier is not None, "find_duplicate names only leads that are stored"
+        # Who writes with another address or number next is the same customer still.
+        stored.record_contacts(connection, vault, earlier.lead, self.contacts, vehicle_key)
+        record_consent(connection, vault, dealer_id, lead_id, self._consent(verdict.grant))
+        kept = KeptLead.of(earlier)
+        changes = Changes()
+        if self.lead.message and self.lead.message != kept.message:
+            changes.message = self.lead.message
+        if self.customer != kept.customer:
+            changes.customer = self.customer
+        if (trade_in := self.payload.get("trade_in")) and trade_in != kept.trade_in:
+            changes.trade_in = trade_in
+        visit = None
+        if self.lead.appointment is not UNSET:
+            standing = appointments_of(connection, vault, dealer_id, lead_id)
+            visit = self._decide_visit(connection, verdict, standing)
+            if visit is not None and visit.standing is None:
+                changes.appointment = VisitAsked(self.lead.appointment, visit.reply)
+        home = self.desk.timetable.rooftop(earlier.lead.rooftop) or self._home(verdict) or self.desk.timetable.first
+        if changes != Changes():
+            event_id = stored.append_to_lead(
+                connection, vault, dealer_id, lead_id, self.now, msgspec.json.encode(changes)
+            )
+            self._write_visit(connection, visit, lead_id)
+            self._deliver_again(connection, lead_id, event_id, home, visit, verdict)
+        return self._answer(lead_id, "duplicate", visit.rooftop if visit else home, verdict, visit)
+
+    def _deliver_again(
+        self,
+        connection: Connection,
+        lead_id: str,
+        event_id: str,
+        home: DealerRooftop,
+        visit: Decision | None,
+        verdict: _Verdict,
+    ) -> None:
+        """To the lead's rooftop, and to the one that the customer visits where it is another."""
+        places = {rooftop.name: rooftop for rooftop in (home, visit.rooftop if visit else home)}
+        for rooftop in places.values():
+            confirm = self._confirmation(verdict, visit) if visit and visit.rooftop == rooftop else None
+            deliveries = deliveries_of(rooftop, event_id=event_id, confirm=confirm)
+            enqueue(connection, self.desk.profile.id, lead_id, deliveries, self.now)
+
+    def _decide_visit(
+        self, connection: Connection, verdict: _Verdict, earlier: Sequence[AppointmentRecord]
+    ) -> Decision | None:
+        if self.lead.appointment is UNSET:
+            return None
+        return self._book(connection).decide(
+            self.lead.appointment,
+            self._home(verdict),
+            earlier,
+            test_drives=lambda: self._test_drives(connection),
+        )
+
+    def _test_drives(self, connection: Connection) -> Iterable[Booked]:
+        """The customer's confirmed ones, whichever of their leads asked for them."""
+        lead_ids = stored.find_leads_of(connection, self.desk.vault, self.desk.profile.id, self.contacts)
+        return booked_visits(connection, self.desk.profile.id, lead_ids, "test_drive", self.now)
+
+    def _write_visit(self, connection: Connection, visit: Decision | None, lead_id: str) -> None:
+        """Stores the visit; leads whose appraisal moved with it are told, and delivered again."""
+        if visit is None or self.lead.appointment is UNSET:
+            return
+        vault, dealer_id = self.desk.vault, self.desk.profile.id
+        for moved in self._book(connection).write(visit, lead_id, self.lead.appointment):
+            assert moved.request is not None, "it was read with its request"
+            asked = msgspec.json.decode(b'{"request":%b,"reply":%b}' % (moved.request, moved.reply), type=VisitAsked)
+            event = msgspec.json.encode(Changes(appointment=asked))
+            event_id = stored.append_to_lead(connection, vault, dealer_id, moved.lead_id, self.now, event)
+            deliveries = deliveries_of(visit.rooftop, event_id=event_id)
+            enqueue(connection, dealer_id, moved.lead_id, deliveries, self.now)
+
+    def _book(self, connection: Connection) -> VisitBook:
+        return VisitBook(connection, self.desk.vault, self.desk.profile.id, self.desk.timetable, self.now)
+
+    def _home(self, verdict: _Verdict) -> DealerRooftop | None:
+        """The rooftop that has the vehicle."""
+        return self.desk.timetable.rooftop(verdict.wanted.rooftop) if isinstance(verdict.wanted, Vehicle) else None
+
+    def _confirmation(self, verdict: _Verdict, visit: Decision | None) -> str | None:
+        """The id of the appointment of which the customer gets a mail, where there is one."""
+        if visit is None or visit.confirmed is None or visit.standing is not None:
+            return None
+        by_mail = self.lead.customer.email is not UNSET and "email" in verdict.grant.channels
+        return visit.reply.appointment_id if self.desk.confirms_by_mail and by_mail else None
+
+    def _record(self, lead_id: str, rooftop: DealerRooftop, verdict: _Verdict) -> stored.LeadRecord:
+        wish, wanted = self.lead.vehicle_of_interest, verdict.wanted
+        vehicle = wish if wanted is None else wanted
+        vin, stock = (None, None) if vehicle is UNSET else (vehicle.vin, vehicle.stock)
+        return stored.LeadRecord(
+            dealer_id=self.desk.profile.id,
+            lead_id=lead_id,
+            received_at=self.now,
+            source_agent=intake.agent_name(self.lead),
+            status="received",
+            rooftop=rooftop.name,
+            customer=msgspec.json.encode(self.customer),
+            payload=msgspec.json.encode(self.payload),
+            vehicle=verdict.listing,
+            vehicle_id=None if wanted is None else wanted.vehicle_id,
+            vin=vin or None,
+            stock=stock or None,
+        )
+
+    def _consent(self, grant: Grant) -> ConsentRecord:
+        return ConsentRecord(
+            received_at=self.now,
+            granted_at=grant.granted_at,
+            channels=grant.channels,
+            scope=grant.scope,
+            purpose=PURPOSE,
+            consent_text=grant.text,
+            request_hash=self.request_hash,
+            customer=msgspec.json.encode(self.customer),
+            source_agent=grant.source_agent,
+            expires_at=grant.expires_at,
+        )
+
+    def _answer(
+        self,
+        lead_id: str,
+        status: Literal["received", "duplicate"],
+        rooftop: DealerRooftop,
+        verdict: _Verdict,
+        visit: Decision | None,
+    ) -> Answer | ProtocolError:
+        house = self._house(rooftop)
+        words = message_for(
+            LeadAnswer(
+                house=house,
+                now=self.now,
+                wish=self.lead.vehicle_of_interest,
+                wanted=verdict.wanted,
+                channels=usable_channels(self.lead.customer, verdict.grant.channels),
+                repeated=status == "duplicate",
+                trade_in=self.lead.trade_in is not UNSET,
+                visit=None if visit is None else _told(visit),
+            )
+        )
+        if visit is not None and visit.status == "unavailable":
+            details = {"in": "payload", "instancePath": "/appointment", "lead_id": lead_id}
+            return AppointmentTimeUnavailable(words, details)
+        receipt = LeadReceipt(
+            lead_id=lead_id,
+            status=status,
+            appointment=UNSET if visit is None else visit.reply,
+            dealer=DealerContact(house.name, house.phone or UNSET),
+        )
+        return Answer(msgspec.json.encode(receipt), words)
+
+    def _house(self, rooftop: DealerRooftop) -> House:
+        timetable = self.desk.timetable
+        kind = None if self.lead.appointment is UNSET else KIND_OF[self.lead.appointment.appointment_type]
+        department = timetable.department(rooftop, kind)
+        phones = rooftop.phones
+        phone = phones.get(department) or phones.get("sales") or next(iter(phones.values()), None)
+        return House(
+            name=rooftop.name,
+            zone=rooftop.timezone,
+            phone=read_phone(phone) if phone else None,
+            hours=timetable.hours(rooftop, department, self.now),
+        )
+
+
+def _judge(lead: LeadSubmitRequest, catalogue: Catalogue, now: datetime) -> _Verdict:
+    """Whether a lead may be taken: consent, then the vehicle. Raises ProtocolError."""
+    grant = judge_consent(lead.consent, lead.customer.preferred_contact, now)
+    wish, appointment = lead.vehicle_of_interest, lead.appointment
+    if wish is UNSET or not intake.names_a_vehicle(wish):
+        return _Verdict(grant, None, None)
+    found = catalogue.find(wish.vin, wish.stock, wish.vehicle_id)
+    if isinstance(found, Listing):
+        return _Verdict(grant, found.vehicle, found.json)
+    if appointment is not UNSET and appointment.appointment_type == "test_drive":
+        place = {"in": "payload", "instancePath": "/vehicle_of_interest"}
+        if found is None:
+            raise VehicleNotFound("There is no such vehicle to drive.", place)
+        raise VehicleUnavailable(
+            "This vehicle is no longer available for a test drive.", place | {"vehicle_id": found.vehicle_id}
+        )
+    gone = None if found is None else intake.Gone(found.vehicle_id, found.vin, found.stock)
+    return _Verdict(grant, gone, None)
+
+
+def _told(visit: Decision) -> VisitAnswer:
+    return VisitAnswer(
+        kind=visit.kind,
+        status=visit.status,
+        times=visit.times,
+        kept=_time_of(visit.kept),
+        moved=_time_of(visit.moved),
+        within=visit.within is not None,
+    )
+
+
+def _time_of(record: AppointmentRecord | None) -> Slot | None:
+    if record is None or record.starts_at is None or record.ends_at is None:
+        return None
+    return Slot(record.starts_at, record.ends_at)

@@ -1,0 +1,92 @@
+"""The dealer's hours and how visits are booked there, read from the profile once. Pure."""
+
+from datetime import date, datetime, time, timedelta
+
+from dealer_agent.dealers.profile import DealerRooftop, Profile, VisitRules, WeekHours
+from dealer_agent.dealers.rules import read_date, read_hours
+from dealer_agent.leads.opening import open_hours
+from dealer_agent.leads.visits import Kind, VisitPlan
+
+Week = dict[int, tuple[time, time] | None]
+"""The hours of each day, 0 = Monday."""
+
+DEPARTMENT = "sales"
+"""The department that answers where nothing says which."""
+
+
+class Timetable:
+    """Who takes which visits, and when somebody is there."""
+
+    def __init__(self, profile: Profile) -> None:
+        self.first = profile.rooftops[0]
+        self._rooftops = {rooftop.name: rooftop for rooftop in profile.rooftops}
+        self._weeks = {
+            (rooftop.name, department): _week(hours)
+            for rooftop in profile.rooftops
+            for department, hours in rooftop.hours.items()
+        }
+        self._closed = {rooftop.name: _dates(rooftop.closed_dates) for rooftop in profile.rooftops}
+        self._plans = {
+            (rooftop.name, kind): self._plan(rooftop, kind, rules)
+            for rooftop in profile.rooftops
+            for kind, rules in rooftop.visits.items()
+        }
+
+    def plan(self, rooftop: DealerRooftop, kind: Kind) -> VisitPlan | None:
+        """How the rooftop books this kind of visit; None where people arrange it."""
+        return self._plans.get((rooftop.name, kind))
+
+    def rooftop(self, name: str | None) -> DealerRooftop | None:
+        """The rooftop of this name, where there is one."""
+        return self._rooftops.get(name) if name is not None else None
+
+    def taking(self, kind: Kind) -> DealerRooftop | None:
+        """The dealer's first rooftop that books this kind of visit."""
+        return next((rooftop for name, rooftop in self._rooftops.items() if (name, kind) in self._plans), None)
+
+    def department(self, rooftop: DealerRooftop, kind: Kind | None) -> str:
+        """Whose matter a lead is: that of the department whose hours count for the visit, else of sales."""
+        rules = rooftop.visits.get(kind) if kind is not None else None
+        if rules is not None:
+            return rules.hours
+        return "service" if kind == "service" else DEPARTMENT
+
+    def hours(self, rooftop: DealerRooftop, department: str, now: datetime) -> tuple[datetime, datetime] | None:
+        """When the department is open: now, or next; None where that is not known."""
+        week = self._weeks.get((rooftop.name, department)) or self._weeks.get((rooftop.name, DEPARTMENT))
+        return open_hours(week, self._closed[rooftop.name], rooftop.timezone, now) if week else None
+
+    def _plan(self, rooftop: DealerRooftop, kind: Kind, rules: VisitRules) -> VisitPlan:
+        return VisitPlan(
+            kind=kind,
+            zone=rooftop.timezone,
+            week=self._weeks[rooftop.name, rules.hours],
+            duration=timedelta(minutes=rules.duration_minutes),
+            allowed=tuple(timedelta(minutes=minutes) for minutes in rules.durations_allowed),
+            places=rules.places,
+            grid=timedelta(minutes=rules.grid_minutes),
+            notice=timedelta(minutes=rules.notice_minutes),
+            horizon=timedelta(days=rules.horizon_days),
+            closed=self._closed[rooftop.name] | _dates(rules.closed_dates),
+        )
+
+
+def _week(hours: WeekHours) -> Week:
+    days = (
+        hours.monday,
+        hours.tuesday,
+        hours.wednesday,
+        hours.thursday,
+        hours.friday,
+        hours.saturday,
+        hours.sunday,
+    )
+    week: Week = {}
+    for number, text in enumerate(days):
+        read = read_hours(text)
+        week[number] = None if read is None else (time.fromisoformat(read.open), time.fromisoformat(read.close))
+    return week
+
+
+def _dates(texts: tuple[str, ...]) -> frozenset[date]:
+    return frozenset(read_date(text) for text in texts)

@@ -1,0 +1,294 @@
+"""Visits on the writer's transaction: which time is given, what it takes the place of, which places it takes.
+
+Looking and writing are apart, because a lead's row must be there before its visit's. Both happen under the dealer's
+lock; should two processes ever look at one moment, the places' primary key decides, and the whole job runs again.
+"""
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from datetime import datetime
+from typing import Literal
+from zoneinfo import ZoneInfo
+
+import msgspec
+from msgspec import UNSET
+from sqlalchemy import Connection
+
+from dealer_agent.dealers.profile import DealerRooftop
+from dealer_agent.lead_desk.timetable import Timetable
+from dealer_agent.leads.visits import (
+    KIND_OF,
+    Asked,
+    Kind,
+    Outcome,
+    Slot,
+    VisitPlan,
+    asked_for,
+    fits_inside,
+    quarters,
+    reply,
+    settle,
+    span,
+)
+from dealer_agent.leads.zones import with_offset
+from dealer_agent.protocol.formats import parse_timestamp
+from dealer_agent.protocol.ids import new_ulid
+from dealer_agent.protocol.requests import Appointment
+from dealer_agent.protocol.responses import AppointmentReply
+from dealer_agent.storage import appointments as stored
+from dealer_agent.storage.appointments import AppointmentRecord
+from dealer_agent.vault import Vault
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Decision:
+    """What becomes of a visit asked for, before anything of it is written.
+
+    `standing` is an earlier visit that was asked for and answered just so: nothing is written then. `times` is the
+    confirmed time, or those proposed. `kept` is an earlier confirmed visit that stays, `replaced` are those that end.
+    `within` is the test drive that the visit is part of.
+    """
+
+    kind: Kind
+    rooftop: DealerRooftop
+    status: Literal["requested", "proposed", "confirmed", "unavailable"]
+    reply: AppointmentReply
+    times: tuple[Slot, ...] = ()
+    places: int = 0
+    within: str | None = None
+    standing: AppointmentRecord | None = None
+    kept: AppointmentRecord | None = None
+    replaced: tuple[AppointmentRecord, ...] = ()
+
+    @property
+    def confirmed(self) -> Slot | None:
+        """The time that is the customer's."""
+        return self.times[0] if self.status == "confirmed" else None
+
+    @property
+    def moved(self) -> AppointmentRecord | None:
+        """The confirmed visit that this one takes the place of, at another time."""
+        if self.confirmed is None:
+            return None
+        booked = [earlier for earlier in self.replaced if earlier.starts_at not in (None, self.confirmed.start)]
+        return booked[-1] if booked else None
+
+
+@dataclass(frozen=True, slots=True)
+class VisitBook:
+    """One dealer's visits at one moment, on one transaction."""
+
+    connection: Connection
+    vault: Vault
+    dealer_id: str
+    timetable: Timetable
+    now: datetime
+
+    def decide(
+        self,
+        request: Appointment,
+        home: DealerRooftop | None,
+        earlier: Sequence[AppointmentRecord] = (),
+        *,
+        test_drives: Callable[[], Iterable[stored.Booked]],
+    ) -> Decision:
+        """What a customer who asks for a visit gets, with the lead's `earlier` visits in mind.
+
+        `home` is the rooftop that has the vehicle; without one, the first that books such visits takes it.
+        `test_drives` finds the customer's own, of which an appraisal may be part. Another kind of visit is another
+        visit: it stands beside the earlier ones.
+        """
+        kind = KIND_OF[request.appointment_type]
+        rooftop = home or self.timetable.taking(kind) or self.timetable.first
+        alike = [record for record in earlier if record.stands and record.kind == kind]
+        same = next((record for record in reversed(alike) if _request_of(record) == request), None)
+        if same is not None and same.status in ("confirmed", "requested"):
+            return self._again(same, rooftop, alike)
+        if kind == "trade_in" and (part := self._part_of(request, home, test_drives())) is not None:
+            return replace(part, replaced=self._ending(alike))
+        plan = self.timetable.plan(rooftop, kind)
+        asked = None if plan is None else asked_for(request, plan)
+        if plan is None or asked is None:
+            made = AppointmentReply(appointment_id=new_ulid(), status="requested")
+            decision = Decision(kind=kind, rooftop=rooftop, status="requested", reply=made)
+            return self._beside(decision, alike)
+        busy = self._busy(rooftop, kind, asked, plan)
+        if same is not None and same.status == "proposed" and self._all_free(same, asked, plan, busy):
+            return self._again(same, rooftop, alike)
+        booked = [record for record in alike if self._is_ahead(record)]
+        outcome = settle(asked, plan, _without(busy, [own for own in booked if own.rooftop == rooftop.name]), self.now)
+        if outcome.confirmed is None and booked:
+            # What the customer holds already is no proposal.
+            outcome = settle(asked, plan, busy, self.now)
+        if outcome.confirmed is None and not outcome.proposed and same is not None and same.status == "unavailable":
+            return self._again(same, rooftop, alike)
+        decision = Decision(
+            kind=kind,
+            rooftop=rooftop,
+            status="confirmed" if outcome.confirmed else "proposed" if outcome.proposed else "unavailable",
+            reply=reply(outcome, asked, new_ulid()),
+            times=(outcome.confirmed,) if outcome.confirmed else outcome.proposed,
+            places=plan.places,
+        )
+        return replace(decision, replaced=self._ending(alike)) if outcome.confirmed else self._beside(decision, alike)
+
+    def write(self, decision: Decision, lead_id: str, request: Appointment) -> list[AppointmentRecord]:
+        """Stores the visit and takes its places, in the place of those that it replaces.
+
+        Returns the appraisals that were part of a replaced visit and moved with it. Raises AlreadyStored when another
+        one took the last place meanwhile.
+        """
+        if decision.standing is not None:
+            return []
+        replaced = [record.appointment_id for record in decision.replaced]
+        moved = self._move_sharing(decision, replaced)
+        stored.end_appointments(self.connection, self.dealer_id, replaced, self.now, "replaced")
+        slot = decision.confirmed
+        record = AppointmentRecord(
+            dealer_id=self.dealer_id,
+            appointment_id=decision.reply.appointment_id,
+            lead_id=lead_id,
+            rooftop=decision.rooftop.name,
+            kind=decision.kind,
+            status=decision.status,
+            created_at=self.now,
+            reply=msgspec.json.encode(decision.reply),
+            request=msgspec.json.encode(request),
+            starts_at=slot.start if slot else None,
+            ends_at=slot.end if slot else None,
+            shares=decision.within,
+        )
+        stored.record_appointment(self.connection, self.vault, record)
+        if slot is not None and decision.within is None:
+            stored.take_places(self.connection, record, quarters(slot), decision.places)
+        return moved
+
+    def _again(self, record: AppointmentRecord, rooftop: DealerRooftop, alike: Sequence[AppointmentRecord]) -> Decision:
+        """The answer that was given before."""
+        assert record.status in ("requested", "proposed", "confirmed", "unavailable"), "it stands"
+        answered = msgspec.json.decode(record.reply, type=AppointmentReply)
+        place = self.timetable.rooftop(record.rooftop) or rooftop
+        if record.starts_at is not None and record.ends_at is not None:
+            times: tuple[Slot, ...] = (_slot(record.starts_at, record.ends_at, place),)
+        else:
+            times = tuple(_slot(start, start, place) for start in _proposed(answered))
+        return Decision(
+            kind=record.kind,
+            rooftop=place,
+            status=record.status,
+            reply=answered,
+            times=times,
+            within=record.shares,
+            standing=record,
+            kept=None if record.status == "confirmed" else self._booked(alike),
+        )
+
+    def _beside(self, decision: Decision, alike: Sequence[AppointmentRecord]) -> Decision:
+        """A decision that books nothing: what was booked stays, what was only asked for or proposed ends."""
+        ends = tuple(record for record in alike if record.status != "confirmed")
+        return replace(decision, kept=self._booked(alike), replaced=ends)
+
+    def _booked(self, alike: Sequence[AppointmentRecord]) -> AppointmentRecord | None:
+        """The confirmed visit that lies ahead."""
+        return next((record for record in reversed(alike) if self._is_ahead(record)), None)
+
+    def _ending(self, alike: Sequence[AppointmentRecord]) -> tuple[AppointmentRecord, ...]:
+        """What a newly confirmed visit takes the place of: all that stands, but for visits that took place."""
+        return tuple(record for record in alike if record.status != "confirmed" or self._is_ahead(record))
+
+    def _is_ahead(self, record: AppointmentRecord) -> bool:
+        return record.status == "confirmed" and record.starts_at is not None and record.starts_at > self.now
+
+    def _busy(self, rooftop: DealerRooftop, kind: Kind, asked: Asked, plan: VisitPlan) -> dict[datetime, int]:
+        since, until = span(asked, plan, self.now)
+        return stored.busy_quarters(self.connection, self.dealer_id, rooftop.name, kind, since, until)
+
+    def _all_free(
+        self, proposal: AppointmentRecord, asked: Asked, plan: VisitPlan, busy: Mapping[datetime, int]
+    ) -> bool:
+        """Whether every time that was proposed can still be had."""
+        starts = _proposed(msgspec.json.decode(proposal.reply, type=AppointmentReply))
+        return all(settle(Asked((), start, asked.duration), plan, busy, self.now).confirmed for start in starts)
+
+    def _part_of(
+        self, request: Appointment, home: DealerRooftop | None, drives: Iterable[stored.Booked]
+    ) -> Decision | None:
+        """The appraisal as part of one of the customer's test drives, where its time lies in one."""
+        for drive in drives:
+            rooftop = self.timetable.rooftop(drive.rooftop)
+            if rooftop is None or home not in (None, rooftop):
+                continue
+            plan = self.timetable.plan(rooftop, "trade_in")
+            asked = None if plan is None else asked_for(request, plan)
+            around = Slot(drive.starts_at, drive.ends_at)
+            if asked is not None and fits_inside(asked, around):
+                start = _start_within(asked, around)
+                slot = _slot(start, min(start + asked.duration, drive.ends_at), rooftop)
+                return Decision(
+                    kind="trade_in",
+                    rooftop=rooftop,
+                    status="confirmed",
+                    reply=reply(Outcome(slot), asked, new_ulid()),
+                    times=(slot,),
+                    within=drive.appointment_id,
+                )
+        return None
+
+    def _move_sharing(self, decision: Decision, replaced: Sequence[str]) -> list[AppointmentRecord]:
+        """Moves the appraisals that are part of a replaced visit to the time of the new one."""
+        slot = decision.confirmed
+        if slot is None:
+            return []
+        moved = []
+        for record in stored.sharing(self.connection, self.vault, self.dealer_id, replaced):
+            assert record.starts_at is not None, "what shares a visit is confirmed"
+            assert record.ends_at is not None, "what shares a visit is confirmed"
+            duration = record.ends_at - record.starts_at
+            time = Slot(slot.start, min(slot.start + duration, slot.end))
+            answered = msgspec.json.decode(record.reply, type=AppointmentReply)
+            asked = Asked((), None if answered.confirmed_at is UNSET else time.start, duration)
+            moved.append(
+                replace(
+                    record,
+                    starts_at=time.start,
+                    ends_at=time.end,
+                    shares=decision.reply.appointment_id,
+                    reply=msgspec.json.encode(reply(Outcome(time), asked, record.appointment_id)),
+                )
+            )
+            stored.move_appointment(self.connection, moved[-1])
+        return moved
+
+
+def _request_of(record: AppointmentRecord) -> Appointment | None:
+    return None if record.request is None else msgspec.json.decode(record.request, type=Appointment)
+
+
+def _proposed(answered: AppointmentReply) -> list[datetime]:
+    """The beginnings of the times that were proposed."""
+    texts = answered.proposed_times or [slot.start for slot in answered.proposed_slots or ()]
+    moments = [parse_timestamp(text) for text in texts]
+    return [moment for moment in moments if moment is not None]
+
+
+def _slot(start: datetime, end: datetime, rooftop: DealerRooftop) -> Slot:
+    zone = ZoneInfo(rooftop.timezone)
+    return Slot(with_offset(start, zone), with_offset(end, zone))
+
+
+def _start_within(asked: Asked, around: Slot) -> datetime:
+    """When the visit that fits begins."""
+    if asked.at is not None:
+        return asked.at
+    overlapping = (start for start, end in asked.windows if max(start, around.start) < min(end, around.end))
+    return max(next(overlapping), around.start)
+
+
+def _without(busy: Mapping[datetime, int], visits: Iterable[AppointmentRecord]) -> dict[datetime, int]:
+    """The busy quarters as they will be once these visits have ended."""
+    left = dict(busy)
+    for visit in visits:
+        if visit.shares is None and visit.starts_at is not None and visit.ends_at is not None:
+            for quarter in quarters(Slot(visit.starts_at, visit.ends_at)):
+                left[quarter] = left.get(quarter, 0) - 1
+    return left

@@ -1,0 +1,194 @@
+"""What the customer is told: what happens next, when, and with whom, on the rooftop's clock. Pure.
+
+Contract, part 10: every answer to a lead carries a `message` for the customer.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Literal
+
+from msgspec import UNSET, UnsetType
+
+from dealer_agent.leads.intake import Gone, Wanted, names_a_vehicle, vehicle_name
+from dealer_agent.leads.spoken import clock_time, day_and_time, either, phone_number, zone_name
+from dealer_agent.leads.visits import Kind, Slot
+from dealer_agent.protocol.requests import Channel, Customer, VehicleOfInterest
+from dealer_agent.protocol.vehicle import Vehicle
+
+_CALLED: dict[Kind, str] = {
+    "sales": "visit",
+    "service": "service visit",
+    "test_drive": "test drive",
+    "trade_in": "trade-in appraisal",
+    "handover": "handover",
+    "phone_call": "phone call",
+    "video_call": "video call",
+}
+_ABOUT: dict[Kind, str] = {
+    "sales": "about",
+    "test_drive": "of",
+    "handover": "of",
+    "phone_call": "about",
+    "video_call": "about",
+}
+"""How a visit speaks of the vehicle; service and appraisals are about another one."""
+
+_CALLS = ("phone_call", "video_call")
+
+_THROUGH: dict[str, str] = {"email": "email", "phone": "phone", "sms": "text message"}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class House:
+    """Where the lead goes. `phone` is E.164; `zone` an IANA name; `hours` is when it is open: now, or next."""
+
+    name: str
+    zone: str
+    phone: str | None = None
+    hours: tuple[datetime, datetime] | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class VisitAnswer:
+    """What became of the visit asked for.
+
+    `times`: the confirmed one, or those proposed. `kept`: an earlier visit that stays, because this one was not booked;
+    `moved`: one that this takes the place of. `within`: it is part of the customer's test drive.
+    """
+
+    kind: Kind
+    status: Literal["requested", "proposed", "confirmed", "unavailable"]
+    times: Sequence[Slot] = ()
+    kept: Slot | None = None
+    moved: Slot | None = None
+    within: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LeadAnswer:
+    """What is said about one lead. `channels` are those by which the customer may be contacted."""
+
+    house: House
+    now: datetime
+    wish: VehicleOfInterest | UnsetType
+    wanted: Wanted
+    channels: Sequence[str] = ()
+    repeated: bool = False
+    trade_in: bool = False
+    visit: VisitAnswer | None = None
+
+
+def usable_channels(customer: Customer, allowed: Sequence[str]) -> tuple[str, ...]:
+    """How the dealer may reach a customer: the preferred way, else every one agreed to that there is an address for."""
+    if customer.preferred_contact not in (UNSET, "any"):
+        return (customer.preferred_contact,)
+    reachable: set[Channel] = set()
+    if customer.email is not UNSET:
+        reachable.add("email")
+    if customer.phone is not UNSET:
+        reachable |= {"phone", "sms"}
+    return tuple(channel for channel in _THROUGH if channel in reachable and channel in allowed)
+
+
+def message_for(answer: LeadAnswer) -> str:
+    """The reply's `message`."""
+    visit = answer.visit
+    if visit is None:
+        told = [_thanks(answer), f"Someone will contact you{_through(answer)}{_about(answer)}.", _open(answer)]
+    elif visit.status == "confirmed":
+        told = _confirmed(answer, visit)
+    elif visit.status == "proposed":
+        told = _proposed(answer, visit)
+    else:
+        told = _to_be_arranged(answer, visit)
+    return " ".join(sentence for sentence in [*told, _missing(answer)] if sentence)
+
+
+def _confirmed(answer: LeadAnswer, visit: VisitAnswer) -> list[str]:
+    house = answer.house
+    where = f"{'with' if visit.kind in _CALLS else 'at'} {house.name}"
+    told = [f"Your {_visit(answer, visit)} is confirmed for {_times(answer, visit)} {where}."]
+    if visit.moved is not None:
+        told.append(f"It replaces the one on {_moment(answer, visit.moved)}.")
+    if visit.within:
+        told.append("It is part of your test drive.")
+    if visit.kind == "test_drive" and answer.trade_in:
+        told.append("Your trade-in will be appraised during the same visit.")
+    if house.phone is not None:
+        told.append(f"To change anything, call {phone_number(house.phone)}.")
+    return told
+
+
+def _proposed(answer: LeadAnswer, visit: VisitAnswer) -> list[str]:
+    told = [
+        _thanks(answer),
+        f"Your {_visit(answer, visit)} cannot be booked for the time you asked for.",
+        f"You could come on {_times(answer, visit)}."
+        if visit.kind not in _CALLS
+        else f"Free times are {_times(answer, visit)}.",
+    ]
+    if visit.kept is None:
+        return [*told, "Nothing is booked until you ask for one of these times."]
+    return [*told, f"Until you ask for one of these times, {_moment(answer, visit.kept)} stays booked for you."]
+
+
+def _to_be_arranged(answer: LeadAnswer, visit: VisitAnswer) -> list[str]:
+    told = [_thanks(answer)]
+    if visit.status == "unavailable":
+        told.append("No time can be booked at present.")
+    arranged = f"arrange a time for your {_visit(answer, visit)}"
+    told += [f"Someone will contact you{_through(answer)} to {arranged}.", _open(answer)]
+    if visit.kept is not None:
+        told.append(f"Until then, {_moment(answer, visit.kept)} stays booked for you.")
+    return told
+
+
+def _thanks(answer: LeadAnswer) -> str:
+    if answer.repeated:
+        return f"{answer.house.name} has your earlier request and added this one to it."
+    return f"{answer.house.name} has your request."
+
+
+def _visit(answer: LeadAnswer, visit: VisitAnswer) -> str:
+    called = _CALLED[visit.kind]
+    if visit.kind in _ABOUT and isinstance(answer.wanted, Vehicle):
+        return f"{called} {_ABOUT[visit.kind]} the {vehicle_name(answer.wanted)}"
+    return called
+
+
+def _through(answer: LeadAnswer) -> str:
+    return f" by {either([_THROUGH[channel] for channel in answer.channels])}" if answer.channels else ""
+
+
+def _about(answer: LeadAnswer) -> str:
+    return f" about the {vehicle_name(answer.wanted)}" if isinstance(answer.wanted, Vehicle) else ""
+
+
+def _missing(answer: LeadAnswer) -> str:
+    """What became of a vehicle that cannot be had."""
+    if isinstance(answer.wanted, Gone):
+        return "The vehicle you asked about is no longer available; you will hear about others."
+    if answer.wanted is None and names_a_vehicle(answer.wish):
+        return "The vehicle you asked about is not in our stock; you will hear about others."
+    return ""
+
+
+def _times(answer: LeadAnswer, visit: VisitAnswer) -> str:
+    zone = answer.house.zone
+    times = either([_moment(answer, slot) for slot in visit.times])
+    return f"{times} ({zone_name(zone, visit.times[0].start)})"
+
+
+def _moment(answer: LeadAnswer, slot: Slot) -> str:
+    return day_and_time(slot.start, answer.house.zone, answer.now)
+
+
+def _open(answer: LeadAnswer) -> str:
+    """When somebody is there to do it."""
+    if answer.house.hours is None:
+        return ""
+    zone, (opens, closes) = answer.house.zone, answer.house.hours
+    if opens <= answer.now:
+        return f"We are open until {clock_time(closes, zone)} today ({zone_name(zone, closes)})."
+    return f"We open again on {day_and_time(opens, zone, answer.now)} ({zone_name(zone, opens)})."

@@ -1,0 +1,292 @@
+"""The mails about a lead: to the CRM (its subject), to the salesperson, to the customer. Pure, and plain text.
+
+No subject holds a line break or another control character, whatever the lead says. What strangers wrote is cut, marked
+as theirs, or left out, so that nobody can speak through a mail of ours.
+"""
+
+import re
+from collections.abc import Iterable
+from dataclasses import dataclass
+from zoneinfo import ZoneInfo
+
+from msgspec import UNSET
+
+from dealer_agent.leads.calendar import CalendarVisit, calendar_file
+from dealer_agent.leads.intake import names_a_vehicle
+from dealer_agent.leads.lead_view import LeadView, VisitTime, VisitView
+from dealer_agent.leads.plain_text import quoted, short, wrapped
+from dealer_agent.leads.spoken import either, phone_number
+from dealer_agent.leads.wording import (
+    CONDITIONS,
+    STATUSES,
+    VISITS,
+    claimed_facts,
+    listing_facts,
+    money,
+    place_words,
+    spoken_stretch,
+    spoken_time,
+    vehicle_words,
+    visit_lines,
+    visit_title,
+    wanted_words,
+)
+from dealer_agent.protocol.requests import TradeIn, VehicleOfInterest
+from dealer_agent.protocol.vehicle import Vehicle, VehicleMembers
+
+CALLS = ("phone_call", "video_call")
+"""Visits to which nobody comes."""
+
+FACTS_TOLD = 20
+"""A buyer may say any number of things of a vehicle; a mail tells these, the CRM gets them all."""
+
+
+@dataclass(frozen=True, slots=True)
+class Mail:
+    """A mail without its addresses. `text` ends with a newline; `ics` is the iCalendar part, if there is one."""
+
+    subject: str
+    text: str
+    ics: bytes | None = None
+
+
+def adf_mail_subject(view: LeadView) -> str:
+    """The subject of the mail that carries the ADF: the dealership first, nothing that names the customer."""
+    vehicle = short(wanted_words(view), 80)
+    words = f"{'lead with additions' if view.resend else 'new lead'}{vehicle and ', '}{vehicle}"
+    return f"{short(view.rooftop.name, 80)}: {words}"
+
+
+def salesperson_mail(view: LeadView) -> Mail:
+    """The lead in human words, for the people of the rooftop."""
+    name = _customer_name(view)
+    vehicle = short(wanted_words(view), 100)
+    asks = f"{name} is interested in the {vehicle}." if vehicle else f"{name} would like to hear from you."
+    if view.resend:
+        asks = f"{asks} You had this lead before; something was added to it, and this is all of it."
+    parts = [wrapped(asks)]
+    for visit in view.visits:
+        parts.append(_part(*visit_lines(visit), *_shared(view, visit)))
+        if visit.request.notes:
+            parts.append(["Their notes for the visit:", *quoted(visit.request.notes)])
+    parts.append(_part("How to reach them", *_reach(view)))
+    if view.vehicle is not None:
+        parts.append(_part("The vehicle", *_listing(view.vehicle)))
+    elif view.wish is not UNSET:
+        parts.append(_part("The vehicle, as they describe it", *_wish(view, view.wish)))
+    if view.trade_in is not UNSET:
+        parts.append(_part("Their trade-in, as they describe it", *_trade_in(view, view.trade_in)))
+    parts += [["They write:", *words] for message in view.messages if (words := quoted(message))]
+    agent = short(view.agent.name, 80) or "unnamed"
+    received = spoken_time(view.received_at, view.rooftop.zone)
+    parts.append(wrapped(f"Sent on their behalf by an AI shopping agent ({agent}) on {received}. Lead {view.lead_id}."))
+    visits = [visit for visit in view.visits if visit.status in ("confirmed", "proposed", "requested")]
+    about = visit_title(visits[-1]).lower() if visits else "new lead"
+    if view.resend:
+        about = "lead with additions"
+    subject = ", ".join(filter(None, (f"{short(view.rooftop.name, 80)}: {about}", short(name, 60), vehicle)))
+    return Mail(subject, _text(parts))
+
+
+def confirmation_mail(view: LeadView) -> Mail:
+    """Tells the customer of the visit that was confirmed last, with a calendar entry. Raises ValueError without one.
+
+    It repeats nothing that came with the lead but names, and those only when they look like names: whoever sends leads
+    with other people's addresses cannot have us mail their words.
+    """
+    visit = next((visit for visit in reversed(view.visits) if visit.status == "confirmed"), None)
+    if visit is None:
+        raise ValueError("only a confirmed visit can be confirmed by mail")
+    time, rooftop = visit.times[0], visit.rooftop
+    house, kind = short(rooftop.name, 80), VISITS[visit.kind]
+    first_name = _harmless(view.customer.first_name)
+    agent = _harmless(view.agent.name) or "your shopping agent"
+    ways = [f"call {phone_number(rooftop.phone)}"] if rooftop.phone else []
+    ways += [f"write to {rooftop.email}"] if rooftop.email else []
+    change = f"If this time does not suit you any more, please {either(ways) or 'let us know'}."
+    why = f"You get this mail because {agent} asked for this visit for you and you agreed to be contacted by e-mail."
+    parts = [
+        [f"Hello {first_name}," if first_name else "Hello,"],
+        wrapped(f"Your {kind} with {house} is confirmed."),
+        _facts_of_visit(view, visit, time),
+        wrapped(" ".join([*_to_bring(view, visit), change])),
+        [f"We look forward to {'talking with' if visit.kind in CALLS else 'seeing'} you."],
+        [house],
+        wrapped(why),
+    ]
+    subject = f"{house}: your {kind} on {spoken_time(time.start, rooftop.zone)}"
+    return Mail(subject, _text(parts), calendar_file(house, [_entry(view, visit, time)]))
+
+
+def _facts_of_visit(view: LeadView, visit: VisitView, time: VisitTime) -> list[str]:
+    rooftop = visit.rooftop
+    told = [f"When:     {spoken_stretch(time, rooftop.zone)}"]
+    if own := _own_clock(visit, time):
+        told.append(f"          ({own} on your clock)")
+    place = f"With:     {short(rooftop.name)}" if visit.kind in CALLS else f"Where:    {place_words(rooftop)}"
+    told += wrapped(place, hanging=" " * 10)
+    if vehicle := _vehicle_of_visit(view, visit):
+        told.append(f"Vehicle:  {vehicle}")
+    return told
+
+
+def _vehicle_of_visit(view: LeadView, visit: VisitView) -> str:
+    """The listing that the visit is about; an appraisal and a service visit are about the customer's own vehicle."""
+    if view.vehicle is None or visit.kind in ("service", "trade_in", "trade_in_appraisal"):
+        return ""
+    stock = short(view.vehicle.stock or "", 40)
+    return f"{short(vehicle_words(view.vehicle), 100)}{f' (stock {stock})' if stock else ''}".strip()
+
+
+def _entry(view: LeadView, visit: VisitView, time: VisitTime) -> CalendarVisit:
+    assert visit.appointment_id is not None, "a confirmed visit has an id"
+    rooftop, kind = visit.rooftop, VISITS[visit.kind]
+    notes = (
+        _vehicle_of_visit(view, visit),
+        spoken_stretch(time, rooftop.zone),
+        phone_number(rooftop.phone) if rooftop.phone else "",
+    )
+    return CalendarVisit(
+        appointment_id=visit.appointment_id,
+        title=f"{kind[0].upper()}{kind[1:]}, {short(rooftop.name, 80)}",
+        start=time.start,
+        end=time.end,
+        rooftop=rooftop,
+        changed_at=visit.changed_at,
+        notes=tuple(filter(None, notes)),
+    )
+
+
+def _customer_name(view: LeadView) -> str:
+    name = " ".join(filter(None, (short(view.customer.first_name, 60), short(view.customer.last_name, 60))))
+    return name or "A customer"
+
+
+def _shared(view: LeadView, visit: VisitView) -> list[str]:
+    both = visit.kind == "test_drive" and visit.status == "confirmed" and view.trade_in is not UNSET
+    return ["Their trade-in is to be appraised at the same visit."] if both else []
+
+
+def _reach(view: LeadView) -> list[str]:
+    """The addresses that may be used, and what for; those that may not are named without being shown."""
+    customer, channels = view.customer, view.channels
+    if not channels:
+        return ["They have withdrawn their consent: please do not contact them."]
+    told = []
+    preferred = customer.preferred_contact
+    if customer.email is not UNSET:
+        said = f"{customer.email}{' (preferred)' if preferred == 'email' else ''}"
+        told.append(
+            f"E-mail: {short(said) if 'email' in channels else 'please do not write, they did not agree to it'}"
+        )
+    if customer.phone is not UNSET:
+        uses = [words for channel, words in (("phone", "calls"), ("sms", "text messages")) if channel in channels]
+        liked = {"phone": ", calls preferred", "sms": ", text messages preferred"}
+        likes = liked.get(preferred, "") if preferred is not UNSET and preferred in channels and len(uses) > 1 else ""
+        use = f"{' and '.join(uses)}{' only' if len(uses) == 1 else ''}{likes}"
+        told.append(
+            f"Phone: {phone_number(customer.phone)}, for {use}"
+            if uses
+            else "Phone: please neither call nor text, they did not agree to it"
+        )
+    return told
+
+
+def _listing(vehicle: Vehicle) -> list[str]:
+    told = [_title(vehicle, vehicle.condition)]
+    told += _numbers(vehicle)
+    told.append(f"Stock status: {STATUSES[vehicle.status]}, {short(vehicle.rooftop)}")
+    told += _looks(vehicle)
+    if vehicle.price is not UNSET:
+        told.append(f"Price {money(vehicle.price)}, all our charges included")
+    return told + [short(fact) for fact in listing_facts(vehicle)]
+
+
+def _wish(view: LeadView, wish: VehicleOfInterest) -> list[str]:
+    told = [_title(wish, wish.condition), *_numbers(wish)]
+    if names_a_vehicle(wish):
+        told.append("Not found in stock when the lead came.")
+    told += _looks(wish)
+    if wish.price is not UNSET:
+        told.append(f"Price they speak of: {money(wish.price)}")
+    return told + _some(claimed_facts(wish, view.wish_extras))
+
+
+def _trade_in(view: LeadView, trade_in: TradeIn) -> list[str]:
+    told = [_title(trade_in), *_numbers(trade_in), *_looks(trade_in)]
+    if trade_in.condition is not UNSET:
+        told.append(f"Condition, in their words: {trade_in.condition}")
+    return told + _some(claimed_facts(trade_in, view.trade_in_extras))
+
+
+def _title(vehicle: VehicleMembers, condition: object = UNSET) -> str:
+    words = CONDITIONS.get(str(condition), "")
+    return ", ".join(filter(None, (short(vehicle_words(vehicle), 100) or "Make and model not given", words)))
+
+
+def _numbers(vehicle: VehicleMembers) -> list[str]:
+    known = (("Stock", vehicle.stock), ("VIN", vehicle.vin))
+    told = ", ".join(f"{name} {number}" for name, said in known if said and (number := short(said, 60)))
+    return [told] if told else []
+
+
+def _looks(vehicle: VehicleMembers) -> list[str]:
+    parts = [] if vehicle.mileage is UNSET else [f"{vehicle.mileage:,} miles"]
+    for said, what in (
+        (vehicle.exterior_color, " outside"),
+        (vehicle.interior_color, " inside"),
+        (vehicle.body, ""),
+        (vehicle.transmission, " transmission"),
+    ):
+        if said and (words := short(said.replace("_", " "), 60)):
+            parts.append(f"{words}{what}")
+    return [", ".join(parts)] if parts else []
+
+
+def _some(facts: list[str]) -> list[str]:
+    told = [short(fact) for fact in facts[:FACTS_TOLD]]
+    more = len(facts) - FACTS_TOLD
+    return told if more <= 0 else [*told, f"... and {more} more"]
+
+
+def _to_bring(view: LeadView, visit: VisitView) -> list[str]:
+    match visit.kind:
+        case "test_drive" if view.trade_in is not UNSET:
+            return [
+                "Please bring your driver's license, and the vehicle that you think of trading in: we will appraise it "
+                "at the same visit."
+            ]
+        case "test_drive":
+            return ["Please bring your driver's license."]
+        case "trade_in" | "trade_in_appraisal":
+            return ["Please bring the vehicle with its keys, title and registration."]
+        case "handover":
+            return ["Please bring your driver's license and proof of insurance."]
+    return []
+
+
+def _own_clock(visit: VisitView, time: VisitTime) -> str:
+    """The time on the buyer's own clock, where they named one that shows another time than the rooftop's."""
+    own = visit.request.timezone
+    if own is UNSET or time.start.astimezone(ZoneInfo(own)).utcoffset() == (
+        time.start.astimezone(ZoneInfo(visit.rooftop.zone)).utcoffset()
+    ):
+        return ""
+    return spoken_stretch(time, own)
+
+
+_NO_NAME = re.compile(r"[:/@<>\\]|\bwww\b|\.\w", re.IGNORECASE)
+
+
+def _harmless(name: str) -> str:
+    """A name that may stand in a mail to a stranger: short, and nothing that mail programs make a link of."""
+    line = short(name, 40)
+    return "" if _NO_NAME.search(line) else line
+
+
+def _part(title: str, *told: str) -> list[str]:
+    return [*wrapped(title), *(piece for line in told for piece in wrapped(f"  {line}", hanging="    "))]
+
+
+def _text(parts: Iterable[list[str]]) -> str:
+    return "\n\n".join("\n".join(part) for part in parts if part) + "\n"

@@ -1,0 +1,313 @@
+"""Which time a visit gets: the earliest that suits buyer and rooftop, else the nearest three (contract, part 10). Pure.
+
+A visit begins on the rooftop's grid, which is counted from midnight on the rooftop's clock as the clock shows it, and
+lies wholly inside one day's hours. The rooftop opens and closes when its clock first shows that time or a later one:
+once, even in the night in which an hour comes twice. A visit lasts as long as it lasts, whatever a clock does in
+between. Places are counted by quarters of an hour of UTC, on which every zone's grid falls.
+
+What the buyer says: windows that overlap or touch are one stretch of time; a visit fits a window when it lies wholly
+inside. The nearest visit is the one that would have to be moved least to suit; of two equally near, the earlier.
+"""
+
+from bisect import bisect_left, bisect_right
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import UTC, date, datetime, time, timedelta
+from heapq import nsmallest
+from zoneinfo import ZoneInfo
+
+from msgspec import UNSET
+
+from dealer_agent.leads.zones import end_of_day, first_showing, instant_of, with_offset
+from dealer_agent.protocol.formats import parse_timestamp
+from dealer_agent.protocol.requests import Appointment
+from dealer_agent.protocol.responses import AppointmentReply, TimeSlot
+
+Kind = str
+KIND_OF: Mapping[str, Kind] = {
+    "sales": "sales",
+    "service": "service",
+    "test_drive": "test_drive",
+    "trade_in": "trade_in",
+    "handover": "handover",
+    "phone_call": "phone_call",
+    "video_call": "video_call",
+    "showroom_visit": "sales",
+    "trade_in_appraisal": "trade_in",
+}
+"""Every `appointment_type` and the kind of visit by which dealers configure it."""
+
+QUARTER = timedelta(minutes=15)
+PROPOSALS = 3
+
+Busy = Mapping[datetime, int]
+"""Quarters of an hour, by their beginning in UTC, and how many visits touch each; one that is absent has none."""
+
+_DAY = timedelta(days=1)
+_MINUTE = timedelta(minutes=1)
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+
+Stretch = tuple[datetime, datetime]
+
+
+@dataclass(frozen=True, slots=True)
+class VisitPlan:
+    """How one kind of visit is booked at a rooftop: `dealers.profile.VisitRules` and the hours that they name.
+
+    `zone` is an IANA name; `week` the hours of each day on the rooftop's clock, 0 = Monday, absent or None = closed.
+    `duration` is the usual one, `allowed` are the others that a buyer may ask for; both, and `grid`, are whole
+    quarters of an hour, and `grid` divides the day. `places` visits may overlap.
+    """
+
+    kind: Kind
+    zone: str
+    week: Mapping[int, tuple[time, time] | None]
+    duration: timedelta
+    allowed: tuple[timedelta, ...]
+    places: int
+    grid: timedelta
+    notice: timedelta
+    horizon: timedelta
+    closed: frozenset[date]
+
+
+@dataclass(frozen=True, slots=True)
+class Slot:
+    """The time of a visit. Aware; `settle` gives the rooftop's offset of that moment, as a fixed one."""
+
+    start: datetime
+    end: datetime
+
+
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """When the buyer would come, by windows or `at` one time, and for how long. Aware; a window may end too early."""
+
+    windows: tuple[Stretch, ...]
+    at: datetime | None
+    duration: timedelta
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """A confirmed time, or up to three proposed ones in order of time, or neither: nothing is to be had."""
+
+    confirmed: Slot | None
+    proposed: tuple[Slot, ...] = ()
+
+
+def asked_for(appointment: Appointment, plan: VisitPlan) -> Asked | None:
+    """What a valid request asks for, in UTC; None when it gives no time.
+
+    A window's times without an offset are read in the appointment's time zone, by `zones.instant_of`. A window without
+    an end reaches to the end of its day at the rooftop. The duration is the shortest that the rooftop allows and that
+    is no shorter than asked, else the longest.
+    """
+    duration = _duration(appointment, plan)
+    if appointment.appointment_at is not UNSET:
+        return Asked((), _instant(appointment.appointment_at, None), duration)
+    if appointment.requested_windows is UNSET:
+        return None
+    buyer = None if appointment.timezone is UNSET else ZoneInfo(appointment.timezone)
+    rooftop = ZoneInfo(plan.zone)
+    windows = []
+    for window in appointment.requested_windows:
+        start = _instant(window.start, buyer)
+        windows.append((start, end_of_day(start, rooftop) if window.end is UNSET else _instant(window.end, buyer)))
+    return Asked(tuple(windows), None, duration)
+
+
+def settle(asked: Asked, plan: VisitPlan, busy: Busy, now: datetime) -> Outcome:
+    """The earliest free visit in the windows, or the one exactly `at`; else the three nearest free ones.
+
+    Only quarters inside `span` are looked up in `busy`.
+    """
+    calendar = _Calendar(plan, asked.duration, busy, now)
+    wanted = _wanted(asked)
+    for earliest, latest in wanted:
+        for start in calendar.between(earliest, latest):
+            return Outcome(_slot(start, asked, plan))
+    return Outcome(None, tuple(_slot(start, asked, plan) for start in _nearest(wanted, calendar)))
+
+
+def span(asked: Asked, plan: VisitPlan, now: datetime) -> tuple[datetime, datetime]:
+    """From when until when (UTC, the end excluded) `settle` may ask for busy quarters: all that can be booked."""
+    first, last = _bookable(plan, now)
+    return first, max(first, last + asked.duration)
+
+
+def quarters(slot: Slot) -> list[datetime]:
+    """The quarters of an hour that the visit touches, by their beginning in UTC."""
+    start, end = slot.start.astimezone(UTC), slot.end.astimezone(UTC)
+    quarter = _next_quarter(start)
+    touched = [quarter - QUARTER] if start < quarter else []
+    while quarter < end:
+        touched.append(quarter)
+        quarter += QUARTER
+    return touched
+
+
+def reply(outcome: Outcome, asked: Asked, appointment_id: str) -> AppointmentReply:
+    """What the buyer is answered, in the form in which they asked; `rejected` when nothing is to be had."""
+    if outcome.confirmed is not None:
+        window = _told(outcome.confirmed)
+        if asked.at is not None:
+            return AppointmentReply(appointment_id=appointment_id, status="confirmed", confirmed_at=window.start)
+        return AppointmentReply(appointment_id=appointment_id, status="confirmed", confirmed_window=window)
+    if not outcome.proposed:
+        return AppointmentReply(appointment_id=appointment_id, status="rejected")
+    windows = [_told(slot) for slot in outcome.proposed]
+    if asked.at is not None:
+        times = [window.start for window in windows]
+        return AppointmentReply(appointment_id=appointment_id, status="proposed", proposed_times=times)
+    return AppointmentReply(appointment_id=appointment_id, status="proposed", proposed_slots=windows)
+
+
+def fits_inside(asked: Asked, existing: Slot) -> bool:
+    """Whether a visit can be part of one that stands: its time is in it, or one of its windows overlaps it."""
+    start, end = existing.start.astimezone(UTC), existing.end.astimezone(UTC)
+    if asked.at is not None:
+        return start <= asked.at < end
+    return any(max(opens.astimezone(UTC), start) < min(ends.astimezone(UTC), end) for opens, ends in asked.windows)
+
+
+def _instant(text: str, zone: ZoneInfo | None) -> datetime:
+    moment = parse_timestamp(text)
+    assert moment is not None, "the schema lets only timestamps through"
+    return instant_of(moment, zone)
+
+
+def _duration(appointment: Appointment, plan: VisitPlan) -> timedelta:
+    if appointment.duration_minutes is UNSET:
+        return plan.duration
+    allowed = sorted({plan.duration, *plan.allowed})
+    # Compared as numbers: what is asked for may be longer than time can be counted.
+    long_enough = (length for length in allowed if length // _MINUTE >= appointment.duration_minutes)
+    return next(long_enough, allowed[-1])
+
+
+def _bookable(plan: VisitPlan, now: datetime) -> Stretch:
+    """The earliest and the latest start of a visit, both included; the latest may be the earlier one."""
+    now = now.astimezone(UTC)
+    return now + plan.notice, now + plan.horizon
+
+
+def _wanted(asked: Asked) -> list[Stretch]:
+    """The stretches in which a visit that suits begins, ends included, in order and apart from each other.
+
+    A window that is too short for the visit gives one that ends before it starts.
+    """
+    if asked.at is not None:
+        at = asked.at.astimezone(UTC)
+        return [(at, at)]
+    windows = sorted((start.astimezone(UTC), end.astimezone(UTC)) for start, end in asked.windows)
+    return [(start, end - asked.duration) for start, end in _merged(windows)]
+
+
+def _merged(stretches: Sequence[Stretch]) -> list[Stretch]:
+    """Stretches in order of their start, with those that overlap or touch made one."""
+    merged: list[Stretch] = []
+    for start, end in stretches:
+        if merged and start <= merged[-1][1]:
+            merged[-1] = (merged[-1][0], max(merged[-1][1], end))
+        else:
+            merged.append((start, end))
+    return merged
+
+
+class _Calendar:
+    """The starts of free visits, in UTC, found day by day as they are asked for and remembered."""
+
+    def __init__(self, plan: VisitPlan, duration: timedelta, busy: Busy, now: datetime) -> None:
+        self.first, self.last = _bookable(plan, now)
+        self._plan, self._duration, self._busy = plan, duration, busy
+        self._zone = ZoneInfo(plan.zone)
+        self._grid_minutes = plan.grid // _MINUTE
+        self._touched = [number * QUARTER for number in range(duration // QUARTER)]
+        self._days: dict[date, list[datetime]] = {}
+
+    def between(self, earliest: datetime, latest: datetime) -> Iterator[datetime]:
+        """The starts of free visits between the two, both included, in order of time."""
+        earliest, latest = max(earliest, self.first), min(latest, self.last)
+        if earliest > latest:
+            return
+        day, last_day = earliest.astimezone(self._zone).date(), latest.astimezone(self._zone).date()
+        while day <= last_day:
+            if day not in self._days:
+                self._days[day] = [start for start in self._allowed(day) if self._is_free(start)]
+            starts = self._days[day]
+            yield from starts[bisect_left(starts, earliest) : bisect_right(starts, latest)]
+            day += _DAY
+
+    def _is_free(self, start: datetime) -> bool:
+        return all(self._busy.get(start + after, 0) < self._plan.places for after in self._touched)
+
+    def _allowed(self, day: date) -> Iterator[datetime]:
+        """The starts of visits that hours, grid, notice and horizon allow on the day."""
+        hours = self._plan.week.get(day.weekday())
+        if hours is None or day in self._plan.closed:
+            return
+        opens, closes = (first_showing(day, clock, self._zone) for clock in hours)
+        start = _next_quarter(max(opens, self.first))
+        last_start = min(closes - self._duration, self.last)
+        while start <= last_start:
+            shown = start.astimezone(self._zone)
+            if (shown.hour * 60 + shown.minute) % self._grid_minutes == 0:
+                yield start
+            start += QUARTER
+
+
+def _nearest(wanted: list[Stretch], calendar: _Calendar) -> list[datetime]:
+    """The free starts nearest to a wanted one, in order of time. Looks ever further around until enough are found."""
+    first, last = calendar.first, calendar.last
+    # A stretch that is no longer than a moment still says when: a window too short for the visit counts by its start.
+    targets = _around([(earliest, max(earliest, latest)) for earliest, latest in wanted], first, last)
+    begins = [earliest for earliest, _ in targets]
+
+    def distance(start: datetime) -> timedelta:
+        # Nothing free lies between the ends of a target: it would have been confirmed.
+        place = bisect_right(begins, start)
+        before = [start - targets[place - 1][1]] if place else []
+        after = [begins[place] - start] if place < len(begins) else []
+        return min(before + after)
+
+    # How far the nearest target lies from what can be booked; from there a day more, two, four ...
+    away = max(min(max(first - latest, earliest - last) for earliest, latest in targets), timedelta())
+    further = _DAY
+    while first <= last:
+        reach = away + further
+        # Compared before it is added: a target may lie at the end of time.
+        around = [
+            (
+                first if earliest - first < reach else earliest - reach,
+                last if last - latest < reach else latest + reach,
+            )
+            for earliest, latest in targets
+        ]
+        near = [start for stretch in _merged(around) for start in calendar.between(*stretch)]
+        if len(near) >= PROPOSALS or further > last - first:
+            return sorted(nsmallest(PROPOSALS, near, key=lambda start: (distance(start), start)))
+        further *= 2
+    return []
+
+
+def _around(targets: list[Stretch], first: datetime, last: datetime) -> list[Stretch]:
+    """The targets that something bookable can be nearest to: of those before and of those after all of it, one."""
+    before = [target for target in targets if target[1] < first]
+    after = [target for target in targets if target[0] > last]
+    between = [target for target in targets if target[1] >= first and target[0] <= last]
+    return before[-1:] + between + after[:1]
+
+
+def _next_quarter(moment: datetime) -> datetime:
+    """The moment itself or the first after it on which a quarter of an hour begins."""
+    return moment + (_EPOCH - moment) % QUARTER
+
+
+def _slot(start: datetime, asked: Asked, plan: VisitPlan) -> Slot:
+    zone = ZoneInfo(plan.zone)
+    return Slot(with_offset(start, zone), with_offset(start + asked.duration, zone))
+
+
+def _told(slot: Slot) -> TimeSlot:
+    return TimeSlot(start=slot.start.isoformat(timespec="seconds"), end=slot.end.isoformat(timespec="seconds"))

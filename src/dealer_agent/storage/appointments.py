@@ -1,0 +1,285 @@
+"""Visits and the places that they take, as statements on the caller's transaction (contract, part 10).
+
+A visit holds one of the rooftop's places for its kind in each quarter of an hour that it touches. The dealer's lock
+lets one lead at a time look for a free place; should two ever look together, the primary key of `places` decides, and
+the one that comes second raises AlreadyStored.
+"""
+
+from collections import defaultdict
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import asdict, dataclass
+from datetime import datetime
+from typing import Any, Literal, NamedTuple
+
+from sqlalchemy import Connection, Row, bindparam, delete, func, insert, select, update
+
+from dealer_agent.storage.errors import AlreadyStored
+from dealer_agent.storage.schema import appointments, leads, places
+from dealer_agent.vault.vault import Vault
+
+Status = Literal["requested", "proposed", "confirmed", "unavailable", "replaced", "cancelled"]
+"""`unavailable`: no time was to be had, and people must find one. `replaced`: the customer asked anew. `cancelled`: the
+dealer called it off."""
+
+STANDING: tuple[Status, ...] = ("requested", "proposed", "confirmed", "unavailable")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AppointmentRecord:
+    """A visit as it was asked for and answered: `request` and `reply` are JSON documents in UTF-8.
+
+    `request` is None once the customer is erased. A confirmed visit has `starts_at` and `ends_at`; `shares` is the
+    visit whose places it uses, where it has none of its own. `kind` is canonical (`leads.visits`).
+    """
+
+    dealer_id: str
+    appointment_id: str
+    lead_id: str
+    rooftop: str
+    kind: str
+    status: Status
+    created_at: datetime
+    reply: bytes
+    request: bytes | None
+    starts_at: datetime | None = None
+    ends_at: datetime | None = None
+    cancelled_at: datetime | None = None
+    shares: str | None = None
+
+    @property
+    def stands(self) -> bool:
+        """Whether it is neither called off nor replaced by another."""
+        return self.status in STANDING
+
+
+class Booked(NamedTuple):
+    """A confirmed visit of a customer's."""
+
+    appointment_id: str
+    rooftop: str
+    starts_at: datetime
+    ends_at: datetime
+
+
+class ListedAppointment(NamedTuple):
+    """A visit beside what tells whose it is and what it is about: JSON documents of its lead.
+
+    `customer` is None once the customer is erased; `vehicle` is the listing, where the stock had it.
+    """
+
+    appointment: AppointmentRecord
+    customer: bytes | None
+    vehicle: bytes | None
+
+
+READ_BUSY = (
+    select(places.c.quarter, func.count())
+    .where(
+        places.c.dealer_id == bindparam("dealer_id"),
+        places.c.rooftop == bindparam("rooftop"),
+        places.c.kind == bindparam("kind"),
+        places.c.quarter >= bindparam("since"),
+        places.c.quarter < bindparam("until"),
+    )
+    .group_by(places.c.quarter)
+)
+
+READ_TAKEN = select(places.c.quarter, places.c.place).where(
+    places.c.dealer_id == bindparam("dealer_id"),
+    places.c.rooftop == bindparam("rooftop"),
+    places.c.kind == bindparam("kind"),
+    places.c.quarter.in_(bindparam("quarters", expanding=True)),
+)
+
+TAKE_PLACES = insert(places)
+ADD_APPOINTMENT = insert(appointments)
+
+FREE_PLACES = delete(places).where(
+    places.c.dealer_id == bindparam("in_dealer"),
+    places.c.appointment_id.in_(bindparam("appointment_ids", expanding=True)),
+)
+
+# What shares a visit's places has none of its own: it ends with it.
+END_APPOINTMENTS = (
+    update(appointments)
+    .where(
+        appointments.c.dealer_id == bindparam("in_dealer"),
+        appointments.c.appointment_id.in_(bindparam("appointment_ids", expanding=True))
+        | appointments.c.shares.in_(bindparam("appointment_ids", expanding=True)),
+        appointments.c.status.in_(STANDING),
+    )
+    .values(status=bindparam("how"), cancelled_at=bindparam("at"))
+)
+
+MOVE_APPOINTMENT = (
+    update(appointments)
+    .where(
+        appointments.c.dealer_id == bindparam("in_dealer"), appointments.c.appointment_id == bindparam("appointment")
+    )
+    .values(
+        starts_at=bindparam("starts_at"),
+        ends_at=bindparam("ends_at"),
+        shares=bindparam("shares"),
+        reply=bindparam("reply"),
+    )
+)
+
+READ_SHARING = select(appointments).where(
+    appointments.c.dealer_id == bindparam("dealer_id"),
+    appointments.c.shares.in_(bindparam("appointment_ids", expanding=True)),
+    appointments.c.status == "confirmed",
+)
+
+READ_APPOINTMENTS = (
+    select(appointments)
+    .where(appointments.c.dealer_id == bindparam("dealer_id"), appointments.c.lead_id == bindparam("lead_id"))
+    .order_by(appointments.c.created_at, appointments.c.appointment_id)
+)
+
+FIND_BOOKED = (
+    select(*(appointments.c[name] for name in Booked._fields))
+    .where(
+        appointments.c.dealer_id == bindparam("dealer_id"),
+        appointments.c.lead_id.in_(bindparam("lead_ids", expanding=True)),
+        appointments.c.kind == bindparam("kind"),
+        appointments.c.status == "confirmed",
+        appointments.c.ends_at > bindparam("now"),
+    )
+    .order_by(appointments.c.starts_at, appointments.c.appointment_id)
+)
+
+_LISTED = (
+    select(appointments, leads.c.customer, leads.c.vehicle)
+    .join_from(
+        appointments,
+        leads,
+        (appointments.c.dealer_id == leads.c.dealer_id) & (appointments.c.lead_id == leads.c.lead_id),
+    )
+    .where(appointments.c.dealer_id == bindparam("dealer_id"))
+)
+
+LIST_BOOKED = _LISTED.where(appointments.c.starts_at >= bindparam("since")).order_by(
+    appointments.c.starts_at, appointments.c.appointment_id
+)
+
+LIST_WAITING = _LISTED.where(
+    appointments.c.created_at >= bindparam("since"),
+    appointments.c.starts_at.is_(None),
+    appointments.c.status.in_(("requested", "proposed", "unavailable")),
+).order_by(appointments.c.created_at, appointments.c.appointment_id)
+
+
+def busy_quarters(
+    connection: Connection, dealer_id: str, rooftop: str, kind: str, since: datetime, until: datetime
+) -> dict[datetime, int]:
+    """How many places are taken in each quarter of an hour (UTC) from `since` to before `until`, where any is."""
+    sought = {"dealer_id": dealer_id, "rooftop": rooftop, "kind": kind, "since": since, "until": until}
+    return {row[0]: row[1] for row in connection.execute(READ_BUSY, sought)}
+
+
+def take_places(connection: Connection, appointment: AppointmentRecord, quarters: Sequence[datetime], of: int) -> None:
+    """Takes one of the rooftop's `of` places in each quarter, for an appointment that is recorded.
+
+    Raises AlreadyStored when one of the quarters has none left: who asked looks again, and sees who was first.
+    """
+    pool = {"dealer_id": appointment.dealer_id, "rooftop": appointment.rooftop, "kind": appointment.kind}
+    taken: Mapping[datetime, set[int]] = defaultdict(set)
+    for quarter, place in connection.execute(READ_TAKEN, pool | {"quarters": list(quarters)}):
+        taken[quarter].add(place)
+    rows = []
+    for quarter in quarters:
+        # Counted, not numbered: a dealer who has fewer places than before keeps the visits of the others.
+        if len(taken[quarter]) >= of:
+            raise AlreadyStored("every place of that time is taken")
+        place = next(number for number in range(of) if number not in taken[quarter])
+        rows.append(pool | {"quarter": quarter, "place": place, "appointment_id": appointment.appointment_id})
+    connection.execute(TAKE_PLACES, rows)
+
+
+def record_appointment(connection: Connection, vault: Vault, appointment: AppointmentRecord) -> None:
+    """Stores a visit of a lead that is recorded; a confirmed one's places are taken apart. Seals what was asked."""
+    row = asdict(appointment)
+    if appointment.request is not None:
+        row["request"] = vault.seal(appointment.request, *_seal(appointment.dealer_id, appointment.appointment_id))
+    connection.execute(ADD_APPOINTMENT, row)
+
+
+def end_appointments(
+    connection: Connection,
+    dealer_id: str,
+    appointment_ids: Sequence[str],
+    at: datetime,
+    how: Literal["replaced", "cancelled"],
+) -> int:
+    """Ends visits that stand, and those that share them, and frees their places; how many ended."""
+    if not appointment_ids:
+        return 0
+    ended = {"in_dealer": dealer_id, "appointment_ids": list(appointment_ids)}
+    connection.execute(FREE_PLACES, ended)
+    return connection.execute(END_APPOINTMENTS, ended | {"how": how, "at": at}).rowcount
+
+
+def sharing(
+    connection: Connection, vault: Vault, dealer_id: str, appointment_ids: Sequence[str]
+) -> list[AppointmentRecord]:
+    """The confirmed visits that use the places of any of these."""
+    if not appointment_ids:
+        return []
+    sought = {"dealer_id": dealer_id, "appointment_ids": list(appointment_ids)}
+    return [_opened(vault, row) for row in connection.execute(READ_SHARING, sought)]
+
+
+def move_appointment(connection: Connection, moved: AppointmentRecord) -> None:
+    """Gives a visit that shares another's places the time, the sharing and the reply of `moved`."""
+    values = {
+        "in_dealer": moved.dealer_id,
+        "appointment": moved.appointment_id,
+        "starts_at": moved.starts_at,
+        "ends_at": moved.ends_at,
+        "shares": moved.shares,
+        "reply": moved.reply,
+    }
+    connection.execute(MOVE_APPOINTMENT, values)
+
+
+def appointments_of(connection: Connection, vault: Vault, dealer_id: str, lead_id: str) -> list[AppointmentRecord]:
+    """All visits that a lead ever asked for, those that ended too, oldest first."""
+    found = connection.execute(READ_APPOINTMENTS, {"dealer_id": dealer_id, "lead_id": lead_id})
+    return [_opened(vault, row) for row in found]
+
+
+def booked_visits(
+    connection: Connection, dealer_id: str, lead_ids: Iterable[str], kind: str, now: datetime
+) -> list[Booked]:
+    """The confirmed visits of a kind that these leads have and that are not over, in the order of time."""
+    sought = {"dealer_id": dealer_id, "lead_ids": list(lead_ids), "kind": kind, "now": now}
+    return [Booked(*row) for row in connection.execute(FIND_BOOKED, sought)]
+
+
+def list_booked(connection: Connection, vault: Vault, dealer_id: str, since: datetime) -> list[ListedAppointment]:
+    """The visits that were ever confirmed for a time from `since` on, cancelled ones too, in the order of time."""
+    return [_listed(vault, row) for row in connection.execute(LIST_BOOKED, {"dealer_id": dealer_id, "since": since})]
+
+
+def list_waiting(connection: Connection, vault: Vault, dealer_id: str, since: datetime) -> list[ListedAppointment]:
+    """The visits asked for since `since` that have no time yet: a person must arrange them. Oldest first."""
+    return [_listed(vault, row) for row in connection.execute(LIST_WAITING, {"dealer_id": dealer_id, "since": since})]
+
+
+def _listed(vault: Vault, row: Row[Any]) -> ListedAppointment:
+    appointment = _opened(vault, row)
+    customer = row.customer
+    if customer is not None:
+        customer = vault.open(customer, "leads", "customer", appointment.dealer_id, appointment.lead_id)
+    return ListedAppointment(appointment, customer, row.vehicle)
+
+
+def _opened(vault: Vault, row: Row[Any]) -> AppointmentRecord:
+    values = {name: row._mapping[name] for name in AppointmentRecord.__dataclass_fields__}
+    if values["request"] is not None:
+        values["request"] = vault.open(values["request"], *_seal(row.dealer_id, row.appointment_id))
+    return AppointmentRecord(**values)
+
+
+def _seal(dealer_id: str, appointment_id: str) -> tuple[str, str, str, str]:
+    return "appointments", "request", dealer_id, appointment_id

@@ -1,0 +1,342 @@
+"""What customers agreed to and what they took back, as statements on the caller's transaction (contract, part 10).
+
+Events are only ever added, to the dealer's chain (`storage.chain`). The dealer is locked by whoever adds one.
+"""
+
+import secrets
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any, Final, NamedTuple
+
+import msgspec
+from msgspec import Struct
+from sqlalchemy import Connection, Row, bindparam, exists, select, update
+
+from dealer_agent.storage.chain import (
+    NOTHING_BEFORE,
+    ChainEnd,
+    KeptEnd,
+    append,
+    body_context,
+    chain_end_of,
+    commitment,
+    end_is_sound,
+    event_hash,
+)
+from dealer_agent.storage.schema import consent_events, leads
+from dealer_agent.vault.errors import BrokenSeal, UnknownKey
+from dealer_agent.vault.vault import Vault
+
+GRANTED: Final = "granted"
+REVOKED: Final = "revoked"
+ERASED: Final = "erased"
+"""What the lead's events said of the person was dropped, because the person asked for it."""
+DISPOSED: Final = "disposed"
+"""The same, because it was kept for long enough."""
+
+FORGOTTEN = (ERASED, DISPOSED)
+SALT_BYTES = 32
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ConsentRecord:
+    """What the customer agreed to. `request_hash` is the SHA-256 of the request as received.
+
+    `customer` is who agreed (JSON in UTF-8): the law wants it kept with the consent, longer than the lead itself. Where
+    a lead and its consent are recorded together it may be left out: then it is the lead's.
+    """
+
+    received_at: datetime
+    granted_at: datetime
+    channels: tuple[str, ...]
+    scope: tuple[str, ...]
+    purpose: str
+    consent_text: str
+    request_hash: bytes
+    customer: bytes | None = None
+    source_agent: str | None = None
+    expires_at: datetime | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ConsentEvent:
+    """One event of the dealer's chain: `kind` is granted, revoked, erased or disposed.
+
+    `granted_at`, `expires_at` and `request_hash` belong to grants; `by` and `reason` (who revoked, and why) to
+    revocations. `consent_text`, `request_hash`, `customer`, `by` and `reason` are None once the person is forgotten.
+    """
+
+    number: int
+    kind: str
+    at: datetime
+    lead_id: str
+    granted_at: datetime | None
+    expires_at: datetime | None
+    channels: tuple[str, ...]
+    scope: tuple[str, ...]
+    purpose: str
+    agent: str | None
+    consent_text: str | None
+    request_hash: bytes | None
+    customer: bytes | None
+    by: str | None
+    reason: str | None
+
+
+class ChainReport(NamedTuple):
+    """What a check of a dealer's chain found: how many events, and of how many the person is forgotten.
+
+    `first_broken` is the number of the first event that is not as it was written, and `problem` says in plain words
+    what is wrong with it; both are None for a chain that is whole.
+    """
+
+    events: int
+    erased: int
+    first_broken: int | None
+    problem: str | None
+
+
+class _Body(Struct, omit_defaults=True):
+    """What of an event is sealed."""
+
+    salt: bytes
+    text: str | None = None
+    request_hash: bytes | None = None
+    customer: bytes | None = None
+    by: str | None = None
+    reason: str | None = None
+
+
+READ_EVENTS = (
+    select(consent_events)
+    .where(consent_events.c.dealer_id == bindparam("dealer_id"), consent_events.c.lead_id == bindparam("lead_id"))
+    .order_by(consent_events.c.number)
+)
+
+READ_CHANNELS = (
+    select(consent_events.c.kind, consent_events.c.expires_at, consent_events.c.channels)
+    .where(consent_events.c.dealer_id == bindparam("dealer_id"), consent_events.c.lead_id == bindparam("lead_id"))
+    .order_by(consent_events.c.number)
+)
+
+READ_CHAIN = (
+    select(consent_events)
+    .where(consent_events.c.dealer_id == bindparam("dealer_id"))
+    .order_by(consent_events.c.number)
+    .execution_options(yield_per=500)
+)
+
+FIND_LEAD_WITHOUT_CONSENT = (
+    select(leads.c.lead_id)
+    .where(
+        leads.c.dealer_id == bindparam("dealer_id"),
+        ~exists().where(consent_events.c.dealer_id == leads.c.dealer_id, consent_events.c.lead_id == leads.c.lead_id),
+    )
+    .limit(1)
+)
+
+DROP_BODIES = (
+    update(consent_events)
+    .where(
+        consent_events.c.dealer_id == bindparam("in_dealer"),
+        consent_events.c.lead_id == bindparam("of_lead"),
+        consent_events.c.body.is_not(None),
+    )
+    .values(body=None)
+)
+
+TOUCH_LEAD = (
+    update(leads)
+    .where(
+        leads.c.dealer_id == bindparam("in_dealer"),
+        leads.c.lead_id == bindparam("of_lead"),
+        leads.c.used_at < bindparam("at"),
+    )
+    .values(used_at=bindparam("at"))
+)
+
+
+def record_consent(connection: Connection, vault: Vault, dealer_id: str, lead_id: str, consent: ConsentRecord) -> int:
+    """Adds what the customer of an earlier lead agreed to this time. Returns the event's number.
+
+    Raises StorageError where there is no such lead.
+    """
+    number = grant(connection, vault, dealer_id, lead_id, consent)
+    connection.execute(TOUCH_LEAD, {"in_dealer": dealer_id, "of_lead": lead_id, "at": consent.received_at})
+    return number
+
+
+def grant(connection: Connection, vault: Vault, dealer_id: str, lead_id: str, consent: ConsentRecord) -> int:
+    """Adds the consent that came with a lead."""
+    event = {
+        "lead_id": lead_id,
+        "kind": GRANTED,
+        "at": consent.received_at,
+        "granted_at": consent.granted_at,
+        "expires_at": consent.expires_at,
+        "channels": msgspec.json.encode(consent.channels),
+        "scope": msgspec.json.encode(consent.scope),
+        "purpose": consent.purpose,
+        "agent": consent.source_agent,
+    }
+    body = _Body(
+        salt=_salt(),
+        text=consent.consent_text,
+        request_hash=consent.request_hash,
+        customer=consent.customer,
+    )
+    return append(connection, vault, dealer_id, event, msgspec.msgpack.encode(body))
+
+
+def record_revocation(
+    connection: Connection,
+    vault: Vault,
+    dealer_id: str,
+    lead_id: str,
+    channels: Sequence[str],
+    at: datetime,
+    *,
+    by: str,
+    reason: str | None,
+) -> int:
+    """Adds that a customer took back the consent for these channels: they are not used from then on.
+
+    `by` is who noted it. Returns the event's number. Raises StorageError where there is no such lead.
+    """
+    event = _plain_event(lead_id, REVOKED, at) | {"channels": msgspec.json.encode(tuple(channels))}
+    body = _Body(salt=_salt(), by=by, reason=reason)
+    return append(connection, vault, dealer_id, event, msgspec.msgpack.encode(body))
+
+
+def forget_consents(connection: Connection, vault: Vault, dealer_id: str, lead_id: str, at: datetime, kind: str) -> int:
+    """Drops what a lead's events say of the person, and adds to the chain that it was dropped (`kind`); how many."""
+    dropped = connection.execute(DROP_BODIES, {"in_dealer": dealer_id, "of_lead": lead_id}).rowcount
+    if dropped:
+        append(connection, vault, dealer_id, _plain_event(lead_id, kind, at))
+    return dropped
+
+
+def consents_of(connection: Connection, vault: Vault, dealer_id: str, lead_id: str) -> tuple[ConsentEvent, ...]:
+    """A lead's events, oldest first."""
+    found = connection.execute(READ_EVENTS, {"dealer_id": dealer_id, "lead_id": lead_id})
+    return tuple(_event(vault, row) for row in found)
+
+
+def allowed_channels(connection: Connection, dealer_id: str, lead_id: str, now: datetime) -> frozenset[str]:
+    """The channels by which the customer may be contacted now.
+
+    Those that were granted, unless the grant expired or the channel was revoked afterwards; a later grant allows again.
+    """
+    allowed: set[str] = set()
+    for kind, expires_at, channels in connection.execute(READ_CHANNELS, {"dealer_id": dealer_id, "lead_id": lead_id}):
+        if kind == GRANTED:
+            if expires_at is None or expires_at > now:
+                allowed.update(_words(channels))
+        elif kind == REVOKED:
+            allowed.difference_update(_words(channels))
+        else:
+            allowed.clear()
+    return frozenset(allowed)
+
+
+def verify_chain(connection: Connection, vault: Vault, dealer_id: str) -> ChainReport:
+    """Checks every event of a dealer's chain, and its end.
+
+    Finds changed, added, missing, removed and swapped events, texts that were changed or dropped without an erasure,
+    and a chain that was written anew without the key. A database that was put back as a whole is no breach of it.
+    """
+    end = ChainEnd(0, NOTHING_BEFORE)
+    erased = 0
+    forgotten_at: dict[str, int] = {}
+    for row in connection.execute(READ_CHAIN, {"dealer_id": dealer_id}):
+        problem = _problem(vault, row, end)
+        if problem is not None:
+            return ChainReport(end.events, erased, end.events + 1, problem)
+        end = ChainEnd(row.number, row.hash)
+        if row.kind in FORGOTTEN:
+            forgotten_at.pop(row.lead_id, None)
+        elif row.body is None:
+            erased += 1
+            forgotten_at.setdefault(row.lead_id, row.number)
+    if forgotten_at:
+        problem = "its text is gone, and no erasure of its lead follows"
+        return ChainReport(end.events, erased, min(forgotten_at.values()), problem)
+    problem = _problem_at_end(connection, vault, dealer_id, end)
+    return ChainReport(end.events, erased, None if problem is None else end.events + 1, problem)
+
+
+def _problem(vault: Vault, row: Row[Any], before: ChainEnd) -> str | None:
+    """What is wrong with the event after `before`."""
+    if row.number != before.events + 1:
+        return "it is missing" if row.number > before.events + 1 else "its number is no number of an event"
+    if row.hash != event_hash(row._asdict(), before.head):
+        return "it was changed, or it does not follow the one before"
+    if row.body is None:
+        return None
+    try:
+        body = vault.open(row.body, *body_context(row.dealer_id, row.number))
+    except UnknownKey as problem:
+        return f"its text is sealed with the key {problem.key_id}, which is not among the keys here"
+    except BrokenSeal:
+        return "its text was changed"
+    return None if commitment(body) == row.commitment else "its text is not the one that the chain was made with"
+
+
+def _problem_at_end(connection: Connection, vault: Vault, dealer_id: str, end: ChainEnd) -> str | None:
+    """What is wrong with the end of a chain whose events are all sound."""
+    kept = chain_end_of(connection, dealer_id) or KeptEnd(ChainEnd(0, NOTHING_BEFORE), None)
+    if kept.end.events > end.events:
+        return f"it is missing: there were {kept.end.events} events"
+    if kept.end.events < end.events:
+        return f"the chain should end after event {kept.end.events}"
+    if kept.end.head != end.head or not end_is_sound(vault, dealer_id, kept):
+        return "the end of the chain is not the one that was sealed, or the key to its seal is not here"
+    lead_id = connection.execute(FIND_LEAD_WITHOUT_CONSENT, {"dealer_id": dealer_id}).scalar()
+    return None if lead_id is None else f"the lead {lead_id} has no event in the chain"
+
+
+def _plain_event(lead_id: str, kind: str, at: datetime) -> dict[str, Any]:
+    return {
+        "lead_id": lead_id,
+        "kind": kind,
+        "at": at,
+        "granted_at": None,
+        "expires_at": None,
+        "channels": b"[]",
+        "scope": b"[]",
+        "purpose": "",
+        "agent": None,
+    }
+
+
+def _salt() -> bytes:
+    return secrets.token_bytes(SALT_BYTES)
+
+
+def _words(document: bytes) -> tuple[str, ...]:
+    return msgspec.json.decode(document, type=tuple[str, ...])
+
+
+def _event(vault: Vault, row: Row[Any]) -> ConsentEvent:
+    body = _Body(b"")
+    if row.body is not None:
+        opened = vault.open(row.body, *body_context(row.dealer_id, row.number))
+        body = msgspec.msgpack.decode(opened, type=_Body)
+    return ConsentEvent(
+        number=row.number,
+        kind=row.kind,
+        at=row.at,
+        lead_id=row.lead_id,
+        granted_at=row.granted_at,
+        expires_at=row.expires_at,
+        channels=_words(row.channels),
+        scope=_words(row.scope),
+        purpose=row.purpose,
+        agent=row.agent,
+        consent_text=body.text,
+        request_hash=body.request_hash,
+        customer=body.customer,
+        by=body.by,
+        reason=body.reason,
+    )

@@ -1,0 +1,254 @@
+"""Who looked at customer data, and how it goes away (contract, part 10), as statements on the caller's transaction.
+
+Erasing a person leaves of a lead what names nobody: when it came, which vehicle it was about, what became of it, and
+the chain of its consent events without their texts. Disposal by age does the same in two steps: a lead that nobody
+used for long enough loses all but its consent, which the law wants kept for longer. Whoever erases holds the dealer's
+lock.
+"""
+
+from collections.abc import Sequence
+from datetime import datetime
+from typing import Any, NamedTuple
+
+from sqlalchemy import (
+    BindParameter,
+    Connection,
+    and_,
+    bindparam,
+    delete,
+    exists,
+    func,
+    insert,
+    join,
+    or_,
+    select,
+    update,
+)
+
+from dealer_agent.protocol.ids import new_ulid
+from dealer_agent.storage.appointments import STANDING, end_appointments
+from dealer_agent.storage.consents import DISPOSED, ERASED, forget_consents
+from dealer_agent.storage.schema import (
+    accesses,
+    appointments,
+    consent_events,
+    idempotency,
+    lead_contacts,
+    lead_events,
+    leads,
+    outbox,
+)
+from dealer_agent.vault.vault import Vault
+
+BATCH = 100
+"""The most leads that one transaction disposes of: new leads wait for no more."""
+
+
+class Access(NamedTuple):
+    """A look at customer data: who (`actor`), by what (`action`), at one lead or at how many."""
+
+    access_id: str
+    at: datetime
+    actor: str
+    action: str
+    lead_id: str | None
+    leads: int
+
+
+class Disposed(NamedTuple):
+    """How many leads lost their customer, and of how many the consent went."""
+
+    leads: int
+    consents: int
+
+
+ADD_ACCESS = insert(accesses)
+
+LIST_ACCESSES = (
+    select(*(accesses.c[name] for name in Access._fields))
+    .where(accesses.c.dealer_id == bindparam("dealer_id"))
+    .order_by(accesses.c.at.desc(), accesses.c.access_id.desc())
+    .limit(bindparam("limit"))
+)
+
+_LEADS: BindParameter[Any] = bindparam("lead_ids", expanding=True)
+
+EMPTY_LEADS = (
+    update(leads)
+    .where(leads.c.dealer_id == bindparam("in_dealer"), leads.c.lead_id.in_(_LEADS), leads.c.erased_at.is_(None))
+    .values(customer=None, payload=None, erased_at=bindparam("at"))
+)
+
+EMPTY_ADDITIONS = (
+    update(lead_events)
+    .where(lead_events.c.dealer_id == bindparam("in_dealer"), lead_events.c.lead_id.in_(_LEADS))
+    .values(changes=None)
+)
+
+EMPTY_VISITS = (
+    update(appointments)
+    .where(appointments.c.dealer_id == bindparam("in_dealer"), appointments.c.lead_id.in_(_LEADS))
+    .values(request=None)
+)
+
+DROP_REPLIES = delete(idempotency).where(
+    idempotency.c.dealer_id == bindparam("in_dealer"), idempotency.c.lead_id.in_(_LEADS)
+)
+
+DROP_CONTACTS = delete(lead_contacts).where(
+    lead_contacts.c.dealer_id == bindparam("in_dealer"), lead_contacts.c.lead_id.in_(_LEADS)
+)
+
+# Who is sending one of them now finds the lead empty, or has lost the lease.
+DROP_DELIVERIES = (
+    update(outbox)
+    .where(
+        outbox.c.dealer_id == bindparam("in_dealer"),
+        outbox.c.lead_id.in_(_LEADS),
+        outbox.c.state.in_(("waiting", "parked")),
+    )
+    .values(
+        state="dropped", settled_at=bindparam("at"), lease=None, leased_until=None, problem="the customer was forgotten"
+    )
+)
+
+FIND_VISITS_TO_COME = select(appointments.c.appointment_id).where(
+    appointments.c.dealer_id == bindparam("dealer_id"),
+    appointments.c.lead_id.in_(_LEADS),
+    appointments.c.status.in_(STANDING),
+    or_(appointments.c.starts_at.is_(None), appointments.c.starts_at > bindparam("at")),
+)
+
+# A lead whose customer is still to come, or that is still to be delivered, is in use.
+_UNUSED = and_(
+    leads.c.dealer_id == bindparam("dealer_id"),
+    leads.c.used_at < bindparam("since"),
+    leads.c.erased_at.is_(None),
+    ~exists().where(
+        appointments.c.dealer_id == leads.c.dealer_id,
+        appointments.c.lead_id == leads.c.lead_id,
+        appointments.c.status == "confirmed",
+        appointments.c.ends_at > bindparam("now"),
+    ),
+    ~exists().where(
+        outbox.c.dealer_id == leads.c.dealer_id, outbox.c.lead_id == leads.c.lead_id, outbox.c.state == "waiting"
+    ),
+)
+
+FIND_UNUSED = select(leads.c.lead_id).where(_UNUSED).order_by(leads.c.used_at, leads.c.lead_id).limit(BATCH)
+
+COUNT_UNUSED = select(func.count()).select_from(leads).where(_UNUSED)
+
+_later = consent_events.alias("later")
+
+_WITH_LEADS = join(
+    consent_events,
+    leads,
+    (consent_events.c.dealer_id == leads.c.dealer_id) & (consent_events.c.lead_id == leads.c.lead_id),
+)
+
+_OLD = and_(
+    consent_events.c.dealer_id == bindparam("dealer_id"),
+    consent_events.c.body.is_not(None),
+    consent_events.c.at < bindparam("before"),
+    ~exists().where(
+        _later.c.dealer_id == consent_events.c.dealer_id,
+        _later.c.lead_id == consent_events.c.lead_id,
+        _later.c.at >= bindparam("before"),
+    ),
+)
+
+# A consent is kept for at least as long as its lead.
+FIND_OLD_CONSENTS = (
+    select(consent_events.c.lead_id)
+    .select_from(_WITH_LEADS)
+    .where(_OLD, leads.c.erased_at.is_not(None))
+    .group_by(consent_events.c.lead_id)
+    .order_by(func.min(consent_events.c.number))
+    .limit(BATCH)
+)
+
+COUNT_OLD_CONSENTS = (
+    select(func.count(consent_events.c.lead_id.distinct()))
+    .select_from(_WITH_LEADS)
+    .where(_OLD, or_(leads.c.erased_at.is_not(None), _UNUSED))
+)
+
+
+def log_access(
+    connection: Connection,
+    dealer_id: str,
+    at: datetime,
+    actor: str,
+    action: str,
+    *,
+    lead_id: str | None = None,
+    leads: int,
+) -> str:
+    """Notes that `actor` looked at the customer data of so many leads; `lead_id` where it is one. Returns its id."""
+    access_id = new_ulid()
+    row = Access(access_id, at, actor, action, lead_id, leads)._asdict()
+    connection.execute(ADD_ACCESS, row | {"dealer_id": dealer_id})
+    return access_id
+
+
+def list_accesses(connection: Connection, dealer_id: str, limit: int) -> list[Access]:
+    """The newest first."""
+    return [Access(*row) for row in connection.execute(LIST_ACCESSES, {"dealer_id": dealer_id, "limit": limit})]
+
+
+def erase_lead(connection: Connection, vault: Vault, dealer_id: str, lead_id: str, at: datetime) -> bool:
+    """Forgets the customer of a lead, for good; False when nothing of a customer was there to forget.
+
+    Empties every sealed column of the lead and of what belongs to it, drops what would still be sent, calls off the
+    visits that are to come and frees their places. That it was erased goes into the chain of consent events.
+    """
+    emptied = _empty(connection, dealer_id, [lead_id], at)
+    dropped = connection.execute(DROP_CONTACTS, {"in_dealer": dealer_id, "lead_ids": [lead_id]}).rowcount
+    forgotten = forget_consents(connection, vault, dealer_id, lead_id, at, ERASED)
+    return bool(emptied or dropped or forgotten)
+
+
+def dispose(
+    connection: Connection,
+    vault: Vault,
+    dealer_id: str,
+    *,
+    leads_unused_since: datetime,
+    consents_before: datetime,
+    now: datetime,
+) -> Disposed:
+    """Forgets customers whose leads nobody used since `leads_unused_since`, up to BATCH of them.
+
+    Their consent stays, with what finds it by e-mail or phone, until the last of its events is from before
+    `consents_before`. Leads that are still to be delivered, or whose customer has a visit to come, are in use.
+    """
+    unused = connection.execute(FIND_UNUSED, {"dealer_id": dealer_id, "since": leads_unused_since, "now": now})
+    lead_ids = list(unused.scalars())
+    if lead_ids:
+        _empty(connection, dealer_id, lead_ids, now)
+    old = list(connection.execute(FIND_OLD_CONSENTS, {"dealer_id": dealer_id, "before": consents_before}).scalars())
+    for lead_id in old:
+        forget_consents(connection, vault, dealer_id, lead_id, now, DISPOSED)
+    if old:
+        connection.execute(DROP_CONTACTS, {"in_dealer": dealer_id, "lead_ids": old})
+    return Disposed(leads=len(lead_ids), consents=len(old))
+
+
+def disposable(
+    connection: Connection, dealer_id: str, *, leads_unused_since: datetime, consents_before: datetime, now: datetime
+) -> Disposed:
+    """How much `dispose`, called until nothing is left, would forget."""
+    limits = {"dealer_id": dealer_id, "since": leads_unused_since, "before": consents_before, "now": now}
+    unused = connection.execute(COUNT_UNUSED, limits).scalar_one()
+    return Disposed(leads=unused, consents=connection.execute(COUNT_OLD_CONSENTS, limits).scalar_one())
+
+
+def _empty(connection: Connection, dealer_id: str, lead_ids: Sequence[str], at: datetime) -> int:
+    """Empties all of these leads but their contacts and consents; how many there are whose customer was known."""
+    chosen = {"in_dealer": dealer_id, "lead_ids": list(lead_ids), "at": at}
+    to_come = connection.execute(FIND_VISITS_TO_COME, chosen | {"dealer_id": dealer_id})
+    end_appointments(connection, dealer_id, list(to_come.scalars()), at, "cancelled")
+    for statement in (EMPTY_ADDITIONS, EMPTY_VISITS, DROP_REPLIES, DROP_DELIVERIES):
+        connection.execute(statement, chosen)
+    return connection.execute(EMPTY_LEADS, chosen).rowcount

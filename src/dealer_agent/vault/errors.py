@@ -1,0 +1,35 @@
+"""What the vault can fail with. Messages are plain words for the dealer; they never hold a key or what was sealed."""
+
+# ruff: noqa: N818 - the names say what happened, as storage's do
+
+
+class VaultError(Exception):
+    """Whatever goes wrong with keys and with what they seal."""
+
+
+class BadKeys(VaultError):
+    """The text of a keyring cannot be used; `line` counts from 1 (None: the text as a whole)."""
+
+    def __init__(self, message: str, line: int | None = None) -> None:
+        super().__init__(message)
+        self.line = line
+
+
+class UnknownKey(VaultError):
+    """The data was sealed with a key that is not in the keyring."""
+
+    def __init__(self, key_id: str) -> None:
+        super().__init__(
+            f"customer data is sealed with the key {key_id}, which is not among the keys here: "
+            "put it back from your backup, into dealer-agent.keys or DEALER_AGENT_KEYS"
+        )
+        self.key_id = key_id
+
+
+class BrokenSeal(VaultError):
+    """The data was changed, belongs to another place, or was sealed with another key of the same name."""
+
+    def __init__(self) -> None:
+        super().__init__(
+            "customer data cannot be opened: it was changed or moved in the database, or its key is another one"
+        )

@@ -1,0 +1,100 @@
+"""The keys and their text form: one `id:key` a line. Pure but for a new key's random numbers.
+
+The text in a file and in an environment variable is the same; commas part entries as well as line ends do:
+
+    # The first is the active one.
+    k-7f3k2m9q0a:ZJ0...43 characters of base64url...
+    k-0m4x8c1v5t:9bX...
+"""
+
+import re
+import secrets
+from base64 import urlsafe_b64decode, urlsafe_b64encode
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from typing import Self
+
+from dealer_agent.protocol.ids import new_ulid
+from dealer_agent.vault.errors import BadKeys
+
+KEY_BYTES = 32
+
+# An id is shorter than a key's text, so a key that stands in the id's place is never taken for an id, and never shown.
+_ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,31}")
+_KEY = re.compile(r"[A-Za-z0-9_-]{43}=?")
+_RANDOM_OF_ULID = 10
+
+
+@dataclass(frozen=True)
+class Keyring:
+    """Key ids, each with its 32 bytes; the first is active: it seals, the others only open."""
+
+    # A keyring may be shown in a trace: its keys may not.
+    keys: tuple[tuple[str, bytes], ...] = field(repr=False)
+
+    def __post_init__(self) -> None:
+        """Raises BadKeys where there is no key, and ValueError for ids and keys that the text form cannot hold."""
+        if not self.keys:
+            raise BadKeys("no key in it")
+        if len({key_id for key_id, _ in self.keys}) < len(self.keys) or len({key for _, key in self.keys}) < len(
+            self.keys
+        ):
+            raise ValueError("a key or its id stands in the keyring twice")
+        for key_id, key in self.keys:
+            if not is_key_id(key_id) or len(key) != KEY_BYTES:
+                raise ValueError("a key has 32 bytes, and an id of 1 to 32 letters, digits and -._")
+
+    @classmethod
+    def parse(cls, text: str) -> Self:
+        """A keyring from its text; empty lines and what follows `#` are skipped.
+
+        Raises BadKeys with the line of the first thing that is wrong; its message quotes nothing of the text.
+        """
+        keys: dict[str, bytes] = {}
+        for line, entry in _entries(text):
+            key_id, colon, key_text = (part.strip() for part in entry.partition(":"))
+            if not colon:
+                raise BadKeys("is no key: write its id, a colon and the key, as `dealer-agent keys create` does", line)
+            if not is_key_id(key_id):
+                raise BadKeys("the id before the colon must be 1 to 32 letters, digits and -._", line)
+            if _KEY.fullmatch(key_text) is None:
+                raise BadKeys("what follows the colon must be 43 characters of base64url, which are 32 bytes", line)
+            key = urlsafe_b64decode(key_text.removesuffix("=") + "=")
+            if key_id in keys:
+                raise BadKeys("has an id that was there before", line)
+            if key in keys.values():
+                raise BadKeys("has a key that was there before under another id", line)
+            keys[key_id] = key
+        return cls(tuple(keys.items()))
+
+    @property
+    def active(self) -> str:
+        """The id of the key that seals."""
+        return self.keys[0][0]
+
+    @property
+    def ids(self) -> tuple[str, ...]:
+        """All ids, the active one first."""
+        return tuple(key_id for key_id, _ in self.keys)
+
+
+def is_key_id(text: str) -> bool:
+    """Whether a key may have this id."""
+    return _ID.fullmatch(text) is not None
+
+
+def new_key() -> tuple[str, bytes]:
+    """A fresh key and its id, such as `k-7f3k2m9q0a`."""
+    return f"k-{new_ulid()[-_RANDOM_OF_ULID:].lower()}", secrets.token_bytes(KEY_BYTES)
+
+
+def render(keyring: Keyring) -> str:
+    """The keyring's text, one entry a line: what `Keyring.parse` reads."""
+    return "".join(f"{key_id}:{urlsafe_b64encode(key).decode().rstrip('=')}\n" for key_id, key in keyring.keys)
+
+
+def _entries(text: str) -> Iterator[tuple[int, str]]:
+    for number, line in enumerate(text.split("\n"), start=1):
+        for entry in line.partition("#")[0].split(","):
+            if entry.strip():
+                yield number, entry

@@ -1,0 +1,185 @@
+"""`dealer-agent appointments`, and the calendar that a desk subscribes to: real service, real command."""
+
+from collections.abc import Iterator
+from datetime import datetime, time, timedelta
+from typing import Any, NamedTuple
+from zoneinfo import ZoneInfo
+
+import httpx
+import pytest
+from icalendar import Calendar
+from tests.acceptance.asking import ask, asked, lead, refusal
+from tests.acceptance.dealers import FORD_VIN, stocked_dealer
+from tests.acceptance.running import Running, command_here, eventually, serving
+
+BOOKS = """
+[rooftops.hours.sales]
+monday = "09:00-20:00"
+tuesday = "09:00-20:00"
+wednesday = "09:00-20:00"
+thursday = "09:00-20:00"
+friday = "09:00-20:00"
+saturday = "09:00-20:00"
+sunday = "09:00-20:00"
+[rooftops.visits.test_drive]
+horizon_days = 10
+"""
+CHICAGO = ZoneInfo("America/Chicago")
+DAY = datetime.now(CHICAGO).date() + timedelta(days=3)
+
+
+class Desk(NamedTuple):
+    """A running service with two booked visits, one of them of a vehicle that is in stock, and one to be arranged."""
+
+    running: Running
+    drive: dict[str, Any]
+    other: dict[str, Any]
+    waiting: dict[str, Any]
+
+    def command(self, *arguments: str) -> str:
+        """What a command that must work says."""
+        done = command_here("appointments", *arguments, "--dir", self.running.folder)
+        assert done.returncode == 0, done.stdout + done.stderr
+        return done.stdout
+
+    def subscribe(self) -> tuple[str, str]:
+        """The path of a new secret address, and the id by which it is revoked."""
+        done = command_here("appointments", "calendar", "--subscribe", "--dir", self.running.folder)
+        assert done.returncode == 0, done.stderr
+        assert "public_url is not set" in done.stderr
+        return done.stdout.strip(), done.stderr.split()[1].rstrip(".")
+
+    def get(self, path: str) -> httpx.Response:
+        return httpx.get(self.running.url + path, timeout=30, verify=False)
+
+
+@pytest.fixture(scope="module")
+def desk(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Desk]:
+    folder = tmp_path_factory.mktemp("visits")
+    stocked_dealer(folder)
+    toml = folder / "dealer.toml"
+    # The second rooftop books test drives; it has the Ford.
+    text = toml.read_text(encoding="utf-8")
+    toml.write_text(text.replace('feed_ids = ["SOUTH"]\n', f'feed_ids = ["SOUTH"]\n{BOOKS}'), encoding="utf-8")
+    with serving(folder) as running:
+
+        def book(number: int, clock: int | None, last_name: str, **members: Any) -> dict[str, Any]:
+            sent = lead(number, **members)
+            sent["customer"] |= {"last_name": last_name}
+            sent["appointment"] = {"appointment_type": "test_drive", "notes": "NOTESMARK"}
+            if clock is not None:
+                at = datetime.combine(DAY, time(clock), CHICAGO)
+                sent["appointment"] |= {"appointment_at": at.isoformat()}
+            return asked(running.url, "lead.submit", **sent)
+
+        yield Desk(
+            running,
+            drive=book(1, 10, "Secretname", vehicle_of_interest={"vin": FORD_VIN}),
+            other=book(2, 13, "Örtliches"),
+            waiting=book(3, None, "Waiting"),
+        )
+
+
+def events(calendar: bytes) -> dict[str, Any]:
+    """The events of a calendar by their UID."""
+    return {str(event["uid"]): event for event in Calendar.from_ical(calendar).walk("VEVENT")}
+
+
+def test_the_list_shows_what_to_arrange_and_what_is_booked_on_the_rooftops_clock(desk: Desk) -> None:
+    lines = desk.command("list").splitlines()
+    told = {lead_id: line for lead_id in (one["lead_id"] for one in desk[1:]) for line in lines if lead_id in line}
+    assert len(told) == 3
+    drive = told[desk.drive["lead_id"]]
+    assert f"{DAY:%a %Y-%m-%d} 10:00 C" in drive
+    for words in ("test drive", "Acceptance Motors South", "confirmed", "Robin Secretname", "2026 Ford F-150"):
+        assert words in drive
+    assert "requested" in told[desk.waiting["lead_id"]]
+    assert "NOTESMARK" not in "\n".join(lines)
+
+
+def test_the_calendar_names_visit_vehicle_and_lead_and_of_the_customer_first_name_and_initial_only(
+    desk: Desk, tmp_path: Any
+) -> None:
+    file = tmp_path / "visits.ics"
+    assert "2 visits written" in desk.command("calendar", "--out", str(file))
+    made = file.read_bytes()
+    assert made.decode() == desk.command("calendar").replace("\r\n", "\n").replace("\n", "\r\n")
+    found = events(made)
+    drive = found[desk.drive["appointment"]["appointment_id"]]
+    assert str(drive["summary"]) == "Test drive: 2026 Ford F-150, Robin S."
+    assert str(found[desk.other["appointment"]["appointment_id"]]["summary"]) == "Test drive: Robin Ö."
+    assert drive["dtstart"].dt == datetime.combine(DAY, time(10), CHICAGO)
+    assert drive["dtend"].dt - drive["dtstart"].dt == timedelta(hours=1)
+    assert desk.drive["lead_id"] in str(drive["description"])
+    assert "Acceptance Motors South" in str(drive["location"])
+    assert str(drive["status"]) == "CONFIRMED"
+    assert len(found) == 2
+    for private in (b"Secretname", b"example.com", b"NOTESMARK", b"Waiting", b"Lead number"):
+        assert private not in made
+
+
+def test_who_has_the_secret_address_gets_the_calendar_until_it_is_revoked_and_every_look_is_noted(desk: Desk) -> None:
+    path, token_id = desk.subscribe()
+    response = desk.get(path)
+    assert response.status_code == 200
+    assert response.headers["content-type"] == "text/calendar; charset=utf-8"
+    assert response.headers["cache-control"] == "no-store"
+    assert response.content == desk.command("calendar").replace("\r\n", "\n").replace("\n", "\r\n").encode()
+    looks = command_here("accesses", "list", "--dir", desk.running.folder).stdout
+    assert [line.split()[-1] for line in looks.splitlines() if f"token {token_id}" in line] == ["2"]
+
+    secret = path.removeprefix("/calendar/").removesuffix(".ics")
+    assert refusal(ask(desk.running.url, "inventory.search", token=f"dat_{token_id}_{secret}"))["code"] == (
+        "AUTH_REQUIRED"
+    ), "it opens the calendar and no skill"
+    assert secret not in desk.running.stderr() + desk.running.said.read_text()
+
+    done = command_here("tokens", "revoke", token_id, "--dir", desk.running.folder)
+    assert done.returncode == 0
+    eventually("the address is closed", lambda: desk.get(path).status_code == 404)
+
+
+@pytest.mark.parametrize("path", ["/calendar/x.ics", "/calendar/.ics", "/calendar", "/calendar/x", "/calendar/a/b.ics"])
+def test_without_the_secret_there_is_nothing_at_the_address(desk: Desk, path: str) -> None:
+    response = desk.get(path)
+    assert response.status_code == 404
+    assert refusal(response)["message"] == refusal(desk.get("/nothing"))["message"]
+
+
+def test_a_token_for_the_skills_opens_no_calendar(desk: Desk) -> None:
+    token = command_here("tokens", "create", "Buyer", "--dir", desk.running.folder).stdout.strip()
+    for secret in (token, token.rpartition("_")[2], token.split("_", 2)[2]):
+        assert desk.get(f"/calendar/{secret}.ics").status_code == 404
+
+
+def test_a_cancelled_visit_frees_its_time_and_shows_as_cancelled(desk: Desk) -> None:
+    """Last: it changes what the others look at."""
+    path, _ = desk.subscribe()
+    appointment_id = desk.drive["appointment"]["appointment_id"]
+    wish = {"appointment_type": "test_drive", "appointment_at": desk.drive["appointment"]["confirmed_at"]}
+    early = asked(desk.running.url, "lead.submit", **lead(11, appointment=wish))
+    assert early["appointment"]["status"] == "proposed"
+    assert "The customer was not told" in desk.command("cancel", appointment_id)
+    assert str(events(desk.get(path).content)[appointment_id]["status"]) == "CANCELLED"
+    assert appointment_id not in desk.command("list")
+    assert "cancelled" in next(line for line in desk.command("list", "--all").splitlines() if appointment_id in line)
+    late = asked(desk.running.url, "lead.submit", **lead(12, appointment=wish))
+    assert late["appointment"]["status"] == "confirmed"
+    for gone in (appointment_id, "01ARZ3NDEKTSV4RRFFQ69G5FAV"):
+        done = command_here("appointments", "cancel", gone, "--dir", desk.running.folder)
+        assert (done.returncode, "no visit" in done.stderr) == (1, True)
+
+
+def test_a_secret_address_and_a_file_are_not_asked_for_together(desk: Desk) -> None:
+    done = command_here("appointments", "calendar", "--subscribe", "--out", "visits.ics", "--dir", desk.running.folder)
+    assert (done.returncode, "--out" in done.stderr) == (1, True)
+
+
+def test_who_guesses_at_secret_addresses_is_soon_refused(desk: Desk) -> None:
+    """Wrong ones count as wrong tokens do, 20 a minute. Last: it uses that limit up."""
+    guesses = [desk.get(f"/calendar/guess-{number}.ics") for number in range(45)]
+    assert guesses[-1].status_code == 429
+    assert refusal(guesses[-1])["code"] == "RATE_LIMITED"
+    assert int(guesses[-1].headers["retry-after"]) > 0
+    path, _ = desk.subscribe()
+    assert desk.get(path).status_code == 200, "who knows the address is let in"

@@ -1,0 +1,168 @@
+"""Two buyers at once never get one place, nor is one request taken twice: real service, two workers, both databases.
+
+Contract 10. Three rounds in a normal run, twenty in the long one.
+"""
+
+import os
+import re
+from collections import Counter
+from collections.abc import Iterator
+from contextlib import ExitStack
+from datetime import UTC, datetime, time, timedelta
+from typing import Any, NamedTuple
+from zoneinfo import ZoneInfo
+
+import httpx
+import pytest
+from tests.acceptance.asking import answer, lead, refusal
+from tests.acceptance.crowd import send_at_once
+from tests.acceptance.dealers import stocked_dealer
+from tests.acceptance.running import serving
+from tests.storage.databases import fresh_schema
+
+from dealer_agent.config import load_settings
+from dealer_agent.storage.store import Store
+
+ROUNDS = 20 if os.environ.get("SOAK") else 3
+BUYERS = 64
+PLACES = 10
+COPIES = 100
+DEALER = "acceptance"
+CLOCK = ZoneInfo("America/New_York")
+
+_EVERY_DAY = ("monday", "tuesday", "wednesday", "thursday", "friday", "saturday", "sunday")
+_OPEN_ALL_DAY = "\n".join(f'{day} = "00:00-23:59"' for day in _EVERY_DAY)
+_ONE_HOUR = "\n".join(f'{day} = "10:00-11:00"' for day in _EVERY_DAY)
+BOOKS = f"""
+[[rooftops]]
+name = "Acceptance Motors West"
+timezone = "{CLOCK.key}"
+[rooftops.hours.sales]
+{_OPEN_ALL_DAY}
+[rooftops.hours.handover]
+{_ONE_HOUR}
+[rooftops.visits.test_drive]
+places = {PLACES}
+[rooftops.visits.handover]
+hours = "handover"
+places = {PLACES}
+notice_minutes = 0
+horizon_days = 1
+"""
+"""Handovers are for one hour of the day, and no further ahead than a day: there is one time, or it is full."""
+
+
+class Booking(NamedTuple):
+    """A service with two workers, and the database behind it."""
+
+    url: str
+    store: Store
+
+
+@pytest.fixture(scope="module", params=["sqlite", "postgresql"])
+def booking(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Booking]:
+    with ExitStack() as opened:
+        environment: dict[str, str] = {}
+        if request.param == "postgresql":
+            server = request.getfixturevalue("postgresql_server")
+            environment["DATABASE_URL"] = opened.enter_context(fresh_schema(server))
+        folder = stocked_dealer(tmp_path_factory.mktemp("books"), BOOKS, None, **environment)
+        settings = load_settings(folder, environment)
+        running = opened.enter_context(serving(folder, workers=2, **environment))
+        store = opened.enter_context(Store.open(settings.database_url, settings.vault))
+        yield Booking(running.url, store)
+
+
+def status_of(response: httpx.Response) -> str:
+    """What the buyer got: the visit's status, or the code of the refusal."""
+    if response.status_code != 200:
+        return str(refusal(response)["code"])
+    return str(answer(response, "lead.submit")["appointment"]["status"])
+
+
+def noon(days: int) -> str:
+    """Noon at the rooftop, so many days from now."""
+    return datetime.combine(datetime.now(CLOCK).date() + timedelta(days=days), time(12), CLOCK).isoformat()
+
+
+@pytest.mark.requirement("contract-10-confirm-free-place", "contract-10-propose-three")
+@pytest.mark.parametrize("turn", range(ROUNDS))
+def test_of_many_who_ask_for_one_time_as_many_get_it_as_there_are_places(booking: Booking, turn: int) -> None:
+    wish = {"appointment_type": "test_drive", "appointment_at": noon(2 + turn)}
+    crowd = [lead(turn * BUYERS + number, appointment=wish) for number in range(BUYERS)]
+    responses = send_at_once(booking.url, crowd)
+    assert Counter(map(status_of, responses)) == {"confirmed": PLACES, "proposed": BUYERS - PLACES}
+    appointments = [answer(response, "lead.submit")["appointment"] for response in responses]
+    confirmed = {one["appointment_id"] for one in appointments if one["status"] == "confirmed"}
+    for one in appointments:
+        if one["status"] == "confirmed":
+            assert one["confirmed_at"] == wish["appointment_at"]
+        else:
+            assert len(one["proposed_times"]) == 3
+            assert wish["appointment_at"] not in one["proposed_times"]
+    # Their answers are the truth: the store has these visits at that time, and no others.
+    at = datetime.fromisoformat(wish["appointment_at"])
+    stored = {
+        listed.appointment.appointment_id
+        for listed in booking.store.list_booked(DEALER, at)
+        if listed.appointment.starts_at == at
+    }
+    assert stored == confirmed
+
+
+@pytest.mark.requirement("contract-10-confirm-free-place", "contract-10-none-to-be-had")
+def test_of_many_who_ask_for_the_only_time_all_others_are_refused_and_kept_as_leads(booking: Booking) -> None:
+    now = datetime.now(UTC)
+    window = {"start": now.isoformat(), "end": (now + timedelta(days=3)).isoformat()}
+    wish = {"appointment_type": "handover", "requested_windows": [window]}
+    crowd = [lead(10_000 + number, appointment=wish, idempotency_key=f"only-{number}") for number in range(BUYERS)]
+    responses = send_at_once(booking.url, crowd)
+    assert Counter(map(status_of, responses)) == {
+        "confirmed": PLACES,
+        "APPOINTMENT_TIME_UNAVAILABLE": BUYERS - PLACES,
+    }
+    kept = {
+        refusal(response)["details"]["lead_id"]
+        if response.status_code == 409
+        else answer(response, "lead.submit")["lead_id"]
+        for response in responses
+    }
+    assert len(kept) == BUYERS
+    assert all(booking.store.get_lead(DEALER, lead_id) for lead_id in kept)
+
+
+def without_message_id(response: httpx.Response) -> bytes:
+    body, ids = re.subn(rb'"messageId":"[0-9A-Z]{26}"', b"", response.content)
+    assert ids == 1
+    return body
+
+
+def copies(booking: Booking, number: int, **members: Any) -> list[httpx.Response]:
+    """One request of a test drive, sent a hundred times at one moment."""
+    wish = {"appointment_type": "test_drive", "appointment_at": noon(29)}
+    return send_at_once(booking.url, [lead(number, appointment=wish, **members)] * COPIES)
+
+
+@pytest.mark.requirement("contract-10-idempotency-same-payload")
+def test_a_hundred_copies_with_one_key_are_one_lead_with_one_answer(booking: Booking) -> None:
+    responses = copies(booking, 20_000, idempotency_key="copies")
+    assert len({without_message_id(response) for response in responses}) == 1
+    answered = answer(responses[0], "lead.submit")
+    assert (answered["status"], answered["appointment"]["status"]) == ("received", "confirmed")
+    stored = booking.store.get_lead(DEALER, answered["lead_id"])
+    assert stored is not None
+    assert (len(stored.consents), len(stored.events)) == (1, 0)
+    assert len(booking.store.appointments_of(DEALER, answered["lead_id"])) == 1
+
+
+@pytest.mark.requirement("contract-10-duplicate")
+def test_a_hundred_copies_without_a_key_are_one_lead_with_one_visit(booking: Booking) -> None:
+    answers = [answer(response, "lead.submit") for response in copies(booking, 30_000)]
+    assert Counter(one["status"] for one in answers) == {"received": 1, "duplicate": COPIES - 1}
+    assert len({one["lead_id"] for one in answers}) == 1
+    assert len({str(one["appointment"]) for one in answers}) == 1
+    assert answers[0]["appointment"]["status"] == "confirmed"
+    stored = booking.store.get_lead(DEALER, answers[0]["lead_id"])
+    assert stored is not None
+    assert (len(stored.consents), len(stored.events)) == (COPIES, 0), "each was agreed to"
+    assert len(booking.store.appointments_of(DEALER, answers[0]["lead_id"])) == 1

@@ -1,0 +1,646 @@
+"""`leads erase | export | dispose`, `consent` and `accesses`: what a dealership does with its customers' data.
+
+The service takes the leads, the real commands do the rest, on both databases (contract, part 10; 16 CFR 310.5 and 314).
+"""
+
+import csv
+import fcntl
+import io
+import itertools
+import json
+import os
+import pty
+import pwd
+import re
+import sqlite3
+import stat
+import struct
+import subprocess
+import termios
+from collections.abc import Iterator
+from contextlib import closing, contextmanager
+from datetime import UTC, datetime, timedelta
+from functools import partial
+from pathlib import Path
+from typing import Any
+from urllib.parse import quote
+from uuid import uuid4
+
+import psycopg
+import pytest
+from lxml import etree
+from tests.acceptance.asking import asked, lead
+from tests.acceptance.dealers import HONDA_VIN, stocked_dealer
+from tests.acceptance.running import COMMAND, Running, command_here, environment, eventually, serving
+from tests.storage.samples import consent as sample_consent
+from tests.storage.samples import lead as sample_lead
+from typer.testing import CliRunner
+
+from dealer_agent.cli import app
+from dealer_agent.config import load_settings
+from dealer_agent.storage.leads import record_lead
+from dealer_agent.storage.store import Store
+
+USER = pwd.getpwuid(os.getuid()).pw_name
+DELIVER = """
+[[rooftops.deliver.directory]]
+name = "inbox"
+path = "inbox"
+"""
+
+OLD_LEAD, OLD_CONTACT = "01E00000000000000000000001", "email:sam@example.com"
+
+_numbers = itertools.count(8000)
+
+
+class Shop:
+    """A service on one of the databases, and the commands that work on the same."""
+
+    def __init__(self, running: Running, database: str) -> None:
+        self.running = running
+        self.database = database
+
+    @property
+    def folder(self) -> Path:
+        return self.running.folder
+
+    def run(self, *arguments: str | Path, user: str = USER) -> subprocess.CompletedProcess[str]:
+        """A command, with a user of this name in its environment."""
+        return command_here(
+            *arguments, "--dir", self.folder, DATABASE_URL=self.database, USER=user, LOGNAME=user, USERNAME=user
+        )
+
+    def said(self, *arguments: str | Path) -> str:
+        """What a command that must work printed."""
+        done = self.run(*arguments)
+        assert done.returncode == 0, done.stdout + done.stderr
+        return done.stdout
+
+    def take(self, number: int | None = None, **members: Any) -> tuple[str, str]:
+        """A lead of a new customer, or of the one of a number; its id and the customer's e-mail address."""
+        number = next(_numbers) if number is None else number
+        answered = asked(self.running.url, "lead.submit", **lead(number, **members))
+        return answered["lead_id"], f"robin{number}@example.com"
+
+    def execute(self, statement: str) -> None:
+        """One statement on the database, behind the service's back."""
+        if self.database.startswith("postgresql"):
+            with psycopg.connect(self.database, autocommit=True) as connection:
+                connection.execute(statement.encode())
+        else:
+            with closing(sqlite3.connect(self.database.removeprefix("sqlite:///"), timeout=30)) as database, database:
+                database.execute(statement)
+
+    def accesses(self) -> list[str]:
+        """The lines of the access log, newest first."""
+        return [line for line in self.said("accesses", "list", "--limit", "1000").splitlines() if USER in line]
+
+
+def shop_on(folder: Path, database: str) -> Iterator[Shop]:
+    stocked_dealer(folder, DATABASE_URL=database)
+    toml = folder / "dealer.toml"
+    first, second, rest = toml.read_text().partition('[[rooftops]]\nname = "Acceptance Motors South"')
+    toml.write_text(first + DELIVER + second + rest)
+    keep_old_lead(folder, database, OLD_LEAD, years=3)
+    with serving(folder, workers=2, DATABASE_URL=database) as running:
+        yield Shop(running, database)
+
+
+def keep_old_lead(folder: Path, database: str, lead_id: str, *, years: int) -> None:
+    """A lead that nobody used for so many years."""
+    settings = load_settings(folder, {"DATABASE_URL": database})
+    at = datetime.now(UTC) - timedelta(days=years * 366)
+    payload = json.dumps({"type": "lead.submit.request", **lead()}).encode()
+    record = sample_lead(lead_id, at, dealer_id=settings.dealer.id, payload=payload)
+    with Store.open(settings.database_url, settings.vault) as store, closing(store.lead_writer()) as writer:
+        vault = store.check_keys(settings.dealer.id)
+        job = partial(
+            record_lead, vault=vault, lead=record, consent=sample_consent(at), contacts=[OLD_CONTACT], vehicle_key=None
+        )
+        writer.submit(settings.dealer.id, job).result()
+
+
+@pytest.fixture(scope="module", params=["sqlite", "postgresql"])
+def shop(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Shop]:
+    folder = tmp_path_factory.mktemp("privacy") / "store"
+    if request.param == "sqlite":
+        yield from shop_on(folder, f"sqlite:///{folder}/dealer.db")
+        return
+    server: str = request.getfixturevalue("postgresql_server")
+    schema = f"test_{uuid4().hex}"
+    with psycopg.connect(server, autocommit=True) as connection:
+        connection.execute(f'CREATE SCHEMA "{schema}"'.encode())
+    yield from shop_on(folder, f"{server}{'&' if '?' in server else '?'}options={quote(f'-csearch_path={schema}')}")
+    with psycopg.connect(server, autocommit=True) as connection:
+        connection.execute(f'DROP SCHEMA "{schema}" CASCADE'.encode())
+
+
+# --- Looking ---
+
+
+def test_a_lead_is_shown_with_its_rooftop_visit_consent_and_deliveries(shop: Shop) -> None:
+    visit = {"appointment_type": "service", "notes": "After work, please."}
+    lead_id, email = shop.take(appointment=visit, vehicle_of_interest={"vin": HONDA_VIN}, trade_in={"make": "Mazda"})
+    eventually("it is delivered", lambda: "1 sent" in line_of(lead_id, shop.said("leads", "list")))
+    line = line_of(lead_id, shop.said("leads", "list"))
+    assert all(told in line for told in ("Robin Example", "Acceptance Motors North", "Acceptance Agent", "requested"))
+    shown = shop.said("leads", "show", lead_id)
+    for told in (
+        email,
+        "Acceptance Motors North",
+        "service, requested",
+        "After work, please.",
+        "granted",
+        "Share my details with this dealer.",
+        "lead_submission",
+        "Mazda",
+        "Accord Hybrid",
+        "inbox",
+        "sent",
+    ):
+        assert told in shown, told
+
+
+def test_on_a_narrow_terminal_the_list_is_still_a_table(shop: Shop) -> None:
+    if shop.database.startswith("postgresql"):
+        pytest.skip("the terminal is the same")
+    lead_id, _ = shop.take(vehicle_of_interest={"vin": HONDA_VIN})
+    ours, theirs = pty.openpty()
+    fcntl.ioctl(theirs, termios.TIOCSWINSZ, struct.pack("HHHH", 24, 80, 0, 0))
+    with os.fdopen(ours, "rb", buffering=0) as screen, os.fdopen(theirs, "wb") as terminal:
+        subprocess.run(
+            [COMMAND, "leads", "list", "--limit", "1", "--dir", shop.folder],
+            env=environment({"DATABASE_URL": shop.database, "COLUMNS": "80", "TERM": "dumb"}),
+            stdout=terminal,
+            timeout=60,
+            check=True,
+        )
+        shown = screen.read(65536).decode()
+    assert lead_id in shown
+    assert max(map(len, shown.splitlines())) <= 80
+    # Customer, vehicle, rooftop and agent each have room for their longest word.
+    for word in ("Example", "H1", "Acceptance", "Agent", "Motors"):
+        assert re.search(rf"\b{word}", shown), shown
+
+
+@pytest.mark.parametrize(
+    ("words", "action"),
+    [
+        (("leads", "list"), "leads list"),
+        (("leads", "show", "LEAD"), "leads show"),
+        (("consent", "show", "LEAD"), "consent show"),
+        (("consent", "revoke", "LEAD", "--reason", "asked to"), "consent revoke"),
+        (("leads", "export"), "leads export"),
+        (("leads", "export", "--format", "json"), "leads export"),
+        (("leads", "export", "--format", "adf"), "leads export"),
+        (("leads", "erase", "LEAD", "--yes"), "leads erase"),
+    ],
+    ids=lambda value: value if isinstance(value, str) else "",
+)
+def test_every_look_at_customer_data_is_in_the_access_log_with_the_user(
+    shop: Shop, words: tuple[str, ...], action: str
+) -> None:
+    """16 CFR 314.4(c)(8). The user is the operating system's, whatever the environment says."""
+    lead_id, _ = shop.take()
+    before = len(shop.accesses())
+    called = (lead_id if word == "LEAD" else word for word in words)
+    done = shop.run(*called, user="somebody-else")
+    assert done.returncode == 0, done.stderr
+    newest, *others = shop.accesses()
+    assert len(others) == before
+    assert USER in newest
+    assert action in newest
+    assert "somebody-else" not in newest
+    assert (lead_id in newest) == ("LEAD" in words)
+
+
+def test_the_access_log_says_how_many_leads_were_looked_at(shop: Shop) -> None:
+    for _ in range(3):
+        shop.take()
+    shop.said("leads", "list", "--limit", "3")
+    assert shop.accesses()[0].split()[-1] == "3"
+
+
+@contextmanager
+def access_log_away(shop: Shop) -> Iterator[None]:
+    shop.execute("ALTER TABLE accesses RENAME TO accesses_away")
+    try:
+        yield
+    finally:
+        shop.execute("ALTER TABLE accesses_away RENAME TO accesses")
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ("leads", "list"),
+        ("leads", "show", "LEAD"),
+        ("consent", "show", "LEAD"),
+        ("consent", "revoke", "--email", "EMAIL"),
+        ("leads", "export"),
+        ("leads", "export", "--format", "json"),
+        ("leads", "export", "--format", "adf"),
+        ("leads", "export", "--out", "FILE"),
+        ("leads", "erase", "--email", "EMAIL", "--yes"),
+    ],
+    ids=" ".join,
+)
+def test_nothing_is_shown_and_nothing_is_done_when_the_access_cannot_be_logged(
+    shop: Shop, tmp_path: Path, words: tuple[str, ...]
+) -> None:
+    lead_id, email = shop.take(message="A message to look at.")
+    places = {"LEAD": lead_id, "EMAIL": email, "FILE": str(tmp_path / "leads.csv")}
+    with access_log_away(shop):
+        done = shop.run(*(places.get(word, word) for word in words))
+    assert done.returncode == 1
+    assert "access log" in done.stderr
+    for told in (email, "Robin", "A message", "Share my details"):
+        assert told not in done.stdout + done.stderr
+    assert not list(tmp_path.iterdir())
+    shown = shop.said("leads", "show", lead_id)
+    assert email in shown
+    assert "revoked" not in shown
+
+
+def test_without_the_key_nothing_is_shown(shop: Shop) -> None:
+    """A lost key is a plain refusal, not a table of ciphertext."""
+    lead_id, _ = shop.take()
+    key = shop.folder / "dealer-agent.keys"
+    away = key.rename(shop.folder / "away.keys")
+    try:
+        for words in (("leads", "list"), ("leads", "show", lead_id), ("leads", "export"), ("consent", "verify")):
+            done = shop.run(*words)
+            assert done.returncode == 1, words
+            assert "key" in done.stderr
+            assert not done.stdout
+    finally:
+        away.rename(key)
+
+
+# --- Erasing ---
+
+
+@pytest.mark.parametrize("by", ["email", "phone", "lead"])
+def test_a_person_is_erased_by_address_number_or_lead(shop: Shop, by: str) -> None:
+    number = next(_numbers)
+    customer = {
+        "first_name": "Erasmus",
+        "last_name": f"Gone{number}",
+        "email": f"Erasmus.{number}@example.com",
+        "phone": f"+1 202 555 {number % 100 + 100:04}",
+    }
+    first, _ = shop.take(number, customer=customer, message="Forget me.")
+    second, _ = shop.take(number, customer=customer, vehicle_of_interest={"vin": HONDA_VIN})
+    assert first != second
+    told = {
+        "email": ("--email", f"ERASMUS.{number}@EXAMPLE.com"),
+        "phone": ("--phone", f"(202) 555-{number % 100 + 100:04}"),
+        "lead": (first,),
+    }[by]
+    done = shop.said("leads", "erase", *told, "--yes")
+    gone = [first] if by == "lead" else [first, second]
+    assert all(lead_id in done for lead_id in gone)
+    assert "16 CFR 310.5" in done, "it does not say why anything is kept"
+    for lead_id in gone:
+        shown = shop.said("leads", "show", lead_id)
+        assert "erased" in shown
+        for personal in ("Erasmus", f"Gone{number}", "Forget me", "555", "Share my details"):
+            assert personal not in shown
+        assert "erased" in line_of(lead_id, shop.said("leads", "list"))
+    kept = shop.said("leads", "show", second)
+    if by == "lead":
+        assert "Erasmus" in kept
+        assert second in done, "it does not say that the same customer has another lead"
+    assert "whole" in shop.said("consent", "verify")
+
+
+def test_the_table_counts_what_was_erased(shop: Shop) -> None:
+    number = next(_numbers)
+    lead_id, email = shop.take(number, message="First.")
+    married = {"first_name": "Robin", "last_name": "Newname", "email": email, "phone": "+1 202 555 0177"}
+    same, _ = shop.take(number, message="Second.", customer=married)
+    assert same == lead_id
+    done = shop.said("leads", "erase", "--phone", "+1 202 555 0177", "--yes")
+    assert "Robin Newname" in done, "the last name that they gave"
+    assert re.search(r"Consents: .*\b2\b", done), done
+    assert re.search(r"Additions .*\b1\b", done), done
+
+
+def test_an_erased_person_may_come_back_as_a_new_lead(shop: Shop) -> None:
+    """A later lead of the same address is no duplicate of what was forgotten."""
+    number = next(_numbers)
+    first, email = shop.take(number)
+    shop.said("leads", "erase", "--email", email, "--yes")
+    again, _ = shop.take(number)
+    assert again != first
+    assert email in shop.said("leads", "show", again)
+    assert email not in shop.said("leads", "show", first)
+
+
+def test_erasing_asks_first_and_a_no_leaves_everything(shop: Shop) -> None:
+    lead_id, email = shop.take()
+    for answer, code in (("n\n", 1), ("", 1), ("y\n", 0)):
+        done = CliRunner().invoke(
+            app,
+            ["leads", "erase", "--email", email, "--dir", str(shop.folder)],
+            answer,
+            {"DATABASE_URL": shop.database},
+        )
+        assert done.exit_code == code, done.output
+        assert "Robin" in done.stdout, "who is asked cannot see who it is"
+        assert (email in shop.said("leads", "show", lead_id)) == (code == 1)
+
+
+def test_erasing_twice_is_no_failure_and_nobody_is_one(shop: Shop) -> None:
+    lead_id, email = shop.take()
+    shop.said("leads", "erase", lead_id, "--yes")
+    assert "already" in shop.said("leads", "erase", lead_id, "--yes")
+    for words in (("--email", email), ("--phone", "+1 202 555 0199"), ("01KE7AQ2N0V5X3J8R6T4Y9W1ZA",)):
+        done = shop.run("leads", "erase", *words, "--yes")
+        assert done.returncode == 1
+        assert done.stderr.startswith("Error: ")
+
+
+@pytest.mark.parametrize("verb", [("leads", "erase"), ("consent", "revoke")], ids=" ".join)
+@pytest.mark.parametrize(
+    "words",
+    [
+        (),
+        ("01KE7AQ2N0V5X3J8R6T4Y9W1ZA", "--email", "a@example.com"),
+        ("--email", "a@example.com", "--phone", "+12025550123"),
+        ("--email", "nobody"),
+        ("--phone", "12"),
+        ("--nickname", "Robin"),
+    ],
+    ids=" ".join,
+)
+def test_it_must_be_said_in_one_way_who_is_meant(folder: Path, verb: tuple[str, ...], words: tuple[str, ...]) -> None:
+    done = command_here(*verb, *words, "--dir", folder)
+    assert done.returncode == 2
+    assert not done.stdout
+
+
+# --- Exporting ---
+
+
+def test_csv_is_a_table_that_no_cell_of_a_buyers_can_turn_into_a_formula(shop: Shop) -> None:
+    customer = {"first_name": "=cmd|'/c calc'!A1", "last_name": "@SUM(1)", "phone": "+1 202 555 0123"}
+    lead_id, _ = shop.take(
+        customer=customer,
+        message='-2+3, "quoted", \n=HYPERLINK("https://evil.example")',
+        trade_in={"make": "\t=1+1", "model": "+1"},
+    )
+    text = shop.said("leads", "export", "--format", "csv")
+    rows = {row["lead_id"]: row for row in csv.DictReader(io.StringIO(text))}
+    row = rows[lead_id]
+    assert row["first_name"] == "'=cmd|'/c calc'!A1"
+    assert row["last_name"] == "'@SUM(1)"
+    assert row["phone"] == "'+12025550123"
+    assert row["message"].startswith("'-2+3")
+    for each in rows.values():
+        for name, cell in each.items():
+            assert not cell.startswith(("=", "+", "-", "@", "\t", "\r")), name
+
+
+def test_json_is_one_array_of_the_leads(shop: Shop) -> None:
+    lead_id, email = shop.take(message="Grüße 🚗 \x1b]0;owned\x07")
+    text = shop.said("leads", "export", "--format", "json")
+    assert text.isascii()
+    assert "\x1b" not in text
+    leads = json.loads(text)
+    (mine,) = [each for each in leads if each["lead_id"] == lead_id]
+    assert mine["customer"]["email"] == email
+    assert mine["messages"] == ["Grüße 🚗 \x1b]0;owned\x07"]
+    assert text.count("\n") == len(leads) + 2
+
+
+def test_adf_is_one_valid_document_with_a_prospect_for_each_lead(shop: Shop) -> None:
+    lead_id, email = shop.take(message="]]> & <b>", vehicle_of_interest={"vin": HONDA_VIN})
+    document = etree.fromstring(shop.said("leads", "export", "--format", "adf").encode())
+    ids = [element.text for element in document.iterfind("prospect/id")]
+    exported = csv.DictReader(io.StringIO(shop.said("leads", "export")))
+    assert ids == [row["lead_id"] for row in exported]
+    assert lead_id in ids
+    assert email in [element.text for element in document.iterfind("prospect/customer/contact/email")]
+    dtd = Path(__file__).parents[3] / "shared" / "data" / "adf" / "adf-1.0.dtd"
+    if dtd.exists():
+        with dtd.open("rb") as file:
+            etree.DTD(file).assertValid(document)
+
+
+@pytest.mark.parametrize("form", ["csv", "json", "adf"])
+def test_a_file_is_its_owners_alone_and_takes_the_place_of_an_older_one_whole(
+    shop: Shop, tmp_path: Path, form: str
+) -> None:
+    lead_id, _ = shop.take()
+    path = tmp_path / f"leads.{form}"
+    path.write_text("old")
+    path.chmod(0o644)
+    done = shop.run("leads", "export", "--format", form, "--out", path)
+    assert done.returncode == 0, done.stderr
+    assert not done.stdout
+    assert "leads written" in done.stderr
+    assert stat.S_IMODE(path.stat().st_mode) == 0o600
+    assert lead_id in path.read_text("utf-8-sig")
+    assert list(tmp_path.iterdir()) == [path]
+    written = path.read_bytes()
+    assert written.startswith(b"\xef\xbb\xbf") == (form == "csv"), "by this mark Excel knows UTF-8"
+    piped = shop.said("leads", "export", "--format", form)
+    assert written.removeprefix(b"\xef\xbb\xbf").decode().replace("\r\n", "\n") == piped
+
+
+def test_an_export_that_cannot_be_finished_leaves_no_file(shop: Shop, tmp_path: Path) -> None:
+    for place in (tmp_path / "absent" / "leads.csv", tmp_path, Path("/dev/null")):
+        done = shop.run("leads", "export", "--out", place)
+        assert done.returncode == 2, done.stderr
+    assert Path("/dev/null").is_char_device()
+    assert not list(tmp_path.iterdir())
+
+
+def test_an_export_of_some_days_and_without_the_erased(shop: Shop) -> None:
+    kept, _ = shop.take()
+    gone, email = shop.take()
+    shop.said("leads", "erase", "--email", email, "--yes")
+    today, tomorrow = datetime.now(UTC), datetime.now(UTC) + timedelta(days=1)
+    for words, there in (
+        ((), True),
+        (("--since", f"{today - timedelta(days=1):%Y-%m-%d}", "--until", f"{tomorrow:%Y-%m-%d}"), True),
+        (("--since", f"{tomorrow:%Y-%m-%d}"), False),
+        (("--until", f"{today - timedelta(days=1):%Y-%m-%d}"), False),
+    ):
+        rows = [row["lead_id"] for row in csv.DictReader(io.StringIO(shop.said("leads", "export", *words)))]
+        assert (kept in rows) == there
+        assert gone not in rows
+        assert rows == sorted(rows)
+
+
+def test_an_export_without_leads_says_so(shop: Shop) -> None:
+    late = ("--since", "2999-01-01")
+    assert shop.said("leads", "export", *late).startswith("lead_id,received_at,")
+    assert json.loads(shop.said("leads", "export", "--format", "json", *late)) == []
+    before = shop.accesses()
+    done = shop.run("leads", "export", "--format", "adf", *late)
+    assert done.returncode == 1
+    assert "no lead" in done.stderr
+    assert shop.accesses() == before
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ("--format", "xls"),
+        ("--since", "yesterday"),
+        ("--since", "2026-13-01"),
+        ("--since", "2026-02-02", "--until", "2026-02-01"),
+    ],
+    ids=" ".join,
+)
+def test_an_export_that_is_asked_for_wrongly_is_a_usage_error(folder: Path, words: tuple[str, ...]) -> None:
+    done = command_here("leads", "export", *words, "--dir", folder)
+    assert done.returncode == 2
+    assert not done.stdout
+
+
+# --- Consent ---
+
+
+def test_a_revoked_channel_is_not_allowed_any_more_until_the_customer_agrees_again(shop: Shop) -> None:
+    number = next(_numbers)
+    granted = lead(number)["consent"] | {"allowed_channels": ["email", "phone", "sms"]}
+    lead_id, email = shop.take(number, consent=granted)
+    assert "by: email, phone, sms" in shop.said("consent", "show", lead_id)
+    said = shop.said("consent", "revoke", lead_id, "--channel", "phone", "--channel", "sms", "--reason", "Called us")
+    assert "email" in line_of(lead_id, said)
+    assert "phone" not in line_of(lead_id, said)
+    shown = shop.said("consent", "show", lead_id)
+    assert all(told in shown for told in ("granted", "revoked", "Called us", USER, "by: email"))
+    shop.said("consent", "revoke", "--email", email.upper())
+    assert "by: nothing" in shop.said("consent", "show", lead_id)
+    shop.take(number, message="Write to me after all.")
+    assert "by: email\n" in shop.said("consent", "show", lead_id)
+    assert "whole" in shop.said("consent", "verify")
+
+
+def test_a_person_revokes_in_every_lead(shop: Shop) -> None:
+    number = next(_numbers)
+    first, email = shop.take(number)
+    second, _ = shop.take(number, vehicle_of_interest={"vin": HONDA_VIN})
+    said = shop.said("consent", "revoke", "--email", email)
+    for lead_id in (first, second):
+        assert "nothing" in line_of(lead_id, said)
+        assert "by: nothing" in shop.said("consent", "show", lead_id)
+
+
+def test_there_is_nothing_to_revoke_of_a_person_who_is_erased(shop: Shop) -> None:
+    lead_id, email = shop.take()
+    shop.said("leads", "erase", lead_id, "--yes")
+    for words in ((lead_id,), ("--email", email)):
+        assert shop.run("consent", "revoke", *words).returncode == 1
+    assert "by: nothing" in shop.said("consent", "show", lead_id)
+
+
+@pytest.mark.parametrize(
+    "tamper",
+    [
+        "UPDATE consent_events SET scope = {changed} WHERE number = {number}",
+        "UPDATE consent_events SET agent = 'Another Agent' WHERE number = {number}",
+        "UPDATE consent_events SET at = at + 1 WHERE number = {number}",
+        "DELETE FROM consent_events WHERE number = {number}",
+    ],
+)
+def test_tampering_is_found_and_the_first_broken_event_named(shop: Shop, tamper: str) -> None:
+    for _ in range(3):
+        lead_id, _ = shop.take()
+    assert "whole" in shop.said("consent", "verify")
+    number = int(re.findall(r"event (\d+)", shop.said("consent", "show", lead_id))[0]) - 1
+    shop.execute(f"CREATE TABLE kept AS SELECT * FROM consent_events WHERE number = {number}")
+    changed = "'\\x5b5d'" if shop.database.startswith("postgresql") else "x'5b5d'"
+    try:
+        shop.execute(tamper.format(number=number, changed=changed))
+        done = shop.run("consent", "verify")
+        assert done.returncode == 1
+        assert not done.stdout
+        assert f"event {number}" in done.stderr
+    finally:
+        shop.execute(f"DELETE FROM consent_events WHERE number = {number}")
+        shop.execute("INSERT INTO consent_events SELECT * FROM kept")
+        shop.execute("DROP TABLE kept")
+    assert "whole" in shop.said("consent", "verify")
+
+
+# --- Age ---
+
+
+def test_of_a_lead_that_is_forgotten_by_age_the_consent_can_still_be_revoked_and_erased(shop: Shop) -> None:
+    lead_id, email = shop.take()
+    age(shop, lead_id, days=731)
+    shop.said("leads", "dispose")
+    assert "by: email" in shop.said("consent", "show", lead_id)
+    assert lead_id in shop.said("consent", "revoke", "--email", email)
+    assert "by: nothing" in shop.said("consent", "show", lead_id)
+    assert "Robin" in shop.said("leads", "erase", "--email", email, "--yes")
+    shown = shop.said("consent", "show", lead_id)
+    assert "Robin" not in shown
+    assert "Share my details" not in shown
+    assert "whole" in shop.said("consent", "verify")
+
+
+def test_what_is_old_is_forgotten_on_request_and_what_is_not_stays(shop: Shop) -> None:
+    """16 CFR 314.4(c)(6): two years after the last use."""
+    old, old_email = shop.take()
+    new, new_email = shop.take()
+    age(shop, old, days=731)
+    said = shop.said("leads", "dispose", "--dry-run")
+    assert re.search(r"Customers of leads.*\b730\b.*\b1\b", said), said
+    assert "Nothing was changed" in said
+    assert old_email in shop.said("leads", "show", old)
+    said = shop.said("leads", "dispose")
+    assert re.search(r"Customers of leads.*\b730\b.*\b1\b", said), said
+    assert old_email not in shop.said("leads", "show", old).partition("Consent")[0]
+    assert new_email in shop.said("leads", "show", new)
+    assert re.search(r"Customers of leads.*\b730\b.*\b0\b", shop.said("leads", "dispose"))
+    assert "whole" in shop.said("consent", "verify")
+
+
+def test_a_consent_is_kept_for_longer_than_its_lead_and_a_dry_run_counts_both(
+    tmp_path: Path, database_url: str
+) -> None:
+    """16 CFR 310.5: five years."""
+    folder = stocked_dealer(tmp_path / "store", DATABASE_URL=database_url)
+    for years, lead_id in enumerate(("01E00000000000000000000001", "01E00000000000000000000003"), start=1):
+        keep_old_lead(folder, database_url, lead_id, years=years)
+    for years, lead_id in ((3, "01E00000000000000000000002"), (6, "01E00000000000000000000004")):
+        keep_old_lead(folder, database_url, lead_id, years=years)
+
+    def forgotten(*words: str) -> list[int]:
+        done = command_here("leads", "dispose", *words, "--dir", folder, DATABASE_URL=database_url)
+        assert done.returncode == 0, done.stderr
+        return [int(count) for count in re.findall(r"(\d+)\s*$", done.stdout, re.MULTILINE)]
+
+    assert forgotten("--dry-run") == [3, 1]
+    assert forgotten("--dry-run") == [3, 1], "it did something"
+    assert forgotten() == [3, 1]
+    assert forgotten() == forgotten("--dry-run") == [0, 0]
+    assert "whole" in command_here("consent", "verify", "--dir", folder, DATABASE_URL=database_url).stdout
+
+
+def test_a_service_forgets_what_is_old_on_its_own(shop: Shop) -> None:
+    """Soon after its start, one worker of the two does it; the consent stays for its five years."""
+    eventually("it is logged", lambda: "customer data forgotten" in shop.running.stderr(), seconds=60)
+    shown = shop.said("leads", "show", OLD_LEAD)
+    assert "erased" in shown
+    assert "Sam Sample" not in shown.partition("Consent event")[0]
+    assert "I agree to be contacted" in shop.said("consent", "show", OLD_LEAD)
+    assert shop.running.stderr().count("customer data forgotten") == 1, "two workers did the same work"
+    assert "sam@example.com" not in shop.running.stderr()
+
+
+def age(shop: Shop, lead_id: str, *, days: int) -> None:
+    """Makes a lead older than it is."""
+    micros = days * 24 * 3600 * 1_000_000
+    shop.execute(f"UPDATE leads SET used_at = used_at - {micros} WHERE lead_id = '{lead_id}'")
+
+
+def line_of(lead_id: str, said: str) -> str:
+    (line,) = [line for line in said.splitlines() if lead_id in line]
+    return line

@@ -1,0 +1,135 @@
+"""What channels need is asked for at the start of the service, by the key that is to be mended (docs/delivery.md)."""
+
+from pathlib import Path
+
+import pytest
+
+from dealer_agent.config import SettingsError, load_settings
+from dealer_agent.config.channels import channel_secrets
+
+HEAD = """id = "example"
+name = "Example Motors"
+feed_price = "advertised"
+[[rooftops]]
+name = "North"
+timezone = "America/New_York"
+"""
+MAIL = '[mail]\nhost = "mail.example.com"\nfrom_address = "leads@example.com"\n'
+SMTP = '[[rooftops.deliver.smtp]]\nname = "crm"\nto = ["crm@example.com"]\n'
+HTTP = '[[rooftops.deliver.http]]\nname = "web"\nurl = "https://crm.example.com"\n'
+LOGIN = {"DEALER_AGENT_SMTP_USER": "dealer", "DEALER_AGENT_SMTP_PASSWORD": "not-shown"}
+
+
+def secrets(folder: Path, text: str, env: dict[str, str]) -> dict[str, str]:
+    (folder / "dealer.toml").write_text(HEAD + text, encoding="utf-8")
+    return channel_secrets(load_settings(folder, env), env)
+
+
+@pytest.mark.parametrize(
+    ("text", "env", "problems"),
+    [
+        (SMTP, {}, ["line 7: rooftops[0].deliver.smtp[0]: needs the server that sends"]),
+        (
+            '[rooftops.deliver]\nnotify = ["a@example.com"]\n',
+            {},
+            ["line 8: rooftops[0].deliver.notify: needs the server"],
+        ),
+        (
+            "[mail]\nconfirm_appointments = true\n",
+            {},
+            ["line 8: mail.confirm_appointments: needs the server that sends"],
+        ),
+        ('[mail]\nhost = "mail.example.com"\n', {}, ["line 7: mail.from_address: is needed where mail is sent"]),
+        (
+            MAIL,
+            {"DEALER_AGENT_SMTP_USER": "dealer"},
+            ["mail.password_env: the environment variable DEALER_AGENT_SMTP_PASSWORD is not set"],
+        ),
+        (
+            MAIL + 'user_env = "MY_USER"\n',
+            {"MY_USER": "", **LOGIN},
+            ["line 10: mail.user_env: the environment variable MY_USER"],
+        ),
+        (MAIL + 'security = "none"\n', LOGIN, ["line 10: mail.security: would send user and password in the clear"]),
+        (
+            HTTP + 'secret_env = "CRM_SECRET"\n',
+            {},
+            ["line 10: rooftops[0].deliver.http[0].secret_env: the environment variable CRM_SECRET is not set"],
+        ),
+        (
+            HTTP + 'secret_env = "CRM_SECRET"\n',
+            {"CRM_SECRET": ""},
+            ["secret_env: the environment variable CRM_SECRET is not set"],
+        ),
+        (
+            HTTP + 'authorization_env = "CRM_TOKEN"\n',
+            {},
+            ["authorization_env: the environment variable CRM_TOKEN is not set"],
+        ),
+        (
+            HTTP + 'authorization_env = "CRM_TOKEN"\n',
+            {"CRM_TOKEN": "Bearer not-shown\r\nX: y"},
+            ["authorization_env: the environment variable CRM_TOKEN holds what no header can"],
+        ),
+        (
+            HTTP.replace("https", "http"),
+            {},
+            ["line 9: rooftops[0].deliver.http[0].url: would send customers' data in the clear"],
+        ),
+        (
+            HTTP + "timeout_seconds = 30\n[delivery]\nlease_seconds = 30\n",
+            {},
+            ["line 10: rooftops[0].deliver.http[0].timeout_seconds: 30 is too long for lease_seconds, 30"],
+        ),
+        (
+            MAIL + "timeout_seconds = 60\n[delivery]\nlease_seconds = 60\n",
+            {},
+            ["line 10: mail.timeout_seconds: 60 is too long"],
+        ),
+        (
+            '[[rooftops.deliver.directory]]\nname = "folder"\npath = "dealer.toml"\n',
+            {},
+            ["line 9: rooftops[0].deliver.directory[0].path: "],
+        ),
+        (
+            SMTP + HTTP + 'secret_env = "CRM_SECRET"\n',
+            {},
+            ["rooftops[0].deliver.smtp[0]: needs", "rooftops[0].deliver.http[0].secret_env: the environment"],
+        ),
+    ],
+)
+def test_a_channel_without_what_it_needs_is_refused_with_its_key(
+    tmp_path: Path, text: str, env: dict[str, str], problems: list[str]
+) -> None:
+    with pytest.raises(SettingsError) as raised:
+        secrets(tmp_path, text, env)
+    told = str(raised.value).splitlines()
+    assert len(told) == len(problems)
+    for line, problem in zip(told, problems, strict=True):
+        assert problem in line
+    assert "not-shown" not in str(raised.value)
+
+
+@pytest.mark.parametrize(
+    ("text", "env", "found"),
+    [
+        ("", {"OTHER": "x"}, {}),
+        (SMTP + MAIL, {}, {}),
+        (SMTP + MAIL, LOGIN, LOGIN),
+        (SMTP + MAIL.replace("mail.example.com", "127.0.0.1") + 'security = "none"\n', LOGIN, LOGIN),
+        (
+            HTTP + 'secret_env = "CRM_SECRET"\nauthorization_env = "CRM_TOKEN"\n',
+            {"CRM_SECRET": "s\u00fc\u00df", "CRM_TOKEN": "Bearer t", "OTHER": "x"},
+            {"CRM_SECRET": "s\u00fc\u00df", "CRM_TOKEN": "Bearer t"},
+        ),
+        (HTTP.replace("https://crm.example.com", "http://127.0.0.1:8080/leads"), {}, {}),
+        (HTTP.replace("https://crm.example.com", "http://localhost/leads"), {}, {}),
+        (HTTP.replace("https://crm.example.com", "http://crm:8080/leads"), {}, {}),
+        (HTTP.replace("https://crm.example.com", "http://[::1]:8080/leads"), {}, {}),
+        ('[[rooftops.deliver.directory]]\nname = "folder"\npath = "made/later"\n', {}, {}),
+    ],
+)
+def test_only_the_secrets_that_channels_name_are_read(
+    tmp_path: Path, text: str, env: dict[str, str], found: dict[str, str]
+) -> None:
+    assert secrets(tmp_path, text, env) == found

@@ -1,0 +1,41 @@
+"""Made-up leads, as the outlets get them."""
+
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+from dealer_agent.delivery.outlet import Parcel
+from dealer_agent.leads.lead_view import AgentView, LeadView, RooftopView, VisitStatus, VisitTime, VisitView
+from dealer_agent.protocol.requests import Appointment, Customer
+
+MONDAY = datetime(2026, 3, 2, 9, 30, tzinfo=UTC)
+NORTH = RooftopView(name="Example Motors North", zone="America/New_York")
+
+
+def view(**more: Any) -> LeadView:
+    values: dict[str, Any] = {
+        "lead_id": "01JN0000000000000000000000",
+        "dealer_id": "example",
+        "dealer_name": "Example Motors",
+        "rooftop": NORTH,
+        "received_at": MONDAY,
+        "agent": AgentView("Example Agent"),
+        "customer": Customer(first_name="Sam", last_name="Sample", email="sam@example.com"),
+        "channels": ("email",),
+    }
+    return LeadView(**(values | more))
+
+
+def parcel(delivery_id: str = "01JN0000000000000000000001", event_id: str | None = None, **more: Any) -> Parcel:
+    return Parcel(delivery_id, view(**more), event_id)
+
+
+def visit(appointment_id: str = "A1", status: VisitStatus = "confirmed", begins_in_hours: int = 48) -> VisitView:
+    start = datetime.now(UTC).replace(minute=0, second=0, microsecond=0) + timedelta(hours=begins_in_hours)
+    return VisitView(
+        appointment_id=appointment_id,
+        status=status,
+        rooftop=NORTH,
+        request=Appointment(appointment_type="test_drive"),
+        changed_at=MONDAY,
+        times=(VisitTime(start, start + timedelta(hours=1)),),
+    )

@@ -1,0 +1,138 @@
+"""A dealer with leads to deliver: the real store on a real database, and a loop that runs for a block."""
+
+import asyncio
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+import msgspec
+from sqlalchemy import Connection
+from tests.storage.samples import DEALER, VAULT, consent, lead
+
+from dealer_agent.dealers.profile import DealerRooftop, Profile
+from dealer_agent.dealers.routing import NewDelivery
+from dealer_agent.delivery.loop import DeliveryLoop
+from dealer_agent.delivery.outlet import NotDelivered, Outlets, Parcel
+from dealer_agent.delivery.pace import Pace
+from dealer_agent.delivery.parcels import Parcels
+from dealer_agent.protocol.ids import new_ulid
+from dealer_agent.storage import LeadWriter, Store, outbox, record_lead
+from dealer_agent.storage.outbox import Address, DeliveryRecord
+
+NORTH = "Ridgeline North"
+CRM, HOOK = (NORTH, "crm"), (NORTH, "hook")
+PROFILE = Profile(
+    id=DEALER,
+    name="Ridgeline Motors",
+    feed_price="advertised",
+    rooftops=(DealerRooftop(name=NORTH, timezone="America/Chicago"),),
+)
+AT_ONCE = Pace(first_retry=timedelta(), lease=timedelta(seconds=60))
+"""Failures are tried again without a wait."""
+
+REQUEST: dict[str, Any] = {
+    "type": "lead.submit.request",
+    "customer": {"first_name": "Sam", "last_name": "Sample", "email": "sam@example.com"},
+    "source_agent": "Example Agent",
+    "message": "Is it still there?",
+}
+
+
+class Shop:
+    """Leads come in at `take`, and go out by `delivering`."""
+
+    def __init__(self, store: Store, writer: LeadWriter) -> None:
+        self.store = store
+        self.writer = writer
+
+    def take(self, *addresses: Address, kind: str = "lead", channels: tuple[str, ...] = ("email",)) -> str:
+        """Stores a lead for these, as the lead desk does; its id."""
+        lead_id, now = new_ulid(), datetime.now(UTC)
+        rows = [NewDelivery(kind, rooftop, channel) for rooftop, channel in addresses]  # type: ignore[arg-type]
+
+        def job(connection: Connection) -> None:
+            record = lead(lead_id, now, payload=msgspec.json.encode(REQUEST))
+            agreed = consent(now, channels=channels)
+            record_lead(connection, VAULT, record, agreed, contacts=[f"{lead_id}@example.com"], vehicle_key=None)
+            outbox.enqueue(connection, DEALER, lead_id, rows, now)
+
+        self.writer.submit(DEALER, job).result(30)
+        return lead_id
+
+    def rows(self, lead_id: str | None = None) -> list[DeliveryRecord]:
+        return self.store.list_deliveries(DEALER, 10_000, lead_id=lead_id)
+
+    def row(self, lead_id: str) -> DeliveryRecord:
+        (found,) = self.rows(lead_id)
+        return found
+
+    @asynccontextmanager
+    async def delivering(self, outlets: Outlets, pace: Pace = AT_ONCE) -> AsyncIterator[DeliveryLoop]:
+        """A loop that runs for a block, then stops in good order."""
+        loop = DeliveryLoop(DEALER, self.store, self.writer, outlets, Parcels(self.store, PROFILE).of, pace)
+        running = asyncio.create_task(loop.run())
+        try:
+            yield loop
+        finally:
+            loop.stop()
+            await running
+
+    def deliver(self, outlets: Outlets, until: Callable[[], object], pace: Pace = AT_ONCE) -> None:
+        """Runs a loop until something is so."""
+
+        async def run() -> None:
+            async with self.delivering(outlets, pace):
+                await so(until)
+
+        asyncio.run(run())
+
+    def settled(self) -> bool:
+        return all(row.state != "waiting" for row in self.rows())
+
+
+async def so(until: Callable[[], object]) -> None:
+    """Waits until something is so; fails when it never is."""
+    for _ in range(1500):
+        if await asyncio.to_thread(until):
+            return
+        await asyncio.sleep(0.02)
+    raise AssertionError("it never came to be so")
+
+
+class Noting:
+    """An outlet that notes what it is given. It fails with each of `failures` first; None lets one pass."""
+
+    def __init__(self, *failures: Exception | None) -> None:
+        self.taken: list[Parcel] = []
+        self.tried: list[Parcel] = []
+        self.failures = list(failures)
+
+    async def send(self, parcel: Parcel) -> str | None:
+        self.tried.append(parcel)
+        failure = self.failures.pop(0) if self.failures else None
+        if failure is not None:
+            raise failure
+        self.taken.append(parcel)
+        return None
+
+
+class Failing(Noting):
+    """An outlet that fails each time."""
+
+    def __init__(self, **more: Any) -> None:
+        super().__init__()
+        self.more = more
+
+    async def send(self, parcel: Parcel) -> str | None:
+        self.tried.append(parcel)
+        raise NotDelivered("answered 500", **self.more)
+
+
+class Hanging(Noting):
+    """An outlet that takes a parcel and never comes back."""
+
+    async def send(self, parcel: Parcel) -> str | None:
+        self.tried.append(parcel)
+        await asyncio.Event().wait()
+        return None

@@ -1,0 +1,45 @@
+"""docs/delivery.md: its example checks real requests, its headers and states are those that there are."""
+
+import asyncio
+import re
+from pathlib import Path
+from typing import Any
+
+import httpx
+from tests.delivery.receivers import HttpReceiver, always, receiving_http
+from tests.delivery.samples import parcel
+
+from dealer_agent.delivery.http import HttpOutlet
+from dealer_agent.delivery.outlets import FORMATS
+from dealer_agent.storage.outbox import STATES
+
+TEXT = (Path(__file__).parents[2] / "docs" / "delivery.md").read_text(encoding="utf-8")
+
+
+def test_the_example_tells_our_requests_from_others() -> None:
+    (example,) = re.findall(r"```python\n(.*?)```", TEXT, re.DOTALL)
+    names: dict[str, Any] = {}
+    exec(example, names)
+    is_ours = names["is_ours"]
+    render, media_type, _ = FORMATS["adf"]
+    with receiving_http(HttpReceiver(always("take"))) as receiver:
+
+        async def send() -> None:
+            async with httpx.AsyncClient() as client:
+                await HttpOutlet(client, receiver.url, media_type, render, 5, b"a secret").send(parcel())
+
+        asyncio.run(send())
+    (posted,) = receiver.taken
+    assert is_ours(posted.headers, posted.body, "a secret")
+    assert not is_ours(posted.headers, posted.body, "another secret")
+    assert not is_ours(posted.headers, posted.body + b" ", "a secret")
+    later = str(int(posted.headers["x-timestamp"]) + 1)
+    assert not is_ours(posted.headers | {"x-timestamp": later}, posted.body, "a secret")
+    documented = {name.lower() for name in re.findall(r"^\| `((?:X-|Content-)[A-Za-z-]+)`", TEXT, re.MULTILINE)}
+    ours = {name for name in posted.headers if name.startswith("x-")} | {"content-type"}
+    assert documented == ours
+
+
+def test_every_state_is_explained() -> None:
+    for state in STATES:
+        assert f"| `{state}` |" in TEXT

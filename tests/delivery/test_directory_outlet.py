@@ -1,0 +1,83 @@
+"""Leads as files: whole or not there, for their owner alone (docs/delivery.md)."""
+
+import asyncio
+import os
+import stat
+from pathlib import Path
+
+import pytest
+from tests.delivery.samples import parcel
+
+from dealer_agent.delivery.directory import DirectoryOutlet
+from dealer_agent.delivery.outlet import NotDelivered
+from dealer_agent.leads.adf import render_adf
+from dealer_agent.leads.lead_json import lead_json
+
+
+def outlet(folder: Path) -> DirectoryOutlet:
+    return DirectoryOutlet(folder, "xml", render_adf)
+
+
+def test_a_file_is_named_by_the_delivery_and_readable_by_its_owner_alone(tmp_path: Path) -> None:
+    folder = tmp_path / "out" / "leads"
+    asyncio.run(outlet(folder).send(parcel("D1")))
+    (file,) = folder.iterdir()
+    assert file.name == "D1.xml"
+    assert file.read_bytes() == render_adf(parcel().view)
+    assert stat.S_IMODE(file.stat().st_mode) == 0o600
+    assert stat.S_IMODE(folder.stat().st_mode) == 0o700
+
+
+def test_the_format_of_the_channel_is_in_the_file_and_its_name(tmp_path: Path) -> None:
+    asyncio.run(DirectoryOutlet(tmp_path, "json", lead_json).send(parcel("D1")))
+    assert (tmp_path / "D1.json").read_bytes() == lead_json(parcel().view)
+
+
+def test_a_repeat_replaces_the_file_of_its_name(tmp_path: Path) -> None:
+    (tmp_path / "D1.xml").write_text("of an earlier attempt")
+    asyncio.run(outlet(tmp_path).send(parcel("D1")))
+    asyncio.run(outlet(tmp_path).send(parcel("D1")))
+    assert [file.name for file in tmp_path.iterdir()] == ["D1.xml"]
+    assert (tmp_path / "D1.xml").read_bytes() == render_adf(parcel().view)
+
+
+def test_what_a_killed_attempt_left_behind_goes_with_the_next(tmp_path: Path) -> None:
+    (tmp_path / ".D1.01JN.part").write_text("<adf><pros")
+    (tmp_path / ".D2.01JN.part").write_text("of another delivery, which may be under way")
+    asyncio.run(outlet(tmp_path).send(parcel("D1")))
+    assert sorted(file.name for file in tmp_path.iterdir()) == [".D2.01JN.part", "D1.xml"]
+
+
+def test_a_lead_that_cannot_be_synced_is_no_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A full disk may show itself at fsync only."""
+
+    def full(_descriptor: int) -> None:
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(os, "fsync", full)
+    with pytest.raises(NotDelivered, match=r"^the folder cannot be written to: No space left on device$") as raised:
+        asyncio.run(outlet(tmp_path).send(parcel("D1")))
+    assert raised.value.channel_ails
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_the_file_and_its_name_are_durable_before_it_counts(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    synced: list[str] = []
+    fsync = os.fsync
+
+    def noted(descriptor: int) -> None:
+        name = Path(f"/proc/self/fd/{descriptor}").resolve()
+        synced.append("folder" if name == tmp_path else "file before its name" if name.suffix == ".part" else "file")
+        fsync(descriptor)
+
+    if not Path("/proc/self/fd").exists():
+        pytest.skip("GAP: no /proc here, so the synced files cannot be told")
+    monkeypatch.setattr(os, "fsync", noted)
+    asyncio.run(outlet(tmp_path).send(parcel("D1")))
+    assert synced == ["file before its name", "folder"]
+
+
+def test_a_file_where_the_folder_should_be_is_told(tmp_path: Path) -> None:
+    (tmp_path / "leads").write_text("no folder")
+    with pytest.raises(NotDelivered, match=r"^the folder cannot be written to: File exists$"):
+        asyncio.run(outlet(tmp_path / "leads").send(parcel("D1")))

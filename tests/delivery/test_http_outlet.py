@@ -1,0 +1,204 @@
+"""Leads by HTTP: what is sent, what counts as delivered, what is said of a failure (docs/delivery.md)."""
+
+import asyncio
+import hmac
+from collections.abc import Iterator
+from datetime import UTC, datetime, timedelta
+from email.utils import format_datetime
+from pathlib import Path
+from typing import Any
+
+import httpx
+import pytest
+from tests.delivery.certificates import server_certificate
+from tests.delivery.receivers import HttpReceiver, always, receiving_http
+from tests.delivery.samples import parcel
+
+from dealer_agent.delivery.http import LONGEST_WAIT, HttpOutlet
+from dealer_agent.delivery.outlet import NotDelivered
+from dealer_agent.delivery.outlets import FORMATS
+from dealer_agent.leads.adf import render_adf
+from dealer_agent.leads.lead_json import lead_json
+
+
+@pytest.fixture
+def receiver() -> Iterator[HttpReceiver]:
+    with receiving_http(HttpReceiver(always("take"))) as running:
+        yield running
+
+
+def send(url: str, *, form: str = "adf", timeout_seconds: float = 5, **more: Any) -> None:
+    """Sends one parcel. Raises NotDelivered."""
+    render, media_type, _ = FORMATS[form]
+
+    async def sending() -> None:
+        async with httpx.AsyncClient() as client:
+            outlet = HttpOutlet(
+                client=client,
+                url=url,
+                media_type=media_type,
+                render=render,
+                timeout_seconds=timeout_seconds,
+                **more,
+            )
+            await outlet.send(parcel())
+
+    asyncio.run(sending())
+
+
+def failure(url: str, **more: Any) -> NotDelivered:
+    with pytest.raises(NotDelivered) as raised:
+        send(url, **more)
+    return raised.value
+
+
+@pytest.mark.parametrize(
+    ("form", "media_type", "body"),
+    [
+        ("adf", "application/xml; charset=utf-8", render_adf(parcel().view)),
+        ("json", "application/json", lead_json(parcel().view)),
+    ],
+)
+def test_a_lead_is_posted_with_its_ids_and_nothing_of_the_customer_in_the_head(
+    receiver: HttpReceiver, form: str, media_type: str, body: bytes
+) -> None:
+    send(receiver.url, form=form, authorization="Bearer a-token")
+    (posted,) = receiver.taken
+    assert (posted.method, posted.target, posted.body) == ("POST", "/leads", body)
+    assert posted.headers["content-type"] == media_type
+    assert posted.headers["x-delivery-id"] == parcel().delivery_id
+    assert posted.headers["x-lead-id"] == parcel().view.lead_id
+    assert posted.headers["authorization"] == "Bearer a-token"
+    assert "x-signature" not in posted.headers
+    assert not any("sam" in value.lower() for value in posted.headers.values())
+
+
+def test_the_signature_covers_the_timestamp_and_the_body(receiver: HttpReceiver) -> None:
+    send(receiver.url, secret=b"a secret")
+    (posted,) = receiver.taken
+    signed = posted.headers["x-timestamp"].encode() + b"." + posted.body
+    assert posted.headers["x-signature"] == "sha256=" + hmac.new(b"a secret", signed, "sha256").hexdigest()
+    assert abs(int(posted.headers["x-timestamp"]) - datetime.now(UTC).timestamp()) < 60
+
+
+@pytest.mark.parametrize(
+    ("status", "ails", "permanent"),
+    [
+        (400, False, True),
+        (401, False, True),
+        (404, False, True),
+        (408, True, False),
+        (410, False, True),
+        (422, False, True),
+        (425, True, False),
+        (429, True, False),
+        (500, True, False),
+        (503, True, False),
+    ],
+)
+def test_a_status_says_whether_the_channel_ails_or_this_lead_is_refused(
+    receiver: HttpReceiver, status: int, ails: bool, permanent: bool
+) -> None:
+    receiver.answer = f"HTTP/1.1 {status} sam@example.com\r\nContent-Length: 15\r\n\r\nsam@example.com".encode()
+    failed = failure(receiver.url)
+    assert (failed.problem, failed.channel_ails, failed.permanent) == (f"answered {status}", ails, permanent)
+
+
+@pytest.mark.parametrize("status", [301, 302, 303, 307, 308])
+def test_a_lead_is_never_sent_on_to_another_address(receiver: HttpReceiver, status: int) -> None:
+    with receiving_http(HttpReceiver(always("take"))) as other:
+        receiver.answer = f"HTTP/1.1 {status} Elsewhere\r\nLocation: {other.url}\r\nContent-Length: 0\r\n\r\n".encode()
+        assert failure(receiver.url).problem.startswith(f"answered {status}: leads are not sent on")
+        assert not other.taken
+
+
+@pytest.mark.parametrize("status", [200, 201, 202, 204])
+def test_any_answer_of_success_is_a_delivery(receiver: HttpReceiver, status: int) -> None:
+    receiver.answer = f"HTTP/1.1 {status} Fine\r\nContent-Length: 0\r\n\r\n".encode()
+    send(receiver.url)
+
+
+def test_an_answer_without_an_end_is_not_waited_for(receiver: HttpReceiver) -> None:
+    """Its head has said everything, and its body may be of any size."""
+    receiver.answer = b"HTTP/1.1 200 Fine\r\nContent-Length: 100000000000\r\n\r\n" + b"x" * 100_000
+    send(receiver.url)
+
+
+@pytest.mark.parametrize(
+    ("what", "problem"),
+    [
+        ("refuse", "cut the connection before it answered"),
+        ("cut", "cut the connection before it answered"),
+        ("die", "cut the connection before it answered"),
+        ("hang", "no answer within 0.5 s"),
+        ("4xx", "answered 422"),
+        ("5xx", "answered 500"),
+    ],
+)
+def test_every_failure_has_words_of_our_own(receiver: HttpReceiver, what: str, problem: str) -> None:
+    receiver.behaviour = always(what)
+    assert failure(receiver.url, timeout_seconds=0.5).problem == problem
+
+
+def test_nobody_listens() -> None:
+    with receiving_http(HttpReceiver(always("take"))) as gone:
+        pass
+    failed = failure(gone.url)
+    assert (failed.problem, failed.channel_ails) == ("cannot be reached", True)
+
+
+def test_an_untrusted_certificate_gets_no_lead(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    context, trusted = server_certificate(tmp_path)
+    with receiving_http(HttpReceiver(always("take")), context) as receiver:
+        url = receiver.url.replace("http:", "https:")
+        assert failure(url).problem == "its certificate is not to be trusted"
+        assert not receiver.taken
+        monkeypatch.setenv("SSL_CERT_FILE", str(trusted))
+        send(url)
+        assert receiver.taken
+
+
+IN_AN_HOUR = format_datetime(datetime.now(UTC) + timedelta(hours=1), usegmt=True)
+
+
+@pytest.mark.parametrize(
+    ("value", "least", "most"),
+    [
+        ("7", 7, 7),
+        ("0", 0, 0),
+        ("999999999999999999999999", LONGEST_WAIT.total_seconds(), LONGEST_WAIT.total_seconds()),
+        (IN_AN_HOUR, 3000, 3600),
+        ("Fri, 31 Dec 1999 23:59:59 GMT", 0, 0),
+        ("-5", None, None),
+        ("soon", None, None),
+        ("\u0667", None, None),
+    ],
+)
+def test_a_receiver_may_ask_to_be_left_alone(
+    receiver: HttpReceiver, value: str, least: float | None, most: float | None
+) -> None:
+    head = f"HTTP/1.1 503 Busy\r\nRetry-After: {value}\r\nContent-Length: 0\r\n\r\n"
+    receiver.answer = head.encode()
+    asked = failure(receiver.url).retry_after
+    if least is None or most is None:
+        assert asked is None
+    else:
+        assert asked is not None
+        assert least <= asked.total_seconds() <= most
+
+
+def test_a_client_that_is_stopped_stops(receiver: HttpReceiver) -> None:
+    """The deadline is the outlet's own: a cancelled send is not mistaken for a delivery or a failure."""
+    receiver.behaviour = always("hang")
+
+    async def cancelled() -> None:
+        async with httpx.AsyncClient() as client:
+            render, media_type, _ = FORMATS["adf"]
+            outlet = HttpOutlet(client, receiver.url, media_type, render, 30)
+            task = asyncio.create_task(outlet.send(parcel()))
+            await asyncio.sleep(0.3)
+            task.cancel()
+            with pytest.raises(asyncio.CancelledError):
+                await task
+
+    asyncio.run(cancelled())

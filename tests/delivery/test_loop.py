@@ -1,0 +1,335 @@
+"""The loop that claims, sends and settles: at least once, nothing lost, nobody held up (contract, part 10)."""
+
+import asyncio
+import io
+from collections import Counter
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+
+import pytest
+import structlog
+from tests.delivery.shop import AT_ONCE, CRM, HOOK, NORTH, Failing, Hanging, Noting, Shop, so
+from tests.storage.samples import DEALER, VAULT
+
+from dealer_agent.delivery import loop as loops
+from dealer_agent.delivery.outlet import NotDelivered
+from dealer_agent.delivery.pace import Pace
+from dealer_agent.server.log import BufferedLines, configure_logs
+from dealer_agent.storage import Store, migrate
+
+BUSY = NotDelivered("answered 503")
+REFUSED = NotDelivered("answered 422", channel_ails=False, permanent=True)
+
+
+@pytest.fixture(autouse=True)
+def quick_polls(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(loops, "POLL_SECONDS", 0.05)
+    monkeypatch.setattr(loops, "STOP_SECONDS", 0.3)
+
+
+def test_a_lead_goes_to_every_channel_once_and_is_settled(shop: Shop) -> None:
+    crm, hook = Noting(), Noting()
+    leads = [shop.take(CRM, HOOK) for _ in range(5)]
+    shop.deliver({CRM: crm, HOOK: hook}, shop.settled)
+    for outlet in (crm, hook):
+        assert sorted(parcel.view.lead_id for parcel in outlet.taken) == leads
+    rows = shop.rows()
+    assert {(row.state, row.attempts, row.problem) for row in rows} == {("sent", 1, None)}
+    assert {row.delivery_id for row in rows} == {parcel.delivery_id for parcel in crm.taken + hook.taken}
+
+
+def test_it_wakes_at_once_when_it_is_told_of_a_lead(shop: Shop, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(loops, "POLL_SECONDS", 3600)
+
+    async def run() -> None:
+        crm = Noting()
+        async with shop.delivering({CRM: crm}) as loop:
+            await asyncio.sleep(0.2)
+            await asyncio.to_thread(shop.take, CRM)
+            loop.wake()
+            await so(lambda: crm.taken)
+
+    asyncio.run(run())
+
+
+def test_a_failed_delivery_comes_back_with_the_same_id_until_it_arrives(shop: Shop) -> None:
+    crm = Noting(BUSY, REFUSED, NotDelivered("no answer within 20 s"))
+    lead_id = shop.take(CRM)
+    shop.deliver({CRM: crm}, shop.settled)
+    assert len({parcel.delivery_id for parcel in crm.tried}) == 1
+    row = shop.row(lead_id)
+    assert (row.state, row.attempts) == ("sent", 4)
+
+
+def test_the_wait_grows_and_the_problem_is_told(shop: Shop) -> None:
+    lead_id = shop.take(CRM)
+    pace = Pace(first_retry=timedelta(hours=1), longest_retry=timedelta(hours=1))
+    shop.deliver({CRM: Failing()}, lambda: shop.row(lead_id).problem, pace)
+    row = shop.row(lead_id)
+    assert (row.state, row.problem, row.leased_until) == ("waiting", "answered 500", None)
+    assert row.created_at <= row.due_at <= datetime.now(UTC) + timedelta(hours=1)
+
+
+def test_a_channel_that_hangs_holds_up_its_own_leads_only(shop: Shop) -> None:
+    hook, crm = Hanging(), Noting()
+    for _ in range(2 * loops.AT_ONCE):
+        shop.take(HOOK)
+    leads = [shop.take(CRM) for _ in range(10)]
+    shop.deliver({HOOK: hook, CRM: crm}, lambda: len(crm.taken) == 10)
+    assert sorted(parcel.view.lead_id for parcel in crm.taken) == leads
+    assert len(hook.tried) == loops.AT_ONCE_EACH
+
+
+def test_after_the_set_age_it_is_parked(shop: Shop) -> None:
+    lead_id = shop.take(CRM)
+    pace = Pace(first_retry=timedelta(), park_after=timedelta())
+    shop.deliver({CRM: Failing()}, shop.settled, pace)
+    row = shop.row(lead_id)
+    assert (row.state, row.attempts, row.problem) == ("parked", 1, "answered 500")
+
+
+def test_a_parked_one_that_is_retried_is_tried_again(shop: Shop) -> None:
+    crm = Noting(BUSY)
+    lead_id = shop.take(CRM)
+    pace = Pace(first_retry=timedelta(), park_after=timedelta())
+
+    async def run() -> None:
+        async with shop.delivering({CRM: crm}, pace):
+            await so(lambda: shop.row(lead_id).state == "parked")
+            assert await asyncio.to_thread(shop.store.retry_deliveries, DEALER, datetime.now(UTC), channel="crm") == 1
+            await so(lambda: shop.row(lead_id).state == "sent")
+
+    asyncio.run(run())
+
+
+def test_what_a_crm_refuses_for_good_is_tried_on_and_what_a_mailbox_refuses_is_parked(shop: Shop) -> None:
+    """CRMs say so wrongly; to insist with a customer's mailbox makes the dealer's mail suspect."""
+    customer = (NORTH, "customer")
+    crm, mailbox = Noting(REFUSED), Failing(channel_ails=False, permanent=True)
+    lead_id, confirmed = shop.take(CRM), shop.take(customer, kind="confirm")
+    shop.deliver({CRM: crm, customer: mailbox}, shop.settled)
+    assert shop.row(lead_id).state == "sent"
+    assert (shop.row(confirmed).state, len(mailbox.tried)) == ("parked", 1)
+
+
+def test_a_receiver_that_asks_for_time_gets_it_for_all_that_is_meant_for_it(shop: Shop) -> None:
+    asked = NotDelivered("answered 429", retry_after=timedelta(hours=2))
+    crm, hook = Noting(asked), Noting()
+    lead_id = shop.take(CRM)
+
+    async def run() -> None:
+        async with shop.delivering({CRM: crm, HOOK: hook}):
+            await so(lambda: shop.row(lead_id).problem)
+            await asyncio.to_thread(shop.take, CRM, HOOK)
+            await so(lambda: hook.taken)
+            await asyncio.sleep(0.2)
+
+    asyncio.run(run())
+    assert len(crm.tried) == 1
+    assert shop.row(lead_id).due_at > datetime.now(UTC) + timedelta(minutes=110)
+
+
+def test_a_channel_that_failed_often_rests_and_its_leads_wait_untried(shop: Shop) -> None:
+    crm, hook = Failing(), Noting()
+    first = shop.take(CRM)
+    pace = Pace(first_retry=timedelta(), breaker_failures=3, breaker_rest=timedelta(hours=1))
+
+    async def run() -> None:
+        async with shop.delivering({CRM: crm, HOOK: hook}, pace):
+            await so(lambda: shop.row(first).attempts == 3 and shop.row(first).leased_until is None)
+            await asyncio.to_thread(shop.take, CRM, HOOK)
+            await so(lambda: hook.taken)
+            await asyncio.sleep(0.2)
+
+    asyncio.run(run())
+    assert len(crm.tried) == 3
+    assert Counter(row.attempts for row in shop.rows() if row.channel == "crm") == Counter([3, 0])
+
+
+def test_a_rested_channel_is_tried_by_one_and_then_gets_all(shop: Shop) -> None:
+    crm = Noting(BUSY, BUSY, BUSY)
+    for _ in range(6):
+        shop.take(CRM)
+    pace = Pace(first_retry=timedelta(), breaker_failures=3, breaker_rest=timedelta(seconds=0.1))
+    shop.deliver({CRM: crm}, shop.settled, pace)
+    assert {row.state for row in shop.rows()} == {"sent"}
+
+
+def test_refused_leads_do_not_rest_the_channel_for_the_others(shop: Shop) -> None:
+    crm = Noting(*[REFUSED] * 20)
+    for _ in range(3):
+        shop.take(CRM)
+    pace = Pace(first_retry=timedelta(), breaker_failures=3, breaker_rest=timedelta(hours=1))
+    shop.deliver({CRM: crm}, shop.settled, pace)
+    assert {row.state for row in shop.rows()} == {"sent"}
+
+
+def test_what_goes_to_a_channel_that_is_gone_is_parked_and_says_so(shop: Shop) -> None:
+    lead_id = shop.take((NORTH, "old-crm"))
+    moved = shop.take(("Closed Rooftop", "crm"))
+    shop.deliver({CRM: Noting()}, shop.settled)
+    for row in (shop.row(lead_id), shop.row(moved)):
+        assert (row.state, row.problem) == ("parked", loops.WRONG_CHANNEL)
+
+
+def test_a_person_who_was_erased_or_withdrew_is_not_sent(shop: Shop) -> None:
+    now = datetime.now(UTC)
+    erased, withdrew, kept = (shop.take(CRM) for _ in range(3))
+    shop.store.record_revocation(DEALER, withdrew, ["email"], now, by="test", reason=None)
+    shop.store.erase_lead(DEALER, erased, now)
+    # What was parked before may be asked for again later.
+    shop.store.retry_deliveries(DEALER, now)
+    crm = Noting()
+    shop.deliver({CRM: crm}, shop.settled)
+    assert [parcel.view.lead_id for parcel in crm.tried] == [kept]
+    assert {shop.row(erased).state, shop.row(withdrew).state} == {"dropped"}
+    assert shop.row(withdrew).problem == "the customer agrees to no channel any more"
+
+
+def test_a_crm_that_has_the_lead_is_told_that_nobody_may_be_contacted(shop: Shop) -> None:
+    lead_id = shop.take(CRM, kind="resend")
+    shop.store.record_revocation(DEALER, lead_id, ["email"], datetime.now(UTC), by="test", reason=None)
+    crm = Noting()
+    shop.deliver({CRM: crm}, shop.settled)
+    (parcel,) = crm.taken
+    assert (parcel.view.channels, parcel.view.resend) == ((), True)
+
+
+class Logs:
+    """What the loop logs."""
+
+    def __init__(self) -> None:
+        self._stream = io.BytesIO()
+        self._lines = BufferedLines(self._stream)
+        configure_logs("debug", self._lines)
+
+    def text(self) -> str:
+        self._lines.flush()
+        return self._stream.getvalue().decode()
+
+
+@pytest.fixture
+def logs(monkeypatch: pytest.MonkeyPatch) -> Logs:
+    made = Logs()
+    # A logger keeps the first place that it was told to write to.
+    monkeypatch.setattr(loops, "log", structlog.get_logger())
+    return made
+
+
+def test_a_fault_of_ours_costs_one_attempt_and_tells_nothing_of_the_customer(shop: Shop, logs: Logs) -> None:
+    crm = Noting(RuntimeError("sam@example.com is in this message"), None)
+    lead_id = shop.take(CRM)
+    shop.deliver({CRM: crm}, lambda: shop.row(lead_id).problem, Pace())
+    shop.store.retry_deliveries(DEALER, datetime.now(UTC))
+    shop.deliver({CRM: crm}, shop.settled, Pace())
+    assert '"event":"fault"' in logs.text()
+    assert '"error":"RuntimeError"' in logs.text()
+    assert "sam" not in logs.text().lower()
+    assert shop.row(lead_id).state == "sent"
+
+
+def test_problems_and_logs_of_every_outcome_hold_nothing_of_the_customer(shop: Shop, logs: Logs) -> None:
+    for _ in range(4):
+        shop.take(CRM)
+    shop.take((NORTH, "gone"))
+    crm = Noting(BUSY, REFUSED, ValueError("Sam Sample"), None)
+    shop.deliver({CRM: crm}, shop.settled, Pace(first_retry=timedelta(), breaker_rest=timedelta()))
+    told = logs.text() + " ".join(row.problem or "" for row in shop.rows())
+    assert "delivery sent" in told
+    assert "sample" not in told.lower()
+
+
+def test_a_stop_releases_what_is_being_sent_and_what_has_not_begun(shop: Shop) -> None:
+    lead_ids = [shop.take(CRM) for _ in range(loops.AT_ONCE_EACH + 2)]
+    shop.deliver({CRM: (crm := Hanging())}, lambda: len(crm.tried) == loops.AT_ONCE_EACH)
+    rows = [shop.row(lead_id) for lead_id in lead_ids]
+    assert {(row.state, row.attempts, row.leased_until) for row in rows} == {("waiting", 0, None)}
+    shop.deliver({CRM: Noting()}, shop.settled)
+    assert {row.state for row in shop.rows()} == {"sent"}
+
+
+def test_a_stop_lets_what_is_nearly_sent_end(shop: Shop, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(loops, "STOP_SECONDS", 30)
+    begun = asyncio.Event()
+
+    class Slow(Noting):
+        async def send(self, parcel: object) -> str | None:
+            begun.set()
+            await asyncio.sleep(0.3)
+            return await super().send(parcel)  # type: ignore[arg-type]
+
+    async def run() -> None:
+        async with shop.delivering({CRM: Slow()}):
+            await begun.wait()
+
+    lead_id = shop.take(CRM)
+    asyncio.run(run())
+    assert shop.row(lead_id).state == "sent"
+
+
+def test_two_workers_share_the_work_and_send_nothing_twice(shop: Shop, database_url: str) -> None:
+    leads = [shop.take(CRM) for _ in range(40)]
+    with Store.open(database_url, VAULT) as store:
+        other = Shop(store, store.lead_writer())
+        mine, theirs = Noting(), Noting()
+
+        async def run() -> None:
+            async with shop.delivering({CRM: mine}), other.delivering({CRM: theirs}):
+                await so(shop.settled)
+
+        asyncio.run(run())
+        other.writer.close()
+    assert sorted(parcel.view.lead_id for parcel in mine.taken + theirs.taken) == leads
+
+
+def test_a_database_that_was_away_is_asked_again(sqlite_url: str, tmp_path: Path) -> None:
+    migrate(sqlite_url, VAULT)
+    with Store.open(sqlite_url, VAULT) as store:
+        store.check_keys(DEALER)
+        shop = Shop(store, store.lead_writer())
+        shop.take(CRM)
+        file, away = tmp_path / "dealer.db", tmp_path / "away.db"
+        crm = Noting()
+
+        async def run() -> None:
+            file.rename(away)
+            async with shop.delivering({CRM: crm}) as loop:
+                await so(lambda: loop._failing)
+                away.rename(file)
+                await so(lambda: crm.taken)
+                await so(shop.settled)
+                await so(lambda: not loop._failing)
+
+        asyncio.run(run())
+        shop.writer.close()
+
+
+def test_what_was_sent_is_settled_though_the_database_was_away_just_then(
+    sqlite_url: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Else it would be sent again for nothing."""
+    monkeypatch.setattr(loops, "SETTLE_AGAIN_SECONDS", 0.05)
+    migrate(sqlite_url, VAULT)
+    file, away = tmp_path / "dealer.db", tmp_path / "away.db"
+
+    class Unlucky(Noting):
+        async def send(self, parcel: object) -> str | None:
+            file.rename(away)
+            asyncio.get_running_loop().call_later(0.5, lambda: away.rename(file))
+            return await super().send(parcel)  # type: ignore[arg-type]
+
+    with Store.open(sqlite_url, VAULT) as store:
+        store.check_keys(DEALER)
+        shop = Shop(store, store.lead_writer())
+        lead_id = shop.take(CRM)
+        crm = Unlucky()
+
+        async def run() -> None:
+            async with shop.delivering({CRM: crm}, AT_ONCE):
+                await so(lambda: crm.taken)
+                await asyncio.sleep(0.8)
+                await so(shop.settled)
+
+        asyncio.run(run())
+        assert (shop.row(lead_id).state, len(crm.tried)) == ("sent", 1)
+        shop.writer.close()

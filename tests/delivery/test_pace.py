@@ -1,0 +1,66 @@
+"""How long a failed delivery waits, and when a channel rests (docs/delivery.md)."""
+
+from datetime import timedelta
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from dealer_agent.delivery.pace import Breaker, Pace
+
+PACE = Pace(first_retry=timedelta(seconds=15), longest_retry=timedelta(minutes=60))
+
+
+@pytest.mark.parametrize(
+    ("attempts", "longest"), [(1, 15), (2, 30), (3, 60), (4, 120), (8, 1920), (9, 3600), (10, 3600), (10_000, 3600)]
+)
+def test_the_longest_wait_doubles_up_to_the_set_one(attempts: int, longest: int) -> None:
+    assert PACE.wait(attempts, 1.0) == timedelta(seconds=longest)
+
+
+@given(attempts=st.integers(1, 10**9), draw=st.floats(0, 1))
+def test_the_wait_is_anything_up_to_the_longest(attempts: int, draw: float) -> None:
+    """Full jitter: deliveries that failed together do not come back together."""
+    assert PACE.wait(attempts, draw) == PACE.wait(attempts, 1.0) * draw
+
+
+@given(
+    first=st.integers(1, 3600), longest=st.integers(60, 86_400), attempts=st.integers(1, 10**6), draw=st.floats(0, 1)
+)
+def test_no_settings_overflow(first: int, longest: int, attempts: int, draw: float) -> None:
+    pace = Pace(first_retry=timedelta(seconds=first), longest_retry=timedelta(seconds=longest))
+    assert timedelta() <= pace.wait(attempts, draw) <= timedelta(seconds=longest)
+
+
+def test_a_channel_rests_after_so_many_failures_in_a_row_then_one_tries_it() -> None:
+    breaker = Breaker(failures_allowed=3, rest_seconds=60)
+    for now in (0.0, 1.0):
+        breaker.failed(now)
+        assert breaker.room(now, under_way=1, at_once=4) == 3
+    breaker.failed(2.0)
+    assert breaker.room(61.9, under_way=0, at_once=4) == 0
+    assert breaker.room(62.0, under_way=0, at_once=4) == 1
+    assert breaker.room(62.0, under_way=1, at_once=4) == 0
+    breaker.failed(63.0)
+    assert breaker.room(122.9, under_way=0, at_once=4) == 0
+    assert breaker.room(123.0, under_way=0, at_once=4) == 1
+
+
+def test_one_success_ends_the_rest() -> None:
+    breaker = Breaker(failures_allowed=2, rest_seconds=60)
+    breaker.failed(0.0)
+    breaker.succeeded()
+    breaker.failed(1.0)
+    assert breaker.room(1.0, under_way=0, at_once=4) == 4
+    breaker.failed(2.0)
+    assert breaker.room(3.0, under_way=0, at_once=4) == 0
+    breaker.succeeded()
+    assert breaker.room(3.0, under_way=0, at_once=4) == 4
+
+
+def test_a_receiver_that_asks_for_time_gets_it_from_the_whole_channel() -> None:
+    breaker = Breaker(failures_allowed=5, rest_seconds=60)
+    breaker.failed(0.0, asked_to_wait=30)
+    breaker.failed(1.0)
+    assert breaker.room(29.9, under_way=0, at_once=4) == 0
+    assert breaker.room(30.0, under_way=0, at_once=4) == 4

@@ -1,0 +1,159 @@
+"""What is sent is the lead as it stands: additions, visits, consent (contract, part 10)."""
+
+from dataclasses import replace
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+import msgspec
+import pytest
+from msgspec import UNSET
+from tests.delivery.shop import NORTH, REQUEST
+from tests.storage.samples import DEALER, MONDAY, TUESDAY, lead
+
+from dealer_agent.dealers.profile import DealerRooftop, Profile
+from dealer_agent.delivery.view import lead_view
+from dealer_agent.leads.lead_view import LeadView, VisitTime
+from dealer_agent.protocol.requests import TradeIn
+from dealer_agent.protocol.vehicle import Vehicle
+from dealer_agent.storage.appointments import AppointmentRecord
+from dealer_agent.storage.leads import LeadEvent, StoredLead
+from dealer_agent.storage.whole_lead import WholeLead
+
+SOUTH = "Ridgeline South"
+PROFILE = Profile(
+    id=DEALER,
+    name="Ridgeline Motors",
+    feed_price="advertised",
+    rooftops=(
+        DealerRooftop(
+            name=NORTH,
+            timezone="America/Chicago",
+            phones={"service": "(202) 555-0141", "sales": "(202) 555-0140"},
+            emails={"parts": "parts@example.com"},
+            website="https://north.example.com",
+        ),
+        DealerRooftop(name=SOUTH, timezone="America/Phoenix"),
+    ),
+)
+
+
+def view(*visits: AppointmentRecord, events: Any = (), rooftop: str = NORTH, **request: Any) -> LeadView:
+    record = lead("L1", rooftop=rooftop, payload=msgspec.json.encode(REQUEST | request))
+    changes = tuple(LeadEvent(f"E{at}", TUESDAY, msgspec.json.encode(change)) for at, change in enumerate(events))
+    whole = WholeLead(StoredLead(record, (), changes), visits, frozenset({"sms", "email"}))
+    return lead_view(whole, PROFILE)
+
+
+def booked(status: str, **more: Any) -> AppointmentRecord:
+    values: dict[str, Any] = {
+        "dealer_id": DEALER,
+        "appointment_id": "A1",
+        "lead_id": "L1",
+        "rooftop": SOUTH,
+        "kind": "test_drive",
+        "status": status,
+        "created_at": MONDAY,
+        "reply": b'{"appointment_id":"A1","status":"requested"}',
+        "request": b'{"appointment_type":"test_drive"}',
+    }
+    return AppointmentRecord(**(values | more))
+
+
+def test_it_names_who_asks_and_through_whom_and_the_channels_in_one_order() -> None:
+    made = view(source_agent={"name": "Example Agent", "url": "https://agent.example.com"})
+    assert (made.dealer_name, made.customer.email) == ("Ridgeline Motors", "sam@example.com")
+    assert (made.agent.name, made.agent.url) == ("Example Agent", "https://agent.example.com")
+    assert made.channels == ("email", "sms")
+    assert (made.messages, made.wish, made.trade_in, made.vehicle) == (("Is it still there?",), UNSET, UNSET, None)
+
+
+@pytest.mark.parametrize(
+    ("name", "zone"), [(NORTH, "America/Chicago"), (SOUTH, "America/Phoenix"), ("", "America/Chicago")]
+)
+def test_a_rooftop_that_is_not_known_any_more_is_the_first(name: str, zone: str) -> None:
+    assert view(rooftop=name).rooftop.zone == zone
+
+
+def test_the_rooftop_is_reached_at_sales_else_at_the_first_there_is() -> None:
+    rooftop = view().rooftop
+    assert (rooftop.phone, rooftop.email) == ("+12025550140", "parts@example.com")
+    assert rooftop.url == "https://north.example.com"
+
+
+def test_what_duplicates_added_is_in_it_and_the_last_word_on_the_customer_counts() -> None:
+    customer = {"first_name": "Sam", "last_name": "Sample", "phone": "+12025550123"}
+    trade_in = {"make": "Ford", "year": 2019, "keys": 2}
+    made = view(events=({"message": "Still?"}, {"customer": customer}, {"trade_in": trade_in}))
+    assert made.messages == ("Is it still there?", "Still?")
+    assert made.customer.phone == "+12025550123"
+    assert isinstance(made.trade_in, TradeIn)
+    assert (made.trade_in.make, made.trade_in_extras) == ("Ford", {"keys": 2})
+
+
+def test_what_the_protocol_does_not_know_of_a_vehicle_is_kept_beside_it() -> None:
+    made = view(vehicle_of_interest={"make": "Honda", "sunroof": True}, trade_in={"make": "Ford", "dents": [1]})
+    assert (made.wish_extras, made.trade_in_extras) == ({"sunroof": True}, {"dents": [1]})
+
+
+def test_the_vehicle_is_the_listing_as_it_was_stored() -> None:
+    listing = Vehicle(vehicle_id="V1", status="available", rooftop=NORTH, updated_at=MONDAY, make="Honda")
+    record = lead("L1", payload=msgspec.json.encode(REQUEST), vehicle=msgspec.json.encode(listing))
+    made = lead_view(WholeLead(StoredLead(record, (), ()), (), frozenset()), PROFILE)
+    assert made.vehicle == listing
+
+
+@pytest.mark.parametrize(
+    ("submitted", "at"),
+    [({}, None), ({"submitted_at": "2026-03-02T04:30:00-05:00"}, datetime(2026, 3, 2, 9, 30, tzinfo=UTC))],
+)
+def test_when_it_was_submitted(submitted: dict[str, Any], at: datetime | None) -> None:
+    assert view(**submitted).submitted_at == at
+
+
+HOUR = timedelta(hours=1)
+PROPOSED = {"appointment_id": "A1", "status": "proposed"}
+SLOT = {"start": "2026-03-02T04:30:00-05:00", "end": "2026-03-02T05:30:00-05:00"}
+SLOTS = msgspec.json.encode(PROPOSED | {"proposed_slots": [SLOT]})
+TIMES = msgspec.json.encode(PROPOSED | {"proposed_times": [SLOT["start"]]})
+
+
+@pytest.mark.parametrize(
+    ("visit", "status", "times"),
+    [
+        (booked("requested"), "requested", ()),
+        (
+            booked("confirmed", starts_at=TUESDAY, ends_at=TUESDAY + HOUR),
+            "confirmed",
+            (VisitTime(TUESDAY, TUESDAY + HOUR),),
+        ),
+        (
+            booked("proposed", reply=SLOTS),
+            "proposed",
+            (VisitTime(MONDAY.replace(second=0, microsecond=0), MONDAY.replace(second=0, microsecond=0) + HOUR),),
+        ),
+        (booked("proposed", reply=TIMES), "proposed", (VisitTime(MONDAY.replace(second=0, microsecond=0)),)),
+        (
+            booked("cancelled", starts_at=TUESDAY, ends_at=TUESDAY + HOUR, cancelled_at=TUESDAY),
+            "cancelled",
+            (VisitTime(TUESDAY, TUESDAY + HOUR),),
+        ),
+        (booked("unavailable"), "unavailable", ()),
+    ],
+)
+def test_a_visit_is_told_as_it_stands_on_the_clock_of_its_own_rooftop(
+    visit: AppointmentRecord, status: str, times: tuple[VisitTime, ...]
+) -> None:
+    (told,) = view(visit).visits
+    assert (told.status, told.times, told.rooftop.zone) == (status, times, "America/Phoenix")
+    assert told.appointment_id == (None if status == "unavailable" else "A1")
+    assert told.changed_at == (visit.cancelled_at or MONDAY)
+
+
+def test_a_visit_that_another_took_the_place_of_is_not_told() -> None:
+    assert view(booked("replaced")).visits == ()
+
+
+def test_of_a_forgotten_customer_there_is_no_view() -> None:
+    record = replace(lead("L1"), customer=None, payload=None, erased_at=TUESDAY)
+    with pytest.raises(ValueError, match="nothing is left"):
+        lead_view(WholeLead(StoredLead(record, (), ()), (), frozenset()), PROFILE)

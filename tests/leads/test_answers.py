@@ -1,0 +1,295 @@
+"""What the customer is told (contract, part 10): what happens next, when, and with whom, on the rooftop's clock."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from datetime import UTC, date, datetime, time, timedelta
+from typing import Any
+
+import msgspec
+import pytest
+from msgspec import UNSET
+
+from dealer_agent.leads.answers import House, LeadAnswer, VisitAnswer, message_for, usable_channels
+from dealer_agent.leads.intake import Gone
+from dealer_agent.leads.opening import open_hours
+from dealer_agent.leads.spoken import clock_time, day_and_time, either, phone_number, zone_name
+from dealer_agent.leads.visits import KIND_OF, Slot
+from dealer_agent.protocol.requests import Customer, VehicleOfInterest
+from dealer_agent.protocol.vehicle import Vehicle
+
+NOW = datetime(2026, 3, 11, 15, 0, tzinfo=UTC)
+"""Wednesday, 10:00 AM in Chicago."""
+CHICAGO = "America/Chicago"
+THURSDAY = datetime(2026, 3, 12, 15, 30, tzinfo=UTC)
+HOUSE = House(name="Main Street Motors", zone=CHICAGO)
+OPEN = replace(HOUSE, hours=(datetime(2026, 3, 11, 14, tzinfo=UTC), datetime(2026, 3, 12, 1, tzinfo=UTC)))
+OPENS = replace(HOUSE, hours=(datetime(2026, 3, 12, 14, tzinfo=UTC), datetime(2026, 3, 13, 1, tzinfo=UTC)))
+CIVIC = msgspec.convert(
+    {
+        "vehicle_id": "v",
+        "dealer_id": "d",
+        "rooftop": "Main Street Motors",
+        "updated_at": "2026-03-01T00:00:00Z",
+        "year": 2024,
+        "make": "Honda",
+        "model": "Civic",
+        "condition": "used",
+        "status": "available",
+    },
+    Vehicle,
+)
+
+
+def told(visit: VisitAnswer | None = None, **more: Any) -> str:
+    facts: dict[str, Any] = {"house": HOUSE, "now": NOW, "wish": UNSET, "wanted": CIVIC, "visit": visit}
+    return message_for(LeadAnswer(**(facts | more)))
+
+
+def asked(status: Any, kind: str = "test_drive", **more: Any) -> VisitAnswer:
+    return VisitAnswer(kind=kind, status=status, **more)
+
+
+def slot(start: datetime = THURSDAY, **later: float) -> Slot:
+    begin = start + timedelta(**later)
+    return Slot(begin, begin + timedelta(hours=1))
+
+
+@pytest.mark.parametrize(
+    ("facts", "words"),
+    [
+        ({}, "Main Street Motors has your request. Someone will contact you about the 2024 Honda Civic."),
+        (
+            {"wanted": None, "channels": ("email", "phone", "sms")},
+            "Main Street Motors has your request. Someone will contact you by email, phone, or text message.",
+        ),
+        (
+            {"channels": ("email",), "house": OPEN},
+            "Main Street Motors has your request. Someone will contact you by email about the 2024 Honda Civic. "
+            "We are open until 8:00 PM today (Central time).",
+        ),
+        (
+            {"wanted": None, "house": OPENS},
+            "Main Street Motors has your request. Someone will contact you. "
+            "We open again on Thursday, March 12 at 9:00 AM (Central time).",
+        ),
+        (
+            {"wanted": None, "repeated": True},
+            "Main Street Motors has your earlier request and added this one to it. Someone will contact you.",
+        ),
+        (
+            {"wanted": Gone("v")},
+            "Main Street Motors has your request. Someone will contact you. "
+            "The vehicle you asked about is no longer available; you will hear about others.",
+        ),
+        (
+            {"wanted": None, "wish": VehicleOfInterest(vin="1HGCY2F57RA000001")},
+            "Main Street Motors has your request. Someone will contact you. "
+            "The vehicle you asked about is not in our stock; you will hear about others.",
+        ),
+        (
+            {"wanted": None, "wish": VehicleOfInterest(make="Honda")},
+            "Main Street Motors has your request. Someone will contact you.",
+        ),
+    ],
+)
+def test_a_lead_without_a_visit_is_told_who_will_write_about_what_and_when_somebody_is_there(
+    facts: dict[str, Any], words: str
+) -> None:
+    assert told(**facts) == words
+
+
+CONFIRMED = asked("confirmed", times=[slot()])
+
+
+@pytest.mark.parametrize(
+    ("visit", "facts", "words"),
+    [
+        (
+            CONFIRMED,
+            {},
+            "Your test drive of the 2024 Honda Civic is confirmed for Thursday, March 12 at 10:30 AM (Central time) "
+            "at Main Street Motors.",
+        ),
+        (
+            CONFIRMED,
+            {"wanted": None, "trade_in": True, "house": replace(HOUSE, phone="+12025550140")},
+            "Your test drive is confirmed for Thursday, March 12 at 10:30 AM (Central time) at Main Street Motors. "
+            "Your trade-in will be appraised during the same visit. To change anything, call +1 202-555-0140.",
+        ),
+        (
+            replace(CONFIRMED, moved=slot(hours=-25)),
+            {"wanted": None},
+            "Your test drive is confirmed for Thursday, March 12 at 10:30 AM (Central time) at Main Street Motors. "
+            "It replaces the one on Wednesday, March 11 at 9:30 AM.",
+        ),
+        (
+            replace(CONFIRMED, kind="video_call"),
+            {},
+            "Your video call about the 2024 Honda Civic is confirmed for Thursday, March 12 at 10:30 AM (Central time) "
+            "with Main Street Motors.",
+        ),
+        (
+            replace(CONFIRMED, kind="trade_in", within=True),
+            {"trade_in": True},
+            "Your trade-in appraisal is confirmed for Thursday, March 12 at 10:30 AM (Central time) "
+            "at Main Street Motors. It is part of your test drive.",
+        ),
+        (
+            asked("confirmed", kind="service", times=[slot()]),
+            {"wanted": Gone("v")},
+            "Your service visit is confirmed for Thursday, March 12 at 10:30 AM (Central time) at Main Street Motors. "
+            "The vehicle you asked about is no longer available; you will hear about others.",
+        ),
+    ],
+)
+def test_a_confirmed_visit_is_told_with_its_day_hour_clock_and_place(
+    visit: VisitAnswer, facts: dict[str, Any], words: str
+) -> None:
+    assert told(visit, **facts) == words
+
+
+PROPOSED = asked("proposed", times=[slot(), slot(hours=3), slot(days=1)])
+
+
+@pytest.mark.parametrize(
+    ("visit", "facts", "words"),
+    [
+        (
+            PROPOSED,
+            {},
+            "Main Street Motors has your request. "
+            "Your test drive of the 2024 Honda Civic cannot be booked for the time you asked for. "
+            "You could come on Thursday, March 12 at 10:30 AM, Thursday, March 12 at 1:30 PM, or "
+            "Friday, March 13 at 10:30 AM (Central time). Nothing is booked until you ask for one of these times.",
+        ),
+        (
+            asked("proposed", kind="phone_call", times=[slot()], kept=slot(days=-1)),
+            {"wanted": None, "repeated": True},
+            "Main Street Motors has your earlier request and added this one to it. "
+            "Your phone call cannot be booked for the time you asked for. "
+            "Free times are Thursday, March 12 at 10:30 AM (Central time). "
+            "Until you ask for one of these times, Wednesday, March 11 at 10:30 AM stays booked for you.",
+        ),
+        (
+            asked("requested", kind="sales"),
+            {"channels": ("phone",), "house": OPEN},
+            "Main Street Motors has your request. "
+            "Someone will contact you by phone to arrange a time for your visit about the 2024 Honda Civic. "
+            "We are open until 8:00 PM today (Central time).",
+        ),
+        (
+            asked("requested", kept=slot()),
+            {"wanted": None},
+            "Main Street Motors has your request. Someone will contact you to arrange a time for your test drive. "
+            "Until then, Thursday, March 12 at 10:30 AM stays booked for you.",
+        ),
+        (
+            asked("unavailable"),
+            {"wanted": None},
+            "Main Street Motors has your request. No time can be booked at present. "
+            "Someone will contact you to arrange a time for your test drive.",
+        ),
+    ],
+)
+def test_a_visit_without_a_time_is_told_with_what_is_free_and_what_stays_booked(
+    visit: VisitAnswer, facts: dict[str, Any], words: str
+) -> None:
+    assert told(visit, **facts) == words
+
+
+@pytest.mark.parametrize("kind", sorted(set(KIND_OF.values())))
+def test_every_kind_of_visit_has_a_name(kind: str) -> None:
+    assert told(asked("requested", kind=kind)).startswith("Main Street Motors has your request.")
+
+
+EMAIL = Customer("Jordan", "Example", email="jordan@example.com")
+PHONE = Customer("Jordan", "Example", phone="+12025550123")
+BOTH = msgspec.structs.replace(EMAIL, phone="+12025550123")
+
+
+@pytest.mark.parametrize(
+    ("customer", "allowed", "usable"),
+    [
+        (EMAIL, ("email", "phone", "sms"), ("email",)),
+        (PHONE, ("sms", "phone", "email"), ("phone", "sms")),
+        (BOTH, ("sms", "email"), ("email", "sms")),
+        (EMAIL, ("phone",), ()),
+        (msgspec.structs.replace(BOTH, preferred_contact="any"), ("phone",), ("phone",)),
+        (msgspec.structs.replace(BOTH, preferred_contact="sms"), ("email", "sms"), ("sms",)),
+    ],
+)
+def test_the_customer_hears_through_the_preferred_way_else_through_those_agreed_to(
+    customer: Customer, allowed: Sequence[str], usable: Sequence[str]
+) -> None:
+    assert usable_channels(customer, allowed) == usable
+
+
+SUMMER, WINTER = datetime(2026, 7, 1, 17, 0, tzinfo=UTC), datetime(2026, 1, 1, 17, 5, tzinfo=UTC)
+
+
+@pytest.mark.parametrize(
+    ("zone", "summer", "winter"),
+    [
+        ("America/New_York", "Eastern time", "Eastern time"),
+        ("America/Chicago", "Central time", "Central time"),
+        ("America/Denver", "Mountain time", "Mountain time"),
+        ("America/Phoenix", "Arizona time", "Arizona time"),
+        ("America/Los_Angeles", "Pacific time", "Pacific time"),
+        ("America/Anchorage", "Alaska time", "Alaska time"),
+        ("Pacific/Honolulu", "Hawaii time", "Hawaii time"),
+        ("US/Eastern", "Eastern time", "Eastern time"),
+        ("America/Sao_Paulo", "Sao Paulo time", "Sao Paulo time"),
+        ("Asia/Shanghai", "Shanghai time", "Shanghai time"),
+        ("Europe/Paris", "Paris time", "Paris time"),
+        ("UTC", "UTC", "UTC"),
+    ],
+)
+def test_a_zone_is_called_as_its_people_call_it(zone: str, summer: str, winter: str) -> None:
+    assert [zone_name(zone, moment) for moment in (SUMMER, WINTER)] == [summer, winter]
+
+
+@pytest.mark.parametrize(
+    ("moment", "words"),
+    [
+        (WINTER, "Thursday, January 1 at 11:05 AM"),
+        (SUMMER, "Wednesday, July 1 at 12:00 PM"),
+        (WINTER - timedelta(hours=12), "Wednesday, December 31, 2025 at 11:05 PM"),
+        (datetime(2026, 3, 8, 8, 0, tzinfo=UTC), "Sunday, March 8 at 3:00 AM"),
+    ],
+)
+def test_a_moment_is_told_on_the_clock_of_the_rooftop(moment: datetime, words: str) -> None:
+    assert day_and_time(moment, CHICAGO, NOW) == words
+    assert words.endswith(clock_time(moment, CHICAGO))
+
+
+def test_numbers_and_choices_are_written_as_people_write_them() -> None:
+    assert phone_number("+12025550140") == "+1 202-555-0140"
+    assert [either("abc"[:count]) for count in (1, 2, 3)] == ["a", "a or b", "a, b, or c"]
+
+
+NINE_TO_FIVE = {day: (time(9), time(17)) for day in range(5)}
+
+
+@pytest.mark.parametrize(
+    ("week", "closed", "now", "hours"),
+    [
+        (NINE_TO_FIVE, (), datetime(2026, 3, 11, 16, tzinfo=UTC), (11, 14, 22)),
+        (NINE_TO_FIVE, (), datetime(2026, 3, 11, 13, tzinfo=UTC), (11, 14, 22)),
+        (NINE_TO_FIVE, (), datetime(2026, 3, 11, 22, tzinfo=UTC), (12, 14, 22)),
+        (NINE_TO_FIVE, (), datetime(2026, 3, 14, 3, tzinfo=UTC), (16, 14, 22)),
+        (NINE_TO_FIVE, (date(2026, 3, 11), date(2026, 3, 12)), datetime(2026, 3, 11, 16, tzinfo=UTC), (13, 14, 22)),
+        ({6: (time(9), time(17))}, (), datetime(2026, 3, 2, 16, tzinfo=UTC), (8, 14, 22)),
+        ({0: None}, (), NOW, None),
+        ({}, (), NOW, None),
+        (NINE_TO_FIVE, [date(2026, 3, 1) + timedelta(days=day) for day in range(31)], NOW, None),
+    ],
+)
+def test_the_hours_are_those_of_now_or_the_next_ones(
+    week: Mapping[int, Any], closed: Sequence[date], now: datetime, hours: tuple[int, int, int] | None
+) -> None:
+    """March 8 is the day on which the clocks of Chicago go forward: nine is at 14:00 UTC from then on."""
+    expected = None
+    if hours is not None:
+        day, opens, closes = hours
+        expected = (datetime(2026, 3, day, opens, tzinfo=UTC), datetime(2026, 3, day, closes, tzinfo=UTC))
+    assert open_hours(week, closed, CHICAGO, now) == expected

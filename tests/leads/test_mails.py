@@ -1,0 +1,341 @@
+"""The mails about a lead (docs/delivery.md, "Mails to people")."""
+
+import re
+from datetime import timedelta
+from email import message_from_bytes, policy
+from email.message import EmailMessage
+from typing import Any
+
+import icalendar
+import msgspec
+import pytest
+from hypothesis import given
+from msgspec import UNSET
+from tests.leads.lead_views import (
+    APPOINTMENT_ID,
+    CUSTOMER,
+    LISTING,
+    NASTY,
+    ROOFTOP,
+    TEN_IN_NASHVILLE,
+    TRADE_IN,
+    a_view,
+    a_visit,
+    nasty,
+    views,
+)
+
+from dealer_agent.leads.lead_view import AgentView, LeadView, RooftopView, VisitTime
+from dealer_agent.leads.mails import Mail, adf_mail_subject, confirmation_mail, salesperson_mail
+from dealer_agent.protocol.requests import Appointment, Customer, VehicleOfInterest
+
+UNPRINTABLE = re.compile("[\0-\x1f\x7f-\x9f\u2028\u2029\u202a-\u202e\u2066-\u2069\ud800-\udfff]")
+
+
+def is_sound(mail: Mail) -> None:
+    """Its subject is one short line, and the mail comes out of Python's own composer as it went in."""
+    assert not UNPRINTABLE.search(mail.subject)
+    assert len(mail.subject) < 400
+    assert mail.text.endswith("\n")
+    assert not UNPRINTABLE.search(mail.text.replace("\n", ""))
+    message = EmailMessage(policy=policy.SMTP)
+    message["Subject"] = mail.subject
+    message.set_content(mail.text)
+    read = message_from_bytes(message.as_bytes(), policy=policy.SMTP)
+    assert read.keys() == message.keys()
+    assert "bcc" not in map(str.lower, read.keys())
+    body = read.get_body()
+    assert body is not None
+    assert body.get_content().replace("\r\n", "\n") == mail.text
+
+
+def subject_of_adf(view: LeadView) -> Mail:
+    return Mail(adf_mail_subject(view), "text\n")
+
+
+@given(view=views())
+def test_any_lead_makes_sound_mails(view: LeadView) -> None:
+    is_sound(salesperson_mail(view))
+    is_sound(subject_of_adf(view))
+    if any(visit.status == "confirmed" for visit in view.visits):
+        is_sound(confirmation_mail(view))
+
+
+@given(text=nasty)
+def test_no_text_of_a_stranger_reaches_a_header_or_breaks_a_mail(text: str) -> None:
+    view = a_view(
+        customer=Customer(text, text, email="jordan@example.com"),
+        agent=AgentView(text),
+        vehicle=msgspec.structs.replace(LISTING, make=text, stock=text, rooftop=text),
+        messages=(text,),
+        visits=(a_visit(request=Appointment("test_drive", notes=text)),),
+        rooftop=RooftopView(name=text, zone="America/Chicago"),
+    )
+    for mail in (salesperson_mail(view), confirmation_mail(view), subject_of_adf(view)):
+        is_sound(mail)
+
+
+@pytest.mark.parametrize("make", [salesperson_mail, confirmation_mail, subject_of_adf])
+def test_every_subject_begins_with_the_rooftops_name(make: Any) -> None:
+    """There are CRMs that drop a lead without it."""
+    assert make(a_view(visits=(a_visit(),))).subject.startswith("Example Motors Nashville: ")
+
+
+@pytest.mark.parametrize(
+    ("changes", "subject"),
+    [
+        ({}, "new lead, 2024 Honda Accord EX"),
+        ({"resend": True}, "lead with additions, 2024 Honda Accord EX"),
+        ({"vehicle": None, "wish": VehicleOfInterest(make="Kia")}, "new lead, Kia"),
+        ({"vehicle": None, "wish": UNSET}, "new lead"),
+    ],
+)
+def test_the_subject_of_an_adf_mail_tells_the_vehicle_and_not_the_customer(changes: Any, subject: str) -> None:
+    assert adf_mail_subject(a_view(**changes)) == f"Example Motors Nashville: {subject}"
+
+
+def test_the_salesperson_reads_the_lead_in_plain_words() -> None:
+    visit = a_visit(request=Appointment("test_drive", appointment_at="2026-03-03T16:00:00Z", notes="I bring my dog"))
+    mail = salesperson_mail(a_view(visits=(visit,), trade_in=TRADE_IN))
+    assert mail.subject == "Example Motors Nashville: test drive confirmed, Jordan Example, 2024 Honda Accord EX"
+    assert mail.ics is None
+    assert (
+        mail.text
+        == """\
+Jordan Example is interested in the 2024 Honda Accord EX.
+
+Test drive confirmed, at Example Motors Nashville
+  When: Tuesday, March 3, 2026, 10:00 AM to 11:00 AM CST
+  Their trade-in is to be appraised at the same visit.
+
+Their notes for the visit:
+> I bring my dog
+
+How to reach them
+  E-mail: jordan@example.com (preferred)
+  Phone: +1 202-555-0123, for text messages only
+
+The vehicle
+  2024 Honda Accord EX, used
+  Stock P1234, VIN 1HGCY2F57RA000001
+  Stock status: available, Example Motors Nashville
+  28,450 miles, Gray outside, Black inside, sedan, automatic transmission
+  Price $27,999, all our charges included
+  Fuel: gas
+  Drive: fwd
+  Web page: https://www.example.com/p1234
+
+Their trade-in, as they describe it
+  2016 Ford Focus
+  91,000 miles
+  Condition, in their words: good
+  Notes: A small dent
+
+They write:
+> Is it still there?
+
+Sent on their behalf by an AI shopping agent (Example Shopping Agent) on
+Monday, March 2, 2026, 3:05 PM CST. Lead 01KE7AQ2N0V5X3J8R6T4Y9W1ZB.
+"""
+    )
+
+
+WRITE = "E-mail: jordan@example.com"
+NO_MAIL = "E-mail: please do not write, they did not agree to it"
+CALL = "Phone: +1 202-555-0123"
+
+
+@pytest.mark.parametrize(
+    ("preferred", "channels", "lines"),
+    [
+        ("email", ("email", "phone", "sms"), [f"{WRITE} (preferred)", f"{CALL}, for calls and text messages"]),
+        ("sms", ("phone", "sms"), [NO_MAIL, f"{CALL}, for calls and text messages, text messages preferred"]),
+        ("any", ("phone",), [NO_MAIL, f"{CALL}, for calls only"]),
+        (UNSET, ("email",), [WRITE, "Phone: please neither call nor text, they did not agree to it"]),
+        ("email", (), ["They have withdrawn their consent: please do not contact them."]),
+    ],
+)
+def test_the_salesperson_sees_only_what_may_be_used(
+    preferred: Any, channels: tuple[str, ...], lines: list[str]
+) -> None:
+    customer = msgspec.structs.replace(CUSTOMER, preferred_contact=preferred)
+    text = salesperson_mail(a_view(customer=customer, channels=channels)).text
+    part = text.partition("How to reach them\n")[2].partition("\n\n")[0]
+    assert " ".join(part.split()) == " ".join(lines)
+    assert ("jordan@example.com" in text) == ("email" in channels)
+    assert ("+1 202-555-0123" in text) == bool({"phone", "sms"} & set(channels))
+
+
+@pytest.mark.parametrize(
+    ("changes", "line"),
+    [
+        ({"vehicle": None, "wish": UNSET}, "Jordan Example would like to hear from you."),
+        ({"vehicle": None, "wish": VehicleOfInterest(make="Kia")}, "Jordan Example is interested in the Kia."),
+        ({"vehicle": None, "wish": VehicleOfInterest(stock="X1")}, "  Make and model not given"),
+        ({"vehicle": None, "wish": VehicleOfInterest(stock="X1")}, "  Stock X1"),
+        ({"vehicle": None, "wish": VehicleOfInterest(stock="X1")}, "  Not found in stock when the lead came."),
+        ({"vehicle": None, "wish": VehicleOfInterest(price=50000)}, "  Price they speak of: $50,000"),
+        ({"vehicle": msgspec.structs.replace(LISTING, condition="cpo")}, "  2024 Honda Accord EX, certified pre-owned"),
+        ({"resend": True}, "before; something was added to it, and this is all of it."),
+        ({"visits": (a_visit("unavailable"),)}, "  Nothing is booked: please find a time with the customer."),
+        ({"wish_extras": {f"x{number}": 1 for number in range(23)}, "vehicle": None}, "  ... and 3 more"),
+    ],
+)
+def test_the_salesperson_is_told_what_there_is(changes: Any, line: str) -> None:
+    assert line in salesperson_mail(a_view(**changes)).text.splitlines()
+
+
+@pytest.mark.parametrize(
+    ("visits", "about"),
+    [
+        ((), "new lead"),
+        ((a_visit("proposed", times=()),), "test drive asked for, other times proposed"),
+        ((a_visit("cancelled"),), "new lead"),
+        ((a_visit("requested", request=Appointment("sales")), a_visit()), "test drive confirmed"),
+    ],
+)
+def test_the_subject_tells_the_visit_that_stands(visits: Any, about: str) -> None:
+    subject = salesperson_mail(a_view(visits=visits)).subject
+    assert subject == f"Example Motors Nashville: {about}, Jordan Example, 2024 Honda Accord EX"
+
+
+def test_the_customer_reads_when_where_and_what_to_bring() -> None:
+    mail = confirmation_mail(a_view(visits=(a_visit(),)))
+    assert mail.subject == "Example Motors Nashville: your test drive on Tuesday, March 3, 2026, 10:00 AM CST"
+    assert (
+        mail.text
+        == """\
+Hello Jordan,
+
+Your test drive with Example Motors Nashville is confirmed.
+
+When:     Tuesday, March 3, 2026, 10:00 AM to 11:00 AM CST
+Where:    Example Motors Nashville, 1200 Example Pike, Suite 2, Nashville,
+          TN 37203
+Vehicle:  2024 Honda Accord EX (stock P1234)
+
+Please bring your driver's license. If this time does not suit you any more,
+please call +1 202-555-0110 or write to nashville@example.com.
+
+We look forward to seeing you.
+
+Example Motors Nashville
+
+You get this mail because Example Shopping Agent asked for this visit for
+you and you agreed to be contacted by e-mail.
+"""
+    )
+
+
+def test_the_calendar_entry_is_the_visit() -> None:
+    ics = confirmation_mail(a_view(visits=(a_visit(),))).ics
+    assert ics is not None
+    calendar = icalendar.Calendar.from_ical(ics)
+    assert isinstance(calendar, icalendar.Calendar)
+    (event,) = calendar.events
+    assert event["uid"] == APPOINTMENT_ID
+    assert event.start == TEN_IN_NASHVILLE
+    assert event.end == TEN_IN_NASHVILLE + timedelta(hours=1)
+    assert event["summary"] == "Test drive, Example Motors Nashville"
+    assert str(event["description"]).split("\n") == [
+        "2024 Honda Accord EX (stock P1234)",
+        "Tuesday, March 3, 2026, 10:00 AM to 11:00 AM CST",
+        "+1 202-555-0110",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("zone", "told"),
+    [
+        ("America/New_York", "          (Tuesday, March 3, 2026, 11:00 AM to 12:00 PM EST on your clock)"),
+        ("America/Chicago", None),
+        # Another name, the same clock.
+        ("America/Winnipeg", None),
+    ],
+)
+def test_a_buyer_with_another_clock_reads_the_time_on_it_too(zone: str, told: str | None) -> None:
+    request = Appointment("test_drive", appointment_at="2026-03-03T16:00:00Z", timezone=zone)
+    lines = confirmation_mail(a_view(visits=(a_visit(request=request),))).text.splitlines()
+    assert [line for line in lines if "on your clock" in line] == ([told] if told else [])
+
+
+@pytest.mark.parametrize(
+    ("kind", "trade_in", "words", "vehicle"),
+    [
+        ("test_drive", UNSET, "Please bring your driver's license.", True),
+        ("test_drive", TRADE_IN, "we will appraise it at the same visit.", True),
+        ("trade_in", UNSET, "Please bring the vehicle with its keys, title and registration.", False),
+        ("trade_in_appraisal", UNSET, "Please bring the vehicle with its keys, title and registration.", False),
+        ("handover", UNSET, "Please bring your driver's license and proof of insurance.", True),
+        ("service", UNSET, "Your service visit with Example Motors Nashville is confirmed.", False),
+        ("sales", UNSET, "Your sales visit with Example Motors Nashville is confirmed.", True),
+        ("phone_call", UNSET, "We look forward to talking with you.", True),
+        ("video_call", UNSET, "With: Example Motors Nashville", True),
+    ],
+)
+def test_each_kind_of_visit_has_its_own_words(kind: Any, trade_in: Any, words: str, vehicle: bool) -> None:
+    view = a_view(visits=(a_visit(request=Appointment(kind)),), trade_in=trade_in)
+    text = " ".join(confirmation_mail(view).text.split())
+    assert words in text
+    assert ("Vehicle: 2024 Honda Accord EX" in text) == vehicle
+
+
+@pytest.mark.parametrize(
+    "name", ["Visit http://example.com", "example.com", "WWW example", "you@example", "<b>", "a\\b", "\0.net"]
+)
+def test_nobody_can_have_us_mail_their_words_to_a_stranger(name: str) -> None:
+    view = a_view(
+        customer=Customer(name, name, email="stranger@example.org"),
+        agent=AgentView(name, "https://other.example"),
+        vehicle=None,
+        wish=VehicleOfInterest(make=name),
+        trade_in=TRADE_IN,
+        messages=(name,),
+        visits=(a_visit(request=Appointment("test_drive", notes=name)),),
+    )
+    mail = confirmation_mail(view)
+    assert name not in mail.text.replace("nashville@example.com", "")
+    assert name.encode() not in (mail.ics or b"").replace(b"nashville@example.com", b"")
+    assert mail.text.startswith("Hello,\n")
+    assert "because your shopping agent asked" in mail.text
+
+
+@pytest.mark.parametrize("name", ["Mary-Jane", "O'Neil", "J.", "Dr. Anna", "Zoë", "李"])
+def test_a_name_that_looks_like_one_is_used(name: str) -> None:
+    view = a_view(customer=Customer(name, "Example", email="j@example.com"), visits=(a_visit(),))
+    assert confirmation_mail(view).text.startswith(f"Hello {name},\n")
+
+
+@pytest.mark.parametrize(
+    ("phone", "email", "words"),
+    [
+        (None, "a@example.com", "please write to a@example.com."),
+        ("+12025550110", None, "please call +1 202-555-0110."),
+        (None, None, "please let us know."),
+    ],
+)
+def test_the_customer_is_told_whom_to_call(phone: str | None, email: str | None, words: str) -> None:
+    rooftop = RooftopView(name="Example", zone=ROOFTOP.zone, phone=phone, email=email)
+    assert words in " ".join(confirmation_mail(a_view(visits=(a_visit(rooftop=rooftop),))).text.split())
+
+
+def test_of_several_visits_the_last_confirmed_is_confirmed() -> None:
+    later = TEN_IN_NASHVILLE + timedelta(days=1)
+    moved = a_visit(times=(VisitTime(later, later + timedelta(hours=1)),), appointment_id="01KE7AQ2N0V5X3J8R6T4Y9W1ZC")
+    mail = confirmation_mail(a_view(visits=(a_visit(), moved, a_visit("cancelled"))))
+    assert "Wednesday, March 4, 2026" in mail.subject
+    assert b"01KE7AQ2N0V5X3J8R6T4Y9W1ZC" in (mail.ics or b"")
+
+
+@pytest.mark.parametrize("status", ["requested", "proposed", "rejected", "cancelled", "unavailable"])
+def test_only_a_confirmed_visit_is_confirmed(status: Any) -> None:
+    with pytest.raises(ValueError, match="confirmed"):
+        confirmation_mail(a_view(visits=(a_visit(status),)))
+
+
+@pytest.mark.parametrize("text", NASTY)
+def test_a_strangers_words_are_marked_line_by_line(text: str) -> None:
+    message = f"begin\n{text}\nend"
+    body = salesperson_mail(a_view(messages=(message,))).text
+    words = body.partition("They write:\n")[2].partition("\n\nSent on their behalf")[0]
+    assert all(line.startswith(">") for line in words.split("\n"))

@@ -1,0 +1,187 @@
+"""Times, places and vehicles in words, and text from outside made fit to be read."""
+
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+import pytest
+from tests.leads.lead_views import LISTING, ROOFTOP
+
+from dealer_agent.leads.lead_view import RooftopView, VisitTime, extras_of
+from dealer_agent.leads.plain_text import lines, one_line, quoted, short
+from dealer_agent.leads.wording import (
+    CHANNELS,
+    CONDITIONS,
+    STATUSES,
+    VISITS,
+    asked_times,
+    claimed_facts,
+    listed,
+    place_words,
+    spoken_stretch,
+    spoken_time,
+    vehicle_words,
+)
+from dealer_agent.protocol.requests import Appointment, RequestedWindow, TradeIn, VehicleOfInterest
+from dealer_agent.protocol.vehicle import Vehicle
+
+
+@pytest.mark.parametrize(
+    ("moment", "zone", "words"),
+    [
+        (datetime(2026, 3, 3, 16, tzinfo=UTC), "America/Chicago", "Tuesday, March 3, 2026, 10:00 AM CST"),
+        (datetime(2026, 7, 5, 5, 5, tzinfo=UTC), "America/Chicago", "Sunday, July 5, 2026, 12:05 AM CDT"),
+        (datetime(2026, 7, 5, 19, tzinfo=UTC), "America/Phoenix", "Sunday, July 5, 2026, 12:00 PM MST"),
+        (datetime(2026, 11, 1, 6, 30, tzinfo=UTC), "America/Chicago", "Sunday, November 1, 2026, 1:30 AM CDT"),
+        (datetime(2026, 11, 1, 7, 30, tzinfo=UTC), "America/Chicago", "Sunday, November 1, 2026, 1:30 AM CST"),
+        (datetime(2026, 1, 1, 0, 0, tzinfo=UTC), "Asia/Kathmandu", "Thursday, January 1, 2026, 5:45 AM UTC+0545"),
+    ],
+)
+def test_a_time_is_told_on_the_zones_clock(moment: datetime, zone: str, words: str) -> None:
+    assert spoken_time(moment, zone) == words
+
+
+@pytest.mark.parametrize(
+    ("start", "minutes", "words"),
+    [
+        (datetime(2026, 3, 3, 16, tzinfo=UTC), 60, "Tuesday, March 3, 2026, 10:00 AM to 11:00 AM CST"),
+        (datetime(2026, 3, 3, 16, tzinfo=UTC), None, "Tuesday, March 3, 2026, 10:00 AM CST"),
+        (datetime(2026, 3, 8, 7, 30, tzinfo=UTC), 60, "Sunday, March 8, 2026, 1:30 AM CST to 3:30 AM CDT"),
+        (datetime(2026, 11, 1, 6, 30, tzinfo=UTC), 60, "Sunday, November 1, 2026, 1:30 AM CDT to 1:30 AM CST"),
+        (
+            datetime(2026, 3, 4, 5, 30, tzinfo=UTC),
+            60,
+            "Tuesday, March 3, 2026, 11:30 PM CST to Wednesday, March 4, 2026, 12:30 AM CST",
+        ),
+    ],
+)
+def test_a_stretch_tells_of_both_ends_what_differs(start: datetime, minutes: int | None, words: str) -> None:
+    end = None if minutes is None else start + timedelta(minutes=minutes)
+    assert spoken_stretch(VisitTime(start, end), "America/Chicago") == words
+
+
+@pytest.mark.parametrize(
+    ("request_", "starts"),
+    [
+        (Appointment("sales"), []),
+        (Appointment("sales", appointment_at="2026-03-03T16:00:00Z"), ["2026-03-03T16:00:00+00:00"]),
+        (
+            Appointment("sales", requested_windows=[RequestedWindow("2026-03-03T10:00")], timezone="America/Denver"),
+            ["2026-03-03T17:00:00+00:00"],
+        ),
+        # The clock skips 02:30 on that morning (PEP 495).
+        (
+            Appointment("sales", requested_windows=[RequestedWindow("2026-03-08T02:30")], timezone="America/Chicago"),
+            ["2026-03-08T08:30:00+00:00"],
+        ),
+    ],
+)
+def test_the_times_asked_for_are_read_on_the_buyers_clock(request_: Appointment, starts: list[str]) -> None:
+    times = asked_times(request_, "America/Chicago")
+    assert [time.start.astimezone(UTC).isoformat() for time in times] == starts
+
+
+def test_every_word_of_the_protocol_has_its_human_word() -> None:
+    appointment_types = Appointment.__annotations__["appointment_type"].__args__
+    assert set(VISITS) == set(appointment_types)
+    assert set(CHANNELS) == {"email", "phone", "sms"}
+    assert set(CONDITIONS) == {"new", "used", "cpo"}
+    assert set(STATUSES) == set(Vehicle.__annotations__["status"].__args__)
+
+
+@pytest.mark.parametrize(
+    ("words", "told"),
+    [(["a"], "a"), (["a", "b"], "a and b"), (["a", "b", "c"], "a, b, and c")],
+)
+def test_lists_read_as_people_say_them(words: list[str], told: str) -> None:
+    assert listed(words) == told
+
+
+@pytest.mark.parametrize(
+    ("vehicle", "words"),
+    [
+        (LISTING, "2024 Honda Accord EX"),
+        (VehicleOfInterest(make=" Kia ", trim=""), "Kia"),
+        (VehicleOfInterest(), ""),
+        (VehicleOfInterest(year=2020), "2020"),
+    ],
+)
+def test_a_vehicle_is_called_by_what_is_known(vehicle: Any, words: str) -> None:
+    assert vehicle_words(vehicle) == words
+
+
+def test_a_place_is_told_on_one_line() -> None:
+    assert place_words(ROOFTOP) == "Example Motors Nashville, 1200 Example Pike, Suite 2, Nashville, TN 37203"
+    assert place_words(RooftopView(name="Example", zone="America/Chicago")) == "Example"
+
+
+@pytest.mark.parametrize(
+    ("value", "told"),
+    [
+        ("red", "red"),
+        (True, "yes"),
+        (False, "no"),
+        (7, "7"),
+        (7.0, "7"),
+        (7.5, "7.5"),
+        (1e300, "1e+300"),
+        (10**30, "1" + "0" * 30),
+        ([1, {"a": "é"}], '[1, {"a": "é"}]'),
+    ],
+)
+def test_what_a_buyer_adds_is_told_whatever_it_is(value: Any, told: str) -> None:
+    assert claimed_facts(TradeIn(), {"x": value}) == [f"x: {told}"]
+
+
+@pytest.mark.parametrize(("name", "value", "told"), [("x", "", []), ("x", None, []), ("", "y", ["Other: y"])])
+def test_what_says_nothing_is_left_out(name: str, value: Any, told: list[str]) -> None:
+    assert claimed_facts(TradeIn(), {name: value}) == told
+
+
+def test_extras_are_the_members_that_the_protocol_does_not_know() -> None:
+    described = {"vin": "x", "price": 5, "seats": 4}
+    assert extras_of(described, VehicleOfInterest) == {"seats": 4}
+    assert extras_of(described, TradeIn) == {"price": 5, "seats": 4}
+    assert extras_of(None, TradeIn) == {}
+
+
+@pytest.mark.parametrize(
+    ("text", "cut"),
+    [
+        ("a" * 10, "a" * 10),
+        ("a" * 11, "a" * 9 + "…"),
+        ("12345678 abc", "12345678…"),
+        ("\u202eabc\u2066", "abc"),
+        ("a\nb", "a b"),
+    ],
+)
+def test_a_short_line_is_cut_and_turns_nothing_around(text: str, cut: str) -> None:
+    assert short(text, 10) == cut
+
+
+@pytest.mark.parametrize(
+    ("text", "read"),
+    [
+        ("\n\n a \r\n\n\tb\x0bc\n\n", [" a", "", "\tb", "c"]),
+        ("", []),
+        ("\n \n", []),
+        ("a\0b", ["a\ufffdb"]),
+    ],
+)
+def test_a_longer_text_keeps_its_lines(text: str, read: list[str]) -> None:
+    assert lines(text) == read
+
+
+def test_quoted_words_are_wrapped_and_marked() -> None:
+    told = quoted("word " * 30 + "\n\nhttps://example.com/" + "x" * 100)
+    assert told[-2:] == [">", "> https://example.com/" + "x" * 100]
+    assert all(len(line) <= 76 for line in told[:-1])
+
+
+@pytest.mark.parametrize(
+    "text", ["x" * 1_000_000, "x " * 500_000, "\u200b" * 1_000_000, "\n" * 1_000_000, "-x" * 500_000]
+)
+def test_a_megabyte_is_told_in_no_time(text: str) -> None:
+    """What takes quadratic time would hold up the whole suite here."""
+    assert len(one_line(text)) <= len(text)
+    assert sum(map(len, quoted(text))) <= 2 * len(text)
+    assert len(short(text)) <= 200

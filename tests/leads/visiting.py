@@ -1,0 +1,105 @@
+"""A rooftop that takes visits, and requests as buyers send them."""
+
+from collections.abc import Iterable
+from datetime import UTC, date, datetime, time, timedelta
+from typing import Any
+
+import msgspec
+
+from dealer_agent.leads.visits import QUARTER, Asked, Busy, Outcome, Slot, VisitPlan, asked_for, quarters, settle
+from dealer_agent.protocol.requests import Appointment
+
+CHICAGO = "America/Chicago"
+# A Monday, 06:00 in Chicago; winter time until the Sunday that follows.
+NOW = datetime(2026, 3, 2, 12, tzinfo=UTC)
+NOTHING_BUSY: Busy = {}
+
+
+def minutes(count: float) -> timedelta:
+    return timedelta(minutes=count)
+
+
+def hours(text: str) -> tuple[time, time]:
+    """`09:00-20:00`."""
+    opening, closing = text.split("-")
+    return time.fromisoformat(opening), time.fromisoformat(closing)
+
+
+def week(text: str = "09:00-20:00", days: Iterable[int] = range(7)) -> dict[int, tuple[time, time] | None]:
+    return dict.fromkeys(days, hours(text))
+
+
+def plan_of(
+    zone: str = CHICAGO,
+    open_on: dict[int, tuple[time, time] | None] | None = None,
+    *,
+    duration: int = 60,
+    allowed: Iterable[int] = (),
+    places: int = 1,
+    grid: int = 30,
+    notice: float = 120,
+    horizon_days: float = 30,
+    closed: Iterable[str] = (),
+) -> VisitPlan:
+    """Test drives, every day from nine to eight, unless told otherwise. Minutes."""
+    return VisitPlan(
+        kind="test_drive",
+        zone=zone,
+        week=week() if open_on is None else open_on,
+        duration=minutes(duration),
+        allowed=tuple(minutes(length) for length in allowed),
+        places=places,
+        grid=minutes(grid),
+        notice=minutes(notice),
+        horizon=timedelta(days=horizon_days),
+        closed=frozenset(date.fromisoformat(day) for day in closed),
+    )
+
+
+def request_of(**members: Any) -> Appointment:
+    """The request's appointment, decoded as the service does it."""
+    return msgspec.convert({"appointment_type": "test_drive", **members}, Appointment, strict=True)
+
+
+def asking(plan: VisitPlan, **members: Any) -> Asked:
+    asked = asked_for(request_of(**members), plan)
+    assert asked is not None
+    return asked
+
+
+def windows(*pairs: tuple[str, str | None]) -> list[dict[str, str]]:
+    return [{"start": start} | ({} if end is None else {"end": end}) for start, end in pairs]
+
+
+def filled(*slots: tuple[str, int], visits: int = 1) -> Busy:
+    """Quarters that are taken: each from a start, for so many minutes."""
+    busy = {}
+    for start, length in slots:
+        begins = datetime.fromisoformat(start)
+        busy.update(dict.fromkeys(quarters(Slot(begins, begins + minutes(length))), visits))
+    return busy
+
+
+def outcome_of(plan: VisitPlan, busy: Busy = NOTHING_BUSY, now: datetime = NOW, **members: Any) -> Outcome:
+    return settle(asking(plan, **members), plan, busy, now)
+
+
+def confirmed(outcome: Outcome) -> str | None:
+    """The start that was confirmed, as it is written."""
+    return None if outcome.confirmed is None else outcome.confirmed.start.isoformat()
+
+
+def proposed(outcome: Outcome) -> list[str]:
+    return [slot.start.isoformat() for slot in outcome.proposed]
+
+
+def bookable(plan: VisitPlan, day: str, busy: Busy = NOTHING_BUSY) -> list[str]:
+    """Every start that is confirmed between noon of the day before and noon of the day after, asked one by one."""
+    noon = datetime.fromisoformat(day).replace(hour=12, tzinfo=UTC)
+    found = []
+    for number in range(-96, 96):
+        start = noon + number * QUARTER
+        outcome = settle(Asked((), start, plan.duration), plan, busy, noon - timedelta(days=3))
+        if (text := confirmed(outcome)) is not None and text.startswith(day):
+            found.append(text)
+    return found

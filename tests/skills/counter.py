@@ -1,0 +1,71 @@
+"""The lead desk on a real store, at times of the test's own."""
+
+import asyncio
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any
+
+import msgspec
+from sqlalchemy import create_engine, func, select
+from tests.skills.shop import VAULT
+
+from dealer_agent.dealers.profile import Profile
+from dealer_agent.inventory.catalogue import Catalogue
+from dealer_agent.lead_desk import LeadDesk
+from dealer_agent.protocol.replies import Answer
+from dealer_agent.protocol.requests import LeadSubmitRequest
+from dealer_agent.storage import LeadWriter, Store, migrate
+from dealer_agent.storage.appointments import AppointmentRecord
+from dealer_agent.storage.connections import database_url as parsed_url
+from dealer_agent.storage.outbox import DeliveryRecord
+from dealer_agent.storage.schema import places
+
+EMPTY_LOT = Catalogue.build([])
+
+
+@dataclass
+class Counter:
+    """A dealer's desk and the store behind it."""
+
+    url: str
+    desk: LeadDesk
+    store: Store
+    writer: LeadWriter
+
+    def take(self, lead: dict[str, Any], now: datetime, lot: Catalogue = EMPTY_LOT) -> dict[str, Any]:
+        """The `data` of the answer."""
+        answered: dict[str, Any] = msgspec.json.decode(self.answer(lead, now, lot).data)
+        return answered
+
+    def answer(self, lead: dict[str, Any], now: datetime, lot: Catalogue = EMPTY_LOT) -> Answer:
+        plain = lead | {"consent": lead["consent"] | {"granted_at": "2026-03-01T00:00:00Z"}}
+        typed = msgspec.convert(plain, LeadSubmitRequest)
+        return asyncio.run(self.desk.take(typed, plain, lot, token_id=None, body=b"", now=now))
+
+    def visits_of(self, lead_id: str) -> list[AppointmentRecord]:
+        """The visits that a lead asked for, oldest first."""
+        return self.store.appointments_of("ridgeline", lead_id)
+
+    def places(self, kind: str) -> int:
+        """How many places in quarters of an hour are taken."""
+        with create_engine(parsed_url(self.url)).connect() as connection:
+            return connection.execute(select(func.count()).where(places.c.kind == kind)).scalar_one()
+
+    def deliveries(self) -> list[DeliveryRecord]:
+        """What is to be sent."""
+        return self.store.list_deliveries("ridgeline", 1000)
+
+
+@contextmanager
+def open_counter(url: str, profile: Profile, *, confirms_by_mail: bool = False) -> Iterator[Counter]:
+    """The desk of a dealer at the database `url`."""
+    migrate(url, VAULT)
+    with Store.open(url, VAULT) as store:
+        store.check_keys(profile.id)
+        writer = store.lead_writer()
+        try:
+            yield Counter(url, LeadDesk(profile, writer, VAULT, confirms_by_mail=confirms_by_mail), store, writer)
+        finally:
+            writer.close()

@@ -1,0 +1,294 @@
+"""What a duplicate does to the visit of its lead (contract, part 10). On both databases."""
+
+from collections.abc import Callable
+from datetime import timedelta
+from typing import Any
+
+import msgspec
+import pytest
+from tests.skills.counter import Counter
+from tests.skills.shop import a_lead, customer
+from tests.skills.visiting import LOT, NOW, PROFILE, asking, at, listing, visit, windows
+
+from dealer_agent.inventory.catalogue import Catalogue
+from dealer_agent.protocol.errors import AppointmentTimeUnavailable
+
+OpenCounter = Callable[..., Counter]
+SAM = {"customer": customer(email="sam@example.com")}
+SOON = NOW + timedelta(minutes=5)
+HOUR = 4
+"""Quarters of an hour."""
+
+
+def sams(appointment: dict[str, Any] | None = None, stock: str | None = "S1", **members: Any) -> dict[str, Any]:
+    """A lead of the one customer."""
+    return asking(appointment, stock, **SAM, **members) if appointment else a_lead(**SAM, **members)
+
+
+def statuses(desk: Counter, lead_id: str) -> list[str]:
+    return [one.status for one in desk.visits_of(lead_id)]
+
+
+@pytest.mark.requirement("contract-10-duplicate-adds", "contract-10-confirm-free-place")
+def test_a_changed_time_is_booked_in_the_place_of_the_earlier_one(counter: OpenCounter) -> None:
+    desk = counter(PROFILE)
+    first = desk.take(sams(visit(at("10:00"))), NOW, LOT)
+    moved = desk.take(sams(visit(at("12:00"))), SOON, LOT)
+    assert (moved["status"], moved["lead_id"]) == ("duplicate", first["lead_id"])
+    assert moved["appointment"]["confirmed_at"] == at("12:00")
+    assert moved["appointment"]["appointment_id"] != first["appointment"]["appointment_id"]
+    old, new = desk.visits_of(first["lead_id"])
+    assert (old.status, old.cancelled_at, new.status) == ("replaced", SOON, "confirmed")
+    assert desk.places("test_drive") == HOUR
+    free_again = desk.take(asking(visit(at("10:00")), "S1"), SOON, LOT)
+    assert free_again["appointment"]["status"] == "confirmed"
+    words = desk.answer(sams(visit(at("14:00"))), SOON, LOT).message or ""
+    assert words.endswith(
+        "is confirmed for Tuesday, March 3 at 2:00 PM (Central time) at Ridgeline South. "
+        "It replaces the one on Tuesday, March 3 at 12:00 PM."
+    )
+
+
+def test_a_visit_can_be_moved_to_a_time_that_overlaps_it(counter: OpenCounter) -> None:
+    """Its own places do not stand in its way."""
+    desk = counter(PROFILE)
+    first = desk.take(sams(visit(at("10:00"))), NOW, LOT)
+    moved = desk.take(sams(visit(at("10:30"))), SOON, LOT)["appointment"]
+    assert moved["confirmed_at"] == at("10:30")
+    longer = desk.take(sams(windows((at("10:00"), at("11:30")))), SOON, LOT)["appointment"]
+    assert longer["confirmed_window"]["start"] == at("10:00")
+    assert statuses(desk, first["lead_id"]) == ["replaced", "replaced", "confirmed"]
+    assert desk.places("test_drive") == HOUR
+
+
+@pytest.mark.requirement("contract-10-duplicate-adds", "contract-10-propose-three")
+def test_where_the_new_time_cannot_be_had_the_earlier_visit_stays_and_others_are_proposed(
+    counter: OpenCounter,
+) -> None:
+    desk = counter(PROFILE)
+    first = desk.take(sams(visit(at("10:00"))), NOW, LOT)
+    desk.take(asking(visit(at("12:00")), "S1"), NOW, LOT)
+    answer = desk.answer(sams(visit(at("12:00"))), SOON, LOT)
+    proposed = msgspec.json.decode(answer.data)["appointment"]
+    assert proposed["proposed_times"] == [at("11:00"), at("13:00"), at("13:30")], "not the hour that is theirs already"
+    assert "Tuesday, March 3 at 10:00 AM stays booked for you." in (answer.message or "")
+    assert statuses(desk, first["lead_id"]) == ["confirmed", "proposed"]
+    assert desk.places("test_drive") == 2 * HOUR
+
+    # Both are as they were answered; one of the proposals takes the place of both.
+    assert desk.take(sams(visit(at("10:00"))), SOON, LOT)["appointment"] == first["appointment"]
+    assert desk.answer(sams(visit(at("12:00"))), SOON, LOT).message == answer.message
+    chosen = desk.take(sams(visit(at("11:00"))), SOON, LOT)["appointment"]
+    assert chosen["confirmed_at"] == at("11:00")
+    assert statuses(desk, first["lead_id"]) == ["replaced", "replaced", "confirmed"]
+    assert desk.places("test_drive") == 2 * HOUR
+
+
+@pytest.mark.parametrize(
+    ("appointment", "status"),
+    [
+        (visit(at("10:00")), "confirmed"),
+        (windows((at("09:00"), at("12:00")), (at("13:00"), at("15:00"))), "confirmed"),
+        (visit(at("08:00")), "proposed"),
+        (windows((at("07:00"), at("08:00"))), "proposed"),
+        (visit(), "requested"),
+        (visit(at("10:00"), "service"), "requested"),
+        (visit(at("10:00"), "showroom_visit", notes="By the door"), "confirmed"),
+    ],
+)
+@pytest.mark.requirement("contract-10-duplicate")
+def test_who_asks_exactly_the_same_again_gets_the_same_answer_again(
+    counter: OpenCounter, appointment: dict[str, Any], status: str
+) -> None:
+    desk = counter(PROFILE)
+    first = desk.take(sams(appointment), NOW, LOT)
+    assert first["appointment"]["status"] == status
+    again = [desk.answer(sams(appointment), NOW + timedelta(minutes=number), LOT) for number in (1, 2)]
+    for answer in again:
+        assert msgspec.json.decode(answer.data) == first | {"status": "duplicate"}
+    assert again[0] == again[1]
+    stored = desk.store.get_lead("ridgeline", first["lead_id"])
+    assert stored is not None
+    assert (len(stored.consents), len(stored.events)) == (3, 0)
+    assert len(desk.visits_of(first["lead_id"])) == 1
+    assert len(desk.deliveries()) == 1, "nothing new is to be delivered"
+
+
+def test_proposals_are_repeated_as_long_as_they_can_be_had(counter: OpenCounter) -> None:
+    desk = counter(PROFILE)
+    desk.take(asking(visit(at("12:00")), "S1"), NOW, LOT)
+    first = desk.take(sams(visit(at("12:00"))), NOW, LOT)["appointment"]
+    assert desk.take(sams(visit(at("12:00"))), SOON, LOT)["appointment"] == first
+    desk.take(asking(visit(at("13:00")), "S1"), SOON, LOT)
+    later = desk.take(sams(visit(at("12:00"))), SOON, LOT)
+    assert later["appointment"]["proposed_times"] == [at("10:00"), at("10:30"), at("11:00")]
+    assert statuses(desk, later["lead_id"]) == ["replaced", "proposed"]
+
+
+def test_a_visit_of_another_kind_is_another_visit(counter: OpenCounter) -> None:
+    desk = counter(PROFILE)
+    first = desk.take(sams(visit(at("10:00"))), NOW, LOT)
+    desk.take(sams(visit(at("12:00"), "sales")), SOON, LOT)
+    desk.take(sams(visit(at("14:00"), "phone_call")), SOON, LOT)
+    assert statuses(desk, first["lead_id"]) == ["confirmed", "confirmed", "requested"]
+    assert desk.places("test_drive") == desk.places("sales") == HOUR
+
+
+@pytest.mark.parametrize("changed", [visit(), visit(at("08:00"))])
+def test_a_request_that_books_nothing_leaves_the_booked_visit(counter: OpenCounter, changed: dict[str, Any]) -> None:
+    desk = counter(PROFILE)
+    first = desk.take(sams(visit(at("10:00"))), NOW, LOT)
+    answer = desk.answer(sams(changed), SOON, LOT)
+    assert "Tuesday, March 3 at 10:00 AM stays booked for you." in (answer.message or "")
+    assert statuses(desk, first["lead_id"])[0] == "confirmed"
+    desk.take(sams(visit(at("11:00"))), SOON, LOT)
+    assert statuses(desk, first["lead_id"]) == ["replaced", "replaced", "confirmed"]
+
+
+def test_a_visit_that_took_place_is_not_replaced(counter: OpenCounter) -> None:
+    desk = counter(PROFILE)
+    first = desk.take(sams(visit(at("11:00", 2))), NOW, LOT)
+    second = desk.take(sams(visit(at("12:00"))), NOW + timedelta(hours=5), LOT)
+    assert second["lead_id"] == first["lead_id"]
+    assert statuses(desk, first["lead_id"]) == ["confirmed", "confirmed"]
+
+
+def test_a_visit_that_the_dealer_cancelled_can_be_booked_anew(counter: OpenCounter) -> None:
+    desk = counter(PROFILE)
+    first = desk.take(sams(visit(at("10:00"))), NOW, LOT)
+    assert desk.store.cancel_appointment("ridgeline", first["appointment"]["appointment_id"], SOON)
+    assert not desk.store.cancel_appointment("ridgeline", first["appointment"]["appointment_id"], SOON)
+    assert desk.places("test_drive") == 0
+    again = desk.take(sams(visit(at("10:00"))), SOON, LOT)["appointment"]
+    assert again["confirmed_at"] == at("10:00")
+    assert again["appointment_id"] != first["appointment"]["appointment_id"]
+    assert statuses(desk, first["lead_id"]) == ["cancelled", "confirmed"]
+
+
+def test_what_a_duplicate_adds_is_delivered_again_and_a_new_time_confirmed_by_mail(counter: OpenCounter) -> None:
+    desk = counter(PROFILE, confirms_by_mail=True)
+    first = desk.take(sams(visit(at("10:00"))), NOW, LOT)
+    before = {row.delivery_id for row in desk.deliveries()}
+    moved = desk.take(sams(visit(at("12:00")), message="Later, please."), SOON, LOT)
+    stored = desk.store.get_lead("ridgeline", first["lead_id"])
+    assert stored is not None
+    (event,) = stored.events
+    assert msgspec.json.decode(event.changes or b"") == {
+        "message": "Later, please.",
+        "appointment": {"request": visit(at("12:00")), "reply": moved["appointment"]},
+    }
+    added = {
+        (row.lead_id, row.rooftop, row.kind, row.channel, row.event_id)
+        for row in desk.deliveries()
+        if row.delivery_id not in before
+    }
+    south = (first["lead_id"], "Ridgeline South")
+    assert added == {
+        (*south, "resend", "south", event.event_id),
+        (*south, "confirm", "customer", moved["appointment"]["appointment_id"]),
+    }
+
+
+def test_a_visit_elsewhere_is_delivered_to_the_leads_rooftop_and_to_the_one_visited(counter: OpenCounter) -> None:
+    desk = counter(PROFILE, confirms_by_mail=True)
+    first = desk.take(sams(), NOW, LOT)
+    assert [row.channel for row in desk.deliveries()] == ["north"]
+    answer = desk.take(sams(visit(at("10:00"), "sales"), stock=None), SOON, LOT)
+    assert (answer["lead_id"], answer["dealer"]["name"]) == (first["lead_id"], "Ridgeline South")
+    assert sorted((row.channel, row.kind) for row in desk.deliveries()) == [
+        ("customer", "confirm"),
+        ("north", "lead"),
+        ("north", "resend"),
+        ("south", "resend"),
+    ]
+
+
+def test_a_trade_in_that_a_duplicate_brings_is_added_to_the_lead(counter: OpenCounter) -> None:
+    desk = counter(PROFILE)
+    first = desk.take(sams(), NOW, LOT)
+    trade_in = {"make": "Ford", "payoff": {"bank": "Example"}}
+    for _ in range(2):
+        desk.take(sams(trade_in=trade_in), SOON, LOT)
+    stored = desk.store.get_lead("ridgeline", first["lead_id"])
+    assert stored is not None
+    assert [msgspec.json.decode(event.changes or b"") for event in stored.events] == [{"trade_in": trade_in}]
+
+
+@pytest.mark.parametrize("stock", [None, "S1"])
+def test_an_appraisal_moves_with_the_test_drive_that_it_is_part_of(counter: OpenCounter, stock: str | None) -> None:
+    desk = counter(PROFILE)
+    drive = desk.take(sams(visit(at("10:00"))), NOW, LOT)
+    by_time = desk.take(sams(visit(at("10:15"), "trade_in"), stock), NOW, LOT)
+    moved = desk.take(sams(visit(at("13:00"))), SOON, LOT)["appointment"]
+    appraisal = next(one for one in desk.visits_of(by_time["lead_id"]) if one.kind == "trade_in")
+    assert (appraisal.status, appraisal.shares) == ("confirmed", moved["appointment_id"])
+    assert appraisal.starts_at == NOW.replace(day=3, hour=19)
+    assert appraisal.ends_at == NOW.replace(day=3, hour=19, minute=30)
+    answer = {"appointment_id": appraisal.appointment_id, "status": "confirmed", "confirmed_at": at("13:00")}
+    assert msgspec.json.decode(appraisal.reply) == answer
+    assert desk.take(sams(visit(at("10:15"), "trade_in"), stock), SOON, LOT)["appointment"] == answer
+    told = desk.store.get_lead("ridgeline", by_time["lead_id"])
+    assert told is not None
+    assert answer in [
+        msgspec.json.decode(event.changes or b"{}").get("appointment", {}).get("reply") for event in told.events
+    ]
+    resent = {row.lead_id for row in desk.deliveries() if row.kind == "resend"}
+    assert resent == {drive["lead_id"], by_time["lead_id"]}
+    assert (desk.places("test_drive"), desk.places("trade_in")) == (HOUR, 0)
+
+
+def test_an_appraisal_ends_with_the_test_drive_that_the_dealer_cancels(counter: OpenCounter) -> None:
+    desk = counter(PROFILE)
+    drive = desk.take(sams(visit(at("10:00"))), NOW, LOT)
+    appraisal = desk.take(sams(visit(at("10:00"), "trade_in"), None), NOW, LOT)
+    desk.store.cancel_appointment("ridgeline", drive["appointment"]["appointment_id"], SOON)
+    assert statuses(desk, appraisal["lead_id"]) == ["cancelled"]
+
+
+def test_an_appraisal_of_its_own_gives_its_place_back_when_it_becomes_part_of_a_test_drive(
+    counter: OpenCounter,
+) -> None:
+    desk = counter(PROFILE)
+    desk.take(sams(visit(at("10:00"))), NOW, LOT)
+    alone = desk.take(sams(visit(at("15:00"), "trade_in"), None), NOW, LOT)
+    assert desk.places("trade_in") == HOUR // 2
+    part = desk.take(sams(visit(at("10:00"), "trade_in"), None), SOON, LOT)
+    assert part["lead_id"] == alone["lead_id"]
+    assert statuses(desk, alone["lead_id"]) == ["replaced", "confirmed"]
+    assert desk.places("trade_in") == 0
+
+
+def test_without_a_window_for_duplicates_every_request_is_a_lead_and_a_visit_of_its_own(counter: OpenCounter) -> None:
+    policies = msgspec.structs.replace(PROFILE.policies, duplicate_window_hours=0)
+    desk = counter(msgspec.structs.replace(PROFILE, policies=policies))
+    first = desk.take(sams(visit(at("10:00"))), NOW, LOT)
+    second = desk.take(sams(visit(at("10:00"))), SOON, LOT)
+    assert (first["appointment"]["status"], second["appointment"]["status"]) == ("confirmed", "proposed")
+    assert first["lead_id"] != second["lead_id"]
+
+
+def test_an_earlier_visit_stays_where_nothing_is_to_be_had_any_more(counter: OpenCounter) -> None:
+    north = PROFILE.rooftops[0]
+    rules = msgspec.structs.replace(north.visits["test_drive"], duration_minutes=480, horizon_days=1)
+    small = msgspec.structs.replace(north, visits={"test_drive": rules})
+    desk = counter(msgspec.structs.replace(PROFILE, rooftops=(small,)))
+    first = desk.take(sams(visit(at("09:00"))), NOW, LOT)
+    with pytest.raises(AppointmentTimeUnavailable) as refused:
+        desk.take(sams(visit("2026-03-20T15:00:00Z")), SOON, LOT)
+    assert refused.value.details["lead_id"] == first["lead_id"]
+    assert "Tuesday, March 3 at 9:00 AM stays booked for you." in refused.value.message
+    assert statuses(desk, first["lead_id"]) == ["confirmed", "unavailable"]
+
+
+def test_a_visit_at_another_rooftop_frees_no_place_at_the_one_to_which_the_vehicle_was_brought(
+    counter: OpenCounter,
+) -> None:
+    desk = counter(PROFILE)
+    brought = Catalogue.build([listing("N1", "Ridgeline South"), listing("S1", "Ridgeline South")])
+    first = desk.take(sams(visit(at("10:00")), "N1"), NOW, LOT)
+    desk.take(asking(visit(at("10:00")), "S1"), NOW, brought)
+    answer = desk.take(sams(visit(at("10:30")), "N1"), SOON, brought)
+    assert (answer["lead_id"], answer["appointment"]["status"]) == (first["lead_id"], "proposed")
+    moved = desk.take(sams(visit(at("11:00")), "N1"), SOON, brought)
+    assert (moved["appointment"]["status"], moved["dealer"]["name"]) == ("confirmed", "Ridgeline South")
+    assert desk.places("test_drive") == 2 * HOUR

@@ -1,0 +1,404 @@
+"""The record of consents: only added to, chained so that tampering shows, and asked before anybody is contacted."""
+
+from collections.abc import Callable, Iterator, Mapping
+from datetime import timedelta
+from typing import Any
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+from sqlalchemy import Connection, text
+from tests.storage.samples import DEALER, KEYRING, MONDAY, TUESDAY, VAULT, WEDNESDAY, consent, lead, storing
+from ulid import ULID
+
+from dealer_agent.storage import (
+    ChainReport,
+    ConsentRecord,
+    LeadWriter,
+    StorageError,
+    Store,
+    allowed_channels,
+    record_consent,
+    record_lead,
+    record_revocation,
+    verify_chain,
+)
+from dealer_agent.storage.chain import ChainEnd, event_hash, lock_dealer, seal_end
+from dealer_agent.storage.privacy import erase_lead
+from dealer_agent.storage.schema import consent_events
+from dealer_agent.vault import Keyring, Vault
+
+CHANNELS = ("email", "phone", "sms")
+
+
+@pytest.fixture
+def chained(store: Store, writer: LeadWriter) -> Store:
+    """Five events: a consent for each of three leads, a revocation in the middle, and a second consent at the end."""
+
+    def job(connection: Connection) -> None:
+        storing("L1", contacts=["sam@example.com"])(connection)
+        storing("L2", contacts=["pat@example.com"])(connection)
+        record_revocation(connection, VAULT, DEALER, "L1", ("sms",), TUESDAY, by="Alex", reason="called us")
+        storing("L3", contacts=["kim@example.com"])(connection)
+        record_consent(connection, VAULT, DEALER, "L2", consent(TUESDAY, expires_at=WEDNESDAY, source_agent="Agent"))
+
+    writer.submit(DEALER, job).result(10)
+    return store
+
+
+def changed(store: Store, *statements: str, **values: Any) -> ChainReport:
+    """What a check says once somebody changed the tables by hand, around this program."""
+    with store._writing() as connection:
+        for statement in statements:
+            connection.execute(text(statement), values)
+    return store.verify_chain(DEALER)
+
+
+def test_a_chain_that_nobody_touched_is_whole(chained: Store) -> None:
+    assert chained.verify_chain(DEALER) == ChainReport(events=5, erased=0, first_broken=None, problem=None)
+
+
+def test_a_dealer_without_leads_has_an_empty_chain(store: Store) -> None:
+    assert store.verify_chain("nobody") == ChainReport(events=0, erased=0, first_broken=None, problem=None)
+
+
+def test_each_dealer_has_a_chain_of_its_own(chained: Store, writer: LeadWriter) -> None:
+    def job(connection: Connection) -> None:
+        agreed = consent()
+        record_lead(connection, VAULT, lead("X1", dealer_id="lakeside"), agreed, contacts=[], vehicle_key=None)
+
+    writer.submit("lakeside", job).result(10)
+    found = chained.get_lead("lakeside", "X1")
+    assert found is not None
+    assert [event.number for event in found.consents] == [1]
+    assert chained.verify_chain("lakeside").events == 1
+    assert chained.verify_chain(DEALER).events == 5
+
+
+def test_a_revocation_says_who_noted_it_and_why(chained: Store) -> None:
+    found = chained.get_lead(DEALER, "L1")
+    assert found is not None
+    _, revoked = found.consents
+    assert (revoked.number, revoked.kind, revoked.at, revoked.channels) == (3, "revoked", TUESDAY, ("sms",))
+    assert (revoked.by, revoked.reason) == ("Alex", "called us")
+    assert (revoked.consent_text, revoked.request_hash, revoked.granted_at) == (None, None, None)
+
+
+def test_nothing_is_revoked_of_a_lead_that_does_not_exist(chained: Store) -> None:
+    with pytest.raises(StorageError, match="refused a statement"):
+        chained.record_revocation(DEALER, "NONE", ["email"], TUESDAY, by="Alex", reason=None)
+    assert chained.verify_chain(DEALER) == (5, 0, None, None)
+
+
+# Whatever of the second event somebody changes.
+CHANGED_COLUMNS = {
+    "lead_id": "'L1'",
+    "kind": "'revoked'",
+    "at": "at + 1",
+    "granted_at": "granted_at - 1",
+    "expires_at": "at + 1",
+    "channels": ":channels",
+    "scope": ":channels",
+    "purpose": "'anything'",
+    "agent": "'Somebody'",
+    "commitment": ":channels",
+    "hash": ":channels",
+    "body": "(SELECT body FROM consent_events AS other WHERE other.dealer_id = 'ridgeline' AND other.number = 4)",
+}
+
+
+@pytest.mark.parametrize("column", CHANGED_COLUMNS)
+def test_a_changed_column_shows_at_its_event(chained: Store, column: str) -> None:
+    found = changed(
+        chained,
+        f"UPDATE consent_events SET {column} = {CHANGED_COLUMNS[column]} WHERE number = 2",
+        channels=b'["phone"]',
+    )
+    assert (found.events, found.first_broken) == (1, 2)
+    assert found.problem
+
+
+def test_every_column_of_an_event_is_bound(chained: Store) -> None:
+    """The table above is complete; number and dealer are the row's place in the chain."""
+    assert {column.name for column in consent_events.columns} == {*CHANGED_COLUMNS, "dealer_id", "number"}
+
+
+DROP_LAST = "DELETE FROM consent_events WHERE number = 5"
+SET_BACK = """
+    UPDATE dealers SET consent_events = 4, consent_head = (SELECT hash FROM consent_events WHERE number = 4)
+"""
+
+
+@pytest.mark.parametrize(
+    ("statements", "first_broken", "words"),
+    [
+        pytest.param(["UPDATE consent_events SET body = NULL WHERE number = 2"], 2, "text is gone", id="dropped text"),
+        pytest.param(
+            [
+                "UPDATE consent_events SET number = 99 WHERE number = 2",
+                "UPDATE consent_events SET number = 2 WHERE number = 4",
+                "UPDATE consent_events SET number = 4 WHERE number = 99",
+            ],
+            2,
+            "was changed",
+            id="two events swapped",
+        ),
+        pytest.param(["DELETE FROM consent_events WHERE number = 3"], 3, "missing", id="removed in the middle"),
+        pytest.param(["DELETE FROM consent_events WHERE number = 1"], 1, "missing", id="the first removed"),
+        pytest.param(["UPDATE consent_events SET number = 0 WHERE number = 1"], 1, "no number", id="a wrong number"),
+        pytest.param([DROP_LAST], 5, "there were 5", id="removed at the end"),
+        pytest.param([DROP_LAST, SET_BACK], 5, "not the one that was sealed", id="cut off, and the count set back"),
+        pytest.param([SET_BACK], 6, "should end after event 4", id="the count set back alone"),
+        pytest.param(["UPDATE dealers SET consent_head = consent_seal"], 6, "not the one that was", id="another head"),
+        pytest.param(["UPDATE dealers SET consent_seal = NULL"], 6, "not the one that was", id="no seal"),
+        pytest.param(["UPDATE dealers SET consent_seal = consent_head"], 6, "not the one that was", id="no such seal"),
+        pytest.param(
+            [
+                "DELETE FROM consent_events",
+                "UPDATE dealers SET consent_events = 0, consent_head = NULL, consent_seal = NULL",
+            ],
+            1,
+            "has no event",
+            id="all of it removed, and its end",
+        ),
+    ],
+)
+def test_tampering_shows(chained: Store, statements: list[str], first_broken: int, words: str) -> None:
+    found = changed(chained, *statements)
+    assert found.first_broken == first_broken
+    assert found.problem is not None
+    assert words in found.problem
+
+
+def rewritten(connection: Connection, vault: Vault | None, *, head: bool = True) -> None:
+    """Takes back a revocation, by somebody who knows this program and makes every hash anew; `head`: the end's too."""
+    events = [dict(row._mapping) for row in connection.execute(consent_events.select().order_by("number"))]
+    events[2]["channels"] = b"[]"
+    before = b""
+    for event in events:
+        event["hash"] = before = event_hash(event, before)
+        connection.execute(
+            text("UPDATE consent_events SET hash = :hash, channels = :channels WHERE number = :number"),
+            {name: event[name] for name in ("hash", "channels", "number")},
+        )
+    if head:
+        connection.execute(text("UPDATE dealers SET consent_head = :head"), {"head": before})
+    if vault is not None:
+        seal = seal_end(vault, DEALER, ChainEnd(len(events), before))
+        connection.execute(text("UPDATE dealers SET consent_seal = :seal"), {"seal": seal})
+
+
+@pytest.mark.parametrize(
+    ("vault", "head"),
+    [
+        pytest.param(None, True, id="with the old seal"),
+        pytest.param(None, False, id="with the old end and its seal"),
+        pytest.param(Vault(Keyring((("k-first", b"another key with the same name..."[:32]),))), True, id="another key"),
+        pytest.param(Vault(Keyring((("k-own", bytes(32)),))), True, id="a key of their own"),
+    ],
+)
+def test_a_chain_that_was_written_anew_without_the_key_shows(chained: Store, vault: Vault | None, head: bool) -> None:
+    with chained._writing() as connection:
+        rewritten(connection, vault, head=head)
+    found = chained.verify_chain(DEALER)
+    assert (found.events, found.first_broken) == (5, 6)
+    assert found.problem is not None
+    assert "not the one that was sealed" in found.problem
+
+
+def test_what_only_the_seal_prevents_is_possible_with_the_key(chained: Store) -> None:
+    """So it is the key that makes the difference in the test above."""
+    with chained._writing() as connection:
+        rewritten(connection, VAULT)
+    assert chained.verify_chain(DEALER).problem is None
+
+
+def test_events_that_come_later_do_not_hide_what_was_cut_off(chained: Store, writer: LeadWriter) -> None:
+    changed(chained, DROP_LAST, SET_BACK)
+    writer.submit(DEALER, storing("L4")).result(10)  # No lead is lost to it.
+    found = chained.verify_chain(DEALER)
+    assert (found.events, found.first_broken) == (5, 6)
+
+
+def test_a_job_that_fails_leaves_no_gap_in_the_chain(store: Store, writer: LeadWriter) -> None:
+    """Its savepoint is rolled back, and with it the end that the next job of the same transaction would go on from."""
+
+    def failing(connection: Connection) -> None:
+        storing("LOST")(connection)
+        raise RuntimeError
+
+    def busy(_: Connection) -> None:
+        futures.extend(writer.submit(DEALER, job) for job in (storing("L1"), failing, storing("L2")))
+
+    futures: list[Any] = []
+    writer.submit(DEALER, busy).result(10)
+    assert futures[0].result(10) == "L1"
+    with pytest.raises(RuntimeError):
+        futures[1].result(10)
+    assert futures[2].result(10) == "L2"
+    assert store.verify_chain(DEALER) == (2, 0, None, None)
+
+
+def test_a_text_under_a_key_that_is_lost_is_said_to_be(database_url: str, chained: Store) -> None:
+    with chained._writing() as connection:
+        connection.execute(text("DELETE FROM vault_keys"))
+    other = Vault(Keyring((("k-other", bytes(32)),)))
+    with Store.open(database_url, other) as store:
+        found = store.verify_chain(DEALER)
+    assert found.first_broken == 1
+    assert found.problem is not None
+    assert KEYRING.active in found.problem
+
+
+def event(channels: str, expires: int | None = None) -> tuple[str, tuple[str, ...], int | None]:
+    """A grant (with the day on which it ends) as `+ep`, a revocation as `-e`."""
+    letters = {channel[0]: channel for channel in CHANNELS}
+    return channels[0], tuple(letters[letter] for letter in channels[1:]), expires
+
+
+@pytest.mark.parametrize(
+    ("events", "allowed"),
+    [
+        pytest.param([event("+ep")], "ep", id="what was granted"),
+        pytest.param([event("+ep"), event("-e")], "p", id="less what was revoked"),
+        pytest.param([event("+e"), event("-eps")], "", id="revoked altogether"),
+        pytest.param([event("+e"), event("-e"), event("+e")], "e", id="a later grant allows again"),
+        pytest.param([event("+e"), event("-e"), event("+p")], "p", id="of its own channels only"),
+        pytest.param([event("+e", expires=0)], "", id="expired this moment"),
+        pytest.param([event("+e", expires=1)], "e", id="not yet expired"),
+        pytest.param([event("+e", expires=-1), event("+p")], "p", id="one of two expired"),
+        pytest.param([event("+e"), event("+ep", expires=-1)], "e", id="what one allows the other's end does not take"),
+        pytest.param([], "", id="nothing was granted"),
+    ],
+)
+def test_a_customer_may_be_contacted_by_what_was_granted_and_not_revoked(
+    store: Store, events: list[tuple[str, tuple[str, ...], int | None]], allowed: str
+) -> None:
+    with store._locked(DEALER) as connection:
+        _bare_lead(connection, DEALER, "L1")
+        for sign, channels, expires in events:
+            _add(
+                connection, DEALER, "L1", sign, channels, None if expires is None else MONDAY + timedelta(days=expires)
+            )
+    assert store.allowed_channels(DEALER, "L1", MONDAY) == set(event("+" + allowed)[1])
+    assert store.allowed_channels(DEALER, "L2", MONDAY) == set()
+
+
+def test_nobody_is_contacted_once_erased(chained: Store) -> None:
+    assert chained.allowed_channels(DEALER, "L1", MONDAY) == {"email"}
+    chained.erase_lead(DEALER, "L1", TUESDAY)
+    assert chained.allowed_channels(DEALER, "L1", MONDAY) == set()
+
+
+def _bare_lead(connection: Connection, dealer_id: str, lead_id: str) -> None:
+    connection.execute(
+        text(
+            "INSERT INTO leads (dealer_id, lead_id, received_at, used_at, source_agent, status, rooftop) "
+            "VALUES (:dealer_id, :lead_id, 0, 0, '', 'received', '')"
+        ),
+        {"dealer_id": dealer_id, "lead_id": lead_id},
+    )
+
+
+def _add(
+    connection: Connection, dealer_id: str, lead_id: str, sign: str, channels: tuple[str, ...], expires_at: Any
+) -> None:
+    if sign == "+":
+        agreed: ConsentRecord = consent(channels=channels, expires_at=expires_at)
+        record_consent(connection, VAULT, dealer_id, lead_id, agreed)
+    else:
+        record_revocation(connection, VAULT, dealer_id, lead_id, channels, MONDAY, by="Alex", reason=None)
+
+
+LEADS = ("L1", "L2", "L3")
+chosen = st.lists(st.sampled_from(CHANNELS), unique=True, max_size=3).map(tuple)
+steps = st.lists(st.tuples(st.sampled_from(LEADS), st.sampled_from("++-x"), chosen, st.booleans()), max_size=12)
+properties = settings(
+    max_examples=25, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow]
+)
+
+
+@properties
+@given(steps=steps)
+def test_whatever_happens_the_chain_is_whole_and_tells_the_channels(store: Store, steps: list[Any]) -> None:
+    dealer_id = str(ULID())  # Every example has a dealer of its own.
+    model: dict[str, set[str]] = {name: set() for name in LEADS}
+    erased: set[str] = set()
+    texts = 0
+    with store._locked(dealer_id) as connection:
+        for name in LEADS:
+            _bare_lead(connection, dealer_id, name)
+            record_consent(connection, VAULT, dealer_id, name, consent(channels=()))
+        for name, sign, channels, expired in steps:
+            if name in erased:
+                continue
+            if sign == "x":
+                erase_lead(connection, VAULT, dealer_id, name, MONDAY)
+                erased.add(name)
+                model[name].clear()
+                continue
+            _add(connection, dealer_id, name, sign, channels, MONDAY if expired else None)
+            if sign == "-":
+                model[name] -= set(channels)
+            elif not expired:
+                model[name] |= set(channels)
+        report = verify_chain(connection, VAULT, dealer_id)
+        for name in LEADS:
+            assert allowed_channels(connection, dealer_id, name, MONDAY) == model[name]
+            texts += sum(row is not None for row in _bodies(connection, dealer_id, name))
+    assert report.problem is None
+    assert report.first_broken is None
+    assert report.events - report.erased - texts == len(erased)
+
+
+def _bodies(connection: Connection, dealer_id: str, lead_id: str) -> Iterator[bytes | None]:
+    told = {"dealer_id": dealer_id, "lead_id": lead_id}
+    yield from connection.execute(
+        text("SELECT body FROM consent_events WHERE dealer_id = :dealer_id AND lead_id = :lead_id"), told
+    ).scalars()
+
+
+def _integer(value: int) -> int:
+    return value + 1
+
+
+def _bytes(value: bytes) -> bytes:
+    return value[:-1] + bytes([value[-1] ^ 1])
+
+
+CHANGES: Mapping[type, Callable[[Any], Any]] = {int: _integer, bytes: _bytes, str: lambda value: value + "."}
+
+
+@properties
+@given(data=st.data())
+def test_any_change_of_any_value_shows(store: Store, data: st.DataObject) -> None:
+    """Of one value, of any type, in any row of a longer chain: at that event, or at the end."""
+    dealer_id = str(ULID())
+    with store._locked(dealer_id) as connection:
+        for name in LEADS:
+            _bare_lead(connection, dealer_id, name)
+            record_consent(connection, VAULT, dealer_id, name, consent(expires_at=WEDNESDAY, source_agent="Agent"))
+            record_revocation(connection, VAULT, dealer_id, name, ("sms",), MONDAY, by="Alex", reason="said so")
+        number = data.draw(st.integers(1, 2 * len(LEADS)))
+        place = {"dealer_id": dealer_id, "number": number}
+        row = connection.execute(
+            text("SELECT * FROM consent_events WHERE dealer_id = :dealer_id AND number = :number"), place
+        ).one()
+        values = {name: value for name, value in row._mapping.items() if value not in (None, "")}
+        column = data.draw(st.sampled_from(sorted(set(values) - {"dealer_id", "number", "lead_id"})))
+        connection.execute(
+            text(f"UPDATE consent_events SET {column} = :value WHERE dealer_id = :dealer_id AND number = :number"),
+            place | {"value": CHANGES[type(values[column])](values[column])},
+        )
+        assert verify_chain(connection, VAULT, dealer_id).first_broken == number
+
+
+def test_a_dealers_events_are_numbered_without_gaps_in_two_stores(database_url: str, store: Store) -> None:
+    """The second store's connection remembers no end of the chain, or an old one: the lock shows the new one."""
+    with Store.open(database_url, VAULT) as other:
+        for turn in range(3):
+            for each in (store, other):
+                with each._locked(DEALER) as connection:
+                    lock_dealer(connection, DEALER)
+                    storing(f"L{turn}{id(each)}")(connection)
+    assert store.verify_chain(DEALER) == (6, 0, None, None)

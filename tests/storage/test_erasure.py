@@ -1,0 +1,314 @@
+"""Forgetting a customer, on demand and by age: nothing of the person is left, and the rest still holds together."""
+
+from collections.abc import Callable
+from datetime import datetime, timedelta
+from typing import Any
+
+import pytest
+from sqlalchemy import Connection, text
+from tests.storage.contents import everything, sealed_values, values
+from tests.storage.samples import DEALER, MONDAY, TUESDAY, VAULT, WEDNESDAY, consent, first_answer, lead
+
+from dealer_agent.dealers.routing import NewDelivery
+from dealer_agent.storage import (
+    LeadWriter,
+    Store,
+    StoredLead,
+    append_to_lead,
+    find_duplicate,
+    find_idempotent,
+    record_consent,
+    record_idempotency,
+    record_lead,
+    record_revocation,
+)
+from dealer_agent.storage.appointments import AppointmentRecord, busy_quarters, record_appointment, take_places
+from dealer_agent.storage.outbox import enqueue
+from dealer_agent.storage.privacy import BATCH, Disposed
+from dealer_agent.storage.schema import metadata
+
+HOUR = timedelta(hours=1)
+SAID = {
+    "Sam": ("Samantha", "sam.sample@example.com", "+12025550101", "wheelchair ramp", "my sister calls", "9 pm, please"),
+    "Pat": ("Patricia", "pat.sample@example.com", "+12025550102", "two child seats", "by e-mail only", "at noon"),
+}
+"""What is stored of two people: name, e-mail, phone, message, consent's text, wish for the visit."""
+
+
+def known(person: str, lead_id: str, at: datetime = MONDAY) -> Callable[[Connection], None]:
+    """A job that stores a lead of a person with all that can belong to one."""
+    name, email, phone, message, agreed_text, wish = SAID[person]
+    customer = f'{{"first_name":"{name}","email":"{email}","phone":"{phone}"}}'.encode()
+    contacts = [f"email:{email}", f"phone:{phone}"]
+
+    def visit(status: Any, starts_at: datetime | None) -> AppointmentRecord:
+        return AppointmentRecord(
+            dealer_id=DEALER,
+            appointment_id=f"{lead_id}-{status}-{starts_at:%d}" if starts_at else f"{lead_id}-{status}",
+            lead_id=lead_id,
+            rooftop="Ridgeline North",
+            kind="sales",
+            status=status,
+            created_at=at,
+            starts_at=starts_at,
+            ends_at=None if starts_at is None else starts_at + HOUR,
+            request=f'{{"notes":"{wish}"}}'.encode(),
+            reply=b'{"status":"told"}',
+        )
+
+    def job(connection: Connection) -> None:
+        first = lead(lead_id, at, customer=customer, payload=f'{{"message":"{message}"}}'.encode())
+        agreed = consent(at, consent_text=agreed_text)
+        record_lead(connection, VAULT, first, agreed, contacts=contacts, vehicle_key=None)
+        append_to_lead(connection, VAULT, DEALER, lead_id, at, f'{{"message":"and {message}"}}'.encode())
+        record_consent(connection, VAULT, DEALER, lead_id, consent(at, consent_text=agreed_text, customer=customer))
+        record_revocation(connection, VAULT, DEALER, lead_id, ["sms"], at, by="Alex", reason=f"{name} called")
+        reply = first_answer(lead_id, at, reply=f"Thank you, {name}".encode(), lead_id=lead_id)
+        record_idempotency(connection, VAULT, DEALER, reply)
+        for each in (
+            visit("confirmed", at + HOUR),
+            visit("confirmed", at + timedelta(days=2)),
+            visit("requested", None),
+        ):
+            record_appointment(connection, VAULT, each)
+            if each.starts_at is not None:
+                take_places(connection, each, [each.starts_at], of=5)
+        enqueue(connection, DEALER, lead_id, [NewDelivery("lead", "Ridgeline North", "crm")], at)
+
+    return job
+
+
+def kept(store: Store, lead_id: str) -> StoredLead:
+    found = store.get_lead(DEALER, lead_id)
+    assert found is not None
+    return found
+
+
+@pytest.fixture
+def two(store: Store, writer: LeadWriter) -> Store:
+    for person, lead_id in (("Sam", "L1"), ("Pat", "L2")):
+        writer.submit(DEALER, known(person, lead_id)).result(10)
+    return store
+
+
+@pytest.mark.parametrize("person", SAID)
+def test_what_is_stored_of_a_person_stands_nowhere_in_the_clear(two: Store, person: str) -> None:
+    held = everything(two)
+    assert b"L1-confirmed" in held, "this is where it would be found"
+    for words in SAID[person]:
+        assert words.encode() not in held
+
+
+def test_an_erased_customer_is_gone_to_the_last_byte(two: Store, writer: LeadWriter) -> None:
+    """Not even what was sealed is left: in no row, and on SQLite neither in the file's free space nor in its WAL."""
+    before = sealed_values(two)
+    names = {words.encode() for words in SAID["Sam"]}
+    assert two.erase_lead(DEALER, "L1", TUESDAY)
+    gone = before - sealed_values(two)
+    assert len(gone) == 12  # customer, payload, addition, reply, two contacts, three events, three visits
+    held = everything(two)
+    assert not [value for value in gone if value in held]
+    assert not [name for name in names if name in held]
+    found = kept(two, "L1")
+    assert (found.lead.customer, found.lead.payload, found.lead.erased_at) == (None, None, TUESDAY)
+    assert [event.changes for event in found.events] == [None]
+    told = {
+        (event.consent_text, event.request_hash, event.customer, event.by, event.reason) for event in found.consents
+    }
+    assert told == {(None,) * 5}
+    assert [visit.request for visit in two.appointments_of(DEALER, "L1")] == [None] * 3
+
+
+def test_every_sealed_column_of_an_erased_lead_is_empty_and_no_row_of_its_contacts_is_left(two: Store) -> None:
+    """Whatever columns there are: the schema says which are sealed."""
+    two.erase_lead(DEALER, "L1", TUESDAY)
+    with two._reading() as connection:
+        for table in metadata.sorted_tables:
+            for column in (each for each in table.columns if each.comment == "sealed"):
+                left = text(f"SELECT count({column.name}) FROM {table.name} WHERE lead_id = :lead_id")
+                assert connection.execute(left, {"lead_id": "L1"}).scalar() == 0, column
+                assert connection.execute(left, {"lead_id": "L2"}).scalar() != 0, column
+
+
+def test_erasing_one_customer_leaves_the_other_as_they_were(two: Store) -> None:
+    before = kept(two, "L2")
+    visits = two.appointments_of(DEALER, "L2")
+    two.erase_lead(DEALER, "L1", TUESDAY)
+    assert kept(two, "L2") == before
+    assert two.appointments_of(DEALER, "L2") == visits
+    assert two.find_leads_of(DEALER, ["email:pat.sample@example.com"]) == ["L2"]
+
+
+def test_erasing_leaves_the_chain_verifiable_and_stands_in_it(two: Store) -> None:
+    two.erase_lead(DEALER, "L1", TUESDAY)
+    assert two.verify_chain(DEALER) == (7, 3, None, None)
+    *_, last = kept(two, "L1").consents
+    assert (last.kind, last.number, last.at) == ("erased", 7, TUESDAY)
+
+
+def test_a_customer_is_erased_once(two: Store) -> None:
+    assert two.erase_lead(DEALER, "L1", TUESDAY)
+    assert not two.erase_lead(DEALER, "L1", WEDNESDAY)
+    assert not two.erase_lead(DEALER, "NONE", WEDNESDAY)
+    assert not two.erase_lead("lakeside", "L2", WEDNESDAY)
+    assert kept(two, "L1").lead.erased_at == TUESDAY
+    assert two.verify_chain(DEALER).events == 7
+
+
+def test_an_erased_customer_is_found_by_nothing(two: Store, writer: LeadWriter) -> None:
+    two.erase_lead(DEALER, "L1", TUESDAY)
+    contacts = ["email:sam.sample@example.com", "phone:+12025550101"]
+    assert two.find_leads_of(DEALER, contacts) == []
+
+    def look(connection: Connection) -> tuple[Any, Any]:
+        again = find_idempotent(connection, VAULT, DEALER, "token", "L1", TUESDAY)
+        return find_duplicate(connection, VAULT, DEALER, contacts, None, MONDAY), again
+
+    assert writer.submit(DEALER, look).result(10) == (None, None)
+
+
+def test_visits_to_come_are_called_off_and_their_places_are_free_again(two: Store, writer: LeadWriter) -> None:
+    two.erase_lead(DEALER, "L1", TUESDAY)
+    ended = {visit.appointment_id: visit.status for visit in two.appointments_of(DEALER, "L1")}
+    assert ended == {"L1-confirmed-02": "confirmed", "L1-confirmed-04": "cancelled", "L1-requested": "cancelled"}
+
+    def busy(connection: Connection) -> dict[datetime, int]:
+        return busy_quarters(connection, DEALER, "Ridgeline North", "sales", MONDAY, MONDAY + timedelta(days=9))
+
+    assert writer.submit(DEALER, busy).result(10) == {MONDAY + HOUR: 2, MONDAY + timedelta(days=2): 1}
+
+
+def test_nothing_of_an_erased_customer_is_sent_any_more(two: Store) -> None:
+    two.erase_lead(DEALER, "L1", TUESDAY)
+    states = {delivery.lead_id: (delivery.state, delivery.settled_at) for delivery in two.list_deliveries(DEALER, 9)}
+    assert states == {"L1": ("dropped", TUESDAY), "L2": ("waiting", None)}
+    assert two.retry_deliveries(DEALER, WEDNESDAY) == 1
+
+
+DAY = timedelta(days=1)
+
+
+def sent(store: Store) -> None:
+    with store._writing() as connection:
+        connection.execute(text("UPDATE outbox SET state = 'sent'"))
+
+
+def disposed(store: Store, leads_unused_since: datetime, consents_before: datetime, now: datetime) -> Disposed:
+    return store.dispose(DEALER, leads_unused_since=leads_unused_since, consents_before=consents_before, now=now)
+
+
+YEARS = MONDAY + timedelta(days=731)
+MORE_YEARS = MONDAY + timedelta(days=1827)
+
+
+def test_a_lead_is_disposed_of_after_its_last_use_and_its_consent_later(two: Store) -> None:
+    """16 CFR 314.4(c)(6): two years after its last use; 16 CFR 310.5: five years for the consent."""
+    sent(two)
+    two.touch_lead(DEALER, "L2", TUESDAY)
+    assert disposed(two, MONDAY, MONDAY, YEARS) == (0, 0), "used at that moment, not before it"
+    assert disposed(two, TUESDAY, MONDAY, YEARS) == (1, 0)
+    found = kept(two, "L1")
+    assert (found.lead.customer, found.lead.payload, found.lead.erased_at) == (None, None, YEARS)
+    assert [event.changes for event in found.events] == [None]
+    assert [visit.request for visit in two.appointments_of(DEALER, "L1")] == [None] * 3
+    assert [event.consent_text for event in found.consents] == ["my sister calls", "my sister calls", None]
+    assert all(event.customer is not None for event in found.consents[:2])
+    assert kept(two, "L2").lead.customer is not None
+    assert disposed(two, TUESDAY, MONDAY, MORE_YEARS) == (0, 0)
+    assert disposed(two, TUESDAY, TUESDAY, MORE_YEARS) == (0, 1)
+    assert [event.consent_text for event in kept(two, "L1").consents] == [None] * 4
+    assert kept(two, "L1").consents[-1].kind == "disposed"
+    assert two.verify_chain(DEALER) == (7, 3, None, None)
+
+
+def test_disposal_leaves_no_byte_behind(two: Store) -> None:
+    sent(two)
+    before = sealed_values(two)
+    assert disposed(two, TUESDAY, TUESDAY, YEARS) == (2, 2)
+    assert sealed_values(two) == set()
+    held = everything(two)
+    assert not [value for value in before if value in held]
+
+
+def test_a_person_finds_the_consent_of_a_lead_that_is_disposed_of_and_may_have_it_erased(
+    two: Store, writer: LeadWriter
+) -> None:
+    sent(two)
+    contacts = ["email:sam.sample@example.com"]
+    disposed(two, TUESDAY, MONDAY, YEARS)
+    assert two.find_leads_of(DEALER, contacts) == ["L1"]
+    duplicate = writer.submit(DEALER, lambda c: find_duplicate(c, VAULT, DEALER, contacts, None, MONDAY)).result(10)
+    assert duplicate is None, "a new request of theirs is a new lead"
+    assert two.erase_lead(DEALER, "L1", YEARS + DAY)
+    assert two.find_leads_of(DEALER, contacts) == []
+    assert kept(two, "L1").lead.erased_at == YEARS
+    assert kept(two, "L1").consents[-1].kind == "erased"
+    assert not two.erase_lead(DEALER, "L1", YEARS + DAY)
+
+
+def test_a_consent_is_kept_for_as_long_as_its_lead(two: Store) -> None:
+    assert disposed(two, MONDAY, MORE_YEARS, MORE_YEARS) == (0, 0)
+    assert kept(two, "L1").consents[0].consent_text == "my sister calls"
+
+
+def test_a_consent_is_as_young_as_the_last_of_its_events(two: Store) -> None:
+    sent(two)
+    two.record_revocation(DEALER, "L1", ["email"], WEDNESDAY, by="Alex", reason=None)
+    assert disposed(two, WEDNESDAY + DAY, WEDNESDAY, YEARS) == (2, 1)
+    assert disposed(two, WEDNESDAY + DAY, WEDNESDAY + DAY, YEARS) == (0, 1)
+
+
+@pytest.mark.parametrize("state", ["sent", "parked", "dropped"])
+def test_a_lead_that_is_still_to_be_delivered_is_in_use(two: Store, state: str) -> None:
+    assert disposed(two, TUESDAY, MONDAY, YEARS) == (0, 0)
+    with two._writing() as connection:
+        connection.execute(text("UPDATE outbox SET state = :state"), {"state": state})
+    assert disposed(two, TUESDAY, MONDAY, YEARS) == (2, 0)
+
+
+def test_a_lead_whose_customer_is_still_to_come_is_in_use(two: Store) -> None:
+    sent(two)
+    at_the_visit = MONDAY + timedelta(days=2)
+    assert disposed(two, TUESDAY, MONDAY, at_the_visit) == (0, 0)
+    assert disposed(two, TUESDAY, MONDAY, at_the_visit + HOUR) == (2, 0)
+
+
+def test_many_leads_are_disposed_of_a_few_at_a_time(store: Store, writer: LeadWriter) -> None:
+    count = 2 * BATCH + 1
+
+    def job(connection: Connection) -> None:
+        for number in range(count):
+            first = lead(f"L{number}")
+            record_lead(connection, VAULT, first, consent(), contacts=["email:sam@example.com"], vehicle_key=None)
+
+    writer.submit(DEALER, job).result(20)
+    assert disposed(store, TUESDAY, TUESDAY, YEARS) == (count, count)
+    assert disposed(store, TUESDAY, TUESDAY, YEARS) == (0, 0)
+    assert store.verify_chain(DEALER) == (2 * count, count, None, None)
+    assert sealed_values(store) == set()
+
+
+def test_disposal_is_each_dealers_own(two: Store) -> None:
+    sent(two)
+    assert two.dispose("lakeside", leads_unused_since=YEARS, consents_before=YEARS, now=YEARS) == (0, 0)
+    assert kept(two, "L1").lead.customer is not None
+
+
+def test_who_looked_stays_on_record_when_the_customer_is_erased(two: Store) -> None:
+    two.log_access(DEALER, MONDAY, "alex", "leads list", leads=2)
+    two.log_access(DEALER, TUESDAY, "alex\0", "leads show", lead_id="L1", leads=1)
+    two.log_access("lakeside", TUESDAY, "kim", "leads list", leads=7)
+    two.erase_lead(DEALER, "L1", WEDNESDAY)
+    looks = [(look.at, look.actor, look.action, look.lead_id, look.leads) for look in two.list_accesses(DEALER, 9)]
+    assert looks == [
+        (TUESDAY, "alex\ufffd", "leads show", "L1", 1),
+        (MONDAY, "alex", "leads list", None, 2),
+    ]
+    assert [look.action for look in two.list_accesses(DEALER, 1)] == ["leads show"]
+
+
+def test_nothing_but_the_sealed_columns_holds_the_customer(two: Store) -> None:
+    """The same words again, by value: a text in another encoding would escape a search of the file."""
+    told = " ".join(str(value) for value in values(two))
+    for words in (*SAID["Sam"], *SAID["Pat"]):
+        assert words not in told

@@ -1,0 +1,291 @@
+"""The keys of customer data: what happens without them, with wrong ones, and while they change."""
+
+from collections.abc import Iterator
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+from sqlalchemy import Connection, text
+from tests.storage.contents import sealed_values
+from tests.storage.samples import DEALER, KEYRING, MONDAY, TUESDAY, VAULT, consent, first_answer, lead
+from tests.storage.test_erasure import known
+from ulid import ULID
+
+from dealer_agent.storage import (
+    KeyMissing,
+    LeadWriter,
+    StorageError,
+    Store,
+    WrongKey,
+    find_duplicate,
+    find_idempotent,
+    record_consent,
+    record_contacts,
+    record_idempotency,
+    record_lead,
+)
+from dealer_agent.storage.keys import STEPS, ResealProgress, reseal
+from dealer_agent.storage.schema import metadata
+from dealer_agent.vault import Keyring, Vault
+
+NEW = Vault(Keyring((("k-second", bytes(range(1, 33))), *KEYRING.keys)))
+ONLY_NEW = Vault(Keyring(NEW.keyring.keys[:1]))
+IMPOSTOR = Vault(Keyring(((KEYRING.active, bytes(32)),)))
+"""Another key of the same name."""
+
+VALUES = 2 * 12 + 1
+"""Of two people: all that `known` stores, and the seal of the chain's end."""
+
+
+@pytest.fixture
+def filled(store: Store, writer: LeadWriter) -> Store:
+    store.check_keys(DEALER)
+    for person, lead_id in (("Sam", "L1"), ("Pat", "L2")):
+        writer.submit(DEALER, known(person, lead_id)).result(10)
+    return store
+
+
+@pytest.fixture
+def renewed(database_url: str, filled: Store) -> Iterator[Store]:
+    """The same database for who has a newer key in front of the old one."""
+    with Store.open(database_url, NEW) as opened:
+        yield opened
+
+
+def test_without_a_key_what_holds_no_customer_data_works_and_the_rest_says_what_to_do(
+    database_url: str, filled: Store
+) -> None:
+    with Store.open(database_url) as store:
+        assert store.revision(DEALER) == (0, 0)
+        assert store.keys_in_use(DEALER) == {KEYRING.active: VALUES}
+        for call in (
+            lambda: store.check_keys(DEALER),
+            lambda: store.list_leads(DEALER, 1),
+            lambda: store.get_lead(DEALER, "L1"),
+            lambda: store.find_leads_of(DEALER, []),
+            lambda: store.erase_lead(DEALER, "L1", MONDAY),
+            lambda: store.verify_chain(DEALER),
+            lambda: store.reseal(DEALER, 1),
+            lambda: store.dispose(DEALER, leads_unused_since=TUESDAY, consents_before=TUESDAY, now=TUESDAY),
+            lambda: store.record_revocation(DEALER, "L1", ["sms"], MONDAY, by="Alex", reason=None),
+        ):
+            with pytest.raises(KeyMissing, match="DEALER_AGENT_KEYS"):
+                call()
+
+
+@pytest.mark.parametrize(
+    ("vault", "failure", "words"),
+    [
+        pytest.param(IMPOSTOR, WrongKey, "k-first is not the one", id="a wrong key"),
+        pytest.param(ONLY_NEW, KeyMissing, "k-first, which is not among the keys", id="a lost key"),
+    ],
+)
+def test_a_wrong_or_lost_key_is_refused_before_anything_is_read_or_written(
+    database_url: str, filled: Store, vault: Vault, failure: type[StorageError], words: str
+) -> None:
+    with Store.open(database_url, vault) as store:
+        for call in (
+            lambda: store.check_keys(DEALER),
+            lambda: store.list_leads(DEALER, 1),
+            lambda: store.erase_lead(DEALER, "L1", MONDAY),
+            lambda: store.record_revocation(DEALER, "L1", ["sms"], MONDAY, by="Alex", reason=None),
+            lambda: store.reseal(DEALER, 9),
+        ):
+            with pytest.raises(failure, match=words) as refused:
+                call()
+            assert bytes(32).hex() not in str(refused.value)
+        assert store.check_keys("lakeside") is vault, "another dealer's data has keys of its own"
+    assert filled.verify_chain(DEALER).events == 6
+    assert filled.list_leads(DEALER, 9)[0].erased_at is None
+
+
+def test_a_dealers_first_key_is_noted_when_it_is_first_used(database_url: str, store: Store) -> None:
+    assert store.check_keys(DEALER) is VAULT
+    with Store.open(database_url, IMPOSTOR) as other, pytest.raises(WrongKey):
+        other.check_keys(DEALER)
+    with Store.open(database_url, NEW) as other:
+        other.check_keys(DEALER)
+        other.check_keys(DEALER)
+    with Store.open(database_url, VAULT) as other, pytest.raises(KeyMissing, match="k-second"):
+        other.check_keys(DEALER)
+
+
+def test_a_lead_under_a_key_that_went_missing_meanwhile_is_no_fault_of_the_program(
+    writer: LeadWriter, filled: Store
+) -> None:
+    """Jobs of the writer fail with a StorageError too: the buyer is told to come again."""
+    with pytest.raises(KeyMissing):
+        writer.submit(DEALER, lambda c: find_idempotent(c, ONLY_NEW, DEALER, "token", "L1", MONDAY)).result(10)
+    with pytest.raises(WrongKey):
+        writer.submit(DEALER, lambda c: find_idempotent(c, IMPOSTOR, DEALER, "token", "L1", MONDAY)).result(10)
+
+
+def test_every_sealed_column_is_sealed_anew(store: Store) -> None:
+    """What the schema says is sealed, and what a change of keys goes through, are the same columns."""
+    sealed = {
+        f"{table.name}.{column.name}"
+        for table in metadata.sorted_tables
+        for column in table.columns
+        if column.comment == "sealed"
+    }
+    assert {str(each.column) for each in STEPS} == sealed
+
+
+def test_a_change_of_keys_leaves_nothing_under_the_old_one_and_everything_as_it_was(
+    database_url: str, filled: Store, renewed: Store
+) -> None:
+    before = [filled.get_lead(DEALER, name) for name in ("L1", "L2")]
+    visits = filled.appointments_of(DEALER, "L1")
+    assert renewed.keys_in_use(DEALER) == {"k-first": VALUES}
+    assert renewed.reseal(DEALER, 1000) == VALUES
+    assert renewed.reseal(DEALER, 1000) == 0
+    assert renewed.keys_in_use(DEALER) == {"k-second": VALUES}
+    with Store.open(database_url, ONLY_NEW) as store:
+        assert [store.get_lead(DEALER, name) for name in ("L1", "L2")] == before
+        assert store.appointments_of(DEALER, "L1") == visits
+        assert store.find_leads_of(DEALER, ["phone:+12025550101"]) == ["L1"]
+        assert store.verify_chain(DEALER) == (6, 0, None, None)
+    with Store.open(database_url, VAULT) as store, pytest.raises(KeyMissing):
+        store.check_keys(DEALER)
+
+
+def test_a_change_of_keys_may_stop_anywhere_and_goes_on_from_there(renewed: Store, filled: Store) -> None:
+    """Each call is a transaction: whoever is killed has done all of the last one or nothing."""
+    left = VALUES
+    while left:
+        done = renewed.reseal(DEALER, 7)
+        left -= done
+        assert done == min(7, done + left)
+        assert sum(renewed.keys_in_use(DEALER).values()) == VALUES
+        assert renewed.keys_in_use(DEALER).get("k-first", 0) == left
+        assert renewed.verify_chain(DEALER).problem is None
+        assert renewed.find_leads_of(DEALER, ["email:sam.sample@example.com"]) == ["L1"]
+        assert None not in [renewed.get_lead(DEALER, name) for name in ("L1", "L2")]
+    assert renewed.reseal(DEALER, 7) == 0
+
+
+def test_what_came_behind_the_progress_of_a_change_is_found_before_it_is_done(
+    renewed: Store, writer: LeadWriter
+) -> None:
+    """A worker that has not read the new keys yet goes on with the old one, also where the change has been already."""
+    while renewed.keys_in_use(DEALER).get("k-first", 0) > 5:
+        renewed.reseal(DEALER, 5)
+    writer.submit(DEALER, known("Sam", "A1")).result(10)
+    while renewed.reseal(DEALER, 5):
+        pass
+    assert set(renewed.keys_in_use(DEALER)) == {"k-second"}
+
+
+def test_a_change_whose_transaction_failed_leaves_nothing_out(renewed: Store) -> None:
+    progress = ResealProgress()
+
+    def half_way() -> None:
+        with renewed._locked(DEALER) as connection:
+            assert reseal(connection, NEW, DEALER, 9, progress) == 9
+            raise RuntimeError
+
+    with pytest.raises(RuntimeError):
+        half_way()
+    total = 0
+    while True:
+        with renewed._locked(DEALER) as connection:
+            done = reseal(connection, NEW, DEALER, 9, progress)
+        total += done
+        if not done:
+            break
+    assert (total, renewed.keys_in_use(DEALER)) == (VALUES, {"k-second": VALUES})
+
+
+def test_both_keys_are_needed_until_the_change_is_done(database_url: str, renewed: Store) -> None:
+    renewed.check_keys(DEALER)
+    renewed.reseal(DEALER, 3)
+    for vault, missing in ((VAULT, "k-second"), (ONLY_NEW, "k-first")):
+        with Store.open(database_url, vault) as store, pytest.raises(KeyMissing, match=missing):
+            store.check_keys(DEALER)
+
+
+def test_repeats_are_found_while_keys_change(writer: LeadWriter, renewed: Store) -> None:
+    """Contract 10: who has the new key finds what is stored under the old one, and who comes again is no stranger."""
+    contacts = ["email:sam.sample@example.com"]
+
+    def repeat(connection: Connection) -> None:
+        assert find_duplicate(connection, NEW, DEALER, contacts, None, MONDAY) == "L1"
+        first = find_idempotent(connection, NEW, DEALER, "token", "L1", MONDAY)
+        assert first is not None
+        assert first.reply == b"Thank you, Samantha"
+        # What a duplicate brings: the contact is there already, under the old key.
+        record_contacts(connection, NEW, lead("L1"), contacts, None)
+        record_consent(connection, NEW, DEALER, "L1", consent(TUESDAY))
+
+    writer.submit(DEALER, repeat).result(10)
+    while renewed.reseal(DEALER, 5):
+        assert renewed.find_leads_of(DEALER, contacts) == ["L1"]
+    assert renewed.keys_in_use(DEALER) == {"k-second": VALUES + 1}, "the contact is stored once again"
+
+    def by_new_key(connection: Connection) -> str | None:
+        return find_duplicate(connection, ONLY_NEW, DEALER, contacts, None, MONDAY)
+
+    assert writer.submit(DEALER, by_new_key).result(10) == "L1"
+    assert renewed.verify_chain(DEALER) == (7, 0, None, None)
+
+
+def test_an_erased_lead_needs_no_key_any_more(renewed: Store) -> None:
+    for name in ("L1", "L2"):
+        renewed.erase_lead(DEALER, name, TUESDAY)
+    assert sealed_values(renewed) == set()
+    assert renewed.keys_in_use(DEALER) == {"k-second": 1}, "the end of the chain, sealed by the last erasure"
+    assert renewed.reseal(DEALER, 9) == 0
+
+
+def test_a_value_that_does_not_open_is_named_and_can_be_erased(renewed: Store) -> None:
+    with renewed._writing() as connection:
+        other = "(SELECT customer FROM leads AS o WHERE o.dealer_id = 'ridgeline' AND o.lead_id = 'L1')"
+        connection.execute(text(f"UPDATE leads SET customer = {other} WHERE lead_id = 'L2'"))
+    with pytest.raises(WrongKey, match=r"\(leads\.customer of L2\)"):
+        renewed.reseal(DEALER, 1000)
+    with pytest.raises(WrongKey, match="changed or moved"):
+        renewed.get_lead(DEALER, "L2")
+    renewed.erase_lead(DEALER, "L2", TUESDAY)
+    while renewed.reseal(DEALER, 1000):
+        pass
+    assert set(renewed.keys_in_use(DEALER)) == {"k-second"}
+
+
+def test_a_change_of_keys_does_not_hide_that_the_chain_was_tampered_with(renewed: Store) -> None:
+    with renewed._writing() as connection:
+        connection.execute(text("DELETE FROM consent_events WHERE number = 6"))
+        head = "(SELECT hash FROM consent_events WHERE number = 5)"
+        connection.execute(text(f"UPDATE dealers SET consent_events = 5, consent_head = {head}"))
+    while renewed.reseal(DEALER, 1000):
+        pass
+    assert renewed.verify_chain(DEALER).first_broken == 6
+    assert renewed.keys_in_use(DEALER)["k-first"] == 1, "its seal is left, and the key to it is not to be thrown away"
+
+
+def test_each_dealer_changes_keys_apart(renewed: Store) -> None:
+    assert renewed.reseal("lakeside", 1000) == 0
+    assert renewed.keys_in_use("lakeside") == {}
+    assert renewed.keys_in_use(DEALER) == {"k-first": VALUES}
+
+
+@settings(max_examples=15, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(keys=st.lists(st.integers(0, 2), min_size=1, max_size=6), limit=st.integers(1, 9))
+def test_whatever_keys_were_in_front_one_after_the_other_the_last_one_gets_it_all(
+    store: Store, keys: list[int], limit: int
+) -> None:
+    """Leads come while keys go to and fro; then everything comes under the key that is in front at the end."""
+    ring = [("k-zero", bytes(32)), ("k-one-longer-id", bytes([1] * 32)), ("k-2", bytes([2] * 32))]
+    vaults = [Vault(Keyring((ring[n], *(key for key in ring if key != ring[n])))) for n in range(3)]
+    dealer_id = str(ULID())  # Every example has a dealer of its own.
+    with store._locked(dealer_id) as connection:
+        for turn, key in enumerate(keys):
+            first = lead(f"L{turn}", dealer_id=dealer_id)
+            record_lead(connection, vaults[key], first, consent(), contacts=["email:sam"], vehicle_key=None)
+            record_idempotency(connection, vaults[key], dealer_id, first_answer(str(turn)))
+        alone = Vault(Keyring((ring[keys[-1]],)))
+        progress = ResealProgress()
+        while reseal(connection, vaults[keys[-1]], dealer_id, limit, progress):
+            pass
+        for turn in range(len(keys)):
+            assert find_idempotent(connection, alone, dealer_id, "token", str(turn), MONDAY) is not None
+        assert find_duplicate(connection, alone, dealer_id, ["email:sam"], None, MONDAY) == "L0"

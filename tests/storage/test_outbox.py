@@ -1,0 +1,227 @@
+"""The outbox: at least once, one worker at a time, nothing lost with a process (contract, part 10)."""
+
+import multiprocessing
+from collections import Counter
+from collections.abc import Iterator
+from contextlib import contextmanager
+from datetime import UTC, datetime, timedelta
+
+import pytest
+from sqlalchemy import Connection, insert
+from tests.storage import other_sender
+from tests.storage.samples import DEALER, MONDAY, TUESDAY
+
+from dealer_agent.dealers.routing import NewDelivery
+from dealer_agent.storage import migrate, outbox
+from dealer_agent.storage.connections import database_url as parsed
+from dealer_agent.storage.connections import writer_engine
+from dealer_agent.storage.outbox import Address, DeliveryRecord, DueDelivery
+from dealer_agent.storage.schema import leads
+
+LEASE = timedelta(minutes=5)
+CRM, HOOK = ("North", "crm"), ("North", "hook")
+BOTH = (NewDelivery("lead", *CRM), NewDelivery("lead", *HOOK))
+
+
+class Database:
+    """A database with one lead, and transactions on it."""
+
+    def __init__(self, url: str) -> None:
+        migrate(url)
+        self.engine = writer_engine(parsed(url))
+        with self.writing() as connection:
+            for dealer_id in (DEALER, "other"):
+                lead = {"dealer_id": dealer_id, "lead_id": "L1", "received_at": MONDAY, "used_at": MONDAY}
+                words = {"source_agent": "Example Agent", "status": "received", "rooftop": "North"}
+                connection.execute(insert(leads), lead | words)
+
+    @contextmanager
+    def writing(self) -> Iterator[Connection]:
+        with self.engine.begin() as connection:
+            yield connection
+
+    def enqueue(self, *rows: NewDelivery) -> list[str]:
+        with self.writing() as connection:
+            return outbox.enqueue(connection, DEALER, "L1", rows, MONDAY)
+
+    def claim(self, now: datetime = MONDAY, address: Address = CRM, limit: int = 10) -> list[DueDelivery]:
+        with self.writing() as connection:
+            return outbox.claim(connection, DEALER, now, LEASE, address, limit)
+
+    def shown(self, delivery_id: str) -> DeliveryRecord:
+        with self.writing() as connection:
+            record = outbox.get_delivery(connection, DEALER, delivery_id)
+        assert record is not None
+        return record
+
+
+@pytest.fixture
+def database(database_url: str) -> Iterator[Database]:
+    made = Database(database_url)
+    yield made
+    made.engine.dispose()
+
+
+def test_a_row_is_due_at_once_at_its_own_address_and_at_its_own_dealer(database: Database) -> None:
+    crm, hook = database.enqueue(*BOTH)
+    with database.writing() as connection:
+        assert sorted(outbox.due_addresses(connection, DEALER, MONDAY)) == [CRM, HOOK]
+        assert outbox.due_addresses(connection, "other", MONDAY) == []
+        assert outbox.claim(connection, "other", MONDAY, LEASE, CRM, 10) == []
+    (claimed,) = database.claim()
+    assert (claimed.delivery_id, claimed.lead_id, claimed.kind, claimed.address) == (crm, "L1", "lead", CRM)
+    assert (claimed.attempts, claimed.tried_since) == (1, MONDAY)
+    assert [delivery.delivery_id for delivery in database.claim(address=HOOK)] == [hook]
+
+
+def test_nothing_to_send_writes_nothing(database: Database) -> None:
+    assert database.enqueue() == []
+
+
+def test_a_claimed_row_is_nobody_elses_until_its_lease_ends(database: Database) -> None:
+    database.enqueue(*BOTH)
+    (first,) = database.claim()
+    assert database.claim(MONDAY + LEASE - timedelta(microseconds=1)) == []
+    with database.writing() as connection:
+        assert outbox.due_addresses(connection, DEALER, MONDAY) == [HOOK]
+    (second,) = database.claim(MONDAY + LEASE)
+    assert (second.delivery_id, second.attempts) == (first.delivery_id, 2)
+    assert second.lease != first.lease
+
+
+def test_the_longest_due_comes_first_and_no_more_than_asked_for(database: Database) -> None:
+    ids = database.enqueue(*[NewDelivery("lead", *CRM)] * 3)
+    (late,) = [delivery for delivery in database.claim() if delivery.delivery_id == ids[0]]
+    with database.writing() as connection:
+        assert outbox.reschedule(connection, DEALER, late, TUESDAY, "no answer within 20 s")
+    later = TUESDAY + LEASE
+    assert [delivery.delivery_id for delivery in database.claim(later, limit=2)] == sorted(ids[1:])
+    assert [delivery.delivery_id for delivery in database.claim(later, limit=2)] == [ids[0]]
+
+
+def test_a_failed_row_comes_back_when_it_is_due_again(database: Database) -> None:
+    (crm,) = database.enqueue(BOTH[0])
+    (claimed,) = database.claim()
+    with database.writing() as connection:
+        assert outbox.reschedule(connection, DEALER, claimed, TUESDAY, "answered 503")
+    shown = database.shown(crm)
+    assert (shown.state, shown.due_at, shown.problem, shown.leased_until) == ("waiting", TUESDAY, "answered 503", None)
+    assert database.claim(TUESDAY - timedelta(microseconds=1)) == []
+    assert [delivery.attempts for delivery in database.claim(TUESDAY)] == [2]
+
+
+@pytest.mark.parametrize(("settle", "state"), [(outbox.park, "parked"), (outbox.drop, "dropped")])
+def test_what_was_given_up_is_not_claimed_again(database: Database, settle: object, state: str) -> None:
+    (crm,) = database.enqueue(BOTH[0])
+    (claimed,) = database.claim()
+    with database.writing() as connection:
+        assert settle(connection, DEALER, claimed, TUESDAY, "a problem")  # type: ignore[operator]
+    shown = database.shown(crm)
+    assert (shown.state, shown.settled_at, shown.problem) == (state, TUESDAY, "a problem")
+    assert database.claim(TUESDAY + LEASE) == []
+
+
+def test_what_was_sent_is_not_claimed_again(database: Database) -> None:
+    (crm,) = database.enqueue(BOTH[0])
+    (claimed,) = database.claim()
+    with database.writing() as connection:
+        outbox.settle_sent(connection, DEALER, claimed, TUESDAY, "1 of 2 recipients refused (550)")
+    shown = database.shown(crm)
+    assert (shown.state, shown.settled_at) == ("sent", TUESDAY)
+    assert shown.problem == "1 of 2 recipients refused (550)"
+    assert database.claim(TUESDAY + LEASE) == []
+
+
+def test_who_has_lost_the_lease_can_neither_put_off_nor_give_up(database: Database) -> None:
+    (crm,) = database.enqueue(BOTH[0])
+    (lost,) = database.claim()
+    (held,) = database.claim(MONDAY + LEASE)
+    with database.writing() as connection:
+        assert not outbox.reschedule(connection, DEALER, lost, TUESDAY, "too late")
+        assert not outbox.park(connection, DEALER, lost, TUESDAY, "too late")
+        assert not outbox.drop(connection, DEALER, lost, TUESDAY, "too late")
+        outbox.release(connection, DEALER, [lost])
+    shown = database.shown(crm)
+    assert (shown.state, shown.problem, shown.attempts) == ("waiting", None, 2)
+    assert shown.leased_until == MONDAY + 2 * LEASE
+    with database.writing() as connection:
+        assert outbox.park(connection, DEALER, held, TUESDAY, "in time")
+
+
+def test_who_has_lost_the_lease_after_sending_has_sent_it_nevertheless(database: Database) -> None:
+    """Else the lead would be sent once more for nothing."""
+    (crm,) = database.enqueue(BOTH[0])
+    (lost,) = database.claim()
+    (held,) = database.claim(MONDAY + LEASE)
+    with database.writing() as connection:
+        outbox.settle_sent(connection, DEALER, lost, TUESDAY)
+        assert not outbox.reschedule(connection, DEALER, held, TUESDAY, "answered 500")
+    assert database.shown(crm).state == "sent"
+
+
+def test_a_released_row_is_due_at_once_and_was_not_tried(database: Database) -> None:
+    database.enqueue(BOTH[0])
+    with database.writing() as connection:
+        outbox.release(connection, DEALER, outbox.claim(connection, DEALER, MONDAY, LEASE, CRM, 10))
+    assert [delivery.attempts for delivery in database.claim()] == [1]
+
+
+@pytest.mark.parametrize("chosen", [{"delivery_id": "first"}, {"channel": "crm"}, {}])
+def test_a_retry_makes_what_waits_or_is_parked_due_now_and_as_if_new(
+    database: Database, chosen: dict[str, str]
+) -> None:
+    first, sent, hook = database.enqueue(NewDelivery("lead", *CRM), NewDelivery("lead", *CRM), BOTH[1])
+    claimed = {delivery.delivery_id: delivery for delivery in [*database.claim(), *database.claim(address=HOOK)]}
+    with database.writing() as connection:
+        outbox.park(connection, DEALER, claimed[first], MONDAY, "answered 500")
+        outbox.settle_sent(connection, DEALER, claimed[sent], MONDAY)
+        outbox.reschedule(connection, DEALER, claimed[hook], TUESDAY + LEASE, "answered 500")
+        named = {"delivery_id": first} if "delivery_id" in chosen else chosen
+        count = outbox.retry_deliveries(connection, DEALER, TUESDAY, **named)
+        assert outbox.retry_deliveries(connection, "other", TUESDAY) == 0
+    assert count == (2 if not chosen else 1)
+    (again,) = database.claim(TUESDAY)
+    assert (again.delivery_id, again.attempts, again.tried_since) == (first, 1, TUESDAY)
+    assert database.shown(first).settled_at is None
+    assert [delivery.delivery_id for delivery in database.claim(TUESDAY, HOOK)] == ([] if chosen else [hook])
+    assert database.shown(sent).state == "sent"
+
+
+def test_a_list_shows_the_newest_first_of_what_is_asked_for(database: Database) -> None:
+    crm, hook = database.enqueue(*BOTH)
+    (claimed,) = database.claim()
+    with database.writing() as connection:
+        outbox.settle_sent(connection, DEALER, claimed, TUESDAY)
+
+        def listed(limit: int = 10, **asked: str) -> list[str]:
+            found = outbox.list_deliveries(connection, DEALER, limit, **asked)  # type: ignore[arg-type]
+            return [record.delivery_id for record in found]
+
+        assert listed() == sorted([crm, hook], reverse=True)
+        assert listed(1) == [max(crm, hook)]
+        assert listed(state="sent") == [crm]
+        assert listed(channel="hook") == [hook]
+        assert listed(lead_id="another") == []
+        assert outbox.list_deliveries(connection, "other", 10) == []
+        assert outbox.get_delivery(connection, "other", crm) is None
+
+
+def test_two_processes_never_hold_one_lease_and_leave_no_row_behind(database_url: str, database: Database) -> None:
+    """Nor the rows of a third, which died with what it had claimed."""
+    ids = database.enqueue(*[NewDelivery("lead", *CRM)] * 80)
+    with database.writing() as connection:
+        died_with = outbox.claim(connection, DEALER, datetime.now(UTC), timedelta(seconds=1), CRM, 10)
+    spawn = multiprocessing.get_context("spawn")
+    held: multiprocessing.Queue[str] = spawn.Queue()
+    workers = [spawn.Process(target=other_sender.send_all, args=(database_url, held)) for _ in range(2)]
+    for worker in workers:
+        worker.start()
+    told = [held.get(timeout=60) for _ in ids]
+    for worker in workers:
+        worker.join(60)
+        assert worker.exitcode == 0
+    assert Counter(told) == Counter(ids)
+    lost = {delivery.delivery_id for delivery in died_with}
+    for delivery_id in ids:
+        record = database.shown(delivery_id)
+        assert (record.state, record.attempts) == ("sent", 2 if delivery_id in lost else 1)
