@@ -15,10 +15,13 @@ import uvloop
 
 
 class Load(NamedTuple):
-    """What one run found: requests per second, and the share that was not answered with 200."""
+    """What one run found: requests per second, how many were not answered with 200, and the percentiles of the time
+    from request to whole answer, in milliseconds."""
 
     per_second: float
     failed: int
+    p50: float
+    p99: float
 
 
 def post(path: str, body: bytes) -> bytes:
@@ -33,7 +36,8 @@ class _Connection(asyncio.Protocol):
         self._done = done
         self._missing = -1
         self._head = b""
-        self.answered = 0
+        self._sent_at = 0.0
+        self.times: list[float] = []
         self.failed = 0
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
@@ -57,7 +61,7 @@ class _Connection(asyncio.Protocol):
             self._missing -= len(data)
         if self._missing == 0:
             self._missing = -1
-            self.answered += 1
+            self.times.append(time.perf_counter() - self._sent_at)
             self._send()
 
     def connection_lost(self, exc: Exception | None) -> None:
@@ -71,6 +75,7 @@ class _Connection(asyncio.Protocol):
                 self._done.set_result(None)
             self._transport.close()
             return
+        self._sent_at = time.perf_counter()
         self._transport.write(request)
 
 
@@ -97,7 +102,9 @@ def _run(port: int, requests: Sequence[bytes], connections: int, seconds: float)
             waiting.append(done)
         await asyncio.gather(*waiting)
         took = time.perf_counter() - started
-        return Load(sum(c.answered for c in made) / took, sum(c.failed for c in made))
+        times = sorted(each * 1000 for c in made for each in c.times)
+        p50, p99 = times[len(times) // 2], times[len(times) * 99 // 100]
+        return Load(len(times) / took, sum(c.failed for c in made), p50, p99)
 
     with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
         return runner.run(load())
