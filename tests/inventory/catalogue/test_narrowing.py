@@ -57,7 +57,7 @@ def test_every_filter_narrows_what_another_found(lot: MakeLot, filters: dict[str
 
 @pytest.mark.parametrize("asked", [{"vin": VIN}, {"stock": "s1"}])
 @pytest.mark.parametrize("order", ["asc", "desc"])
-def test_what_identifiers_find_can_be_sorted(lot: MakeLot, asked: dict[str, str], order: Any) -> None:
+def test_what_identifiers_find_can_be_sorted(lot: MakeLot, asked: dict[str, Any], order: Any) -> None:
     stock = lot(
         a={"vin": VIN, "stock": "S1", "price": 2},
         b={"vin": VIN, "stock": "S1", "price": 1},
