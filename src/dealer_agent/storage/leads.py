@@ -29,7 +29,7 @@ class LeadRecord:
 
     `customer` and `payload` are None once the customer is forgotten, at `erased_at`. `rooftop` is where the lead goes;
     empty for leads older than that was noted. `vehicle_id`, `vin` and `stock` are the vehicle of interest, where the
-    stock knows it. `used_at`, the last use that anybody had for it, is `received_at` for a new one. `lead_id` is a ULID.
+    stock knows it. `used_at`, the last use that anybody had for it, is `received_at` of a new one. `lead_id`: a ULID.
     """
 
     dealer_id: str
