@@ -21,7 +21,7 @@ from dealer_agent.inventory.vocabulary import index_words, is_found, known, quer
         ("6-speed manual", [{"6speedmanual", "transmission=manual"}]),
         ("2wd", [{"2wd", "driveline=2wd", "driveline=fwd", "driveline=rwd"}]),
         ("front wheel drive", [{"frontwheeldrive", "driveline=fwd"}]),
-        ("direct drive", [{"directdrive", "transmission=single_speed"}]),
+        ("direct drive", [{"directdrive", "transmission=singlespeed"}]),
         ("x-drive", [{"xdrive", "driveline=awd"}]),
         ("plug-in hybrid", [{"pluginhybrid", "fuel=phev"}]),
     ],
