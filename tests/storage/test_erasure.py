@@ -288,6 +288,12 @@ def test_many_leads_are_disposed_of_a_few_at_a_time(store: Store, writer: LeadWr
     assert sealed_values(store) == set()
 
 
+def test_who_finds_nothing_to_dispose_of_waits_for_no_writer_and_holds_none_up(two: Store) -> None:
+    """Every worker looks once an hour, through all of a dealer's consents."""
+    with two._locked(DEALER):
+        assert disposed(two, MONDAY, MONDAY, MONDAY) == (0, 0)
+
+
 def test_disposal_is_each_dealers_own(two: Store) -> None:
     sent(two)
     assert two.dispose("lakeside", leads_unused_since=YEARS, consents_before=YEARS, now=YEARS) == (0, 0)

@@ -193,19 +193,14 @@ class Store:
     ) -> Disposed:
         """Forgets customers whose leads nobody used since then, and those of whom only an old consent is left.
 
-        A few in each transaction, so that new leads do not wait.
+        A few in each transaction, so that new leads do not wait; they wait for nothing while none is that old.
         """
         total = Disposed(0, 0)
-        while True:
+        limits = {"leads_unused_since": leads_unused_since, "consents_before": consents_before, "now": now}
+        # A reader looks through all the consents, which are many.
+        while any(self.disposable(dealer_id, **limits)):
             with self._locked(dealer_id) as connection:
-                done = privacy.dispose(
-                    connection,
-                    self._keys(connection, dealer_id),
-                    dealer_id,
-                    leads_unused_since=leads_unused_since,
-                    consents_before=consents_before,
-                    now=now,
-                )
+                done = privacy.dispose(connection, self._keys(connection, dealer_id), dealer_id, **limits)
             total = Disposed(total.leads + done.leads, total.consents + done.consents)
             if max(done) < privacy.BATCH:
                 break
