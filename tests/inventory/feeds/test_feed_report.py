@@ -1,6 +1,7 @@
 """What an import reports: progress, remarks, columns, refusals that say what to do; limits (docs/feeds.md)."""
 
 import json
+from datetime import UTC, date, datetime
 from typing import Any
 
 import pytest
@@ -88,6 +89,8 @@ def test_a_value_that_is_left_out_is_reported_with_its_member_and_its_text(colum
         ("vehicle_type", "vehicle_type", "Motorcycle", "motorcycle"),
         ("certified", "condition", "Manufacturer Certified", "cpo"),
         ("vdp_url", "vdp_url", "https://e.example/a b", "https://e.example/a%20b"),
+        ("inventory_date", "inventory_date", "10/31/2020", date(2020, 10, 31)),
+        ("Last Modified", "feed_updated_at", "5/4/2026 5:00 PM", datetime(2026, 5, 4, 17, tzinfo=UTC)),
         ("notes", "notes", "Two keys.", "Two keys."),
         ("model", "model", "Foc\x07us", "Focus"),
         ("model", "model", "A &amp; B", "A & B"),

@@ -38,6 +38,11 @@ def test_the_encoding_is_named_and_its_accents_are_read(data: bytes, encoding: s
     assert unit.make == "Citroën" or unit.model == "Cité"
 
 
+def test_a_file_may_begin_with_an_accent() -> None:
+    feed = read_feed(f"Época,VIN,Make\n1,{VIN},Ford\n".encode())
+    assert (feed.encoding, feed.columns_not_understood) == ("utf-8", ("Época",))
+
+
 def test_a_file_in_an_encoding_that_no_layout_promises_is_still_read() -> None:
     rows = "\n".join(f",S{n},日産自動車の新しい車です,表示" for n in range(40))
     feed = read_feed(f"VIN,Stock,Make,Model\n{rows}\n".encode("shift_jis"))
