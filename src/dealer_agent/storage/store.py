@@ -197,6 +197,8 @@ class Store:
         """
         total = Disposed(0, 0)
         limits = {"leads_unused_since": leads_unused_since, "consents_before": consents_before, "now": now}
+        with self._reading() as connection:
+            self._keys(connection, dealer_id)
         # A reader looks through all the consents, which are many.
         while any(self.disposable(dealer_id, **limits)):
             with self._locked(dealer_id) as connection:
