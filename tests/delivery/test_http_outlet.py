@@ -171,6 +171,7 @@ IN_AN_HOUR = format_datetime(datetime.now(UTC) + timedelta(hours=1), usegmt=True
         ("Fri, 31 Dec 1999 23:59:59 GMT", 0, 0),
         ("-5", None, None),
         ("soon", None, None),
+        ("Fri, 31 Dec 1999 23:59:59 +99999999999999999999", None, None),
         ("\u0667", None, None),
     ],
 )

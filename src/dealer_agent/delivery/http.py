@@ -94,7 +94,7 @@ def _retry_after(value: str | None) -> timedelta | None:
         return min(timedelta(seconds=min(int(value[:9]), 10**9)), LONGEST_WAIT)
     try:
         until = parsedate_to_datetime(value)
-    except ValueError:
+    except (ValueError, OverflowError):
         return None
     if until.tzinfo is None:
         until = until.replace(tzinfo=UTC)
