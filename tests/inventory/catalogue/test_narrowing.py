@@ -89,7 +89,7 @@ def test_a_listing_without_prose_is_found_by_no_word_of_prose(lot: MakeLot) -> N
     assert stock.finds(query="xxxx") == "told"
 
 
-PAGES = [(0, 1), (0, 5), (3, 4), (7, 1), (10, 20), (0, 100), (19, 3), (55, 10), (90, 5)]
+PAGES = [(0, 1), (0, 3), (0, 5), (3, 4), (7, 1), (10, 20), (30, 15), (40, 10), (0, 100), (19, 3), (55, 10), (90, 5)]
 
 
 @pytest.mark.parametrize(
@@ -103,6 +103,8 @@ PAGES = [(0, 1), (0, 5), (3, 4), (7, 1), (10, 20), (0, 100), (19, 3), (55, 10), 
         {"query": "zorvex"},
         {"query": "zorvex", "make": ["Kia"]},
         {"query": "quillan zor"},
+        # Few at the beginning of the default order, the rest at its end.
+        {"body": ["van"]},
     ],
 )
 @pytest.mark.parametrize("sort", [msgspec.UNSET, Sort("price", "asc"), Sort("make", "desc"), Sort("mileage", "asc")])
@@ -116,7 +118,8 @@ def test_a_large_stock_is_answered_like_a_small_one(
                 "make": ("Ford", "Kia", "Audi")[number % 3],
                 "model": "Zorvex" if number % 7 == 0 else "Focus",
                 "description": ("zorvex", "zorvexia quillan", "quillan zorvex zorvexia", "")[number % 4],
-                "changed": number * 37 % 30,
+                "changed": 30 - number // 3,
+                **({"body": "van"} if number in (0, 30) or number > 81 else {}),
                 **({"price": number * 11 % 50} if number % 5 else {}),
                 **({"mileage": number % 20} if number % 11 else {}),
             }
