@@ -254,6 +254,15 @@ def test_an_appraisal_moves_with_the_test_drive_that_it_is_part_of(counter: Open
     assert (desk.places("test_drive"), desk.places("trade_in")) == (HOUR, 0)
 
 
+def test_an_appraisal_is_no_part_of_a_test_drive_at_a_time_that_has_passed(counter: OpenCounter) -> None:
+    """A time in the past is no error, and is never confirmed (contract, part 10)."""
+    desk = counter(PROFILE)
+    desk.take(sams(visit(at("10:00"))), NOW, LOT)
+    under_way = NOW + timedelta(days=1, hours=1, minutes=30)
+    appraisal = desk.take(sams(visit(at("10:15"), "trade_in"), None), under_way, LOT)["appointment"]
+    assert appraisal["status"] == "proposed"
+
+
 def test_an_appraisal_ends_with_the_test_drive_that_the_dealer_cancels(counter: OpenCounter) -> None:
     desk = counter(PROFILE)
     drive = desk.take(sams(visit(at("10:00"))), NOW, LOT)

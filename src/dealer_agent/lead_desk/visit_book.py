@@ -224,8 +224,10 @@ class VisitBook:
             plan = self.timetable.plan(rooftop, "trade_in")
             asked = None if plan is None else asked_for(request, plan)
             around = Slot(drive.starts_at, drive.ends_at)
-            if asked is not None and fits_inside(asked, around):
-                start = _start_within(asked, around)
+            if asked is None or not fits_inside(asked, around):
+                continue
+            start = _start_within(asked, around)
+            if start >= self.now:
                 slot = _slot(start, min(start + asked.duration, drive.ends_at), rooftop)
                 return Decision(
                     kind="trade_in",
