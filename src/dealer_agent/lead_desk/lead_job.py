@@ -40,8 +40,8 @@ from dealer_agent.protocol.responses import DealerContact, LeadReceipt
 from dealer_agent.protocol.vehicle import Vehicle
 from dealer_agent.storage import leads as stored
 from dealer_agent.storage.appointments import AppointmentRecord, Booked, appointments_of, booked_visits
-from dealer_agent.storage.consents import ConsentRecord, record_consent
-from dealer_agent.storage.outbox import enqueue
+from dealer_agent.storage.consents import ConsentRecord, record_consent, record_revocation
+from dealer_agent.storage.outbox import enqueue, untried
 from dealer_agent.vault import Vault
 
 
@@ -54,12 +54,25 @@ class Desk(NamedTuple):
     confirms_by_mail: bool
 
 
+MOST_ADDITIONS = 50
+"""What a lead can be added to. Each addition reads the ones before; who writes more often begins a new lead."""
+
+
 class _Verdict(NamedTuple):
-    """That a lead may be taken: the consent, and what the vehicle of interest turned out to be."""
+    """That a lead may be taken: the consent, and what the vehicle of interest turned out to be.
+
+    `revoked` are the channels that the customer took back after giving this consent, on any lead.
+    """
 
     grant: Grant
     wanted: intake.Wanted
     listing: bytes | None
+    revoked: frozenset[str] = frozenset()
+
+    @property
+    def channels(self) -> tuple[str, ...]:
+        """Those that may be used."""
+        return tuple(channel for channel in self.grant.channels if channel not in self.revoked)
 
 
 class _Taken(NamedTuple):
@@ -140,14 +153,17 @@ class LeadJob:
 
     def _keep(self, connection: Connection) -> _Taken:
         verdict = self.verdict or _judge(self.lead, self.catalogue, self.now)
+        vault, dealer_id = self.desk.vault, self.desk.profile.id
+        revoked = stored.revoked_since(connection, vault, dealer_id, self.contacts, verdict.grant.granted_at)
+        verdict = verdict._replace(revoked=revoked)
         vehicle_key = intake.vehicle_key(self.lead.vehicle_of_interest, verdict.wanted)
         window = timedelta(hours=self.desk.profile.policies.duplicate_window_hours)
         if window:
-            earlier = stored.find_duplicate(
-                connection, self.desk.vault, self.desk.profile.id, self.contacts, vehicle_key, self.now - window
-            )
-            if earlier is not None:
-                return _Taken(earlier, self._add_to(connection, earlier, verdict, vehicle_key))
+            since = self.now - window
+            earlier_id = stored.find_duplicate(connection, vault, dealer_id, self.contacts, vehicle_key, since)
+            earlier = None if earlier_id is None else stored.get_lead(connection, vault, dealer_id, earlier_id)
+            if earlier is not None and len(earlier.events) < MOST_ADDITIONS:
+                return _Taken(earlier.lead.lead_id, self._add_to(connection, earlier, verdict, vehicle_key))
         return self._take_new(connection, verdict, vehicle_key)
 
     def _take_new(self, connection: Connection, verdict: _Verdict, vehicle_key: str | None) -> _Taken:
@@ -162,21 +178,21 @@ class LeadJob:
             contacts=self.contacts,
             vehicle_key=vehicle_key,
         )
+        self._keep_revoked(connection, lead_id, verdict)
         self._write_visit(connection, visit, lead_id)
         deliveries = deliveries_of(rooftop, confirm=self._confirmation(verdict, visit))
         enqueue(connection, self.desk.profile.id, lead_id, deliveries, self.now)
         return _Taken(lead_id, self._answer(lead_id, "received", rooftop, verdict, visit))
 
     def _add_to(
-        self, connection: Connection, lead_id: str, verdict: _Verdict, vehicle_key: str | None
+        self, connection: Connection, earlier: stored.StoredLead, verdict: _Verdict, vehicle_key: str | None
     ) -> Answer | ProtocolError:
         """Adds to an earlier lead what this one says anew; what is added is delivered, too."""
-        vault, dealer_id = self.desk.vault, self.desk.profile.id
-        earlier = stored.get_lead(connection, vault, dealer_id, lead_id)
-        assert earlier is not None, "find_duplicate names only leads that are stored"
+        vault, dealer_id, lead_id = self.desk.vault, self.desk.profile.id, earlier.lead.lead_id
         # Who writes with another address or number next is the same customer still.
         stored.record_contacts(connection, vault, earlier.lead, self.contacts, vehicle_key)
         record_consent(connection, vault, dealer_id, lead_id, self._consent(verdict.grant))
+        self._keep_revoked(connection, lead_id, verdict)
         kept = KeptLead.of(earlier)
         changes = Changes()
         if self.lead.message and self.lead.message != kept.message:
@@ -200,6 +216,21 @@ class LeadJob:
             self._deliver_again(connection, lead_id, event_id, home, visit, verdict)
         return self._answer(lead_id, "duplicate", visit.rooftop if visit else home, verdict, visit)
 
+    def _keep_revoked(self, connection: Connection, lead_id: str, verdict: _Verdict) -> None:
+        """What the customer took back stays taken back, though an agent sends the consent from before once more."""
+        again = sorted(verdict.revoked.intersection(verdict.grant.channels))
+        if again:
+            record_revocation(
+                connection,
+                self.desk.vault,
+                self.desk.profile.id,
+                lead_id,
+                again,
+                self.now,
+                by="dealer-agent",
+                reason="revoked on another lead after this consent was given",
+            )
+
     def _deliver_again(
         self,
         connection: Connection,
@@ -209,11 +240,19 @@ class LeadJob:
         visit: Decision | None,
         verdict: _Verdict,
     ) -> None:
-        """To the lead's rooftop, and to the one that the customer visits where it is another."""
+        """To the lead's rooftop, and to the one that the customer visits where it is another.
+
+        Not where the lead is to go anyway: it is made at sending time, with what was added until then.
+        """
+        untold = untried(connection, self.desk.profile.id, lead_id)
         places = {rooftop.name: rooftop for rooftop in (home, visit.rooftop if visit else home)}
         for rooftop in places.values():
             confirm = self._confirmation(verdict, visit) if visit and visit.rooftop == rooftop else None
-            deliveries = deliveries_of(rooftop, event_id=event_id, confirm=confirm)
+            deliveries = [
+                delivery
+                for delivery in deliveries_of(rooftop, event_id=event_id, confirm=confirm)
+                if delivery.kind == "confirm" or (delivery.rooftop, delivery.channel) not in untold
+            ]
             enqueue(connection, self.desk.profile.id, lead_id, deliveries, self.now)
 
     def _decide_visit(
@@ -229,8 +268,13 @@ class LeadJob:
         )
 
     def _test_drives(self, connection: Connection) -> Iterable[Booked]:
-        """The customer's confirmed ones, whichever of their leads asked for them."""
-        lead_ids = stored.find_leads_of(connection, self.desk.vault, self.desk.profile.id, self.contacts)
+        """The customer's confirmed ones, whichever of their leads asked for them.
+
+        Only for who knows every contact of those leads and comes through the same agent: nobody else is told where the
+        customer will be.
+        """
+        agent = intake.agent_name(self.lead)
+        lead_ids = stored.find_own_leads(connection, self.desk.vault, self.desk.profile.id, self.contacts, agent)
         return booked_visits(connection, self.desk.profile.id, lead_ids, "test_drive", self.now)
 
     def _write_visit(self, connection: Connection, visit: Decision | None, lead_id: str) -> None:
@@ -257,7 +301,7 @@ class LeadJob:
         """The id of the appointment of which the customer gets a mail, where there is one."""
         if visit is None or visit.confirmed is None or visit.standing is not None:
             return None
-        by_mail = self.lead.customer.email is not UNSET and "email" in verdict.grant.channels
+        by_mail = self.lead.customer.email is not UNSET and "email" in verdict.channels
         return visit.reply.appointment_id if self.desk.confirms_by_mail and by_mail else None
 
     def _record(self, lead_id: str, rooftop: DealerRooftop, verdict: _Verdict) -> stored.LeadRecord:
@@ -307,7 +351,7 @@ class LeadJob:
                 now=self.now,
                 wish=self.lead.vehicle_of_interest,
                 wanted=verdict.wanted,
-                channels=usable_channels(self.lead.customer, verdict.grant.channels),
+                channels=usable_channels(self.lead.customer, verdict.channels),
                 repeated=status == "duplicate",
                 trade_in=self.lead.trade_in is not UNSET,
                 visit=None if visit is None else _told(visit),

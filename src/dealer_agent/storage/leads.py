@@ -11,12 +11,20 @@ from hashlib import sha256
 from typing import Any, NamedTuple
 
 import msgspec
-from sqlalchemy import Connection, Row, bindparam, delete, func, insert, select, text, tuple_
+from sqlalchemy import Connection, Row, bindparam, delete, exists, func, insert, select, text, tuple_
 from ulid import ULID
 
-from dealer_agent.storage.consents import TOUCH_LEAD, ConsentEvent, ConsentRecord, consents_of, grant
+from dealer_agent.storage.consents import REVOKED, TOUCH_LEAD, ConsentEvent, ConsentRecord, consents_of, grant
 from dealer_agent.storage.errors import AlreadyStored
-from dealer_agent.storage.schema import UtcTime, idempotency, lead_contacts, lead_events, leads, refusals
+from dealer_agent.storage.schema import (
+    UtcTime,
+    consent_events,
+    idempotency,
+    lead_contacts,
+    lead_events,
+    leads,
+    refusals,
+)
 from dealer_agent.vault.vault import Vault
 
 IDEMPOTENCY_KEPT = timedelta(days=30)
@@ -138,6 +146,45 @@ FIND_LEADS_OF = (
     .order_by(func.min(lead_contacts.c.received_at), lead_contacts.c.lead_id)
 )
 
+FIND_REVOKED = (
+    select(consent_events.c.channels)
+    .join_from(
+        lead_contacts,
+        consent_events,
+        (consent_events.c.dealer_id == lead_contacts.c.dealer_id)
+        & (consent_events.c.lead_id == lead_contacts.c.lead_id),
+    )
+    .where(
+        lead_contacts.c.dealer_id == bindparam("dealer_id"),
+        lead_contacts.c.contact_hash.in_(bindparam("hashes", expanding=True)),
+        consent_events.c.kind == REVOKED,
+        consent_events.c.at >= bindparam("granted_at"),
+    )
+)
+
+_others = lead_contacts.alias("others")
+
+# Leads of one agent of which every address and number is known to who asks.
+FIND_OWN_LEADS = (
+    select(lead_contacts.c.lead_id)
+    .distinct()
+    .join_from(
+        lead_contacts,
+        leads,
+        (leads.c.dealer_id == lead_contacts.c.dealer_id) & (leads.c.lead_id == lead_contacts.c.lead_id),
+    )
+    .where(
+        lead_contacts.c.dealer_id == bindparam("dealer_id"),
+        lead_contacts.c.contact_hash.in_(bindparam("hashes", expanding=True)),
+        leads.c.source_agent == bindparam("agent"),
+        ~exists().where(
+            _others.c.dealer_id == lead_contacts.c.dealer_id,
+            _others.c.lead_id == lead_contacts.c.lead_id,
+            _others.c.contact_hash.not_in(bindparam("hashes", expanding=True)),
+        ),
+    )
+)
+
 ADD_LEAD = insert(leads)
 ADD_CONTACT = text("""
     INSERT INTO lead_contacts (dealer_id, contact_hash, vehicle_key, received_at, lead_id, contact)
@@ -240,6 +287,29 @@ def find_leads_of(connection: Connection, vault: Vault, dealer_id: str, contacts
     """All leads of a person, oldest first, by normalised contacts: those too of which only the consent is left."""
     sought = {"dealer_id": dealer_id, "hashes": _searched(vault, dealer_id, contacts)}
     return list(connection.execute(FIND_LEADS_OF, sought).scalars())
+
+
+def find_own_leads(
+    connection: Connection, vault: Vault, dealer_id: str, contacts: Iterable[str], agent: str
+) -> list[str]:
+    """The leads of who knows all of a person's contacts and comes through the same agent, in no order.
+
+    Stricter than `find_leads_of`: a phone number alone, which others know, must not tell where a person will be.
+    """
+    sought = {"dealer_id": dealer_id, "hashes": _searched(vault, dealer_id, contacts), "agent": agent}
+    return list(connection.execute(FIND_OWN_LEADS, sought).scalars())
+
+
+def revoked_since(
+    connection: Connection, vault: Vault, dealer_id: str, contacts: Iterable[str], granted_at: datetime
+) -> frozenset[str]:
+    """The channels that a person took back at `granted_at` or later, on whichever of their leads.
+
+    Who says "no more calls" does not mean one vehicle.
+    """
+    sought = {"dealer_id": dealer_id, "hashes": _searched(vault, dealer_id, contacts), "granted_at": granted_at}
+    found = connection.execute(FIND_REVOKED, sought).scalars()
+    return frozenset(channel for channels in found for channel in msgspec.json.decode(channels, type=list[str]))
 
 
 def record_lead(

@@ -75,6 +75,15 @@ _DUE = and_(
 
 ADD_DELIVERY = insert(outbox)
 
+# Never tried: what a receiver may have seen under its id stays as it was.
+READ_UNTRIED = select(outbox.c.rooftop, outbox.c.channel).where(
+    _DEALER,
+    outbox.c.lead_id == bindparam("lead_id"),
+    outbox.c.state == "waiting",
+    outbox.c.attempts == 0,
+    outbox.c.kind != "confirm",
+)
+
 DUE_ADDRESSES = select(outbox.c.rooftop, outbox.c.channel).where(_DUE).distinct()
 
 # SKIP LOCKED on PostgreSQL: two workers claim side by side. On SQLite the writer's transaction is the lock.
@@ -174,6 +183,14 @@ def due_addresses(connection: Connection, dealer_id: str, now: datetime) -> list
     return [
         (row.rooftop, row.channel) for row in connection.execute(DUE_ADDRESSES, {"of_dealer": dealer_id, "now": now})
     ]
+
+
+def untried(connection: Connection, dealer_id: str, lead_id: str) -> set[Address]:
+    """Where a lead is still to go for the first time: it goes there with all that is added to it until then."""
+    return {
+        (row.rooftop, row.channel)
+        for row in connection.execute(READ_UNTRIED, {"of_dealer": dealer_id, "lead_id": lead_id})
+    }
 
 
 def claim(
