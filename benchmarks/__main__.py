@@ -26,12 +26,17 @@ def main() -> None:
     console.print(f"{_machine()}; load {os.getloadavg()[0]:.1f} at the start; {VEHICLES:,} vehicles, one worker")
     for name, figures, note in [*http_figures(), *lead_figures()]:
         table = Table(title=f"{name} ({note})", title_justify="left")
-        for column in ("Server", "Requests/s", "Ratio", "Failed"):
+        for column in ("Server", "Requests/s", "Ratio", "p50 ms", "p99 ms", "Failed"):
             table.add_column(column, justify="left" if column == "Server" else "right")
         first = figures[0].per_second
         for figure in figures:
             table.add_row(
-                figure.name, f"{figure.per_second:,.0f}", f"{first / figure.per_second:.2f}", str(figure.failed)
+                figure.name,
+                f"{figure.per_second:,.0f}",
+                f"{first / figure.per_second:.2f}",
+                f"{figure.p50:,.1f}",
+                f"{figure.p99:,.1f}",
+                str(figure.failed),
             )
         console.print(table)
     console.print(f"load {os.getloadavg()[0]:.1f} at the end")

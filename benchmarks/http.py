@@ -42,11 +42,24 @@ RATES = ("inventory_search", "inventory_vehicle", "lead_submit", "address")
 
 
 class Figure(NamedTuple):
-    """A median over the rounds, in requests per second, and its ratio to the first one's."""
+    """Medians over the rounds: requests per second, and the waiting time of half and of 99 of a hundred (ms)."""
 
     name: str
     per_second: float
     failed: int
+    p50: float
+    p99: float
+
+
+def figure_of(name: str, loads: Sequence[Load]) -> Figure:
+    """The medians of several rounds."""
+    return Figure(
+        name,
+        median(load.per_second for load in loads),
+        sum(load.failed for load in loads),
+        median(load.p50 for load in loads),
+        median(load.p99 for load in loads),
+    )
 
 
 def free_port() -> int:
@@ -172,10 +185,7 @@ def _compared(
             port = free_port()
             with running(_uvicorn(peer, port), port, "/", env):
                 loads[title].append(measure(port, requests))
-    figures = [
-        Figure(title, median(load.per_second for load in runs), sum(load.failed for load in runs))
-        for title, runs in loads.items()
-    ]
+    figures = [figure_of(title, runs) for title, runs in loads.items()]
     return name, figures, f"{len(reply):,} bytes a reply"
 
 
