@@ -112,7 +112,8 @@ async def submit_lead(dealer: Dealer, request: Request, *, token_id: str | None,
     """lead.submit (2.7; contract, part 10): stored with its consent record before it is answered.
 
     `token_id` is the caller's, where it showed a token; `body` is the request as received: the consent record keeps its
-    hash. Raises ProtocolError, of which only code and time are stored, and StorageError.
+    hash. Raises StorageError, and ProtocolError: of a refused lead only code and time are stored, unless the refusal is
+    AppointmentTimeUnavailable, whose lead is kept.
     """
     now = datetime.now(UTC)
     try:

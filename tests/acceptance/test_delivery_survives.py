@@ -176,6 +176,6 @@ def test_every_answered_lead_is_delivered_though_receivers_fail_and_the_service_
             attempts[row.channel] += row.attempts
         print(
             f"\n{database}: {len(answered)} leads answered, {len(stored)} stored, {KILLS} times killed; "
-            f"receivers (seed {seed}) did {dict(mail.did)} and {dict(web.did)}; attempts {attempts}; repeats to be dropped by id: "
-            f"{mail_repeats} by mail, {web_repeats} by HTTP"
+            f"receivers (seed {seed}) did {dict(mail.did)} and {dict(web.did)}; attempts {attempts}; "
+            f"repeats to be dropped by id: {mail_repeats} by mail, {web_repeats} by HTTP"
         )

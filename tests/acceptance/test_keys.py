@@ -164,6 +164,14 @@ def test_create_makes_no_second_key_beside_data_of_a_lost_one(folder: Path) -> N
     assert not key_file(folder).exists()
 
 
+def test_a_lost_key_that_nothing_was_sealed_with_is_no_loss(tmp_path: Path) -> None:
+    command_here("init", tmp_path / "store")
+    assert command_here("keys", "list", "--dir", tmp_path / "store").returncode == 0
+    key_file(tmp_path / "store").unlink()
+    assert command_here("keys", "create", "--dir", tmp_path / "store").returncode == 0
+    assert command_here("leads", "list", "--dir", tmp_path / "store").returncode == 0
+
+
 def test_list_says_what_each_key_is_needed_for_and_shows_none(folder: Path) -> None:
     said = command_here("keys", "list", "--dir", folder).stdout
     (key_id,) = ids_in(folder)

@@ -4,15 +4,19 @@ The service takes the leads, the real commands do the rest, on both databases (c
 """
 
 import csv
+import fcntl
 import io
 import itertools
 import json
 import os
+import pty
 import pwd
 import re
 import sqlite3
 import stat
+import struct
 import subprocess
+import termios
 from collections.abc import Iterator
 from contextlib import closing, contextmanager
 from datetime import UTC, datetime, timedelta
@@ -27,7 +31,7 @@ import pytest
 from lxml import etree
 from tests.acceptance.asking import asked, lead
 from tests.acceptance.dealers import HONDA_VIN, stocked_dealer
-from tests.acceptance.running import Running, command_here, eventually, serving
+from tests.acceptance.running import COMMAND, Running, command_here, environment, eventually, serving
 from tests.storage.samples import consent as sample_consent
 from tests.storage.samples import lead as sample_lead
 from typer.testing import CliRunner
@@ -155,6 +159,28 @@ def test_a_lead_is_shown_with_its_rooftop_visit_consent_and_deliveries(shop: Sho
         "sent",
     ):
         assert told in shown, told
+
+
+def test_on_a_narrow_terminal_the_list_is_still_a_table(shop: Shop) -> None:
+    if shop.database.startswith("postgresql"):
+        pytest.skip("the terminal is the same")
+    lead_id, _ = shop.take(vehicle_of_interest={"vin": HONDA_VIN})
+    ours, theirs = pty.openpty()
+    fcntl.ioctl(theirs, termios.TIOCSWINSZ, struct.pack("HHHH", 24, 80, 0, 0))
+    with os.fdopen(ours, "rb", buffering=0) as screen, os.fdopen(theirs, "wb") as terminal:
+        subprocess.run(
+            [COMMAND, "leads", "list", "--limit", "1", "--dir", shop.folder],
+            env=environment({"DATABASE_URL": shop.database, "COLUMNS": "80", "TERM": "dumb"}),
+            stdout=terminal,
+            timeout=60,
+            check=True,
+        )
+        shown = screen.read(65536).decode()
+    assert lead_id in shown
+    assert max(map(len, shown.splitlines())) <= 80
+    # Customer, vehicle, rooftop and agent each have room for their longest word.
+    for word in ("Example", "H1", "Acceptance", "Agent", "Motors"):
+        assert re.search(rf"\b{word}", shown), shown
 
 
 @pytest.mark.parametrize(

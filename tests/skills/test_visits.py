@@ -130,6 +130,31 @@ def test_the_vehicles_rooftop_is_visited_else_the_first_that_books_such_visits(
     assert found.lead.rooftop == place, "its CRM gets the lead"
 
 
+@pytest.mark.parametrize(
+    "appointment",
+    [
+        visit("0002-01-01T00:00:00Z"),
+        visit("9998-12-31T23:59:59.999999-23:59"),
+        visit(at("08:00"), duration_minutes=2**63 - 1),
+        windows(("0002-01-01T00:00:00+23:59", "0002-01-01T00:00:01+23:59")),
+        windows(("9998-12-31T23:00:00Z", "9998-12-31T23:59:59Z")),
+        windows(("0002-01-01T00:00:00", "0002-01-02T00:00:00"), timezone="Pacific/Kiritimati"),
+        {"appointment_type": "test_drive", "requested_windows": [{"start": "9998-12-31T23:00:00-12:00"}]},
+        {"appointment_type": "test_drive", "requested_windows": [{"start": at("17:30")}] * 1000},
+    ],
+)
+def test_whatever_time_is_asked_for_there_is_an_answer(counter: OpenCounter, appointment: dict[str, Any]) -> None:
+    """Contract 10: a time in the past is no error, nor is any other."""
+    reply = counter(PROFILE).take(asking(appointment), NOW, LOT)["appointment"]
+    assert (reply["status"], len(reply.get("proposed_times") or reply["proposed_slots"])) == ("proposed", 3)
+
+
+def test_every_moment_between_now_and_the_end_of_time_is_the_earliest_that_is_free(counter: OpenCounter) -> None:
+    wide = windows(("0002-01-01T00:00:00Z", "9998-12-31T23:59:59Z"))
+    reply = counter(PROFILE).take(asking(wide), NOW, LOT)["appointment"]
+    assert reply["confirmed_window"] == {"start": at("11:00", 2), "end": at("12:00", 2)}
+
+
 @pytest.mark.requirement("contract-10-no-time-requested")
 def test_a_visit_without_a_time_takes_no_place(counter: OpenCounter) -> None:
     desk = counter(PROFILE)
@@ -280,15 +305,21 @@ def test_a_later_appraisal_whose_time_lies_in_the_customers_test_drive_shares_it
     assert [one.status for one in desk.visits_of(drive["lead_id"]) if one.kind == "test_drive"] == ["confirmed"]
 
 
-@pytest.mark.parametrize("stock", ["N1", None])
-def test_an_appraisal_is_no_part_of_a_test_drive_where_none_are_booked_or_of_anothers(
-    counter: OpenCounter, stock: str | None
+@pytest.mark.parametrize(
+    ("drive", "stock", "place", "status"),
+    [
+        ("N1", "N1", "Ridgeline North", "requested"),
+        ("N1", None, "Ridgeline South", "confirmed"),
+        ("S1", "W1", "Ridgeline West", "confirmed"),
+    ],
+)
+def test_an_appraisal_is_no_part_of_a_test_drive_where_none_are_booked_or_elsewhere(
+    counter: OpenCounter, drive: str, stock: str | None, place: str, status: str
 ) -> None:
     desk = counter(PROFILE)
-    desk.take(asking(visit(at("10:00")), "N1", **a_customer()), NOW, LOT)
+    desk.take(asking(visit(at("10:00")), drive, **a_customer()), NOW, LOT)
     appraisal = desk.take(asking(visit(at("10:00"), TRADE), stock, **a_customer()), NOW, LOT)
-    expected = ("Ridgeline North", "requested") if stock else ("Ridgeline South", "confirmed")
-    assert (appraisal["dealer"]["name"], appraisal["appointment"]["status"]) == expected
+    assert (appraisal["dealer"]["name"], appraisal["appointment"]["status"]) == (place, status)
     assert [one.shares for one in desk.visits_of(appraisal["lead_id"]) if one.kind == "trade_in"] == [None]
 
 

@@ -8,8 +8,9 @@ import msgspec
 import pytest
 from tests.skills.counter import Counter
 from tests.skills.shop import a_lead, customer
-from tests.skills.visiting import LOT, NOW, PROFILE, asking, at, visit, windows
+from tests.skills.visiting import LOT, NOW, PROFILE, asking, at, listing, visit, windows
 
+from dealer_agent.inventory.catalogue import Catalogue
 from dealer_agent.protocol.errors import AppointmentTimeUnavailable
 
 OpenCounter = Callable[..., Counter]
@@ -189,12 +190,13 @@ def test_what_a_duplicate_adds_is_delivered_again_and_a_new_time_confirmed_by_ma
 
 
 def test_a_visit_elsewhere_is_delivered_to_the_leads_rooftop_and_to_the_one_visited(counter: OpenCounter) -> None:
-    desk = counter(PROFILE)
+    desk = counter(PROFILE, confirms_by_mail=True)
     first = desk.take(sams(), NOW, LOT)
     assert [row.channel for row in desk.deliveries()] == ["north"]
     answer = desk.take(sams(visit(at("10:00"), "sales"), stock=None), SOON, LOT)
     assert (answer["lead_id"], answer["dealer"]["name"]) == (first["lead_id"], "Ridgeline South")
     assert sorted((row.channel, row.kind) for row in desk.deliveries()) == [
+        ("customer", "confirm"),
         ("north", "lead"),
         ("north", "resend"),
         ("south", "resend"),
@@ -276,3 +278,17 @@ def test_an_earlier_visit_stays_where_nothing_is_to_be_had_any_more(counter: Ope
     assert refused.value.details["lead_id"] == first["lead_id"]
     assert "Tuesday, March 3 at 9:00 AM stays booked for you." in refused.value.message
     assert statuses(desk, first["lead_id"]) == ["confirmed", "unavailable"]
+
+
+def test_a_visit_at_another_rooftop_frees_no_place_at_the_one_to_which_the_vehicle_was_brought(
+    counter: OpenCounter,
+) -> None:
+    desk = counter(PROFILE)
+    brought = Catalogue.build([listing("N1", "Ridgeline South"), listing("S1", "Ridgeline South")])
+    first = desk.take(sams(visit(at("10:00")), "N1"), NOW, LOT)
+    desk.take(asking(visit(at("10:00")), "S1"), NOW, brought)
+    answer = desk.take(sams(visit(at("10:30")), "N1"), SOON, brought)
+    assert (answer["lead_id"], answer["appointment"]["status"]) == (first["lead_id"], "proposed")
+    moved = desk.take(sams(visit(at("11:00")), "N1"), SOON, brought)
+    assert (moved["appointment"]["status"], moved["dealer"]["name"]) == ("confirmed", "Ridgeline South")
+    assert desk.places("test_drive") == 2 * HOUR

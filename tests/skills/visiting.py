@@ -71,6 +71,7 @@ LOT = Catalogue.build(
         listing("N1", "Ridgeline North"),
         listing("N2", "Ridgeline North"),
         listing("S1", "Ridgeline South"),
+        listing("W1", "Ridgeline West"),
         listing("E1", "Ridgeline East"),
     ]
 )

@@ -24,7 +24,7 @@ from dealer_agent.storage import (
     record_idempotency,
     record_lead,
 )
-from dealer_agent.storage.keys import SEALED, reseal
+from dealer_agent.storage.keys import STEPS, ResealProgress, reseal
 from dealer_agent.storage.schema import metadata
 from dealer_agent.vault import Keyring, Vault
 
@@ -128,7 +128,7 @@ def test_every_sealed_column_is_sealed_anew(store: Store) -> None:
         for column in table.columns
         if column.comment == "sealed"
     }
-    assert {str(each.column) for each in SEALED} | {"lead_contacts.contact"} == sealed
+    assert {str(each.column) for each in STEPS} == sealed
 
 
 def test_a_change_of_keys_leaves_nothing_under_the_old_one_and_everything_as_it_was(
@@ -162,6 +162,38 @@ def test_a_change_of_keys_may_stop_anywhere_and_goes_on_from_there(renewed: Stor
         assert renewed.find_leads_of(DEALER, ["email:sam.sample@example.com"]) == ["L1"]
         assert None not in [renewed.get_lead(DEALER, name) for name in ("L1", "L2")]
     assert renewed.reseal(DEALER, 7) == 0
+
+
+def test_what_came_behind_the_progress_of_a_change_is_found_before_it_is_done(
+    renewed: Store, writer: LeadWriter
+) -> None:
+    """A worker that has not read the new keys yet goes on with the old one, also where the change has been already."""
+    while renewed.keys_in_use(DEALER).get("k-first", 0) > 5:
+        renewed.reseal(DEALER, 5)
+    writer.submit(DEALER, known("Sam", "A1")).result(10)
+    while renewed.reseal(DEALER, 5):
+        pass
+    assert set(renewed.keys_in_use(DEALER)) == {"k-second"}
+
+
+def test_a_change_whose_transaction_failed_leaves_nothing_out(renewed: Store) -> None:
+    progress = ResealProgress()
+
+    def half_way() -> None:
+        with renewed._locked(DEALER) as connection:
+            assert reseal(connection, NEW, DEALER, 9, progress) == 9
+            raise RuntimeError
+
+    with pytest.raises(RuntimeError):
+        half_way()
+    total = 0
+    while True:
+        with renewed._locked(DEALER) as connection:
+            done = reseal(connection, NEW, DEALER, 9, progress)
+        total += done
+        if not done:
+            break
+    assert (total, renewed.keys_in_use(DEALER)) == (VALUES, {"k-second": VALUES})
 
 
 def test_both_keys_are_needed_until_the_change_is_done(database_url: str, renewed: Store) -> None:
@@ -251,7 +283,8 @@ def test_whatever_keys_were_in_front_one_after_the_other_the_last_one_gets_it_al
             record_lead(connection, vaults[key], first, consent(), contacts=["email:sam"], vehicle_key=None)
             record_idempotency(connection, vaults[key], dealer_id, first_answer(str(turn)))
         alone = Vault(Keyring((ring[keys[-1]],)))
-        while reseal(connection, vaults[keys[-1]], dealer_id, limit):
+        progress = ResealProgress()
+        while reseal(connection, vaults[keys[-1]], dealer_id, limit, progress):
             pass
         for turn in range(len(keys)):
             assert find_idempotent(connection, alone, dealer_id, "token", str(turn), MONDAY) is not None

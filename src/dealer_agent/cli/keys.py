@@ -56,11 +56,10 @@ def create(
         settings = settings_in(directory)
         if from_environment(os.environ):
             fail(f"{KEYS_VARIABLE} is set, and wins over a file: dealer-agent keys create --print shows a key for it")
-        _refuse_beside_sealed_data(settings)
-        try:
-            path = create_key_file(settings.directory)
-        except FileExistsError:
+        if settings.vault is not None:
             fail(f"{settings.directory / KEY_FILE_NAME} is there already: dealer-agent keys rotate changes the key")
+        _let_go_of_lost_key(settings)
+        path = create_key_file(settings.directory)
     out.print(f"The key to customer data is in {path}. Back this file up, apart from the database.", markup=False)
 
 
@@ -180,13 +179,14 @@ def _vault_of(settings: Settings) -> Vault:
     return settings.vault
 
 
-def _refuse_beside_sealed_data(settings: Settings) -> None:
-    """A second key would not open what the lost one sealed: whoever lost a key is told at once."""
+def _let_go_of_lost_key(settings: Settings) -> None:
+    """A new key would not open what a lost one sealed: then the command ends. One that sealed nothing is no loss."""
     # Without a database, or with one from before there were keys, nothing is sealed yet.
     with suppress(DatabaseUnreachable, SchemaOutdated), Store.open(settings.database_url) as store:
         used = store.keys_in_use(settings.dealer.id)
-        if used and settings.vault is None:
+        if used:
             fail(
                 f"The database holds customer data under the key {_named(sorted(used))}: put the file {KEY_FILE_NAME} "
                 "back from your backup. What to do without one stands in docs/keys.md"
             )
+        store.drop_unused_keys(settings.dealer.id)

@@ -7,6 +7,7 @@ from typing import Annotated, Any
 
 import msgspec
 import typer
+from rich.table import Table
 
 from dealer_agent.cli.consent import show_allowed, show_event
 from dealer_agent.cli.looking import note_look
@@ -32,6 +33,9 @@ app = typer.Typer(help="See, export and erase the leads that were taken.", no_ar
 DELIVERIES = 1000
 """More than a lead ever has."""
 
+ROOM = 130
+"""Letters, for a line of the list."""
+
 ERASED = "(erased)"
 """What stands for a customer who was forgotten."""
 
@@ -43,7 +47,7 @@ def list_(
     before: Annotated[str | None, typer.Option(metavar="LEAD", help="Only leads older than this one.")] = None,
 ) -> None:
     """List the newest leads: who, about what, where they went, and whether they arrived there."""
-    made = table("Leads", "Id", "Received (UTC)", "Customer", "Vehicle", "Rooftop", "Agent", "Visit", "Deliveries")
+    rows: list[tuple[str, ...]] = []
     with failures_in_plain_words():
         settings = settings_in(directory)
         dealer_id = settings.dealer.id
@@ -52,19 +56,25 @@ def list_(
             note_look(store, dealer_id, "leads list", leads=sum(lead.erased_at is None for lead in leads))
             for lead in leads:
                 whole = store.whole_lead(dealer_id, lead.lead_id, datetime.now(UTC))
+                visit = whole.visits[-1].status if whole is not None and whole.visits else ""
                 deliveries = store.list_deliveries(dealer_id, DELIVERIES, lead_id=lead.lead_id)
-                add_row(
-                    made,
-                    lead.lead_id,
-                    moment(lead.received_at)[:-3],
-                    _name(lead.customer),
-                    lead.stock or lead.vin or "",
-                    lead.rooftop,
-                    lead.source_agent,
-                    whole.visits[-1].status if whole is not None and whole.visits else "",
-                    _states(deliveries),
-                )
-    out.print(made if leads else "No leads yet.")
+                name, vehicle = _name(lead.customer), lead.stock or lead.vin or ""
+                received = f"{lead.received_at:%Y-%m-%d %H:%M}"
+                where = (lead.rooftop, lead.source_agent)
+                rows.append((lead.lead_id, received, name, vehicle, *where, visit, _states(deliveries)))
+    out.print(_table_of(rows) if rows else "No leads yet.")
+
+
+def _table_of(rows: Sequence[tuple[str, ...]]) -> Table:
+    """A lead a line or, where a terminal has no room for that, two cells above each other."""
+    if out.is_terminal and out.width < ROOM:
+        made = table("Leads", "Id", "Customer, vehicle", "Rooftop, agent", "Visit, deliveries")
+        rows = [tuple(map("\n".join, zip(row[::2], row[1::2], strict=True))) for row in rows]
+    else:
+        made = table("Leads", "Id", "Received (UTC)", "Customer", "Vehicle", "Rooftop", "Agent", "Visit", "Deliveries")
+    for row in rows:
+        add_row(made, *row)
+    return made
 
 
 @app.command("show")

@@ -28,6 +28,7 @@ from dealer_agent.storage.store import Store
 log = structlog.get_logger()
 
 POLL_SECONDS = 1.0
+TURN_SECONDS = 0.05
 AT_ONCE = 16
 """Deliveries under way in one process."""
 AT_ONCE_EACH = 4
@@ -58,7 +59,8 @@ class DeliveryLoop:
 
     def wake(self) -> None:
         """There may be something to send now: to be called on the event loop, once a lead is stored."""
-        self._awake.set()
+        if self.outlets:
+            self._awake.set()
 
     async def run(self) -> None:
         """Sends until `stop` is called; then what is being sent gets a little time, and the rest is released."""
@@ -68,15 +70,19 @@ class DeliveryLoop:
             with suppress(TimeoutError):
                 async with asyncio.timeout(POLL_SECONDS):
                     await self._awake.wait()
+                # Leads that come close together are claimed together.
+                await asyncio.sleep(TURN_SECONDS)
         await self._finish()
 
     def stop(self) -> None:
         """Has `run` end within a few seconds. Not by cancelling it: what it has just claimed would be lost."""
         self._stopping = True
-        self.wake()
+        self._awake.set()
 
     async def _begin_due(self) -> None:
         """Claims as much as there is room for. What fails is reported once, and tried again at the next turn."""
+        if len(self._under_way) >= AT_ONCE:
+            return
         try:
             now = datetime.now(UTC)
             # A question to the reader first: the writer is not troubled while there is nothing to do.
@@ -129,7 +135,11 @@ class DeliveryLoop:
         task.add_done_callback(self._ended)
 
     def _ended(self, task: asyncio.Task[None]) -> None:
-        del self._under_way[task]
+        delivery = self._under_way.pop(task)
+        fault = None if task.cancelled() else task.exception()
+        if fault is not None:
+            # Nothing could be written down: the lease runs out.
+            log.error("fault", **_named(delivery), error=type(fault).__qualname__, place=_place(fault))
         self.wake()
 
     async def _deliver(self, delivery: DueDelivery) -> None:
@@ -138,8 +148,9 @@ class DeliveryLoop:
             parcel = await asyncio.to_thread(self.parcel_of, delivery)
             note = await self.outlets[delivery.address].send(parcel)
         except asyncio.CancelledError:
-            # The process stops: another may send it at once.
-            await self._settle(delivery, lambda connection: outbox.release(connection, self.dealer_id, [delivery]))
+            # The process stops: another may send it at once. Where that cannot be written down, the lease runs out.
+            with suppress(StorageError):
+                await self._write(lambda connection: outbox.release(connection, self.dealer_id, [delivery]))
             raise
         except NotToBeSent as reason:
             log.info("delivery dropped", **_named(delivery), reason=reason.problem)

@@ -3,11 +3,9 @@
 import asyncio
 from collections.abc import Callable
 from datetime import datetime
-from hashlib import sha256
 from typing import Any
 
 import structlog
-from msgspec import UNSET
 
 from dealer_agent.dealers.profile import Profile
 from dealer_agent.inventory.catalogue import Catalogue
@@ -57,10 +55,7 @@ class LeadDesk:
         VehicleNotFound, VehicleUnavailable, IdempotencyConflict; AppointmentTimeUnavailable, when the lead is stored
         nevertheless; and StorageError when it could not be stored.
         """
-        job = LeadJob(self._desk, catalogue, lead, payload, token_id, sha256(body).digest(), now)
-        if lead.idempotency_key is UNSET:
-            # With a key the first answer is looked up before consent is judged; without one, spare the writer.
-            job.decide()
+        job = LeadJob.of(self._desk, catalogue, lead, payload, token_id, body, now)
         answer = await asyncio.wrap_future(self._writer.submit(self._desk.profile.id, job.store))
         self._on_stored()
         if isinstance(answer, ProtocolError):

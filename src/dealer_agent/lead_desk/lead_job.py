@@ -2,13 +2,14 @@
 
 In this order: idempotency key, consent, vehicle, duplicate, visit; then lead, consent, contacts, visit and places,
 deliveries, and the answer that the key will get again. The writer runs the whole decision again when the database asks
-for it, so a job keeps no state of its own.
+for it, so a job changes nothing of its own.
 """
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
-from typing import Any, Literal, NamedTuple
+from hashlib import sha256
+from typing import Any, Literal, NamedTuple, Self
 
 import msgspec
 from msgspec import UNSET, Struct
@@ -34,7 +35,7 @@ from dealer_agent.protocol.errors import (
 )
 from dealer_agent.protocol.ids import new_ulid
 from dealer_agent.protocol.replies import Answer
-from dealer_agent.protocol.requests import LeadSubmitRequest
+from dealer_agent.protocol.requests import Customer, LeadSubmitRequest
 from dealer_agent.protocol.responses import DealerContact, LeadReceipt
 from dealer_agent.protocol.vehicle import Vehicle
 from dealer_agent.storage import leads as stored
@@ -61,6 +62,13 @@ class _Verdict(NamedTuple):
     listing: bytes | None
 
 
+class _Taken(NamedTuple):
+    """The lead that was stored or added to, and what its sender is answered."""
+
+    lead_id: str
+    answer: Answer | ProtocolError
+
+
 class _KeptAnswer(Struct):
     """The first answer to an idempotency key, as it is stored."""
 
@@ -70,7 +78,11 @@ class _KeptAnswer(Struct):
 
 @dataclass(frozen=True, slots=True)
 class LeadJob:
-    """One lead on its way into the store: everything that `store` needs, and nothing of the network."""
+    """One lead on its way into the store: everything that `store` needs, and nothing of the network.
+
+    What can be known before is worked out before: everybody else's lead waits while `store` runs. `verdict` is None for
+    a lead with an idempotency key, whose first answer is looked up before it is judged.
+    """
 
     desk: Desk
     catalogue: Catalogue
@@ -79,42 +91,46 @@ class LeadJob:
     token_id: str | None
     request_hash: bytes
     now: datetime
+    contacts: tuple[str, ...]
+    customer: Customer
+    verdict: _Verdict | None
 
-    def decide(self) -> _Verdict:
-        """Whether the lead may be taken: consent, then the vehicle. Raises ProtocolError."""
-        grant = judge_consent(self.lead.consent, self.lead.customer.preferred_contact, self.now)
-        wish, appointment = self.lead.vehicle_of_interest, self.lead.appointment
-        if wish is UNSET or not intake.names_a_vehicle(wish):
-            return _Verdict(grant, None, None)
-        found = self.catalogue.find(wish.vin, wish.stock, wish.vehicle_id)
-        if isinstance(found, Listing):
-            return _Verdict(grant, found.vehicle, found.json)
-        if appointment is not UNSET and appointment.appointment_type == "test_drive":
-            place = {"in": "payload", "instancePath": "/vehicle_of_interest"}
-            if found is None:
-                raise VehicleNotFound("There is no such vehicle to drive.", place)
-            raise VehicleUnavailable(
-                "This vehicle is no longer available for a test drive.", place | {"vehicle_id": found.vehicle_id}
-            )
-        gone = None if found is None else intake.Gone(found.vehicle_id, found.vin, found.stock)
-        return _Verdict(grant, gone, None)
+    @classmethod
+    def of(
+        cls,
+        desk: Desk,
+        catalogue: Catalogue,
+        lead: LeadSubmitRequest,
+        payload: dict[str, Any],
+        token_id: str | None,
+        body: bytes,
+        now: datetime,
+    ) -> Self:
+        """The job of a lead that is valid but for its consent. Raises ProtocolError for one that may not be taken."""
+        contacts, customer = intake.contacts(lead.customer), intake.customer_kept(lead.customer)
+        verdict = _judge(lead, catalogue, now) if lead.idempotency_key is UNSET else None
+        request_hash = sha256(body).digest()
+        return cls(desk, catalogue, lead, payload, token_id, request_hash, now, contacts, customer, verdict)
 
     def store(self, connection: Connection) -> Answer | ProtocolError:
         """Takes the lead. Returns AppointmentTimeUnavailable, because what is raised here leaves nothing stored."""
-        key = None if self.lead.idempotency_key is UNSET else self.lead.idempotency_key
+        if self.lead.idempotency_key is UNSET:
+            return self._keep(connection).answer
+        return self._keep_once(connection, self.lead.idempotency_key)
+
+    def _keep_once(self, connection: Connection, key: str) -> Answer | ProtocolError:
+        """The first answer to the key again; without one, the lead is taken and its answer kept. Errors are not."""
         scope = f"token:{self.token_id}" if self.token_id else f"agent:{intake.agent_name(self.lead)}"
         payload_hash = intake.payload_hash(self.payload)
         dealer_id, vault = self.desk.profile.id, self.desk.vault
-        if key is not None:
-            first = stored.find_idempotent(connection, vault, dealer_id, scope, key, self.now)
-            if first is not None:
-                if first.payload_hash != payload_hash:
-                    raise IdempotencyConflict("This idempotency_key came with another payload before.")
-                kept = msgspec.json.decode(first.reply, type=_KeptAnswer)
-                return Answer(bytes(kept.data), kept.message)
-        verdict = self.decide()
-        lead_id, answer = self._keep(connection, verdict)
-        if key is not None and isinstance(answer, Answer):
+        first = stored.find_idempotent(connection, vault, dealer_id, scope, key, self.now)
+        if first is not None:
+            if first.payload_hash != payload_hash:
+                raise IdempotencyConflict("This idempotency_key came with another payload before.")
+            kept = msgspec.json.decode(first.reply, type=_KeptAnswer)
+            return Answer(bytes(kept.data), kept.message)
+        lead_id, answer = self._keep(connection)
+        if isinstance(answer, Answer):
             reply = msgspec.json.encode(_KeptAnswer(msgspec.Raw(answer.data), answer.message))
             record = stored.IdempotencyRecord(
                 scope=scope, key=key, payload_hash=payload_hash, reply=reply, at=self.now, lead_id=lead_id
@@ -122,21 +138,19 @@ class LeadJob:
             stored.record_idempotency(connection, vault, dealer_id, record)
         return answer
 
-    def _keep(self, connection: Connection, verdict: _Verdict) -> tuple[str, Answer | ProtocolError]:
-        contacts = intake.contacts(self.lead.customer)
+    def _keep(self, connection: Connection) -> _Taken:
+        verdict = self.verdict or _judge(self.lead, self.catalogue, self.now)
         vehicle_key = intake.vehicle_key(self.lead.vehicle_of_interest, verdict.wanted)
         window = timedelta(hours=self.desk.profile.policies.duplicate_window_hours)
         if window:
             earlier = stored.find_duplicate(
-                connection, self.desk.vault, self.desk.profile.id, contacts, vehicle_key, self.now - window
+                connection, self.desk.vault, self.desk.profile.id, self.contacts, vehicle_key, self.now - window
             )
             if earlier is not None:
-                return earlier, self._add_to(connection, earlier, verdict, contacts, vehicle_key)
-        return self._take_new(connection, verdict, contacts, vehicle_key)
+                return _Taken(earlier, self._add_to(connection, earlier, verdict, vehicle_key))
+        return self._take_new(connection, verdict, vehicle_key)
 
-    def _take_new(
-        self, connection: Connection, verdict: _Verdict, contacts: Sequence[str], vehicle_key: str | None
-    ) -> tuple[str, Answer | ProtocolError]:
+    def _take_new(self, connection: Connection, verdict: _Verdict, vehicle_key: str | None) -> _Taken:
         lead_id = new_ulid()
         visit = self._decide_visit(connection, verdict, ())
         rooftop = visit.rooftop if visit else self._home(verdict) or self.desk.timetable.first
@@ -145,36 +159,30 @@ class LeadJob:
             self.desk.vault,
             self._record(lead_id, rooftop, verdict),
             self._consent(verdict.grant),
-            contacts=contacts,
+            contacts=self.contacts,
             vehicle_key=vehicle_key,
         )
         self._write_visit(connection, visit, lead_id)
         deliveries = deliveries_of(rooftop, confirm=self._confirmation(verdict, visit))
         enqueue(connection, self.desk.profile.id, lead_id, deliveries, self.now)
-        return lead_id, self._answer(lead_id, "received", rooftop, verdict, visit)
+        return _Taken(lead_id, self._answer(lead_id, "received", rooftop, verdict, visit))
 
     def _add_to(
-        self,
-        connection: Connection,
-        lead_id: str,
-        verdict: _Verdict,
-        contacts: Sequence[str],
-        vehicle_key: str | None,
+        self, connection: Connection, lead_id: str, verdict: _Verdict, vehicle_key: str | None
     ) -> Answer | ProtocolError:
         """Adds to an earlier lead what this one says anew; what is added is delivered, too."""
         vault, dealer_id = self.desk.vault, self.desk.profile.id
         earlier = stored.get_lead(connection, vault, dealer_id, lead_id)
         assert earlier is not None, "find_duplicate names only leads that are stored"
         # Who writes with another address or number next is the same customer still.
-        stored.record_contacts(connection, vault, earlier.lead, contacts, vehicle_key)
+        stored.record_contacts(connection, vault, earlier.lead, self.contacts, vehicle_key)
         record_consent(connection, vault, dealer_id, lead_id, self._consent(verdict.grant))
         kept = KeptLead.of(earlier)
         changes = Changes()
         if self.lead.message and self.lead.message != kept.message:
             changes.message = self.lead.message
-        customer = intake.customer_kept(self.lead.customer)
-        if customer != kept.customer:
-            changes.customer = customer
+        if self.customer != kept.customer:
+            changes.customer = self.customer
         if (trade_in := self.payload.get("trade_in")) and trade_in != kept.trade_in:
             changes.trade_in = trade_in
         visit = None
@@ -222,8 +230,7 @@ class LeadJob:
 
     def _test_drives(self, connection: Connection) -> Iterable[Booked]:
         """The customer's confirmed ones, whichever of their leads asked for them."""
-        contacts = intake.contacts(self.lead.customer)
-        lead_ids = stored.find_leads_of(connection, self.desk.vault, self.desk.profile.id, contacts)
+        lead_ids = stored.find_leads_of(connection, self.desk.vault, self.desk.profile.id, self.contacts)
         return booked_visits(connection, self.desk.profile.id, lead_ids, "test_drive", self.now)
 
     def _write_visit(self, connection: Connection, visit: Decision | None, lead_id: str) -> None:
@@ -264,16 +271,13 @@ class LeadJob:
             source_agent=intake.agent_name(self.lead),
             status="received",
             rooftop=rooftop.name,
-            customer=self._customer(),
+            customer=msgspec.json.encode(self.customer),
             payload=msgspec.json.encode(self.payload),
             vehicle=verdict.listing,
             vehicle_id=None if wanted is None else wanted.vehicle_id,
             vin=vin or None,
             stock=stock or None,
         )
-
-    def _customer(self) -> bytes:
-        return msgspec.json.encode(intake.customer_kept(self.lead.customer))
 
     def _consent(self, grant: Grant) -> ConsentRecord:
         return ConsentRecord(
@@ -284,7 +288,7 @@ class LeadJob:
             purpose=PURPOSE,
             consent_text=grant.text,
             request_hash=self.request_hash,
-            customer=self._customer(),
+            customer=msgspec.json.encode(self.customer),
             source_agent=grant.source_agent,
             expires_at=grant.expires_at,
         )
@@ -333,6 +337,26 @@ class LeadJob:
             phone=read_phone(phone) if phone else None,
             hours=timetable.hours(rooftop, department, self.now),
         )
+
+
+def _judge(lead: LeadSubmitRequest, catalogue: Catalogue, now: datetime) -> _Verdict:
+    """Whether a lead may be taken: consent, then the vehicle. Raises ProtocolError."""
+    grant = judge_consent(lead.consent, lead.customer.preferred_contact, now)
+    wish, appointment = lead.vehicle_of_interest, lead.appointment
+    if wish is UNSET or not intake.names_a_vehicle(wish):
+        return _Verdict(grant, None, None)
+    found = catalogue.find(wish.vin, wish.stock, wish.vehicle_id)
+    if isinstance(found, Listing):
+        return _Verdict(grant, found.vehicle, found.json)
+    if appointment is not UNSET and appointment.appointment_type == "test_drive":
+        place = {"in": "payload", "instancePath": "/vehicle_of_interest"}
+        if found is None:
+            raise VehicleNotFound("There is no such vehicle to drive.", place)
+        raise VehicleUnavailable(
+            "This vehicle is no longer available for a test drive.", place | {"vehicle_id": found.vehicle_id}
+        )
+    gone = None if found is None else intake.Gone(found.vehicle_id, found.vin, found.stock)
+    return _Verdict(grant, gone, None)
 
 
 def _told(visit: Decision) -> VisitAnswer:

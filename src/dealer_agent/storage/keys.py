@@ -4,10 +4,11 @@ Whoever seals anew holds the dealer's lock: nothing is emptied, or written, betw
 """
 
 from collections import Counter
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from sqlalchemy import Column, Connection, bindparam, delete, func, select, text, update
+from sqlalchemy import Column, Connection, Row, bindparam, delete, func, select, text, update
 
 from dealer_agent.storage.chain import chain_end_of, end_is_sound, seal_end
 from dealer_agent.storage.errors import KeyMissing, WrongKey
@@ -62,6 +63,12 @@ SEALED = (
 )
 """All but the contacts, whose hashes are keyed too."""
 
+STEPS = (*SEALED, _Sealed(lead_contacts.c.contact, lead_contacts.c.contact_hash))
+"""What a change of keys goes through; the end of the chain comes last."""
+
+CONTACT_KEY = tuple(column.name for column in lead_contacts.primary_key)
+DROP_CONTACT = delete(lead_contacts).where(*(lead_contacts.c[name] == bindparam(f"the_{name}") for name in CONTACT_KEY))
+
 
 def check_keys(connection: Connection, vault: Vault, dealer_id: str) -> bool:
     """Whether the active key is noted (`note_active_key`); to be called before customer data is read or written.
@@ -91,10 +98,16 @@ def note_active_key(connection: Connection, vault: Vault, dealer_id: str) -> Non
     connection.execute(ADD_PROOF, {"dealer_id": dealer_id, "key_id": key_id, "proof": proof})
 
 
+def drop_unused_proofs(connection: Connection, dealer_id: str) -> None:
+    """Lets go of the keys that nothing is sealed with: one that is lost is no loss then. The dealer is locked."""
+    kept = list(keys_in_use(connection, dealer_id))
+    connection.execute(DROP_OTHER_PROOFS, {"in_dealer": dealer_id, "kept": kept})
+
+
 def keys_in_use(connection: Connection, dealer_id: str) -> dict[str, int]:
     """How many values of the dealer's are sealed with each key; needs no key itself."""
     used: Counter[str] = Counter()
-    for column in (*(sealed.column for sealed in SEALED), lead_contacts.c.contact, dealers.c.consent_seal):
+    for column in (*(sealed.column for sealed in STEPS), dealers.c.consent_seal):
         dealer = column.table.c.dealer_id == dealer_id
         # A seal begins with a byte, the length of the key's id in one byte, and the id.
         length = func.substr(column, 2, 1)
@@ -106,27 +119,61 @@ def keys_in_use(connection: Connection, dealer_id: str) -> dict[str, int]:
     return dict(used)
 
 
-def reseal(connection: Connection, vault: Vault, dealer_id: str, limit: int) -> int:
+@dataclass(slots=True)
+class ResealProgress:
+    """How far a change of keys has come: the step of `STEPS`, and the last row of it that was looked at.
+
+    It only saves time. Whoever begins anew, in another process perhaps, finds what is left all the same.
+    """
+
+    step: int = 0
+    after: Any = None
+
+
+def reseal(connection: Connection, vault: Vault, dealer_id: str, limit: int, progress: ResealProgress) -> int:
     """Seals up to `limit` values with the active key that are sealed with others, and returns how many.
 
     0 says that all of them are: then the proofs of the other keys go, and the keys may. The dealer is locked. Raises
     WrongKey for a value that does not open, which names its row: erasing the lead is all that can be done with it.
     """
-    header = _header(vault)
-    done = 0
-    for sealed in SEALED:
-        if done < limit:
-            done += _reseal_column(connection, vault, dealer_id, sealed, header, limit - done)
-    if done < limit:
-        done += _reseal_contacts(connection, vault, dealer_id, header, limit - done)
-    if done < limit:
-        done += _reseal_end(connection, vault, dealer_id, header)
+    from_the_start = (progress.step, progress.after) == (0, None)
+    done = _go_on(connection, vault, dealer_id, limit, progress)
+    if done == 0 and not from_the_start:
+        # What came meanwhile from workers with the old key in front stands anywhere.
+        done = _go_on(connection, vault, dealer_id, limit, progress)
     if done == 0:
-        connection.execute(
-            DROP_OTHER_PROOFS, {"in_dealer": dealer_id, "kept": list(keys_in_use(connection, dealer_id))}
-        )
+        drop_unused_proofs(connection, dealer_id)
         note_active_key(connection, vault, dealer_id)
     return done
+
+
+def _go_on(connection: Connection, vault: Vault, dealer_id: str, limit: int, progress: ResealProgress) -> int:
+    """From `progress` to the end, or until `limit` values are done; from the end `progress` goes back to the start."""
+    header = _header(vault)
+    done = 0
+    while progress.step < len(STEPS):
+        sealed = STEPS[progress.step]
+        column, row_id = sealed.column, sealed.row_id
+        found = (
+            select(column.table)
+            .where(column.table.c.dealer_id == dealer_id, func.substr(column, 1, len(header)) != header)
+            .order_by(row_id)
+            .limit(limit - done)
+        )
+        if progress.after is not None:
+            found = found.where(row_id >= progress.after)
+        rows = connection.execute(found).all()
+        if column is lead_contacts.c.contact:
+            _reseal_contacts(connection, vault, dealer_id, rows)
+        elif rows:
+            _reseal_column(connection, vault, dealer_id, sealed, rows)
+        done += len(rows)
+        if done == limit:
+            progress.after = rows[-1]._mapping[row_id]
+            return done
+        progress.step, progress.after = progress.step + 1, None
+    progress.step = 0
+    return done + _reseal_end(connection, vault, dealer_id, header)
 
 
 def _header(vault: Vault) -> bytes:
@@ -135,39 +182,28 @@ def _header(vault: Vault) -> bytes:
     return sealed[: 2 + len(vault.key_of(sealed))]
 
 
-def _under_others(column: Column[Any], dealer_id: str, header: bytes) -> Any:
-    return (column.table.c.dealer_id == dealer_id) & (func.substr(column, 1, len(header)) != header)
-
-
 def _reseal_column(
-    connection: Connection, vault: Vault, dealer_id: str, sealed: _Sealed, header: bytes, limit: int
-) -> int:
+    connection: Connection, vault: Vault, dealer_id: str, sealed: _Sealed, rows: Sequence[Row[Any]]
+) -> None:
     column, row_id = sealed.column, sealed.row_id
-    found = connection.execute(select(row_id, column).where(_under_others(column, dealer_id, header)).limit(limit))
-    rows = []
-    for named, value in found.all():
+    renewed = []
+    for row in rows:
+        named = row._mapping[row_id]
         context = sealed.context(dealer_id, named)
-        rows.append({"row_id_": named, "sealed_": vault.seal(_opened(vault, value, context), *context)})
-    if rows:
-        place = (column.table.c.dealer_id == dealer_id) & (row_id == bindparam("row_id_"))
-        connection.execute(update(column.table).where(place).values({column: bindparam("sealed_")}), rows)
-    return len(rows)
+        value = vault.seal(_opened(vault, row._mapping[column], context), *context)
+        renewed.append({"row_id_": named, "sealed_": value})
+    place = (column.table.c.dealer_id == dealer_id) & (row_id == bindparam("row_id_"))
+    connection.execute(update(column.table).where(place).values({column: bindparam("sealed_")}), renewed)
 
 
-def _reseal_contacts(connection: Connection, vault: Vault, dealer_id: str, header: bytes, limit: int) -> int:
+def _reseal_contacts(connection: Connection, vault: Vault, dealer_id: str, rows: Sequence[Row[Any]]) -> None:
     """Contacts get a new hash, which is in their key: so they are written anew."""
-    table = lead_contacts
-    found = connection.execute(
-        select(table).where(_under_others(table.c.contact, dealer_id, header)).limit(limit)
-    ).all()
-    for row in found:
-        context = contact_context(dealer_id, row.lead_id, row.vehicle_key)
-        contact = _opened(vault, row.contact, context).decode()
-        connection.execute(delete(table).where(*(column == row._mapping[column.name] for column in table.primary_key)))
+    for row in rows:
+        contact = _opened(vault, row.contact, contact_context(dealer_id, row.lead_id, row.vehicle_key)).decode()
+        connection.execute(DROP_CONTACT, {f"the_{name}": row._mapping[name] for name in CONTACT_KEY})
         # The same contact may have come with a duplicate since the key changed: then its row is there already.
         renewed = contact_row(vault, dealer_id, row.lead_id, contact, row.vehicle_key, row.received_at)
         connection.execute(ADD_CONTACT, renewed)
-    return len(found)
 
 
 def _reseal_end(connection: Connection, vault: Vault, dealer_id: str, header: bytes) -> int:

@@ -1,5 +1,6 @@
 """One database behind one door: every call is one transaction and raises nothing but `StorageError`."""
 
+from collections import defaultdict
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from datetime import datetime, timedelta
@@ -13,6 +14,7 @@ from dealer_agent.storage.chain import lock_dealer
 from dealer_agent.storage.connections import database_url, reader_engine, truncate_log, writer_engine
 from dealer_agent.storage.consents import ChainReport
 from dealer_agent.storage.errors import KeyMissing, translating
+from dealer_agent.storage.keys import ResealProgress
 from dealer_agent.storage.lead_writer import LeadWriter
 from dealer_agent.storage.leads import LeadRecord, Purged, StoredLead
 from dealer_agent.storage.matching import ImportRow
@@ -36,6 +38,7 @@ class Store:
         self._writer = writer
         self._reader = reader
         self._vault = vault
+        self._resealed: defaultdict[str, ResealProgress] = defaultdict(ResealProgress)
 
     @classmethod
     def open(cls, url: str, vault: Vault | None = None) -> Self:
@@ -226,7 +229,13 @@ class Store:
     def reseal(self, dealer_id: str, limit: int) -> int:
         """Seals up to `limit` values with the active key that are sealed with others; 0 when all of them are."""
         with self._locked(dealer_id) as connection:
-            return keys.reseal(connection, self._keys(connection, dealer_id), dealer_id, limit)
+            vault = self._keys(connection, dealer_id)
+            return keys.reseal(connection, vault, dealer_id, limit, self._resealed[dealer_id])
+
+    def drop_unused_keys(self, dealer_id: str) -> None:
+        """Lets go of the keys that nothing is sealed with: they need not be here any more; needs no key itself."""
+        with self._locked(dealer_id) as connection:
+            keys.drop_unused_proofs(connection, dealer_id)
 
     def keys_in_use(self, dealer_id: str) -> dict[str, int]:
         """How many values of the dealer's are sealed with each key; needs no key itself."""

@@ -1,0 +1,63 @@
+"""A lead that is answered is on its way at once, and again when something is added to it (contract, part 10)."""
+
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from lxml import etree
+from tests.skills.shop import Shop, a_lead, open_shop
+
+from dealer_agent.delivery import loop
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    return tmp_path / "out"
+
+
+@pytest.fixture
+def shop(tmp_path: Path, folder: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Shop]:
+    """A dealer whose leads go to a folder, and whose loop does not look for work unless it is told of some."""
+    monkeypatch.setattr(loop, "POLL_SECONDS", 3600)
+    channel = f'[[rooftops.deliver.directory]]\nname = "folder"\npath = "{folder}"\n'
+    with open_shop(f"sqlite:///{tmp_path}/dealer.db", rooftop_settings=channel) as opened:
+        yield opened
+
+
+def arrived(folder: Path, count: int) -> dict[str, etree._Element]:
+    """The prospects that are in the folder once there are so many, by delivery."""
+    for _ in range(1500):
+        files = sorted(folder.glob("*.xml"))
+        if len(files) >= count:
+            return {file.stem: etree.fromstring(file.read_bytes())[0] for file in files}
+        time.sleep(0.02)
+    raise AssertionError("nothing arrived")
+
+
+def test_an_answered_lead_is_delivered_at_once(shop: Shop, folder: Path) -> None:
+    lead = shop.send(a_lead(message="Is it still there?")).data
+    assert lead is not None
+    ((_, prospect),) = arrived(folder, 1).items()
+    assert (prospect.get("status"), prospect.findtext("id")) == ("new", lead["lead_id"])
+
+
+def test_what_a_duplicate_adds_is_delivered_too_with_the_same_lead_id(shop: Shop, folder: Path) -> None:
+    first = a_lead(message="Is it still there?")
+    shop.send(first)
+    arrived(folder, 1)
+    again = shop.send(first | {"message": "I could come on Monday."}).data
+    assert again is not None
+    prospects = arrived(folder, 2).values()
+    assert {prospect.get("status") for prospect in prospects} == {"new", "resend"}
+    assert {prospect.findtext("id") for prospect in prospects} == {again["lead_id"]}
+    (resent,) = [prospect for prospect in prospects if prospect.get("status") == "resend"]
+    assert "I could come on Monday." in (resent.findtext("customer/comments") or "")
+
+
+def test_what_a_duplicate_repeats_is_not_delivered_again(shop: Shop, folder: Path) -> None:
+    first = a_lead(message="Is it still there?")
+    for _ in range(3):
+        shop.send(first)
+    arrived(folder, 1)
+    assert len(shop.deliveries()) == 1
