@@ -1,7 +1,7 @@
 """The record of consents: only added to, chained so that tampering shows, and asked before anybody is contacted."""
 
 from collections.abc import Callable, Iterator, Mapping
-from datetime import timedelta
+from datetime import datetime, timedelta
 from typing import Any
 
 import pytest
@@ -276,12 +276,31 @@ def test_a_customer_may_be_contacted_by_what_was_granted_and_not_revoked(
 ) -> None:
     with store._locked(DEALER) as connection:
         _bare_lead(connection, DEALER, "L1")
-        for sign, channels, expires in events:
-            _add(
-                connection, DEALER, "L1", sign, channels, None if expires is None else MONDAY + timedelta(days=expires)
-            )
+        for second, (sign, channels, expires) in enumerate(events):
+            ends = None if expires is None else MONDAY + timedelta(days=expires)
+            _add(connection, DEALER, "L1", sign, channels, ends, MONDAY + timedelta(seconds=second))
     assert store.allowed_channels(DEALER, "L1", MONDAY) == set(event("+" + allowed)[1])
     assert store.allowed_channels(DEALER, "L2", MONDAY) == set()
+
+
+@pytest.mark.parametrize(
+    ("granted_at", "allowed"),
+    [
+        pytest.param(MONDAY, {"email"}, id="given before, sent once more"),
+        pytest.param(TUESDAY, {"email"}, id="given that moment"),
+        pytest.param(TUESDAY + timedelta(seconds=1), {"email", "sms"}, id="given anew"),
+    ],
+)
+def test_a_revoked_channel_is_not_used_for_a_consent_from_before_the_revocation(
+    store: Store, granted_at: datetime, allowed: set[str]
+) -> None:
+    """Agents send the consent that they have with every request: it says nothing anew."""
+    with store._locked(DEALER) as connection:
+        _bare_lead(connection, DEALER, "L1")
+        record_consent(connection, VAULT, DEALER, "L1", consent(MONDAY, granted_at=MONDAY))
+        record_revocation(connection, VAULT, DEALER, "L1", ("sms",), TUESDAY, by="Alex", reason=None)
+        record_consent(connection, VAULT, DEALER, "L1", consent(WEDNESDAY, granted_at=granted_at))
+    assert store.allowed_channels(DEALER, "L1", WEDNESDAY) == allowed
 
 
 def test_nobody_is_contacted_once_erased(chained: Store) -> None:
@@ -301,13 +320,19 @@ def _bare_lead(connection: Connection, dealer_id: str, lead_id: str) -> None:
 
 
 def _add(
-    connection: Connection, dealer_id: str, lead_id: str, sign: str, channels: tuple[str, ...], expires_at: Any
+    connection: Connection,
+    dealer_id: str,
+    lead_id: str,
+    sign: str,
+    channels: tuple[str, ...],
+    expires_at: datetime | None,
+    at: datetime,
 ) -> None:
     if sign == "+":
-        agreed: ConsentRecord = consent(channels=channels, expires_at=expires_at)
+        agreed: ConsentRecord = consent(at, granted_at=at, channels=channels, expires_at=expires_at)
         record_consent(connection, VAULT, dealer_id, lead_id, agreed)
     else:
-        record_revocation(connection, VAULT, dealer_id, lead_id, channels, MONDAY, by="Alex", reason=None)
+        record_revocation(connection, VAULT, dealer_id, lead_id, channels, at, by="Alex", reason=None)
 
 
 LEADS = ("L1", "L2", "L3")
@@ -329,7 +354,7 @@ def test_whatever_happens_the_chain_is_whole_and_tells_the_channels(store: Store
         for name in LEADS:
             _bare_lead(connection, dealer_id, name)
             record_consent(connection, VAULT, dealer_id, name, consent(channels=()))
-        for name, sign, channels, expired in steps:
+        for second, (name, sign, channels, expired) in enumerate(steps):
             if name in erased:
                 continue
             if sign == "x":
@@ -337,7 +362,8 @@ def test_whatever_happens_the_chain_is_whole_and_tells_the_channels(store: Store
                 erased.add(name)
                 model[name].clear()
                 continue
-            _add(connection, dealer_id, name, sign, channels, MONDAY if expired else None)
+            at = MONDAY + timedelta(seconds=second)
+            _add(connection, dealer_id, name, sign, channels, MONDAY if expired else None, at)
             if sign == "-":
                 model[name] -= set(channels)
             elif not expired:

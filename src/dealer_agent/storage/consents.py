@@ -115,7 +115,7 @@ READ_EVENTS = (
 )
 
 READ_CHANNELS = (
-    select(consent_events.c.kind, consent_events.c.expires_at, consent_events.c.channels)
+    select(*(consent_events.c[name] for name in ("kind", "at", "granted_at", "expires_at", "channels")))
     .where(consent_events.c.dealer_id == bindparam("dealer_id"), consent_events.c.lead_id == bindparam("lead_id"))
     .order_by(consent_events.c.number)
 )
@@ -226,15 +226,19 @@ def consents_of(connection: Connection, vault: Vault, dealer_id: str, lead_id: s
 def allowed_channels(connection: Connection, dealer_id: str, lead_id: str, now: datetime) -> frozenset[str]:
     """The channels by which the customer may be contacted now.
 
-    Those that were granted, unless the grant expired or the channel was revoked afterwards; a later grant allows again.
+    Those that were granted, unless the grant expired or the channel was revoked afterwards; what the customer agrees to
+    after that allows again. A consent from before it, which an agent sends once more, does not.
     """
     allowed: set[str] = set()
-    for kind, expires_at, channels in connection.execute(READ_CHANNELS, {"dealer_id": dealer_id, "lead_id": lead_id}):
-        if kind == GRANTED:
-            if expires_at is None or expires_at > now:
-                allowed.update(_words(channels))
-        elif kind == REVOKED:
-            allowed.difference_update(_words(channels))
+    revoked_at: dict[str, datetime] = {}
+    for row in connection.execute(READ_CHANNELS, {"dealer_id": dealer_id, "lead_id": lead_id}):
+        channels = _words(row.channels)
+        if row.kind == GRANTED:
+            if row.expires_at is None or row.expires_at > now:
+                allowed.update(each for each in channels if each not in revoked_at or row.granted_at > revoked_at[each])
+        elif row.kind == REVOKED:
+            allowed.difference_update(channels)
+            revoked_at.update(dict.fromkeys(channels, row.at))
         else:
             allowed.clear()
     return frozenset(allowed)

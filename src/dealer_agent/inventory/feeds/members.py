@@ -75,7 +75,7 @@ def _fees(value: object) -> tuple[Fee, ...] | None:
     for item in value[:_MOST]:
         name = item.get("name") if isinstance(item, dict) else None
         amount = item.get("amount") if isinstance(item, dict) else None
-        whole = None if isinstance(amount, bool) or not isinstance(amount, int | float | str) else dollars(str(amount))
+        whole = dollars(str(amount))
         if not isinstance(name, str) or not (tidy := line(name, 100)) or whole is None:
             return None
         fees.append(Fee(name=tidy, amount=whole))

@@ -185,15 +185,13 @@ class _RowReader:
             self.not_understood("vehicle_type", texts[0])
 
     def status(self) -> bool:
-        """Whether the row says that the unit is sold; any other status is kept."""
+        """Whether the row says that the unit is sold; else the first status that is understood is kept."""
         said = [line(_SCHEMA_ORG.sub("", text), 60) for text in self.cells.get("status", ())]
         words = [known("status", text) for text in said]
         for text, word in zip(said, words, strict=True):
             if word is None:
                 self.remarks.append(f"status: {text!r} is not understood; the unit counts as available.")
-        found = next((word for word in words if word is not None), None)
-        if found is not None and found != "sold":
-            self.keep("status", found)
+        self.keep("status", next((word for word in words if word is not None), None))
         return "sold" in words
 
     def times(self) -> None:

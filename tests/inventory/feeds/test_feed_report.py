@@ -1,0 +1,338 @@
+"""What an import reports: progress, remarks, columns, refusals that say what to do; limits (docs/feeds.md)."""
+
+import json
+from typing import Any
+
+import pytest
+from msgspec import UNSET
+from tests.inventory.feeds.test_feed_json_layouts import DEALERCOM, SCHEMAORG
+from tests.inventory.feeds.test_feed_layouts import DEALERSOCKET, GOOGLE, HOMENET, META, VAUTO, delimited, only_unit
+from tests.inventory.feeds.test_feed_values import feed_of, unit_of
+
+from dealer_agent.inventory.feeds import FeedError, Remark, read_feed
+
+VIN = "1HGCM82633A004352"
+ROWS = 1_700
+
+
+def _rows(line_end: str) -> bytes:
+    return line_end.join(["Stock,Make", *(f"S{n},Ford" for n in range(ROWS))]).encode()
+
+
+@pytest.mark.parametrize(
+    ("data", "total"),
+    [
+        (_rows("\n"), ROWS + 1),
+        (_rows("\r\n"), ROWS + 1),
+        (_rows("\r"), ROWS + 1),
+        (json.dumps([{"stock": f"S{n}"} for n in range(ROWS)]).encode(), ROWS),
+    ],
+)
+def test_progress_is_told_now_and_then_out_of_all_lines_or_records(data: bytes, total: int) -> None:
+    seen: list[tuple[int, int]] = []
+    feed = read_feed(data, on_progress=lambda done, out_of: seen.append((done, out_of)))
+    assert {out_of for _, out_of in seen} == {total}
+    assert [done for done, _ in seen] == sorted({done for done, _ in seen})
+    assert 3 <= len(seen) <= 20
+    # The first report comes when something was done, and shows how much is left.
+    assert total // 20 <= seen[0][0] <= total // 2
+    assert feed == read_feed(data)
+
+
+@pytest.mark.parametrize(
+    ("column", "name", "text"),
+    [
+        ("year", "year", "20"),
+        ("city_mpg", "city_mpg", "many"),
+        ("Electric Range", "electric_range_mi", "1000000"),
+        ("Battery kWh", "battery_kwh", "2000000"),
+        ("price", "selling_price", "-500"),
+        ("msrp", "msrp", "10000000001"),
+        ("mileage", "mileage", "10000001"),
+        ("mileage", "mileage", "12 parsecs"),
+        ("Engine Displacement", "displacement_cc", "big"),
+        ("EngineDisplacementCubicInches", "displacement_cubic_inches", "30 acres"),
+        ("condition", "condition", "n/new"),
+        ("certified", "certified", "perhaps"),
+        ("dc_fast_charge", "dc_fast_charge", "perhaps"),
+        ("vehicle_type", "vehicle_type", "submarine"),
+        ("inventory_date", "inventory_date", "31/10/2020"),
+        ("inventory_date", "inventory_date", "12/31/1949"),
+        ("inventory_date", "inventory_date", "1/1/2101"),
+        ("Last Modified", "feed_updated_at", "yesterday"),
+        ("vdp_url", "vdp_url", "ftp://e.example/1"),
+    ],
+)
+def test_a_value_that_is_left_out_is_reported_with_its_member_and_its_text(column: str, name: str, text: str) -> None:
+    """docs/feeds.md, values: left out and reported; the row stays."""
+    feed = feed_of(**{column: text})
+    (remark,) = feed.warnings
+    assert remark == Remark(2, VIN, f"{name}: {text!r} is not understood; it is left out.")
+    assert not hasattr(feed.units[0].unit, name) or getattr(feed.units[0].unit, name) is UNSET
+
+
+@pytest.mark.parametrize(
+    ("column", "member", "text", "value"),
+    [
+        ("Electric Range", "electric_range_mi", "999999", 999_999.0),
+        ("msrp", "msrp", "10000000000", 10_000_000_000),
+        ("mileage", "mileage", "10000000", 10_000_000),
+        ("mileage", "mileage", "41200 mi.", 41_200),
+        ("city_mpg", "city_mpg", "0", UNSET),
+        ("city_mpg", "city_mpg", "1", 1),
+        ("city_mpg", "city_mpg", "26.5", 27),
+        ("Engine Displacement", "displacement_cc", "29.9", 29_900),
+        ("Engine Displacement", "displacement_cc", "30", 30),
+        ("Engine Displacement", "displacement_cc", "2.5 L.", 2_500),
+        ("EngineDisplacementCubicInches", "displacement_cc", "121 cu. in.", 1_983),
+        ("vehicle_type", "vehicle_type", "Motorcycle", "motorcycle"),
+        ("certified", "condition", "Manufacturer Certified", "cpo"),
+        ("vdp_url", "vdp_url", "https://e.example/a b", "https://e.example/a%20b"),
+        ("notes", "notes", "Two keys.", "Two keys."),
+        ("model", "model", "Foc\x07us &amp; more", "Focus & more"),
+        # A text that a spreadsheet was told not to take for a number.
+        ("trim", "trim", '="007"', "007"),
+        ("trim", "trim", '="007" and more', '="007" and more'),
+        ("features", "features", "A;B, with C;", ("A", "B, with C")),
+        ("features", "features", "A ~ B|C", ("A ~ B", "C")),
+        ("features", "features", "me@home|B", ("me@home", "B")),
+        ("features", "features", "Audio@CD @ MP3~Safety@ABS", ("CD @ MP3", "ABS")),
+        (
+            "photos",
+            "photos",
+            " |https://e.example/1.jpg , |\thttps://e.example/2.jpg;;https://e.example/3.jpg|, ",
+            ("https://e.example/1.jpg", "https://e.example/2.jpg", "https://e.example/3.jpg"),
+        ),
+    ],
+)
+def test_a_value_that_is_understood_is_not_reported(column: str, member: str, text: str, value: object) -> None:
+    feed = feed_of(notes="-", **{column: text}) if column != "notes" else feed_of(notes=text)
+    assert getattr(feed.units[0].unit, member) == value
+    assert feed.warnings == ()
+
+
+@pytest.mark.parametrize("year", [1950, 2100])
+def test_dates_of_a_century_and_a_half_are_dates(year: int) -> None:
+    found = unit_of(inventory_date=f"6/15/{year}").inventory_date
+    assert (found.year if found else None) == year
+
+
+def test_how_many_photos_are_no_address_is_said() -> None:
+    feed = feed_of(photos="ftp://e.example/1.jpg", **{"Photo URL": "x", "Pictures": "https://e.example/2.jpg"})
+    (remark,) = feed.warnings
+    assert remark.text.startswith("photos: 2 ")
+    assert len(feed.units[0].unit.photos or ()) == 1
+
+
+@pytest.mark.parametrize(
+    ("column", "most"),
+    [
+        ("stock", 64),
+        ("vehicle_id", 100),
+        ("model", 100),
+        ("trim", 150),
+        ("engine", 200),
+        ("color", 120),
+        ("Interior Color", 120),
+    ],
+)
+def test_a_text_that_is_too_long_is_cut_and_ends_in_no_blank(column: str, most: int) -> None:
+    member = {"color": "exterior_color", "Interior Color": "interior_color"}.get(column, column)
+    assert getattr(unit_of(**{column: "x" * (most + 1)}), member) == "x" * most
+    assert getattr(unit_of(**{column: "x" * (most - 1) + " y"}), member) == "x" * (most - 1)
+    assert getattr(unit_of(**{column: "x" * most}), member) == "x" * most
+
+
+@pytest.mark.parametrize("column", ["description", "notes"])
+def test_prose_that_is_too_long_is_cut_and_ends_in_no_blank(column: str) -> None:
+    """docs/feeds.md: a description keeps 20,000 characters."""
+    assert getattr(unit_of(**{column: "x" * 20_001}), column) == "x" * 20_000
+    assert getattr(unit_of(**{column: "word " * 20_000}), column) == ("word " * 4_000).rstrip()
+
+
+def test_addresses_have_2048_characters_at_most() -> None:
+    longest = "https://e.example/".ljust(2_048, "x")
+    assert unit_of(vdp_url=longest).vdp_url == longest
+    assert unit_of(vdp_url=longest + "x").vdp_url is UNSET
+
+
+def test_two_hundred_photos_and_no_more_are_kept() -> None:
+    assert len(unit_of(photos="|".join(f"https://e.example/{n}" for n in range(201))).photos or ()) == 200
+
+
+def test_a_sold_unit_is_named_with_its_row() -> None:
+    feed = read_feed(f"VIN,Status\n{VIN},In Stock\n{VIN},Sold\n".encode())
+    ((line, identifier, text),) = feed.sold
+    assert (line, identifier) == (3, VIN)
+    assert "is sold" in text
+
+
+@pytest.mark.parametrize(
+    ("status", "is_sold"),
+    [("https://schema.org/InStock", False), ("https://schema.org/SoldOut", True), ("http://schema.org/SoldOut", True)],
+)
+def test_schema_orgs_own_words_are_understood(status: str, is_sold: bool) -> None:
+    record = SCHEMAORG | {"@type": ["Product", "https://schema.org/Motorcycle"], "offers": {"availability": status}}
+    feed = read_feed(json.dumps(record).encode())
+    assert (len(feed.sold), len(feed.warnings)) == (is_sold, 0)
+    assert [row.unit.vehicle_type for row in feed.units] == ([] if is_sold else ["motorcycle"])
+
+
+@pytest.mark.parametrize(
+    ("year", "vehicle_type", "vin", "kept", "remarks"),
+    [
+        ("1980", "", "194677S100123", "194677S100123", 0),
+        ("1981", "", "194677S100123", UNSET, 1),
+        ("1980", "", "1HGCM82633A004353", "1HGCM82633A004353", 0),
+        ("1981", "", "1HGCM82633A004353", "1HGCM82633A004353", 1),
+        # A trailer or a boat has a hull or serial number.
+        ("2015", "other", "ABC123", "ABC123", 0),
+        ("2015", "car", "ABC123", UNSET, 1),
+    ],
+)
+def test_vins_have_their_shape_since_1981(year: str, vehicle_type: str, vin: str, kept: object, remarks: int) -> None:
+    feed = feed_of(vin=vin, year=year, vehicle_type=vehicle_type)
+    assert (feed.units[0].unit.vin, len(feed.warnings)) == (kept, remarks)
+
+
+@pytest.mark.parametrize("row", [VAUTO, HOMENET, DEALERSOCKET, GOOGLE, META], ids=lambda row: str(len(row)))
+def test_of_a_layouts_own_columns_none_is_called_not_understood(row: dict[str, str]) -> None:
+    feed = read_feed(delimited(row | {"Owner's hat": "brown"}))
+    strangers = {"condition", "image[0].tag[0]"} if row is META else set()
+    assert set(feed.columns_not_understood) == {"Owner's hat"} | strangers
+
+
+@pytest.mark.parametrize(
+    ("changed", "member", "value"),
+    [
+        # A column that the layout does not name is still read, behind the layout's own.
+        ({"ExtColor": "Blue"}, "exterior_color", "Hypnotique Red"),
+        ({"ExtColor": "Blue", "Colour": ""}, "exterior_color", "Blue"),
+        # Two columns make vAuto's trim; what another layout calls a trim does not lengthen it.
+        ({"Trim": "X"}, "trim", "Abarth V4"),
+        # The engine says the fuel in DealerSocket's files only.
+        ({"Fuel": "", "Engine": "5.3L V8 Flex Fuel"}, "fuel", UNSET),
+    ],
+)
+def test_the_generic_names_stand_behind_a_layouts_own(changed: dict[str, str], member: str, value: object) -> None:
+    feed = read_feed(delimited(VAUTO | changed))
+    assert (feed.layout, getattr(only_unit(feed), member)) == ("vauto", value)
+
+
+@pytest.mark.parametrize(("fuel", "read"), [("Diesel", "diesel"), ("", "flex")])
+def test_dealersockets_engine_says_the_fuel_where_no_column_does(fuel: str, read: str) -> None:
+    assert only_unit(read_feed(delimited(DEALERSOCKET | {"Fuel": fuel}))).fuel == read
+
+
+@pytest.mark.parametrize(
+    ("header", "layout"),
+    [
+        # Few layouts know these names, many know `Mileage`: the rare ones say more.
+        ("VIN,Year,Make,Model,Certified,Series Detail,Disposition,Mileage", "vauto"),
+        ("VIN,Make,Model,image[0].url,image[1].url", "meta"),
+    ],
+)
+def test_a_column_says_the_more_the_fewer_layouts_know_its_name(header: str, layout: str) -> None:
+    assert read_feed(f"{header}\n".encode()).layout == layout
+
+
+@pytest.mark.parametrize(
+    ("data", "layout", "says"),
+    [
+        (
+            b'[{"stock": "A"}]',
+            "vauto",
+            "This file is JSON, .* layout vauto .*: canonical, dealercom, schemaorg, generic",
+        ),
+        (
+            b"VIN,Make\n",
+            "schemaorg",
+            "This file is a delimited file, .* layout schemaorg .*: canonical, vauto, homenet, dealersocket, google,"
+            " meta, carsforsale, generic",
+        ),
+        (b"Stock_No,Make\nA,Ford\n", "canonical", r"stock number in the layout canonical\. Give the file a header"),
+    ],
+)
+def test_a_layout_that_does_not_fit_is_refused_with_those_that_do(data: bytes, layout: str, says: str) -> None:
+    with pytest.raises(FeedError, match=says):
+        read_feed(data, layout=layout)
+
+
+def test_a_layout_that_is_named_is_taken_whatever_the_records_look_like() -> None:
+    data = json.dumps([{"vin": VIN, "stockNumber": "S", "type": "USED", "internetPrice": 9000}]).encode()
+    assert read_feed(data).layout == "dealercom"
+    assert read_feed(data, layout="generic").layout == "generic"
+
+
+CAR: dict[str, Any] = {"vin": VIN, "make": "Ford"}
+
+
+@pytest.mark.parametrize(
+    "fees",
+    [
+        7,
+        [7],
+        [{"name": "Doc"}],
+        [{"amount": 499}],
+        [{"name": " ", "amount": 499}],
+        [{"name": 1, "amount": 499}],
+        [{"name": "Doc", "amount": None}],
+        [{"name": "Doc", "amount": True}],
+        [{"name": "Doc", "amount": [499]}],
+        [{"name": "Doc", "amount": "a lot"}],
+        [{"name": "Doc", "amount": 499}, {"name": "Prep"}],
+    ],
+)
+def test_fees_are_read_all_or_none(fees: object) -> None:
+    """A price with some of its fees missing would be wrong."""
+    feed = read_feed(json.dumps([CAR | {"fees": fees}]).encode())
+    (remark,) = feed.warnings
+    assert remark.text == "fees: not understood; give a list of {name, amount} in whole dollars."
+    assert feed.units[0].unit.fees is UNSET
+
+
+@pytest.mark.parametrize(
+    ("value", "passed"),
+    [
+        (2**63 - 1, True),
+        (2**63, False),
+        (-(2**63) + 1, True),
+        (-(2**64), False),
+        (False, True),
+        ("x" * 2_000, True),
+    ],
+)
+def test_a_dealers_own_scalar_is_passed_on_when_the_wire_can_carry_it(value: object, passed: bool) -> None:
+    feed = read_feed(json.dumps([CAR | {"acme": value, "other_attributes": {"acme": value}}]).encode())
+    unit = feed.units[0].unit
+    expected = {"acme": value} if passed else {}
+    assert (unit.extras, unit.other_attributes) == (expected, expected or UNSET)
+
+
+def test_a_dealers_own_members_have_limits() -> None:
+    many = {f"acme{n}": "x" * 2_001 for n in range(101)}
+    unit = read_feed(json.dumps([CAR | many]).encode()).units[0].unit
+    assert (len(unit.extras), {len(str(value)) for value in unit.extras.values()}) == (100, {2_000})
+    named = read_feed(json.dumps([CAR | {"a" * 65: 1, "fees": [{"name": "f" * 101, "amount": 1}]}]).encode())
+    assert list(named.units[0].unit.extras) == ["a" * 64]
+    assert [fee.name for fee in named.units[0].unit.fees or ()] == ["f" * 100]
+
+
+def test_what_a_unit_cost_is_withheld_inside_arrays_too() -> None:
+    feed = read_feed(json.dumps([CAR | {"offers": [{"price": 9000, "cost": 1}, [{"invoice": 2}]]}]).encode())
+    assert set(feed.columns_withheld) == {"offers.cost", "offers.invoice"}
+
+
+@pytest.mark.parametrize("says", [True, False])
+def test_yes_and_no_of_json_are_yes_and_no(says: bool) -> None:
+    assert read_feed(json.dumps([CAR | {"dc_fast_charge": says}]).encode()).units[0].unit.dc_fast_charge is says
+
+
+def test_an_array_has_one_item_a_line_whatever_its_items_hold() -> None:
+    unit = read_feed(json.dumps([CAR | {"features": ["Glass\nroof", "A|B", "C, D"]}]).encode()).units[0].unit
+    assert unit.features == ("Glass roof", "A|B", "C, D")
+
+
+def test_a_record_of_dealercom_is_read_with_nothing_to_remark() -> None:
+    feed = read_feed(json.dumps([DEALERCOM]).encode())
+    assert (feed.warnings, feed.columns_not_understood, feed.columns_withheld) == ((), (), ("invoicePrice",))
