@@ -31,8 +31,8 @@ VISITS = ("test_drive", "sales", "service", "phone_call")
 def lead_figures() -> list[tuple[str, list[Figure], str]]:
     """Leads of different customers through the service; the peer inserts one row and waits for the disk, in a loop.
 
-    A third of the customers ask for a visit, every lead has an idempotency key, and everything is delivered as it comes,
-    into folders beside the database. Raises AssertionError where a lead that was answered is not stored.
+    A third of the customers ask for a visit, every lead has an idempotency key, and everything is delivered as it
+    comes, into folders beside the database. Raises AssertionError where a lead that was answered is not stored.
     """
     loads: dict[str, list[Load]] = {"dealer-agent, two workers": [], "dealer-agent, one worker": []}
     bare = []

@@ -49,15 +49,18 @@ class _Submitted(Generic[Result]):
             self.failure = error
 
     def _attempt(self, connection: Connection) -> None:
-        run_plainly(connection, "SAVEPOINT job")
-        try:
-            with translating():
-                self.result = self.job(connection)
-        except BaseException:
-            run_plainly(connection, "ROLLBACK TO SAVEPOINT job")
+        with translating():
+            run_plainly(connection, "SAVEPOINT job")
+            try:
+                with translating():
+                    self.result = self.job(connection)
+            except DatabaseFailure:
+                raise  # The whole transaction ends.
+            except BaseException:
+                run_plainly(connection, "ROLLBACK TO SAVEPOINT job")
+                run_plainly(connection, "RELEASE SAVEPOINT job")
+                raise
             run_plainly(connection, "RELEASE SAVEPOINT job")
-            raise
-        run_plainly(connection, "RELEASE SAVEPOINT job")
 
     def settle(self) -> None:
         if self.failure is not None:

@@ -144,11 +144,13 @@ FIND_LEADS_OF = (
 )
 
 ADD_LEAD = Prepared(insert(leads))
-ADD_CONTACT = Prepared(text("""
+ADD_CONTACT = Prepared(
+    text("""
     INSERT INTO lead_contacts (dealer_id, contact_hash, vehicle_key, received_at, lead_id, contact)
     VALUES (:dealer_id, :contact_hash, :vehicle_key, :received_at, :lead_id, :contact)
     ON CONFLICT DO NOTHING
-""").bindparams(bindparam("received_at", type_=UtcTime)))
+""").bindparams(bindparam("received_at", type_=UtcTime))
+)
 ADD_EVENT = insert(lead_events)
 ADD_REFUSAL = insert(refusals)
 

@@ -71,7 +71,7 @@ class Prepared:
         compiled: Any = self._statement.compile(dialect=dialect)
         converts = {
             name: parameter.type.dialect_impl(dialect).bind_processor(dialect)
-            for name, parameter in compiled.binds.items()
+            for parameter, name in compiled.bind_names.items()
         }
         defaults = compiled.params
         columns = self._statement.selected_columns if isinstance(self._statement, Select) else ()
