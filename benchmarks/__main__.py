@@ -21,12 +21,12 @@ def _machine() -> str:
 
 
 def main() -> None:
-    """Prints a table for each skill; ratios are to dealer-agent, from the same run."""
+    """Prints a table for each skill; ratios are dealer-agent's rate over the row's, from the same run."""
     console = Console()
     console.print(f"{_machine()}; load {os.getloadavg()[0]:.1f} at the start; {VEHICLES:,} vehicles, one worker")
     for name, figures, note in [*http_figures(), *lead_figures()]:
         table = Table(title=f"{name} ({note})", title_justify="left")
-        for column in ("Server", "Requests/s", "Ratio", "p50 ms", "p99 ms", "Failed"):
+        for column in ("Server", "Requests/s", "Ratio", "p50 ms", "p99 ms", "p99/p50", "Failed"):
             table.add_column(column, justify="left" if column == "Server" else "right")
         first = figures[0].per_second
         for figure in figures:
@@ -36,6 +36,7 @@ def main() -> None:
                 f"{first / figure.per_second:.2f}",
                 f"{figure.p50:,.1f}",
                 f"{figure.p99:,.1f}",
+                f"{figure.tail:.1f}",
                 str(figure.failed),
             )
         console.print(table)

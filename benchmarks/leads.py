@@ -1,7 +1,4 @@
-"""Durable leads per second, beside bare durable one-row commits on the same disk.
-
-`python -m benchmarks.leads` prints these figures alone.
-"""
+"""Durable leads per second, beside bare durable one-row commits on the same disk."""
 
 import json
 import sqlite3

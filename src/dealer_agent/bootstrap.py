@@ -1,6 +1,7 @@
 """The only place that puts the parts together."""
 
 import asyncio
+import gc
 import multiprocessing
 import os
 import signal
@@ -44,6 +45,8 @@ RATE_LIMITS_FILE = "rate-limits.bin"
 def app() -> DealerApp:
     """The application of a worker process; the command line says by environment which dealer, and where it listens."""
     _stop_without_parent()
+    # What was imported stays: a collection that looks through it again is a pause for whoever asks just then.
+    gc.freeze()
     directory = Path(os.environ[DIRECTORY_VARIABLE])
     return application(load_settings(directory, os.environ), os.environ[ADDRESS_VARIABLE])
 

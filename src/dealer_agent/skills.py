@@ -69,7 +69,10 @@ def search(dealer: Dealer, request: InventorySearchRequest) -> Answer:
         limit = min(request.pagination.limit or limit, dealer.limit_cap)
     page = dealer.catalogue.search(request.filters, skip, limit, request.sort)
     head = b'{"total":%d,"skip":%d,"limit":%d,"vehicles":[' % (page.total, skip, limit)
-    return Answer(b"".join((head, b",".join(page.listings), b"]}")))
+    rest = [b","] * max(1, 2 * len(page.listings))
+    rest[:-1:2] = page.listings
+    rest[-1] = b"]}"
+    return Answer(head, rest=rest)
 
 
 def facets(dealer: Dealer, request: InventoryFacetsRequest) -> Answer:

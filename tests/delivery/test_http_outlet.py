@@ -167,7 +167,7 @@ IN_AN_HOUR = format_datetime(datetime.now(UTC) + timedelta(hours=1), usegmt=True
         ("7", 7, 7),
         ("0", 0, 0),
         ("999999999999999999999999", LONGEST_WAIT.total_seconds(), LONGEST_WAIT.total_seconds()),
-        (IN_AN_HOUR, 3000, 3600),
+        pytest.param(IN_AN_HOUR, 3000, 3600, id="in an hour"),
         ("Fri, 31 Dec 1999 23:59:59 GMT", 0, 0),
         ("-5", None, None),
         ("soon", None, None),

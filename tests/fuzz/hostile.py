@@ -339,5 +339,5 @@ def hostile_requests(draw: st.DrawFn) -> tuple[str, bytes]:
 
 
 def valid_body(skill: str, target: str) -> bytes:
-    """A rich request as an honest buyer would send it."""
-    return _text(_document(skill, "proto", target, 0, bare_lead=False))
+    """A rich request as an honest buyer would send it; its idempotency key is the binding's own."""
+    return _text(_document(skill, "proto", target, TARGETS.index(target), bare_lead=False))

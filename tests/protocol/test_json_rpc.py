@@ -8,7 +8,7 @@ from tests.protocol.bodies import STEMS, WIRE, body, call, changed, refused_call
 
 from dealer_agent.protocol.envelope import Request
 from dealer_agent.protocol.errors import ProtocolError
-from dealer_agent.protocol.json_rpc import decode_call, result_body
+from dealer_agent.protocol.json_rpc import decode_call, result_pieces
 
 
 def number(error: ProtocolError, vendor: str = "proto") -> int:
@@ -43,7 +43,8 @@ def test_an_id_of_another_type_is_no_request(call_id: object) -> None:
 
 def test_a_result_stands_beside_the_id() -> None:
     """Contract 3; JSON-RPC 2.0, response object."""
-    assert result_body(b'"a"', b'{"message":{}}') == b'{"jsonrpc":"2.0","id":"a","result":{"message":{}}}'
+    pieces = result_pieces(b'"a"', [b'{"message"', b":{}}"])
+    assert b"".join(pieces) == b'{"jsonrpc":"2.0","id":"a","result":{"message":{}}}'
 
 
 WITHOUT_ID = {name: value for name, value in call(body()).items() if name != "id"}

@@ -153,6 +153,23 @@ def test_a_visit_that_took_place_is_not_replaced(counter: OpenCounter) -> None:
     assert statuses(desk, first["lead_id"]) == ["confirmed", "confirmed"]
 
 
+@pytest.mark.parametrize("again", [windows((at("11:00", 2), at("18:00"))), visit(at("11:00", 2))])
+def test_who_asks_the_same_again_once_the_visit_is_over_is_not_told_that_it_is_confirmed(
+    counter: OpenCounter, again: dict[str, Any]
+) -> None:
+    """A time in the past is no error: it is nobody's any more (contract, part 10)."""
+    desk = counter(PROFILE)
+    first = desk.take(sams(again), NOW, LOT)
+    assert first["appointment"]["status"] == "confirmed"
+    under_way = desk.take(sams(again), NOW + timedelta(hours=2, minutes=30), LOT)
+    assert under_way["appointment"] == first["appointment"], "they are there"
+    later = desk.take(sams(again), NOW + timedelta(hours=5), LOT)
+    assert later["lead_id"] == first["lead_id"]
+    assert later["appointment"]["appointment_id"] != first["appointment"]["appointment_id"]
+    assert later["appointment"].get("confirmed_window", {}).get("start", at("16:00", 2)) == at("16:00", 2)
+    assert statuses(desk, first["lead_id"])[0] == "confirmed"
+
+
 def test_a_visit_that_the_dealer_cancelled_can_be_booked_anew(counter: OpenCounter) -> None:
     desk = counter(PROFILE)
     first = desk.take(sams(visit(at("10:00"))), NOW, LOT)

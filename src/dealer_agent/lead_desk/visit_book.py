@@ -102,7 +102,7 @@ class VisitBook:
         rooftop = home or self.timetable.taking(kind) or self.timetable.first
         alike = [record for record in earlier if record.stands and record.kind == kind]
         same = next((record for record in reversed(alike) if _request_of(record) == request), None)
-        if same is not None and same.status in ("confirmed", "requested"):
+        if same is not None and (same.status == "requested" or self._is_not_over(same)):
             return self._again(same, rooftop, alike)
         if kind == "trade_in" and (part := self._part_of(request, home, test_drives())) is not None:
             return replace(part, replaced=self._ending(alike))
@@ -198,6 +198,9 @@ class VisitBook:
 
     def _is_ahead(self, record: AppointmentRecord) -> bool:
         return record.status == "confirmed" and record.starts_at is not None and record.starts_at > self.now
+
+    def _is_not_over(self, record: AppointmentRecord) -> bool:
+        return record.status == "confirmed" and record.ends_at is not None and record.ends_at > self.now
 
     def _busy(self, rooftop: DealerRooftop, kind: Kind, asked: Asked, plan: VisitPlan) -> dict[datetime, int]:
         since, until = span(asked, plan, self.now)

@@ -1,5 +1,6 @@
 """The reply's envelope, put together from ready JSON (specification, part 2.1). Pure."""
 
+from collections.abc import Sequence
 from functools import lru_cache
 from typing import NamedTuple
 
@@ -11,20 +12,31 @@ from dealer_agent.protocol.vocabulary import Vocabulary
 
 
 class Answer(NamedTuple):
-    """A skill's reply: the JSON of `data`, and a sentence for the reader beside it."""
+    """A skill's reply: the JSON of `data`, and a sentence for the reader beside it. `rest` continues `data`, in pieces.
+
+    A page of listings is pieces, sent from where they lie: to copy it even once costs as much as to find it.
+    """
 
     data: bytes
     message: str | None = None
+    rest: Sequence[bytes] = ()
 
 
-def reply_body(request: Request, message_id: str, answer: Answer) -> bytes:
-    """`{"message": ...}` around a skill's answer, in the vocabulary of its request."""
+def reply_pieces(request: Request, message_id: str, answer: Answer) -> list[bytes]:
+    """`{"message": ...}` around a skill's answer, in the vocabulary of its request; in pieces."""
     head, tail = _frame(request.skill, request.vocabulary)
     context = b""
     if request.context_id is not None:
-        context = b'"contextId":' + msgspec.json.encode(request.context_id) + b","
-    words = b"" if answer.message is None else b',"message":' + msgspec.json.encode(answer.message)
-    return b"".join((b'{"message":{"messageId":"', message_id.encode(), b'",', context, head, answer.data, words, tail))
+        context = b'"contextId":%b,' % msgspec.json.encode(request.context_id)
+    if answer.message is not None:
+        tail = b',"message":%b%b' % (msgspec.json.encode(answer.message), tail)
+    opening = b'{"message":{"messageId":"%b",%b%b' % (message_id.encode(), context, head)
+    return [opening, answer.data, *answer.rest, tail]
+
+
+def reply_body(request: Request, message_id: str, answer: Answer) -> bytes:
+    """The same in one piece."""
+    return b"".join(reply_pieces(request, message_id, answer))
 
 
 @lru_cache(maxsize=64)

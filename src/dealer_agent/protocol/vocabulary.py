@@ -94,7 +94,7 @@ class Wire:
     def accepts(self, modes: list[str], skill: Skill) -> bool:
         """Whether the buyer's output modes hold the skill's response (contract, part 2)."""
         covering = self.accepted[skill.id]
-        return any(mode in covering for mode in modes) or any(bare_media_type(mode) in covering for mode in modes)
+        return not covering.isdisjoint(modes) or any(bare_media_type(mode) in covering for mode in modes)
 
 
 def wire(default: str, proto_words: Vocabulary) -> Wire:

@@ -13,7 +13,7 @@ from starlette.types import Receive, Scope, Send
 
 from dealer_agent.protocol.errors import InternalError, UnsupportedSkill
 from dealer_agent.protocol.ids import new_ulid
-from dealer_agent.server.connection import SERVICE
+from dealer_agent.server.at_once import BINDINGS, SERVICE
 from dealer_agent.server.exchange import Binding, exchange
 from dealer_agent.server.http_json import HttpJson
 from dealer_agent.server.json_rpc import JsonRpc
@@ -81,8 +81,9 @@ class DealerApp:
         try:
             async with self._opened() as service:
                 self._service, self._router = service, router(service)
-                # What is no HTTP is refused by the connection itself, in the service's words.
-                scope.get("state", {})[SERVICE] = service
+                # Connections answer reading skills themselves, and refuse what is no HTTP in the service's words.
+                by_target = {path.encode(): binding for path, binding in self._bindings.items()}
+                scope.get("state", {}).update({SERVICE: service, BINDINGS: by_target})
                 await send({"type": "lifespan.startup.complete"})
                 await receive()
         except Exception as fault:

@@ -15,19 +15,19 @@ class ClientGoneError(Exception):
     """The client left before its request was whole: there is nobody to answer."""
 
 
-def reply_media_type(content_type: str | None) -> str:
+def reply_media_type(content_type: bytes | None) -> str:
     """The media type of the reply to a request of this content type. Raises SchemaValidationFailed (415)."""
-    if content_type == JSON:
+    if content_type == b"application/json":
         return JSON
-    bare = bare_media_type(content_type or "")
+    bare = bare_media_type((content_type or b"").decode("latin-1"))
     if bare not in (JSON, A2A_JSON):
         raise _refused(f"must be {JSON} or {A2A_JSON}", "Content-Type", 415)
     return bare
 
 
-def refuse_declared_size(content_length: str | None, limit: int) -> None:
+def refuse_declared_size(content_length: bytes | None, limit: int) -> None:
     """Raises SchemaValidationFailed (413) for a body that says itself that it is too large."""
-    if content_length is not None and content_length.isdecimal() and int(content_length[:20]) > limit:
+    if content_length is not None and content_length.isdigit() and int(content_length[:20]) > limit:
         raise _too_large(limit)
 
 

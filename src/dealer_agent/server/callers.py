@@ -1,6 +1,6 @@
 """Who is calling: the client's address behind trusted proxies, and its token (specification, parts 5 and 8)."""
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from functools import lru_cache
 from ipaddress import IPv4Address, IPv4Network, IPv6Address, IPv6Network, ip_address, ip_network
 
@@ -21,10 +21,12 @@ def client_address(peer: str | None, forwarded: Sequence[str], trusted: tuple[Ne
     That of the peer; when the peer is a trusted proxy, the nearest address in `X-Forwarded-For` that is not one. An
     IPv6 client is counted by its /64: it has as many addresses as it likes within it.
     """
+    if not trusted:
+        return _peer_address(peer)
     address = _parsed(peer)
     if address is None:
         return UNKNOWN
-    if trusted and _is_in(address, trusted):
+    if _is_in(address, trusted):
         hops = [hop.strip() for line in forwarded for hop in line.split(",")]
         for hop in reversed(hops):
             parsed = _parsed(hop)
@@ -37,12 +39,23 @@ def client_address(peer: str | None, forwarded: Sequence[str], trusted: tuple[Ne
     return _counted_as(address)
 
 
-def caller_of(scope: Scope, service: Service) -> str:
-    """The address that a request is counted by."""
-    peer = scope["client"][0] if scope.get("client") else None
+@lru_cache(maxsize=4096)
+def _peer_address(peer: str | None) -> str:
+    address = _parsed(peer)
+    return UNKNOWN if address is None else _counted_as(address)
+
+
+def counted_address(lines: Iterable[tuple[bytes, bytes]], peer: str | None, service: Service) -> str:
+    """The address that a request with these header lines is counted by."""
     trusted = service.options.trusted_proxies
-    forwarded = [v.decode("latin-1") for n, v in scope["headers"] if n == b"x-forwarded-for"] if trusted else []
+    forwarded = [value.decode("latin-1") for name, value in lines if name == b"x-forwarded-for"] if trusted else []
     return client_address(peer, forwarded, trusted)
+
+
+def caller_of(scope: Scope, service: Service) -> str:
+    """The same, of an ASGI request."""
+    peer = scope["client"][0] if scope.get("client") else None
+    return counted_address(scope["headers"], peer, service)
 
 
 def _is_in(address: IPv4Address | IPv6Address, networks: tuple[Network, ...]) -> bool:

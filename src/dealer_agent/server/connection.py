@@ -8,17 +8,13 @@ connections and stays silent would use up the process's file descriptors. Bodies
 
 import asyncio
 
-from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
-
 from dealer_agent.protocol.errors import SchemaValidationFailed
+from dealer_agent.server.at_once import SERVICE, AnsweringConnection
 from dealer_agent.server.routes import error_response
 
-SERVICE = "service"
-"""The member of the lifespan's state in which the application leaves its service for its connections."""
 
-
-class BoundedConnection(HttpToolsProtocol):
-    """uvicorn's connection, closed when a request's head is too large or too slow."""
+class BoundedConnection(AnsweringConnection):
+    """A connection that is closed when a request's head is too large or too slow."""
 
     head_limit_bytes = 64 * 1024
     """Of all that is no body: the request line, headers, the frames of chunks, trailers; give or take what arrives at

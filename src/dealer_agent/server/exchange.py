@@ -16,12 +16,12 @@ from starlette.types import Receive, Scope, Send
 from dealer_agent.protocol.envelope import Request
 from dealer_agent.protocol.errors import InternalError, ProtocolError, UnsupportedSkill, VersionNotSupported
 from dealer_agent.protocol.ids import new_ulid
-from dealer_agent.protocol.replies import Answer, reply_body
+from dealer_agent.protocol.replies import Answer, reply_pieces
 from dealer_agent.protocol.requests import LeadSubmitRequest
 from dealer_agent.protocol.vocabulary import Vocabulary, Wire
 from dealer_agent.server.body import JSON, ClientGoneError, read_body, refuse_declared_size, reply_media_type
-from dealer_agent.server.callers import admit, admit_to_skill, caller_of
-from dealer_agent.server.log import places
+from dealer_agent.server.callers import admit, admit_to_skill, counted_address
+from dealer_agent.server.log import RequestLine, log_request, places
 from dealer_agent.server.service import Service
 from dealer_agent.skills import read, submit_lead
 from dealer_agent.storage.errors import StorageError
@@ -31,7 +31,10 @@ log = structlog.get_logger()
 Headers = list[tuple[bytes, bytes]]
 
 _SUPPORTED_VERSION = re.compile(r"1(\.[0-9]+)+", re.ASCII)
-_FIXED_HEADERS: Headers = [(b"cache-control", b"no-store"), (b"x-content-type-options", b"nosniff")]
+_HEAD = (
+    b"content-type: %b\r\n%bcache-control: no-store\r\nx-content-type-options: nosniff\r\n"
+    b"content-length: %d\r\nx-request-id: %b\r\n"
+)
 
 
 class Binding(Protocol):
@@ -42,8 +45,11 @@ class Binding(Protocol):
     def decode(self, body: bytes, wire: Wire, *, lenient: bool) -> tuple[bytes, Request | ProtocolError]:
         """The call's id (where the binding has one) and its request, or what is wrong with it."""
 
-    def success(self, call_id: bytes, reply: bytes) -> bytes:
-        """The body of a successful answer."""
+    def decode_plain(self, body: bytes, wire: Wire) -> tuple[bytes, Request] | None:
+        """The same of a reading skill's request that is in order; None of every other body."""
+
+    def success(self, call_id: bytes, reply: list[bytes]) -> list[bytes]:
+        """The body of a successful answer; both in pieces."""
 
     def failure(
         self, error: ProtocolError, words: Vocabulary, error_id: str, at: datetime, call_id: bytes
@@ -51,87 +57,151 @@ class Binding(Protocol):
         """HTTP status and body of an error's answer."""
 
 
-class _Reply(NamedTuple):
+class Head(NamedTuple):
+    """What a request says before its body: header lines with lower-case names, the peer's address, the query."""
+
+    lines: Headers
+    peer: str | None
+    query: bytes = b""
+
+
+class Reply(NamedTuple):
+    """An answer: its status, its header lines as they are sent, and its body in pieces."""
+
     status: int
-    body: bytes
-    headers: Headers
+    head: bytes
+    body: list[bytes]
 
 
-async def exchange(binding: Binding, service: Service, scope: Scope, receive: Receive, send: Send) -> None:
-    """Answers one POST of a binding. The request's id is the reply's messageId, the error's id and the log's."""
-    started = perf_counter()
-    request_id = new_ulid()
-    about: dict[str, str] = {}
-    try:
-        reply = await _reply(binding, service, scope, receive, request_id, about)
-    except ClientGoneError:
-        return
-    status, body, headers = reply
-    headers += _FIXED_HEADERS
-    headers.append((b"content-length", str(len(body)).encode()))
-    headers.append((b"x-request-id", request_id.encode()))
-    await send({"type": "http.response.start", "status": status, "headers": headers})
-    await send({"type": "http.response.body", "body": body})
-    if service.options.access_log:
-        took = round((perf_counter() - started) * 1000, 3)
-        log.info("request", request_id=request_id, binding=binding.name, status=status, ms=took, **about)
+class Exchange:
+    """One POST of a binding. The request's id is the reply's messageId, the error's id and the log's.
 
+    Two roads lead over the same steps. On the long one the body is waited for, and every request may take it. On the
+    short one a body that is there already, a reading skill's and plainly in order, is answered at once.
+    """
 
-async def _reply(
-    binding: Binding, service: Service, scope: Scope, receive: Receive, request_id: str, about: dict[str, str]
-) -> _Reply:
-    headers: dict[bytes, bytes] = dict(scope["headers"])
-    media_type = JSON
-    call_id = b"null"
-    words = service.wire.default
-    error_id = f"err_{request_id}"
-    try:
-        refuse_declared_size(_text(headers, b"content-length"), service.options.body_limit_bytes)
-        media_type = reply_media_type(_text(headers, b"content-type"))
-        address = caller_of(scope, service)
-        token_id = admit(service, address, _text(headers, b"authorization"))
-        body = await read_body(receive, service.options.body_limit_bytes, service.options.body_timeout_seconds)
-        call_id, request = binding.decode(body, service.wire, lenient=service.options.lenient_configuration)
-        words = request.vocabulary or words
-        _refuse_other_versions(headers, scope)
-        if isinstance(request, ProtocolError):
-            raise request  # noqa: TRY301 - a decoder returns its error, because the call's id comes with it.
-        about["skill"] = request.skill.id
-        answer = await _answer(service, request, address, token_id, body)
-        success = binding.success(call_id, reply_body(request, request_id, answer))
-        return _Reply(
-            200, success, [(b"content-type", media_type.encode()), *_extensions(headers, scope, service.wire)]
-        )
-    except ProtocolError as error:
-        refused = error
-    except ClientGoneError:
-        raise
-    except Exception as fault:  # noqa: BLE001 - the boundary: recorded, and answered as INTERNAL_ERROR.
-        # The message of a foreign error may hold what a customer wrote; a StorageError's is our own.
-        told = {"problem": str(fault)} if isinstance(fault, StorageError) else {}
+    __slots__ = ("_binding", "_call_id", "_head", "_headers", "_line", "_media_type", "_service", "_started", "_words")
+
+    def __init__(self, binding: Binding, service: Service, head: Head) -> None:
+        self._started = perf_counter()
+        self._binding = binding
+        self._service = service
+        self._head = head
+        self._headers = dict(head.lines)
+        self._media_type = JSON
+        self._call_id = b"null"
+        self._words = service.wire.default
+        self._line = RequestLine(new_ulid(), binding.name)
+
+    async def reply(self, receive: Receive) -> Reply:
+        """The answer, by the long road. Raises ClientGoneError."""
+        service = self._service
+        options = service.options
+        try:
+            address, token_id = self._admit()
+            body = await read_body(receive, options.body_limit_bytes, options.body_timeout_seconds)
+            self._call_id, decoded = self._binding.decode(body, service.wire, lenient=options.lenient_configuration)
+            request = self._admit_to_skill(decoded, address, token_id)
+            if request.skill.payload is LeadSubmitRequest:
+                answer = await submit_lead(service.dealer, request, token_id=token_id, body=body)
+            else:
+                answer = read(service.dealer, request)
+            return self._success(request, answer)
+        except ClientGoneError:
+            raise
+        except Exception as fault:  # noqa: BLE001 - the boundary: recorded, and answered as INTERNAL_ERROR.
+            return self._failure(fault)
+
+    def reply_at_once(self, body: bytes) -> Reply | None:
+        """The answer, by the short road; None, with nothing counted, where the whole body takes the long one."""
+        service = self._service
+        try:
+            # Decoded first, which nobody can tell: what is not in order is refused on the long road, after its gates.
+            plain = self._binding.decode_plain(body, service.wire)
+            if plain is None:
+                return None
+            address, token_id = self._admit()
+            self._call_id, decoded = plain
+            request = self._admit_to_skill(decoded, address, token_id)
+            return self._success(request, read(service.dealer, request))
+        except Exception as fault:  # noqa: BLE001 - as above.
+            return self._failure(fault)
+
+    def log(self, reply: Reply) -> None:
+        """Writes the request's line, once it is answered."""
+        if self._service.options.access_log:
+            self._line.status = reply.status
+            self._line.ms = int((perf_counter() - self._started) * 1_000_000) / 1000
+            log_request(self._line)
+
+    def _admit(self) -> tuple[str, str | None]:
+        """The first gate, by the head alone: declared size, media type, the address's rate, the token.
+
+        Returns the address, and the token's id where one was shown.
+        """
+        headers, service = self._headers, self._service
+        refuse_declared_size(headers.get(b"content-length"), service.options.body_limit_bytes)
+        self._media_type = reply_media_type(headers.get(b"content-type"))
+        address = counted_address(self._head.lines, self._head.peer, service)
+        return address, admit(service, address, _text(headers, b"authorization"))
+
+    def _admit_to_skill(self, decoded: Request | ProtocolError, address: str, token_id: str | None) -> Request:
+        """The second gate: the version, JSON and envelope, the skill, its token, its rate."""
+        self._words = decoded.vocabulary or self._words
+        _refuse_other_versions(self._headers, self._head)
+        if isinstance(decoded, ProtocolError):
+            raise decoded
+        service, skill_id = self._service, decoded.skill.id
+        self._line.skill = skill_id
+        if skill_id not in service.options.skills:
+            details = {"in": "payload", "instancePath": "/type"}
+            raise UnsupportedSkill(f"This dealer does not offer {skill_id}.", details)
+        admit_to_skill(service, skill_id, address, token_id)
+        return decoded
+
+    def _success(self, request: Request, answer: Answer) -> Reply:
+        pieces = self._binding.success(self._call_id, reply_pieces(request, self._line.request_id, answer))
+        return self._reply(200, _extensions(self._headers, self._head, self._service.wire), pieces)
+
+    def _failure(self, fault: Exception) -> Reply:
+        """The answer to what was refused; a fault of ours is recorded, and refused as such."""
+        error_id = f"err_{self._line.request_id}"
+        refused = fault if isinstance(fault, ProtocolError) else self._recorded(fault, error_id)
+        self._line.code, self._line.error_id = refused.row.code, error_id
+        status, body = self._binding.failure(refused, self._words, error_id, datetime.now(UTC), self._call_id)
+        return self._reply(status, [(name.encode(), value.encode()) for name, value in refused.headers], [body])
+
+    def _recorded(self, fault: Exception, error_id: str) -> InternalError:
         log.error(
             "fault",
-            request_id=request_id,
+            request_id=self._line.request_id,
             error_id=error_id,
             error=type(fault).__qualname__,
             places=places(fault),
-            **told,
+            # The message of a foreign error may hold what a customer wrote; a StorageError's is our own.
+            **({"problem": str(fault)} if isinstance(fault, StorageError) else {}),
         )
-        refused = InternalError("Something failed on the dealer's side. The same request may be sent again.")
-    about |= {"code": refused.row.code, "error_id": error_id}
-    status, failure = binding.failure(refused, words, error_id, datetime.now(UTC), call_id)
-    more = [(name.encode(), value.encode()) for name, value in refused.headers]
-    return _Reply(status, failure, [(b"content-type", media_type.encode()), *more])
+        return InternalError("Something failed on the dealer's side. The same request may be sent again.")
+
+    def _reply(self, status: int, more: Headers, body: list[bytes]) -> Reply:
+        lines = b"".join(b"%b: %b\r\n" % header for header in more) if more else b""
+        length = sum(map(len, body))
+        head = _HEAD % (self._media_type.encode(), lines, length, self._line.request_id.encode())
+        return Reply(status, head, body)
 
 
-async def _answer(service: Service, request: Request, address: str, token_id: str | None, body: bytes) -> Answer:
-    skill = request.skill
-    if skill.id not in service.options.skills:
-        raise UnsupportedSkill(f"This dealer does not offer {skill.id}.", {"in": "payload", "instancePath": "/type"})
-    admit_to_skill(service, skill.id, address, token_id)
-    if skill.payload is LeadSubmitRequest:
-        return await submit_lead(service.dealer, request, token_id=token_id, body=body)
-    return read(service.dealer, request)
+async def exchange(binding: Binding, service: Service, scope: Scope, receive: Receive, send: Send) -> None:
+    """Answers one POST of a binding over ASGI."""
+    peer = scope["client"][0] if scope.get("client") else None
+    under_way = Exchange(binding, service, Head(scope["headers"], peer, scope["query_string"]))
+    try:
+        reply = await under_way.reply(receive)
+    except ClientGoneError:
+        return
+    headers = [line.split(b": ", 1) for line in reply.head.split(b"\r\n")[:-1]]
+    await send({"type": "http.response.start", "status": reply.status, "headers": headers})
+    await send({"type": "http.response.body", "body": b"".join(reply.body)})
+    under_way.log(reply)
 
 
 def _text(headers: dict[bytes, bytes], name: bytes) -> str | None:
@@ -139,20 +209,22 @@ def _text(headers: dict[bytes, bytes], name: bytes) -> str | None:
     return None if value is None else value.decode("latin-1")
 
 
-def _refuse_other_versions(headers: dict[bytes, bytes], scope: Scope) -> None:
+def _refuse_other_versions(headers: dict[bytes, bytes], head: Head) -> None:
     """Only A2A 1.x is spoken here (contract, part 2); who does not say gets it."""
     asked = _text(headers, b"a2a-version")
-    if asked is None and scope["query_string"]:
-        given = parse_qs(scope["query_string"].decode("latin-1"), keep_blank_values=True).get("A2A-Version")
+    if asked == "1.0":
+        return
+    if asked is None and head.query:
+        given = parse_qs(head.query.decode("latin-1"), keep_blank_values=True).get("A2A-Version")
         asked = given[0] if given else None
     if asked is not None and not _SUPPORTED_VERSION.fullmatch(asked.strip()):
         raise VersionNotSupported("This agent speaks A2A 1.0: send A2A-Version: 1.0.", {"supported": ["1.0"]})
 
 
-def _extensions(headers: dict[bytes, bytes], scope: Scope, wire: Wire) -> Headers:
+def _extensions(headers: dict[bytes, bytes], head: Head, wire: Wire) -> Headers:
     """The profile's extension, named back to who asks for it (contract, part 2), in one header line or in several."""
     if b"a2a-extensions" not in headers:
         return []
-    asked = [value.decode("latin-1") for name, value in scope["headers"] if name == b"a2a-extensions"]
+    asked = [value.decode("latin-1") for name, value in head.lines if name == b"a2a-extensions"]
     known = [uri for line in asked for uri in (part.strip() for part in line.split(",")) if uri in wire.extensions]
     return [(b"a2a-extensions", ", ".join(known).encode())] if known else []

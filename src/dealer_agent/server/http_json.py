@@ -2,7 +2,7 @@
 
 from datetime import datetime
 
-from dealer_agent.protocol.envelope import Request, decode_request
+from dealer_agent.protocol.envelope import Request, decode_plain_request, decode_request
 from dealer_agent.protocol.errors import ProtocolError, http_error_body
 from dealer_agent.protocol.vocabulary import Vocabulary, Wire
 
@@ -19,7 +19,12 @@ class HttpJson:
         except ProtocolError as error:
             return b"", error
 
-    def success(self, call_id: bytes, reply: bytes) -> bytes:  # noqa: ARG002 - there is none in this binding.
+    def decode_plain(self, body: bytes, wire: Wire) -> tuple[bytes, Request] | None:
+        """The request of a reading skill, where nothing about it is unusual."""
+        request = decode_plain_request(body, wire)
+        return None if request is None else (b"", request)
+
+    def success(self, call_id: bytes, reply: list[bytes]) -> list[bytes]:  # noqa: ARG002 - there is none in this binding.
         """The reply as it is."""
         return reply
 
@@ -29,7 +34,7 @@ class HttpJson:
         words: Vocabulary,
         error_id: str,
         at: datetime,
-        call_id: bytes,  # noqa: ARG002 - there is none in this binding.
+        call_id: bytes,  # noqa: ARG002 - as above.
     ) -> tuple[int, bytes]:
         """The error envelope under its own status (specification, part 7)."""
         return error.http, http_error_body(error, words, error_id, at)

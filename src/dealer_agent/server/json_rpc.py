@@ -4,7 +4,7 @@ from datetime import datetime
 
 from dealer_agent.protocol.envelope import Request
 from dealer_agent.protocol.errors import ProtocolError, json_rpc_error_body
-from dealer_agent.protocol.json_rpc import decode_call, result_body
+from dealer_agent.protocol.json_rpc import decode_call, decode_plain_call, result_pieces
 from dealer_agent.protocol.vocabulary import Vocabulary, Wire
 
 KEPT_STATUSES = frozenset({401, 408, 413, 415, 429})
@@ -20,9 +20,13 @@ class JsonRpc:
         """The call's id and its request."""
         return decode_call(body, wire, lenient=lenient)
 
-    def success(self, call_id: bytes, reply: bytes) -> bytes:
+    def decode_plain(self, body: bytes, wire: Wire) -> tuple[bytes, Request] | None:
+        """The call's id and its request of a reading skill, where nothing about it is unusual."""
+        return decode_plain_call(body, wire)
+
+    def success(self, call_id: bytes, reply: list[bytes]) -> list[bytes]:
         """The reply as the call's result."""
-        return result_body(call_id, reply)
+        return result_pieces(call_id, reply)
 
     def failure(
         self, error: ProtocolError, words: Vocabulary, error_id: str, at: datetime, call_id: bytes

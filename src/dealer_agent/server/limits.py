@@ -20,6 +20,7 @@ import struct
 import threading
 import time
 from collections.abc import Callable, Mapping
+from functools import lru_cache
 from hashlib import blake2b
 from pathlib import Path
 
@@ -63,6 +64,7 @@ class RateLimits:
             self._open_file.close()
             raise
         self._key = bytes(self._table[len(_MAGIC) : len(_MAGIC) + _KEY_BYTES])
+        self._set_of = lru_cache(maxsize=4096)(self._hashed)
 
     def close(self) -> None:
         """Let go of the file; the counters stay in it."""
@@ -78,9 +80,7 @@ class RateLimits:
         limits = self._limits[rule]
         if not limits:
             return None
-        name = f"{rule}\0{client}".encode(errors="surrogatepass")
-        digest = blake2b(name, digest_size=12, key=self._key).digest()
-        start = _HEADER_BYTES + int.from_bytes(digest[:4]) % _SETS * _SET_BYTES
+        start, digest = self._set_of(rule, client)
         with self._threads:
             fcntl.lockf(self._file, fcntl.LOCK_EX, _SET_BYTES, start)
             try:
@@ -89,6 +89,12 @@ class RateLimits:
                 return self._judge(start, digest, limits, now)
             finally:
                 fcntl.lockf(self._file, fcntl.LOCK_UN, _SET_BYTES, start)
+
+    def _hashed(self, rule: str, client: str) -> tuple[int, bytes]:
+        """Where the set is that holds a client's counters under a rule, and what they are known by."""
+        name = f"{rule}\0{client}".encode(errors="surrogatepass")
+        digest = blake2b(name, digest_size=12, key=self._key).digest()
+        return _HEADER_BYTES + int.from_bytes(digest[:4]) % _SETS * _SET_BYTES, digest
 
     def _judge(self, start: int, digest: bytes, limits: list[tuple[int, int]], now: float) -> int | None:
         wait = 0.0
@@ -104,10 +110,11 @@ class RateLimits:
             taken.append((place, window, ends, hits + 1))
         if wait:
             return max(1, math.ceil(wait))
-        held = {place for place, _, _, _ in taken}
-        for place, window, ends, hits in taken:
-            at = place if place >= 0 else self._first_to_expire(start, held)
-            held.add(at)
+        for index, (place, window, ends, hits) in enumerate(taken):
+            at = place
+            if place < 0:
+                at = self._first_to_expire(start, {held for held, _, _, _ in taken})
+                taken[index] = at, window, ends, hits
             _COUNTER.pack_into(self._table, at, digest, window, ends, hits)
         return None
 

@@ -7,10 +7,12 @@ the request. Nothing of a request's body, headers or address is ever logged.
 import sys
 import threading
 import traceback
+from datetime import UTC, datetime
 from typing import Any, BinaryIO
 
 import msgspec
 import structlog
+from msgspec import UNSET, Struct, UnsetType
 
 FLUSH_SECONDS = 0.25
 
@@ -39,9 +41,37 @@ class BufferedLines:
                 self._stream.flush()
 
 
+class RequestLine(Struct, gc=False):
+    """The one line of a request, as structlog would write it, at a fraction of the cost. `ms` is how long it took."""
+
+    request_id: str
+    binding: str
+    status: int = 0
+    ms: float = 0.0
+    skill: str | UnsetType = UNSET
+    code: str | UnsetType = UNSET
+    error_id: str | UnsetType = UNSET
+    event: str = "request"
+    level: str = "info"
+    at: datetime | UnsetType = UNSET
+
+
+_request_lines: list[BufferedLines] = []
+"""Where they go: nowhere when the level is above `info`, or before logs are configured."""
+
+
+def log_request(line: RequestLine) -> None:
+    """Takes the line of a request."""
+    line.at = datetime.now(UTC)
+    encoded = _encode_line(line)
+    for lines in _request_lines:
+        lines.msg(encoded)
+
+
 def configure_logs(level: str, lines: BufferedLines | None = None) -> BufferedLines:
     """Sets structlog up for this process; every logger writes to the lines that are returned, stderr by default."""
     lines = lines or BufferedLines(sys.stderr.buffer)
+    _request_lines[:] = [lines] if level in ("debug", "info") else []
     structlog.configure(
         processors=[
             structlog.processors.add_log_level,
@@ -55,8 +85,11 @@ def configure_logs(level: str, lines: BufferedLines | None = None) -> BufferedLi
     return lines
 
 
+_encode_line = msgspec.json.Encoder().encode
+
+
 def _encode(event: dict[str, Any], **_: object) -> bytes:
-    return msgspec.json.encode(event)
+    return _encode_line(event)
 
 
 def places(error: BaseException) -> list[str]:

@@ -100,17 +100,16 @@ FREE_PLACES = delete(places).where(
     places.c.appointment_id.in_(bindparam("appointment_ids", expanding=True)),
 )
 
-# What shares a visit's places has none of its own: it ends with it.
-END_APPOINTMENTS = (
+# Two statements, not one: for their OR the databases would read all of the dealer's visits.
+_END = (
     update(appointments)
-    .where(
-        appointments.c.dealer_id == bindparam("in_dealer"),
-        appointments.c.appointment_id.in_(bindparam("appointment_ids", expanding=True))
-        | appointments.c.shares.in_(bindparam("appointment_ids", expanding=True)),
-        appointments.c.status.in_(STANDING),
-    )
+    .where(appointments.c.dealer_id == bindparam("in_dealer"), appointments.c.status.in_(STANDING))
     .values(status=bindparam("how"), cancelled_at=bindparam("at"))
 )
+END_APPOINTMENTS = _END.where(appointments.c.appointment_id.in_(bindparam("appointment_ids", expanding=True)))
+
+# What shares a visit's places has none of its own: it ends with it.
+END_SHARING = _END.where(appointments.c.shares.in_(bindparam("appointment_ids", expanding=True)))
 
 MOVE_APPOINTMENT = (
     update(appointments)
@@ -215,9 +214,10 @@ def end_appointments(
     """Ends visits that stand, and those that share them, and frees their places; how many ended."""
     if not appointment_ids:
         return 0
-    ended = {"in_dealer": dealer_id, "appointment_ids": list(appointment_ids)}
-    connection.execute(FREE_PLACES, ended)
-    return connection.execute(END_APPOINTMENTS, ended | {"how": how, "at": at}).rowcount
+    chosen = {"in_dealer": dealer_id, "appointment_ids": list(appointment_ids)}
+    connection.execute(FREE_PLACES, chosen)
+    ended = chosen | {"how": how, "at": at}
+    return sum(connection.execute(statement, ended).rowcount for statement in (END_APPOINTMENTS, END_SHARING))
 
 
 def sharing(

@@ -25,6 +25,7 @@ from sqlalchemy import (
     MetaData,
     String,
     Table,
+    text,
 )
 from sqlalchemy.types import TypeDecorator
 
@@ -231,7 +232,8 @@ consent_events = Table(
     Column("body", LargeBinary, comment="sealed"),
     Column("hash", LargeBinary, nullable=False),
     ForeignKeyConstraint(["dealer_id", "lead_id"], ["leads.dealer_id", "leads.lead_id"]),
-    Index(None, "dealer_id", "lead_id"),
+    # With the number: a lead's events are asked for in order, and SQLite reads the whole chain rather than sort them.
+    Index(None, "dealer_id", "lead_id", "number"),
 )
 
 # `reply` is the appointment as it was answered (JSON: ids, status and times). `shares` is the visit that it is part of.
@@ -254,6 +256,13 @@ appointments = Table(
     ForeignKeyConstraint(["dealer_id", "lead_id"], ["leads.dealer_id", "leads.lead_id"]),
     Index(None, "dealer_id", "lead_id"),
     Index(None, "dealer_id", "starts_at"),
+    Index(
+        None,
+        "dealer_id",
+        "shares",
+        sqlite_where=text("shares IS NOT NULL"),
+        postgresql_where=text("shares IS NOT NULL"),
+    ),
 )
 
 # A visit takes one of the rooftop's places for its kind in each quarter of an hour that it touches: the primary key

@@ -89,7 +89,8 @@ def test_a_value_that_is_left_out_is_reported_with_its_member_and_its_text(colum
         ("certified", "condition", "Manufacturer Certified", "cpo"),
         ("vdp_url", "vdp_url", "https://e.example/a b", "https://e.example/a%20b"),
         ("notes", "notes", "Two keys.", "Two keys."),
-        ("model", "model", "Foc\x07us &amp; more", "Focus & more"),
+        ("model", "model", "Foc\x07us", "Focus"),
+        ("model", "model", "A &amp; B", "A & B"),
         # A text that a spreadsheet was told not to take for a number.
         ("trim", "trim", '="007"', "007"),
         ("trim", "trim", '="007" and more', '="007" and more'),

@@ -129,7 +129,7 @@ def _make_lead_tables() -> None:
         sa.PrimaryKeyConstraint("dealer_id", "number", name="pk_consent_events"),
         _belongs_to_a_lead("consent_events"),
     )
-    op.create_index("ix_consent_events_dealer_id_lead_id", "consent_events", ["dealer_id", "lead_id"])
+    op.create_index("ix_consent_events_dealer_id_lead_id_number", "consent_events", ["dealer_id", "lead_id", "number"])
     op.create_table(
         "idempotency",
         sa.Column("dealer_id", sa.String, nullable=False),
@@ -164,6 +164,13 @@ def _make_visit_tables() -> None:
     )
     op.create_index("ix_appointments_dealer_id_lead_id", "appointments", ["dealer_id", "lead_id"])
     op.create_index("ix_appointments_dealer_id_starts_at", "appointments", ["dealer_id", "starts_at"])
+    op.create_index(
+        "ix_appointments_dealer_id_shares",
+        "appointments",
+        ["dealer_id", "shares"],
+        sqlite_where=sa.text("shares IS NOT NULL"),
+        postgresql_where=sa.text("shares IS NOT NULL"),
+    )
     op.create_table(
         "places",
         sa.Column("dealer_id", sa.String, nullable=False),

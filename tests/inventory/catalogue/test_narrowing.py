@@ -1,0 +1,89 @@
+"""Filters together, orders and identifiers that several units share (specification, part 2.4; contract, part 7)."""
+
+from collections.abc import Callable
+from datetime import timedelta
+from typing import Any
+
+import msgspec
+import pytest
+from tests.inventory.catalogue.conftest import Lot, made
+
+from dealer_agent.inventory.catalogue import Catalogue, Listing
+from dealer_agent.protocol.requests import Filters, Sort
+
+MakeLot = Callable[..., Lot]
+VIN = "1HGCM82633A004352"
+
+ALIKE: dict[str, Any] = {
+    "vin": VIN,
+    "stock": "S1",
+    "model": "Focus",
+    "price": 9_000,
+    "mileage": 500,
+    "electric_range_mi": 250.0,
+    "displacement_cc": 1_400,
+    "dc_fast_charge": True,
+    "year": 2020,
+    "description": "zorvex",
+}
+
+
+@pytest.mark.parametrize(
+    "filters",
+    [
+        {"price_min": 8_000, "price_max": 9_000},
+        {"mileage_max": 500},
+        {"electric_range_mi_min": 200},
+        {"displacement_cc_min": 1_400},
+        {"dc_fast_charge": True},
+        {"vin": VIN},
+        {"stock": "s1"},
+        {"year_min": 2020, "year_max": 2020},
+        {"model": ["focus"]},
+        {"query": "zorvex"},
+    ],
+)
+def test_every_filter_narrows_what_another_found(lot: MakeLot, filters: dict[str, Any]) -> None:
+    stock = lot(
+        wanted={"make": "Ford", "condition": "used", **ALIKE},
+        other_make={"make": "Kia", "condition": "used", **ALIKE},
+        other_condition={"make": "Ford", "condition": "new", **ALIKE},
+        neither={"make": "Kia", "condition": "new"},
+    )
+    assert stock.finds(make=["Ford"], **filters) == "other_condition wanted"
+    assert stock.finds(make=["Ford"], condition=["used"], **filters) == "wanted"
+    assert stock.finds(make=["Kia"], condition=["new"], **filters) == ""
+
+
+@pytest.mark.parametrize("asked", [{"vin": VIN}, {"stock": "s1"}])
+@pytest.mark.parametrize("order", ["asc", "desc"])
+def test_what_identifiers_find_can_be_sorted(lot: MakeLot, asked: dict[str, Any], order: Any) -> None:
+    stock = lot(
+        a={"vin": VIN, "stock": "S1", "price": 2},
+        b={"vin": VIN, "stock": "S1", "price": 1},
+        c={"vin": VIN.lower(), "stock": "s1", "price": 3},
+        d={"stock": "S2", "price": 0},
+    )
+    assert stock.page(sort=Sort("price", order), **asked) == (["b", "a", "c"] if order == "asc" else ["c", "a", "b"])
+
+
+def test_equal_prices_go_by_vehicle_id_though_the_later_id_changed_first(lot: MakeLot) -> None:
+    stock = lot(
+        a={"price": 1, "changed": 1}, c={"price": 1, "changed": 3}, b={"price": 1, "changed": 2}, d={"price": 0}
+    )
+    assert stock.page(sort=Sort("price", "asc")) == ["d", "a", "b", "c"]
+    assert stock.page(sort=Sort("price", "desc")) == ["a", "b", "c", "d"]
+
+
+def test_a_microsecond_parts_two_changes() -> None:
+    first = made("a", changed=1)
+    assert not isinstance(first.changed_at, msgspec.UnsetType)
+    moment = first.changed_at
+    second = msgspec.structs.replace(first, vehicle_id="b", changed_at=moment + timedelta(microseconds=1))
+    page = Catalogue.build([Listing.of(first), Listing.of(second)]).search(Filters(), 0, 2, msgspec.UNSET)
+    assert [msgspec.json.decode(listing)["vehicle_id"] for listing in page.listings] == ["b", "a"]
+
+
+def test_a_listing_without_prose_is_found_by_no_word_of_prose(lot: MakeLot) -> None:
+    stock = lot(bare={"make": "Ford"}, told={"make": "Ford", "description": "xxxx"})
+    assert stock.finds(query="xxxx") == "told"

@@ -1,0 +1,79 @@
+"""By which words a listing is found, and into which terms a query falls (contract, part 7)."""
+
+import pytest
+
+from dealer_agent.inventory.vocabulary import index_words, is_found, query_terms, wanted_keys
+
+
+@pytest.mark.parametrize(
+    ("query", "terms"),
+    [
+        # What a hyphen joins is one word, unless all its parts have three characters or more.
+        ("zx-350", [{"zx350"}]),
+        ("f-150", [{"f150"}]),
+        ("twin-turbo", [{"twin"}, {"turbo"}]),
+        ("zor-ab-vex", [{"zorabvex"}]),
+        ("zorvex quillan brambolt tazzle", [{"zorvex"}, {"quillan"}, {"brambolt"}, {"tazzle"}]),
+        ("gray zorvex", [{"gray", "grey"}, {"zorvex"}]),
+        ("grey", [{"gray", "grey"}]),
+        ("8-speed automatic", [{"8speedautomatic", "transmission=automatic"}]),
+        ("8 spd automatic", [{"8spdautomatic", "transmission=automatic"}]),
+        ("6-speed manual", [{"6speedmanual", "transmission=manual"}]),
+        ("2wd", [{"2wd", "driveline=2wd", "driveline=fwd", "driveline=rwd"}]),
+        ("front wheel drive", [{"frontwheeldrive", "driveline=fwd"}]),
+        ("plug-in hybrid", [{"pluginhybrid", "fuel=phev"}]),
+    ],
+)
+def test_a_query_falls_into_terms(query: str, terms: list[set[str]]) -> None:
+    assert query_terms(query) == [frozenset(term) for term in terms]
+
+
+@pytest.mark.parametrize(
+    ("field", "text", "found"),
+    [
+        ("year", "2019", {"2019"}),
+        ("stock", "A-12/3 B", {"a123b", "a12", "a", "12", "3", "b"}),
+        ("vin", "1HGCM82633A004352", {"1hgcm82633a004352"}),
+        ("make", "Chevy", {"chevy", "chevrolet", "make=chevrolet"}),
+        ("make", "Mercedes", {"mercedes", "benz", "mercedesbenz"}),
+        ("model", "F 150", {"f", "150", "f150"}),
+        ("model", "CX5", {"cx5", "cx", "5"}),
+        ("exterior_color", "Glacier White", {"glacier", "white"}),
+        ("exterior_color", "Zorvex Grey", {"zorvex", "grey", "gray"}),
+        ("description", "Has all wheel drive, and more", {"has", "all", "wheel", "drive", "allwheeldrive", "more"}),
+        ("description", "Twin-turbo", {"twin", "turbo", "twinturbo"}),
+        ("driveline", "4x4", {"4x4", "4wd", "driveline=4wd"}),
+    ],
+)
+def test_a_listing_is_found_through_the_words_of_its_values(field: str, text: str, found: set[str]) -> None:
+    assert found <= index_words(field, text)
+    assert "" not in index_words(field, text)
+
+
+def test_only_names_are_joined_with_their_neighbours() -> None:
+    assert "ab12" in index_words("trim", "AB 12")
+    assert "ab12" not in index_words("engine", "AB 12")
+    assert "f150" not in index_words("description", "F 150")
+
+
+@pytest.mark.parametrize(
+    ("term", "word", "found"),
+    [
+        ("zorvex", "zorvex", True),
+        ("zor", "zorvex", True),
+        ("vex", "zorvex", False),
+        ("zorvexia", "zorvex", False),
+        ("fuel=gas", "fuel=gas", True),
+        # A marker is no word: nothing is its beginning.
+        ("fuel", "fuel=gas", False),
+        ("fuel=g", "fuel=gas", False),
+    ],
+)
+def test_a_term_is_a_word_or_the_start_of_one(term: str, word: str, found: bool) -> None:
+    assert is_found(frozenset({term}), frozenset({word})) is found
+
+
+def test_that_the_axle_does_not_matter_is_said_of_drivelines_only() -> None:
+    assert wanted_keys("driveline", "2WD") == {"2wd", "fwd", "rwd"}
+    assert wanted_keys("driveline", "FWD") == {"fwd"}
+    assert wanted_keys("model", "2WD") == {"2wd"}

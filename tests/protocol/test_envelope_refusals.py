@@ -1,0 +1,231 @@
+"""What an envelope's refusal names: place, rule, what came and what would do (Contract 2 and 3)."""
+
+import json
+from typing import Any
+
+import pytest
+from tests.protocol.bodies import (
+    ABSENT,
+    WIRE,
+    body,
+    call,
+    changed,
+    decode,
+    pointers,
+    refused,
+    refused_call,
+    request_type,
+    response_type,
+)
+
+from dealer_agent.protocol.envelope import NESTING_LIMIT, decode_request
+from dealer_agent.protocol.errors import PROBLEMS_SHOWN, UnsupportedSkill
+from dealer_agent.protocol.json_rpc import decode_call
+
+HINT = 'send "configuration": {"acceptedOutputModes": ["application/json"]}'
+SEARCH_RESPONSE = response_type("inventory.search")
+
+
+def _only(document: object) -> tuple[dict[str, Any], dict[str, Any]]:
+    """The details of a refusal, and the one problem in them."""
+    details = refused(document).details
+    (problem,) = details["errors"]
+    assert problem["instancePath"] == details["instancePath"]
+    return details, problem
+
+
+@pytest.mark.parametrize(
+    ("pointer", "value", "keyword", "message", "received"),
+    [
+        (
+            "/message/role",
+            "user",
+            "const",
+            "must be ROLE_USER: this is the legacy v0.3 form; send the v1.0 form",
+            "user",
+        ),
+        (
+            "/message/role",
+            "agent",
+            "const",
+            "must be ROLE_USER: this is the legacy v0.3 form; send the v1.0 form",
+            "agent",
+        ),
+        ("/message/role", "ROLE_AGENT", "const", "must be ROLE_USER", "ROLE_AGENT"),
+        ("/message/messageId", 7, "type", "must be a string", 7),
+        ("/message/contextId", False, "type", "must be a string", False),
+        ("/message/messageId", "", "minLength", "must not be empty", ""),
+        ("/message/messageId", ABSENT, "required", "is required", None),
+        ("/message/contextId", ["user"], "type", "must be a string", None),
+        ("/configuration", "user", "type", "must be an object", "user"),
+        ("/configuration", ABSENT, "required", f"is required: {HINT}", None),
+        ("/configuration/acceptedOutputModes", ABSENT, "required", f"is required: {HINT}", None),
+        ("/configuration/acceptedOutputModes", [], "minItems", f"must not be empty: {HINT}", None),
+        ("/configuration/acceptedOutputModes", "x", "type", "must be an array", "x"),
+        ("/message/parts/0/mediaType", ABSENT, "required", "is required on a data part", None),
+    ],
+)
+def test_a_refused_envelope_names_place_rule_and_what_came(
+    pointer: str, value: object, keyword: str, message: str, received: object
+) -> None:
+    document = changed(body(), pointer, value)
+    if value is ABSENT or value == []:
+        found = refused(document).details["errors"]
+        assert {"instancePath": pointer, "keyword": keyword, "message": message} in [
+            {name: problem[name] for name in ("instancePath", "keyword", "message")} for problem in found
+        ]
+        return
+    details, problem = _only(document)
+    assert (problem["instancePath"], problem["keyword"], problem["message"]) == (pointer, keyword, message)
+    assert details.get("received") == received
+
+
+@pytest.mark.parametrize("pointer", ["/message/kind", "/message/parts/0/kind"])
+def test_a_kind_is_named_as_the_legacy_form(pointer: str) -> None:
+    _, problem = _only(changed(body(), pointer, "message"))
+    assert (problem["instancePath"], problem["keyword"]) == (pointer, "additionalProperties")
+    assert "legacy v0.3" in problem["message"]
+
+
+@pytest.mark.parametrize("skill", ["inventory.search", "inventory.facets", "dealer.information"])
+@pytest.mark.parametrize("vendor", ["proto", "autoagent"])
+def test_a_wrong_media_type_is_answered_with_the_right_one_in_the_same_words(skill: str, vendor: str) -> None:
+    other = request_type("inventory.vehicle", vendor)
+    details, problem = _only(changed(body(skill, vendor), "/message/parts/0/mediaType", other))
+    assert (problem["instancePath"], problem["keyword"]) == ("/message/parts/0/mediaType", "const")
+    assert problem["message"] == f"must be {request_type(skill, vendor)} for {skill}.request"
+    assert details["received"] == other
+
+
+@pytest.mark.parametrize("vendor", ["proto", "autoagent"])
+def test_output_modes_without_the_answers_type_are_told_it(vendor: str) -> None:
+    document = changed(body("inventory.search", vendor), "/configuration/acceptedOutputModes", ["text/plain"])
+    details, problem = _only(document)
+    wanted = response_type("inventory.search", vendor)
+    assert (problem["instancePath"], problem["keyword"]) == ("/configuration/acceptedOutputModes", "contains")
+    assert problem["message"] == f"must hold the skill's response media type, {wanted}"
+    assert (details["received"], details["expected"]) == (["text/plain"], wanted)
+
+
+@pytest.mark.parametrize("mode", ["application/json", "application/*", "*/*", SEARCH_RESPONSE])
+def test_one_mode_that_covers_the_answer_is_enough(mode: str) -> None:
+    assert decode(changed(body(), "/configuration/acceptedOutputModes", ["text/plain", mode])).payload is not None
+
+
+@pytest.mark.parametrize("mode", ["application/jsonl", "text/*", "*", response_type("inventory.facets")])
+def test_a_mode_that_does_not_cover_the_answer_is_not(mode: str) -> None:
+    assert pointers(refused(changed(body(), "/configuration/acceptedOutputModes", [mode]))) == [
+        "/configuration/acceptedOutputModes"
+    ]
+
+
+@pytest.mark.parametrize("parts", [[], [{"text": "hello"}], [{"text": "hello", "mediaType": "text/plain"}, "x"]])
+def test_a_message_without_data_is_told_to_hold_some(parts: list[object]) -> None:
+    found = {
+        problem["instancePath"]: problem
+        for problem in refused(changed(body(), "/message/parts", parts)).details["errors"]
+    }
+    assert found["/message/parts"]["keyword"] == "contains"
+    assert found["/message/parts"]["message"] == "must hold exactly one data part; it holds 0"
+
+
+@pytest.mark.parametrize(("named", "received"), [(7, 7), (None, None), (True, True), (["x"], None), ({"a": 1}, None)])
+def test_a_type_that_is_no_string_is_repeated_when_it_is_short(named: object, received: object) -> None:
+    details, problem = _only(changed(body(), "/message/parts/0/data/type", named))
+    assert (problem["instancePath"], problem["message"]) == ("/type", "must be a string")
+    assert details.get("received") == received
+    assert ("received" in details) == (not isinstance(named, list | dict))
+
+
+def test_an_unknown_skill_is_repeated_in_part() -> None:
+    error = refused(changed(body(), "/message/parts/0/data/type", "x" * 500))
+    assert isinstance(error, UnsupportedSkill)
+    assert error.details == {"in": "payload", "instancePath": "/type", "received": "x" * 200}
+    assert ("x" * 200 in str(error), "x" * 201 in str(error)) == (True, False)
+    assert "inventory.search.request" in str(error)
+
+
+@pytest.mark.parametrize("skill", ["inventory.search", "lead.submit"])
+def test_a_request_whose_payload_is_wrong_still_says_whose_it_is(skill: str) -> None:
+    document = changed(body(skill, zorvex=1), "/message/contextId", "ctx-1")
+    request = decode_request(json.dumps(document).encode(), WIRE)
+    assert (request.skill.id, request.context_id, request.payload) == (skill, "ctx-1", None)
+    assert [problem.pointer for problem in request.problems] == ["/zorvex"]
+
+
+@pytest.mark.parametrize(("levels", "is_taken"), [(NESTING_LIMIT, True), (NESTING_LIMIT + 1, False)])
+@pytest.mark.parametrize("opening", ["[", '{"a":'])
+def test_a_body_is_a_hundred_levels_deep_at_most(levels: int, is_taken: bool, opening: str) -> None:
+    closing = "]" if opening == "[" else "}"
+    # The body is one level itself, and beside the deep member stand more brackets than levels are allowed.
+    inner = opening * (levels - 1) + "1" + closing * (levels - 1)
+    raw = json.dumps(body())[:-1] + f', "metadata": {inner}, "wide": [{"[]," * 200}[]]}}'
+    as_call = json.dumps(call({}))[:-1].replace('"params": {}', f'"params": {raw}').encode() + b"}"
+    if is_taken:
+        assert decode(raw.encode()).payload is not None
+        return
+    assert f"more than {NESTING_LIMIT} levels" in str(refused(raw.encode()))
+    _, error = refused_call(as_call)
+    assert (error.json_rpc, str(error)) == (-32700, f"The body is nested more than {NESTING_LIMIT} levels deep.")
+
+
+def test_a_lenient_service_takes_a_call_without_configuration_too() -> None:
+    document = call(changed(body(), "/configuration"))
+    raw = json.dumps(document).encode()
+    _, request = decode_call(raw, WIRE, lenient=True)
+    assert not isinstance(request, Exception)
+    assert (request.skill.id, request.problems) == ("inventory.search", ())
+    assert refused_call(document)[1].details["instancePath"] == "/configuration"
+
+
+@pytest.mark.parametrize(("count", "left_out"), [(PROBLEMS_SHOWN, None), (PROBLEMS_SHOWN + 1, 1)])
+def test_problems_beyond_those_shown_are_counted(count: int, left_out: int | None) -> None:
+    error = refused(body("inventory.search", **{f"zorvex{number:03}": 1 for number in range(count)}))
+    assert (len(error.details["errors"]), error.details.get("errors_left_out")) == (PROBLEMS_SHOWN, left_out)
+    assert str(error).endswith(f" ({count - 1} more in details.errors)")
+
+
+@pytest.mark.parametrize(("data", "says"), [(b"[]", "body: must be an object"), (b"7", "body: must be an object")])
+def test_a_body_of_another_shape_is_named_the_body(data: bytes, says: str) -> None:
+    assert str(refused(data)).startswith(says)
+
+
+@pytest.mark.parametrize(
+    ("start", "end", "is_refused"),
+    [
+        ("2027-01-05T10:00:00", "2027-01-05T10:00:00", True),
+        ("2027-01-05T10:00:00", "2027-01-05T10:00:01", False),
+        ("2027-01-05T10:00:00Z", "2027-01-05T11:30:00+02:00", True),
+        ("2027-01-05T10:00:00Z", "2027-01-05T09:30:00-02:00", False),
+        # One has an offset and one has none: their clock times are compared.
+        ("2027-01-05T10:00:00", "2027-01-05T11:00:00+05:00", False),
+        ("2027-01-05T10:00:00Z", "2027-01-05T11:00:00", False),
+        ("2027-01-05T11:00:00", "2027-01-05T11:00:00Z", True),
+        ("2027-01-05T11:00:00-05:00", "2027-01-05T10:00:00", True),
+    ],
+)
+def test_a_window_ends_later_than_it_starts(start: str, end: str, is_refused: bool) -> None:
+    window = {"start": "2027-01-04T10:00:00", "end": "2027-01-04T11:00:00"}
+    visit = {"appointment_type": "test_drive", "timezone": "America/New_York"}
+    asked = body("lead.submit", appointment={**visit, "requested_windows": [window, {"start": start, "end": end}]})
+    if is_refused:
+        assert pointers(refused(asked)) == ["/appointment/requested_windows/1/end"]
+    else:
+        assert decode(asked).payload is not None
+
+
+def test_every_window_is_looked_at_though_one_before_it_cannot_be_read() -> None:
+    visit = {"appointment_type": "test_drive", "timezone": "America/New_York"}
+    windows: list[object] = [
+        7,
+        {"start": "soon", "end": "later"},
+        {"start": "2027-01-05T11:00:00", "end": "2027-01-05T10:00:00"},
+    ]
+    found = pointers(refused(body("lead.submit", appointment={**visit, "requested_windows": windows})))
+    assert "/appointment/requested_windows/2/end" in found
+
+
+def test_a_vehicle_is_asked_for_by_one_of_three_names() -> None:
+    details, problem = _only(changed(body("inventory.vehicle"), "/message/parts/0/data/vin"))
+    assert problem["message"] == "one of vin, stock, vehicle_id is required"
+    assert (details["in"], problem["keyword"]) == ("payload", "required")

@@ -1,0 +1,57 @@
+"""What is asked for one lead reads the rows of that lead, however many others the dealer has."""
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+from sqlalchemy import BindParameter, Delete, Select, Update, event
+from sqlalchemy.sql.visitors import iterate
+from tests.storage.samples import MONDAY
+
+from dealer_agent.storage import Store, appointments, consents, leads, migrate
+
+KNOWN: dict[str, Any] = {
+    "dealer_id": "ridgeline",
+    "in_dealer": "ridgeline",
+    "lead_id": "L1",
+    "appointment_ids": ["A1"],
+    "how": "replaced",
+    "at": MONDAY,
+}
+
+
+def parameters_of(statement: Select[Any] | Update | Delete) -> set[str]:
+    """The names of what a statement wants to know; of an update not those of its columns."""
+    return {
+        element.key for element in iterate(statement) if isinstance(element, BindParameter) and element.key in KNOWN
+    }
+
+
+@pytest.mark.parametrize(
+    ("statement", "found_by"),
+    [
+        pytest.param(consents.READ_EVENTS, "lead_id=?", id="the consents of a lead"),
+        pytest.param(consents.READ_CHANNELS, "lead_id=?", id="the channels that may be used"),
+        pytest.param(leads.READ_EVENTS, "lead_id=?", id="what was added to a lead"),
+        pytest.param(appointments.READ_APPOINTMENTS, "lead_id=?", id="the visits of a lead"),
+        pytest.param(appointments.READ_SHARING, "shares=?", id="what is part of a visit"),
+        pytest.param(appointments.END_APPOINTMENTS, "appointment_id=?", id="the end of a visit"),
+        pytest.param(appointments.END_SHARING, "shares=?", id="the end of what is part of it"),
+        pytest.param(appointments.FREE_PLACES, "appointment_id=?", id="its places"),
+    ],
+)
+def test_no_lead_makes_the_database_read_those_of_others(
+    tmp_path: Path, statement: Select[Any] | Update | Delete, found_by: str
+) -> None:
+    """Deliveries and duplicates ask this each time, duplicates while every other lead waits."""
+    url = f"sqlite:///{tmp_path}/dealer.db"
+    migrate(url)
+    plan: list[str] = []
+    with Store.open(url) as store, store._writing() as connection:
+
+        @event.listens_for(connection, "before_cursor_execute")
+        def explain(_: Any, cursor: Any, sql: str, values: Any, *__: Any) -> None:
+            plan.extend(step[3] for step in cursor.execute(f"EXPLAIN QUERY PLAN {sql}", values).fetchall())
+
+        connection.execute(statement, {name: KNOWN[name] for name in parameters_of(statement)})
+    assert any(found_by in step for step in plan), plan
