@@ -361,6 +361,22 @@ def test_erasing_twice_is_no_failure_and_nobody_is_one(shop: Shop) -> None:
         assert done.stderr.startswith("Error: ")
 
 
+def test_a_lead_that_was_changed_in_the_database_is_named_and_can_be_erased(shop: Shop) -> None:
+    """Till then it stops every list, every export and the change of keys."""
+    lead_id, _ = shop.take()
+    other, _ = shop.take()
+    shop.execute(
+        f"UPDATE leads SET customer = (SELECT o.customer FROM leads AS o WHERE o.lead_id = '{other}') "
+        f"WHERE lead_id = '{lead_id}'"
+    )
+    listed = shop.run("leads", "list")
+    assert listed.returncode == 1
+    assert f"(leads.customer of {lead_id})" in listed.stderr
+    assert "is erased" in shop.said("leads", "erase", lead_id, "--yes")
+    assert other in shop.said("leads", "list")
+    assert "whole" in shop.said("consent", "verify")
+
+
 @pytest.mark.parametrize("verb", [("leads", "erase"), ("consent", "revoke")], ids=" ".join)
 @pytest.mark.parametrize(
     "words",
@@ -516,7 +532,10 @@ def test_a_revoked_channel_is_not_allowed_any_more_until_the_customer_agrees_aga
     assert all(told in shown for told in ("granted", "revoked", "Called us", USER, "by: email"))
     shop.said("consent", "revoke", "--email", email.upper())
     assert "by: nothing" in shop.said("consent", "show", lead_id)
-    shop.take(number, message="Write to me after all.")
+    shop.take(number, message="The agent sends the old consent again.", consent=granted)
+    assert "by: nothing" in shop.said("consent", "show", lead_id)
+    anew = granted | {"allowed_channels": ["email"], "granted_at": datetime.now(UTC).isoformat()}
+    shop.take(number, message="Write to me after all.", consent=anew)
     assert "by: email\n" in shop.said("consent", "show", lead_id)
     assert "whole" in shop.said("consent", "verify")
 

@@ -229,3 +229,37 @@ def test_a_vehicle_is_asked_for_by_one_of_three_names() -> None:
     details, problem = _only(changed(body("inventory.vehicle"), "/message/parts/0/data/vin"))
     assert problem["message"] == "one of vin, stock, vehicle_id is required"
     assert (details["in"], problem["keyword"]) == ("payload", "required")
+
+
+BOTH_FORMS = {
+    "appointment_type": "test_drive",
+    "timezone": "America/New_York",
+    "requested_windows": [{"start": "2027-01-05T10:00:00", "end": "2027-01-05T11:00:00"}],
+    "appointment_at": "2027-01-05T10:00:00Z",
+}
+
+
+@pytest.mark.parametrize(
+    ("members", "pointer", "message", "received"),
+    [
+        (
+            {"appointment": BOTH_FORMS},
+            "/appointment/appointment_at",
+            "cannot stand beside requested_windows",
+            "2027-01-05T10:00:00Z",
+        ),
+        ({"source_agent": 7}, "/source_agent", "must be a string or an object", 7),
+        (
+            {"customer": {"first_name": "Jordan", "last_name": "Example"}},
+            "/customer/email",
+            "one of email, phone is required",
+            None,
+        ),
+    ],
+)
+def test_a_refused_lead_names_what_can_stand_there(
+    members: dict[str, Any], pointer: str, message: str, received: object
+) -> None:
+    details, problem = _only(body("lead.submit", **members))
+    assert (problem["instancePath"], problem["message"]) == (pointer, message)
+    assert details.get("received") == problem.get("received") == received

@@ -83,6 +83,19 @@ def test_an_answered_lead_is_committed_whichever_way_it_came(shop: Shop) -> None
     assert len(shop.list_leads()) == 2
 
 
+def test_a_vehicle_that_the_stock_does_not_know_stands_nowhere_in_the_clear(shop: Shop) -> None:
+    """It may be the customer's own, which is to be serviced, and its VIN leads to them (16 CFR 314.4(c)(3))."""
+    own = {"vin": UNKNOWN, "stock": "SECRETMARK", "make": "SECRETMARK"}
+    taken = shop.send(a_lead(vehicle_of_interest=own, appointment={"appointment_type": "service"}))
+    assert taken.data is not None
+    stored = everything_stored(shop.url)
+    assert UNKNOWN not in stored
+    assert "SECRETMARK" not in stored
+    kept = shop.get_lead(taken.data["lead_id"]).lead
+    assert kept.payload is not None
+    assert msgspec.json.decode(kept.payload)["vehicle_of_interest"] == own
+
+
 @pytest.mark.requirement("contract-10-refused-not-stored")
 def test_of_a_refused_lead_only_code_and_time_are_stored(database_url: str) -> None:
     mark = "SECRETMARK"
@@ -183,7 +196,7 @@ def test_without_a_test_drive_the_lead_is_taken_and_the_message_says_what_became
     assert taken.data["status"] == "received"
     assert taken.message is not None
     assert words in taken.message
-    assert sqlite_shop.get_lead(taken.data["lead_id"]).lead.vin == vin
+    assert sqlite_shop.get_lead(taken.data["lead_id"]).lead.vin == (None if vin == UNKNOWN else vin)
 
 
 @pytest.mark.requirement("contract-10-reply-dealer", "contract-10-reply-lead")

@@ -243,7 +243,7 @@ def test_a_value_that_does_not_open_is_named_and_can_be_erased(renewed: Store) -
         connection.execute(text(f"UPDATE leads SET customer = {other} WHERE lead_id = 'L2'"))
     with pytest.raises(WrongKey, match=r"\(leads\.customer of L2\)"):
         renewed.reseal(DEALER, 1000)
-    with pytest.raises(WrongKey, match="changed or moved"):
+    with pytest.raises(WrongKey, match=r"changed or moved.*\(leads\.customer of L2\)"):
         renewed.get_lead(DEALER, "L2")
     renewed.erase_lead(DEALER, "L2", TUESDAY)
     while renewed.reseal(DEALER, 1000):

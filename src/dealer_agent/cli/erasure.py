@@ -25,6 +25,7 @@ from dealer_agent.cli.terminal import (
 from dealer_agent.leads.intake import contacts
 from dealer_agent.protocol.requests import Customer
 from dealer_agent.server.refresh import ages, dispose_by_age
+from dealer_agent.storage.errors import WrongKey
 from dealer_agent.storage.leads import StoredLead
 from dealer_agent.storage.store import Store
 
@@ -57,6 +58,9 @@ def erase(
         settings = settings_in(directory)
         dealer_id = settings.dealer.id
         with customer_store(settings) as store:
+            if lead_id is not None and (problem := _unreadable(store, dealer_id, lead_id)):
+                _erase_unread(store, dealer_id, lead_id, problem, yes=yes)
+                return
             doomed = [each for each in leads_of(store, dealer_id, lead_id, email, phone) if is_known(each)]
             if not doomed:
                 out.print("Erased already; nothing is left to erase.")
@@ -89,6 +93,24 @@ def erase(
             f"{', '.join(others)}. If they are the same person's, erase them too.",
             markup=False,
         )
+
+
+def _unreadable(store: Store, dealer_id: str, lead_id: str) -> str | None:
+    """Why a lead cannot be shown to who erases it; None where it can."""
+    try:
+        store.whole_lead(dealer_id, lead_id, datetime.now(UTC))
+    except WrongKey as problem:
+        return str(problem)
+    return None
+
+
+def _erase_unread(store: Store, dealer_id: str, lead_id: str, problem: str, *, yes: bool) -> None:
+    """Erases a lead of which something was changed in the database: nothing else can be done with it."""
+    out.print(f"Nothing of the lead {lead_id} can be shown: {problem}", markup=False)
+    if not yes and not typer.confirm("Erase it all the same? It cannot be undone."):
+        fail("Nothing was erased.")
+    store.erase_lead(dealer_id, lead_id, datetime.now(UTC))
+    out.print(f"The lead {lead_id} is erased.", markup=False)
 
 
 def dispose(

@@ -58,7 +58,7 @@ def list_(
                 whole = store.whole_lead(dealer_id, lead.lead_id, datetime.now(UTC))
                 visit = whole.visits[-1].status if whole is not None and whole.visits else ""
                 deliveries = store.list_deliveries(dealer_id, DELIVERIES, lead_id=lead.lead_id)
-                name, vehicle = _name(lead.customer), lead.stock or lead.vin or ""
+                name, vehicle = _name(lead.customer), lead.stock or lead.vin or _claimed(lead.payload)
                 received = f"{lead.received_at:%Y-%m-%d %H:%M}"
                 where = (lead.rooftop, lead.source_agent)
                 rows.append((lead.lead_id, received, name, vehicle, *where, visit, _states(deliveries)))
@@ -119,6 +119,12 @@ def _name(customer: bytes | None) -> str:
         return ERASED
     told = msgspec.json.decode(customer)
     return f"{told['first_name']} {told['last_name']}"
+
+
+def _claimed(payload: bytes | None) -> str:
+    """By which number the buyer named a vehicle that the stock does not know."""
+    wish = msgspec.json.decode(payload).get("vehicle_of_interest", {}) if payload else {}
+    return wish.get("stock") or wish.get("vin") or ""
 
 
 def _states(deliveries: Sequence[DeliveryRecord]) -> str:

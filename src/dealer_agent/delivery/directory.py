@@ -23,11 +23,12 @@ class DirectoryOutlet:
     async def send(self, parcel: Parcel) -> None:
         """Durable once this returns. Raises NotDelivered."""
         try:
-            await asyncio.to_thread(self._write, parcel.delivery_id, self.render(parcel.view))
+            await asyncio.to_thread(self._write, parcel)
         except OSError as error:
             raise NotDelivered(f"the folder cannot be written to: {os.strerror(error.errno or 0)}") from None
 
-    def _write(self, delivery_id: str, content: bytes) -> None:
+    def _write(self, parcel: Parcel) -> None:
+        delivery_id, content = parcel.delivery_id, self.render(parcel.view)
         self.folder.mkdir(mode=0o700, parents=True, exist_ok=True)
         # What a killed attempt left behind goes. An attempt that still lives, past its lease, then fails at its end.
         for left in self.folder.glob(f".{delivery_id}.*.part"):

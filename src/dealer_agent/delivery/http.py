@@ -38,7 +38,7 @@ class HttpOutlet:
 
     async def send(self, parcel: Parcel) -> None:
         """Posts within the deadline, from connecting to the answer's head. Raises NotDelivered."""
-        body = self.render(parcel.view)
+        body = await asyncio.to_thread(self.render, parcel.view)
         headers = {
             "Content-Type": self.media_type,
             "X-Delivery-Id": parcel.delivery_id,

@@ -22,7 +22,11 @@ class Parcel:
 
 
 class Outlet(Protocol):
-    """A way out of the house."""
+    """A way out of the house.
+
+    What may be long it makes in a thread: of a lead that a buyer stuffed, that takes a good part of a second,
+    in which nobody else would be answered.
+    """
 
     async def send(self, parcel: Parcel) -> str | None:
         """Sends; what is to be said of it although it arrived. Raises NotDelivered and NotToBeSent."""

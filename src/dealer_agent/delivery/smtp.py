@@ -75,11 +75,14 @@ class CrmMailOutlet:
 
     async def send(self, parcel: Parcel) -> str | None:
         """Raises NotDelivered."""
+        return await self.server.send(await asyncio.to_thread(self._message, parcel), self.to)
+
+    def _message(self, parcel: Parcel) -> EmailMessage:
         message = _message(self.server, parcel, self.to, adf_mail_subject(parcel.view))
         text = render_adf(parcel.view).decode("ascii")
         fits = max(map(len, text.splitlines())) <= LONGEST_LINE
         message.set_content(text, cte="7bit" if fits else "quoted-printable")
-        return await self.server.send(message, self.to)
+        return message
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,7 +94,10 @@ class PeopleMailOutlet:
 
     async def send(self, parcel: Parcel) -> str | None:
         """Raises NotDelivered."""
-        return await self.server.send(_worded(self.server, parcel, self.to, salesperson_mail(parcel.view)), self.to)
+        return await self.server.send(await asyncio.to_thread(self._message, parcel), self.to)
+
+    def _message(self, parcel: Parcel) -> EmailMessage:
+        return _worded(self.server, parcel, self.to, salesperson_mail(parcel.view))
 
 
 @dataclass(frozen=True, slots=True)

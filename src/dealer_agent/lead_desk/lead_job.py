@@ -261,9 +261,8 @@ class LeadJob:
         return visit.reply.appointment_id if self.desk.confirms_by_mail and by_mail else None
 
     def _record(self, lead_id: str, rooftop: DealerRooftop, verdict: _Verdict) -> stored.LeadRecord:
-        wish, wanted = self.lead.vehicle_of_interest, verdict.wanted
-        vehicle = wish if wanted is None else wanted
-        vin, stock = (None, None) if vehicle is UNSET else (vehicle.vin, vehicle.stock)
+        # Of a vehicle that the stock does not know nothing stands in the clear: it may be the customer's own.
+        known = verdict.wanted
         return stored.LeadRecord(
             dealer_id=self.desk.profile.id,
             lead_id=lead_id,
@@ -274,9 +273,9 @@ class LeadJob:
             customer=msgspec.json.encode(self.customer),
             payload=msgspec.json.encode(self.payload),
             vehicle=verdict.listing,
-            vehicle_id=None if wanted is None else wanted.vehicle_id,
-            vin=vin or None,
-            stock=stock or None,
+            vehicle_id=None if known is None else known.vehicle_id,
+            vin=known.vin or None if known else None,
+            stock=known.stock or None if known else None,
         )
 
     def _consent(self, grant: Grant) -> ConsentRecord:

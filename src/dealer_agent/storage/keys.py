@@ -134,7 +134,7 @@ def reseal(connection: Connection, vault: Vault, dealer_id: str, limit: int, pro
     """Seals up to `limit` values with the active key that are sealed with others, and returns how many.
 
     0 says that all of them are: then the proofs of the other keys go, and the keys may. The dealer is locked. Raises
-    WrongKey for a value that does not open, which names its row: erasing the lead is all that can be done with it.
+    BrokenSeal for a value that does not open, which names its row: erasing the lead is all that can be done with it.
     """
     from_the_start = (progress.step, progress.after) == (0, None)
     done = _go_on(connection, vault, dealer_id, limit, progress)
@@ -190,7 +190,7 @@ def _reseal_column(
     for row in rows:
         named = row._mapping[row_id]
         context = sealed.context(dealer_id, named)
-        value = vault.seal(_opened(vault, row._mapping[column], context), *context)
+        value = vault.seal(vault.open(row._mapping[column], *context), *context)
         renewed.append({"row_id_": named, "sealed_": value})
     place = (column.table.c.dealer_id == dealer_id) & (row_id == bindparam("row_id_"))
     connection.execute(update(column.table).where(place).values({column: bindparam("sealed_")}), renewed)
@@ -199,7 +199,7 @@ def _reseal_column(
 def _reseal_contacts(connection: Connection, vault: Vault, dealer_id: str, rows: Sequence[Row[Any]]) -> None:
     """Contacts get a new hash, which is in their key: so they are written anew."""
     for row in rows:
-        contact = _opened(vault, row.contact, contact_context(dealer_id, row.lead_id, row.vehicle_key)).decode()
+        contact = vault.open(row.contact, *contact_context(dealer_id, row.lead_id, row.vehicle_key)).decode()
         connection.execute(DROP_CONTACT, {f"the_{name}": row._mapping[name] for name in CONTACT_KEY})
         # The same contact may have come with a duplicate since the key changed: then its row is there already.
         renewed = contact_row(vault, dealer_id, row.lead_id, contact, row.vehicle_key, row.received_at)
@@ -213,14 +213,6 @@ def _reseal_end(connection: Connection, vault: Vault, dealer_id: str, header: by
         return 0
     connection.execute(SEAL_END, {"in_dealer": dealer_id, "seal": seal_end(vault, dealer_id, kept.end)})
     return 1
-
-
-def _opened(vault: Vault, value: bytes, context: tuple[str, ...]) -> bytes:
-    try:
-        return vault.open(value, *context)
-    except BrokenSeal as problem:
-        table, column, _, *row = context
-        raise WrongKey(f"{problem} ({table}.{column} of {' '.join(row)})") from None
 
 
 def _proof_context(dealer_id: str, key_id: str) -> tuple[str, ...]:

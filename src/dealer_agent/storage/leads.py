@@ -29,8 +29,8 @@ class LeadRecord:
     """A lead as it is kept. `customer`, `payload` (as received) and `vehicle` (the listing) are JSON in UTF-8.
 
     `customer` and `payload` are None once the customer is forgotten, at `erased_at`. `rooftop` is where the lead goes;
-    empty for leads older than that was noted. `vehicle_id`, `vin` and `stock` are the vehicle of interest as far as it
-    is known. `used_at`, the last use that anybody had for it, is `received_at` for a new one. `lead_id` is a ULID.
+    empty for leads older than that was noted. `vehicle_id`, `vin` and `stock` are the vehicle of interest, where the
+    stock knows it. `used_at`, the last use that anybody had for it, is `received_at` of a new one. `lead_id`: a ULID.
     """
 
     dealer_id: str

@@ -27,9 +27,13 @@ class UnknownKey(VaultError):
 
 
 class BrokenSeal(VaultError):
-    """The data was changed, belongs to another place, or was sealed with another key of the same name."""
+    """The data was changed, belongs to another place, or was sealed with another key of the same name.
 
-    def __init__(self) -> None:
+    `context` is what it should be bound to: table, column, dealer, then what names the row.
+    """
+
+    def __init__(self, *context: str) -> None:
+        place = f" ({context[0]}.{context[1]} of {' '.join(context[3:])})" if len(context) > 3 else ""
         super().__init__(
-            "customer data cannot be opened: it was changed or moved in the database, or its key is another one"
+            f"customer data cannot be opened: it was changed or moved in the database, or its key is another one{place}"
         )

@@ -90,23 +90,23 @@ class Vault:
 
     def open(self, sealed: bytes, *context: str) -> bytes:
         """What was sealed. Raises UnknownKey (after one look for new keys) and BrokenSeal."""
-        key = self._key(self.key_of(sealed))
+        key = self._key(self.key_of(sealed, *context))
         nonce_end = len(key.header) + _NONCE_BYTES
         nonce, encrypted = sealed[len(key.header) : nonce_end], sealed[nonce_end:]
         if len(nonce) < _NONCE_BYTES:
-            raise BrokenSeal
+            raise BrokenSeal(*context)
         try:
             return key.cipher.decrypt(nonce, encrypted, key.header + _encoded(context))
         except InvalidTag:
-            raise BrokenSeal from None
+            raise BrokenSeal(*context) from None
 
-    def key_of(self, sealed: bytes) -> str:
+    def key_of(self, sealed: bytes, *context: str) -> str:
         """The id of the key that something is sealed or authenticated with. Raises BrokenSeal where there is none."""
         if sealed[:1] != _FORM or len(sealed) < len(_FORM) + 1:
-            raise BrokenSeal
+            raise BrokenSeal(*context)
         key_id = bytes(sealed[2 : 2 + sealed[1]]).decode("ascii", "replace")
         if len(key_id) != sealed[1] or not is_key_id(key_id):
-            raise BrokenSeal
+            raise BrokenSeal(*context)
         return key_id
 
     def hash(self, value: str, *context: str) -> bytes:

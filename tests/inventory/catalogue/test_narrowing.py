@@ -8,7 +8,7 @@ import msgspec
 import pytest
 from tests.inventory.catalogue.conftest import Lot, made
 
-from dealer_agent.inventory.catalogue import Catalogue, Listing
+from dealer_agent.inventory.catalogue import Catalogue, Listing, orders
 from dealer_agent.protocol.requests import Filters, Sort
 
 MakeLot = Callable[..., Lot]
@@ -87,3 +87,50 @@ def test_a_microsecond_parts_two_changes() -> None:
 def test_a_listing_without_prose_is_found_by_no_word_of_prose(lot: MakeLot) -> None:
     stock = lot(bare={"make": "Ford"}, told={"make": "Ford", "description": "xxxx"})
     assert stock.finds(query="xxxx") == "told"
+
+
+PAGES = [(0, 1), (0, 5), (3, 4), (7, 1), (10, 20), (0, 100), (19, 3), (55, 10), (90, 5)]
+
+
+@pytest.mark.parametrize(
+    "filters",
+    [
+        {},
+        {"make": ["Ford"]},
+        {"make": ["Ford", "Kia"], "price_max": 40},
+        {"price_min": 7, "price_max": 7},
+        {"mileage_max": 3},
+        {"query": "zorvex"},
+        {"query": "zorvex", "make": ["Kia"]},
+        {"query": "quillan zor"},
+    ],
+)
+@pytest.mark.parametrize("sort", [msgspec.UNSET, Sort("price", "asc"), Sort("make", "desc"), Sort("mileage", "asc")])
+def test_a_large_stock_is_answered_like_a_small_one(
+    lot: MakeLot, monkeypatch: pytest.MonkeyPatch, filters: dict[str, Any], sort: Any
+) -> None:
+    """Contract 7. With pieces of 3 units, 90 take the ways that otherwise only stocks above 16,384 units take."""
+    stock = lot(
+        **{
+            f"u{number:02}": {
+                "make": ("Ford", "Kia", "Audi")[number % 3],
+                "model": "Zorvex" if number % 7 == 0 else "Focus",
+                "description": ("zorvex", "zorvexia quillan", "quillan zorvex zorvexia", "")[number % 4],
+                "changed": number * 37 % 30,
+                **({"price": number * 11 % 50} if number % 5 else {}),
+                **({"mileage": number % 20} if number % 11 else {}),
+            }
+            for number in range(90)
+        }
+    )
+    plain = [stock.page(skip, limit, sort, **filters) for skip, limit in PAGES]
+    whole = stock.page(sort=sort, **filters)
+    assert plain == [whole[skip : skip + limit] for skip, limit in PAGES]
+    monkeypatch.setattr(orders, "_CHUNK", 3)
+    assert [stock.page(skip, limit, sort, **filters) for skip, limit in PAGES] == plain
+
+
+@pytest.mark.parametrize("member", ["description", "engine", "model"])
+def test_a_whole_word_counts_more_than_the_beginning_of_one(lot: MakeLot, member: str) -> None:
+    stock = lot(whole={member: "zorvex", "changed": 1}, begun={member: "zorvexia", "changed": 2})
+    assert stock.page(query="zorvex") == ["whole", "begun"]

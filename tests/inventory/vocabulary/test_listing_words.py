@@ -2,7 +2,7 @@
 
 import pytest
 
-from dealer_agent.inventory.vocabulary import index_words, is_found, query_terms, wanted_keys
+from dealer_agent.inventory.vocabulary import index_words, is_found, known, query_terms, value_key, wanted_keys
 
 
 @pytest.mark.parametrize(
@@ -21,6 +21,8 @@ from dealer_agent.inventory.vocabulary import index_words, is_found, query_terms
         ("6-speed manual", [{"6speedmanual", "transmission=manual"}]),
         ("2wd", [{"2wd", "driveline=2wd", "driveline=fwd", "driveline=rwd"}]),
         ("front wheel drive", [{"frontwheeldrive", "driveline=fwd"}]),
+        ("direct drive", [{"directdrive", "transmission=singlespeed"}]),
+        ("x-drive", [{"xdrive", "driveline=awd"}]),
         ("plug-in hybrid", [{"pluginhybrid", "fuel=phev"}]),
     ],
 )
@@ -37,6 +39,9 @@ def test_a_query_falls_into_terms(query: str, terms: list[set[str]]) -> None:
         ("make", "Chevy", {"chevy", "chevrolet", "make=chevrolet"}),
         ("make", "Mercedes", {"mercedes", "benz", "mercedesbenz"}),
         ("model", "F 150", {"f", "150", "f150"}),
+        ("model", "F-150 XL", {"f", "150", "f150", "xl", "f150xl"}),
+        ("trim", "All Wheel Drive", {"all", "allwheel", "wheeldrive", "allwheeldrive"}),
+        ("stock", "--", set()),
         ("model", "CX5", {"cx5", "cx", "5"}),
         ("exterior_color", "Glacier White", {"glacier", "white"}),
         ("exterior_color", "Zorvex Grey", {"zorvex", "grey", "gray"}),
@@ -77,3 +82,10 @@ def test_that_the_axle_does_not_matter_is_said_of_drivelines_only() -> None:
     assert wanted_keys("driveline", "2WD") == {"2wd", "fwd", "rwd"}
     assert wanted_keys("driveline", "FWD") == {"fwd"}
     assert wanted_keys("model", "2WD") == {"2wd"}
+
+
+@pytest.mark.parametrize("length", [120, 121, 5_000])
+def test_a_text_too_long_for_any_vocabulary_is_compared_as_it_is(length: int) -> None:
+    text = "Gasoline " + "x" * (length - 9)
+    assert value_key("trim", text) == "gasoline" + "x" * (length - 9)
+    assert known("fuel", text) == ("gas" if length <= 120 else None)
