@@ -26,7 +26,7 @@ def main() -> None:
     console.print(f"{_machine()}; load {os.getloadavg()[0]:.1f} at the start; {VEHICLES:,} vehicles, one worker")
     for name, figures, note in [*http_figures(), *lead_figures()]:
         table = Table(title=f"{name} ({note})", title_justify="left")
-        for column in ("Server", "Requests/s", "Ratio", "p99/p50", "Failed"):
+        for column in ("Server", "Requests/s", "Ratio", "p50 ms", "p99 ms", "p99/p50", "Failed"):
             table.add_column(column, justify="left" if column == "Server" else "right")
         first = figures[0].per_second
         for figure in figures:
@@ -34,7 +34,9 @@ def main() -> None:
                 figure.name,
                 f"{figure.per_second:,.0f}",
                 f"{first / figure.per_second:.2f}",
-                f"{figure.tail:.1f}" if figure.tail else "",
+                f"{figure.p50:,.1f}",
+                f"{figure.p99:,.1f}",
+                f"{figure.tail:.1f}",
                 str(figure.failed),
             )
         console.print(table)

@@ -8,7 +8,7 @@ from datetime import datetime
 from typing import Any
 
 import msgspec
-from sqlalchemy import create_engine, func, select
+from sqlalchemy import create_engine, func, select, update
 from tests.skills.shop import VAULT
 
 from dealer_agent.dealers.profile import Profile
@@ -20,7 +20,7 @@ from dealer_agent.storage import LeadWriter, Store, migrate
 from dealer_agent.storage.appointments import AppointmentRecord
 from dealer_agent.storage.connections import database_url as parsed_url
 from dealer_agent.storage.outbox import DeliveryRecord
-from dealer_agent.storage.schema import places
+from dealer_agent.storage.schema import outbox, places
 
 EMPTY_LOT = Catalogue.build([])
 
@@ -52,6 +52,11 @@ class Counter:
         """How many places in quarters of an hour are taken."""
         with create_engine(parsed_url(self.url)).connect() as connection:
             return connection.execute(select(func.count()).where(places.c.kind == kind)).scalar_one()
+
+    def all_sent(self) -> None:
+        """What was to be sent is sent."""
+        with create_engine(parsed_url(self.url)).begin() as connection:
+            connection.execute(update(outbox).values(state="sent", attempts=1))
 
     def deliveries(self) -> list[DeliveryRecord]:
         """What is to be sent."""

@@ -11,6 +11,7 @@ from tests.skills.shop import a_lead, customer
 from tests.skills.visiting import LOT, NOW, PROFILE, asking, at, listing, visit, windows
 
 from dealer_agent.inventory.catalogue import Catalogue
+from dealer_agent.lead_desk.lead_job import MOST_ADDITIONS
 from dealer_agent.protocol.errors import AppointmentTimeUnavailable
 
 OpenCounter = Callable[..., Counter]
@@ -185,6 +186,7 @@ def test_a_visit_that_the_dealer_cancelled_can_be_booked_anew(counter: OpenCount
 def test_what_a_duplicate_adds_is_delivered_again_and_a_new_time_confirmed_by_mail(counter: OpenCounter) -> None:
     desk = counter(PROFILE, confirms_by_mail=True)
     first = desk.take(sams(visit(at("10:00"))), NOW, LOT)
+    desk.all_sent()
     before = {row.delivery_id for row in desk.deliveries()}
     moved = desk.take(sams(visit(at("12:00")), message="Later, please."), SOON, LOT)
     stored = desk.store.get_lead("ridgeline", first["lead_id"])
@@ -206,10 +208,63 @@ def test_what_a_duplicate_adds_is_delivered_again_and_a_new_time_confirmed_by_ma
     }
 
 
+def test_what_is_added_before_a_lead_was_ever_sent_goes_out_with_it(counter: OpenCounter) -> None:
+    """A hundred additions are no hundred deliveries: what is sent is made at sending time."""
+    desk = counter(PROFILE)
+    desk.take(sams(), NOW, LOT)
+    for number in range(3):
+        desk.take(sams(message=f"And {number}"), SOON, LOT)
+    assert [(row.channel, row.kind) for row in desk.deliveries()] == [("north", "lead")]
+
+
+def test_a_lead_takes_fifty_additions_and_then_another_lead_begins(counter: OpenCounter) -> None:
+    """Each addition reads the ones before: the work that one customer can make is bounded."""
+    desk = counter(PROFILE)
+    answers = [desk.take(sams(message=f"Message {number}"), SOON, LOT) for number in range(MOST_ADDITIONS + 2)]
+    assert [answer["status"] for answer in answers] == ["received", *["duplicate"] * MOST_ADDITIONS, "received"]
+    assert answers[-1]["lead_id"] != answers[0]["lead_id"] == answers[1]["lead_id"]
+
+
+@pytest.mark.parametrize(
+    ("asking_customer", "agent"),
+    [
+        (customer(phone="+12025550123"), "Example Agent"),
+        (customer(phone="+12025550123", email="another@example.com"), "Example Agent"),
+        (customer(phone="+12025550123", email="sam@example.com"), "Another Agent"),
+    ],
+)
+def test_who_knows_a_number_and_not_the_customer_is_not_told_of_the_test_drive(
+    counter: OpenCounter, asking_customer: dict[str, Any], agent: str
+) -> None:
+    """An appraisal is part of a test drive only for who knows all contacts of it and comes through the same agent."""
+    desk = counter(PROFILE)
+    both = {"customer": customer(phone="+12025550123", email="sam@example.com")}
+    desk.take(asking(visit(at("10:00")), "S1", **both), NOW, LOT)
+    whole_week = windows((at("09:00"), "2026-03-09T18:00:00-06:00"))
+    lead = asking(whole_week | {"appointment_type": "trade_in"}, None, customer=asking_customer, source_agent=agent)
+    answer = desk.take(lead, SOON, LOT)
+    (kept,) = (one for one in desk.visits_of(answer["lead_id"]) if one.kind == "trade_in")
+    assert kept.shares is None
+
+
+def test_a_channel_that_a_customer_revoked_stays_closed_on_a_new_lead_with_the_consent_from_before(
+    counter: OpenCounter,
+) -> None:
+    """A revoked channel is not used, whichever vehicle the agent asks about next; a consent from after it opens it."""
+    desk = counter(PROFILE, confirms_by_mail=True)
+    first = desk.take(sams(), NOW, LOT)
+    desk.store.record_revocation("ridgeline", first["lead_id"], ["email"], SOON, by="desk", reason=None)
+    another = desk.take(sams(visit(at("10:00")), stock="N1"), SOON + timedelta(minutes=1), LOT)
+    assert another["lead_id"] != first["lead_id"]
+    assert desk.store.allowed_channels("ridgeline", another["lead_id"], SOON) == frozenset()
+    assert "confirm" not in {row.kind for row in desk.deliveries()}
+
+
 def test_a_visit_elsewhere_is_delivered_to_the_leads_rooftop_and_to_the_one_visited(counter: OpenCounter) -> None:
     desk = counter(PROFILE, confirms_by_mail=True)
     first = desk.take(sams(), NOW, LOT)
     assert [row.channel for row in desk.deliveries()] == ["north"]
+    desk.all_sent()
     answer = desk.take(sams(visit(at("10:00"), "sales"), stock=None), SOON, LOT)
     assert (answer["lead_id"], answer["dealer"]["name"]) == (first["lead_id"], "Ridgeline South")
     assert sorted((row.channel, row.kind) for row in desk.deliveries()) == [

@@ -14,6 +14,7 @@ from typing import Any, Literal, NamedTuple
 from sqlalchemy import Connection, Row, bindparam, delete, func, insert, select, update
 
 from dealer_agent.storage.errors import AlreadyStored
+from dealer_agent.storage.prepared import Prepared
 from dealer_agent.storage.schema import appointments, leads, places
 from dealer_agent.vault.vault import Vault
 
@@ -91,8 +92,8 @@ READ_TAKEN = select(places.c.quarter, places.c.place).where(
     places.c.quarter.in_(bindparam("quarters", expanding=True)),
 )
 
-TAKE_PLACES = insert(places)
-ADD_APPOINTMENT = insert(appointments)
+TAKE_PLACES = Prepared(insert(places))
+ADD_APPOINTMENT = Prepared(insert(appointments))
 
 FREE_PLACES = delete(places).where(
     places.c.dealer_id == bindparam("in_dealer"),
@@ -192,7 +193,7 @@ def take_places(connection: Connection, appointment: AppointmentRecord, quarters
             raise AlreadyStored("every place of that time is taken")
         place = next(number for number in range(of) if number not in taken[quarter])
         rows.append(pool | {"quarter": quarter, "place": place, "appointment_id": appointment.appointment_id})
-    connection.execute(TAKE_PLACES, rows)
+    TAKE_PLACES.write_all(connection, rows)
 
 
 def record_appointment(connection: Connection, vault: Vault, appointment: AppointmentRecord) -> None:
@@ -200,7 +201,7 @@ def record_appointment(connection: Connection, vault: Vault, appointment: Appoin
     row = asdict(appointment)
     if appointment.request is not None:
         row["request"] = vault.seal(appointment.request, *_seal(appointment.dealer_id, appointment.appointment_id))
-    connection.execute(ADD_APPOINTMENT, row)
+    ADD_APPOINTMENT.write(connection, row)
 
 
 def end_appointments(

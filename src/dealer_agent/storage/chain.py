@@ -16,6 +16,7 @@ from typing import Any, NamedTuple
 import msgspec
 from sqlalchemy import Connection, bindparam, func, insert, select, text, update
 
+from dealer_agent.storage.prepared import Prepared
 from dealer_agent.storage.schema import as_kept, consent_events, dealers, microseconds
 from dealer_agent.vault.errors import BrokenSeal, UnknownKey
 from dealer_agent.vault.vault import Vault
@@ -47,7 +48,7 @@ LOCK_DEALER = READ_END.with_for_update(key_share=True)
 
 ADD_DEALER = text("INSERT INTO dealers (dealer_id) VALUES (:dealer_id) ON CONFLICT (dealer_id) DO NOTHING")
 
-MOVE_END = (
+MOVE_END = Prepared(
     update(dealers)
     .where(
         dealers.c.dealer_id == bindparam("in_dealer"),
@@ -57,7 +58,7 @@ MOVE_END = (
     .values(consent_events=bindparam("events"), consent_head=bindparam("head"), consent_seal=bindparam("seal"))
 )
 
-ADD_EVENT = insert(consent_events)
+ADD_EVENT = Prepared(insert(consent_events))
 
 
 def lock_dealer(connection: Connection, dealer_id: str) -> None:
@@ -95,10 +96,10 @@ def append(
         moved = KeptEnd(end, seal_end(vault, dealer_id, end) if end_is_sound(vault, dealer_id, kept) else kept.seal)
         before = {"in_dealer": dealer_id, "events_before": kept.end.events, "head_before": kept.end.head}
         after = {"events": end.events, "head": end.head, "seal": moved.seal}
-        if connection.execute(MOVE_END, before | after).rowcount == 1:
+        if MOVE_END.write(connection, before | after) == 1:
             break
         kept = _kept(*connection.execute(READ_END, {"dealer_id": dealer_id}).one())
-    connection.execute(ADD_EVENT, row)
+    ADD_EVENT.write(connection, row)
     connection.info[_remembered(dealer_id)] = moved
     return number
 

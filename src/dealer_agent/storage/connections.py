@@ -10,8 +10,12 @@ PostgreSQL: readers are REPEATABLE READ and read-only (a snapshot too); writers 
 `synchronous_commit` on where the server has it off: an answered lead survives a power cut (contract, part 10).
 """
 
+import fcntl
+import os
 import sqlite3
-from contextlib import closing
+import time
+from collections.abc import Iterator
+from contextlib import closing, contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -23,6 +27,9 @@ from dealer_agent.storage.errors import BadDatabaseUrl
 
 BUSY_SECONDS = 30
 """How long a SQLite writer waits for another process's write: longer than the longest import."""
+
+TURN_SECONDS = 0.001
+"""How often a SQLite writer looks whether its turn has come."""
 
 _POSTGRESQL_SCHEMES = ("postgres", "postgresql", "postgresql+psycopg")
 
@@ -57,7 +64,7 @@ def writer_engine(url: URL) -> Engine:
             "PRAGMA synchronous=FULL",
             "PRAGMA secure_delete=ON",
         )
-        _on_begin(engine, "BEGIN IMMEDIATE")
+        _take_turns(engine, Path(str(url.database)).absolute().parent)
     else:
         engine = _postgresql_engine(url)
         _on_begin(
@@ -131,6 +138,61 @@ def _on_connect(engine: Engine, *pragmas: str) -> None:
         connection.isolation_level = None
         for pragma in pragmas:
             connection.execute(pragma)
+
+
+def _take_turns(engine: Engine, folder: Path) -> None:
+    """Writers begin one after the other, whichever process they are in.
+
+    SQLite has no queue: who finds it locked sleeps longer and longer, up to 0.1 s, while who has just committed begins
+    again at once, so that of two busy processes one starves. Here one at a time may try, often, and the others wait to
+    be the next: a lock on the folder, of the kind that SQLite does not use itself.
+    """
+
+    @event.listens_for(engine, "begin")
+    def begin(connection: Connection) -> None:
+        ends = time.monotonic() + BUSY_SECONDS
+        driver = connection.connection.driver_connection
+        assert driver is not None, "a connection that begins is open"
+        with _next_in(folder, ends):
+            driver.execute("PRAGMA busy_timeout=0")
+            try:
+                while time.monotonic() < ends:
+                    try:
+                        driver.execute("BEGIN IMMEDIATE")
+                    except sqlite3.OperationalError as problem:
+                        if problem.sqlite_errorcode & 0xFF != sqlite3.SQLITE_BUSY:
+                            break
+                        time.sleep(TURN_SECONDS)
+                    else:
+                        return
+                # It fails again, as an error of SQLAlchemy's.
+                connection.exec_driver_sql("BEGIN IMMEDIATE")
+            finally:
+                driver.execute(f"PRAGMA busy_timeout={BUSY_SECONDS * 1000}")
+
+
+@contextmanager
+def _next_in(folder: Path, ends: float) -> Iterator[None]:
+    """Lets one at a time through. Whoever cannot wait here, for want of the folder or of time, goes on: the database
+    has a lock of its own."""
+    try:
+        place = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    except OSError:
+        yield
+        return
+    try:
+        while time.monotonic() < ends:
+            try:
+                fcntl.flock(place, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except BlockingIOError:
+                time.sleep(TURN_SECONDS)
+            except OSError:
+                break
+            else:
+                break
+        yield
+    finally:
+        os.close(place)
 
 
 def _on_begin(engine: Engine, statement: str) -> None:

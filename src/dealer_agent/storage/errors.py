@@ -160,6 +160,12 @@ def translated_sqlite(error: sqlite3.Error) -> StorageError:
     return kind(f"{words} ({code})")
 
 
+def translated_postgresql(error: psycopg.Error) -> StorageError:
+    """And for what PostgreSQL's driver raised."""
+    kind, words, code = _of_postgresql(error, disconnected=False)
+    return kind(f"{words} ({code})")
+
+
 def _of_postgresql(error: psycopg.Error, *, disconnected: bool) -> tuple[type[StorageError], str, str]:
     state = error.sqlstate
     if state is None:

@@ -203,7 +203,7 @@ def _reseal_contacts(connection: Connection, vault: Vault, dealer_id: str, rows:
         connection.execute(DROP_CONTACT, {f"the_{name}": row._mapping[name] for name in CONTACT_KEY})
         # The same contact may have come with a duplicate since the key changed: then its row is there already.
         renewed = contact_row(vault, dealer_id, row.lead_id, contact, row.vehicle_key, row.received_at)
-        connection.execute(ADD_CONTACT, renewed)
+        ADD_CONTACT.write(connection, renewed)
 
 
 def _reseal_end(connection: Connection, vault: Vault, dealer_id: str, header: bytes) -> int:

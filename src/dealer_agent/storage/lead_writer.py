@@ -16,6 +16,7 @@ from sqlalchemy import Connection, Engine
 
 from dealer_agent.storage.chain import lock_dealer
 from dealer_agent.storage.errors import AlreadyStored, DatabaseFailure, StoreClosed, translating
+from dealer_agent.storage.prepared import run_plainly
 
 GROUP = 64
 """The most jobs in one transaction: bounds how long the first of them waits for the last."""
@@ -48,8 +49,18 @@ class _Submitted(Generic[Result]):
             self.failure = error
 
     def _attempt(self, connection: Connection) -> None:
-        with translating(), connection.begin_nested():
-            self.result = self.job(connection)
+        with translating():
+            run_plainly(connection, "SAVEPOINT job")
+            try:
+                with translating():
+                    self.result = self.job(connection)
+            except DatabaseFailure:
+                raise  # The whole transaction ends.
+            except BaseException:
+                run_plainly(connection, "ROLLBACK TO SAVEPOINT job")
+                run_plainly(connection, "RELEASE SAVEPOINT job")
+                raise
+            run_plainly(connection, "RELEASE SAVEPOINT job")
 
     def settle(self) -> None:
         if self.failure is not None:

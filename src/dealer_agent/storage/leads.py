@@ -16,6 +16,7 @@ from ulid import ULID
 
 from dealer_agent.storage.consents import REVOKED, TOUCH_LEAD, ConsentEvent, ConsentRecord, consents_of, grant
 from dealer_agent.storage.errors import AlreadyStored
+from dealer_agent.storage.prepared import Prepared
 from dealer_agent.storage.schema import (
     UtcTime,
     consent_events,
@@ -102,24 +103,28 @@ class Purged(NamedTuple):
     refusals: int
 
 
-FIND_REPLY = select(idempotency.c.reply, idempotency.c.at).where(
-    idempotency.c.dealer_id == bindparam("dealer_id"),
-    idempotency.c.fingerprint == bindparam("fingerprint"),
-    idempotency.c.at >= bindparam("since"),
+FIND_REPLY = Prepared(
+    select(idempotency.c.reply, idempotency.c.at).where(
+        idempotency.c.dealer_id == bindparam("dealer_id"),
+        idempotency.c.fingerprint == bindparam("fingerprint"),
+        idempotency.c.at >= bindparam("since"),
+    )
 )
 
 # Writes nothing where the key has an answer that is still valid.
-KEEP_REPLY = text("""
-    INSERT INTO idempotency (dealer_id, fingerprint, at, lead_id, reply)
-    VALUES (:dealer_id, :fingerprint, :at, :lead_id, :reply)
-    ON CONFLICT (dealer_id, fingerprint)
-    DO UPDATE SET at = excluded.at, lead_id = excluded.lead_id, reply = excluded.reply
-    WHERE idempotency.at < :since
-""").bindparams(bindparam("at", type_=UtcTime), bindparam("since", type_=UtcTime))
+KEEP_REPLY = Prepared(
+    text("""
+        INSERT INTO idempotency (dealer_id, fingerprint, at, lead_id, reply)
+        VALUES (:dealer_id, :fingerprint, :at, :lead_id, :reply)
+        ON CONFLICT (dealer_id, fingerprint)
+        DO UPDATE SET at = excluded.at, lead_id = excluded.lead_id, reply = excluded.reply
+        WHERE idempotency.at < :since
+    """).bindparams(bindparam("at", type_=UtcTime), bindparam("since", type_=UtcTime))
+)
 
 # A contact that a duplicate brought has its lead's time, so that the window counts from the first.
-FIND_DUPLICATE = (
-    select(lead_contacts.c.lead_id)
+FIND_DUPLICATE = Prepared(
+    select(lead_contacts.c.received_at, lead_contacts.c.lead_id)
     .join_from(
         lead_contacts,
         leads,
@@ -127,7 +132,7 @@ FIND_DUPLICATE = (
     )
     .where(
         lead_contacts.c.dealer_id == bindparam("dealer_id"),
-        lead_contacts.c.contact_hash.in_(bindparam("hashes", expanding=True)),
+        lead_contacts.c.contact_hash == bindparam("contact_hash"),
         lead_contacts.c.vehicle_key == bindparam("vehicle_key"),
         lead_contacts.c.received_at >= bindparam("since"),
         leads.c.erased_at.is_(None),
@@ -146,7 +151,7 @@ FIND_LEADS_OF = (
     .order_by(func.min(lead_contacts.c.received_at), lead_contacts.c.lead_id)
 )
 
-FIND_REVOKED = (
+FIND_REVOKED = Prepared(
     select(consent_events.c.channels)
     .join_from(
         lead_contacts,
@@ -156,7 +161,7 @@ FIND_REVOKED = (
     )
     .where(
         lead_contacts.c.dealer_id == bindparam("dealer_id"),
-        lead_contacts.c.contact_hash.in_(bindparam("hashes", expanding=True)),
+        lead_contacts.c.contact_hash == bindparam("contact_hash"),
         consent_events.c.kind == REVOKED,
         consent_events.c.at >= bindparam("granted_at"),
     )
@@ -185,12 +190,14 @@ FIND_OWN_LEADS = (
     )
 )
 
-ADD_LEAD = insert(leads)
-ADD_CONTACT = text("""
+ADD_LEAD = Prepared(insert(leads))
+ADD_CONTACT = Prepared(
+    text("""
     INSERT INTO lead_contacts (dealer_id, contact_hash, vehicle_key, received_at, lead_id, contact)
     VALUES (:dealer_id, :contact_hash, :vehicle_key, :received_at, :lead_id, :contact)
     ON CONFLICT DO NOTHING
 """).bindparams(bindparam("received_at", type_=UtcTime))
+)
 ADD_EVENT = insert(lead_events)
 ADD_REFUSAL = insert(refusals)
 
@@ -237,12 +244,13 @@ def find_idempotent(
     """The first answer to this key, for 30 days."""
     fingerprint = _fingerprint(scope, key)
     sought = {"dealer_id": dealer_id, "fingerprint": fingerprint, "since": now - IDEMPOTENCY_KEPT}
-    row = connection.execute(FIND_REPLY, sought).one_or_none()
-    if row is None:
+    found = FIND_REPLY.read(connection, sought)
+    if not found:
         return None
-    opened = vault.open(row.reply, *reply_context(dealer_id, fingerprint))
+    [(sealed, at)] = found
+    opened = vault.open(sealed, *reply_context(dealer_id, fingerprint))
     payload_hash, reply = msgspec.msgpack.decode(opened, type=tuple[bytes, bytes])
-    return StoredReply(payload_hash, reply, row.at)
+    return StoredReply(payload_hash, reply, at)
 
 
 def record_idempotency(connection: Connection, vault: Vault, dealer_id: str, record: IdempotencyRecord) -> None:
@@ -257,7 +265,7 @@ def record_idempotency(connection: Connection, vault: Vault, dealer_id: str, rec
         "reply": vault.seal(answer, *reply_context(dealer_id, fingerprint)),
         "since": record.at - IDEMPOTENCY_KEPT,
     }
-    if connection.execute(KEEP_REPLY, kept).rowcount == 0:
+    if KEEP_REPLY.write(connection, kept) == 0:
         raise AlreadyStored("this idempotency key has an answer")
 
 
@@ -273,14 +281,13 @@ def find_duplicate(
 
     Never a lead whose customer is forgotten.
     """
-    sought = {
-        "dealer_id": dealer_id,
-        "hashes": _searched(vault, dealer_id, contacts),
-        "vehicle_key": _vehicle_hash(vehicle_key),
-        "since": since,
-    }
-    lead_id: str | None = connection.execute(FIND_DUPLICATE, sought).scalar()
-    return lead_id
+    sought = {"dealer_id": dealer_id, "vehicle_key": _vehicle_hash(vehicle_key), "since": since}
+    found = [
+        first
+        for contact_hash in _searched(vault, dealer_id, contacts)
+        for first in FIND_DUPLICATE.read(connection, sought | {"contact_hash": contact_hash})
+    ]
+    return min(found)[1] if found else None
 
 
 def find_leads_of(connection: Connection, vault: Vault, dealer_id: str, contacts: Iterable[str]) -> list[str]:
@@ -307,9 +314,13 @@ def revoked_since(
 
     Who says "no more calls" does not mean one vehicle.
     """
-    sought = {"dealer_id": dealer_id, "hashes": _searched(vault, dealer_id, contacts), "granted_at": granted_at}
-    found = connection.execute(FIND_REVOKED, sought).scalars()
-    return frozenset(channel for channels in found for channel in msgspec.json.decode(channels, type=list[str]))
+    sought = {"dealer_id": dealer_id, "granted_at": granted_at}
+    return frozenset(
+        channel
+        for contact_hash in _searched(vault, dealer_id, contacts)
+        for (channels,) in FIND_REVOKED.read(connection, sought | {"contact_hash": contact_hash})
+        for channel in msgspec.json.decode(channels, type=list[str])
+    )
 
 
 def record_lead(
@@ -330,7 +341,7 @@ def record_lead(
     for column in SEALED:
         if row[column] is not None:
             row[column] = vault.seal(row[column], *lead_context(column, lead.dealer_id, lead.lead_id))
-    connection.execute(ADD_LEAD, row)
+    ADD_LEAD.write(connection, row)
     record_contacts(connection, vault, lead, contacts, vehicle_key)
     if consent.customer is None:
         consent = replace(consent, customer=lead.customer)
@@ -347,7 +358,7 @@ def record_contacts(
         for contact in dict.fromkeys(contacts)
     ]
     if rows:
-        connection.execute(ADD_CONTACT, rows)
+        ADD_CONTACT.write_all(connection, rows)
 
 
 def contact_row(

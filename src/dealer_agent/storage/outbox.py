@@ -15,6 +15,7 @@ from sqlalchemy import Connection, and_, bindparam, insert, or_, select, update
 
 from dealer_agent.dealers.routing import Kind, NewDelivery
 from dealer_agent.protocol.ids import new_ulid
+from dealer_agent.storage.prepared import Prepared
 from dealer_agent.storage.schema import outbox
 
 State = Literal["waiting", "sent", "parked", "dropped"]
@@ -73,7 +74,7 @@ _DUE = and_(
     or_(outbox.c.leased_until.is_(None), outbox.c.leased_until <= bindparam("now")),
 )
 
-ADD_DELIVERY = insert(outbox)
+ADD_DELIVERY = Prepared(insert(outbox))
 
 # Never tried: what a receiver may have seen under its id stays as it was.
 READ_UNTRIED = select(outbox.c.rooftop, outbox.c.channel).where(
@@ -174,7 +175,7 @@ def enqueue(
         for delivery_id, row in zip(ids, rows, strict=True)
     ]
     if made:
-        connection.execute(ADD_DELIVERY, made)
+        ADD_DELIVERY.write_all(connection, made)
     return ids
 
 
