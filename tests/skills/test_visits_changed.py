@@ -291,6 +291,7 @@ def test_an_appraisal_moves_with_the_test_drive_that_it_is_part_of(counter: Open
     desk = counter(PROFILE)
     drive = desk.take(sams(visit(at("10:00"))), NOW, LOT)
     by_time = desk.take(sams(visit(at("10:15"), "trade_in"), stock), NOW, LOT)
+    desk.all_sent()
     moved = desk.take(sams(visit(at("13:00"))), SOON, LOT)["appointment"]
     appraisal = next(one for one in desk.visits_of(by_time["lead_id"]) if one.kind == "trade_in")
     assert (appraisal.status, appraisal.shares) == ("confirmed", moved["appointment_id"])
