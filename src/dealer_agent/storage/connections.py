@@ -64,7 +64,7 @@ def writer_engine(url: URL) -> Engine:
             "PRAGMA synchronous=FULL",
             "PRAGMA secure_delete=ON",
         )
-        _take_turns(engine, Path(str(url.database)).absolute().parent)
+        _take_turns(engine, Path(f"{Path(str(url.database)).absolute()}-wal"))
     else:
         engine = _postgresql_engine(url)
         _on_begin(
@@ -140,12 +140,12 @@ def _on_connect(engine: Engine, *pragmas: str) -> None:
             connection.execute(pragma)
 
 
-def _take_turns(engine: Engine, folder: Path) -> None:
+def _take_turns(engine: Engine, log: Path) -> None:
     """Writers begin one after the other, whichever process they are in.
 
     SQLite has no queue: who finds it locked sleeps longer and longer, up to 0.1 s, while who has just committed begins
     again at once, so that of two busy processes one starves. Here one at a time may try, often, and the others wait to
-    be the next: a lock on the folder, of the kind that SQLite does not use itself.
+    be the next: a lock on the write-ahead log, which SQLite itself puts none on, so that closing it frees nothing else.
     """
 
     @event.listens_for(engine, "begin")
@@ -153,7 +153,7 @@ def _take_turns(engine: Engine, folder: Path) -> None:
         ends = time.monotonic() + BUSY_SECONDS
         driver = connection.connection.driver_connection
         assert driver is not None, "a connection that begins is open"
-        with _next_in(folder, ends):
+        with _next_at(log, ends):
             driver.execute("PRAGMA busy_timeout=0")
             try:
                 while time.monotonic() < ends:
@@ -172,11 +172,11 @@ def _take_turns(engine: Engine, folder: Path) -> None:
 
 
 @contextmanager
-def _next_in(folder: Path, ends: float) -> Iterator[None]:
-    """Lets one at a time through. Whoever cannot wait here, for want of the folder or of time, goes on: the database
+def _next_at(log: Path, ends: float) -> Iterator[None]:
+    """Lets one at a time through. Whoever cannot wait here, for want of the file or of time, goes on: the database
     has a lock of its own."""
     try:
-        place = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+        place = os.open(log, os.O_RDONLY | os.O_CLOEXEC)
     except OSError:
         yield
         return
