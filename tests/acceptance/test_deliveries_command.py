@@ -67,12 +67,13 @@ def sent_and_not(tmp_path: Path) -> Outbox:
         def job(connection: Connection) -> dict[str, str]:
             record_lead(connection, vault, record, consent, contacts=[], vehicle_key=None)
             made: dict[str, str] = {}
-            for state in ("waiting", "sent", "parked", "dropped", "being sent"):
+            for number, state in enumerate(("waiting", "sent", "parked", "dropped", "being sent")):
+                at = now + timedelta(milliseconds=number)
                 address: Address = (NORTH, "web" if state == "parked" else "crm")
-                (made[state],) = outbox.enqueue(connection, dealer, "01LEAD", [NewDelivery("lead", *address)], now)
+                (made[state],) = outbox.enqueue(connection, dealer, "01LEAD", [NewDelivery("lead", *address)], at)
                 if state == "waiting":
                     continue
-                claimed = outbox.claim(connection, dealer, now, timedelta(hours=1), address, 10)
+                claimed = outbox.claim(connection, dealer, at, timedelta(hours=1), address, 10)
                 mine = next(delivery for delivery in claimed if delivery.delivery_id == made[state])
                 others = [delivery for delivery in claimed if delivery is not mine]
                 outbox.release(connection, dealer, others)

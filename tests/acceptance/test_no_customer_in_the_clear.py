@@ -20,8 +20,6 @@ from datetime import UTC, date, datetime, timedelta
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
-from urllib.parse import quote
-from uuid import uuid4
 
 import httpx
 import psycopg
@@ -31,6 +29,7 @@ from aiosmtpd.smtp import SMTP, Envelope, Session
 from tests.acceptance.asking import body, lead
 from tests.acceptance.dealers import HONDA_VIN, stock_of_three, stocked_dealer, write_feed
 from tests.acceptance.running import Running, command_here, eventually, free_port, start, succeed
+from tests.storage.databases import fresh_schema
 
 MARK = "Zuliquixwy"
 """Stands in everything that a customer says below, and in nothing else."""
@@ -343,12 +342,8 @@ def after(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFacto
         yield from worked(folder, f"sqlite:///{folder}/dealer.db")
         return
     server: str = request.getfixturevalue("postgresql_server")
-    schema = f"test_{uuid4().hex}"
-    with psycopg.connect(server, autocommit=True) as connection:
-        connection.execute(f'CREATE SCHEMA "{schema}"'.encode())
-    yield from worked(folder, f"{server}{'&' if '?' in server else '?'}options={quote(f'-csearch_path={schema}')}")
-    with psycopg.connect(server, autocommit=True) as connection:
-        connection.execute(f'DROP SCHEMA "{schema}" CASCADE'.encode())
+    with fresh_schema(server) as url:
+        yield from worked(folder, url)
 
 
 def worked(folder: Path, url: str) -> Iterator[Afterwards]:

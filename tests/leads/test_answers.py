@@ -13,8 +13,8 @@ from dealer_agent.leads.answers import House, LeadAnswer, VisitAnswer, message_f
 from dealer_agent.leads.intake import Gone
 from dealer_agent.leads.opening import open_hours
 from dealer_agent.leads.spoken import clock_time, day_and_time, either, phone_number, zone_name
-from dealer_agent.leads.visits import KIND_OF, Slot
-from dealer_agent.protocol.requests import Customer, VehicleOfInterest
+from dealer_agent.leads.visits import Slot
+from dealer_agent.protocol.requests import VISIT_KIND_OF, Customer, VehicleOfInterest, VisitKind
 from dealer_agent.protocol.vehicle import Vehicle
 
 NOW = datetime(2026, 3, 11, 15, 0, tzinfo=UTC)
@@ -45,7 +45,7 @@ def told(visit: VisitAnswer | None = None, **more: Any) -> str:
     return message_for(LeadAnswer(**(facts | more)))
 
 
-def asked(status: Any, kind: str = "test_drive", **more: Any) -> VisitAnswer:
+def asked(status: Any, kind: VisitKind = "test_drive", **more: Any) -> VisitAnswer:
     return VisitAnswer(kind=kind, status=status, **more)
 
 
@@ -197,8 +197,8 @@ def test_a_visit_without_a_time_is_told_with_what_is_free_and_what_stays_booked(
     assert told(visit, **facts) == words
 
 
-@pytest.mark.parametrize("kind", sorted(set(KIND_OF.values())))
-def test_every_kind_of_visit_has_a_name(kind: str) -> None:
+@pytest.mark.parametrize("kind", sorted(set(VISIT_KIND_OF.values())))
+def test_every_kind_of_visit_has_a_name(kind: VisitKind) -> None:
     assert told(asked("requested", kind=kind)).startswith("Main Street Motors has your request.")
 
 

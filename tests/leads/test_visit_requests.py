@@ -12,7 +12,6 @@ from hypothesis import strategies as st
 from tests.leads.visiting import CHICAGO, NOW, asking, minutes, outcome_of, plan_of, request_of, windows
 
 from dealer_agent.leads.visits import (
-    KIND_OF,
     Asked,
     Outcome,
     Slot,
@@ -24,15 +23,15 @@ from dealer_agent.leads.visits import (
     span,
 )
 from dealer_agent.protocol.formats import is_local_timestamp, is_timestamp
-from dealer_agent.protocol.requests import AppointmentType
+from dealer_agent.protocol.requests import VISIT_KIND_OF, AppointmentType
 from dealer_agent.protocol.responses import AppointmentReply, TimeSlot
 
 PLAN = plan_of()
 
 
 def test_every_type_of_appointment_has_its_kind_of_visit() -> None:
-    assert set(KIND_OF) == set(get_args(AppointmentType))
-    assert {name: kind for name, kind in KIND_OF.items() if kind != name} == {
+    assert set(VISIT_KIND_OF) == set(get_args(AppointmentType))
+    assert {name: kind for name, kind in VISIT_KIND_OF.items() if kind != name} == {
         "showroom_visit": "sales",
         "trade_in_appraisal": "trade_in",
     }

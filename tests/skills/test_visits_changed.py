@@ -17,6 +17,7 @@ from dealer_agent.protocol.errors import AppointmentTimeUnavailable
 OpenCounter = Callable[..., Counter]
 SAM = {"customer": customer(email="sam@example.com")}
 SOON = NOW + timedelta(minutes=5)
+LATER = SOON + timedelta(minutes=1)
 HOUR = 4
 """Quarters of an hour."""
 
@@ -56,7 +57,7 @@ def test_a_visit_can_be_moved_to_a_time_that_overlaps_it(counter: OpenCounter) -
     first = desk.take(sams(visit(at("10:00"))), NOW, LOT)
     moved = desk.take(sams(visit(at("10:30"))), SOON, LOT)["appointment"]
     assert moved["confirmed_at"] == at("10:30")
-    longer = desk.take(sams(windows((at("10:00"), at("11:30")))), SOON, LOT)["appointment"]
+    longer = desk.take(sams(windows((at("10:00"), at("11:30")))), LATER, LOT)["appointment"]
     assert longer["confirmed_window"]["start"] == at("10:00")
     assert statuses(desk, first["lead_id"]) == ["replaced", "replaced", "confirmed"]
     assert desk.places("test_drive") == HOUR
@@ -79,7 +80,7 @@ def test_where_the_new_time_cannot_be_had_the_earlier_visit_stays_and_others_are
     # Both are as they were answered; one of the proposals takes the place of both.
     assert desk.take(sams(visit(at("10:00"))), SOON, LOT)["appointment"] == first["appointment"]
     assert desk.answer(sams(visit(at("12:00"))), SOON, LOT).message == answer.message
-    chosen = desk.take(sams(visit(at("11:00"))), SOON, LOT)["appointment"]
+    chosen = desk.take(sams(visit(at("11:00"))), LATER, LOT)["appointment"]
     assert chosen["confirmed_at"] == at("11:00")
     assert statuses(desk, first["lead_id"]) == ["replaced", "replaced", "confirmed"]
     assert desk.places("test_drive") == 2 * HOUR
@@ -130,7 +131,7 @@ def test_a_visit_of_another_kind_is_another_visit(counter: OpenCounter) -> None:
     desk = counter(PROFILE)
     first = desk.take(sams(visit(at("10:00"))), NOW, LOT)
     desk.take(sams(visit(at("12:00"), "sales")), SOON, LOT)
-    desk.take(sams(visit(at("14:00"), "phone_call")), SOON, LOT)
+    desk.take(sams(visit(at("14:00"), "phone_call")), LATER, LOT)
     assert statuses(desk, first["lead_id"]) == ["confirmed", "confirmed", "requested"]
     assert desk.places("test_drive") == desk.places("sales") == HOUR
 
@@ -142,7 +143,7 @@ def test_a_request_that_books_nothing_leaves_the_booked_visit(counter: OpenCount
     answer = desk.answer(sams(changed), SOON, LOT)
     assert "Tuesday, March 3 at 10:00 AM stays booked for you." in (answer.message or "")
     assert statuses(desk, first["lead_id"])[0] == "confirmed"
-    desk.take(sams(visit(at("11:00"))), SOON, LOT)
+    desk.take(sams(visit(at("11:00"))), LATER, LOT)
     assert statuses(desk, first["lead_id"]) == ["replaced", "replaced", "confirmed"]
 
 

@@ -15,6 +15,7 @@ from dealer_agent.dealers.profile import (
     WeekHours,
 )
 from dealer_agent.inventory.catalogue import Catalogue, Listing
+from dealer_agent.protocol.requests import VisitKind
 from dealer_agent.protocol.vehicle import Vehicle
 
 NOW = datetime(2026, 3, 2, 15, 0, tzinfo=UTC)
@@ -23,7 +24,7 @@ NOW = datetime(2026, 3, 2, 15, 0, tzinfo=UTC)
 DAILY = WeekHours(*["09:00-18:00"] * 7)
 
 
-def rooftop(name: str, visits: Mapping[str, VisitRules], channel: str) -> DealerRooftop:
+def rooftop(name: str, visits: Mapping[VisitKind, VisitRules], channel: str) -> DealerRooftop:
     return DealerRooftop(
         name=name,
         timezone="America/Chicago",

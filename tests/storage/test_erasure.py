@@ -201,10 +201,10 @@ YEARS = MONDAY + timedelta(days=731)
 MORE_YEARS = MONDAY + timedelta(days=1827)
 
 
-def test_a_lead_is_disposed_of_after_its_last_use_and_its_consent_later(two: Store) -> None:
+def test_a_lead_is_disposed_of_after_its_last_use_and_its_consent_later(two: Store, writer: LeadWriter) -> None:
     """16 CFR 314.4(c)(6): two years after its last use; 16 CFR 310.5: five years for the consent."""
     sent(two)
-    two.touch_lead(DEALER, "L2", TUESDAY)
+    writer.submit(DEALER, lambda c: append_to_lead(c, VAULT, DEALER, "L2", TUESDAY, b"{}")).result(10)
     assert disposed(two, MONDAY, MONDAY, YEARS) == (0, 0), "used at that moment, not before it"
     assert disposed(two, TUESDAY, MONDAY, YEARS) == (1, 0)
     found = kept(two, "L1")

@@ -15,6 +15,7 @@ from dealer_agent.cli.terminal import (
     HERE,
     DirOption,
     add_row,
+    counted,
     customer_store,
     err,
     fail,
@@ -109,7 +110,7 @@ def calendar(
         else:
             with private_file(file) as document:
                 document.write(made)
-            out.print(f"{len(booked)} visits written to {file}", markup=False)
+            out.print(f"{counted(len(booked), 'visit')} written to {file}", markup=False)
 
 
 def _subscribe(settings: Settings) -> None:

@@ -8,12 +8,13 @@ from typing import Annotated
 import msgspec
 import typer
 
-from dealer_agent.cli.looking import actor, note_look
+from dealer_agent.cli.looking import actor, look_at_lead, note_look
 from dealer_agent.cli.people import EmailOption, LeadArgument, PhoneOption, is_known, leads_of, one_of
 from dealer_agent.cli.terminal import (
     HERE,
     DirOption,
     add_row,
+    counted,
     customer_store,
     fail,
     failures_in_plain_words,
@@ -30,7 +31,7 @@ app = typer.Typer(help="See, revoke and verify the consent of customers.", no_ar
 
 
 class Channel(StrEnum):
-    """A way to reach a customer."""
+    """A way to reach a customer, as `protocol.requests.Channel`; lists of options take an enumeration only."""
 
     EMAIL = "email"
     PHONE = "phone"
@@ -45,12 +46,8 @@ def show(
     """Show every consent event of a lead, and by which channels the customer may be contacted now."""
     with failures_in_plain_words():
         settings = settings_in(directory)
-        dealer_id = settings.dealer.id
         with customer_store(settings) as store:
-            found = store.whole_lead(dealer_id, lead_id, datetime.now(UTC))
-            if found is None:
-                fail(f"There is no lead {lead_id}; see dealer-agent leads list")
-            note_look(store, dealer_id, "consent show", leads=1, lead_id=lead_id)
+            found = look_at_lead(store, settings.dealer.id, lead_id, "consent show")
     for event in found.stored.consents:
         show_event(event)
     show_allowed(found.channels)
@@ -109,7 +106,7 @@ def verify(directory: DirOption = HERE) -> None:
     if report.first_broken is not None:
         fail(f"The consent record is broken at event {report.first_broken}: {report.problem}")
     erased = f", {report.erased} of them of erased persons" if report.erased else ""
-    out.print(f"The consent record is whole: {report.events} events{erased}.")
+    out.print(f"The consent record is whole: {counted(report.events, 'event')}{erased}.")
 
 
 def show_allowed(channels: Collection[str]) -> None:

@@ -1,7 +1,6 @@
 """`dealer-agent deliveries`: whether leads arrived where they go, and trying again."""
 
 from datetime import UTC, datetime
-from enum import StrEnum
 from typing import Annotated
 
 import typer
@@ -19,18 +18,9 @@ from dealer_agent.cli.terminal import (
     store_of,
     table,
 )
-from dealer_agent.storage.outbox import DeliveryRecord
+from dealer_agent.storage.outbox import DeliveryRecord, State
 
 app = typer.Typer(help="See whether leads arrived at their CRMs, and have them tried again.", no_args_is_help=True)
-
-
-class StateName(StrEnum):
-    """What became of a delivery."""
-
-    WAITING = "waiting"
-    SENT = "sent"
-    PARKED = "parked"
-    DROPPED = "dropped"
 
 
 ChannelOption = Annotated[
@@ -44,7 +34,7 @@ ChannelOption = Annotated[
 @app.command("list")
 def list_(
     directory: DirOption = HERE,
-    state: Annotated[StateName | None, typer.Option(help="Only those in this state.")] = None,
+    state: Annotated[State | None, typer.Option(help="Only those in this state.")] = None,
     channel: ChannelOption = None,
     lead: Annotated[str | None, typer.Option(metavar="LEAD", help="Only those of this lead.")] = None,
     limit: Annotated[int, typer.Option(min=1, max=100_000, help="How many, newest first.")] = 50,
@@ -53,9 +43,7 @@ def list_(
     with failures_in_plain_words():
         settings = settings_in(directory)
         with store_of(settings) as store:
-            records = store.list_deliveries(
-                settings.dealer.id, limit, state=None if state is None else state.value, channel=channel, lead_id=lead
-            )
+            records = store.list_deliveries(settings.dealer.id, limit, state=state, channel=channel, lead_id=lead)
     now = datetime.now(UTC)
     made = table("Deliveries", "Id", "Lead Id", "Kind", "Rooftop", "Channel", "State", "Tries #", "At (UTC)", "Problem")
     for record in records:

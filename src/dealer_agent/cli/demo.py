@@ -41,7 +41,9 @@ def demo(
         with store_of(settings) as store:
             import_feed(store, settings.dealer, feed, source="demo.json", at=now, allow_shrink=True)
     address = address_of(host, port)
-    vin = next(row.unit.vin for row in feed.units if row.unit.vin and row.unit.selling_price)
+    # The examples ask about a certified vehicle with a price.
+    examples = (row.unit for row in feed.units if row.unit.condition == "cpo" and row.unit.selling_price)
+    vin = next(unit.vin for unit in examples if unit.vin)
     out.print(f"\n[bold]{escape(settings.dealer.name)}[/] has {len(feed.units)} vehicles and answers at {address}/")
     out.print(f"Its agent card: {address}/.well-known/agent-card.json\n")
     out.print("Ask it something, in another terminal:\n")

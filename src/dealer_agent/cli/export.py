@@ -20,6 +20,7 @@ from dealer_agent.cli.private_file import ordinary_file, private_file
 from dealer_agent.cli.terminal import (
     HERE,
     DirOption,
+    counted,
     customer_store,
     err,
     fail,
@@ -98,7 +99,7 @@ def export(
                     document.write(part)
     left_out = f"; {erased} erased left out" if erased else ""
     where = "" if file is None else f" to {file}"
-    err.print(f"{len(chosen)} leads written{where}{left_out}.", markup=False)
+    err.print(f"{counted(len(chosen), 'lead')} written{where}{left_out}.", markup=False)
 
 
 def _chosen(store: Store, dealer_id: str, first: datetime | None, end: datetime | None) -> tuple[list[str], int]:

@@ -10,13 +10,12 @@ import typer
 from rich.table import Table
 
 from dealer_agent.cli.consent import show_allowed, show_event
-from dealer_agent.cli.looking import note_look
+from dealer_agent.cli.looking import look_at_lead, note_look
 from dealer_agent.cli.terminal import (
     HERE,
     DirOption,
     add_row,
     customer_store,
-    fail,
     failures_in_plain_words,
     moment,
     out,
@@ -86,11 +85,8 @@ def show(
         settings = settings_in(directory)
         dealer_id = settings.dealer.id
         with customer_store(settings) as store:
-            whole = store.whole_lead(dealer_id, lead_id, datetime.now(UTC))
-            if whole is None:
-                fail(f"There is no lead {lead_id}; see dealer-agent leads list")
+            whole = look_at_lead(store, dealer_id, lead_id, "leads show")
             deliveries = store.list_deliveries(dealer_id, DELIVERIES, lead_id=lead_id)
-            note_look(store, dealer_id, "leads show", leads=1, lead_id=lead_id)
     lead, consents, events = whole.stored
     out.print(f"[bold]Lead {lead.lead_id}[/], {lead.status} {moment(lead.received_at)} UTC")
     for_rooftop = f", for {plain(lead.rooftop)}" if lead.rooftop else ""

@@ -7,6 +7,7 @@ from datetime import UTC, datetime
 from dealer_agent.cli.terminal import fail
 from dealer_agent.storage.errors import StorageError
 from dealer_agent.storage.store import Store
+from dealer_agent.storage.whole_lead import WholeLead
 
 
 def note_look(store: Store, dealer_id: str, action: str, *, leads: int, lead_id: str | None = None) -> None:
@@ -22,6 +23,15 @@ def note_look(store: Store, dealer_id: str, action: str, *, leads: int, lead_id:
         store.log_access(dealer_id, datetime.now(UTC), actor(), action, lead_id=lead_id, leads=leads)
     except StorageError as problem:
         fail(f"Nothing is shown, because the access log cannot be written: {problem}")
+
+
+def look_at_lead(store: Store, dealer_id: str, lead_id: str, action: str) -> WholeLead:
+    """A lead with all that belongs to it; the look is noted. Ends the command with exit code 1 where there is none."""
+    found = store.whole_lead(dealer_id, lead_id, datetime.now(UTC))
+    if found is None:
+        fail(f"There is no lead {lead_id}; see dealer-agent leads list")
+    note_look(store, dealer_id, action, leads=1, lead_id=lead_id)
+    return found
 
 
 def actor() -> str:

@@ -134,6 +134,11 @@ def _indented(text: str) -> str:
     return plain(text).replace("\n", "\n    ")
 
 
+def counted(number: int, thing: str) -> str:
+    """Such as `1 lead` and `1,204 leads`."""
+    return f"{number:,} {thing}{'' if number == 1 else 's'}"
+
+
 def moment(at: datetime) -> str:
     """A time in UTC, to the second."""
     return f"{at:%Y-%m-%d %H:%M:%S}"

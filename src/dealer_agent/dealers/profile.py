@@ -28,6 +28,7 @@ from dealer_agent.dealers.rules import (
     visits_are_known,
     zip_fits_country,
 )
+from dealer_agent.protocol.requests import VisitKind
 from dealer_agent.protocol.vehicle import Fee, SaleCondition
 
 Text = Annotated[str, read_by(read_text)]
@@ -145,7 +146,9 @@ class DealerRooftop(Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tru
     hours: dict[str, WeekHours] = {}
     fees: tuple[Fee, ...] | UnsetType = UNSET
     closed_dates: tuple[Annotated[str, read_by(read_date)], ...] = ()
-    visits: Annotated[dict[str, Annotated[VisitRules, agreed_by(durations_fit)]], agreed_by(visits_are_known)] = {}
+    visits: Annotated[
+        dict[VisitKind, Annotated[VisitRules, agreed_by(durations_fit)]], agreed_by(visits_are_known)
+    ] = {}
     deliver: Annotated[Deliver, agreed_by(channels_are_told_apart)] = Deliver()
 
 

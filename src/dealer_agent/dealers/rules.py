@@ -8,15 +8,16 @@ of one list or table is named with `agreed_by` and yields a `Defect` for each va
 import difflib
 import re
 import zoneinfo
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from datetime import date
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, get_args
 from urllib.parse import urlsplit
 
 import phonenumbers
 from email_validator import EmailNotValidError, validate_email
 from msgspec import Meta
 
+from dealer_agent.protocol.requests import VisitKind
 from dealer_agent.protocol.responses import OpenHours
 
 Path = tuple[str | int, ...]
@@ -39,7 +40,7 @@ def agreed_by(rule: Callable[[Any], Iterator[Defect]], min_length: int | None = 
     return Meta(min_length=min_length, extra={"agreement": rule})
 
 
-def did_you_mean(word: str, known: list[str]) -> str:
+def did_you_mean(word: str, known: Sequence[str]) -> str:
     """`; did you mean ...?`, or nothing where no known word is near."""
     near = difflib.get_close_matches(word, known, n=1)
     return f"; did you mean {near[0]}?" if near else ""
@@ -149,16 +150,12 @@ def read_environment_name(value: str) -> str:
     return value
 
 
-VISIT_KINDS = ("sales", "service", "test_drive", "trade_in", "handover", "phone_call", "video_call")
-"""The kinds of visit as dealers configure them; `leads.visits` maps the protocol's other names to them."""
-
-
 def visits_are_known(visits: Any) -> Iterator[Defect]:
     """Every section of visits is one of the kinds."""
+    known = get_args(VisitKind)
     if isinstance(visits, dict):
         for kind in visits:
-            if kind not in VISIT_KINDS:
-                known = list(VISIT_KINDS)
+            if kind not in known:
                 yield Defect((kind,), f"must be one of {', '.join(known)}" + did_you_mean(kind, known))
 
 

@@ -25,7 +25,7 @@ from dealer_agent.lead_desk.visit_book import Decision, VisitBook
 from dealer_agent.leads import intake
 from dealer_agent.leads.answers import House, LeadAnswer, VisitAnswer, message_for, usable_channels
 from dealer_agent.leads.consent import PURPOSE, Grant, judge_consent
-from dealer_agent.leads.visits import KIND_OF, Slot
+from dealer_agent.leads.visits import Slot
 from dealer_agent.protocol.errors import (
     AppointmentTimeUnavailable,
     IdempotencyConflict,
@@ -35,7 +35,7 @@ from dealer_agent.protocol.errors import (
 )
 from dealer_agent.protocol.ids import new_ulid
 from dealer_agent.protocol.replies import Answer
-from dealer_agent.protocol.requests import Customer, LeadSubmitRequest
+from dealer_agent.protocol.requests import VISIT_KIND_OF, Customer, LeadSubmitRequest
 from dealer_agent.protocol.responses import DealerContact, LeadReceipt
 from dealer_agent.protocol.vehicle import Vehicle
 from dealer_agent.storage import leads as stored
@@ -370,7 +370,7 @@ class LeadJob:
 
     def _house(self, rooftop: DealerRooftop) -> House:
         timetable = self.desk.timetable
-        kind = None if self.lead.appointment is UNSET else KIND_OF[self.lead.appointment.appointment_type]
+        kind = None if self.lead.appointment is UNSET else VISIT_KIND_OF[self.lead.appointment.appointment_type]
         department = timetable.department(rooftop, kind)
         phones = rooftop.phones
         phone = phones.get(department) or phones.get("sales") or next(iter(phones.values()), None)

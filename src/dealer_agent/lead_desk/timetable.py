@@ -5,7 +5,8 @@ from datetime import date, datetime, time, timedelta
 from dealer_agent.dealers.profile import DealerRooftop, Profile, VisitRules, WeekHours
 from dealer_agent.dealers.rules import read_date, read_hours
 from dealer_agent.leads.opening import open_hours
-from dealer_agent.leads.visits import Kind, VisitPlan
+from dealer_agent.leads.visits import VisitPlan
+from dealer_agent.protocol.requests import VisitKind
 
 Week = dict[int, tuple[time, time] | None]
 """The hours of each day, 0 = Monday."""
@@ -32,7 +33,7 @@ class Timetable:
             for kind, rules in rooftop.visits.items()
         }
 
-    def plan(self, rooftop: DealerRooftop, kind: Kind) -> VisitPlan | None:
+    def plan(self, rooftop: DealerRooftop, kind: VisitKind) -> VisitPlan | None:
         """How the rooftop books this kind of visit; None where people arrange it."""
         return self._plans.get((rooftop.name, kind))
 
@@ -40,11 +41,11 @@ class Timetable:
         """The rooftop of this name, where there is one."""
         return self._rooftops.get(name) if name is not None else None
 
-    def taking(self, kind: Kind) -> DealerRooftop | None:
+    def taking(self, kind: VisitKind) -> DealerRooftop | None:
         """The dealer's first rooftop that books this kind of visit."""
         return next((rooftop for name, rooftop in self._rooftops.items() if (name, kind) in self._plans), None)
 
-    def department(self, rooftop: DealerRooftop, kind: Kind | None) -> str:
+    def department(self, rooftop: DealerRooftop, kind: VisitKind | None) -> str:
         """Whose matter a lead is: that of the department whose hours count for the visit, else of sales."""
         rules = rooftop.visits.get(kind) if kind is not None else None
         if rules is not None:
@@ -56,7 +57,7 @@ class Timetable:
         week = self._weeks.get((rooftop.name, department)) or self._weeks.get((rooftop.name, DEPARTMENT))
         return open_hours(week, self._closed[rooftop.name], rooftop.timezone, now) if week else None
 
-    def _plan(self, rooftop: DealerRooftop, kind: Kind, rules: VisitRules) -> VisitPlan:
+    def _plan(self, rooftop: DealerRooftop, kind: VisitKind, rules: VisitRules) -> VisitPlan:
         return VisitPlan(
             kind=kind,
             zone=rooftop.timezone,

@@ -17,9 +17,7 @@ from sqlalchemy import Connection
 from dealer_agent.dealers.profile import DealerRooftop
 from dealer_agent.lead_desk.timetable import Timetable
 from dealer_agent.leads.visits import (
-    KIND_OF,
     Asked,
-    Kind,
     Outcome,
     Slot,
     VisitPlan,
@@ -33,7 +31,7 @@ from dealer_agent.leads.visits import (
 from dealer_agent.leads.zones import with_offset
 from dealer_agent.protocol.formats import parse_timestamp
 from dealer_agent.protocol.ids import new_ulid
-from dealer_agent.protocol.requests import Appointment
+from dealer_agent.protocol.requests import VISIT_KIND_OF, Appointment, VisitKind
 from dealer_agent.protocol.responses import AppointmentReply
 from dealer_agent.storage import appointments as stored
 from dealer_agent.storage.appointments import AppointmentRecord
@@ -49,7 +47,7 @@ class Decision:
     `within` is the test drive that the visit is part of.
     """
 
-    kind: Kind
+    kind: VisitKind
     rooftop: DealerRooftop
     status: Literal["requested", "proposed", "confirmed", "unavailable"]
     reply: AppointmentReply
@@ -98,7 +96,7 @@ class VisitBook:
         `test_drives` finds the customer's own, of which an appraisal may be part. Another kind of visit is another
         visit: it stands beside the earlier ones.
         """
-        kind = KIND_OF[request.appointment_type]
+        kind = VISIT_KIND_OF[request.appointment_type]
         rooftop = home or self.timetable.taking(kind) or self.timetable.first
         alike = [record for record in earlier if record.stands and record.kind == kind]
         same = next((record for record in reversed(alike) if _request_of(record) == request), None)
@@ -202,7 +200,7 @@ class VisitBook:
     def _is_not_over(self, record: AppointmentRecord) -> bool:
         return record.status == "confirmed" and record.ends_at is not None and record.ends_at > self.now
 
-    def _busy(self, rooftop: DealerRooftop, kind: Kind, asked: Asked, plan: VisitPlan) -> dict[datetime, int]:
+    def _busy(self, rooftop: DealerRooftop, kind: VisitKind, asked: Asked, plan: VisitPlan) -> dict[datetime, int]:
         since, until = span(asked, plan, self.now)
         return stored.busy_quarters(self.connection, self.dealer_id, rooftop.name, kind, since, until)
 

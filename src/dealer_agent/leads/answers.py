@@ -12,11 +12,11 @@ from msgspec import UNSET, UnsetType
 
 from dealer_agent.leads.intake import Gone, Wanted, names_a_vehicle, vehicle_name
 from dealer_agent.leads.spoken import clock_time, day_and_time, either, phone_number, zone_name
-from dealer_agent.leads.visits import Kind, Slot
-from dealer_agent.protocol.requests import Channel, Customer, VehicleOfInterest
+from dealer_agent.leads.visits import Slot
+from dealer_agent.protocol.requests import Channel, Customer, VehicleOfInterest, VisitKind
 from dealer_agent.protocol.vehicle import Vehicle
 
-_CALLED: dict[Kind, str] = {
+_CALLED: dict[VisitKind, str] = {
     "sales": "visit",
     "service": "service visit",
     "test_drive": "test drive",
@@ -25,7 +25,7 @@ _CALLED: dict[Kind, str] = {
     "phone_call": "phone call",
     "video_call": "video call",
 }
-_ABOUT: dict[Kind, str] = {
+_ABOUT: dict[VisitKind, str] = {
     "sales": "about",
     "test_drive": "of",
     "handover": "of",
@@ -57,7 +57,7 @@ class VisitAnswer:
     `moved`: one that this takes the place of. `within`: it is part of the customer's test drive.
     """
 
-    kind: Kind
+    kind: VisitKind
     status: Literal["requested", "proposed", "confirmed", "unavailable"]
     times: Sequence[Slot] = ()
     kept: Slot | None = None

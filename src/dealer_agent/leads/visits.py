@@ -20,22 +20,8 @@ from msgspec import UNSET
 
 from dealer_agent.leads.zones import end_of_day, first_showing, instant_of, with_offset
 from dealer_agent.protocol.formats import parse_timestamp
-from dealer_agent.protocol.requests import Appointment
+from dealer_agent.protocol.requests import Appointment, VisitKind
 from dealer_agent.protocol.responses import AppointmentReply, TimeSlot
-
-Kind = str
-KIND_OF: Mapping[str, Kind] = {
-    "sales": "sales",
-    "service": "service",
-    "test_drive": "test_drive",
-    "trade_in": "trade_in",
-    "handover": "handover",
-    "phone_call": "phone_call",
-    "video_call": "video_call",
-    "showroom_visit": "sales",
-    "trade_in_appraisal": "trade_in",
-}
-"""Every `appointment_type` and the kind of visit by which dealers configure it."""
 
 QUARTER = timedelta(minutes=15)
 PROPOSALS = 3
@@ -59,7 +45,7 @@ class VisitPlan:
     quarters of an hour, and `grid` divides the day. `places` visits may overlap.
     """
 
-    kind: Kind
+    kind: VisitKind
     zone: str
     week: Mapping[int, tuple[time, time] | None]
     duration: timedelta

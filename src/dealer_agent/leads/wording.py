@@ -34,17 +34,11 @@ VISITS: Mapping[AppointmentType, str] = {
 }
 CHANNELS: Mapping[str, str] = {"email": "e-mail", "phone": "phone", "sms": "text message"}
 
-_DAYS = ("Monday", "Tuesday", "Wednesday", "Thursday", "Friday", "Saturday", "Sunday")
-_MONTHS = (
-    "January", "February", "March", "April", "May", "June",
-    "July", "August", "September", "October", "November", "December",
-)  # fmt: skip
-
 
 def spoken_day(moment: datetime, zone: str) -> str:
     """`Tuesday, March 3, 2026`, on the zone's calendar."""
     local = moment.astimezone(ZoneInfo(zone))
-    return f"{_DAYS[local.weekday()]}, {_MONTHS[local.month - 1]} {local.day}, {local.year}"
+    return f"{local:%A, %B} {local.day}, {local.year}"
 
 
 def spoken_time(moment: datetime, zone: str) -> str:

@@ -4,7 +4,8 @@ These types decode, validate and publish: the JSON Schemas under `/schemas/` are
 An optional member is `UNSET` when absent; null is a wrong type everywhere.
 """
 
-from typing import Annotated, Any, Literal
+from collections.abc import Mapping
+from typing import Annotated, Any, Final, Literal, get_args
 
 from msgspec import UNSET, Meta, Struct, UnsetType
 
@@ -168,6 +169,16 @@ AppointmentType = Literal[
     "video_call",
     "trade_in_appraisal",
 ]
+
+VisitKind = Literal["sales", "service", "test_drive", "trade_in", "handover", "phone_call", "video_call"]
+"""A kind of visit as dealers configure it."""
+
+VISIT_KIND_OF: Final[Mapping[AppointmentType, VisitKind]] = {
+    **{kind: kind for kind in get_args(VisitKind)},
+    "showroom_visit": "sales",
+    "trade_in_appraisal": "trade_in",
+}
+"""What the `appointment_type`s of both revisions ask for."""
 
 
 class RequestedWindow(Struct, frozen=True):

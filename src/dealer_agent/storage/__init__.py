@@ -43,7 +43,6 @@ from dealer_agent.storage.leads import (
     record_idempotency,
     record_lead,
     record_refusal,
-    touch_lead,
 )
 from dealer_agent.storage.matching import ImportRow
 from dealer_agent.storage.migrate import migrate
@@ -100,6 +99,5 @@ __all__ = [
     "record_lead",
     "record_refusal",
     "record_revocation",
-    "touch_lead",
     "verify_chain",
 ]

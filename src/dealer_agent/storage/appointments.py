@@ -13,6 +13,7 @@ from typing import Any, Literal, NamedTuple
 
 from sqlalchemy import Connection, Row, bindparam, delete, func, insert, select, update
 
+from dealer_agent.protocol.requests import VisitKind
 from dealer_agent.storage.errors import AlreadyStored
 from dealer_agent.storage.prepared import Prepared
 from dealer_agent.storage.schema import appointments, leads, places
@@ -30,14 +31,14 @@ class AppointmentRecord:
     """A visit as it was asked for and answered: `request` and `reply` are JSON documents in UTF-8.
 
     `request` is None once the customer is erased. A confirmed visit has `starts_at` and `ends_at`; `shares` is the
-    visit whose places it uses, where it has none of its own. `kind` is canonical (`leads.visits`).
+    visit whose places it uses, where it has none of its own.
     """
 
     dealer_id: str
     appointment_id: str
     lead_id: str
     rooftop: str
-    kind: str
+    kind: VisitKind
     status: Status
     created_at: datetime
     reply: bytes

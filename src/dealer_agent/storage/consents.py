@@ -163,8 +163,13 @@ def record_consent(connection: Connection, vault: Vault, dealer_id: str, lead_id
     Raises StorageError where there is no such lead.
     """
     number = grant(connection, vault, dealer_id, lead_id, consent)
-    connection.execute(TOUCH_LEAD, {"in_dealer": dealer_id, "of_lead": lead_id, "at": consent.received_at})
+    touch_lead(connection, dealer_id, lead_id, consent.received_at)
     return number
+
+
+def touch_lead(connection: Connection, dealer_id: str, lead_id: str, at: datetime) -> None:
+    """Notes that somebody had a use for a lead's data: disposal counts from the last one."""
+    connection.execute(TOUCH_LEAD, {"in_dealer": dealer_id, "of_lead": lead_id, "at": at})
 
 
 def grant(connection: Connection, vault: Vault, dealer_id: str, lead_id: str, consent: ConsentRecord) -> int:

@@ -14,7 +14,7 @@ import msgspec
 from sqlalchemy import Connection, Row, bindparam, delete, exists, func, insert, select, text, tuple_
 from ulid import ULID
 
-from dealer_agent.storage.consents import REVOKED, TOUCH_LEAD, ConsentEvent, ConsentRecord, consents_of, grant
+from dealer_agent.storage.consents import REVOKED, ConsentEvent, ConsentRecord, consents_of, grant, touch_lead
 from dealer_agent.storage.errors import AlreadyStored
 from dealer_agent.storage.prepared import Prepared
 from dealer_agent.storage.schema import (
@@ -387,11 +387,6 @@ def append_to_lead(
     connection.execute(ADD_EVENT, event)
     touch_lead(connection, dealer_id, lead_id, at)
     return event_id
-
-
-def touch_lead(connection: Connection, dealer_id: str, lead_id: str, at: datetime) -> None:
-    """Notes that somebody had a use for a lead's data: disposal counts from the last one."""
-    connection.execute(TOUCH_LEAD, {"in_dealer": dealer_id, "of_lead": lead_id, "at": at})
 
 
 def record_refusal(connection: Connection, dealer_id: str, at: datetime, code: str) -> None:

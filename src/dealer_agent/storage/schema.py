@@ -88,6 +88,12 @@ metadata = MetaData(
     }
 )
 
+
+def _of_lead() -> ForeignKeyConstraint:
+    """The row belongs to a lead."""
+    return ForeignKeyConstraint(["dealer_id", "lead_id"], ["leads.dealer_id", "leads.lead_id"])
+
+
 # Two rows a dealer, on purpose: leads are taken one after the other under the lock of `dealers`, stock and tokens are
 # written under the lock of `revisions`. So a long import never holds up a lead.
 # The dealer's row also holds the end of its chain of consent events, sealed with a key: events that are cut off the end
@@ -192,7 +198,7 @@ lead_events = Table(
     Column("lead_id", String, nullable=False),
     Column("at", UtcTime, nullable=False),
     Column("changes", LargeBinary, comment="sealed"),
-    ForeignKeyConstraint(["dealer_id", "lead_id"], ["leads.dealer_id", "leads.lead_id"]),
+    _of_lead(),
     Index(None, "dealer_id", "lead_id"),
 )
 
@@ -207,7 +213,7 @@ lead_contacts = Table(
     Column("received_at", UtcTime, primary_key=True, autoincrement=False),
     Column("lead_id", String, primary_key=True),
     Column("contact", LargeBinary, nullable=False, comment="sealed"),
-    ForeignKeyConstraint(["dealer_id", "lead_id"], ["leads.dealer_id", "leads.lead_id"]),
+    _of_lead(),
     Index(None, "dealer_id", "lead_id"),
 )
 
@@ -231,7 +237,7 @@ consent_events = Table(
     Column("commitment", LargeBinary, nullable=False),
     Column("body", LargeBinary, comment="sealed"),
     Column("hash", LargeBinary, nullable=False),
-    ForeignKeyConstraint(["dealer_id", "lead_id"], ["leads.dealer_id", "leads.lead_id"]),
+    _of_lead(),
     # With the number: a lead's events are asked for in order, and SQLite reads the whole chain rather than sort them.
     Index(None, "dealer_id", "lead_id", "number"),
 )
@@ -253,7 +259,7 @@ appointments = Table(
     Column("shares", String),
     Column("reply", LargeBinary, nullable=False),
     Column("request", LargeBinary, comment="sealed"),
-    ForeignKeyConstraint(["dealer_id", "lead_id"], ["leads.dealer_id", "leads.lead_id"]),
+    _of_lead(),
     Index(None, "dealer_id", "lead_id"),
     Index(None, "dealer_id", "starts_at"),
     Index(
@@ -303,7 +309,7 @@ outbox = Table(
     Column("leased_until", UtcTime),
     Column("settled_at", UtcTime),
     Column("problem", Words),
-    ForeignKeyConstraint(["dealer_id", "lead_id"], ["leads.dealer_id", "leads.lead_id"]),
+    _of_lead(),
     Index(None, "dealer_id", "state", "due_at"),
     Index(None, "dealer_id", "lead_id"),
 )

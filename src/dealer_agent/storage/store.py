@@ -146,11 +146,6 @@ class Store:
         with self._reading() as connection:
             return leads.find_leads_of(connection, self._keys(connection, dealer_id), dealer_id, contacts)
 
-    def touch_lead(self, dealer_id: str, lead_id: str, at: datetime) -> None:
-        """Notes that somebody had a use for a lead's data: disposal counts from the last one."""
-        with self._writing() as connection:
-            leads.touch_lead(connection, dealer_id, lead_id, at)
-
     def record_revocation(
         self, dealer_id: str, lead_id: str, channels: Sequence[str], at: datetime, *, by: str, reason: str | None
     ) -> int:
