@@ -84,14 +84,15 @@ def storing(
     contacts: Sequence[str] = ("sam@example.com",),
     vehicle_key: str | None = None,
     idempotency: IdempotencyRecord | None = None,
+    vault: Vault = VAULT,
 ) -> Callable[[Connection], str]:
     """A job that stores a lead and returns its id."""
 
     def job(connection: Connection) -> str:
         first = lead(lead_id, received_at)
-        record_lead(connection, VAULT, first, consent(received_at), contacts=contacts, vehicle_key=vehicle_key)
+        record_lead(connection, vault, first, consent(received_at), contacts=contacts, vehicle_key=vehicle_key)
         if idempotency is not None:
-            record_idempotency(connection, VAULT, DEALER, replace(idempotency, lead_id=lead_id))
+            record_idempotency(connection, vault, DEALER, replace(idempotency, lead_id=lead_id))
         return lead_id
 
     return job

@@ -1,13 +1,14 @@
 """The keys of customer data: what happens without them, with wrong ones, and while they change."""
 
 from collections.abc import Iterator
+from contextlib import closing
 
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from sqlalchemy import Connection, text
 from tests.storage.contents import sealed_values
-from tests.storage.samples import DEALER, KEYRING, MONDAY, TUESDAY, VAULT, consent, first_answer, lead
+from tests.storage.samples import DEALER, KEYRING, MONDAY, TUESDAY, VAULT, consent, first_answer, lead, storing
 from tests.storage.test_erasure import known
 from ulid import ULID
 
@@ -26,7 +27,7 @@ from dealer_agent.storage import (
 )
 from dealer_agent.storage.keys import STEPS, ResealProgress, reseal
 from dealer_agent.storage.schema import metadata
-from dealer_agent.vault import Keyring, Vault
+from dealer_agent.vault import BadKeys, Keyring, Vault
 
 NEW = Vault(Keyring((("k-second", bytes(range(1, 33))), *KEYRING.keys)))
 ONLY_NEW = Vault(Keyring(NEW.keyring.keys[:1]))
@@ -49,6 +50,7 @@ def filled(store: Store, writer: LeadWriter) -> Store:
 def renewed(database_url: str, filled: Store) -> Iterator[Store]:
     """The same database for who has a newer key in front of the old one."""
     with Store.open(database_url, NEW) as opened:
+        opened.check_keys(DEALER)
         yield opened
 
 
@@ -132,10 +134,10 @@ def test_every_sealed_column_is_sealed_anew(store: Store) -> None:
 
 
 def test_a_change_of_keys_leaves_nothing_under_the_old_one_and_everything_as_it_was(
-    database_url: str, filled: Store, renewed: Store
+    database_url: str, renewed: Store
 ) -> None:
-    before = [filled.get_lead(DEALER, name) for name in ("L1", "L2")]
-    visits = filled.appointments_of(DEALER, "L1")
+    before = [renewed.get_lead(DEALER, name) for name in ("L1", "L2")]
+    visits = renewed.appointments_of(DEALER, "L1")
     assert renewed.keys_in_use(DEALER) == {"k-first": VALUES}
     assert renewed.reseal(DEALER, 1000) == VALUES
     assert renewed.reseal(DEALER, 1000) == 0
@@ -225,8 +227,47 @@ def test_repeats_are_found_while_keys_change(writer: LeadWriter, renewed: Store)
     def by_new_key(connection: Connection) -> str | None:
         return find_duplicate(connection, ONLY_NEW, DEALER, contacts, None, MONDAY)
 
-    assert writer.submit(DEALER, by_new_key).result(10) == "L1"
+    with closing(renewed.lead_writer()) as later:
+        assert later.submit(DEALER, by_new_key).result(10) == "L1"
     assert renewed.verify_chain(DEALER) == (7, 0, None, None)
+
+
+def test_nothing_is_sealed_with_a_key_that_was_retired(writer: LeadWriter, filled: Store, renewed: Store) -> None:
+    """It may be thrown away: a process that was away for a while, or was not restarted, must not use it again."""
+    while renewed.reseal(DEALER, 100):
+        pass
+    with pytest.raises(KeyMissing, match=r"k-first was retired .* restart"):
+        writer.submit(DEALER, known("Sam", "L3")).result(10)
+    with pytest.raises(KeyMissing, match="k-second"):
+        filled.record_revocation(DEALER, "L1", ["sms"], TUESDAY, by="Alex", reason=None)
+    assert renewed.keys_in_use(DEALER) == {"k-second": VALUES}
+    assert renewed.get_lead(DEALER, "L3") is None
+
+
+def test_a_writer_whose_key_was_retired_takes_the_one_that_its_source_has_now(
+    database_url: str, renewed: Store
+) -> None:
+    source = [KEYRING]
+    late = Vault(KEYRING, lambda: source[0])
+    with Store.open(database_url, late) as store, closing(store.lead_writer()) as writer:
+        writer.submit(DEALER, storing("L3", vault=late)).result(10)
+        while renewed.reseal(DEALER, 100):
+            pass
+        source[0] = ONLY_NEW.keyring
+        writer.submit(DEALER, storing("L4", vault=late)).result(10)
+    assert set(renewed.keys_in_use(DEALER)) == {"k-second"}
+    assert {lead.lead_id for lead in renewed.list_leads(DEALER, 9)} == {"L1", "L2", "L3", "L4"}
+
+
+def test_a_key_that_cannot_be_read_takes_the_place_of_no_retired_one(database_url: str, renewed: Store) -> None:
+    def unreadable() -> Keyring:
+        raise BadKeys("line 1 is no key", 1)
+
+    with Store.open(database_url, Vault(KEYRING, unreadable)) as store, closing(store.lead_writer()) as writer:
+        while renewed.reseal(DEALER, 100):
+            pass
+        with pytest.raises(KeyMissing, match="k-first was retired, and the new one cannot be read: line 1"):
+            writer.submit(DEALER, storing("L3")).result(10)
 
 
 def test_an_erased_lead_needs_no_key_any_more(renewed: Store) -> None:

@@ -130,10 +130,6 @@ def _rotate_file(store: Store, settings: Settings, vault: Vault, *, forget_old: 
         store.check_keys(dealer_id)
         out.print(f"The new key is {vault.keyring.active}.", markup=False)
         _encrypt_anew(store, dealer_id, vault)
-    if forget_old:
-        # A worker may just have sealed with the old key when the file changed under it.
-        time.sleep(TAKEN_UP_SECONDS)
-        _encrypt_anew(store, dealer_id, vault)
     unused = _unused(store, dealer_id, vault.keyring)
     if not unused:
         return

@@ -13,6 +13,7 @@ from sqlalchemy import Column, Connection, Row, bindparam, delete, func, select,
 from dealer_agent.storage.chain import chain_end_of, end_is_sound, seal_end
 from dealer_agent.storage.errors import KeyMissing, WrongKey
 from dealer_agent.storage.leads import ADD_CONTACT, contact_context, contact_row
+from dealer_agent.storage.prepared import Prepared
 from dealer_agent.storage.schema import (
     appointments,
     consent_events,
@@ -23,12 +24,14 @@ from dealer_agent.storage.schema import (
     leads,
     vault_keys,
 )
-from dealer_agent.vault.errors import BrokenSeal, UnknownKey
+from dealer_agent.vault.errors import BadKeys, BrokenSeal, UnknownKey
 from dealer_agent.vault.vault import Vault
 
 PROOF = b"customer data of this dealer is sealed with this key"
 
 READ_PROOFS = select(vault_keys.c.key_id, vault_keys.c.proof).where(vault_keys.c.dealer_id == bindparam("dealer_id"))
+
+READ_NOTED = Prepared(select(vault_keys.c.key_id).where(vault_keys.c.dealer_id == bindparam("dealer_id")))
 
 ADD_PROOF = text("""
     INSERT INTO vault_keys (dealer_id, key_id, proof) VALUES (:dealer_id, :key_id, :proof) ON CONFLICT DO NOTHING
@@ -96,6 +99,34 @@ def note_active_key(connection: Connection, vault: Vault, dealer_id: str) -> Non
     key_id = vault.keyring.active
     proof = vault.seal(PROOF, *_proof_context(dealer_id, key_id))
     connection.execute(ADD_PROOF, {"dealer_id": dealer_id, "key_id": key_id, "proof": proof})
+
+
+def ready_to_seal(connection: Connection, vault: Vault, dealer_id: str) -> None:
+    """Sees to it that the active key is one that the dealer's data may be sealed with. The dealer is locked.
+
+    The key may have been retired (`drop_unused_proofs`) since this process last looked: nothing is to be sealed with
+    it any more, for it may be thrown away. The keys' source says which one is active now. Raises KeyMissing where it
+    does not say, or cannot.
+    """
+    noted = {key_id for (key_id,) in READ_NOTED.read(connection, {"dealer_id": dealer_id})}
+    retired = vault.keyring.active
+    if retired in noted:
+        return
+    if not noted:
+        note_active_key(connection, vault, dealer_id)
+        return
+    try:
+        vault.refresh()
+    except BadKeys as problem:
+        raise KeyMissing(f"the key {retired} was retired, and the new one cannot be read: {problem}") from None
+    if vault.keyring.active in noted:
+        return
+    if not vault.follows_its_source:
+        raise KeyMissing(
+            f"the key {retired} was retired by dealer-agent keys rotate: restart this process with the keys that "
+            "DEALER_AGENT_KEYS holds now"
+        )
+    note_active_key(connection, vault, dealer_id)
 
 
 def drop_unused_proofs(connection: Connection, dealer_id: str) -> None:

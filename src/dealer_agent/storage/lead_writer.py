@@ -16,7 +16,9 @@ from sqlalchemy import Connection, Engine
 
 from dealer_agent.storage.chain import lock_dealer
 from dealer_agent.storage.errors import AlreadyStored, DatabaseFailure, StoreClosed, translating
+from dealer_agent.storage.keys import ready_to_seal
 from dealer_agent.storage.prepared import run_plainly
+from dealer_agent.vault.vault import Vault
 
 GROUP = 64
 """The most jobs in one transaction: bounds how long the first of them waits for the last."""
@@ -72,8 +74,10 @@ class _Submitted(Generic[Result]):
 class LeadWriter:
     """Stores leads durably. Threads and event loops may share one; every process makes its own (after a fork)."""
 
-    def __init__(self, writer: Engine) -> None:
+    def __init__(self, writer: Engine, vault: Vault | None) -> None:
+        """Without a vault there is nothing that a job could seal with."""
         self._writer = writer
+        self._vault = vault
         self._queue: SimpleQueue[_Submitted[Any] | None] = SimpleQueue()
         self._closing = threading.Lock()
         self._closed = False
@@ -135,6 +139,8 @@ class LeadWriter:
                     if submitted.dealer_id != locked:
                         lock_dealer(connection, submitted.dealer_id)
                         locked = submitted.dealer_id
+                        if self._vault is not None:
+                            ready_to_seal(connection, self._vault, locked)
                     submitted.run(connection)
         except Exception as error:  # noqa: BLE001 - as above: a thread that died would leave every lead waiting for ever
             for submitted in group:

@@ -66,7 +66,7 @@ class Store:
 
     def lead_writer(self) -> LeadWriter:
         """Starts the thread that stores leads: one per process is enough, and best."""
-        return LeadWriter(self._writer)
+        return LeadWriter(self._writer, self._vault)
 
     def apply_import(
         self,
@@ -151,7 +151,7 @@ class Store:
     ) -> int:
         """Adds that a customer took back the consent for these channels; the number of the event in the chain."""
         with self._locked(dealer_id) as connection:
-            vault = self._keys(connection, dealer_id)
+            vault = self._keys_to_seal(connection, dealer_id)
             return consents.record_revocation(connection, vault, dealer_id, lead_id, channels, at, by=by, reason=reason)
 
     def allowed_channels(self, dealer_id: str, lead_id: str, now: datetime) -> frozenset[str]:
@@ -179,7 +179,7 @@ class Store:
     def erase_lead(self, dealer_id: str, lead_id: str, at: datetime) -> bool:
         """Forgets the customer of a lead, for good; False when nothing of a customer was there to forget."""
         with self._locked(dealer_id) as connection:
-            erased = privacy.erase_lead(connection, self._keys(connection, dealer_id), dealer_id, lead_id, at)
+            erased = privacy.erase_lead(connection, self._keys_to_seal(connection, dealer_id), dealer_id, lead_id, at)
         truncate_log(self._writer)
         return erased
 
@@ -197,7 +197,7 @@ class Store:
         # A reader looks through all the consents, which are many.
         while any(self.disposable(dealer_id, **limits)):
             with self._locked(dealer_id) as connection:
-                done = privacy.dispose(connection, self._keys(connection, dealer_id), dealer_id, **limits)
+                done = privacy.dispose(connection, self._keys_to_seal(connection, dealer_id), dealer_id, **limits)
             total = Disposed(total.leads + done.leads, total.consents + done.consents)
             if max(done) < privacy.BATCH:
                 break
@@ -335,6 +335,12 @@ class Store:
         """The vault, once its keys are known to be the dealer's."""
         vault = self._vault_given()
         keys.check_keys(connection, vault, dealer_id)
+        return vault
+
+    def _keys_to_seal(self, connection: Connection, dealer_id: str) -> Vault:
+        """The same for who seals with them. The dealer is locked."""
+        vault = self._keys(connection, dealer_id)
+        keys.ready_to_seal(connection, vault, dealer_id)
         return vault
 
     def _vault_given(self) -> Vault:

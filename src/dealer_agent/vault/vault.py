@@ -72,6 +72,11 @@ class Vault:
         """The keys in use."""
         return self._keys.keyring
 
+    @property
+    def follows_its_source(self) -> bool:
+        """Whether `refresh` finds keys that were changed while this process runs."""
+        return self._reload is not None
+
     def refresh(self) -> bool:
         """Takes the keys that stand in their source now; whether they changed. Raises BadKeys, and keeps the old."""
         if self._reload is None:
