@@ -346,6 +346,30 @@ def test_erasing_asks_first_and_a_no_leaves_everything(shop: Shop) -> None:
         assert (email in shop.said("leads", "show", lead_id)) == (code == 1)
 
 
+def test_what_a_person_sends_while_the_question_is_read_is_erased_too(shop: Shop) -> None:
+    """And `-` keeps the address out of the list of processes and the shell's history."""
+    number = next(_numbers)
+    first, email = shop.take(number)
+    looks = len(shop.accesses())
+    command = [COMMAND, "leads", "erase", "--email", "-", "--dir", str(shop.folder)]
+    told = environment({"DATABASE_URL": shop.database, "USER": USER, "LOGNAME": USER, "USERNAME": USER})
+    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, env=told, text=True) as asking:
+        assert asking.stdin is not None
+        assert asking.stdout is not None
+        asking.stdin.write(f"{email}\n")
+        asking.stdin.flush()
+        eventually("the person is shown", lambda: len(shop.accesses()) > looks)
+        second, _ = shop.take(number, vehicle_of_interest={"vin": "1FTFW1E50PFA00002"})
+        assert second != first
+        asking.stdin.write("y\n")
+        asking.stdin.close()
+        said = asking.stdout.read()
+    assert asking.returncode == 0
+    assert re.search(r"Leads: names.* 2\b", said), said
+    for lead_id in (first, second):
+        assert email not in shop.said("leads", "show", lead_id)
+
+
 def test_erasing_twice_is_no_failure_and_nobody_is_one(shop: Shop) -> None:
     lead_id, email = shop.take()
     shop.said("leads", "erase", lead_id, "--yes")

@@ -275,3 +275,10 @@ def test_old_answers_and_refusals_are_purged_and_young_ones_kept(store: Store, w
     assert store.purge(DEALER, TUESDAY + timedelta(days=90)) == (1, 2)
     left = stored(writer, lambda c: c.execute(text("SELECT count(*) FROM idempotency")).scalar())
     assert left == [1]
+
+
+def test_a_person_with_more_contacts_than_a_statement_can_take_is_found(store: Store, writer: LeadWriter) -> None:
+    """Whoever was impersonated a thousand times can be erased all the same."""
+    contacts = [f"email:sam{number}@example.com" for number in range(1_200)]
+    stored(writer, storing("L2", TUESDAY, contacts[-1:]), storing("L1", MONDAY, contacts[:1]))
+    assert store.find_leads_of(DEALER, contacts * 30) == ["L1", "L2"]

@@ -22,7 +22,7 @@ from dealer_agent.storage import (
 )
 from dealer_agent.storage.connections import database_url as parse
 from dealer_agent.storage.connections import writer_engine
-from dealer_agent.storage.schema import microseconds
+from dealer_agent.storage.schema import SCHEMA_REVISION, microseconds
 
 NAMES = (
     b"Samantha",
@@ -293,7 +293,7 @@ def test_a_cleaning_that_was_interrupted_is_done_at_the_next_start(
         migrate(sqlite_url, VAULT)
     reader.execute("ROLLBACK")
     reader.close()
-    assert migrate(sqlite_url, VAULT) == "0003"
+    assert migrate(sqlite_url, VAULT) == SCHEMA_REVISION
     with Store.open(sqlite_url, VAULT) as store:
         assert store.verify_chain(DEALER).events == 3
         held = everything(store)

@@ -65,8 +65,8 @@ def database(database_url: str) -> Iterator[Database]:
 def test_a_row_is_due_at_once_at_its_own_address_and_at_its_own_dealer(database: Database) -> None:
     crm, hook = database.enqueue(*BOTH)
     with database.writing() as connection:
-        assert sorted(outbox.due_addresses(connection, DEALER, MONDAY)) == [CRM, HOOK]
-        assert outbox.due_addresses(connection, "other", MONDAY) == []
+        assert sorted(outbox.due_addresses(connection, DEALER, MONDAY, LEASE)) == [CRM, HOOK]
+        assert outbox.due_addresses(connection, "other", MONDAY, LEASE) == []
         assert outbox.claim(connection, "other", MONDAY, LEASE, CRM, 10) == []
     (claimed,) = database.claim()
     assert (claimed.delivery_id, claimed.lead_id, claimed.kind, claimed.address) == (crm, "L1", "lead", CRM)
@@ -83,10 +83,29 @@ def test_a_claimed_row_is_nobody_elses_until_its_lease_ends(database: Database) 
     (first,) = database.claim()
     assert database.claim(MONDAY + LEASE - timedelta(microseconds=1)) == []
     with database.writing() as connection:
-        assert outbox.due_addresses(connection, DEALER, MONDAY) == [HOOK]
+        assert outbox.due_addresses(connection, DEALER, MONDAY, LEASE) == [HOOK]
     (second,) = database.claim(MONDAY + LEASE)
     assert (second.delivery_id, second.attempts) == (first.delivery_id, 2)
     assert second.lease != first.lease
+
+
+@pytest.mark.parametrize("ahead", [timedelta(hours=1), timedelta(days=400)])
+def test_what_was_stored_or_leased_by_a_clock_that_was_ahead_is_not_kept_waiting(
+    database: Database, ahead: timedelta
+) -> None:
+    """A clock may be set back; what waits would else wait until it has caught up."""
+    database.enqueue(NewDelivery("lead", *CRM))
+    earlier = MONDAY - ahead
+    with database.writing() as connection:
+        assert outbox.due_addresses(connection, DEALER, earlier, LEASE) == [CRM]
+    (first,) = database.claim(MONDAY)
+    (second,) = database.claim(earlier)
+    assert (second.delivery_id, second.attempts) == (first.delivery_id, 2)
+    assert database.claim(earlier) == [], "this lease is one of the clock as it is"
+    with database.writing() as connection:
+        assert outbox.reschedule(connection, DEALER, second, earlier + 2 * LEASE, "answered 503")
+    assert database.claim(earlier + LEASE) == [], "it was put off by the clock as it is"
+    assert [one.delivery_id for one in database.claim(earlier + 2 * LEASE)] == [first.delivery_id]
 
 
 def test_the_longest_due_comes_first_and_no_more_than_asked_for(database: Database) -> None:

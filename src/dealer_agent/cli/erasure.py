@@ -1,5 +1,6 @@
 """`dealer-agent leads erase` and `leads dispose`: customer data that is forgotten, on request and by age."""
 
+from collections import Counter
 from collections.abc import Sequence
 from datetime import UTC, datetime
 from typing import Annotated
@@ -9,7 +10,7 @@ import typer
 
 from dealer_agent.cli.leads import DELIVERIES
 from dealer_agent.cli.looking import note_look
-from dealer_agent.cli.people import EmailOption, LeadArgument, PhoneOption, is_known, leads_of, one_of
+from dealer_agent.cli.people import EmailOption, LeadArgument, PhoneOption, ids_of, is_known, leads_of, one_of
 from dealer_agent.cli.terminal import (
     HERE,
     DirOption,
@@ -70,10 +71,15 @@ def erase(
             _show_doomed(doomed)
             if not yes and not typer.confirm("Forget this person? It cannot be undone."):
                 fail("Nothing was erased.")
-            erased = _counts(store, dealer_id, doomed)
-            sent = _delivered_to(store, dealer_id, doomed)
-            for stored in doomed:
-                store.erase_lead(dealer_id, stored.lead.lead_id, datetime.now(UTC))
+            erased: Counter[str] = Counter()
+            sent: set[str] = set()
+            while doomed:
+                erased.update(_counts(store, dealer_id, doomed))
+                sent.update(_delivered_to(store, dealer_id, doomed))
+                for stored in doomed:
+                    store.erase_lead(dealer_id, stored.lead.lead_id, datetime.now(UTC))
+                # Those too that came while the question was being read.
+                doomed = [] if lead_id is not None else _left(store, dealer_id, email, phone)
     made = table("\nErased", "What", "Count #")
     for what, count in erased.items():
         add_row(made, what, str(count))
@@ -83,16 +89,20 @@ def erase(
         add_row(made, what, why)
     out.print(made)
     if sent:
-        out.print(
-            f"\nCopies went to {', '.join(map(plain, sent))} before; they are not ours to erase. Erase them there.",
-            markup=False,
-        )
+        where = ", ".join(map(plain, sorted(sent)))
+        out.print(f"\nCopies went to {where} before; they are not ours to erase. Erase them there.", markup=False)
     if others:
         out.print(
             "\nThese leads share an e-mail address or phone number with what was erased, and are kept: "
             f"{', '.join(others)}. If they are the same person's, erase them too.",
             markup=False,
         )
+
+
+def _left(store: Store, dealer_id: str, email: str | None, phone: str | None) -> list[StoredLead]:
+    """What is there of a person, after what was there is erased."""
+    found = (store.get_lead(dealer_id, each) for each in ids_of(store, dealer_id, email, phone))
+    return [stored for stored in found if stored is not None and is_known(stored)]
 
 
 def _unreadable(store: Store, dealer_id: str, lead_id: str) -> str | None:
@@ -179,15 +189,13 @@ def _counts(store: Store, dealer_id: str, doomed: Sequence[StoredLead]) -> dict[
     }
 
 
-def _delivered_to(store: Store, dealer_id: str, doomed: Sequence[StoredLead]) -> list[str]:
+def _delivered_to(store: Store, dealer_id: str, doomed: Sequence[StoredLead]) -> set[str]:
     """The channels that took copies."""
-    return sorted(
-        {
-            delivery.channel
-            for stored in doomed
-            for delivery in store.list_deliveries(dealer_id, DELIVERIES, lead_id=stored.lead.lead_id, state="sent")
-        }
-    )
+    return {
+        delivery.channel
+        for stored in doomed
+        for delivery in store.list_deliveries(dealer_id, DELIVERIES, lead_id=stored.lead.lead_id, state="sent")
+    }
 
 
 def _show_doomed(doomed: Sequence[StoredLead]) -> None:

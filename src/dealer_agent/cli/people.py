@@ -16,7 +16,7 @@ LeadArgument = Annotated[str | None, typer.Argument(metavar="[LEAD]", help="The 
 def _email(text: str | None) -> str | None:
     if text is None:
         return None
-    address = normal_email(text.strip())
+    address = normal_email(_told(text, "E-mail address"))
     if address is None:
         raise typer.BadParameter("that is no e-mail address")
     return address
@@ -26,13 +26,24 @@ def _phone(text: str | None) -> str | None:
     if text is None:
         return None
     try:
-        return read_phone(text)
+        return read_phone(_told(text, "Phone number"))
     except ValueError:
         raise typer.BadParameter("that is no phone number; write it as '+1 202 555 0123'") from None
 
 
+def _told(text: str, what: str) -> str:
+    """What stands after the option; for `-` it is asked for: command lines are seen by others, and are kept."""
+    return (typer.prompt(what, err=True) if text == "-" else text).strip()
+
+
 EmailOption = Annotated[
-    str | None, typer.Option("--email", metavar="ADDRESS", callback=_email, help="Every lead with this e-mail address.")
+    str | None,
+    typer.Option(
+        "--email",
+        metavar="ADDRESS",
+        callback=_email,
+        help="Every lead with this e-mail address; - asks for it, so that it stands in no command history.",
+    ),
 ]
 PhoneOption = Annotated[
     str | None,
@@ -40,7 +51,7 @@ PhoneOption = Annotated[
         "--phone",
         metavar="NUMBER",
         callback=_phone,
-        help="Every lead with this phone number, in any notation; without a + it is a US number.",
+        help="Every lead with this phone number, in any notation; without a + it is a US number; - asks for it.",
     ),
 ]
 
@@ -49,6 +60,12 @@ def one_of(lead_id: str | None, email: str | None, phone: str | None) -> None:
     """Raises BadParameter unless exactly one of them says who is meant."""
     if sum(given is not None for given in (lead_id, email, phone)) != 1:
         raise typer.BadParameter("say who is meant in one way: a lead's id, --email or --phone")
+
+
+def ids_of(store: Store, dealer_id: str, email: str | None, phone: str | None) -> list[str]:
+    """The ids of all leads of an address or number, oldest first."""
+    # The normal forms by which leads.intake.contacts has them found.
+    return store.find_leads_of(dealer_id, [f"email:{email}" if email is not None else f"phone:{phone}"])
 
 
 def leads_of(
@@ -61,8 +78,7 @@ def leads_of(
     if lead_id is not None:
         ids = [lead_id]
     else:
-        # The normal forms by which leads.intake.contacts has them found.
-        ids = store.find_leads_of(dealer_id, [f"email:{email}" if email is not None else f"phone:{phone}"])
+        ids = ids_of(store, dealer_id, email, phone)
         if not ids:
             fail(f"No lead has this {'e-mail address' if email is not None else 'phone number'}")
     found = [store.get_lead(dealer_id, each) for each in ids]

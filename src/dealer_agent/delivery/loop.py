@@ -86,7 +86,7 @@ class DeliveryLoop:
         try:
             now = datetime.now(UTC)
             # A question to the reader first: the writer is not troubled while there is nothing to do.
-            addresses = await asyncio.to_thread(self.store.due_addresses, self.dealer_id, now)
+            addresses = await asyncio.to_thread(self.store.due_addresses, self.dealer_id, now, self.pace.lease)
             room = self._room(addresses)
             for delivery in await self._write(lambda connection: self._claim(connection, room)) if room else []:
                 self._begin(delivery)

@@ -11,7 +11,7 @@ from hashlib import sha256
 from typing import Any, NamedTuple
 
 import msgspec
-from sqlalchemy import Connection, Row, bindparam, delete, exists, func, insert, select, text, tuple_
+from sqlalchemy import Connection, Row, bindparam, delete, exists, insert, select, text, tuple_
 from ulid import ULID
 
 from dealer_agent.storage.consents import REVOKED, ConsentEvent, ConsentRecord, consents_of, grant, touch_lead
@@ -141,14 +141,11 @@ FIND_DUPLICATE = Prepared(
     .limit(1)
 )
 
-FIND_LEADS_OF = (
-    select(lead_contacts.c.lead_id)
-    .where(
-        lead_contacts.c.dealer_id == bindparam("dealer_id"),
-        lead_contacts.c.contact_hash.in_(bindparam("hashes", expanding=True)),
-    )
-    .group_by(lead_contacts.c.lead_id)
-    .order_by(func.min(lead_contacts.c.received_at), lead_contacts.c.lead_id)
+HASHES_AT_ONCE = 500
+
+FIND_LEADS_OF = select(lead_contacts.c.lead_id, lead_contacts.c.received_at).where(
+    lead_contacts.c.dealer_id == bindparam("dealer_id"),
+    lead_contacts.c.contact_hash.in_(bindparam("hashes", expanding=True)),
 )
 
 FIND_REVOKED = Prepared(
@@ -292,8 +289,14 @@ def find_duplicate(
 
 def find_leads_of(connection: Connection, vault: Vault, dealer_id: str, contacts: Iterable[str]) -> list[str]:
     """All leads of a person, oldest first, by normalised contacts: those too of which only the consent is left."""
-    sought = {"dealer_id": dealer_id, "hashes": _searched(vault, dealer_id, contacts)}
-    return list(connection.execute(FIND_LEADS_OF, sought).scalars())
+    first_seen: dict[str, datetime] = {}
+    # Databases take only so many parameters, and a person who was impersonated may have thousands of contacts.
+    hashes = _searched(vault, dealer_id, contacts)
+    for first in range(0, len(hashes), HASHES_AT_ONCE):
+        sought = {"dealer_id": dealer_id, "hashes": hashes[first : first + HASHES_AT_ONCE]}
+        for lead_id, at in connection.execute(FIND_LEADS_OF, sought):
+            first_seen[lead_id] = min(at, first_seen.get(lead_id, at))
+    return sorted(first_seen, key=lambda lead_id: (first_seen[lead_id], lead_id))
 
 
 def find_own_leads(

@@ -67,11 +67,17 @@ class DeliveryRecord(NamedTuple):
 
 # Not named as the column, which SQLAlchemy keeps for itself in an UPDATE.
 _DEALER = outbox.c.dealer_id == bindparam("of_dealer")
+# A clock may be set back: what was never put off is due whenever it was stored, and no lease can end later than one
+# that begins now.
 _DUE = and_(
     _DEALER,
     outbox.c.state == "waiting",
-    outbox.c.due_at <= bindparam("now"),
-    or_(outbox.c.leased_until.is_(None), outbox.c.leased_until <= bindparam("now")),
+    or_(outbox.c.due_at <= bindparam("now"), outbox.c.due_at == outbox.c.created_at),
+    or_(
+        outbox.c.leased_until.is_(None),
+        outbox.c.leased_until <= bindparam("now"),
+        outbox.c.leased_until > bindparam("until"),
+    ),
 )
 
 ADD_DELIVERY = Prepared(insert(outbox))
@@ -179,11 +185,10 @@ def enqueue(
     return ids
 
 
-def due_addresses(connection: Connection, dealer_id: str, now: datetime) -> list[Address]:
-    """Where something is to be sent now that nobody is sending."""
-    return [
-        (row.rooftop, row.channel) for row in connection.execute(DUE_ADDRESSES, {"of_dealer": dealer_id, "now": now})
-    ]
+def due_addresses(connection: Connection, dealer_id: str, now: datetime, lease: timedelta) -> list[Address]:
+    """Where something is to be sent now that nobody is sending: whoever sends has it for no longer than `lease`."""
+    sought = {"of_dealer": dealer_id, "now": now, "until": now + lease}
+    return [(row.rooftop, row.channel) for row in connection.execute(DUE_ADDRESSES, sought)]
 
 
 def untried(connection: Connection, dealer_id: str, lead_id: str) -> set[Address]:
@@ -199,10 +204,11 @@ def claim(
 ) -> list[DueDelivery]:
     """The longest due at `address`, up to `limit`, for the caller alone until the lease ends."""
     rooftop, channel = address
-    sought = {"of_dealer": dealer_id, "now": now, "rooftop": rooftop, "channel": channel, "limit": limit}
+    until = now + lease
+    sought = {"of_dealer": dealer_id, "now": now, "until": until, "rooftop": rooftop, "channel": channel}
     claimed = []
-    for delivery_id in connection.execute(PICK_DUE, sought).scalars().all():
-        taken = {"of_dealer": dealer_id, "picked": delivery_id, "new_lease": new_ulid(), "until": now + lease}
+    for delivery_id in connection.execute(PICK_DUE, sought | {"limit": limit}).scalars().all():
+        taken = {"of_dealer": dealer_id, "picked": delivery_id, "new_lease": new_ulid(), "until": until}
         claimed.append(DueDelivery(*connection.execute(LEASE, taken).one()))
     return claimed
 

@@ -29,7 +29,7 @@ from sqlalchemy import (
 )
 from sqlalchemy.types import TypeDecorator
 
-SCHEMA_REVISION = "0003"
+SCHEMA_REVISION = "0004"
 """The newest migration. Revisions are numbers of four digits, so that older and newer can be told apart."""
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
@@ -310,7 +310,7 @@ outbox = Table(
     Column("settled_at", UtcTime),
     Column("problem", Words),
     _of_lead(),
-    Index(None, "dealer_id", "state", "due_at"),
+    Index(None, "dealer_id", "state", "rooftop", "channel", "due_at", "delivery_id"),
     Index(None, "dealer_id", "lead_id"),
 )
 

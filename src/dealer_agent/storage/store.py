@@ -274,10 +274,10 @@ class Store:
             lock_dealer(connection, dealer_id)
             return appointments.end_appointments(connection, dealer_id, [appointment_id], at, "cancelled") > 0
 
-    def due_addresses(self, dealer_id: str, now: datetime) -> list[Address]:
-        """The rooftops and channels to which something is to be sent now."""
+    def due_addresses(self, dealer_id: str, now: datetime, lease: timedelta) -> list[Address]:
+        """The rooftops and channels to which something is to be sent now; who sends has it for up to `lease`."""
         with self._reading() as connection:
-            return outbox.due_addresses(connection, dealer_id, now)
+            return outbox.due_addresses(connection, dealer_id, now, lease)
 
     def list_deliveries(
         self,
