@@ -13,6 +13,7 @@ from dealer_agent.cli.terminal import (
     add_row,
     fail,
     failures_in_plain_words,
+    moment,
     out,
     plain,
     progress,
@@ -94,6 +95,24 @@ def import_(
             bar.update(storing, completed=len(feed.units))
     _show_feed(feed)
     _show_outcome(feed, done, settings.dealer, dry_run=dry_run)
+
+
+@app.command("history")
+def history(
+    directory: DirOption = HERE,
+    limit: Annotated[int, typer.Option(min=1, max=1000, help="How many, newest first.")] = 20,
+) -> None:
+    """List the imports: when, from which file, and what each changed."""
+    with failures_in_plain_words():
+        settings = settings_in(directory)
+        with store_of(settings) as store:
+            records = store.list_imports(settings.dealer.id, limit)
+    counts = ("added", "changed", "unchanged", "sold", "back")
+    made = table("Imports", "At (UTC)", "File", "Layout", *(f"{name.title()} #" for name in counts))
+    for record in records:
+        told = (f"{getattr(record, name):,}" for name in counts)
+        add_row(made, moment(record.at)[:-3], record.source, record.layout, *told)
+    out.print(made if records else "Nothing was imported yet.")
 
 
 def _show_feed(feed: Feed) -> None:
