@@ -16,6 +16,7 @@ from tests.acceptance.dealers import generation, stocked_dealer, write_feed
 from tests.acceptance.running import COMMAND, Running, environment, eventually, serving, start
 from tests.acceptance.senders import Senders
 
+from dealer_agent.cli.serve import WORKER_START_SECONDS
 from dealer_agent.config import load_settings
 from dealer_agent.storage.store import Store
 
@@ -94,6 +95,22 @@ def test_a_killed_machine_shows_the_old_stock_or_the_new_and_keeps_every_answere
                     kept = store.get_lead(settings.dealer.id, lead_id)
                     assert kept is not None
                     assert kept.consents
+    finally:
+        running.kill_all()
+
+
+def test_a_worker_that_dies_while_it_is_asked_whether_it_lives_is_replaced_at_once(tmp_path: Path) -> None:
+    """And not when the time is over that a worker may take to start."""
+    running = start(stocked_dealer(tmp_path / "store"), workers=2)
+    try:
+        first = eventually("two workers", lambda: set(running.workers()) if len(running.workers()) == 2 else None)
+        for worker in first:
+            os.kill(worker, signal.SIGSTOP)
+        time.sleep(2)  # The supervisor asks twice a second: now it waits for an answer.
+        for worker in first:
+            os.kill(worker, signal.SIGKILL)
+        soon = 0.7 * WORKER_START_SECONDS
+        eventually("they are replaced", lambda: len(set(running.workers()) - first) == 2, seconds=soon)
     finally:
         running.kill_all()
 

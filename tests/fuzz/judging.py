@@ -131,7 +131,9 @@ class Judge:
         found = INTERNALS.search(answer.body) if answer.status != 200 else None
         assert not found, (found, answer.body[:2000])
         assert str(self._running.folder).encode() not in answer.body
-        document = json.loads(answer.body.decode("utf-8"), parse_constant=_no_constant, parse_float=_finite)
+        document = json.loads(
+            answer.body.decode("utf-8"), parse_constant=_no_constant, parse_float=_finite, parse_int=_whole
+        )
         assert isinstance(document, dict)
         return document
 
@@ -142,6 +144,11 @@ class Judge:
 def _finite(text: str) -> float:
     """A number as a validator can look at it: a call's id of 1e400 is repeated as it came, and is JSON."""
     return max(-1e300, min(1e300, float(text)))
+
+
+def _whole(text: str) -> int:
+    """The same of a whole number: Python converts no more than 4,300 digits."""
+    return int(text) if len(text) < 300 else 10**300
 
 
 def _no_constant(name: str) -> None:

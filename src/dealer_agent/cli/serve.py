@@ -90,6 +90,14 @@ def _allow_many_connections() -> None:
 class _Supervisor(Multiprocess):
     """Keeps the worker processes."""
 
+    def keep_subprocess_alive(self) -> None:
+        """Asks the workers whether they live, and replaces those that do not."""
+        # A worker's end of its pipe belongs to it alone: then it is closed when the worker dies. Else one that dies
+        # before it has answered would be waited for as long as one that starts may take.
+        for process in self.processes:
+            process.child_conn.close()
+        super().keep_subprocess_alive()
+
     def terminate_all(self) -> None:
         """Lets go of the port first: while the workers finish, new clients are refused, and do not wait for nothing."""
         for listener in self.sockets:
