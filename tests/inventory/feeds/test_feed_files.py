@@ -184,6 +184,7 @@ def test_broken_json_is_refused_with_the_line_and_column_where_it_breaks() -> No
     ("data", "says"),
     [
         (f'"VIN","Make"\n"{VINS[0]}x","Ford"\n', f"The VIN '{VINS[0]}x' is not a VIN, and there is no stock number."),
+        (f"VIN,Make\n{'X' * 41},Ford\n", f"The VIN '{'X' * 40}' is not a VIN, and there is no stock number."),
         ("VIN,Stock,Make\n,,Ford\n", "There is neither a VIN nor a stock number."),
         (
             f'{HEADER}\n{VINS[0]},S1,2019,"Ford,Fiesta,9000,Blue\n' + f"{VINS[1]},S,2019,Ford,Focus,9000,Blue\n" * 9,
