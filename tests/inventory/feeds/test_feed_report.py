@@ -63,7 +63,7 @@ def test_progress_is_told_now_and_then_out_of_all_lines_or_records(data: bytes, 
         ("Last Modified", "feed_updated_at", "yesterday"),
         ("Last Modified", "feed_updated_at", "1/1/20"),
         # Digits, but not those that dates are written in.
-        ("Last Modified", "feed_updated_at", "\uff11/\uff11/\uff12\uff10\uff12\uff10"),
+        ("Last Modified", "feed_updated_at", "1/1/\uff12\uff10\uff12\uff10"),
         ("vdp_url", "vdp_url", "ftp://e.example/1"),
     ],
 )
@@ -120,6 +120,20 @@ def test_a_value_that_is_understood_is_not_reported(column: str, member: str, te
     assert feed.warnings == ()
 
 
+@pytest.mark.parametrize(
+    ("column", "name", "most"), [("year", "year", 60), ("vehicle_type", "vehicle_type", 60), ("status", "status", 60)]
+)
+def test_a_remark_repeats_the_beginning_of_a_long_cell(column: str, name: str, most: int) -> None:
+    for length in (most, most + 1):
+        (remark,) = feed_of(**{column: "x" * length}).warnings
+        assert remark.text.startswith(f"{name}: {'x' * most!r} is not understood; ")
+
+
+@pytest.mark.parametrize(("unit", "read"), [(" mi. ", 41_200), ("KM.", 25_600), ("Mile(s)", UNSET)])
+def test_the_unit_of_a_mileage_may_stand_in_a_column_of_its_own(unit: str, read: object) -> None:
+    assert unit_of(mileage="41200", **{"mileage.unit": unit}).mileage == read
+
+
 @pytest.mark.parametrize("year", [1950, 2100])
 def test_dates_of_a_century_and_a_half_are_dates(year: int) -> None:
     found = unit_of(inventory_date=f"6/15/{year}").inventory_date
@@ -153,6 +167,14 @@ def test_a_text_that_is_too_long_is_cut_and_ends_in_no_blank(column: str, most: 
     assert getattr(unit_of(**{column: "x" * (most + 1)}), member) == "x" * most
     assert getattr(unit_of(**{column: "x" * (most - 1) + " y"}), member) == "x" * (most - 1)
     assert getattr(unit_of(**{column: "x" * most}), member) == "x" * most
+
+
+def test_the_time_of_a_feed_is_kept_in_utc() -> None:
+    """docs/feeds.md, values: whatever offset the feed wrote, and wherever the machine stands."""
+    found = unit_of(**{"Last Modified": "2026-05-04T17:00:00-05:00"}).feed_updated_at
+    assert found == datetime(2026, 5, 4, 22, tzinfo=UTC)
+    assert isinstance(found, datetime)
+    assert found.tzinfo is UTC
 
 
 @pytest.mark.parametrize("column", ["description", "notes"])
