@@ -3,9 +3,10 @@
 `.venv/bin/python -m tests.protocol.publishing` writes the files anew.
 """
 
-import shutil
 from pathlib import Path
 from typing import Any
+
+from tests.keeping import keep
 
 from dealer_agent.protocol.card import CardFacts, card_0_1_0, card_1_0_0
 from dealer_agent.protocol.examples import (
@@ -80,16 +81,5 @@ def documents() -> dict[str, str]:
     return texts | {"examples/curl.txt": "\n\n".join(commands) + "\n"}
 
 
-def write() -> None:
-    """Keeps what is published now; what is published no longer is kept no longer."""
-    made = documents()
-    if KEPT.exists():
-        shutil.rmtree(KEPT)
-    for name, text in made.items():
-        path = KEPT / name
-        path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_text(text, "utf-8")
-
-
 if __name__ == "__main__":
-    write()
+    keep(KEPT, documents())
