@@ -1,4 +1,4 @@
-"""Texts that others rely on, kept in files beside the tests and compared whole: a review sees what changes, to the word."""
+"""Texts that others rely on, kept in files beside the tests and compared whole, so that a review sees what changes."""
 
 import shutil
 from collections.abc import Mapping
