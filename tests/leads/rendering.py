@@ -5,16 +5,19 @@
 
 import csv
 import io
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any, get_args
 
 import msgspec
+from msgspec import UNSET
 from tests.keeping import keep
 from tests.leads.lead_views import (
     CUSTOMER,
     LISTING,
     RECEIVED,
+    ROOFTOP,
     TEN_IN_NASHVILLE,
     TRADE_IN,
     VIN,
@@ -27,6 +30,7 @@ from dealer_agent.leads.calendar import CalendarVisit, calendar_file
 from dealer_agent.leads.lead_json import lead_json
 from dealer_agent.leads.lead_view import AgentView, LeadView, RooftopView, VisitTime, VisitView
 from dealer_agent.leads.mails import Mail, adf_mail_subject, confirmation_mail, salesperson_mail
+from dealer_agent.leads.spoken import day_and_time, zone_name
 from dealer_agent.leads.spreadsheet import COLUMNS, cells
 from dealer_agent.protocol.requests import (
     Appointment,
@@ -37,6 +41,7 @@ from dealer_agent.protocol.requests import (
     TradeIn,
     VehicleOfInterest,
 )
+from dealer_agent.protocol.responses import PostalAddress
 
 KEPT = Path(__file__).parent / "rendered"
 
@@ -52,8 +57,8 @@ def _windows(count: int) -> list[RequestedWindow]:
 
 def _visits() -> tuple[VisitView, ...]:
     """A visit in every state but the confirmed one."""
-    declined = Appointment("handover", requested_windows=_windows(2), timezone="America/New_York")
-    in_vain = Appointment("sales", requested_windows=_windows(9), timezone="America/Chicago")
+    declined = Appointment("handover", requested_windows=_windows(10), timezone="America/New_York")
+    in_vain = Appointment("sales", requested_windows=_windows(11), timezone="America/Chicago")
     call = Appointment("video_call", appointment_at="2026-03-04T16:00:00Z")
     # One day on the buyer's clock, another on the rooftop's.
     late = Appointment("trade_in", appointment_at="2026-11-01T06:30:00Z", duration_minutes=45, notes="One\n\ntwo")
@@ -107,6 +112,62 @@ def leads() -> dict[str, LeadView]:
     }
 
 
+def _long(word: str) -> str:
+    return f"{word} ".ljust(300, "x")
+
+
+def more_leads() -> dict[str, LeadView]:
+    """Leads at the edges: every text too long, names that say nothing, one way to reach the customer."""
+    in_a_word = Customer(_long("Jordan"), _long("Example"), email="jordan@example.com", preferred_contact="email")
+    listing = {name: _long(name) for name in ("make", "model", "trim", "stock", "body", "engine", "exterior_color")}
+    plain = replace(
+        ROOFTOP, address=PostalAddress("1 Example Way", "Reno", "NV", "89501"), phone=None, zone="US/Pacific"
+    )
+    asked = Appointment("sales", appointment_at="2026-03-03T16:00:00Z", duration_minutes=30, notes=_long("Notes"))
+    return {
+        "long": a_view(
+            rooftop=replace(ROOFTOP, name=_long("Motors")),
+            agent=AgentView(_long("Agent"), "https://agent.example.com/" + "x" * 300),
+            customer=in_a_word,
+            vehicle=msgspec.structs.replace(LISTING, **listing),
+            messages=("state-of-the-art " * 9, _long("https://example.com/"), "left\u202eright", "x" * 74, "y" * 75),
+            visits=(a_visit(request=asked, rooftop=replace(ROOFTOP, name=_long("Motors"))),),
+        ),
+        "nameless": a_view(
+            rooftop=plain,
+            agent=AgentView("\u202e"),
+            customer=Customer(" ", "\t", email="jordan@example.com", phone="+12025550123", preferred_contact="phone"),
+            channels=("email",),
+            vehicle=None,
+            wish=VehicleOfInterest(make="Kia", condition="new", price=1),
+            messages=(" ",),
+            visits=(a_visit("requested", rooftop=plain, request=asked),),
+        ),
+        "cancelled": a_view(
+            channels=("phone",),
+            customer=Customer(
+                "Jo", "Example", email="jordan@example.com", phone="+12025550123", preferred_contact="phone"
+            ),
+            vehicle=msgspec.structs.replace(LISTING, stock=UNSET, photos=UNSET),
+            visits=(a_visit("cancelled", request=asked),),
+        ),
+        "moved": a_view(
+            channels=("email", "phone"),
+            customer=Customer(
+                "Jo", "Example", email="jordan@example.com", phone="+12025550123", preferred_contact="sms"
+            ),
+            vehicle=msgspec.structs.replace(LISTING, stock=UNSET, price=UNSET),
+            visits=(a_visit("confirmed", rooftop=plain, request=asked),),
+        ),
+    }
+
+
+ZONES = (
+    *("America/New_York", "America/Phoenix", "US/Eastern", "Pacific/Honolulu", "Pacific/Guam", "Europe/Berlin"),
+    *("Asia/Kathmandu", "Asia/Kolkata", "Etc/GMT+5", "UTC", "EST5EDT"),
+)
+
+
 def _mail(mail: Mail) -> str:
     calendar = "" if mail.ics is None else "\n--\n" + mail.ics.decode().replace("\r\n", "\n")
     return f"Subject: {mail.subject}\n\n{mail.text}{calendar}"
@@ -118,7 +179,7 @@ def rendered() -> dict[str, str]:
     rows = io.StringIO()
     sheet = csv.DictWriter(rows, COLUMNS, lineterminator="\n")
     sheet.writeheader()
-    for name, view in leads().items():
+    for name, view in (leads() | more_leads()).items():
         files[f"{name}.adf.xml"] = render_adf(view).decode()
         files[f"{name}.json"] = msgspec.json.format(lead_json(view), indent=2).decode() + "\n"
         files[f"{name}.mail.txt"] = _mail(salesperson_mail(view)) + f"\nSubject with ADF: {adf_mail_subject(view)}\n"
@@ -129,6 +190,14 @@ def rendered() -> dict[str, str]:
         visits = (a_visit(request=request),)
         told = [a_view(visits=visits), a_view(visits=visits, trade_in=TRADE_IN), a_view(visits=visits, vehicle=None)]
         files[f"confirmation.{kind}.txt"] = "\n\n".join(_mail(confirmation_mail(view)) for view in told)
+    edges = [view for view in more_leads().values() if any(visit.status == "confirmed" for visit in view.visits)]
+    files["confirmation.edges.txt"] = "\n\n".join(_mail(confirmation_mail(view)) for view in edges)
+    summer = RECEIVED + timedelta(days=120)
+    files["zones.txt"] = "".join(
+        f"{zone}: {day_and_time(moment, zone, RECEIVED)}, {zone_name(zone, moment)}\n"
+        for zone in ZONES
+        for moment in (TEN_IN_NASHVILLE, summer)
+    )
     files["calendar.ics"] = calendar_file("Example Motors", [_entry(), _entry(cancelled=True, end=None)]).decode()
     return {name: text.replace("\r\n", "\n") for name, text in files.items()}
 
