@@ -1,20 +1,8 @@
 """What becomes of a lead: for the CRM, for people, for their calendars and spreadsheets."""
 
-import time
-from collections.abc import Iterator
-
 import pytest
 from tests.keeping import fail_where_they_differ
 from tests.leads.rendering import KEPT, rendered
-
-
-@pytest.fixture(params=["UTC", "Asia/Tokyo"])
-def machine_zone(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    monkeypatch.setenv("TZ", request.param)
-    time.tzset()
-    yield
-    monkeypatch.undo()
-    time.tzset()
 
 
 @pytest.mark.usefixtures("machine_zone")
