@@ -149,7 +149,7 @@ def more_leads() -> dict[str, LeadView]:
                 "Jo", "Example", email="jordan@example.com", phone="+12025550123", preferred_contact="phone"
             ),
             vehicle=msgspec.structs.replace(LISTING, stock=UNSET, photos=UNSET),
-            visits=(a_visit("cancelled", request=asked),),
+            visits=(a_visit("cancelled", request=asked, times=(VisitTime(TEN_IN_NASHVILLE),)),),
         ),
         "moved": a_view(
             channels=("email", "phone"),
