@@ -293,3 +293,20 @@ def test_the_hours_are_those_of_now_or_the_next_ones(
         day, opens, closes = hours
         expected = (datetime(2026, 3, day, opens, tzinfo=UTC), datetime(2026, 3, day, closes, tzinfo=UTC))
     assert open_hours(week, closed, CHICAGO, now) == expected
+
+
+EVERY_DAY = {day: (time(9), time(21)) for day in range(7)}
+
+
+@pytest.mark.usefixtures("machine_zone")
+def test_an_evening_is_of_today_though_it_is_tomorrow_elsewhere() -> None:
+    half_past_eight = datetime(2026, 3, 12, 1, 30, tzinfo=UTC)
+    hours = datetime(2026, 3, 11, 14, tzinfo=UTC), datetime(2026, 3, 12, 2, tzinfo=UTC)
+    assert open_hours(EVERY_DAY, (), CHICAGO, half_past_eight) == hours
+
+
+def test_who_is_closed_for_more_than_two_weeks_is_not_said_to_open() -> None:
+    closed = [date(2026, 3, 11) + timedelta(days=day) for day in range(15)]
+    opens = datetime(2026, 3, 25, 14, tzinfo=UTC)
+    assert open_hours(EVERY_DAY, closed[:14], CHICAGO, NOW) == (opens, opens + timedelta(hours=12))
+    assert open_hours(EVERY_DAY, closed, CHICAGO, NOW) is None

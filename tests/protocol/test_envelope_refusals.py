@@ -84,7 +84,9 @@ def test_a_refused_envelope_names_place_rule_and_what_came(
 def test_a_kind_is_named_as_the_legacy_form(pointer: str) -> None:
     _, problem = _only(changed(body(), pointer, "message"))
     assert (problem["instancePath"], problem["keyword"]) == (pointer, "additionalProperties")
-    assert "legacy v0.3" in problem["message"]
+    assert problem["message"] == (
+        "is the legacy v0.3 form; in v1.0 a part is told by its member name (data, text) and has no kind"
+    )
 
 
 @pytest.mark.parametrize("skill", ["inventory.search", "inventory.facets", "dealer.information"])

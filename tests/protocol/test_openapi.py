@@ -2,12 +2,9 @@
 
 import copy
 import json
-import os
 import re
-import subprocess
 from collections.abc import Callable, Iterator
-from datetime import UTC, datetime, timedelta
-from pathlib import Path
+from datetime import UTC, datetime
 from typing import Any
 
 import hypothesis.strategies as st
@@ -22,16 +19,12 @@ from dealer_agent.protocol.card import CardFacts, card_0_1_0, card_1_0_0
 from dealer_agent.protocol.envelope import decode_request
 from dealer_agent.protocol.errors import ERRORS, ProtocolError, http_error_body, json_rpc_error_body
 from dealer_agent.protocol.examples import (
-    TOKEN_VARIABLE,
-    curl_command,
     example_body,
     example_call,
     example_error,
     example_json_rpc_error,
     example_json_rpc_reply,
-    example_payload,
     example_reply,
-    json_text,
 )
 from dealer_agent.protocol.glossary import CODE_MEANINGS, FIELD_MEANINGS, SCHEMA_MEANINGS, STATUS_MEANINGS
 from dealer_agent.protocol.json_rpc import decode_call
@@ -126,6 +119,7 @@ OTHERS = {
         ("https://agent.example.com", "", "https://agent.example.com", {"/message:send", "/rpc"}),
         ("https://agent.example.com", "/a", "https://agent.example.com", {"/a/message:send", "/a/rpc"}),
         ("https://example.com/agent", "", "https://example.com/agent", {"/message:send", "/rpc"}),
+        ("", "", "/", {"/message:send", "/rpc"}),
     ],
 )
 def test_the_addresses_are_those_of_the_card(root: str, below: str, server: str, interfaces: set[str]) -> None:
@@ -196,29 +190,6 @@ def test_an_example_reply_has_the_documented_shape(skill: Skill, vocabulary: Voc
     assert part["data"]["type"] == skill.response_type
     assert part["mediaType"] == vocabulary.response_media_type(skill)
     assert reply["message"]["messageId"] != example_body(skill, vocabulary)["message"]["messageId"]
-
-
-def test_the_lead_of_the_example_was_consented_to_when_it_is_said() -> None:
-    """Contract 10: a consent granted in the future is INVALID_CONSENT, so the example's is never ahead of `now`."""
-    now = datetime(2027, 3, 1, 23, 59, 59, 999999, tzinfo=UTC)
-    lead = example_payload(SKILL_BY_ID["lead.submit"], now=now)
-    assert datetime.fromisoformat(lead["consent"]["granted_at"]) <= now
-    assert datetime.fromisoformat(lead["submitted_at"]) <= now
-    assert datetime.fromisoformat(lead["appointment"]["appointment_at"]) > now + timedelta(days=1)
-    assert "lead_submission" in lead["consent"]["scope"]
-    assert lead["customer"]["preferred_contact"] in lead["consent"]["allowed_channels"]
-
-
-def test_two_different_example_leads_have_different_idempotency_keys() -> None:
-    """Contract 10: a key used again with another payload would be IDEMPOTENCY_CONFLICT."""
-    lead = SKILL_BY_ID["lead.submit"]
-    sent = [
-        example_payload(lead, now=now, vin=vin)
-        for now in (AT, AT + timedelta(seconds=1))
-        for vin in ("1HGCY2F57RA000001", "1HGCY2F57RA000002")
-    ]
-    assert len({payload["idempotency_key"] for payload in sent}) == 4
-    assert example_payload(lead, now=AT) == example_payload(lead, now=AT)
 
 
 def test_the_examples_name_no_real_person() -> None:
@@ -310,21 +281,24 @@ def test_both_media_types_are_taken_and_given() -> None:
 
 
 @pytest.mark.parametrize(
-    ("bearer", "security"),
+    ("bearer", "security", "words"),
     [
-        (NO_TOKENS, None),
-        (frozenset({"lead.submit"}), [{}, {"bearer": []}]),
-        (ALL_SKILLS, [{"bearer": []}]),
+        (NO_TOKENS, None, None),
+        (frozenset({"lead.submit"}), [{}, {"bearer": []}], "lead.submit"),
+        (frozenset({"lead.submit", "inventory.vehicle"}), [{}, {"bearer": []}], "inventory.vehicle, lead.submit"),
+        (ALL_SKILLS, [{"bearer": []}], "every skill"),
     ],
-    ids=["no skill", "one skill", "every skill"],
+    ids=["no skill", "one skill", "two skills", "every skill"],
 )
-def test_a_token_is_declared_where_skills_ask_for_one(bearer: frozenset[str], security: object) -> None:
+def test_a_token_is_declared_where_skills_ask_for_one(
+    bearer: frozenset[str], security: object, words: str | None
+) -> None:
     """Spec 5: required only when every skill asks for it."""
     document = openapi_document(facts(bearer=bearer), WIRE)
     assert document["paths"]["/message:send"]["post"].get("security") == security
     assert document["paths"]["/rpc"]["post"].get("security") == security
-    schemes = document["components"].get("securitySchemes", {})
-    assert {scheme["scheme"] for scheme in schemes.values()} == ({"bearer"} if bearer else set())
+    described = {"type": "http", "scheme": "bearer", "description": f"A token of the dealer's, asked for by {words}."}
+    assert document["components"].get("securitySchemes", {}) == ({"bearer": described} if words else {})
 
 
 def test_a_skill_that_is_switched_off_is_not_in_the_document() -> None:
@@ -434,46 +408,6 @@ def test_what_a_generator_makes_of_the_document_is_taken() -> None:
 
     is_taken()
     assert len(seen) > 2
-
-
-def run_pasted(command: str, folder: Path, **environment: str) -> list[str]:
-    """What `curl` is called with when the command is pasted into a shell."""
-    curl = folder / "curl"
-    curl.write_text('#!/bin/sh\nfor word do printf "%s\\0" "$word"; done\n')
-    curl.chmod(0o755)
-    done = subprocess.run(
-        ["/bin/sh", "-c", command],
-        env={"PATH": f"{folder}:{os.defpath}", **environment},
-        capture_output=True,
-        text=True,
-        check=True,
-    )
-    return done.stdout.split("\0")[:-1]
-
-
-@pytest.mark.parametrize("skill", SKILLS, ids=lambda skill: skill.id)
-def test_a_pasted_command_sends_the_example(skill: Skill, tmp_path: Path) -> None:
-    base = "https://agent.example.com/a'b$(echo c)"
-    words = run_pasted(curl_command(base, skill, AUTOAGENT), tmp_path)
-    assert words[:2] == ["-sS", f"{base}/message:send"]
-    assert words[2:4] == ["-H", "Content-Type: application/json"]
-    assert words[4] == "-d"
-    assert json.loads(words[5]) == example_body(skill, AUTOAGENT)
-
-
-def test_a_pasted_command_takes_its_token_from_the_environment(tmp_path: Path) -> None:
-    """Spec 5.1: the token stands in the shell, never in the command."""
-    command = curl_command("https://agent.example.com", SEARCH, PROTO, bearer=True)
-    words = run_pasted(command, tmp_path, **{TOKEN_VARIABLE: "made-up token"})
-    assert words[4:6] == ["-H", "Authorization: Bearer made-up token"]
-    assert "made-up" not in command
-
-
-@pytest.mark.parametrize(
-    "value", [{}, [], [1, "a"], {"é": None}, {"a": [{"b": "c" * 90}, []]}, example_body(SEARCH, PROTO)], ids=repr
-)
-def test_json_for_people_is_the_same_json(value: object) -> None:
-    assert json.loads(json_text(value)) == value
 
 
 def test_the_example_of_a_json_rpc_answer_has_the_documented_shape() -> None:

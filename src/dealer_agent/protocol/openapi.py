@@ -61,9 +61,13 @@ def openapi_document(facts: CardFacts, wire: Wire) -> Json:
         "components": {"schemas": components(facts, wire), "headers": _HEADERS},
     }
     if facts.bearer_skills:
-        named = "Every skill asks" if facts.auth_type == "bearer" else ", ".join(sorted(facts.bearer_skills)) + " ask"
+        asking = "every skill" if facts.auth_type == "bearer" else ", ".join(sorted(facts.bearer_skills))
         document["components"]["securitySchemes"] = {
-            BEARER_SCHEME: {"type": "http", "scheme": "bearer", "description": f"{named} for a token of the dealer's."}
+            BEARER_SCHEME: {
+                "type": "http",
+                "scheme": "bearer",
+                "description": f"A token of the dealer's, asked for by {asking}.",
+            }
         }
     return document
 

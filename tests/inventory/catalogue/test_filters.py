@@ -247,6 +247,12 @@ def test_more_values_than_fit_a_byte_are_told_apart(lot: Callable[..., Any]) -> 
     assert stock.finds(mileage_max=0) == "v00000 v00300 v00600"
 
 
+@pytest.mark.parametrize("make", ["Chevy", "chevrolet", "CHEVROLET"])
+def test_a_listing_is_found_through_synonyms_whichever_of_them_it_holds(lot: Callable[..., Any], make: str) -> None:
+    """Contract 7: whole values, folded, through well-known synonyms."""
+    assert lot(a={"make": "Chevy"}, b={"make": "Chevrolet"}, c={"make": "Ford"}).finds(make=[make]) == "a b"
+
+
 def test_a_value_of_punctuation_alone_is_found_by_itself(lot: Callable[..., Any]) -> None:
     stock = lot(a={"model": "!", "exterior_color": "/"}, b={"model": "3", "exterior_color": "Red"})
     assert [stock.finds(model=[text]) for text in ("", "-", "!", " ! ", "3")] == ["", "", "a", "a", "b"]

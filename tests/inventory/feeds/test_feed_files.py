@@ -123,29 +123,85 @@ def test_progress_of_a_json_file_ends_at_the_last_record() -> None:
     assert seen[-1] == (3, 3)
 
 
+EMPTY = "The file is empty. Export the inventory again."
+NO_UNITS = (
+    "The first line names no column for the VIN or the stock number. Give the file a header with at least VIN, Year,"
+    " Make and Model, or name its layout."
+)
+NO_VEHICLES = (
+    "The JSON holds no vehicle with a VIN or a stock number. Give an array of vehicles, or an object with one under"
+    ' "vehicles".'
+)
+TOO_MUCH = "The JSON cannot be read: it is nested too deeply, or a number in it is too long."
+
+
 @pytest.mark.parametrize(
     ("data", "says"),
     [
-        (b"", "empty"),
-        (b" \r\n\t", "empty"),
-        (b"\xef\xbb\xbf\n", "empty"),
-        (b"PK\x03\x04abc", "ZIP"),
-        (gzip.compress(b"VIN", mtime=0), "gzip"),
-        (b"\x00\x01\x02\x03\xff" * 40, "not text"),
-        (b"name,colour\nx,y\n", "VIN or the stock number"),
-        (b"Year,Make,Model\n2019,Ford,Fiesta\n", "VIN or the stock number"),
-        (b"just a line", "VIN or the stock number"),
-        (b'[{"vin": "1"},\n {"vin": }]', "line 2"),
-        (b"[" * 100_000, "nested too deeply"),
-        (b'{"a": 1}', 'no vehicle .* under "vehicles"\\.$'),
-        (b"[1, 2]", "no vehicle"),
-        (b'[{"vin": ' + b"9" * 5_000 + b"}]", "too long"),
-        (b"<vehicles><vin>1</vin></vehicles>", "XML"),
+        (b"", EMPTY),
+        (b" \r\n\t", EMPTY),
+        (b"\xef\xbb\xbf\n", EMPTY),
+        (b"\xef\xbb\xbf\xef\xbb\xbf \n", EMPTY),
+        (b" " * 100 + b"\0\n", EMPTY),
+        (b"PK\x03\x04abc", "The file is a ZIP archive or an Excel workbook: unpack it, or save the sheet as CSV."),
+        (gzip.compress(b"VIN", mtime=0), "The file is compressed with gzip: unpack it first."),
+        (
+            b"\x00\x01\x02\x03\xff" * 40,
+            "The file is not text. Export the inventory as CSV, TAB-separated text or JSON.",
+        ),
+        (
+            b"\x90\xfe\x90\x81\x8f\x9d\x90\x90\xfe\xfe\x8f\x90\x8f\x9d\x8d\x9d\x8d\x8f\x8d\xfe\x81\x9d\xfe\x8f\x9d\xff\xfe\x9d",
+            "The file's encoding cannot be told. Export the inventory as UTF-8.",
+        ),
+        (b"name,colour\nx,y\n", NO_UNITS),
+        (b"Year,Make,Model\n2019,Ford,Fiesta\n", NO_UNITS),
+        (b"VIN\n1HGCM82633A004352\n", NO_UNITS),
+        (b"just a line", NO_UNITS),
+        (b"[" * 100_000, TOO_MUCH),
+        (b'[{"vin": ' + b"9" * 5_000 + b"}]", TOO_MUCH),
+        (b'{"a": 1}', NO_VEHICLES),
+        (b"[1, 2]", NO_VEHICLES),
+        (b"[7]\n[7]\n", "The JSON is broken at line 1: neither one document nor one object a line."),
+        (
+            b"<vehicles><vin>1</vin></vehicles>",
+            "The file is XML or HTML without schema.org vehicles in it. Export the inventory as CSV, TAB-separated text"
+            " or JSON.",
+        ),
     ],
 )
 def test_a_file_that_cannot_be_understood_is_refused_with_what_to_do(data: bytes, says: str) -> None:
-    with pytest.raises(FeedError, match=says):
+    with pytest.raises(FeedError) as refused:
         read_feed(data)
+    assert str(refused.value) == says
+
+
+def test_broken_json_is_refused_with_the_line_and_column_where_it_breaks() -> None:
+    with pytest.raises(FeedError, match=r"^The JSON is broken at line 2, column 10: .+\.$"):
+        read_feed(b'[{"vin": "1"},\n {"vin": }]')
+
+
+@pytest.mark.parametrize(
+    ("data", "says"),
+    [
+        (f'"VIN","Make"\n"{VINS[0]}x","Ford"\n', f"The VIN '{VINS[0]}x' is not a VIN, and there is no stock number."),
+        (f"VIN,Make\n{'X' * 41},Ford\n", f"The VIN '{'X' * 40}' is not a VIN, and there is no stock number."),
+        ("VIN,Stock,Make\n,,Ford\n", "There is neither a VIN nor a stock number."),
+        (
+            f'{HEADER}\n{VINS[0]},S1,2019,"Ford,Fiesta,9000,Blue\n' + f"{VINS[1]},S,2019,Ford,Focus,9000,Blue\n" * 9,
+            "A quotation mark is not closed: the row swallows the rows after it.",
+        ),
+        ('[7, {"stock": "A"}]', "The record is not a JSON object."),
+        ('{"stock": "A"}\n7\n', "The line is not a JSON object."),
+    ],
+)
+def test_a_row_that_names_no_unit_is_refused_with_the_reason(data: str, says: str) -> None:
+    (refused,) = read_feed(data.encode()).refused
+    assert (refused.identifier, refused.text) == (None, says)
+
+
+def test_a_byte_order_mark_that_stands_twice_does_no_harm() -> None:
+    for text in (f'[{{"vin": "{VINS[0]}"}}]', f"VIN,Make\n{VINS[0]},Ford\n"):
+        assert read_feed(b"\xef\xbb\xbf\xef\xbb\xbf" + text.encode()).units[0].unit.vin == VINS[0]
 
 
 @pytest.mark.parametrize("data", [HEADER.encode(), b"[]", b'{"vehicles": []}'])

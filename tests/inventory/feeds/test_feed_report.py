@@ -10,7 +10,7 @@ from tests.inventory.feeds.test_feed_json_layouts import DEALERCOM, SCHEMAORG
 from tests.inventory.feeds.test_feed_layouts import DEALERSOCKET, GOOGLE, HOMENET, META, VAUTO, delimited, only_unit
 from tests.inventory.feeds.test_feed_values import feed_of, unit_of
 
-from dealer_agent.inventory.feeds import FeedError, Remark, read_feed
+from dealer_agent.inventory.feeds import LAYOUT_NAMES, FeedError, Remark, read_feed
 
 VIN = "1HGCM82633A004352"
 ROWS = 1_700
@@ -61,6 +61,9 @@ def test_progress_is_told_now_and_then_out_of_all_lines_or_records(data: bytes, 
         ("inventory_date", "inventory_date", "12/31/1949"),
         ("inventory_date", "inventory_date", "1/1/2101"),
         ("Last Modified", "feed_updated_at", "yesterday"),
+        ("Last Modified", "feed_updated_at", "1/1/20"),
+        # Digits, but not those that dates are written in.
+        ("Last Modified", "feed_updated_at", "1/1/\uff12\uff10\uff12\uff10"),
         ("vdp_url", "vdp_url", "ftp://e.example/1"),
     ],
 )
@@ -79,6 +82,8 @@ def test_a_value_that_is_left_out_is_reported_with_its_member_and_its_text(colum
         ("msrp", "msrp", "10000000000", 10_000_000_000),
         ("mileage", "mileage", "10000000", 10_000_000),
         ("mileage", "mileage", "41200 mi.", 41_200),
+        ("Engine Displacement", "displacement_cc", "1 cc", 1),
+        ("Last Modified", "feed_updated_at", "1/1/2020", datetime(2020, 1, 1, tzinfo=UTC)),
         ("city_mpg", "city_mpg", "0", UNSET),
         ("city_mpg", "city_mpg", "1", 1),
         ("city_mpg", "city_mpg", "26.5", 27),
@@ -115,6 +120,20 @@ def test_a_value_that_is_understood_is_not_reported(column: str, member: str, te
     assert feed.warnings == ()
 
 
+@pytest.mark.parametrize(
+    ("column", "name", "most"), [("year", "year", 60), ("vehicle_type", "vehicle_type", 60), ("status", "status", 60)]
+)
+def test_a_remark_repeats_the_beginning_of_a_long_cell(column: str, name: str, most: int) -> None:
+    for length in (most, most + 1):
+        (remark,) = feed_of(**{column: "x" * length}).warnings
+        assert remark.text.startswith(f"{name}: {'x' * most!r} is not understood; ")
+
+
+@pytest.mark.parametrize(("unit", "read"), [(" mi. ", 41_200), ("KM.", 25_600), ("Mile(s)", UNSET)])
+def test_the_unit_of_a_mileage_may_stand_in_a_column_of_its_own(unit: str, read: object) -> None:
+    assert unit_of(mileage="41200", **{"mileage.unit": unit}).mileage == read
+
+
 @pytest.mark.parametrize("year", [1950, 2100])
 def test_dates_of_a_century_and_a_half_are_dates(year: int) -> None:
     found = unit_of(inventory_date=f"6/15/{year}").inventory_date
@@ -124,7 +143,7 @@ def test_dates_of_a_century_and_a_half_are_dates(year: int) -> None:
 def test_how_many_photos_are_no_address_is_said() -> None:
     feed = feed_of(photos="ftp://e.example/1.jpg", **{"Photo URL": "x", "Pictures": "https://e.example/2.jpg"})
     (remark,) = feed.warnings
-    assert remark.text.startswith("photos: 2 ")
+    assert remark.text == "photos: 2 not an http or https address; left out."
     assert len(feed.units[0].unit.photos or ()) == 1
 
 
@@ -138,6 +157,9 @@ def test_how_many_photos_are_no_address_is_said() -> None:
         ("engine", 200),
         ("color", 120),
         ("Interior Color", 120),
+        ("make", 80),
+        ("body", 80),
+        ("transmission", 80),
     ],
 )
 def test_a_text_that_is_too_long_is_cut_and_ends_in_no_blank(column: str, most: int) -> None:
@@ -145,6 +167,14 @@ def test_a_text_that_is_too_long_is_cut_and_ends_in_no_blank(column: str, most: 
     assert getattr(unit_of(**{column: "x" * (most + 1)}), member) == "x" * most
     assert getattr(unit_of(**{column: "x" * (most - 1) + " y"}), member) == "x" * (most - 1)
     assert getattr(unit_of(**{column: "x" * most}), member) == "x" * most
+
+
+def test_the_time_of_a_feed_is_kept_in_utc() -> None:
+    """docs/feeds.md, values: whatever offset the feed wrote, and wherever the machine stands."""
+    found = unit_of(**{"Last Modified": "2026-05-04T17:00:00-05:00"}).feed_updated_at
+    assert found == datetime(2026, 5, 4, 22, tzinfo=UTC)
+    assert isinstance(found, datetime)
+    assert found.tzinfo is UTC
 
 
 @pytest.mark.parametrize("column", ["description", "notes"])
@@ -166,9 +196,7 @@ def test_two_hundred_photos_and_no_more_are_kept() -> None:
 
 def test_a_sold_unit_is_named_with_its_row() -> None:
     feed = read_feed(f"VIN,Status\n{VIN},In Stock\n{VIN},Sold\n".encode())
-    ((line, identifier, text),) = feed.sold
-    assert (line, identifier) == (3, VIN)
-    assert "is sold" in text
+    assert feed.sold == (Remark(3, VIN, "The row says that the unit is sold."),)
 
 
 @pytest.mark.parametrize(
@@ -182,21 +210,30 @@ def test_schema_orgs_own_words_are_understood(status: str, is_sold: bool) -> Non
     assert [row.unit.vehicle_type for row in feed.units] == ([] if is_sold else ["motorcycle"])
 
 
+CHECK_DIGIT = "The VIN's check digit fails; the VIN is kept as it is."
+SHAPELESS = "The VIN '{}' is not 17 letters and digits without I, O and Q; the unit goes by its stock number."
+
+
 @pytest.mark.parametrize(
-    ("year", "vehicle_type", "vin", "kept", "remarks"),
+    ("year", "vehicle_type", "vin", "kept", "remark"),
     [
-        ("1980", "", "194677S100123", "194677S100123", 0),
-        ("1981", "", "194677S100123", UNSET, 1),
-        ("1980", "", "1HGCM82633A004353", "1HGCM82633A004353", 0),
-        ("1981", "", "1HGCM82633A004353", "1HGCM82633A004353", 1),
+        ("1980", "", "194677S100123", "194677S100123", None),
+        ("1981", "", "194677S100123", UNSET, SHAPELESS.format("194677S100123")),
+        ("1980", "", "1HGCM82633A004353", "1HGCM82633A004353", None),
+        ("1981", "", "1HGCM82633A004353", "1HGCM82633A004353", CHECK_DIGIT),
         # A trailer or a boat has a hull or serial number.
-        ("2015", "other", "ABC123", "ABC123", 0),
-        ("2015", "car", "ABC123", UNSET, 1),
+        ("2015", "other", "ABC123", "ABC123", None),
+        ("2015", "car", "ABC123", UNSET, SHAPELESS.format("ABC123")),
+        ("2015", "car", "X" * 60, UNSET, SHAPELESS.format("X" * 60)),
+        ("2015", "car", "X" * 61, UNSET, SHAPELESS.format("X" * 60)),
     ],
 )
-def test_vins_have_their_shape_since_1981(year: str, vehicle_type: str, vin: str, kept: object, remarks: int) -> None:
+def test_vins_have_their_shape_since_1981(
+    year: str, vehicle_type: str, vin: str, kept: object, remark: str | None
+) -> None:
     feed = feed_of(vin=vin, year=year, vehicle_type=vehicle_type)
-    assert (feed.units[0].unit.vin, len(feed.warnings)) == (kept, remarks)
+    assert feed.units[0].unit.vin == kept
+    assert [each.text for each in feed.warnings] == ([] if remark is None else [remark])
 
 
 @pytest.mark.parametrize("row", [VAUTO, HOMENET, DEALERSOCKET, GOOGLE, META], ids=lambda row: str(len(row)))
@@ -266,6 +303,14 @@ def test_a_layout_that_is_named_is_taken_whatever_the_records_look_like() -> Non
     data = json.dumps([{"vin": VIN, "stockNumber": "S", "type": "USED", "internetPrice": 9000}]).encode()
     assert read_feed(data).layout == "dealercom"
     assert read_feed(data, layout="generic").layout == "generic"
+    assert read_feed(data, layout=" DealerCom ").layout == "dealercom"
+
+
+@pytest.mark.parametrize(("name", "repeated"), [("vouto", "vouto"), ("x" * 60, "x" * 60), ("x" * 61, "x" * 60)])
+def test_an_unknown_layout_is_refused_before_the_file_is_looked_at(name: str, repeated: str) -> None:
+    with pytest.raises(FeedError) as refused:
+        read_feed(b"", layout=name)
+    assert str(refused.value) == f"There is no layout named {repeated!r}. The layouts are: {', '.join(LAYOUT_NAMES)}."
 
 
 CAR: dict[str, Any] = {"vin": VIN, "make": "Ford"}

@@ -60,6 +60,13 @@ def test_a_stray_zero_byte_makes_a_file_no_binary() -> None:
     assert (len(feed.units), feed.units[0].unit.make) == (21, "Ford")
 
 
+def test_zeros_behind_a_files_end_make_it_no_binary() -> None:
+    """A file that was copied from a block device, or broke off, may be padded."""
+    rows = "".join(f",S{n},Ford,Focus\n" for n in range(6_000))
+    feed = read_feed(f"VIN,Stock,Make,Model\n{VIN},S,Fo\0rd,Focus\n{rows}".encode() + b"\0" * 3_000)
+    assert (len(feed.units), [refused.line for refused in feed.refused]) == (6_001, [6_003])
+
+
 def test_bytes_that_are_mostly_zeros_are_no_text() -> None:
     with pytest.raises(FeedError, match="CSV, TAB-separated text or JSON"):
         read_feed(b"\x00\x00\xff\xfe" * 100)
@@ -125,6 +132,12 @@ def test_prose_some_of_whose_lines_look_like_rows_is_no_runaway_quotation_mark()
     assert feed.units[0].unit.description == text
 
 
+def test_prose_whose_lines_have_fewer_commas_than_a_row_is_no_runaway_quotation_mark() -> None:
+    text = "\n".join(["a, b, c, d, e, f"] * 6)
+    feed = read_feed(f'VIN,Stock,Year,Make,Model,Price,Description\n{VIN},,,,,,"{text}"\n'.encode())
+    assert feed.units[0].unit.description == text
+
+
 CARSFORSALE = (
     *("555", "U", VIN, "K1", "Ford", "F-150", "2013", "XLT", "SuperCrew", "75033", "5.0L V8", "8", "Gas"),
     *("Automatic", "15995", "Silver", "Gray", "Tow hitch|Bed liner", "Runs", "https://p.example.com/1.jpg"),
@@ -159,6 +172,14 @@ def test_a_file_without_a_header_has_its_columns_in_their_places(row: tuple[str,
     else:
         with pytest.raises(FeedError, match=r"stock number\. Give the file a header"):
             read_feed(data)
+
+
+def test_a_file_without_a_header_may_have_an_inch_mark_in_its_rows() -> None:
+    """docs/feeds.md: in TAB files quotes are inch marks."""
+    marked = (*CARSFORSALE[:7], '"Sport', *CARSFORSALE[8:])
+    plain = (*CARSFORSALE[:2], OTHER_VIN, *CARSFORSALE[3:])
+    feed = read_feed("\n".join("\t".join(row) for row in (marked, plain)).encode())
+    assert (feed.layout, [row.unit.trim for row in feed.units]) == ("carsforsale", ['"Sport', "XLT"])
 
 
 @pytest.mark.parametrize("data", [b",,,,\n,,,,\n", b"\t\t\t;;;\n", b"||||"])

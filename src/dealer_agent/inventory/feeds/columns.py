@@ -105,11 +105,17 @@ def recognise(names: Sequence[str], kind: Kind) -> Layout:
     return best
 
 
-def named_layout(name: str, kind: Kind) -> Layout:
-    """The layout of that name, for a file of this kind; FeedError names the choices."""
+def layout_of_name(name: str) -> Layout:
+    """The layout of that name, in any case; FeedError names the choices."""
     layout = LAYOUTS.get(name.strip().casefold())
     if layout is None:
         raise FeedError(f"There is no layout named {name[:60]!r}. The layouts are: {', '.join(LAYOUTS)}.")
+    return layout
+
+
+def named_layout(name: str, kind: Kind) -> Layout:
+    """The layout of that name, for a file of this kind; FeedError names the choices."""
+    layout = layout_of_name(name)
     if kind not in layout.kinds:
         is_now = "JSON" if kind == "json" else "a delimited file"
         fitting = ", ".join(other.name for other in LAYOUTS.values() if kind in other.kinds)

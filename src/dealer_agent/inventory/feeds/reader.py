@@ -4,12 +4,12 @@ from collections.abc import Callable
 from functools import lru_cache
 from typing import Any, NamedTuple
 
-from dealer_agent.inventory.feeds.columns import Columns, named_layout, recognise, understand
+from dealer_agent.inventory.feeds.columns import Columns, layout_of_name, named_layout, recognise, understand
 from dealer_agent.inventory.feeds.decoding import encoding_of, head_of, open_text
 from dealer_agent.inventory.feeds.delimited import cells_of, read_table
 from dealer_agent.inventory.feeds.feed import Feed, FeedRow, Remark, Repeat
 from dealer_agent.inventory.feeds.json_records import Record, flattened, read_records
-from dealer_agent.inventory.feeds.layouts import LAYOUTS, Layout
+from dealer_agent.inventory.feeds.layouts import Layout
 from dealer_agent.inventory.feeds.members import extras, further_members
 from dealer_agent.inventory.feeds.units import Reading, read_unit
 
@@ -39,10 +39,11 @@ class _Tally:
     def add(self, line: int, reading: Reading) -> None:
         self.rows += 1
         self.warnings.extend(Remark(line, reading.identifier, text) for text in reading.remarks)
-        if reading.refused is not None or reading.identifier is None:
-            self.refused.append(Remark(line, reading.identifier, reading.refused or "The row names no unit."))
-            return
         key = reading.identifier
+        if key is None:
+            assert reading.refused is not None, "a row that names no unit says why"
+            self.refused.append(Remark(line, None, reading.refused))
+            return
         self.lines.setdefault(key, []).append(line)
         # Taken out first, so that units stand in the order of the rows that count.
         self.outcomes.pop(key, None)
@@ -77,12 +78,13 @@ def read_feed(data: bytes, *, layout: str | None = None, on_progress: Progress |
     `on_progress(done, all)` is called now and then, in lines of a delimited file and records of JSON. Raises FeedError,
     and nothing else, for a file that cannot be understood at all; a bad row is refused and a bad cell is absent.
     """
-    if layout is not None and layout not in LAYOUTS:
-        named_layout(layout, "delimited")
+    if layout is not None:
+        layout_of_name(layout)
     encoding = encoding_of(data)
     head = head_of(data, encoding)
     if head.lstrip("\ufeff \t\r\n")[:1] in ("[", "{", "<"):
-        return _read_json(open_text(data, encoding).read(), encoding, layout, on_progress)
+        # A second mark, left by a program that joined files, is no JSON.
+        return _read_json(open_text(data, encoding).read().lstrip("\ufeff"), encoding, layout, on_progress)
     return _read_delimited(data, encoding, head, layout, on_progress)
 
 
