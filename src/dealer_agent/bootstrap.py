@@ -97,7 +97,7 @@ async def service(settings: Settings, listens_at: str) -> AsyncIterator[Service]
         shown = await asyncio.to_thread(load_stock, store, profile, datetime.now(UTC))
         dealer = dealer_of(
             profile,
-            LeadDesk(profile, writer, vault, confirms_by_mail=_confirms_by_mail(settings), on_stored=deliveries.wake),
+            LeadDesk(profile, writer, vault, confirms_by_mail=settings.confirms_by_mail, on_stored=deliveries.wake),
             default_limit=settings.search.default_limit,
             limit_cap=settings.search.limit_cap,
         )
@@ -171,10 +171,6 @@ def _pace(settings: Settings) -> Pace:
         breaker_rest=timedelta(seconds=chosen.breaker_seconds),
         lease=timedelta(seconds=chosen.lease_seconds),
     )
-
-
-def _confirms_by_mail(settings: Settings) -> bool:
-    return bool(settings.mail.host) and settings.mail.confirm_appointments
 
 
 def _rate_rules(settings: Settings) -> dict[str, str]:

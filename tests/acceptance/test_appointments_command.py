@@ -2,17 +2,27 @@
 
 from collections.abc import Iterator
 from datetime import datetime, time, timedelta
+from email.message import EmailMessage
+from pathlib import Path
 from typing import Any, NamedTuple
 from zoneinfo import ZoneInfo
 
 import httpx
+import msgspec
 import pytest
 from icalendar import Calendar
 from tests.acceptance.asking import ask, asked, lead, refusal
 from tests.acceptance.dealers import FORD_VIN, stocked_dealer
 from tests.acceptance.running import Running, command_here, eventually, serving
+from tests.delivery.receivers import MailReceiver, always, receiving_mail
 
 BOOKS = """
+[rooftops.deliver]
+notify = ["sales@acceptance.example.com"]
+[[rooftops.deliver.directory]]
+name = "crm"
+path = "leads"
+format = "json"
 [rooftops.hours.sales]
 monday = "09:00-20:00"
 tuesday = "09:00-20:00"
@@ -23,6 +33,14 @@ saturday = "09:00-20:00"
 sunday = "09:00-20:00"
 [rooftops.visits.test_drive]
 horizon_days = 10
+"""
+MAIL = """
+[mail]
+host = "127.0.0.1"
+port = {port}
+security = "none"
+from_address = "leads@acceptance.example.com"
+confirm_appointments = true
 """
 CHICAGO = ZoneInfo("America/Chicago")
 DAY = datetime.now(CHICAGO).date() + timedelta(days=3)
@@ -35,6 +53,7 @@ class Desk(NamedTuple):
     drive: dict[str, Any]
     other: dict[str, Any]
     waiting: dict[str, Any]
+    mails: MailReceiver
 
     def command(self, *arguments: str) -> str:
         """What a command that must work says."""
@@ -49,14 +68,26 @@ class Desk(NamedTuple):
         assert "public_url is not set" in done.stderr
         return done.stdout.strip(), done.stderr.split()[1].rstrip(".")
 
+    def leads(self, lead_id: str) -> list[dict[str, Any]]:
+        """What the CRM has of a lead."""
+        files = [msgspec.json.decode(file.read_bytes()) for file in (self.running.folder / "leads").glob("*.json")]
+        return [document for document in files if document["lead_id"] == lead_id]
+
+    def mailed(self, recipient: str) -> list[EmailMessage]:
+        return [mailed.message for mailed in list(self.mails.taken) if recipient in mailed.recipients]
+
     def get(self, path: str) -> httpx.Response:
         return httpx.get(self.running.url + path, timeout=30, verify=False)
 
 
 @pytest.fixture(scope="module")
 def desk(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Desk]:
-    folder = tmp_path_factory.mktemp("visits")
-    stocked_dealer(folder)
+    with receiving_mail(MailReceiver(always("take"))) as mails:
+        yield from opened(tmp_path_factory.mktemp("visits"), mails)
+
+
+def opened(folder: Path, mails: MailReceiver) -> Iterator[Desk]:
+    stocked_dealer(folder, MAIL.format(port=mails.port))
     toml = folder / "dealer.toml"
     # The second rooftop books test drives; it has the Ford.
     text = toml.read_text(encoding="utf-8")
@@ -77,6 +108,7 @@ def desk(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Desk]:
             drive=book(1, 10, "Secretname", vehicle_of_interest={"vin": FORD_VIN}),
             other=book(2, 13, "Örtliches"),
             waiting=book(3, None, "Waiting"),
+            mails=mails,
         )
 
 
@@ -85,9 +117,19 @@ def events(calendar: bytes) -> dict[str, Any]:
     return {str(event["uid"]): event for event in Calendar.from_ical(calendar).walk("VEVENT")}
 
 
+def entry_of(mail: EmailMessage) -> tuple[Any, Any]:
+    """The calendar in a mail, and its one event."""
+    (part,) = mail.iter_attachments()
+    content = part.get_payload(decode=True)
+    assert isinstance(content, bytes)
+    calendar = Calendar.from_ical(content)
+    (event,) = calendar.walk("VEVENT")
+    return calendar, event
+
+
 def test_the_list_shows_what_to_arrange_and_what_is_booked_on_the_rooftops_clock(desk: Desk) -> None:
     lines = desk.command("list").splitlines()
-    told = {lead_id: line for lead_id in (one["lead_id"] for one in desk[1:]) for line in lines if lead_id in line}
+    told = {lead_id: line for lead_id in (one["lead_id"] for one in desk[1:4]) for line in lines if lead_id in line}
     assert len(told) == 3
     drive = told[desk.drive["lead_id"]]
     assert f"{DAY:%a %Y-%m-%d} 10:00 C" in drive
@@ -153,21 +195,66 @@ def test_a_token_for_the_skills_opens_no_calendar(desk: Desk) -> None:
 
 
 def test_a_cancelled_visit_frees_its_time_and_shows_as_cancelled(desk: Desk) -> None:
-    """Last: it changes what the others look at."""
+    """From here on the tests change what the others look at."""
     path, _ = desk.subscribe()
     appointment_id = desk.drive["appointment"]["appointment_id"]
     wish = {"appointment_type": "test_drive", "appointment_at": desk.drive["appointment"]["confirmed_at"]}
     early = asked(desk.running.url, "lead.submit", **lead(11, appointment=wish))
     assert early["appointment"]["status"] == "proposed"
-    assert "The customer was not told" in desk.command("cancel", appointment_id)
+    eventually("the lead is with the CRM", lambda: desk.leads(desk.drive["lead_id"]))
+    said = desk.command("cancel", appointment_id)
+    assert f"Visit {appointment_id} is cancelled." in said
+    assert f"The customer gets a mail about {appointment_id}." in said
     assert str(events(desk.get(path).content)[appointment_id]["status"]) == "CANCELLED"
     assert appointment_id not in desk.command("list")
     assert "cancelled" in next(line for line in desk.command("list", "--all").splitlines() if appointment_id in line)
     late = asked(desk.running.url, "lead.submit", **lead(12, appointment=wish))
     assert late["appointment"]["status"] == "confirmed"
-    for gone in (appointment_id, "01ARZ3NDEKTSV4RRFFQ69G5FAV"):
+    for gone, why in ((appointment_id, "cancelled already"), ("01ARZ3NDEKTSV4RRFFQ69G5FAV", "appointments list")):
         done = command_here("appointments", "cancel", gone, "--dir", desk.running.folder)
-        assert (done.returncode, "no visit" in done.stderr) == (1, True)
+        assert (done.returncode, "no visit" in done.stderr, why in done.stderr) == (1, True, True)
+
+
+def test_the_cancelled_visit_comes_to_the_crm_to_people_and_to_the_customer(desk: Desk) -> None:
+    """By the running service, from what the command left in the outbox."""
+    lead_id, appointment_id = desk.drive["lead_id"], desk.drive["appointment"]["appointment_id"]
+    first, again = eventually(
+        "it is with the CRM twice",
+        lambda: len(found := desk.leads(lead_id)) == 2 and sorted(found, key=lambda lead: lead["status"]),
+    )
+    assert (first["status"], again["status"]) == ("new", "resend")
+    (visit,) = again["appointments"]
+    assert (visit["appointment_id"], visit["status"]) == (appointment_id, "cancelled")
+    assert visit["times"][0]["start"] == desk.drive["appointment"]["confirmed_at"]
+    subject = "Acceptance Motors South: test drive cancelled, Robin Secretname, 2026 Ford F-150"
+    people = eventually(
+        "people have the mail",
+        lambda: [mail for mail in desk.mailed("sales@acceptance.example.com") if mail["Subject"] == subject],
+    )
+    assert len(people) == 1
+    mails = eventually(
+        "the customer has both mails", lambda: len(found := desk.mailed("robin1@example.com")) == 2 and found
+    )
+    confirmed, cancelled = sorted(mails, key=lambda mail: "cancelled" in mail["Subject"])
+    (before, booked), (after, off) = entry_of(confirmed), entry_of(cancelled)
+    assert (before["method"], after["method"]) == ("PUBLISH", "CANCEL")
+    assert booked["uid"] == off["uid"] == appointment_id
+    assert int(off["sequence"]) > int(booked["sequence"])
+    assert str(off["status"]) == "CANCELLED"
+    shown = command_here("deliveries", "list", "--channel", "customer", "--dir", desk.running.folder).stdout
+    assert shown.count(" cancel ") == 1
+
+
+def test_a_visit_can_be_cancelled_without_telling_anybody(desk: Desk) -> None:
+    def deliveries() -> int:
+        listed = command_here("deliveries", "list", "--lead", desk.other["lead_id"], "--dir", desk.running.folder)
+        return listed.stdout.count(desk.other["lead_id"])
+
+    before = deliveries()
+    said = desk.command("cancel", desk.other["appointment"]["appointment_id"], "--tell-nobody")
+    assert "Nobody is told" in said
+    assert "mail" not in said
+    assert deliveries() == before > 0
 
 
 def test_a_secret_address_and_a_file_are_not_asked_for_together(desk: Desk) -> None:

@@ -5,7 +5,7 @@ import pytest
 from dealer_agent.config.checking import SettingsError
 from dealer_agent.config.loading import read_dealer_file
 from dealer_agent.dealers.profile import DealerRooftop, Deliver, DirectoryChannel, HttpChannel, SmtpChannel
-from dealer_agent.dealers.routing import NewDelivery, channels_of, deliveries_of
+from dealer_agent.dealers.routing import NewDelivery, channels_of, deliveries_of, mail_to_customer
 
 CRM = SmtpChannel(name="crm", to=("leads@example.com",))
 HOOK = HttpChannel(name="hook", url="https://crm.example.com/leads")
@@ -44,7 +44,8 @@ def test_what_a_duplicate_added_sends_the_lead_again() -> None:
 
 
 def test_a_confirmed_visit_is_confirmed_to_the_customer_even_where_nobody_else_is_told() -> None:
-    assert deliveries_of(rooftop(Deliver()), confirm="A1") == (NewDelivery("confirm", "North", "customer", "A1"),)
+    assert deliveries_of(rooftop(Deliver())) == ()
+    assert mail_to_customer("confirm", rooftop(Deliver()), "A1") == NewDelivery("confirm", "North", "customer", "A1")
 
 
 @pytest.mark.parametrize("name", ["notify", "customer", "hook"])

@@ -3,6 +3,7 @@
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
+from dealer_agent.dealers.routing import Kind
 from dealer_agent.delivery.outlet import Parcel
 from dealer_agent.leads.lead_view import AgentView, LeadView, RooftopView, VisitStatus, VisitTime, VisitView
 from dealer_agent.protocol.requests import Appointment, Customer
@@ -25,8 +26,10 @@ def view(**more: Any) -> LeadView:
     return LeadView(**(values | more))
 
 
-def parcel(delivery_id: str = "01JN0000000000000000000001", event_id: str | None = None, **more: Any) -> Parcel:
-    return Parcel(delivery_id, view(**more), event_id)
+def parcel(
+    delivery_id: str = "01JN0000000000000000000001", event_id: str | None = None, kind: Kind = "lead", **more: Any
+) -> Parcel:
+    return Parcel(delivery_id, view(**more), event_id, kind)
 
 
 def visit(appointment_id: str = "A1", status: VisitStatus = "confirmed", begins_in_hours: int = 48) -> VisitView:

@@ -102,14 +102,15 @@ def test_a_parked_one_that_is_retried_is_tried_again(shop: Shop) -> None:
     asyncio.run(run())
 
 
-def test_what_a_crm_refuses_for_good_is_tried_on_and_what_a_mailbox_refuses_is_parked(shop: Shop) -> None:
+@pytest.mark.parametrize("kind", ["confirm", "cancel"])
+def test_what_a_crm_refuses_for_good_is_tried_on_and_what_a_mailbox_refuses_is_parked(shop: Shop, kind: str) -> None:
     """CRMs say so wrongly; to insist with a customer's mailbox makes the dealer's mail suspect."""
     customer = (NORTH, "customer")
     crm, mailbox = Noting(REFUSED), Failing(channel_ails=False, permanent=True)
-    lead_id, confirmed = shop.take(CRM), shop.take(customer, kind="confirm")
+    lead_id, told = shop.take(CRM), shop.take(customer, kind=kind)
     shop.deliver({CRM: crm, customer: mailbox}, shop.settled)
     assert shop.row(lead_id).state == "sent"
-    assert (shop.row(confirmed).state, len(mailbox.tried)) == ("parked", 1)
+    assert (shop.row(told).state, len(mailbox.tried)) == ("parked", 1)
 
 
 def test_a_receiver_that_asks_for_time_gets_it_for_all_that_is_meant_for_it(shop: Shop) -> None:

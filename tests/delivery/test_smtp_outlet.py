@@ -188,7 +188,7 @@ def test_the_people_get_it_in_plain_words(receiver: MailReceiver) -> None:
 
 def test_a_customer_gets_the_confirmed_visit_with_its_calendar_entry(receiver: MailReceiver) -> None:
     visits = (visit("A1", "confirmed"), visit("A2", "confirmed", begins_in_hours=72))
-    send(CustomerMailOutlet(server(receiver)), parcel(event_id="A1", visits=visits))
+    send(CustomerMailOutlet(server(receiver)), parcel(event_id="A1", kind="confirm", visits=visits))
     (mailed,) = receiver.taken
     assert mailed.recipients == ["sam@example.com"]
     body = mailed.message.get_body(("plain",))
@@ -198,6 +198,49 @@ def test_a_customer_gets_the_confirmed_visit_with_its_calendar_entry(receiver: M
     assert entry.get_content_type() == "text/calendar"
     assert b"UID:A1" in entry.get_payload(decode=True)
     assert b"UID:A2" not in entry.get_payload(decode=True)
+
+
+def test_a_customer_gets_the_cancelled_visit_with_an_entry_that_takes_it_out(receiver: MailReceiver) -> None:
+    earlier = visit("A0", "cancelled", begins_in_hours=24)
+    visits = (visit("A2", "cancelled"), replace(visit("A1", "cancelled", begins_in_hours=0), replaces=(earlier,)))
+    send(CustomerMailOutlet(server(receiver)), parcel(event_id="A1", kind="cancel", visits=visits))
+    (mailed,) = receiver.taken
+    assert mailed.recipients == ["sam@example.com"]
+    assert mailed.message["Subject"].endswith(" is cancelled")
+    body = mailed.message.get_body(("plain",))
+    assert body is not None
+    assert "It does not take place." in body.get_content()
+    entries = list(mailed.message.iter_attachments())
+    assert [(entry.get_content_type(), entry["Content-Type"].params["method"]) for entry in entries] == [
+        ("text/calendar", "CANCEL"),
+        ("text/calendar", "CANCEL"),
+    ]
+    for entry, uid in zip(entries, (b"UID:A1", b"UID:A0"), strict=True):
+        for words in (b"METHOD:CANCEL", uid, b"SEQUENCE:1", b"STATUS:CANCELLED"):
+            assert words in entry.get_payload(decode=True)
+
+
+@pytest.mark.parametrize(
+    ("more", "reason"),
+    [
+        ({"channels": ("phone",)}, "the customer does not agree to e-mail any more"),
+        ({"visits": (visit("A1", "confirmed"),)}, "the visit is not cancelled"),
+        ({"visits": (visit("A2", "cancelled"),)}, "the visit is not cancelled"),
+        ({"visits": (replace(visit("A1", "cancelled"), times=()),)}, "the visit is not cancelled"),
+        ({"visits": (visit("A1", "cancelled", begins_in_hours=-2),)}, "the visit would be over"),
+        (
+            {"customer": Customer(first_name="Sam", last_name="Sample", phone="+12025550123")},
+            "the customer has no e-mail address any more",
+        ),
+    ],
+)
+def test_a_customer_is_not_told_of_a_cancellation_without_consent_or_cause(
+    receiver: MailReceiver, more: dict[str, Any], reason: str
+) -> None:
+    sent = parcel(event_id="A1", kind="cancel", **({"visits": (visit("A1", "cancelled"),)} | more))
+    with pytest.raises(NotToBeSent, match=f"^{reason}$"):
+        send(CustomerMailOutlet(server(receiver)), sent)
+    assert not receiver.taken
 
 
 @pytest.mark.parametrize(
@@ -217,7 +260,7 @@ def test_a_customer_gets_the_confirmed_visit_with_its_calendar_entry(receiver: M
 def test_a_customer_is_not_written_to_without_consent_or_cause(
     receiver: MailReceiver, more: dict[str, Any], reason: str
 ) -> None:
-    sent = parcel(event_id="A1", **({"visits": (visit("A1"),)} | more))
+    sent = parcel(event_id="A1", kind="confirm", **({"visits": (visit("A1"),)} | more))
     with pytest.raises(NotToBeSent, match=f"^{reason}$"):
         send(CustomerMailOutlet(server(receiver)), sent)
     assert not receiver.taken

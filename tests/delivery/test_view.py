@@ -137,6 +137,7 @@ TIMES = msgspec.json.encode(PROPOSED | {"proposed_times": [SLOT["start"]]})
             "cancelled",
             (VisitTime(TUESDAY, TUESDAY + HOUR),),
         ),
+        (booked("cancelled", reply=SLOTS, cancelled_at=TUESDAY), "cancelled", ()),
         (booked("unavailable"), "unavailable", ()),
     ],
 )
@@ -151,6 +152,52 @@ def test_a_visit_is_told_as_it_stands_on_the_clock_of_its_own_rooftop(
 
 def test_a_visit_that_another_took_the_place_of_is_not_told() -> None:
     assert view(booked("replaced")).visits == ()
+
+
+def test_a_visit_that_was_moved_names_the_times_before_and_no_others() -> None:
+    """Each took the place of the one that ended when it was made; what took place, or was something else, did not."""
+    at = [MONDAY + number * HOUR for number in range(5)]
+
+    def timed(name: str, status: str, made: int, **more: Any) -> AppointmentRecord:
+        return booked(status, appointment_id=name, created_at=at[made], starts_at=TUESDAY, ends_at=TUESDAY, **more)
+
+    first = timed("A1", "replaced", 0, cancelled_at=at[1])
+    second = timed("A2", "replaced", 1, cancelled_at=at[3])
+    other_kind = timed("A3", "replaced", 0, cancelled_at=at[3], kind="trade_in")
+    asked_only = booked("replaced", appointment_id="A4", cancelled_at=at[3])
+    took_place = timed("A5", "confirmed", 0)
+    last = timed("A6", "confirmed", 3)
+    later = timed("A7", "confirmed", 4)
+    told = view(first, second, other_kind, asked_only, took_place, last, later).visits
+    assert [(one.appointment_id, len(one.replaces)) for one in told] == [("A5", 0), ("A6", 1), ("A7", 0)]
+    (before,) = told[1].replaces
+    assert (before.appointment_id, before.status, before.changed_at) == ("A2", "cancelled", at[3])
+    (before,) = before.replaces
+    assert (before.appointment_id, before.replaces) == ("A1", ())
+
+
+def test_a_visit_that_was_booked_and_moved_in_one_moment_does_not_replace_itself() -> None:
+    one = booked("replaced", starts_at=TUESDAY, ends_at=TUESDAY, cancelled_at=MONDAY)
+    (told,) = view(one, booked("confirmed", appointment_id="A2", starts_at=TUESDAY, ends_at=TUESDAY)).visits
+    assert told.replaces == ()
+
+
+@pytest.mark.parametrize(
+    ("status", "because_of", "resend", "named"),
+    [
+        ("cancelled", "A1", True, True),
+        ("cancelled", "E0", True, False),
+        ("confirmed", "A1", True, False),
+        ("cancelled", "A1", False, False),
+    ],
+)
+def test_a_lead_that_is_sent_again_for_a_visit_that_was_called_off_names_it(
+    status: str, because_of: str, resend: bool, named: bool
+) -> None:
+    visit = booked(status, starts_at=TUESDAY, ends_at=TUESDAY + HOUR, cancelled_at=TUESDAY)
+    whole = WholeLead(StoredLead(lead("L1", payload=msgspec.json.encode(REQUEST)), (), ()), (visit,), frozenset())
+    made = lead_view(whole, PROFILE, resend=resend, because_of=because_of)
+    assert made.called_off == (made.visits[0] if named else None)
 
 
 def test_of_a_forgotten_customer_there_is_no_view() -> None:

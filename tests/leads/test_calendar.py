@@ -9,7 +9,7 @@ import pytest
 from hypothesis import example, given
 from tests.leads.lead_views import APPOINTMENT_ID, RECEIVED, ROOFTOP, TEN_IN_NASHVILLE, nasty, near, zones
 
-from dealer_agent.leads.calendar import CalendarVisit, calendar_file
+from dealer_agent.leads.calendar import CalendarVisit, calendar_file, cancellation_file
 from dealer_agent.leads.lead_view import RooftopView
 from dealer_agent.leads.plain_text import short
 
@@ -53,6 +53,19 @@ def test_a_cancelled_visit_is_the_same_event_with_a_higher_sequence() -> None:
     assert booked["uid"] == cancelled["uid"]
     assert cancelled["status"] == "CANCELLED"
     assert cancelled.sequence > booked.sequence
+
+
+def test_a_cancellation_cancels_the_one_event_that_the_calendar_has() -> None:
+    """RFC 5546, 3.2.5: METHOD:CANCEL, the same UID, a later SEQUENCE; Gmail and Outlook want the organizer too."""
+    (booked,) = events(a_calendar_visit())
+    calendar = icalendar.Calendar.from_ical(cancellation_file(a_calendar_visit(cancelled=True)))
+    assert isinstance(calendar, icalendar.Calendar)
+    assert not calendar.errors
+    assert (calendar["method"], calendar["version"]) == ("CANCEL", "2.0")
+    (event,) = calendar.events
+    assert (event["uid"], event["organizer"], event.start) == (booked["uid"], booked["organizer"], booked.start)
+    assert event["status"] == "CANCELLED"
+    assert event.sequence > booked.sequence
 
 
 def test_the_file_is_a_published_calendar_with_the_dealers_name() -> None:

@@ -1,6 +1,7 @@
 """The mails about a lead (docs/delivery.md, "Mails to people")."""
 
 import re
+from dataclasses import replace
 from datetime import timedelta
 from email import message_from_bytes, policy
 from email.message import EmailMessage
@@ -25,8 +26,15 @@ from tests.leads.lead_views import (
     views,
 )
 
-from dealer_agent.leads.lead_view import AgentView, LeadView, RooftopView, VisitTime
-from dealer_agent.leads.mails import Mail, adf_mail_subject, confirmation_mail, salesperson_mail
+from dealer_agent.leads.lead_view import AgentView, LeadView, RooftopView, VisitTime, VisitView
+from dealer_agent.leads.mails import (
+    CalendarPart,
+    Mail,
+    adf_mail_subject,
+    cancellation_mail,
+    confirmation_mail,
+    salesperson_mail,
+)
 from dealer_agent.protocol.requests import Appointment, Customer, VehicleOfInterest
 
 UNPRINTABLE = re.compile("[\0-\x1f\x7f-\x9f\u2028\u2029\u202a-\u202e\u2066-\u2069\ud800-\udfff]")
@@ -59,6 +67,11 @@ def test_any_lead_makes_sound_mails(view: LeadView) -> None:
     is_sound(subject_of_adf(view))
     if any(visit.status == "confirmed" for visit in view.visits):
         is_sound(confirmation_mail(view))
+    if any(visit.status == "cancelled" for visit in view.visits):
+        is_sound(cancellation_mail(view))
+        off = replace(view, called_off=view.visits[0], resend=True)
+        is_sound(salesperson_mail(off))
+        is_sound(subject_of_adf(off))
 
 
 @given(text=nasty)
@@ -86,6 +99,7 @@ def test_every_subject_begins_with_the_rooftops_name(make: Any) -> None:
     [
         ({}, "new lead, 2024 Honda Accord EX"),
         ({"resend": True}, "lead with additions, 2024 Honda Accord EX"),
+        ({"resend": True, "called_off": a_visit("cancelled")}, "test drive cancelled, 2024 Honda Accord EX"),
         ({"vehicle": None, "wish": VehicleOfInterest(make="Kia")}, "new lead, Kia"),
         ({"vehicle": None, "wish": UNSET}, "new lead"),
     ],
@@ -98,7 +112,7 @@ def test_the_salesperson_reads_the_lead_in_plain_words() -> None:
     visit = a_visit(request=Appointment("test_drive", appointment_at="2026-03-03T16:00:00Z", notes="I bring my dog"))
     mail = salesperson_mail(a_view(visits=(visit,), trade_in=TRADE_IN))
     assert mail.subject == "Example Motors Nashville: test drive confirmed, Jordan Example, 2024 Honda Accord EX"
-    assert mail.ics is None
+    assert mail.calendars == ()
     assert (
         mail.text
         == """\
@@ -177,6 +191,14 @@ def test_the_salesperson_sees_only_what_may_be_used(
         ({"vehicle": None, "wish": VehicleOfInterest(price=50000)}, "  Price they speak of: $50,000"),
         ({"vehicle": msgspec.structs.replace(LISTING, condition="cpo")}, "  2024 Honda Accord EX, certified pre-owned"),
         ({"resend": True}, "before; something was added to it, and this is all of it."),
+        (
+            {"resend": True, "called_off": a_visit("cancelled")},
+            "before; the test drive on Tuesday, March 3, 2026, 10:00 AM CST was",
+        ),
+        (
+            {"resend": True, "called_off": a_visit("cancelled", times=())},
+            "before; the test drive was cancelled, and this is all of it.",
+        ),
         ({"visits": (a_visit("unavailable"),)}, "  Nothing is booked: please find a time with the customer."),
         ({"wish_extras": {f"x{number}": 1 for number in range(23)}, "vehicle": None}, "  ... and 3 more"),
     ],
@@ -227,12 +249,19 @@ you and you agreed to be contacted by e-mail.
     )
 
 
-def test_the_calendar_entry_is_the_visit() -> None:
-    ics = confirmation_mail(a_view(visits=(a_visit(),))).ics
-    assert ics is not None
-    calendar = icalendar.Calendar.from_ical(ics)
+def event_in(part: CalendarPart) -> icalendar.Event:
+    """The one event of a calendar file, whose method is the one that the mail names."""
+    calendar = icalendar.Calendar.from_ical(part.content)
     assert isinstance(calendar, icalendar.Calendar)
+    assert calendar["method"] == part.method
     (event,) = calendar.events
+    return event
+
+
+def test_the_calendar_entry_is_the_visit() -> None:
+    (part,) = confirmation_mail(a_view(visits=(a_visit(),))).calendars
+    assert (part.name, part.method) == ("visit.ics", "PUBLISH")
+    event = event_in(part)
     assert event["uid"] == APPOINTMENT_ID
     assert event.start == TEN_IN_NASHVILLE
     assert event.end == TEN_IN_NASHVILLE + timedelta(hours=1)
@@ -283,7 +312,8 @@ def test_each_kind_of_visit_has_its_own_words(kind: Any, trade_in: Any, words: s
 @pytest.mark.parametrize(
     "name", ["Visit http://example.com", "example.com", "WWW example", "you@example", "<b>", "a\\b", "\0.net"]
 )
-def test_nobody_can_have_us_mail_their_words_to_a_stranger(name: str) -> None:
+@pytest.mark.parametrize(("make", "status"), [(confirmation_mail, "confirmed"), (cancellation_mail, "cancelled")])
+def test_nobody_can_have_us_mail_their_words_to_a_stranger(name: str, make: Any, status: Any) -> None:
     view = a_view(
         customer=Customer(name, name, email="stranger@example.org"),
         agent=AgentView(name, "https://other.example"),
@@ -291,11 +321,12 @@ def test_nobody_can_have_us_mail_their_words_to_a_stranger(name: str) -> None:
         wish=VehicleOfInterest(make=name),
         trade_in=TRADE_IN,
         messages=(name,),
-        visits=(a_visit(request=Appointment("test_drive", notes=name)),),
+        visits=(a_visit(status, request=Appointment("test_drive", notes=name)),),
     )
-    mail = confirmation_mail(view)
+    mail = make(view)
     assert name not in mail.text.replace("nashville@example.com", "")
-    assert name.encode() not in (mail.ics or b"").replace(b"nashville@example.com", b"")
+    (part,) = mail.calendars
+    assert name.encode() not in part.content.replace(b"nashville@example.com", b"")
     assert mail.text.startswith("Hello,\n")
     assert "because your shopping agent asked" in mail.text
 
@@ -324,13 +355,92 @@ def test_of_several_visits_the_last_confirmed_is_confirmed() -> None:
     moved = a_visit(times=(VisitTime(later, later + timedelta(hours=1)),), appointment_id="01KE7AQ2N0V5X3J8R6T4Y9W1ZC")
     mail = confirmation_mail(a_view(visits=(a_visit(), moved, a_visit("cancelled"))))
     assert "Wednesday, March 4, 2026" in mail.subject
-    assert b"01KE7AQ2N0V5X3J8R6T4Y9W1ZC" in (mail.ics or b"")
+    (part,) = mail.calendars
+    assert event_in(part)["uid"] == "01KE7AQ2N0V5X3J8R6T4Y9W1ZC"
 
 
 @pytest.mark.parametrize("status", ["requested", "proposed", "rejected", "cancelled", "unavailable"])
 def test_only_a_confirmed_visit_is_confirmed(status: Any) -> None:
     with pytest.raises(ValueError, match="confirmed"):
         confirmation_mail(a_view(visits=(a_visit(status),)))
+
+
+EARLIER = TEN_IN_NASHVILLE - timedelta(hours=1)
+MOVED = a_visit(
+    replaces=(
+        a_visit(
+            "cancelled",
+            appointment_id="01KE7AQ2N0V5X3J8R6T4Y9W1ZE",
+            times=(VisitTime(EARLIER, TEN_IN_NASHVILLE),),
+            replaces=(a_visit("cancelled", appointment_id="01KE7AQ2N0V5X3J8R6T4Y9W1ZF"),),
+        ),
+    )
+)
+
+
+@pytest.mark.parametrize(
+    ("make", "visit"),
+    [(confirmation_mail, MOVED), (cancellation_mail, replace(MOVED, status="cancelled"))],
+)
+def test_a_visit_that_was_moved_takes_its_earlier_times_out_of_the_customers_calendar(
+    make: Any, visit: VisitView
+) -> None:
+    """Each under the UID that the customer may have had a mail of; RFC 5546 wants one UID in a CANCEL."""
+    first, *earlier = make(a_view(visits=(visit,))).calendars
+    assert event_in(first)["uid"] == APPOINTMENT_ID
+    gone = [event_in(part) for part in earlier]
+    assert [part.method for part in earlier] == ["CANCEL", "CANCEL"]
+    assert [(event["uid"], event["status"], event.sequence) for event in gone] == [
+        ("01KE7AQ2N0V5X3J8R6T4Y9W1ZE", "CANCELLED", 1),
+        ("01KE7AQ2N0V5X3J8R6T4Y9W1ZF", "CANCELLED", 1),
+    ]
+    assert gone[0].start == EARLIER
+
+
+def test_the_customer_reads_which_time_is_off_where_it_is_another() -> None:
+    text = " ".join(confirmation_mail(a_view(visits=(MOVED,))).text.split())
+    assert "is confirmed. It takes the place of the test drive on Tuesday, March 3, 2026, 9:00 AM CST. When:" in text
+    same_time = a_visit(replaces=(a_visit("cancelled"),))
+    assert "takes the place" not in confirmation_mail(a_view(visits=(same_time,))).text
+
+
+def test_the_customer_reads_that_the_visit_of_that_day_and_time_is_off() -> None:
+    mail = cancellation_mail(a_view(visits=(a_visit("cancelled"),)))
+    assert mail.subject == (
+        "Example Motors Nashville: your test drive on Tuesday, March 3, 2026, 10:00 AM CST is cancelled"
+    )
+    assert (
+        mail.text
+        == """\
+Hello Jordan,
+
+Your test drive with Example Motors Nashville is cancelled. It was to be:
+
+When:     Tuesday, March 3, 2026, 10:00 AM to 11:00 AM CST
+Where:    Example Motors Nashville, 1200 Example Pike, Suite 2, Nashville,
+          TN 37203
+Vehicle:  2024 Honda Accord EX (stock P1234)
+
+It does not take place. If you would like another time, please call +1
+202-555-0110 or write to nashville@example.com.
+
+Example Motors Nashville
+
+You get this mail because Example Shopping Agent asked for this visit for
+you and you agreed to be contacted by e-mail.
+"""
+    )
+    (part,) = mail.calendars
+    assert (part.name, part.method) == ("visit.ics", "CANCEL")
+    event = event_in(part)
+    assert (event["uid"], event["status"], event.sequence) == (APPOINTMENT_ID, "CANCELLED", 1)
+    assert event.start == TEN_IN_NASHVILLE
+
+
+@pytest.mark.parametrize("visit", [a_visit(), a_visit("requested"), a_visit("cancelled", times=())])
+def test_only_a_cancelled_visit_that_had_a_time_is_called_off(visit: VisitView) -> None:
+    with pytest.raises(ValueError, match="cancelled"):
+        cancellation_mail(a_view(visits=(visit,)))
 
 
 @pytest.mark.parametrize("text", NASTY)

@@ -14,6 +14,7 @@ from tests.skills.shop import VAULT
 from dealer_agent.dealers.profile import Profile
 from dealer_agent.inventory.catalogue import Catalogue
 from dealer_agent.lead_desk import LeadDesk
+from dealer_agent.lead_desk.calling_off import CalledOff
 from dealer_agent.protocol.replies import Answer
 from dealer_agent.protocol.requests import LeadSubmitRequest
 from dealer_agent.storage import LeadWriter, Store, migrate
@@ -52,6 +53,10 @@ class Counter:
         """How many places in quarters of an hour are taken."""
         with create_engine(parsed_url(self.url)).connect() as connection:
             return connection.execute(select(func.count()).where(places.c.kind == kind)).scalar_one()
+
+    def call_off(self, answer: dict[str, Any], now: datetime, *, tell: bool = True) -> CalledOff:
+        """The dealer cancels the visit that was answered so."""
+        return self.desk.call_off(answer["appointment"]["appointment_id"], tell=tell, now=now)
 
     def all_sent(self) -> None:
         """What was to be sent is sent."""

@@ -193,7 +193,7 @@ def test_where_no_time_is_left_the_lead_is_kept_and_delivered_and_the_error_name
     sent = [(row.kind, row.channel) for row in desk.deliveries() if row.lead_id == lead_id]
     assert sent == [("lead", "north")]
 
-    assert desk.store.cancel_appointment("ridgeline", first["appointment"]["appointment_id"], NOW)
+    desk.call_off(first, NOW)
     answer = desk.take(lead, NOW, LOT)
     assert (answer["lead_id"], answer["status"]) == (lead_id, "duplicate"), "an error is not the key's answer"
     assert answer["appointment"]["confirmed_at"] == at("09:00")

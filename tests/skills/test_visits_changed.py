@@ -175,8 +175,7 @@ def test_who_asks_the_same_again_once_the_visit_is_over_is_not_told_that_it_is_c
 def test_a_visit_that_the_dealer_cancelled_can_be_booked_anew(counter: OpenCounter) -> None:
     desk = counter(PROFILE)
     first = desk.take(sams(visit(at("10:00"))), NOW, LOT)
-    assert desk.store.cancel_appointment("ridgeline", first["appointment"]["appointment_id"], SOON)
-    assert not desk.store.cancel_appointment("ridgeline", first["appointment"]["appointment_id"], SOON)
+    desk.call_off(first, SOON)
     assert desk.places("test_drive") == 0
     again = desk.take(sams(visit(at("10:00"))), SOON, LOT)["appointment"]
     assert again["confirmed_at"] == at("10:00")
@@ -294,8 +293,14 @@ def test_an_appraisal_moves_with_the_test_drive_that_it_is_part_of(counter: Open
     by_time = desk.take(sams(visit(at("10:15"), "trade_in"), stock), NOW, LOT)
     desk.all_sent()
     moved = desk.take(sams(visit(at("13:00"))), SOON, LOT)["appointment"]
-    appraisal = next(one for one in desk.visits_of(by_time["lead_id"]) if one.kind == "trade_in")
+    before, appraisal = [one for one in desk.visits_of(by_time["lead_id"]) if one.kind == "trade_in"]
+    assert (before.status, before.appointment_id, before.starts_at) == (
+        "replaced",
+        by_time["appointment"]["appointment_id"],
+        NOW.replace(day=3, hour=16, minute=15),
+    )
     assert (appraisal.status, appraisal.shares) == ("confirmed", moved["appointment_id"])
+    assert appraisal.appointment_id != before.appointment_id, "a calendar knows the earlier time by that"
     assert appraisal.starts_at == NOW.replace(day=3, hour=19)
     assert appraisal.ends_at == NOW.replace(day=3, hour=19, minute=30)
     answer = {"appointment_id": appraisal.appointment_id, "status": "confirmed", "confirmed_at": at("13:00")}
@@ -318,14 +323,6 @@ def test_an_appraisal_is_no_part_of_a_test_drive_at_a_time_that_has_passed(count
     under_way = NOW + timedelta(days=1, hours=1, minutes=30)
     appraisal = desk.take(sams(visit(at("10:15"), "trade_in"), None), under_way, LOT)["appointment"]
     assert appraisal["status"] == "proposed"
-
-
-def test_an_appraisal_ends_with_the_test_drive_that_the_dealer_cancels(counter: OpenCounter) -> None:
-    desk = counter(PROFILE)
-    drive = desk.take(sams(visit(at("10:00"))), NOW, LOT)
-    appraisal = desk.take(sams(visit(at("10:00"), "trade_in"), None), NOW, LOT)
-    desk.store.cancel_appointment("ridgeline", drive["appointment"]["appointment_id"], SOON)
-    assert statuses(desk, appraisal["lead_id"]) == ["cancelled"]
 
 
 def test_an_appraisal_of_its_own_gives_its_place_back_when_it_becomes_part_of_a_test_drive(

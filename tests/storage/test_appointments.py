@@ -8,7 +8,7 @@ from typing import Any, TypeVar
 
 import pytest
 from sqlalchemy import Connection, create_engine, select
-from tests.storage.samples import DEALER, MONDAY, TUESDAY, VAULT, WEDNESDAY, lead, storing
+from tests.storage.samples import DEALER, MONDAY, TUESDAY, VAULT, lead, storing
 
 from dealer_agent.storage import AlreadyStored, LeadWriter, Store
 from dealer_agent.storage.appointments import (
@@ -18,9 +18,10 @@ from dealer_agent.storage.appointments import (
     booked_visits,
     busy_quarters,
     end_appointments,
+    find_appointment,
+    hand_over,
     list_booked,
     list_waiting,
-    move_appointment,
     record_appointment,
     sharing,
     take_places,
@@ -203,16 +204,48 @@ def test_a_visit_of_another_dealer_is_not_ended(writer: LeadWriter) -> None:
     assert len(busy(writer)) == 4
 
 
-def test_what_shares_a_visit_can_be_moved_with_it(writer: LeadWriter) -> None:
+def test_what_is_part_of_a_visit_is_found_as_long_as_it_stands(writer: LeadWriter) -> None:
     part = visit("A2", kind="trade_in", shares="A1")
     ended = visit("A3", kind="trade_in", shares="A1", status="replaced")
     in_one(writer, recording(part, ended))
     assert in_one(writer, lambda connection: sharing(connection, VAULT, DEALER, [])) == []
     assert in_one(writer, lambda connection: sharing(connection, VAULT, DEALER, ["A0", "A1"])) == [part]
-    moved = replace(part, shares="A9", reply=b"{}", starts_at=WEDNESDAY, ends_at=WEDNESDAY + QUARTER)
-    in_one(writer, lambda connection: move_appointment(connection, moved))
-    assert in_one(writer, lambda connection: sharing(connection, VAULT, DEALER, ["A9"])) == [moved]
-    assert in_one(writer, lambda connection: sharing(connection, VAULT, DEALER, ["A1"])) == []
+
+
+def test_one_visit_is_found_by_its_id_though_it_has_ended(writer: LeadWriter) -> None:
+    ended = visit("A1", status="cancelled", cancelled_at=TUESDAY)
+    in_one(writer, recording(ended, visit("A2")))
+    assert in_one(writer, lambda connection: find_appointment(connection, VAULT, DEALER, "A1")) == ended
+    assert in_one(writer, lambda connection: find_appointment(connection, VAULT, DEALER, "A3")) is None
+    assert in_one(writer, lambda connection: find_appointment(connection, VAULT, "lakeside", "A1")) is None
+
+
+def test_what_other_leads_have_in_a_visit_goes_on_without_it_in_places_of_its_own(writer: LeadWriter) -> None:
+    """Also where every place for such visits is taken: the time was promised."""
+    in_one(writer, storing("L2", contacts=["pat@example.com"]))
+    full = visit("A0", kind="trade_in")
+    own = visit("A2", kind="trade_in", shares="A1")
+    others = [
+        visit("A3", kind="trade_in", shares="A1", lead_id="L2", starts_at=TEN + timedelta(minutes=10)),
+        visit("A4", kind="trade_in", shares="A1", lead_id="L2", status="cancelled"),
+        visit("A5", kind="trade_in", shares="A9", lead_id="L2"),
+    ]
+    in_one(writer, booking(full))
+    in_one(writer, booking(visit("A1")))
+    in_one(writer, recording(own, *others))
+    in_one(writer, lambda connection: hand_over(connection, DEALER, [], ["L1"]))
+    in_one(writer, lambda connection: hand_over(connection, DEALER, ["A1"], ["L1"]))
+    in_one(writer, ending(["A1"]))
+    found = in_one(writer, lambda connection: appointments_of(connection, VAULT, DEALER, "L2"))
+    assert found == [replace(others[0], shares=None), *others[1:]]
+    (mine,) = in_one(
+        writer, lambda connection: [one for one in appointments_of(connection, VAULT, DEALER, "L1") if one.shares]
+    )
+    assert (mine.status, mine.shares) == ("cancelled", "A1")
+    assert busy(writer) == {}
+    assert set(busy(writer, kind="trade_in").values()) == {2}
+    in_one(writer, ending(["A0", "A3"]))
+    assert busy(writer, kind="trade_in") == {}
 
 
 @pytest.mark.parametrize(

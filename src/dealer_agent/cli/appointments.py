@@ -1,6 +1,7 @@
 """`dealer-agent appointments`: the visits that buyers asked for."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
+from contextlib import closing
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Annotated
@@ -26,6 +27,8 @@ from dealer_agent.cli.terminal import (
 )
 from dealer_agent.config import Settings
 from dealer_agent.dealers.profile import Profile
+from dealer_agent.lead_desk import LeadDesk, NoVisitToCancel
+from dealer_agent.lead_desk.calling_off import CalledOff
 from dealer_agent.lead_desk.rooftop_views import rooftop_view
 from dealer_agent.lead_desk.visit_calendar import PAST, visit_calendar
 from dealer_agent.leads.intake import vehicle_name
@@ -66,15 +69,27 @@ def list_(
 def cancel(
     appointment_id: Annotated[str, typer.Argument(help="The id, from `appointments list`.")],
     directory: DirOption = HERE,
+    tell_nobody: Annotated[
+        bool,
+        typer.Option("--tell-nobody", help="Send nothing, neither to CRM and people nor to the customer."),
+    ] = False,
 ) -> None:
-    """Call a visit off: its time is free again, and calendars show it as cancelled. Tell the customer yourself."""
+    """Call a visit off: its time is free again, calendars show it as cancelled, and CRM, people and customer are told.
+
+    What is part of the visit ends with it. The customer gets a mail where visits are confirmed by mail and consent
+    allows it.
+    """
     with failures_in_plain_words():
         settings = settings_in(directory)
-        with customer_store(settings) as store:
-            cancelled = store.cancel_appointment(settings.dealer.id, appointment_id, datetime.now(UTC))
-        if not cancelled:
-            fail(f"There is no visit {appointment_id} to cancel; see dealer-agent appointments list")
-    out.print(f"Visit {appointment_id} is cancelled. The customer was not told: that is yours to do.", markup=False)
+        with customer_store(settings) as store, closing(store.lead_writer()) as writer:
+            vault = store.check_keys(settings.dealer.id)
+            desk = LeadDesk(settings.dealer, writer, vault, confirms_by_mail=settings.confirms_by_mail)
+            try:
+                done = desk.call_off(appointment_id, tell=not tell_nobody, now=datetime.now(UTC))
+            except NoVisitToCancel as problem:
+                fail(str(problem))
+    for line in _cancelled(done, told=not tell_nobody):
+        out.print(line, markup=False)
 
 
 @app.command("calendar")
@@ -111,6 +126,22 @@ def calendar(
             with private_file(file) as document:
                 document.write(made)
             out.print(f"{counted(len(booked), 'visit')} written to {file}", markup=False)
+
+
+def _cancelled(done: CalledOff, *, told: bool) -> Iterator[str]:
+    """What became of a visit that was called off, and what is left to do."""
+    yield f"Visit {done.visit.appointment_id} is cancelled."
+    for part in done.parts:
+        yield f"Visit {part.appointment_id} of lead {part.lead_id} was part of it, and is cancelled too."
+    if not told:
+        yield "Nobody is told: that is yours to do."
+        return
+    yield "The lead is sent again to wherever it went, as soon as the service runs."
+    for visit in (done.visit, *done.parts):
+        if visit.appointment_id in done.mailed:
+            yield f"The customer gets a mail about {visit.appointment_id}."
+        else:
+            yield f"The customer gets no mail about {visit.appointment_id}: telling them is yours to do."
 
 
 def _subscribe(settings: Settings) -> None:

@@ -18,6 +18,7 @@ from dealer_agent.cli.terminal import (
     store_of,
     table,
 )
+from dealer_agent.dealers.routing import TO_CUSTOMER
 from dealer_agent.storage.outbox import DeliveryRecord, State
 
 app = typer.Typer(help="See whether leads arrived at their CRMs, and have them tried again.", no_args_is_help=True)
@@ -76,7 +77,7 @@ def show(
         "tries": str(record.attempts),
         "next try": f"{moment(record.due_at)} UTC" if record.state == "waiting" else None,
         "settled": f"{moment(record.settled_at)} UTC" if record.settled_at else None,
-        "added to the lead by" if record.kind != "confirm" else "appointment": record.event_id,
+        "appointment" if record.kind in TO_CUSTOMER else "because of": record.event_id,
         "problem": record.problem,
     }
     section("What became of it", {name: value for name, value in told.items() if value})

@@ -161,7 +161,8 @@ class Logs(Struct, frozen=True, forbid_unknown_fields=True):
 class Mail(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """The server that sends the dealer's mail; an empty `host` sends none. User and password stand in the environment.
 
-    `confirm_appointments`: customers who consented to e-mail get a mail of the visit that was confirmed to them.
+    `confirm_appointments`: customers who consented to e-mail get a mail of the visit that was confirmed to them, and
+    when it is cancelled.
     """
 
     host: str = ""
@@ -214,3 +215,8 @@ class Settings(Struct, frozen=True, kw_only=True):
     mail: Mail
     delivery: Delivery
     vault: Vault | None = None
+
+    @property
+    def confirms_by_mail(self) -> bool:
+        """Whether customers are mailed what becomes of their visits."""
+        return bool(self.mail.host) and self.mail.confirm_appointments

@@ -17,6 +17,7 @@ from typing import TypeVar
 import structlog
 from sqlalchemy import Connection
 
+from dealer_agent.dealers.routing import TO_CUSTOMER
 from dealer_agent.delivery.outlet import NotDelivered, NotToBeSent, Outlets, Parcel
 from dealer_agent.delivery.pace import Breaker, Pace
 from dealer_agent.storage import outbox
@@ -192,7 +193,7 @@ class DeliveryLoop:
         now = datetime.now(UTC)
         problem = failure.problem
         too_old = now - delivery.tried_since >= self.pace.park_after
-        if too_old or (failure.permanent and delivery.kind == "confirm"):
+        if too_old or (failure.permanent and delivery.kind in TO_CUSTOMER):
             log.error("delivery parked", **_named(delivery), problem=problem)
             await self._settle(
                 delivery, lambda connection: outbox.park(connection, self.dealer_id, delivery, now, problem)

@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from datetime import timedelta
 from typing import Protocol
 
+from dealer_agent.dealers.routing import Kind
 from dealer_agent.leads.lead_view import LeadView
 from dealer_agent.storage.outbox import Address
 
@@ -13,12 +14,13 @@ from dealer_agent.storage.outbox import Address
 class Parcel:
     """A lead as it stands now, under the id that it is sent with each time: receivers tell repeats by it.
 
-    `event_id` is the row's: of a confirmation, the appointment's id.
+    `event_id` and `kind` are the row's: of what goes to the customer, the appointment's id.
     """
 
     delivery_id: str
     view: LeadView
     event_id: str | None = None
+    kind: Kind = "lead"
 
 
 class Outlet(Protocol):

@@ -27,8 +27,9 @@ class Parcels:
         if lead is None or lead.stored.lead.erased_at is not None:
             raise NotToBeSent("the customer's data was erased")
         resend = delivery.kind == "resend"
-        # What was added to a lead that is with the CRM already goes there, and says that nobody may be contacted.
+        # What happened to a lead that is with the CRM already goes there, and says that nobody may be contacted.
         if not lead.channels and not resend:
             raise NotToBeSent("the customer agrees to no channel any more")
         again = resend or (delivery.kind == "notify" and delivery.event_id is not None)
-        return Parcel(delivery.delivery_id, lead_view(lead, self.profile, resend=again), delivery.event_id)
+        view = lead_view(lead, self.profile, resend=again, because_of=delivery.event_id)
+        return Parcel(delivery.delivery_id, view, delivery.event_id, delivery.kind)

@@ -17,7 +17,7 @@ import aiosmtplib
 
 from dealer_agent.delivery.outlet import NotDelivered, NotToBeSent, Parcel
 from dealer_agent.leads.adf import render_adf
-from dealer_agent.leads.mails import Mail, adf_mail_subject, confirmation_mail, salesperson_mail
+from dealer_agent.leads.mails import Mail, adf_mail_subject, cancellation_mail, confirmation_mail, salesperson_mail
 
 GOODBYE_SECONDS = 2.0
 LONGEST_LINE = 998
@@ -102,25 +102,36 @@ class PeopleMailOutlet:
 
 @dataclass(frozen=True, slots=True)
 class CustomerMailOutlet:
-    """The customer, who is told of a confirmed visit as long as consent allows e-mail."""
+    """The customer, who is told of a visit that was confirmed or called off as long as consent allows e-mail."""
 
     server: MailServer
 
     async def send(self, parcel: Parcel) -> str | None:
-        """Raises NotDelivered, and NotToBeSent where there is nothing left to confirm, or no consent to do so."""
+        """Raises NotDelivered, and NotToBeSent where there is nothing left to tell, or no consent to do so."""
         view = parcel.view
         if "email" not in view.channels:
             raise NotToBeSent("the customer does not agree to e-mail any more")
         if not view.customer.email:
             raise NotToBeSent("the customer has no e-mail address any more")
-        visit = next((visit for visit in view.visits if visit.appointment_id == parcel.event_id), None)
-        if visit is None or visit.status != "confirmed":
-            raise NotToBeSent("the visit is not confirmed any more")
-        if visit.times[0].start <= datetime.now(UTC):
-            raise NotToBeSent("the visit has begun")
         to = (view.customer.email,)
-        mail = confirmation_mail(replace(view, visits=(visit,)))
+        mail = _news_of_visit(parcel, datetime.now(UTC))
         return await self.server.send(_worded(self.server, parcel, to, mail), to)
+
+
+def _news_of_visit(parcel: Parcel, now: datetime) -> Mail:
+    """What the customer is told. Raises NotToBeSent where it is not so any more, or comes too late."""
+    visit = next((visit for visit in parcel.view.visits if visit.appointment_id == parcel.event_id), None)
+    if parcel.kind == "cancel":
+        if visit is None or visit.status != "cancelled" or not visit.times:
+            raise NotToBeSent("the visit is not cancelled")
+        if (visit.times[0].end or visit.times[0].start) <= now:
+            raise NotToBeSent("the visit would be over")
+        return cancellation_mail(replace(parcel.view, visits=(visit,)))
+    if visit is None or visit.status != "confirmed":
+        raise NotToBeSent("the visit is not confirmed any more")
+    if visit.times[0].start <= now:
+        raise NotToBeSent("the visit has begun")
+    return confirmation_mail(replace(parcel.view, visits=(visit,)))
 
 
 def _message(server: MailServer, parcel: Parcel, to: tuple[str, ...], subject: str) -> EmailMessage:
@@ -137,9 +148,9 @@ def _message(server: MailServer, parcel: Parcel, to: tuple[str, ...], subject: s
 def _worded(server: MailServer, parcel: Parcel, to: tuple[str, ...], mail: Mail) -> EmailMessage:
     message = _message(server, parcel, to, mail.subject)
     message.set_content(mail.text)
-    if mail.ics is not None:
+    for part in mail.calendars:
         message.add_attachment(
-            mail.ics, maintype="text", subtype="calendar", filename="visit.ics", params={"method": "PUBLISH"}
+            part.content, maintype="text", subtype="calendar", filename=part.name, params={"method": part.method}
         )
     return message
 

@@ -1,5 +1,6 @@
 """What is stored of a lead, and the dealer's profile, as the one view that people and their systems get. Pure."""
 
+from collections.abc import Sequence
 from datetime import datetime
 
 import msgspec
@@ -27,8 +28,11 @@ CHANNELS: tuple[Channel, ...] = ("email", "phone", "sms")
 """In the order in which they are told."""
 
 
-def lead_view(lead: WholeLead, profile: Profile, *, resend: bool = False) -> LeadView:
-    """The view of a lead as it stands, additions included. Raises ValueError for one whose customer is forgotten."""
+def lead_view(lead: WholeLead, profile: Profile, *, resend: bool = False, because_of: str | None = None) -> LeadView:
+    """The view of a lead as it stands, additions included. Raises ValueError for one whose customer is forgotten.
+
+    With `resend` it is sent again, `because_of` an addition or an appointment that was called off, by its id.
+    """
     record = lead.stored.lead
     if record.customer is None or record.payload is None:
         raise ValueError("nothing is left of this lead's customer")
@@ -45,6 +49,8 @@ def lead_view(lead: WholeLead, profile: Profile, *, resend: bool = False) -> Lea
             if added.message:
                 messages.append(added.message)
     wish = payload.get("vehicle_of_interest")
+    visits = tuple(view for visit in lead.visits if (view := _visit_view(visit, profile, lead.visits)) is not None)
+    off = (visit for visit in visits if visit.status == "cancelled" and visit.appointment_id == because_of)
     return LeadView(
         lead_id=record.lead_id,
         dealer_id=profile.id,
@@ -61,35 +67,57 @@ def lead_view(lead: WholeLead, profile: Profile, *, resend: bool = False) -> Lea
         trade_in=UNSET if trade_in is None else msgspec.convert(trade_in, TradeIn),
         trade_in_extras=extras_of(trade_in, TradeIn),
         messages=tuple(messages),
-        visits=tuple(view for visit in lead.visits if (view := visit_view(visit, profile)) is not None),
+        visits=visits,
         resend=resend,
+        called_off=next(off, None) if resend else None,
     )
 
 
-def visit_view(visit: AppointmentRecord, profile: Profile) -> VisitView | None:
-    """A visit as it stands; None where another took its place, or its customer is forgotten."""
-    if visit.request is None:
+def _visit_view(visit: AppointmentRecord, profile: Profile, of_lead: Sequence[AppointmentRecord]) -> VisitView | None:
+    """A visit as it stands; None where another took its place, or its customer is forgotten.
+
+    `of_lead` are all visits of its lead.
+    """
+    if visit.status == "replaced" or visit.request is None:
         return None
-    status: VisitStatus
-    match visit.status:
-        case "replaced":
-            return None
-        case other:
-            status = other
+    return _view(visit, visit.request, visit.status, profile, of_lead)
+
+
+def _view(
+    visit: AppointmentRecord,
+    request: bytes,
+    status: VisitStatus,
+    profile: Profile,
+    of_lead: Sequence[AppointmentRecord],
+) -> VisitView:
     return VisitView(
         appointment_id=None if status == "unavailable" else visit.appointment_id,
         status=status,
         rooftop=rooftop_view(profile, visit.rooftop),
-        request=msgspec.json.decode(visit.request, type=Appointment),
+        request=msgspec.json.decode(request, type=Appointment),
         changed_at=visit.cancelled_at or visit.created_at,
         times=_times(visit),
+        replaces=tuple(
+            _view(one, one.request, "cancelled", profile, of_lead)
+            for one in of_lead
+            if one.request is not None and _gave_way_to(visit, one)
+        ),
     )
 
 
+def _gave_way_to(visit: AppointmentRecord, earlier: AppointmentRecord) -> bool:
+    """Whether the visit was booked in the place of an earlier one: that one ended when this one was made."""
+    if visit.starts_at is None or earlier.starts_at is None or earlier.created_at >= visit.created_at:
+        return False
+    return (earlier.status, earlier.kind, earlier.cancelled_at) == ("replaced", visit.kind, visit.created_at)
+
+
 def _times(visit: AppointmentRecord) -> tuple[VisitTime, ...]:
-    """The booked time, else those that were proposed."""
+    """The booked time, else those that were proposed and may still be chosen."""
     if visit.starts_at is not None:
         return (VisitTime(visit.starts_at, visit.ends_at),)
+    if visit.status != "proposed":
+        return ()
     reply = msgspec.json.decode(visit.reply, type=AppointmentReply)
     if reply.proposed_slots:
         return tuple(

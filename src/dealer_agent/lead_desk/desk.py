@@ -6,10 +6,13 @@ from datetime import datetime
 from typing import Any
 
 import structlog
+from sqlalchemy import Connection
 
 from dealer_agent.dealers.profile import Profile
 from dealer_agent.inventory.catalogue import Catalogue
+from dealer_agent.lead_desk.calling_off import CalledOff, call_off
 from dealer_agent.lead_desk.lead_job import Desk, LeadJob
+from dealer_agent.lead_desk.telling import Telling
 from dealer_agent.lead_desk.timetable import Timetable
 from dealer_agent.protocol.errors import ProtocolError
 from dealer_agent.protocol.replies import Answer
@@ -21,7 +24,9 @@ from dealer_agent.vault import Vault
 
 
 class LeadDesk:
-    """Takes one dealer's leads. `confirms_by_mail`: customers are mailed the visits that are confirmed to them.
+    """Takes one dealer's leads, and calls visits off.
+
+    `confirms_by_mail`: customers are mailed the visits that are confirmed to them, and those that are called off.
 
     `on_stored` is called once a lead is durable: there may be something to deliver.
     """
@@ -61,6 +66,21 @@ class LeadDesk:
         if isinstance(answer, ProtocolError):
             raise answer
         return answer
+
+    def call_off(self, appointment_id: str, *, tell: bool, now: datetime) -> CalledOff:
+        """Calls a visit off, and tells its customer, the CRM and the people of it, unless not to `tell`. Blocks.
+
+        Raises NoVisitToCancel, and StorageError when it could not be stored.
+        """
+        profile, timetable, vault, confirms_by_mail = self._desk
+
+        def job(connection: Connection) -> CalledOff:
+            telling = Telling(connection, profile.id, timetable, confirms_by_mail, now) if tell else None
+            return call_off(connection, vault, profile.id, appointment_id, now, telling)
+
+        done = self._writer.submit(profile.id, job).result()
+        self._on_stored()
+        return done
 
     def note_refusal(self, code: str, at: datetime) -> None:
         """Has it stored that a lead was refused: the code and the time, nothing of the lead.

@@ -16,10 +16,11 @@ from msgspec import UNSET, Struct
 from sqlalchemy import Connection
 
 from dealer_agent.dealers.profile import DealerRooftop, Profile
-from dealer_agent.dealers.routing import deliveries_of
+from dealer_agent.dealers.routing import deliveries_of, mail_to_customer
 from dealer_agent.dealers.rules import read_phone
 from dealer_agent.inventory.catalogue import Catalogue, Listing
 from dealer_agent.lead_desk.kept_lead import Changes, KeptLead, VisitAsked
+from dealer_agent.lead_desk.telling import Telling
 from dealer_agent.lead_desk.timetable import Timetable
 from dealer_agent.lead_desk.visit_book import Decision, VisitBook
 from dealer_agent.leads import intake
@@ -41,7 +42,7 @@ from dealer_agent.protocol.vehicle import Vehicle
 from dealer_agent.storage import leads as stored
 from dealer_agent.storage.appointments import AppointmentRecord, Booked, appointments_of, booked_visits
 from dealer_agent.storage.consents import ConsentRecord, record_consent, record_revocation
-from dealer_agent.storage.outbox import enqueue, untried
+from dealer_agent.storage.outbox import enqueue
 from dealer_agent.vault import Vault
 
 
@@ -180,7 +181,9 @@ class LeadJob:
         )
         self._keep_revoked(connection, lead_id, verdict)
         self._write_visit(connection, visit, lead_id)
-        deliveries = deliveries_of(rooftop, confirm=self._confirmation(verdict, visit))
+        deliveries = [*deliveries_of(rooftop)]
+        if visit is not None and self._is_confirmed_by_mail(verdict, visit):
+            deliveries.append(mail_to_customer("confirm", rooftop, visit.reply.appointment_id))
         enqueue(connection, self.desk.profile.id, lead_id, deliveries, self.now)
         return _Taken(lead_id, self._answer(lead_id, "received", rooftop, verdict, visit))
 
@@ -213,7 +216,10 @@ class LeadJob:
                 connection, vault, dealer_id, lead_id, self.now, msgspec.json.encode(changes)
             )
             self._write_visit(connection, visit, lead_id)
-            self._deliver_again(connection, lead_id, event_id, home, visit, verdict)
+            telling = self._telling(connection)
+            telling.send_again(lead_id, event_id, (home, visit.rooftop if visit else home))
+            if visit is not None and self._is_confirmed_by_mail(verdict, visit):
+                telling.mail("confirm", lead_id, visit.rooftop, visit.reply.appointment_id)
         return self._answer(lead_id, "duplicate", visit.rooftop if visit else home, verdict, visit)
 
     def _keep_revoked(self, connection: Connection, lead_id: str, verdict: _Verdict) -> None:
@@ -230,30 +236,6 @@ class LeadJob:
                 by="dealer-agent",
                 reason="revoked on another lead after this consent was given",
             )
-
-    def _deliver_again(
-        self,
-        connection: Connection,
-        lead_id: str,
-        event_id: str,
-        home: DealerRooftop,
-        visit: Decision | None,
-        verdict: _Verdict,
-    ) -> None:
-        """To the lead's rooftop, and to the one that the customer visits where it is another.
-
-        Not where the lead is to go anyway: it is made at sending time, with what was added until then.
-        """
-        untold = untried(connection, self.desk.profile.id, lead_id)
-        places = {rooftop.name: rooftop for rooftop in (home, visit.rooftop if visit else home)}
-        for rooftop in places.values():
-            confirm = self._confirmation(verdict, visit) if visit and visit.rooftop == rooftop else None
-            deliveries = [
-                delivery
-                for delivery in deliveries_of(rooftop, event_id=event_id, confirm=confirm)
-                if delivery.kind == "confirm" or (delivery.rooftop, delivery.channel) not in untold
-            ]
-            enqueue(connection, self.desk.profile.id, lead_id, deliveries, self.now)
 
     def _decide_visit(
         self, connection: Connection, verdict: _Verdict, earlier: Sequence[AppointmentRecord]
@@ -278,7 +260,7 @@ class LeadJob:
         return booked_visits(connection, self.desk.profile.id, lead_ids, "test_drive", self.now)
 
     def _write_visit(self, connection: Connection, visit: Decision | None, lead_id: str) -> None:
-        """Stores the visit; leads whose appraisal moved with it are told, and delivered again."""
+        """Stores the visit; of an appraisal that moved with it the appraisal's own lead and customer are told."""
         if visit is None or self.lead.appointment is UNSET:
             return
         vault, dealer_id = self.desk.vault, self.desk.profile.id
@@ -287,22 +269,25 @@ class LeadJob:
             asked = msgspec.json.decode(b'{"request":%b,"reply":%b}' % (moved.request, moved.reply), type=VisitAsked)
             event = msgspec.json.encode(Changes(appointment=asked))
             event_id = stored.append_to_lead(connection, vault, dealer_id, moved.lead_id, self.now, event)
-            deliveries = deliveries_of(visit.rooftop, event_id=event_id)
-            enqueue(connection, dealer_id, moved.lead_id, deliveries, self.now)
+            lead = stored.get_lead(connection, vault, dealer_id, moved.lead_id)
+            assert lead is not None, "a visit belongs to a lead"
+            self._telling(connection).tell_of_visit("confirm", lead, moved, event_id)
 
     def _book(self, connection: Connection) -> VisitBook:
         return VisitBook(connection, self.desk.vault, self.desk.profile.id, self.desk.timetable, self.now)
+
+    def _telling(self, connection: Connection) -> Telling:
+        desk = self.desk
+        return Telling(connection, desk.profile.id, desk.timetable, desk.confirms_by_mail, self.now)
 
     def _home(self, verdict: _Verdict) -> DealerRooftop | None:
         """The rooftop that has the vehicle."""
         return self.desk.timetable.rooftop(verdict.wanted.rooftop) if isinstance(verdict.wanted, Vehicle) else None
 
-    def _confirmation(self, verdict: _Verdict, visit: Decision | None) -> str | None:
-        """The id of the appointment of which the customer gets a mail, where there is one."""
-        if visit is None or visit.confirmed is None or visit.standing is not None:
-            return None
+    def _is_confirmed_by_mail(self, verdict: _Verdict, visit: Decision) -> bool:
+        """Whether the customer gets a mail of a visit that was confirmed just now."""
         by_mail = self.lead.customer.email is not UNSET and "email" in verdict.channels
-        return visit.reply.appointment_id if self.desk.confirms_by_mail and by_mail else None
+        return by_mail and self.desk.confirms_by_mail and visit.confirmed is not None and visit.standing is None
 
     def _record(self, lead_id: str, rooftop: DealerRooftop, verdict: _Verdict) -> stored.LeadRecord:
         # Of a vehicle that the stock does not know nothing stands in the clear: it may be the customer's own.

@@ -133,13 +133,14 @@ class VisitBook:
     def write(self, decision: Decision, lead_id: str, request: Appointment) -> list[AppointmentRecord]:
         """Stores the visit and takes its places, in the place of those that it replaces.
 
-        Returns the appraisals that were part of a replaced visit and moved with it. Raises AlreadyStored when another
-        one took the last place meanwhile.
+        Returns the appraisals that were part of a replaced visit and moved with it, each as a visit of its own that
+        takes the place of the one before: what people and calendars know by an id keeps its time. Raises AlreadyStored
+        when another one took the last place meanwhile.
         """
         if decision.standing is not None:
             return []
         replaced = [record.appointment_id for record in decision.replaced]
-        moved = self._move_sharing(decision, replaced)
+        moved = self._moved_with(decision, stored.sharing(self.connection, self.vault, self.dealer_id, replaced))
         stored.end_appointments(self.connection, self.dealer_id, replaced, self.now, "replaced")
         slot = decision.confirmed
         record = AppointmentRecord(
@@ -159,6 +160,8 @@ class VisitBook:
         stored.record_appointment(self.connection, self.vault, record)
         if slot is not None and decision.within is None:
             stored.take_places(self.connection, record, quarters(slot), decision.places)
+        for appraisal in moved:
+            stored.record_appointment(self.connection, self.vault, appraisal)
         return moved
 
     def _again(self, record: AppointmentRecord, rooftop: DealerRooftop, alike: Sequence[AppointmentRecord]) -> Decision:
@@ -237,29 +240,33 @@ class VisitBook:
                 )
         return None
 
-    def _move_sharing(self, decision: Decision, replaced: Sequence[str]) -> list[AppointmentRecord]:
-        """Moves the appraisals that are part of a replaced visit to the time of the new one."""
+    def _moved_with(self, decision: Decision, parts: Iterable[AppointmentRecord]) -> list[AppointmentRecord]:
+        """The appraisals that are part of a replaced visit, at the time and the place of the new one."""
         slot = decision.confirmed
         if slot is None:
+            # Nothing that is booked is replaced then.
             return []
         moved = []
-        for record in stored.sharing(self.connection, self.vault, self.dealer_id, replaced):
+        for record in parts:
             assert record.starts_at is not None, "what shares a visit is confirmed"
             assert record.ends_at is not None, "what shares a visit is confirmed"
             duration = record.ends_at - record.starts_at
             time = Slot(slot.start, min(slot.start + duration, slot.end))
             answered = msgspec.json.decode(record.reply, type=AppointmentReply)
             asked = Asked((), None if answered.confirmed_at is UNSET else time.start, duration)
+            told = reply(Outcome(time), asked, new_ulid())
             moved.append(
                 replace(
                     record,
+                    appointment_id=told.appointment_id,
+                    rooftop=decision.rooftop.name,
+                    created_at=self.now,
                     starts_at=time.start,
                     ends_at=time.end,
                     shares=decision.reply.appointment_id,
-                    reply=msgspec.json.encode(reply(Outcome(time), asked, record.appointment_id)),
+                    reply=msgspec.json.encode(told),
                 )
             )
-            stored.move_appointment(self.connection, moved[-1])
         return moved
 
 

@@ -7,6 +7,7 @@ UTC on its reader's own clock.
 from collections.abc import Iterable
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from typing import Literal
 
 from icalendar import Calendar, Event, vCalAddress, vText
 
@@ -15,6 +16,7 @@ from dealer_agent.leads.plain_text import lines, short
 from dealer_agent.leads.wording import place_words
 
 PRODUCT = "-//dealer-agent//appointments//EN"
+Method = Literal["PUBLISH", "CANCEL"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -40,16 +42,32 @@ def calendar_file(name: str, visits: Iterable[CalendarVisit]) -> bytes:
     An event keeps its UID, the appointment's id, for good; a cancelled one has a higher SEQUENCE and says so, so that
     calendars take it out.
     """
-    calendar = Calendar()
-    calendar.add("prodid", PRODUCT)
-    calendar.add("version", "2.0")
-    calendar.add("method", "PUBLISH")
+    calendar = _calendar("PUBLISH")
     title = _line(name)
     calendar.add("name", title)
     # What calendars read as the name that do not know NAME, which is newer than most of them.
     calendar.add("x-wr-calname", title)
     for visit in visits:
         calendar.add_component(_event(visit))
+    return _written(calendar)
+
+
+def cancellation_file(visit: CalendarVisit) -> bytes:
+    """An iCalendar file with METHOD:CANCEL, which takes a cancelled visit out (RFC 5546, 3.2.5): one UID in a file."""
+    calendar = _calendar("CANCEL")
+    calendar.add_component(_event(visit))
+    return _written(calendar)
+
+
+def _calendar(method: Method) -> Calendar:
+    calendar = Calendar()
+    calendar.add("prodid", PRODUCT)
+    calendar.add("version", "2.0")
+    calendar.add("method", method)
+    return calendar
+
+
+def _written(calendar: Calendar) -> bytes:
     ical: bytes = calendar.to_ical(sorted=False)
     return ical
 

@@ -65,8 +65,9 @@ class VisitTime:
 class VisitView:
     """A visit as it stands.
 
-    `times` is the one confirmed (or cancelled) time, or the proposed ones in their order; empty for the other statuses.
-    `changed_at` is when the visit came to be so. `appointment_id` is None when the visit could not be had.
+    `times` is the one confirmed time, also once it is cancelled, or the proposed ones in their order; else empty.
+    `changed_at` is when the visit came to be so. `appointment_id` is None when the visit could not be had. `replaces`
+    is the visit with a time in whose place this one was booked: it is cancelled, and may have one itself.
     """
 
     appointment_id: str | None
@@ -75,6 +76,7 @@ class VisitView:
     request: Appointment
     changed_at: datetime
     times: tuple[VisitTime, ...] = ()
+    replaces: tuple["VisitView", ...] = ()
 
     @property
     def kind(self) -> AppointmentType:
@@ -89,7 +91,7 @@ class LeadView:
     `vehicle` is the listing as it stood in stock when the lead came; with it, nothing of `wish` that a listing can say
     counts. The `extras` are the members of either vehicle that the protocol does not know. `messages` and `visits` are
     oldest first. `channels` are those that the customer agreed to and did not revoke. `resend`: the lead was sent
-    before, and something was added to it.
+    before, and something was added to it, or `called_off` was cancelled, one of its visits.
     """
 
     lead_id: str
@@ -109,6 +111,7 @@ class LeadView:
     messages: tuple[str, ...] = ()
     visits: tuple[VisitView, ...] = ()
     resend: bool = False
+    called_off: VisitView | None = None
 
 
 def extras_of(described: object, kind: type[Struct]) -> dict[str, Any]:

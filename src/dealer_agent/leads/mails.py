@@ -5,15 +5,16 @@ as theirs, or left out, so that nobody can speak through a mail of ours.
 """
 
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
+from typing import NamedTuple
 from zoneinfo import ZoneInfo
 
 from msgspec import UNSET
 
-from dealer_agent.leads.calendar import CalendarVisit, calendar_file
+from dealer_agent.leads.calendar import CalendarVisit, Method, calendar_file, cancellation_file
 from dealer_agent.leads.intake import names_a_vehicle
-from dealer_agent.leads.lead_view import LeadView, VisitTime, VisitView
+from dealer_agent.leads.lead_view import LeadView, RooftopView, VisitTime, VisitView
 from dealer_agent.leads.plain_text import quoted, short, wrapped
 from dealer_agent.leads.spoken import either, phone_number
 from dealer_agent.leads.wording import (
@@ -41,19 +42,27 @@ FACTS_TOLD = 20
 """A buyer may say any number of things of a vehicle; a mail tells these, the CRM gets them all."""
 
 
+class CalendarPart(NamedTuple):
+    """An iCalendar file in a mail, with the METHOD that it holds."""
+
+    name: str
+    method: Method
+    content: bytes
+
+
 @dataclass(frozen=True, slots=True)
 class Mail:
-    """A mail without its addresses. `text` ends with a newline; `ics` is the iCalendar part, if there is one."""
+    """A mail without its addresses. `text` ends with a newline."""
 
     subject: str
     text: str
-    ics: bytes | None = None
+    calendars: tuple[CalendarPart, ...] = ()
 
 
 def adf_mail_subject(view: LeadView) -> str:
     """The subject of the mail that carries the ADF: the dealership first, nothing that names the customer."""
     vehicle = short(wanted_words(view), 80)
-    words = f"{'lead with additions' if view.resend else 'new lead'}{vehicle and ', '}{vehicle}"
+    words = f"{_news_again(view) if view.resend else 'new lead'}{vehicle and ', '}{vehicle}"
     return f"{short(view.rooftop.name, 80)}: {words}"
 
 
@@ -63,7 +72,8 @@ def salesperson_mail(view: LeadView) -> Mail:
     vehicle = short(wanted_words(view), 100)
     asks = f"{name} is interested in the {vehicle}." if vehicle else f"{name} would like to hear from you."
     if view.resend:
-        asks = f"{asks} You had this lead before; something was added to it, and this is all of it."
+        news = f"{_the_visit(view.called_off)} was cancelled" if view.called_off else "something was added to it"
+        asks = f"{asks} You had this lead before; {news}, and this is all of it."
     parts = [wrapped(asks)]
     for visit in view.visits:
         parts.append(_part(*visit_lines(visit), *_shared(view, visit)))
@@ -83,7 +93,7 @@ def salesperson_mail(view: LeadView) -> Mail:
     visits = [visit for visit in view.visits if visit.status in ("confirmed", "proposed", "requested")]
     about = visit_title(visits[-1]).lower() if visits else "new lead"
     if view.resend:
-        about = "lead with additions"
+        about = _news_again(view)
     subject = ", ".join(filter(None, (f"{short(view.rooftop.name, 80)}: {about}", short(name, 60), vehicle)))
     return Mail(subject, _text(parts))
 
@@ -97,25 +107,94 @@ def confirmation_mail(view: LeadView) -> Mail:
     visit = next((visit for visit in reversed(view.visits) if visit.status == "confirmed"), None)
     if visit is None:
         raise ValueError("only a confirmed visit can be confirmed by mail")
-    time, rooftop = visit.times[0], visit.rooftop
-    house, kind = short(rooftop.name, 80), VISITS[visit.kind]
-    first_name = _harmless(view.customer.first_name)
-    agent = _harmless(view.agent.name) or "your shopping agent"
-    ways = [f"call {phone_number(rooftop.phone)}"] if rooftop.phone else []
-    ways += [f"write to {rooftop.email}"] if rooftop.email else []
-    change = f"If this time does not suit you any more, please {either(ways) or 'let us know'}."
-    why = f"You get this mail because {agent} asked for this visit for you and you agreed to be contacted by e-mail."
+    time, house, kind = visit.times[0], short(visit.rooftop.name, 80), VISITS[visit.kind]
+    change = f"If this time does not suit you any more, please {_ways_to_reach(visit.rooftop)}."
     parts = [
-        [f"Hello {first_name}," if first_name else "Hello,"],
-        wrapped(f"Your {kind} with {house} is confirmed."),
+        _greeting(view),
+        wrapped(" ".join([f"Your {kind} with {house} is confirmed.", *_instead(visit, time)])),
         _facts_of_visit(view, visit, time),
         wrapped(" ".join([*_to_bring(view, visit), change])),
         [f"We look forward to {'talking with' if visit.kind in CALLS else 'seeing'} you."],
         [house],
-        wrapped(why),
+        _why(view),
     ]
-    subject = f"{house}: your {kind} on {spoken_time(time.start, rooftop.zone)}"
-    return Mail(subject, _text(parts), calendar_file(house, [_entry(view, visit, time)]))
+    subject = f"{house}: your {kind} on {spoken_time(time.start, visit.rooftop.zone)}"
+    entry = CalendarPart("visit.ics", "PUBLISH", calendar_file(house, [_entry(view, visit, time)]))
+    return Mail(subject, _text(parts), (entry, *_earlier_entries(view, visit)))
+
+
+def cancellation_mail(view: LeadView) -> Mail:
+    """Tells the customer that the visit that was cancelled last does not take place; a calendar entry takes it out.
+
+    Raises ValueError without one that had a time. Repeats no more of the lead than a confirmation does.
+    """
+    visit = next((visit for visit in reversed(view.visits) if visit.status == "cancelled" and visit.times), None)
+    if visit is None:
+        raise ValueError("only a visit that was cancelled, and had a time, can be called off by mail")
+    time, house, kind = visit.times[0], short(visit.rooftop.name, 80), VISITS[visit.kind]
+    parts = [
+        _greeting(view),
+        wrapped(f"Your {kind} with {house} is cancelled. It was to be:"),
+        _facts_of_visit(view, visit, time),
+        wrapped(f"It does not take place. If you would like another time, please {_ways_to_reach(visit.rooftop)}."),
+        [house],
+        _why(view),
+    ]
+    subject = f"{house}: your {kind} on {spoken_time(time.start, visit.rooftop.zone)} is cancelled"
+    entry = CalendarPart("visit.ics", "CANCEL", cancellation_file(_entry(view, visit, time)))
+    return Mail(subject, _text(parts), (entry, *_earlier_entries(view, visit)))
+
+
+def _news_again(view: LeadView) -> str:
+    """Why a lead is sent again."""
+    return visit_title(view.called_off).lower() if view.called_off else "lead with additions"
+
+
+def _the_visit(visit: VisitView) -> str:
+    """`the test drive on Tuesday, March 3, 2026, 10:00 AM CST`."""
+    when = f" on {spoken_time(visit.times[0].start, visit.rooftop.zone)}" if visit.times else ""
+    return f"the {VISITS[visit.kind]}{when}"
+
+
+def _greeting(view: LeadView) -> list[str]:
+    first_name = _harmless(view.customer.first_name)
+    return [f"Hello {first_name}," if first_name else "Hello,"]
+
+
+def _why(view: LeadView) -> list[str]:
+    agent = _harmless(view.agent.name) or "your shopping agent"
+    return wrapped(
+        f"You get this mail because {agent} asked for this visit for you and you agreed to be contacted by e-mail."
+    )
+
+
+def _ways_to_reach(rooftop: RooftopView) -> str:
+    ways = [f"call {phone_number(rooftop.phone)}"] if rooftop.phone else []
+    ways += [f"write to {rooftop.email}"] if rooftop.email else []
+    return either(ways) or "let us know"
+
+
+def _instead(visit: VisitView, time: VisitTime) -> list[str]:
+    """That another time, which the customer may have been told of, is off."""
+    moved = [earlier for earlier in visit.replaces if earlier.times[0].start != time.start]
+    return [f"It takes the place of {_the_visit(moved[-1])}."] if moved else []
+
+
+def _earlier_entries(view: LeadView, visit: VisitView) -> list[CalendarPart]:
+    """What takes the visits out of the customer's calendar in whose place this one is, each under its own UID.
+
+    All of them: nobody knows of which the customer had a mail.
+    """
+    return [
+        CalendarPart(f"earlier-{number}.ics", "CANCEL", cancellation_file(_entry(view, earlier, earlier.times[0])))
+        for number, earlier in enumerate(_all_replaced(visit), 1)
+    ]
+
+
+def _all_replaced(visit: VisitView) -> Iterator[VisitView]:
+    for earlier in visit.replaces:
+        yield earlier
+        yield from _all_replaced(earlier)
 
 
 def _facts_of_visit(view: LeadView, visit: VisitView, time: VisitTime) -> list[str]:
@@ -139,7 +218,7 @@ def _vehicle_of_visit(view: LeadView, visit: VisitView) -> str:
 
 
 def _entry(view: LeadView, visit: VisitView, time: VisitTime) -> CalendarVisit:
-    assert visit.appointment_id is not None, "a confirmed visit has an id"
+    assert visit.appointment_id is not None, "a visit with a time has an id"
     rooftop, kind = visit.rooftop, VISITS[visit.kind]
     notes = (
         _vehicle_of_visit(view, visit),
@@ -154,6 +233,7 @@ def _entry(view: LeadView, visit: VisitView, time: VisitTime) -> CalendarVisit:
         rooftop=rooftop,
         changed_at=visit.changed_at,
         notes=tuple(filter(None, notes)),
+        cancelled=visit.status == "cancelled",
     )
 
 

@@ -6,13 +6,16 @@ the one that comes second raises AlreadyStored.
 """
 
 from collections import defaultdict
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from datetime import datetime
+from itertools import count
 from typing import Any, Literal, NamedTuple
 
 from sqlalchemy import Connection, Row, bindparam, delete, func, insert, select, update
 
+from dealer_agent.leads.visits import Slot
+from dealer_agent.leads.visits import quarters as quarters_of
 from dealer_agent.protocol.requests import VisitKind
 from dealer_agent.storage.errors import AlreadyStored
 from dealer_agent.storage.prepared import Prepared
@@ -112,17 +115,16 @@ END_APPOINTMENTS = _END.where(appointments.c.appointment_id.in_(bindparam("appoi
 # What shares a visit's places has none of its own: it ends with it.
 END_SHARING = _END.where(appointments.c.shares.in_(bindparam("appointment_ids", expanding=True)))
 
-MOVE_APPOINTMENT = (
+LEAVE_ALONE = (
     update(appointments)
     .where(
         appointments.c.dealer_id == bindparam("in_dealer"), appointments.c.appointment_id == bindparam("appointment")
     )
-    .values(
-        starts_at=bindparam("starts_at"),
-        ends_at=bindparam("ends_at"),
-        shares=bindparam("shares"),
-        reply=bindparam("reply"),
-    )
+    .values(shares=None)
+)
+
+READ_APPOINTMENT = select(appointments).where(
+    appointments.c.dealer_id == bindparam("dealer_id"), appointments.c.appointment_id == bindparam("appointment_id")
 )
 
 READ_SHARING = select(appointments).where(
@@ -178,10 +180,13 @@ def busy_quarters(
     return {row[0]: row[1] for row in connection.execute(READ_BUSY, sought)}
 
 
-def take_places(connection: Connection, appointment: AppointmentRecord, quarters: Sequence[datetime], of: int) -> None:
+def take_places(
+    connection: Connection, appointment: AppointmentRecord, quarters: Sequence[datetime], of: int | None
+) -> None:
     """Takes one of the rooftop's `of` places in each quarter, for an appointment that is recorded.
 
-    Raises AlreadyStored when one of the quarters has none left: who asked looks again, and sees who was first.
+    Raises AlreadyStored when one of the quarters has none left: who asked looks again, and sees who was first. None
+    left there never is where `of` is None: for a visit that was promised already.
     """
     pool = {"dealer_id": appointment.dealer_id, "rooftop": appointment.rooftop, "kind": appointment.kind}
     taken: Mapping[datetime, set[int]] = defaultdict(set)
@@ -190,9 +195,9 @@ def take_places(connection: Connection, appointment: AppointmentRecord, quarters
     rows = []
     for quarter in quarters:
         # Counted, not numbered: a dealer who has fewer places than before keeps the visits of the others.
-        if len(taken[quarter]) >= of:
+        if of is not None and len(taken[quarter]) >= of:
             raise AlreadyStored("every place of that time is taken")
-        place = next(number for number in range(of) if number not in taken[quarter])
+        place = next(number for number in count() if number not in taken[quarter])
         rows.append(pool | {"quarter": quarter, "place": place, "appointment_id": appointment.appointment_id})
     TAKE_PLACES.write_all(connection, rows)
 
@@ -231,17 +236,35 @@ def sharing(
     return [_opened(vault, row) for row in connection.execute(READ_SHARING, sought)]
 
 
-def move_appointment(connection: Connection, moved: AppointmentRecord) -> None:
-    """Gives a visit that shares another's places the time, the sharing and the reply of `moved`."""
-    values = {
-        "in_dealer": moved.dealer_id,
-        "appointment": moved.appointment_id,
-        "starts_at": moved.starts_at,
-        "ends_at": moved.ends_at,
-        "shares": moved.shares,
-        "reply": moved.reply,
-    }
-    connection.execute(MOVE_APPOINTMENT, values)
+def hand_over(
+    connection: Connection, dealer_id: str, appointment_ids: Sequence[str], lead_ids: Collection[str]
+) -> None:
+    """Has the confirmed visits of other leads than these go on without the visits whose places they use.
+
+    Each keeps its time, and takes places of its own for it: one more than the rooftop has, if need be.
+    """
+    if not appointment_ids:
+        return
+    sought = {"dealer_id": dealer_id, "appointment_ids": list(appointment_ids)}
+    for row in connection.execute(READ_SHARING, sought).all():
+        if row.lead_id in lead_ids:
+            continue
+        # Nothing that is sealed is looked at: a lead can be erased whose neighbour does not open.
+        values = row._asdict() | {"request": None, "shares": None}
+        alone = AppointmentRecord(**{name: values[name] for name in AppointmentRecord.__dataclass_fields__})
+        assert alone.starts_at is not None, "what shares a visit is confirmed"
+        assert alone.ends_at is not None, "what shares a visit is confirmed"
+        connection.execute(LEAVE_ALONE, {"in_dealer": dealer_id, "appointment": alone.appointment_id})
+        take_places(connection, alone, quarters_of(Slot(alone.starts_at, alone.ends_at)), of=None)
+
+
+def find_appointment(
+    connection: Connection, vault: Vault, dealer_id: str, appointment_id: str
+) -> AppointmentRecord | None:
+    """One visit, though it has ended."""
+    sought = {"dealer_id": dealer_id, "appointment_id": appointment_id}
+    row = connection.execute(READ_APPOINTMENT, sought).one_or_none()
+    return None if row is None else _opened(vault, row)
 
 
 def appointments_of(connection: Connection, vault: Vault, dealer_id: str, lead_id: str) -> list[AppointmentRecord]:

@@ -13,7 +13,7 @@ from typing import Any, Literal, NamedTuple
 
 from sqlalchemy import Connection, and_, bindparam, insert, or_, select, update
 
-from dealer_agent.dealers.routing import Kind, NewDelivery
+from dealer_agent.dealers.routing import TO_CUSTOMER, Kind, NewDelivery
 from dealer_agent.protocol.ids import new_ulid
 from dealer_agent.storage.prepared import Prepared
 from dealer_agent.storage.schema import outbox
@@ -88,7 +88,7 @@ READ_UNTRIED = select(outbox.c.rooftop, outbox.c.channel).where(
     outbox.c.lead_id == bindparam("lead_id"),
     outbox.c.state == "waiting",
     outbox.c.attempts == 0,
-    outbox.c.kind != "confirm",
+    outbox.c.kind.not_in(TO_CUSTOMER),
 )
 
 DUE_ADDRESSES = select(outbox.c.rooftop, outbox.c.channel).where(_DUE).distinct()

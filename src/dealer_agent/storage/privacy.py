@@ -26,7 +26,7 @@ from sqlalchemy import (
 )
 
 from dealer_agent.protocol.ids import new_ulid
-from dealer_agent.storage.appointments import STANDING, end_appointments
+from dealer_agent.storage.appointments import STANDING, end_appointments, hand_over
 from dealer_agent.storage.consents import DISPOSED, ERASED, forget_consents
 from dealer_agent.storage.schema import (
     accesses,
@@ -201,7 +201,8 @@ def erase_lead(connection: Connection, vault: Vault, dealer_id: str, lead_id: st
     """Forgets the customer of a lead, for good; False when nothing of a customer was there to forget.
 
     Empties every sealed column of the lead and of what belongs to it, drops what would still be sent, calls off the
-    visits that are to come and frees their places. That it was erased goes into the chain of consent events.
+    visits that are to come and frees their places; what another lead has in them stays. That it was erased goes into
+    the chain of consent events.
     """
     emptied = _empty(connection, dealer_id, [lead_id], at)
     dropped = connection.execute(DROP_CONTACTS, {"in_dealer": dealer_id, "lead_ids": [lead_id]}).rowcount
@@ -247,8 +248,9 @@ def disposable(
 def _empty(connection: Connection, dealer_id: str, lead_ids: Sequence[str], at: datetime) -> int:
     """Empties all of these leads but their contacts and consents; how many there are whose customer was known."""
     chosen = {"in_dealer": dealer_id, "lead_ids": list(lead_ids), "at": at}
-    to_come = connection.execute(FIND_VISITS_TO_COME, chosen | {"dealer_id": dealer_id})
-    end_appointments(connection, dealer_id, list(to_come.scalars()), at, "cancelled")
+    to_come = list(connection.execute(FIND_VISITS_TO_COME, chosen | {"dealer_id": dealer_id}).scalars())
+    hand_over(connection, dealer_id, to_come, lead_ids)
+    end_appointments(connection, dealer_id, to_come, at, "cancelled")
     for statement in (EMPTY_ADDITIONS, EMPTY_VISITS, DROP_REPLIES, DROP_DELIVERIES):
         connection.execute(statement, chosen)
     return connection.execute(EMPTY_LEADS, chosen).rowcount

@@ -289,8 +289,8 @@ places = Table(
 )
 
 # One row for each thing to be sent: it names the lead and holds nothing of it. `state` is waiting, sent, parked or
-# dropped; a waiting row that is leased is being sent. `event_id` is what a duplicate added, for a lead sent again; for
-# a confirmation, the appointment.
+# dropped; a waiting row that is leased is being sent. `event_id` is why a lead is sent
+# again: what a duplicate added, or the appointment that was called off; to the customer, the appointment told of.
 outbox = Table(
     "outbox",
     metadata,

@@ -268,12 +268,6 @@ class Store:
             self.log_access(dealer_id, at, f"token {token_id}", "calendar", leads=customers)
         return booked
 
-    def cancel_appointment(self, dealer_id: str, appointment_id: str, at: datetime) -> bool:
-        """Calls a visit off, with what is part of it, and frees its places; False when none of that id stands."""
-        with self._writing() as connection:
-            lock_dealer(connection, dealer_id)
-            return appointments.end_appointments(connection, dealer_id, [appointment_id], at, "cancelled") > 0
-
     def due_addresses(self, dealer_id: str, now: datetime, lease: timedelta) -> list[Address]:
         """The rooftops and channels to which something is to be sent now; who sends has it for up to `lease`."""
         with self._reading() as connection:

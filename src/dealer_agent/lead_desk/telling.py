@@ -1,0 +1,67 @@
+"""Who hears of what happened to a lead that is stored: rows of the outbox, in the transaction in which it happens."""
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from datetime import datetime
+
+from msgspec import UNSET
+from sqlalchemy import Connection
+
+from dealer_agent.dealers.profile import DealerRooftop
+from dealer_agent.dealers.routing import CustomerKind, deliveries_of, mail_to_customer
+from dealer_agent.lead_desk.kept_lead import KeptLead
+from dealer_agent.lead_desk.timetable import Timetable
+from dealer_agent.storage.appointments import AppointmentRecord
+from dealer_agent.storage.consents import allowed_channels
+from dealer_agent.storage.leads import StoredLead
+from dealer_agent.storage.outbox import enqueue, untried
+
+
+@dataclass(frozen=True, slots=True)
+class Telling:
+    """One dealer's outbox at one moment, on one transaction."""
+
+    connection: Connection
+    dealer_id: str
+    timetable: Timetable
+    confirms_by_mail: bool
+    now: datetime
+
+    def send_again(self, lead_id: str, event_id: str, rooftops: Iterable[DealerRooftop]) -> None:
+        """To the channels and the people of these rooftops, because of `event_id`.
+
+        Not where the lead is to go anyway: it is made at sending time, with what happened until then.
+        """
+        untold = untried(self.connection, self.dealer_id, lead_id)
+        rows = [
+            row
+            for rooftop in {rooftop.name: rooftop for rooftop in rooftops}.values()
+            for row in deliveries_of(rooftop, event_id=event_id)
+            if (row.rooftop, row.channel) not in untold
+        ]
+        enqueue(self.connection, self.dealer_id, lead_id, rows, self.now)
+
+    def mail(self, kind: CustomerKind, lead_id: str, rooftop: DealerRooftop, appointment_id: str) -> None:
+        """To the customer, who may be written to."""
+        enqueue(self.connection, self.dealer_id, lead_id, [mail_to_customer(kind, rooftop, appointment_id)], self.now)
+
+    def tell_of_visit(self, kind: CustomerKind, lead: StoredLead, visit: AppointmentRecord, event_id: str) -> bool:
+        """Everybody whom a visit of the lead's concerns: its own rooftop, that of the visit, and the customer.
+
+        Returns whether the customer gets a mail: only of a visit with a time, where mails are configured and consent
+        allows them. Of a lead whose customer is forgotten nobody is told.
+        """
+        if lead.lead.customer is None:
+            return False
+        there = self.timetable.rooftop(visit.rooftop) or self.timetable.first
+        home = self.timetable.rooftop(lead.lead.rooftop) or there
+        self.send_again(lead.lead.lead_id, event_id, (home, there))
+        by_mail = visit.starts_at is not None and self._may_mail(lead)
+        if by_mail:
+            self.mail(kind, lead.lead.lead_id, there, visit.appointment_id)
+        return by_mail
+
+    def _may_mail(self, lead: StoredLead) -> bool:
+        if not self.confirms_by_mail or KeptLead.of(lead).customer.email is UNSET:
+            return False
+        return "email" in allowed_channels(self.connection, self.dealer_id, lead.lead.lead_id, self.now)

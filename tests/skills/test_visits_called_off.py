@@ -1,0 +1,256 @@
+"""What a visit that the dealer calls off, or that moves, tells whom (contract, part 10). On both databases."""
+
+from collections.abc import Callable
+from datetime import timedelta
+from typing import Any
+
+import msgspec
+import pytest
+from tests.skills.counter import Counter
+from tests.skills.shop import a_lead, consent, customer
+from tests.skills.visiting import LOT, NOW, PROFILE, asking, at, listing, visit
+
+from dealer_agent.dealers.profile import Deliver
+from dealer_agent.inventory.catalogue import Catalogue
+from dealer_agent.lead_desk import NoVisitToCancel
+
+OpenCounter = Callable[..., Counter]
+SAM = {"customer": customer(email="sam@example.com")}
+SOON = NOW + timedelta(minutes=5)
+SOUTH = PROFILE.rooftops[1]
+WITH_PEOPLE = msgspec.structs.replace(
+    PROFILE,
+    rooftops=(
+        PROFILE.rooftops[0],
+        msgspec.structs.replace(
+            SOUTH, deliver=Deliver(directory=SOUTH.deliver.directory, notify=("sales@example.com",))
+        ),
+        *PROFILE.rooftops[2:],
+    ),
+)
+
+
+def sams(appointment: dict[str, Any], stock: str | None = "S1", **members: Any) -> dict[str, Any]:
+    """A lead of the one customer."""
+    return asking(appointment, stock, **SAM, **members)
+
+
+def told(desk: Counter) -> set[tuple[str, ...]]:
+    """What is still to be sent: lead, kind, rooftop, channel, and why."""
+    waiting = (row for row in desk.deliveries() if row.state == "waiting")
+    return {(row.lead_id, row.kind, row.rooftop, row.channel, row.event_id or "") for row in waiting}
+
+
+def id_of(answer: dict[str, Any]) -> str:
+    appointment_id: str = answer["appointment"]["appointment_id"]
+    return appointment_id
+
+
+def test_a_cancelled_visit_is_told_to_the_crm_to_people_and_to_the_customer(counter: OpenCounter) -> None:
+    desk = counter(WITH_PEOPLE, confirms_by_mail=True)
+    drive = desk.take(sams(visit(at("10:00"))), NOW, LOT)
+    desk.all_sent()
+    done = desk.call_off(drive, SOON)
+    assert (done.visit.appointment_id, done.parts) == (id_of(drive), ())
+    assert done.mailed == {id_of(drive)}
+    south = (drive["lead_id"], "Ridgeline South", id_of(drive))
+    assert told(desk) == {
+        (south[0], kind, south[1], channel, south[2])
+        for kind, channel in (("resend", "south"), ("notify", "notify"), ("cancel", "customer"))
+    }
+    (cancelled,) = desk.visits_of(drive["lead_id"])
+    assert (cancelled.status, cancelled.cancelled_at, desk.places("test_drive")) == ("cancelled", SOON, 0)
+
+
+@pytest.mark.parametrize(
+    ("confirms", "members"),
+    [
+        (False, {}),
+        (True, {"consent": consent(allowed_channels=["phone"])}),
+        (True, {"customer": customer(phone="+12025550123")}),
+    ],
+)
+def test_a_customer_who_may_not_be_written_to_gets_no_mail(
+    counter: OpenCounter, confirms: bool, members: dict[str, Any]
+) -> None:
+    desk = counter(PROFILE, confirms_by_mail=confirms)
+    lead = a_lead(**({"appointment": visit(at("10:00")), "vehicle_of_interest": {"stock": "S1"}} | members))
+    drive = desk.take(lead, NOW, LOT)
+    desk.all_sent()
+    assert desk.call_off(drive, SOON).mailed == frozenset()
+    assert {row[1] for row in told(desk)} == {"resend"}
+
+
+def test_a_customer_who_revoked_e_mail_since_gets_no_mail(counter: OpenCounter) -> None:
+    desk = counter(PROFILE, confirms_by_mail=True)
+    drive = desk.take(sams(visit(at("10:00"))), NOW, LOT)
+    desk.all_sent()
+    desk.store.record_revocation("ridgeline", drive["lead_id"], ["email"], SOON, by="desk", reason=None)
+    assert desk.call_off(drive, SOON).mailed == frozenset()
+    assert {row[1] for row in told(desk)} == {"resend"}
+
+
+def test_a_customer_who_gave_an_address_later_gets_a_mail(counter: OpenCounter) -> None:
+    desk = counter(PROFILE, confirms_by_mail=True)
+    phone = {"phone": "+12025550123"}
+    drive = desk.take(asking(visit(at("10:00")), "S1", customer=customer(**phone)), NOW, LOT)
+    both = customer(**phone, email="sam@example.com")
+    desk.take(a_lead(customer=both, vehicle_of_interest={"stock": "S1"}), NOW, LOT)
+    assert desk.call_off(drive, SOON).mailed == {id_of(drive)}
+
+
+def test_the_desk_that_has_phoned_already_may_tell_nobody(counter: OpenCounter) -> None:
+    desk = counter(WITH_PEOPLE, confirms_by_mail=True)
+    drive = desk.take(sams(visit(at("10:00"))), NOW, LOT)
+    desk.all_sent()
+    assert desk.call_off(drive, SOON, tell=False).mailed == frozenset()
+    assert told(desk) == set()
+    assert [one.status for one in desk.visits_of(drive["lead_id"])] == ["cancelled"]
+
+
+def test_a_lead_that_is_to_be_sent_anyway_goes_out_once_with_its_visit_cancelled(counter: OpenCounter) -> None:
+    desk = counter(PROFILE)
+    drive = desk.take(sams(visit(at("10:00"))), NOW, LOT)
+    desk.call_off(drive, SOON)
+    assert told(desk) == {(drive["lead_id"], "lead", "Ridgeline South", "south", "")}
+
+
+@pytest.mark.parametrize("appointment", [visit(), visit(at("08:00"))])
+def test_of_a_visit_that_had_no_time_the_crm_is_told_and_not_the_customer(
+    counter: OpenCounter, appointment: dict[str, Any]
+) -> None:
+    desk = counter(PROFILE, confirms_by_mail=True)
+    asked = desk.take(sams(appointment), NOW, LOT)
+    desk.all_sent()
+    assert desk.call_off(asked, SOON).mailed == frozenset()
+    assert {row[1] for row in told(desk)} == {"resend"}
+
+
+def test_a_visit_elsewhere_is_called_off_at_the_leads_rooftop_and_at_the_one_visited(counter: OpenCounter) -> None:
+    desk = counter(PROFILE)
+    desk.take(a_lead(**SAM), NOW, LOT)
+    elsewhere = desk.take(sams(visit(at("10:00"), "sales"), None), NOW, LOT)
+    desk.all_sent()
+    desk.call_off(elsewhere, SOON)
+    assert {row[1:4] for row in told(desk)} == {
+        ("resend", "Ridgeline North", "north"),
+        ("resend", "Ridgeline South", "south"),
+    }
+
+
+@pytest.mark.parametrize("stock", [None, "S1"])
+def test_what_is_part_of_a_cancelled_visit_ends_with_it_and_its_lead_and_customer_are_told(
+    counter: OpenCounter, stock: str | None
+) -> None:
+    """Also where it is the same lead's: then the lead is sent once."""
+    desk = counter(PROFILE, confirms_by_mail=True)
+    drive = desk.take(sams(visit(at("10:00"))), NOW, LOT)
+    appraisal = desk.take(sams(visit(at("10:00"), "trade_in"), stock), NOW, LOT)
+    desk.all_sent()
+    done = desk.call_off(drive, SOON)
+    assert [part.appointment_id for part in done.parts] == [id_of(appraisal)]
+    assert done.mailed == {id_of(drive), id_of(appraisal)}
+    assert {one.status for one in desk.visits_of(appraisal["lead_id"])} == {"cancelled"}
+    waiting = told(desk)
+    assert {(lead_id, why) for lead_id, kind, *_, why in waiting if kind == "cancel"} == {
+        (drive["lead_id"], id_of(drive)),
+        (appraisal["lead_id"], id_of(appraisal)),
+    }
+    resent = [row[0] for row in waiting if row[1] == "resend"]
+    assert sorted(resent) == sorted({drive["lead_id"], appraisal["lead_id"]})
+
+
+def test_an_appraisal_that_is_cancelled_leaves_the_test_drive_that_it_is_part_of(counter: OpenCounter) -> None:
+    desk = counter(PROFILE)
+    drive = desk.take(sams(visit(at("10:00"))), NOW, LOT)
+    appraisal = desk.take(sams(visit(at("10:00"), "trade_in"), None), NOW, LOT)
+    assert desk.call_off(appraisal, SOON).parts == ()
+    assert [one.status for one in desk.visits_of(drive["lead_id"])] == ["confirmed"]
+    assert desk.places("test_drive") == 4
+
+
+def test_a_visit_that_is_not_there_to_be_cancelled_is_refused_in_words_that_say_why(counter: OpenCounter) -> None:
+    desk = counter(PROFILE, confirms_by_mail=True)
+    moved = desk.take(sams(visit(at("10:00"))), NOW, LOT)
+    desk.take(sams(visit(at("12:00"))), SOON, LOT)
+    cancelled = desk.take(asking(visit(at("14:00")), "S1"), NOW, LOT)
+    desk.call_off(cancelled, SOON)
+    past = desk.take(asking(visit(at("16:00")), "S1"), NOW, LOT)
+    nowhere = {"appointment": {"appointment_id": "01ARZ3NDEKTSV4RRFFQ69G5FAV"}}
+    desk.all_sent()
+    over = NOW.replace(day=3, hour=23)
+    for answer, when, why in (
+        (moved, SOON, ": the customer asked for another in its place; see dealer-agent appointments list"),
+        (cancelled, SOON, ": it is cancelled already"),
+        (past, over, ": it is over"),
+        (nowhere, SOON, "; see dealer-agent appointments list"),
+    ):
+        with pytest.raises(NoVisitToCancel) as refused:
+            desk.call_off(answer, when)
+        assert str(refused.value) == f"There is no visit {id_of(answer)} to cancel{why}"
+    assert told(desk) == set()
+    assert desk.call_off(past, over - timedelta(minutes=1)).visit.stands, "it is under way: its end is free again"
+
+
+def test_the_visit_of_a_forgotten_customer_is_cancelled_and_nobody_is_told(counter: OpenCounter) -> None:
+    desk = counter(PROFILE, confirms_by_mail=True)
+    drive = desk.take(sams(visit(at("10:00"))), NOW, LOT)
+    under_way = NOW.replace(day=3, hour=16, minute=30)
+    desk.store.erase_lead("ridgeline", drive["lead_id"], under_way)
+    assert desk.call_off(drive, under_way).mailed == frozenset()
+    assert told(desk) == set()
+    assert [one.status for one in desk.visits_of(drive["lead_id"])] == ["cancelled"]
+
+
+@pytest.mark.parametrize("confirms", [True, False])
+def test_the_customer_of_an_appraisal_that_moves_with_a_test_drive_is_mailed_both_new_times(
+    counter: OpenCounter, confirms: bool
+) -> None:
+    desk = counter(PROFILE, confirms_by_mail=confirms)
+    drive = desk.take(sams(visit(at("10:00"))), NOW, LOT)
+    appraisal = desk.take(sams(visit(at("10:00"), "trade_in"), None), NOW, LOT)
+    desk.all_sent()
+    moved = desk.take(sams(visit(at("13:00"))), SOON, LOT)
+    later = desk.visits_of(appraisal["lead_id"])[-1]
+    mails = {(row[0], row[4]) for row in told(desk) if row[1] == "confirm"}
+    both = {(drive["lead_id"], id_of(moved)), (appraisal["lead_id"], later.appointment_id)}
+    assert mails == (both if confirms else set())
+
+
+def test_an_appraisal_moves_to_the_rooftop_to_which_the_vehicle_was_brought(counter: OpenCounter) -> None:
+    """Its own lead's rooftop hears of that as well as the one that is to appraise."""
+    desk = counter(PROFILE)
+    desk.take(sams(visit(at("10:00")), "S1"), NOW, LOT)
+    appraisal = desk.take(sams(visit(at("10:00"), "trade_in"), None), NOW, LOT)
+    desk.all_sent()
+    brought = Catalogue.build([listing("S1", "Ridgeline North")])
+    desk.take(sams(visit(at("13:00")), "S1"), SOON, brought)
+    later = desk.visits_of(appraisal["lead_id"])[-1]
+    assert (later.rooftop, later.status) == ("Ridgeline North", "confirmed")
+    assert {row[3] for row in told(desk) if row[0] == appraisal["lead_id"]} == {"north", "south"}
+
+
+def test_erasing_a_lead_leaves_the_appraisal_that_another_lead_has_within_its_test_drive(
+    counter: OpenCounter,
+) -> None:
+    """That customer is to come at that time: they keep it, and it can be moved and cancelled as any other."""
+    desk = counter(PROFILE)
+    drive = desk.take(sams(visit(at("10:00"))), NOW, LOT)
+    appraisal = desk.take(sams(visit(at("10:15"), "trade_in"), None), NOW, LOT)
+    taken = desk.take(asking(visit(at("10:00"), "trade_in"), None), NOW, LOT)
+    assert taken["appointment"]["status"] == "confirmed", "the only place for appraisals, at that time too"
+    desk.store.erase_lead("ridgeline", drive["lead_id"], SOON)
+    (kept,) = desk.visits_of(appraisal["lead_id"])
+    assert (kept.status, kept.shares, kept.appointment_id) == ("confirmed", None, id_of(appraisal))
+    assert kept.starts_at == NOW.replace(day=3, hour=16, minute=15)
+    assert (desk.places("test_drive"), desk.places("trade_in")) == (0, 4)
+    again = desk.take(asking(visit(at("10:00")), "S1"), SOON, LOT)
+    assert again["appointment"]["status"] == "confirmed", "nobody drives then any more"
+
+    # The time that it holds counts as taken, and once only.
+    blocked = desk.take(asking(visit(at("10:30"), "trade_in"), None), SOON, LOT)
+    assert blocked["appointment"]["status"] == "proposed"
+    moved = desk.take(sams(visit(at("10:00"), "trade_in"), None), SOON, LOT)
+    assert moved["appointment"]["status"] == "proposed", "two are there at that time"
+    desk.call_off(appraisal, SOON)
+    assert desk.places("trade_in") == 2
