@@ -29,7 +29,7 @@ from dealer_agent.leads.adf import render_adf
 from dealer_agent.leads.calendar import CalendarVisit, calendar_file
 from dealer_agent.leads.lead_json import lead_json
 from dealer_agent.leads.lead_view import AgentView, LeadView, RooftopView, VisitTime, VisitView
-from dealer_agent.leads.mails import Mail, adf_mail_subject, confirmation_mail, salesperson_mail
+from dealer_agent.leads.mails import Mail, adf_mail_subject, cancellation_mail, confirmation_mail, salesperson_mail
 from dealer_agent.leads.spoken import day_and_time, zone_name
 from dealer_agent.leads.spreadsheet import COLUMNS, cells
 from dealer_agent.protocol.requests import (
@@ -169,8 +169,8 @@ ZONES = (
 
 
 def _mail(mail: Mail) -> str:
-    calendar = "" if mail.ics is None else "\n--\n" + mail.ics.decode().replace("\r\n", "\n")
-    return f"Subject: {mail.subject}\n\n{mail.text}{calendar}"
+    calendars = "".join(f"\n-- {part.name}, {part.method}\n{part.content.decode()}" for part in mail.calendars)
+    return f"Subject: {mail.subject}\n\n{mail.text}{calendars}"
 
 
 def rendered() -> dict[str, str]:
@@ -190,6 +190,8 @@ def rendered() -> dict[str, str]:
         visits = (a_visit(request=request),)
         told = [a_view(visits=visits), a_view(visits=visits, trade_in=TRADE_IN), a_view(visits=visits, vehicle=None)]
         files[f"confirmation.{kind}.txt"] = "\n\n".join(_mail(confirmation_mail(view)) for view in told)
+        off = a_view(visits=(a_visit("cancelled", request=request),))
+        files[f"cancellation.{kind}.txt"] = _mail(cancellation_mail(off))
     edges = [view for view in more_leads().values() if any(visit.status == "confirmed" for visit in view.visits)]
     files["confirmation.edges.txt"] = "\n\n".join(_mail(confirmation_mail(view)) for view in edges)
     summer = RECEIVED + timedelta(days=120)
