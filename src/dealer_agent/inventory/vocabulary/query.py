@@ -117,6 +117,8 @@ def _name_words(text: str) -> set[str]:
 
 def _prose_words(text: str) -> set[str]:
     """The words of a prose text, and the known spellings of several words in it, joined: allwheeldrive."""
+    if text.isascii() and text.isalnum():
+        return {text.lower()}
     groups = word_groups(text)
     found: set[str] = set()
     for index, group in enumerate(groups):

@@ -1,26 +1,12 @@
-"""How long the catalogue takes in the process, without any server.
+"""A made-up stock of any size and what buyers ask of it, the same in every run: every benchmark's data."""
 
-    python benchmarks/catalogue.py [LISTINGS ...]
-
-For each stock size it prints the time and memory to build the snapshot, then p50 and p99 of searches, facets
-and look-ups.
-"""
-
-import argparse
-import gc
-import platform
 import random
-import resource
-import time
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
-from itertools import islice
-from typing import Any
 
-import numpy as np
 from msgspec import UNSET, UnsetType
 
-from dealer_agent.inventory.catalogue import Catalogue, Listing
+from dealer_agent.inventory.catalogue import Listing
 from dealer_agent.protocol.requests import Filters, Sort
 from dealer_agent.protocol.vehicle import SaleCondition, Vehicle
 
@@ -173,58 +159,3 @@ def queries() -> Iterator[Filters]:
                 )
             )
         )
-
-
-def measure(name: str, call: Callable[..., object], arguments: Iterable[tuple[Any, ...]]) -> None:
-    """Prints the percentiles of the call's times, one for each set of arguments."""
-    times = []
-    for given in arguments:
-        begun = time.perf_counter_ns()
-        call(*given)
-        times.append(time.perf_counter_ns() - begun)
-    p50, p99 = np.percentile(times, (50, 99)) / 1000
-    print(f"  {name:<22} p50 {p50:>9.1f} µs   p99 {p99:>9.1f} µs")
-
-
-def run(count: int) -> None:
-    """Builds one stock and measures it."""
-    begun = time.perf_counter()
-    built = 0.0
-
-    def counted() -> Iterator[Listing]:
-        nonlocal built
-        listings = stock(count)
-        while True:
-            before = time.perf_counter()
-            listing = next(listings, None)
-            built += time.perf_counter() - before
-            if listing is None:
-                return
-            yield listing
-
-    catalogue = Catalogue.build(counted())
-    took = time.perf_counter() - begun - built
-    gc.collect()
-    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
-    print(f"{count:,} listings: built in {took:.2f} s, {peak:,.0f} MiB at the peak")
-    repeats = 3_000 if count <= 20_000 else 300
-    asked = list(islice(searches(), repeats))
-    texts = list(islice(queries(), repeats))
-    dice = random.Random(17)
-    vins = [f"1HGCM8263{dice.randrange(count):08d}" for _ in range(repeats)]
-    for (filters, skip, sort), text in zip(asked[:50], texts[:50], strict=True):
-        catalogue.search(filters, skip, 20, sort)
-        catalogue.facets(text)
-    measure("search", catalogue.search, ((filters, skip, 20, sort) for filters, skip, sort in asked))
-    measure("search, no filters", catalogue.search, ((Filters(), skip, 20, sort) for _, skip, sort in asked))
-    measure("search, free text", catalogue.search, ((text, 0, 20) for text in texts))
-    measure("facets", catalogue.facets, ((filters,) for filters, _, _ in asked))
-    measure("find by VIN", catalogue.find, ((vin,) for vin in vins))
-
-
-if __name__ == "__main__":
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("listings", nargs="*", type=int, default=[1_000, 50_000])
-    print(f"{platform.machine()}, Python {platform.python_version()}, NumPy {np.__version__}")
-    for size in parser.parse_args().listings:
-        run(size)
