@@ -54,5 +54,6 @@ def make(job: Job) -> None:
 
 
 def _end_without_parent() -> None:
-    sys.stdin.buffer.read()
+    # Not through `sys.stdin`, whose lock a process that ends in good order could not take.
+    os.read(sys.stdin.fileno(), 1)
     os._exit(1)

@@ -100,6 +100,8 @@ class ShowRoom:
                     fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
                     break
                 self._closed.wait(_TURN_SECONDS)
+            else:
+                raise SnapshotError("the service is about to stop")
             yield lock
         finally:
             os.close(lock)
