@@ -7,6 +7,8 @@ from datetime import UTC, datetime, timedelta
 from msgspec import UNSET, UnsetType
 
 from dealer_agent.inventory.catalogue import Listing
+from dealer_agent.inventory.listing import ListingPolicy, RooftopRule, UnitRecord, list_unit, vehicle_id_for
+from dealer_agent.inventory.unit import Unit
 from dealer_agent.protocol.requests import Filters, Sort
 from dealer_agent.protocol.vehicle import SaleCondition, Vehicle
 
@@ -75,8 +77,13 @@ FEATURES = (
 OPENINGS = ("One owner", "Local trade", "Just arrived", "Well kept", "Fully inspected", "Low miles")
 
 
-def stock(count: int) -> Iterator[Listing]:
-    """A made-up stock, the same in every run."""
+ROOFTOPS = tuple(f"Rooftop {number}" for number in range(12))
+POLICY = ListingPolicy("bench", "advertised", tuple(RooftopRule(name) for name in ROOFTOPS))
+"""Under which the made-up dealer lists its units."""
+
+
+def units(count: int) -> Iterator[tuple[Unit, datetime]]:
+    """A made-up stock as a feed tells it, and when each unit last changed; the same in every run."""
     dice = random.Random(7)
     start = datetime(2026, 1, 1, tzinfo=UTC)
     makes = list(MODELS)
@@ -87,39 +94,52 @@ def stock(count: int) -> Iterator[Listing]:
         price = dice.randrange(4_000, 90_000)
         model = dice.choice(MODELS[make])
         features = tuple(dice.sample(FEATURES, 8))
-        yield Listing.of(
-            Vehicle(
-                vehicle_id=f"vin-1HGCM8263{number:08d}",
-                status=dice.choice(("available", "available", "intransit", "pending")),
-                rooftop=f"Rooftop {dice.randrange(12)}",
-                updated_at=start + timedelta(seconds=dice.randrange(9_000_000)),
-                changed_at=start + timedelta(seconds=dice.randrange(9_000_000)),
-                dealer_id="bench",
-                vin=f"1HGCM8263{number:08d}",
-                stock=f"S{number:07d}",
-                year=dice.randrange(2008, 2027),
-                make=make,
-                model=model,
-                trim=dice.choice(TRIMS),
-                condition=condition,
-                price=UNSET if dice.random() < 0.05 else price,
-                msrp=price + 900,
-                mileage=dice.randrange(150_000) if condition != "new" else dice.randrange(50),
-                body=dice.choice(BODIES),
-                transmission="single_speed" if electric else dice.choice(("automatic", "automatic", "manual", "cvt")),
-                driveline=dice.choice(("fwd", "rwd", "awd", "4wd")),
-                engine="Electric Motor" if electric else dice.choice(("2.0L I4 Turbo", "3.5L V6", "5.0L V8")),
-                fuel="bev" if electric else dice.choice(("gas", "gas", "hybrid", "diesel")),
-                electric_range_mi=float(dice.randrange(150, 400)) if electric else UNSET,
-                dc_fast_charge=True if electric else UNSET,
-                exterior_color=dice.choice(COLOURS),
-                interior_color=dice.choice(("Black", "Gray", "Saddle Tan")),
-                features=features,
-                photos=tuple(f"https://photos.example.com/{number}/{shot}.jpg" for shot in range(6)),
-                vdp_url=f"https://www.example.com/inventory/{number}",
-                description=f"{dice.choice(OPENINGS)} {make} {model} with {features[0]}, lot {number}.",
-            )
+        unit = Unit(
+            status=dice.choice(("available", "available", "intransit", "pending")),
+            rooftop_hints=(dice.choice(ROOFTOPS),),
+            feed_updated_at=start + timedelta(seconds=dice.randrange(9_000_000)),
+            vin=vin_of(number),
+            stock=f"S{number:07d}",
+            year=dice.randrange(2008, 2027),
+            make=make,
+            model=model,
+            trim=dice.choice(TRIMS),
+            condition=condition,
+            selling_price=UNSET if dice.random() < 0.05 else price,
+            msrp=price + 900,
+            mileage=dice.randrange(150_000) if condition != "new" else dice.randrange(50),
+            body=dice.choice(BODIES),
+            transmission="single_speed" if electric else dice.choice(("automatic", "automatic", "manual", "cvt")),
+            driveline=dice.choice(("fwd", "rwd", "awd", "4wd")),
+            engine="Electric Motor" if electric else dice.choice(("2.0L I4 Turbo", "3.5L V6", "5.0L V8")),
+            fuel="bev" if electric else dice.choice(("gas", "gas", "hybrid", "diesel")),
+            electric_range_mi=float(dice.randrange(150, 400)) if electric else UNSET,
+            dc_fast_charge=True if electric else UNSET,
+            exterior_color=dice.choice(COLOURS),
+            interior_color=dice.choice(("Black", "Gray", "Saddle Tan")),
+            features=features,
+            photos=tuple(f"https://photos.example.com/{number}/{shot}.jpg" for shot in range(6)),
+            vdp_url=f"https://www.example.com/inventory/{number}",
+            description=f"{dice.choice(OPENINGS)} {make} {model} with {features[0]}, lot {number}.",
         )
+        yield unit, start + timedelta(seconds=dice.randrange(9_000_000))
+
+
+def vin_of(number: int) -> str:
+    """The VIN of a unit by its number."""
+    return f"1HGCM8263{number:08d}"
+
+
+def listed(unit: Unit, changed_at: datetime) -> Vehicle:
+    """The listing of a unit."""
+    record = UnitRecord(vehicle_id_for(unit), confirmed_at=changed_at, changed_at=changed_at)
+    return list_unit(unit, record, POLICY)
+
+
+def stock(count: int) -> Iterator[Listing]:
+    """The listings of a made-up stock."""
+    for unit, changed_at in units(count):
+        yield Listing.of(listed(unit, changed_at))
 
 
 def searches() -> Iterator[tuple[Filters, int, Sort | UnsetType]]:

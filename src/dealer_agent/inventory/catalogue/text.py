@@ -5,13 +5,14 @@ in three ranks of weight. Words are sorted, so the words with one beginning stan
 """
 
 from array import array
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Iterable, Mapping
+from itertools import chain
 from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from dealer_agent.inventory.catalogue.columns import Column, Numbering, Rows, row_type
+from dealer_agent.inventory.catalogue.columns import Codes, Column, Numbering, Rows, row_type
 from dealer_agent.inventory.catalogue.flat import Flat, FlatWriter
 from dealer_agent.inventory.catalogue.words import SortedWords
 from dealer_agent.inventory.vocabulary import index_words, query_terms
@@ -31,8 +32,7 @@ FACTS = (
     "exterior_color",
     "interior_color",
 )
-NUMBERS = ("stock", "vin")
-"""Facts as well, but of each unit alone. Beside names and facts stands the prose: features and description."""
+"""Facts as well, but of each unit alone, are stock number and VIN. Features and description are the prose."""
 
 # A marker says that a listing has a canonical word. It is no beginning of anything, and no word is a beginning of it.
 _MARK = "="
@@ -104,23 +104,26 @@ class TextIndex:
         return hits
 
 
-class _Loose:
-    """Words listing by listing: their numbers in a row, and how many each listing has."""
+class _Lists:
+    """A list of numbers for each listing: the numbers in a row, and how many each listing has."""
 
     def __init__(self) -> None:
         self._numbers = array("I")
         self._counts = array("I")
 
-    def add(self, numbers: Collection[int]) -> None:
+    def add(self, numbers: Iterable[int]) -> None:
+        """The next listing's."""
+        before = len(self._numbers)
         self._numbers.extend(numbers)
-        self._counts.append(len(numbers))
+        self._counts.append(len(self._numbers) - before)
 
-    def pairs(self, places: NDArray[np.int64], row_of: NDArray[np.int64]) -> NDArray[np.int64]:
-        """As `_pairs`; `row_of` says which row each listing is."""
-        pairs = places[np.frombuffer(self._numbers, np.uint32)]
-        pairs <<= 32
-        pairs |= np.repeat(row_of, np.frombuffer(self._counts, np.uint32))
-        return pairs
+    def __len__(self) -> int:
+        return len(self._counts)
+
+    def taken(self) -> tuple[NDArray[np.uint32], NDArray[np.uint32]]:
+        """The numbers, and which listing each is of."""
+        counts = np.frombuffer(self._counts, np.uint32)
+        return np.frombuffer(self._numbers, np.uint32), np.repeat(np.arange(len(counts), dtype=np.uint32), counts)
 
 
 class TextCollector:
@@ -128,81 +131,89 @@ class TextCollector:
 
     def __init__(self) -> None:
         self._numbers: Numbering[str] = Numbering()
-        self._features: dict[str, list[int]] = {}
-        self._prose = _Loose()
-        self._own_numbers = _Loose()
+        self._features: Numbering[str] = Numbering()
+        self._features_of = _Lists()
+        self._descriptions = _Lists()
+        self._numbers_of = _Lists()
 
     def add(self, vehicle: Vehicle) -> None:
         """The next listing; in any order."""
-        found: set[int] = set()
-        for feature in vehicle.features or ():
-            numbers = self._features.get(feature)
-            if numbers is None:
-                numbers = self._features[feature] = self._numbered("features", feature)
-            found.update(numbers)
-        if vehicle.description:
-            found.update(self._numbered("description", vehicle.description))
-        self._prose.add(found)
-        found = set()
-        for field in NUMBERS:
-            if number := getattr(vehicle, field):
-                found.update(self._numbered(field, number))
-        self._own_numbers.add(found)
+        self._features_of.add(map(self._features.__getitem__, vehicle.features or ()))
+        self._descriptions.add(self._numbered("description", vehicle.description) if vehicle.description else ())
+        stock = self._numbered("stock", vehicle.stock) if vehicle.stock else ()
+        vin = self._numbered("vin", vehicle.vin) if vehicle.vin else ()
+        self._numbers_of.add(chain(stock, vin))
 
     def write(self, writer: FlatWriter, columns: Mapping[str, Column[Any]], default_order: Rows) -> None:
         """The finished index, which uses the collector up; `default_order` says which collected listing each row is."""
-        names = [self._words_of(name, columns[name]) for name in NAMES]
-        facts = [self._words_of(name, columns[name]) for name in FACTS]
+        features = self._words_of("features", self._features)
+        names = [(columns[name].codes, self._words_of(name, columns[name].values)) for name in NAMES]
+        facts = [(columns[name].codes, self._words_of(name, columns[name].values)) for name in FACTS]
         numbers = {_MARK + word if _MARK in word else word: number for word, number in self._numbers.items()}
         self._numbers.clear()
-        self._features.clear()
         words = sorted(numbers)
         SortedWords.write(writer, "words", words)
         places = np.empty(len(words), np.int64)
         places[[numbers[word] for word in words]] = np.arange(len(words))
         row_of = np.empty(len(default_order), np.int64)
         row_of[default_order] = np.arange(len(default_order))
+        in_order = np.arange(len(default_order))
+
+        def pairs(words_found: NDArray[np.uint32], rows: NDArray[np.int64]) -> NDArray[np.int64]:
+            """A word's place and a row in one number, so that they sort together."""
+            made = places[words_found]
+            made <<= 32
+            made |= rows
+            return made
+
+        def listed(lists: _Lists) -> tuple[NDArray[np.uint32], NDArray[np.int64]]:
+            found, listings = lists.taken()
+            return found, row_of[listings]
+
         for rank, pieces in (
-            ("prose", [self._prose.pairs(places, row_of)]),
-            ("facts", [self._own_numbers.pairs(places, row_of), *(_pairs(places, *given) for given in facts)]),
-            ("names", [_pairs(places, *given) for given in names]),
+            ("prose", [pairs(*listed(self._descriptions)), pairs(*features.of(*listed(self._features_of)))]),
+            (
+                "facts",
+                [pairs(*listed(self._numbers_of)), *(pairs(*each.of(codes, in_order)) for codes, each in facts)],
+            ),
+            ("names", [pairs(*each.of(codes, in_order)) for codes, each in names]),
         ):
             _write_rank(writer, rank, pieces, len(words), row_type(len(default_order)))
 
-    def _numbered(self, field: str, text: str) -> list[int]:
-        return list(map(self._numbers.__getitem__, index_words(field, text)))
+    def _numbered(self, field: str, text: str) -> Iterable[int]:
+        return map(self._numbers.__getitem__, index_words(field, text))
 
-    def _words_of(self, field: str, column: Column[Any]) -> tuple[Column[Any], NDArray[np.uint32], NDArray[np.int64]]:
-        """A column, the word numbers of its values in a row, and how many each value has."""
-        numbers = array("I")
-        counts = np.zeros(column.absent + 1, np.int64)
-        for code, value in enumerate(column.values):
-            found = self._numbered(field, str(value))
-            numbers.extend(found)
-            counts[code] = len(found)
-        return column, np.frombuffer(numbers, np.uint32), counts
+    def _words_of(self, field: str, values: Iterable[Any]) -> "_ValueWords":
+        """The words of each of a field's values."""
+        words = _Lists()
+        for value in values:
+            words.add(self._numbered(field, str(value)))
+        return _ValueWords(words)
 
 
-def _pairs(
-    places: NDArray[np.int64], column: Column[Any], numbers: NDArray[np.uint32], counts: NDArray[np.int64]
-) -> NDArray[np.int64]:
-    """A word's place and a row in one number, for every word of every row's value."""
-    firsts = np.cumsum(counts) - counts
-    lengths = counts[column.codes]
-    # Row by row, the word numbers of its value: where these begin, and one on for each.
-    at = np.repeat(firsts[column.codes] - np.cumsum(lengths) + lengths, lengths)
-    at += np.arange(len(at))
-    pairs = places[numbers[at]]
-    pairs <<= 32
-    pairs |= np.repeat(np.arange(len(column.codes)), lengths)
-    return pairs
+class _ValueWords:
+    """The words of the values that codes stand for; the last code stands for none and has no words."""
+
+    def __init__(self, words: _Lists) -> None:
+        self._words, values = words.taken()
+        self._counts = np.bincount(values, minlength=len(words) + 1)
+        self._firsts = np.cumsum(self._counts) - self._counts
+
+    def of(self, codes: Codes, rows: NDArray[np.int64]) -> tuple[NDArray[np.uint32], NDArray[np.int64]]:
+        """The words of these codes, and of what row each of them is."""
+        lengths = self._counts[codes]
+        # Code by code, the numbers of its words: where these begin, and one on for each.
+        at = np.repeat(self._firsts[codes] - np.cumsum(lengths) + lengths, lengths)
+        at += np.arange(len(at))
+        return self._words[at], np.repeat(rows, lengths)
 
 
 def _write_rank(writer: FlatWriter, name: str, pieces: list[NDArray[np.int64]], words: int, rows: type[Any]) -> None:
-    """Sorts pairs by the word's place, then row."""
-    pairs = pieces.pop() if len(pieces) == 1 else np.concatenate(pieces)
+    """Sorts pairs by the word's place, then row. A word that a row has twice, it has."""
+    pairs = np.concatenate(pieces)
     pieces.clear()
     pairs.sort()
+    pairs = pairs[np.diff(pairs, prepend=-1) != 0]
     writer.array(f"words.{name}.starts", np.searchsorted(pairs, np.arange(words + 1) << 32))
     # The lower half of a pair is its row.
     writer.array(f"words.{name}.rows", pairs.astype(np.int32).astype(rows, copy=False))
