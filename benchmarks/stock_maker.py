@@ -126,8 +126,15 @@ def units(count: int) -> Iterator[tuple[Unit, datetime]]:
 
 
 def vin_of(number: int) -> str:
-    """The VIN of a unit by its number."""
-    return f"1HGCM8263{number:08d}"
+    """The VIN of a unit by its number, with the check digit that it must have."""
+    before, behind = "1HGCM826", f"{10_000_000 + number}"
+    weights = (8, 7, 6, 5, 4, 3, 2, 10, 0, 9, 8, 7, 6, 5, 4, 3, 2)
+    worth = {letter: place for place, letter in enumerate("ABCDEFGH", 1)} | {"M": 4}
+    total = sum(
+        weight * (int(sign) if sign.isdigit() else worth[sign])
+        for weight, sign in zip(weights, f"{before}0{behind}", strict=True)
+    )
+    return f"{before}{'X' if total % 11 == 10 else total % 11}{behind}"
 
 
 def listed(unit: Unit, changed_at: datetime) -> Vehicle:
