@@ -207,7 +207,7 @@ def print_figures(figures: EngineFigures, console: Console) -> None:
             *(f"{each:,.0f}" for each in numbers),
         )
     console.print(table)
-    table = Table("Listings", "Update on show after s", "Longest pause ms", "Longest in as much time without one ms")
+    table = Table("Listings", "Update on show after s", "Longest pause ms", "Longest without an update ms")
     for update in figures.updates:
         pauses = [f"{longest:.1f}" for longest in (update.longest_ms, update.longest_quiet_ms)]
         table.add_row(f"{update.listings:,}", f"{update.seconds:.2f}", *pauses)

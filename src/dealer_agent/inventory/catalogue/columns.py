@@ -34,51 +34,82 @@ def row_type(count: int) -> type[np.signedinteger[Any]]:
 
 
 class Column(Generic[V]):
-    """Dictionary-encoded values: `values` sorted and distinct, `codes` one for each row, `absent` the code of none."""
+    """Dictionary-encoded values: `values` sorted and distinct, `codes` one for each row, `absent` the code of none.
 
-    __slots__ = ("absent", "codes", "values")
+    `by_code` are the rows by their code, those of one code rising: `by_code[starts[c]:starts[c + 1]]` have code c. So a
+    few rows are found without a look at the others.
+    """
 
-    def __init__(self, values: list[V], codes: Codes) -> None:
+    __slots__ = ("absent", "by_code", "codes", "starts", "values")
+
+    def __init__(self, values: list[V], codes: Codes, by_code: Rows, starts: memoryview) -> None:
         self.values = values
         self.codes = codes
         self.absent = len(values)
-
-    @staticmethod
-    def of_numbers(rows: NDArray[np.int64]) -> "Column[int]":
-        """The column of numbers that no row lacks."""
-        values, codes = np.unique(rows, return_inverse=True)
-        return Column(values.tolist(), codes.astype(np.uint32))
+        self.by_code = by_code
+        self.starts = starts
 
     @staticmethod
     def read(flat: Flat, name: str) -> "Column[Any]":
         """The column of that name."""
-        return Column(flat.json(f"{name}.values", list[Any]), flat.array(f"{name}.codes"))
+        values = flat.json(f"{name}.values", list[Any])
+        return Column(values, flat.array(f"{name}.codes"), flat.array(f"{name}.rows"), flat.numbers(f"{name}.starts"))
 
-    def write(self, writer: FlatWriter, name: str) -> None:
-        """Adds it to a flat form."""
-        writer.json(f"{name}.values", self.values)
-        writer.array(f"{name}.codes", self.codes)
-
-    def having(self, codes: Collection[int]) -> Mask:
-        """The rows that have one of these codes."""
+    def having(self, codes: Collection[int], rows: Rows | None = None) -> Mask:
+        """Which rows have one of these codes: of all rows, or of some."""
+        given = self.codes if rows is None else self.codes.take(rows)
         if len(codes) > _MANY_CODES:
             wanted = np.zeros(self.absent + 1, np.bool_)
             wanted[list(codes)] = True
-            return wanted.take(self.codes)
+            return wanted.take(given)
         mask: Mask | None = None
         for code in codes:
-            mask = self.codes == code if mask is None else np.logical_or(mask, self.codes == code, out=mask)
-        return np.zeros(len(self.codes), np.bool_) if mask is None else mask
+            mask = given == code if mask is None else np.logical_or(mask, given == code, out=mask)
+        return np.zeros(len(given), np.bool_) if mask is None else mask
 
-    def within(self, low: V | UnsetType, high: V | UnsetType) -> Mask:
-        """The rows that have a value between the two, ends included; none when they are the wrong way round."""
+    def interval(self, low: V | UnsetType, high: V | UnsetType) -> tuple[int, int]:
+        """The first code of the values between the two, ends included, and the one behind the last; none if empty."""
         values: list[Any] = self.values
         first = 0 if low is UNSET else bisect_left(values, low)
         last = self.absent if high is UNSET else bisect_right(values, high)
+        return first, max(first, last)
+
+    def within(self, first: int, last: int, rows: Rows | None = None) -> Mask:
+        """Which rows have a code from `first` to before `last`: of all rows, or of some."""
+        given = self.codes if rows is None else self.codes.take(rows)
         if first == 0:
-            return self.codes < last
+            return given < last
         # Codes below `first` wrap round to large ones, so that one comparison does for both ends.
-        return self.codes - self.codes.dtype.type(first) < last - first
+        return given - given.dtype.type(first) < last - first
+
+    def rows_within(self, first: int, last: int) -> Rows:
+        """The rows that have a code from `first` to before `last`, by their code."""
+        return self.by_code[self.starts[first] : self.starts[last]]
+
+
+class Coded(Generic[V]):
+    """A column while a snapshot is made."""
+
+    __slots__ = ("codes", "values")
+
+    def __init__(self, values: list[V], codes: Codes) -> None:
+        self.values = values
+        self.codes = codes
+
+    @staticmethod
+    def of_numbers(rows: NDArray[np.int64]) -> "Coded[int]":
+        """The column of numbers that no row lacks."""
+        values, codes = np.unique(rows, return_inverse=True)
+        return Coded(values.tolist(), codes.astype(np.uint32))
+
+    def write(self, writer: FlatWriter, name: str) -> None:
+        """Adds to a flat form what `Column.read` reads."""
+        by_code = np.argsort(self.codes, kind="stable").astype(row_type(len(self.codes)))
+        starts = np.searchsorted(self.codes[by_code], np.arange(len(self.values) + 2))
+        writer.json(f"{name}.values", self.values)
+        writer.array(f"{name}.codes", self.codes)
+        writer.array(f"{name}.rows", by_code)
+        writer.array(f"{name}.starts", starts)
 
 
 class Numbering(dict[K, int]):
@@ -92,7 +123,7 @@ class Numbering(dict[K, int]):
 
 
 class Encoder(Generic[V]):
-    """Collects the values of one column, in any order of listings, keeping each distinct value once."""
+    """Collects the values of a column, in any order of listings, keeping each distinct value once."""
 
     __slots__ = ("_codes", "_ids")
 
@@ -104,7 +135,7 @@ class Encoder(Generic[V]):
         """The values of the next listings; UNSET of one that has none."""
         self._codes.extend(map(self._ids.__getitem__, values))
 
-    def column(self, default_order: Rows) -> Column[V]:
+    def column(self, default_order: Rows) -> Coded[V]:
         """The column, with its rows in the default order. Strings are ordered as the contract orders them, part 7."""
         given: Any = [value for value in self._ids if value is not UNSET]
         values: list[V] = sorted(given)
@@ -115,4 +146,4 @@ class Encoder(Generic[V]):
         if UNSET in self._ids:
             places[self._ids[UNSET]] = len(values)
         places[[self._ids[value] for value in values]] = np.arange(len(values))
-        return Column(values, places[np.frombuffer(self._codes, np.uint32)[default_order]])
+        return Coded(values, places[np.frombuffer(self._codes, np.uint32)[default_order]])

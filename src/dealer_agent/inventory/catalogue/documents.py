@@ -1,8 +1,7 @@
 """Ready JSON documents in the flat form, by their number. Pure."""
 
 from array import array
-from collections.abc import Sequence
-from typing import overload
+from collections.abc import Iterable
 
 import numpy as np
 
@@ -36,31 +35,27 @@ class DocumentWriter:
         self._writer.array(f"{self._name}.ends", ends if order is None else ends[order])
 
 
-def documents(flat: Flat, name: str) -> Sequence[bytes]:
+class Documents:
     """The documents of that name."""
-    cut = _Cut(flat, name)
-    return list(cut) if len(cut) <= _AT_HAND else cut
 
-
-class _Cut(Sequence[bytes]):
-    """Each is cut out when it is asked for."""
-
-    __slots__ = ("_buffer", "_ends", "_first", "_starts")
+    __slots__ = ("_at_hand", "_buffer", "_ends", "_first", "_starts")
 
     def __init__(self, flat: Flat, name: str) -> None:
         self._buffer = flat.buffer
         self._first, _ = flat.place(name)
         self._starts = flat.numbers(f"{name}.starts")
         self._ends = flat.numbers(f"{name}.ends")
-
-    @overload
-    def __getitem__(self, number: int) -> bytes: ...
-    @overload
-    def __getitem__(self, number: slice) -> list[bytes]: ...
-    def __getitem__(self, number: int | slice) -> bytes | list[bytes]:
-        if isinstance(number, slice):
-            return [self[each] for each in range(*number.indices(len(self)))]
-        return self._buffer[self._first + self._starts[number] : self._first + self._ends[number]]
+        self._at_hand: list[bytes] | None = None
+        if len(self) <= _AT_HAND:
+            self._at_hand = self.having(range(len(self)))
 
     def __len__(self) -> int:
         return len(self._starts)
+
+    def having(self, numbers: Iterable[int]) -> list[bytes]:
+        """The documents with these numbers."""
+        if self._at_hand is not None:
+            at_hand = self._at_hand
+            return [at_hand[number] for number in numbers]
+        buffer, first, starts, ends = self._buffer, self._first, self._starts, self._ends
+        return [buffer[first + starts[number] : first + ends[number]] for number in numbers]

@@ -1,6 +1,6 @@
 """The rows of an identifier, by a table of buckets: a million of them cost nothing to open. Pure."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from itertools import accumulate
 from zlib import crc32
 
@@ -38,19 +38,22 @@ class Identifiers:
 
     def first(self, identifier: str) -> int | None:
         """The first of the rows that have it."""
-        return next(self._found(identifier), None)
+        rows = self.every(identifier)
+        return rows[0] if rows else None
 
-    def every(self, identifier: str) -> tuple[int, ...]:
+    def every(self, identifier: str) -> list[int]:
         """All rows that have it, rising."""
-        return tuple(self._found(identifier))
-
-    def _found(self, identifier: str) -> Iterator[int]:
         wanted = _encoded(identifier)
         bucket = crc32(wanted) & self._mask
-        base, ends = self._texts, self._ends
-        for entry in range(self._entries[bucket], self._entries[bucket + 1]):
-            if self._buffer[base + ends[entry] : base + ends[entry + 1]] == wanted:
-                yield self._rows[entry]
+        begin, end = self._entries[bucket], self._entries[bucket + 1]
+        if begin == end:
+            return []
+        buffer, base, ends = self._buffer, self._texts, self._ends
+        return [
+            self._rows[entry]
+            for entry in range(begin, end)
+            if buffer[base + ends[entry] : base + ends[entry + 1]] == wanted
+        ]
 
 
 def _encoded(identifier: str) -> bytes:

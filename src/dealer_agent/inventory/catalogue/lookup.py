@@ -5,7 +5,7 @@ from collections.abc import Sequence
 import msgspec
 from msgspec import UNSET
 
-from dealer_agent.inventory.catalogue.documents import DocumentWriter, documents
+from dealer_agent.inventory.catalogue.documents import Documents, DocumentWriter
 from dealer_agent.inventory.catalogue.flat import Flat, FlatWriter
 from dealer_agent.inventory.catalogue.identifiers import Identifiers
 from dealer_agent.inventory.catalogue.stock import Gone, Text
@@ -24,7 +24,7 @@ class Lookup:
     def __init__(self, flat: Flat) -> None:
         self._here = tuple(Identifiers(flat, f"here.{name}") for name in _NAMES)
         self._gone = tuple(Identifiers(flat, f"gone.{name}") for name in _NAMES)
-        self._gone_units = documents(flat, "gone")
+        self._gone_units = Documents(flat, "gone")
 
     @staticmethod
     def write(
@@ -64,14 +64,14 @@ class Lookup:
                     return found
                 found = gone.first(key)
                 if found is not None:
-                    return _GONE.decode(self._gone_units[found])
+                    return _GONE.decode(self._gone_units.having((found,))[0])
         return None
 
-    def rows_of_vin(self, vin: str) -> tuple[int, ...]:
+    def rows_of_vin(self, vin: str) -> list[int]:
         """The rows that have this VIN."""
         return self._here[0].every(_vin_key(vin))
 
-    def rows_of_stock(self, stock: str) -> tuple[int, ...]:
+    def rows_of_stock(self, stock: str) -> list[int]:
         """The rows that have this stock number."""
         return self._here[1].every(_stock_key(stock))
 

@@ -14,7 +14,7 @@ from typing import Any, NamedTuple, get_args
 import numpy as np
 from msgspec import UNSET
 
-from dealer_agent.inventory.catalogue.columns import Column, Encoder, row_type
+from dealer_agent.inventory.catalogue.columns import Coded, Encoder, row_type
 from dealer_agent.inventory.catalogue.documents import DocumentWriter
 from dealer_agent.inventory.catalogue.flat import FlatWriter
 from dealer_agent.inventory.catalogue.lookup import Lookup
@@ -37,7 +37,7 @@ def write_snapshot(writer: FlatWriter, listings: Iterable[Listing], gone: Sequen
     order = given[np.argsort(-np.frombuffer(taken.changes, np.int64)[given], kind="stable")]
     json.finish(order)
     columns = {member: taken.encoders.pop(member).column(order) for member in list(taken.encoders)}
-    columns["updated_at"] = Column.of_numbers(np.frombuffer(taken.updates, np.int64)[order])
+    columns["updated_at"] = Coded.of_numbers(np.frombuffer(taken.updates, np.int64)[order])
     # The text first: it takes the most memory while it is made.
     taken.text.write(writer, columns, order)
     for member in FILTERED:

@@ -11,14 +11,14 @@ from typing import get_args
 import numpy as np
 from msgspec import UNSET, Struct, UnsetType
 
-from dealer_agent.inventory.catalogue.columns import Column, Mask
-from dealer_agent.inventory.catalogue.documents import documents
+from dealer_agent.inventory.catalogue.columns import Column
+from dealer_agent.inventory.catalogue.documents import Documents
 from dealer_agent.inventory.catalogue.facets import facets_of
-from dealer_agent.inventory.catalogue.filters import Matcher
+from dealer_agent.inventory.catalogue.filters import Found, Matcher
 from dealer_agent.inventory.catalogue.flat import Flat, FlatWriter
 from dealer_agent.inventory.catalogue.lookup import Lookup
 from dealer_agent.inventory.catalogue.making import FILTERED, write_snapshot
-from dealer_agent.inventory.catalogue.orders import Orders, page_by_score, page_of, page_of_all
+from dealer_agent.inventory.catalogue.orders import Orders, page_by_score, page_of, page_of_all, page_of_few
 from dealer_agent.inventory.catalogue.stock import Gone, Listing, Text
 from dealer_agent.inventory.catalogue.text import Scores, TextIndex
 from dealer_agent.protocol.requests import Filters, Sort, SortField
@@ -43,7 +43,7 @@ class Catalogue:
 
     def __init__(self, flat: Flat) -> None:
         """The snapshot of a flat form that `write_snapshot` made."""
-        self._json = documents(flat, "listings")
+        self._json = Documents(flat, "listings")
         self._columns = {member: Column.read(flat, f"columns.{member}") for member in FILTERED}
         self._orders = {field: Orders.read(flat, f"orders.{field}") for field in get_args(SortField)}
         self._text = TextIndex(flat, len(self._json))
@@ -74,37 +74,45 @@ class Catalogue:
         `skip` past the end gives an empty page with the true total. The limit's default and cap are the caller's.
         """
         order = None if sort is UNSET else getattr(self._orders[sort.field], sort.order)
-        mask, scores = self._found(filters)
-        if mask is None:
+        found, scores = self._found(filters)
+        if found is None:
             total = len(self._json)
-            found = page_of_all(total, skip, limit, order)
+            page = page_of_all(total, skip, limit, order)
+        elif scores is not None and order is None:
+            matching = found.rows()
+            total = len(matching)
+            page = page_by_score(matching, scores, skip, limit)
+        elif found.mask is not None:
+            total = int(np.count_nonzero(found.mask))
+            page = page_of(found.mask, total, skip, limit, order)
         else:
-            total = int(np.count_nonzero(mask))
-            if scores is None or order is not None:
-                found = page_of(mask, total, skip, limit, order)
-            else:
-                found = page_by_score(mask, scores, skip, limit)
-        rows: list[int] = found.tolist()
-        json = self._json
-        return Page(total, rows, [json[row] for row in rows])
+            matching = found.rows()
+            total = len(matching)
+            page = page_of_few(matching, skip, limit, order)
+        rows: list[int] = page.tolist()
+        return Page(total, rows, self._json.having(rows))
 
     def facets(self, filters: Filters | UnsetType = UNSET) -> Facets:
         """The facets of what the filters find."""
-        mask, _ = self._found(filters)
-        return self._facets if mask is None else facets_of(self._columns, mask)
+        found, _ = self._found(filters)
+        return self._facets if found is None else facets_of(self._columns, found.rows())
 
     def find(self, vin: Text = UNSET, stock: Text = UNSET, vehicle_id: Text = UNSET) -> Listing | Gone | None:
         """The unit on the lot, else the unit that is gone, that the first matching identifier names."""
         found = self._lookup.find(vin, stock, vehicle_id)
-        return Listing(self._json[found]) if isinstance(found, int) else found
+        return Listing(self._json.having((found,))[0]) if isinstance(found, int) else found
 
-    def _found(self, filters: Filters | UnsetType) -> tuple[Mask | None, Scores | None]:
+    def _found(self, filters: Filters | UnsetType) -> tuple[Found | None, Scores | None]:
         """The matching rows, None for all of them, and their scores where there is a query."""
         if filters is UNSET:
             return None, None
-        mask = self._matcher.matching(filters)
+        found = self._matcher.matching(filters)
         scores = self._text.scores(filters.query) if filters.query else None
-        if scores is not None:
-            found = scores != 0
-            mask = found if mask is None else np.logical_and(mask, found, out=mask)
-        return mask, scores
+        if scores is None:
+            return found, None
+        if found is None:
+            return Found(scores != 0, None), scores
+        if found.mask is not None:
+            return Found(np.logical_and(found.mask, scores, out=found.mask), None), scores
+        rows = found.rows()
+        return Found(None, rows[scores.take(rows) != 0]), scores

@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from dealer_agent.inventory.catalogue.columns import Codes, Column, Numbering, Rows, row_type
+from dealer_agent.inventory.catalogue.columns import Coded, Codes, Numbering, Rows, row_type
 from dealer_agent.inventory.catalogue.flat import Flat, FlatWriter
 from dealer_agent.inventory.catalogue.words import SortedWords
 from dealer_agent.inventory.vocabulary import index_words, query_terms
@@ -144,7 +144,7 @@ class TextCollector:
         vin = self._numbered("vin", vehicle.vin) if vehicle.vin else ()
         self._numbers_of.add(chain(stock, vin))
 
-    def write(self, writer: FlatWriter, columns: Mapping[str, Column[Any]], default_order: Rows) -> None:
+    def write(self, writer: FlatWriter, columns: Mapping[str, Coded[Any]], default_order: Rows) -> None:
         """The finished index, which uses the collector up; `default_order` says which collected listing each row is."""
         features = self._words_of("features", self._features)
         names = [(columns[name].codes, self._words_of(name, columns[name].values)) for name in NAMES]
