@@ -16,6 +16,9 @@ from dealer_agent.storage.errors import StorageError
 from dealer_agent.storage.store import Store
 
 
+_NICE = 10
+
+
 class Job(Struct, frozen=True):
     """What to make: `file` out of the database, written as `unfinished` before it stands there."""
 
@@ -30,6 +33,8 @@ def run() -> None:
     """Does the job on the first line of the input; ends at once when whoever gave it closes the input."""
     job = msgspec.json.decode(sys.stdin.buffer.readline(), type=Job)
     threading.Thread(target=_end_without_parent, daemon=True).start()
+    # Whoever answers requests goes first where there are not cores enough for all.
+    os.nice(_NICE)
     # Nothing that is made here points back to what holds it: to look for that takes a fifth of the time.
     gc.disable()
     try:
