@@ -15,7 +15,6 @@ from dealer_agent.stock_room.snapshots import Recipe, write_stock
 from dealer_agent.storage.errors import StorageError
 from dealer_agent.storage.store import Store
 
-
 _NICE = 10
 
 
