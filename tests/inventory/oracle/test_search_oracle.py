@@ -28,6 +28,7 @@ from tests.inventory.oracle.oracle import (
 
 from dealer_agent.inventory.catalogue import Catalogue, Gone, orders
 from dealer_agent.inventory.catalogue import Listing as CatalogueListing
+from dealer_agent.inventory.catalogue import filters as filters_module
 from dealer_agent.protocol.requests import Filters, Sort
 from dealer_agent.protocol.vehicle import Vehicle
 
@@ -119,6 +120,17 @@ def test_search_and_facets_answer_as_the_oracle_does() -> None:
 def test_a_stock_that_is_walked_in_pieces_answers_as_the_oracle_does(monkeypatch: pytest.MonkeyPatch) -> None:
     """Contract 7. With pieces of 3 units 40 take the ways that otherwise only stocks above 16,384 units take."""
     monkeypatch.setattr(orders, "_CHUNK", 3)
+    _compare_random_cases(CASES // 4)
+
+
+@pytest.mark.parametrize("few", [0, 2, 24])
+def test_a_stock_in_which_an_index_leads_to_few_units_answers_as_the_oracle_does(
+    monkeypatch: pytest.MonkeyPatch, few: int
+) -> None:
+    """Contract 7. With 0 an index is always followed, else when it leads to less than a half or to a few."""
+    monkeypatch.setattr(orders, "_CHUNK", 3)
+    monkeypatch.setattr(filters_module, "_MANY_ROWS", 3)
+    monkeypatch.setattr(filters_module, "_FEW", few)
     _compare_random_cases(CASES // 4)
 
 

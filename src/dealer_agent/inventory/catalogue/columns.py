@@ -6,12 +6,14 @@ range over values of any size is an interval of codes, and no comparison can ove
 
 from array import array
 from bisect import bisect_left, bisect_right
-from collections.abc import Callable, Collection, Iterator
+from collections.abc import Collection, Iterable
 from typing import Any, Generic, TypeVar
 
 import numpy as np
 from msgspec import UNSET, UnsetType
 from numpy.typing import NDArray
+
+from dealer_agent.inventory.catalogue.flat import Flat, FlatWriter
 
 Mask = NDArray[np.bool_]
 """Which rows match: one boolean for each listing."""
@@ -19,6 +21,7 @@ Mask = NDArray[np.bool_]
 Codes = NDArray[np.unsignedinteger[Any]]
 Rows = NDArray[np.signedinteger[Any]]
 
+K = TypeVar("K")
 V = TypeVar("V")
 
 # From here on one look into a table of codes is cheaper than a comparison for each wanted code.
@@ -30,74 +33,117 @@ def row_type(count: int) -> type[np.signedinteger[Any]]:
     return np.intp if count <= 1 << 16 else np.int32
 
 
-def casefold_first(text: str) -> tuple[str, str]:
-    """The order of strings (contract, part 7): without regard to case; spellings that differ in case stay apart."""
-    return text.casefold(), text
-
-
 class Column(Generic[V]):
-    """Dictionary-encoded values: `values` sorted and distinct, `codes` one for each row, `absent` the code of none."""
+    """Dictionary-encoded values: `values` sorted and distinct, `codes` one for each row, `absent` the code of none.
 
-    __slots__ = ("absent", "codes", "values")
+    `by_code` are the rows by their code, those of one code rising: `by_code[starts[c]:starts[c + 1]]` have code c. So a
+    few rows are found without a look at the others.
+    """
+
+    __slots__ = ("absent", "by_code", "codes", "starts", "values")
+
+    def __init__(self, values: list[V], codes: Codes, by_code: Rows, starts: memoryview) -> None:
+        self.values = values
+        self.codes = codes
+        self.absent = len(values)
+        self.by_code = by_code
+        self.starts = starts
+
+    @staticmethod
+    def read(flat: Flat, name: str) -> "Column[Any]":
+        """The column of that name."""
+        values = flat.json(f"{name}.values", list[Any])
+        return Column(values, flat.array(f"{name}.codes"), flat.array(f"{name}.rows"), flat.numbers(f"{name}.starts"))
+
+    def having(self, codes: Collection[int], rows: Rows | None = None) -> Mask:
+        """Which rows have one of these codes: of all rows, or of some."""
+        given = self.codes if rows is None else self.codes.take(rows)
+        if len(codes) > _MANY_CODES:
+            wanted = np.zeros(self.absent + 1, np.bool_)
+            wanted[list(codes)] = True
+            return wanted.take(given)
+        mask: Mask | None = None
+        for code in codes:
+            mask = given == code if mask is None else np.logical_or(mask, given == code, out=mask)
+        return np.zeros(len(given), np.bool_) if mask is None else mask
+
+    def interval(self, low: V | UnsetType, high: V | UnsetType) -> tuple[int, int]:
+        """The first code of the values between the two, ends included, and the one behind the last; none if empty."""
+        values: list[Any] = self.values
+        first = 0 if low is UNSET else bisect_left(values, low)
+        last = self.absent if high is UNSET else bisect_right(values, high)
+        return first, max(first, last)
+
+    def within(self, first: int, last: int, rows: Rows | None = None) -> Mask:
+        """Which rows have a code from `first` to before `last`: of all rows, or of some."""
+        given = self.codes if rows is None else self.codes.take(rows)
+        if first == 0:
+            return given < last
+        # Codes below `first` wrap round to large ones, so that one comparison does for both ends.
+        return given - given.dtype.type(first) < last - first
+
+    def rows_within(self, first: int, last: int) -> Rows:
+        """The rows that have a code from `first` to before `last`, by their code."""
+        return self.by_code[self.starts[first] : self.starts[last]]
+
+
+class Coded(Generic[V]):
+    """A column while a snapshot is made."""
+
+    __slots__ = ("codes", "values")
 
     def __init__(self, values: list[V], codes: Codes) -> None:
         self.values = values
         self.codes = codes
-        self.absent = len(values)
 
     @staticmethod
-    def of_numbers(rows: NDArray[np.int64]) -> "Column[int]":
+    def of_numbers(rows: NDArray[np.int64]) -> "Coded[int]":
         """The column of numbers that no row lacks."""
         values, codes = np.unique(rows, return_inverse=True)
-        return Column(values.tolist(), codes.astype(np.uint32))
+        return Coded(values.tolist(), codes.astype(np.uint32))
 
-    def decoded(self) -> Iterator[V | UnsetType]:
-        """The value of each row; UNSET where there is none."""
-        values = [*self.values, UNSET]
-        return (values[code] for code in self.codes.tolist())
+    def write(self, writer: FlatWriter, name: str) -> None:
+        """Adds to a flat form what `Column.read` reads."""
+        by_code = np.argsort(self.codes, kind="stable").astype(row_type(len(self.codes)))
+        starts = np.searchsorted(self.codes[by_code], np.arange(len(self.values) + 2))
+        writer.json(f"{name}.values", self.values)
+        writer.array(f"{name}.codes", self.codes)
+        writer.array(f"{name}.rows", by_code)
+        writer.array(f"{name}.starts", starts)
 
-    def having(self, codes: Collection[int]) -> Mask:
-        """The rows that have one of these codes."""
-        if len(codes) > _MANY_CODES:
-            wanted = np.zeros(self.absent + 1, np.bool_)
-            wanted[list(codes)] = True
-            return wanted.take(self.codes)
-        mask: Mask | None = None
-        for code in codes:
-            mask = self.codes == code if mask is None else np.logical_or(mask, self.codes == code, out=mask)
-        return np.zeros(len(self.codes), np.bool_) if mask is None else mask
 
-    def within(self, low: V | UnsetType, high: V | UnsetType) -> Mask:
-        """The rows that have a value between the two, ends included; none when they are the wrong way round."""
-        values: list[Any] = self.values
-        first = 0 if low is UNSET else bisect_left(values, low)
-        last = self.absent if high is UNSET else bisect_right(values, high)
-        if first == 0:
-            return self.codes < last
-        # Codes below `first` wrap round to large ones, so that one comparison does for both ends.
-        return self.codes - self.codes.dtype.type(first) < last - first
+class Numbering(dict[K, int]):
+    """Numbers what it is asked for in the order in which that is first seen, from 0."""
+
+    __slots__ = ()
+
+    def __missing__(self, key: K) -> int:
+        number = self[key] = len(self)
+        return number
 
 
 class Encoder(Generic[V]):
-    """Collects the values of one column, listing by listing, in any order, keeping each distinct value once."""
+    """Collects the values of a column, in any order of listings, keeping each distinct value once."""
 
     __slots__ = ("_codes", "_ids")
 
     def __init__(self) -> None:
-        self._ids: dict[V | UnsetType, int] = {}
+        self._ids: Numbering[V | UnsetType] = Numbering()
         self._codes = array("I")
 
-    def add(self, value: V | UnsetType) -> None:
-        """The value of the next listing; UNSET when it has none."""
-        self._codes.append(self._ids.setdefault(value, len(self._ids)))
+    def extend(self, values: Iterable[V | UnsetType]) -> None:
+        """The values of the next listings; UNSET of one that has none."""
+        self._codes.extend(map(self._ids.__getitem__, values))
 
-    def column(self, default_order: Rows, key: Callable[[V], Any] | None = None) -> Column[V]:
-        """The column, with its rows in the default order; `key` sorts values that have no order of their own."""
+    def column(self, default_order: Rows) -> Coded[V]:
+        """The column, with its rows in the default order. Strings are ordered as the contract orders them, part 7."""
         given: Any = [value for value in self._ids if value is not UNSET]
-        values: list[V] = sorted(given, key=key)
+        values: list[V] = sorted(given)
+        if values and isinstance(values[0], str):
+            # Without regard to case; spellings that differ in case stay apart, in the order that they have.
+            values.sort(key=str.casefold)  # type: ignore[arg-type]  # They are strings.
         places = np.empty(len(self._ids), np.min_scalar_type(len(values)))
         if UNSET in self._ids:
             places[self._ids[UNSET]] = len(values)
-        for place, value in enumerate(values):
-            places[self._ids[value]] = place
-        return Column(values, places[np.frombuffer(self._codes, np.uint32)[default_order]])
+        places[[self._ids[value] for value in values]] = np.arange(len(values))
+        return Coded(values, places[np.frombuffer(self._codes, np.uint32)[default_order]])

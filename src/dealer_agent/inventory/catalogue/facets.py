@@ -5,9 +5,8 @@ from operator import itemgetter
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
-from dealer_agent.inventory.catalogue.columns import Codes, Column, Mask
+from dealer_agent.inventory.catalogue.columns import Codes, Column, Rows
 from dealer_agent.protocol.responses import Facets, FloatRange, IntRange, TextCount, YearCount
 
 TEXT_FACETS = {
@@ -37,9 +36,8 @@ _INT_RANGES = {
 _count = itemgetter(1)
 
 
-def facets_of(columns: Mapping[str, Column[Any]], mask: Mask | None) -> Facets:
-    """The facets of the rows of the mask, or of the whole stock. Counts fall, equal ones go by value."""
-    rows = None if mask is None else mask.nonzero()[0]
+def facets_of(columns: Mapping[str, Column[Any]], rows: Rows | None) -> Facets:
+    """The facets of some rows, or of the whole stock. Counts fall, equal ones go by value."""
     found: dict[str, Any] = {}
     for facet, member in TEXT_FACETS.items():
         values = columns[member].values
@@ -62,11 +60,11 @@ def facets_of(columns: Mapping[str, Column[Any]], mask: Mask | None) -> Facets:
     return Facets(**found)
 
 
-def _selected(column: Column[Any], rows: NDArray[np.intp] | None) -> Codes:
+def _selected(column: Column[Any], rows: Rows | None) -> Codes:
     return column.codes if rows is None else column.codes.take(rows)
 
 
-def _highest_first(column: Column[Any], rows: NDArray[np.intp] | None) -> list[tuple[int, int]]:
+def _highest_first(column: Column[Any], rows: Rows | None) -> list[tuple[int, int]]:
     """The codes that occur and how often: highest count first, equal ones by value, which is by code."""
     counts = np.bincount(_selected(column, rows), minlength=column.absent).tolist()
     present = [(code, count) for code, count in enumerate(counts[: column.absent]) if count]
@@ -74,7 +72,7 @@ def _highest_first(column: Column[Any], rows: NDArray[np.intp] | None) -> list[t
     return present
 
 
-def _ends(column: Column[Any], rows: NDArray[np.intp] | None) -> tuple[Any, Any] | None:
+def _ends(column: Column[Any], rows: Rows | None) -> tuple[Any, Any] | None:
     """The least and the greatest value."""
     codes = _selected(column, rows)
     codes = codes[codes < column.absent]

@@ -10,7 +10,8 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from dealer_agent.inventory.catalogue.columns import Column, Mask, Rows
+from dealer_agent.inventory.catalogue.columns import Coded, Mask, Rows
+from dealer_agent.inventory.catalogue.flat import Flat, FlatWriter
 
 # Up to here a whole column is handled faster than the thought of handling less of it.
 _CHUNK = 16_384
@@ -24,6 +25,16 @@ class Order(NamedTuple):
     rows: Rows
     ranks: Rows
 
+    @staticmethod
+    def read(flat: Flat, name: str) -> "Order":
+        """The order of that name."""
+        return Order(flat.array(f"{name}.rows"), flat.array(f"{name}.ranks"))
+
+    def write(self, writer: FlatWriter, name: str) -> None:
+        """Adds it to a flat form."""
+        writer.array(f"{name}.rows", self.rows)
+        writer.array(f"{name}.ranks", self.ranks)
+
 
 class Orders(NamedTuple):
     """One sort field in both directions."""
@@ -31,15 +42,26 @@ class Orders(NamedTuple):
     asc: Order
     desc: Order
 
+    @staticmethod
+    def read(flat: Flat, name: str) -> "Orders":
+        """Both orders of that name."""
+        return Orders(Order.read(flat, f"{name}.asc"), Order.read(flat, f"{name}.desc"))
 
-def orders_by(column: Column[Any], by_id: Rows) -> Orders:
+    def write(self, writer: FlatWriter, name: str) -> None:
+        """Adds both to a flat form."""
+        self.asc.write(writer, f"{name}.asc")
+        self.desc.write(writer, f"{name}.desc")
+
+
+def orders_by(column: Coded[Any], by_id: Rows) -> Orders:
     """Both orders by a column; `by_id` are the rows by ascending vehicle id. Case alone does not part strings."""
-    places = np.arange(column.absent + 1)
+    absent = len(column.values)
+    places = np.arange(absent + 1)
     if column.values and isinstance(column.values[0], str):
         folded = [value.casefold() for value in column.values]
         places[1:-1] = np.cumsum([left != right for left, right in pairwise(folded)])
-    backwards = column.absent - 1 - places
-    backwards[-1] = column.absent
+    backwards = absent - 1 - places
+    backwards[-1] = absent
     return Orders(_order(places[column.codes], by_id), _order(backwards[column.codes], by_id))
 
 
@@ -72,9 +94,18 @@ def page_of(mask: Mask, total: int, skip: int, limit: int, order: Order | None) 
     return _walk(mask, total, skip, end, order)
 
 
-def page_by_score(mask: Mask, scores: NDArray[np.uint16], skip: int, limit: int) -> Rows:
-    """The rows of a page out of the mask's by descending score; ties in the default order."""
-    rows = mask.nonzero()[0]
+def page_of_few(rows: Rows, skip: int, limit: int, order: Order | None) -> Rows:
+    """The rows of a page out of rows that rise; `order` None is the default order."""
+    end = min(skip + limit, len(rows))
+    if order is None or skip >= end:
+        return rows[skip:end]
+    ranks = order.ranks.take(rows)
+    ranks.sort()
+    return order.rows.take(ranks[skip:end])
+
+
+def page_by_score(rows: Rows, scores: NDArray[np.uint16], skip: int, limit: int) -> Rows:
+    """The rows of a page out of rows that rise, by descending score; ties in the default order."""
     end = min(skip + limit, len(rows))
     if skip >= end:
         return _NO_ROWS
