@@ -10,7 +10,7 @@ import json
 import os
 from collections import Counter
 from pathlib import Path
-from typing import Any, Literal
+from typing import Annotated, Any, Literal
 from uuid import uuid4
 
 from a2a.helpers import get_data_parts, new_data_message
@@ -26,6 +26,8 @@ STOCK_FILE = "BENCH_STOCK"
 DEALER_FILE = "BENCH_DEALER"
 
 Unit = dict[str, Any]
+Natural = Annotated[int, Field(ge=0)]
+Year = Annotated[int, Field(ge=1900, le=2100)]
 
 RANGES = {"price": "price_range", "mileage": "mileage_range", "electric_range_mi": "electric_range_mi_range"}
 COUNTED = {
@@ -67,23 +69,23 @@ class Filters(Strict):
     rooftops: list[str] = []
     exterior_color: list[str] = []
     interior_color: list[str] = []
-    electric_range_mi_min: int | None = Field(None, ge=0)
+    electric_range_mi_min: Natural | None = None
     dc_fast_charge: bool = False
-    year_min: int | None = Field(None, ge=1900, le=2100)
-    year_max: int | None = Field(None, ge=1900, le=2100)
-    price_min: int | None = Field(None, ge=0)
-    price_max: int | None = Field(None, ge=0)
-    mileage_max: int | None = Field(None, ge=0)
+    year_min: Year | None = None
+    year_max: Year | None = None
+    price_min: Natural | None = None
+    price_max: Natural | None = None
+    mileage_max: Natural | None = None
     vin: str | None = None
     stock: str | None = None
-    query: str | None = Field(None, max_length=200)
+    query: Annotated[str, Field(max_length=200)] | None = None
 
 
 class Pagination(Strict):
     """A page."""
 
-    skip: int = Field(0, ge=0)
-    limit: int = Field(20, ge=1, le=1000)
+    skip: Natural = 0
+    limit: Annotated[int, Field(ge=1, le=1000)] = 20
 
 
 class Sort(Strict):
@@ -110,7 +112,7 @@ class Detail(Strict):
     vin: str | None = None
     stock: str | None = None
     vehicle_id: str | None = None
-    zip: str | None = Field(None, min_length=1, max_length=16)
+    zip: Annotated[str, Field(min_length=1, max_length=16)] | None = None
 
 
 class Consent(BaseModel):
