@@ -63,7 +63,7 @@ async def _ready_reply(scope: Scope, receive: Receive, send: Send) -> None:
 def _requests(skill: str) -> list[bytes]:
     made = []
     for number in range(REQUESTS):
-        filters = {"filters": {"price_max": 15_000 + number}}
+        filters: dict[str, Any] = {"filters": {"price_max": 15_000 + number}}
         asked: dict[str, Any] = {
             "inventory.search": {**filters, "pagination": {"limit": 20}},
             "inventory.facets": filters,
