@@ -33,7 +33,7 @@ from dealer_agent.server.log import configure_logs
 from dealer_agent.server.refresh import Refresher, flush_logs, load_tokens
 from dealer_agent.server.service import ADDRESS_RULE, BAD_TOKENS_RULE, Options, Service
 from dealer_agent.skills import dealer_of
-from dealer_agent.stock_room import load_stock
+from dealer_agent.stock_room import ShowRoom
 from dealer_agent.storage.lead_writer import LeadWriter
 from dealer_agent.storage.store import Store
 
@@ -93,8 +93,10 @@ async def service(settings: Settings, listens_at: str) -> AsyncIterator[Service]
         deliveries = await closing.enter_async_context(_deliveries(settings, store, writer))
         limits = RateLimits(settings.directory / RATE_LIMITS_FILE, _rate_rules(settings))
         closing.callback(limits.close)
+        room = ShowRoom(store, settings.database_url, profile, settings.directory)
+        closing.callback(room.close)
         seen = await asyncio.to_thread(store.revision, profile.id)
-        shown = await asyncio.to_thread(load_stock, store, profile, datetime.now(UTC))
+        shown = await asyncio.to_thread(room.load, datetime.now(UTC))
         dealer = dealer_of(
             profile,
             LeadDesk(profile, writer, vault, confirms_by_mail=_confirms_by_mail(settings), on_stored=deliveries.wake),
@@ -111,7 +113,7 @@ async def service(settings: Settings, listens_at: str) -> AsyncIterator[Service]
             calendar=lambda secret_hash: subscribed_calendar(store, profile, secret_hash, datetime.now(UTC)),
             ready=True,
         )
-        refresher = Refresher(store, running, seen._replace(stock=shown.revision), settings.vault)
+        refresher = Refresher(store, running, room, seen._replace(stock=shown.revision), settings.vault)
         for work in (refresher.run(), flush_logs(lines)):
             closing.push_async_callback(_end, asyncio.create_task(work))
         yield running

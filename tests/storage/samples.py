@@ -4,7 +4,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from hashlib import sha256
-from typing import Any
+from typing import Any, NamedTuple
 
 from msgspec import UNSET
 from sqlalchemy import Connection
@@ -12,10 +12,13 @@ from sqlalchemy import Connection
 from dealer_agent.inventory.unit import Unit
 from dealer_agent.storage import (
     ConsentRecord,
+    GoneUnit,
     IdempotencyRecord,
     ImportOutcome,
     ImportRow,
     LeadRecord,
+    LiveUnit,
+    Stock,
     Store,
     record_idempotency,
     record_lead,
@@ -34,6 +37,24 @@ def row(vin: str | None = None, stock: str | None = None, price: int = 30_000, *
     """A row of a file; its digest is told by its price."""
     unit = Unit(vin=vin or UNSET, stock=stock or UNSET, selling_price=price, make="Ford", **more)
     return ImportRow(unit, vehicle_id=f"id-{vin or stock}", digest=f"{vin}/{stock}/{price}")
+
+
+class WholeStock(NamedTuple):
+    """A stock that was read to its end."""
+
+    revision: int
+    live: list[LiveUnit]
+    gone: list[GoneUnit]
+
+    @classmethod
+    def of(cls, stock: Stock) -> "WholeStock":
+        return cls(stock.mark.revision, list(stock.live), stock.gone)
+
+
+def stock_of(store: Store, dealer_id: str, *, remember_days: int, now: datetime) -> WholeStock:
+    """The stock in the store."""
+    with store.reading_stock(dealer_id, remember_days=remember_days, now=now) as stock:
+        return WholeStock.of(stock)
 
 
 def import_rows(store: Store, rows: Sequence[ImportRow], at: datetime = MONDAY, **more: Any) -> ImportOutcome:

@@ -11,7 +11,7 @@ from alembic.config import Config
 from alembic.migration import MigrationContext
 from alembic.script import ScriptDirectory
 from sqlalchemy import URL, Engine, text
-from tests.storage.samples import DEALER, MONDAY, VAULT, import_rows, row, storing
+from tests.storage.samples import DEALER, MONDAY, VAULT, import_rows, row, stock_of, storing
 
 import dealer_agent.storage
 from dealer_agent.storage import SchemaOutdated, SchemaTooNew, Store, migrate
@@ -37,7 +37,7 @@ def test_a_current_database_stays_as_it_is(database_url: str) -> None:
     with Store.open(database_url, VAULT) as store:
         import_rows(store, [row("V1")])
         assert migrate(database_url) == SCHEMA_REVISION
-        assert len(store.load_stock(DEALER, remember_days=1, now=MONDAY).live) == 1
+        assert len(stock_of(store, DEALER, remember_days=1, now=MONDAY).live) == 1
 
 
 def test_an_older_database_keeps_what_it_holds(database_url: str) -> None:

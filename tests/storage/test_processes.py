@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 from sqlalchemy import text
 from tests.storage import other_process
-from tests.storage.samples import DEALER, MONDAY, VAULT
+from tests.storage.samples import DEALER, MONDAY, VAULT, stock_of
 
 from dealer_agent.storage import Store
 from dealer_agent.storage.schema import SCHEMA_REVISION
@@ -77,7 +77,7 @@ def test_a_killed_process_leaves_the_old_stock_or_the_new_and_every_answered_lea
         said = [line.split() for line in said_before_it_was_killed(database_url)]
         answered |= {name for kind, name in said if kind == "lead"}
         latest = max(int(name) for kind, name in said if kind == "stock")
-        stock = store.load_stock(DEALER, remember_days=90, now=MONDAY)
+        stock = stock_of(store, DEALER, remember_days=90, now=MONDAY)
         assert stock.revision in (latest, latest + 1)
         assert {unit.unit.selling_price for unit in stock.live} == {stock.revision}
         assert len(stock.live) == other_process.SIZES[stock.revision % 2]

@@ -4,25 +4,26 @@ import threading
 from datetime import UTC, date, datetime, timedelta, timezone
 
 import pytest
-from tests.storage.samples import DEALER, MONDAY, TUESDAY, WEDNESDAY, import_rows, row
+from sqlalchemy import Connection
+from tests.storage.samples import DEALER, MONDAY, TUESDAY, WEDNESDAY, WholeStock, import_rows, row, stock_of
 
 from dealer_agent.inventory.unit import Unit
 from dealer_agent.protocol.vehicle import Fee
 from dealer_agent.storage import ImportRow, Revision, StockShrinks, Store
 from dealer_agent.storage.connections import database_url as parse
 from dealer_agent.storage.connections import reader_engine
-from dealer_agent.storage.stock import load_stock, read_revision
+from dealer_agent.storage.stock import read_revision, read_stock
 
 YEARS_LATER = datetime(2029, 1, 1, tzinfo=UTC)
 
 
 def prices(store: Store) -> dict[str, object]:
-    stock = store.load_stock(DEALER, remember_days=90, now=WEDNESDAY)
+    stock = stock_of(store, DEALER, remember_days=90, now=WEDNESDAY)
     return {unit.vehicle_id: unit.unit.selling_price for unit in stock.live}
 
 
 def test_a_dealer_without_an_import_has_an_empty_stock_at_revision_zero(store: Store) -> None:
-    stock = store.load_stock(DEALER, remember_days=90, now=MONDAY)
+    stock = stock_of(store, DEALER, remember_days=90, now=MONDAY)
     assert (stock.revision, stock.live, stock.gone) == (0, [], [])
     assert store.revision(DEALER) == Revision(stock=0, tokens=0)
 
@@ -43,12 +44,12 @@ def test_a_unit_comes_back_from_the_database_as_it_went_in(store: Store) -> None
         extras={"lot": 3, "demo": True},
     )
     import_rows(store, [ImportRow(unit, "v1", "d")])
-    assert store.load_stock(DEALER, remember_days=90, now=MONDAY).live[0].unit == unit
+    assert stock_of(store, DEALER, remember_days=90, now=MONDAY).live[0].unit == unit
 
 
 def test_times_come_back_in_utc_to_the_microsecond(store: Store) -> None:
     import_rows(store, [row("V1")], at=MONDAY.astimezone(timezone(timedelta(hours=-5))))
-    seen = store.load_stock(DEALER, remember_days=90, now=MONDAY).live[0].first_seen
+    seen = stock_of(store, DEALER, remember_days=90, now=MONDAY).live[0].first_seen
     assert seen == MONDAY
     assert seen.tzinfo is UTC
 
@@ -76,7 +77,7 @@ def test_changed_at_moves_only_on_change_and_updated_at_with_every_confirmation(
     import_rows(store, [row("SAME"), row("DEARER"), row("RETURNS")], at=MONDAY)
     import_rows(store, [row("SAME"), row("DEARER", price=1)], at=TUESDAY)
     import_rows(store, [row("SAME"), row("DEARER", price=1), row("RETURNS")], at=WEDNESDAY)
-    live = store.load_stock(DEALER, remember_days=90, now=WEDNESDAY).live
+    live = stock_of(store, DEALER, remember_days=90, now=WEDNESDAY).live
     assert {unit.vehicle_id: (unit.first_seen, unit.changed_at, unit.updated_at) for unit in live} == {
         "id-SAME": (MONDAY, MONDAY, WEDNESDAY),
         "id-DEARER": (MONDAY, TUESDAY, WEDNESDAY),
@@ -88,7 +89,7 @@ def test_what_buyers_do_not_see_is_stored_without_counting_as_a_change(store: St
     import_rows(store, [row("V1", feed_updated_at=MONDAY)], at=MONDAY)
     outcome = import_rows(store, [row("V1", feed_updated_at=TUESDAY)], at=TUESDAY)
     assert outcome.unchanged == ("id-V1",)
-    (unit,) = store.load_stock(DEALER, remember_days=90, now=TUESDAY).live
+    (unit,) = stock_of(store, DEALER, remember_days=90, now=TUESDAY).live
     assert unit.unit.feed_updated_at == TUESDAY
     assert unit.changed_at == MONDAY
 
@@ -97,18 +98,18 @@ def test_what_buyers_do_not_see_is_stored_without_counting_as_a_change(store: St
 def test_sold_units_are_remembered_with_the_time_for_as_long_as_asked(store: Store) -> None:
     import_rows(store, [row("V1", "S1"), row("V2", "S2")], at=MONDAY)
     import_rows(store, [row("V2", "S2")], at=TUESDAY)
-    (gone,) = store.load_stock(DEALER, remember_days=1, now=WEDNESDAY).gone
+    (gone,) = stock_of(store, DEALER, remember_days=1, now=WEDNESDAY).gone
     assert gone == ("id-V1", "V1", "S1", TUESDAY)
-    assert store.load_stock(DEALER, remember_days=1, now=WEDNESDAY + timedelta(seconds=1)).gone == []
+    assert stock_of(store, DEALER, remember_days=1, now=WEDNESDAY + timedelta(seconds=1)).gone == []
 
 
 def test_an_import_forgets_units_that_were_sold_too_long_ago(store: Store) -> None:
     import_rows(store, [row("V1"), row("V2")], at=MONDAY)
     import_rows(store, [row("V2")], at=TUESDAY)
     import_rows(store, [row("V2")], at=WEDNESDAY, remember_days=1)
-    assert len(store.load_stock(DEALER, remember_days=9999, now=WEDNESDAY).gone) == 1
+    assert len(stock_of(store, DEALER, remember_days=9999, now=WEDNESDAY).gone) == 1
     import_rows(store, [row("V2")], at=WEDNESDAY + timedelta(seconds=1), remember_days=1)
-    assert store.load_stock(DEALER, remember_days=9999, now=WEDNESDAY).gone == []
+    assert stock_of(store, DEALER, remember_days=9999, now=WEDNESDAY).gone == []
 
 
 def test_a_unit_that_returns_after_a_long_time_is_back_rather_than_forgotten(store: Store) -> None:
@@ -142,7 +143,7 @@ def test_a_file_that_removes_more_than_the_allowed_share_is_refused(
     store: Store, left: int, max_shrink: float | None, refused: bool, dry_run: bool
 ) -> None:
     import_rows(store, [row(f"V{n}") for n in range(10)], at=MONDAY)
-    before = (store.load_stock(DEALER, remember_days=90, now=WEDNESDAY), store.list_imports(DEALER, 10))
+    before = (stock_of(store, DEALER, remember_days=90, now=WEDNESDAY), store.list_imports(DEALER, 10))
     rows = [row(f"V{n}", price=1) for n in range(left)]
     if not refused:
         outcome = import_rows(store, rows, at=TUESDAY, max_shrink=max_shrink, dry_run=dry_run)
@@ -151,7 +152,7 @@ def test_a_file_that_removes_more_than_the_allowed_share_is_refused(
     with pytest.raises(StockShrinks) as refusal:
         import_rows(store, rows, at=TUESDAY, max_shrink=max_shrink, dry_run=dry_run)
     assert (refusal.value.before, refusal.value.after, refusal.value.removed) == (10, left, 10 - left)
-    assert (store.load_stock(DEALER, remember_days=90, now=WEDNESDAY), store.list_imports(DEALER, 10)) == before
+    assert (stock_of(store, DEALER, remember_days=90, now=WEDNESDAY), store.list_imports(DEALER, 10)) == before
 
 
 def test_the_first_import_and_one_into_an_empty_stock_never_shrink_it(store: Store) -> None:
@@ -162,10 +163,10 @@ def test_the_first_import_and_one_into_an_empty_stock_never_shrink_it(store: Sto
 
 def test_a_dry_run_finds_the_same_outcome_and_changes_nothing(store: Store) -> None:
     import_rows(store, [row("V1"), row("V2"), row("V3")])
-    before = (store.load_stock(DEALER, remember_days=90, now=TUESDAY), store.list_imports(DEALER, 10))
+    before = (stock_of(store, DEALER, remember_days=90, now=TUESDAY), store.list_imports(DEALER, 10))
     rows = [row("V1"), row("V2", price=1), row("V4")]
     rehearsed = import_rows(store, rows, at=TUESDAY, dry_run=True)
-    assert (store.load_stock(DEALER, remember_days=90, now=TUESDAY), store.list_imports(DEALER, 10)) == before
+    assert (stock_of(store, DEALER, remember_days=90, now=TUESDAY), store.list_imports(DEALER, 10)) == before
     done = import_rows(store, rows, at=TUESDAY)
     assert rehearsed.revision is None
     for name in ("added", "changed", "unchanged", "sold", "back", "before", "after", "repeated"):
@@ -183,7 +184,7 @@ def test_a_unit_known_by_its_stock_number_keeps_its_id_when_its_vin_comes(store:
     outcome = import_rows(store, [row("V1", "s1")], at=TUESDAY)
     assert outcome.changed == ("id-S1",)
     assert import_rows(store, [row("V1", "S9")], at=WEDNESDAY).changed == ("id-S1",)
-    (unit,) = store.load_stock(DEALER, remember_days=90, now=WEDNESDAY).live
+    (unit,) = stock_of(store, DEALER, remember_days=90, now=WEDNESDAY).live
     assert (unit.vehicle_id, unit.unit.vin, unit.unit.stock, unit.first_seen) == ("id-S1", "V1", "S9", MONDAY)
 
 
@@ -203,7 +204,7 @@ def test_dealers_do_not_see_each_others_stock(store: Store) -> None:
     )
     assert prices(store) == {"id-V1": 30_000}
     assert store.revision(DEALER).stock == 1
-    assert store.load_stock("lakeside", remember_days=1, now=TUESDAY).live[0].unit.selling_price == 7
+    assert stock_of(store, "lakeside", remember_days=1, now=TUESDAY).live[0].unit.selling_price == 7
 
 
 def test_thousands_of_units_are_added_changed_and_sold_by_one_import(store: Store) -> None:
@@ -212,7 +213,7 @@ def test_thousands_of_units_are_added_changed_and_sold_by_one_import(store: Stor
     second = [row(f"V{n}", price=1) for n in range(1200)] + first[1200:1300]
     outcome = import_rows(store, second, at=TUESDAY)
     assert (len(outcome.changed), len(outcome.unchanged), len(outcome.sold)) == (1200, 100, 1200)
-    stock = store.load_stock(DEALER, remember_days=90, now=TUESDAY)
+    stock = stock_of(store, DEALER, remember_days=90, now=TUESDAY)
     assert len(stock.live) == 1300
     assert {unit.updated_at for unit in stock.live} == {TUESDAY}
     assert len(stock.gone) == 1200
@@ -226,7 +227,7 @@ def test_readers_see_the_old_stock_or_the_new_and_never_a_mixture(store: Store) 
 
     def read() -> None:
         while not finished.is_set():
-            stock = store.load_stock(DEALER, remember_days=90, now=MONDAY)
+            stock = stock_of(store, DEALER, remember_days=90, now=MONDAY)
             seen.append((stock.revision, {u.unit.selling_price for u in stock.live}, len(stock.live), len(stock.gone)))
 
     readers = [threading.Thread(target=read) for _ in range(2)]
@@ -246,13 +247,17 @@ def test_readers_see_the_old_stock_or_the_new_and_never_a_mixture(store: Store) 
     assert store.revision(DEALER).stock == 11
 
 
+def _read(connection: Connection) -> WholeStock:
+    return WholeStock.of(read_stock(connection, DEALER, sold_since=MONDAY))
+
+
 def test_all_reads_of_one_transaction_see_one_moment(database_url: str, store: Store) -> None:
     import_rows(store, [row("V1")])
     engine = reader_engine(parse(database_url))
     with engine.begin() as connection:
-        before = (read_revision(connection, DEALER), load_stock(connection, DEALER, sold_since=MONDAY))
+        before = (read_revision(connection, DEALER), _read(connection))
         import_rows(store, [row("V2")], at=TUESDAY)
-        assert (read_revision(connection, DEALER), load_stock(connection, DEALER, sold_since=MONDAY)) == before
+        assert (read_revision(connection, DEALER), _read(connection)) == before
     engine.dispose()
 
 

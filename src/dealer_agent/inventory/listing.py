@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from functools import cached_property
 from hashlib import blake2b
+from operator import attrgetter
 from typing import Literal
 
 import msgspec
@@ -91,7 +92,7 @@ def list_unit(unit: Unit, record: UnitRecord, policy: ListingPolicy) -> Vehicle:
     they are inside of.
     """
     rule, _ = _rule_for(unit.rooftop_hints, policy)
-    members = {name: getattr(unit, name) for name in VehicleMembers.__struct_fields__}
+    members = dict(zip(_MEMBERS, _members_of(unit), strict=True))
     if policy.feed_price == "before_fees":
         price: int | UnsetType = UNSET
         fees: tuple[Fee, ...] | UnsetType = UNSET
@@ -143,6 +144,9 @@ def listing_digest(vehicle: Vehicle, extras: Mapping[str, Scalar] | None = None)
     encoded = msgspec.json.encode((content, _passed_through(extras)), order="deterministic")
     return blake2b(encoded, digest_size=16).hexdigest()
 
+
+_MEMBERS = VehicleMembers.__struct_fields__
+_members_of = attrgetter(*_MEMBERS)
 
 _NO_TIME = datetime.min.replace(tzinfo=UTC)
 _KNOWN = frozenset(VehicleDetail.__struct_fields__)

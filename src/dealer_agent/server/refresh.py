@@ -11,7 +11,7 @@ from dealer_agent.dealers.profile import Profile
 from dealer_agent.server.log import FLUSH_SECONDS, BufferedLines, places
 from dealer_agent.server.service import Service
 from dealer_agent.server.tokens import TokenBook
-from dealer_agent.stock_room import load_stock
+from dealer_agent.stock_room import ShowRoom, SnapshotError
 from dealer_agent.storage.errors import StorageError
 from dealer_agent.storage.privacy import Disposed
 from dealer_agent.storage.stock import Revision
@@ -54,6 +54,7 @@ class Refresher:
 
     store: Store
     service: Service
+    room: ShowRoom
     seen: Revision
     vault: Vault | None
     failing: set[str] = field(default_factory=set)
@@ -79,8 +80,8 @@ class Refresher:
                 await step()
             except Exception as fault:  # noqa: BLE001 - the boundary: recorded, and tried again.
                 if name not in self.failing:
-                    # The message of a foreign error may hold anything; those of storage and vault are our own.
-                    ours = isinstance(fault, StorageError | VaultError)
+                    # The message of a foreign error may hold anything; these are our own.
+                    ours = isinstance(fault, StorageError | VaultError | SnapshotError)
                     told = {"problem": str(fault)} if ours else {"places": places(fault)}
                     log.error("refresh failed", what=name, error=type(fault).__qualname__, **told)
                 self.failing.add(name)
@@ -97,7 +98,7 @@ class Refresher:
         revision = await asyncio.to_thread(self.store.revision, profile.id)
         if revision.stock == self.seen.stock:
             return
-        shown = await asyncio.to_thread(load_stock, self.store, profile, datetime.now(UTC))
+        shown = await asyncio.to_thread(self.room.load, datetime.now(UTC))
         self.service.dealer = self.service.dealer.with_stock(shown.catalogue, shown.at)
         self.seen = self.seen._replace(stock=shown.revision)
         log.info("stock refreshed", revision=shown.revision, vehicles=len(shown.catalogue))

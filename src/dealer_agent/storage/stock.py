@@ -51,12 +51,19 @@ class GoneUnit(NamedTuple):
     sold_at: datetime
 
 
-@dataclass(frozen=True, slots=True)
-class Stock:
-    """A dealer's stock as of one revision, by vehicle id."""
+class StockMark(NamedTuple):
+    """Which stock it is: the revision and the time of the import that made it. Other databases have other times."""
 
     revision: int
-    live: list[LiveUnit]
+    imported_at: datetime | None
+
+
+@dataclass(frozen=True, slots=True)
+class Stock:
+    """A dealer's stock as of one moment, by vehicle id. `live` is read as it is iterated, once: it may be large."""
+
+    mark: StockMark
+    live: Iterator[LiveUnit]
     gone: list[GoneUnit]
 
 
@@ -168,6 +175,24 @@ READ_LIVE_UNITS = (
     .order_by(units.c.vehicle_id)
 )
 
+READ_STOCK_MARK = (
+    select(revisions.c.stock_revision, imports.c.at)
+    .join_from(
+        revisions,
+        imports,
+        (imports.c.dealer_id == revisions.c.dealer_id) & (imports.c.revision == revisions.c.stock_revision),
+        isouter=True,
+    )
+    .where(revisions.c.dealer_id == bindparam("dealer_id"))
+)
+
+FIND_LIVE_UNIT = (
+    select(units.c.vehicle_id)
+    .where(units.c.dealer_id == bindparam("dealer_id"), units.c.sold_at.is_(None))
+    .limit(1)
+    .offset(bindparam("skipped"))
+)
+
 READ_GONE_UNITS = (
     select(units.c.vehicle_id, units.c.vin, units.c.stock, units.c.sold_at)
     .where(units.c.dealer_id == bindparam("dealer_id"), units.c.sold_at >= bindparam("since"))
@@ -236,16 +261,32 @@ def apply_import(
     )
 
 
-def load_stock(connection: Connection, dealer_id: str, *, sold_since: datetime) -> Stock:
-    """The stock; `connection` must be a reader's, whose transaction sees one moment."""
-    in_parts = {"yield_per": 5000}
-    live = connection.execute(READ_LIVE_UNITS, {"dealer_id": dealer_id}, execution_options=in_parts)
+def read_mark(connection: Connection, dealer_id: str) -> StockMark:
+    """Which stock there is."""
+    row = connection.execute(READ_STOCK_MARK, {"dealer_id": dealer_id}).one_or_none()
+    return StockMark(0, None) if row is None else StockMark(*row)
+
+
+def has_more_live_units(connection: Connection, dealer_id: str, than: int) -> bool:
+    """Whether more units than that are for sale; no more of them are counted."""
+    found = connection.execute(FIND_LIVE_UNIT, {"dealer_id": dealer_id, "skipped": than})
+    return found.one_or_none() is not None
+
+
+def read_stock(connection: Connection, dealer_id: str, *, sold_since: datetime) -> Stock:
+    """The stock; `connection` must be a reader's, whose transaction sees one moment, and stays open meanwhile."""
     gone = connection.execute(READ_GONE_UNITS, {"dealer_id": dealer_id, "since": sold_since})
     return Stock(
-        revision=read_revision(connection, dealer_id).stock,
-        live=[LiveUnit(_from_json.decode(row[0]), *row[1:]) for row in live],
+        mark=read_mark(connection, dealer_id),
         gone=[GoneUnit(*row) for row in gone],
+        live=_live_units(connection, dealer_id),
     )
+
+
+def _live_units(connection: Connection, dealer_id: str) -> Iterator[LiveUnit]:
+    in_parts = {"yield_per": 5000}
+    for row in connection.execute(READ_LIVE_UNITS, {"dealer_id": dealer_id}, execution_options=in_parts):
+        yield LiveUnit(_from_json.decode(row[0]), *row[1:])
 
 
 def list_imports(connection: Connection, dealer_id: str, limit: int) -> list[ImportRecord]:

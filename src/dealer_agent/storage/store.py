@@ -21,7 +21,7 @@ from dealer_agent.storage.matching import ImportRow
 from dealer_agent.storage.migrate import check_schema
 from dealer_agent.storage.outbox import Address, DeliveryRecord, State
 from dealer_agent.storage.privacy import Access, Disposed
-from dealer_agent.storage.stock import ImportOutcome, ImportRecord, Revision, Stock
+from dealer_agent.storage.stock import ImportOutcome, ImportRecord, Revision, Stock, StockMark
 from dealer_agent.storage.tokens import ActiveToken, Purpose, TokenRecord
 from dealer_agent.storage.whole_lead import WholeLead, whole_lead
 from dealer_agent.vault.vault import Vault
@@ -108,10 +108,21 @@ class Store:
         with self._reading() as connection:
             return stock.read_revision(connection, dealer_id)
 
-    def load_stock(self, dealer_id: str, *, remember_days: int, now: datetime) -> Stock:
-        """All units for sale, and those sold in the last `remember_days`, as of one moment."""
+    def stock_mark(self, dealer_id: str) -> StockMark:
+        """Which stock there is."""
         with self._reading() as connection:
-            return stock.load_stock(connection, dealer_id, sold_since=now - timedelta(days=remember_days))
+            return stock.read_mark(connection, dealer_id)
+
+    def has_more_live_units(self, dealer_id: str, than: int) -> bool:
+        """Whether more units than that are for sale."""
+        with self._reading() as connection:
+            return stock.has_more_live_units(connection, dealer_id, than)
+
+    @contextmanager
+    def reading_stock(self, dealer_id: str, *, remember_days: int, now: datetime) -> Iterator[Stock]:
+        """All units for sale, and those sold in the last `remember_days`, as of one moment: read within the block."""
+        with self._reading() as connection:
+            yield stock.read_stock(connection, dealer_id, sold_since=now - timedelta(days=remember_days))
 
     def list_imports(self, dealer_id: str, limit: int) -> list[ImportRecord]:
         """The newest first."""

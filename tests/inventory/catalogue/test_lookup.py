@@ -88,6 +88,6 @@ def test_what_is_found_is_the_listing_as_it_was_made() -> None:
     listing = Listing.of(vehicle, {"lot": "B7"})
     found = Catalogue.build([listing]).find(vin="v1")
     assert isinstance(found, Listing)
-    assert found.json is listing.json
+    assert found.json == listing.json
     assert msgspec.json.decode(found.json)["lot"] == "B7"
     assert found.vehicle == vehicle

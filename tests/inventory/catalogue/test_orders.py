@@ -109,7 +109,8 @@ def test_a_page_has_the_listings_ready_json_and_their_rows(lot: MakeLot) -> None
     catalogue = Catalogue.build([listing, Listing.of(made("b"))])
     page = catalogue.search(Filters(price_min=5), 0, 20)
     assert (page.total, page.rows) == (1, [0])
-    assert page.listings[0] is listing.json
+    assert page.listings[0] == listing.json
+    assert page.listings[0] is catalogue.search(Filters(), 0, 20).listings[0]
     assert b'"lot":"B7"' in listing.json
     assert len(catalogue) == 2
 

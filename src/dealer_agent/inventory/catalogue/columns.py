@@ -6,12 +6,14 @@ range over values of any size is an interval of codes, and no comparison can ove
 
 from array import array
 from bisect import bisect_left, bisect_right
-from collections.abc import Callable, Collection, Iterator
+from collections.abc import Collection, Iterable
 from typing import Any, Generic, TypeVar
 
 import numpy as np
 from msgspec import UNSET, UnsetType
 from numpy.typing import NDArray
+
+from dealer_agent.inventory.catalogue.flat import Flat, FlatWriter
 
 Mask = NDArray[np.bool_]
 """Which rows match: one boolean for each listing."""
@@ -19,6 +21,7 @@ Mask = NDArray[np.bool_]
 Codes = NDArray[np.unsignedinteger[Any]]
 Rows = NDArray[np.signedinteger[Any]]
 
+K = TypeVar("K")
 V = TypeVar("V")
 
 # From here on one look into a table of codes is cheaper than a comparison for each wanted code.
@@ -28,11 +31,6 @@ _MANY_CODES = 6
 def row_type(count: int) -> type[np.signedinteger[Any]]:
     """The integer type of row numbers: the one that indexes fastest, but for a stock where it would cost memory."""
     return np.intp if count <= 1 << 16 else np.int32
-
-
-def casefold_first(text: str) -> tuple[str, str]:
-    """The order of strings (contract, part 7): without regard to case; spellings that differ in case stay apart."""
-    return text.casefold(), text
 
 
 class Column(Generic[V]):
@@ -51,10 +49,15 @@ class Column(Generic[V]):
         values, codes = np.unique(rows, return_inverse=True)
         return Column(values.tolist(), codes.astype(np.uint32))
 
-    def decoded(self) -> Iterator[V | UnsetType]:
-        """The value of each row; UNSET where there is none."""
-        values = [*self.values, UNSET]
-        return (values[code] for code in self.codes.tolist())
+    @staticmethod
+    def read(flat: Flat, name: str) -> "Column[Any]":
+        """The column of that name."""
+        return Column(flat.json(f"{name}.values", list[Any]), flat.array(f"{name}.codes"))
+
+    def write(self, writer: FlatWriter, name: str) -> None:
+        """Adds it to a flat form."""
+        writer.json(f"{name}.values", self.values)
+        writer.array(f"{name}.codes", self.codes)
 
     def having(self, codes: Collection[int]) -> Mask:
         """The rows that have one of these codes."""
@@ -78,26 +81,38 @@ class Column(Generic[V]):
         return self.codes - self.codes.dtype.type(first) < last - first
 
 
+class Numbering(dict[K, int]):
+    """Numbers what it is asked for in the order in which that is first seen, from 0."""
+
+    __slots__ = ()
+
+    def __missing__(self, key: K) -> int:
+        number = self[key] = len(self)
+        return number
+
+
 class Encoder(Generic[V]):
-    """Collects the values of one column, listing by listing, in any order, keeping each distinct value once."""
+    """Collects the values of one column, in any order of listings, keeping each distinct value once."""
 
     __slots__ = ("_codes", "_ids")
 
     def __init__(self) -> None:
-        self._ids: dict[V | UnsetType, int] = {}
+        self._ids: Numbering[V | UnsetType] = Numbering()
         self._codes = array("I")
 
-    def add(self, value: V | UnsetType) -> None:
-        """The value of the next listing; UNSET when it has none."""
-        self._codes.append(self._ids.setdefault(value, len(self._ids)))
+    def extend(self, values: Iterable[V | UnsetType]) -> None:
+        """The values of the next listings; UNSET of one that has none."""
+        self._codes.extend(map(self._ids.__getitem__, values))
 
-    def column(self, default_order: Rows, key: Callable[[V], Any] | None = None) -> Column[V]:
-        """The column, with its rows in the default order; `key` sorts values that have no order of their own."""
+    def column(self, default_order: Rows) -> Column[V]:
+        """The column, with its rows in the default order. Strings are ordered as the contract orders them, part 7."""
         given: Any = [value for value in self._ids if value is not UNSET]
-        values: list[V] = sorted(given, key=key)
+        values: list[V] = sorted(given)
+        if values and isinstance(values[0], str):
+            # Without regard to case; spellings that differ in case stay apart, in the order that they have.
+            values.sort(key=str.casefold)  # type: ignore[arg-type]  # They are strings.
         places = np.empty(len(self._ids), np.min_scalar_type(len(values)))
         if UNSET in self._ids:
             places[self._ids[UNSET]] = len(values)
-        for place, value in enumerate(values):
-            places[self._ids[value]] = place
+        places[[self._ids[value] for value in values]] = np.arange(len(values))
         return Column(values, places[np.frombuffer(self._codes, np.uint32)[default_order]])

@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dealer_agent.inventory.catalogue.columns import Column, Mask, Rows
+from dealer_agent.inventory.catalogue.flat import Flat, FlatWriter
 
 # Up to here a whole column is handled faster than the thought of handling less of it.
 _CHUNK = 16_384
@@ -24,12 +25,32 @@ class Order(NamedTuple):
     rows: Rows
     ranks: Rows
 
+    @staticmethod
+    def read(flat: Flat, name: str) -> "Order":
+        """The order of that name."""
+        return Order(flat.array(f"{name}.rows"), flat.array(f"{name}.ranks"))
+
+    def write(self, writer: FlatWriter, name: str) -> None:
+        """Adds it to a flat form."""
+        writer.array(f"{name}.rows", self.rows)
+        writer.array(f"{name}.ranks", self.ranks)
+
 
 class Orders(NamedTuple):
     """One sort field in both directions."""
 
     asc: Order
     desc: Order
+
+    @staticmethod
+    def read(flat: Flat, name: str) -> "Orders":
+        """Both orders of that name."""
+        return Orders(Order.read(flat, f"{name}.asc"), Order.read(flat, f"{name}.desc"))
+
+    def write(self, writer: FlatWriter, name: str) -> None:
+        """Adds both to a flat form."""
+        self.asc.write(writer, f"{name}.asc")
+        self.desc.write(writer, f"{name}.desc")
 
 
 def orders_by(column: Column[Any], by_id: Rows) -> Orders:

@@ -1,25 +1,26 @@
 """The catalogue of one dealer (specification, parts 2.4 and 2.5; contract, parts 7 to 9). Pure.
 
-An immutable snapshot: it is built once from the listings, shared by every request without a lock, and replaced whole by
+An immutable snapshot: it is made once from the listings, shared by every request without a lock, and replaced whole by
 the next one. Rows are listings in the default order, newest `changed_at` first.
 """
 
-from array import array
-from collections.abc import Iterable, Mapping, Sequence
-from datetime import UTC, datetime, timedelta
-from operator import attrgetter
-from typing import Any, NamedTuple, get_args
+from collections.abc import Iterable, Sequence
+from io import BytesIO
+from typing import get_args
 
 import numpy as np
 from msgspec import UNSET, Struct, UnsetType
 
-from dealer_agent.inventory.catalogue.columns import Column, Encoder, Mask, casefold_first, row_type
+from dealer_agent.inventory.catalogue.columns import Column, Mask
+from dealer_agent.inventory.catalogue.documents import documents
 from dealer_agent.inventory.catalogue.facets import facets_of
 from dealer_agent.inventory.catalogue.filters import Matcher
+from dealer_agent.inventory.catalogue.flat import Flat, FlatWriter
 from dealer_agent.inventory.catalogue.lookup import Lookup
-from dealer_agent.inventory.catalogue.orders import Orders, orders_by, page_by_score, page_of, page_of_all
+from dealer_agent.inventory.catalogue.making import FILTERED, write_snapshot
+from dealer_agent.inventory.catalogue.orders import Orders, page_by_score, page_of, page_of_all
 from dealer_agent.inventory.catalogue.stock import Gone, Listing, Text
-from dealer_agent.inventory.catalogue.text import Scores, TextCollector, TextIndex
+from dealer_agent.inventory.catalogue.text import Scores, TextIndex
 from dealer_agent.protocol.requests import Filters, Sort, SortField
 from dealer_agent.protocol.responses import Facets, TextCount
 
@@ -40,49 +41,24 @@ class Catalogue:
 
     __slots__ = ("_columns", "_facets", "_json", "_lookup", "_matcher", "_orders", "_text")
 
-    def __init__(
-        self,
-        json: list[bytes],
-        columns: Mapping[str, Column[Any]],
-        orders: Mapping[str, Orders],
-        text: TextIndex,
-        lookup: Lookup,
-    ) -> None:
-        """`Catalogue.build` makes one."""
-        self._json = json
-        self._columns = columns
-        self._orders = orders
-        self._text = text
-        self._lookup = lookup
-        self._matcher = Matcher(columns, lookup, len(json))
-        self._facets = facets_of(columns, None)
+    def __init__(self, flat: Flat) -> None:
+        """The snapshot of a flat form that `write_snapshot` made."""
+        self._json = documents(flat, "listings")
+        self._columns = {member: Column.read(flat, f"columns.{member}") for member in FILTERED}
+        self._orders = {field: Orders.read(flat, f"orders.{field}") for field in get_args(SortField)}
+        self._text = TextIndex(flat, len(self._json))
+        self._lookup = Lookup(flat)
+        self._matcher = Matcher(self._columns, self._lookup, len(self._json))
+        self._facets = facets_of(self._columns, None)
 
     @classmethod
     def build(cls, listings: Iterable[Listing], gone: Sequence[Gone] = ()) -> "Catalogue":
-        """The snapshot of these listings, in any order, and of the units that are gone and remembered.
-
-        Only the listings' JSON is kept. Vehicle ids are distinct.
-        """
-        taken = _take(listings)
-        given = np.array(sorted(range(len(taken.ids)), key=taken.ids.__getitem__), row_type(len(taken.ids)))
-        # Newest change first, ties by ascending vehicle id (contract, part 7).
-        order = given[np.argsort(-np.frombuffer(taken.changes, np.int64)[given], kind="stable")]
-        ids = [taken.ids[place] for place in order.tolist()]
-        by_id = np.array(sorted(range(len(ids)), key=ids.__getitem__), row_type(len(ids)))
-        columns = {
-            member: taken.encoders.pop(member).column(order, None if member in _NUMBERS else casefold_first)
-            for member in list(taken.encoders)
-        }
-        columns["updated_at"] = Column.of_numbers(np.frombuffer(taken.updates, np.int64)[order])
-        # The text first: it takes the most memory while it is made.
-        text = taken.text.index(columns, order)
-        return cls(
-            [taken.json[place] for place in order.tolist()],
-            {member: column for member, column in columns.items() if member not in _PASSING},
-            {field: orders_by(columns[field], by_id) for field in get_args(SortField)},
-            text,
-            Lookup(zip(ids, columns["vin"].decoded(), columns["stock"].decoded(), strict=True), gone),
-        )
+        """The snapshot, in memory, of these listings, in any order, and of the units that are gone and remembered."""
+        file = BytesIO()
+        writer = FlatWriter(file)
+        write_snapshot(writer, listings, gone)
+        writer.finish()
+        return cls(Flat(file.getvalue()))
 
     def __len__(self) -> int:
         return len(self._json)
@@ -132,76 +108,3 @@ class Catalogue:
             found = scores != 0
             mask = found if mask is None else np.logical_and(mask, found, out=mask)
         return mask, scores
-
-
-_STRINGS = (
-    "stock",
-    "vin",
-    "make",
-    "model",
-    "trim",
-    "condition",
-    "status",
-    "rooftop",
-    "body",
-    "transmission",
-    "driveline",
-    "engine",
-    "fuel",
-    "charge_port",
-    "exterior_color",
-    "interior_color",
-)
-_NUMBERS = (
-    "year",
-    "price",
-    "list_price",
-    "msrp",
-    "mileage",
-    "displacement_cc",
-    "electric_range_mi",
-    "dc_fast_charge",
-)
-# What only orders, lookup and text are made from.
-_PASSING = frozenset({"stock", "vin", "engine", "list_price", "msrp", "updated_at"})
-_values = attrgetter(*_STRINGS, *_NUMBERS)
-
-
-_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
-_NEVER = -(2**62)
-
-
-def _microseconds(moment: datetime) -> int:
-    """Since 1970, exactly: an object for each time would cost a large stock more memory than its columns."""
-    return (moment - _EPOCH) // timedelta(microseconds=1)
-
-
-class _Taken(NamedTuple):
-    """What is kept of the listings, in the order in which they came."""
-
-    json: list[bytes]
-    ids: list[str]
-    changes: "array[int]"
-    updates: "array[int]"
-    encoders: dict[str, Encoder[Any]]
-    text: TextCollector
-
-
-def _take(listings: Iterable[Listing]) -> _Taken:
-    """Reads the listings once; none of them is needed afterwards."""
-    encoders: dict[str, Encoder[Any]] = {member: Encoder() for member in (*_STRINGS, *_NUMBERS)}
-    adders = [encoder.add for encoder in encoders.values()]
-    # A listing without a type is a car wherever types are looked at (2.4).
-    add_type = encoders.setdefault("vehicle_type", Encoder()).add
-    taken = _Taken([], [], array("q"), array("q"), encoders, TextCollector())
-    for listing in listings:
-        vehicle = listing.vehicle
-        taken.json.append(listing.json)
-        taken.ids.append(vehicle.vehicle_id)
-        taken.changes.append(_NEVER if vehicle.changed_at is UNSET else _microseconds(vehicle.changed_at))
-        taken.updates.append(_microseconds(vehicle.updated_at))
-        for add, value in zip(adders, _values(vehicle), strict=True):
-            add(value)
-        add_type(vehicle.vehicle_type or "car")
-        taken.text.add_prose(vehicle.features or (), vehicle.description or "")
-    return taken

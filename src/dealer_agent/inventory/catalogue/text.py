@@ -5,15 +5,18 @@ in three ranks of weight. Words are sorted, so the words with one beginning stan
 """
 
 from array import array
-from bisect import bisect_left
 from collections.abc import Iterable, Mapping
+from itertools import chain
 from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from dealer_agent.inventory.catalogue.columns import Column, Rows, row_type
+from dealer_agent.inventory.catalogue.columns import Codes, Column, Numbering, Rows, row_type
+from dealer_agent.inventory.catalogue.flat import Flat, FlatWriter
+from dealer_agent.inventory.catalogue.words import SortedWords
 from dealer_agent.inventory.vocabulary import index_words, query_terms
+from dealer_agent.protocol.vehicle import Vehicle
 
 Scores = NDArray[np.uint16]
 
@@ -28,22 +31,22 @@ FACTS = (
     "engine",
     "exterior_color",
     "interior_color",
-    "stock",
-    "vin",
 )
-"""Beside names and facts stands the prose: features and description."""
+"""Facts as well, but of each unit alone, are stock number and VIN. Features and description are the prose."""
 
 # A marker says that a listing has a canonical word. It is no beginning of anything, and no word is a beginning of it.
 _MARK = "="
 
 
-class _Rank(NamedTuple):
-    """The postings of one rank: `rows[starts[i]:starts[i + 1]]` have word number i; what a hit is worth."""
+class _Worth(NamedTuple):
+    """What a hit in one rank is worth: the beginning of a word, a whole word."""
 
-    starts: memoryview
-    rows: Rows
     begun: int
     whole: int
+
+
+# From the least worth to the most.
+_RANKS = {"prose": _Worth(1, 2), "facts": _Worth(4, 6), "names": _Worth(12, 16)}
 
 
 class TextIndex:
@@ -51,9 +54,13 @@ class TextIndex:
 
     __slots__ = ("_count", "_ranks", "_words")
 
-    def __init__(self, words: list[str], ranks: tuple[_Rank, ...], count: int) -> None:
-        self._words = words
-        self._ranks = ranks
+    def __init__(self, flat: Flat, count: int) -> None:
+        self._words = SortedWords(flat, "words")
+        # The postings of each rank: `rows[starts[i]:starts[i + 1]]` have word number i.
+        self._ranks = tuple(
+            (flat.numbers(f"words.{rank}.starts"), flat.array(f"words.{rank}.rows"), worth)
+            for rank, worth in _RANKS.items()
+        )
         self._count = count
 
     def scores(self, query: str) -> Scores | None:
@@ -75,116 +82,138 @@ class TextIndex:
 
     def _hits(self, term: Iterable[str]) -> Scores:
         hits = np.zeros(self._count, np.uint16)
-        words = self._words
         spans = []
         for alternative in term:
             marker = _MARK in alternative
             text = _MARK + alternative if marker else alternative
-            first = bisect_left(words, text)
-            whole = first + (first < len(words) and words[first] == text)
-            last = whole if marker else bisect_left(words, text + "\U0010ffff", whole)
+            first, there = self._words.place(text)
+            whole = first + there
+            last = whole if marker else self._words.place(text + "\U0010ffff")[0]
             if first < last:
                 spans.append((first, whole, last))
         # From the least worth to the most, so that the best hit is the one that stays.
-        for starts, rows, begun_worth, whole_worth in self._ranks:
+        for starts, rows, worth in self._ranks:
             for _, whole, last in spans:
                 begin, end = starts[whole], starts[last]
                 if begin < end:
-                    hits[rows[begin:end]] = begun_worth
+                    hits[rows[begin:end]] = worth.begun
             for first, whole, _ in spans:
                 begin, end = starts[first], starts[whole]
                 if begin < end:
-                    hits[rows[begin:end]] = whole_worth
+                    hits[rows[begin:end]] = worth.whole
         return hits
 
 
-class TextCollector:
-    """Collects the words of the stock; prose listing by listing in any order, the rest from the finished columns."""
+class _Lists:
+    """A list of numbers for each listing: the numbers in a row, and how many each listing has."""
 
     def __init__(self) -> None:
-        self._numbers: dict[str, int] = {}
-        self._features: dict[str, tuple[int, ...]] = {}
-        self._prose_words = array("I")
-        self._prose_counts = array("I")
+        self._numbers = array("I")
+        self._counts = array("I")
 
-    def add_prose(self, features: Iterable[str], description: str) -> None:
-        """The prose of the next listing."""
-        found: set[int] = set()
-        for feature in features:
-            numbers = self._features.get(feature)
-            if numbers is None:
-                numbers = self._features[feature] = self._numbered("features", feature)
-            found.update(numbers)
-        if description:
-            found.update(self._numbered("description", description))
-        self._prose_words.extend(found)
-        self._prose_counts.append(len(found))
+    def add(self, numbers: Iterable[int]) -> None:
+        """The next listing's."""
+        before = len(self._numbers)
+        self._numbers.extend(numbers)
+        self._counts.append(len(self._numbers) - before)
 
-    def index(self, columns: Mapping[str, Column[Any]], default_order: Rows) -> TextIndex:
+    def __len__(self) -> int:
+        return len(self._counts)
+
+    def taken(self) -> tuple[NDArray[np.uint32], NDArray[np.uint32]]:
+        """The numbers, and which listing each is of."""
+        counts = np.frombuffer(self._counts, np.uint32)
+        return np.frombuffer(self._numbers, np.uint32), np.repeat(np.arange(len(counts), dtype=np.uint32), counts)
+
+
+class TextCollector:
+    """Collects the words of the stock: what hardly repeats listing by listing, the rest from the finished columns."""
+
+    def __init__(self) -> None:
+        self._numbers: Numbering[str] = Numbering()
+        self._features: Numbering[str] = Numbering()
+        self._features_of = _Lists()
+        self._descriptions = _Lists()
+        self._numbers_of = _Lists()
+
+    def add(self, vehicle: Vehicle) -> None:
+        """The next listing; in any order."""
+        self._features_of.add(map(self._features.__getitem__, vehicle.features or ()))
+        self._descriptions.add(self._numbered("description", vehicle.description) if vehicle.description else ())
+        stock = self._numbered("stock", vehicle.stock) if vehicle.stock else ()
+        vin = self._numbered("vin", vehicle.vin) if vehicle.vin else ()
+        self._numbers_of.add(chain(stock, vin))
+
+    def write(self, writer: FlatWriter, columns: Mapping[str, Column[Any]], default_order: Rows) -> None:
         """The finished index, which uses the collector up; `default_order` says which collected listing each row is."""
-        count = len(default_order)
-        names = [self._words_of(name, columns[name]) for name in NAMES]
-        facts = [self._words_of(name, columns[name]) for name in FACTS]
-        words = sorted(self._numbers)
-        places = np.empty(len(words), np.int64)
-        for place, word in enumerate(words):
-            places[self._numbers[word]] = place
+        features = self._words_of("features", self._features)
+        names = [(columns[name].codes, self._words_of(name, columns[name].values)) for name in NAMES]
+        facts = [(columns[name].codes, self._words_of(name, columns[name].values)) for name in FACTS]
+        numbers = {_MARK + word if _MARK in word else word: number for word, number in self._numbers.items()}
         self._numbers.clear()
-        self._features.clear()
-        ranks = (
-            _rank([self._prose(places, default_order)], len(words), count, begun=1, whole=2),
-            _rank([_pairs(places, *given) for given in facts], len(words), count, begun=4, whole=6),
-            _rank([_pairs(places, *given) for given in names], len(words), count, begun=12, whole=16),
-        )
-        return TextIndex(words, ranks, count)
-
-    def _numbered(self, field: str, text: str) -> tuple[int, ...]:
-        numbers = self._numbers
-        return tuple(
-            numbers.setdefault(_MARK + word if _MARK in word else word, len(numbers))
-            for word in index_words(field, text)
-        )
-
-    def _words_of(self, field: str, column: Column[Any]) -> tuple[Column[Any], NDArray[np.uint32], NDArray[np.int64]]:
-        """A column, the word numbers of its values in a row, and how many each value has."""
-        numbers = array("I")
-        counts = np.zeros(column.absent + 1, np.int64)
-        for code, value in enumerate(column.values):
-            found = self._numbered(field, str(value))
-            numbers.extend(found)
-            counts[code] = len(found)
-        return column, np.frombuffer(numbers, np.uint32), counts
-
-    def _prose(self, places: NDArray[np.int64], default_order: Rows) -> NDArray[np.int64]:
-        """The pairs of the prose."""
+        words = sorted(numbers)
+        SortedWords.write(writer, "words", words)
+        places = np.empty(len(words), np.int64)
+        places[[numbers[word] for word in words]] = np.arange(len(words))
         row_of = np.empty(len(default_order), np.int64)
         row_of[default_order] = np.arange(len(default_order))
-        pairs = places[np.frombuffer(self._prose_words, np.uint32)]
-        pairs <<= 32
-        pairs |= np.repeat(row_of, self._prose_counts)
-        return pairs
+        in_order = np.arange(len(default_order))
+
+        def pairs(words_found: NDArray[np.uint32], rows: NDArray[np.int64]) -> NDArray[np.int64]:
+            """A word's place and a row in one number, so that they sort together."""
+            made = places[words_found]
+            made <<= 32
+            made |= rows
+            return made
+
+        def listed(lists: _Lists) -> tuple[NDArray[np.uint32], NDArray[np.int64]]:
+            found, listings = lists.taken()
+            return found, row_of[listings]
+
+        for rank, pieces in (
+            ("prose", [pairs(*listed(self._descriptions)), pairs(*features.of(*listed(self._features_of)))]),
+            (
+                "facts",
+                [pairs(*listed(self._numbers_of)), *(pairs(*each.of(codes, in_order)) for codes, each in facts)],
+            ),
+            ("names", [pairs(*each.of(codes, in_order)) for codes, each in names]),
+        ):
+            _write_rank(writer, rank, pieces, len(words), row_type(len(default_order)))
+
+    def _numbered(self, field: str, text: str) -> Iterable[int]:
+        return map(self._numbers.__getitem__, index_words(field, text))
+
+    def _words_of(self, field: str, values: Iterable[Any]) -> "_ValueWords":
+        """The words of each of a field's values."""
+        words = _Lists()
+        for value in values:
+            words.add(self._numbered(field, str(value)))
+        return _ValueWords(words)
 
 
-def _pairs(
-    places: NDArray[np.int64], column: Column[Any], numbers: NDArray[np.uint32], counts: NDArray[np.int64]
-) -> NDArray[np.int64]:
-    """A word's place and a row in one number, for every word of every row's value."""
-    firsts = np.cumsum(counts) - counts
-    lengths = counts[column.codes]
-    # Row by row, the word numbers of its value: where these begin, and one on for each.
-    at = np.repeat(firsts[column.codes] - np.cumsum(lengths) + lengths, lengths)
-    at += np.arange(len(at))
-    pairs = places[numbers[at]]
-    pairs <<= 32
-    pairs |= np.repeat(np.arange(len(column.codes)), lengths)
-    return pairs
+class _ValueWords:
+    """The words of the values that codes stand for; the last code stands for none and has no words."""
+
+    def __init__(self, words: _Lists) -> None:
+        self._words, values = words.taken()
+        self._counts = np.bincount(values, minlength=len(words) + 1)
+        self._firsts = np.cumsum(self._counts) - self._counts
+
+    def of(self, codes: Codes, rows: NDArray[np.int64]) -> tuple[NDArray[np.uint32], NDArray[np.int64]]:
+        """The words of these codes, and of what row each of them is."""
+        lengths = self._counts[codes]
+        # Code by code, the numbers of its words: where these begin, and one on for each.
+        at = np.repeat(self._firsts[codes] - np.cumsum(lengths) + lengths, lengths)
+        at += np.arange(len(at))
+        return self._words[at], np.repeat(rows, lengths)
 
 
-def _rank(pieces: list[NDArray[np.int64]], words: int, count: int, *, begun: int, whole: int) -> _Rank:
-    """Sorts pairs by the word's place, then row."""
-    pairs = pieces.pop() if len(pieces) == 1 else np.concatenate(pieces)
+def _write_rank(writer: FlatWriter, name: str, pieces: list[NDArray[np.int64]], words: int, rows: type[Any]) -> None:
+    """Sorts pairs by the word's place, then row. A word that a row has twice, it has."""
+    pairs = np.concatenate(pieces)
     pieces.clear()
     pairs.sort()
-    starts = np.searchsorted(pairs, np.arange(words + 1) << 32)
+    pairs = pairs[np.diff(pairs, prepend=-1) != 0]
+    writer.array(f"words.{name}.starts", np.searchsorted(pairs, np.arange(words + 1) << 32))
     # The lower half of a pair is its row.
-    return _Rank(memoryview(starts.data), pairs.astype(np.int32).astype(row_type(count), copy=False), begun, whole)
+    writer.array(f"words.{name}.rows", pairs.astype(np.int32).astype(rows, copy=False))

@@ -2,6 +2,7 @@
 
 import html
 import re
+from functools import lru_cache
 
 PROSE_LIMIT = 20_000
 """Characters that a description keeps."""
@@ -58,10 +59,19 @@ def _plain(text: str) -> str:
 
 def line(text: str, limit: int) -> str:
     """One line of plain text, at most `limit` characters, "" when there is nothing."""
+    return _line_kept(text, limit) if len(text) <= _KEPT else _line(text, limit)
+
+
+def _line(text: str, limit: int) -> str:
     if not (text.isascii() and text.isprintable()) or "<" in text or "&" in text or text.startswith("="):
         text = _plain(text[: limit * 10])
     text = " ".join(text.split())
     return text if len(text) <= limit else text[:limit].rstrip()
+
+
+# Short cells are mostly the same few words in row after row, which then are one object for all of them.
+_KEPT = 32
+_line_kept = lru_cache(maxsize=65_536)(_line)
 
 
 def prose(text: str, limit: int = PROSE_LIMIT) -> str:

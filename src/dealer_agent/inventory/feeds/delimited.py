@@ -20,10 +20,11 @@ _RUNAWAY_LINES = 3
 
 
 class Row(NamedTuple):
-    """A row's first line and its cells; `error` says why the row cannot be read."""
+    """A row's first line, its cells, and how many lines it takes; `error` says why the row cannot be read."""
 
     line: int
     cells: list[str]
+    lines: int = 1
     error: str | None = None
 
 
@@ -62,10 +63,10 @@ def _rows(lines: TextIO, delimiter: str, *, literal: bool) -> Iterator[Row]:
         except StopIteration:
             return
         except csv.Error as error:
-            yield Row(line, [], f"The row cannot be read ({error}); is a quotation mark not closed?")
+            yield Row(line, [], error=f"The row cannot be read ({error}); is a quotation mark not closed?")
             continue
         if any(cell.strip() for cell in cells):
-            yield Row(line, [_unquoted(cell) for cell in cells] if literal else cells)
+            yield Row(line, [_unquoted(cell) for cell in cells] if literal else cells, reader.line_num - line + 1)
 
 
 def _has_literal_quotes(head: str, delimiter: str) -> bool:
@@ -136,7 +137,7 @@ def cells_of(row: Row, table: Table) -> tuple[dict[str, list[str]], str | None, 
     short, extra = table.width - len(row.cells), row.cells[table.width :]
     if row.error is not None:
         return {}, row.error, None
-    if any(_is_runaway(cell, table) for cell in row.cells):
+    if row.lines > _RUNAWAY_LINES and any(_is_runaway(cell, table) for cell in row.cells):
         return {}, "A quotation mark is not closed: the row swallows the rows after it.", None
     odd = None
     if short > 0:

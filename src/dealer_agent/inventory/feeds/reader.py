@@ -2,6 +2,7 @@
 
 from collections.abc import Callable
 from functools import lru_cache
+from operator import itemgetter
 from typing import Any, NamedTuple
 
 from dealer_agent.inventory.feeds.columns import Columns, named_layout, recognise, understand
@@ -12,6 +13,7 @@ from dealer_agent.inventory.feeds.json_records import Record, flattened, read_re
 from dealer_agent.inventory.feeds.layouts import LAYOUTS, Layout
 from dealer_agent.inventory.feeds.members import extras, further_members
 from dealer_agent.inventory.feeds.units import Reading, read_unit
+from dealer_agent.inventory.unit import Unit
 
 Progress = Callable[[int, int], None]
 
@@ -22,8 +24,10 @@ _SAMPLE = 200
 
 
 class _RowRead(NamedTuple):
+    """A row that names a unit; None is one that is sold."""
+
     line: int
-    reading: Reading
+    unit: Unit | None
 
 
 class _Tally:
@@ -32,7 +36,7 @@ class _Tally:
     def __init__(self) -> None:
         self.rows = 0
         self.outcomes: dict[str, _RowRead] = {}
-        self.lines: dict[str, list[int]] = {}
+        self.earlier: dict[str, list[int]] = {}
         self.refused: list[Remark] = []
         self.warnings: list[Remark] = []
 
@@ -43,15 +47,14 @@ class _Tally:
             self.refused.append(Remark(line, reading.identifier, reading.refused or "The row names no unit."))
             return
         key = reading.identifier
-        self.lines.setdefault(key, []).append(line)
         # Taken out first, so that units stand in the order of the rows that count.
-        self.outcomes.pop(key, None)
-        self.outcomes[key] = _RowRead(line, reading)
+        before = self.outcomes.pop(key, None)
+        if before is not None:
+            self.earlier.setdefault(key, []).append(before.line)
+        self.outcomes[key] = _RowRead(line, reading.unit)
 
     def feed(self, layout: Layout, encoding: str, delimiter: str | None, columns: Columns) -> Feed:
-        units = tuple(
-            FeedRow(line, reading.unit) for line, reading in self.outcomes.values() if reading.unit is not None
-        )
+        units = tuple(FeedRow(line, unit) for line, unit in self.outcomes.values() if unit is not None)
         return Feed(
             layout=layout.name,
             encoding=encoding.removesuffix("-sig"),
@@ -60,12 +63,15 @@ class _Tally:
             units=units,
             refused=tuple(self.refused),
             sold=tuple(
-                Remark(line, reading.identifier, "The row says that the unit is sold.")
-                for line, reading in self.outcomes.values()
-                if reading.is_sold
+                Remark(line, key, "The row says that the unit is sold.")
+                for key, (line, unit) in self.outcomes.items()
+                if unit is None
             ),
             warnings=tuple(self.warnings),
-            repeated_vins=tuple(Repeat(key, tuple(found)) for key, found in self.lines.items() if len(found) > 1),
+            repeated_vins=tuple(
+                Repeat(key, (*found, self.outcomes[key].line))
+                for key, found in sorted(self.earlier.items(), key=itemgetter(1))
+            ),
             columns_not_understood=columns.not_understood,
             columns_withheld=columns.withheld,
         )

@@ -2,7 +2,7 @@
 
 import re
 from functools import lru_cache
-from itertools import pairwise
+from itertools import chain, pairwise
 
 from dealer_agent.inventory.vocabulary.colours import colour_words
 from dealer_agent.inventory.vocabulary.drivetrain import DRIVELINE_INCLUDES
@@ -118,9 +118,8 @@ def _name_words(text: str) -> set[str]:
 def _prose_words(text: str) -> set[str]:
     """The words of a prose text, and the known spellings of several words in it, joined: allwheeldrive."""
     groups = word_groups(text)
-    found: set[str] = set()
+    found = set(chain.from_iterable(groups))
     for index, group in enumerate(groups):
-        found.update(group)
         if len(group) > 1:
             found.add("".join(group))
         if group[0] in _PHRASE_STARTS:
@@ -154,6 +153,8 @@ def index_words(field: str, text: str) -> frozenset[str]:
 
     A year is given as its digits. Words with `=` in them are markers of canonical words, which only terms hold.
     """
+    if field in NUMBERS and text.isascii() and text.isalnum():
+        return frozenset((text.lower(),))
     # Long texts and numbers hardly repeat: keeping them would only push out what does.
     return _index_words(field, text) if field in NUMBERS or len(text) > LONGEST else _index_words_kept(field, text)
 

@@ -8,6 +8,7 @@ JOINERS = frozenset("-‐'’._")  # noqa: RUF001  (typographic hyphen and apost
 
 _NOT_FOLDED = re.compile(r"[\W_]+")
 _TOKEN = re.compile(r"[^\W_]+")
+_GROUP = re.compile(rf"[^\W_]+(?:[{re.escape(''.join(sorted(JOINERS)))}][^\W_]+)*")
 
 
 def _plain(text: str) -> str:
@@ -28,16 +29,7 @@ def word_groups(text: str) -> list[list[str]]:
 
     `Ford F-150 4x4` is `[["ford"], ["f", "150"], ["4x4"]]`; `Red/Black` is `[["red"], ["black"]]`.
     """
-    plain = _plain(text)
-    groups: list[list[str]] = []
-    end = -1
-    for match in _TOKEN.finditer(plain):
-        if match.start() == end + 1 and end > 0 and plain[end] in JOINERS:
-            groups[-1].append(match.group())
-        else:
-            groups.append([match.group()])
-        end = match.end()
-    return groups
+    return [[group] if group.isalnum() else _TOKEN.findall(group) for group in _GROUP.findall(_plain(text))]
 
 
 def parts(text: str) -> list[str]:

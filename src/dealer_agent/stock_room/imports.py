@@ -1,18 +1,13 @@
-"""Where stock comes in and goes on show: a feed into the store, the store into a catalogue (contract, part 6)."""
+"""Where stock comes in: a feed into the store (contract, part 6)."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import datetime
-from typing import NamedTuple
-
-from msgspec import UNSET
 
 from dealer_agent.dealers.profile import Profile
-from dealer_agent.inventory.catalogue import Catalogue, Gone, Listing
 from dealer_agent.inventory.feeds import Feed
 from dealer_agent.inventory.listing import (
     ListingPolicy,
-    RooftopRule,
     UnitRecord,
     list_unit,
     listing_digest,
@@ -20,42 +15,12 @@ from dealer_agent.inventory.listing import (
     vehicle_id_for,
 )
 from dealer_agent.inventory.unit import Unit
+from dealer_agent.stock_room.policy import listing_policy
 from dealer_agent.storage.matching import ImportRow
-from dealer_agent.storage.stock import ImportOutcome, Stock
+from dealer_agent.storage.stock import ImportOutcome
 from dealer_agent.storage.store import Store
 
 UNKNOWN_ROOFTOPS_TOLD = 5
-
-
-def listing_policy(profile: Profile) -> ListingPolicy:
-    """What the profile says about listings."""
-    rooftops = tuple(
-        RooftopRule(rooftop.name, frozenset(rooftop.feed_ids), None if rooftop.fees is UNSET else rooftop.fees)
-        for rooftop in profile.rooftops
-    )
-    return ListingPolicy(profile.id, profile.feed_price, rooftops)
-
-
-class OnShow(NamedTuple):
-    """The stock ready to be searched, its revision, and when a feed last confirmed any of it."""
-
-    catalogue: Catalogue
-    revision: int
-    at: datetime | None
-
-
-def load_stock(store: Store, profile: Profile, now: datetime) -> OnShow:
-    """The stock as it stands. Raises StorageError."""
-    stock = store.load_stock(profile.id, remember_days=profile.policies.remember_sold_days, now=now)
-    gone = [Gone(unit.vehicle_id, unit.vin or UNSET, unit.stock or UNSET) for unit in stock.gone]
-    catalogue = Catalogue.build(_listings(stock, listing_policy(profile)), gone)
-    return OnShow(catalogue, stock.revision, max((live.updated_at for live in stock.live), default=None))
-
-
-def _listings(stock: Stock, policy: ListingPolicy) -> Iterator[Listing]:
-    for live in stock.live:
-        record = UnitRecord(live.vehicle_id, confirmed_at=live.updated_at, changed_at=live.changed_at)
-        yield Listing.of(list_unit(live.unit, record, policy), live.unit.extras)
 
 
 @dataclass(frozen=True, slots=True)

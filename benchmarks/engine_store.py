@@ -1,0 +1,61 @@
+"""A dealer's database with a made-up stock in it, as imports would have left it."""
+
+import itertools
+from collections.abc import Iterator
+from datetime import UTC, datetime
+from pathlib import Path
+
+import msgspec
+
+from benchmarks.stock_maker import POLICY, ROOFTOPS, listed, units
+from dealer_agent.dealers.profile import Profile
+from dealer_agent.inventory.listing import listing_digest
+from dealer_agent.storage.matching import ImportRow
+from dealer_agent.storage.migrate import migrate
+from dealer_agent.storage.store import Store
+
+DATABASE = "stock.db"
+AT = datetime(2026, 5, 1, tzinfo=UTC)
+_TOGETHER = 250_000
+
+
+def profile() -> Profile:
+    """The made-up dealer, whose policy is `POLICY`."""
+    rooftops = [{"name": name, "timezone": "America/Chicago"} for name in ROOFTOPS]
+    said = {"id": POLICY.dealer_id, "name": "Bench Motors", "feed_price": POLICY.feed_price, "rooftops": rooftops}
+    return msgspec.convert(said, Profile)
+
+
+def url_of(folder: Path) -> str:
+    """The address of the database in a folder."""
+    return f"sqlite:///{folder / DATABASE}"
+
+
+def rows(count: int) -> Iterator[ImportRow]:
+    """The units of a stock, ready to be stored."""
+    for unit, changed_at in units(count):
+        vehicle = listed(unit, changed_at)
+        yield ImportRow(unit, vehicle.vehicle_id, listing_digest(vehicle))
+
+
+def make_store(folder: Path, count: int) -> None:
+    """Makes the database with a stock of that size."""
+    migrate(url_of(folder))
+    coming = rows(count)
+    with Store.open(url_of(folder)) as store:
+        while some := list(itertools.islice(coming, _TOGETHER)):
+            bring_in(store, some, AT)
+
+
+def bring_in(store: Store, some: list[ImportRow], at: datetime) -> None:
+    """An import of a part of the stock."""
+    store.apply_import(
+        POLICY.dealer_id,
+        some,
+        at=at,
+        source="stock.csv",
+        layout="canonical",
+        max_shrink=None,
+        dry_run=False,
+        full=False,
+    )

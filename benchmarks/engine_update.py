@@ -1,0 +1,68 @@
+"""A changed feed while requests are answered: when it shows, and the longest that a request waited."""
+
+import gc
+import threading
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from itertools import cycle, islice
+from pathlib import Path
+
+from msgspec.structs import replace
+
+from benchmarks.engine_store import bring_in, rows
+from benchmarks.engines.catalogue_engine import CatalogueEngine
+from benchmarks.questions import mixed
+from dealer_agent.storage.matching import ImportRow
+
+CHANGED = 1_000
+
+
+@dataclass(frozen=True)
+class Update:
+    """From the import's commit until it is on show; the longest request meanwhile, and in as much time without (ms)."""
+
+    listings: int
+    seconds: float
+    longest_ms: float
+    longest_quiet_ms: float
+
+
+def measured_update(folder: Path, size: int) -> Update:
+    """Imports other prices for some units, and brings them on show beside a stream of searches, as a worker does."""
+    engine = CatalogueEngine(folder)
+    changed = [
+        ImportRow(replace(row.unit, selling_price=1_000 + number), row.vehicle_id, f"changed-{number}")
+        for number, row in enumerate(islice(rows(size), CHANGED))
+    ]
+    bring_in(engine.store, changed, datetime.now(UTC))
+    # As in a worker, where what was loaded stays: a collection that looks through it again is a pause of its own.
+    gc.collect()
+    gc.freeze()
+    begun = time.perf_counter()
+    done = threading.Event()
+
+    def load() -> None:
+        engine.catalogue = engine.room.load(datetime.now(UTC)).catalogue
+        done.set()
+
+    loader = threading.Thread(target=load)
+    loader.start()
+    longest = _longest(engine, done.is_set)
+    seconds = time.perf_counter() - begun
+    loader.join()
+    ends = time.perf_counter() + seconds
+    return Update(size, seconds, longest, _longest(engine, lambda: time.perf_counter() > ends))
+
+
+def _longest(engine: CatalogueEngine, over: Callable[[], bool]) -> float:
+    """Milliseconds of the longest search, from one after the other."""
+    longest = 0
+    for question in cycle(mixed(500)):
+        begun = time.perf_counter_ns()
+        engine.search(question)
+        longest = max(longest, time.perf_counter_ns() - begun)
+        if over():
+            return longest / 1e6
+    raise AssertionError("the cycle of questions has no end")

@@ -1,0 +1,58 @@
+"""The rows of an identifier, by a table of buckets: a million of them cost nothing to open. Pure."""
+
+from collections.abc import Iterator, Sequence
+from itertools import accumulate
+from zlib import crc32
+
+import numpy as np
+
+from dealer_agent.inventory.catalogue.flat import Flat, FlatWriter
+
+
+class Identifiers:
+    """Finds rows. The entries of one bucket stand together, each with its row and its text, rows rising."""
+
+    __slots__ = ("_buffer", "_ends", "_entries", "_mask", "_rows", "_texts")
+
+    def __init__(self, flat: Flat, name: str) -> None:
+        self._buffer = flat.buffer
+        self._entries = flat.numbers(f"{name}.buckets")
+        self._rows = flat.numbers(f"{name}.rows")
+        self._ends = flat.numbers(f"{name}.ends")
+        self._texts, _ = flat.place(f"{name}.texts")
+        self._mask = len(self._entries) - 2
+
+    @staticmethod
+    def write(writer: FlatWriter, name: str, identifiers: Sequence[str]) -> None:
+        """The identifier of each row; an empty one is none."""
+        rows = [row for row, text in enumerate(identifiers) if text]
+        texts = [_encoded(identifiers[row]) for row in rows]
+        buckets = 1 << len(rows).bit_length()
+        bucket_of = np.array([crc32(text) for text in texts], np.int64) & (buckets - 1)
+        order = np.argsort(bucket_of, kind="stable")
+        texts = [texts[entry] for entry in order.tolist()]
+        writer.array(f"{name}.buckets", np.searchsorted(bucket_of[order], np.arange(buckets + 1)).astype(np.uint32))
+        writer.array(f"{name}.rows", np.array(rows, np.uint32)[order])
+        writer.array(f"{name}.ends", np.array([0, *accumulate(map(len, texts))], np.int64))
+        writer.text(f"{name}.texts", b"".join(texts))
+
+    def first(self, identifier: str) -> int | None:
+        """The first of the rows that have it."""
+        return next(self._found(identifier), None)
+
+    def every(self, identifier: str) -> tuple[int, ...]:
+        """All rows that have it, rising."""
+        return tuple(self._found(identifier))
+
+    def _found(self, identifier: str) -> Iterator[int]:
+        wanted = _encoded(identifier)
+        bucket = crc32(wanted) & self._mask
+        base, ends = self._texts, self._ends
+        for entry in range(self._entries[bucket], self._entries[bucket + 1]):
+            if self._buffer[base + ends[entry] : base + ends[entry + 1]] == wanted:
+                yield self._rows[entry]
+
+
+def _encoded(identifier: str) -> bytes:
+    # Whoever asks may have sent half of a surrogate pair, which nothing in stock has.
+    return identifier.encode(errors="surrogatepass")

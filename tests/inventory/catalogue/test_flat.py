@@ -1,0 +1,111 @@
+"""The flat form of a snapshot: what was written is read where it lies, in memory or mapped from a file."""
+
+from io import BytesIO
+from mmap import ACCESS_READ, mmap
+from pathlib import Path
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from tests.inventory.catalogue.conftest import made
+
+from dealer_agent.inventory.catalogue import Catalogue, Gone, Listing, documents
+from dealer_agent.inventory.catalogue.documents import DocumentWriter
+from dealer_agent.inventory.catalogue.flat import Flat, FlatWriter
+from dealer_agent.inventory.catalogue.identifiers import Identifiers
+from dealer_agent.inventory.catalogue.making import write_snapshot
+from dealer_agent.inventory.catalogue.words import SortedWords
+from dealer_agent.protocol.requests import Filters, Sort
+
+LOT = [Listing.of(made(f"v{n:03}", vin=f"VIN{n:014}", make="Ford", price=n, features=("Tow",))) for n in range(90)]
+GONE = [Gone("w1", vin="SOLD1", stock="S1"), Gone("w2", stock="s1"), Gone("w3", vin="sold1")]
+
+
+def written(file: BytesIO) -> Flat:
+    return Flat(file.getvalue())
+
+
+def test_a_mapped_file_answers_as_the_snapshot_in_memory_does(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    with (tmp_path / "lot").open("wb") as file:
+        writer = FlatWriter(file)
+        write_snapshot(writer, LOT, GONE)
+        writer.finish()
+    here = Catalogue.build(LOT, GONE)
+    # As of a stock so large that no listing is at hand.
+    monkeypatch.setattr(documents, "_AT_HAND", 0)
+    with (tmp_path / "lot").open("rb") as file:
+        mapped = Catalogue(Flat(mmap(file.fileno(), 0, access=ACCESS_READ)))
+    assert len(mapped) == len(here) == 90
+    for filters in (Filters(), Filters(query="ford tow"), Filters(price_min=80), Filters(vin="vin00000000000007")):
+        for sort in (Sort("price", "asc"), Sort("stock", "desc")):
+            assert mapped.search(filters, 3, 20, sort) == here.search(filters, 3, 20, sort)
+        assert mapped.facets(filters) == here.facets(filters)
+    for vin in ("vin00000000000007", "SOLD1", "nobody"):
+        first, second = mapped.find(vin), here.find(vin)
+        assert (first.json if isinstance(first, Listing) else first) == (
+            second.json if isinstance(second, Listing) else second
+        )
+
+
+def test_of_two_units_gone_with_one_identifier_the_last_is_remembered() -> None:
+    catalogue = Catalogue.build([], GONE)
+    assert catalogue.find(vin="Sold1") == GONE[2]
+    assert catalogue.find(stock="S1") == GONE[1]
+
+
+@pytest.mark.parametrize("spoiled", [b"", b"x" * 200, "cut", "more"])
+def test_what_is_not_the_whole_of_a_snapshot_is_refused(spoiled: bytes | str) -> None:
+    file = BytesIO()
+    writer = FlatWriter(file)
+    writer.array("numbers", np.arange(5))
+    writer.finish()
+    whole = file.getvalue()
+    assert written(file).array("numbers").tolist() == [0, 1, 2, 3, 4]
+    data = {"cut": whole[:-1], "more": whole + b"\0"}.get(spoiled, spoiled) if isinstance(spoiled, str) else spoiled
+    assert isinstance(data, bytes)
+    with pytest.raises(ValueError, match="no snapshot"):
+        Flat(data)
+
+
+def test_documents_have_the_numbers_of_an_order_and_may_be_empty(monkeypatch: pytest.MonkeyPatch) -> None:
+    for at_hand in (0, 100):
+        monkeypatch.setattr(documents, "_AT_HAND", at_hand)
+        file = BytesIO()
+        writer = FlatWriter(file)
+        writer.text("before", b"xyz")
+        taken = DocumentWriter(writer, "some")
+        for document in (b"a", b"", b"ccc"):
+            taken.add(document)
+        taken.finish(np.array([2, 0, 1]))
+        writer.finish()
+        found = documents.documents(written(file), "some")
+        assert (len(found), list(found), list(found[1:])) == (3, [b"ccc", b"a", b""], [b"a", b""])
+
+
+@given(st.lists(st.text(st.characters(exclude_categories=["Cs"], exclude_characters="\n"), min_size=1), unique=True))
+def test_a_word_is_found_where_it_stands_among_the_sorted_words(given_words: list[str]) -> None:
+    words = sorted(given_words)
+    file = BytesIO()
+    writer = FlatWriter(file)
+    SortedWords.write(writer, "words", words)
+    writer.finish()
+    found = SortedWords(written(file), "words")
+    for place, word in enumerate(words):
+        assert found.place(word) == (place, True)
+        assert found.place(word + "\U0010ffff")[0] == sum(other < word + "\U0010ffff" for other in words)
+    assert found.place("") == (0, False)
+    assert found.place("\ud800")[1] is False
+
+
+@given(st.lists(st.text(st.characters(exclude_categories=["Cs"]), max_size=3)))
+def test_an_identifier_finds_all_rows_that_have_it_the_first_one_first(identifiers: list[str]) -> None:
+    file = BytesIO()
+    writer = FlatWriter(file)
+    Identifiers.write(writer, "ids", identifiers)
+    writer.finish()
+    found = Identifiers(written(file), "ids")
+    for text in {*identifiers, "nobody", "\ud800"} - {""}:
+        rows = tuple(row for row, identifier in enumerate(identifiers) if identifier == text)
+        assert found.every(text) == rows
+        assert found.first(text) == (rows[0] if rows else None)
