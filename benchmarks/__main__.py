@@ -11,7 +11,7 @@ import msgspec
 from rich.console import Console
 from rich.progress import Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
 
-from benchmarks import plots, report, targets
+from benchmarks import engine, imports, plots, report, targets
 from benchmarks.leads import lead_figures
 from benchmarks.machine import circumstances
 from benchmarks.scale import scale_figures
@@ -58,8 +58,23 @@ def _show_leads(console: Console, found: Any) -> None:
     console.print(report.target_table(targets.lead_targets(found)))
 
 
+def _engine(quick: bool, say: Say) -> Any:
+    say("ours, SQLite, DuckDB and Polars, a process each")
+    return engine.engine_figures((1_000, 10_000) if quick else engine.SIZES)
+
+
+def _show_engine(console: Console, found: Any) -> None:
+    engine.print_figures(found, console)
+    console.print(report.target_table(targets.engine_targets(found)))
+
+
+def _imports(quick: bool, say: Say) -> Any:
+    say("a feed into the store, and the same file read by Polars")
+    return imports.import_figures((10_000,) if quick else imports.SIZES)
+
+
 PARTS = {
-    "wire": Part("the whole service on one worker, beside its peers", 8, _wire, _show_wire, plots.plot_wire),
+    "wire": Part("the whole service on one worker, beside its peers", 6, _wire, _show_wire, plots.plot_wire),
     "scale": Part(
         "one worker and two",
         2,
@@ -68,6 +83,14 @@ PARTS = {
         plots.plot_scale,
     ),
     "leads": Part("leads on disk", 1.5, _leads, _show_leads, plots.plot_leads),
+    "engine": Part("the catalogue in the process, beside SQL engines", 7, _engine, _show_engine, plots.plot_engine),
+    "import": Part(
+        "a feed of a million rows, beside reading it with Polars",
+        2,
+        _imports,
+        lambda console, found: imports.print_figures(found, console),
+        plots.plot_imports,
+    ),
 }
 
 

@@ -7,7 +7,7 @@ from typing import Any
 
 import msgspec
 
-from benchmarks.catalogue import stock
+from benchmarks.stock_maker import stock
 from dealer_agent.config import load_settings
 from dealer_agent.config.keys import create_key_file
 from dealer_agent.demo import demo_dealer_toml
@@ -42,6 +42,6 @@ def feed_units(vehicles: int) -> list[dict[str, Any]]:
     for number, listing in enumerate(islice(stock(vehicles), vehicles)):
         unit = msgspec.json.decode(listing.json, type=dict[str, Any])
         for ours in ("vehicle_id", "dealer_id", "changed_at"):
-            del unit[ours]
+            unit.pop(ours, None)
         units.append({**unit, "rooftop": ROOFTOPS[number % len(ROOFTOPS)]})
     return units

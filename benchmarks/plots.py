@@ -8,11 +8,14 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.ticker import FuncFormatter
 
+from benchmarks.engine import EngineFigures
+from benchmarks.imports import ImportFigure
 from benchmarks.leads import LeadFigures
 from benchmarks.scale import ScaleFigures
 from benchmarks.wire import BARE, OURS, SDK, SDK_ALONE, WireFigures
 
 COLOURS = {OURS: "#0b7285", BARE: "#adb5bd", SDK: "#e8590c", SDK_ALONE: "#ffc078"}
+COLOURS_OF_ENGINES = ("#0b7285", "#e8590c", "#f08c00", "#5f3dc4")
 STYLE: dict[Any, Any] = {
     "font.family": "sans-serif",
     "font.size": 9,
@@ -68,6 +71,47 @@ def plot_leads(leads: LeadFigures, folder: Path) -> None:
         _bars(rates, names, [row.load.per_second for row in leads.rows], "Durable per second")
         _bars(waits, names, [row.load.p99 for row in leads.rows], "p99, ms")
         _save(drawing, folder / "leads.svg")
+
+
+def plot_engine(figures: EngineFigures, folder: Path) -> None:
+    """engine.svg: how the median of each question grows with the stock, for each engine; both scales logarithmic."""
+    questions = list(dict.fromkeys(latency.question for latency in figures.latencies))
+    engines = list(dict.fromkeys(latency.engine for latency in figures.latencies))
+    with mpl.rc_context(STYLE):
+        drawing = Figure(figsize=(8, 2.1 * ((len(questions) + 2) // 3) + 0.4), layout="constrained")
+        grid = drawing.subplots((len(questions) + 2) // 3, 3, sharex=True, sharey=True, squeeze=False).flat
+        for axes, question in zip(grid, questions, strict=False):
+            for engine, colour in zip(engines, COLOURS_OF_ENGINES, strict=False):
+                curve = [
+                    (each.listings, each.p50 / 1000)
+                    for each in figures.latencies
+                    if (each.engine, each.question) == (engine, question)
+                ]
+                if curve:
+                    sizes, times = zip(*sorted(curve), strict=True)
+                    axes.plot(sizes, times, marker="o", markersize=3, color=colour, label=engine)
+            axes.set_title(question, fontsize=9)
+            axes.set_xscale("log")
+            axes.set_yscale("log")
+            axes.grid(color="#e9ecef")
+        for axes in list(grid)[len(questions) :]:
+            axes.set_visible(False)
+        drawing.supylabel("p50, ms", fontsize=9)
+        drawing.supxlabel("vehicles", fontsize=9)
+        handles = drawing.axes[0].get_legend_handles_labels()
+        drawing.legend(*handles, loc="outside upper center", ncols=len(engines), frameon=False)
+        _save(drawing, folder / "engine.svg")
+
+
+def plot_imports(figures: list[ImportFigure], folder: Path) -> None:
+    """import.svg: rows per second and peak memory."""
+    names = [f"{figure.name}, {figure.rows:,} rows" for figure in figures]
+    with mpl.rc_context(STYLE):
+        drawing = Figure(figsize=(8, 0.4 * len(names) + 1), layout="constrained")
+        rates, memory = drawing.subplots(1, 2, sharey=True)
+        _bars(rates, names, [figure.per_second for figure in figures], "Rows per second")
+        _bars(memory, names, [figure.peak_memory for figure in figures], "Peak memory, MiB")
+        _save(drawing, folder / "import.svg")
 
 
 def _bars(axes: Axes, names: list[str], values: list[float], title: str) -> None:

@@ -4,6 +4,8 @@ from collections.abc import Iterator
 
 from msgspec import Struct
 
+from benchmarks import engine
+from benchmarks.engine import EngineFigures
 from benchmarks.leads import LeadFigures
 from benchmarks.wire import BARE, OURS, SDK, WireFigures
 
@@ -55,3 +57,21 @@ def lead_targets(leads: LeadFigures) -> Iterator[Target]:
     for row in leads.rows[:2]:
         limit = "a lead is decoded, judged, sealed and stored in several rows by Python; the bare commit is one row"
         yield Target(f"leads, {row.name}: rate over bare commits", row.of_bare, least=0.25, limit=limit)
+
+
+LARGE = 1_000_000
+
+
+def engine_targets(found: EngineFigures) -> Iterator[Target]:
+    """Of a million vehicles in the process."""
+    for question, most in (("search", 2), ("facets, filtered", 5), ("facets of everything", 5), ("free text", 5)):
+        for latency in found.latencies:
+            if (latency.engine, latency.listings, latency.question) == (engine.OURS, LARGE, question):
+                yield Target(f"{question}, {LARGE:,} vehicles: p50, ms", latency.p50 / 1000, most=most)
+    for cost in found.costs:
+        if (cost.engine, cost.listings) == (engine.OURS, LARGE):
+            yield Target(f"{LARGE:,} vehicles: memory, GiB", cost.memory / 1024, most=3)
+            yield Target(f"{LARGE:,} vehicles: made and ready, seconds", cost.made, most=60)
+    for update in found.updates:
+        if update.listings == LARGE:
+            yield Target(f"{LARGE:,} vehicles: longest pause by a feed's update, ms", update.longest_ms, most=50)

@@ -8,7 +8,7 @@ from typing import Any
 import msgspec
 import pytest
 from benchmarks.buyers import KINDS, LOADS, MIX, Ask, asks, post
-from benchmarks.catalogue import stock
+from benchmarks.stock_maker import stock
 from benchmarks.wrk import write_requests
 
 from dealer_agent.protocol.envelope import decode_request
