@@ -14,7 +14,9 @@ from msgspec import Struct
 
 from benchmarks.buyers import post
 from benchmarks.dealership import make_dealer
-from benchmarks.servers import dealer_agent
+from benchmarks.peers.sdk_dealer import DEALER_FILE, STOCK_FILE
+from benchmarks.servers import dealer_agent, peer
+from benchmarks.wire import SDK, write_stock
 from benchmarks.wrk import Load, measure, median_load, write_requests
 from dealer_agent.config import load_settings
 from dealer_agent.protocol.examples import example_body
@@ -40,7 +42,8 @@ class LeadRow(Struct, frozen=True):
 
 
 class LeadFigures(Struct, frozen=True):
-    """Leads by two workers and by one, then what the disk does for one writer that waits for each row."""
+    """Leads by two workers and by one; by the SDK's dealer, which keeps them in memory alone; then what the disk does
+    for one writer that waits for each row."""
 
     rows: list[LeadRow]
 
@@ -53,6 +56,7 @@ def lead_figures(rounds: int, seconds: float, progress: Callable[[str], None]) -
     """
     taken: dict[int, list[Load]] = {2: [], 1: []}
     bare: dict[int, list[Load]] = {2: [], 1: []}
+    sdk: list[Load] = []
     for number in range(1, rounds + 1):
         for workers in taken:
             with tempfile.TemporaryDirectory() as folder:
@@ -60,6 +64,9 @@ def lead_figures(rounds: int, seconds: float, progress: Callable[[str], None]) -
                 bare[workers].append(_bare_commits(Path(folder) / "bare.db", min(seconds, 2)))
                 progress(f"round {number}: leads, {workers} workers")
                 taken[workers].append(_taken(Path(folder), workers, seconds))
+                if workers == 1:
+                    progress(f"round {number}: leads, {SDK}")
+                    sdk.append(_kept_by_sdk(Path(folder), seconds))
     rows = [
         LeadRow(
             f"dealer-agent, {workers} worker{'s' if workers > 1 else ''}",
@@ -68,6 +75,9 @@ def lead_figures(rounds: int, seconds: float, progress: Callable[[str], None]) -
         )
         for workers, loads in taken.items()
     ]
+    beside = zip(sdk, bare[1], strict=True)
+    of_bare = median(load.per_second / commits.per_second for load, commits in beside)
+    rows.append(LeadRow(f"{SDK}, in memory", median_load(sdk), of_bare))
     return LeadFigures([*rows, LeadRow(BARE, median_load([*bare[2], *bare[1]]), 1.0)])
 
 
@@ -79,11 +89,21 @@ def _taken(directory: Path, workers: int, seconds: float) -> Load:
         vins = [vin for (vin,) in connection.execute("SELECT vin FROM units WHERE vin IS NOT NULL")]
         write_requests(directory / "requests", leads(vins))
         with dealer_agent(directory, workers, pinned=False) as server:
+            write_stock(server, directory)
             load = measure(server, directory / "requests", seconds=seconds, connections=CONNECTIONS, pinned=False)
         (stored,) = connection.execute("SELECT count(*) FROM leads").fetchone()
     assert load.answered < LEADS, f"{load.answered} leads were answered: {LEADS} different ones are too few"
     # A visit at a time that is taken is refused, and its lead stored all the same.
     assert stored >= load.answered, f"{load.answered} leads were answered, {stored} stored"
+    return load
+
+
+def _kept_by_sdk(directory: Path, seconds: float) -> Load:
+    """The same leads, sent to the peer, which checks them and keeps them in a list."""
+    env = {STOCK_FILE: str(directory / "stock.json"), DEALER_FILE: str(directory / "dealer.json")}
+    with peer("sdk_dealer", env) as server:
+        load = measure(server, directory / "requests", seconds=seconds, connections=CONNECTIONS)
+    assert not load.refused, f"{load.refused} leads were refused"
     return load
 
 
