@@ -80,15 +80,18 @@ def measure(
 
 
 def load_of(printed: str, cpu_seconds: float, kernel_seconds: float) -> Load:
-    """The figures in what wrk printed, beside the server's processor time. Raises ValueError where it has none."""
+    """The figures in what wrk printed, beside the server's processor time. Raises ValueError where there are none, or no
+    request was answered."""
     _, found, figures = printed.partition("FIGURES ")
     if not found:
         raise ValueError(f"wrk printed no figures: {printed}")
     told = msgspec.json.decode(figures.partition("\n")[0], type=dict[str, int])
-    answered = max(1, told["answered"])
+    answered = told["answered"]
+    if not answered:
+        raise ValueError("no request was answered before the time was over")
     return Load(
-        per_second=told["answered"] / (told["microseconds"] / 1e6),
-        answered=told["answered"],
+        per_second=answered / (told["microseconds"] / 1e6),
+        answered=answered,
         refused=told["refused"],
         broken=told["broken"],
         p50=told["p50"] / 1000,

@@ -27,6 +27,11 @@ def test_a_run_without_figures_is_no_figure() -> None:
         load_of("unable to connect to 127.0.0.1:1", 0, 0)
 
 
+def test_a_run_in_which_nothing_was_answered_is_no_figure() -> None:
+    with pytest.raises(ValueError, match="no request was answered"):
+        load_of(PRINTED.replace("4000", "0"), 1.0, 0.25)
+
+
 def test_the_median_of_rounds_is_of_each_figure_and_counts_are_sums() -> None:
     load = median_load([_load(1, 10, 1), _load(100, 20, 2), _load(3, 30, 3)])
     assert (load.per_second, load.answered, load.refused) == (3, 60, 6)
