@@ -80,8 +80,10 @@ def measure(
 
 
 def load_of(printed: str, cpu_seconds: float, kernel_seconds: float) -> Load:
-    """The figures in what wrk printed, beside the server's processor time. Raises ValueError where there are none, or no
-    request was answered."""
+    """The figures in what wrk printed, beside the server's processor time.
+
+    Raises ValueError where there are none, and where no request was answered.
+    """
     _, found, figures = printed.partition("FIGURES ")
     if not found:
         raise ValueError(f"wrk printed no figures: {printed}")
