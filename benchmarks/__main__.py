@@ -50,7 +50,7 @@ def _scale(quick: bool, say: Say) -> Any:
 
 
 def _leads(quick: bool, say: Say) -> Any:
-    return lead_figures(1, 2, say) if quick else lead_figures(5, 4, say)
+    return lead_figures(1, 2, say) if quick else lead_figures(3, 4, say)
 
 
 def _show_leads(console: Console, found: Any) -> None:
@@ -82,7 +82,7 @@ PARTS = {
         lambda console, found: console.print(report.scale_table(found)),
         plots.plot_scale,
     ),
-    "leads": Part("leads on disk", 1.5, _leads, _show_leads, plots.plot_leads),
+    "leads": Part("leads on disk", 2, _leads, _show_leads, plots.plot_leads),
     "engine": Part("the catalogue in the process, beside SQL engines", 7, _engine, _show_engine, plots.plot_engine),
     "import": Part(
         "a feed of a million rows, beside reading it with Polars",
