@@ -1,46 +1,136 @@
-"""`python -m benchmarks`: all figures in one run, with the machine and its load."""
+"""`python -m benchmarks`: all figures in one run, printed, and kept in benchmarks/results/ beside a plot of each."""
 
+import argparse
 import os
-import platform
+import time
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any, NamedTuple
 
+import msgspec
 from rich.console import Console
-from rich.table import Table
+from rich.progress import Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
 
-from benchmarks.http import VEHICLES, http_figures
+from benchmarks import engine, imports, plots, report, targets
 from benchmarks.leads import lead_figures
+from benchmarks.machine import circumstances
+from benchmarks.scale import scale_figures
+from benchmarks.wire import PLANS, QUICK_PLANS, wire_figures
+from benchmarks.wrk import require_wrk
+
+RESULTS = Path(__file__).with_name("results")
+FIGURES = RESULTS / "figures.json"
+
+Say = Callable[[str], None]
 
 
-def _machine() -> str:
-    model = ""
-    cpuinfo = Path("/proc/cpuinfo")
-    if cpuinfo.exists():
-        models = [line.partition(":")[2].strip() for line in cpuinfo.read_text().splitlines() if "model name" in line]
-        model = models[0] if models else ""
-    return f"{model or platform.processor()}, {os.cpu_count()} cores, Python {platform.python_version()}"
+class Part(NamedTuple):
+    """A part of the benchmark: what it is, how many minutes it may take, and the functions that measure (in full or
+    quickly), print and plot it."""
+
+    what: str
+    minutes: float
+    measure: Callable[[bool, Say], Any]
+    show: Callable[[Console, Any], None]
+    plot: Callable[[Any, Path], None]
+
+
+def _wire(quick: bool, say: Say) -> Any:
+    return wire_figures(QUICK_PLANS if quick else PLANS, say)
+
+
+def _show_wire(console: Console, found: Any) -> None:
+    for table in report.wire_tables(found):
+        console.print(table)
+    console.print(report.target_table(targets.wire_targets(found)))
+
+
+def _scale(quick: bool, say: Say) -> Any:
+    return scale_figures((1_000,), 1, 1, say) if quick else scale_figures((1_000, 100_000), 3, 3, say)
+
+
+def _leads(quick: bool, say: Say) -> Any:
+    return lead_figures(1, 2, say) if quick else lead_figures(3, 4, say)
+
+
+def _show_leads(console: Console, found: Any) -> None:
+    console.print(report.lead_table(found))
+    console.print(report.target_table(targets.lead_targets(found)))
+
+
+def _engine(quick: bool, say: Say) -> Any:
+    say("ours, SQLite, DuckDB and Polars, a process each")
+    return engine.engine_figures((1_000, 10_000) if quick else engine.SIZES)
+
+
+def _show_engine(console: Console, found: Any) -> None:
+    engine.print_figures(found, console)
+    console.print(report.target_table(targets.engine_targets(found)))
+
+
+def _imports(quick: bool, say: Say) -> Any:
+    say("a feed into the store, and the same file read by Polars")
+    return imports.import_figures((10_000,) if quick else imports.SIZES)
+
+
+PARTS = {
+    "wire": Part("the whole service on one worker, beside its peers", 6, _wire, _show_wire, plots.plot_wire),
+    "scale": Part(
+        "one worker and two",
+        2,
+        _scale,
+        lambda console, found: console.print(report.scale_table(found)),
+        plots.plot_scale,
+    ),
+    "leads": Part("leads on disk", 2, _leads, _show_leads, plots.plot_leads),
+    "engine": Part("the catalogue in the process, beside SQL engines", 7, _engine, _show_engine, plots.plot_engine),
+    "import": Part(
+        "a feed of a million rows, beside reading it with Polars",
+        2,
+        _imports,
+        lambda console, found: imports.print_figures(found, console),
+        plots.plot_imports,
+    ),
+}
 
 
 def main() -> None:
-    """Prints a table for each skill; ratios are dealer-agent's rate over the row's, from the same run."""
+    """Measures the parts asked for, one after the other. A quick look is printed and not kept."""
+    parser = argparse.ArgumentParser(prog="python -m benchmarks", description=__doc__)
+    parts = "; ".join(f"{name}: {part.what}, about {part.minutes:g} minutes" for name, part in PARTS.items())
+    parser.add_argument("--only", choices=PARTS, action="append", help=f"one part, or several. {parts}")
+    parser.add_argument("--quick", action="store_true", help="a short look: few rounds, nothing written")
+    arguments = parser.parse_args()
+    require_wrk()
     console = Console()
-    console.print(f"{_machine()}; load {os.getloadavg()[0]:.1f} at the start; {VEHICLES:,} vehicles, one worker")
-    for name, figures, note in [*http_figures(), *lead_figures()]:
-        table = Table(title=f"{name} ({note})", title_justify="left")
-        for column in ("Server", "Requests/s", "Ratio", "p50 ms", "p99 ms", "p99/p50", "Failed"):
-            table.add_column(column, justify="left" if column == "Server" else "right")
-        first = figures[0].per_second
-        for figure in figures:
-            table.add_row(
-                figure.name,
-                f"{figure.per_second:,.0f}",
-                f"{first / figure.per_second:.2f}",
-                f"{figure.p50:,.1f}",
-                f"{figure.p99:,.1f}",
-                f"{figure.tail:.1f}",
-                str(figure.failed),
-            )
-        console.print(table)
-    console.print(f"load {os.getloadavg()[0]:.1f} at the end")
+    if not console.is_terminal:
+        console.width = 120
+    for name in arguments.only or PARTS:
+        run(console, name, quick=arguments.quick)
+
+
+def run(console: Console, name: str, *, quick: bool) -> None:
+    """Measures, prints and, unless it is a quick look, keeps one part."""
+    part = PARTS[name]
+    load, started = os.getloadavg()[0], time.monotonic()
+    columns = (SpinnerColumn(), TextColumn("{task.description}"), TimeElapsedColumn())
+    with Progress(*columns, console=console, refresh_per_second=2, transient=True) as progress:
+        task = progress.add_task(name)
+        found = part.measure(quick, lambda words: progress.update(task, description=f"{name}: {words}"))
+    made_in = circumstances(load, time.monotonic() - started)
+    console.print(f"\n[bold]{name}[/]: {part.what}\n{made_in}; took {made_in.seconds:.0f} s")
+    part.show(console, found)
+    if not quick:
+        keep(name, {"circumstances": made_in, "figures": found})
+        part.plot(found, RESULTS)
+
+
+def keep(name: str, result: Any) -> None:
+    """Puts a part's figures into the file, in the place of its former ones; other parts stay as they were."""
+    RESULTS.mkdir(exist_ok=True)
+    kept = msgspec.json.decode(FIGURES.read_bytes()) if FIGURES.exists() else {}
+    kept[name] = msgspec.to_builtins(result, str_keys=True)
+    FIGURES.write_bytes(msgspec.json.format(msgspec.json.encode(kept, order="sorted"), indent=1) + b"\n")
 
 
 if __name__ == "__main__":

@@ -24,10 +24,11 @@ from dealer_agent.server.connection import BoundedConnection
 
 REQUESTS = 400
 ROUNDS = 7
-MOST = {"inventory.search": 5.0, "inventory.vehicle": 3.3}
-"""How many times the ready reply's cost. Measured: 2.4 and 2.0; over ASGI 7.1 and 3.6."""
+MOST = {"inventory.search": 5.0, "inventory.facets": 11.0, "inventory.vehicle": 3.3}
+"""How many times the ready reply's cost. Measured: 2.5, 5.3 and 2.0; over ASGI search costs 7.1 and vehicle 3.6."""
 
-UNLIMITED = "".join(f'{name} = "1000000000/minute"\n' for name in ("inventory_search", "inventory_vehicle", "address"))
+RATES = ("inventory_search", "inventory_facets", "inventory_vehicle", "address")
+UNLIMITED = "".join(f'{name} = "1000000000/minute"\n' for name in RATES)
 
 
 class Bottomless(asyncio.Transport):
@@ -40,9 +41,6 @@ class Bottomless(asyncio.Transport):
 
     def write(self, data: Any) -> None:
         self.answers += bytes(data[:15]) == b"HTTP/1.1 200 OK"
-
-    def writelines(self, pieces: Any) -> None:
-        self.answers += bytes(pieces[0][:15]) == b"HTTP/1.1 200 OK"
 
     def is_closing(self) -> bool:
         return False
@@ -65,8 +63,12 @@ async def _ready_reply(scope: Scope, receive: Receive, send: Send) -> None:
 def _requests(skill: str) -> list[bytes]:
     made = []
     for number in range(REQUESTS):
-        search = {"filters": {"price_max": 15_000 + number}, "pagination": {"limit": 20}}
-        asked: dict[str, Any] = search if skill == "inventory.search" else {"vin": ACCORD}
+        filters: dict[str, Any] = {"filters": {"price_max": 15_000 + number}}
+        asked: dict[str, Any] = {
+            "inventory.search": {**filters, "pagination": {"limit": 20}},
+            "inventory.facets": filters,
+            "inventory.vehicle": {"vin": ACCORD},
+        }[skill]
         body = json.dumps(message_of(skill, **asked)).encode()
         head = "POST /message:send HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\nA2A-Version: 1.0\r\n"
         made.append(f"{head}Content-Length: {len(body)}\r\n\r\n".encode() + body)

@@ -124,6 +124,15 @@ def test_a_refused_hit_counts_against_no_limit_of_the_rule(limits: Callable[...,
     assert table.hit("search", BUYER) == 58
 
 
+def test_rules_in_turn_count_as_far_as_the_first_that_refuses(limits: Callable[..., RateLimits]) -> None:
+    """Contract 3: the address's rate is asked before the skill's; what it refuses uses up none of the skill's."""
+    kept = limits(address="2/minute", search="3/hour", unlimited="")
+    turn = ("unlimited", "address", "search")
+    assert [kept.hit_in_turn(turn, "a") for _ in range(3)] == [None, None, ("address", 60)]
+    assert [kept.hit("search", "a") for _ in range(2)] == [None, 3600]
+    assert kept.hit_in_turn(("search", "address"), "a") == ("search", 3600)
+
+
 def test_clients_and_rules_are_counted_apart(limits: Callable[..., RateLimits]) -> None:
     """Issue, part 9: per client and skill."""
     table = limits("3/minute", lead="3/minute")

@@ -14,7 +14,7 @@ from dealer_agent.protocol.vocabulary import Vocabulary
 class Answer(NamedTuple):
     """A skill's reply: the JSON of `data`, and a sentence for the reader beside it. `rest` continues `data`, in pieces.
 
-    A page of listings is pieces, sent from where they lie: to copy it even once costs as much as to find it.
+    A page of listings is pieces until it is sent: every copy of it costs about as much as finding it.
     """
 
     data: bytes

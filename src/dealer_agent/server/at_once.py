@@ -100,7 +100,8 @@ class AnsweringConnection(HttpToolsProtocol):
             self._server_headers = self.server_state.default_headers
             self._server_lines = b"".join(b"%b: %b\r\n" % header for header in self._server_headers)
         head = b"%b%b%b\r\n" % (STATUS_LINE[reply.status], self._server_lines, reply.head)
-        self.transport.writelines([head, *reply.body])
+        # In one piece: its pieces, one by one, cost uvloop and the kernel more than the copy.
+        self.transport.write(b"".join((head, *reply.body)))
         self.on_response_complete()
         under_way.log(reply)
         return True

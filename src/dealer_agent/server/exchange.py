@@ -14,7 +14,13 @@ import structlog
 from starlette.types import Receive, Scope, Send
 
 from dealer_agent.protocol.envelope import Request
-from dealer_agent.protocol.errors import InternalError, ProtocolError, UnsupportedSkill, VersionNotSupported
+from dealer_agent.protocol.errors import (
+    InternalError,
+    ProtocolError,
+    RateLimited,
+    UnsupportedSkill,
+    VersionNotSupported,
+)
 from dealer_agent.protocol.ids import new_ulid
 from dealer_agent.protocol.replies import Answer, reply_pieces
 from dealer_agent.protocol.requests import LeadSubmitRequest
@@ -22,7 +28,7 @@ from dealer_agent.protocol.vocabulary import Vocabulary, Wire
 from dealer_agent.server.body import JSON, ClientGoneError, read_body, refuse_declared_size, reply_media_type
 from dealer_agent.server.callers import admit, admit_to_skill, counted_address
 from dealer_agent.server.log import RequestLine, log_request, places
-from dealer_agent.server.service import Service
+from dealer_agent.server.service import ADDRESS_RULE, Service
 from dealer_agent.skills import read, submit_lead
 from dealer_agent.storage.errors import StorageError
 
@@ -120,9 +126,8 @@ class Exchange:
             plain = self._binding.decode_plain(body, service.wire)
             if plain is None:
                 return None
-            address, token_id = self._admit()
-            self._call_id, decoded = plain
-            request = self._admit_to_skill(decoded, address, token_id)
+            call_id, request = plain
+            self._admit_at_once(call_id, request)
             return self._success(request, read(service.dealer, request))
         except Exception as fault:  # noqa: BLE001 - as above.
             return self._failure(fault)
@@ -158,6 +163,30 @@ class Exchange:
             raise UnsupportedSkill(f"This dealer does not offer {skill_id}.", details)
         admit_to_skill(service, skill_id, address, token_id)
         return decoded
+
+    def _admit_at_once(self, call_id: bytes, request: Request) -> None:
+        """Both gates; in one step where nothing but the two rates is left to be asked."""
+        headers, service, skill_id = self._headers, self._service, request.skill.id
+        options = service.options
+        if (
+            b"authorization" in headers
+            or options.bearer_skills
+            or headers.get(b"a2a-version") != b"1.0"
+            or skill_id not in options.skills
+        ):
+            address, token_id = self._admit()
+            self._call_id = call_id
+            self._admit_to_skill(request, address, token_id)
+            return
+        refuse_declared_size(headers.get(b"content-length"), options.body_limit_bytes)
+        self._media_type = reply_media_type(headers.get(b"content-type"))
+        address = counted_address(self._head.lines, self._head.peer, service)
+        refused = service.limits.hit_in_turn((ADDRESS_RULE, skill_id), address)
+        if refused is None or refused.rule == skill_id:
+            # Whose address is refused is told so by the head alone; from here on the body has a say.
+            self._call_id, self._words, self._line.skill = call_id, request.vocabulary, skill_id
+        if refused is not None:
+            raise RateLimited(refused.wait)
 
     def _success(self, request: Request, answer: Answer) -> Reply:
         pieces = self._binding.success(self._call_id, reply_pieces(request, self._line.request_id, answer))

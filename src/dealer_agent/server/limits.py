@@ -5,10 +5,11 @@ strategies are not used: they judge one limit at a time and count a refused hit,
 together, atomically, and a refused hit costs the client nothing.
 
 A window is fixed and starts with the client's first hit, so the wait that a refusal names is exact. The counters live
-in one memory-mapped file of fixed size. The file is a table of sets; a client's counters under one rule are all in one
-set, and whoever touches a set holds the kernel's lock on its bytes, which the kernel frees when a worker dies. Where a
-set is full the counter that expires first makes room: a flood of addresses costs no memory, and short windows go before
-long ones. The file holds keyed hashes, never an address or a token, and its owner alone may read it.
+in one memory-mapped file of fixed size. The file is a table of blocks of sets; all counters of a client are in one
+block, those under one rule in one set of it, and whoever touches a block holds the kernel's lock on its bytes, which
+the kernel frees when a worker dies. Where a set is full the counter that expires first makes room: a flood of addresses
+costs no memory, and short windows go before long ones. The file holds keyed hashes, never an address or a token, and
+its owner alone may read it.
 """
 
 import fcntl
@@ -23,6 +24,7 @@ from collections.abc import Callable, Mapping
 from functools import lru_cache
 from hashlib import blake2b
 from pathlib import Path
+from typing import NamedTuple
 
 from limits import parse_many
 
@@ -35,12 +37,21 @@ _OWNER = struct.Struct("<12sI")
 _COUNTED = struct.Struct("<dQ")
 _WAYS = 8
 _SET_BYTES = _WAYS * _COUNTER.size
-_SETS = 8192
-_TABLE_BYTES = _HEADER_BYTES + _SETS * _SET_BYTES
+_BLOCK_SETS = 8
+_BLOCK_BYTES = _BLOCK_SETS * _SET_BYTES
+_BLOCKS = 1024
+_TABLE_BYTES = _HEADER_BYTES + _BLOCKS * _BLOCK_BYTES
 _LONGEST_WINDOW = 2**32 - 1
 _MOST_HITS = 2**64 - 1
 # A window that ends later than one that starts now belongs to a clock that was set back since, unless by little.
 _CLOCK_GRACE_SECONDS = 1.0
+
+
+class Refused(NamedTuple):
+    """The rule that refuses a request, and for how many whole seconds."""
+
+    rule: str
+    wait: int
 
 
 class RateLimits:
@@ -64,7 +75,7 @@ class RateLimits:
             self._open_file.close()
             raise
         self._key = bytes(self._table[len(_MAGIC) : len(_MAGIC) + _KEY_BYTES])
-        self._set_of = lru_cache(maxsize=4096)(self._hashed)
+        self._block_of = lru_cache(maxsize=4096)(self._hashed)
 
     def close(self) -> None:
         """Let go of the file; the counters stay in it."""
@@ -77,24 +88,37 @@ class RateLimits:
         Else nothing is counted, and the answer is the whole seconds (at least 1) after which the limits that refuse it
         are over: `Retry-After` (contract, part 3). Raises KeyError for a rule that was not given.
         """
-        limits = self._limits[rule]
-        if not limits:
-            return None
-        start, digest = self._set_of(rule, client)
+        refused = self.hit_in_turn((rule,), client)
+        return None if refused is None else refused.wait
+
+    def hit_in_turn(self, rules: tuple[str, ...], client: str) -> Refused | None:
+        """The same under one rule after the other, as far as the first that refuses, which is named; one lock does for
+        all."""
+        block, counters = self._block_of(rules, client)
         with self._threads:
-            fcntl.lockf(self._file, fcntl.LOCK_EX, _SET_BYTES, start)
+            fcntl.lockf(self._file, fcntl.LOCK_EX, _BLOCK_BYTES, block)
             try:
                 # Read with the lock held: who waited for it must not judge by an older time than who came before.
                 now = self._clock()
-                return self._judge(start, digest, limits, now)
+                for rule, start, digest in counters:
+                    wait = self._judge(start, digest, self._limits[rule], now)
+                    if wait is not None:
+                        return Refused(rule, wait)
+                return None
             finally:
-                fcntl.lockf(self._file, fcntl.LOCK_UN, _SET_BYTES, start)
+                fcntl.lockf(self._file, fcntl.LOCK_UN, _BLOCK_BYTES, block)
 
-    def _hashed(self, rule: str, client: str) -> tuple[int, bytes]:
-        """Where the set is that holds a client's counters under a rule, and what they are known by."""
-        name = f"{rule}\0{client}".encode(errors="surrogatepass")
-        digest = blake2b(name, digest_size=12, key=self._key).digest()
-        return _HEADER_BYTES + int.from_bytes(digest[:4]) % _SETS * _SET_BYTES, digest
+    def _hashed(self, rules: tuple[str, ...], client: str) -> tuple[int, list[tuple[str, int, bytes]]]:
+        """Where a client's block is; and of each rule that has limits its set, and what its counters are known by."""
+        place = blake2b(client.encode(errors="surrogatepass"), digest_size=4, key=self._key).digest()
+        block = _HEADER_BYTES + int.from_bytes(place) % _BLOCKS * _BLOCK_BYTES
+        counters = []
+        for rule in rules:
+            if self._limits[rule]:
+                name = f"{rule}\0{client}".encode(errors="surrogatepass")
+                digest = blake2b(name, digest_size=12, key=self._key).digest()
+                counters.append((rule, block + digest[0] % _BLOCK_SETS * _SET_BYTES, digest))
+        return block, counters
 
     def _judge(self, start: int, digest: bytes, limits: list[tuple[int, int]], now: float) -> int | None:
         wait = 0.0

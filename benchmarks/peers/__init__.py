@@ -1,0 +1,1 @@
+"""What the service is measured beside, each started by uvicorn's factory form."""

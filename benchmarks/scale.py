@@ -1,0 +1,69 @@
+"""One worker and two on this machine: requests per second, processor time a request, memory a worker.
+
+wrk shares the cores with the workers here, so on two cores two workers cannot do twice as much; the processor time says
+what a request costs wherever it runs.
+"""
+
+import tempfile
+from collections.abc import Callable
+from pathlib import Path
+from statistics import median
+
+from msgspec import Struct
+
+from benchmarks.answers import check_refusals
+from benchmarks.buyers import MIX, asks, post
+from benchmarks.dealership import make_dealer
+from benchmarks.servers import Memory, dealer_agent
+from benchmarks.wire import write_stock
+from benchmarks.wrk import Load, measure, median_load, write_requests
+
+CONNECTIONS = 32
+WORKERS = (1, 2)
+
+
+class ScaleRow(Struct, frozen=True):
+    """So many workers with a stock of this size under the mix: the medians, times the rate of one worker, and memory a
+    worker in MiB after the load."""
+
+    vehicles: int
+    workers: int
+    load: Load
+    times_one: float
+    memory: Memory
+
+
+class ScaleFigures(Struct, frozen=True):
+    """By stock and number of workers."""
+
+    rows: list[ScaleRow]
+
+
+def scale_figures(sizes: tuple[int, ...], rounds: int, seconds: float, progress: Callable[[str], None]) -> ScaleFigures:
+    """Measures the mix of requests. Raises WrongAnswerError."""
+    rows = []
+    for vehicles in sizes:
+        with tempfile.TemporaryDirectory() as folder:
+            directory = Path(folder)
+            progress(f"a dealer with {vehicles:,} vehicles")
+            make_dealer(directory, vehicles)
+            loads: dict[int, list[Load]] = {workers: [] for workers in WORKERS}
+            memory: dict[int, Memory] = {}
+            for number in range(1, rounds + 1):
+                for workers in WORKERS:
+                    progress(f"{vehicles:,} vehicles, round {number}: {workers} workers")
+                    with dealer_agent(directory, workers, pinned=False) as server:
+                        if number == workers == 1:
+                            asked = asks(MIX, write_stock(server, directory))
+                            write_requests(directory / "requests", (post(ask.body) for ask in asked))
+                        load = measure(
+                            server, directory / "requests", seconds=seconds, connections=CONNECTIONS, pinned=False
+                        )
+                        check_refusals(asked, load, CONNECTIONS)
+                        loads[workers].append(load)
+                        memory[workers] = server.memory()
+            for workers, found in loads.items():
+                beside = zip(found, loads[1], strict=True)
+                times = median(load.per_second / one.per_second for load, one in beside)
+                rows.append(ScaleRow(vehicles, workers, median_load(found), times, memory[workers]))
+    return ScaleFigures(rows)

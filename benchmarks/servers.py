@@ -1,0 +1,131 @@
+"""Servers under measurement, each on one core that wrk does not use, and what they cost by the kernel's own books."""
+
+import http.client
+import os
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import NamedTuple
+
+TICKS = os.sysconf("SC_CLK_TCK")
+START_SECONDS = 180
+
+
+class Memory(NamedTuple):
+    """What worker processes hold, in MiB a worker: resident, and with what they share counted in parts."""
+
+    rss: float
+    pss: float
+
+
+class Server(NamedTuple):
+    """A running server: where it listens, and the processes that answer."""
+
+    port: int
+    workers: tuple[int, ...]
+
+    def cpu_seconds(self) -> tuple[float, float]:
+        """Processor time of the workers so far: all of it, and the kernel's part."""
+        user = system = 0
+        for pid in self.workers:
+            fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+            user, system = user + int(fields[11]), system + int(fields[12])
+        return (user + system) / TICKS, system / TICKS
+
+    def memory(self) -> Memory:
+        """The workers' memory now."""
+        rss = pss = 0
+        for pid in self.workers:
+            for line in Path(f"/proc/{pid}/smaps_rollup").read_text().splitlines():
+                rss += int(line.split()[1]) if line.startswith("Rss:") else 0
+                pss += int(line.split()[1]) if line.startswith("Pss:") else 0
+        return Memory(rss / 1024 / len(self.workers), pss / 1024 / len(self.workers))
+
+
+def cores() -> tuple[int, int]:
+    """The core for servers and the core for wrk; the same one where there is no other."""
+    usable = sorted(os.sched_getaffinity(0))
+    return usable[0], usable[1 % len(usable)]
+
+
+def ask(port: int, method: str, path: str, body: bytes = b"") -> tuple[int, bytes]:
+    """One request on a connection of its own: status and body."""
+    connection = http.client.HTTPConnection("127.0.0.1", port, timeout=60)
+    try:
+        connection.request(method, path, body, {"Content-Type": "application/json", "A2A-Version": "1.0"})
+        answer = connection.getresponse()
+        return answer.status, answer.read()
+    finally:
+        connection.close()
+
+
+@contextmanager
+def dealer_agent(directory: Path, workers: int = 1, *, pinned: bool = True) -> Iterator[Server]:
+    """Our service as a user starts it; its log goes to a file beside the stock."""
+    serve = ["-m", "dealer_agent.cli", "serve", "--dir", str(directory), "--workers", str(workers)]
+    with _running(serve, "/readyz", {}, directory / "serve.log", pinned=pinned) as (port, pid):
+        yield Server(port, _workers_of(pid, workers))
+
+
+@contextmanager
+def peer(module: str, env: Mapping[str, str] | None = None) -> Iterator[Server]:
+    """A peer on uvicorn with uvloop and httptools; its access log is off, ours is on."""
+    options = ["--loop", "uvloop", "--http", "httptools", "--no-access-log", "--log-level", "warning"]
+    command = ["-m", "uvicorn", "--factory", f"benchmarks.peers.{module}:app", "--lifespan", "off", *options]
+    with _running(command, "/", env or {}, Path(os.devnull), pinned=True) as (port, pid):
+        yield Server(port, (pid,))
+
+
+@contextmanager
+def _running(
+    command: Sequence[str], path: str, env: Mapping[str, str], log: Path, *, pinned: bool
+) -> Iterator[tuple[int, int]]:
+    """Port and process of a server, from when it answers `path` with anything."""
+    port = _free_port()
+    core = ["taskset", "-c", str(cores()[0])] if pinned else []
+    with log.open("ab") as lines:
+        process = subprocess.Popen(
+            [*core, sys.executable, *command, "--port", str(port)],
+            env={**os.environ, **env},
+            stdout=lines,
+            stderr=lines,
+        )
+    try:
+        ends = time.monotonic() + START_SECONDS
+        while not _answers(port, path):
+            if process.poll() is not None or time.monotonic() > ends:
+                raise RuntimeError(f"{' '.join(command)} did not start; its log: {log}")
+            time.sleep(0.1)
+        yield port, process.pid
+    finally:
+        process.terminate()
+        process.wait()
+
+
+def _answers(port: int, path: str) -> bool:
+    try:
+        return ask(port, "GET", path)[0] > 0
+    except OSError:
+        return False
+
+
+def _workers_of(pid: int, workers: int) -> tuple[int, ...]:
+    """The processes that answer: with several workers, the children that multiprocessing spawned."""
+    if workers == 1:
+        return (pid,)
+    children = Path(f"/proc/{pid}/task/{pid}/children").read_text().split()
+    spawned = [int(child) for child in children if b"spawn_main" in Path(f"/proc/{child}/cmdline").read_bytes()]
+    if len(spawned) != workers:
+        raise RuntimeError(f"{workers} workers were asked for, {len(spawned)} run")
+    return tuple(spawned)
+
+
+def _free_port() -> int:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        port: int = probe.getsockname()[1]
+        return port

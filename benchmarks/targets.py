@@ -1,0 +1,78 @@
+"""What the project promises itself, and whether the figures keep it. Pure."""
+
+from collections.abc import Iterator
+
+from msgspec import Struct
+
+from benchmarks import engine
+from benchmarks.engine import EngineFigures
+from benchmarks.leads import LeadFigures
+from benchmarks.wire import BARE, OURS, SDK, WireFigures
+
+COST_LIMIT = "the bare server works in C; what ours adds is Python, spread over gates, decoding, filters and head"
+SDK_LIMIT = "the SDK alone, with a ready message, is the most that is to be gained: see its row"
+TAIL_LIMIT = "the bare server, which does nothing, has a tail of its own in the table: what else the machine does"
+
+
+class Target(Struct, frozen=True):
+    """A promise, what was found, and what stands in the way where it is missed. `least` or `most` is its bound."""
+
+    what: str
+    found: float
+    least: float | None = None
+    most: float | None = None
+    limit: str = ""
+
+    @property
+    def met(self) -> bool:
+        """Whether the figure is within the bound."""
+        return (self.least is None or self.found >= self.least) and (self.most is None or self.found <= self.most)
+
+    @property
+    def bound(self) -> str:
+        """The bound in words."""
+        return f"at least {self.least:,g}" if self.least is not None else f"at most {self.most:,g}"
+
+
+def wire_targets(wire: WireFigures) -> Iterator[Target]:
+    """Of the whole service on one worker."""
+    for skill, of_bare, times_sdk in (("inventory.search", 0.5, 50), ("inventory.vehicle", 0.6, 40)):
+        if figure := wire.figure(skill, 1_000):
+            bare, sdk = figure.row(BARE), figure.row(SDK)
+            yield Target(f"{skill}: rate over the bare server's", bare.rate_ratio, least=of_bare, limit=COST_LIMIT)
+            yield Target(f"{skill}: the same by CPU a request", 1 / bare.cpu_ratio, least=of_bare, limit=COST_LIMIT)
+            yield Target(f"{skill}: times the a2a-sdk dealer's rate", sdk.rate_ratio, least=times_sdk, limit=SDK_LIMIT)
+            by_cpu = 1 / sdk.cpu_ratio
+            yield Target(f"{skill}: the same by CPU a request", by_cpu, least=times_sdk, limit=SDK_LIMIT)
+    for figure in wire.figures:
+        if figure.vehicles == 1_000 and figure.load in ("inventory.search", "inventory.vehicle"):
+            tail = figure.row(OURS).load.tail
+            yield Target(f"{figure.load}: p99 over p50 under load", tail, most=4, limit=TAIL_LIMIT)
+    if everything := wire.figure("facets over everything", 100_000):
+        found = everything.row(OURS).load.per_second
+        yield Target("facets over everything, 100,000 vehicles: requests/s", found, least=1_000)
+
+
+def lead_targets(leads: LeadFigures) -> Iterator[Target]:
+    """Of leads that are on disk before they are answered."""
+    for row in leads.rows[:2]:
+        limit = "a lead is decoded, judged, sealed and stored in several rows by Python; the bare commit is one row"
+        yield Target(f"leads, {row.name}: rate over bare commits", row.of_bare, least=0.25, limit=limit)
+
+
+LARGE = 1_000_000
+
+
+def engine_targets(found: EngineFigures) -> Iterator[Target]:
+    """Of a million vehicles in the process."""
+    for question, most in (("search", 2), ("facets, filtered", 5), ("facets of everything", 5), ("free text", 5)):
+        for latency in found.latencies:
+            if (latency.engine, latency.listings, latency.question) == (engine.OURS, LARGE, question):
+                yield Target(f"{question}, {LARGE:,} vehicles: p50, ms", latency.p50 / 1000, most=most)
+    for cost in found.costs:
+        if (cost.engine, cost.listings) == (engine.OURS, LARGE):
+            yield Target(f"{LARGE:,} vehicles: memory, GiB", cost.memory / 1024, most=3)
+            yield Target(f"{LARGE:,} vehicles: made and ready, seconds", cost.made, most=60)
+    for update in found.updates:
+        if update.listings == LARGE:
+            yield Target(f"{LARGE:,} vehicles: longest pause by a feed's update, ms", update.longest_ms, most=50)
