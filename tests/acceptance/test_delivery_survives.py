@@ -14,6 +14,7 @@ import time
 from collections import defaultdict
 from collections.abc import Iterable
 from pathlib import Path
+from typing import Any
 
 import httpx
 import pytest
@@ -129,7 +130,7 @@ def by_delivery(received: Iterable[tuple[str, bytes]]) -> tuple[dict[str, str], 
 
 @pytest.mark.parametrize("database", DATABASES)
 def test_every_answered_lead_is_delivered_though_receivers_fail_and_the_service_is_killed(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str], request: pytest.FixtureRequest, database: str
+    tmp_path: Path, record_property: Any, request: pytest.FixtureRequest, database: str
 ) -> None:
     seed = random.randrange(2**32)
     web = HttpReceiver(at_random(SHARE_OF_FAILURES, seed))
@@ -170,12 +171,12 @@ def test_every_answered_lead_is_delivered_though_receivers_fail_and_the_service_
     for channel, arrived in (("crm-mail", mailed), ("crm-web", posted), ("folder", filed)):
         assert {row.delivery_id: row.lead_id for row in rows if row.channel == channel} == arrived
         assert sorted(arrived.values()) == sorted(stored)
-    with capsys.disabled():
-        attempts = {row.channel: 0 for row in rows}
-        for row in rows:
-            attempts[row.channel] += row.attempts
-        print(
-            f"\n{database}: {len(answered)} leads answered, {len(stored)} stored, {KILLS} times killed; "
-            f"receivers (seed {seed}) did {dict(mail.did)} and {dict(web.did)}; attempts {attempts}; "
-            f"repeats to be dropped by id: {mail_repeats} by mail, {web_repeats} by HTTP"
-        )
+    attempts = {row.channel: 0 for row in rows}
+    for row in rows:
+        attempts[row.channel] += row.attempts
+    record_property(
+        "figure",
+        f"Deliveries, {database}: {len(answered)} leads answered, {len(stored)} stored, {KILLS} times killed; "
+        f"receivers (seed {seed}) did {dict(mail.did)} and {dict(web.did)}; attempts {attempts}; "
+        f"repeats to be dropped by id: {mail_repeats} by mail, {web_repeats} by HTTP",
+    )
