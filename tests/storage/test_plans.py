@@ -8,7 +8,7 @@ from sqlalchemy import BindParameter, Delete, Select, Update, event
 from sqlalchemy.sql.visitors import iterate
 from tests.storage.samples import MONDAY
 
-from dealer_agent.storage import Store, appointments, consents, leads, migrate
+from dealer_agent.storage import Store, appointments, consents, leads, migrate, outbox
 
 KNOWN: dict[str, Any] = {
     "dealer_id": "ridgeline",
@@ -17,6 +17,18 @@ KNOWN: dict[str, Any] = {
     "appointment_id": "A1",
     "appointment": "A1",
     "appointment_ids": ["A1"],
+    "lead_ids": ["L1", "L2"],
+    "kind": "test_drive",
+    "now": MONDAY,
+    "until": MONDAY,
+    "hashes": [b"one", b"two"],
+    "contact_hash": b"one",
+    "granted_at": MONDAY,
+    "agent": "Example Agent",
+    "of_dealer": "ridgeline",
+    "rooftop": "North",
+    "channel": "crm",
+    "limit": 4,
     "how": "replaced",
     "at": MONDAY,
 }
@@ -42,6 +54,12 @@ def parameters_of(statement: Select[Any] | Update | Delete) -> set[str]:
         pytest.param(appointments.END_APPOINTMENTS, "appointment_id=?", id="the end of a visit"),
         pytest.param(appointments.END_SHARING, "shares=?", id="the end of what is part of it"),
         pytest.param(appointments.FREE_PLACES, "appointment_id=?", id="its places"),
+        pytest.param(appointments.FIND_BOOKED, "lead_id=?", id="the visits that a customer has"),
+        pytest.param(leads.FIND_LEADS_OF, "contact_hash=?", id="the leads of a person"),
+        pytest.param(leads.FIND_OWN_LEADS, "leads_1 (dealer_id=? AND lead_id=?", id="those that tell where"),
+        pytest.param(leads.FIND_REVOKED.statement, "_number (dealer_id=? AND lead_id=?", id="what a person took back"),
+        pytest.param(outbox.READ_UNTRIED, "lead_id=?", id="what of a lead still waits"),
+        pytest.param(outbox.PICK_DUE, "channel=?", id="what is due at a channel"),
     ],
 )
 def test_no_lead_makes_the_database_read_those_of_others(

@@ -39,7 +39,7 @@ def test_values_come_back_as_they_do_from_sqlalchemy(store: Store) -> None:
         assert ADD.write(connection, unit("one")) == 1
         ADD.write_all(connection, [unit("too early", MONDAY - timedelta(seconds=1)), unit("three"), unit("two")])
         found = FIND.read(connection, sought)
-        assert found == [tuple(row) for row in connection.execute(FIND._statement, sought)]
+        assert found == [tuple(row) for row in connection.execute(FIND.statement, sought)]
     # What has no value is empty, text is kept as the columns' own types keep it, and the limit is the statement's.
     assert found == [(name, "A\N{REPLACEMENT CHARACTER}B", b"\x00\xff", MONDAY, None) for name in ("one", "three")]
 

@@ -77,7 +77,7 @@ class ListedAppointment(NamedTuple):
     vehicle: bytes | None
 
 
-READ_BUSY = (
+READ_BUSY = Prepared(
     select(places.c.quarter, func.count())
     .where(
         places.c.dealer_id == bindparam("dealer_id"),
@@ -139,16 +139,13 @@ READ_APPOINTMENTS = (
     .order_by(appointments.c.created_at, appointments.c.appointment_id)
 )
 
-FIND_BOOKED = (
-    select(*(appointments.c[name] for name in Booked._fields))
-    .where(
-        appointments.c.dealer_id == bindparam("dealer_id"),
-        appointments.c.lead_id.in_(bindparam("lead_ids", expanding=True)),
-        appointments.c.kind == bindparam("kind"),
-        appointments.c.status == "confirmed",
-        appointments.c.ends_at > bindparam("now"),
-    )
-    .order_by(appointments.c.starts_at, appointments.c.appointment_id)
+# In no order: to have one, SQLite would read the visits of all leads.
+FIND_BOOKED = select(*(appointments.c[name] for name in Booked._fields)).where(
+    appointments.c.dealer_id == bindparam("dealer_id"),
+    appointments.c.lead_id.in_(bindparam("lead_ids", expanding=True)),
+    appointments.c.kind == bindparam("kind"),
+    appointments.c.status == "confirmed",
+    appointments.c.ends_at > bindparam("now"),
 )
 
 _LISTED = (
@@ -177,7 +174,7 @@ def busy_quarters(
 ) -> dict[datetime, int]:
     """How many places are taken in each quarter of an hour (UTC) from `since` to before `until`, where any is."""
     sought = {"dealer_id": dealer_id, "rooftop": rooftop, "kind": kind, "since": since, "until": until}
-    return {row[0]: row[1] for row in connection.execute(READ_BUSY, sought)}
+    return dict(READ_BUSY.read(connection, sought))
 
 
 def take_places(
@@ -278,7 +275,8 @@ def booked_visits(
 ) -> list[Booked]:
     """The confirmed visits of a kind that these leads have and that are not over, in the order of time."""
     sought = {"dealer_id": dealer_id, "lead_ids": list(lead_ids), "kind": kind, "now": now}
-    return [Booked(*row) for row in connection.execute(FIND_BOOKED, sought)]
+    found = (Booked(*row) for row in connection.execute(FIND_BOOKED, sought))
+    return sorted(found, key=lambda booked: (booked.starts_at, booked.appointment_id))
 
 
 def list_booked(connection: Connection, vault: Vault, dealer_id: str, since: datetime) -> list[ListedAppointment]:

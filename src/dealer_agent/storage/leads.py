@@ -149,16 +149,15 @@ FIND_LEADS_OF = select(lead_contacts.c.lead_id, lead_contacts.c.received_at).whe
 )
 
 FIND_REVOKED = Prepared(
-    select(consent_events.c.channels)
-    .join_from(
-        lead_contacts,
-        consent_events,
-        (consent_events.c.dealer_id == lead_contacts.c.dealer_id)
-        & (consent_events.c.lead_id == lead_contacts.c.lead_id),
-    )
-    .where(
-        lead_contacts.c.dealer_id == bindparam("dealer_id"),
-        lead_contacts.c.contact_hash == bindparam("contact_hash"),
+    # Not a join: SQLite would read all consents of the dealer, for every lead.
+    select(consent_events.c.channels).where(
+        consent_events.c.dealer_id == bindparam("dealer_id"),
+        consent_events.c.lead_id.in_(
+            select(lead_contacts.c.lead_id).where(
+                lead_contacts.c.dealer_id == bindparam("dealer_id"),
+                lead_contacts.c.contact_hash == bindparam("contact_hash"),
+            )
+        ),
         consent_events.c.kind == REVOKED,
         consent_events.c.at >= bindparam("granted_at"),
     )
@@ -167,24 +166,20 @@ FIND_REVOKED = Prepared(
 _others = lead_contacts.alias("others")
 
 # Leads of one agent of which every address and number is known to who asks.
-FIND_OWN_LEADS = (
-    select(lead_contacts.c.lead_id)
-    .distinct()
-    .join_from(
-        lead_contacts,
-        leads,
-        (leads.c.dealer_id == lead_contacts.c.dealer_id) & (leads.c.lead_id == lead_contacts.c.lead_id),
-    )
-    .where(
-        lead_contacts.c.dealer_id == bindparam("dealer_id"),
-        lead_contacts.c.contact_hash.in_(bindparam("hashes", expanding=True)),
-        leads.c.source_agent == bindparam("agent"),
-        ~exists().where(
-            _others.c.dealer_id == lead_contacts.c.dealer_id,
-            _others.c.lead_id == lead_contacts.c.lead_id,
-            _others.c.contact_hash.not_in(bindparam("hashes", expanding=True)),
-        ),
-    )
+FIND_OWN_LEADS = select(leads.c.lead_id).where(
+    leads.c.dealer_id == bindparam("dealer_id"),
+    leads.c.lead_id.in_(
+        select(lead_contacts.c.lead_id).where(
+            lead_contacts.c.dealer_id == bindparam("dealer_id"),
+            lead_contacts.c.contact_hash.in_(bindparam("hashes", expanding=True)),
+        )
+    ),
+    leads.c.source_agent == bindparam("agent"),
+    ~exists().where(
+        _others.c.dealer_id == leads.c.dealer_id,
+        _others.c.lead_id == leads.c.lead_id,
+        _others.c.contact_hash.not_in(bindparam("hashes", expanding=True)),
+    ),
 )
 
 ADD_LEAD = Prepared(insert(leads))

@@ -37,7 +37,7 @@ class Prepared:
     """A statement without expanding parameters. Threads may share it."""
 
     def __init__(self, statement: Select[Any] | Insert | Update | Delete | TextClause) -> None:
-        self._statement = statement
+        self.statement = statement
         self._ready: dict[str, _Ready] = {}
 
     def read(self, connection: Connection, values: Mapping[str, Any]) -> list[tuple[Any, ...]]:
@@ -68,13 +68,13 @@ class Prepared:
         return ready
 
     def _made_ready(self, dialect: Dialect) -> _Ready:
-        compiled: Any = self._statement.compile(dialect=dialect)
+        compiled: Any = self.statement.compile(dialect=dialect)
         converts = {
             name: parameter.type.dialect_impl(dialect).bind_processor(dialect)
             for parameter, name in compiled.bind_names.items()
         }
         defaults = compiled.params
-        columns = self._statement.selected_columns if isinstance(self._statement, Select) else ()
+        columns = self.statement.selected_columns if isinstance(self.statement, Select) else ()
         return _Ready(
             sql=compiled.string,
             positional=compiled.positional,

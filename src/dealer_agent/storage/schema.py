@@ -311,7 +311,8 @@ outbox = Table(
     Column("problem", Words),
     _of_lead(),
     Index(None, "dealer_id", "state", "rooftop", "channel", "due_at", "delivery_id"),
-    Index(None, "dealer_id", "lead_id"),
+    # With the state: SQLite would rather read all deliveries that wait than those of one lead.
+    Index(None, "dealer_id", "lead_id", "state"),
 )
 
 # Who looked at customer data: kept though the data itself is erased.
