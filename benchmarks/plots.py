@@ -1,7 +1,7 @@
 """One plot a figure, as SVG."""
 
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import matplotlib as mpl
 from matplotlib.axes import Axes
@@ -54,23 +54,16 @@ def plot_wire(wire: WireFigures, folder: Path) -> None:
 def plot_scale(scale: ScaleFigures, folder: Path) -> None:
     """scale.svg: rate by workers, and memory a worker."""
     names = [f"{row.vehicles:,} vehicles, {row.workers} worker{'s' * (row.workers > 1)}" for row in scale.rows]
-    with mpl.rc_context(STYLE):
-        drawing = Figure(figsize=(8, 0.4 * len(names) + 1), layout="constrained")
-        rates, memory = drawing.subplots(1, 2, sharey=True)
-        _bars(rates, names, [row.load.per_second for row in scale.rows], "Requests/s, the mix")
-        _bars(memory, names, [row.memory.pss for row in scale.rows], "MiB a worker (PSS)")
-        _save(drawing, folder / "scale.svg")
+    rates = _Bars("Requests/s, the mix", [row.load.per_second for row in scale.rows])
+    memory = _Bars("MiB a worker (PSS)", [row.memory.pss for row in scale.rows])
+    _side_by_side(names, rates, memory, folder / "scale.svg")
 
 
 def plot_leads(leads: LeadFigures, folder: Path) -> None:
     """leads.svg: rate beside bare commits, and how long a lead waits."""
-    names = [row.name for row in leads.rows]
-    with mpl.rc_context(STYLE):
-        drawing = Figure(figsize=(8, 0.4 * len(names) + 1), layout="constrained")
-        rates, waits = drawing.subplots(1, 2, sharey=True)
-        _bars(rates, names, [row.load.per_second for row in leads.rows], "Durable per second")
-        _bars(waits, names, [row.load.p99 for row in leads.rows], "p99, ms")
-        _save(drawing, folder / "leads.svg")
+    rates = _Bars("Durable per second", [row.load.per_second for row in leads.rows])
+    waits = _Bars("p99, ms", [row.load.p99 for row in leads.rows])
+    _side_by_side([row.name for row in leads.rows], rates, waits, folder / "leads.svg")
 
 
 def plot_engine(figures: EngineFigures, folder: Path) -> None:
@@ -106,20 +99,30 @@ def plot_engine(figures: EngineFigures, folder: Path) -> None:
 def plot_imports(figures: list[ImportFigure], folder: Path) -> None:
     """import.svg: rows per second and peak memory."""
     names = [f"{figure.name}, {figure.rows:,} rows" for figure in figures]
+    rates = _Bars("Rows per second", [figure.per_second for figure in figures])
+    memory = _Bars("Peak memory, MiB", [figure.peak_memory for figure in figures])
+    _side_by_side(names, rates, memory, folder / "import.svg")
+
+
+class _Bars(NamedTuple):
+    title: str
+    values: list[float]
+
+
+def _side_by_side(names: list[str], left: _Bars, right: _Bars, file: Path) -> None:
     with mpl.rc_context(STYLE):
         drawing = Figure(figsize=(8, 0.4 * len(names) + 1), layout="constrained")
-        rates, memory = drawing.subplots(1, 2, sharey=True)
-        _bars(rates, names, [figure.per_second for figure in figures], "Rows per second")
-        _bars(memory, names, [figure.peak_memory for figure in figures], "Peak memory, MiB")
-        _save(drawing, folder / "import.svg")
+        for axes, bars in zip(drawing.subplots(1, 2, sharey=True), (left, right), strict=True):
+            _bars(axes, names, bars)
+        _save(drawing, file)
 
 
-def _bars(axes: Axes, names: list[str], values: list[float], title: str) -> None:
+def _bars(axes: Axes, names: list[str], bars: _Bars) -> None:
     places = list(range(len(names)))
-    axes.barh(places, values, height=0.6, color=COLOURS[OURS])
-    for place, value in zip(places, values, strict=True):
+    axes.barh(places, bars.values, height=0.6, color=COLOURS[OURS])
+    for place, value in zip(places, bars.values, strict=True):
         axes.annotate(f" {value:,.4g}", (value, place), va="center", fontsize=8, color="#495057")
-    axes.set_title(title)
+    axes.set_title(bars.title)
     axes.margins(x=0.15)
     _finish(axes, names)
 

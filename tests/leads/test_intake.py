@@ -18,7 +18,6 @@ from dealer_agent.leads.intake import (
     customer_kept,
     names_a_vehicle,
     payload_hash,
-    sentence_for,
     vehicle_key,
     vehicle_name,
 )
@@ -185,27 +184,6 @@ def test_any_json_can_be_compared(value: Any) -> None:
 def test_an_agent_is_called_by_its_name_in_either_form(source: Any) -> None:
     told = {"type": "lead.submit.request", "customer": {"first_name": "J", "last_name": "E"}, "source_agent": source}
     assert agent_name(msgspec.convert(told, LeadSubmitRequest)) == "Example Agent"
-
-
-@pytest.mark.requirement("contract-10-vehicle-not-found-taken")
-@pytest.mark.parametrize(
-    ("told", "wanted", "words"),
-    [
-        (wish(vin=VIN), Gone("id"), "no longer available"),
-        (wish(vin=VIN), None, "not in our stock"),
-        (wish(vin=VIN), in_stock(year=2024, make="Honda", model="Accord", trim="EX"), "the 2024 Honda Accord EX."),
-        (wish(make="Honda"), None, "has your request. Someone will contact you."),
-        (UNSET, None, "has your request. Someone will contact you."),
-    ],
-)
-def test_the_reply_tells_the_customer_what_became_of_the_vehicle(told: Any, wanted: Wanted, words: str) -> None:
-    sentence = sentence_for(told, wanted, "Ridgeline North", repeated=False)
-    assert words in sentence
-    assert sentence.startswith("Ridgeline North has your request.")
-
-
-def test_the_reply_to_a_repeated_lead_speaks_of_the_earlier_one() -> None:
-    assert "has your earlier request" in sentence_for(UNSET, None, "Ridgeline North", repeated=True)
 
 
 @pytest.mark.parametrize(

@@ -21,7 +21,7 @@ from dealer_agent.protocol.examples import (
 from dealer_agent.protocol.glossary import STATUS_MEANINGS
 from dealer_agent.protocol.openapi import JSON_RPC_STATUSES, openapi_document
 from dealer_agent.protocol.schemas import published_schemas
-from dealer_agent.protocol.skill import SKILL_BY_ID, SKILLS
+from dealer_agent.protocol.skill import SKILL_BY_ID, SKILLS, Skill
 from dealer_agent.protocol.vocabulary import AUTOAGENT, proto, wire
 
 KEPT = Path(__file__).parent / "published"
@@ -29,9 +29,14 @@ KEPT = Path(__file__).parent / "published"
 EVERY_SKILL = frozenset(SKILL_BY_ID)
 
 
-def facts(*, below: str = "", bearer: frozenset[str] = frozenset()) -> CardFacts:
+def facts(
+    skills: tuple[Skill, ...] = SKILLS,
+    *,
+    root: str = "https://agent.example.com",
+    below: str = "",
+    bearer: frozenset[str] = frozenset(),
+) -> CardFacts:
     """An invented dealer's facts: interfaces at the root of the service or below a base path."""
-    root = "https://agent.example.com"
     return CardFacts(
         name="Example Motors",
         description="New and used cars in two towns.",
@@ -42,7 +47,7 @@ def facts(*, below: str = "", bearer: frozenset[str] = frozenset()) -> CardFacts
         json_rpc_url=f"{root}{below}/rpc",
         schemas_url=f"{root}/schemas",
         documentation_url=f"{root}/docs",
-        skills=SKILLS,
+        skills=skills,
         bearer_skills=bearer,
     )
 

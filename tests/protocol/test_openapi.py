@@ -13,9 +13,10 @@ import pytest
 import schemathesis
 from hypothesis import HealthCheck, Phase, given, settings
 from openapi_spec_validator import OpenAPIV31SpecValidator
+from tests.protocol.publishing import facts
 
 from dealer_agent.protocol import errors
-from dealer_agent.protocol.card import CardFacts, card_0_1_0, card_1_0_0
+from dealer_agent.protocol.card import card_0_1_0, card_1_0_0
 from dealer_agent.protocol.envelope import decode_request
 from dealer_agent.protocol.errors import ERRORS, ProtocolError, http_error_body, json_rpc_error_body
 from dealer_agent.protocol.examples import (
@@ -42,28 +43,6 @@ NO_TOKENS: frozenset[str] = frozenset()
 ALL_SKILLS = frozenset(SKILL_BY_ID)
 AT = datetime(2026, 11, 20, 12, tzinfo=UTC)
 SEARCH = SKILL_BY_ID["inventory.search"]
-
-
-def facts(
-    skills: tuple[Skill, ...] = SKILLS,
-    *,
-    bearer: frozenset[str] = NO_TOKENS,
-    root: str = "https://agent.example.com",
-    below: str = "",
-) -> CardFacts:
-    return CardFacts(
-        name="Example Motors",
-        description="Cars.",
-        version="1.2.3",
-        organization="Example Motors",
-        website="https://www.example.com",
-        http_json_url=root + below,
-        json_rpc_url=f"{root}{below}/rpc",
-        schemas_url=f"{root}/schemas",
-        documentation_url=f"{root}/docs",
-        skills=skills,
-        bearer_skills=bearer,
-    )
 
 
 DOCUMENT = openapi_document(facts(), WIRE)

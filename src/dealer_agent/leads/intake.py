@@ -83,23 +83,6 @@ def payload_hash(payload: dict[str, Any]) -> bytes:
     return hashlib.sha256(msgspec.json.encode(compared, order="deterministic")).digest()
 
 
-def sentence_for(wish: VehicleOfInterest | UnsetType, wanted: Wanted, dealer: str, *, repeated: bool) -> str:
-    """What the reply says to the customer."""
-    thanks = (
-        f"{dealer} has your earlier request and added this one to it." if repeated else f"{dealer} has your request."
-    )
-    match wanted:
-        case Vehicle():
-            return f"{thanks} Someone will contact you about the {vehicle_name(wanted)}."
-        case Gone():
-            return (
-                f"{thanks} The vehicle you asked about is no longer available; someone will contact you about others."
-            )
-    if names_a_vehicle(wish):
-        return f"{thanks} The vehicle you asked about is not in our stock; someone will contact you about others."
-    return f"{thanks} Someone will contact you."
-
-
 def vehicle_name(vehicle: Vehicle) -> str:
     """Year, make, model and trim, as far as they are known."""
     words = [str(part) for part in (vehicle.year, vehicle.make, vehicle.model, vehicle.trim) if part is not UNSET]
