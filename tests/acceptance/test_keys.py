@@ -1,12 +1,13 @@
 """`dealer-agent keys`, and what the service and the commands do with a key that is lost or wrong."""
 
+import os
 import re
-import signal
 import sqlite3
 import subprocess
 import sys
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -295,27 +296,42 @@ def test_keys_of_the_environment_are_changed_by_the_operator_and_rotate_encrypts
     assert not key_file(folder).exists()
 
 
-SLOWLY = """
+STOPPED = """
+import os, signal, sys
 from dealer_agent.cli import keys, main
-keys.VALUES_AT_ONCE = 1
+
+keys.VALUES_AT_ONCE, keys.TAKEN_UP_SECONDS = 1, 0.0
+times, owner, name = int(sys.argv.pop(1)), keys.Store if sys.argv[1] == "reseal" else keys, sys.argv.pop(1)
+real = getattr(owner, name)
+
+def stopping(*given):
+    global times
+    answer = real(*given)
+    times -= 1
+    if not times:
+        os.kill(os.getpid(), signal.SIGSTOP)
+    return answer
+
+setattr(owner, name, stopping)
 main()
 """
-"""The command with a transaction for each value, so that there is a middle to kill it in."""
+"""The command with a transaction for each value, which stops itself when it has called something some times."""
 
 
-def killed_when(folder: Path, moment: Callable[[], bool], **env: Any) -> None:
-    """A rotation that is killed as soon as a moment has come."""
+@contextmanager
+def rotation_stopped_after(times: int, name: str, folder: Path, **env: Any) -> Iterator[None]:
+    """A rotation that stands still for a block, and is then killed."""
     rotating = subprocess.Popen(
-        [sys.executable, "-c", SLOWLY, "keys", "rotate", "--dir", folder],
+        [sys.executable, "-c", STOPPED, str(times), name, "keys", "rotate", "--dir", folder],
         env=environment(env),
         stdout=subprocess.DEVNULL,
         stderr=subprocess.DEVNULL,
     )
     try:
-        eventually("the moment to kill", moment, every=0.01)
-        assert rotating.poll() is None
+        assert os.WIFSTOPPED(os.waitpid(rotating.pid, os.WUNTRACED)[1]), "the command ended"
+        yield
     finally:
-        rotating.send_signal(signal.SIGKILL)
+        rotating.kill()
         rotating.wait(30)
 
 
@@ -330,34 +346,33 @@ def test_a_rotation_that_is_killed_anywhere_loses_nothing_and_the_next_one_ends_
     (old,) = ids_in(folder)
     everything = used(folder, **env)[old]
 
-    killed_when(folder, lambda: len(ids_in(folder)) == 2, **env)
+    with rotation_stopped_after(1, "replace_key_file", folder, **env):
+        assert len(ids_in(folder)) == 2
     assert ids_in(folder)[0] == old, "a new key only reads until every worker has it"
     all_there(folder, **env)
 
-    killed_when(folder, lambda: ids_in(folder)[0] != old, **env)
+    with rotation_stopped_after(2, "replace_key_file", folder, **env):
+        new = ids_in(folder)[0]
+    assert new != old
     all_there(folder, **env)
 
-    killed_when(folder, lambda: everything // 4 < used(folder, **env).get(ids_in(folder)[0], 0), **env)
-    halfway = used(folder, **env)
-    assert len(halfway) == 2
-    assert sum(halfway.values()) == everything
+    before = used(folder, **env).get(new, 0)
+    with rotation_stopped_after(everything // 4, "reseal", folder, **env):
+        assert used(folder, **env) == {new: before + everything // 4, old: everything - before - everything // 4}
     all_there(folder, **env)
 
     monkeypatch.setattr(keys, "TAKEN_UP_SECONDS", 0.0)
     done = command_here("keys", "rotate", "--forget-old", "--dir", folder, **env)
     assert done.returncode == 0, done.stderr
-    (new,) = ids_in(folder)
+    assert ids_in(folder) == (new,)
     assert used(folder, **env) == {new: everything}
     all_there(folder, **env)
     assert {path.name for path in folder.glob("*keys*")} == {"dealer-agent.keys"}
 
 
 def test_of_two_rotations_at_once_the_second_is_refused(folder: Path) -> None:
-    def another() -> bool:
+    with rotation_stopped_after(1, "replace_key_file", folder):
         refused(command_here("keys", "rotate", "--dir", folder), "under way")
-        return True
-
-    killed_when(folder, lambda: len(ids_in(folder)) == 2 and another())
 
 
 class Buyers:
