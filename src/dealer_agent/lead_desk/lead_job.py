@@ -17,7 +17,6 @@ from sqlalchemy import Connection
 
 from dealer_agent.dealers.profile import DealerRooftop, Profile
 from dealer_agent.dealers.routing import deliveries_of, mail_to_customer
-from dealer_agent.dealers.rules import read_phone
 from dealer_agent.inventory.catalogue import Catalogue, Listing
 from dealer_agent.lead_desk.kept_lead import Changes, KeptLead, VisitAsked
 from dealer_agent.lead_desk.telling import Telling
@@ -155,9 +154,11 @@ class LeadJob:
     def _keep(self, connection: Connection) -> _Taken:
         verdict = self.verdict or _judge(self.lead, self.catalogue, self.now)
         vault, dealer_id = self.desk.vault, self.desk.profile.id
+        vehicle_key = intake.vehicle_key(self.lead.vehicle_of_interest, verdict.wanted)
+        if not stored.is_known(connection, vault, dealer_id, self.contacts):
+            return self._take_new(connection, verdict, vehicle_key)
         revoked = stored.revoked_since(connection, vault, dealer_id, self.contacts, verdict.grant.granted_at)
         verdict = verdict._replace(revoked=revoked)
-        vehicle_key = intake.vehicle_key(self.lead.vehicle_of_interest, verdict.wanted)
         window = timedelta(hours=self.desk.profile.policies.duplicate_window_hours)
         if window:
             since = self.now - window
@@ -357,12 +358,10 @@ class LeadJob:
         timetable = self.desk.timetable
         kind = None if self.lead.appointment is UNSET else VISIT_KIND_OF[self.lead.appointment.appointment_type]
         department = timetable.department(rooftop, kind)
-        phones = rooftop.phones
-        phone = phones.get(department) or phones.get("sales") or next(iter(phones.values()), None)
         return House(
             name=rooftop.name,
             zone=rooftop.timezone,
-            phone=read_phone(phone) if phone else None,
+            phone=timetable.phone(rooftop, department),
             hours=timetable.hours(rooftop, department, self.now),
         )
 

@@ -3,7 +3,7 @@
 from datetime import date, datetime, time, timedelta
 
 from dealer_agent.dealers.profile import DealerRooftop, Profile, VisitRules, WeekHours
-from dealer_agent.dealers.rules import read_date, read_hours
+from dealer_agent.dealers.rules import read_date, read_hours, read_phone
 from dealer_agent.leads.opening import open_hours
 from dealer_agent.leads.visits import VisitPlan
 from dealer_agent.protocol.requests import VisitKind
@@ -25,6 +25,10 @@ class Timetable:
             (rooftop.name, department): _week(hours)
             for rooftop in profile.rooftops
             for department, hours in rooftop.hours.items()
+        }
+        self._phones = {
+            rooftop.name: {department: read_phone(number) for department, number in rooftop.phones.items()}
+            for rooftop in profile.rooftops
         }
         self._closed = {rooftop.name: _dates(rooftop.closed_dates) for rooftop in profile.rooftops}
         self._plans = {
@@ -51,6 +55,11 @@ class Timetable:
         if rules is not None:
             return rules.hours
         return "service" if kind == "service" else DEPARTMENT
+
+    def phone(self, rooftop: DealerRooftop, department: str) -> str | None:
+        """The department's number, as E.164: that of sales, or any, where it has none of its own."""
+        phones = self._phones[rooftop.name]
+        return phones.get(department) or phones.get(DEPARTMENT) or next(iter(phones.values()), None)
 
     def hours(self, rooftop: DealerRooftop, department: str, now: datetime) -> tuple[datetime, datetime] | None:
         """When the department is open: now, or next; None where that is not known."""

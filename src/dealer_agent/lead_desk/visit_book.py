@@ -4,7 +4,7 @@ Looking and writing are apart, because a lead's row must be there before its vis
 lock; should two processes ever look at one moment, the places' primary key decides, and the whole job runs again.
 """
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Literal
@@ -15,6 +15,7 @@ from msgspec import UNSET
 from sqlalchemy import Connection
 
 from dealer_agent.dealers.profile import DealerRooftop
+from dealer_agent.lead_desk.busy_places import BusyPlaces, Without
 from dealer_agent.lead_desk.timetable import Timetable
 from dealer_agent.leads.visits import (
     Asked,
@@ -110,11 +111,11 @@ class VisitBook:
             made = AppointmentReply(appointment_id=new_ulid(), status="requested")
             decision = Decision(kind=kind, rooftop=rooftop, status="requested", reply=made)
             return self._beside(decision, alike)
-        busy = self._busy(rooftop, kind, asked, plan)
+        busy = BusyPlaces(self.connection, self.dealer_id, rooftop.name, kind, span(asked, plan, self.now))
         if same is not None and same.status == "proposed" and self._all_free(same, asked, plan, busy):
             return self._again(same, rooftop, alike)
         booked = [record for record in alike if self._is_ahead(record)]
-        outcome = settle(asked, plan, _without(busy, [own for own in booked if own.rooftop == rooftop.name]), self.now)
+        outcome = settle(asked, plan, Without(busy, [own for own in booked if own.rooftop == rooftop.name]), self.now)
         if outcome.confirmed is None and booked:
             # What the customer holds already is no proposal.
             outcome = settle(asked, plan, busy, self.now)
@@ -203,13 +204,7 @@ class VisitBook:
     def _is_not_over(self, record: AppointmentRecord) -> bool:
         return record.status == "confirmed" and record.ends_at is not None and record.ends_at > self.now
 
-    def _busy(self, rooftop: DealerRooftop, kind: VisitKind, asked: Asked, plan: VisitPlan) -> dict[datetime, int]:
-        since, until = span(asked, plan, self.now)
-        return stored.busy_quarters(self.connection, self.dealer_id, rooftop.name, kind, since, until)
-
-    def _all_free(
-        self, proposal: AppointmentRecord, asked: Asked, plan: VisitPlan, busy: Mapping[datetime, int]
-    ) -> bool:
+    def _all_free(self, proposal: AppointmentRecord, asked: Asked, plan: VisitPlan, busy: BusyPlaces) -> bool:
         """Whether every time that was proposed can still be had."""
         starts = _proposed(msgspec.json.decode(proposal.reply, type=AppointmentReply))
         return all(settle(Asked((), start, asked.duration), plan, busy, self.now).confirmed for start in starts)
@@ -292,13 +287,3 @@ def _start_within(asked: Asked, around: Slot) -> datetime:
         return asked.at
     overlapping = (start for start, end in asked.windows if max(start, around.start) < min(end, around.end))
     return max(next(overlapping), around.start)
-
-
-def _without(busy: Mapping[datetime, int], visits: Iterable[AppointmentRecord]) -> dict[datetime, int]:
-    """The busy quarters as they will be once these visits have ended."""
-    left = dict(busy)
-    for visit in visits:
-        if visit.shares is None and visit.starts_at is not None and visit.ends_at is not None:
-            for quarter in quarters(Slot(visit.starts_at, visit.ends_at)):
-                left[quarter] = left.get(quarter, 0) - 1
-    return left

@@ -14,6 +14,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, date, datetime, time, timedelta
 from heapq import nsmallest
+from typing import Protocol
 from zoneinfo import ZoneInfo
 
 from msgspec import UNSET
@@ -26,8 +27,13 @@ from dealer_agent.protocol.responses import AppointmentReply, TimeSlot
 QUARTER = timedelta(minutes=15)
 PROPOSALS = 3
 
-Busy = Mapping[datetime, int]
-"""Quarters of an hour, by their beginning in UTC, and how many visits touch each; one that is absent has none."""
+
+class Busy(Protocol):
+    """How many visits touch which quarters of an hour; a dictionary is one. It may be asked much, and in no order."""
+
+    def get(self, quarter: datetime, default: int, /) -> int:
+        """Of the quarter that begins then (UTC); `default` where there are none."""
+
 
 _DAY = timedelta(days=1)
 _MINUTE = timedelta(minutes=1)
@@ -202,7 +208,7 @@ def _merged(stretches: Sequence[Stretch]) -> list[Stretch]:
 
 
 class _Calendar:
-    """The starts of free visits, in UTC, found day by day as they are asked for and remembered."""
+    """The starts of free visits, in UTC, found as they are asked for."""
 
     def __init__(self, plan: VisitPlan, duration: timedelta, busy: Busy, now: datetime) -> None:
         self.first, self.last = _bookable(plan, now)
@@ -220,9 +226,11 @@ class _Calendar:
         day, last_day = earliest.astimezone(self._zone).date(), latest.astimezone(self._zone).date()
         while day <= last_day:
             if day not in self._days:
-                self._days[day] = [start for start in self._allowed(day) if self._is_free(start)]
+                self._days[day] = list(self._allowed(day))
             starts = self._days[day]
-            yield from starts[bisect_left(starts, earliest) : bisect_right(starts, latest)]
+            for start in starts[bisect_left(starts, earliest) : bisect_right(starts, latest)]:
+                if self._is_free(start):
+                    yield start
             day += _DAY
 
     def _is_free(self, start: datetime) -> bool:

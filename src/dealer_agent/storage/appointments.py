@@ -7,7 +7,7 @@ the one that comes second raises AlreadyStored.
 
 from collections import defaultdict
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from datetime import datetime
 from itertools import count
 from typing import Any, Literal, NamedTuple
@@ -89,11 +89,14 @@ READ_BUSY = Prepared(
     .group_by(places.c.quarter)
 )
 
-READ_TAKEN = select(places.c.quarter, places.c.place).where(
-    places.c.dealer_id == bindparam("dealer_id"),
-    places.c.rooftop == bindparam("rooftop"),
-    places.c.kind == bindparam("kind"),
-    places.c.quarter.in_(bindparam("quarters", expanding=True)),
+READ_TAKEN = Prepared(
+    select(places.c.quarter, places.c.place).where(
+        places.c.dealer_id == bindparam("dealer_id"),
+        places.c.rooftop == bindparam("rooftop"),
+        places.c.kind == bindparam("kind"),
+        places.c.quarter >= bindparam("first"),
+        places.c.quarter <= bindparam("last"),
+    )
 )
 
 TAKE_PLACES = Prepared(insert(places))
@@ -180,14 +183,14 @@ def busy_quarters(
 def take_places(
     connection: Connection, appointment: AppointmentRecord, quarters: Sequence[datetime], of: int | None
 ) -> None:
-    """Takes one of the rooftop's `of` places in each quarter, for an appointment that is recorded.
+    """Takes one of the rooftop's `of` places in each quarter (in order of time), for an appointment that is recorded.
 
     Raises AlreadyStored when one of the quarters has none left: who asked looks again, and sees who was first. None
     left there never is where `of` is None: for a visit that was promised already.
     """
     pool = {"dealer_id": appointment.dealer_id, "rooftop": appointment.rooftop, "kind": appointment.kind}
     taken: Mapping[datetime, set[int]] = defaultdict(set)
-    for quarter, place in connection.execute(READ_TAKEN, pool | {"quarters": list(quarters)}):
+    for quarter, place in READ_TAKEN.read(connection, pool | {"first": quarters[0], "last": quarters[-1]}):
         taken[quarter].add(place)
     rows = []
     for quarter in quarters:
@@ -201,7 +204,7 @@ def take_places(
 
 def record_appointment(connection: Connection, vault: Vault, appointment: AppointmentRecord) -> None:
     """Stores a visit of a lead that is recorded; a confirmed one's places are taken apart. Seals what was asked."""
-    row = asdict(appointment)
+    row = {name: getattr(appointment, name) for name in AppointmentRecord.__dataclass_fields__}
     if appointment.request is not None:
         row["request"] = vault.seal(appointment.request, *_seal(appointment.dealer_id, appointment.appointment_id))
     ADD_APPOINTMENT.write(connection, row)

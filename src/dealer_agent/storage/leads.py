@@ -141,6 +141,14 @@ FIND_DUPLICATE = Prepared(
     .limit(1)
 )
 
+FIND_KNOWN = Prepared(
+    select(lead_contacts.c.lead_id)
+    .where(
+        lead_contacts.c.dealer_id == bindparam("dealer_id"), lead_contacts.c.contact_hash == bindparam("contact_hash")
+    )
+    .limit(1)
+)
+
 HASHES_AT_ONCE = 500
 
 FIND_LEADS_OF = select(lead_contacts.c.lead_id, lead_contacts.c.received_at).where(
@@ -259,6 +267,12 @@ def record_idempotency(connection: Connection, vault: Vault, dealer_id: str, rec
     }
     if KEEP_REPLY.write(connection, kept) == 0:
         raise AlreadyStored("this idempotency key has an answer")
+
+
+def is_known(connection: Connection, vault: Vault, dealer_id: str, contacts: Iterable[str]) -> bool:
+    """Whether any lead has one of `contacts` (normalised): else there is nothing to be found of who has them."""
+    hashes = _searched(vault, dealer_id, contacts)
+    return any(FIND_KNOWN.read(connection, {"dealer_id": dealer_id, "contact_hash": found}) for found in hashes)
 
 
 def find_duplicate(

@@ -5,7 +5,7 @@ meanwhile. Statement, conversions and transaction are SQLAlchemy's still; only t
 """
 
 import sqlite3
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 import psycopg
@@ -13,24 +13,30 @@ from sqlalchemy import Connection, Delete, Dialect, Insert, Select, TextClause, 
 
 from dealer_agent.storage.errors import translated_postgresql, translated_sqlite
 
-Convert = Callable[[Any], Any] | None
-
 
 class _Ready(NamedTuple):
-    """A statement for one database. `names` are its parameters, in their order where the driver wants them so, each
-    with the value that the statement itself gives it."""
+    """A statement for one database. `names` are its parameters in order, where the driver wants them so; `defaults`
+    has all of them, with the values that the statement itself gives them."""
 
     sql: str
-    positional: bool
-    names: tuple[tuple[str, Any, Convert], ...]
-    columns: tuple[Convert, ...]
+    names: tuple[str, ...] | None
+    defaults: dict[str, Any]
+    converts: tuple[tuple[str, Callable[[Any], Any]], ...]
+    columns: tuple[tuple[int, Callable[[Any], Any]], ...]
 
     def parameters(self, values: Mapping[str, Any]) -> Any:
         """What the driver takes. A column that has no value here gets none."""
-        given = [(name, values.get(name, default), convert) for name, default, convert in self.names]
-        if self.positional:
-            return tuple(convert(value) if convert else value for _, value, convert in given)
-        return {name: convert(value) if convert else value for name, value, convert in given}
+        given = {**self.defaults, **values}
+        for name, convert in self.converts:
+            given[name] = convert(given[name])
+        return given if self.names is None else [given[name] for name in self.names]
+
+    def row(self, found: Sequence[Any]) -> tuple[Any, ...]:
+        """A row that the driver found, as SQLAlchemy would have it."""
+        row = list(found)
+        for place, convert in self.columns:
+            row[place] = convert(row[place])
+        return tuple(row)
 
 
 class Prepared:
@@ -44,10 +50,7 @@ class Prepared:
         """All rows of a SELECT. Raises StorageError."""
         ready = self._for(connection.dialect)
         found = _run(connection, lambda cursor: cursor.execute(ready.sql, ready.parameters(values)).fetchall())
-        return [
-            tuple(convert(value) if convert else value for convert, value in zip(ready.columns, row, strict=True))
-            for row in found
-        ]
+        return [ready.row(row) for row in found] if ready.columns else found
 
     def write(self, connection: Connection, values: Mapping[str, Any]) -> int:
         """How many rows were written. Raises StorageError."""
@@ -69,17 +72,18 @@ class Prepared:
 
     def _made_ready(self, dialect: Dialect) -> _Ready:
         compiled: Any = self.statement.compile(dialect=dialect)
-        converts = {
+        columns = self.statement.selected_columns if isinstance(self.statement, Select) else ()
+        into = {
             name: parameter.type.dialect_impl(dialect).bind_processor(dialect)
             for parameter, name in compiled.bind_names.items()
         }
-        defaults = compiled.params
-        columns = self.statement.selected_columns if isinstance(self.statement, Select) else ()
+        back = [column.type.dialect_impl(dialect).result_processor(dialect, None) for column in columns]
         return _Ready(
             sql=compiled.string,
-            positional=compiled.positional,
-            names=tuple((name, defaults[name], converts[name]) for name in (compiled.positiontup or converts)),
-            columns=tuple(column.type.dialect_impl(dialect).result_processor(dialect, None) for column in columns),
+            names=tuple(compiled.positiontup) if compiled.positional else None,
+            defaults=compiled.params,
+            converts=tuple((name, convert) for name, convert in into.items() if convert),
+            columns=tuple((place, convert) for place, convert in enumerate(back) if convert),
         )
 
 

@@ -6,7 +6,7 @@ before the nonce and the whole context are authenticated too: bytes that were mo
 
 import hmac
 import secrets
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from functools import cached_property
 from hashlib import sha256
 from typing import Final
@@ -150,12 +150,11 @@ class Vault:
 def _encoded(parts: tuple[str, ...]) -> bytes:
     """Each part with its length in front: no two contexts are encoded alike, however their parts are divided."""
 
-    def pieces() -> Iterator[bytes]:
-        for part in parts:
-            encoded = part.encode("utf-8", "surrogatepass")
-            yield len(encoded).to_bytes(4) + encoded
-
-    return b"".join(pieces())
+    joined = b""
+    for part in parts:
+        encoded = part.encode("utf-8", "surrogatepass")
+        joined += len(encoded).to_bytes(4) + encoded
+    return joined
 
 
 def _authenticated(key: bytes, data: bytes, context: tuple[str, ...]) -> bytes:

@@ -1,0 +1,103 @@
+"""The places that are taken, as the lead desk reads them: what is looked at and its surroundings, not the horizon."""
+
+from collections.abc import Sequence
+from datetime import datetime, timedelta
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+from sqlalchemy import Connection
+from tests.storage.samples import DEALER, MONDAY, VAULT, storing
+
+from dealer_agent.lead_desk import busy_places
+from dealer_agent.lead_desk.busy_places import BusyPlaces, Without
+from dealer_agent.storage import LeadWriter
+from dealer_agent.storage.appointments import AppointmentRecord, busy_quarters, record_appointment, take_places
+
+QUARTER = timedelta(minutes=15)
+NINE = MONDAY.replace(hour=9, minute=0, second=0, microsecond=0)
+SPAN = (NINE, NINE + timedelta(days=20))
+QUARTERS = int((SPAN[1] - SPAN[0]) / QUARTER)
+numbers = st.integers(0, QUARTERS - 1)
+
+
+class Undo(Exception):  # noqa: N818 - it is how a job leaves nothing behind
+    """Ends a job."""
+
+
+def at(number: int) -> datetime:
+    return NINE + number * QUARTER
+
+
+def visit(number: int, start: datetime) -> AppointmentRecord:
+    return AppointmentRecord(
+        dealer_id=DEALER,
+        appointment_id=f"A{number}",
+        lead_id="L1",
+        rooftop="Ridgeline North",
+        kind="test_drive",
+        status="confirmed",
+        created_at=MONDAY,
+        reply=b"{}",
+        request=None,
+        starts_at=start,
+        ends_at=start + 2 * QUARTER,
+    )
+
+
+def book(connection: Connection, starts: Sequence[int]) -> list[AppointmentRecord]:
+    visits = [visit(number, at(start)) for number, start in enumerate(starts)]
+    for each in visits:
+        assert each.starts_at is not None
+        record_appointment(connection, VAULT, each)
+        take_places(connection, each, [each.starts_at, each.starts_at + QUARTER], of=None)
+    return visits
+
+
+@settings(max_examples=40, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(starts=st.lists(numbers, max_size=12), looked_at=st.lists(numbers, max_size=30), ending=st.integers(0, 12))
+def test_wherever_somebody_looks_as_many_places_are_taken_as_were_taken(
+    writer: LeadWriter, starts: list[int], looked_at: list[int], ending: int
+) -> None:
+    def job(connection: Connection) -> None:
+        storing("L1")(connection)
+        visits = book(connection, starts)
+        busy = BusyPlaces(connection, DEALER, "Ridgeline North", "test_drive", SPAN)
+        less = Without(busy, visits[:ending])
+        for number in looked_at:
+            assert busy.get(at(number), 0) == sum(start in (number, number - 1) for start in starts)
+            assert less.get(at(number), 0) == sum(start in (number, number - 1) for start in starts[ending:])
+        raise Undo
+
+    with pytest.raises(Undo):
+        writer.submit(DEALER, job).result(30)
+
+
+def test_little_is_read_for_a_time_that_is_free_and_more_for_who_looks_further(
+    writer: LeadWriter, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    read: list[timedelta] = []
+
+    def noted(*given: object) -> dict[datetime, int]:
+        _, _, _, _, since, until = given
+        assert isinstance(since, datetime)
+        assert isinstance(until, datetime)
+        read.append(until - since)
+        return busy_quarters(*given)  # type: ignore[arg-type]
+
+    monkeypatch.setattr(busy_places, "busy_quarters", noted)
+
+    def job(connection: Connection) -> None:
+        busy = BusyPlaces(connection, DEALER, "Ridgeline North", "test_drive", SPAN)
+        asked = NINE + timedelta(days=10)
+        for number in range(8):
+            busy.get(asked + number * QUARTER, 0)
+        assert read == [timedelta(hours=8)]
+        busy.get(asked + timedelta(days=2), 0)
+        busy.get(asked, 0)
+        assert read[1:] == [timedelta(days=8)]
+        for number in range(QUARTERS):
+            busy.get(at(number), 0)
+        assert read[2:] == [SPAN[1] - SPAN[0]]
+
+    writer.submit(DEALER, job).result(30)
