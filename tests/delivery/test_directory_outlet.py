@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from tests.delivery.samples import parcel
 
-from dealer_agent.delivery.directory import DirectoryOutlet
+from dealer_agent.delivery.directory import UNFINISHED, DirectoryOutlet
 from dealer_agent.delivery.outlet import NotDelivered
 from dealer_agent.leads.adf import render_adf
 from dealer_agent.leads.lead_json import lead_json
@@ -18,14 +18,23 @@ def outlet(folder: Path) -> DirectoryOutlet:
     return DirectoryOutlet(folder, "xml", render_adf)
 
 
+def finished(folder: Path) -> list[Path]:
+    """What who collects the files sees."""
+    return [file for file in folder.iterdir() if file.name != UNFINISHED]
+
+
+def unfinished(folder: Path) -> list[Path]:
+    return list((folder / UNFINISHED).iterdir())
+
+
 def test_a_file_is_named_by_the_delivery_and_readable_by_its_owner_alone(tmp_path: Path) -> None:
     folder = tmp_path / "out" / "leads"
     asyncio.run(outlet(folder).send(parcel("D1")))
-    (file,) = folder.iterdir()
+    (file,) = finished(folder)
     assert file.name == "D1.xml"
     assert file.read_bytes() == render_adf(parcel().view)
     assert stat.S_IMODE(file.stat().st_mode) == 0o600
-    assert stat.S_IMODE(folder.stat().st_mode) == 0o700
+    assert stat.S_IMODE(folder.stat().st_mode) == stat.S_IMODE((folder / UNFINISHED).stat().st_mode) == 0o700
 
 
 def test_the_format_of_the_channel_is_in_the_file_and_its_name(tmp_path: Path) -> None:
@@ -37,15 +46,18 @@ def test_a_repeat_replaces_the_file_of_its_name(tmp_path: Path) -> None:
     (tmp_path / "D1.xml").write_text("of an earlier attempt")
     asyncio.run(outlet(tmp_path).send(parcel("D1")))
     asyncio.run(outlet(tmp_path).send(parcel("D1")))
-    assert [file.name for file in tmp_path.iterdir()] == ["D1.xml"]
+    assert [file.name for file in finished(tmp_path)] == ["D1.xml"]
+    assert not unfinished(tmp_path)
     assert (tmp_path / "D1.xml").read_bytes() == render_adf(parcel().view)
 
 
 def test_what_a_killed_attempt_left_behind_goes_with_the_next(tmp_path: Path) -> None:
-    (tmp_path / ".D1.01JN.part").write_text("<adf><pros")
-    (tmp_path / ".D2.01JN.part").write_text("of another delivery, which may be under way")
+    (tmp_path / UNFINISHED).mkdir()
+    (tmp_path / UNFINISHED / "D1.01JN").write_text("<adf><pros")
+    (tmp_path / UNFINISHED / "D2.01JN").write_text("of another delivery, which may be under way")
     asyncio.run(outlet(tmp_path).send(parcel("D1")))
-    assert sorted(file.name for file in tmp_path.iterdir()) == [".D2.01JN.part", "D1.xml"]
+    assert [file.name for file in finished(tmp_path)] == ["D1.xml"]
+    assert [file.name for file in unfinished(tmp_path)] == ["D2.01JN"]
 
 
 def test_a_lead_that_cannot_be_synced_is_no_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -58,7 +70,8 @@ def test_a_lead_that_cannot_be_synced_is_no_file(tmp_path: Path, monkeypatch: py
     with pytest.raises(NotDelivered, match=r"^the folder cannot be written to: No space left on device$") as raised:
         asyncio.run(outlet(tmp_path).send(parcel("D1")))
     assert raised.value.channel_ails
-    assert list(tmp_path.iterdir()) == []
+    assert not finished(tmp_path)
+    assert not unfinished(tmp_path)
 
 
 def test_the_file_and_its_name_are_durable_before_it_counts(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -67,7 +80,8 @@ def test_the_file_and_its_name_are_durable_before_it_counts(tmp_path: Path, monk
 
     def noted(descriptor: int) -> None:
         name = Path(f"/proc/self/fd/{descriptor}").resolve()
-        synced.append("folder" if name == tmp_path else "file before its name" if name.suffix == ".part" else "file")
+        before = name.parent.name == UNFINISHED
+        synced.append("folder" if name == tmp_path else "file before its name" if before else "file")
         fsync(descriptor)
 
     if not Path("/proc/self/fd").exists():

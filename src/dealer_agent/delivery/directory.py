@@ -11,6 +11,9 @@ from dealer_agent.delivery.outlet import NotDelivered, Parcel
 from dealer_agent.leads.lead_view import LeadView
 from dealer_agent.protocol.ids import new_ulid
 
+UNFINISHED = ".unfinished"
+"""The folder inside of what is being written."""
+
 
 @dataclass(frozen=True, slots=True)
 class DirectoryOutlet:
@@ -30,11 +33,13 @@ class DirectoryOutlet:
     def _write(self, parcel: Parcel) -> None:
         delivery_id, content = parcel.delivery_id, self.render(parcel.view)
         self.folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+        # Apart and hidden, so that who collects the files does not take half of one, and few to look through.
+        unfinished = self.folder / UNFINISHED
+        unfinished.mkdir(mode=0o700, exist_ok=True)
         # What a killed attempt left behind goes. An attempt that still lives, past its lease, then fails at its end.
-        for left in self.folder.glob(f".{delivery_id}.*.part"):
+        for left in unfinished.glob(f"{delivery_id}.*"):
             left.unlink(missing_ok=True)
-        # Hidden, so that who collects the files does not take half of one.
-        part = self.folder / f".{delivery_id}.{new_ulid()}.part"
+        part = unfinished / f"{delivery_id}.{new_ulid()}"
         descriptor = os.open(part, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
         try:
             with os.fdopen(descriptor, "wb") as file:

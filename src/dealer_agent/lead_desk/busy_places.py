@@ -8,7 +8,7 @@ from sqlalchemy import Connection
 from dealer_agent.leads.visits import Slot, quarters
 from dealer_agent.storage.appointments import AppointmentRecord, busy_quarters
 
-FIRST_REACH = timedelta(hours=4)
+FIRST_REACH = timedelta(hours=1)
 """How far from the first quarter that somebody looks at is read at first: mostly the time asked for is free."""
 FURTHER = 24
 """By how much more, each time that somebody looks beyond what was read."""

@@ -115,7 +115,8 @@ class VisitBook:
         if same is not None and same.status == "proposed" and self._all_free(same, asked, plan, busy):
             return self._again(same, rooftop, alike)
         booked = [record for record in alike if self._is_ahead(record)]
-        outcome = settle(asked, plan, Without(busy, [own for own in booked if own.rooftop == rooftop.name]), self.now)
+        own = [record for record in booked if record.rooftop == rooftop.name]
+        outcome = settle(asked, plan, Without(busy, own) if own else busy, self.now)
         if outcome.confirmed is None and booked:
             # What the customer holds already is no proposal.
             outcome = settle(asked, plan, busy, self.now)
