@@ -21,12 +21,7 @@ from tests.leads.visiting import (
     windows,
 )
 
-from dealer_agent.leads.visits import (
-    Asked,
-    Outcome,
-    settle,
-    span,
-)
+from dealer_agent.leads.visits import Asked, Busy, Outcome, VisitPlan, settle, span
 
 PLAN = plan_of()
 
@@ -362,7 +357,7 @@ def test_fewer_than_three_are_proposed_when_there_are_no_more(
     assert proposed(outcome) == [f"2026-03-03T{time}:00-06:00" for time in times]
 
 
-NOTHING = {
+NOTHING: dict[str, tuple[VisitPlan, Busy]] = {
     "never open": (plan_of(open_on={}), {}),
     "closed all week": (plan_of(open_on=dict.fromkeys(range(7))), {}),
     "closed dates": (plan_of(horizon_days=2, closed=("2026-03-02", "2026-03-03", "2026-03-04")), {}),
