@@ -24,7 +24,7 @@ class Senders:
             thread.start()
 
     def _send(self) -> None:
-        with httpx.Client(timeout=30) as client:
+        with httpx.Client(timeout=120) as client:
             while True:
                 number = next(_numbers)
                 key = f"key-{number}"
@@ -42,6 +42,6 @@ class Senders:
     def join(self) -> None:
         """Waits until every one of them has lost the service."""
         for thread in self._threads:
-            thread.join(60)
+            thread.join(240)
             assert not thread.is_alive()
         assert not self.failures, self.failures

@@ -138,13 +138,13 @@ def _in_a_thread(serve: Callable[[Callable[[asyncio.Event, int], None]], Awaitab
 
     thread = threading.Thread(target=lambda: asyncio.run(main()), daemon=True)
     thread.start()
-    assert started.wait(10)
+    assert started.wait(120)
     loop, stop, port = told
     try:
         yield port
     finally:
         loop.call_soon_threadsafe(stop.set)
-        thread.join(10)
+        thread.join(120)
 
 
 @dataclass

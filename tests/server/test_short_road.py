@@ -83,7 +83,7 @@ class Client:
     """One connection."""
 
     def __init__(self, port: int) -> None:
-        self.socket = socket.create_connection(("127.0.0.1", port), timeout=20)
+        self.socket = socket.create_connection(("127.0.0.1", port), timeout=120)
         self._unread = b""
 
     def answer(self) -> tuple[int, dict[str, str], bytes]:
@@ -128,9 +128,12 @@ def in_two_pieces(sent: bytes) -> Callable[[Client], None]:
     """A body that is not there at once, so that it is waited for on the long road."""
 
     def send(client: Client) -> None:
-        client.socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        before = Watched.long_roads
         client.socket.sendall(sent[:-5])
-        time.sleep(0.1)
+        deadline = time.monotonic() + 120
+        while Watched.long_roads == before:
+            assert time.monotonic() < deadline, "it is not waited for"
+            time.sleep(0.001)
         client.socket.sendall(sent[-5:])
 
     return send
