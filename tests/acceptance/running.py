@@ -115,7 +115,7 @@ class Running:
     def logged(self) -> list[dict[str, Any]]:
         """The log's lines so far. The last one may be half written: it is left for the next look."""
         whole = [line for line in self.stderr().splitlines(keepends=True) if line.endswith("\n")]
-        return [json.loads(line) for line in whole if line.startswith("{")]
+        return [json.loads(line) for line in whole]
 
     def refuses_connections(self) -> bool:
         """Whether nobody new is let in."""

@@ -6,6 +6,7 @@ from typing import Any
 
 import httpx
 from tests.acceptance.asking import answer, body, lead
+from tests.acceptance.running import eventually
 
 _numbers = itertools.count(1)
 
@@ -38,6 +39,10 @@ class Senders:
                 except (AssertionError, KeyError, ValueError) as failure:
                     self.failures.append(f"{response.status_code} {response.text} {failure!r}")
                     return
+
+    def wait_for(self, answers: int) -> None:
+        """Waits until so many leads are answered."""
+        eventually("leads are answered", lambda: len(self.answered) >= answers)
 
     def join(self) -> None:
         """Waits until every one of them has lost the service."""

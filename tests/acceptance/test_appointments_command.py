@@ -77,7 +77,7 @@ class Desk(NamedTuple):
         return [mailed.message for mailed in list(self.mails.taken) if recipient in mailed.recipients]
 
     def get(self, path: str) -> httpx.Response:
-        return httpx.get(self.running.url + path, timeout=30, verify=False)
+        return httpx.get(self.running.url + path, timeout=120, verify=False)
 
 
 @pytest.fixture(scope="module")

@@ -21,7 +21,7 @@ def test_reading_goes_on_leads_are_refused_and_all_is_well_again_when_the_databa
     running = start(folder)
 
     def readiness() -> int:
-        return httpx.get(f"{running.url}/readyz", timeout=30, verify=False).status_code
+        return httpx.get(f"{running.url}/readyz", timeout=120, verify=False).status_code
 
     def reported(event: str) -> list[str]:
         return sorted(line["what"] for line in running.logged() if line["event"] == event)

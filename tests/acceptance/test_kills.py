@@ -73,7 +73,7 @@ def test_a_killed_machine_shows_the_old_stock_or_the_new_and_keeps_every_answere
     try:
         for turn in range(KILLS):
             senders = Senders(running.url, 2)
-            eventually("a lead is answered", lambda senders=senders: senders.answered)
+            senders.wait_for(1)
             importing = begin_import(folder, 1 - on_show)
             time.sleep(random.uniform(0, 0.25))
             importing.send_signal(signal.SIGKILL)
@@ -132,12 +132,12 @@ def test_a_killed_worker_is_replaced_and_workers_do_not_outlive_a_killed_supervi
     senders = Senders(running.url, 4)
     try:
         first = eventually("two workers", lambda: set(running.workers()) if len(running.workers()) == 2 else None)
-        eventually("leads are answered", lambda: len(senders.answered) > 20)
+        senders.wait_for(21)
         os.kill(min(first), signal.SIGKILL)
         eventually("the worker is replaced", lambda: len(set(running.workers()) - first) == 1)
         assert asked(running.url, "inventory.search")["total"] == 3
         late = Senders(running.url, 4)
-        eventually("leads are answered", lambda: len(late.answered) > 20)
+        late.wait_for(21)
         orphans = running.workers()
         running.signal(signal.SIGKILL)
         running.process.wait(PATIENCE_SECONDS)

@@ -246,7 +246,7 @@ def refused(good: dict[str, Any]) -> Iterator[dict[str, Any]]:
 def send_everything(running: Running, after: Afterwards) -> None:
     """Leads that are taken, repeated, added to and refused, over both bindings."""
     headers = {"user-agent": f"{MARK}-browser", "referer": f"https://{MARK}.example.com/", "cookie": f"id={MARK}"}
-    with httpx.Client(base_url=running.url, headers=headers, timeout=30) as client:
+    with httpx.Client(base_url=running.url, headers=headers, timeout=120) as client:
 
         def send(members: dict[str, Any], **more: str) -> list[httpx.Response]:
             sent = body("lead.submit", **members)
@@ -297,7 +297,7 @@ def read_everything(running: Running, after: Afterwards) -> None:
         "/leads",
     ]
     seen = set()
-    with httpx.Client(base_url=running.url, timeout=30) as client:
+    with httpx.Client(base_url=running.url, timeout=120) as client:
         while waiting:
             path = waiting.pop()
             if path in seen:
@@ -318,7 +318,7 @@ def fail_for_a_while(after: Afterwards, running: Running) -> None:
         sent = body("lead.submit", **marked(message=f"{MARK}fault"))
         call = {"jsonrpc": "2.0", "id": f"{MARK}id", "method": "SendMessage", "params": sent}
         for path, document in (("/message:send", sent), ("/rpc", call)):
-            after.answers.append(httpx.post(running.url + path, json=document, timeout=30))
+            after.answers.append(httpx.post(running.url + path, json=document, timeout=120))
             assert "INTERNAL_ERROR" in after.answers[-1].text
     finally:
         execute(after.url, "ALTER TABLE leads_away RENAME TO leads")
@@ -359,10 +359,10 @@ def worked(folder: Path, url: str) -> Iterator[Afterwards]:
             succeed("inventory", "import", feed, "--dir", folder, DATABASE_URL=url)
             fail_for_a_while(after, running)
             read_everything(running, after)
-            eventually("CRM, people and customer were written to", lambda: all_kinds_of(received), seconds=60)
+            eventually("CRM, people and customer were written to", lambda: all_kinds_of(received))
             after.look("while it ran")
             running.signal(signal.SIGTERM)
-            assert running.process.wait(60) == 0
+            assert running.process.wait(120) == 0
         finally:
             if running.process.poll() is None:
                 running.kill_all()

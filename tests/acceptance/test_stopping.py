@@ -27,7 +27,7 @@ def test_what_was_begun_before_the_stop_is_answered_and_what_was_stored_was_answ
         for upload in uploads:
             upload.sendall(content[:40])
         senders = Senders(running.url, 4)
-        eventually("leads are answered", lambda: len(senders.answered) > 20)
+        senders.wait_for(21)
         running.signal(signal.SIGTERM)
         eventually("nobody new is let in", running.refuses_connections)
         senders.join()

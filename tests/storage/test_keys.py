@@ -42,7 +42,7 @@ VALUES = 2 * 12 + 1
 def filled(store: Store, writer: LeadWriter) -> Store:
     store.check_keys(DEALER)
     for person, lead_id in (("Sam", "L1"), ("Pat", "L2")):
-        writer.submit(DEALER, known(person, lead_id)).result(10)
+        writer.submit(DEALER, known(person, lead_id)).result(60)
     return store
 
 
@@ -117,9 +117,9 @@ def test_a_lead_under_a_key_that_went_missing_meanwhile_is_no_fault_of_the_progr
 ) -> None:
     """Jobs of the writer fail with a StorageError too: the buyer is told to come again."""
     with pytest.raises(KeyMissing):
-        writer.submit(DEALER, lambda c: find_idempotent(c, ONLY_NEW, DEALER, "token", "L1", MONDAY)).result(10)
+        writer.submit(DEALER, lambda c: find_idempotent(c, ONLY_NEW, DEALER, "token", "L1", MONDAY)).result(60)
     with pytest.raises(WrongKey):
-        writer.submit(DEALER, lambda c: find_idempotent(c, IMPOSTOR, DEALER, "token", "L1", MONDAY)).result(10)
+        writer.submit(DEALER, lambda c: find_idempotent(c, IMPOSTOR, DEALER, "token", "L1", MONDAY)).result(60)
 
 
 def test_every_sealed_column_is_sealed_anew(store: Store) -> None:
@@ -172,7 +172,7 @@ def test_what_came_behind_the_progress_of_a_change_is_found_before_it_is_done(
     """A worker that has not read the new keys yet goes on with the old one, also where the change has been already."""
     while renewed.keys_in_use(DEALER).get("k-first", 0) > 5:
         renewed.reseal(DEALER, 5)
-    writer.submit(DEALER, known("Sam", "A1")).result(10)
+    writer.submit(DEALER, known("Sam", "A1")).result(60)
     while renewed.reseal(DEALER, 5):
         pass
     assert set(renewed.keys_in_use(DEALER)) == {"k-second"}
@@ -219,7 +219,7 @@ def test_repeats_are_found_while_keys_change(writer: LeadWriter, renewed: Store)
         record_contacts(connection, NEW, lead("L1"), contacts, None)
         record_consent(connection, NEW, DEALER, "L1", consent(TUESDAY))
 
-    writer.submit(DEALER, repeat).result(10)
+    writer.submit(DEALER, repeat).result(60)
     while renewed.reseal(DEALER, 5):
         assert renewed.find_leads_of(DEALER, contacts) == ["L1"]
     assert renewed.keys_in_use(DEALER) == {"k-second": VALUES + 1}, "the contact is stored once again"
@@ -228,7 +228,7 @@ def test_repeats_are_found_while_keys_change(writer: LeadWriter, renewed: Store)
         return find_duplicate(connection, ONLY_NEW, DEALER, contacts, None, MONDAY)
 
     with closing(renewed.lead_writer()) as later:
-        assert later.submit(DEALER, by_new_key).result(10) == "L1"
+        assert later.submit(DEALER, by_new_key).result(60) == "L1"
     assert renewed.verify_chain(DEALER) == (7, 0, None, None)
 
 
@@ -237,7 +237,7 @@ def test_nothing_is_sealed_with_a_key_that_was_retired(writer: LeadWriter, fille
     while renewed.reseal(DEALER, 100):
         pass
     with pytest.raises(KeyMissing, match=r"k-first was retired .* restart"):
-        writer.submit(DEALER, known("Sam", "L3")).result(10)
+        writer.submit(DEALER, known("Sam", "L3")).result(60)
     with pytest.raises(KeyMissing, match="k-second"):
         filled.record_revocation(DEALER, "L1", ["sms"], TUESDAY, by="Alex", reason=None)
     assert renewed.keys_in_use(DEALER) == {"k-second": VALUES}
@@ -250,11 +250,11 @@ def test_a_writer_whose_key_was_retired_takes_the_one_that_its_source_has_now(
     source = [KEYRING]
     late = Vault(KEYRING, lambda: source[0])
     with Store.open(database_url, late) as store, closing(store.lead_writer()) as writer:
-        writer.submit(DEALER, storing("L3", vault=late)).result(10)
+        writer.submit(DEALER, storing("L3", vault=late)).result(60)
         while renewed.reseal(DEALER, 100):
             pass
         source[0] = ONLY_NEW.keyring
-        writer.submit(DEALER, storing("L4", vault=late)).result(10)
+        writer.submit(DEALER, storing("L4", vault=late)).result(60)
     assert set(renewed.keys_in_use(DEALER)) == {"k-second"}
     assert {lead.lead_id for lead in renewed.list_leads(DEALER, 9)} == {"L1", "L2", "L3", "L4"}
 
@@ -267,7 +267,7 @@ def test_a_key_that_cannot_be_read_takes_the_place_of_no_retired_one(database_ur
         while renewed.reseal(DEALER, 100):
             pass
         with pytest.raises(KeyMissing, match="k-first was retired, and the new one cannot be read: line 1"):
-            writer.submit(DEALER, storing("L3")).result(10)
+            writer.submit(DEALER, storing("L3")).result(60)
 
 
 def test_an_erased_lead_needs_no_key_any_more(renewed: Store) -> None:
