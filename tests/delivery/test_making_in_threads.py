@@ -25,7 +25,7 @@ SERVER = MailServer(
     security="none",
     from_address="leads@example.com",
     from_name="Ridgeline",
-    timeout_seconds=5,
+    timeout_seconds=120,
 )
 TO = ("crm@example.com",)
 
@@ -38,7 +38,7 @@ Render = Callable[[LeadView], bytes]
     [
         pytest.param(lambda render, folder, _: DirectoryOutlet(folder, "xml", render), id="directory"),
         pytest.param(
-            lambda render, _, client: HttpOutlet(client, f"http://127.0.0.1:{NOBODY}", "application/xml", render, 5),
+            lambda render, _, client: HttpOutlet(client, f"http://127.0.0.1:{NOBODY}", "application/xml", render, 120),
             id="http",
         ),
     ],
