@@ -171,9 +171,9 @@ def test_who_has_the_secret_address_gets_the_calendar_until_it_is_revoked_and_ev
     assert [line.split()[-1] for line in looks.splitlines() if f"token {token_id}" in line] == ["2"]
 
     secret = path.removeprefix("/calendar/").removesuffix(".ics")
-    assert refusal(ask(desk.running.url, "inventory.search", token=f"dat_{token_id}_{secret}"))["code"] == (
-        "AUTH_REQUIRED"
-    ), "it opens the calendar and no skill"
+    refused = ask(desk.running.url, "inventory.search", token=f"dat_{token_id}_{secret}")
+    assert refusal(refused)["code"] == "AUTH_REQUIRED", "it opens the calendar and no skill"
+    eventually("all that is logged is there", lambda: refused.headers["x-request-id"] in desk.running.stderr())
     assert secret not in desk.running.stderr() + desk.running.said.read_text()
 
     done = command_here("tokens", "revoke", token_id, "--dir", desk.running.folder)
