@@ -259,6 +259,38 @@ def test_a_writer_whose_key_was_retired_takes_the_one_that_its_source_has_now(
     assert {lead.lead_id for lead in renewed.list_leads(DEALER, 9)} == {"L1", "L2", "L3", "L4"}
 
 
+def test_who_has_not_read_a_new_key_yet_finds_what_others_stored_under_it_and_no_repeat_becomes_a_second_lead(
+    database_url: str, store: Store
+) -> None:
+    """However late: a process may have stood still while the key changed, and has not looked at the file since."""
+    store.check_keys(DEALER)
+    source, contacts = [KEYRING], ["email:jo@example.com"]
+    late = Vault(KEYRING, lambda: source[0])
+
+    def repeat(connection: Connection) -> str | None:
+        return find_duplicate(connection, late, DEALER, contacts, None, MONDAY)
+
+    with (
+        Store.open(database_url, late) as still,
+        closing(still.lead_writer()) as writer,
+        Store.open(database_url, NEW) as ahead,
+        closing(ahead.lead_writer()) as other,
+    ):
+        assert writer.submit(DEALER, repeat).result(60) is None
+        source[0] = NEW.keyring
+        ahead.check_keys(DEALER)
+        other.submit(DEALER, storing("L9", vault=NEW, contacts=contacts)).result(60)
+        assert writer.submit(DEALER, repeat).result(60) == "L9"
+
+
+def test_keys_at_hand_go_on_working_where_a_new_one_cannot_be_read(database_url: str, renewed: Store) -> None:
+    def unreadable() -> Keyring:
+        raise BadKeys("line 1 is no key", 1)
+
+    with Store.open(database_url, Vault(KEYRING, unreadable)) as store, closing(store.lead_writer()) as writer:
+        assert writer.submit(DEALER, storing("L3")).result(60) == "L3"
+
+
 def test_a_key_that_cannot_be_read_takes_the_place_of_no_retired_one(database_url: str, renewed: Store) -> None:
     def unreadable() -> Keyring:
         raise BadKeys("line 1 is no key", 1)
@@ -309,7 +341,9 @@ def test_each_dealer_changes_keys_apart(renewed: Store) -> None:
     assert renewed.keys_in_use(DEALER) == {"k-first": VALUES}
 
 
-@settings(max_examples=15, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(
+    max_examples=15, deadline=None, suppress_health_check=[HealthCheck.too_slow, HealthCheck.function_scoped_fixture]
+)
 @given(keys=st.lists(st.integers(0, 2), min_size=1, max_size=6), limit=st.integers(1, 9))
 def test_whatever_keys_were_in_front_one_after_the_other_the_last_one_gets_it_all(
     store: Store, keys: list[int], limit: int
