@@ -29,6 +29,7 @@ from aiosmtpd.smtp import SMTP, Envelope, Session
 from tests.acceptance.asking import body, lead
 from tests.acceptance.dealers import HONDA_VIN, stock_of_three, stocked_dealer, write_feed
 from tests.acceptance.running import Running, command_here, eventually, free_port, start, succeed
+from tests.delivery.receivers import NOBODY
 from tests.storage.databases import fresh_schema
 
 MARK = "Zuliquixwy"
@@ -176,7 +177,7 @@ def failing_crm() -> Iterator[tuple[int, int, list[bytes]]]:
     http_server.received = mail.received  # type: ignore[attr-defined]
     threading.Thread(target=http_server.serve_forever, daemon=True).start()
     port = free_port()
-    mail_server = Controller(mail, hostname="127.0.0.1", port=port)
+    mail_server = Controller(mail, hostname="127.0.0.1", port=port, ready_timeout=120)
     mail_server.start()
     try:
         yield http_server.server_port, port, mail.received
@@ -350,7 +351,7 @@ def worked(folder: Path, url: str) -> Iterator[Afterwards]:
     """A dealer whose service did all of it, on the database at `url`."""
     after = Afterwards(folder, url)
     with failing_crm() as (http_port, mail_port, received):
-        channels = ROOFTOP.format(http=http_port, closed=free_port()) + VISITS
+        channels = ROOFTOP.format(http=http_port, closed=NOBODY) + VISITS
         write_dealer_with(folder, channels, SETTINGS.format(smtp=mail_port), url)
         running = start(folder, workers=2, DATABASE_URL=url)
         try:

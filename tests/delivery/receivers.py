@@ -23,6 +23,9 @@ from typing import Any
 
 from aiosmtpd.smtp import SMTP, Envelope, Session
 
+NOBODY = 9
+"""A port at which nobody listens, and which no test is given."""
+
 FAILURES = ("refuse", "hang", "4xx", "5xx", "cut", "die")
 Behaviour = Callable[[], str]
 

@@ -11,7 +11,7 @@ from typing import Any
 import httpx
 import pytest
 from tests.delivery.certificates import server_certificate
-from tests.delivery.receivers import HttpReceiver, always, receiving_http
+from tests.delivery.receivers import NOBODY, HttpReceiver, always, receiving_http
 from tests.delivery.samples import parcel
 
 from dealer_agent.delivery.http import LONGEST_WAIT, HttpOutlet
@@ -145,9 +145,7 @@ def test_a_receiver_that_says_nothing_is_given_up(receiver: HttpReceiver) -> Non
 
 
 def test_nobody_listens() -> None:
-    with receiving_http(HttpReceiver(always("take"))) as gone:
-        pass
-    failed = failure(gone.url)
+    failed = failure(f"http://127.0.0.1:{NOBODY}/leads")
     assert (failed.problem, failed.channel_ails) == ("cannot be reached", True)
 
 

@@ -9,6 +9,7 @@ from typing import cast
 
 import httpx
 import pytest
+from tests.delivery.receivers import NOBODY
 from tests.delivery.samples import parcel
 
 from dealer_agent.delivery.directory import DirectoryOutlet
@@ -17,8 +18,6 @@ from dealer_agent.delivery.outlet import NotDelivered, Outlet, Parcel
 from dealer_agent.delivery.smtp import CrmMailOutlet, MailServer, PeopleMailOutlet
 from dealer_agent.leads.lead_view import LeadView
 
-NOBODY = 9
-"""A port at which nobody listens."""
 SERVER = MailServer(
     host="127.0.0.1",
     port=NOBODY,

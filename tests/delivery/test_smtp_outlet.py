@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from aiosmtpd.smtp import AuthResult, LoginPassword
 from tests.delivery.certificates import server_certificate
-from tests.delivery.receivers import HttpReceiver, MailReceiver, always, receiving_http, receiving_mail
+from tests.delivery.receivers import NOBODY, HttpReceiver, MailReceiver, always, receiving_http, receiving_mail
 from tests.delivery.samples import NORTH, parcel, visit
 
 from dealer_agent.delivery.outlet import NotDelivered, NotToBeSent, Outlet, Parcel
@@ -113,8 +113,7 @@ def test_a_server_that_says_nothing_is_given_up(receiver: MailReceiver) -> None:
 
 
 def test_nobody_listens() -> None:
-    with receiving_http(HttpReceiver(always("take"))) as gone:
-        pass
+    gone = MailReceiver(always("take"), port=NOBODY)
     assert failure(CrmMailOutlet(server(gone), CRM)).problem == "the mail server cannot be reached"
 
 
