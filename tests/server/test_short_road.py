@@ -26,14 +26,19 @@ TARGETS = ("/message:send", "/rpc")
 
 
 class Watched(BoundedConnection):
-    """Counts the requests that take the long road, and sees how much waits to be sent."""
+    """Counts the requests that take the long road, and sees how much waits to be sent, and whether too much does."""
 
     long_roads = 0
     most_unsent = 0
+    held_back = threading.Event()
 
     def _start_asgi_task(self, cycle: Any, app: Any) -> None:
         Watched.long_roads += 1
         super()._start_asgi_task(cycle, app)
+
+    def pause_writing(self) -> None:
+        Watched.held_back.set()
+        super().pause_writing()
 
     def on_response_complete(self) -> None:
         Watched.most_unsent = max(Watched.most_unsent, self.transport.get_write_buffer_size())
@@ -243,8 +248,9 @@ def test_a_client_that_does_not_read_makes_the_service_keep_little_for_it(port: 
     count = 2_000
     with connected(port) as client:
         sender = threading.Thread(target=client.socket.sendall, args=(one * count,))
+        Watched.held_back.clear()
         sender.start()
-        time.sleep(0.5)
+        assert Watched.held_back.wait(120), "nothing waits to be read"
         statuses = {client.answer()[0] for _ in range(count)}
         sender.join()
     assert statuses == {200}
