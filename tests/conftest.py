@@ -1,6 +1,12 @@
 """What every test folder may use: `database_url`, which runs a test on SQLite and on PostgreSQL.
 
-Every run ends with the gaps of the requirements table, and with what its tests counted.
+Every run ends with the gaps of the requirements table, and with what its tests counted. No generated case fails for the
+time that it took: how long a machine keeps a process waiting says nothing about the program.
 """
 
+from hypothesis import HealthCheck, settings
+
 pytest_plugins = ["tests.storage.databases", "tests.requirements.gaps", "tests.figures"]
+
+settings.register_profile("patient", settings(), deadline=None, suppress_health_check=[HealthCheck.too_slow])
+settings.load_profile("patient")

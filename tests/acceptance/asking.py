@@ -55,7 +55,7 @@ def ask(url: str, skill: str, *, token: str | None = None, **members: Any) -> ht
     """One request on a connection of its own."""
     headers = {"Authorization": f"Bearer {token}"} if token else {}
     # Without certificates, which take longer to read than the service takes to answer.
-    return httpx.post(f"{url}/message:send", json=body(skill, **members), headers=headers, timeout=30, verify=False)
+    return httpx.post(f"{url}/message:send", json=body(skill, **members), headers=headers, timeout=120, verify=False)
 
 
 def answer(response: httpx.Response, skill: str) -> dict[str, Any]:

@@ -11,9 +11,8 @@ from tests.acceptance.running import Running, serving, succeed
 
 @pytest.fixture(scope="session")
 def service(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Running]:
-    """A service with the stock of three, open to everybody, that waits three seconds for a body."""
-    settings = "\n[service]\nrequest_timeout_seconds = 3\n"
-    with serving(stocked_dealer(tmp_path_factory.mktemp("open"), settings)) as running:
+    """A service with the stock of three, open to everybody."""
+    with serving(stocked_dealer(tmp_path_factory.mktemp("open"))) as running:
         yield running
 
 

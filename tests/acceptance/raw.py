@@ -9,12 +9,21 @@ from tests.acceptance.asking import body
 
 def connect(url: str) -> socket.socket:
     host, _, port = url.removeprefix("http://").partition(":")
-    return socket.create_connection((host, int(port)), timeout=30)
+    return socket.create_connection((host, int(port)), timeout=120)
 
 
 def head(*lines: str) -> bytes:
     fixed = ("POST /message:send HTTP/1.1", "Host: dealer.example", "Content-Type: application/json")
     return "\r\n".join([*fixed, *lines, "", ""]).encode()
+
+
+def begun_upload(url: str, content: bytes, *lines: str) -> socket.socket:
+    """A request whose head the service has read, and for whose body it waits: it said so."""
+    connection = connect(url)
+    connection.sendall(head(f"Content-Length: {len(content)}", "Expect: 100-continue", *lines))
+    said = b"HTTP/1.1 100 Continue\r\n\r\n"
+    assert connection.recv(len(said), socket.MSG_WAITALL) == said
+    return connection
 
 
 def search_body() -> bytes:

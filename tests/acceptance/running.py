@@ -1,12 +1,13 @@
 """The real command, started and stopped: `dealer-agent serve` in a process of its own."""
 
+import json
 import os
 import signal
 import socket
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import chdir, contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -19,7 +20,9 @@ from typer.testing import CliRunner
 from dealer_agent.cli import app
 
 COMMAND = str(Path(sys.executable).with_name("dealer-agent"))
-START_SECONDS = 60.0
+PATIENCE_SECONDS = 120.0
+"""How long a test waits for what must come, in seconds: it costs nothing when all is well, and a machine that others
+use too may stand still for a while."""
 
 
 def environment(more: Mapping[str, str] = {}) -> dict[str, str]:
@@ -36,7 +39,7 @@ def command(*arguments: str | Path, cwd: Path | None = None, **more: str) -> sub
         env=environment(more),
         capture_output=True,
         text=True,
-        timeout=90,
+        timeout=2 * PATIENCE_SECONDS,
         check=False,
     )
     assert "Traceback" not in done.stdout + done.stderr, done.stderr
@@ -60,12 +63,19 @@ def succeed(*arguments: str | Path, cwd: Path | None = None, **more: str) -> str
 
 
 def free_port() -> int:
+    """A port for a service that is about to start, and that nobody else gets meanwhile.
+
+    A connection that was closed on this side keeps its port for a minute from everybody who asks the kernel for any
+    port, as the other test processes do; who asks for this one, as a server that is started again, gets it.
+    """
     with socket.create_server(("127.0.0.1", 0)) as probe:
         port: int = probe.getsockname()[1]
-        return port
+        with socket.create_connection(("127.0.0.1", port)):
+            probe.accept()[0].close()
+    return port
 
 
-def eventually(what: str, ask: Callable[[], Any], *, seconds: float = 30.0, every: float = 0.05) -> Any:
+def eventually(what: str, ask: Callable[[], Any], *, seconds: float = PATIENCE_SECONDS, every: float = 0.05) -> Any:
     """What `ask` answers as soon as that is true; fails when it never is."""
     deadline = time.monotonic() + seconds
     while True:
@@ -100,23 +110,46 @@ class Running:
         """SIGKILL for the process and its workers together, as the end of a container or a machine is."""
         with suppress(ProcessLookupError):
             os.killpg(self.process.pid, signal.SIGKILL)
-        self.process.wait(30)
+        self.process.wait(PATIENCE_SECONDS)
+
+    def logged(self) -> list[dict[str, Any]]:
+        """The log's lines so far. The last one may be half written: it is left for the next look."""
+        whole = [line for line in self.stderr().splitlines(keepends=True) if line.endswith("\n")]
+        return [json.loads(line) for line in whole]
+
+    def refuses_connections(self) -> bool:
+        """Whether nobody new is let in."""
+        try:
+            socket.create_connection(("127.0.0.1", self.port), timeout=30).close()
+        except (ConnectionRefusedError, ConnectionResetError):
+            return True
+        return False
 
     def workers(self) -> list[int]:
         """The process ids of the worker processes; the resource tracker of Python is none."""
         if not Path("/proc/self").exists():
             pytest.skip("GAP: no /proc here, so the worker processes cannot be told")
         children = Path(f"/proc/{self.process.pid}/task/{self.process.pid}/children").read_text().split()
-        return [int(child) for child in children if b"spawn_main" in Path(f"/proc/{child}/cmdline").read_bytes()]
+        return [int(child) for child in children if b"spawn_main" in _command_line(child)]
 
 
-def start(folder: Path, *, workers: int = 1, **more: str) -> Running:
-    """Starts the service, with `more` in its environment, and waits until it is ready."""
+def _command_line(process: str) -> bytes:
+    try:
+        return Path(f"/proc/{process}/cmdline").read_bytes()
+    except (FileNotFoundError, ProcessLookupError):
+        return b""  # It has ended since it was listed.
+
+
+def start(folder: Path, *, workers: int = 1, program: Sequence[str] = (COMMAND,), **more: str) -> Running:
+    """Starts the service, with `more` in its environment, and waits until it is ready.
+
+    `program` stands for the command where a test changes something in its process.
+    """
     port = free_port()
     log, said = folder / f"stderr-{port}.log", folder / f"stdout-{port}.log"
     with log.open("ab") as err, said.open("ab") as out:
         process = subprocess.Popen(
-            [COMMAND, "serve", "--dir", str(folder), "--port", str(port), "--workers", str(workers)],
+            [*program, "serve", "--dir", str(folder), "--port", str(port), "--workers", str(workers)],
             env=environment(more),
             stdout=out,
             stderr=err,
@@ -132,7 +165,7 @@ def start(folder: Path, *, workers: int = 1, **more: str) -> Running:
             return False
 
     try:
-        eventually("the service is ready", ready, seconds=START_SECONDS)
+        eventually("the service is ready", ready)
     except AssertionError:
         running.kill_all()
         raise
@@ -140,14 +173,14 @@ def start(folder: Path, *, workers: int = 1, **more: str) -> Running:
 
 
 @contextmanager
-def serving(folder: Path, *, workers: int = 1, **more: str) -> Iterator[Running]:
+def serving(folder: Path, *, workers: int = 1, program: Sequence[str] = (COMMAND,), **more: str) -> Iterator[Running]:
     """A service for a block; stopped in good order at its end, and then with exit code 0 and no fault in its log."""
-    running = start(folder, workers=workers, **more)
+    running = start(folder, workers=workers, program=program, **more)
     try:
         yield running
         if running.process.poll() is None:
             running.signal(signal.SIGTERM)
-        assert running.process.wait(60) == 0, running.stderr()
+        assert running.process.wait(PATIENCE_SECONDS) == 0, running.stderr()
         assert "Traceback" not in running.stderr()
         assert '"event":"fault"' not in running.stderr()
     finally:

@@ -6,6 +6,7 @@ from typing import Any
 
 import httpx
 from tests.acceptance.asking import answer, body, lead
+from tests.acceptance.running import eventually
 
 _numbers = itertools.count(1)
 
@@ -24,7 +25,7 @@ class Senders:
             thread.start()
 
     def _send(self) -> None:
-        with httpx.Client(timeout=30) as client:
+        with httpx.Client(timeout=120) as client:
             while True:
                 number = next(_numbers)
                 key = f"key-{number}"
@@ -39,9 +40,13 @@ class Senders:
                     self.failures.append(f"{response.status_code} {response.text} {failure!r}")
                     return
 
+    def wait_for(self, answers: int) -> None:
+        """Waits until so many leads are answered."""
+        eventually("leads are answered", lambda: len(self.answered) >= answers)
+
     def join(self) -> None:
         """Waits until every one of them has lost the service."""
         for thread in self._threads:
-            thread.join(60)
+            thread.join(240)
             assert not thread.is_alive()
         assert not self.failures, self.failures

@@ -77,7 +77,7 @@ class Desk(NamedTuple):
         return [mailed.message for mailed in list(self.mails.taken) if recipient in mailed.recipients]
 
     def get(self, path: str) -> httpx.Response:
-        return httpx.get(self.running.url + path, timeout=30, verify=False)
+        return httpx.get(self.running.url + path, timeout=120, verify=False)
 
 
 @pytest.fixture(scope="module")
@@ -171,9 +171,9 @@ def test_who_has_the_secret_address_gets_the_calendar_until_it_is_revoked_and_ev
     assert [line.split()[-1] for line in looks.splitlines() if f"token {token_id}" in line] == ["2"]
 
     secret = path.removeprefix("/calendar/").removesuffix(".ics")
-    assert refusal(ask(desk.running.url, "inventory.search", token=f"dat_{token_id}_{secret}"))["code"] == (
-        "AUTH_REQUIRED"
-    ), "it opens the calendar and no skill"
+    refused = ask(desk.running.url, "inventory.search", token=f"dat_{token_id}_{secret}")
+    assert refusal(refused)["code"] == "AUTH_REQUIRED", "it opens the calendar and no skill"
+    eventually("all that is logged is there", lambda: refused.headers["x-request-id"] in desk.running.stderr())
     assert secret not in desk.running.stderr() + desk.running.said.read_text()
 
     done = command_here("tokens", "revoke", token_id, "--dir", desk.running.folder)
@@ -264,9 +264,11 @@ def test_a_secret_address_and_a_file_are_not_asked_for_together(desk: Desk) -> N
 
 def test_who_guesses_at_secret_addresses_is_soon_refused(desk: Desk) -> None:
     """Wrong ones count as wrong tokens do, 20 a minute. Last: it uses that limit up."""
-    guesses = [desk.get(f"/calendar/guess-{number}.ics") for number in range(45)]
-    assert guesses[-1].status_code == 429
-    assert refusal(guesses[-1])["code"] == "RATE_LIMITED"
-    assert int(guesses[-1].headers["retry-after"]) > 0
+    # The minute began with the first wrong one of all tests, and may end here: then another 20 are heard.
+    guesses = (desk.get(f"/calendar/guess-{number}.ics") for number in range(45))
+    refused = next(response for response in guesses if response.status_code != 404)
+    assert refused.status_code == 429
+    assert refusal(refused)["code"] == "RATE_LIMITED"
+    assert int(refused.headers["retry-after"]) > 0
     path, _ = desk.subscribe()
     assert desk.get(path).status_code == 200, "who knows the address is let in"

@@ -8,7 +8,7 @@ import pytest
 from tests.acceptance.asking import asked
 from tests.acceptance.dealers import stocked_dealer
 from tests.acceptance.raw import connect, head, read_to_the_end, search_body
-from tests.acceptance.running import Running, start
+from tests.acceptance.running import Running, serving, start
 
 LIMIT = 256 * 1024
 IDLE = 600
@@ -50,8 +50,10 @@ def test_a_body_of_exactly_the_limit_is_read(service: Running) -> None:
     assert status == 200
 
 
-def test_a_body_that_does_not_come_is_given_up(service: Running) -> None:
-    with connect(service.url) as connection:
+def test_a_body_that_does_not_come_is_given_up(tmp_path: Path) -> None:
+    """By a service of its own, which has no patience: the other tests' bodies may take their time."""
+    impatient = stocked_dealer(tmp_path / "store", "\n[service]\nrequest_timeout_seconds = 1\n")
+    with serving(impatient) as running, connect(running.url) as connection:
         connection.sendall(head("Content-Length: 1000") + b'{"message"')
         status, headers, told = read_to_the_end(connection)
     assert status == 408

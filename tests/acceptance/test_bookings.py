@@ -32,7 +32,9 @@ CLOCK = ZoneInfo("America/New_York")
 
 _EVERY_DAY = ("monday", "tuesday", "wednesday", "thursday", "friday", "saturday", "sunday")
 _OPEN_ALL_DAY = "\n".join(f'{day} = "00:00-23:59"' for day in _EVERY_DAY)
-_ONE_HOUR = "\n".join(f'{day} = "10:00-11:00"' for day in _EVERY_DAY)
+_HOUR = 18 if 7 <= datetime.now(CLOCK).hour < 13 else 10
+"""Hours away: when it comes, the time of today is gone and the one of tomorrow is there, in the middle of a test."""
+_ONE_HOUR = "\n".join(f'{day} = "{_HOUR}:00-{_HOUR + 1}:00"' for day in _EVERY_DAY)
 BOOKS = f"""
 [[rooftops]]
 name = "Acceptance Motors West"

@@ -86,7 +86,7 @@ def sent_and_not(tmp_path: Path) -> Outbox:
                         outbox.drop(connection, dealer, mine, now, "the customer's data was erased")
             return made
 
-        ids = writer.submit(dealer, job).result(30)
+        ids = writer.submit(dealer, job).result(60)
         writer.close()
     return Outbox(folder, ids)
 

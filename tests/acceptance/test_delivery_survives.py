@@ -86,7 +86,7 @@ class Buyers:
             thread.start()
 
     def _send(self) -> None:
-        with httpx.Client(timeout=30) as client:
+        with httpx.Client(timeout=120) as client:
             while True:
                 try:
                     sent = body("lead.submit", **lead(next(self._numbers)))
@@ -100,7 +100,7 @@ class Buyers:
 
     def join(self) -> list[str]:
         for thread in self._threads:
-            thread.join(60)
+            thread.join(240)
             assert not thread.is_alive()
         return self.answered
 
@@ -154,7 +154,7 @@ def test_every_answered_lead_is_delivered_though_receivers_fail_and_the_service_
                 def nothing_waits() -> bool:
                     return not store.list_deliveries(settings.dealer.id, 1, state="waiting")
 
-                eventually("everything is sent", nothing_waits, seconds=120 + LEADS, every=0.5)
+                eventually("everything is sent", nothing_waits, seconds=600 + LEADS, every=0.5)
                 rows = store.list_deliveries(settings.dealer.id, 10**6)
         finally:
             running.kill_all()

@@ -10,12 +10,12 @@ from typing import Any
 
 import httpx
 import pytest
-from tests.acceptance.running import COMMAND, command_here, environment, eventually, free_port
+from tests.acceptance.running import COMMAND, PATIENCE_SECONDS, command_here, environment, eventually, free_port
 
 
 def pasted(command_line: str) -> dict[str, Any]:
     """The data of the answer that the command prints."""
-    done = subprocess.run(["sh", "-c", command_line], capture_output=True, check=True, timeout=60)
+    done = subprocess.run(["sh", "-c", command_line], capture_output=True, check=True, timeout=PATIENCE_SECONDS)
     data: dict[str, Any] = json.loads(done.stdout)["message"]["parts"][0]["data"]["data"]
     return data
 
@@ -40,7 +40,7 @@ def test_the_demo_prints_a_card_and_three_commands_that_work_when_pasted(tmp_pat
         found = re.search(r"http://\S+/\.well-known/agent-card\.json", text)
         assert found is not None
         # It answers in a moment: its socket is open already, and what is asked now waits.
-        card = httpx.get(found[0], timeout=60).json()
+        card = httpx.get(found[0], timeout=PATIENCE_SECONDS).json()
         assert card["supportedInterfaces"][1]["url"] == f"http://127.0.0.1:{port}"
 
         commands = re.findall(r"^curl (?:.*\\\n)+.*$", text, re.MULTILINE)
@@ -56,7 +56,7 @@ def test_the_demo_prints_a_card_and_three_commands_that_work_when_pasted(tmp_pat
         assert lead["lead_id"] in command_here("leads", "list", "--dir", tmp_path / "demo-store").stdout
     finally:
         demo.send_signal(signal.SIGINT)
-        _, log = demo.communicate(timeout=30)
+        _, log = demo.communicate(timeout=PATIENCE_SECONDS)
     assert demo.returncode == 0
     assert b"Traceback" not in log
 

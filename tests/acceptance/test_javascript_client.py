@@ -44,7 +44,7 @@ def test_the_javascript_client_uses_all_skills_over_both_bindings(service: Runni
         capture_output=True,
         text=True,
         check=False,
-        timeout=120,
+        timeout=300,
     )
     assert told.returncode == 0, told.stdout + told.stderr
     passed = re.search(r"^# pass (\d+)$", told.stdout, re.MULTILINE)

@@ -332,7 +332,7 @@ def rotation_stopped_after(times: int, name: str, folder: Path, **env: Any) -> I
         yield
     finally:
         rotating.kill()
-        rotating.wait(30)
+        rotating.wait(120)
 
 
 def test_a_rotation_that_is_killed_anywhere_loses_nothing_and_the_next_one_ends_it(

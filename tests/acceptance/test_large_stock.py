@@ -2,13 +2,14 @@
 
 import os
 import signal
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 from tests.acceptance.asking import asked
 from tests.acceptance.dealers import generation, stocked_dealer, write_feed
-from tests.acceptance.running import Running, eventually, serving, start, succeed
+from tests.acceptance.running import PATIENCE_SECONDS, Running, eventually, serving, start, succeed
 from tests.acceptance.test_workers import in_every_worker
 
 from dealer_agent.stock_room import FILE
@@ -25,6 +26,33 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def bring_in(running: Running, number: int, size: int) -> None:
     feed = write_feed(running.folder / f"{number}.json", generation(number, size))
     succeed("inventory", "import", feed, "--dir", running.folder)
+
+
+HOLDING = """
+import os, signal, subprocess, sys
+from dealer_agent.cli import main
+
+hold = sys.argv.pop(1)
+
+class Held(subprocess.Popen):
+    def __init__(self, command, **more):
+        super().__init__(command, **more)
+        if command[-1] == "dealer_agent.stock_room" and os.path.exists(hold):
+            self.send_signal(signal.SIGSTOP)
+
+subprocess.Popen = Held
+main()
+"""
+"""The service whose processes that prepare a stock stand still before they know what to do, while a file exists."""
+
+
+@pytest.fixture
+def hold(tmp_path: Path) -> Path:
+    return tmp_path / "hold"
+
+
+def holding(hold: Path) -> tuple[str, ...]:
+    return sys.executable, "-c", HOLDING, str(hold)
 
 
 def makers(running: Running) -> Iterator[int]:
@@ -54,24 +82,29 @@ def test_both_workers_show_it_and_what_an_import_made_of_it(folder: Path) -> Non
 
 
 def test_when_the_process_is_killed_the_old_stock_stays_and_the_new_one_is_made_at_the_next_attempt(
-    folder: Path,
+    folder: Path, hold: Path
 ) -> None:
-    with serving(folder) as running:
+    with serving(folder, program=holding(hold)) as running:
         before = total(running)
+        hold.touch()
         bring_in(running, 2, MANY + 200)
-        os.kill(eventually("the process is there", lambda: next(makers(running), None), every=0.005), signal.SIGKILL)
-        eventually("it is missed", lambda: "ended by signal 9" in running.stderr())
+        maker = eventually("the process is there", lambda: next(makers(running), None))
         assert total(running) == before
-        eventually("the import", lambda: total(running) == MANY + 200, seconds=60)
+        hold.unlink()
+        os.kill(maker, signal.SIGKILL)
+        eventually("it is missed", lambda: "ended by signal 9" in running.stderr())
+        eventually("the import", lambda: total(running) == MANY + 200)
         assert running.stderr().count('"event":"refresh failed"') == 1
 
 
-def test_a_service_that_was_killed_while_its_stock_was_made_leaves_nothing_behind(folder: Path) -> None:
-    running = start(folder)
+def test_a_service_that_was_killed_while_its_stock_was_made_leaves_nothing_behind(folder: Path, hold: Path) -> None:
+    running = start(folder, program=holding(hold))
+    hold.touch()
     bring_in(running, 3, MANY + 300)
-    maker = eventually("the process is there", lambda: next(makers(running), None), every=0.005)
+    maker = eventually("the process is there", lambda: next(makers(running), None))
     os.kill(running.process.pid, signal.SIGKILL)
-    running.process.wait(30)
+    running.process.wait(PATIENCE_SECONDS)
+    os.kill(maker, signal.SIGCONT)
     eventually("its process has ended", lambda: not Path(f"/proc/{maker}").exists())
     with serving(folder) as again:
         assert total(again) == MANY + 300

@@ -29,6 +29,7 @@ from aiosmtpd.smtp import SMTP, Envelope, Session
 from tests.acceptance.asking import body, lead
 from tests.acceptance.dealers import HONDA_VIN, stock_of_three, stocked_dealer, write_feed
 from tests.acceptance.running import Running, command_here, eventually, free_port, start, succeed
+from tests.delivery.receivers import NOBODY
 from tests.storage.databases import fresh_schema
 
 MARK = "Zuliquixwy"
@@ -176,7 +177,7 @@ def failing_crm() -> Iterator[tuple[int, int, list[bytes]]]:
     http_server.received = mail.received  # type: ignore[attr-defined]
     threading.Thread(target=http_server.serve_forever, daemon=True).start()
     port = free_port()
-    mail_server = Controller(mail, hostname="127.0.0.1", port=port)
+    mail_server = Controller(mail, hostname="127.0.0.1", port=port, ready_timeout=120)
     mail_server.start()
     try:
         yield http_server.server_port, port, mail.received
@@ -246,7 +247,7 @@ def refused(good: dict[str, Any]) -> Iterator[dict[str, Any]]:
 def send_everything(running: Running, after: Afterwards) -> None:
     """Leads that are taken, repeated, added to and refused, over both bindings."""
     headers = {"user-agent": f"{MARK}-browser", "referer": f"https://{MARK}.example.com/", "cookie": f"id={MARK}"}
-    with httpx.Client(base_url=running.url, headers=headers, timeout=30) as client:
+    with httpx.Client(base_url=running.url, headers=headers, timeout=120) as client:
 
         def send(members: dict[str, Any], **more: str) -> list[httpx.Response]:
             sent = body("lead.submit", **members)
@@ -297,7 +298,7 @@ def read_everything(running: Running, after: Afterwards) -> None:
         "/leads",
     ]
     seen = set()
-    with httpx.Client(base_url=running.url, timeout=30) as client:
+    with httpx.Client(base_url=running.url, timeout=120) as client:
         while waiting:
             path = waiting.pop()
             if path in seen:
@@ -318,7 +319,7 @@ def fail_for_a_while(after: Afterwards, running: Running) -> None:
         sent = body("lead.submit", **marked(message=f"{MARK}fault"))
         call = {"jsonrpc": "2.0", "id": f"{MARK}id", "method": "SendMessage", "params": sent}
         for path, document in (("/message:send", sent), ("/rpc", call)):
-            after.answers.append(httpx.post(running.url + path, json=document, timeout=30))
+            after.answers.append(httpx.post(running.url + path, json=document, timeout=120))
             assert "INTERNAL_ERROR" in after.answers[-1].text
     finally:
         execute(after.url, "ALTER TABLE leads_away RENAME TO leads")
@@ -350,7 +351,7 @@ def worked(folder: Path, url: str) -> Iterator[Afterwards]:
     """A dealer whose service did all of it, on the database at `url`."""
     after = Afterwards(folder, url)
     with failing_crm() as (http_port, mail_port, received):
-        channels = ROOFTOP.format(http=http_port, closed=free_port()) + VISITS
+        channels = ROOFTOP.format(http=http_port, closed=NOBODY) + VISITS
         write_dealer_with(folder, channels, SETTINGS.format(smtp=mail_port), url)
         running = start(folder, workers=2, DATABASE_URL=url)
         try:
@@ -359,10 +360,10 @@ def worked(folder: Path, url: str) -> Iterator[Afterwards]:
             succeed("inventory", "import", feed, "--dir", folder, DATABASE_URL=url)
             fail_for_a_while(after, running)
             read_everything(running, after)
-            eventually("CRM, people and customer were written to", lambda: all_kinds_of(received), seconds=60)
+            eventually("CRM, people and customer were written to", lambda: all_kinds_of(received))
             after.look("while it ran")
             running.signal(signal.SIGTERM)
-            assert running.process.wait(60) == 0
+            assert running.process.wait(120) == 0
         finally:
             if running.process.poll() is None:
                 running.kill_all()

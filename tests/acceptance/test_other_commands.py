@@ -5,9 +5,9 @@ import sqlite3
 from pathlib import Path
 
 import pytest
-from tests.acceptance.asking import asked, lead
+from tests.acceptance.asking import ask, asked, lead
 from tests.acceptance.dealers import HONDA_VIN
-from tests.acceptance.running import Running, command, command_here, succeed
+from tests.acceptance.running import Running, command, command_here, eventually, succeed
 
 from dealer_agent import __version__
 
@@ -164,7 +164,7 @@ def test_serve_says_where_it_answers(service: Running) -> None:
 
 def test_the_log_holds_no_personal_data(service: Running) -> None:
     customer = {"first_name": "Quirinius", "last_name": "Zebedee", "email": "quirinius@example.com"}
-    asked(service.url, "lead.submit", **lead(7200, customer=customer, message="my secret wish"))
-    log = service.stderr()
+    taken = ask(service.url, "lead.submit", **lead(7200, customer=customer, message="my secret wish"))
+    log = eventually("it is logged", lambda: taken.headers["x-request-id"] in service.stderr() and service.stderr())
     for told in ("Quirinius", "Zebedee", "quirinius@example.com", "secret wish"):
         assert told not in log

@@ -73,7 +73,7 @@ def seen(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Seen]:
             capture_output=True,
             text=True,
             check=False,
-            timeout=120,
+            timeout=300,
         )
         assert told.returncode == 0, told.stdout + told.stderr
         yield Seen(running.url, json.loads(told.stdout))
@@ -102,7 +102,7 @@ def test_every_link_on_this_host_leads_somewhere(seen: Seen, page: str) -> None:
     here = {link for link in seen.of(page)[0]["links"] if urlsplit(link).netloc == urlsplit(seen.url).netloc}
     addresses = {urldefrag(link)[0] for link in here}
     assert len(addresses) > 5
-    answers = {address: httpx.get(address, verify=False) for address in addresses}
+    answers = {address: httpx.get(address, timeout=120, verify=False) for address in addresses}
     assert {address: answer.status_code for address, answer in answers.items()} == dict.fromkeys(addresses, 200)
     for address, anchor in (urldefrag(link) for link in here):
         assert not anchor or f'id="{anchor}"' in answers[address].text, anchor

@@ -62,9 +62,9 @@ async def _through_the_card(
 ) -> tuple[dict[str, Any], Wire]:
     wire = Wire()
     hooks = {"request": [wire.note_request], "response": [wire.note_response]}
-    async with httpx.AsyncClient(timeout=30) as plain:
+    async with httpx.AsyncClient(timeout=120) as plain:
         card = await A2ACardResolver(plain, url).get_agent_card()
-    async with httpx.AsyncClient(timeout=30, event_hooks=hooks) as watched:  # type: ignore[arg-type]
+    async with httpx.AsyncClient(timeout=120, event_hooks=hooks) as watched:  # type: ignore[arg-type]
         config = ClientConfig(
             httpx_client=watched,
             supported_protocol_bindings=[binding],
@@ -101,7 +101,7 @@ def test_the_client_finds_both_bindings_on_the_well_known_card_with_json_rpc_fir
     """Contract 4; specification, part 1, rule 3."""
 
     async def resolve() -> AgentCard:
-        async with httpx.AsyncClient() as plain:
+        async with httpx.AsyncClient(timeout=120) as plain:
             return await A2ACardResolver(plain, service.url).get_agent_card()
 
     card = asyncio.run(resolve())

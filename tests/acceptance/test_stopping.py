@@ -1,26 +1,17 @@
 """A service that is told to stop answers what it has taken, refuses nobody half-way, and exits with 0."""
 
 import signal
-import socket
 from pathlib import Path
 
 import httpx
 import pytest
 from tests.acceptance.dealers import stocked_dealer
-from tests.acceptance.raw import connect, head, read_to_the_end, search_body
-from tests.acceptance.running import Running, eventually, serving
+from tests.acceptance.raw import begun_upload, read_to_the_end, search_body
+from tests.acceptance.running import PATIENCE_SECONDS, eventually, serving
 from tests.acceptance.senders import Senders
 
 from dealer_agent.config import load_settings
 from dealer_agent.storage.store import Store
-
-
-def refuses_connections(running: Running) -> bool:
-    try:
-        connect(running.url).close()
-    except (ConnectionRefusedError, ConnectionResetError):
-        return True
-    return False
 
 
 @pytest.mark.parametrize("workers", [1, 2])
@@ -28,17 +19,17 @@ def test_what_was_begun_before_the_stop_is_answered_and_what_was_stored_was_answ
     tmp_path: Path, workers: int
 ) -> None:
     """Slow uploads get their whole answer after SIGTERM. Of the leads under way each is answered, or not kept."""
-    folder = stocked_dealer(tmp_path / "store")
+    folder = stocked_dealer(tmp_path / "store", "\n[service]\nrequest_timeout_seconds = 300\n")
     settings = load_settings(folder, {})
     content = search_body()
     with serving(folder, workers=workers) as running:
-        uploads: list[socket.socket] = [connect(running.url) for _ in range(4)]
+        uploads = [begun_upload(running.url, content) for _ in range(4)]
         for upload in uploads:
-            upload.sendall(head(f"Content-Length: {len(content)}") + content[:40])
+            upload.sendall(content[:40])
         senders = Senders(running.url, 4)
-        eventually("leads are answered", lambda: len(senders.answered) > 20)
+        senders.wait_for(21)
         running.signal(signal.SIGTERM)
-        eventually("nobody new is let in", lambda: refuses_connections(running))
+        eventually("nobody new is let in", running.refuses_connections)
         senders.join()
         assert running.process.poll() is None, "it did not wait for the uploads"
         for upload in uploads:
@@ -56,7 +47,7 @@ def test_what_was_begun_before_the_stop_is_answered_and_what_was_stored_was_answ
 
 def test_ctrl_c_stops_it_as_well(tmp_path: Path) -> None:
     with serving(stocked_dealer(tmp_path / "store")) as running:
-        assert httpx.get(f"{running.url}/healthz").status_code == 200
+        assert httpx.get(f"{running.url}/healthz", timeout=PATIENCE_SECONDS).status_code == 200
         running.signal(signal.SIGINT)
-        assert running.process.wait(30) == 0
+        assert running.process.wait(PATIENCE_SECONDS) == 0
         assert "Aborted" not in running.stderr()

@@ -183,7 +183,7 @@ def test_what_a_killed_rotation_left_behind_goes_with_the_next_one(key_file: Pat
 def _hold(folder: Path, held: "multiprocessing.synchronize.Event", done: "multiprocessing.synchronize.Event") -> None:
     with changing(folder / "dealer-agent.keys"):
         held.set()
-        done.wait(30)
+        done.wait(120)
 
 
 def test_two_processes_never_change_the_keys_at_once(tmp_path: Path) -> None:
@@ -192,12 +192,12 @@ def test_two_processes_never_change_the_keys_at_once(tmp_path: Path) -> None:
     other = context.Process(target=_hold, args=(tmp_path, held, done))
     other.start()
     try:
-        assert held.wait(30)
+        assert held.wait(120)
         with pytest.raises(BlockingIOError), changing(tmp_path / "dealer-agent.keys"):
             pass
     finally:
         done.set()
-        other.join(30)
+        other.join(120)
     with changing(tmp_path / "dealer-agent.keys"):
         pass
 

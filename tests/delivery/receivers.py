@@ -23,6 +23,9 @@ from typing import Any
 
 from aiosmtpd.smtp import SMTP, Envelope, Session
 
+NOBODY = 9
+"""A port at which nobody listens, and which no test is given."""
+
 FAILURES = ("refuse", "hang", "4xx", "5xx", "cut", "die")
 Behaviour = Callable[[], str]
 
@@ -138,13 +141,13 @@ def _in_a_thread(serve: Callable[[Callable[[asyncio.Event, int], None]], Awaitab
 
     thread = threading.Thread(target=lambda: asyncio.run(main()), daemon=True)
     thread.start()
-    assert started.wait(10)
+    assert started.wait(120)
     loop, stop, port = told
     try:
         yield port
     finally:
         loop.call_soon_threadsafe(stop.set)
-        thread.join(10)
+        thread.join(120)
 
 
 @dataclass

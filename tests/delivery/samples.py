@@ -33,7 +33,8 @@ def parcel(
 
 
 def visit(appointment_id: str = "A1", status: VisitStatus = "confirmed", begins_in_hours: int = 48) -> VisitView:
-    start = datetime.now(UTC).replace(minute=0, second=0, microsecond=0) + timedelta(hours=begins_in_hours)
+    # Half an hour ago, and so many hours: no visit begins or ends while a test runs.
+    start = datetime.now(UTC).replace(second=0, microsecond=0) + timedelta(hours=begins_in_hours, minutes=-30)
     return VisitView(
         appointment_id=appointment_id,
         status=status,

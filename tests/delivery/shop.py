@@ -57,7 +57,7 @@ class Shop:
             record_lead(connection, VAULT, record, agreed, contacts=[f"{lead_id}@example.com"], vehicle_key=None)
             outbox.enqueue(connection, DEALER, lead_id, rows, now)
 
-        self.writer.submit(DEALER, job).result(30)
+        self.writer.submit(DEALER, job).result(120)
         return lead_id
 
     def rows(self, lead_id: str | None = None) -> list[DeliveryRecord]:
@@ -93,7 +93,7 @@ class Shop:
 
 async def so(until: Callable[[], object]) -> None:
     """Waits until something is so; fails when it never is."""
-    for _ in range(1500):
+    for _ in range(6000):
         if await asyncio.to_thread(until):
             return
         await asyncio.sleep(0.02)

@@ -26,7 +26,7 @@ def test_the_example_tells_our_requests_from_others() -> None:
 
         async def send() -> None:
             async with httpx.AsyncClient() as client:
-                await HttpOutlet(client, receiver.url, media_type, render, 5, b"a secret").send(parcel())
+                await HttpOutlet(client, receiver.url, media_type, render, 120, b"a secret").send(parcel())
 
         asyncio.run(send())
     (posted,) = receiver.taken

@@ -11,7 +11,7 @@ from typing import Any
 import httpx
 import pytest
 from tests.delivery.certificates import server_certificate
-from tests.delivery.receivers import HttpReceiver, always, receiving_http
+from tests.delivery.receivers import NOBODY, HttpReceiver, always, receiving_http
 from tests.delivery.samples import parcel
 
 from dealer_agent.delivery.http import LONGEST_WAIT, HttpOutlet
@@ -27,7 +27,7 @@ def receiver() -> Iterator[HttpReceiver]:
         yield running
 
 
-def send(url: str, *, form: str = "adf", timeout_seconds: float = 5, **more: Any) -> None:
+def send(url: str, *, form: str = "adf", timeout_seconds: float = 120, **more: Any) -> None:
     """Sends one parcel. Raises NotDelivered."""
     render, media_type, _ = FORMATS[form]
 
@@ -78,7 +78,7 @@ def test_the_signature_covers_the_timestamp_and_the_body(receiver: HttpReceiver)
     (posted,) = receiver.taken
     signed = posted.headers["x-timestamp"].encode() + b"." + posted.body
     assert posted.headers["x-signature"] == "sha256=" + hmac.new(b"a secret", signed, "sha256").hexdigest()
-    assert abs(int(posted.headers["x-timestamp"]) - datetime.now(UTC).timestamp()) < 60
+    assert abs(int(posted.headers["x-timestamp"]) - datetime.now(UTC).timestamp()) < 600
 
 
 @pytest.mark.parametrize(
@@ -130,20 +130,22 @@ def test_an_answer_without_an_end_is_not_waited_for(receiver: HttpReceiver) -> N
         ("refuse", "cut the connection before it answered"),
         ("cut", "cut the connection before it answered"),
         ("die", "cut the connection before it answered"),
-        ("hang", "no answer within 0.5 s"),
         ("4xx", "answered 422"),
         ("5xx", "answered 500"),
     ],
 )
 def test_every_failure_has_words_of_our_own(receiver: HttpReceiver, what: str, problem: str) -> None:
     receiver.behaviour = always(what)
-    assert failure(receiver.url, timeout_seconds=0.5).problem == problem
+    assert failure(receiver.url).problem == problem
+
+
+def test_a_receiver_that_says_nothing_is_given_up(receiver: HttpReceiver) -> None:
+    receiver.behaviour = always("hang")
+    assert failure(receiver.url, timeout_seconds=0.5).problem == "no answer within 0.5 s"
 
 
 def test_nobody_listens() -> None:
-    with receiving_http(HttpReceiver(always("take"))) as gone:
-        pass
-    failed = failure(gone.url)
+    failed = failure(f"http://127.0.0.1:{NOBODY}/leads")
     assert (failed.problem, failed.channel_ails) == ("cannot be reached", True)
 
 
@@ -158,7 +160,19 @@ def test_an_untrusted_certificate_gets_no_lead(tmp_path: Path, monkeypatch: pyte
         assert receiver.taken
 
 
-IN_AN_HOUR = format_datetime(datetime.now(UTC) + timedelta(hours=1), usegmt=True)
+def asked_by(receiver: HttpReceiver, retry_after: str) -> timedelta | None:
+    """How long the receiver is left alone that says so."""
+    head = f"HTTP/1.1 503 Busy\r\nRetry-After: {retry_after}\r\nContent-Length: 0\r\n\r\n"
+    receiver.answer = head.encode()
+    return failure(receiver.url).retry_after
+
+
+def test_a_receiver_may_ask_to_be_left_alone_until_a_moment(receiver: HttpReceiver) -> None:
+    before = datetime.now(UTC)
+    moment = before.replace(microsecond=0) + timedelta(hours=1)
+    asked = asked_by(receiver, format_datetime(moment, usegmt=True))
+    assert asked is not None
+    assert moment - datetime.now(UTC) <= asked <= moment - before
 
 
 @pytest.mark.parametrize(
@@ -167,7 +181,6 @@ IN_AN_HOUR = format_datetime(datetime.now(UTC) + timedelta(hours=1), usegmt=True
         ("7", 7, 7),
         ("0", 0, 0),
         ("999999999999999999999999", LONGEST_WAIT.total_seconds(), LONGEST_WAIT.total_seconds()),
-        pytest.param(IN_AN_HOUR, 3000, 3600, id="in an hour"),
         ("Fri, 31 Dec 1999 23:59:59 GMT", 0, 0),
         ("-5", None, None),
         ("soon", None, None),
@@ -178,9 +191,7 @@ IN_AN_HOUR = format_datetime(datetime.now(UTC) + timedelta(hours=1), usegmt=True
 def test_a_receiver_may_ask_to_be_left_alone(
     receiver: HttpReceiver, value: str, least: float | None, most: float | None
 ) -> None:
-    head = f"HTTP/1.1 503 Busy\r\nRetry-After: {value}\r\nContent-Length: 0\r\n\r\n"
-    receiver.answer = head.encode()
-    asked = failure(receiver.url).retry_after
+    asked = asked_by(receiver, value)
     if least is None or most is None:
         assert asked is None
     else:

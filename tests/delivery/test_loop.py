@@ -2,12 +2,16 @@
 
 import asyncio
 import io
+import threading
 from collections import Counter
+from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
+from typing import Any
 
 import pytest
 import structlog
+from sqlalchemy import Connection
 from tests.delivery.shop import AT_ONCE, CRM, HOOK, NORTH, Failing, Hanging, Noting, Shop, so
 from tests.storage.samples import DEALER, VAULT
 
@@ -15,7 +19,8 @@ from dealer_agent.delivery import loop as loops
 from dealer_agent.delivery.outlet import NotDelivered
 from dealer_agent.delivery.pace import Pace
 from dealer_agent.server.log import BufferedLines, configure_logs
-from dealer_agent.storage import Store, migrate
+from dealer_agent.storage import DatabaseUnreachable, Store, migrate
+from dealer_agent.storage.outbox import Address
 
 BUSY = NotDelivered("answered 503")
 REFUSED = NotDelivered("answered 422", channel_ails=False, permanent=True)
@@ -40,11 +45,19 @@ def test_a_lead_goes_to_every_channel_once_and_is_settled(shop: Shop) -> None:
 
 def test_it_wakes_at_once_when_it_is_told_of_a_lead(shop: Shop, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(loops, "POLL_SECONDS", 3600)
+    look, looked = shop.store.due_addresses, threading.Event()
+
+    def noted(*given: Any) -> list[Address]:
+        found = look(*given)
+        looked.set()
+        return found
+
+    monkeypatch.setattr(shop.store, "due_addresses", noted)
 
     async def run() -> None:
         crm = Noting()
         async with shop.delivering({CRM: crm}) as loop:
-            await asyncio.sleep(0.2)
+            await so(looked.is_set)
             await asyncio.to_thread(shop.take, CRM)
             loop.wake()
             await so(lambda: crm.taken)
@@ -75,7 +88,7 @@ def test_a_channel_that_hangs_holds_up_its_own_leads_only(shop: Shop) -> None:
     for _ in range(2 * loops.AT_ONCE):
         shop.take(HOOK)
     leads = [shop.take(CRM) for _ in range(10)]
-    shop.deliver({HOOK: hook, CRM: crm}, lambda: len(crm.taken) == 10)
+    shop.deliver({HOOK: hook, CRM: crm}, lambda: len(crm.taken) == 10 and len(hook.tried) >= loops.AT_ONCE_EACH)
     assert sorted(parcel.view.lead_id for parcel in crm.taken) == sorted(leads)
     assert len(hook.tried) == loops.AT_ONCE_EACH
 
@@ -312,11 +325,20 @@ def test_what_was_sent_is_settled_though_the_database_was_away_just_then(
     monkeypatch.setattr(loops, "SETTLE_AGAIN_SECONDS", 0.05)
     migrate(sqlite_url, VAULT)
     file, away = tmp_path / "dealer.db", tmp_path / "away.db"
+    write = loops.DeliveryLoop._write
+
+    async def back_when_it_was_missed(loop: loops.DeliveryLoop, job: Callable[[Connection], Any]) -> Any:
+        try:
+            return await write(loop, job)
+        except DatabaseUnreachable:
+            away.rename(file)
+            raise
+
+    monkeypatch.setattr(loops.DeliveryLoop, "_write", back_when_it_was_missed)
 
     class Unlucky(Noting):
         async def send(self, parcel: object) -> str | None:
             file.rename(away)
-            asyncio.get_running_loop().call_later(0.5, lambda: away.rename(file))
             return await super().send(parcel)  # type: ignore[arg-type]
 
     with Store.open(sqlite_url, VAULT) as store:
@@ -327,8 +349,7 @@ def test_what_was_sent_is_settled_though_the_database_was_away_just_then(
 
         async def run() -> None:
             async with shop.delivering({CRM: crm}, AT_ONCE):
-                await so(lambda: crm.taken)
-                await asyncio.sleep(0.8)
+                await so(lambda: crm.taken and file.exists())
                 await so(shop.settled)
 
         asyncio.run(run())

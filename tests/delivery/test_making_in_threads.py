@@ -9,6 +9,7 @@ from typing import cast
 
 import httpx
 import pytest
+from tests.delivery.receivers import NOBODY
 from tests.delivery.samples import parcel
 
 from dealer_agent.delivery.directory import DirectoryOutlet
@@ -17,15 +18,13 @@ from dealer_agent.delivery.outlet import NotDelivered, Outlet, Parcel
 from dealer_agent.delivery.smtp import CrmMailOutlet, MailServer, PeopleMailOutlet
 from dealer_agent.leads.lead_view import LeadView
 
-NOBODY = 9
-"""A port at which nobody listens."""
 SERVER = MailServer(
     host="127.0.0.1",
     port=NOBODY,
     security="none",
     from_address="leads@example.com",
     from_name="Ridgeline",
-    timeout_seconds=5,
+    timeout_seconds=120,
 )
 TO = ("crm@example.com",)
 
@@ -38,7 +37,7 @@ Render = Callable[[LeadView], bytes]
     [
         pytest.param(lambda render, folder, _: DirectoryOutlet(folder, "xml", render), id="directory"),
         pytest.param(
-            lambda render, _, client: HttpOutlet(client, f"http://127.0.0.1:{NOBODY}", "application/xml", render, 5),
+            lambda render, _, client: HttpOutlet(client, f"http://127.0.0.1:{NOBODY}", "application/xml", render, 120),
             id="http",
         ),
     ],

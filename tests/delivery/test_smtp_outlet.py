@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from aiosmtpd.smtp import AuthResult, LoginPassword
 from tests.delivery.certificates import server_certificate
-from tests.delivery.receivers import HttpReceiver, MailReceiver, always, receiving_http, receiving_mail
+from tests.delivery.receivers import NOBODY, HttpReceiver, MailReceiver, always, receiving_http, receiving_mail
 from tests.delivery.samples import NORTH, parcel, visit
 
 from dealer_agent.delivery.outlet import NotDelivered, NotToBeSent, Outlet, Parcel
@@ -35,7 +35,7 @@ def server(receiver: Any, **more: Any) -> MailServer:
         "security": "none",
         "from_address": "leads@dealer.example.com",
         "from_name": "Example Motors",
-        "timeout_seconds": 5,
+        "timeout_seconds": 120,
     }
     return MailServer(**(values | more))
 
@@ -95,20 +95,25 @@ def test_a_line_longer_than_mail_allows_is_encoded_and_comes_out_whole(receiver:
         ("5xx", "the mail server refused the mail (451)", False, False),
         ("cut", "the mail server cut the connection", True, False),
         ("die", "the mail server cut the connection", True, False),
-        ("hang", "the mail server did not answer in time", True, False),
     ],
 )
 def test_every_failure_has_words_of_our_own(
     receiver: MailReceiver, what: str, problem: str, ails: bool, permanent: bool
 ) -> None:
     receiver.behaviour = always(what)
-    failed = failure(CrmMailOutlet(server(receiver, timeout_seconds=0.7), CRM))
+    failed = failure(CrmMailOutlet(server(receiver), CRM))
     assert (failed.problem, failed.channel_ails, failed.permanent) == (problem, ails, permanent)
 
 
+def test_a_server_that_says_nothing_is_given_up(receiver: MailReceiver) -> None:
+    receiver.behaviour = always("hang")
+    failed = failure(CrmMailOutlet(server(receiver, timeout_seconds=0.7), CRM))
+    assert failed.problem == "the mail server did not answer in time"
+    assert (failed.channel_ails, failed.permanent) == (True, False)
+
+
 def test_nobody_listens() -> None:
-    with receiving_http(HttpReceiver(always("take"))) as gone:
-        pass
+    gone = MailReceiver(always("take"), port=NOBODY)
     assert failure(CrmMailOutlet(server(gone), CRM)).problem == "the mail server cannot be reached"
 
 

@@ -32,7 +32,7 @@ class Judge:
 
     def __init__(self, running: Running) -> None:
         self._running = running
-        self._openapi = httpx.get(f"{running.url}/openapi.json", timeout=30).json()
+        self._openapi = httpx.get(f"{running.url}/openapi.json", timeout=120).json()
         self._validators = {
             name: self._validator({"$ref": f"#/components/schemas/{name}"})
             for name in ("SendMessageReply", "Error", "JsonRpcResult", "JsonRpcError")
@@ -87,13 +87,10 @@ class Judge:
     def unharmed(self) -> None:
         """The process lives, answers, and has met nothing that it did not expect."""
         assert self._running.process.poll() is None
-        assert httpx.get(f"{self._running.url}/healthz", timeout=30).status_code == 200
-        assert httpx.get(f"{self._running.url}/readyz", timeout=30).status_code == 200
+        assert httpx.get(f"{self._running.url}/healthz", timeout=120).status_code == 200
+        assert httpx.get(f"{self._running.url}/readyz", timeout=120).status_code == 200
         # The log is written a few times a second: of a service that has just begun there may be nothing yet.
-        others = {json.loads(line)["event"] for line in self._running.stderr().splitlines()} - {
-            "request",
-            "delivery sent",
-        }
+        others = {line["event"] for line in self._running.logged()} - {"request", "delivery sent"}
         assert not others, others
 
     def _call_refused(self, document: dict[str, Any]) -> None:

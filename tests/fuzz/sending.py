@@ -30,7 +30,7 @@ def request(method: str, target: str, headers: Headers, body: bytes = b"", *, de
 def exchange(port: int, raw: bytes, *, method: str = "POST", leave: bool = False) -> Answer | None:
     """Sends bytes and reads the answer to its end; None when the service closed without one. `leave`: says at once that
     nothing more will come."""
-    with socket.create_connection(("127.0.0.1", port), timeout=60) as connection:
+    with socket.create_connection(("127.0.0.1", port), timeout=120) as connection:
         try:
             connection.sendall(raw)
             if leave:

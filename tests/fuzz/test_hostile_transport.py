@@ -288,7 +288,7 @@ _ODD_PATHS = (
 def test_every_method_on_every_path_is_a_document_or_a_whole_refusal(
     service: Running, judge: Judge, record_property: Any
 ) -> None:
-    documented = httpx.get(f"{service.url}/openapi.json", timeout=30).json()["paths"]
+    documented = httpx.get(f"{service.url}/openapi.json", timeout=120).json()["paths"]
     paths = [path.replace("{name}", "inventory.search.request.json") for path in documented]
     sent = 0
     for path in (*paths, *_ODD_PATHS):

@@ -3,7 +3,6 @@
 import os
 import re
 import shlex
-import socket
 import subprocess
 import sys
 import time
@@ -11,6 +10,7 @@ import urllib.request
 from pathlib import Path
 
 import pytest
+from tests.acceptance.running import free_port
 
 ROOT = Path(__file__).parents[2]
 README = (ROOT / "README.md").read_text("utf-8")
@@ -48,18 +48,17 @@ def test_the_commands_for_a_store_of_ones_own_work_one_after_the_other(tmp_path:
     for command in commands:
         done = subprocess.run(shlex.split(command), cwd=tmp_path, env=env, capture_output=True, text=True, check=False)
         assert done.returncode == 0, f"{command}\n{done.stdout}{done.stderr}"
-    with socket.create_server(("127.0.0.1", 0)) as probe:
-        port = probe.getsockname()[1]
+    port = free_port()
     server = subprocess.Popen([*shlex.split(serve), "--port", str(port)], cwd=tmp_path, env=env)
     try:
         assert b'"vehicles":1' in _ready(port)
     finally:
         server.terminate()
-        assert server.wait(30) == 0
+        assert server.wait(120) == 0
 
 
 def _ready(port: int) -> bytes:
-    for _ in range(300):
+    for _ in range(1200):
         try:
             with urllib.request.urlopen(f"http://127.0.0.1:{port}/readyz") as answer:
                 body: bytes = answer.read()

@@ -3,7 +3,6 @@
 import json
 import os
 import signal
-import socket
 import sqlite3
 import subprocess
 import sys
@@ -15,6 +14,7 @@ from typing import Any
 
 import httpx
 import pytest
+from tests.acceptance.running import free_port
 from tests.server.conftest import OpenDealership
 from tests.server.dealership import ACCORD, DATABASE, NO_LIMITS, SOLD, Dealership, error_of, lead, message, set_up
 
@@ -68,16 +68,15 @@ def holds_nothing_personal(text: str) -> None:
 @contextmanager
 def serving(directory: Path, output: Path) -> Iterator[httpx.Client]:
     """`dealer-agent serve` in a process of its own; all that it writes goes to one file."""
-    with socket.create_server(("127.0.0.1", 0)) as probe:
-        port = probe.getsockname()[1]
+    port = free_port()
     environment = {name: value for name, value in os.environ.items() if name != "DATABASE_URL"}
     with output.open("wb") as file:
         process = subprocess.Popen(
             [COMMAND, "serve", "--dir", directory, "--port", str(port)], stdout=file, stderr=file, env=environment
         )
     try:
-        with httpx.Client(base_url=f"http://127.0.0.1:{port}", timeout=30) as client:
-            deadline = time.monotonic() + 60
+        with httpx.Client(base_url=f"http://127.0.0.1:{port}", timeout=120) as client:
+            deadline = time.monotonic() + 120
             while True:
                 assert process.poll() is None, output.read_text()
                 assert time.monotonic() < deadline, output.read_text()
@@ -88,7 +87,7 @@ def serving(directory: Path, output: Path) -> Iterator[httpx.Client]:
                     time.sleep(0.05)
             yield client
         process.send_signal(signal.SIGTERM)
-        assert process.wait(30) in (0, -signal.SIGTERM)
+        assert process.wait(120) in (0, -signal.SIGTERM)
     finally:
         process.kill()
         process.wait()
@@ -200,7 +199,7 @@ def test_an_unhandled_fault_tells_nothing_of_itself(tmp_path: Path, stocked: Pat
         [sys.executable, str(Path(__file__).with_name("broken_dealership.py")), tmp_path, secret, PROJECT],
         capture_output=True,
         text=True,
-        timeout=120,
+        timeout=240,
         check=True,
     )
     answers = done.stdout.splitlines()

@@ -26,14 +26,19 @@ TARGETS = ("/message:send", "/rpc")
 
 
 class Watched(BoundedConnection):
-    """Counts the requests that take the long road, and sees how much waits to be sent."""
+    """Counts the requests that take the long road, and sees how much waits to be sent, and whether too much does."""
 
     long_roads = 0
     most_unsent = 0
+    held_back = threading.Event()
 
     def _start_asgi_task(self, cycle: Any, app: Any) -> None:
         Watched.long_roads += 1
         super()._start_asgi_task(cycle, app)
+
+    def pause_writing(self) -> None:
+        Watched.held_back.set()
+        super().pause_writing()
 
     def on_response_complete(self) -> None:
         Watched.most_unsent = max(Watched.most_unsent, self.transport.get_write_buffer_size())
@@ -83,7 +88,7 @@ class Client:
     """One connection."""
 
     def __init__(self, port: int) -> None:
-        self.socket = socket.create_connection(("127.0.0.1", port), timeout=20)
+        self.socket = socket.create_connection(("127.0.0.1", port), timeout=120)
         self._unread = b""
 
     def answer(self) -> tuple[int, dict[str, str], bytes]:
@@ -128,9 +133,12 @@ def in_two_pieces(sent: bytes) -> Callable[[Client], None]:
     """A body that is not there at once, so that it is waited for on the long road."""
 
     def send(client: Client) -> None:
-        client.socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        before = Watched.long_roads
         client.socket.sendall(sent[:-5])
-        time.sleep(0.1)
+        deadline = time.monotonic() + 120
+        while Watched.long_roads == before:
+            assert time.monotonic() < deadline, "it is not waited for"
+            time.sleep(0.001)
         client.socket.sendall(sent[-5:])
 
     return send
@@ -240,8 +248,9 @@ def test_a_client_that_does_not_read_makes_the_service_keep_little_for_it(port: 
     count = 2_000
     with connected(port) as client:
         sender = threading.Thread(target=client.socket.sendall, args=(one * count,))
+        Watched.held_back.clear()
         sender.start()
-        time.sleep(0.5)
+        assert Watched.held_back.wait(120), "nothing waits to be read"
         statuses = {client.answer()[0] for _ in range(count)}
         sender.join()
     assert statuses == {200}

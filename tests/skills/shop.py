@@ -291,7 +291,7 @@ class _running:  # noqa: N801 - a context manager, called as a function
 def stored_refusals(url: str) -> list[tuple[str, datetime]]:
     """Code and time of every refusal; complete once the shop is closed."""
     with _engine(url).connect() as connection:
-        rows = connection.execute(select(refusals.c.code, refusals.c.at).order_by(refusals.c.refusal_id))
+        rows = connection.execute(select(refusals.c.code, refusals.c.at).order_by(refusals.c.at, refusals.c.refusal_id))
         return [(row.code, row.at) for row in rows]
 
 

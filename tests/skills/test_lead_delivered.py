@@ -27,7 +27,7 @@ def shop(tmp_path: Path, folder: Path, monkeypatch: pytest.MonkeyPatch) -> Itera
 
 def arrived(folder: Path, count: int) -> dict[str, etree._Element]:
     """The prospects that are in the folder once there are so many, by delivery."""
-    for _ in range(1500):
+    for _ in range(6000):
         files = sorted(folder.glob("*.xml"))
         if len(files) >= count:
             return {file.stem: etree.fromstring(file.read_bytes())[0] for file in files}

@@ -50,7 +50,7 @@ def test_the_whole_lead_is_kept_with_its_consent_record(shop: Shop) -> None:
     record = kept.lead
     assert (record.source_agent, record.status) == ("Example Agent", "received")
     assert (record.vin, record.stock, record.vehicle_id) == (ACCORD, "N-7", f"vin-{ACCORD}")
-    assert abs(record.received_at - datetime.now(UTC)) < timedelta(minutes=1)
+    assert abs(record.received_at - datetime.now(UTC)) < timedelta(minutes=10)
     assert record.customer is not None
     assert record.payload is not None
     assert msgspec.json.decode(record.customer) == lead["customer"] | {"phone": "+12025550123"}
@@ -127,7 +127,7 @@ def test_of_a_refused_lead_only_code_and_time_are_stored(database_url: str) -> N
         "VEHICLE_NOT_FOUND",
         "VEHICLE_UNAVAILABLE",
     ]
-    assert all(abs(at - datetime.now(UTC)) < timedelta(minutes=1) for _, at in refusals)
+    assert all(abs(at - datetime.now(UTC)) < timedelta(minutes=10) for _, at in refusals)
     stored = everything_stored(database_url)
     assert mark.lower() not in stored.lower()
     assert len(stored.splitlines()) == len(refusals)

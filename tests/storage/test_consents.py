@@ -42,7 +42,7 @@ def chained(store: Store, writer: LeadWriter) -> Store:
         storing("L3", contacts=["kim@example.com"])(connection)
         record_consent(connection, VAULT, DEALER, "L2", consent(TUESDAY, expires_at=WEDNESDAY, source_agent="Agent"))
 
-    writer.submit(DEALER, job).result(10)
+    writer.submit(DEALER, job).result(60)
     return store
 
 
@@ -67,7 +67,7 @@ def test_each_dealer_has_a_chain_of_its_own(chained: Store, writer: LeadWriter) 
         agreed = consent()
         record_lead(connection, VAULT, lead("X1", dealer_id="lakeside"), agreed, contacts=[], vehicle_key=None)
 
-    writer.submit("lakeside", job).result(10)
+    writer.submit("lakeside", job).result(60)
     found = chained.get_lead("lakeside", "X1")
     assert found is not None
     assert [event.number for event in found.consents] == [1]
@@ -215,7 +215,7 @@ def test_what_only_the_seal_prevents_is_possible_with_the_key(chained: Store) ->
 
 def test_events_that_come_later_do_not_hide_what_was_cut_off(chained: Store, writer: LeadWriter) -> None:
     changed(chained, DROP_LAST, SET_BACK)
-    writer.submit(DEALER, storing("L4")).result(10)  # No lead is lost to it.
+    writer.submit(DEALER, storing("L4")).result(60)  # No lead is lost to it.
     found = chained.verify_chain(DEALER)
     assert (found.events, found.first_broken) == (5, 6)
 
@@ -231,11 +231,11 @@ def test_a_job_that_fails_leaves_no_gap_in_the_chain(store: Store, writer: LeadW
         futures.extend(writer.submit(DEALER, job) for job in (storing("L1"), failing, storing("L2")))
 
     futures: list[Any] = []
-    writer.submit(DEALER, busy).result(10)
-    assert futures[0].result(10) == "L1"
+    writer.submit(DEALER, busy).result(60)
+    assert futures[0].result(60) == "L1"
     with pytest.raises(RuntimeError):
-        futures[1].result(10)
-    assert futures[2].result(10) == "L2"
+        futures[1].result(60)
+    assert futures[2].result(60) == "L2"
     assert store.verify_chain(DEALER) == (2, 0, None, None)
 
 

@@ -87,7 +87,7 @@ def kept(store: Store, lead_id: str) -> StoredLead:
 @pytest.fixture
 def two(store: Store, writer: LeadWriter) -> Store:
     for person, lead_id in (("Sam", "L1"), ("Pat", "L2")):
-        writer.submit(DEALER, known(person, lead_id)).result(10)
+        writer.submit(DEALER, known(person, lead_id)).result(60)
     return store
 
 
@@ -164,7 +164,7 @@ def test_an_erased_customer_is_found_by_nothing(two: Store, writer: LeadWriter) 
         again = find_idempotent(connection, VAULT, DEALER, "token", "L1", TUESDAY)
         return find_duplicate(connection, VAULT, DEALER, contacts, None, MONDAY), again
 
-    assert writer.submit(DEALER, look).result(10) == (None, None)
+    assert writer.submit(DEALER, look).result(60) == (None, None)
 
 
 def test_visits_to_come_are_called_off_and_their_places_are_free_again(two: Store, writer: LeadWriter) -> None:
@@ -175,7 +175,7 @@ def test_visits_to_come_are_called_off_and_their_places_are_free_again(two: Stor
     def busy(connection: Connection) -> dict[datetime, int]:
         return busy_quarters(connection, DEALER, "Ridgeline North", "sales", MONDAY, MONDAY + timedelta(days=9))
 
-    assert writer.submit(DEALER, busy).result(10) == {MONDAY + HOUR: 2, MONDAY + timedelta(days=2): 1}
+    assert writer.submit(DEALER, busy).result(60) == {MONDAY + HOUR: 2, MONDAY + timedelta(days=2): 1}
 
 
 def test_nothing_of_an_erased_customer_is_sent_any_more(two: Store) -> None:
@@ -204,7 +204,7 @@ MORE_YEARS = MONDAY + timedelta(days=1827)
 def test_a_lead_is_disposed_of_after_its_last_use_and_its_consent_later(two: Store, writer: LeadWriter) -> None:
     """16 CFR 314.4(c)(6): two years after its last use; 16 CFR 310.5: five years for the consent."""
     sent(two)
-    writer.submit(DEALER, lambda c: append_to_lead(c, VAULT, DEALER, "L2", TUESDAY, b"{}")).result(10)
+    writer.submit(DEALER, lambda c: append_to_lead(c, VAULT, DEALER, "L2", TUESDAY, b"{}")).result(60)
     assert disposed(two, MONDAY, MONDAY, YEARS) == (0, 0), "used at that moment, not before it"
     assert disposed(two, TUESDAY, MONDAY, YEARS) == (1, 0)
     found = kept(two, "L1")
@@ -237,7 +237,7 @@ def test_a_person_finds_the_consent_of_a_lead_that_is_disposed_of_and_may_have_i
     contacts = ["email:sam.sample@example.com"]
     disposed(two, TUESDAY, MONDAY, YEARS)
     assert two.find_leads_of(DEALER, contacts) == ["L1"]
-    duplicate = writer.submit(DEALER, lambda c: find_duplicate(c, VAULT, DEALER, contacts, None, MONDAY)).result(10)
+    duplicate = writer.submit(DEALER, lambda c: find_duplicate(c, VAULT, DEALER, contacts, None, MONDAY)).result(60)
     assert duplicate is None, "a new request of theirs is a new lead"
     assert two.erase_lead(DEALER, "L1", YEARS + DAY)
     assert two.find_leads_of(DEALER, contacts) == []
@@ -281,7 +281,7 @@ def test_many_leads_are_disposed_of_a_few_at_a_time(store: Store, writer: LeadWr
             first = lead(f"L{number}")
             record_lead(connection, VAULT, first, consent(), contacts=["email:sam@example.com"], vehicle_key=None)
 
-    writer.submit(DEALER, job).result(20)
+    writer.submit(DEALER, job).result(60)
     assert disposed(store, TUESDAY, TUESDAY, YEARS) == (count, count)
     assert disposed(store, TUESDAY, TUESDAY, YEARS) == (0, 0)
     assert store.verify_chain(DEALER) == (2 * count, count, None, None)

@@ -19,6 +19,7 @@ from dealer_agent.storage import (
     SchemaOutdated,
     StorageError,
     Store,
+    connections,
     errors,
     migrate,
 )
@@ -91,15 +92,17 @@ def test_a_file_that_is_no_database_is_damaged(tmp_path: Path, call: Any) -> Non
         call(f"sqlite:///{tmp_path}/dealer.db")
 
 
-def test_a_lock_that_is_held_for_too_long_is_busy(sqlite_url: str, tmp_path: Path) -> None:
+def test_a_lock_that_is_held_for_too_long_is_busy(
+    sqlite_url: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     migrate(sqlite_url)
     engine = writer_engine(parse(sqlite_url))
-    with engine.connect() as connection:
-        connection.exec_driver_sql("PRAGMA busy_timeout=10")
     holder = sqlite3.connect(tmp_path / "dealer.db", isolation_level=None)
     holder.execute("BEGIN IMMEDIATE")
-    with pytest.raises(DatabaseBusy), errors.translating(), engine.begin():
-        pass
+    with monkeypatch.context() as impatient:
+        impatient.setattr(connections, "BUSY_SECONDS", 0.1)
+        with pytest.raises(DatabaseBusy), errors.translating(), engine.begin():
+            pass
     holder.execute("ROLLBACK")
     with errors.translating(), engine.begin():
         pass
@@ -124,7 +127,7 @@ def test_a_constraint_that_tells_the_row_does_not_reach_the_error(store: Store, 
         connection.execute(text("INSERT INTO dealers (dealer_id) VALUES (:contact)"), {"contact": contact})
 
     with pytest.raises(AlreadyStored) as failure:
-        writer.submit(DEALER, job).result(10)
+        writer.submit(DEALER, job).result(60)
     told = chain(failure.value)
     assert contact not in told
     assert "INSERT" not in told
@@ -145,7 +148,7 @@ def test_every_kind_of_database_failure_is_in_both_tables() -> None:
 
 
 def test_lead_ids_are_unique(store: Store, writer: LeadWriter) -> None:
-    writer.submit(DEALER, storing("L1")).result(10)
+    writer.submit(DEALER, storing("L1")).result(60)
     with pytest.raises(AlreadyStored):
-        writer.submit(DEALER, storing("L1")).result(10)
+        writer.submit(DEALER, storing("L1")).result(60)
     assert store.list_leads(DEALER, 10) == [lead("L1")]

@@ -14,7 +14,7 @@ def keep(writer: LeadWriter, lead_id: str) -> None:
     def job(connection: Connection) -> None:
         record_lead(connection, VAULT, lead(lead_id), consent(), contacts=["email:sam@example.com"], vehicle_key=None)
 
-    writer.submit(DEALER, job).result(timeout=30)
+    writer.submit(DEALER, job).result(timeout=60)
 
 
 def kept(url: str) -> list[str]:

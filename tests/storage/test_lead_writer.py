@@ -36,10 +36,10 @@ class Gate:
 
         def job(_: Connection) -> None:
             entered.set()
-            assert self._open.wait(10)
+            assert self._open.wait(60)
 
         self.future = writer.submit(dealer_id, job)
-        assert entered.wait(10)
+        assert entered.wait(60)
 
     def open(self) -> None:
         self._open.set()
@@ -58,7 +58,7 @@ def test_every_lead_of_many_threads_is_there_when_its_future_is_done(database_ur
     def client(number: int) -> None:
         with Store.open(database_url, VAULT) as other:
             for turn in range(20):
-                lead_id = writer.submit(DEALER, storing(f"L{number}-{turn}")).result(20)
+                lead_id = writer.submit(DEALER, storing(f"L{number}-{turn}")).result(60)
                 if other.get_lead(DEALER, lead_id) is None:
                     missing.append(lead_id)
 
@@ -80,16 +80,16 @@ def test_a_future_is_not_done_before_the_commit_of_its_group(store: Store, write
 
     def slow(_: Connection) -> None:
         second_runs.set()
-        assert go_on.wait(10)
+        assert go_on.wait(60)
 
     second = writer.submit(DEALER, slow)
     gate.open()
-    assert second_runs.wait(10)
+    assert second_runs.wait(60)
     assert not first.done()
     assert store.get_lead(DEALER, "L1") is None
     go_on.set()
-    assert first.result(10) == "L1"
-    assert second.result(10) is None
+    assert first.result(60) == "L1"
+    assert second.result(60) is None
     assert store.get_lead(DEALER, "L1") is not None
 
 
@@ -103,7 +103,7 @@ def test_what_waits_is_stored_in_one_transaction(store: Store, writer: LeadWrite
 
     futures = [writer.submit(DEALER, note) for _ in range(10)]
     gate.open()
-    wait(futures, 10)
+    wait(futures, 60)
     assert len(seen) == 10
     assert len(set(seen)) == 1
 
@@ -122,14 +122,14 @@ def test_a_failing_job_leaves_nothing_and_does_not_spoil_the_others(store: Store
         writer.submit(DEALER, storing("AFTER")),
     ]
     gate.open()
-    assert futures[0].result(10) == "BEFORE"
+    assert futures[0].result(60) == "BEFORE"
     with pytest.raises(SampleFailureError):
-        futures[1].result(10)
+        futures[1].result(60)
     with pytest.raises(Exception, match="refused a statement"):
-        futures[2].result(10)
+        futures[2].result(60)
     with pytest.raises(AlreadyStored):
-        futures[3].result(10)
-    assert futures[4].result(10) == "AFTER"
+        futures[3].result(60)
+    assert futures[4].result(60) == "AFTER"
     assert {each.lead_id for each in store.list_leads(DEALER, 10)} == {"BEFORE", "AFTER"}
 
 
@@ -141,11 +141,11 @@ def test_jobs_of_one_dealer_see_what_the_one_before_stored(writer: LeadWriter) -
     gate = Gate(writer)
     futures = [writer.submit(DEALER, lambda c, n=n: once(c, f"L{n}")) for n in range(5)]  # type: ignore[misc]
     gate.open()
-    assert [future.result(10) for future in futures] == ["L0"] * 5
+    assert [future.result(60) for future in futures] == ["L0"] * 5
 
 
 def test_a_job_that_met_a_key_already_stored_runs_once_more_and_finds_it(store: Store, writer: LeadWriter) -> None:
-    writer.submit(DEALER, storing("FIRST", idempotency=first_answer("k", reply=b"FIRST"))).result(10)
+    writer.submit(DEALER, storing("FIRST", idempotency=first_answer("k", reply=b"FIRST"))).result(60)
     runs = []
 
     def job(connection: Connection) -> bytes:
@@ -157,7 +157,7 @@ def test_a_job_that_met_a_key_already_stored_runs_once_more_and_finds_it(store: 
         storing("SECOND", idempotency=first_answer("k"))(connection)  # As if the look had come too early.
         return b"SECOND"
 
-    assert writer.submit(DEALER, job).result(10) == b"FIRST"
+    assert writer.submit(DEALER, job).result(60) == b"FIRST"
     assert store.get_lead(DEALER, "SECOND") is None
 
 
@@ -169,7 +169,7 @@ def test_a_job_is_not_run_a_third_time(writer: LeadWriter) -> None:
         raise AlreadyStored("again")
 
     with pytest.raises(AlreadyStored):
-        writer.submit(DEALER, job).result(10)
+        writer.submit(DEALER, job).result(60)
     assert len(runs) == 2
 
 
@@ -193,11 +193,11 @@ def test_no_lead_of_a_group_is_answered_when_the_disk_is_full(sqlite_url: str, t
         gate.open()
         for future in futures:
             with pytest.raises(DiskFull):
-                future.result(10)
+                future.result(60)
         assert store.list_leads(DEALER, 10) == []
         recovered = writer.submit(DEALER, lambda c: c.exec_driver_sql("PRAGMA max_page_count=1000000").scalar())
-        recovered.result(10)
-        assert writer.submit(DEALER, storing("LATER")).result(10) == "LATER"
+        recovered.result(60)
+        assert writer.submit(DEALER, storing("LATER")).result(60) == "LATER"
         writer.close()
 
 
@@ -216,9 +216,9 @@ def test_no_lead_of_a_group_is_answered_when_the_connection_breaks_and_the_next_
         gate.open()
         for future in futures:
             with pytest.raises(DatabaseUnreachable):
-                future.result(10)
+                future.result(60)
         assert store.list_leads(DEALER, 10) == []
-        assert writer.submit(DEALER, storing("LATER")).result(10) == "LATER"
+        assert writer.submit(DEALER, storing("LATER")).result(60) == "LATER"
         writer.close()
 
 
@@ -243,7 +243,7 @@ def test_groups_of_two_processes_with_the_same_dealers_never_wait_for_each_other
         ]
         for gate in gates:
             gate.open()
-        assert [future.result(20) for future in futures] == ["stored"] * 4
+        assert [future.result(60) for future in futures] == ["stored"] * 4
         for writer in writers:
             writer.close()
 
@@ -255,7 +255,7 @@ def test_closing_stores_what_was_submitted_and_then_takes_nothing_more(store: St
     closer = threading.Thread(target=writer.close)
     closer.start()
     gate.open()
-    closer.join(20)
+    closer.join(60)
     assert not closer.is_alive()
     assert [future.result(0) for future in futures] == [f"L{n}" for n in range(200)]
     assert len(store.list_leads(DEALER, 1000)) == 200
@@ -270,7 +270,7 @@ def test_a_cancelled_lead_is_not_stored(store: Store, writer: LeadWriter) -> Non
     kept = writer.submit(DEALER, storing("KEPT"))
     assert cancelled.cancel()
     gate.open()
-    assert kept.result(10) == "KEPT"
+    assert kept.result(60) == "KEPT"
     assert store.list_leads(DEALER, 10) == [lead("KEPT")]
 
 
@@ -283,12 +283,12 @@ def test_an_import_under_way_holds_up_no_lead_on_postgresql(postgresql_url: str)
 
         def hold_stock(connection: Connection) -> None:
             connection.execute(NEXT_STOCK_REVISION, {"dealer_id": DEALER})
-            assert gate.wait(10)
+            assert gate.wait(60)
 
         held = importing.submit("another dealer", hold_stock)
-        assert writer.submit(DEALER, storing("L1")).result(10) == "L1"
+        assert writer.submit(DEALER, storing("L1")).result(60) == "L1"
         assert not held.done()
         gate.set()
-        held.result(10)
+        held.result(60)
         writer.close()
         importing.close()

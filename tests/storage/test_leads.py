@@ -30,7 +30,7 @@ MOMENT = timedelta(microseconds=1)
 
 
 def stored(writer: LeadWriter, *jobs: Any) -> list[Any]:
-    return [writer.submit(DEALER, job).result(10) for job in jobs]
+    return [writer.submit(DEALER, job).result(60) for job in jobs]
 
 
 def kept(store: Store, lead_id: str) -> StoredLead:

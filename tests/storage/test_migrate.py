@@ -52,7 +52,7 @@ def test_an_older_database_keeps_what_it_holds(database_url: str) -> None:
     with Store.open(database_url, VAULT) as store:
         assert store.revision(DEALER) == (7, 3)
         writer = store.lead_writer()
-        assert writer.submit(DEALER, storing("L1")).result(10) == "L1"
+        assert writer.submit(DEALER, storing("L1")).result(60) == "L1"
         writer.close()
 
 
@@ -124,7 +124,7 @@ def test_many_who_prepare_one_fresh_file_at_once_all_get_it(tmp_path: Path) -> N
         start = threading.Barrier(8)
 
         def prepare(url: URL = url, start: threading.Barrier = start) -> None:
-            start.wait(10)
+            start.wait(240)
             prepare_file(url)
             with writer_engine(url).begin() as connection:
                 connection.exec_driver_sql("CREATE TABLE IF NOT EXISTS anything (a)")

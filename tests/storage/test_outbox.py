@@ -235,9 +235,9 @@ def test_two_processes_never_hold_one_lease_and_leave_no_row_behind(database_url
     workers = [spawn.Process(target=other_sender.send_all, args=(database_url, held)) for _ in range(2)]
     for worker in workers:
         worker.start()
-    told = [held.get(timeout=60) for _ in ids]
+    told = [held.get(timeout=240) for _ in ids]
     for worker in workers:
-        worker.join(60)
+        worker.join(120)
         assert worker.exitcode == 0
     assert Counter(told) == Counter(ids)
     lost = {delivery.delivery_id for delivery in died_with}

@@ -17,7 +17,7 @@ def test_a_fault_outside_the_jobs_is_told_to_those_who_wait_and_the_next_lead_is
 
         event.listen(store._writer, "begin", fail)
         with pytest.raises(MemoryError):
-            writer.submit(DEALER, lambda _: "stored").result(timeout=20)
+            writer.submit(DEALER, lambda _: "stored").result(timeout=60)
         event.remove(store._writer, "begin", fail)
-        assert writer.submit(DEALER, lambda _: "stored").result(timeout=20) == "stored"
+        assert writer.submit(DEALER, lambda _: "stored").result(timeout=60) == "stored"
         writer.close()

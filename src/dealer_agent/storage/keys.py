@@ -5,6 +5,7 @@ Whoever seals anew holds the dealer's lock: nothing is emptied, or written, betw
 
 from collections import Counter
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
 
@@ -107,10 +108,16 @@ def ready_to_seal(connection: Connection, vault: Vault, dealer_id: str) -> None:
     The key may have been retired (`drop_unused_proofs`) since this process last looked: nothing is to be sealed with
     it any more, for it may be thrown away. The keys' source says which one is active now. Raises KeyMissing where it
     does not say, or cannot.
+
+    Nor is anything looked for before the keys are here that others use already: what they stored under a newer one
+    would not be found, and a customer who comes again would be a stranger.
     """
     noted = {key_id for (key_id,) in READ_NOTED.read(connection, {"dealer_id": dealer_id})}
     retired = vault.keyring.active
     if retired in noted:
+        if not noted.issubset(vault.keyring.ids):
+            with suppress(BadKeys):  # The refresher reports it; the keys at hand go on working.
+                vault.refresh()
         return
     if not noted:
         note_active_key(connection, vault, dealer_id)

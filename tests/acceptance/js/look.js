@@ -100,7 +100,7 @@ async function look(browser, address, { screen, colorScheme, javaScriptEnabled =
   const viewport = SCREENS[screen];
   const options = { viewport, isMobile, colorScheme, javaScriptEnabled, reducedMotion: "reduce" };
   const context = await browser.newContext(options);
-  context.setDefaultTimeout(10_000);
+  context.setDefaultTimeout(60_000);
   const page = await context.newPage();
   const [troubles, fetched] = [[], []];
   page.on("console", (said) => ["error", "warning"].includes(said.type()) && troubles.push(said.text()));
