@@ -70,7 +70,7 @@ def test_wherever_somebody_looks_as_many_places_are_taken_as_were_taken(
         raise Undo
 
     with pytest.raises(Undo):
-        writer.submit(DEALER, job).result(30)
+        writer.submit(DEALER, job).result(60)
 
 
 def test_little_is_read_for_a_time_that_is_free_and_more_for_who_looks_further(
@@ -100,4 +100,4 @@ def test_little_is_read_for_a_time_that_is_free_and_more_for_who_looks_further(
             busy.get(at(number), 0)
         assert read[2:] == [SPAN[1] - SPAN[0]]
 
-    writer.submit(DEALER, job).result(30)
+    writer.submit(DEALER, job).result(60)

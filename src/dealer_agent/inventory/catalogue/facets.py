@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from dealer_agent.inventory.catalogue.columns import Codes, Column, Rows
+from dealer_agent.inventory.catalogue.columns import Column, Rows
 from dealer_agent.protocol.responses import Facets, FloatRange, IntRange, TextCount, YearCount
 
 TEXT_FACETS = {
@@ -60,21 +60,28 @@ def facets_of(columns: Mapping[str, Column[Any]], rows: Rows | None) -> Facets:
     return Facets(**found)
 
 
-def _selected(column: Column[Any], rows: Rows | None) -> Codes:
-    return column.codes if rows is None else column.codes.take(rows)
+def _counts(column: Column[Any], rows: Rows | None) -> list[int]:
+    """How often each code occurs."""
+    if rows is None:
+        # Known without a look at the rows: so a stock of a million is on show in no time.
+        known: list[int] = np.diff(column.starts).tolist()
+        return known[: column.absent]
+    counted: list[int] = np.bincount(column.codes.take(rows), minlength=column.absent).tolist()
+    return counted[: column.absent]
 
 
 def _highest_first(column: Column[Any], rows: Rows | None) -> list[tuple[int, int]]:
     """The codes that occur and how often: highest count first, equal ones by value, which is by code."""
-    counts = np.bincount(_selected(column, rows), minlength=column.absent).tolist()
-    present = [(code, count) for code, count in enumerate(counts[: column.absent]) if count]
+    present = [(code, count) for code, count in enumerate(_counts(column, rows)) if count]
     present.sort(key=_count, reverse=True)
     return present
 
 
 def _ends(column: Column[Any], rows: Rows | None) -> tuple[Any, Any] | None:
     """The least and the greatest value."""
-    codes = _selected(column, rows)
+    if rows is None:
+        return (column.values[0], column.values[-1]) if column.values else None
+    codes = column.codes.take(rows)
     codes = codes[codes < column.absent]
     if not len(codes):
         return None
