@@ -24,6 +24,7 @@ from dealer_agent.stock_room.making import Job
 from dealer_agent.storage.store import Store
 
 NOW = datetime.now(UTC)
+OLD = "stock-on-show.old"
 
 
 class Shop:
@@ -110,9 +111,24 @@ def test_a_small_stock_needs_no_file_and_takes_away_that_of_a_larger_one(shop: S
     room = shop.room(small=10)
     room.load(NOW)
     assert FILE in files(shop)
+    shop.bring_in(11)
+    room.load(NOW)
+    assert OLD in files(shop)
     shop.bring_in(10)
     assert len(room.load(NOW).catalogue) == 10
-    assert FILE not in files(shop)
+    assert not {FILE, OLD} & files(shop)
+
+
+def test_the_file_before_keeps_a_name_as_long_as_anybody_may_look_at_it(shop: Shop) -> None:
+    """Else who looks at it last would give its gigabyte back to the system, instead of answering."""
+    room = shop.room()
+    room.load(NOW)
+    assert OLD not in files(shop)
+    for count in (20, 10, 5):
+        before = (shop.folder / FILE).stat()
+        shop.bring_in(count)
+        assert len(room.load(NOW).catalogue) == count
+        assert (shop.folder / OLD).stat().st_ino == before.st_ino
 
 
 def test_the_file_is_its_owners_alone(shop: Shop) -> None:
@@ -149,7 +165,7 @@ def test_who_looks_at_the_old_stock_goes_on_seeing_it_when_the_new_one_stands_in
     new = room.load(NOW)
     assert (new.revision, len(new.catalogue)) == (old.revision + 1, 60)
     assert old.catalogue.search(Filters(), 0, 200) == before
-    assert files(shop) == {FILE, "stock-on-show.lock"}
+    assert files(shop) == {FILE, OLD, "stock-on-show.lock"}
 
 
 @pytest.mark.parametrize("change", ["recipe", "age", "cut off", "something else"])

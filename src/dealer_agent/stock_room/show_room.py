@@ -23,7 +23,7 @@ import msgspec
 
 from dealer_agent.dealers.profile import Profile
 from dealer_agent.inventory.catalogue.flat import Flat
-from dealer_agent.stock_room.making import Job
+from dealer_agent.stock_room.making import Job, replaced_by
 from dealer_agent.stock_room.policy import listing_policy
 from dealer_agent.stock_room.snapshots import OnShow, Recipe, label_of, shown, write_stock
 from dealer_agent.storage.store import Store
@@ -71,7 +71,8 @@ class ShowRoom:
         """The stock as it stands; waits for it. Raises StorageError and SnapshotError."""
         if self._store.has_more_live_units(self._recipe.policy.dealer_id, self._small):
             return shown(self._large(now))
-        self._file.unlink(missing_ok=True)
+        for large in (self._file, replaced_by(self._file)):
+            large.unlink(missing_ok=True)
         made = BytesIO()
         write_stock(self._store, self._recipe, now, made)
         return shown(Flat(made.getvalue()))
