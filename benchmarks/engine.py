@@ -37,7 +37,7 @@ SIZES = (1_000, 10_000, 100_000, 1_000_000)
 OURS = "dealer-agent"
 PEERS = ("SQLite", "DuckDB", "Polars")
 
-_SECONDS = 2.0
+_SECONDS = 1.5
 """For one kind of question at most: an engine that needs seconds for each is asked only a few."""
 _MOST = 2_000
 

@@ -17,7 +17,7 @@ from benchmarks.questions import mixed
 from dealer_agent.storage.matching import ImportRow
 
 CHANGED = 1_000
-_QUIET_SECONDS = 20.0
+_QUIET_SECONDS = 10.0
 
 
 @dataclass(frozen=True)
