@@ -19,8 +19,10 @@ from tests.server.dealership import LOT, set_up
 from dealer_agent.config import Settings, load_settings
 from dealer_agent.inventory.feeds import read_feed
 from dealer_agent.protocol.requests import Filters
-from dealer_agent.stock_room import FILE, ShowRoom, SnapshotError, import_feed
+from dealer_agent.stock_room import FILE, ShowRoom, SnapshotError, import_feed, making
 from dealer_agent.stock_room.making import Job
+from dealer_agent.stock_room.policy import listing_policy
+from dealer_agent.stock_room.snapshots import Recipe, write_stock
 from dealer_agent.storage.store import Store
 
 NOW = datetime.now(UTC)
@@ -166,6 +168,31 @@ def test_who_looks_at_the_old_stock_goes_on_seeing_it_when_the_new_one_stands_in
     assert (new.revision, len(new.catalogue)) == (old.revision + 1, 60)
     assert old.catalogue.search(Filters(), 0, 200) == before
     assert files(shop) == {FILE, OLD, "stock-on-show.lock"}
+
+
+@pytest.mark.parametrize("fails", [False, True])
+def test_what_is_written_goes_to_the_disk_meanwhile_and_not_all_at_the_end(
+    shop: Shop, monkeypatch: pytest.MonkeyPatch, fails: bool
+) -> None:
+    """Else the commits of leads would wait behind a gigabyte."""
+    synced = threading.Event()
+
+    def sync(_file: int) -> None:
+        synced.set()
+        if fails:
+            raise OSError(5, "Input/output error")
+
+    def written(*given: Any) -> None:
+        assert synced.wait(60)
+        write_stock(*given)
+
+    monkeypatch.setattr(making, "_SYNC_SECONDS", 0.0)
+    monkeypatch.setattr(os, "fdatasync", sync)
+    monkeypatch.setattr("dealer_agent.stock_room.making.write_stock", written)
+    recipe = Recipe(listing_policy(shop.settings.dealer), 30)
+    file = shop.folder / FILE
+    making.make(Job(shop.settings.database_url, recipe, NOW, str(file.with_suffix(".part")), str(file)))
+    assert file.stat().st_size > 1000
 
 
 @pytest.mark.parametrize("change", ["recipe", "age", "cut off", "something else"])
