@@ -41,12 +41,6 @@ class AnsweringConnection(HttpToolsProtocol):
         self._service = self.app_state.get(SERVICE)
         self._bindings = self.app_state.get(BINDINGS, {})
 
-    def data_received(self, data: bytes) -> None:
-        """A body that is not whole by the end of what has arrived is waited for on the long road."""
-        super().data_received(data)
-        if self._binding is not None and not self.transport.is_closing():
-            self._take_the_long_road()
-
     def on_message_begin(self) -> None:
         """The first byte of a request. uvicorn's scope is made on the long road only."""
         self.url = b""
@@ -83,7 +77,6 @@ class AnsweringConnection(HttpToolsProtocol):
             parser.get_method() == b"POST"
             and parser.get_http_version() == "1.1"
             and parser.should_keep_alive()
-            and not parser.should_upgrade()
             and not self.expect_100_continue
             and not self.flow.write_paused
             and (self.cycle is None or self.cycle.response_complete)
