@@ -31,6 +31,8 @@ class AnsweringConnection(HttpToolsProtocol):
     # The binding of a request that may take the short road, between its head and its end.
     _binding: Binding | None = None
     _body = b""
+    # The fields of its head by name; the last one where a field repeats.
+    _fields: Mapping[bytes, bytes] = {}
     # The server's own header lines, which it makes anew every second: the date.
     _server_headers: list[tuple[bytes, bytes]] | None = None
     _server_lines = b""
@@ -80,12 +82,13 @@ class AnsweringConnection(HttpToolsProtocol):
             and not self.expect_100_continue
             and not self.flow.write_paused
             and (self.cycle is None or self.cycle.response_complete)
-            and not self.transport.is_closing()
         )
 
     def _answered_at_once(self, binding: Binding) -> bool:
         assert self._service is not None
-        under_way = Exchange(binding, self._service, Head(self.headers, self.client[0] if self.client else None))
+        under_way = Exchange(
+            binding, self._service, Head(self.headers, self._fields, self.client[0] if self.client else None)
+        )
         reply = under_way.reply_at_once(self._body)
         if reply is None:
             return False

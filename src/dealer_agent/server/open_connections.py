@@ -8,6 +8,7 @@ limit the connection that is idle longest makes room.
 import asyncio
 import resource
 from collections import OrderedDict
+from itertools import takewhile
 
 from dealer_agent.server.client_transport import ClientTransport
 
@@ -42,7 +43,7 @@ class OpenConnections:
         self._open: dict[ClientTransport, str | None] = {}
         self._by_address: dict[str, set[ClientTransport]] = {}
         # Those without a request, and since when; the one that is idle longest comes first.
-        self._idle: OrderedDict[ClientTransport, float] = OrderedDict()
+        self._idle: dict[ClientTransport, float] = {}
         self._refused: OrderedDict[ClientTransport, None] = OrderedDict()
         self._sweeps = False
 
@@ -103,10 +104,8 @@ class OpenConnections:
 
     def _sweep(self) -> None:
         now = self._loop.time()
-        while self._idle:
-            client, since = next(iter(self._idle.items()))
-            if now - since < self._keep_alive_seconds:
-                break
+        before = now - self._keep_alive_seconds
+        for client in list(takewhile(lambda client: self._idle[client] <= before, self._idle)):
             del self._idle[client]
             client.close()
         for client in (*self._open, *self._refused):
