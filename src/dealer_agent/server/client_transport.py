@@ -44,8 +44,8 @@ class ClientTransport(asyncio.Transport):
         self._accepted_at = loop.time()
 
     def write(self, data: Any) -> None:
-        """Sends an answer, or a part of one."""
-        if not self.half_closed:
+        """Sends an answer, or a part of one; a client that is gone gets none."""
+        if not (self.half_closed or self._transport.is_closing()):
             self._written += len(data)
             self._transport.write(data)
 

@@ -76,8 +76,9 @@ class OpenConnections:
                 del self._by_address[address]
 
     def idle(self, client: ClientTransport) -> None:
-        """The connection waits for a request."""
-        self._idle[client] = self._loop.time()
+        """The connection waits for a request, unless it is closed already."""
+        if client in self._open:
+            self._idle[client] = self._loop.time()
 
     def busy(self, client: ClientTransport) -> None:
         """A request begins."""
