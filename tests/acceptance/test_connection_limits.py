@@ -51,7 +51,7 @@ def running(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Running]:
         yield running
 
 
-@pytest.mark.requirement("connection-pipelining")
+@pytest.mark.requirement("spec-8-connection-pipelining")
 @pytest.mark.parametrize(
     "one",
     [
@@ -104,7 +104,7 @@ def with_files(most: int) -> tuple[str, ...]:
     return ("sh", "-c", f'ulimit -n {most} && exec "$0" "$@"', COMMAND)
 
 
-@pytest.mark.requirement("connection-limits")
+@pytest.mark.requirement("spec-8-connection-limits")
 @pytest.mark.parametrize("sent", [b"", b"GET /healthz HTTP/1.1\r\nHost: x\r\n\r\n"], ids=["fresh", "answered"])
 def test_idle_connections_make_room_for_leads(tmp_path: Path, sent: bytes) -> None:
     folder = stocked_dealer(tmp_path)
@@ -114,7 +114,7 @@ def test_idle_connections_make_room_for_leads(tmp_path: Path, sent: bytes) -> No
         assert ask(running.url, "inventory.search").status_code == 200
 
 
-@pytest.mark.requirement("connection-limits")
+@pytest.mark.requirement("spec-8-connection-limits")
 def test_a_client_that_finds_no_room_is_told(tmp_path: Path) -> None:
     """Contract 3: RATE_LIMITED carries Retry-After. A busy connection is not closed for another client."""
     folder = stocked_dealer(tmp_path, "\n[service]\nmax_connections = 16\n")
@@ -146,7 +146,7 @@ def own_address() -> str:
     return address
 
 
-@pytest.mark.requirement("connection-limits")
+@pytest.mark.requirement("spec-8-connection-limits")
 @pytest.mark.parametrize("exempt", [False, True])
 def test_an_address_has_a_limit_of_its_own(tmp_path: Path, exempt: bool) -> None:
     """The idle connection of the same address makes room, and no other; a trusted proxy has no such limit."""
@@ -171,7 +171,7 @@ def test_an_address_has_a_limit_of_its_own(tmp_path: Path, exempt: bool) -> None
         assert other.recv(15) == b"HTTP/1.1 200 OK"
 
 
-@pytest.mark.requirement("connection-limits")
+@pytest.mark.requirement("spec-8-connection-limits")
 def test_the_service_survives_that_it_cannot_accept(tmp_path: Path) -> None:
     """Whatever else uses up the descriptors: the service accepts again once there are some."""
     if shutil.which("prlimit") is None:
@@ -227,7 +227,7 @@ def _refuses(port: int) -> bool:
     return False
 
 
-@pytest.mark.requirement("connection-trailers")
+@pytest.mark.requirement("spec-8-connection-trailers")
 def test_no_trailer_gets_around_the_limits_behind_a_real_proxy(tmp_path: Path) -> None:
     """The proxy's X-Forwarded-For counts, and not the one that a client writes behind its body."""
     rates = 'bad_tokens = "3/minute"\n\n[service]\ntrusted_proxies = ["127.0.0.1"]\n'
