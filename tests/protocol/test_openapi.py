@@ -449,7 +449,7 @@ KEYWORDS = {
     *("allOf", "anyOf", "oneOf", "not", "properties", "required", "additionalProperties", "items", "prefixItems"),
     *("contains", "minContains", "maxContains", "minItems", "maxItems", "minLength", "maxLength", "minimum", "maximum"),
     *("discriminator", "examples", "propertyNames", "if", "then", "else", "minProperties", "maxProperties"),
-    *("dependentSchemas", "unevaluatedProperties"),
+    "dependentSchemas",
 }
 
 

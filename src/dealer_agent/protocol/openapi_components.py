@@ -81,7 +81,7 @@ def _moved(node: Any) -> Any:
 def _envelopes(facts: CardFacts, wire: Wire) -> dict[str, Json]:
     """Everything around the payloads: messages, calls, errors, cards.
 
-    Every object and every list of words has a component of its own, because code generators name types after components.
+    Each object and each list of words has its own component, because code generators name types after components.
     """
     asked: list[Json] = []
     answered: list[Json] = []
@@ -251,9 +251,10 @@ def _error_components(wire: Wire) -> dict[str, Json]:
         "ErrorPayload": {
             "description": "The protocol's own error. Its `@type` is the `type` as an address.",
             **_open(**bare),
-            # Apart from the others: code generators make one name of `type` and `@type`, and then drop the object.
+            # Not among the properties: openapi-python-client makes one name of `type` and `@type` and drops the object.
+            # Nor is the object closed: the models of datamodel-code-generator would refuse `@type`.
             "dependentSchemas": {"type": _open(**{"@type": _words(*(words.error_type_url for words in both))})},
-            "unevaluatedProperties": False,
+            "propertyNames": {"enum": ["@type", *bare]},
         },
         "BareErrorPayload": _closed(bare) | {"description": "The protocol's own error, without `@type`."},
         "ErrorPayloadDetails": {"type": "object", "properties": details},

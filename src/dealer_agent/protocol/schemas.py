@@ -1,10 +1,10 @@
 """JSON Schemas, generated from the wire types (contract, part 4). Pure.
 
-One schema serves twice: it is published under `/schemas/`, and `protocol.problems` checks a failed request against it to
-list every problem. msgspec's output is changed for readers of JSON Schema and for a good error list: a union of plain
-types becomes one `type` list, a one-value enum a `const`, Python's `\\Z` the `$` of ECMA 262. A union that names another
-schema stays a union in what is published, because code generators name types after schemas. In what is checked it
-becomes one schema, so that an error names the member and not the union.
+One schema serves twice: it is published under `/schemas/`, and `protocol.problems` checks a failed request against it,
+to list every problem. msgspec's output is changed for readers of JSON Schema and for a good error list: a union of
+plain types becomes one `type` list, a one-value enum a `const`, Python's `\\Z` the `$` of ECMA 262. A union that names
+another schema stays a union in the published schema, because code generators name types after schemas. In the checked
+schema it becomes one schema, so that an error names the member and not the union.
 """
 
 import inspect
