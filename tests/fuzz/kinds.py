@@ -40,8 +40,10 @@ ACCEPTED = "accepted"
 """What the outcome of an input begins with when it was taken."""
 
 
-FILE_BOUND = 0.100
-"""Seconds for a file of the dealer's own, of some KB: no stranger sends it, and it is read once."""
+FILE_BOUND = 0.200
+"""Seconds for a file of the dealer's own, of at most `LARGEST_FILE` bytes: no stranger sends it, and it is read once."""
+
+LARGEST_FILE = 32 * 1024
 
 
 class Sent(NamedTuple):
@@ -265,13 +267,15 @@ def feed_kind() -> Kind:
     pages = [data for _, data, _ in JSON_FEEDS if data[:1] == b"<"]
 
     def make(source: Random) -> tuple[bytes, str | None]:
-        layout = source.choice(LAYOUT_NAMES) if source.random() < 0.1 else None
         choice = source.random()
         if choice < 0.6:
-            return table(source, source.choice(tables)), layout
-        if choice < 0.95:
-            return records.text(source, records.picked(source)), layout
-        return damaged(source, source.choice(pages)), layout
+            data = table(source, source.choice(tables))
+        elif choice < 0.95:
+            data = records.text(source, records.picked(source))
+        else:
+            data = damaged(source, source.choice(pages))
+        layout = source.choice(LAYOUT_NAMES) if source.random() < 0.1 else None
+        return (data, layout) if len(data) <= LARGEST_FILE else make(source)
 
     def take(given: tuple[bytes, str | None]) -> str:
         feed = feed_check(*given)
