@@ -10,7 +10,7 @@ import pytest
 ROOT = Path(__file__).resolve().parents[2]
 LOCK = ROOT / "requirements" / "generators.txt"
 
-_OUT_OF_REACH = ("NewConnectionError", "ConnectTimeout", "Name or service not known", "Temporary failure")
+_OUT_OF_REACH = "connection broken by"
 """What pip says when it reaches no package index."""
 
 
@@ -38,6 +38,6 @@ def _install(folder: Path) -> None:
         check=False,
         timeout=600,
     )
-    if installed.returncode and any(words in installed.stderr for words in _OUT_OF_REACH):
+    if installed.returncode and _OUT_OF_REACH in installed.stderr:
         pytest.skip("GAP: no package index within reach, so the generated clients were not tried")
     assert installed.returncode == 0, installed.stderr

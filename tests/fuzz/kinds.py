@@ -41,7 +41,8 @@ ACCEPTED = "accepted"
 
 
 FILE_BOUND = 0.200
-"""Seconds for a file of the dealer's own, of at most `LARGEST_FILE` bytes: no stranger sends it, and it is read once."""
+"""Seconds for a file of the dealer's own, of at most `LARGEST_FILE` bytes: no stranger sends it, and it is read once.
+"""
 
 LARGEST_FILE = 32 * 1024
 
@@ -57,9 +58,10 @@ class Sent(NamedTuple):
 
 @dataclass(frozen=True)
 class Kind:
-    """One kind of input. `share`: of a thousand inputs. `takes` is awaited when it gives something to wait for.
+    """One kind of input.
 
-    `clock` counts the processor time of the thread, or of the process where other threads do a part of the work.
+    Of a thousand inputs, `share` are of this kind. What `take` returns is awaited when it is awaitable. `clock` counts
+    the processor time of the thread, or of the process where other threads do a part of the work.
     """
 
     name: str
