@@ -21,7 +21,7 @@ from random import Random
 from typing import Any, BinaryIO
 
 import msgspec
-from benchmarks.dealership import make_dealer
+from benchmarks.dealership import RATES, make_dealer
 from msgspec import Struct, field
 from tests.fuzz.judging import AnswerJudge
 from tests.fuzz.kinds import (
@@ -39,6 +39,7 @@ from tests.fuzz.kinds import (
 from dealer_agent.bootstrap import application
 from dealer_agent.config import load_settings
 from dealer_agent.config.keys import create_key_file
+from dealer_agent.config.settings import Rates
 
 UNITS = 1_000
 WORST_SHOWN = 3
@@ -173,9 +174,10 @@ async def prepared(seed: int, folder: Path) -> AsyncIterator[Run]:
     create_key_file(configured)
     dealer = folder / "dealer"
     make_dealer(dealer, UNITS)
-    # A line for each request would be most of what a run prints.
+    # The file ends with its rate limits. Nothing is refused for its rate, and no request is logged.
+    other_rates = [f'{rate} = ""' for rate in Rates.__struct_fields__ if rate not in RATES]
     with (dealer / "dealer.toml").open("a", encoding="utf-8") as settings:
-        settings.write('bad_tokens = ""\n[logs]\naccess = false\nlevel = "warning"\n')
+        settings.write("\n".join((*other_rates, "[logs]", "access = false", 'level = "warning"', "")))
     app = application(load_settings(dealer, {}), "http://127.0.0.1:8080")
     incoming: asyncio.Queue[Any] = asyncio.Queue()
     outgoing: asyncio.Queue[Any] = asyncio.Queue()
