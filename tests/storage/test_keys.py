@@ -20,7 +20,6 @@ from dealer_agent.storage import (
     WrongKey,
     find_duplicate,
     find_idempotent,
-    get_lead,
     record_consent,
     record_contacts,
     record_idempotency,
@@ -118,9 +117,9 @@ def test_a_lead_under_a_key_that_went_missing_meanwhile_is_no_fault_of_the_progr
 ) -> None:
     """Jobs of the writer fail with a StorageError too: the buyer is told to come again."""
     with pytest.raises(KeyMissing):
-        writer.submit(DEALER, lambda c: get_lead(c, ONLY_NEW, DEALER, "L1")).result(60)
+        writer.submit(DEALER, lambda c: find_idempotent(c, ONLY_NEW, DEALER, "token", "L1", MONDAY)).result(60)
     with pytest.raises(WrongKey):
-        writer.submit(DEALER, lambda c: get_lead(c, IMPOSTOR, DEALER, "L1")).result(60)
+        writer.submit(DEALER, lambda c: find_idempotent(c, IMPOSTOR, DEALER, "token", "L1", MONDAY)).result(60)
 
 
 def test_every_sealed_column_is_sealed_anew(store: Store) -> None:

@@ -13,7 +13,7 @@ from sqlalchemy import Column, Connection, Row, bindparam, delete, func, select,
 
 from dealer_agent.storage.chain import chain_end_of, end_is_sound, seal_end
 from dealer_agent.storage.errors import KeyMissing, WrongKey
-from dealer_agent.storage.leads import ADD_CONTACT, KEEP_REPLY, contact_context, contact_row, renewed_reply
+from dealer_agent.storage.leads import ADD_CONTACT, contact_context, contact_row
 from dealer_agent.storage.prepared import Prepared
 from dealer_agent.storage.schema import (
     appointments,
@@ -63,20 +63,14 @@ SEALED = (
     _Sealed(lead_events.c.changes, lead_events.c.event_id),
     _Sealed(consent_events.c.body, consent_events.c.number),
     _Sealed(appointments.c.request, appointments.c.appointment_id),
-)
-"""All but those whose rows are found by a keyed hash, which changes too."""
-
-STEPS = (
-    *SEALED,
     _Sealed(idempotency.c.reply, idempotency.c.fingerprint),
-    _Sealed(lead_contacts.c.contact, lead_contacts.c.contact_hash),
 )
+"""All but the contacts, whose hashes are keyed too."""
+
+STEPS = (*SEALED, _Sealed(lead_contacts.c.contact, lead_contacts.c.contact_hash))
 """What a change of keys goes through; the end of the chain comes last."""
 
 CONTACT_KEY = tuple(column.name for column in lead_contacts.primary_key)
-DROP_REPLY = delete(idempotency).where(
-    idempotency.c.dealer_id == bindparam("in_dealer"), idempotency.c.fingerprint == bindparam("before")
-)
 DROP_CONTACT = delete(lead_contacts).where(*(lead_contacts.c[name] == bindparam(f"the_{name}") for name in CONTACT_KEY))
 
 
@@ -209,8 +203,6 @@ def _go_on(connection: Connection, vault: Vault, dealer_id: str, limit: int, pro
         rows = connection.execute(found).all()
         if column is lead_contacts.c.contact:
             _reseal_contacts(connection, vault, dealer_id, rows)
-        elif column is idempotency.c.reply:
-            _reseal_replies(connection, vault, dealer_id, rows)
         elif rows:
             _reseal_column(connection, vault, dealer_id, sealed, rows)
         done += len(rows)
@@ -240,15 +232,6 @@ def _reseal_column(
         renewed.append({"row_id_": named, "sealed_": value})
     place = (column.table.c.dealer_id == dealer_id) & (row_id == bindparam("row_id_"))
     connection.execute(update(column.table).where(place).values({column: bindparam("sealed_")}), renewed)
-
-
-def _reseal_replies(connection: Connection, vault: Vault, dealer_id: str, rows: Sequence[Row[Any]]) -> None:
-    """First answers get a new fingerprint, which is in their key: so they are written anew."""
-    for row in rows:
-        renewed = renewed_reply(vault, row)
-        connection.execute(DROP_REPLY, {"in_dealer": dealer_id, "before": row.fingerprint})
-        # The key may have got another answer since this one expired. The newer answer counts.
-        KEEP_REPLY.write(connection, renewed | {"since": row.at})
 
 
 def _reseal_contacts(connection: Connection, vault: Vault, dealer_id: str, rows: Sequence[Row[Any]]) -> None:

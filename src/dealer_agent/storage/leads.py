@@ -99,14 +99,6 @@ class StoredLead(NamedTuple):
     events: tuple[LeadEvent, ...]
 
 
-class _KeptReply(NamedTuple):
-    """What is sealed of a first answer. `named` is the scope with the key: a new hash is made from it."""
-
-    payload_hash: bytes
-    reply: bytes
-    named: str
-
-
 class Purged(NamedTuple):
     """How many were deleted."""
 
@@ -234,38 +226,31 @@ def find_idempotent(
     connection: Connection, vault: Vault, dealer_id: str, scope: str, key: str, now: datetime
 ) -> StoredReply | None:
     """The first answer to this key, for 30 days."""
-    for fingerprint in vault.hashes(_named(scope, key), *FINGERPRINT_CONTEXT, dealer_id):
-        sought = {"dealer_id": dealer_id, "fingerprint": fingerprint, "since": now - IDEMPOTENCY_KEPT}
-        for sealed, at in FIND_REPLY.read(connection, sought):
-            opened = vault.open(sealed, *reply_context(dealer_id, fingerprint))
-            kept = msgspec.msgpack.decode(opened, type=_KeptReply)
-            return StoredReply(kept.payload_hash, kept.reply, at)
-    return None
+    fingerprint = _fingerprint(scope, key)
+    sought = {"dealer_id": dealer_id, "fingerprint": fingerprint, "since": now - IDEMPOTENCY_KEPT}
+    found = FIND_REPLY.read(connection, sought)
+    if not found:
+        return None
+    [(sealed, at)] = found
+    opened = vault.open(sealed, *reply_context(dealer_id, fingerprint))
+    payload_hash, reply = msgspec.msgpack.decode(opened, type=tuple[bytes, bytes])
+    return StoredReply(payload_hash, reply, at)
 
 
 def record_idempotency(connection: Connection, vault: Vault, dealer_id: str, record: IdempotencyRecord) -> None:
     """Keeps the first answer to a key. Raises AlreadyStored when the key has one that is younger than 30 days."""
-    answer = _KeptReply(record.payload_hash, record.reply, _named(record.scope, record.key))
-    row = _reply_row(vault, dealer_id, msgspec.msgpack.encode(answer), record.at, record.lead_id)
-    if KEEP_REPLY.write(connection, row | {"since": record.at - IDEMPOTENCY_KEPT}) == 0:
+    fingerprint = _fingerprint(record.scope, record.key)
+    answer = msgspec.msgpack.encode((record.payload_hash, record.reply))
+    kept = {
+        "dealer_id": dealer_id,
+        "fingerprint": fingerprint,
+        "at": record.at,
+        "lead_id": record.lead_id,
+        "reply": vault.seal(answer, *reply_context(dealer_id, fingerprint)),
+        "since": record.at - IDEMPOTENCY_KEPT,
+    }
+    if KEEP_REPLY.write(connection, kept) == 0:
         raise AlreadyStored("this idempotency key has an answer")
-
-
-def renewed_reply(vault: Vault, row: Row[Any]) -> dict[str, Any]:
-    """A row of `idempotency`, hashed and sealed with the active key."""
-    opened = vault.open(row.reply, *reply_context(row.dealer_id, row.fingerprint))
-    return _reply_row(vault, row.dealer_id, opened, row.at, row.lead_id)
-
-
-def _reply_row(vault: Vault, dealer_id: str, answer: bytes, at: datetime, lead_id: str | None) -> dict[str, Any]:
-    """A row of `idempotency`; `answer` is a `_KeptReply`."""
-    named = msgspec.msgpack.decode(answer, type=_KeptReply).named
-    while True:
-        fingerprint = vault.hash(named, *FINGERPRINT_CONTEXT, dealer_id)
-        sealed = vault.seal(answer, *reply_context(dealer_id, fingerprint))
-        # Once more where the active key changed in between: hash and seal must be of one key.
-        if fingerprint == vault.hash(named, *FINGERPRINT_CONTEXT, dealer_id):
-            return {"dealer_id": dealer_id, "fingerprint": fingerprint, "at": at, "lead_id": lead_id, "reply": sealed}
 
 
 def is_known(connection: Connection, vault: Vault, dealer_id: str, contacts: Iterable[str]) -> bool:
@@ -430,7 +415,6 @@ def purge(connection: Connection, dealer_id: str, now: datetime) -> Purged:
 
 SEALED = ("customer", "payload")
 HASH_CONTEXT = ("lead_contacts", "contact_hash")
-FINGERPRINT_CONTEXT = ("idempotency", "fingerprint")
 
 
 def lead_context(column: str, dealer_id: str, lead_id: str) -> tuple[str, ...]:
@@ -465,9 +449,9 @@ def _searched(vault: Vault, dealer_id: str, contacts: Iterable[str]) -> list[byt
     return [found for contact in contacts for found in vault.hashes(contact, *HASH_CONTEXT, dealer_id)]
 
 
-def _named(scope: str, key: str) -> str:
+def _fingerprint(scope: str, key: str) -> bytes:
     # JSON keeps the two apart: ("ab", "c") and ("a", "bc") differ.
-    return msgspec.json.encode((scope, key)).decode()
+    return sha256(msgspec.json.encode((scope, key))).digest()
 
 
 def _vehicle_hash(vehicle_key: str | None) -> str:

@@ -341,8 +341,8 @@ accesses = Table(
     Index(None, "dealer_id", "at"),
 )
 
-# `fingerprint` is a keyed hash of scope and key: the scope of a sender without a token holds contact points. `reply`
-# holds the hash of the payload too: a hash without a key can be guessed.
+# `fingerprint` is a hash of scope and key: an agent's name, part of it, has any length. `reply` holds the hash of the
+# payload too: what is hashed without a key can be guessed at.
 idempotency = Table(
     "idempotency",
     metadata,

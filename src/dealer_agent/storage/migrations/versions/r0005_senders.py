@@ -1,8 +1,4 @@
-"""A lead keeps the token of its sender, and the earlier lead that may be of the same person.
-
-Answers to idempotency keys are dropped: the hashes that find them were made without a key, and of the agent's name
-alone.
-"""
+"""A lead keeps the token of its sender, and the earlier lead that may be of the same person."""
 
 import sqlalchemy as sa
 from alembic import op
@@ -12,7 +8,7 @@ down_revision = "0004"
 
 
 def upgrade() -> None:
-    """Adds two columns and an index to leads, and empties idempotency."""
+    """Adds two columns and an index to leads."""
     op.add_column("leads", sa.Column("token_id", sa.String))
     op.add_column("leads", sa.Column("may_be_same_person_as", sa.String))
     given = sa.text("may_be_same_person_as IS NOT NULL")
@@ -23,4 +19,3 @@ def upgrade() -> None:
         sqlite_where=given,
         postgresql_where=given,
     )
-    op.execute("DELETE FROM idempotency")
