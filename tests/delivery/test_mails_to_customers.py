@@ -165,7 +165,6 @@ def decoded(receiver: MailReceiver) -> list[str]:
     return read
 
 
-@pytest.mark.requirement("mail-to-customers-holds-no-words-of-senders")
 @pytest.mark.parametrize("stock", ["S1", None])
 def test_no_words_of_a_sender_are_in_any_mail_to_a_customer(
     desk: Counter, receiver: MailReceiver, stock: str | None
@@ -215,7 +214,6 @@ def confirmed(desk: Counter, number: int, token: str | None, *, email: str = VIC
     return answer
 
 
-@pytest.mark.requirement("mails-to-one-address")
 def test_senders_without_a_token_can_have_few_mails_sent_to_one_address(desk: Counter, receiver: MailReceiver) -> None:
     answers = [confirmed(desk, number, None, email=VICTIM.upper()) for number in range(MOST_MAILS + 3)]
     mail_all(desk, receiver)
@@ -231,7 +229,6 @@ def test_senders_without_a_token_can_have_few_mails_sent_to_one_address(desk: Co
     assert len(receiver.taken) == 2 * MOST_MAILS
 
 
-@pytest.mark.requirement("mails-to-one-address")
 def test_strangers_do_not_use_up_the_mails_of_a_sender_with_a_token(desk: Counter, receiver: MailReceiver) -> None:
     for number in range(MOST_MAILS + 1):
         confirmed(desk, number, None)
