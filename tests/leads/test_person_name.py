@@ -37,8 +37,8 @@ NAMES = (
 NO_NAMES = (
     *("", " ", "-", ".", "Robin2", "Robin\u0662", "\u2167", "you@example.com", "example.com", "www.example", "<b>"),
     *("Call us now", "You have won", "Click here", "Call Us Now", "Win-A-New-Car", "robin", "Hello.", "Sam!"),
-    *("Sam\nPat", "Sam\tPat", "Sam\u2028Pat", "Sam\u00a0Pat", "Sam  Pat", "Sam\u202e", "Sam\u200b", "Sam\u200d", "Sam\ufe0f"),
-    *("\u3164", "\u115f", "Sam, Pat"),
+    *("Sam\nPat", "Sam\tPat", "Sam\u2028Pat", "Sam\u00a0Pat", "Sam  Pat", "Sam\u202e", "Sam\u200b"),
+    *("Sam\u200d", "Sam\ufe0f", "\u3164", "\u115f", "Sam, Pat"),
     *("\uff33\uff41\uff4d", "\U0001d412\U0001d41a\U0001d426", "\ufb01", "S" * 31, "A" + "\u0301\u0300" * 4),
     "\u606d\u559c\u60a8\u4e2d\u5956\u8bf7\u81f4\u7535\u6211\u4eec",
 )  # fmt: skip
