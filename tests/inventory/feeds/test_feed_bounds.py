@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from msgspec import UNSET
 
 from dealer_agent.inventory.feeds import FeedError, limits, read_feed
 
@@ -20,7 +21,7 @@ HEADER = b"vin,stock,condition,year,make,model,price,mileage\n"
 VIN = b"1HGCY2F57RA000001"
 MIB = 1 << 20
 SMALL, LARGE = MIB // 4, MIB
-LEAST_SECONDS = 0.05
+LEAST_SECONDS = 0.1
 """Processor seconds below which a reading says nothing about growth."""
 
 
@@ -68,7 +69,7 @@ HOSTILE: dict[str, Callable[[int], bytes]] = {
     "paragraphs not closed": cells(b"description", b"<p "),
     "references": cells(b"description", b"9", start=b"&#"),
     "separators between photos": cells(b"photos", b"|", start=b"http://a.example/"),
-    "blanks in a price": cells(b"price", b" ", start=b"1") if False else cells(b"price", b" ", start=b"USD"),
+    "blanks in a price": cells(b"price", b" ", start=b"USD"),
     "blanks in a mileage": cells(b"mileage", b"a ", start=b"1"),
     "blanks in a displacement": cells(b"displacement_cc", b" ", start=b"1 a"),
     "features of one letter": cells(b"features", b"a|"),
@@ -99,12 +100,14 @@ HOSTILE: dict[str, Callable[[int], bytes]] = {
 def seconds(data: bytes) -> float:
     """The processor time that a reading takes, whatever becomes of the file."""
     start = time.process_time()
+    refusal = ""
     try:
         read_feed(data)
-    except FeedError as refusal:
-        assert len(str(refusal)) < 400
-        assert str(refusal).endswith(".")
-    return time.process_time() - start
+    except FeedError as error:
+        refusal = str(error)
+    taken = time.process_time() - start
+    assert len(refusal) < 400
+    return taken
 
 
 def assert_linear(make: Callable[[int], bytes]) -> None:
@@ -122,9 +125,9 @@ def test_the_processor_time_of_a_file_is_linear_in_its_size(make: Callable[[int]
 
 _FIELDS = ("stock", "description", "features", "photos", "price", "mileage", "year", "status", "inventory_date", "trim")
 _PIECES = st.sampled_from(
-    ("<", ">", "<!--", "-->", "<script", "</script>", "<p", "&#", "&amp", "9", "a", "é", " ", "|", ";", '""', "@", "~")
-    + ("http://", "1,", "USD", "10/", ".", "-", "\0", '="', "\u2028", "application/ld+json", "{", "[", "\n")
-)
+    ("<", ">", "<!--", "-->", "<script", "</script>", "<p", "&#", "&amp", "9", "a", "é", " ", "|", ";", '""', "@", "~",
+     "http://", "1,", "USD", "10/", ".", "-", "\0", '="', "\u2028", "application/ld+json", "{", "[", "\n")
+)  # fmt: skip
 
 
 @settings(max_examples=int(os.environ.get("SOAK_CASES", "300")) // 10)
@@ -141,16 +144,17 @@ def test_no_repeated_text_in_a_cell_takes_more_than_linear_time(field: str, piec
 
 @pytest.mark.parametrize(
     ("start", "line"),
-    [(b'"unclosed,', 2), (b'1HGCY2F57RA999999,"unclosed,', 2), (rows(20_000) + b'"unclosed,', None)],
+    [(b'"unclosed,', 2), (b'1HGCY2F57RA999999,"unclosed,', 2), (rows(59) * 500 + b'"unclosed,', None)],
 )
 def test_a_quotation_mark_that_is_not_closed_is_reported_with_its_line_before_any_row_is_read(
     start: bytes, line: int | None
 ) -> None:
     """The check of a whole file takes less than the reading of its rows would."""
-    below = rows(4 * MIB)
+    below = rows(MIB)
     whole = HEADER + start + below
     begun = time.process_time()
-    with pytest.raises(FeedError, match=f"line {line or (HEADER + start).count(b'\n') + 1} is not closed"):
+    found = line or (HEADER + start).count(b"\n") + 1
+    with pytest.raises(FeedError, match=f"line {found} is not closed"):
         read_feed(whole)
     refused = time.process_time() - begun
     begun = time.process_time()
@@ -181,7 +185,7 @@ def too_many(count: int, what: str) -> str:
 
 
 OVER: dict[str, tuple[Callable[[], bytes], str]] = {
-    "MOST_ROWS": (lambda: HEADER + b"\n" * limits.MOST_ROWS, too_many(limits.MOST_ROWS, "rows")),
+    "MOST_ROWS": (lambda: HEADER + b"\n" * (limits.MOST_ROWS + 1), too_many(limits.MOST_ROWS, "rows")),
     "MOST_ROWS of JSON lines": (
         lambda: b'{"stock":"1"}\n' * 2 + b"1\n" * limits.MOST_ROWS,
         too_many(limits.MOST_ROWS, "records"),
@@ -210,9 +214,7 @@ def test_a_file_over_a_bound_is_refused_with_the_bound(make: Callable[[], bytes]
 
 
 def test_a_file_of_the_most_columns_and_a_row_of_the_most_text_are_read() -> None:
-    header = HEADER.strip() + b",x" * (limits.MOST_COLUMNS - 8) + b",description"[:0]
-    feed = read_feed(header + b"\n" + rows(59) + b"\n")
-    assert feed.rows == 1
+    assert read_feed(HEADER.strip() + b",x" * (limits.MOST_COLUMNS - 8) + b"\n" + rows(59)).rows == 1
     text = b"x" * limits.MOST_CELL
     assert read_feed(b"vin,notes\n" + VIN + b"," + text + b"\n").counts.refused == 0
     assert read_feed(b"vin,notes\n" + VIN + b"," + text + b"x\n").counts.refused == 1
@@ -226,10 +228,11 @@ def test_a_record_with_a_longer_text_is_refused_alone() -> None:
 
 
 def test_of_a_record_the_first_members_are_read() -> None:
-    members = {f"k{n}": 1 for n in range(limits.MOST_VALUES)}
-    feed = read_feed(json.dumps([{"stock": "A", **members, "make": "Ford"}]).encode())
-    assert feed.units[0].unit.stock == "A"
-    assert feed.units[0].unit.make is not feed.units[0].unit.stock
+    others = {f"k{n}": 1 for n in range(limits.MOST_VALUES - 3)}
+    for further, model in (({}, "Focus"), ({"one": 1}, UNSET)):
+        record = {"stock": "A", "make": "Ford", **others, **further, "model": "Focus"}
+        unit = read_feed(json.dumps([record]).encode(), layout="generic").units[0].unit
+        assert (unit.make, unit.model) == ("Ford", model)
 
 
 def test_a_report_lists_the_first_remarks_and_counts_all() -> None:

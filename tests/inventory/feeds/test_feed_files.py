@@ -163,7 +163,8 @@ TOO_MUCH = "The JSON cannot be read: it is nested too deeply, or a number in it 
         (b"[7]\n[7]\n", "The JSON is broken at line 1: neither one document nor one object a line."),
         (
             b"<vehicles><vin>1</vin></vehicles>",
-            "The file is XML, which is not read. Export the inventory as CSV, TAB-separated text or JSON.",
+            "The file is XML or HTML without schema.org vehicles in it. Export the inventory as CSV, TAB-separated text"
+            " or JSON.",
         ),
         (
             b"<!DOCTYPE html>\n<html><body>Log in</body></html>",

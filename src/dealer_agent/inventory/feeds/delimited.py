@@ -156,9 +156,7 @@ def read_table(data: bytes, encoding: str, head: str, layout_name: str | None) -
     is read. Raises FeedError for such a file, and when no column says what a unit is.
     """
     layout = named_layout(layout_name, "delimited") if layout_name else None
-    headers = {
-        mark: [name[:MOST_NAME] for name in next(iter(_first_rows(head, mark, 1)), [])] for mark in _DELIMITERS
-    }
+    headers = {mark: [name[:MOST_NAME] for name in next(iter(_first_rows(head, mark, 1)), [])] for mark in _DELIMITERS}
     fits = {mark: _header_fits(names, layout) for mark, names in headers.items()}
     delimiter = max(_DELIMITERS, key=lambda mark: fits[mark])
     if fits[delimiter]:

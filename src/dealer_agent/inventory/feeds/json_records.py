@@ -4,6 +4,7 @@ import json
 import math
 import re
 from collections.abc import Iterator
+from contextlib import suppress
 from functools import lru_cache
 from itertools import islice
 from typing import Any, NamedTuple
@@ -28,6 +29,8 @@ _LISTS = (
 _SCRIPT = re.compile(r"<script\b([^<>]{0,1000})>", re.IGNORECASE)
 _SCRIPT_END = re.compile("</script", re.IGNORECASE)
 _LD_JSON = "application/ld+json"
+_HEAD = 4_096
+"""Characters in which a web page says that it is one."""
 _IDENTITY = frozenset(
     name for layout in LAYOUTS.values() for field in ("vin", "stock") for name in layout.folded[field] if name != "id"
 )
@@ -86,10 +89,10 @@ def _from_lines(text: str) -> list[Record]:
             continue
         if len(records) == MOST_ROWS:
             raise FeedError(f"A file may have at most {MOST_ROWS:,} records. Export the units for sale only.")
-        try:
-            members = _load(line)
-        except (ValueError, RecursionError):
-            members = None
+        members = None
+        if line.lstrip().startswith("{"):
+            with suppress(ValueError, RecursionError):
+                members = _load(line)
         if isinstance(members, dict):
             records.append(Record(number, members))
         else:
@@ -113,12 +116,15 @@ def _from_html(text: str) -> list[Record]:
 
 
 def _without_vehicles(page: str) -> str:
-    if re.match(r"\s*<(?:!doctype\s+html|html|head|body|script|!--)", page, re.IGNORECASE):
+    if re.search(r"<!doctype\s+html|<html\b", page[:_HEAD], re.IGNORECASE):
         return (
             "The file is a web page without schema.org vehicles in it, perhaps a login or an error page. Download the"
             " export itself, as CSV, TAB-separated text or JSON."
         )
-    return "The file is XML, which is not read. Export the inventory as CSV, TAB-separated text or JSON."
+    return (
+        "The file is XML or HTML without schema.org vehicles in it. Export the inventory as CSV, TAB-separated text or"
+        " JSON."
+    )
 
 
 def _scripts(page: str) -> Iterator[str]:
