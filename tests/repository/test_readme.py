@@ -40,7 +40,7 @@ def test_the_first_screen_says_the_port_the_leads_and_the_time_of_the_tests() ->
     found = re.search(r"`make demo (DEMO_ARGS='(--port \d+)')`", first_screen)
     assert found is not None
     if (make := shutil.which("make")) is not None:
-        asked = [make, "-n", "-C", ROOT, "demo", *shlex.split(found[1])]
+        asked = [make, "-n", "-C", str(ROOT), "demo", *shlex.split(found[1])]
         assert found[2] in subprocess.run(asked, check=True, capture_output=True, text=True).stdout
     assert "`demo-store/leads`" in first_screen
     assert re.search(r"about \d+ minutes on 2 cores", first_screen)
