@@ -29,7 +29,7 @@ from dealer_agent.protocol.skill import SKILLS
 from dealer_agent.protocol.vocabulary import Vocabulary, proto, wire
 from dealer_agent.server.app import RPC, DealerApp
 from dealer_agent.server.limits import RateLimits
-from dealer_agent.server.log import configure_logs
+from dealer_agent.server.log import configure_logs, end_interval
 from dealer_agent.server.refresh import Refresher, flush_logs, load_tokens
 from dealer_agent.server.service import ADDRESS_RULE, BAD_TOKENS_RULE, Options, Service
 from dealer_agent.skills import dealer_of
@@ -85,6 +85,7 @@ async def service(settings: Settings, listens_at: str) -> AsyncIterator[Service]
     profile = settings.dealer
     async with AsyncExitStack() as closing:
         closing.callback(lines.flush)
+        closing.callback(end_interval)
         store = await asyncio.to_thread(Store.open, settings.database_url, settings.vault)
         closing.callback(store.close)
         vault = await asyncio.to_thread(store.check_keys, profile.id)

@@ -8,7 +8,7 @@ from datetime import UTC, datetime, timedelta
 import structlog
 
 from dealer_agent.dealers.profile import Profile
-from dealer_agent.server.log import FLUSH_SECONDS, BufferedLines, places
+from dealer_agent.server.log import FLUSH_SECONDS, INTERVAL_SECONDS, BufferedLines, end_interval, places
 from dealer_agent.server.service import Service
 from dealer_agent.server.tokens import TokenBook
 from dealer_agent.stock_room import ShowRoom, SnapshotError
@@ -125,7 +125,9 @@ class Refresher:
 
 
 async def flush_logs(lines: BufferedLines) -> None:
-    """Writes buffered log lines a few times a second, until it is cancelled."""
+    """Writes buffered log lines a few times a second, and what each interval left out, until it is cancelled."""
     while True:
-        await asyncio.sleep(FLUSH_SECONDS)
-        lines.flush()
+        for _ in range(round(INTERVAL_SECONDS / FLUSH_SECONDS)):
+            await asyncio.sleep(FLUSH_SECONDS)
+            lines.flush()
+        end_interval()

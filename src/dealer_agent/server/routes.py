@@ -6,7 +6,6 @@ from datetime import UTC, datetime
 from typing import Any
 
 import msgspec
-import structlog
 from starlette.concurrency import run_in_threadpool
 from starlette.exceptions import HTTPException
 from starlette.requests import Request
@@ -29,11 +28,10 @@ from dealer_agent.protocol.openapi import openapi_document
 from dealer_agent.protocol.schemas import published_schemas
 from dealer_agent.server.body import JSON
 from dealer_agent.server.callers import caller_of, count_address, count_bad_token
+from dealer_agent.server.log import RequestLine, log_request
 from dealer_agent.server.pages import CONTENT_SECURITY_POLICY, docs_page, home_page, stylesheet
 from dealer_agent.server.service import Service
 from dealer_agent.server.tokens import hashed
-
-log = structlog.get_logger()
 
 CARD_CACHE = "public, max-age=300"
 ANY_METHOD = ["GET", "POST", "PUT", "PATCH", "DELETE"]
@@ -172,7 +170,7 @@ def error_response(error: ProtocolError, service: Service, request_id: str | Non
     request_id = request_id or new_ulid()
     error_id = f"err_{request_id}"
     if service.options.access_log:
-        # The path is not logged: it is whatever somebody wrote.
-        log.info("request", request_id=request_id, status=error.http, code=error.row.code, error_id=error_id)
+        # The path is not logged: a client may write anything there.
+        log_request(RequestLine(request_id, status=error.http, code=error.row.code, error_id=error_id))
     body = http_error_body(error, service.wire.default, error_id, datetime.now(UTC))
     return Response(body, error.http, media_type=JSON, headers=dict(error.headers))
