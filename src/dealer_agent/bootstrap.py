@@ -27,11 +27,11 @@ from dealer_agent.lead_desk.visit_calendar import subscribed_calendar
 from dealer_agent.protocol.card import CardFacts
 from dealer_agent.protocol.skill import SKILLS
 from dealer_agent.protocol.vocabulary import Vocabulary, proto, wire
-from dealer_agent.server.app import RPC, DealerApp
+from dealer_agent.server.app import DealerApp
 from dealer_agent.server.limits import RateLimits
 from dealer_agent.server.log import configure_logs, end_interval
 from dealer_agent.server.refresh import Refresher, flush_logs, load_tokens
-from dealer_agent.server.service import ADDRESS_RULE, BAD_TOKENS_RULE, Options, Service
+from dealer_agent.server.service import ADDRESS_RULE, BAD_TOKENS_RULE, HEALTH_RULE, RPC, Options, Service
 from dealer_agent.skills import dealer_of
 from dealer_agent.stock_room import ShowRoom
 from dealer_agent.storage.lead_writer import LeadWriter
@@ -178,7 +178,8 @@ def _pace(settings: Settings) -> Pace:
 
 def _rate_rules(settings: Settings) -> dict[str, str]:
     rates = settings.rate_limits
-    return {**rates.by_skill(), ADDRESS_RULE: rates.address, BAD_TOKENS_RULE: rates.bad_tokens}
+    others = {ADDRESS_RULE: rates.address, BAD_TOKENS_RULE: rates.bad_tokens, HEALTH_RULE: rates.health}
+    return rates.by_skill() | others
 
 
 def _options(settings: Settings) -> Options:

@@ -12,6 +12,10 @@ from dealer_agent.skills import Dealer
 
 ADDRESS_RULE = "address"
 BAD_TOKENS_RULE = "bad_tokens"
+HEALTH_RULE = "health"
+
+MESSAGE_SEND = "/message:send"
+RPC = "/rpc"
 
 
 @dataclass(frozen=True)
