@@ -114,7 +114,7 @@ async def service(settings: Settings, listens_at: str) -> AsyncIterator[Service]
             calendar=lambda secret_hash: subscribed_calendar(store, profile, secret_hash, datetime.now(UTC)),
             ready=True,
         )
-        refresher = Refresher(store, running, room, seen._replace(stock=shown.revision), settings.vault)
+        refresher = Refresher(store, writer, running, room, seen._replace(stock=shown.revision), settings.vault)
         for work in (refresher.run(), flush_logs(lines)):
             closing.push_async_callback(_end, asyncio.create_task(work))
         yield running
@@ -192,7 +192,7 @@ def _options(settings: Settings) -> Options:
         revision=chosen.revision,
         lenient_configuration=chosen.lenient_configuration,
         body_limit_bytes=chosen.body_limit_kib * 1024,
-        body_timeout_seconds=chosen.request_timeout_seconds,
+        request_timeout_seconds=chosen.request_timeout_seconds,
         trusted_proxies=tuple(ip_network(network) for network in chosen.trusted_proxies),
         access_log=settings.logs.access,
     )

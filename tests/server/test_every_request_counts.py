@@ -5,10 +5,9 @@ from datetime import UTC, datetime, timedelta
 import pytest
 from starlette.routing import Route
 from tests.server.conftest import OpenDealership
-from tests.server.dealership import LOT, NO_LIMITS, Dealership, error_of
+from tests.server.dealership import NO_LIMITS, Dealership, error_of
 
 from dealer_agent.inventory.catalogue import Catalogue
-from dealer_agent.server.pages import home
 from dealer_agent.server.routes import HEALTH_PATHS, HomePage
 
 ONCE = NO_LIMITS.replace('address = ""', 'address = "1/hour"').replace('health = ""', 'health = "1/hour"')

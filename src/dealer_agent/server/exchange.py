@@ -107,11 +107,12 @@ class Exchange:
         options = service.options
         try:
             address, token_id = self._admit()
-            body = await read_body(receive, options.body_limit_bytes, options.body_timeout_seconds)
+            body = await read_body(receive, options.body_limit_bytes, options.request_timeout_seconds)
             self._call_id, decoded = self._binding.decode(body, service.wire, lenient=options.lenient_configuration)
             request = self._admit_to_skill(decoded, address, token_id)
             if request.skill.payload is LeadSubmitRequest:
-                answer = await submit_lead(service.dealer, request, token_id=token_id, body=body)
+                left = options.request_timeout_seconds - (perf_counter() - self._started)
+                answer = await submit_lead(service.dealer, request, token_id=token_id, body=body, seconds=left)
             else:
                 answer = read(service.dealer, request)
             return self._success(request, answer)

@@ -41,6 +41,7 @@ class BufferedLines:
     def __init__(self, stream: BinaryIO) -> None:
         self._stream = stream
         self._lines: list[bytes] = []
+        self._lost = 0
         self._lock = threading.Lock()
 
     def msg(self, line: bytes) -> None:
@@ -50,13 +51,20 @@ class BufferedLines:
     debug = info = warning = error = critical = msg
 
     def flush(self) -> None:
-        """Writes what was taken."""
+        """Writes what was taken. Lines that cannot be written, as on a full disk, are counted, and the count is written
+        as soon as possible: the service goes on without its log."""
         with self._lock:
             lines, self._lines = self._lines, []
-            if lines:
-                lines.append(b"")
-                self._stream.write(b"\n".join(lines))
+            if not lines and not self._lost:
+                return
+            lost = [_encode_line({"event": "log lines lost", "lines": self._lost, "level": "error"})] * bool(self._lost)
+            try:
+                self._stream.write(b"\n".join([*lost, *lines, b""]))
                 self._stream.flush()
+            except OSError:
+                self._lost += len(lines)
+            else:
+                self._lost = 0
 
 
 class Sampler:

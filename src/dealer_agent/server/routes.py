@@ -155,10 +155,13 @@ async def _health(_: Request) -> Response:
 
 def _readiness(service: Service) -> Handler:
     async def respond(_: Request) -> Response:
-        """The process can do its work: its stock is loaded, and the store was there a moment ago."""
+        """Whether reading skills answer from the dealer's latest stock; and whether leads can be taken, which changes
+        no status: a load balancer must not take the reading skills away because of them."""
+        told = {"vehicles": len(service.dealer.catalogue), "leads": service.leads}
         if service.ready:
-            return Response(_encoded({"status": "ready", "vehicles": len(service.dealer.catalogue)}), media_type=JSON)
-        return Response(b'{"status":"the database is away"}', status_code=503, media_type=JSON)
+            return Response(_encoded({"status": "ready"} | told), media_type=JSON)
+        away = {"status": "the database is away: stock and tokens may be out of date"}
+        return Response(_encoded(away | told), status_code=503, media_type=JSON)
 
     return respond
 
