@@ -18,7 +18,14 @@ from tests.server.dealership import NO_LIMITS, message, set_up
 
 from dealer_agent.protocol.errors import ERRORS
 from dealer_agent.protocol.skill import SKILLS
-from dealer_agent.server.log import INTERVAL_SECONDS, MOST_ANSWERS, MOST_FAULTS, MOST_REFUSALS, Sampler
+from dealer_agent.server.log import (
+    INTERVAL_SECONDS,
+    MOST_ANSWERS,
+    MOST_FAULTS,
+    MOST_REFUSALS,
+    BufferedLines,
+    Sampler,
+)
 
 COMMAND = Path(sys.executable).with_name("dealer-agent")
 SETTINGS_DOCS = Path(__file__).parents[2] / "docs" / "settings.md"
@@ -131,3 +138,19 @@ def test_the_published_bound_holds_for_lines_of_every_kind_at_once(written: list
     published = re.search(r"at most (\d+) KB of request lines a second", SETTINGS_DOCS.read_text("utf-8"))
     assert published is not None, bound
     assert bound <= int(published[1]) * 1000
+
+
+def test_lines_that_cannot_be_written_are_counted_and_the_service_goes_on(tmp_path: Path) -> None:
+    """A full disk, here the device that always is one, must neither end the log nor fill the memory."""
+    log = tmp_path / "log"
+    with Path("/dev/full").open("wb", buffering=0) as full, log.open("wb", buffering=0) as good:
+        lines = BufferedLines(full)
+        for _ in range(3):
+            lines.msg(b"lost")
+            lines.flush()
+        lines._stream = good
+        lines.msg(b"written")
+        lines.flush()
+    told, written = log.read_bytes().splitlines()
+    assert json.loads(told) == {"event": "log lines lost", "lines": 3, "level": "error"}
+    assert written == b"written"

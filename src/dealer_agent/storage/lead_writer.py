@@ -28,7 +28,9 @@ MOST_WAITING = 1024
 """The most jobs in the queue: bounds the memory that leads hold while the database is locked."""
 
 WRITE_SOMETHING = (
-    update(revisions).where(revisions.c.dealer_id == bindparam("in_dealer")).values(token_revision=revisions.c.token_revision)
+    update(revisions)
+    .where(revisions.c.dealer_id == bindparam("in_dealer"))
+    .values(token_revision=revisions.c.token_revision)
 )
 
 Result = TypeVar("Result")
