@@ -143,6 +143,8 @@ def test_the_published_bound_holds_for_lines_of_every_kind_at_once(written: list
 def test_lines_that_cannot_be_written_are_counted_and_the_service_goes_on(tmp_path: Path) -> None:
     """A full disk, here the device that always is one, must neither end the log nor fill the memory."""
     log = tmp_path / "log"
+    if not Path("/dev/full").exists():
+        pytest.skip("GAP: no /dev/full here, so a log that cannot be written was not tried")
     with Path("/dev/full").open("wb", buffering=0) as full, log.open("wb", buffering=0) as good:
         lines = BufferedLines(full)
         for _ in range(3):
