@@ -25,6 +25,7 @@ const json = { "content-type": "application/json", "a2a-version": "1.0" };
 const rpc = JSON.stringify({ jsonrpc: "2.0", id: 1, method: "SendMessage", params: JSON.parse(SEARCH) });
 const send = `${SERVICE}/message:send`;
 const calls = {
+  itself: { url: PAGE, method: "GET" },
   card: { url: `${SERVICE}/.well-known/agent-card.json`, method: "GET" },
   search: { url: send, body: SEARCH, headers: json },
   rpc: { url: `${SERVICE}/rpc`, body: rpc, headers: json },
@@ -32,7 +33,7 @@ const calls = {
   token: { url: send, body: SEARCH, headers: { ...json, authorization: "Bearer wrong" } },
   type: { url: send, body: SEARCH, headers: { "content-type": "text/plain" } },
   nothing: { url: `${SERVICE}/nosuch`, body: SEARCH, headers: json },
-  cardWithCookies: { url: `${SERVICE}/.well-known/agent-card.json`, method: "GET", credentials: "include" },
+  cardWithCookies: { url: `${SERVICE}/cards/0.1.0.json`, method: "GET", credentials: "include" },
   withCookies: { url: send, body: SEARCH, headers: json, credentials: "include" },
   otherHeader: { url: send, body: SEARCH, headers: { ...json, "x-other": "1" } },
   health: { url: `${SERVICE}/readyz`, method: "GET" },
@@ -40,12 +41,10 @@ const calls = {
 
 const browser = await launched();
 const page = await (await browser.newContext()).newPage();
-const cookies = {};
+const sent = [];
 let name;
-page.on("request", async (request) => {
-  if (!request.url().startsWith(SERVICE) || request.method() === "OPTIONS") return;
-  const called = name;
-  cookies[called] = (await request.allHeaders()).cookie ?? null;
+page.on("request", (request) => {
+  if (name) sent.push([name, request.allHeaders()]);
 });
 await page.goto(PAGE, { waitUntil: "load" });
 const read = {};
@@ -53,5 +52,7 @@ for (const [each, call] of Object.entries(calls)) {
   name = each;
   read[each] = await page.evaluate(called, call);
 }
+const cookies = {};
+for (const [each, headers] of sent) cookies[each] = (await headers).cookie ?? null;
 await browser.close();
 console.log(JSON.stringify({ read, cookies }));
