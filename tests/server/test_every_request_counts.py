@@ -30,7 +30,9 @@ def paths_of(opened: Dealership) -> list[str]:
 @pytest.mark.requirement("spec-8-rate-limits", "contract-3-every-request-counts")
 def test_every_route_unknown_path_and_wrong_method_counts_against_its_address(open_dealership: OpenDealership) -> None:
     opened = open_dealership(ONCE)
-    asked = [(method, path, {}) for path in paths_of(opened) for method in METHODS]
+    asked: list[tuple[str, str, dict[str, str]]] = [
+        (method, path, {}) for path in paths_of(opened) for method in METHODS
+    ]
     asked += [("OPTIONS", path, PREFLIGHT) for path in paths_of(opened)]
     for number, (method, path, headers) in enumerate(asked):
         address = f"203.0.{number // 200}.{number % 200 + 1}"

@@ -43,7 +43,7 @@ class Counter:
     def answer(self, lead: dict[str, Any], now: datetime, lot: Catalogue = EMPTY_LOT) -> Answer:
         plain = lead | {"consent": lead["consent"] | {"granted_at": "2026-03-01T00:00:00Z"}}
         typed = msgspec.convert(plain, LeadSubmitRequest)
-        return asyncio.run(self.desk.take(typed, plain, lot, token_id=None, body=b"", now=now))
+        return asyncio.run(self.desk.take(typed, plain, lot, token_id=None, body=b"", now=now, seconds=60))
 
     def visits_of(self, lead_id: str) -> list[AppointmentRecord]:
         """The visits that a lead asked for, oldest first."""
