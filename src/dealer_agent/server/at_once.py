@@ -31,6 +31,8 @@ class AnsweringConnection(HttpToolsProtocol):
     # The binding of a request that may take the short road, between its head and its end.
     _binding: Binding | None = None
     _body = b""
+    # The fields of its head by name; the last one where a field repeats.
+    _fields: Mapping[bytes, bytes] = {}
     # The server's own header lines, which it makes anew every second: the date.
     _server_headers: list[tuple[bytes, bytes]] | None = None
     _server_lines = b""
@@ -40,12 +42,6 @@ class AnsweringConnection(HttpToolsProtocol):
         super().connection_made(transport)
         self._service = self.app_state.get(SERVICE)
         self._bindings = self.app_state.get(BINDINGS, {})
-
-    def data_received(self, data: bytes) -> None:
-        """A body that is not whole by the end of what has arrived is waited for on the long road."""
-        super().data_received(data)
-        if self._binding is not None and not self.transport.is_closing():
-            self._take_the_long_road()
 
     def on_message_begin(self) -> None:
         """The first byte of a request. uvicorn's scope is made on the long road only."""
@@ -83,16 +79,16 @@ class AnsweringConnection(HttpToolsProtocol):
             parser.get_method() == b"POST"
             and parser.get_http_version() == "1.1"
             and parser.should_keep_alive()
-            and not parser.should_upgrade()
             and not self.expect_100_continue
             and not self.flow.write_paused
             and (self.cycle is None or self.cycle.response_complete)
-            and not self.transport.is_closing()
         )
 
     def _answered_at_once(self, binding: Binding) -> bool:
         assert self._service is not None
-        under_way = Exchange(binding, self._service, Head(self.headers, self.client[0] if self.client else None))
+        under_way = Exchange(
+            binding, self._service, Head(self.headers, self._fields, self.client[0] if self.client else None)
+        )
         reply = under_way.reply_at_once(self._body)
         if reply is None:
             return False
