@@ -11,14 +11,15 @@ from starlette.exceptions import HTTPException
 from starlette.routing import Router
 from starlette.types import Receive, Scope, Send
 
-from dealer_agent.protocol.errors import InternalError, UnsupportedSkill
+from dealer_agent.protocol.errors import InternalError, RateLimited, UnsupportedSkill
 from dealer_agent.protocol.ids import new_ulid
-from dealer_agent.server.at_once import BINDINGS, SERVICE
+from dealer_agent.server.at_once import BINDINGS, BUSY, SERVICE
+from dealer_agent.server.busy import BusyReplies
 from dealer_agent.server.exchange import Binding, exchange
 from dealer_agent.server.http_json import HttpJson
 from dealer_agent.server.json_rpc import JsonRpc
 from dealer_agent.server.log import places
-from dealer_agent.server.routes import error_response, http_error, router
+from dealer_agent.server.routes import HEALTH_CHECKS, error_response, http_error, router
 from dealer_agent.server.service import Service
 
 log = structlog.get_logger()
@@ -66,7 +67,14 @@ class DealerApp:
         elif path == self._base_path:
             path = "/"
         try:
-            await self._router({**scope, "path": path, "app": self}, receive, send)
+            if path in HEALTH_CHECKS:
+                await self._router({**scope, "path": path, "app": self}, receive, send)
+            else:
+                await service.load.turn()
+                with service.load:
+                    await self._router({**scope, "path": path, "app": self}, receive, send)
+        except RateLimited as busy:
+            await error_response(busy, service)(scope, receive, send)
         except HTTPException as problem:
             await http_error(service, problem)(scope, receive, send)
         except Exception as fault:  # noqa: BLE001 - the boundary: recorded, and answered as INTERNAL_ERROR.
@@ -83,7 +91,8 @@ class DealerApp:
                 self._service, self._router = service, router(service)
                 # Connections answer reading skills themselves, and refuse what is no HTTP in the service's words.
                 by_target = {path.encode(): binding for path, binding in self._bindings.items()}
-                scope.get("state", {}).update({SERVICE: service, BINDINGS: by_target})
+                busy = BusyReplies(by_target.values(), service.wire.default)
+                scope.get("state", {}).update({SERVICE: service, BINDINGS: by_target, BUSY: busy})
                 await send({"type": "lifespan.startup.complete"})
                 await receive()
         except Exception as fault:

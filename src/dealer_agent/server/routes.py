@@ -36,6 +36,9 @@ from dealer_agent.server.tokens import hashed
 log = structlog.get_logger()
 
 CARD_CACHE = "public, max-age=300"
+HEALTHZ, READYZ = "/healthz", "/readyz"
+HEALTH_CHECKS = frozenset({HEALTHZ, READYZ})
+"""They are answered beside any load: their requests wait for nothing, and run in no thread."""
 ANY_METHOD = ["GET", "POST", "PUT", "PATCH", "DELETE"]
 
 Handler = Callable[[Request], Any]
@@ -60,8 +63,8 @@ def routes(service: Service) -> list[BaseRoute]:
         Route("/openapi.json", _fixed(_encoded(openapi))),
         *(Route(f"/schemas/{name}", _fixed(body, "application/schema+json")) for name, body in schemas.items()),
         Route("/schemas", _fixed(_encoded({"schemas": sorted(schemas)}))),
-        Route("/healthz", _health),
-        Route("/readyz", _readiness(service)),
+        Route(HEALTHZ, _health),
+        Route(READYZ, _readiness(service)),
         Route("/calendar/{secret}.ics", _calendar(service)),
         Route("/message:stream", _undeclared(UnsupportedOperation, service), methods=ANY_METHOD),
         Route("/extendedAgentCard", _undeclared(UnsupportedOperation, service), methods=ANY_METHOD),
@@ -116,13 +119,13 @@ def _home(service: Service) -> bytes:
     ).encode()
 
 
-def _health(_: Request) -> Response:
+async def _health(_: Request) -> Response:
     """The process answers."""
     return Response(b'{"status":"ok"}', media_type=JSON)
 
 
 def _readiness(service: Service) -> Handler:
-    def respond(_: Request) -> Response:
+    async def respond(_: Request) -> Response:
         """The process can do its work: its stock is loaded, and the store was there a moment ago."""
         if service.ready:
             return Response(_encoded({"status": "ready", "vehicles": len(service.dealer.catalogue)}), media_type=JSON)

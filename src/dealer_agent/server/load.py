@@ -1,0 +1,151 @@
+"""How one process shares its time among its requests, and which it refuses when there are too many.
+
+A turn of the event loop answers requests for a few milliseconds. What arrives after that waits in one queue, first in,
+first out, so that every turn sees new connections, new bytes and health checks. When the queue does not become empty
+for a while the process is overloaded. It then takes a request only if the queue is short, and refuses all others at
+once. The rule is that of CoDel (Nichols and Jacobson, "Controlling Queue Delay"), applied when a request arrives.
+"""
+
+import asyncio
+from collections import deque
+from collections.abc import Callable
+from functools import partial
+from time import perf_counter
+
+import structlog
+
+from dealer_agent.protocol.errors import RateLimited
+
+log = structlog.get_logger()
+
+TURN_SECONDS = 0.004
+"""For how long one turn of the loop answers requests."""
+BURST_SECONDS = 0.5
+"""The longest queue while the process is not overloaded, and the longest for leads, as the time to answer it."""
+STANDING_SECONDS = 0.01
+"""The longest queue while the process is overloaded."""
+SHORT_QUEUE = 32
+"""A queue of so few requests is never too long, however slow they are."""
+OVERLOADED_AFTER_SECONDS = 0.1
+"""A queue that is not empty for so long is no burst."""
+CALM_AFTER_SECONDS = 1.0
+"""An overload is over when nothing was refused for so long."""
+RETRY_AFTER_SECONDS = 1
+"""When a refused client may come back."""
+REPORT_SECONDS = 10.0
+"""Refusals are counted, and logged in one line this long after the first."""
+MOST_IN_PROGRESS = 256
+"""Requests that wait for the database or a thread at once, in one process. More would only wait longer."""
+
+_STEADY = 32
+"""The pace is an average over about so many requests."""
+
+
+def too_busy() -> RateLimited:
+    """The refusal of a request for which the process has no time."""
+    return RateLimited(RETRY_AFTER_SECONDS, because="The service is busy.")
+
+
+class Load:
+    """The requests of one process: those that wait for their turn, and how many were refused."""
+
+    def __init__(self) -> None:
+        self.refused = 0
+        self._queue: deque[Callable[[], None]] = deque()
+        self._now = 0.0
+        # When the turn began; 0 before its first request. While it is not 0, `_next_turn` is scheduled.
+        self._turn_began = 0.0
+        self._turn_is_over = False
+        self._answered = 0
+        self._seconds_each = 0.0
+        self._queued_since = 0.0
+        self._last_refusal = -CALM_AFTER_SECONDS
+        self._in_progress = 0
+        self._reported = 0
+
+    def has_time(self) -> bool:
+        """Whether a request that is complete may be answered at once; it counts as answered then."""
+        self._now = now = perf_counter()
+        if not self._turn_began:
+            self._turn_began, self._answered, self._turn_is_over = now, 1, False
+            asyncio.get_running_loop().call_soon(self._next_turn)
+            return True
+        if self._queue or self._turn_is_over or now - self._turn_began > TURN_SECONDS:
+            return False
+        self._answered += 1
+        return True
+
+    def is_full(self, *, patient: bool = False) -> bool:
+        """Whether one more request would wait too long. `patient` requests wait for longer when it is busy.
+
+        Asked after `has_time` has said no.
+        """
+        waiting = len(self._queue)
+        if waiting < SHORT_QUEUE:
+            return False
+        overloaded = (
+            self._now - self._last_refusal < CALM_AFTER_SECONDS
+            or self._now - self._queued_since > OVERLOADED_AFTER_SECONDS
+        )
+        return waiting * self._seconds_each > (STANDING_SECONDS if overloaded and not patient else BURST_SECONDS)
+
+    def wait(self, answer: Callable[[], None]) -> None:
+        """Puts a request at the end of the queue; `answer` is called when it is its turn."""
+        if not self._queue:
+            self._queued_since = self._now
+        self._queue.append(answer)
+
+    def count_refusal(self) -> None:
+        """One request was refused because the process is busy."""
+        self.refused += 1
+        self._last_refusal = self._now
+        if self.refused == self._reported + 1:
+            asyncio.get_running_loop().call_later(REPORT_SECONDS, self._report)
+
+    async def turn(self, *, patient: bool = False) -> None:
+        """Waits until it is a request's turn. Raises RateLimited when it would wait too long.
+
+        What the caller does then may take long: it is the last of its turn.
+        """
+        if not self.has_time():
+            if self.is_full(patient=patient):
+                self.count_refusal()
+                raise too_busy()
+            turn = asyncio.get_running_loop().create_future()
+            self.wait(partial(self._wake, turn))
+            await turn
+        self._turn_is_over = True
+
+    def __enter__(self) -> None:
+        """Begins work that waits for the database or for a thread. Raises RateLimited when too much is under way."""
+        if self._in_progress >= MOST_IN_PROGRESS:
+            self.count_refusal()
+            raise too_busy()
+        self._in_progress += 1
+
+    def __exit__(self, *_: object) -> None:
+        self._in_progress -= 1
+
+    def _wake(self, turn: asyncio.Future[None]) -> None:
+        # The task runs after this turn of ours, so its time is not known now: one of them is enough.
+        self._turn_is_over = True
+        if not turn.done():
+            turn.set_result(None)
+
+    def _next_turn(self) -> None:
+        if not self._queue:
+            self._turn_began = 0.0
+            return
+        now = perf_counter()
+        seconds_each = (now - self._turn_began) / max(1, self._answered)
+        self._seconds_each += (seconds_each - self._seconds_each) * min(1.0, self._answered / _STEADY)
+        self._turn_began, self._answered, self._turn_is_over = now, 0, False
+        asyncio.get_running_loop().call_soon(self._next_turn)
+        ends = now + TURN_SECONDS
+        while self._queue and not self._turn_is_over and perf_counter() < ends:
+            self._answered += 1
+            self._queue.popleft()()
+
+    def _report(self) -> None:
+        log.warning("requests refused, the service is busy", requests=self.refused - self._reported)
+        self._reported = self.refused
