@@ -26,6 +26,8 @@ CONNECTIONS = 512
 CLOSED_LOOP_CONNECTIONS = 16
 LATE_SECONDS = 0.003
 TICK_SECONDS = 0.001
+FIRST_SECONDS = 1.0
+"""The beginning of a run counts for nothing: the service finds out that it is overloaded."""
 
 
 @dataclass
@@ -36,6 +38,7 @@ class Run:
     rate: float
     seconds: float
     statuses: Counter[int] = field(default_factory=Counter)
+    early: Counter[int] = field(default_factory=Counter)
     times: dict[int, list[float]] = field(default_factory=dict)
     sent: int = 0
     late: int = 0
@@ -43,6 +46,7 @@ class Run:
     idle: deque["Connection"] = field(default_factory=deque)
     waiting: deque[float] = field(default_factory=deque)
     last_tick: float = 0.0
+    began: float = 0.0
     over: bool = False
 
     def next_request(self) -> bytes:
@@ -59,7 +63,9 @@ class Run:
     def answered(self, connection: "Connection", status: int, due: float, sent: float) -> None:
         now = perf_counter()
         self.statuses[status] += 1
-        if sent - due > LATE_SECONDS and self.idle or now - self.last_tick > LATE_SECONDS + TICK_SECONDS:
+        if due < self.began + FIRST_SECONDS:
+            self.early[status] += 1
+        elif sent - due > LATE_SECONDS and self.idle or now - self.last_tick > LATE_SECONDS + TICK_SECONDS:
             self.late += 1
         else:
             self.times.setdefault(status, []).append(now - due)
@@ -114,7 +120,7 @@ async def load(port: int, run: Run) -> float:
     for _ in range(CONNECTIONS if run.rate else CLOSED_LOOP_CONNECTIONS):
         _, connection = await loop.create_connection(lambda: Connection(run), "127.0.0.1", port)
         run.idle.append(connection)
-    began = run.last_tick = perf_counter()
+    began = run.began = run.last_tick = perf_counter()
     ends = began + run.seconds
     if not run.rate:
         while run.idle:
@@ -158,6 +164,7 @@ def main() -> None:
         "broken": run.broken,
         "late": run.late,
         "accepted_ms": {name: round(share(accepted, part), 2) for name, part in PARTS.items()},
+        "by_status": {status: {name: round(share(times, part), 1) for name, part in PARTS.items()} for status, times in run.times.items()},
         "refused_ms": {name: round(share(refused, part), 2) for name, part in PARTS.items()},
     }
     print(json.dumps(found))

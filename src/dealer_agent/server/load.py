@@ -18,13 +18,13 @@ from dealer_agent.protocol.errors import RateLimited
 
 log = structlog.get_logger()
 
-TURN_SECONDS = 0.004
+TURN_SECONDS = 0.005
 """For how long one turn of the loop answers requests."""
 BURST_SECONDS = 0.5
 """The longest queue while the process is not overloaded, and the longest for leads, as the time to answer it."""
-STANDING_SECONDS = 0.01
+STANDING_SECONDS = 0.005
 """The longest queue while the process is overloaded."""
-SHORT_QUEUE = 32
+SHORT_QUEUE = 16
 """A queue of so few requests is never too long, however slow they are."""
 OVERLOADED_AFTER_SECONDS = 0.1
 """A queue that is not empty for so long is no burst."""
