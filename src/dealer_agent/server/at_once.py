@@ -14,7 +14,7 @@ from uvicorn.protocols.http.httptools_impl import STATUS_LINE, HttpToolsProtocol
 
 from dealer_agent.server.busy import BusyReplies
 from dealer_agent.server.exchange import LEAD, Binding, Exchange, Head
-from dealer_agent.server.load import Load
+from dealer_agent.server.load import NEVER, Load
 from dealer_agent.server.service import Service
 
 SERVICE = "service"
@@ -59,6 +59,7 @@ class AnsweringConnection(HttpToolsProtocol):
     _load: Load
     _busy: BusyReplies
     _bindings: Mapping[bytes, Binding] = {}
+    _refused_at = NEVER
     # The binding of a request that may take the short road, between its head and its end.
     _binding: Binding | None = None
     _body = b""
@@ -127,7 +128,7 @@ class AnsweringConnection(HttpToolsProtocol):
         """Whether the request is answered, waits for its turn, or is refused. Else it takes the long road."""
         assert self._service is not None
         has_time = self._load.has_time()
-        is_refused = not has_time and self._load.is_full()
+        is_refused = not has_time and self._load.is_full(self._refused_at)
         if is_refused and LEAD not in self._body:
             self._refuse(binding)
             return True
@@ -157,9 +158,15 @@ class AnsweringConnection(HttpToolsProtocol):
         exchange.log(reply)
 
     def _refuse(self, binding: Binding) -> None:
-        self._load.count_refusal()
+        self._refused_at = self._load.refuse()
+        if self._load.stops_reading(self._read_again):
+            self.transport.pause_reading()
         self.transport.write(self._busy.reply(binding, self._body, self._lines_of_the_server()))
         self.on_response_complete()
+
+    def _read_again(self) -> None:
+        if not self.flow.read_paused and not self.transport.is_closing():
+            self.transport.resume_reading()
 
     def _lines_of_the_server(self) -> bytes:
         if self._server_headers is not self.server_state.default_headers:

@@ -4,6 +4,9 @@ A turn of the event loop answers requests for a few milliseconds. What arrives a
 first out, so that every turn sees new connections, new bytes and health checks. When the queue does not become empty
 for a while the process is overloaded. It then takes a request only if the queue is short, and refuses all others at
 once. The rule is that of CoDel (Nichols and Jacobson, "Controlling Queue Delay"), applied when a request arrives.
+
+Refusals take time, too. A turn that has refused many stops reading from further connections that it refuses, and later
+turns read from them again, in order. So clients that repeat a refused request at once cannot use up the process.
 """
 
 import asyncio
@@ -23,20 +26,24 @@ TURN_SECONDS = 0.005
 BURST_SECONDS = 0.5
 """The longest queue while the process is not overloaded, and the longest for leads, as the time to answer it."""
 STANDING_SECONDS = 0.005
-"""The longest queue while the process is overloaded."""
+"""The longest queue while the process is overloaded. Twice as long for a client that was not refused a moment ago."""
 SHORT_QUEUE = 16
-"""A queue of so few requests is never too long, however slow they are."""
+"""A queue of so few requests is never too long, however slow they are. Twice as many for the same clients."""
+REFUSED_PER_TURN = 128
+"""A turn that has refused so many stops reading from the others; a turn reads again from so many of them. To refuse
+these takes about as long as TURN_SECONDS."""
 OVERLOADED_AFTER_SECONDS = 0.1
 """A queue that is not empty for so long is no burst."""
 CALM_AFTER_SECONDS = 1.0
 """An overload is over when nothing was refused for so long."""
 RETRY_AFTER_SECONDS = 1
-"""When a refused client may come back."""
+"""When a refused client may come back. One that comes sooner has less room in the queue."""
 REPORT_SECONDS = 10.0
 """Refusals are counted, and logged in one line this long after the first."""
 MOST_IN_PROGRESS = 256
 """Requests that wait for the database or a thread at once, in one process. More would only wait longer."""
 
+NEVER = float("-inf")
 _STEADY = 32
 """The pace is an average over about so many requests."""
 
@@ -52,14 +59,16 @@ class Load:
     def __init__(self) -> None:
         self.refused = 0
         self._queue: deque[Callable[[], None]] = deque()
+        self._stopped: deque[Callable[[], None]] = deque()
         self._now = 0.0
         # When the turn began; 0 before its first request. While it is not 0, `_next_turn` is scheduled.
         self._turn_began = 0.0
         self._turn_is_over = False
         self._answered = 0
+        self._refused_now = 0
         self._seconds_each = 0.0
         self._queued_since = 0.0
-        self._last_refusal = -CALM_AFTER_SECONDS
+        self._last_refusal = NEVER
         self._in_progress = 0
         self._reported = 0
 
@@ -75,19 +84,21 @@ class Load:
         self._answered += 1
         return True
 
-    def is_full(self, *, patient: bool = False) -> bool:
-        """Whether one more request would wait too long. `patient` requests wait for longer when it is busy.
+    def is_full(self, refused_at: float = NEVER, *, patient: bool = False) -> bool:
+        """Whether one more request would wait too long. Asked after `has_time` has said no.
 
-        Asked after `has_time` has said no.
+        `refused_at` is when its client was refused last. `patient` requests may wait for longer in an overload.
         """
         waiting = len(self._queue)
-        if waiting < SHORT_QUEUE:
+        room = 1 if self._now - refused_at < RETRY_AFTER_SECONDS else 2
+        if waiting < SHORT_QUEUE * room:
             return False
         overloaded = (
             self._now - self._last_refusal < CALM_AFTER_SECONDS
             or self._now - self._queued_since > OVERLOADED_AFTER_SECONDS
         )
-        return waiting * self._seconds_each > (STANDING_SECONDS if overloaded and not patient else BURST_SECONDS)
+        longest = STANDING_SECONDS * room if overloaded and not patient else BURST_SECONDS
+        return waiting * self._seconds_each > longest
 
     def wait(self, answer: Callable[[], None]) -> None:
         """Puts a request at the end of the queue; `answer` is called when it is its turn."""
@@ -95,12 +106,21 @@ class Load:
             self._queued_since = self._now
         self._queue.append(answer)
 
-    def count_refusal(self) -> None:
-        """One request was refused because the process is busy."""
+    def refuse(self) -> float:
+        """Counts a request that is refused because the process is busy. Returns the time, for `is_full`."""
         self.refused += 1
+        self._refused_now += 1
         self._last_refusal = self._now
         if self.refused == self._reported + 1:
             asyncio.get_running_loop().call_later(REPORT_SECONDS, self._report)
+        return self._now
+
+    def stops_reading(self, read_again: Callable[[], None]) -> bool:
+        """Whether a connection that was refused must stop reading. If so, `read_again` is called in a later turn."""
+        if self._refused_now <= REFUSED_PER_TURN:
+            return False
+        self._stopped.append(read_again)
+        return True
 
     async def turn(self, *, patient: bool = False) -> None:
         """Waits until it is a request's turn. Raises RateLimited when it would wait too long.
@@ -109,7 +129,7 @@ class Load:
         """
         if not self.has_time():
             if self.is_full(patient=patient):
-                self.count_refusal()
+                self.refuse()
                 raise too_busy()
             turn = asyncio.get_running_loop().create_future()
             self.wait(partial(self._wake, turn))
@@ -119,7 +139,7 @@ class Load:
     def __enter__(self) -> None:
         """Begins work that waits for the database or for a thread. Raises RateLimited when too much is under way."""
         if self._in_progress >= MOST_IN_PROGRESS:
-            self.count_refusal()
+            self.refuse()
             raise too_busy()
         self._in_progress += 1
 
@@ -133,18 +153,22 @@ class Load:
             turn.set_result(None)
 
     def _next_turn(self) -> None:
-        if not self._queue:
+        self._refused_now = 0
+        if not self._queue and not self._stopped:
             self._turn_began = 0.0
             return
         now = perf_counter()
-        seconds_each = (now - self._turn_began) / max(1, self._answered)
-        self._seconds_each += (seconds_each - self._seconds_each) * min(1.0, self._answered / _STEADY)
+        if self._queue:
+            seconds_each = (now - self._turn_began) / max(1, self._answered)
+            self._seconds_each += (seconds_each - self._seconds_each) * min(1.0, self._answered / _STEADY)
         self._turn_began, self._answered, self._turn_is_over = now, 0, False
         asyncio.get_running_loop().call_soon(self._next_turn)
         ends = now + TURN_SECONDS
         while self._queue and not self._turn_is_over and perf_counter() < ends:
             self._answered += 1
             self._queue.popleft()()
+        for _ in range(min(REFUSED_PER_TURN, len(self._stopped))):
+            self._stopped.popleft()()
 
     def _report(self) -> None:
         log.warning("requests refused, the service is busy", requests=self.refused - self._reported)
