@@ -44,8 +44,9 @@ MOST_IN_PROGRESS = 256
 """Requests that wait for the database or a thread at once, in one process. More would only wait longer."""
 
 NEVER = float("-inf")
-_STEADY = 32
-"""The pace is an average over about so many requests."""
+LONG_TURN_SECONDS = 4 * TURN_SECONDS
+_KEPT = 0.9
+"""The pace is an average over about ten turns."""
 
 
 def too_busy() -> RateLimited:
@@ -66,7 +67,8 @@ class Load:
         self._turn_is_over = False
         self._answered = 0
         self._refused_now = 0
-        self._seconds_each = 0.0
+        # What the last turns took, and how many requests they answered. Older turns count for less.
+        self._pace_seconds = self._pace_requests = 0.0
         self._queued_since = 0.0
         self._last_refusal = NEVER
         self._in_progress = 0
@@ -98,7 +100,7 @@ class Load:
             or self._now - self._queued_since > OVERLOADED_AFTER_SECONDS
         )
         longest = STANDING_SECONDS * room if overloaded and not patient else BURST_SECONDS
-        return waiting * self._seconds_each > longest
+        return waiting * self._pace_seconds > longest * self._pace_requests
 
     def wait(self, answer: Callable[[], None]) -> None:
         """Puts a request at the end of the queue; `answer` is called when it is its turn."""
@@ -159,8 +161,9 @@ class Load:
             return
         now = perf_counter()
         if self._queue:
-            seconds_each = (now - self._turn_began) / max(1, self._answered)
-            self._seconds_each += (seconds_each - self._seconds_each) * min(1.0, self._answered / _STEADY)
+            # A turn may last long because the system let other processes run. That says nothing about the next turns.
+            self._pace_seconds = self._pace_seconds * _KEPT + min(now - self._turn_began, LONG_TURN_SECONDS)
+            self._pace_requests = self._pace_requests * _KEPT + self._answered
         self._turn_began, self._answered, self._turn_is_over = now, 0, False
         asyncio.get_running_loop().call_soon(self._next_turn)
         ends = now + TURN_SECONDS
