@@ -1,7 +1,7 @@
 """A load whose requests are sent when they are due, whatever became of those before: as many independent buyers send.
 
-It runs in a process of its own: `python -m tests.acceptance.open_loop PORT REQUESTS RATE SECONDS`. A rate of 0 is a
-closed loop: each of a few connections sends its next request when it has the whole answer to the last. A time counts
+It runs in a process of its own: `python -m tests.acceptance.open_loop PORT REQUESTS RATE SECONDS CONNECTIONS`. A rate
+of 0 is a closed loop: each connection sends its next request when it has the whole answer to the last. A time counts
 from the moment at which the request was due to the last byte of its answer. When this process itself is late, it says
 how often, and leaves the times of those requests out.
 """
@@ -22,8 +22,7 @@ from typing import Any, cast
 import uvloop
 
 CONNECTIONS = 512
-"""More than wait at any moment when a request is answered or refused within 50 ms."""
-CLOSED_LOOP_CONNECTIONS = 16
+"""Of an open loop: more than wait at any moment when a request is answered or refused within 50 ms."""
 LATE_SECONDS = 0.003
 TICK_SECONDS = 0.001
 FIRST_SECONDS = 1.0
@@ -37,6 +36,7 @@ class Run:
     requests: Sequence[bytes]
     rate: float
     seconds: float
+    connections: int
     statuses: Counter[int] = field(default_factory=Counter)
     early: Counter[int] = field(default_factory=Counter)
     times: dict[int, list[float]] = field(default_factory=dict)
@@ -65,7 +65,7 @@ class Run:
         self.statuses[status] += 1
         if due < self.began + FIRST_SECONDS:
             self.early[status] += 1
-        elif sent - due > LATE_SECONDS and self.idle or now - self.last_tick > LATE_SECONDS + TICK_SECONDS:
+        elif (sent - due > LATE_SECONDS and self.idle) or now - self.last_tick > LATE_SECONDS + TICK_SECONDS:
             self.late += 1
         else:
             self.times.setdefault(status, []).append(now - due)
@@ -117,7 +117,7 @@ class Connection(asyncio.Protocol):
 async def load(port: int, run: Run) -> float:
     """Runs the load; how long it took until the last answer or the end of patience."""
     loop = asyncio.get_running_loop()
-    for _ in range(CONNECTIONS if run.rate else CLOSED_LOOP_CONNECTIONS):
+    for _ in range(run.connections):
         _, connection = await loop.create_connection(lambda: Connection(run), "127.0.0.1", port)
         run.idle.append(connection)
     began = run.began = run.last_tick = perf_counter()
@@ -149,10 +149,11 @@ def share(times: Iterable[float], part: float) -> float:
 
 
 def main() -> None:
-    port, path, rate, seconds = int(sys.argv[1]), Path(sys.argv[2]), float(sys.argv[3]), float(sys.argv[4])
-    run = Run([bytes(request, "latin-1") for request in json.loads(path.read_text())], rate, seconds)
+    port, path, rate, seconds, connections = sys.argv[1:]
+    requests = [bytes(request, "latin-1") for request in json.loads(Path(path).read_text())]
+    run = Run(requests, float(rate), float(seconds), int(connections))
     gc.disable()
-    took = uvloop.run(load(port, run))
+    took = uvloop.run(load(int(port), run))
     accepted = [time for status, times in run.times.items() if status != 429 for time in times]
     refused = run.times.get(429, [])
     answered = sum(run.statuses.values())
@@ -164,7 +165,6 @@ def main() -> None:
         "broken": run.broken,
         "late": run.late,
         "accepted_ms": {name: round(share(accepted, part), 2) for name, part in PARTS.items()},
-        "by_status": {status: {name: round(share(times, part), 1) for name, part in PARTS.items()} for status, times in run.times.items()},
         "refused_ms": {name: round(share(refused, part), 2) for name, part in PARTS.items()},
     }
     print(json.dumps(found))
@@ -173,11 +173,17 @@ def main() -> None:
 PARTS = {"p50": 0.5, "p90": 0.9, "p99": 0.99, "p99.9": 0.999}
 
 
-def measured(port: int, requests: Path, rate: float, seconds: float, command: Sequence[str] = ()) -> dict[str, Any]:
-    """The figures of one run in a process of its own; `command` stands before it (`taskset`)."""
-    arguments = [sys.executable, "-m", __name__, str(port), str(requests), str(rate), str(seconds)]
-    done = subprocess.run([*command, *arguments], capture_output=True, text=True, check=True)
-    return cast(dict[str, Any], json.loads(done.stdout))
+def started(port: int, requests: Path, *, rate: float, seconds: float, connections: int) -> "subprocess.Popen[str]":
+    """A run in a process of its own; its figures are what it prints."""
+    arguments = [str(part) for part in (port, requests, rate, seconds, connections)]
+    return subprocess.Popen([sys.executable, "-m", __name__, *arguments], stdout=subprocess.PIPE, text=True)
+
+
+def figures_of(run: "subprocess.Popen[str]") -> dict[str, Any]:
+    """The figures of a run, at its end."""
+    printed, _ = run.communicate()
+    assert run.returncode == 0
+    return cast(dict[str, Any], json.loads(printed))
 
 
 if __name__ == "__main__":

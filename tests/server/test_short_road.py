@@ -3,6 +3,7 @@
 The real application under uvicorn on a real socket; which road was taken is told by the ASGI tasks that were started.
 """
 
+import asyncio
 import json
 import re
 import socket
@@ -11,7 +12,7 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import closing, contextmanager
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 import pytest
 import uvicorn
@@ -26,8 +27,11 @@ TARGETS = ("/message:send", "/rpc")
 
 
 class Watched(BoundedConnection):
-    """Counts the requests that take the long road, and sees how much waits to be sent, and whether too much does."""
+    """Counts the requests that take the long road, and sees how much waits to be sent, and whether too much does; and
+    the ports of the clients in the order of the answers."""
 
+    loop_of_the_server: asyncio.AbstractEventLoop | None = None
+    answered: ClassVar[list[int]] = []
     long_roads = 0
     most_unsent = 0
     held_back = threading.Event()
@@ -40,7 +44,13 @@ class Watched(BoundedConnection):
         Watched.held_back.set()
         super().pause_writing()
 
+    def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]  # As uvicorn's own.
+        Watched.loop_of_the_server = self.loop
+        super().connection_made(transport)
+
     def on_response_complete(self) -> None:
+        if self.client:
+            Watched.answered.append(self.client[1])
         Watched.most_unsent = max(Watched.most_unsent, self.transport.get_write_buffer_size())
         super().on_response_complete()
 

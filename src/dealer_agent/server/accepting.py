@@ -20,6 +20,8 @@ ACCEPTED_PER_TURN = 64
 """More would delay the clients that are connected. One more costs about a tenth of a millisecond."""
 PAUSE_SECONDS = 0.2
 """How long accepting rests when the process or the system has no descriptor or memory left."""
+SILENT_SECONDS = 60.0
+"""How long that is not logged again."""
 
 _EXHAUSTED = frozenset({errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM})
 
@@ -52,7 +54,7 @@ class Acceptor:
         self._listener = listener
         self._factory = factory
         self._closed = False
-        self._exhausted = False
+        self._silent_until = 0.0
         self._resume: asyncio.TimerHandle | None = None
         self._connecting: set[asyncio.Task[None]] = set()
         listener.setblocking(False)
@@ -84,7 +86,6 @@ class Acceptor:
                     return
                 # This client is gone again, or its network is: accept(2) reports both here. The next may be there.
                 continue
-            self._exhausted = False
             task = self._loop.create_task(self._connect(accepted))
             self._connecting.add(task)
             task.add_done_callback(self._connecting.discard)
@@ -98,9 +99,8 @@ class Acceptor:
 
     def _pause(self, problem: OSError) -> None:
         """Without a pause the kernel reports the waiting client in every turn, and the loop never sleeps."""
-        if not self._exhausted:
-            # One line until a connection is accepted again.
-            self._exhausted = True
+        if self._loop.time() >= self._silent_until:
+            self._silent_until = self._loop.time() + SILENT_SECONDS
             log.warning("new connections wait", problem=problem.strerror)
         self._loop.remove_reader(self._listener)
         self._resume = self._loop.call_later(PAUSE_SECONDS, self._accept_again)

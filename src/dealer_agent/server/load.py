@@ -167,9 +167,11 @@ class Load:
         self._turn_began, self._answered, self._turn_is_over = now, 0, False
         asyncio.get_running_loop().call_soon(self._next_turn)
         ends = now + TURN_SECONDS
-        while self._queue and not self._turn_is_over and perf_counter() < ends:
+        while self._queue and not self._turn_is_over:
             self._answered += 1
             self._queue.popleft()()
+            if perf_counter() > ends:
+                break
         for _ in range(min(REFUSED_PER_TURN, len(self._stopped))):
             self._stopped.popleft()()
 
