@@ -22,7 +22,7 @@ from benchmarks.buyers import MIX, asks, post
 from benchmarks.dealership import make_dealer
 from tests.acceptance.asking import asked
 from tests.acceptance.open_loop import CONNECTIONS, figures_of, started
-from tests.acceptance.raw import connect, head
+from tests.acceptance.raw import connect, head, search_body
 from tests.acceptance.running import PATIENCE_SECONDS, Running, serving
 
 SOAK = bool(os.environ.get("SOAK"))
@@ -131,7 +131,8 @@ def test_new_connections_are_answered_beside_busy_ones(
 ) -> None:
     """The busy ones send their next request as soon as they have an answer, also when it is a refusal."""
     running, seconds = loaded.running, min(2 * SECONDS, 20)
-    search = json.loads(loaded.requests.read_text())[0].encode("latin-1")
+    body = search_body()
+    search = head(f"Content-Length: {len(body)}") + body
     health = b"GET /healthz HTTP/1.1\r\nHost: dealer.example\r\n\r\n"
     times: dict[str, list[float]] = {"search": [], "health": []}
     seen: Counter[str] = Counter()
