@@ -145,11 +145,18 @@ class RateLimited(ProtocolError):
 
     row = ERRORS["RATE_LIMITED"]
 
-    def __init__(self, retry_after_seconds: int, *, because: str = "Too many requests.") -> None:
+    def __init__(
+        self,
+        retry_after_seconds: int,
+        *,
+        because: str = "Too many requests.",
+        vocabulary: Vocabulary | None = None,
+    ) -> None:
         super().__init__(
             f"{because} Try again in {retry_after_seconds} s.",
             {"retry_after_seconds": retry_after_seconds},
             headers=(("retry-after", str(retry_after_seconds)),),
+            vocabulary=vocabulary,
         )
 
 
