@@ -1,6 +1,7 @@
 """What a process does with more requests than it has time for. The real application on a real socket; the clients send
 while the event loop stands still, so that all their requests arrive in one turn."""
 
+import asyncio
 import json
 import threading
 import time
@@ -8,25 +9,42 @@ from collections import Counter
 from collections.abc import Iterator
 from contextlib import ExitStack
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 import pytest
 from tests.server.dealership import NO_LIMITS, message, set_up
-from tests.server.test_short_road import Watched, body_of, connected, on_a_port, request
+from tests.server.sockets import body_of, connected, on_a_port, request
 
 from dealer_agent.protocol.errors import RateLimited
 from dealer_agent.server import load
+from dealer_agent.server.connection import BoundedConnection
 from dealer_agent.server.load import Load
 
 SEARCH = message("inventory.search", pagination={"limit": 100})
 HEALTH = b"GET /healthz HTTP/1.1\r\nHost: x\r\n\r\n"
 
 
+class Watched(BoundedConnection):
+    """Names the server's event loop, and the clients' ports in the order of the answers."""
+
+    loop_of_the_server: asyncio.AbstractEventLoop | None = None
+    answered: ClassVar[list[int]] = []
+
+    def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]  # As uvicorn's own.
+        Watched.loop_of_the_server = self.loop
+        super().connection_made(transport)
+
+    def on_response_complete(self) -> None:
+        if self.client:
+            Watched.answered.append(self.client[1])
+        super().on_response_complete()
+
+
 @pytest.fixture(scope="module")
 def port(tmp_path_factory: pytest.TempPathFactory, stocked: Path) -> Iterator[int]:
     directory = tmp_path_factory.mktemp("load")
     set_up(directory, NO_LIMITS, stocked=stocked)
-    with on_a_port(directory) as port:
+    with on_a_port(directory, Watched) as port:
         yield port
 
 
@@ -211,7 +229,7 @@ def test_refusals_are_counted_in_one_line_of_the_log(
     set_up(tmp_path, NO_LIMITS, stocked=stocked)
     sent = [request("/message:send", body_of("", SEARCH))] * 40
     written = b""
-    with on_a_port(tmp_path) as port:
+    with on_a_port(tmp_path, Watched) as port:
         answers_to(port, sent)
         refused = Counter(status for status, _, _ in answers_to(port, sent))[429]
         ends = time.monotonic() + 120

@@ -63,6 +63,8 @@ class AnsweringConnection(HttpToolsProtocol):
     # The binding of a request that may take the short road, between its head and its end.
     _binding: Binding | None = None
     _body = b""
+    # The fields of its head by name; the last one where a field repeats.
+    _fields: Mapping[bytes, bytes] = {}
     # The server's own header lines, which it makes anew every second: the date.
     _server_headers: list[tuple[bytes, bytes]] | None = None
     _server_lines = b""
@@ -74,12 +76,6 @@ class AnsweringConnection(HttpToolsProtocol):
         if self._service is not None:
             self._load, self._busy = self._service.load, self.app_state[BUSY]
             self._bindings = self.app_state[BINDINGS]
-
-    def data_received(self, data: bytes) -> None:
-        """A body that is not whole by the end of what has arrived is waited for on the long road."""
-        super().data_received(data)
-        if self._binding is not None and not self.transport.is_closing():
-            self._take_the_long_road()
 
     def on_message_begin(self) -> None:
         """The first byte of a request. uvicorn's scope is made on the long road only."""
@@ -117,11 +113,9 @@ class AnsweringConnection(HttpToolsProtocol):
             parser.get_method() == b"POST"
             and parser.get_http_version() == "1.1"
             and parser.should_keep_alive()
-            and not parser.should_upgrade()
             and not self.expect_100_continue
             and not self.flow.write_paused
             and (self.cycle is None or self.cycle.response_complete)
-            and not self.transport.is_closing()
         )
 
     def _settled(self, binding: Binding) -> bool:
@@ -130,15 +124,16 @@ class AnsweringConnection(HttpToolsProtocol):
         has_time = self._load.has_time()
         is_refused = not has_time and self._load.is_full(self._refused_at)
         if is_refused and LEAD not in self._body:
-            self._refuse(binding)
+            self._refuse_as_busy(binding)
             return True
-        exchange = Exchange(binding, self._service, Head(self.headers, self.client[0] if self.client else None))
+        peer = self.client[0] if self.client else None
+        exchange = Exchange(binding, self._service, Head(self.headers, self._fields, peer))
         if not exchange.can_answer_at_once(self._body):
             return False
         if has_time:
             self.answer_at_once(exchange)
         elif is_refused:
-            self._refuse(binding)
+            self._refuse_as_busy(binding)
         else:
             waiting = Waiting(self, exchange)
             self.cycle = cast(RequestResponseCycle, waiting)
@@ -157,7 +152,7 @@ class AnsweringConnection(HttpToolsProtocol):
         self.on_response_complete()
         exchange.log(reply)
 
-    def _refuse(self, binding: Binding) -> None:
+    def _refuse_as_busy(self, binding: Binding) -> None:
         self._refused_at = self._load.refuse()
         if self._load.stops_reading(self._read_again):
             self.transport.pause_reading()

@@ -5,7 +5,7 @@ token and rate, payload, consent, business rules. A binding only decodes the bod
 """
 
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from datetime import UTC, datetime
 from time import perf_counter
 from typing import NamedTuple, Protocol
@@ -71,9 +71,11 @@ class Binding(Protocol):
 
 
 class Head(NamedTuple):
-    """What a request says before its body: header lines with lower-case names, the peer's address, the query."""
+    """What a request says before its body: its header lines with lower-case names, the same by name (the last line of
+    each), the peer's address, the query."""
 
     lines: Headers
+    fields: Mapping[bytes, bytes]
     peer: str | None
     query: bytes = b""
 
@@ -111,7 +113,7 @@ class Exchange:
         self._binding = binding
         self._service = service
         self._head = head
-        self._headers = dict(head.lines)
+        self._headers = head.fields
         self._media_type = JSON
         self._call_id = b"null"
         self._words = service.wire.default
@@ -248,7 +250,7 @@ def reply_head(media_type: str, more: Iterable[tuple[str, str]], length: bytes, 
 async def exchange(binding: Binding, service: Service, scope: Scope, receive: Receive, send: Send) -> None:
     """Answers one POST of a binding over ASGI."""
     peer = scope["client"][0] if scope.get("client") else None
-    under_way = Exchange(binding, service, Head(scope["headers"], peer, scope["query_string"]))
+    under_way = Exchange(binding, service, Head(scope["headers"], dict(scope["headers"]), peer, scope["query_string"]))
     try:
         reply = await under_way.reply(receive)
     except ClientGoneError:
@@ -259,12 +261,12 @@ async def exchange(binding: Binding, service: Service, scope: Scope, receive: Re
     under_way.log(reply)
 
 
-def _text(headers: dict[bytes, bytes], name: bytes) -> str | None:
+def _text(headers: Mapping[bytes, bytes], name: bytes) -> str | None:
     value = headers.get(name)
     return None if value is None else value.decode("latin-1")
 
 
-def _refuse_other_versions(headers: dict[bytes, bytes], head: Head) -> None:
+def _refuse_other_versions(headers: Mapping[bytes, bytes], head: Head) -> None:
     """Only A2A 1.x is spoken here (contract, part 2); who does not say gets it."""
     asked = _text(headers, b"a2a-version")
     if asked == "1.0":
@@ -276,7 +278,7 @@ def _refuse_other_versions(headers: dict[bytes, bytes], head: Head) -> None:
         raise VersionNotSupported("This agent speaks A2A 1.0: send A2A-Version: 1.0.", {"supported": ["1.0"]})
 
 
-def _extensions(headers: dict[bytes, bytes], head: Head, wire: Wire) -> Iterable[tuple[str, str]]:
+def _extensions(headers: Mapping[bytes, bytes], head: Head, wire: Wire) -> Iterable[tuple[str, str]]:
     """The profile's extension, named back to who asks for it (contract, part 2), in one header line or in several."""
     if b"a2a-extensions" not in headers:
         return ()

@@ -13,6 +13,8 @@ from dealer_agent.skills import Dealer
 
 ADDRESS_RULE = "address"
 BAD_TOKENS_RULE = "bad_tokens"
+MAX_CONNECTIONS = 10_000
+MAX_CONNECTIONS_PER_ADDRESS = 128
 
 
 @dataclass(frozen=True)
@@ -27,6 +29,8 @@ class Options:
     body_timeout_seconds: float = 30
     trusted_proxies: tuple[IPv4Network | IPv6Network, ...] = ()
     access_log: bool = True
+    max_connections: int = MAX_CONNECTIONS
+    max_connections_per_address: int = MAX_CONNECTIONS_PER_ADDRESS
 
     @property
     def all_bearer(self) -> bool:
