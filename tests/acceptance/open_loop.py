@@ -69,12 +69,10 @@ class Run:
             self.late += 1
         else:
             self.times.setdefault(status, []).append(now - due)
-        if self.over:
-            return
-        if not self.rate:
-            connection.send(self.next_request(), now)
-        elif self.waiting:
+        if self.waiting:
             connection.send(self.next_request(), self.waiting.popleft())
+        elif not self.rate and not self.over:
+            connection.send(self.next_request(), now)
         else:
             self.idle.append(connection)
 
@@ -135,8 +133,8 @@ async def load(port: int, run: Run) -> float:
         run.last_tick = perf_counter()
     took = perf_counter() - began
     run.over = True
-    patience = perf_counter() + 10
-    while sum(run.statuses.values()) < run.sent and perf_counter() < patience:
+    patience = perf_counter() + 60
+    while (run.waiting or sum(run.statuses.values()) < run.sent) and perf_counter() < patience:
         await asyncio.sleep(TICK_SECONDS)
         run.last_tick = perf_counter()
     return took
