@@ -212,7 +212,9 @@ def application_kind(app: App, state: dict[str, Any], judge: AnswerJudge) -> Kin
         binding = bindings.get(sent.target.encode())
         if binding is None or sent.method != "POST" or len(sent.body) > SHORT_BODY_BYTES:
             return None
-        reply = Exchange(binding, service, Head(list(sent.headers), "198.51.100.7")).reply_at_once(sent.body)
+        reply = Exchange(binding, service, Head(list(sent.headers), dict(sent.headers), "198.51.100.7")).reply_at_once(
+            sent.body
+        )
         if reply is None:
             return None
         head = dict(line.split(b": ", 1) for line in reply.head.split(b"\r\n")[:-1])
