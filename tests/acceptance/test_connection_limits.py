@@ -153,7 +153,7 @@ def test_an_address_has_a_limit_of_its_own(tmp_path: Path, exempt: bool) -> None
     address = own_address()
     proxies = f'trusted_proxies = ["{address}"]\n' if exempt else ""
     folder = stocked_dealer(tmp_path, f"\n[service]\nmax_connections_per_address = 8\n{proxies}")
-    with serving(folder, host="0.0.0.0") as running, connect(running.url) as other:
+    with serving(folder, options=("--host", "0.0.0.0")) as running, connect(running.url) as other:
         url = f"http://{address}:{running.port}"
         with silent(url, 7, HALF_A_HEAD), connect(url) as idle:
             assert ask(url, "inventory.search").status_code == 200

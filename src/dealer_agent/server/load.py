@@ -41,7 +41,7 @@ RETRY_AFTER_SECONDS = 1
 REPORT_SECONDS = 10.0
 """Refusals are counted, and logged in one line this long after the first."""
 MOST_IN_PROGRESS = 256
-"""Requests that wait for the database or a thread at once, in one process. More would only wait longer."""
+"""Requests for other routes than the skills that one process answers at the same time. Some wait for the database."""
 
 NEVER = float("-inf")
 LONG_TURN_SECONDS = 4 * TURN_SECONDS
@@ -139,7 +139,7 @@ class Load:
         self._turn_is_over = True
 
     def __enter__(self) -> None:
-        """Begins work that waits for the database or for a thread. Raises RateLimited when too much is under way."""
+        """A request is in progress. Raises RateLimited when too many are."""
         if self._in_progress >= MOST_IN_PROGRESS:
             self.refuse()
             raise too_busy()

@@ -11,7 +11,7 @@ from sqlalchemy import Connection, Engine
 from dealer_agent.storage import appointments, consents, keys, leads, outbox, privacy, stock, tokens
 from dealer_agent.storage.appointments import AppointmentRecord, ListedAppointment
 from dealer_agent.storage.chain import lock_dealer
-from dealer_agent.storage.connections import database_url, reader_engine, truncate_log, writer_engine
+from dealer_agent.storage.connections import check_space, database_url, reader_engine, truncate_log, writer_engine
 from dealer_agent.storage.consents import ChainReport
 from dealer_agent.storage.errors import KeyMissing, translating
 from dealer_agent.storage.keys import ResealProgress
@@ -19,7 +19,7 @@ from dealer_agent.storage.lead_writer import LeadWriter
 from dealer_agent.storage.leads import LeadRecord, Purged, StoredLead
 from dealer_agent.storage.matching import ImportRow
 from dealer_agent.storage.migrate import check_schema
-from dealer_agent.storage.outbox import Address, DeliveryRecord, State
+from dealer_agent.storage.outbox import Address, DeliveryRecord, DueDelivery, State
 from dealer_agent.storage.privacy import Access, Disposed
 from dealer_agent.storage.stock import ImportOutcome, ImportRecord, Revision, Stock, StockMark
 from dealer_agent.storage.tokens import ActiveToken, Purpose, TokenRecord
@@ -67,6 +67,10 @@ class Store:
     def lead_writer(self) -> LeadWriter:
         """Starts the thread that stores leads: one per process is enough, and best."""
         return LeadWriter(self._writer, self._vault)
+
+    def check_space(self) -> None:
+        """Raises DiskFull where a SQLite database has no room for more leads."""
+        check_space(self._writer)
 
     def apply_import(
         self,
@@ -249,6 +253,14 @@ class Store:
         """A lead with its visits, and the channels that may be used now, as of one moment."""
         with self._reading() as connection:
             return whole_lead(connection, self._keys(connection, dealer_id), dealer_id, lead_id, now)
+
+    def mails_before(
+        self, dealer_id: str, delivery: DueDelivery, email: str, token_id: str | None, within: timedelta
+    ) -> int:
+        """How many mails like this delivery went to an address in the time before it."""
+        with self._reading() as connection:
+            vault = self._keys(connection, dealer_id)
+            return outbox.mails_before(connection, vault, dealer_id, delivery, email, token_id, within)
 
     def appointments_of(self, dealer_id: str, lead_id: str) -> list[AppointmentRecord]:
         """All visits that a lead ever asked for, oldest first."""
