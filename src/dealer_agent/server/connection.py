@@ -49,7 +49,7 @@ class _Flow(FlowControl):
     def __init__(self, transport: asyncio.Transport, go_on: Callable[[], None]) -> None:
         super().__init__(transport)
         self._go_on = go_on
-        self._holds = False
+        self.holds = False
 
     def pause_reading(self) -> None:
         """uvicorn has enough."""
@@ -61,21 +61,21 @@ class _Flow(FlowControl):
         """uvicorn has room again."""
         if self.read_paused:
             self.read_paused = False
-            if self._holds:
+            if self.holds:
                 self._go_on()
             else:
                 self._transport.resume_reading()
 
     def hold(self) -> None:
         """Bytes are held back."""
-        if not self._holds:
-            self._holds = True
+        if not self.holds:
+            self.holds = True
             self._transport.pause_reading()
 
     def release(self) -> None:
         """No bytes are held back any more."""
-        if self._holds:
-            self._holds = False
+        if self.holds:
+            self.holds = False
             if not self.read_paused:
                 self._transport.resume_reading()
 
@@ -239,6 +239,10 @@ class BoundedConnection(AnsweringConnection):
         elif not self._head_open:
             self._discards = True
             self.transport.start_discarding()
+
+    def _read_again(self) -> None:
+        if not self.flow.holds:
+            super()._read_again()
 
     def _open_connections(self) -> OpenConnections:
         found: OpenConnections | None = self.app_state.get(CONNECTIONS)

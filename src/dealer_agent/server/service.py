@@ -1,12 +1,13 @@
 """What the server works with: the dealer as it stands, the wire's words, tokens, limits and options."""
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from ipaddress import IPv4Network, IPv6Network
 
 from dealer_agent.protocol.card import CardFacts
 from dealer_agent.protocol.vocabulary import Wire
 from dealer_agent.server.limits import RateLimits
+from dealer_agent.server.load import Load
 from dealer_agent.server.tokens import TokenBook
 from dealer_agent.skills import Dealer
 
@@ -61,4 +62,5 @@ class Service:
     card: CardFacts
     calendar: Callable[[bytes], bytes | None]
     ready: bool = False
+    load: Load = field(default_factory=Load)
     leads: str = LEADS_TAKEN
