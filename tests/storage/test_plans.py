@@ -23,6 +23,7 @@ KNOWN: dict[str, Any] = {
     "until": MONDAY,
     "hashes": [b"one", b"two"],
     "contact_hash": b"one",
+    "agents": [b"one"],
     "granted_at": MONDAY,
     "agent": "Example Agent",
     "of_dealer": "ridgeline",

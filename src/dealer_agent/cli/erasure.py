@@ -8,7 +8,7 @@ from typing import Annotated
 import msgspec
 import typer
 
-from dealer_agent.cli.leads import DELIVERIES
+from dealer_agent.cli.leads import DELIVERIES, ERASED
 from dealer_agent.cli.looking import note_look
 from dealer_agent.cli.people import EmailOption, LeadArgument, PhoneOption, ids_of, is_known, leads_of, one_of
 from dealer_agent.cli.terminal import (
@@ -31,10 +31,10 @@ from dealer_agent.storage.leads import StoredLead
 from dealer_agent.storage.store import Store
 
 KEPT = {
-    "Lead id, time, agent, vehicle, rooftop; times of visits and deliveries": (
+    "Lead id, time, vehicle, rooftop; times of visits and deliveries": (
         "the dealership's own record of what happened; nothing in it names or reaches the person"
     ),
-    "Consent events without texts and names: times, channels, agent, a salted hash": (
+    "Consent events without texts and names: times, channels, a salted hash": (
         "16 CFR 310.5: five years; without the salt, which is erased, the hash tells nothing"
     ),
     "Access log": "16 CFR 314.4(c)(8): who looked, when, at which lead id",
@@ -203,5 +203,11 @@ def _show_doomed(doomed: Sequence[StoredLead]) -> None:
     for stored in doomed:
         name = _customers(stored)[-1]
         received = f"{stored.lead.received_at:%Y-%m-%d %H:%M}"
-        add_row(made, stored.lead.lead_id, received, f"{name.first_name} {name.last_name}", stored.lead.source_agent)
+        add_row(
+            made,
+            stored.lead.lead_id,
+            received,
+            f"{name.first_name} {name.last_name}",
+            stored.lead.source_agent or ERASED,
+        )
     out.print(made)

@@ -59,7 +59,7 @@ def list_(
                 deliveries = store.list_deliveries(dealer_id, DELIVERIES, lead_id=lead.lead_id)
                 name, vehicle = _name(lead.customer), lead.stock or lead.vin or _claimed(lead.payload)
                 received = f"{lead.received_at:%Y-%m-%d %H:%M}"
-                where = (lead.rooftop, lead.source_agent)
+                where = (lead.rooftop, lead.source_agent or ERASED)
                 rows.append((lead.lead_id, received, name, vehicle, *where, visit, _states(deliveries)))
     out.print(_table_of(rows) if rows else "No leads yet.")
 
@@ -90,7 +90,7 @@ def show(
     lead, consents, events = whole.stored
     out.print(f"[bold]Lead {lead.lead_id}[/], {lead.status} {moment(lead.received_at)} UTC")
     for_rooftop = f", for {plain(lead.rooftop)}" if lead.rooftop else ""
-    out.print(f"From {plain(lead.source_agent)}{for_rooftop}", markup=False)
+    out.print(f"From {plain(lead.source_agent or ERASED)}{for_rooftop}", markup=False)
     if lead.erased_at is not None:
         out.print(f"\nThe customer was erased {moment(lead.erased_at)} UTC. What is left names nobody.")
     payload = msgspec.json.decode(lead.payload) if lead.payload else {}

@@ -11,6 +11,7 @@ from hashlib import sha256
 from typing import Any, NamedTuple
 
 import msgspec
+from msgspec import Struct
 from sqlalchemy import Connection, Row, bindparam, delete, exists, insert, select, text, tuple_
 from ulid import ULID
 
@@ -26,6 +27,7 @@ from dealer_agent.storage.schema import (
     leads,
     refusals,
 )
+from dealer_agent.vault.errors import BrokenSeal
 from dealer_agent.vault.vault import Vault
 
 IDEMPOTENCY_KEPT = timedelta(days=30)
@@ -36,15 +38,16 @@ REFUSALS_KEPT = timedelta(days=90)
 class LeadRecord:
     """A lead as it is kept. `customer`, `payload` (as received) and `vehicle` (the listing) are JSON in UTF-8.
 
-    `customer` and `payload` are None once the customer is forgotten, at `erased_at`. `rooftop` is where the lead goes;
-    empty for leads older than that was noted. `vehicle_id`, `vin` and `stock` are the vehicle of interest, where the
-    stock knows it. `used_at`, the last use that anybody had for it, is `received_at` of a new one. `lead_id`: a ULID.
+    `customer`, `payload` and `source_agent` are None once the customer is forgotten, at `erased_at`. `rooftop` is where
+    the lead goes; it is empty for leads older than that was noted. `vehicle_id`, `vin` and `stock` are the vehicle of
+    interest, where the stock knows it. `used_at`, the last use that anybody had for it, is `received_at` of a new one.
+    `lead_id`: a ULID.
     """
 
     dealer_id: str
     lead_id: str
     received_at: datetime
-    source_agent: str
+    source_agent: str | None
     status: str
     rooftop: str
     customer: bytes | None
@@ -78,6 +81,14 @@ class StoredReply(NamedTuple):
     payload_hash: bytes
     reply: bytes
     at: datetime
+
+
+class KeptReply(Struct, array_like=True):
+    """What is sealed of a first answer; `known_as` is the unkeyed hash of the key and its scope."""
+
+    payload_hash: bytes
+    reply: bytes
+    known_as: bytes
 
 
 class LeadEvent(NamedTuple):
@@ -182,7 +193,7 @@ FIND_OWN_LEADS = select(leads.c.lead_id).where(
             lead_contacts.c.contact_hash.in_(bindparam("hashes", expanding=True)),
         )
     ),
-    leads.c.source_agent == bindparam("agent"),
+    leads.c.agent_hash.in_(bindparam("agents", expanding=True)),
     ~exists().where(
         _others.c.dealer_id == leads.c.dealer_id,
         _others.c.lead_id == leads.c.lead_id,
@@ -193,8 +204,8 @@ FIND_OWN_LEADS = select(leads.c.lead_id).where(
 ADD_LEAD = Prepared(insert(leads))
 ADD_CONTACT = Prepared(
     text("""
-    INSERT INTO lead_contacts (dealer_id, contact_hash, vehicle_key, received_at, lead_id, contact)
-    VALUES (:dealer_id, :contact_hash, :vehicle_key, :received_at, :lead_id, :contact)
+    INSERT INTO lead_contacts (dealer_id, contact_hash, vehicle_key, received_at, lead_id, contact, vehicle)
+    VALUES (:dealer_id, :contact_hash, :vehicle_key, :received_at, :lead_id, :contact, :vehicle)
     ON CONFLICT DO NOTHING
 """).bindparams(bindparam("received_at", type_=UtcTime))
 )
@@ -242,29 +253,21 @@ def find_idempotent(
     connection: Connection, vault: Vault, dealer_id: str, scope: str, key: str, now: datetime
 ) -> StoredReply | None:
     """The first answer to this key, for 30 days."""
-    fingerprint = _fingerprint(scope, key)
-    sought = {"dealer_id": dealer_id, "fingerprint": fingerprint, "since": now - IDEMPOTENCY_KEPT}
-    found = FIND_REPLY.read(connection, sought)
-    if not found:
-        return None
-    [(sealed, at)] = found
-    opened = vault.open(sealed, *reply_context(dealer_id, fingerprint))
-    payload_hash, reply = msgspec.msgpack.decode(opened, type=tuple[bytes, bytes])
-    return StoredReply(payload_hash, reply, at)
+    known_as = _known_as(scope, key)
+    sought = {"dealer_id": dealer_id, "since": now - IDEMPOTENCY_KEPT}
+    for fingerprint in vault.hashes(known_as.hex(), *FINGERPRINT_CONTEXT, dealer_id):
+        for sealed, at in FIND_REPLY.read(connection, sought | {"fingerprint": fingerprint}):
+            kept = open_reply(vault, dealer_id, sealed)
+            if kept.known_as != known_as:
+                raise BrokenSeal(*reply_context(dealer_id))
+            return StoredReply(kept.payload_hash, kept.reply, at)
+    return None
 
 
 def record_idempotency(connection: Connection, vault: Vault, dealer_id: str, record: IdempotencyRecord) -> None:
     """Keeps the first answer to a key. Raises AlreadyStored when the key has one that is younger than 30 days."""
-    fingerprint = _fingerprint(record.scope, record.key)
-    answer = msgspec.msgpack.encode((record.payload_hash, record.reply))
-    kept = {
-        "dealer_id": dealer_id,
-        "fingerprint": fingerprint,
-        "at": record.at,
-        "lead_id": record.lead_id,
-        "reply": vault.seal(answer, *reply_context(dealer_id, fingerprint)),
-        "since": record.at - IDEMPOTENCY_KEPT,
-    }
+    answer = KeptReply(record.payload_hash, record.reply, _known_as(record.scope, record.key))
+    kept = reply_row(vault, dealer_id, answer, record.at, record.lead_id) | {"since": record.at - IDEMPOTENCY_KEPT}
     if KEEP_REPLY.write(connection, kept) == 0:
         raise AlreadyStored("this idempotency key has an answer")
 
@@ -287,11 +290,14 @@ def find_duplicate(
 
     Never a lead whose customer is forgotten.
     """
-    sought = {"dealer_id": dealer_id, "vehicle_key": _vehicle_hash(vehicle_key), "since": since}
+    sought = {"dealer_id": dealer_id, "since": since}
+    vehicle_keys = _vehicle_keys(vault, dealer_id, vehicle_key)
     found = [
         first
-        for contact_hash in _searched(vault, dealer_id, contacts)
-        for first in FIND_DUPLICATE.read(connection, sought | {"contact_hash": contact_hash})
+        for contact in contacts
+        # Both hashes of a row are made with one key.
+        for contact_hash, vehicle in zip(_searched(vault, dealer_id, [contact]), vehicle_keys, strict=True)
+        for first in FIND_DUPLICATE.read(connection, sought | {"contact_hash": contact_hash, "vehicle_key": vehicle})
     ]
     return min(found)[1] if found else None
 
@@ -315,7 +321,8 @@ def find_own_leads(
 
     Stricter than `find_leads_of`: a phone number alone, which others know, must not tell where a person will be.
     """
-    sought = {"dealer_id": dealer_id, "hashes": _searched(vault, dealer_id, contacts), "agent": agent}
+    agents = vault.hashes(agent, *AGENT_CONTEXT, dealer_id)
+    sought = {"dealer_id": dealer_id, "hashes": _searched(vault, dealer_id, contacts), "agents": agents}
     return list(connection.execute(FIND_OWN_LEADS, sought).scalars())
 
 
@@ -350,9 +357,13 @@ def record_lead(
     """
     row: dict[str, Any] = {name: getattr(lead, name) for name in LeadRecord.__dataclass_fields__}
     row["used_at"] = lead.used_at or lead.received_at
+    if lead.source_agent is not None:
+        row["source_agent"] = lead.source_agent.encode()
     for column in SEALED:
         if row[column] is not None:
             row[column] = vault.seal(row[column], *lead_context(column, lead.dealer_id, lead.lead_id))
+    # Sealed before it is hashed, as a contact is.
+    row["agent_hash"] = None if lead.source_agent is None else agent_hash(vault, lead.dealer_id, lead.source_agent)
     ADD_LEAD.write(connection, row)
     record_contacts(connection, vault, lead, contacts, vehicle_key)
     if consent.customer is None:
@@ -364,9 +375,9 @@ def record_contacts(
     connection: Connection, vault: Vault, lead: LeadRecord, contacts: Sequence[str], vehicle_key: str | None
 ) -> None:
     """Lets a lead's duplicates be found by `contacts` too: those that a duplicate brought, beside the first's own."""
-    vehicle_hash = _vehicle_hash(vehicle_key)
+    vehicle = None if vehicle_key is None else _vehicle_hash(vehicle_key)
     rows = [
-        contact_row(vault, lead.dealer_id, lead.lead_id, contact, vehicle_hash, lead.received_at)
+        contact_row(vault, lead.dealer_id, lead.lead_id, contact, vehicle, lead.received_at)
         for contact in dict.fromkeys(contacts)
     ]
     if rows:
@@ -374,19 +385,43 @@ def record_contacts(
 
 
 def contact_row(
-    vault: Vault, dealer_id: str, lead_id: str, contact: str, vehicle_hash: str, received_at: datetime
+    vault: Vault, dealer_id: str, lead_id: str, contact: str, vehicle: bytes | None, received_at: datetime
 ) -> dict[str, Any]:
-    """A row of `lead_contacts`."""
-    # Sealed before it is hashed: should the active key change in between, the row still shows the older key.
-    sealed = vault.seal(contact.encode(), *contact_context(dealer_id, lead_id, vehicle_hash))
+    """A row of `lead_contacts`; `vehicle` is the unkeyed hash of the vehicle, None where there is none."""
+    # Sealed before anything is hashed: should the active key change in between, the contact still shows the older key.
+    sealed = vault.seal(contact.encode(), *contact_context("contact", dealer_id, lead_id))
     return {
         "dealer_id": dealer_id,
         "contact_hash": vault.hash(contact, *HASH_CONTEXT, dealer_id),
-        "vehicle_key": vehicle_hash,
+        "vehicle_key": NO_VEHICLE if vehicle is None else vault.hash(vehicle.hex(), *VEHICLE_CONTEXT, dealer_id),
         "received_at": received_at,
         "lead_id": lead_id,
         "contact": sealed,
+        "vehicle": None if vehicle is None else vault.seal(vehicle, *contact_context("vehicle", dealer_id, lead_id)),
     }
+
+
+def agent_hash(vault: Vault, dealer_id: str, agent: str) -> bytes:
+    """The keyed hash by which leads of one agent are found."""
+    return vault.hash(agent, *AGENT_CONTEXT, dealer_id)
+
+
+def reply_row(vault: Vault, dealer_id: str, answer: KeptReply, at: datetime, lead_id: str | None) -> dict[str, Any]:
+    """A row of `idempotency`."""
+    # Sealed before it is hashed, as a contact is.
+    sealed = vault.seal(msgspec.msgpack.encode(answer), *reply_context(dealer_id))
+    return {
+        "dealer_id": dealer_id,
+        "fingerprint": vault.hash(answer.known_as.hex(), *FINGERPRINT_CONTEXT, dealer_id),
+        "at": at,
+        "lead_id": lead_id,
+        "reply": sealed,
+    }
+
+
+def open_reply(vault: Vault, dealer_id: str, sealed: bytes) -> KeptReply:
+    """What is in the sealed column of `idempotency`."""
+    return msgspec.msgpack.decode(vault.open(sealed, *reply_context(dealer_id)), type=KeptReply)
 
 
 def append_to_lead(
@@ -437,8 +472,13 @@ def purge(connection: Connection, dealer_id: str, now: datetime) -> Purged:
     return Purged(idempotency=replies.rowcount, refusals=refused.rowcount)
 
 
-SEALED = ("customer", "payload")
+SEALED = ("customer", "payload", "source_agent")
 HASH_CONTEXT = ("lead_contacts", "contact_hash")
+VEHICLE_CONTEXT = ("lead_contacts", "vehicle_key")
+AGENT_CONTEXT = ("leads", "agent_hash")
+FINGERPRINT_CONTEXT = ("idempotency", "fingerprint")
+NO_VEHICLE = b""
+"""The `vehicle_key` of a lead that names no vehicle."""
 
 
 def lead_context(column: str, dealer_id: str, lead_id: str) -> tuple[str, ...]:
@@ -451,14 +491,14 @@ def event_context(dealer_id: str, event_id: str) -> tuple[str, ...]:
     return "lead_events", "changes", dealer_id, event_id
 
 
-def contact_context(dealer_id: str, lead_id: str, vehicle_hash: str) -> tuple[str, ...]:
-    """What the seal of a contact is bound to."""
-    return "lead_contacts", "contact", dealer_id, lead_id, vehicle_hash
+def contact_context(column: str, dealer_id: str, lead_id: str) -> tuple[str, ...]:
+    """What the seal of a contact's column is bound to."""
+    return "lead_contacts", column, dealer_id, lead_id
 
 
-def reply_context(dealer_id: str, fingerprint: bytes) -> tuple[str, ...]:
-    """What the seal of a first answer is bound to."""
-    return "idempotency", "reply", dealer_id, fingerprint.hex()
+def reply_context(dealer_id: str) -> tuple[str, ...]:
+    """What the seal of a first answer is bound to; the answer itself says which key it belongs to."""
+    return "idempotency", "reply", dealer_id
 
 
 def _lead(vault: Vault, row: Row[Any]) -> LeadRecord:
@@ -466,6 +506,8 @@ def _lead(vault: Vault, row: Row[Any]) -> LeadRecord:
     for column in SEALED:
         if values[column] is not None:
             values[column] = vault.open(values[column], *lead_context(column, row.dealer_id, row.lead_id))
+    if values["source_agent"] is not None:
+        values["source_agent"] = values["source_agent"].decode()
     return LeadRecord(**values)
 
 
@@ -473,10 +515,18 @@ def _searched(vault: Vault, dealer_id: str, contacts: Iterable[str]) -> list[byt
     return [found for contact in contacts for found in vault.hashes(contact, *HASH_CONTEXT, dealer_id)]
 
 
-def _fingerprint(scope: str, key: str) -> bytes:
+def _vehicle_keys(vault: Vault, dealer_id: str, vehicle_key: str | None) -> list[bytes]:
+    """The hash under every key, in the order of `Vault.hashes`."""
+    if vehicle_key is None:
+        return [NO_VEHICLE] * len(vault.keyring.ids)
+    return vault.hashes(_vehicle_hash(vehicle_key).hex(), *VEHICLE_CONTEXT, dealer_id)
+
+
+def _known_as(scope: str, key: str) -> bytes:
     # JSON keeps the two apart: ("ab", "c") and ("a", "bc") differ.
     return sha256(msgspec.json.encode((scope, key))).digest()
 
 
-def _vehicle_hash(vehicle_key: str | None) -> str:
-    return "" if vehicle_key is None else sha256(vehicle_key.encode()).hexdigest()
+def _vehicle_hash(vehicle_key: str) -> bytes:
+    """A buyer may name a vehicle at any length."""
+    return sha256(vehicle_key.encode()).digest()
