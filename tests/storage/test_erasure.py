@@ -199,6 +199,8 @@ def sent(store: Store) -> None:
 
 
 def disposed(store: Store, leads_unused_since: datetime, consents_before: datetime, now: datetime) -> Disposed:
+    if store.clock_problem(DEALER, now):
+        store.confirm_clock(DEALER, now)
     return store.dispose(DEALER, leads_unused_since=leads_unused_since, consents_before=consents_before, now=now)
 
 

@@ -25,7 +25,7 @@ from dealer_agent.cli.terminal import (
 )
 from dealer_agent.leads.intake import contacts
 from dealer_agent.protocol.requests import Customer
-from dealer_agent.server.refresh import ages, dispose_by_age
+from dealer_agent.server.refresh import ages, dispose_by_age, purge_by_age
 from dealer_agent.storage.errors import WrongKey
 from dealer_agent.storage.leads import StoredLead
 from dealer_agent.storage.store import Store
@@ -126,16 +126,30 @@ def _erase_unread(store: Store, dealer_id: str, lead_id: str, problem: str, *, y
 def dispose(
     directory: DirOption = HERE,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Say what would be erased; erase nothing.")] = False,
+    clock_is_right: Annotated[
+        bool,
+        typer.Option(
+            "--clock-is-right", help="Confirm this machine's clock, after the service did not run for a long time."
+        ),
+    ] = False,
 ) -> None:
-    """Forget what is old, as the running service does every hour: see the section privacy of dealer.toml."""
+    """Forget what is old, as the running service does every hour: see the section privacy of dealer.toml.
+
+    Where the clock is far from the last time that the service ran, nothing is erased until you confirm the clock.
+    """
     with failures_in_plain_words():
         settings = settings_in(directory)
         with customer_store(settings) as store:
             now = datetime.now(UTC)
             if dry_run:
+                if (problem := store.clock_problem(settings.dealer.id, now)) and not clock_is_right:
+                    fail(problem)
                 done = store.disposable(settings.dealer.id, **ages(settings.dealer, now), now=now)
             else:
+                if clock_is_right:
+                    store.confirm_clock(settings.dealer.id, now)
                 done = dispose_by_age(store, settings.dealer, now)
+                purge_by_age(store, settings.dealer, now)
     kept = settings.dealer.privacy
     made = table("Would be forgotten" if dry_run else "Forgotten", "What", "After days #", "Count #")
     add_row(made, "Customers of leads, after their last use", str(kept.keep_leads_days), str(done.leads))

@@ -16,6 +16,7 @@ from dealer_agent.cli.terminal import (
     DirOption,
     add_row,
     customer_store,
+    err,
     failures_in_plain_words,
     moment,
     out,
@@ -51,6 +52,8 @@ def list_(
         settings = settings_in(directory)
         dealer_id = settings.dealer.id
         with customer_store(settings) as store:
+            if problem := store.clock_problem(dealer_id, datetime.now(UTC)):
+                err.print(f"Warning: {problem}", style="yellow", markup=False)
             leads = store.list_leads(dealer_id, limit, before)
             note_look(store, dealer_id, "leads list", leads=sum(lead.erased_at is None for lead in leads))
             for lead in leads:

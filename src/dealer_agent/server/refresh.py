@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import Awaitable, Callable
+from contextlib import suppress
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 
@@ -12,8 +13,9 @@ from dealer_agent.server.log import FLUSH_SECONDS, BufferedLines, places
 from dealer_agent.server.service import Service
 from dealer_agent.server.tokens import TokenBook
 from dealer_agent.stock_room import ShowRoom, SnapshotError
-from dealer_agent.storage.errors import StorageError
+from dealer_agent.storage.errors import ClockDoubtful, StorageError
 from dealer_agent.storage.privacy import Disposed
+from dealer_agent.storage.retention import Purged
 from dealer_agent.storage.stock import Revision
 from dealer_agent.storage.store import Store
 from dealer_agent.vault import Vault, VaultError
@@ -46,6 +48,27 @@ def dispose_by_age(store: Store, dealer: Profile, now: datetime) -> Disposed:
     Of several processes at once, one finds what is old under the dealer's lock; the others find it done.
     """
     return store.dispose(dealer.id, **ages(dealer, now), now=now)
+
+
+def purge_by_age(store: Store, dealer: Profile, now: datetime) -> Purged:
+    """Deletes old answers to idempotency keys, refusals and entries of the access log, as `[privacy]` says.
+
+    The access log is cut off at a midnight, so that it gets at most a few entries a day that say so. Raises
+    StorageError.
+    """
+    kept, today = dealer.privacy, now.replace(hour=0, minute=0, second=0, microsecond=0)
+    return store.purge(
+        dealer.id,
+        refusals_before=now - timedelta(days=kept.keep_refusals_days),
+        accesses_before=today - timedelta(days=kept.keep_accesses_days),
+        now=now,
+    )
+
+
+def note_time(store: Store, dealer_id: str, now: datetime) -> None:
+    """Notes that the service runs. A clock that cannot be believed is reported when something is to be deleted."""
+    with suppress(ClockDoubtful):
+        store.trust_clock(dealer_id, now)
 
 
 @dataclass
@@ -118,7 +141,7 @@ class Refresher:
 
     async def _purge(self) -> None:
         dealer, now = self.service.dealer.profile, datetime.now(UTC)
-        await asyncio.to_thread(self.store.purge, dealer.id, now)
+        await asyncio.to_thread(purge_by_age, self.store, dealer, now)
         done = await asyncio.to_thread(dispose_by_age, self.store, dealer, now)
         if any(done):
             log.info("old customer data forgotten", leads=done.leads, consents=done.consents)

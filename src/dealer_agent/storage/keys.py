@@ -13,13 +13,12 @@ from sqlalchemy import Column, Connection, Row, bindparam, delete, func, select,
 
 from dealer_agent.storage.chain import chain_end_of, end_is_sound, seal_end
 from dealer_agent.storage.errors import KeyMissing, WrongKey
+from dealer_agent.storage.idempotency import open_reply, reply_row
 from dealer_agent.storage.leads import (
     ADD_CONTACT,
     agent_hash,
     contact_context,
     contact_row,
-    open_reply,
-    reply_row,
 )
 from dealer_agent.storage.prepared import Prepared
 from dealer_agent.storage.schema import (

@@ -6,32 +6,25 @@ Records come and go in plain; what is personal in them is sealed on its way in a
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
-from datetime import datetime, timedelta
+from datetime import datetime
 from hashlib import sha256
 from typing import Any, NamedTuple
 
 import msgspec
-from msgspec import Struct
-from sqlalchemy import Connection, Row, bindparam, delete, exists, insert, select, text, tuple_
+from sqlalchemy import Connection, Row, bindparam, exists, insert, select, text, tuple_
 from ulid import ULID
 
 from dealer_agent.storage.consents import REVOKED, ConsentEvent, ConsentRecord, consents_of, grant, touch_lead
-from dealer_agent.storage.errors import AlreadyStored
 from dealer_agent.storage.prepared import Prepared
 from dealer_agent.storage.schema import (
     UtcTime,
     consent_events,
-    idempotency,
     lead_contacts,
     lead_events,
     leads,
     refusals,
 )
-from dealer_agent.vault.errors import BrokenSeal
 from dealer_agent.vault.vault import Vault
-
-IDEMPOTENCY_KEPT = timedelta(days=30)
-REFUSALS_KEPT = timedelta(days=90)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -60,37 +53,6 @@ class LeadRecord:
     erased_at: datetime | None = None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class IdempotencyRecord:
-    """The first answer to a key. `scope` is the token's id, else the agent's name; `reply` is the answer's bytes.
-
-    `lead_id` is the lead that was answered: its erasure drops the answer too.
-    """
-
-    scope: str
-    key: str
-    payload_hash: bytes
-    reply: bytes
-    at: datetime
-    lead_id: str | None = None
-
-
-class StoredReply(NamedTuple):
-    """The first answer to an idempotency key, and the hash of the payload that it answered."""
-
-    payload_hash: bytes
-    reply: bytes
-    at: datetime
-
-
-class KeptReply(Struct, array_like=True):
-    """What is sealed of a first answer; `known_as` is the unkeyed hash of the key and its scope."""
-
-    payload_hash: bytes
-    reply: bytes
-    known_as: bytes
-
-
 class LeadEvent(NamedTuple):
     """Something added to a lead later: `changes` is a JSON document, None once the customer is forgotten."""
 
@@ -106,32 +68,6 @@ class StoredLead(NamedTuple):
     consents: tuple[ConsentEvent, ...]
     events: tuple[LeadEvent, ...]
 
-
-class Purged(NamedTuple):
-    """How many were deleted."""
-
-    idempotency: int
-    refusals: int
-
-
-FIND_REPLY = Prepared(
-    select(idempotency.c.reply, idempotency.c.at).where(
-        idempotency.c.dealer_id == bindparam("dealer_id"),
-        idempotency.c.fingerprint == bindparam("fingerprint"),
-        idempotency.c.at >= bindparam("since"),
-    )
-)
-
-# Writes nothing where the key has an answer that is still valid.
-KEEP_REPLY = Prepared(
-    text("""
-        INSERT INTO idempotency (dealer_id, fingerprint, at, lead_id, reply)
-        VALUES (:dealer_id, :fingerprint, :at, :lead_id, :reply)
-        ON CONFLICT (dealer_id, fingerprint)
-        DO UPDATE SET at = excluded.at, lead_id = excluded.lead_id, reply = excluded.reply
-        WHERE idempotency.at < :since
-    """).bindparams(bindparam("at", type_=UtcTime), bindparam("since", type_=UtcTime))
-)
 
 # A contact that a duplicate brought has its lead's time, so that the window counts from the first.
 FIND_DUPLICATE = Prepared(
@@ -239,37 +175,6 @@ READ_EVENTS = (
     .where(lead_events.c.dealer_id == bindparam("dealer_id"), lead_events.c.lead_id == bindparam("lead_id"))
     .order_by(lead_events.c.at, lead_events.c.event_id)
 )
-
-PURGE_REPLIES = delete(idempotency).where(
-    idempotency.c.dealer_id == bindparam("dealer_id"), idempotency.c.at < bindparam("before")
-)
-
-PURGE_REFUSALS = delete(refusals).where(
-    refusals.c.dealer_id == bindparam("dealer_id"), refusals.c.at < bindparam("before")
-)
-
-
-def find_idempotent(
-    connection: Connection, vault: Vault, dealer_id: str, scope: str, key: str, now: datetime
-) -> StoredReply | None:
-    """The first answer to this key, for 30 days."""
-    known_as = _known_as(scope, key)
-    sought = {"dealer_id": dealer_id, "since": now - IDEMPOTENCY_KEPT}
-    for fingerprint in vault.hashes(known_as.hex(), *FINGERPRINT_CONTEXT, dealer_id):
-        for sealed, at in FIND_REPLY.read(connection, sought | {"fingerprint": fingerprint}):
-            kept = open_reply(vault, dealer_id, sealed)
-            if kept.known_as != known_as:
-                raise BrokenSeal(*reply_context(dealer_id))
-            return StoredReply(kept.payload_hash, kept.reply, at)
-    return None
-
-
-def record_idempotency(connection: Connection, vault: Vault, dealer_id: str, record: IdempotencyRecord) -> None:
-    """Keeps the first answer to a key. Raises AlreadyStored when the key has one that is younger than 30 days."""
-    answer = KeptReply(record.payload_hash, record.reply, _known_as(record.scope, record.key))
-    kept = reply_row(vault, dealer_id, answer, record.at, record.lead_id) | {"since": record.at - IDEMPOTENCY_KEPT}
-    if KEEP_REPLY.write(connection, kept) == 0:
-        raise AlreadyStored("this idempotency key has an answer")
 
 
 def is_known(connection: Connection, vault: Vault, dealer_id: str, contacts: Iterable[str]) -> bool:
@@ -406,24 +311,6 @@ def agent_hash(vault: Vault, dealer_id: str, agent: str) -> bytes:
     return vault.hash(agent, *AGENT_CONTEXT, dealer_id)
 
 
-def reply_row(vault: Vault, dealer_id: str, answer: KeptReply, at: datetime, lead_id: str | None) -> dict[str, Any]:
-    """A row of `idempotency`."""
-    # Sealed before it is hashed, as a contact is.
-    sealed = vault.seal(msgspec.msgpack.encode(answer), *reply_context(dealer_id))
-    return {
-        "dealer_id": dealer_id,
-        "fingerprint": vault.hash(answer.known_as.hex(), *FINGERPRINT_CONTEXT, dealer_id),
-        "at": at,
-        "lead_id": lead_id,
-        "reply": sealed,
-    }
-
-
-def open_reply(vault: Vault, dealer_id: str, sealed: bytes) -> KeptReply:
-    """What is in the sealed column of `idempotency`."""
-    return msgspec.msgpack.decode(vault.open(sealed, *reply_context(dealer_id)), type=KeptReply)
-
-
 def append_to_lead(
     connection: Connection, vault: Vault, dealer_id: str, lead_id: str, at: datetime, changes: bytes
 ) -> str:
@@ -465,18 +352,10 @@ def get_lead(connection: Connection, vault: Vault, dealer_id: str, lead_id: str)
     return StoredLead(_lead(vault, row), consents_of(connection, vault, dealer_id, lead_id), events)
 
 
-def purge(connection: Connection, dealer_id: str, now: datetime) -> Purged:
-    """Deletes idempotency records after 30 days and refusals after 90."""
-    replies = connection.execute(PURGE_REPLIES, {"dealer_id": dealer_id, "before": now - IDEMPOTENCY_KEPT})
-    refused = connection.execute(PURGE_REFUSALS, {"dealer_id": dealer_id, "before": now - REFUSALS_KEPT})
-    return Purged(idempotency=replies.rowcount, refusals=refused.rowcount)
-
-
 SEALED = ("customer", "payload", "source_agent")
 HASH_CONTEXT = ("lead_contacts", "contact_hash")
 VEHICLE_CONTEXT = ("lead_contacts", "vehicle_key")
 AGENT_CONTEXT = ("leads", "agent_hash")
-FINGERPRINT_CONTEXT = ("idempotency", "fingerprint")
 NO_VEHICLE = b""
 """The `vehicle_key` of a lead that names no vehicle."""
 
@@ -494,11 +373,6 @@ def event_context(dealer_id: str, event_id: str) -> tuple[str, ...]:
 def contact_context(column: str, dealer_id: str, lead_id: str) -> tuple[str, ...]:
     """What the seal of a contact's column is bound to."""
     return "lead_contacts", column, dealer_id, lead_id
-
-
-def reply_context(dealer_id: str) -> tuple[str, ...]:
-    """What the seal of a first answer is bound to; the answer itself says which key it belongs to."""
-    return "idempotency", "reply", dealer_id
 
 
 def _lead(vault: Vault, row: Row[Any]) -> LeadRecord:
@@ -520,11 +394,6 @@ def _vehicle_keys(vault: Vault, dealer_id: str, vehicle_key: str | None) -> list
     if vehicle_key is None:
         return [NO_VEHICLE] * len(vault.keyring.ids)
     return vault.hashes(_vehicle_hash(vehicle_key).hex(), *VEHICLE_CONTEXT, dealer_id)
-
-
-def _known_as(scope: str, key: str) -> bytes:
-    # JSON keeps the two apart: ("ab", "c") and ("a", "bc") differ.
-    return sha256(msgspec.json.encode((scope, key))).digest()
 
 
 def _vehicle_hash(vehicle_key: str) -> bytes:

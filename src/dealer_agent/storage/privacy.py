@@ -246,8 +246,9 @@ def dispose(
 ) -> Disposed:
     """Forgets customers whose leads nobody used since `leads_unused_since`, up to BATCH of them.
 
-    What only served the use of such a lead goes too. Their consent stays, with what finds it by e-mail or phone, until the last of its events is from before
-    `consents_before`. Leads that are still to be delivered, or whose customer has a visit to come, are in use.
+    What only served the use of such a lead is deleted. Their consent stays, with what finds it by e-mail or phone,
+    until the last of its events is from before `consents_before`. Leads that are still to be delivered, or whose
+    customer has a visit to come, are in use.
     """
     unused = connection.execute(FIND_UNUSED, {"dealer_id": dealer_id, "since": leads_unused_since, "now": now})
     lead_ids = list(unused.scalars())

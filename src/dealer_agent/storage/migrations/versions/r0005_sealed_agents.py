@@ -26,8 +26,9 @@ from dealer_agent.storage.chain import (
     seal_end,
 )
 from dealer_agent.storage.errors import KeyMissing
+from dealer_agent.storage.idempotency import KeptReply, reply_row
 from dealer_agent.storage.keys import check_keys, note_active_key
-from dealer_agent.storage.leads import KeptReply, agent_hash, contact_row, lead_context, reply_row
+from dealer_agent.storage.leads import agent_hash, contact_row, lead_context
 from dealer_agent.storage.migrations.versions.r0003_privacy import event_hash_1
 from dealer_agent.vault.errors import BrokenSeal
 from dealer_agent.vault.vault import Vault
