@@ -36,6 +36,7 @@ from dealer_agent.skills import dealer_of
 from dealer_agent.stock_room import ShowRoom
 from dealer_agent.storage.lead_writer import LeadWriter
 from dealer_agent.storage.store import Store
+from dealer_agent.vault.core_dumps import forbid_core_dumps
 
 DIRECTORY_VARIABLE = "DEALER_AGENT_DIR"
 ADDRESS_VARIABLE = "DEALER_AGENT_LISTENS_AT"
@@ -44,6 +45,7 @@ RATE_LIMITS_FILE = "rate-limits.bin"
 
 def app() -> DealerApp:
     """The application of a worker process; the command line says by environment which dealer, and where it listens."""
+    forbid_core_dumps()
     _stop_without_parent()
     # What was imported stays: a collection that looks through it again is a pause for whoever asks just then.
     gc.freeze()

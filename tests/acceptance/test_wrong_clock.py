@@ -2,6 +2,7 @@
 
 import re
 import shutil
+import subprocess
 from pathlib import Path
 
 import pytest
@@ -19,7 +20,10 @@ def shifted(days: int) -> tuple[str, ...]:
     """The command in a process whose clock is so many days off; what measures durations stays as it is."""
     if FAKETIME is None:
         pytest.skip("GAP: faketime is not installed here (apt-get install faketime)")
-    return ("env", "FAKETIME_DONT_FAKE_MONOTONIC=1", FAKETIME, "-f", f"{days:+}d", COMMAND)
+    # The wrapper itself would stand between the test's signals and the service.
+    variables = subprocess.check_output([FAKETIME, "-f", f"{days:+}d", "env"], text=True).splitlines()
+    wanted = [line for line in variables if line.startswith(("LD_PRELOAD=", "FAKETIME="))]
+    return ("env", *wanted, "FAKETIME_DONT_FAKE_MONOTONIC=1", COMMAND)
 
 
 def customers(folder: Path, url: str) -> int:
@@ -30,7 +34,10 @@ def customers(folder: Path, url: str) -> int:
 
 
 def refused_to_delete(running: Running) -> bool:
-    return any(line.get("what") == "purge" and "800 days" in line.get("problem", "") for line in running.logged())
+    return any(
+        line.get("what") == "purge" and re.search(r"\b(799|800) days", line.get("problem", ""))
+        for line in running.logged()
+    )
 
 
 @pytest.mark.requirement("contract-10-clock-doubtful")
