@@ -281,14 +281,25 @@ class Store:
             return appointments.list_waiting(connection, self._keys(connection, dealer_id), dealer_id, since)
 
     def subscribed_visits(
-        self, dealer_id: str, token_hash: bytes, since: datetime, at: datetime
+        self, dealer_id: str, token_hash: bytes, *, since: datetime, at: datetime, until: datetime, most: int
     ) -> list[ListedAppointment] | None:
-        """The same as `list_booked` for whoever has the secret of a calendar, which is noted; None for anybody else."""
+        """At most `most` visits for the secret of a calendar (`appointments.list_shown`); None for any other secret.
+
+        The look is noted.
+        """
         with self._reading() as connection:
             token_id = tokens.find_token(connection, dealer_id, token_hash, "calendar")
             if token_id is None:
                 return None
-            booked = appointments.list_booked(connection, self._keys(connection, dealer_id), dealer_id, since)
+            booked = appointments.list_shown(
+                connection,
+                self._keys(connection, dealer_id),
+                dealer_id,
+                since=since,
+                now=at,
+                until=until,
+                most=most,
+            )
         customers = len({listed.appointment.lead_id for listed in booked if listed.customer is not None})
         if customers:
             self.log_access(dealer_id, at, f"token {token_id}", "calendar", leads=customers)
