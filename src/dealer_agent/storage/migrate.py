@@ -12,7 +12,7 @@ from pathlib import Path
 
 from sqlalchemy import URL, Connection, inspect, text
 
-from dealer_agent.storage.connections import BUSY_SECONDS, database_url, writer_engine
+from dealer_agent.storage.connections import BUSY_SECONDS, database_url, require_private, writer_engine
 from dealer_agent.storage.errors import (
     DatabaseBusy,
     DatabaseDamaged,
@@ -40,6 +40,7 @@ def migrate(url: str, vault: Vault | None = None, *, to: str = SCHEMA_REVISION) 
     is such data and no vault, SchemaTooNew for a database that a newer program wrote, and any StorageError.
     """
     parsed = database_url(url)
+    require_private(parsed)
     if parsed.get_backend_name() == "sqlite":
         prepare_file(parsed)
     engine = writer_engine(parsed)

@@ -22,7 +22,13 @@ from dealer_agent.storage import (
 )
 from dealer_agent.storage.appointments import AppointmentRecord, ListedAppointment
 from dealer_agent.storage.chain import lock_dealer
-from dealer_agent.storage.connections import database_url, reader_engine, truncate_log, writer_engine
+from dealer_agent.storage.connections import (
+    database_url,
+    reader_engine,
+    require_private,
+    truncate_log,
+    writer_engine,
+)
 from dealer_agent.storage.consents import ChainReport
 from dealer_agent.storage.errors import KeyMissing, translating
 from dealer_agent.storage.idempotency import IDEMPOTENCY_KEPT
@@ -57,6 +63,7 @@ class Store:
     def open(cls, url: str, vault: Vault | None = None) -> Self:
         """Opens the migrated database at `url`. Raises SchemaOutdated, SchemaTooNew, and any StorageError."""
         parsed = database_url(url)
+        require_private(parsed)
         store = cls(writer_engine(parsed), reader_engine(parsed), vault)
         try:
             with store._reading() as connection:
