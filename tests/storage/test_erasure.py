@@ -3,6 +3,7 @@
 from collections.abc import Callable
 from datetime import datetime, timedelta
 from functools import partial
+from hashlib import sha256
 from typing import Any
 
 import pytest
@@ -101,6 +102,16 @@ def test_what_is_stored_of_a_person_stands_nowhere_in_the_clear(two: Store, pers
     assert b"L1-confirmed" in held, "this is where it would be found"
     for words in SAID[person]:
         assert words.encode() not in held
+
+
+@pytest.mark.requirement("contract-10-agent-sealed")
+@pytest.mark.parametrize("person", SAID)
+def test_the_agent_is_not_in_the_clear_and_no_hash_can_be_guessed(two: Store, person: str) -> None:
+    held = everything(two)
+    assert b"Example Agent" not in held
+    for guessed in (VEHICLES[person], '["token","L1"]', *(f"email:{words}" for words in SAID[person])):
+        assert sha256(guessed.encode()).digest() not in held
+        assert sha256(guessed.encode()).hexdigest().encode() not in held
 
 
 def test_an_erased_customer_is_gone_to_the_last_byte(two: Store, writer: LeadWriter) -> None:
