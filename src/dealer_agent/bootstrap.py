@@ -30,7 +30,7 @@ from dealer_agent.protocol.vocabulary import Vocabulary, proto, wire
 from dealer_agent.server.app import RPC, DealerApp
 from dealer_agent.server.limits import RateLimits
 from dealer_agent.server.log import configure_logs
-from dealer_agent.server.refresh import Refresher, flush_logs, load_tokens, note_time
+from dealer_agent.server.refresh import Refresher, flush_logs, load_tokens, note_first_time
 from dealer_agent.server.service import ADDRESS_RULE, BAD_TOKENS_RULE, Options, Service
 from dealer_agent.skills import dealer_of
 from dealer_agent.stock_room import ShowRoom
@@ -91,7 +91,7 @@ async def service(settings: Settings, listens_at: str) -> AsyncIterator[Service]
         closing.callback(store.close)
         vault = await asyncio.to_thread(store.check_keys, profile.id)
         # Before any lead is taken: what comes while the clock is wrong must not make it look right.
-        await asyncio.to_thread(note_time, store, profile.id, datetime.now(UTC))
+        await asyncio.to_thread(note_first_time, store, profile.id, datetime.now(UTC))
         writer = store.lead_writer()
         closing.push_async_callback(asyncio.to_thread, writer.close)
         deliveries = await closing.enter_async_context(_deliveries(settings, store, writer))

@@ -65,10 +65,14 @@ def purge_by_age(store: Store, dealer: Profile, now: datetime) -> Purged:
     )
 
 
-def note_time(store: Store, dealer_id: str, now: datetime) -> None:
-    """Notes that the service runs. A clock that cannot be believed is reported when something is to be deleted."""
-    with suppress(ClockDoubtful):
-        store.trust_clock(dealer_id, now)
+def note_first_time(store: Store, dealer_id: str, now: datetime) -> None:
+    """Notes the time at the first start of a dealer's service; later ones are noted before something is deleted.
+
+    A clock that cannot be believed is reported then, too. Raises StorageError.
+    """
+    if not store.has_trusted_time(dealer_id):
+        with suppress(ClockDoubtful):
+            store.trust_clock(dealer_id, now)
 
 
 @dataclass

@@ -81,6 +81,11 @@ def clock_problem(connection: Connection, dealer_id: str, now: datetime) -> str 
     )
 
 
+def has_trusted_time(connection: Connection, dealer_id: str) -> bool:
+    """Whether a service ever noted the time."""
+    return connection.execute(READ_TRUSTED, {"dealer_id": dealer_id}).scalar() is not None
+
+
 def trust_clock(connection: Connection, dealer_id: str, now: datetime) -> None:
     """Notes the time. Raises ClockDoubtful where it is not believed."""
     problem = clock_problem(connection, dealer_id, now)

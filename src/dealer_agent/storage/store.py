@@ -30,7 +30,7 @@ from dealer_agent.storage.connections import (
     writer_engine,
 )
 from dealer_agent.storage.consents import ChainReport
-from dealer_agent.storage.errors import KeyMissing, translating
+from dealer_agent.storage.errors import ClockDoubtful, KeyMissing, translating
 from dealer_agent.storage.idempotency import IDEMPOTENCY_KEPT
 from dealer_agent.storage.keys import ResealProgress
 from dealer_agent.storage.lead_writer import LeadWriter
@@ -222,7 +222,8 @@ class Store:
         A few in each transaction, so that new leads do not wait; they wait for nothing while none is that old. Raises
         ClockDoubtful, and forgets nothing, where `now` cannot be believed.
         """
-        self.trust_clock(dealer_id, now)
+        if problem := self.clock_problem(dealer_id, now):
+            raise ClockDoubtful(problem)
         total = Disposed(0, 0)
         limits = {"leads_unused_since": leads_unused_since, "consents_before": consents_before, "now": now}
         with self._reading() as connection:
@@ -370,6 +371,11 @@ class Store:
         """Why nothing is deleted by age, and what to do; None where the clock can be believed."""
         with self._reading() as connection:
             return clock.clock_problem(connection, dealer_id, now)
+
+    def has_trusted_time(self, dealer_id: str) -> bool:
+        """Whether a service ever noted the time."""
+        with self._reading() as connection:
+            return clock.has_trusted_time(connection, dealer_id)
 
     def trust_clock(self, dealer_id: str, now: datetime) -> None:
         """Notes that the service runs at this time. Raises ClockDoubtful where it cannot be believed."""
