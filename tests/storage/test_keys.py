@@ -27,7 +27,6 @@ from dealer_agent.storage import (
     record_lead,
 )
 from dealer_agent.storage.keys import STEPS, ResealProgress, reseal
-from dealer_agent.storage.leads import find_own_leads
 from dealer_agent.storage.schema import metadata
 from dealer_agent.vault import BadKeys, Keyring, Vault
 
@@ -214,7 +213,6 @@ def test_repeats_are_found_while_keys_change(writer: LeadWriter, renewed: Store)
 
     def repeat(connection: Connection) -> None:
         assert find_duplicate(connection, NEW, DEALER, contacts, VEHICLES["Sam"], MONDAY) == "L1"
-        assert find_own_leads(connection, NEW, DEALER, [*contacts, "phone:+12025550101"], "Example Agent") == ["L1"]
         first = find_idempotent(connection, NEW, DEALER, "token", "L1", MONDAY)
         assert first is not None
         assert first.reply == b"Thank you, Samantha"
@@ -229,9 +227,6 @@ def test_repeats_are_found_while_keys_change(writer: LeadWriter, renewed: Store)
 
     def by_new_key(connection: Connection) -> None:
         assert find_duplicate(connection, ONLY_NEW, DEALER, contacts, VEHICLES["Sam"], MONDAY) == "L1"
-        assert find_own_leads(connection, ONLY_NEW, DEALER, [*contacts, "phone:+12025550101"], "Example Agent") == [
-            "L1"
-        ]
         assert find_idempotent(connection, ONLY_NEW, DEALER, "token", "L1", MONDAY) is not None
 
     with closing(renewed.lead_writer()) as later:

@@ -21,7 +21,7 @@ FINGERPRINT_CONTEXT = ("idempotency", "fingerprint")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class IdempotencyRecord:
-    """The first answer to a key. `scope` is the token's id, else the agent's name; `reply` is the answer's bytes.
+    """The first answer to a key. `scope` is whose key it is (`leads.intake.key_scope`); `reply` is the answer's bytes.
 
     `lead_id` is the lead that was answered: its erasure drops the answer too.
     """

@@ -16,7 +16,6 @@ from dealer_agent.storage.errors import KeyMissing, WrongKey
 from dealer_agent.storage.idempotency import open_reply, reply_row
 from dealer_agent.storage.leads import (
     ADD_CONTACT,
-    agent_hash,
     contact_context,
     contact_row,
 )
@@ -251,16 +250,10 @@ def _reseal_column(
     for row in rows:
         named = row._mapping[row_id]
         context = sealed.context(dealer_id, named)
-        plain = vault.open(row._mapping[column], *context)
-        values = {"row_id_": named, "sealed_": vault.seal(plain, *context)}
-        if column is leads.c.source_agent:
-            values["hash_"] = agent_hash(vault, dealer_id, plain.decode())
-        renewed.append(values)
+        value = vault.seal(vault.open(row._mapping[column], *context), *context)
+        renewed.append({"row_id_": named, "sealed_": value})
     place = (column.table.c.dealer_id == dealer_id) & (row_id == bindparam("row_id_"))
-    changed: dict[Column[Any], Any] = {column: bindparam("sealed_")}
-    if column is leads.c.source_agent:
-        changed[leads.c.agent_hash] = bindparam("hash_")
-    connection.execute(update(column.table).where(place).values(changed), renewed)
+    connection.execute(update(column.table).where(place).values({column: bindparam("sealed_")}), renewed)
 
 
 def _reseal_contacts(connection: Connection, vault: Vault, dealer_id: str, rows: Sequence[Row[Any]]) -> None:

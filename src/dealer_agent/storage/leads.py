@@ -11,7 +11,7 @@ from hashlib import sha256
 from typing import Any, NamedTuple
 
 import msgspec
-from sqlalchemy import Connection, Row, bindparam, exists, insert, select, text, tuple_
+from sqlalchemy import Connection, Row, bindparam, insert, select, text, tuple_
 from ulid import ULID
 
 from dealer_agent.storage.consents import REVOKED, ConsentEvent, ConsentRecord, consents_of, grant, touch_lead
@@ -35,6 +35,7 @@ class LeadRecord:
     the lead goes; it is empty for leads older than that was noted. `vehicle_id`, `vin` and `stock` are the vehicle of
     interest, where the stock knows it. `used_at`, the last use that anybody had for it, is `received_at` of a new one.
     `lead_id`: a ULID.
+    `token_id` is the sender's token, if it showed one. `may_be_same_person_as` is an earlier lead, of another sender.
     """
 
     dealer_id: str
@@ -51,6 +52,8 @@ class LeadRecord:
     stock: str | None = None
     used_at: datetime | None = None
     erased_at: datetime | None = None
+    token_id: str | None = None
+    may_be_same_person_as: str | None = None
 
 
 class LeadEvent(NamedTuple):
@@ -118,25 +121,6 @@ FIND_REVOKED = Prepared(
     )
 )
 
-_others = lead_contacts.alias("others")
-
-# Leads of one agent of which every address and number is known to who asks.
-FIND_OWN_LEADS = select(leads.c.lead_id).where(
-    leads.c.dealer_id == bindparam("dealer_id"),
-    leads.c.lead_id.in_(
-        select(lead_contacts.c.lead_id).where(
-            lead_contacts.c.dealer_id == bindparam("dealer_id"),
-            lead_contacts.c.contact_hash.in_(bindparam("hashes", expanding=True)),
-        )
-    ),
-    leads.c.agent_hash.in_(bindparam("agents", expanding=True)),
-    ~exists().where(
-        _others.c.dealer_id == leads.c.dealer_id,
-        _others.c.lead_id == leads.c.lead_id,
-        _others.c.contact_hash.not_in(bindparam("hashes", expanding=True)),
-    ),
-)
-
 ADD_LEAD = Prepared(insert(leads))
 ADD_CONTACT = Prepared(
     text("""
@@ -191,9 +175,9 @@ def find_duplicate(
     vehicle_key: str | None,
     since: datetime,
 ) -> str | None:
-    """The first lead since `since` with any of `contacts` (normalised) and the same vehicle, or none in both.
+    """The first lead since `since` with any of `contacts` and the same vehicle, or none in both.
 
-    Never a lead whose customer is forgotten.
+    `contacts` are contact points (normalised) or senders. Never a lead whose customer is forgotten.
     """
     sought = {"dealer_id": dealer_id, "since": since}
     vehicle_keys = _vehicle_keys(vault, dealer_id, vehicle_key)
@@ -208,7 +192,10 @@ def find_duplicate(
 
 
 def find_leads_of(connection: Connection, vault: Vault, dealer_id: str, contacts: Iterable[str]) -> list[str]:
-    """All leads of a person, oldest first, by normalised contacts: those too of which only the consent is left."""
+    """All leads of a person, oldest first, by normalised contacts: those too of which only the consent is left.
+
+    By senders in the place of contacts, the leads of a sender.
+    """
     first_seen: dict[str, datetime] = {}
     # Databases take only so many parameters, and a person who was impersonated may have thousands of contacts.
     hashes = _searched(vault, dealer_id, contacts)
@@ -217,18 +204,6 @@ def find_leads_of(connection: Connection, vault: Vault, dealer_id: str, contacts
         for lead_id, at in connection.execute(FIND_LEADS_OF, sought):
             first_seen[lead_id] = min(at, first_seen.get(lead_id, at))
     return sorted(first_seen, key=lambda lead_id: (first_seen[lead_id], lead_id))
-
-
-def find_own_leads(
-    connection: Connection, vault: Vault, dealer_id: str, contacts: Iterable[str], agent: str
-) -> list[str]:
-    """The leads of who knows all of a person's contacts and comes through the same agent, in no order.
-
-    Stricter than `find_leads_of`: a phone number alone, which others know, must not tell where a person will be.
-    """
-    agents = vault.hashes(agent, *AGENT_CONTEXT, dealer_id)
-    sought = {"dealer_id": dealer_id, "hashes": _searched(vault, dealer_id, contacts), "agents": agents}
-    return list(connection.execute(FIND_OWN_LEADS, sought).scalars())
 
 
 def revoked_since(
@@ -256,7 +231,7 @@ def record_lead(
     contacts: Sequence[str],
     vehicle_key: str | None,
 ) -> None:
-    """Stores a first lead with its consent; `contacts` and `vehicle_key` are what finds its duplicates.
+    """Stores a first lead with its consent; `contacts` (its senders among them) and `vehicle_key` find it again.
 
     Raises AlreadyStored when the lead's id is taken.
     """
@@ -267,8 +242,6 @@ def record_lead(
     for column in SEALED:
         if row[column] is not None:
             row[column] = vault.seal(row[column], *lead_context(column, lead.dealer_id, lead.lead_id))
-    # Sealed before it is hashed, as a contact is.
-    row["agent_hash"] = None if lead.source_agent is None else agent_hash(vault, lead.dealer_id, lead.source_agent)
     ADD_LEAD.write(connection, row)
     record_contacts(connection, vault, lead, contacts, vehicle_key)
     if consent.customer is None:
@@ -279,7 +252,7 @@ def record_lead(
 def record_contacts(
     connection: Connection, vault: Vault, lead: LeadRecord, contacts: Sequence[str], vehicle_key: str | None
 ) -> None:
-    """Lets a lead's duplicates be found by `contacts` too: those that a duplicate brought, beside the first's own."""
+    """Lets a lead be found by `contacts` too: those that a duplicate brought, beside the first's own."""
     vehicle = None if vehicle_key is None else _vehicle_hash(vehicle_key)
     rows = [
         contact_row(vault, lead.dealer_id, lead.lead_id, contact, vehicle, lead.received_at)
@@ -304,11 +277,6 @@ def contact_row(
         "contact": sealed,
         "vehicle": None if vehicle is None else vault.seal(vehicle, *contact_context("vehicle", dealer_id, lead_id)),
     }
-
-
-def agent_hash(vault: Vault, dealer_id: str, agent: str) -> bytes:
-    """The keyed hash by which leads of one agent are found."""
-    return vault.hash(agent, *AGENT_CONTEXT, dealer_id)
 
 
 def append_to_lead(
@@ -355,7 +323,6 @@ def get_lead(connection: Connection, vault: Vault, dealer_id: str, lead_id: str)
 SEALED = ("customer", "payload", "source_agent")
 HASH_CONTEXT = ("lead_contacts", "contact_hash")
 VEHICLE_CONTEXT = ("lead_contacts", "vehicle_key")
-AGENT_CONTEXT = ("leads", "agent_hash")
 NO_VEHICLE = b""
 """The `vehicle_key` of a lead that names no vehicle."""
 

@@ -30,7 +30,7 @@ from sqlalchemy import (
 )
 from sqlalchemy.types import TypeDecorator
 
-SCHEMA_REVISION = "0005"
+SCHEMA_REVISION = "0006"
 """The newest migration. Revisions are numbers of four digits, so that older and newer can be told apart."""
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
@@ -178,7 +178,9 @@ imports = Table(
 
 # `rooftop` is where the lead goes. `vehicle` is the listing as it stood in stock when the lead came (JSON, nothing
 # personal). `used_at` is the last time that anybody had a use for the customer's data: disposal counts from it.
-# `source_agent` is the name that the sender gave; `agent_hash` is its keyed hash.
+# `source_agent` is the name that the sender gave.
+# `token_id` is the token that the sender showed, if any. `may_be_same_person_as` is an earlier lead of another sender
+# with one of the same contact points and the same vehicle; erasing either lead removes it.
 leads = Table(
     "leads",
     metadata,
@@ -188,17 +190,25 @@ leads = Table(
     Column("used_at", UtcTime, nullable=False),
     Column("erased_at", UtcTime),
     Column("source_agent", LargeBinary, comment="sealed"),
-    Column("agent_hash", LargeBinary),
     Column("status", String, nullable=False),
     Column("rooftop", Words, nullable=False),
     Column("vehicle_id", Words),
     Column("vin", Words),
     Column("stock", Words),
     Column("vehicle", LargeBinary),
+    Column("token_id", String),
+    Column("may_be_same_person_as", String),
     Column("customer", LargeBinary, comment="sealed"),
     Column("payload", LargeBinary, comment="sealed"),
     Index(None, "dealer_id", "received_at", "lead_id"),
     Index(None, "dealer_id", "used_at"),
+    Index(
+        None,
+        "dealer_id",
+        "may_be_same_person_as",
+        sqlite_where=text("may_be_same_person_as IS NOT NULL"),
+        postgresql_where=text("may_be_same_person_as IS NOT NULL"),
+    ),
 )
 
 lead_events = Table(
@@ -213,6 +223,7 @@ lead_events = Table(
     Index(None, "dealer_id", "lead_id"),
 )
 
+# What finds a lead again: its contact points, and its sender together with them (`leads.intake.senders`).
 # `contact_hash` and `vehicle_key` are keyed hashes; the latter is empty where the lead names no vehicle, and after the
 # lead is disposed of. `vehicle` is the hash that `vehicle_key` is made of: it is needed when the keys change.
 lead_contacts = Table(

@@ -1,6 +1,6 @@
 """The agent's name and the scope of a consent are sealed, hashes of vehicles and idempotency keys are keyed.
 
-Adds `leads.agent_hash`, `lead_contacts.vehicle` and the table `clocks`. `leads.source_agent` becomes a sealed column.
+Adds `lead_contacts.vehicle` and the table `clocks`. `leads.source_agent` becomes a sealed column.
 `agent` and `scope` of consent events move into their sealed bodies, so each chain is written anew; an event that was
 tampered with still shows. Of an erased lead the agent's name is dropped, of a lead that is disposed of the vehicle too.
 
@@ -28,13 +28,13 @@ from dealer_agent.storage.chain import (
 from dealer_agent.storage.errors import KeyMissing
 from dealer_agent.storage.idempotency import KeptReply, reply_row
 from dealer_agent.storage.keys import check_keys, note_active_key
-from dealer_agent.storage.leads import agent_hash, contact_row, lead_context
+from dealer_agent.storage.leads import contact_row, lead_context
 from dealer_agent.storage.migrations.versions.r0003_privacy import event_hash_1
 from dealer_agent.vault.errors import BrokenSeal
 from dealer_agent.vault.vault import Vault
 
-revision = "0005"
-down_revision = "0004"
+revision = "0006"
+down_revision = "0005"
 
 _BATCH = 200
 
@@ -61,7 +61,7 @@ _TIMES = {
 
 
 def upgrade() -> None:
-    """Makes the tables of 0005, carries everything over, drops what was in the clear."""
+    """Makes the tables of 0006, carries everything over, drops what was in the clear."""
     op.create_table(
         "clocks",
         sa.Column("dealer_id", sa.String, nullable=False),
@@ -78,7 +78,6 @@ def upgrade() -> None:
             op.execute(f"ALTER TABLE old_{table} RENAME CONSTRAINT pk_{table} TO pk_old_{table}")
     _make_tables()
     op.add_column("leads", sa.Column("sealed_agent", sa.LargeBinary, comment="sealed"))
-    op.add_column("leads", sa.Column("agent_hash", sa.LargeBinary))
     _Carrier(op.get_bind(), context.config.attributes["vault"]).carry()
     for table in _REPLACED:
         op.drop_table(f"old_{table}")
@@ -200,16 +199,12 @@ class _Carrier:
         self._connection.execute(sa.text(f"INSERT INTO {table} ({columns}) VALUES ({names})"), row)  # noqa: S608
 
     def _carry_leads(self) -> None:
-        seal = sa.text(
-            "UPDATE leads SET sealed_agent = :sealed, agent_hash = :hash "
-            "WHERE dealer_id = :dealer_id AND lead_id = :lead_id"
-        )
+        seal = sa.text("UPDATE leads SET sealed_agent = :sealed WHERE dealer_id = :dealer_id AND lead_id = :lead_id")
         select = "SELECT dealer_id, lead_id, source_agent FROM leads WHERE erased_at IS NULL"
         for old in self._rows(select, "dealer_id", "lead_id"):
             dealer_id, lead_id, agent = old["dealer_id"], old["lead_id"], old["source_agent"]
             sealed = self._vault.seal(agent.encode(), *lead_context("source_agent", dealer_id, lead_id))
-            row = {"sealed": sealed, "hash": agent_hash(self._vault, dealer_id, agent)}
-            self._connection.execute(seal, row | {"dealer_id": dealer_id, "lead_id": lead_id})
+            self._connection.execute(seal, {"sealed": sealed, "dealer_id": dealer_id, "lead_id": lead_id})
 
     def _carry_contacts(self) -> None:
         select = (
