@@ -27,11 +27,11 @@ from dealer_agent.lead_desk.visit_calendar import subscribed_calendar
 from dealer_agent.protocol.card import CardFacts
 from dealer_agent.protocol.skill import SKILLS
 from dealer_agent.protocol.vocabulary import Vocabulary, proto, wire
-from dealer_agent.server.app import RPC, DealerApp
+from dealer_agent.server.app import DealerApp
 from dealer_agent.server.limits import RateLimits
-from dealer_agent.server.log import configure_logs
+from dealer_agent.server.log import configure_logs, end_interval
 from dealer_agent.server.refresh import Refresher, flush_logs, load_tokens, note_first_time
-from dealer_agent.server.service import ADDRESS_RULE, BAD_TOKENS_RULE, Options, Service
+from dealer_agent.server.service import ADDRESS_RULE, BAD_TOKENS_RULE, HEALTH_RULE, RPC, Options, Service
 from dealer_agent.skills import dealer_of
 from dealer_agent.stock_room import ShowRoom
 from dealer_agent.storage.lead_writer import LeadWriter
@@ -87,6 +87,7 @@ async def service(settings: Settings, listens_at: str) -> AsyncIterator[Service]
     profile = settings.dealer
     async with AsyncExitStack() as closing:
         closing.callback(lines.flush)
+        closing.callback(end_interval)
         store = await asyncio.to_thread(Store.open, settings.database_url, settings.vault)
         closing.callback(store.close)
         vault = await asyncio.to_thread(store.check_keys, profile.id)
@@ -117,7 +118,7 @@ async def service(settings: Settings, listens_at: str) -> AsyncIterator[Service]
             calendar=lambda secret_hash: subscribed_calendar(store, profile, secret_hash, datetime.now(UTC)),
             ready=True,
         )
-        refresher = Refresher(store, running, room, seen._replace(stock=shown.revision), settings.vault)
+        refresher = Refresher(store, writer, running, room, seen._replace(stock=shown.revision), settings.vault)
         for work in (refresher.run(), flush_logs(lines)):
             closing.push_async_callback(_end, asyncio.create_task(work))
         yield running
@@ -181,7 +182,8 @@ def _pace(settings: Settings) -> Pace:
 
 def _rate_rules(settings: Settings) -> dict[str, str]:
     rates = settings.rate_limits
-    return {**rates.by_skill(), ADDRESS_RULE: rates.address, BAD_TOKENS_RULE: rates.bad_tokens}
+    others = {ADDRESS_RULE: rates.address, BAD_TOKENS_RULE: rates.bad_tokens, HEALTH_RULE: rates.health}
+    return rates.by_skill() | others
 
 
 def _options(settings: Settings) -> Options:
@@ -194,7 +196,7 @@ def _options(settings: Settings) -> Options:
         revision=chosen.revision,
         lenient_configuration=chosen.lenient_configuration,
         body_limit_bytes=chosen.body_limit_kib * 1024,
-        body_timeout_seconds=chosen.request_timeout_seconds,
+        request_timeout_seconds=chosen.request_timeout_seconds,
         trusted_proxies=tuple(ip_network(network) for network in chosen.trusted_proxies),
         access_log=settings.logs.access,
     )

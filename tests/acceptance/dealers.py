@@ -41,6 +41,7 @@ inventory_search = ""
 inventory_vehicle = ""
 lead_submit = ""
 address = ""
+health = ""
 """
 """Without limits, so that a stream of requests is answered; a test of limits adds its own."""
 

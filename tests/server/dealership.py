@@ -72,6 +72,7 @@ inventory_search = ""
 inventory_vehicle = ""
 lead_submit = ""
 address = ""
+health = ""
 bad_tokens = ""
 """
 

@@ -17,6 +17,7 @@ from dealer_agent.dealers.rules import (
     read_by,
     read_email,
     read_environment_name,
+    read_host,
     read_web_address,
 )
 from dealer_agent.protocol.skill import SKILL_BY_ID
@@ -47,6 +48,11 @@ def read_base_path(value: str) -> str:
 def read_from_address(value: str) -> str:
     """An e-mail address; empty where no mail is sent."""
     return read_email(value) if value else value
+
+
+def read_mail_host(value: str) -> str:
+    """The host name of the mail server; empty where no mail is sent."""
+    return read_host(value) if value else value
 
 
 def read_skill(value: str) -> str:
@@ -139,6 +145,7 @@ class Rates(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     lead_submit: Rate = "10/minute"
     address: Rate = "6000/minute"
     bad_tokens: Rate = "20/minute"
+    health: Rate = "1200/minute"
 
     def by_skill(self) -> dict[str, str]:
         """Each skill's limit by the skill's id."""
@@ -165,7 +172,7 @@ class Mail(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     when it is cancelled.
     """
 
-    host: str = ""
+    host: Annotated[str, read_by(read_mail_host)] = ""
     port: Annotated[int, Meta(ge=1, le=65535)] = 587
     security: Literal["starttls", "tls", "none"] = "starttls"
     from_address: Annotated[str, read_by(read_from_address)] = ""

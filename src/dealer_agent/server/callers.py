@@ -7,7 +7,7 @@ from ipaddress import IPv4Address, IPv4Network, IPv6Address, IPv6Network, ip_add
 from starlette.types import Scope
 
 from dealer_agent.protocol.errors import AuthRequired, RateLimited
-from dealer_agent.server.service import ADDRESS_RULE, BAD_TOKENS_RULE, Service
+from dealer_agent.server.service import ADDRESS_RULE, BAD_TOKENS_RULE, HEALTH_RULE, Service
 from dealer_agent.server.tokens import bearer_token
 
 Network = IPv4Network | IPv6Network
@@ -110,6 +110,13 @@ def admit(service: Service, address: str, authorization: str | None) -> str | No
 def count_address(service: Service, address: str) -> None:
     """Counts a request. Raises RateLimited."""
     wait = service.limits.hit(ADDRESS_RULE, address)
+    if wait is not None:
+        raise RateLimited(wait)
+
+
+def count_health_check(service: Service, address: str) -> None:
+    """Counts a health check. Raises RateLimited."""
+    wait = service.limits.hit(HEALTH_RULE, address)
     if wait is not None:
         raise RateLimited(wait)
 

@@ -27,6 +27,7 @@ from dealer_agent.protocol.requests import LeadSubmitRequest
 from dealer_agent.protocol.vocabulary import Vocabulary, Wire
 from dealer_agent.server.body import JSON, ClientGoneError, read_body, refuse_declared_size, reply_media_type
 from dealer_agent.server.callers import admit, admit_to_skill, counted_address
+from dealer_agent.server.cross_origin import HEAD_LINES
 from dealer_agent.server.log import RequestLine, log_request, places
 from dealer_agent.server.service import ADDRESS_RULE, Service
 from dealer_agent.skills import read, submit_lead
@@ -39,7 +40,8 @@ Headers = list[tuple[bytes, bytes]]
 _SUPPORTED_VERSION = re.compile(r"1(\.[0-9]+)+", re.ASCII)
 _HEAD = (
     b"content-type: %b\r\n%bcache-control: no-store\r\nx-content-type-options: nosniff\r\n"
-    b"content-length: %d\r\nx-request-id: %b\r\n"
+    + HEAD_LINES
+    + b"content-length: %d\r\nx-request-id: %b\r\n"
 )
 
 
@@ -105,11 +107,12 @@ class Exchange:
         options = service.options
         try:
             address, token_id = self._admit()
-            body = await read_body(receive, options.body_limit_bytes, options.body_timeout_seconds)
+            body = await read_body(receive, options.body_limit_bytes, options.request_timeout_seconds)
             self._call_id, decoded = self._binding.decode(body, service.wire, lenient=options.lenient_configuration)
             request = self._admit_to_skill(decoded, address, token_id)
             if request.skill.payload is LeadSubmitRequest:
-                answer = await submit_lead(service.dealer, request, token_id=token_id, body=body)
+                left = options.request_timeout_seconds - (perf_counter() - self._started)
+                answer = await submit_lead(service.dealer, request, token_id=token_id, body=body, seconds=left)
             else:
                 answer = read(service.dealer, request)
             return self._success(request, answer)
@@ -144,11 +147,21 @@ class Exchange:
 
         Returns the address, and the token's id where one was shown.
         """
+        address = self._judge_head()
+        return address, admit(self._service, address, _text(self._headers, b"authorization"))
+
+    def _judge_head(self) -> str:
+        """Declared size and media type. Returns the address that the request is counted by."""
         headers, service = self._headers, self._service
-        refuse_declared_size(headers.get(b"content-length"), service.options.body_limit_bytes)
-        self._media_type = reply_media_type(headers.get(b"content-type"))
         address = counted_address(self._head.lines, self._head.peer, service)
-        return address, admit(service, address, _text(headers, b"authorization"))
+        try:
+            refuse_declared_size(headers.get(b"content-length"), service.options.body_limit_bytes)
+            self._media_type = reply_media_type(headers.get(b"content-type"))
+        except ProtocolError:
+            # The contract's order gives this answer whatever the rate is. The request counts all the same.
+            service.limits.hit(ADDRESS_RULE, address)
+            raise
+        return address
 
     def _admit_to_skill(self, decoded: Request | ProtocolError, address: str, token_id: str | None) -> Request:
         """The second gate: the version, JSON and envelope, the skill, its token, its rate."""
@@ -178,9 +191,7 @@ class Exchange:
             self._call_id = call_id
             self._admit_to_skill(request, address, token_id)
             return
-        refuse_declared_size(headers.get(b"content-length"), options.body_limit_bytes)
-        self._media_type = reply_media_type(headers.get(b"content-type"))
-        address = counted_address(self._head.lines, self._head.peer, service)
+        address = self._judge_head()
         refused = service.limits.hit_in_turn((ADDRESS_RULE, skill_id), address)
         if refused is None or refused.rule == skill_id:
             # Whose address is refused is told so by the head alone; from here on the body has a say.

@@ -23,6 +23,7 @@ from dealer_agent.storage import (
 from dealer_agent.storage.appointments import AppointmentRecord, ListedAppointment
 from dealer_agent.storage.chain import lock_dealer
 from dealer_agent.storage.connections import (
+    check_space,
     database_url,
     reader_engine,
     require_private,
@@ -87,6 +88,10 @@ class Store:
     def lead_writer(self) -> LeadWriter:
         """Starts the thread that stores leads: one per process is enough, and best."""
         return LeadWriter(self._writer, self._vault)
+
+    def check_space(self) -> None:
+        """Raises DiskFull where a SQLite database has no room for more leads."""
+        check_space(self._writer)
 
     def apply_import(
         self,
