@@ -59,6 +59,11 @@ class _Head(Struct, frozen=True):
     params: msgspec.Raw | UnsetType = UNSET
 
 
+class _Id(Struct, frozen=True):
+    id: msgspec.Raw
+
+
+_id_decoder = msgspec.json.Decoder(_Id)
 _call_decoder = msgspec.json.Decoder(_Call)
 _head_decoder = msgspec.json.Decoder(_Head)
 
@@ -91,6 +96,17 @@ def decode_plain_call(body: bytes, wire: Wire) -> tuple[bytes, Request] | None:
         return None
     rpc_id = bytes(call.id)
     return (rpc_id, request) if request is not None and _is_id(rpc_id) else None
+
+
+def call_id(body: bytes) -> bytes:
+    """A call's id as it came (JSON text), without a look at the rest of the call; `null` where there is none."""
+    if not plainly_sound(body):
+        return NO_ID
+    try:
+        rpc_id = bytes(_id_decoder.decode(body).id)
+    except NOT_DECODED:
+        return NO_ID
+    return rpc_id if _is_id(rpc_id) else NO_ID
 
 
 def _is_id(text: bytes) -> bool:

@@ -24,6 +24,10 @@ class HttpJson:
         request = decode_plain_request(body, wire)
         return None if request is None else (b"", request)
 
+    def call_id(self, body: bytes) -> bytes:  # noqa: ARG002 - there is none in this binding.
+        """None is sent."""
+        return b""
+
     def success(self, call_id: bytes, reply: list[bytes]) -> list[bytes]:  # noqa: ARG002 - there is none in this binding.
         """The reply as it is."""
         return reply
