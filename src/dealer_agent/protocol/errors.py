@@ -18,7 +18,7 @@ from dealer_agent.protocol.vocabulary import Vocabulary
 A2A_DOMAIN = "a2a-protocol.org"
 ERROR_INFO_TYPE = "type.googleapis.com/google.rpc.ErrorInfo"
 RECEIVED_LIMIT = 200
-"""Characters of a received value's JSON text in `metadata`."""
+"""Characters of a received value that are repeated."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -204,11 +204,21 @@ class Problem:
     def as_details(self) -> dict[str, Any]:
         """The entry of `details.errors`."""
         entry = {"instancePath": self.pointer, "keyword": self.keyword, "message": self.message}
-        return entry | {"received": self.received[0]} if self.received else entry
+        return entry | {"received": _shown(self.received[0])} if self.received else entry
 
 
-PROBLEMS_SHOWN = 500
-"""More problems than this are counted, not listed: a reply must not dwarf its request."""
+def _shown(received: object) -> object:
+    """A received value as it is repeated: a long text is cut, and a large object or array is its JSON text, cut."""
+    if isinstance(received, str):
+        return received[:RECEIVED_LIMIT]
+    if isinstance(received, dict | list):
+        text = msgspec.json.encode(received)
+        return received if len(text) <= RECEIVED_LIMIT else text.decode()[:RECEIVED_LIMIT]
+    return received
+
+
+PROBLEMS_SHOWN = 100
+"""More problems than this are counted, not listed (contract, part 10)."""
 
 
 def refusal(
@@ -227,7 +237,7 @@ def told(problems: list[Problem], where: Literal["payload", "envelope"]) -> tupl
     first = ordered[0]
     details: dict[str, Any] = {"in": where, "instancePath": first.pointer}
     if first.received:
-        details["received"] = first.received[0]
+        details["received"] = _shown(first.received[0])
     if first.expected:
         details["expected"] = first.expected
     details["errors"] = [problem.as_details() for problem in ordered[:PROBLEMS_SHOWN]]

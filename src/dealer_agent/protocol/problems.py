@@ -1,26 +1,30 @@
 """The slow road: everything that is wrong with a request, listed (contract, part 3). Pure.
 
-Only a request that failed to decode comes here. The problems are found with the schemas that are published, and told in
-plain words; what a customer wrote about themselves is never repeated.
+Only a request that failed to decode comes here. The published schemas find the problems. What a customer wrote about
+themselves is never repeated.
 """
 
 from datetime import datetime
 from functools import cache
-from typing import Any
+from typing import Any, NamedTuple
 
 import jsonschema_rs
 
-from dealer_agent.protocol.errors import Problem
+from dealer_agent.protocol.did_you_mean import did_you_mean
+from dealer_agent.protocol.errors import PROBLEMS_SHOWN, RECEIVED_LIMIT, Problem
 from dealer_agent.protocol.formats import FORMATS, parse_timestamp
+from dealer_agent.protocol.requests import EXTRA_NAME_LENGTH
 from dealer_agent.protocol.schemas import Schema, checking_schema
 from dealer_agent.protocol.skill import Skill
 
 _PERSONAL = ("customer", "consent", "message", "notes")
 """Members whose values, at any depth below them, are never echoed."""
 
-LOOKED_AT = 1000
-"""More than are ever listed. Each error costs some 40 µs, and a body of 256 KiB has room for 120,000 of them: listing
-them all would keep everybody else waiting for seconds."""
+LOOKED_AT = PROBLEMS_SHOWN + 1
+"""How many items of one array are checked for the list: one more than the list shows. An error costs some 10 µs."""
+
+_SUGGESTED = 10
+"""For how many unknown members a known name is looked for: comparing one name takes some 0.3 ms."""
 
 _FORMAT_WORDS = {
     "email": "must be an e-mail address",
@@ -41,13 +45,36 @@ _TYPE_WORDS = {
 }
 
 
-def compile_schema(schema: Schema) -> jsonschema_rs.Draft202012Validator:
-    """A validator that asserts our formats too."""
-    return jsonschema_rs.Draft202012Validator(schema, validate_formats=True, formats=FORMATS)
+class Checker(NamedTuple):
+    """One schema as it is checked: whole, and its sizes alone (how long, how many)."""
+
+    schema: Schema
+    whole: jsonschema_rs.Draft202012Validator
+    sizes: jsonschema_rs.Draft202012Validator
+
+
+def compile_schema(schema: Schema) -> Checker:
+    """Validators of a schema that assert our formats too."""
+    whole = jsonschema_rs.Draft202012Validator(schema, validate_formats=True, formats=FORMATS)
+    return Checker(schema, whole, jsonschema_rs.Draft202012Validator(_sizes_of(schema)))
+
+
+_BELOW = ("items", "additionalProperties")
+_NAMED_BELOW = ("properties", "$defs")
+
+
+def _sizes_of(schema: Schema) -> Schema:
+    """The part of a schema that bounds how long a value is."""
+    kept = {name: schema[name] for name in ("$ref", "maxLength", "maxItems", "maxProperties", "propertyNames") if name in schema}
+    below = {name: _sizes_of(schema[name]) for name in _BELOW if isinstance(schema.get(name), dict)}
+    named = {
+        name: {member: _sizes_of(one) for member, one in schema[name].items()} for name in _NAMED_BELOW if name in schema
+    }
+    return kept | below | named
 
 
 @cache
-def _checker(skill: Skill) -> jsonschema_rs.Draft202012Validator:
+def _checker(skill: Skill) -> Checker:
     return compile_schema(checking_schema(skill))
 
 
@@ -59,41 +86,50 @@ def payload_problems(skill: Skill, payload: dict[str, Any]) -> list[Problem]:
     return problems
 
 
-def list_problems(checker: jsonschema_rs.Draft202012Validator, instance: object) -> list[Problem]:
+def list_problems(checker: Checker, instance: object) -> list[Problem]:
     """One problem for each thing wrong; a missing or unknown member is named itself, one entry each.
 
-    Of a long array, or of very many unknown members, the first `LOOKED_AT` are looked at, and more only when nothing is
-    wrong with these.
+    Sizes are checked first: what is in a value that is too long is not looked at. Of an array that is not too long, the
+    first `LOOKED_AT` items are checked, and more only when nothing is wrong with these.
     """
-    if checker.is_valid(instance):
+    if checker.whole.is_valid(instance):
         return []
-    errors = list(checker.iter_errors(_shortened(instance))) or [_first_error(checker, instance)]
-    problems: dict[tuple[str, str], Problem] = {}
+    too_long = checker.sizes.iter_errors(instance)
+    problems = [problem for error in too_long for problem in _translated(error, checker)]
+    emptied = {problem.pointer for problem in problems}
+    errors = list(checker.whole.iter_errors(_shortened(instance, "", emptied)))
+    if not errors and not problems:
+        errors = [_first_error(checker, instance)]
+    names = 0
     for error in errors:
-        for problem in _translated(error):
-            problems.setdefault((problem.pointer, problem.keyword), problem)
-    return list(problems.values())
+        found = _translated(error, checker, _SUGGESTED - names)
+        names += len(found) if error.kind.name == "additionalProperties" else 0
+        problems += (problem for problem in found if problem.pointer not in emptied)
+    return list({(problem.pointer, problem.keyword): problem for problem in problems}.values())
 
 
-def _shortened(value: Any) -> Any:
+def _shortened(value: Any, pointer: str, emptied: set[str]) -> Any:
+    """The value with arrays cut, and without what is in the values at the pointers of `emptied`."""
+    if pointer in emptied:
+        return type(value)()
     if isinstance(value, dict):
-        return {name: _shortened(item) for name, item in value.items()}
+        return {name: _shortened(item, pointer + pointer_of([name]), emptied) for name, item in value.items()}
     if isinstance(value, list):
-        return [_shortened(item) for item in value[:LOOKED_AT]]
+        return [_shortened(item, f"{pointer}/{index}", emptied) for index, item in enumerate(value[:LOOKED_AT])]
     return value
 
 
-def _first_error(checker: jsonschema_rs.Draft202012Validator, instance: object) -> jsonschema_rs.ValidationError:
+def _first_error(checker: Checker, instance: object) -> jsonschema_rs.ValidationError:
     try:
-        checker.validate(instance)
+        checker.whole.validate(instance)
     except jsonschema_rs.ValidationError as error:
         return error
     raise AssertionError("an instance that is not valid has an error")
 
 
 def pointer_of(path: list[str | int]) -> str:
-    """An RFC 6901 JSON pointer."""
-    return "".join("/" + str(step).replace("~", "~0").replace("/", "~1") for step in path)
+    """An RFC 6901 JSON pointer. The name of an unknown member is cut at `RECEIVED_LIMIT` characters."""
+    return "".join("/" + str(step)[:RECEIVED_LIMIT].replace("~", "~0").replace("/", "~1") for step in path)
 
 
 def problem_at(path: list[str | int], keyword: str, message: str, received: object) -> Problem:
@@ -102,7 +138,8 @@ def problem_at(path: list[str | int], keyword: str, message: str, received: obje
     return Problem(pointer_of(path), keyword, message, None if personal else (received,))
 
 
-def _translated(error: jsonschema_rs.ValidationError) -> list[Problem]:
+def _translated(error: jsonschema_rs.ValidationError, checker: Checker, suggested: int = 0) -> list[Problem]:
+    """The problems of one error; the first `suggested` unknown members get the known name that is nearest."""
     path = list(error.instance_path)
     kind: Any = error.kind
     instance: Any = error.instance
@@ -110,9 +147,10 @@ def _translated(error: jsonschema_rs.ValidationError) -> list[Problem]:
         case "required":
             return [Problem(pointer_of([*path, kind.property]), "required", "is required")]
         case "additionalProperties":
+            known = _known_members(checker.schema, error.schema_path)
             return [
-                problem_at([*path, name], kind.name, "is not known here; remove it", instance[name])
-                for name in kind.unexpected[:LOOKED_AT]
+                problem_at([*path, name], kind.name, _unknown(name, known if place < suggested else ()), instance[name])
+                for place, name in enumerate(kind.unexpected)
             ]
         case "anyOf":
             # The only unions left in our schemas ask for one member of several.
@@ -123,6 +161,17 @@ def _translated(error: jsonschema_rs.ValidationError) -> list[Problem]:
             names = kind.schema["required"]
             return [problem_at([*path, names[-1]], "not", f"cannot stand beside {names[0]}", instance[names[-1]])]
     return [problem_at(path, kind.name, _words(kind), instance)]
+
+
+def _known_members(schema: Any, path: list[str | int]) -> tuple[str, ...]:
+    """The members of the object whose `additionalProperties` stands at a path of the schema."""
+    for step in path[:-1]:
+        schema = schema[step]
+    return tuple(schema.get("properties", ()))
+
+
+def _unknown(name: str, known: tuple[str, ...]) -> str:
+    return "is not known here" + (did_you_mean(name, known) or "; remove it")
 
 
 def _words(kind: Any) -> str:
@@ -141,6 +190,12 @@ def _words(kind: Any) -> str:
             return "must not be empty" if kind.limit == 1 else f"must have at least {kind.limit} characters"
         case "maxLength":
             return f"must have at most {kind.limit} characters"
+        case "maxItems":
+            return f"must have at most {kind.limit} entries"
+        case "maxProperties":
+            return f"must have at most {kind.limit} members"
+        case "propertyNames":
+            return f"must have no member whose name has more than {EXTRA_NAME_LENGTH} characters"
         case "minItems":
             return "must not be empty" if kind.limit == 1 else f"must have at least {kind.limit} entries"
         case "pattern":
@@ -157,7 +212,7 @@ def _appointment_problems(appointment: object) -> list[Problem]:
     windows = appointment.get("requested_windows")
     zoned = isinstance(appointment.get("timezone"), str)
     problems: list[Problem] = []
-    for index, window in enumerate(windows if isinstance(windows, list) else ()):
+    for index, window in enumerate(windows[:LOOKED_AT] if isinstance(windows, list) else ()):
         if not isinstance(window, dict):
             continue
         path: list[str | int] = ["appointment", "requested_windows", index]
