@@ -31,7 +31,7 @@ from dealer_agent.server.app import RPC, DealerApp
 from dealer_agent.server.limits import RateLimits
 from dealer_agent.server.log import configure_logs
 from dealer_agent.server.refresh import Refresher, flush_logs, load_tokens
-from dealer_agent.server.service import ADDRESS_RULE, BAD_TOKENS_RULE, Options, Service
+from dealer_agent.server.service import ADDRESS_RULE, BAD_TOKENS_RULE, MALFORMED_LEADS_RULE, Options, Service
 from dealer_agent.skills import dealer_of
 from dealer_agent.stock_room import ShowRoom
 from dealer_agent.storage.lead_writer import LeadWriter
@@ -177,7 +177,12 @@ def _pace(settings: Settings) -> Pace:
 
 def _rate_rules(settings: Settings) -> dict[str, str]:
     rates = settings.rate_limits
-    return {**rates.by_skill(), ADDRESS_RULE: rates.address, BAD_TOKENS_RULE: rates.bad_tokens}
+    return {
+        **rates.by_skill(),
+        ADDRESS_RULE: rates.address,
+        BAD_TOKENS_RULE: rates.bad_tokens,
+        MALFORMED_LEADS_RULE: rates.malformed_leads,
+    }
 
 
 def _options(settings: Settings) -> Options:
@@ -190,6 +195,7 @@ def _options(settings: Settings) -> Options:
         revision=chosen.revision,
         lenient_configuration=chosen.lenient_configuration,
         body_limit_bytes=chosen.body_limit_kib * 1024,
+        lead_body_limit_bytes=chosen.lead_body_limit_kib * 1024,
         body_timeout_seconds=chosen.request_timeout_seconds,
         trusted_proxies=tuple(ip_network(network) for network in chosen.trusted_proxies),
         access_log=settings.logs.access,

@@ -7,7 +7,7 @@ of one list or table is named with `agreed_by` and yields a `Defect` for each va
 
 import re
 import zoneinfo
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from datetime import date
 from typing import Any, NamedTuple, get_args
 from urllib.parse import urlsplit

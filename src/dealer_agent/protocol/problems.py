@@ -65,10 +65,16 @@ _NAMED_BELOW = ("properties", "$defs")
 
 def _sizes_of(schema: Schema) -> Schema:
     """The part of a schema that bounds how long a value is."""
-    kept = {name: schema[name] for name in ("$ref", "maxLength", "maxItems", "maxProperties", "propertyNames") if name in schema}
+    kept = {
+        name: schema[name]
+        for name in ("$ref", "maxLength", "maxItems", "maxProperties", "propertyNames")
+        if name in schema
+    }
     below = {name: _sizes_of(schema[name]) for name in _BELOW if isinstance(schema.get(name), dict)}
     named = {
-        name: {member: _sizes_of(one) for member, one in schema[name].items()} for name in _NAMED_BELOW if name in schema
+        name: {member: _sizes_of(one) for member, one in schema[name].items()}
+        for name in _NAMED_BELOW
+        if name in schema
     }
     return kept | below | named
 

@@ -88,7 +88,7 @@ def _request(skill: Skill) -> tuple[Schema, dict[str, Schema]]:
     return _bounded(*generated) if skill.id == "lead.submit" else generated
 
 
-_LEAD_VEHICLES = ("VehicleOfInterest", "TradeIn")
+_LEAD_VEHICLES = frozenset({"VehicleOfInterest", "TradeIn"})
 _EXTRA_NAMES = {"maxLength": EXTRA_NAME_LENGTH}
 _EXTRA = {
     "maxLength": STRING_LENGTH,
@@ -100,10 +100,13 @@ _EXTRA = {
 
 def _bounded(root: Schema, definitions: dict[str, Schema]) -> tuple[Schema, dict[str, Schema]]:
     """The same, with the bounds that the types of a lead leave out (contract, part 10)."""
-    for name in _LEAD_VEHICLES:
+    for name in _LEAD_VEHICLES & definitions.keys():
+        members = definitions[name]["properties"]
         for member, bounds in LEAD_VEHICLE_BOUNDS.items():
-            if name in definitions:
-                definitions[name]["properties"][member] |= bounds
+            members[member] |= bounds
+        # A copy: the definition of a fee without bounds is a dealer's own.
+        members["fees"]["items"] = definitions["Fee"]
+    definitions.pop("Fee", None)
     return _with_bounds(root), {name: _with_bounds(schema) for name, schema in definitions.items()}
 
 

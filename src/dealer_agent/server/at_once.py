@@ -19,8 +19,9 @@ BINDINGS = "bindings"
 """The members of the lifespan's state in which the application leaves, for its connections, its service and the
 bindings by request target."""
 
-SHORT_BODY_BYTES = 16 * 1024
-"""No honest reading request has more; what has more is judged by its head before it is looked at."""
+SHORT_BODY_BYTES = 4 * 1024
+"""Bodies up to this size are decoded before the rate limit counts them: decoding costs less than the refusal. Reading
+requests are hardly ever larger."""
 
 
 class AnsweringConnection(HttpToolsProtocol):

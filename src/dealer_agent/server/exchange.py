@@ -6,16 +6,19 @@ token and rate, payload, consent, business rules. A binding only decodes the bod
 
 import re
 from datetime import UTC, datetime
+from itertools import islice
 from time import perf_counter
 from typing import NamedTuple, Protocol
-from urllib.parse import parse_qs
+from urllib.parse import unquote_plus
 
 import structlog
 from starlette.types import Receive, Scope, Send
 
 from dealer_agent.protocol.envelope import Request
 from dealer_agent.protocol.errors import (
+    ContactConsentRequired,
     InternalError,
+    InvalidConsent,
     ProtocolError,
     RateLimited,
     UnsupportedSkill,
@@ -25,8 +28,16 @@ from dealer_agent.protocol.ids import new_ulid
 from dealer_agent.protocol.replies import Answer, reply_pieces
 from dealer_agent.protocol.requests import LeadSubmitRequest
 from dealer_agent.protocol.vocabulary import Vocabulary, Wire
-from dealer_agent.server.body import JSON, ClientGoneError, read_body, refuse_declared_size, reply_media_type
-from dealer_agent.server.callers import admit, admit_to_skill, counted_address
+from dealer_agent.server.body import (
+    JSON,
+    ClientGoneError,
+    cost_of,
+    declared_size,
+    read_body,
+    refuse_large_reading,
+    reply_media_type,
+)
+from dealer_agent.server.callers import admit, admit_to_skill, count_address, count_as_malformed, counted_address
 from dealer_agent.server.log import RequestLine, log_request, places
 from dealer_agent.server.service import ADDRESS_RULE, Service
 from dealer_agent.skills import read, submit_lead
@@ -37,6 +48,10 @@ log = structlog.get_logger()
 Headers = list[tuple[bytes, bytes]]
 
 _SUPPORTED_VERSION = re.compile(r"1(\.[0-9]+)+", re.ASCII)
+# The first one counts. Not parse_qs, which takes 20 ms for a long query.
+_VERSION_IN_QUERY = re.compile(rb"(?:^|&)A2A-Version=([^&]*)")
+_EXTENSIONS_READ = 100
+"""How many of the extensions that a request names are read."""
 _HEAD = (
     b"content-type: %b\r\n%bcache-control: no-store\r\nx-content-type-options: nosniff\r\n"
     b"content-length: %d\r\nx-request-id: %b\r\n"
@@ -53,6 +68,9 @@ class Binding(Protocol):
 
     def decode_plain(self, body: bytes, wire: Wire) -> tuple[bytes, Request] | None:
         """The same of a reading skill's request that is in order; None of every other body."""
+
+    def names_a_lead(self, body: bytes) -> bool:
+        """Whether the body is a lead, at a cost far below that of decoding it."""
 
     def success(self, call_id: bytes, reply: list[bytes]) -> list[bytes]:
         """The body of a successful answer; both in pieces."""
@@ -86,7 +104,10 @@ class Exchange:
     short one a body that is there already, a reading skill's and plainly in order, is answered at once.
     """
 
-    __slots__ = ("_binding", "_call_id", "_head", "_headers", "_line", "_media_type", "_service", "_started", "_words")
+    __slots__ = (
+        *("_binding", "_call_id", "_counted", "_head", "_headers", "_line", "_media_type", "_service"),
+        *("_started", "_words"),
+    )
 
     def __init__(self, binding: Binding, service: Service, head: Head) -> None:
         self._started = perf_counter()
@@ -96,6 +117,7 @@ class Exchange:
         self._headers = dict(head.lines)
         self._media_type = JSON
         self._call_id = b"null"
+        self._counted = 0
         self._words = service.wire.default
         self._line = RequestLine(new_ulid(), binding.name)
 
@@ -105,11 +127,12 @@ class Exchange:
         options = service.options
         try:
             address, token_id = self._admit()
-            body = await read_body(receive, options.body_limit_bytes, options.body_timeout_seconds)
+            body = await read_body(receive, options.largest_body_bytes, options.body_timeout_seconds)
+            self._count_body(body, address)
             self._call_id, decoded = self._binding.decode(body, service.wire, lenient=options.lenient_configuration)
             request = self._admit_to_skill(decoded, address, token_id)
             if request.skill.payload is LeadSubmitRequest:
-                answer = await submit_lead(service.dealer, request, token_id=token_id, body=body)
+                answer = await self._submit_lead(request, body, address, token_id)
             else:
                 answer = read(service.dealer, request)
             return self._success(request, answer)
@@ -121,8 +144,11 @@ class Exchange:
     def reply_at_once(self, body: bytes) -> Reply | None:
         """The answer, by the short road; None, with nothing counted, where the whole body takes the long one."""
         service = self._service
+        if len(body) > service.options.body_limit_bytes:
+            return None
         try:
-            # Decoded first, which nobody can tell: what is not in order is refused on the long road, after its gates.
+            # Decoded before the rate limit: for a body this small the refusal costs more. An invalid request still takes
+            # the long road, where the limits come first, so callers see no difference.
             plain = self._binding.decode_plain(body, service.wire)
             if plain is None:
                 return None
@@ -145,10 +171,31 @@ class Exchange:
         Returns the address, and the token's id where one was shown.
         """
         headers, service = self._headers, self._service
-        refuse_declared_size(headers.get(b"content-length"), service.options.body_limit_bytes)
+        size = declared_size(headers.get(b"content-length"), service.options.largest_body_bytes)
         self._media_type = reply_media_type(headers.get(b"content-type"))
         address = counted_address(self._head.lines, self._head.peer, service)
-        return address, admit(service, address, _text(headers, b"authorization"))
+        self._counted = cost_of(size)
+        return address, admit(service, address, _text(headers, b"authorization"), self._counted)
+
+    def _count_body(self, body: bytes, address: str) -> None:
+        """What the head could not know: the size of a chunked body, and whether a large body may be this large."""
+        service, cost = self._service, cost_of(len(body))
+        if cost > self._counted:
+            count_address(service, address, cost - self._counted)
+        options = service.options
+        if len(body) > options.body_limit_bytes and not self._binding.names_a_lead(body):
+            refuse_large_reading(len(body), options.body_limit_bytes, options.lead_body_limit_bytes)
+
+    async def _submit_lead(self, request: Request, body: bytes, address: str, token_id: str | None) -> Answer:
+        """The answer to a lead. A lead with a defective payload or consent counts as malformed, not as a lead."""
+        service = self._service
+        if request.problems:
+            count_as_malformed(service, request.skill.id, address, token_id)
+        try:
+            return await submit_lead(service.dealer, request, token_id=token_id, body=body)
+        except (ContactConsentRequired, InvalidConsent):
+            count_as_malformed(service, request.skill.id, address, token_id)
+            raise
 
     def _admit_to_skill(self, decoded: Request | ProtocolError, address: str, token_id: str | None) -> Request:
         """The second gate: the version, JSON and envelope, the skill, its token, its rate."""
@@ -178,7 +225,7 @@ class Exchange:
             self._call_id = call_id
             self._admit_to_skill(request, address, token_id)
             return
-        refuse_declared_size(headers.get(b"content-length"), options.body_limit_bytes)
+        declared_size(headers.get(b"content-length"), options.body_limit_bytes)
         self._media_type = reply_media_type(headers.get(b"content-type"))
         address = counted_address(self._head.lines, self._head.peer, service)
         refused = service.limits.hit_in_turn((ADDRESS_RULE, skill_id), address)
@@ -243,9 +290,8 @@ def _refuse_other_versions(headers: dict[bytes, bytes], head: Head) -> None:
     asked = _text(headers, b"a2a-version")
     if asked == "1.0":
         return
-    if asked is None and head.query:
-        given = parse_qs(head.query.decode("latin-1"), keep_blank_values=True).get("A2A-Version")
-        asked = given[0] if given else None
+    if asked is None and (given := _VERSION_IN_QUERY.search(head.query)):
+        asked = unquote_plus(given[1].decode("latin-1"))
     if asked is not None and not _SUPPORTED_VERSION.fullmatch(asked.strip()):
         raise VersionNotSupported("This agent speaks A2A 1.0: send A2A-Version: 1.0.", {"supported": ["1.0"]})
 
@@ -254,6 +300,7 @@ def _extensions(headers: dict[bytes, bytes], head: Head, wire: Wire) -> Headers:
     """The profile's extension, named back to who asks for it (contract, part 2), in one header line or in several."""
     if b"a2a-extensions" not in headers:
         return []
-    asked = [value.decode("latin-1") for name, value in head.lines if name == b"a2a-extensions"]
-    known = [uri for line in asked for uri in (part.strip() for part in line.split(",")) if uri in wire.extensions]
+    lines = (value.decode("latin-1") for name, value in head.lines if name == b"a2a-extensions")
+    asked = islice((uri.strip() for line in lines for uri in line.split(",", _EXTENSIONS_READ)), _EXTENSIONS_READ)
+    known = dict.fromkeys(uri for uri in asked if uri in wire.extensions)
     return [(b"a2a-extensions", ", ".join(known).encode())] if known else []

@@ -5,6 +5,8 @@ from dataclasses import dataclass
 from ipaddress import IPv4Network, IPv6Network
 
 from dealer_agent.protocol.card import CardFacts
+from dealer_agent.protocol.requests import LeadSubmitRequest
+from dealer_agent.protocol.skill import SKILL_BY_PAYLOAD
 from dealer_agent.protocol.vocabulary import Wire
 from dealer_agent.server.limits import RateLimits
 from dealer_agent.server.tokens import TokenBook
@@ -12,6 +14,7 @@ from dealer_agent.skills import Dealer
 
 ADDRESS_RULE = "address"
 BAD_TOKENS_RULE = "bad_tokens"
+MALFORMED_LEADS_RULE = "malformed_leads"
 
 
 @dataclass(frozen=True)
@@ -22,10 +25,17 @@ class Options:
     bearer_skills: frozenset[str]
     revision: str = "1.0.0"
     lenient_configuration: bool = False
-    body_limit_bytes: int = 256 * 1024
+    body_limit_bytes: int = 32 * 1024
+    lead_body_limit_bytes: int = 256 * 1024
     body_timeout_seconds: float = 30
     trusted_proxies: tuple[IPv4Network | IPv6Network, ...] = ()
     access_log: bool = True
+
+    @property
+    def largest_body_bytes(self) -> int:
+        """The limit of a body whose skill is not known yet."""
+        takes_leads = SKILL_BY_PAYLOAD[LeadSubmitRequest].id in self.skills
+        return max(self.body_limit_bytes, self.lead_body_limit_bytes) if takes_leads else self.body_limit_bytes
 
     @property
     def all_bearer(self) -> bool:
