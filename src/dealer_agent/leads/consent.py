@@ -5,13 +5,12 @@ from datetime import datetime, timedelta
 from functools import cache
 from typing import get_args
 
-import jsonschema_rs
 import msgspec
 from msgspec import UNSET, UnsetType
 
 from dealer_agent.protocol.errors import ContactConsentRequired, InvalidConsent, Problem, told
 from dealer_agent.protocol.formats import is_timestamp, parse_timestamp
-from dealer_agent.protocol.problems import compile_schema, list_problems
+from dealer_agent.protocol.problems import Checker, compile_schema, list_problems
 from dealer_agent.protocol.requests import Channel, Consent
 from dealer_agent.protocol.schemas import consent_schema
 
@@ -59,7 +58,7 @@ def judge_consent(consent: object, preferred_contact: str | UnsetType, now: date
 
 
 @cache
-def _checker() -> jsonschema_rs.Draft202012Validator:
+def _checker() -> Checker:
     return compile_schema(consent_schema())
 
 

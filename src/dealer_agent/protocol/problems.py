@@ -59,24 +59,19 @@ def compile_schema(schema: Schema) -> Checker:
     return Checker(schema, whole, jsonschema_rs.Draft202012Validator(_sizes_of(schema)))
 
 
+_SIZES = ("$ref", "maxLength", "maxItems", "maxProperties", "propertyNames")
 _BELOW = ("items", "additionalProperties")
 _NAMED_BELOW = ("properties", "$defs")
 
 
 def _sizes_of(schema: Schema) -> Schema:
     """The part of a schema that bounds how long a value is."""
-    kept = {
-        name: schema[name]
-        for name in ("$ref", "maxLength", "maxItems", "maxProperties", "propertyNames")
-        if name in schema
-    }
-    below = {name: _sizes_of(schema[name]) for name in _BELOW if isinstance(schema.get(name), dict)}
-    named = {
-        name: {member: _sizes_of(one) for member, one in schema[name].items()}
-        for name in _NAMED_BELOW
-        if name in schema
-    }
-    return kept | below | named
+    kept = {name: schema[name] for name in _SIZES if name in schema}
+    kept |= {name: _sizes_of(schema[name]) for name in _BELOW if isinstance(schema.get(name), dict)}
+    for name in _NAMED_BELOW:
+        if name in schema:
+            kept[name] = {member: _sizes_of(one) for member, one in schema[name].items()}
+    return kept
 
 
 @cache

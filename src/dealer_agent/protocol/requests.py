@@ -44,7 +44,7 @@ LEAD_VEHICLE_BOUNDS: Final[Mapping[str, Mapping[str, int]]] = {
     "fees": {"maxItems": 100},
     "other_attributes": {"maxProperties": EXTRA_MEMBERS},
 }
-"""Bounds of the members of a lead's vehicles. Buyer agents pass on whole listings; a dealer's own listings have none."""
+"""Bounds of the members of a lead's vehicles, which a dealer's own listings do not have."""
 
 
 class DealerInformationRequest(

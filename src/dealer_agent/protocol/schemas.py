@@ -104,9 +104,10 @@ def _bounded(root: Schema, definitions: dict[str, Schema]) -> tuple[Schema, dict
         members = definitions[name]["properties"]
         for member, bounds in LEAD_VEHICLE_BOUNDS.items():
             members[member] |= bounds
-        # A copy: the definition of a fee without bounds is a dealer's own.
-        members["fees"]["items"] = definitions["Fee"]
-    definitions.pop("Fee", None)
+        members["fees"]["items"] = {"$ref": "#/$defs/LeadFee"}
+    if "Fee" in definitions:
+        # Under a name of its own: the fee of a dealer's listing has no bounds.
+        definitions["LeadFee"] = definitions.pop("Fee") | {"title": "LeadFee"}
     return _with_bounds(root), {name: _with_bounds(schema) for name, schema in definitions.items()}
 
 

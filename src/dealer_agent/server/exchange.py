@@ -147,8 +147,8 @@ class Exchange:
         if len(body) > service.options.body_limit_bytes:
             return None
         try:
-            # Decoded before the rate limit: for a body this small the refusal costs more. An invalid request still takes
-            # the long road, where the limits come first, so callers see no difference.
+            # Decoded before the rate limit: for a body this small the refusal costs more. An invalid request still
+            # takes the long road, where the limits come first, so callers see no difference.
             plain = self._binding.decode_plain(body, service.wire)
             if plain is None:
                 return None
