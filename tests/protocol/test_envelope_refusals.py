@@ -4,13 +4,14 @@ import json
 from typing import Any
 
 import pytest
-from tests.protocol.bodies import payload, (
+from tests.protocol.bodies import (
     ABSENT,
     WIRE,
     body,
     call,
     changed,
     decode,
+    payload,
     pointers,
     refused,
     refused_call,
