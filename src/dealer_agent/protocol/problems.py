@@ -95,9 +95,9 @@ def list_problems(checker: Checker, instance: object) -> list[Problem]:
     """
     if checker.whole.is_valid(instance):
         return []
-    too_long = checker.sizes.iter_errors(instance)
-    problems = [problem for error in too_long for problem in _translated(error, checker)]
-    emptied = {problem.pointer for problem in problems}
+    too_long = [problem for error in checker.sizes.iter_errors(instance) for problem in _translated(error, checker)]
+    emptied = {problem.pointer for problem in too_long}
+    problems = [problem for problem in too_long if not _is_below(problem.pointer, emptied)]
     errors = list(checker.whole.iter_errors(_shortened(instance, "", emptied)))
     if not errors and not problems:
         errors = [_first_error(checker, instance)]
@@ -107,6 +107,12 @@ def list_problems(checker: Checker, instance: object) -> list[Problem]:
         names += len(found) if error.kind.name == "additionalProperties" else 0
         problems += (problem for problem in found if problem.pointer not in emptied)
     return list({(problem.pointer, problem.keyword): problem for problem in problems}.values())
+
+
+def _is_below(pointer: str, pointers: set[str]) -> bool:
+    """Whether a pointer leads into the value at one of the others."""
+    steps = pointer.split("/")
+    return any("/".join(steps[:length]) in pointers for length in range(1, len(steps)))
 
 
 def _shortened(value: Any, pointer: str, emptied: set[str]) -> Any:
