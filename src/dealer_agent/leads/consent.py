@@ -1,6 +1,6 @@
 """Consent to be contacted: judged here and nowhere else (specification, part 7; contract, part 10). Pure."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from functools import cache
 from typing import get_args
@@ -46,7 +46,7 @@ def judge_consent(consent: object, preferred_contact: str | UnsetType, now: date
     lacking = _lacking(consent, preferred_contact)
     named = {problem.pointer for problem in lacking}
     broken = [
-        Problem("/consent" + problem.pointer, problem.keyword, problem.message)
+        replace(problem, pointer="/consent" + problem.pointer, received=None)
         for problem in list_problems(_checker(), consent)
         if "/consent" + problem.pointer not in named
     ]

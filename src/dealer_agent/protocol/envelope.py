@@ -5,6 +5,8 @@ every request with anything unusual in it, takes the slow road, which knows all 
 fraction and lists every problem. A property test holds both roads to one verdict.
 """
 
+import sys
+from dataclasses import replace
 from typing import Annotated, Any, Literal
 
 import msgspec
@@ -37,6 +39,9 @@ NESTING_LIMIT = 100
 VALUES_LIMIT = 5_000
 """Values in a body, and opening brackets in its text. Checking a value takes some microseconds. The largest lead that
 the schemas allow has about 3,000."""
+
+LARGEST_NUMBER = int(sys.float_info.max)
+"""An integer beyond a double has hundreds of digits. Python takes time that grows with their square."""
 
 ID_LENGTH = 200
 MEDIA_TYPE_LENGTH = 200
@@ -286,6 +291,8 @@ def _not_readable(words: str, json_rpc: int | None) -> SchemaValidationFailed:
 def _refuse_large(value: object, json_rpc: int | None) -> None:
     level, values = [value], 1
     for _ in range(NESTING_LIMIT + 1):
+        if any(isinstance(node, int) and abs(node) > LARGEST_NUMBER for node in level):
+            raise _not_readable("has a number that no double can hold", json_rpc)
         containers = [node for node in level if isinstance(node, dict | list)]
         if not containers:
             return
@@ -344,7 +351,7 @@ def _examined(body: Any, wire: Wire, words: Vocabulary, *, lenient: bool) -> Req
             found = [Problem("", "type", "does not have the shape that the schema asks for")]
     if skill.id == "lead.submit":
         # The name of an unknown member says enough: its value may well be the customer's.
-        found = [Problem(p.pointer, p.keyword, p.message) if p.keyword == "additionalProperties" else p for p in found]
+        found = [replace(p, received=None) if p.keyword == "additionalProperties" else p for p in found]
     if found:
         return Request(skill, words, context_id, problems=tuple(found))
     return Request(skill, words, context_id, typed, plain=payload if skill.id == "lead.submit" else None)
@@ -365,7 +372,7 @@ def _envelope_problems(body: Any, checker: Checker, spoken: Vocabulary) -> list[
             words = "must be ROLE_USER: this is the legacy v0.3 form; send the v1.0 form"
         elif problem.pointer.startswith("/configuration") and problem.keyword in ("required", "minItems"):
             words += ': send "configuration": {"acceptedOutputModes": ["application/json"]}'
-        problems.append(Problem(problem.pointer, problem.keyword, words, received))
+        problems.append(replace(problem, message=words, received=received))
     message = body.get("message") if isinstance(body, dict) else None
     parts = _parts(body)
     places = [("/message", message)] + [(f"/message/parts/{index}", part) for index, part in enumerate(parts or ())]

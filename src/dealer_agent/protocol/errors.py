@@ -193,13 +193,15 @@ class VersionNotSupported(ProtocolError):
 @dataclass(frozen=True, slots=True)
 class Problem:
     """One thing wrong with a request. `keyword` is the JSON Schema keyword that failed; `received` is absent where
-    nothing was received or where it would echo personal data; `expected` is what to send, where one value would do."""
+    nothing was received or where it would echo personal data; `expected` is what to send, where one value would do.
+    `left_out` counts further problems that are not described."""
 
     pointer: str
     keyword: str
     message: str
     received: tuple[Any] | None = None
     expected: str | None = None
+    left_out: int = 0
 
     def as_details(self) -> dict[str, Any]:
         """The entry of `details.errors`."""
@@ -241,9 +243,10 @@ def told(problems: list[Problem], where: Literal["payload", "envelope"]) -> tupl
     if first.expected:
         details["expected"] = first.expected
     details["errors"] = [problem.as_details() for problem in ordered[:PROBLEMS_SHOWN]]
-    if len(ordered) > PROBLEMS_SHOWN:
-        details["errors_left_out"] = len(ordered) - PROBLEMS_SHOWN
-    more = f" ({len(ordered) - 1} more in details.errors)" if len(ordered) > 1 else ""
+    count = len(ordered) + sum(problem.left_out for problem in ordered)
+    if count > PROBLEMS_SHOWN:
+        details["errors_left_out"] = count - PROBLEMS_SHOWN
+    more = f" ({count - 1} more in details.errors)" if count > 1 else ""
     return f"{first.pointer or 'body'}: {first.message}{more}", details
 
 

@@ -4,6 +4,7 @@ Only a request that failed to decode comes here. The published schemas find the 
 themselves is never repeated.
 """
 
+from dataclasses import replace
 from datetime import datetime
 from functools import cache
 from typing import Any, NamedTuple
@@ -21,7 +22,8 @@ _PERSONAL = ("customer", "consent", "message", "notes")
 """Members whose values, at any depth below them, are never echoed."""
 
 LOOKED_AT = PROBLEMS_SHOWN + 1
-"""How many items of one array are checked for the list: one more than the list shows. An error costs some 10 µs."""
+"""How many problems are described, and how many items of one array are checked: one more than are listed. Describing a
+problem takes some 10 µs."""
 
 _SUGGESTED = 10
 """For how many unknown members a known name is looked for: comparing one name takes some 0.3 ms."""
@@ -91,26 +93,41 @@ def list_problems(checker: Checker, instance: object) -> list[Problem]:
     """One problem for each thing wrong; a missing or unknown member is named itself, one entry each.
 
     Sizes are checked first: what is in a value that is too long is not looked at. Of an array that is not too long, the
-    first `LOOKED_AT` items are checked, and more only when nothing is wrong with these.
+    first `LOOKED_AT` items are checked, and more only when nothing is wrong with these. Problems beyond `LOOKED_AT` are
+    counted.
     """
     if checker.whole.is_valid(instance):
         return []
-    too_long = [problem for error in checker.sizes.iter_errors(instance) for problem in _translated(error, checker)]
-    emptied = {problem.pointer for problem in too_long}
-    problems = [problem for problem in too_long if not _is_below(problem.pointer, emptied)]
-    errors = list(checker.whole.iter_errors(_shortened(instance, "", emptied)))
-    if not errors and not problems:
-        errors = [_first_error(checker, instance)]
-    names = 0
-    for error in errors:
-        found = _translated(error, checker, _SUGGESTED - names)
-        names += len(found) if error.kind.name == "additionalProperties" else 0
-        problems += (problem for problem in found if problem.pointer not in emptied)
+    errors = list(checker.sizes.iter_errors(instance))
+    emptied = {pointer_of(error.instance_path) for error in errors}
+    errors = [error for error in errors if not _is_below(pointer_of(error.instance_path), emptied)]
+    within = checker.whole.iter_errors(_shortened(instance, "", emptied))
+    errors += (error for error in within if not _is_at_or_below(pointer_of(error.instance_path), emptied))
+    problems: list[Problem] = []
+    left_out, suggestions = 0, _SUGGESTED
+    for error in errors or [_first_error(checker, instance)]:
+        found = _translated(error, checker, LOOKED_AT - len(problems), suggestions)
+        problems += found
+        if error.kind.name == "additionalProperties":
+            suggestions -= len(found)
+        left_out += _size_of(error) - len(found)
+    if left_out:
+        problems[-1] = replace(problems[-1], left_out=left_out)
     return list({(problem.pointer, problem.keyword): problem for problem in problems}.values())
 
 
+def _size_of(error: jsonschema_rs.ValidationError) -> int:
+    """How many problems an error stands for."""
+    kind: Any = error.kind
+    return len(kind.unexpected) if kind.name == "additionalProperties" else 1
+
+
+def _is_at_or_below(pointer: str, pointers: set[str]) -> bool:
+    """Whether a pointer leads to one of the others or into its value."""
+    return bool(pointers) and (pointer in pointers or _is_below(pointer, pointers))
+
+
 def _is_below(pointer: str, pointers: set[str]) -> bool:
-    """Whether a pointer leads into the value at one of the others."""
     steps = pointer.split("/")
     return any("/".join(steps[:length]) in pointers for length in range(1, len(steps)))
 
@@ -145,8 +162,10 @@ def problem_at(path: list[str | int], keyword: str, message: str, received: obje
     return Problem(pointer_of(path), keyword, message, None if personal else (received,))
 
 
-def _translated(error: jsonschema_rs.ValidationError, checker: Checker, suggested: int = 0) -> list[Problem]:
-    """The problems of one error; the first `suggested` unknown members get the known name that is nearest."""
+def _translated(error: jsonschema_rs.ValidationError, checker: Checker, most: int, suggestions: int) -> list[Problem]:
+    """The problems of one error, at most so many; the first unknown members get the known name that is nearest."""
+    if most <= 0:
+        return []
     path = list(error.instance_path)
     kind: Any = error.kind
     instance: Any = error.instance
@@ -156,8 +175,10 @@ def _translated(error: jsonschema_rs.ValidationError, checker: Checker, suggeste
         case "additionalProperties":
             known = _known_members(checker.schema, error.schema_path)
             return [
-                problem_at([*path, name], kind.name, _unknown(name, known if place < suggested else ()), instance[name])
-                for place, name in enumerate(kind.unexpected)
+                problem_at(
+                    [*path, name], kind.name, _unknown(name, known if place < suggestions else ()), instance[name]
+                )
+                for place, name in enumerate(kind.unexpected[:most])
             ]
         case "anyOf":
             # The only unions left in our schemas ask for one member of several.
@@ -178,7 +199,8 @@ def _known_members(schema: Any, path: list[str | int]) -> tuple[str, ...]:
 
 
 def _unknown(name: str, known: tuple[str, ...]) -> str:
-    return "is not known here" + (did_you_mean(name, known) or "; remove it")
+    meant = did_you_mean(name, known) if known else ""
+    return "is not known here" + (meant or "; remove it")
 
 
 def _words(kind: Any) -> str:
