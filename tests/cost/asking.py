@@ -44,29 +44,9 @@ ALPHABETS = {
     "joined": "a-b.c'd",
     "upper": "ABCXYZ\u0130ß",
 }
-REAL_WORDS = tuple(
-    [
-        "suv",
-        "awd",
-        "2wd",
-        "4wd",
-        "hybrid",
-        "electric",
-        "automatic",
-        "white",
-        "black",
-        "seats",
-        "honda",
-        "used",
-        "new",
-        "cpo",
-        "truck",
-        "gas",
-        "s",
-        "m",
-        "c",
-        "t",
-    ]
+REAL_WORDS = (
+    *("suv", "awd", "2wd", "4wd", "hybrid", "electric", "automatic", "white", "black", "seats", "honda", "used"),
+    *("new", "cpo", "truck", "gas", "s", "m", "c", "t"),
 )
 
 _text = st.fixed_dictionaries(
@@ -175,7 +155,8 @@ _wrong = st.fixed_dictionaries(
 
 def _many(genes: Genes, dice: random.Random, most: int) -> str:
     """The JSON text of a value or members with very much in it."""
-    value, place = genes["value"], genes["place"]
+    value: str = genes["value"]
+    place: str = genes["place"]
     count = max(1, min(genes["count"], most // (len(value) + 1)))
     match place:
         case "names" | "known names":
@@ -186,7 +167,7 @@ def _many(genes: Genes, dice: random.Random, most: int) -> str:
             length = most // min(count, 100) - len(value) - 8
             return "{" + ",".join(f'"{"n" * max(1, length)}{at}":{value}' for at in range(min(count, 100))) + "}"
         case "text":
-            return json.dumps(text(genes["text"], dice, most // 7))
+            return str(json.dumps(text(genes["text"], dice, most // 7)))
         case "deep":
             return "[" * min(count, most // 2) + "]" * min(count, most // 2)
     return "[" + ",".join([value] * count) + "]"
@@ -393,8 +374,8 @@ def make_spoiled_lead(genes: Genes, dice: random.Random, below: str = "") -> Sen
                 _many(genes["wrong"], dice, raw_size // len(genes["places"])).encode("utf-8", "surrogatepass")
             )
     raw = _raw(_enveloped(lead), escapes=True)
-    for at, filling in enumerate(fillings):
-        raw = raw.replace(b'"@%d@"' % at, filling)
+    for at, filled in enumerate(fillings):
+        raw = raw.replace(b'"@%d@"' % at, filled)
     return Sent(raw[:LEAD_BYTES])
 
 

@@ -169,7 +169,7 @@ ENVELOPE_SCHEMA: dict[str, Any] = {
 """The envelope as the slow road checks it and the OpenAPI document shows it. `kind` is checked apart; unknown members
 are allowed."""
 
-_strict = compile_schema(ENVELOPE_SCHEMA)
+_strict = compile_schema(ENVELOPE_SCHEMA, names=False)
 _lenient = compile_schema(
     {
         **ENVELOPE_SCHEMA,
@@ -181,7 +181,8 @@ _lenient = compile_schema(
                 "properties": {"acceptedOutputModes": _MODES},
             },
         },
-    }
+    },
+    names=False,
 )
 
 
@@ -304,14 +305,19 @@ def _refuse_large(value: object, json_rpc: int | None) -> None:
 
 
 def _with_whole_numbers(value: Any) -> Any:
-    """JSON knows one kind of number, and SDKs that carry payloads through protobuf send 2020.0 for 2020."""
-    if isinstance(value, float):
-        return int(value) if value.is_integer() and abs(value) < INTEGER_LIMIT else value
-    if isinstance(value, dict):
-        return {name: _with_whole_numbers(item) for name, item in value.items()}
-    if isinstance(value, list):
-        return [_with_whole_numbers(item) for item in value]
-    return value
+    """The value, changed in place. JSON has one kind of number, and SDKs that carry payloads through protobuf send
+    2020.0 for 2020."""
+    top = [value]
+    waiting: list[Any] = [top]
+    while waiting:
+        node = waiting.pop()
+        for step, item in node.items() if isinstance(node, dict) else enumerate(node):
+            if isinstance(item, float):
+                if item.is_integer() and abs(item) < INTEGER_LIMIT:
+                    node[step] = int(item)
+            elif item and isinstance(item, dict | list):
+                waiting.append(item)
+    return top[0]
 
 
 def examine(body: Any, wire: Wire, *, lenient: bool = False) -> Request:

@@ -4,6 +4,7 @@ Only a request that failed to decode comes here. The published schemas find the 
 themselves is never repeated.
 """
 
+from collections.abc import Iterator
 from dataclasses import replace
 from datetime import datetime
 from functools import cache
@@ -12,7 +13,7 @@ from typing import Any, NamedTuple
 import jsonschema_rs
 
 from dealer_agent.protocol.did_you_mean import did_you_mean
-from dealer_agent.protocol.errors import PROBLEMS_SHOWN, RECEIVED_LIMIT, Problem
+from dealer_agent.protocol.errors import PROBLEMS_SHOWN, Problem
 from dealer_agent.protocol.formats import FORMATS, parse_timestamp
 from dealer_agent.protocol.requests import EXTRA_NAME_LENGTH
 from dealer_agent.protocol.schemas import Schema, checking_schema
@@ -48,20 +49,24 @@ _TYPE_WORDS = {
 
 
 class Checker(NamedTuple):
-    """One schema as it is checked: whole, and its sizes alone (how long, how many)."""
+    """One schema as it is checked: whole, and its sizes alone (how long, how many).
+
+    `names` says whether the names of members are bounded.
+    """
 
     schema: Schema
     whole: jsonschema_rs.Draft202012Validator
     sizes: jsonschema_rs.Draft202012Validator
+    names: bool
 
 
-def compile_schema(schema: Schema) -> Checker:
+def compile_schema(schema: Schema, *, names: bool = True) -> Checker:
     """Validators of a schema that assert our formats too."""
     whole = jsonschema_rs.Draft202012Validator(schema, validate_formats=True, formats=FORMATS)
-    return Checker(schema, whole, jsonschema_rs.Draft202012Validator(_sizes_of(schema)))
+    return Checker(schema, whole, jsonschema_rs.Draft202012Validator(_sizes_of(schema)), names)
 
 
-_SIZES = ("$ref", "maxLength", "maxItems", "maxProperties", "propertyNames")
+_SIZES = ("$ref", "maxLength", "maxItems", "maxProperties")
 _BELOW = ("items", "additionalProperties")
 _NAMED_BELOW = ("properties", "$defs")
 
@@ -96,16 +101,19 @@ def list_problems(checker: Checker, instance: object) -> list[Problem]:
     first `LOOKED_AT` items are checked, and more only when nothing is wrong with these. Problems beyond `LOOKED_AT` are
     counted.
     """
-    if checker.whole.is_valid(instance):
+    unread = set(_with_long_names(instance)) if checker.names else set()
+    if not unread and checker.whole.is_valid(instance):
         return []
-    errors = list(checker.sizes.iter_errors(instance))
-    emptied = {pointer_of(error.instance_path) for error in errors}
-    errors = [error for error in errors if not _is_below(pointer_of(error.instance_path), emptied)]
-    within = checker.whole.iter_errors(_shortened(instance, "", emptied))
-    errors += (error for error in within if not _is_at_or_below(pointer_of(error.instance_path), emptied))
-    problems: list[Problem] = []
+    problems = [Problem(pointer_of(list(path)), "propertyNames", _LONG_NAME) for path in unread]
+    too_long = list(checker.sizes.iter_errors(instance))
+    unread |= {tuple(error.instance_path) for error in too_long}
+    errors = [error for error in too_long if not _is_within(error.instance_path[:-1], unread)]
+    within = checker.whole.iter_errors(_cut(instance, unread))
+    errors += (error for error in within if not unread or not _is_within(error.instance_path, unread))
+    if not errors and not problems:
+        errors = [_first_error(checker, instance)]
     left_out, suggestions = 0, _SUGGESTED
-    for error in errors or [_first_error(checker, instance)]:
+    for error in errors:
         found = _translated(error, checker, LOOKED_AT - len(problems), suggestions)
         problems += found
         if error.kind.name == "additionalProperties":
@@ -116,31 +124,53 @@ def list_problems(checker: Checker, instance: object) -> list[Problem]:
     return list({(problem.pointer, problem.keyword): problem for problem in problems}.values())
 
 
+_Path = tuple[str | int, ...]
+_LONG_NAME = f"must have no member whose name has more than {EXTRA_NAME_LENGTH} characters"
+
+
+def _with_long_names(instance: object) -> Iterator[_Path]:
+    """The paths of the objects that have a member whose name is too long.
+
+    Not by the schema's `propertyNames`: each of its errors holds the text of the whole object.
+    """
+    waiting: list[tuple[Any, _Path]] = [(instance, ())]
+    while waiting:
+        node, path = waiting.pop()
+        if isinstance(node, dict):
+            if max(map(len, node), default=0) > EXTRA_NAME_LENGTH:
+                yield path
+            else:
+                waiting += ((item, (*path, name)) for name, item in node.items() if isinstance(item, dict | list))
+        elif isinstance(node, list):
+            waiting += ((item, (*path, at)) for at, item in enumerate(node) if item and isinstance(item, dict | list))
+
+
+def _cut(value: Any, unread: set[_Path], path: _Path = ()) -> Any:
+    """A copy with no more than `LOOKED_AT` items of each array, and with nothing in the values at the paths `unread`."""
+    if path in unread:
+        return type(value)()
+    if isinstance(value, dict):
+        return {
+            name: _cut(item, unread, (*path, name)) if unread or isinstance(item, dict | list) else item
+            for name, item in value.items()
+        }
+    if isinstance(value, list):
+        return [
+            _cut(item, unread, (*path, at)) if unread or isinstance(item, dict | list) else item
+            for at, item in enumerate(value[:LOOKED_AT])
+        ]
+    return value
+
+
+def _is_within(path: list[str | int], paths: set[_Path]) -> bool:
+    """Whether a path leads to one of the others or into its value."""
+    return any(tuple(path[:length]) in paths for length in range(len(path) + 1))
+
+
 def _size_of(error: jsonschema_rs.ValidationError) -> int:
     """How many problems an error stands for."""
     kind: Any = error.kind
     return len(kind.unexpected) if kind.name == "additionalProperties" else 1
-
-
-def _is_at_or_below(pointer: str, pointers: set[str]) -> bool:
-    """Whether a pointer leads to one of the others or into its value."""
-    return bool(pointers) and (pointer in pointers or _is_below(pointer, pointers))
-
-
-def _is_below(pointer: str, pointers: set[str]) -> bool:
-    steps = pointer.split("/")
-    return any("/".join(steps[:length]) in pointers for length in range(1, len(steps)))
-
-
-def _shortened(value: Any, pointer: str, emptied: set[str]) -> Any:
-    """The value with arrays cut, and without what is in the values at the pointers of `emptied`."""
-    if pointer in emptied:
-        return type(value)()
-    if isinstance(value, dict):
-        return {name: _shortened(item, pointer + pointer_of([name]), emptied) for name, item in value.items()}
-    if isinstance(value, list):
-        return [_shortened(item, f"{pointer}/{index}", emptied) for index, item in enumerate(value[:LOOKED_AT])]
-    return value
 
 
 def _first_error(checker: Checker, instance: object) -> jsonschema_rs.ValidationError:
@@ -152,8 +182,8 @@ def _first_error(checker: Checker, instance: object) -> jsonschema_rs.Validation
 
 
 def pointer_of(path: list[str | int]) -> str:
-    """An RFC 6901 JSON pointer. The name of an unknown member is cut at `RECEIVED_LIMIT` characters."""
-    return "".join("/" + str(step)[:RECEIVED_LIMIT].replace("~", "~0").replace("/", "~1") for step in path)
+    """An RFC 6901 JSON pointer."""
+    return "".join("/" + str(step).replace("~", "~0").replace("/", "~1") for step in path)
 
 
 def problem_at(path: list[str | int], keyword: str, message: str, received: object) -> Problem:
@@ -223,8 +253,6 @@ def _words(kind: Any) -> str:
             return f"must have at most {kind.limit} entries"
         case "maxProperties":
             return f"must have at most {kind.limit} members"
-        case "propertyNames":
-            return f"must have no member whose name has more than {EXTRA_NAME_LENGTH} characters"
         case "minItems":
             return "must not be empty" if kind.limit == 1 else f"must have at least {kind.limit} entries"
         case "pattern":
