@@ -14,8 +14,8 @@ from dealer_agent.protocol.skill import SKILL_BY_ID
 @pytest.mark.parametrize(
     ("skill", "members"),
     [
-        ("inventory.search", {f"unknown-{number}": 1 for number in range(4_000)}),
-        ("inventory.search", {"filters": {f"unknown-{number}": 1 for number in range(4_000)}}),
+        ("inventory.search", {f"unknown-{number}": 1 for number in range(2_500)}),
+        ("inventory.search", {"filters": {f"unknown-{number}": 1 for number in range(2_500)}}),
         ("inventory.search", {"filters": {name: [7] * 100 for name in ("make", "model", "trim")}}),
         ("lead.submit", {"trade_in": {"features": [7] * 500, "photos": [7] * 200}}),
         ("lead.submit", {"trade_in": {"other_attributes": {str(number): [] for number in range(200)}}}),

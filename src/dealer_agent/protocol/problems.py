@@ -146,7 +146,7 @@ def _with_long_names(instance: object) -> Iterator[_Path]:
 
 
 def _cut(value: Any, unread: set[_Path], path: _Path = ()) -> Any:
-    """A copy with no more than `LOOKED_AT` items of each array, and with nothing in the values at the paths `unread`."""
+    """A copy with no more than `LOOKED_AT` items of each array, and with empty values at the paths `unread`."""
     if path in unread:
         return type(value)()
     if isinstance(value, dict):

@@ -41,7 +41,7 @@ LEAD_VEHICLE_BOUNDS: Final[Mapping[str, Mapping[str, int]]] = {
     "notes": {"maxLength": 20_000},
     "features": {"maxItems": 500},
     "photos": {"maxItems": 200},
-    "fees": {"maxItems": 100},
+    "fees": {"maxItems": 50},
     "other_attributes": {"maxProperties": EXTRA_MEMBERS},
 }
 """Bounds of the members of a lead's vehicles, which a dealer's own listings do not have."""
@@ -177,9 +177,9 @@ class Consent(Struct, frozen=True, forbid_unknown_fields=True):
     """What the customer agreed to, when, and through which channels (2.7; contract, part 10)."""
 
     granted_at: Timestamp
-    allowed_channels: Annotated[list[Channel], Meta(min_length=1, extra_json_schema={"maxItems": 100})]
+    allowed_channels: Annotated[list[Channel], Meta(min_length=1, extra_json_schema={"maxItems": 20})]
     consent_text: Annotated[str, Meta(min_length=1, extra_json_schema={"maxLength": 10_000})]
-    scope: Annotated[list[Name], Meta(min_length=1, extra_json_schema={"maxItems": 100})]
+    scope: Annotated[list[Name], Meta(min_length=1, extra_json_schema={"maxItems": 20})]
     source_agent: Name | UnsetType = UNSET
     expires_at: Timestamp | UnsetType = UNSET
 
@@ -227,7 +227,7 @@ class Appointment(Struct, frozen=True, forbid_unknown_fields=True):
 
     appointment_type: AppointmentType
     requested_windows: (
-        Annotated[list[RequestedWindow], Meta(min_length=1, extra_json_schema={"maxItems": 100})] | UnsetType
+        Annotated[list[RequestedWindow], Meta(min_length=1, extra_json_schema={"maxItems": 20})] | UnsetType
     ) = UNSET
     appointment_at: Timestamp | UnsetType = UNSET
     timezone: ZoneName | UnsetType = UNSET
