@@ -167,7 +167,7 @@ def _many(genes: Genes, dice: random.Random, most: int) -> str:
             length = most // min(count, 100) - len(value) - 8
             return "{" + ",".join(f'"{"n" * max(1, length)}{at}":{value}' for at in range(min(count, 100))) + "}"
         case "text":
-            return str(json.dumps(text(genes["text"], dice, most // 7)))
+            return _raw(text(genes["text"], dice, most // 7), escapes=True).decode()
         case "deep":
             return "[" * min(count, most // 2) + "]" * min(count, most // 2)
     return "[" + ",".join([value] * count) + "]"

@@ -125,7 +125,10 @@ def test_both_forms_of_appointment_cannot_stand_beside_each_other() -> None:
     [
         (b"{", "The body is not JSON in UTF-8."),
         (b'"\xff"', "The body is not JSON in UTF-8."),
-        (b"[" * 5_000, "The body is nested too deeply."),
+        (b"[" * 2_900, "The body is nested too deeply."),
+        (b"[" * 3_001, "The body has more than 3000 opening brackets, those in texts included."),
+        (b"[" + b"1," * 3_000 + b"1]", "The body has more than 3000 values."),
+        (b"1" + b"0" * 400, "The body has a number that no double can hold."),
         (b"[" * 110 + b"]" * 110, "The body is nested more than 100 levels deep."),
     ],
 )
