@@ -25,49 +25,7 @@ timezone = "America/Chicago"
 """
 """The shortest file that will do; six lines."""
 
-
-@pytest.fixture
-def load(tmp_path: Path) -> Load:
-    """Load the settings of a `dealer.toml` with this text."""
-
-    def loaded(text: str) -> Settings:
-        (tmp_path / "dealer.toml").write_text(text, "utf-8", newline="")
-        return load_settings(tmp_path, {})
-
-    return loaded
-
-
-@pytest.fixture
-def refuse(load: Load) -> Refuse:
-    """The problems of a `dealer.toml` with this text, as shown."""
-
-    def refused(text: str) -> list[str]:
-        with pytest.raises(SettingsError) as refusal:
-            load(text)
-        return [str(problem).removeprefix("dealer.toml, ") for problem in refusal.value.problems]
-
-    return refused
-
-
-def test_the_shortest_file_has_the_contracts_defaults(load: Load) -> None:
-    settings = load(LEAST)
-    assert settings.dealer.id == "acme"
-    assert settings.dealer.rooftops[0].timezone == "America/Chicago"
-    # Contract, parts 1 to 4 and 7 to 10; specification, part 8.
-    assert (settings.service.vocabulary, settings.service.revision) == ("proto", "1.0.0")
-    assert (settings.service.base_path, settings.service.public_url) == ("", "")
-    assert settings.service.error_domain == "proto.example"
-    assert settings.service.lenient_configuration is False
-    assert (settings.service.body_limit_kib, settings.service.lead_body_limit_kib) == (32, 256)
-    assert (settings.search.default_limit, settings.search.limit_cap) == (20, 100)
-    policies = settings.dealer.policies
-    assert (policies.remember_sold_days, policies.duplicate_window_hours, policies.max_shrink) == (90, 24, 0.30)
-    assert (settings.auth.mode, settings.auth.skills) == ("none", ())
-
-
-def test_a_file_with_everything_is_read(load: Load) -> None:
-    settings = load(
-        """
+EVERYTHING = """\
 id = "acme"
 name = "Acme Motors"
 welcome_message = "Hello"
@@ -136,7 +94,50 @@ address = ""
 level = "warning"
 access = false
 """
-    )
+"""Every section, and in it every kind of value."""
+
+
+@pytest.fixture
+def load(tmp_path: Path) -> Load:
+    """Load the settings of a `dealer.toml` with this text."""
+
+    def loaded(text: str) -> Settings:
+        (tmp_path / "dealer.toml").write_text(text, "utf-8", newline="")
+        return load_settings(tmp_path, {})
+
+    return loaded
+
+
+@pytest.fixture
+def refuse(load: Load) -> Refuse:
+    """The problems of a `dealer.toml` with this text, as shown."""
+
+    def refused(text: str) -> list[str]:
+        with pytest.raises(SettingsError) as refusal:
+            load(text)
+        return [str(problem).removeprefix("dealer.toml, ") for problem in refusal.value.problems]
+
+    return refused
+
+
+def test_the_shortest_file_has_the_contracts_defaults(load: Load) -> None:
+    settings = load(LEAST)
+    assert settings.dealer.id == "acme"
+    assert settings.dealer.rooftops[0].timezone == "America/Chicago"
+    # Contract, parts 1 to 4 and 7 to 10; specification, part 8.
+    assert (settings.service.vocabulary, settings.service.revision) == ("proto", "1.0.0")
+    assert (settings.service.base_path, settings.service.public_url) == ("", "")
+    assert settings.service.error_domain == "proto.example"
+    assert settings.service.lenient_configuration is False
+    assert (settings.service.body_limit_kib, settings.service.lead_body_limit_kib) == (32, 256)
+    assert (settings.search.default_limit, settings.search.limit_cap) == (20, 100)
+    policies = settings.dealer.policies
+    assert (policies.remember_sold_days, policies.duplicate_window_hours, policies.max_shrink) == (90, 24, 0.30)
+    assert (settings.auth.mode, settings.auth.skills) == ("none", ())
+
+
+def test_a_file_with_everything_is_read(load: Load) -> None:
+    settings = load(EVERYTHING)
     north, south = settings.dealer.rooftops
     assert north.feed_ids == ("MP1", "Acme North")
     assert north.fees is not msgspec.UNSET

@@ -1,4 +1,7 @@
-"""The table of bounds in docs/limits.md, made from the published schemas. Prints it: `python -m tests.cost.published_bounds`."""
+"""The table of bounds in docs/limits.md, made from the published schemas.
+
+`python -m tests.cost.published_bounds` prints it.
+"""
 
 from collections.abc import Iterator
 from typing import Any

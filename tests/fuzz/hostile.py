@@ -197,6 +197,9 @@ _CONTAINERS = [
     b"1 2",
 ]
 
+BROKEN_VALUES = (*_NUMBERS, *_STRINGS, *_WORDS, *_CONTAINERS)
+"""JSON texts of values that are wrong nearly everywhere, and texts that only look like JSON."""
+
 _json_values = st.recursive(
     st.none() | st.booleans() | st.integers() | st.floats() | st.text(st.characters(), max_size=30),
     lambda inner: st.lists(inner, max_size=4) | st.dictionaries(st.text(max_size=8), inner, max_size=4),

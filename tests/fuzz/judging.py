@@ -3,6 +3,7 @@
 import json
 import re
 from datetime import datetime
+from pathlib import Path
 from typing import Any
 
 import httpx
@@ -27,12 +28,12 @@ TRANSPORT_STATUSES = {401, 408, 413, 415, 429}
 """What a JSON-RPC answer may have besides 200 (contract, part 3)."""
 
 
-class Judge:
-    """Checks answers of one service; the schemas are those that it publishes itself."""
+class AnswerJudge:
+    """Checks answers of one service; the schemas are those that it publishes itself. No answer names its folder."""
 
-    def __init__(self, running: Running) -> None:
-        self._running = running
-        self._openapi = httpx.get(f"{running.url}/openapi.json", timeout=120).json()
+    def __init__(self, openapi: dict[str, Any], folder: Path) -> None:
+        self._openapi = openapi
+        self._folder = str(folder).encode()
         self._validators = {
             name: self._validator({"$ref": f"#/components/schemas/{name}"})
             for name in ("SendMessageReply", "Error", "JsonRpcResult", "JsonRpcError")
@@ -84,15 +85,6 @@ class Judge:
     def _validator(self, schema: dict[str, Any]) -> jsonschema_rs.Draft202012Validator:
         return jsonschema_rs.Draft202012Validator(schema | {"components": self._openapi["components"]})
 
-    def unharmed(self) -> None:
-        """The process lives, answers, and has met nothing that it did not expect."""
-        assert self._running.process.poll() is None
-        assert httpx.get(f"{self._running.url}/healthz", timeout=120).status_code == 200
-        assert httpx.get(f"{self._running.url}/readyz", timeout=120).status_code == 200
-        # The log is written a few times a second: of a service that has just begun there may be nothing yet.
-        others = {line["event"] for line in self._running.logged()} - {"request", "delivery sent"}
-        assert not others, others
-
     def _call_refused(self, document: dict[str, Any]) -> None:
         self.conforms("JsonRpcError", document)
         assert set(document) == {"jsonrpc", "id", "error"}
@@ -127,7 +119,7 @@ class Judge:
         assert answer.headers["content-type"] in ("application/json", "application/a2a+json"), answer
         found = INTERNALS.search(answer.body) if answer.status != 200 else None
         assert not found, (found, answer.body[:2000])
-        assert str(self._running.folder).encode() not in answer.body
+        assert self._folder not in answer.body
         document = json.loads(
             answer.body.decode("utf-8"), parse_constant=_no_constant, parse_float=_finite, parse_int=_whole
         )
@@ -136,6 +128,23 @@ class Judge:
 
     def _bounded(self, answer: Answer, sent: int) -> None:
         assert len(answer.body) <= LARGEST_REFUSAL + 6 * sent
+
+
+class Judge(AnswerJudge):
+    """Checks answers of a running service, and the service itself."""
+
+    def __init__(self, running: Running) -> None:
+        super().__init__(httpx.get(f"{running.url}/openapi.json", timeout=120).json(), running.folder)
+        self._running = running
+
+    def unharmed(self) -> None:
+        """The process lives, answers, and has met nothing that it did not expect."""
+        assert self._running.process.poll() is None
+        assert httpx.get(f"{self._running.url}/healthz", timeout=120).status_code == 200
+        assert httpx.get(f"{self._running.url}/readyz", timeout=120).status_code == 200
+        # The log is written a few times a second: of a service that has just begun there may be nothing yet.
+        others = {line["event"] for line in self._running.logged()} - {"request", "delivery sent"}
+        assert not others, others
 
 
 def _finite(text: str) -> float:

@@ -226,6 +226,9 @@ Change = Callable[[dict[str, Any]], object]
         pytest.param(lambda body: body["error"]["details"][1].pop("error_id"), id="no error_id"),
         pytest.param(lambda body: body["error"]["details"][1].pop("created_at"), id="no created_at"),
         pytest.param(lambda body: body["error"]["details"][1].pop("details"), id="no details"),
+        pytest.param(lambda body: body["error"]["details"][1].pop("@type"), id="no @type"),
+        pytest.param(lambda body: body["error"]["details"][1].update({"@type": "proto.error"}), id="another @type"),
+        pytest.param(lambda body: body["error"]["details"][1].update(more=1), id="another member of the payload"),
         pytest.param(lambda body: body["error"]["details"][1].update(retryable="no"), id="retryable as text"),
         pytest.param(lambda body: body["error"]["details"][1].update(type="error"), id="another type"),
     ],
@@ -422,7 +425,7 @@ def test_the_wire_words_of_the_document_are_the_service_s_own() -> None:
     """Contract 1: the domain is a setting; the vocabulary that is spoken first stands in the examples."""
     own = Wire(AUTOAGENT, proto(domain="errors.dealer.example"))
     document = openapi_document(facts(), own)
-    domains = document["components"]["schemas"]["ErrorInfo"]["properties"]["domain"]["enum"]
+    domains = document["components"]["schemas"]["ErrorDomain"]["enum"]
     assert domains == ["autoagentprotocol.org", "errors.dealer.example", "a2a-protocol.org"]
     examples = document["paths"]["/message:send"]["post"]["requestBody"]["content"]["application/json"]["examples"]
     assert "vnd.autoagent." in json.dumps(examples)
@@ -435,6 +438,7 @@ def schemas_within(node: Any) -> Iterator[dict[str, Any]]:
         return
     yield node
     inner = [*node.get("properties", {}).values(), *node.get("$defs", {}).values(), node.get("items")]
+    inner += [node.get("not"), *node.get("dependentSchemas", {}).values()]
     for name in ("allOf", "anyOf", "oneOf", "prefixItems"):
         inner += node.get(name, ())
     for schema in inner:
@@ -446,6 +450,7 @@ KEYWORDS = {
     *("allOf", "anyOf", "oneOf", "not", "properties", "required", "additionalProperties", "items", "prefixItems"),
     *("contains", "minContains", "maxContains", "minItems", "maxItems", "minLength", "maxLength", "minimum", "maximum"),
     *("discriminator", "examples", "propertyNames", "if", "then", "else", "minProperties", "maxProperties"),
+    "dependentSchemas",
 }
 
 

@@ -14,6 +14,7 @@ PYPROJECT: dict[str, Any] = tomllib.loads((ROOT / "pyproject.toml").read_text("u
 RUNTIME: list[str] = PYPROJECT["project"]["dependencies"]
 BUILD: list[str] = PYPROJECT["dependency-groups"]["build"]
 DEV: list[str] = PYPROJECT["dependency-groups"]["dev"]
+GENERATORS: list[str] = PYPROJECT["dependency-groups"]["generators"]
 
 Pins = dict[str, list[tuple[Requirement, int]]]
 """For each package its pins (one for each range of Python versions) with the number of their hashes."""
@@ -33,12 +34,13 @@ def read_lock(name: str) -> Pins:
     return pins
 
 
-LOCKS = {"runtime": read_lock("runtime"), "dev": read_lock("dev")}
+LOCKS = {name: read_lock(name) for name in ("runtime", "dev", "generators")}
+DEPENDENCIES = {"runtime": [*RUNTIME, *BUILD], "dev": [*RUNTIME, *BUILD, *DEV], "generators": GENERATORS}
 
 
 @pytest.mark.parametrize(
     ("lock", "dependency"),
-    [("runtime", name) for name in (*RUNTIME, *BUILD)] + [("dev", name) for name in (*RUNTIME, *BUILD, *DEV)],
+    [(lock, dependency) for lock, dependencies in DEPENDENCIES.items() for dependency in dependencies],
 )
 def test_every_dependency_of_pyproject_is_in_the_lock(lock: str, dependency: str) -> None:
     wanted = Requirement(dependency)
@@ -82,7 +84,7 @@ def test_on_every_supported_python_and_system_exactly_one_version_of_a_dependenc
         "platform_python_implementation": "CPython",
     }
     wrong = {}
-    for lock, dependencies in (("runtime", RUNTIME), ("dev", [*RUNTIME, *DEV])):
+    for lock, dependencies in DEPENDENCIES.items():
         for dependency in dependencies:
             pins = LOCKS[lock][canonicalize_name(Requirement(dependency).name)]
             chosen = [str(pin.specifier) for pin, _ in pins if pin.marker is None or pin.marker.evaluate(here)]

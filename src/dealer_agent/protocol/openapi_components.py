@@ -79,67 +79,70 @@ def _moved(node: Any) -> Any:
 
 
 def _envelopes(facts: CardFacts, wire: Wire) -> dict[str, Json]:
-    """Everything around the payloads: messages, calls, errors, cards."""
-    asked: dict[str, Json] = {}
-    answered: dict[str, Json] = {}
+    """Everything around the payloads: messages, calls, errors, cards.
+
+    Each object and each list of words has its own component, because code generators name types after components.
+    """
+    asked: list[Json] = []
+    answered: list[Json] = []
+    found: dict[str, Json] = {}
     for skill in facts.skills:
         name = payload_component(skill).removesuffix("Request")
-        asked[f"Send{name}"] = _request_envelope(skill, wire)
-        answered[f"{name}Reply"] = _reply_envelope(skill, wire)
+        found |= _request_envelope(name, skill, wire) | _reply_envelope(name, skill, wire)
+        asked.append(ref(f"Send{name}"))
+        answered.append(ref(f"{name}Reply"))
     return {
-        **asked,
-        **answered,
-        "SendMessageRequest": {
-            "title": "SendMessageRequest",
-            "description": "The body of a request: one of the skills.",
-            "oneOf": [ref(name) for name in asked],
-        },
-        "SendMessageReply": {
-            "title": "SendMessageReply",
-            "description": "The answer of the skill that was asked.",
-            "oneOf": [ref(name) for name in answered],
-        },
+        **found,
+        "SendMessageRequest": {"description": "The body of a request: one of the skills.", "oneOf": asked},
+        "SendMessageReply": {"description": "The answer of the skill that was asked.", "oneOf": answered},
         "OtherPart": {
             "description": "A part that is no data part, such as a text part. It is ignored.",
             "type": "object",
-            "properties": {"text": {"type": "string"}, "mediaType": {"type": "string"}, "data": False, "kind": False},
+            "properties": {"text": {"type": "string"}, "mediaType": {"type": "string"}},
+            "not": _any_of_members("data", "kind"),
         },
         **_error_components(wire),
         **_json_rpc_components(),
         **_card_components(),
-        "Health": {"type": "object", "properties": {"status": {"type": "string"}}, "required": ["status"]},
+        "Health": _open(status={"type": "string"}),
+        "SchemaNames": _open(schemas={"type": "array", "items": {"type": "string"}}),
     }
 
 
-def _request_envelope(skill: Skill, wire: Wire) -> Json:
+def _any_of_members(*names: str) -> Json:
+    """For `not`: a refused member. Code generators fail on a property whose schema is `false`."""
+    return {"anyOf": [{"required": [name]} for name in names]}
+
+
+def _request_envelope(name: str, skill: Skill, wire: Wire) -> dict[str, Json]:
     both = (wire.default, wire.other)
-    data_part = {
+    media_type = f"{name}RequestMediaType"
+    part = {
+        "description": "The data part: the payload and its media type. `kind`, of A2A v0.3, is refused.",
         "type": "object",
-        "properties": {
-            "data": ref(payload_component(skill)),
-            "mediaType": {"enum": [words.request_media_type(skill) for words in both]},
-            "kind": False,
-        },
+        "properties": {"data": ref(payload_component(skill)), "mediaType": ref(media_type)},
         "required": ["data", "mediaType"],
+        "not": _any_of_members("kind"),
     }
     message = {
+        "description": "A2A's message. `kind`, of A2A v0.3, is refused.",
         "type": "object",
         "properties": {
             "messageId": {"type": "string", "minLength": 1, "description": "The sender's own, unique; a ULID or so."},
-            "role": {"const": "ROLE_USER"},
+            "role": {"type": "string", "const": "ROLE_USER"},
             "parts": {
                 "type": "array",
                 "description": "Exactly one data part. Text parts beside it are ignored.",
-                "items": {"anyOf": [data_part, ref("OtherPart")]},
-                "contains": data_part,
+                "items": {"anyOf": [ref(f"{name}Part"), ref("OtherPart")]},
+                "contains": ref(f"{name}Part"),
                 "minContains": 1,
                 "maxContains": 1,
             },
             "contextId": {"type": "string", "description": "The reply repeats it."},
             "taskId": {"type": "string", "maxLength": 0, "description": "There are no tasks here."},
-            "kind": False,
         },
         "required": ["messageId", "role", "parts"],
+        "not": _any_of_members("kind"),
     }
     modes = {
         "type": "array",
@@ -149,119 +152,128 @@ def _request_envelope(skill: Skill, wire: Wire) -> Json:
         "contains": {"enum": [words.response_media_type(skill) for words in both] + _COVERING},
     }
     configuration = {
+        "description": "What the buyer accepts. Push notifications are refused.",
         "type": "object",
-        "properties": {
-            "acceptedOutputModes": modes,
-            "taskPushNotificationConfig": False,
-            "pushNotificationConfig": False,
-        },
+        "properties": {"acceptedOutputModes": modes},
         "required": ["acceptedOutputModes"],
+        "not": _any_of_members("taskPushNotificationConfig", "pushNotificationConfig"),
     }
-    return {
-        "title": skill.name,
+    envelope = {
         "description": skill.description,
         "type": "object",
-        "properties": {"message": message, "configuration": configuration},
+        "properties": {"message": ref(f"{name}Message"), "configuration": ref(f"{name}Configuration")},
         "required": ["message", "configuration"],
+    }
+    return {
+        f"Send{name}": envelope,
+        f"{name}Message": message,
+        f"{name}Part": part,
+        f"{name}Configuration": configuration,
+        media_type: _words(*(words.request_media_type(skill) for words in both)),
     }
 
 
 _COVERING = ["application/json", "application/*", "*/*"]
 
 
-def _reply_envelope(skill: Skill, wire: Wire) -> Json:
-    media_types = [words.response_media_type(skill) for words in (wire.default, wire.other)]
-    part = {
-        "type": "object",
-        "properties": {"data": ref(reply_component(skill)), "mediaType": {"enum": media_types}},
-        "required": ["data", "mediaType"],
-        "additionalProperties": False,
-    }
-    message = {
-        "type": "object",
-        "properties": {
+def _reply_envelope(name: str, skill: Skill, wire: Wire) -> dict[str, Json]:
+    media_type = f"{name}ResponseMediaType"
+    part = _closed({"data": ref(reply_component(skill)), "mediaType": ref(media_type)})
+    message = _closed(
+        {
             "messageId": {"type": "string", "minLength": 1, "description": "A fresh ULID."},
-            "contextId": {"type": "string", "description": "The request's, when it had one."},
-            "role": {"const": "ROLE_AGENT"},
-            "parts": {"type": "array", "items": part, "minItems": 1, "maxItems": 1},
+            "role": {"type": "string", "const": "ROLE_AGENT"},
+            "parts": {"type": "array", "items": ref(f"{name}ReplyPart"), "minItems": 1, "maxItems": 1},
         },
-        "required": ["messageId", "role", "parts"],
-        "additionalProperties": False,
-    }
+        contextId={"type": "string", "description": "The request's, when it had one."},
+    )
     return {
-        "title": f"{skill.name}, answered",
-        "type": "object",
-        "properties": {"message": message},
-        "required": ["message"],
-        "additionalProperties": False,
+        f"{name}Reply": _closed({"message": ref(f"{name}ReplyMessage")})
+        | {"description": f"The answer of {skill.id}."},
+        f"{name}ReplyMessage": message | {"description": "A2A's message."},
+        f"{name}ReplyPart": part | {"description": "The data part: the payload and its media type."},
+        media_type: _words(*(words.response_media_type(skill) for words in (wire.default, wire.other))),
     }
 
 
 def _error_components(wire: Wire) -> dict[str, Json]:
     both = (wire.default, wire.other)
-    payload = {
-        "@type": {"enum": [words.error_type_url for words in both]},
-        "type": {"enum": [words.error_type for words in both]},
+    details = {
+        "in": {"type": "string", "enum": ["payload", "envelope"], "description": "Where `instancePath` starts."},
+        "instancePath": {"type": "string", "description": "JSON pointer to the first problem."},
+        "received": {"description": "The value that was received. Never sent for personal data."},
+        "expected": {"type": "string"},
+        "errors": {"type": "array", "items": ref("Problem")},
+        "retry_after_seconds": {"type": "integer", "minimum": 0},
+        "lead_id": {"type": "string"},
+    }
+    bare: Json = {
+        "type": ref("ErrorType"),
         "error_id": {"type": "string", "description": "Names this one error; the dealer finds it in the log."},
-        "code": {"enum": list(ERRORS)},
+        "code": ref("ErrorCode"),
         "message": {"type": "string"},
         "retryable": {"type": "boolean", "description": "Whether the same request may be sent again."},
-        "details": {
-            "type": "object",
-            "properties": {
-                "in": {"enum": ["payload", "envelope"], "description": "Where `instancePath` starts."},
-                "instancePath": {"type": "string", "description": "JSON pointer to the first problem."},
-                "received": {"description": "What stood there. Never sent for personal data."},
-                "expected": {"type": "string"},
-                "errors": {"type": "array", "items": ref("Problem")},
-                "retry_after_seconds": {"type": "integer", "minimum": 0},
-                "lead_id": {"type": "string"},
-            },
-        },
+        "details": ref("ErrorPayloadDetails"),
         "created_at": {"type": "string", "format": "date-time"},
     }
     info = {
-        "@type": {"const": ERROR_INFO_TYPE},
-        "reason": {"enum": list(ERRORS), "description": "The protocol's error code."},
-        "domain": {"enum": [words.domain for words in both] + [A2A_DOMAIN]},
-        "metadata": {
+        "@type": {"type": "string", "const": ERROR_INFO_TYPE},
+        "reason": ref("ErrorCode"),
+        "domain": ref("ErrorDomain"),
+        "metadata": ref("ErrorMetadata"),
+    }
+    body = {
+        "code": {"type": "integer", "description": "The HTTP status."},
+        "message": {"type": "string"},
+        "details": ref("ErrorDetails"),
+    }
+    problem = {
+        "instancePath": {"type": "string"},
+        "keyword": {"type": "string", "description": "The JSON Schema keyword that failed."},
+        "message": {"type": "string"},
+    }
+    return {
+        "Error": _closed({"error": ref("ErrorBody")}) | {"description": "What every refusal says."},
+        "ErrorBody": _closed(body),
+        "ErrorDetails": {
+            "type": "array",
+            "prefixItems": [ref("ErrorInfo"), ref("ErrorPayload")],
+            "minItems": 2,
+            "maxItems": 2,
+        },
+        "ErrorInfo": _closed(info) | {"description": "google.rpc.ErrorInfo."},
+        "ErrorMetadata": {
             "type": "object",
             "properties": {name: {"type": "string"} for name in ("error_id", "instancePath", "received")},
             "required": ["error_id"],
             "additionalProperties": {"type": "string"},
         },
-    }
-    pair: Json = {
-        "type": "array",
-        "prefixItems": [ref("ErrorInfo"), ref("ErrorPayload")],
-        "minItems": 2,
-        "maxItems": 2,
-    }
-    error = {"code": {"type": "integer", "description": "The HTTP status."}, "message": {"type": "string"}}
-    problem = {
-        "instancePath": {"type": "string"},
-        "keyword": {"type": "string", "description": "The JSON Schema keyword that failed."},
-        "message": {"type": "string"},
-        "received": {},
-    }
-    return {
-        "Error": _closed({"error": _closed({**error, "details": pair})}) | {"description": "What every refusal says."},
-        "ErrorInfo": _closed(info) | {"description": "google.rpc.ErrorInfo."},
-        "ErrorPayload": _closed(payload) | {"description": "The protocol's own error."},
-        "Problem": {
-            "type": "object",
-            "properties": problem,
-            "required": ["instancePath", "keyword", "message"],
-            "additionalProperties": False,
+        "ErrorPayload": {
+            "description": "The protocol's own error. Its `@type` is the `type` as an address.",
+            **_open(**bare),
+            # Not among the properties: openapi-python-client makes one name of `type` and `@type` and drops the object.
+            # Nor is the object closed: the models of datamodel-code-generator would refuse `@type`.
+            "dependentSchemas": {"type": _open(**{"@type": _words(*(words.error_type_url for words in both))})},
+            "propertyNames": {"enum": ["@type", *bare]},
         },
+        "BareErrorPayload": _closed(bare) | {"description": "The protocol's own error, without `@type`."},
+        "ErrorPayloadDetails": {"type": "object", "properties": details},
+        "ErrorCode": _words(*ERRORS) | {"description": "The protocol's error code."},
+        "ErrorDomain": _words(*(words.domain for words in both), A2A_DOMAIN),
+        "ErrorType": _words(*(words.error_type for words in both)),
+        "Problem": _closed(problem, received={"description": "The value that was received."}),
     }
 
 
-def _closed(properties: Json) -> Json:
+def _words(*words: str) -> Json:
+    return {"type": "string", "enum": list(words)}
+
+
+def _closed(properties: Json, **optional: Json) -> Json:
     """An object with exactly these members."""
     return {
         "type": "object",
-        "properties": properties,
+        "properties": properties | optional,
         "required": list(properties),
         "additionalProperties": False,
     }
@@ -269,40 +281,74 @@ def _closed(properties: Json) -> Json:
 
 def _json_rpc_components() -> dict[str, Json]:
     rpc_id = {"type": ["string", "number", "null"], "description": "Repeated in the answer as it came."}
-    version = {"const": "2.0"}
-    bare: Json = {"properties": {name: {} for name in ("type", "code")}, "type": "object", "required": ["type", "code"]}
+    version = {"type": "string", "const": "2.0"}
     data = {
         "description": "`proto`: the two entries of `error.details`. `autoagent`: the error payload without `@type`.",
-        "anyOf": [{"type": "array", "minItems": 2, "maxItems": 2, "items": {"type": "object"}}, bare],
+        "anyOf": [ref("ErrorDetails"), ref("BareErrorPayload")],
     }
-    error = _closed({"code": {"type": "integer"}, "message": {"type": "string"}, "data": data})
+    body = _closed({"code": {"type": "integer"}, "message": {"type": "string"}, "data": data})
     return {
         "JsonRpcCall": {
             "type": "object",
             "properties": {
                 "jsonrpc": version,
                 "id": rpc_id,
-                "method": {"const": "SendMessage"},
+                "method": {"type": "string", "const": "SendMessage"},
                 "params": ref("SendMessageRequest"),
             },
             "required": ["jsonrpc", "id", "method", "params"],
         },
         "JsonRpcResult": _closed({"jsonrpc": version, "id": rpc_id, "result": ref("SendMessageReply")}),
-        "JsonRpcError": _closed({"jsonrpc": version, "id": rpc_id, "error": error}),
+        "JsonRpcError": _closed({"jsonrpc": version, "id": rpc_id, "error": ref("JsonRpcErrorBody")}),
+        "JsonRpcErrorBody": body,
     }
 
 
 def _card_components() -> dict[str, Json]:
-    def card(required: str, words: str) -> Json:
-        return {"type": "object", "required": required.split(), "description": words}
-
-    common = "name description version provider capabilities skills"
+    """Both cards, as far as an agent needs them; further members may stand beside these."""
+    text: Json = {"type": "string"}
+    texts: Json = {"type": "array", "items": text}
+    shared = {"name": text, "description": text, "version": text, "provider": ref("AgentProvider")}
+    skill = {"id": text, "name": text, "description": text, "tags": texts}
     return {
-        "AgentCard": card(
-            f"{common} supportedInterfaces defaultInputModes defaultOutputModes", "A2A v1.0's agent card."
+        "AgentCard": _open(
+            **shared,
+            capabilities=ref("AgentCapabilities"),
+            skills=_list_of("AgentSkill"),
+            supportedInterfaces=_list_of("AgentInterface"),
+            defaultInputModes=texts,
+            defaultOutputModes=texts,
+        )
+        | {"description": "A2A v1.0's agent card."},
+        "AgentProvider": _open(organization=text, url=text),
+        "AgentCapabilities": _open(
+            streaming={"type": "boolean"}, pushNotifications={"type": "boolean"}, extensions=_list_of("AgentExtension")
         ),
-        "LegacyAgentCard": card(
-            f"{common} supported_interfaces default_input_modes default_output_modes auth_type",
-            "The agent card of revision 0.1.0.",
+        "AgentExtension": _open(uri=text, description=text, required={"type": "boolean"}, params={"type": "object"}),
+        "AgentInterface": _open(url=text, protocolBinding=text, protocolVersion=text),
+        "AgentSkill": _open(**skill, inputModes=texts, outputModes=texts),
+        "LegacyAgentCard": _open(
+            **shared,
+            capabilities=ref("LegacyAgentCapabilities"),
+            skills=_list_of("LegacyAgentSkill"),
+            supported_interfaces=_list_of("LegacyAgentInterface"),
+            default_input_modes=texts,
+            default_output_modes=texts,
+            auth_type=_words("none", "bearer"),
+        )
+        | {"description": "The agent card of revision 0.1.0."},
+        "LegacyAgentCapabilities": _open(
+            streaming={"type": "boolean"}, push_notifications={"type": "boolean"}, extensions=_list_of("AgentExtension")
         ),
+        "LegacyAgentInterface": _open(url=text, protocol_binding=text, protocol_version=text),
+        "LegacyAgentSkill": _open(**skill, input_modes=texts, output_modes=texts),
     }
+
+
+def _open(**properties: Json) -> Json:
+    """An object with at least these members."""
+    return {"type": "object", "properties": properties, "required": list(properties)}
+
+
+def _list_of(name: str) -> Json:
+    return {"type": "array", "items": ref(name)}

@@ -256,7 +256,7 @@ _BOTH_FORMS = {"type": "object", "required": ["requested_windows", "appointment_
 class LeadSubmitRequest(Struct, tag_field="type", tag="lead.submit.request", frozen=True, forbid_unknown_fields=True):
     """A lead: a customer who consented, and any of a vehicle of interest, a trade-in and an appointment (2.7)."""
 
-    customer: Annotated[Customer, Meta(extra_json_schema={"anyOf": [{"required": ["email"]}, {"required": ["phone"]}]})]
+    customer: Customer
     source_agent: Name | SourceAgent
     # Decodes as anything: its defects have codes of their own (contract, part 10), which leads.consent finds.
     consent: Any = UNSET

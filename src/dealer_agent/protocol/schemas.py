@@ -1,8 +1,10 @@
 """JSON Schemas, generated from the wire types (contract, part 4). Pure.
 
-One schema serves twice: it is published under `/schemas/`, and it is what `protocol.problems` checks a failed request
-against to list every problem. msgspec's output is brought to what a JSON Schema reader and a good error list need:
-unions of plain types become one `type` list, a one-value enum a `const`, Python's `\\Z` the `$` of ECMA 262.
+One schema serves twice: it is published under `/schemas/`, and `protocol.problems` checks a failed request against it,
+to list every problem. msgspec's output is changed for readers of JSON Schema and for a good error list: a union of
+plain types becomes one `type` list, a one-value enum a `const`, Python's `\\Z` the `$` of ECMA 262. A union that names
+another schema stays a union in the published schema, because code generators name types after schemas. In the checked
+schema it becomes one schema, so that an error names the member and not the union.
 """
 
 import inspect
@@ -18,14 +20,14 @@ from dealer_agent.protocol.requests import (
     Consent,
 )
 from dealer_agent.protocol.responses import DealerInformation, Facets, LeadReceipt, SearchPage, VehicleDetail
-from dealer_agent.protocol.skill import SKILL_BY_ID, SKILLS, Skill
+from dealer_agent.protocol.skill import SKILLS, Skill
 
 Schema = dict[str, Any]
 
 DIALECT = "https://json-schema.org/draft/2020-12/schema"
 
-# A rule between members, which no member's own type can tell: one of the identifiers is required (contract, part 9).
-_VEHICLE_IDENTIFIED = [{"required": ["vin"]}, {"required": ["stock"]}, {"required": ["vehicle_id"]}]
+_AT_LEAST_ONE_OF = {"InventoryVehicleRequest": ("vin", "stock", "vehicle_id"), "Customer": ("email", "phone")}
+"""Type name to members of which one is required (contract, parts 9 and 10): a member's own type cannot say so."""
 
 _RESPONSE_DATA: dict[str, Any] = {
     "dealer.information": DealerInformation,
@@ -50,7 +52,7 @@ def request_schema(skill: Skill) -> Schema:
 def checking_schema(skill: Skill) -> Schema:
     """The schema that a request payload is checked against: the published one, but that anything may stand in a lead's
     `consent`, whose defects have codes of their own (contract, part 10)."""
-    return _document(skill.request_type, *_request(skill))
+    return _document(skill.request_type, *_request(skill, checked=True))
 
 
 def response_schema(skill: Skill) -> Schema:
@@ -83,8 +85,8 @@ def _document(title: str, root: Schema, definitions: dict[str, Schema]) -> Schem
     return document | {"$defs": definitions} if definitions else document
 
 
-def _request(skill: Skill) -> tuple[Schema, dict[str, Schema]]:
-    generated = _generated(skill.payload)
+def _request(skill: Skill, *, checked: bool = False) -> tuple[Schema, dict[str, Schema]]:
+    generated = _generated(skill.payload, checked=checked)
     return _bounded(*generated) if skill.id == "lead.submit" else generated
 
 
@@ -127,21 +129,21 @@ def _with_bounds(schema: Schema) -> Schema:
     return made
 
 
-def _generated(wire_type: Any) -> tuple[Schema, dict[str, Schema]]:
+def _generated(wire_type: Any, *, checked: bool = False) -> tuple[Schema, dict[str, Schema]]:
     (root,), definitions = msgspec.json.schema_components([wire_type], ref_template="#/$defs/{name}")
-    definitions = {name: _readable(schema, definitions) for name, schema in definitions.items()}
-    root = definitions.pop(root["$ref"].rpartition("/")[2])
-    if wire_type is SKILL_BY_ID["inventory.vehicle"].payload:
-        root["anyOf"] = _VEHICLE_IDENTIFIED
-    return root, definitions
+    definitions = {name: _readable(schema, definitions, checked=checked) for name, schema in definitions.items()}
+    for name in _AT_LEAST_ONE_OF.keys() & definitions.keys():
+        # Inside allOf, because code generators take an anyOf beside properties for a union of types.
+        definitions[name]["allOf"] = [{"anyOf": [{"required": [member]} for member in _AT_LEAST_ONE_OF[name]]}]
+    return definitions.pop(root["$ref"].rpartition("/")[2]), definitions
 
 
-def _readable(node: Any, definitions: dict[str, Schema]) -> Any:
+def _readable(node: Any, definitions: dict[str, Schema], *, checked: bool) -> Any:
     if isinstance(node, list):
-        return [_readable(item, definitions) for item in node]
+        return [_readable(item, definitions, checked=checked) for item in node]
     if not isinstance(node, dict):
         return node
-    schema = {name: _readable(value, definitions) for name, value in node.items()}
+    schema = {name: _readable(value, definitions, checked=checked) for name, value in node.items()}
     if isinstance(schema.get("description"), str):
         schema["description"] = inspect.cleandoc(schema["description"])
     if isinstance(schema.get("pattern"), str):
@@ -150,13 +152,14 @@ def _readable(node: Any, definitions: dict[str, Schema]) -> Any:
         schema["const"] = schema.pop("enum")[0]
     if schema.get("required") == []:
         del schema["required"]
-    return _without_union(schema, definitions)
+    return _without_union(schema, definitions if checked else {})
 
 
 def _without_union(schema: Schema, definitions: dict[str, Schema]) -> Schema:
-    """A union whose branches differ by JSON type, as one schema; a keyword binds only the type it is for."""
+    """A union whose branches differ by JSON type, as one schema; a keyword binds only the type it is for. A branch that
+    is a reference must be among the definitions."""
     branches = schema.get("anyOf", [])
-    branches = [definitions[b["$ref"].rpartition("/")[2]] if "$ref" in b else b for b in branches]
+    branches = [definitions.get(b["$ref"].rpartition("/")[2], b) if "$ref" in b else b for b in branches]
     if not branches or not all(isinstance(branch.get("type"), str) for branch in branches):
         return schema
     merged: Schema = {name: value for name, value in schema.items() if name != "anyOf"}

@@ -11,7 +11,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from dealer_agent.inventory.feeds import LAYOUT_NAMES, FeedError, read_feed
+from dealer_agent.inventory.feeds import LAYOUT_NAMES, Feed, FeedError, read_feed
 from dealer_agent.inventory.unit import Unit
 
 VINS = ("1HGCM82633A004352", "5YJ3E1EA7KF317000", "1M8GDM9AXKP042788")
@@ -225,15 +225,17 @@ def round_trips(unit: Unit) -> bool:
     return msgspec.json.decode(msgspec.json.encode(unit), type=Unit) == unit
 
 
-def check(data: bytes, layout: str | None) -> None:
+def check(data: bytes, layout: str | None) -> Feed | None:
+    """What was read of a file, after a look at it; None where the file was refused."""
     try:
         feed = read_feed(data, layout=layout)
     except FeedError:
-        return
+        return None
     assert all(round_trips(row.unit) for row in feed.units)
     assert all(row.unit.vin or row.unit.stock for row in feed.units)
     repeated = sum(len(repeat.lines) - 1 for repeat in feed.repeated_vins)
     assert feed.rows == len(feed.units) + len(feed.refused) + len(feed.sold) + repeated
+    return feed
 
 
 def csv_bytes() -> bytes:

@@ -152,7 +152,8 @@ def _meaning(schema: Json) -> str:
 
 def _references(schema: Json) -> list[str]:
     named = [schema["$ref"].rpartition("/")[2]] if "$ref" in schema else []
-    return named + (_references(schema["items"]) if "items" in schema else [])
+    within = [*schema.get("anyOf", ()), *([schema["items"]] if "items" in schema else [])]
+    return named + [name for inner in within for name in _references(inner)]
 
 
 def type_words(schema: Json) -> Markup:
@@ -164,6 +165,8 @@ def type_words(schema: Json) -> Markup:
         return Markup("<code>{}</code>").format(schema["const"])
     if "enum" in schema:
         return Markup(" | ").join(Markup("<code>{}</code>").format(option) for option in schema["enum"])
+    if "anyOf" in schema:
+        return Markup(" or ").join(type_words(branch) for branch in schema["anyOf"])
     if "items" in schema:
         items = type_words(schema["items"])
         counts = ["at least one"] if schema.get("minItems") else []

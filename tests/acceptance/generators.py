@@ -1,0 +1,43 @@
+"""The code generators of requirements/generators.txt, in a folder of their own below .venv."""
+
+import subprocess
+import sys
+from fcntl import LOCK_EX, flock
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[2]
+LOCK = ROOT / "requirements" / "generators.txt"
+
+_OUT_OF_REACH = "connection broken by"
+"""What pip says when it reaches no package index."""
+
+
+def generators() -> Path:
+    """The folder of the generators' programs and their Python; installed when it is absent or the lock has changed."""
+    folder = Path(sys.prefix) / "generators"
+    done = folder / ".installed"
+    with LOCK.open() as held:
+        # Of two test processes that come here at once, the second waits.
+        flock(held, LOCK_EX)
+        wanted = f"{sys.version}\n{held.read()}"
+        if not done.exists() or done.read_text("utf-8") != wanted:
+            _install(folder)
+            done.write_text(wanted, "utf-8")
+    return folder / "bin"
+
+
+def _install(folder: Path) -> None:
+    subprocess.run([sys.executable, "-m", "venv", "--clear", folder], check=True, timeout=300)
+    options = ("--require-hashes", "--no-deps", "--only-binary", ":all:", "--quiet", "--disable-pip-version-check")
+    installed = subprocess.run(
+        [folder / "bin" / "python", "-m", "pip", "install", *options, "-r", LOCK],
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=600,
+    )
+    if installed.returncode and _OUT_OF_REACH in installed.stderr:
+        pytest.skip("GAP: no package index within reach, so the generated clients were not tried")
+    assert installed.returncode == 0, installed.stderr

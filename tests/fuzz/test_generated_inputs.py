@@ -1,0 +1,61 @@
+"""No generated input makes a decoder, the application, a feed reader or the settings fail, or costs too much.
+
+3,000 inputs in every run, 1,000,000 in `make soak` (`SOAK_INPUTS`), in two processes. A failure names the seed and the
+number of the input; `python -m tests.fuzz.inputs --seed SEED --only NUMBER` feeds and shows it again.
+"""
+
+import os
+import subprocess
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import pytest
+from tests.fuzz.inputs import REQUEST_KINDS, Report
+
+INPUTS = int(os.environ.get("SOAK_INPUTS", "3000"))
+SEED = int(os.environ.get("SOAK_SEED", "0")) or (int(time.time()) if INPUTS > 3_000 else 1)
+"""Every long run has inputs of its own; a short one has the same each time."""
+
+PROCESSES = 2
+ROOT = Path(__file__).resolve().parents[2]
+
+
+@pytest.mark.requirement("contract-3-anything-else")
+@pytest.mark.requirement("contract-3-nothing-internal-leaves")
+def test_no_generated_input_fails_or_costs_more_than_the_bound(tmp_path: Path, record_property: Any) -> None:
+    """Contract 3: every input is taken or refused in the protocol's words; and a request costs at most 20 ms."""
+    started = time.monotonic()
+    reports = [tmp_path / f"{part}.json" for part in range(PROCESSES)]
+    parts = [
+        subprocess.Popen(
+            [
+                *(sys.executable, "-m", "tests.fuzz.inputs", "--seed", str(SEED), "--inputs", str(INPUTS)),
+                *("--part", str(part), "--parts", str(PROCESSES), "--report", path),
+            ],
+            cwd=ROOT,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+        )
+        for part, path in enumerate(reports)
+    ]
+    again = f"again: .venv/bin/python -m tests.fuzz.inputs --seed {SEED} --only"
+    for part, path in zip(parts, reports, strict=True):
+        said = part.communicate()[0]
+        reached = path.with_suffix(".reached")
+        number = int(reached.read_bytes() or 0) if reached.exists() else 0
+        assert part.returncode == 0, f"a process ended with {part.returncode}; {again} {number}\n{said}"
+    found = Report()
+    for path in reports:
+        found.add(msgspec.json.decode(path.read_bytes(), type=Report))
+    record_property("figure", f"{INPUTS:,} generated inputs of seed {SEED} in {time.monotonic() - started:.0f} s")
+    for line in found.lines():
+        record_property("figure", f"  {line}")
+    told = [f"{again} {each.number}  ({each.kind}) {each.shown}\n{each.problem}" for each in found.failures]
+    assert found.failed == 0, f"{found.failed} inputs failed:\n" + "\n".join(told)
+    assert sum(sum(outcomes.values()) for outcomes in found.outcomes.values()) == INPUTS
+    # Not everything ends at the first gate.
+    assert min(found.accepted(kind) for kind in REQUEST_KINDS) >= 0.2
