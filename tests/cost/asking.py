@@ -161,15 +161,15 @@ def _many(genes: Genes, dice: random.Random, most: int) -> str:
     match place:
         case "names" | "known names":
             count = max(1, min(count, most // (len(value) + 14)))
-            stem = "price_max" if place == "known names" else "u"
-            return "{" + ",".join(f'"{stem}{dice.randrange(10**4)}":{value}' for _ in range(count)) + "}"
+            stem: str = "price_max" if place == "known names" else "u"
+            return "{" + ",".join(f'"{stem}{dice.randrange(10_000)}":{value}' for _ in range(count)) + "}"
         case "long names":
             length = most // min(count, 100) - len(value) - 8
             return "{" + ",".join(f'"{"n" * max(1, length)}{at}":{value}' for at in range(min(count, 100))) + "}"
         case "text":
             return _raw(text(genes["text"], dice, most // 7), escapes=True).decode()
         case "deep":
-            return "[" * min(count, most // 2) + "]" * min(count, most // 2)
+            return "[" * int(min(count, most // 2)) + "]" * int(min(count, most // 2))
     return "[" + ",".join([value] * count) + "]"
 
 

@@ -15,7 +15,7 @@ import jsonschema_rs
 from dealer_agent.protocol.did_you_mean import did_you_mean
 from dealer_agent.protocol.errors import PROBLEMS_SHOWN, Problem
 from dealer_agent.protocol.formats import FORMATS, parse_timestamp
-from dealer_agent.protocol.requests import EXTRA_NAME_LENGTH
+from dealer_agent.protocol.requests import EXTRA_MEMBERS, EXTRA_NAME_LENGTH
 from dealer_agent.protocol.schemas import Schema, checking_schema
 from dealer_agent.protocol.skill import Skill
 
@@ -51,19 +51,22 @@ _TYPE_WORDS = {
 class Checker(NamedTuple):
     """One schema as it is checked: whole, and its sizes alone (how long, how many).
 
-    `names` says whether the names of members are bounded.
+    `names` says whether the names of members are bounded. `known` are the names of all members that the schema knows.
     """
 
     schema: Schema
     whole: jsonschema_rs.Draft202012Validator
     sizes: jsonschema_rs.Draft202012Validator
     names: bool
+    known: frozenset[str]
 
 
 def compile_schema(schema: Schema, *, names: bool = True) -> Checker:
     """Validators of a schema that assert our formats too."""
     whole = jsonschema_rs.Draft202012Validator(schema, validate_formats=True, formats=FORMATS)
-    return Checker(schema, whole, jsonschema_rs.Draft202012Validator(_sizes_of(schema)), names)
+    return Checker(
+        schema, whole, jsonschema_rs.Draft202012Validator(_sizes_of(schema)), names, frozenset(_members(schema))
+    )
 
 
 _SIZES = ("$ref", "maxLength", "maxItems", "maxProperties")
@@ -79,6 +82,13 @@ def _sizes_of(schema: Schema) -> Schema:
         if name in schema:
             kept[name] = {member: _sizes_of(one) for member, one in schema[name].items()}
     return kept
+
+
+def _members(schema: Any) -> Iterator[str]:
+    for one in schema.values() if isinstance(schema, dict) else schema if isinstance(schema, list) else ():
+        yield from _members(one)
+    if isinstance(schema, dict):
+        yield from schema.get("properties", ())
 
 
 @cache
@@ -108,7 +118,7 @@ def list_problems(checker: Checker, instance: object) -> list[Problem]:
     too_long = list(checker.sizes.iter_errors(instance))
     unread |= {tuple(error.instance_path) for error in too_long}
     errors = [error for error in too_long if not _is_within(error.instance_path[:-1], unread)]
-    within = checker.whole.iter_errors(_cut(instance, unread))
+    within = checker.whole.iter_errors(_cut(instance, checker.known, unread))
     errors += (error for error in within if not unread or not _is_within(error.instance_path, unread))
     if not errors and not problems:
         errors = [_first_error(checker, instance)]
@@ -145,18 +155,25 @@ def _with_long_names(instance: object) -> Iterator[_Path]:
             waiting += ((item, (*path, at)) for at, item in enumerate(node) if item and isinstance(item, dict | list))
 
 
-def _cut(value: Any, unread: set[_Path], path: _Path = ()) -> Any:
-    """A copy with no more than `LOOKED_AT` items of each array, and with empty values at the paths `unread`."""
+def _cut(value: Any, known: frozenset[str], unread: set[_Path], path: _Path = ()) -> Any:
+    """A copy with no more than `LOOKED_AT` items of each array, and with empty values at the paths `unread`.
+
+    An object with more members than any may have keeps the known ones and some others: one error would hold the text of
+    all.
+    """
     if path in unread:
         return type(value)()
     if isinstance(value, dict):
+        if len(value) > EXTRA_MEMBERS + len(known):
+            others = [name for name in value if name not in known][LOOKED_AT:]
+            value = {name: value[name] for name in value.keys() - set(others)}
         return {
-            name: _cut(item, unread, (*path, name)) if unread or isinstance(item, dict | list) else item
+            name: _cut(item, known, unread, (*path, name)) if unread or isinstance(item, dict | list) else item
             for name, item in value.items()
         }
     if isinstance(value, list):
         return [
-            _cut(item, unread, (*path, at)) if unread or isinstance(item, dict | list) else item
+            _cut(item, known, unread, (*path, at)) if unread or isinstance(item, dict | list) else item
             for at, item in enumerate(value[:LOOKED_AT])
         ]
     return value
