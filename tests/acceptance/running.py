@@ -140,16 +140,23 @@ def _command_line(process: str) -> bytes:
         return b""  # It has ended since it was listed.
 
 
-def start(folder: Path, *, workers: int = 1, program: Sequence[str] = (COMMAND,), **more: str) -> Running:
+def start(
+    folder: Path,
+    *,
+    workers: int = 1,
+    program: Sequence[str] = (COMMAND,),
+    options: Sequence[str] = (),
+    **more: str,
+) -> Running:
     """Starts the service, with `more` in its environment, and waits until it is ready.
 
-    `program` stands for the command where a test changes something in its process.
+    `program` replaces the command where a test changes something in its process; `options` are further options of it.
     """
     port = free_port()
     log, said = folder / f"stderr-{port}.log", folder / f"stdout-{port}.log"
     with log.open("ab") as err, said.open("ab") as out:
         process = subprocess.Popen(
-            [*program, "serve", "--dir", str(folder), "--port", str(port), "--workers", str(workers)],
+            [*program, "serve", "--dir", str(folder), "--port", str(port), "--workers", str(workers), *options],
             env=environment(more),
             stdout=out,
             stderr=err,
@@ -173,9 +180,16 @@ def start(folder: Path, *, workers: int = 1, program: Sequence[str] = (COMMAND,)
 
 
 @contextmanager
-def serving(folder: Path, *, workers: int = 1, program: Sequence[str] = (COMMAND,), **more: str) -> Iterator[Running]:
+def serving(
+    folder: Path,
+    *,
+    workers: int = 1,
+    program: Sequence[str] = (COMMAND,),
+    options: Sequence[str] = (),
+    **more: str,
+) -> Iterator[Running]:
     """A service for a block; stopped in good order at its end, and then with exit code 0 and no fault in its log."""
-    running = start(folder, workers=workers, program=program, **more)
+    running = start(folder, workers=workers, program=program, options=options, **more)
     try:
         yield running
         if running.process.poll() is None:

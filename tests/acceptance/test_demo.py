@@ -54,6 +54,9 @@ def test_the_demo_prints_a_card_and_three_commands_that_work_when_pasted(tmp_pat
         assert lead["status"] == "received"
         assert (tmp_path / "demo-store" / "dealer-agent.keys").stat().st_mode & 0o777 == 0o600
         assert lead["lead_id"] in command_here("leads", "list", "--dir", tmp_path / "demo-store").stdout
+        leads = re.search(r"^Each lead is written to (\S+)\. ", text, re.MULTILINE)
+        assert leads is not None
+        assert eventually("the lead is a file", lambda: list(Path(leads[1]).glob("*.xml")))
     finally:
         demo.send_signal(signal.SIGINT)
         _, log = demo.communicate(timeout=PATIENCE_SECONDS)

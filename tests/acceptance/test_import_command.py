@@ -132,7 +132,7 @@ def test_a_file_that_would_remove_much_of_the_stock_is_refused_until_that_is_all
     small = write_feed(store / "small.json", generation(0, 6))
     refused = command_here("inventory", "import", small, "--dir", store, *options)
     assert refused.returncode == 1
-    assert "4 of 10" in refused.stderr
+    assert "lacks 4 of 10 units that are for sale, and has 0 that are not for sale yet" in refused.stderr
     assert "--allow-shrink" in refused.stderr
     assert "Nothing was changed" in refused.stderr
     allowed = command_here("inventory", "import", small, "--dir", store, "--allow-shrink", *options)
@@ -150,6 +150,10 @@ BAD_FILES = {
     "a lone header": HEADER.encode(),
     "zeros": bytes(5000),
     "a web page": b"<html><body>Login required</body></html>",
+    "a quotation mark that is not closed": f'{HEADER}\n"{HONDA}\n{FORD}\n'.encode(),
+    "an image": b"\x89PNG\r\n\x1a\n" + bytes(100),
+    "gzip": b"\x1f\x8b" + bytes(100),
+    "one long line": HEADER.encode() + b"\n" + b"," * 1_000_001,
 }
 
 

@@ -316,11 +316,10 @@ def test_a_person_is_erased_by_address_number_or_lead(shop: Shop, by: str) -> No
 def test_the_table_counts_what_was_erased(shop: Shop) -> None:
     number = next(_numbers)
     lead_id, email = shop.take(number, message="First.")
-    married = {"first_name": "Robin", "last_name": "Newname", "email": email, "phone": "+1 202 555 0177"}
-    same, _ = shop.take(number, message="Second.", customer=married)
+    same, _ = shop.take(number, message="Second.")
     assert same == lead_id
-    done = shop.said("leads", "erase", "--phone", "+1 202 555 0177", "--yes")
-    assert "Robin Newname" in done, "the last name that they gave"
+    done = shop.said("leads", "erase", "--email", email, "--yes")
+    assert "Robin Example" in done
     assert re.search(r"Consents: .*\b2\b", done), done
     assert re.search(r"Additions .*\b1\b", done), done
 

@@ -1,7 +1,9 @@
 """What the command says when it cannot begin: plain words, exit code 1, or 2 for wrong usage; no traceback."""
 
 import os
+import signal
 import socket
+import subprocess
 import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -9,7 +11,17 @@ from pathlib import Path
 
 import pytest
 from tests.acceptance.dealers import stocked_dealer, write_dealer
-from tests.acceptance.running import command, command_here, free_port, serving
+from tests.acceptance.running import (
+    COMMAND,
+    PATIENCE_SECONDS,
+    command,
+    command_here,
+    environment,
+    free_port,
+    serving,
+)
+
+from dealer_agent.cli.serve import problem_of_card
 
 
 def test_serve_on_a_port_in_use_says_so(folder: Path) -> None:
@@ -21,10 +33,12 @@ def test_serve_on_a_port_in_use_says_so(folder: Path) -> None:
     assert "in use" in done.stderr
 
 
-def test_serve_on_a_host_that_is_none_says_so(folder: Path) -> None:
-    done = command_here("serve", "--dir", folder, "--host", "no such host", "--port", str(free_port()))
+@pytest.mark.parametrize("host", ["no such host", "a..b", "x" * 70])
+def test_serve_on_a_host_that_is_none_says_so(folder: Path, host: str) -> None:
+    done = command_here("serve", "--dir", folder, "--host", host, "--port", str(free_port()))
     assert done.returncode == 1
-    assert "no such host" in done.stderr
+    assert host in done.stderr
+    assert "--host" in done.stderr
 
 
 def test_serve_without_a_dealer_points_to_init(tmp_path: Path) -> None:
@@ -41,6 +55,41 @@ def test_serve_says_when_the_dealer_never_had_stock(tmp_path: Path) -> None:
         assert "inventory import" in running.stderr()
     with serving(stocked_dealer(tmp_path / "stocked")) as running:
         assert "inventory import" not in running.stderr()
+
+
+@pytest.mark.parametrize(
+    ("listening", "named", "says"),
+    [
+        ("127.0.0.1", "http://127.0.0.1:8080", None),
+        ("::1", "http://[::1]:8080", None),
+        ("127.0.0.1", "http://agent.example.com", None),
+        ("0.0.0.0", "https://agent.example.com", None),
+        ("0.0.0.0", "http://127.0.0.1:8080", "no other machine can reach"),
+        ("::", "http://[::1]:8080", "no other machine can reach"),
+        ("0.0.0.0", "https://localhost:8443", "no other machine can reach"),
+        ("10.0.0.5", "http://10.0.0.5:8080", "without encryption"),
+        ("0.0.0.0", "http://agent.example.com", "without encryption"),
+    ],
+)
+def test_a_card_that_buyers_elsewhere_cannot_use_is_a_problem(listening: str, named: str, says: str | None) -> None:
+    problem = problem_of_card(listening, named)
+    if says is None:
+        assert problem is None
+    else:
+        assert problem is not None
+        assert says in problem
+        assert "Set public_url under [service]" in problem
+
+
+@pytest.mark.parametrize(
+    ("settings", "warns"), [("", True), ('\n[service]\npublic_url = "https://agent.example.com"\n', False)]
+)
+def test_serve_on_all_addresses_warns_of_a_card_that_names_this_machine(
+    tmp_path: Path, settings: str, warns: bool
+) -> None:
+    folder = stocked_dealer(tmp_path / "store", settings)
+    with serving(folder, options=("--host", "0.0.0.0")) as running:
+        assert ("no other machine can reach" in running.stderr()) is warns
 
 
 @pytest.mark.parametrize("subcommand", [("serve",), ("inventory", "import", __file__), ("leads", "list")])
@@ -79,6 +128,7 @@ def test_a_service_that_cannot_start_says_why_and_exits_with_1(tmp_path: Path, w
         ("inventory", "import", "."),
         ("inventory", "import", __file__, "--format", "nonsense"),
         ("tokens", "create"),
+        ("tokens", "create", " "),
         ("tokens", "revoke"),
         ("leads", "show"),
         ("leads", "list", "--limit", "0"),
@@ -99,6 +149,8 @@ BAD_DATABASES = {
     "no such folder": "sqlite:////no/such/folder/dealer.db",
     "in memory": "sqlite://",
     "a bad port": "postgresql://nobody:secret-word@127.0.0.1:notaport/dealer",
+    "a bad host": "postgresql://nobody:secret-word@a..b/dealer",
+    "an unknown host": "postgresql://nobody:secret-word@no-such-host.invalid/dealer",
     "a bad option": "postgresql://nobody:secret-word@127.0.0.1:1/dealer?colour=red",
 }
 
@@ -123,6 +175,45 @@ def test_a_database_file_that_is_none_is_told_in_plain_words(tmp_path: Path, con
     done = command_here("leads", "list", "--dir", folder)
     assert done.returncode == 1
     assert done.stderr.startswith("Error: ")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "says"),
+    [
+        (("leads", "list", "--dir", "file"), "is no folder; name the folder of dealer.toml with --dir"),
+        (("leads", "list", "--dir", "absent"), "name its folder with --dir, or make one with `dealer-agent init`"),
+        (("init", "file"), "choose another place"),
+        (("init", "file/below"), "choose another place"),
+        (("demo", "--dir", "file"), "choose another place"),
+    ],
+)
+def test_a_wrong_folder_is_told_with_what_to_do(tmp_path: Path, arguments: tuple[str, ...], says: str) -> None:
+    (tmp_path / "file").touch()
+    more = ("--port", str(free_port())) if arguments[0] == "demo" else ()
+    done = command_here(*arguments, *more, cwd=tmp_path)
+    assert (done.returncode, done.stdout) == (1, "")
+    assert done.stderr.startswith("Error: ")
+    assert says in done.stderr
+
+
+def test_ctrl_c_ends_a_command_with_one_sentence_and_changes_nothing(tmp_path: Path) -> None:
+    """The feed is a pipe that nobody closes: the import waits in the middle of reading."""
+    folder = stocked_dealer(tmp_path / "store")
+    pipe = tmp_path / "feed"
+    os.mkfifo(pipe)
+    importing = subprocess.Popen(
+        [COMMAND, "inventory", "import", pipe, "--dir", folder],
+        env=environment(),
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+    with pipe.open("wb"):  # Opened by both sides: the command reads.
+        importing.send_signal(signal.SIGINT)
+        said, complained = importing.communicate(timeout=PATIENCE_SECONDS)
+    assert (importing.returncode, said) == (130, "")
+    assert complained == "Stopped by Ctrl-C.\n"
+    assert "No imports" not in command_here("inventory", "history", "--dir", folder).stdout
 
 
 NOBODY = 65534

@@ -63,7 +63,7 @@ def test_without_any_key_there_is_no_vault(tmp_path: Path) -> None:
 
 
 def test_the_settings_hold_the_vault(key_file: Path) -> None:
-    toml = 'id = "acme"\nname = "Acme"\nfeed_price = "advertised"\n[[rooftops]]\nname = "N"\ntimezone = "UTC"\n'
+    toml = 'id = "acme"\nname = "Acme"\nfeed_price = "advertised"\n[[rooftops]]\nname = "N"\ntimezone = "Asia/Tokyo"\n'
     (key_file.parent / "dealer.toml").write_text(toml)
     vault = load_settings(key_file.parent, {}).vault
     assert vault is not None

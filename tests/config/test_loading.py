@@ -190,7 +190,7 @@ max_shrink = 0.2
         "line 2: nmae: unknown key; did you mean name?",
         "line 3: feed_price: 'advertized' must be one of 'advertised', 'before_fees'; did you mean advertised?",
         "line 10: rooftops[1].name: 'north' is the name of another rooftop; give each its own",
-        "line 11: rooftops[1].timezone: 'America/Chicgo' is no IANA time zone; did you mean America/Chicago?",
+        "line 11: rooftops[1].timezone: 'America/Chicgo' is no IANA area; did you mean America/Chicago?",
         "line 12: rooftops[1].phones.sales: 2025550123 must be text in quotes",
         "line 17: rooftops[1].address.zip: '3720' is no ZIP code; write '37203', or '37203-1234'",
         "line 20: auth.skills[0]: 'lead.sumbit' must be one of dealer.information, inventory.facets, "
@@ -208,6 +208,10 @@ max_shrink = 0.2
         ("feed_ids = [4711]", "line 7: rooftops[0].feed_ids[0]: 4711 must be text in quotes"),
         ("feed_price = 'advertised'", "line 7: rooftops[0].feed_price: unknown key; it belongs at the top of the file, "
          "above the first [section]"),
+        ("port = 8443", "line 7: rooftops[0].port: unknown key; it belongs under [mail], or on the command line: "
+         "dealer-agent serve --port"),
+        ("workers = 2", "line 7: rooftops[0].workers: unknown key; it belongs on the command line: "
+         "dealer-agent serve --workers"),
         ("amount_off = 5", "line 7: rooftops[0].amount_off: unknown key; it belongs under [[area_offers]]"),
         ("zqx = 5", "line 7: rooftops[0].zqx: unknown key"),
         ("website = 'example.com'", "line 7: rooftops[0].website: 'example.com' is no web address; write it in full, "
@@ -346,7 +350,7 @@ def test_broken_toml_is_told_with_its_line(refuse: Refuse, text: str, problem: s
 
 
 def test_a_missing_file_says_which_command_writes_one(tmp_path: Path) -> None:
-    with pytest.raises(SettingsError, match="`dealer-agent init` writes one"):
+    with pytest.raises(SettingsError, match="make one with `dealer-agent init`"):
         load_settings(tmp_path, {})
 
 
@@ -358,7 +362,7 @@ def test_a_file_of_another_encoding_is_told_with_its_line(tmp_path: Path) -> Non
 
 def test_a_file_that_cannot_be_read_is_no_crash(tmp_path: Path) -> None:
     (tmp_path / "dealer.toml").mkdir()
-    with pytest.raises(SettingsError, match="cannot be read"):
+    with pytest.raises(SettingsError, match="is a folder and must be a file"):
         load_settings(tmp_path, {})
 
 

@@ -19,6 +19,7 @@ from dealer_agent.delivery.outlet import NotDelivered
 from dealer_agent.delivery.outlets import FORMATS
 from dealer_agent.leads.adf import render_adf
 from dealer_agent.leads.lead_json import lead_json
+from dealer_agent.storage.errors import CANNOT_BE_REACHED
 
 
 @pytest.fixture
@@ -144,9 +145,10 @@ def test_a_receiver_that_says_nothing_is_given_up(receiver: HttpReceiver) -> Non
     assert failure(receiver.url, timeout_seconds=0.5).problem == "no answer within 0.5 s"
 
 
-def test_nobody_listens() -> None:
-    failed = failure(f"http://127.0.0.1:{NOBODY}/leads")
-    assert (failed.problem, failed.channel_ails) == ("cannot be reached", True)
+@pytest.mark.parametrize("host", [f"127.0.0.1:{NOBODY}", "no-such-host.invalid"])
+def test_a_closed_port_and_an_unknown_host_have_the_same_words(host: str) -> None:
+    failed = failure(f"http://{host}/leads")
+    assert (failed.problem, failed.channel_ails) == (f"the server {CANNOT_BE_REACHED}", True)
 
 
 def test_an_untrusted_certificate_gets_no_lead(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -17,6 +17,7 @@ from dealer_agent.delivery.smtp import CrmMailOutlet, CustomerMailOutlet, MailSe
 from dealer_agent.leads.adf import render_adf
 from dealer_agent.leads.mails import adf_mail_subject
 from dealer_agent.protocol.requests import Customer
+from dealer_agent.storage.errors import CANNOT_BE_REACHED
 
 CRM = ("leads@crm.example.com",)
 BOTH = ("one@crm.example.com", "two@crm.example.com")
@@ -112,9 +113,10 @@ def test_a_server_that_says_nothing_is_given_up(receiver: MailReceiver) -> None:
     assert (failed.channel_ails, failed.permanent) == (True, False)
 
 
-def test_nobody_listens() -> None:
-    gone = MailReceiver(always("take"), port=NOBODY)
-    assert failure(CrmMailOutlet(server(gone), CRM)).problem == "the mail server cannot be reached"
+@pytest.mark.parametrize("host", ["127.0.0.1", "no-such-host.invalid"])
+def test_a_closed_port_and_an_unknown_host_have_the_same_words(host: str) -> None:
+    gone = replace(server(MailReceiver(always("take"), port=NOBODY)), host=host)
+    assert failure(CrmMailOutlet(gone, CRM)).problem == f"the mail server {CANNOT_BE_REACHED}"
 
 
 def test_what_is_no_mail_server_is_no_delivery() -> None:

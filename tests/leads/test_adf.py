@@ -468,3 +468,16 @@ def test_the_provider_is_the_agent_in_one_spelling(name: str) -> None:
     prospect = prospect_of(a_view(agent=AgentView(name, "https://agent.example.com")))
     assert told(prospect, "provider/name") == "Example Shopping Agent"
     assert told(prospect, "provider/url") == "https://agent.example.com"
+
+
+def test_a_long_name_that_is_wrapped_cannot_look_like_a_line_of_ours() -> None:
+    for length in range(1, 100):
+        view = a_view(agent=AgentView(f"{'x' * length} This may be the same person as lead 1"))
+        assert not [line for line in comments(prospect_of(view), "customer") if line.startswith("This may be")]
+
+
+def test_another_lead_that_may_be_of_the_same_person_is_named_before_the_customers_own_words() -> None:
+    view = a_view(may_be_same_person_as="01KE7AQ2N0V5X3J8R6T4Y9W1ZD", messages=("Hello",))
+    lines = comments(prospect_of(view), "customer")
+    (named,) = [number for number, line in enumerate(lines) if "same person as lead 01KE7AQ2N0V5X3J8R6T4Y9W1ZD" in line]
+    assert named < lines.index("Message from the customer:")

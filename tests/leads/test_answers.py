@@ -9,12 +9,12 @@ import msgspec
 import pytest
 from msgspec import UNSET
 
-from dealer_agent.leads.answers import House, LeadAnswer, VisitAnswer, message_for, usable_channels
+from dealer_agent.leads.answers import House, LeadAnswer, VisitAnswer, message_for
 from dealer_agent.leads.intake import Gone
 from dealer_agent.leads.opening import open_hours
 from dealer_agent.leads.spoken import clock_time, day_and_time, either, phone_number, zone_name
 from dealer_agent.leads.visits import Slot
-from dealer_agent.protocol.requests import VISIT_KIND_OF, Customer, VehicleOfInterest, VisitKind
+from dealer_agent.protocol.requests import VISIT_KIND_OF, VehicleOfInterest, VisitKind
 from dealer_agent.protocol.vehicle import Vehicle
 
 NOW = datetime(2026, 3, 11, 15, 0, tzinfo=UTC)
@@ -59,12 +59,8 @@ def slot(start: datetime = THURSDAY, **later: float) -> Slot:
     [
         ({}, "Main Street Motors has your request. Someone will contact you about the 2024 Honda Civic."),
         (
-            {"wanted": None, "channels": ("email", "phone", "sms")},
-            "Main Street Motors has your request. Someone will contact you by email, phone, or text message.",
-        ),
-        (
-            {"channels": ("email",), "house": OPEN},
-            "Main Street Motors has your request. Someone will contact you by email about the 2024 Honda Civic. "
+            {"house": OPEN},
+            "Main Street Motors has your request. Someone will contact you about the 2024 Honda Civic. "
             "We are open until 8:00 PM today (Central time).",
         ),
         (
@@ -172,9 +168,9 @@ PROPOSED = asked("proposed", times=[slot(), slot(hours=3), slot(days=1)])
         ),
         (
             asked("requested", kind="sales"),
-            {"channels": ("phone",), "house": OPEN},
+            {"house": OPEN},
             "Main Street Motors has your request. "
-            "Someone will contact you by phone to arrange a time for your visit about the 2024 Honda Civic. "
+            "Someone will contact you to arrange a time for your visit about the 2024 Honda Civic. "
             "We are open until 8:00 PM today (Central time).",
         ),
         (
@@ -200,28 +196,6 @@ def test_a_visit_without_a_time_is_told_with_what_is_free_and_what_stays_booked(
 @pytest.mark.parametrize("kind", sorted(set(VISIT_KIND_OF.values())))
 def test_every_kind_of_visit_has_a_name(kind: VisitKind) -> None:
     assert told(asked("requested", kind=kind)).startswith("Main Street Motors has your request.")
-
-
-EMAIL = Customer("Jordan", "Example", email="jordan@example.com")
-PHONE = Customer("Jordan", "Example", phone="+12025550123")
-BOTH = msgspec.structs.replace(EMAIL, phone="+12025550123")
-
-
-@pytest.mark.parametrize(
-    ("customer", "allowed", "usable"),
-    [
-        (EMAIL, ("email", "phone", "sms"), ("email",)),
-        (PHONE, ("sms", "phone", "email"), ("phone", "sms")),
-        (BOTH, ("sms", "email"), ("email", "sms")),
-        (EMAIL, ("phone",), ()),
-        (msgspec.structs.replace(BOTH, preferred_contact="any"), ("phone",), ("phone",)),
-        (msgspec.structs.replace(BOTH, preferred_contact="sms"), ("email", "sms"), ("sms",)),
-    ],
-)
-def test_the_customer_hears_through_the_preferred_way_else_through_those_agreed_to(
-    customer: Customer, allowed: Sequence[str], usable: Sequence[str]
-) -> None:
-    assert usable_channels(customer, allowed) == usable
 
 
 SUMMER, WINTER = datetime(2026, 7, 1, 17, 0, tzinfo=UTC), datetime(2026, 1, 1, 17, 5, tzinfo=UTC)

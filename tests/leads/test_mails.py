@@ -149,7 +149,7 @@ They write:
 > Is it still there?
 
 Sent on their behalf by an AI shopping agent (Example Shopping Agent) on
-Monday, March 2, 2026, 3:05 PM CST. Lead 01KE7AQ2N0V5X3J8R6T4Y9W1ZB.
+  Monday, March 2, 2026, 3:05 PM CST. Lead 01KE7AQ2N0V5X3J8R6T4Y9W1ZB.
 """
     )
 
@@ -190,14 +190,14 @@ def test_the_salesperson_sees_only_what_may_be_used(
         ({"vehicle": None, "wish": VehicleOfInterest(stock="X1")}, "  Not found in stock when the lead came."),
         ({"vehicle": None, "wish": VehicleOfInterest(price=50000)}, "  Price they speak of: $50,000"),
         ({"vehicle": msgspec.structs.replace(LISTING, condition="cpo")}, "  2024 Honda Accord EX, certified pre-owned"),
-        ({"resend": True}, "before; something was added to it, and this is all of it."),
+        ({"resend": True}, "  before; something was added to it, and this is all of it."),
         (
             {"resend": True, "called_off": a_visit("cancelled")},
-            "before; the test drive on Tuesday, March 3, 2026, 10:00 AM CST was",
+            "  before; the test drive on Tuesday, March 3, 2026, 10:00 AM CST was",
         ),
         (
             {"resend": True, "called_off": a_visit("cancelled", times=())},
-            "before; the test drive was cancelled, and this is all of it.",
+            "  before; the test drive was cancelled, and this is all of it.",
         ),
         ({"visits": (a_visit("unavailable"),)}, "  Nothing is booked: please find a time with the customer."),
         ({"wish_extras": {f"x{number}": 1 for number in range(23)}, "vehicle": None}, "  ... and 3 more"),
@@ -243,8 +243,9 @@ We look forward to seeing you.
 
 Example Motors Nashville
 
-You get this mail because Example Shopping Agent asked for this visit for
-you and you agreed to be contacted by e-mail.
+You get this mail because a shopping agent asked for this visit with your
+address, and said that you agreed to be contacted by e-mail. If you did not
+ask for it, please tell us.
 """
     )
 
@@ -328,7 +329,6 @@ def test_nobody_can_have_us_mail_their_words_to_a_stranger(name: str, make: Any,
     (part,) = mail.calendars
     assert name.encode() not in part.content.replace(b"nashville@example.com", b"")
     assert mail.text.startswith("Hello,\n")
-    assert "because your shopping agent asked" in mail.text
 
 
 @pytest.mark.parametrize("name", ["Mary-Jane", "O'Neil", "J.", "Dr. Anna", "Zoë", "李"])
@@ -426,8 +426,9 @@ It does not take place. If you would like another time, please call +1
 
 Example Motors Nashville
 
-You get this mail because Example Shopping Agent asked for this visit for
-you and you agreed to be contacted by e-mail.
+You get this mail because a shopping agent asked for this visit with your
+address, and said that you agreed to be contacted by e-mail. If you did not
+ask for it, please tell us.
 """
     )
     (part,) = mail.calendars
@@ -449,3 +450,23 @@ def test_a_strangers_words_are_marked_line_by_line(text: str) -> None:
     body = salesperson_mail(a_view(messages=(message,))).text
     words = body.partition("They write:\n")[2].partition("\n\nSent on their behalf")[0]
     assert all(line.startswith(">") for line in words.split("\n"))
+
+
+@pytest.mark.parametrize("member", ["first_name", "last_name", "agent", "vehicle"])
+def test_words_of_a_sender_never_begin_a_line_of_ours(member: str) -> None:
+    """A long name that is wrapped cannot look like a part of the mail."""
+    for length in range(1, 80):
+        forged = f"{'x' * length} How to reach them"
+        changes: dict[str, Any] = {
+            "first_name": {"customer": Customer(forged, "Example", email="sam@example.com")},
+            "last_name": {"customer": Customer("Sam", forged, email="sam@example.com")},
+            "agent": {"agent": AgentView(forged)},
+            "vehicle": {"vehicle": None, "wish": VehicleOfInterest(make=forged)},
+        }
+        text = salesperson_mail(a_view(**changes[member])).text
+        assert [line for line in text.splitlines() if line.startswith("How to")] == ["How to reach them"]
+
+
+def test_people_are_told_that_another_lead_may_be_of_the_same_person() -> None:
+    text = " ".join(salesperson_mail(a_view(may_be_same_person_as="01KE7AQ2N0V5X3J8R6T4Y9W1ZD")).text.split())
+    assert "This may be the same person as lead 01KE7AQ2N0V5X3J8R6T4Y9W1ZD" in text

@@ -3,6 +3,7 @@
 import os
 import re
 import shlex
+import shutil
 import subprocess
 import sys
 import time
@@ -32,6 +33,17 @@ def test_the_first_screen_has_the_two_commands() -> None:
     assert any(line.startswith("make demo") for line in first_screen)
     assert any(line.startswith("make test") for line in first_screen)
     assert _blocks()[0] == ["make demo", "make test"]
+
+
+def test_the_first_screen_says_the_port_the_leads_and_the_time_of_the_tests() -> None:
+    first_screen = "\n".join(README.splitlines()[:30])
+    found = re.search(r"`make demo (DEMO_ARGS='(--port \d+)')`", first_screen)
+    assert found is not None
+    if (make := shutil.which("make")) is not None:
+        asked = [make, "-n", "-C", str(ROOT), "demo", *shlex.split(found[1])]
+        assert found[2] in subprocess.run(asked, check=True, capture_output=True, text=True).stdout
+    assert "`demo-store/leads`" in first_screen
+    assert re.search(r"about \d+ minutes on 2 cores", first_screen)
 
 
 @pytest.mark.parametrize("target", ["demo", "test", "check", "bench", "soak"])

@@ -1,5 +1,6 @@
 """The tree as a whole: its law, its size, what it must not name, and what goes into the wheel."""
 
+import ast
 import re
 import subprocess
 import sys
@@ -112,6 +113,56 @@ def test_the_wheel_says_what_it_is_and_under_which_licence(wheel: zipfile.ZipFil
     assert fields["License-Expression"] == "Apache-2.0"
     assert fields["License-File"] == "LICENSE"
     assert fields["Requires-Python"] == ">=3.11"
+
+
+@pytest.fixture(scope="module")
+def store(wheel: zipfile.ZipFile, tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Path]:
+    """The folder of the installed wheel, and a dealer's folder that its `init` made."""
+    installed, store = tmp_path_factory.mktemp("installed"), tmp_path_factory.mktemp("dealer") / "my-store"
+    wheel.extractall(installed)
+    program = "import dealer_agent, sys; from dealer_agent.cli import main; assert sys.path[1] in dealer_agent.__file__"
+    subprocess.run(
+        [sys.executable, "-c", f"{program}; main()", "init", store],
+        env={"PYTHONPATH": str(installed), "PATH": ""},
+        check=True,
+        capture_output=True,
+        cwd=installed,
+    )
+    return installed, store
+
+
+FILE_NAME = re.compile(r"[\w./-]*\w\.(?:md|txt|toml|keys|db|html|json)\b")
+
+
+def test_the_dealer_toml_of_an_installed_package_refers_only_to_what_is_there(store: tuple[Path, Path]) -> None:
+    """To files beside it, to commands that exist, and to web addresses that are examples."""
+    _, folder = store
+    text = (folder / "dealer.toml").read_text("utf-8")
+    assert {name for name in FILE_NAME.findall(text) if not (folder / name).exists()} == set()
+    commands = re.findall(r"`dealer-agent ([a-z -]+)`", text)
+    assert commands
+    for command in commands:
+        asked = [sys.executable, "-m", "dealer_agent.cli", *command.split(), "--help"]
+        subprocess.run(asked, check=True, capture_output=True)
+    hosts = set(re.findall(r"https?://([\w.-]+)", text))
+    assert {host for host in hosts if not host.endswith("example.com")} == set()
+
+
+def test_no_message_of_an_installed_package_refers_to_a_document_that_it_lacks(store: tuple[Path, Path]) -> None:
+    """Docstrings are for who has the source; every other text may be shown to somebody who has the wheel alone."""
+    installed, _ = store
+    named = []
+    for path in sorted(installed.rglob("*.py")):
+        tree = ast.parse(path.read_text("utf-8"))
+        docstrings = {
+            id(node.value)
+            for node in ast.walk(tree)
+            if isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant)
+        }
+        for node in ast.walk(tree):
+            if isinstance(node, ast.Constant) and isinstance(node.value, str) and id(node) not in docstrings:
+                named += [f"{path.name}: {found}" for found in re.findall(r"[\w/-]+\.md\b|\bREADME\b", node.value)]
+    assert named == []
 
 
 def test_the_wheel_installs_the_command(wheel: zipfile.ZipFile) -> None:

@@ -24,6 +24,8 @@ from dealer_agent.storage.outbox import DeliveryRecord
 from dealer_agent.storage.schema import outbox, places
 
 EMPTY_LOT = Catalogue.build([])
+TOKEN = "01KE7AQ2N0V5X3J8R6T4Y9W1ZT"
+"""The id of the token of the one sender, where a test says nothing of senders."""
 
 
 @dataclass
@@ -35,15 +37,20 @@ class Counter:
     store: Store
     writer: LeadWriter
 
-    def take(self, lead: dict[str, Any], now: datetime, lot: Catalogue = EMPTY_LOT) -> dict[str, Any]:
+    def take(
+        self, lead: dict[str, Any], now: datetime, lot: Catalogue = EMPTY_LOT, *, token: str | None = TOKEN
+    ) -> dict[str, Any]:
         """The `data` of the answer."""
-        answered: dict[str, Any] = msgspec.json.decode(self.answer(lead, now, lot).data)
+        answered: dict[str, Any] = msgspec.json.decode(self.answer(lead, now, lot, token=token).data)
         return answered
 
-    def answer(self, lead: dict[str, Any], now: datetime, lot: Catalogue = EMPTY_LOT) -> Answer:
+    def answer(
+        self, lead: dict[str, Any], now: datetime, lot: Catalogue = EMPTY_LOT, *, token: str | None = TOKEN
+    ) -> Answer:
+        """The answer to the sender with this token; None is a sender without one."""
         plain = lead | {"consent": lead["consent"] | {"granted_at": "2026-03-01T00:00:00Z"}}
         typed = msgspec.convert(plain, LeadSubmitRequest)
-        return asyncio.run(self.desk.take(typed, plain, lot, token_id=None, body=b"", now=now))
+        return asyncio.run(self.desk.take(typed, plain, lot, token_id=token, body=b"", now=now))
 
     def visits_of(self, lead_id: str) -> list[AppointmentRecord]:
         """The visits that a lead asked for, oldest first."""

@@ -19,6 +19,7 @@ from dealer_agent.bootstrap import application
 from dealer_agent.config import load_settings
 from dealer_agent.inventory.feeds import read_feed
 from dealer_agent.server.app import DealerApp
+from dealer_agent.server.tokens import new_token
 from dealer_agent.stock_room import import_feed
 from dealer_agent.storage import LeadRecord, Store, StoredLead, migrate
 from dealer_agent.storage.appointments import AppointmentRecord
@@ -145,9 +146,10 @@ class Outcome:
 
 @dataclass
 class Shop:
-    """The application between its start and its end, and the database behind it."""
+    """The application between its start and its end, and the database behind it. `token` is that of a sender."""
 
     url: str
+    token: str
     _portal: BlockingPortal
     _client: httpx.AsyncClient
 
@@ -250,10 +252,13 @@ def open_shop(url: str, more_settings: str = "", *, rooftop_settings: str = "", 
             with Store.open(url) as store:
                 import_stock(store, settings.dealer, [*_LOT, _SOLD])
                 import_stock(store, settings.dealer, _LOT)
+        secret = new_token()
+        with Store.open(url) as store:
+            token = secret.text(store.create_token("ridgeline", "buyer", secret.secret_hash, datetime.now(UTC)))
         with start_blocking_portal() as portal:
             app = application(settings, "http://127.0.0.1:8080")
             with portal.wrap_async_context_manager(_running(app)) as client:
-                yield Shop(url, portal, client)
+                yield Shop(url, token, portal, client)
 
 
 def import_stock(store: Store, dealer: Any, lot: list[dict[str, Any]]) -> None:

@@ -8,7 +8,7 @@ from itertools import product
 from typing import Any
 
 import pytest
-from tests.skills.shop import BINDINGS, Outcome, Shop, a_lead, ago, consent, open_shop, request_body
+from tests.skills.shop import BINDINGS, Outcome, Shop, a_lead, ago, consent, customer, open_shop, request_body
 
 from dealer_agent.server.tokens import new_token
 from dealer_agent.storage import Store, migrate
@@ -120,13 +120,25 @@ def test_errors_are_not_stored_so_a_corrected_retry_with_the_same_key_is_taken(s
 
 
 @pytest.mark.requirement("contract-10-idempotency-owner")
-def test_without_a_token_the_key_belongs_to_the_agents_name(shop: Shop) -> None:
-    names: list[Any] = ["Agent A", "Agent B", "agent a", "token:1"]
-    ids = [(shop.send(a_keyed_lead(source_agent=name)).data or {})["lead_id"] for name in names]
-    assert len(set(ids)) == len(names)
-    assert shop.send(a_keyed_lead(source_agent="Agent A")).code == "IDEMPOTENCY_CONFLICT"
-    by_its_long_form = {"name": "Agent A", "url": "https://agent.example.com"}
-    assert shop.send(a_keyed_lead(source_agent=by_its_long_form)).code == "IDEMPOTENCY_CONFLICT"
+def test_without_a_token_the_key_belongs_to_the_agents_name_and_the_contact_points_together(shop: Shop) -> None:
+    """Nobody who guesses a key and an agent's name uses up the key of another customer."""
+    sam, both = {"email": "sam@example.com"}, {"email": "sam@example.com", "phone": "+12025550123"}
+    owners: list[tuple[Any, dict[str, str]]] = [
+        *((name, sam) for name in ("Agent A", "Agent B", "agent a", "token:1")),
+        ("Agent A", both),
+        ("Agent A", {"phone": both["phone"]}),
+        ("Agent A", {"email": "pat@example.com"}),
+    ]
+    taken = [shop.send(a_keyed_lead(source_agent=name, customer=customer(**who))) for name, who in owners]
+    assert [answer.status for answer in taken] == [200] * len(owners)
+    assert len({(answer.data or {})["lead_id"] for answer in taken}) == len(owners)
+    same_owner: list[tuple[Any, dict[str, str]]] = [
+        ("Agent A", {"email": "SAM@example.com"}),
+        ({"name": "Agent A", "url": "https://agent.example.com"}, sam),
+    ]
+    for name, who in same_owner:
+        again = a_keyed_lead(source_agent=name, customer=customer(**who), message="Another payload")
+        assert shop.send(again).code == "IDEMPOTENCY_CONFLICT"
 
 
 @pytest.mark.requirement("contract-10-idempotency-owner")

@@ -245,7 +245,10 @@ def test_the_same_customer_and_vehicle_is_a_duplicate_of_the_first_lead(
 ) -> None:
     number = next(_customers)
     one, other = (
-        sqlite_shop.send(a_lead(customer=numbered(who, number), vehicle_of_interest=wish), binding).data or {}
+        sqlite_shop.send(
+            a_lead(customer=numbered(who, number), vehicle_of_interest=wish), binding, token=sqlite_shop.token
+        ).data
+        or {}
         for (who, wish), binding in zip((first, second), BINDINGS, strict=True)
     )
     assert one["status"] == "received"
@@ -271,7 +274,7 @@ def test_the_reply_to_a_duplicate_says_so(sqlite_shop: Shop) -> None:
 @pytest.mark.requirement("contract-10-duplicate")
 def test_who_writes_with_a_number_that_a_duplicate_brought_is_the_same_customer(shop: Shop) -> None:
     ids = [
-        (shop.send(a_lead(customer=numbered(who, 1))).data or {})["lead_id"]
+        (shop.send(a_lead(customer=numbered(who, 1)), token=shop.token).data or {})["lead_id"]
         for who in (EMAIL, EMAIL | PHONE, PHONE, PHONE)
     ]
     assert len(set(ids)) == 1
@@ -280,11 +283,11 @@ def test_who_writes_with_a_number_that_a_duplicate_brought_is_the_same_customer(
 
 def test_what_a_duplicate_says_anew_of_the_customer_is_added_to_the_lead(sqlite_shop: Shop) -> None:
     """A dealer who calls back needs the number that the customer gave last."""
-    first = sqlite_shop.send(a_lead(customer=customer(email="kim@example.com")))
+    first = sqlite_shop.send(a_lead(customer=customer(email="kim@example.com")), token=sqlite_shop.token)
     assert first.data is not None
     again = customer(email="kim@example.com", phone="+1 202 555 0177")
     for _ in range(2):
-        sqlite_shop.send(a_lead(customer=again))
+        sqlite_shop.send(a_lead(customer=again), token=sqlite_shop.token)
     (event,) = sqlite_shop.get_lead(first.data["lead_id"]).events
     assert json.loads(event.changes or b"") == {"customer": again | {"phone": "+12025550177"}}
 
@@ -298,7 +301,7 @@ def test_a_changed_message_or_appointment_is_added_to_the_first_lead_with_a_cons
 
     def again(text: str, **members: Any) -> dict[str, Any]:
         lead = a_lead(customer=customer(email="sam@example.com"), consent=consent(consent_text=text), **members)
-        answer = shop.send(lead)
+        answer = shop.send(lead, token=shop.token)
         assert answer.data is not None
         return answer.data
 

@@ -244,7 +244,7 @@ def test_the_message_tells_the_customer_the_time_on_the_rooftops_clock(counter: 
         "Tuesday, March 3 at 11:30 AM (Central time). Nothing is booked until you ask for one of these times."
     )
     assert desk.answer(a_lead(), NOW.replace(hour=4), LOT).message == (
-        "Ridgeline North has your request. Someone will contact you by email. "
+        "Ridgeline North has your request. Someone will contact you. "
         "We open again on Monday, March 2 at 9:00 AM (Central time)."
     )
 

@@ -225,28 +225,6 @@ def test_a_lead_takes_fifty_additions_and_then_another_lead_begins(counter: Open
     assert answers[-1]["lead_id"] != answers[0]["lead_id"] == answers[1]["lead_id"]
 
 
-@pytest.mark.parametrize(
-    ("asking_customer", "agent"),
-    [
-        (customer(phone="+12025550123"), "Example Agent"),
-        (customer(phone="+12025550123", email="another@example.com"), "Example Agent"),
-        (customer(phone="+12025550123", email="sam@example.com"), "Another Agent"),
-    ],
-)
-def test_who_knows_a_number_and_not_the_customer_is_not_told_of_the_test_drive(
-    counter: OpenCounter, asking_customer: dict[str, Any], agent: str
-) -> None:
-    """An appraisal is part of a test drive only for who knows all contacts of it and comes through the same agent."""
-    desk = counter(PROFILE)
-    both = {"customer": customer(phone="+12025550123", email="sam@example.com")}
-    desk.take(asking(visit(at("10:00")), "S1", **both), NOW, LOT)
-    whole_week = windows((at("09:00"), "2026-03-09T18:00:00-06:00"))
-    lead = asking(whole_week | {"appointment_type": "trade_in"}, None, customer=asking_customer, source_agent=agent)
-    answer = desk.take(lead, SOON, LOT)
-    (kept,) = (one for one in desk.visits_of(answer["lead_id"]) if one.kind == "trade_in")
-    assert kept.shares is None
-
-
 def test_a_channel_that_a_customer_revoked_stays_closed_on_a_new_lead_with_the_consent_from_before(
     counter: OpenCounter,
 ) -> None:

@@ -5,8 +5,10 @@ server is the one that TEST_DATABASE_URL names, else one that is started for thi
 """
 
 import os
+import pwd
 import shutil
 import signal
+import subprocess
 import tempfile
 import time
 from collections.abc import Iterator
@@ -20,18 +22,43 @@ from uuid import uuid4
 import psycopg
 import pytest
 
+_SYSTEM_FOLDERS = ("/usr/local/sbin", "/usr/sbin", "/sbin")
+"""Where `useradd` is. A shell that is no login shell may lack them on its PATH."""
+_SERVER_USER = "pgserver"
+"""The user that the server runs as when the tests run as root: PostgreSQL refuses to run as root."""
 _FOLDER = "DEALER_AGENT_TEST_POSTGRESQL"
 """The folder of this run's server; workers get it from the process that started them."""
 
 
+def with_system_folders(path: str) -> str:
+    """A PATH that ends with the folders of the system's own commands."""
+    folders = path.split(os.pathsep) if path else []
+    return os.pathsep.join([*folders, *(folder for folder in _SYSTEM_FOLDERS if folder not in folders)])
+
+
+def obstacle(user: str, path: str) -> str | None:
+    """Why root cannot start a PostgreSQL server that runs as `user`; None where nothing is in the way."""
+    if shutil.which("useradd", path=path) is not None or user in {entry.pw_name for entry in pwd.getpwall()}:
+        return None
+    return (
+        f"The tests need the user {user}, and there is no useradd to make it: install useradd (on Debian and Ubuntu:"
+        " apt-get install passwd), run the tests as another user than root, or name a server in TEST_DATABASE_URL."
+    )
+
+
 def pytest_configure(config: pytest.Config) -> None:
+    os.environ["PATH"] = with_system_folders(os.environ.get("PATH", os.defpath))
     if not hasattr(config, "workerinput"):
+        if os.geteuid() == 0 and not os.environ.get("TEST_DATABASE_URL"):
+            problem = obstacle(_SERVER_USER, os.environ["PATH"])
+            if problem is not None:
+                raise pytest.UsageError(problem)
         # As root the server runs as another user, and opens up the folders above its own: so it gets one under /tmp.
         os.environ[_FOLDER] = tempfile.mkdtemp(prefix="dealer-agent-postgresql-")
 
 
 def pytest_unconfigure(config: pytest.Config) -> None:
-    if hasattr(config, "workerinput"):
+    if hasattr(config, "workerinput") or _FOLDER not in os.environ:
         return
     folder = Path(os.environ.pop(_FOLDER))
     pid_file = folder / "data" / "postmaster.pid"
@@ -56,7 +83,11 @@ def postgresql_server() -> str:
     # The library gives the server ten seconds to start, which a busy machine may take.
     library.pgexec = lambda *words, **more: run(*words, **more | ({"timeout": 120} if "timeout" in more else {}))
     # No cleanup of its own: another worker may still be using the server when this one ends.
-    url: str = library.get_server(Path(os.environ[_FOLDER]) / "data", cleanup_mode=None).get_uri()
+    try:
+        url: str = library.get_server(Path(os.environ[_FOLDER]) / "data", cleanup_mode=None).get_uri()
+    except (OSError, RuntimeError, subprocess.SubprocessError, AssertionError) as error:
+        # One line for each test that needs the server, not one traceback.
+        pytest.fail(f"PostgreSQL did not start ({error}); or name a server in TEST_DATABASE_URL", pytrace=False)
     return url
 
 

@@ -72,7 +72,7 @@ def test_a_url_that_names_no_usable_database_is_refused(url: str) -> None:
 
 
 def test_a_missing_postgresql_database_is_unreachable(postgresql_server: str) -> None:
-    with pytest.raises(DatabaseUnreachable, match="or wrong host, name, user or password"):
+    with pytest.raises(DatabaseUnreachable, match="then check the database's name, user and password"):
         Store.open(parse(postgresql_server).set(database="no_such_database").render_as_string(hide_password=False))
 
 

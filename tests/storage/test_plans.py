@@ -8,7 +8,7 @@ from sqlalchemy import BindParameter, Delete, Select, Update, event
 from sqlalchemy.sql.visitors import iterate
 from tests.storage.samples import MONDAY
 
-from dealer_agent.storage import Store, appointments, consents, leads, migrate, outbox
+from dealer_agent.storage import Store, appointments, consents, leads, migrate, outbox, privacy
 
 KNOWN: dict[str, Any] = {
     "dealer_id": "ridgeline",
@@ -24,7 +24,9 @@ KNOWN: dict[str, Any] = {
     "hashes": [b"one", b"two"],
     "contact_hash": b"one",
     "granted_at": MONDAY,
-    "agent": "Example Agent",
+    "token_id": "T1",
+    "since": MONDAY,
+    "delivery_id": "D1",
     "of_dealer": "ridgeline",
     "rooftop": "North",
     "channel": "crm",
@@ -56,7 +58,8 @@ def parameters_of(statement: Select[Any] | Update | Delete) -> set[str]:
         pytest.param(appointments.FREE_PLACES, "appointment_id=?", id="its places"),
         pytest.param(appointments.FIND_BOOKED, "lead_id=?", id="the visits that a customer has"),
         pytest.param(leads.FIND_LEADS_OF, "contact_hash=?", id="the leads of a person"),
-        pytest.param(leads.FIND_OWN_LEADS, "leads_1 (dealer_id=? AND lead_id=?", id="those that tell where"),
+        pytest.param(privacy.UNLINK, "may_be_same_person_as=?", id="what others say of a lead"),
+        pytest.param(outbox.COUNT_MAILS_BEFORE, "outbox_dealer_id_lead_id_state", id="the mails to an address"),
         pytest.param(leads.FIND_REVOKED.statement, "_number (dealer_id=? AND lead_id=?", id="what a person took back"),
         pytest.param(outbox.READ_UNTRIED, "lead_id=?", id="what of a lead still waits"),
         pytest.param(outbox.PICK_DUE, "channel=?", id="what is due at a channel"),

@@ -21,6 +21,8 @@ from dealer_agent.protocol.skill import SKILL_BY_ID
 from dealer_agent.protocol.vocabulary import proto
 from dealer_agent.stock_room import import_feed
 
+DEMO_LEADS = "leads"
+"""The folder of the invented dealer's channel."""
 SHOWN = ("inventory.search", "inventory.vehicle", "lead.submit")
 
 
@@ -50,6 +52,8 @@ def demo(
     for skill_id in SHOWN:
         command = curl_command(address, SKILL_BY_ID[skill_id], proto(), now=now, vin=vin, compact=True)
         out.print(command + "\n", markup=False, soft_wrap=True)
+    leads = directory / DEMO_LEADS
+    out.print(f"Each lead is written to {leads}. To list them: dealer-agent leads list --dir {directory}", markup=False)
     out.print("Ctrl-C stops it.")
     run(settings, listener, address, workers=1)
 

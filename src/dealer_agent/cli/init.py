@@ -20,6 +20,8 @@ def init(
         try:
             path = write_dealer_toml(directory, name if name is not None else _name_of(directory))
         except FileExistsError:
+            if not directory.is_dir():
+                raise
             fail(f"{directory / 'dealer.toml'} is there already; edit it, or choose another folder")
         except ValueError as problem:
             fail(f"{problem}; give one with --name")

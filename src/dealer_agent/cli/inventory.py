@@ -22,13 +22,21 @@ from dealer_agent.cli.terminal import (
     table,
 )
 from dealer_agent.dealers.profile import Profile
-from dealer_agent.inventory.feeds import LAYOUT_NAMES, Feed, Remark, Repeat, read_feed
+from dealer_agent.inventory.feeds import LAYOUT_NAMES, MOST_FILE_MIB, Feed, Remark, Repeat, read_feed
 from dealer_agent.stock_room import Imported, import_feed
 from dealer_agent.storage.errors import StockShrinks
 
 app = typer.Typer(help="Bring the stock in, and see what is in it.", no_args_is_help=True)
 
 REMARKS_SHOWN = 20
+COLUMNS_SHOWN = 50
+LINES_SHOWN = 10
+
+
+def _content(file: Path) -> bytes:
+    """The file's bytes, at most one more than a feed may have: a pipe or a device may have no end."""
+    with file.open("rb") as opened:
+        return opened.read((MOST_FILE_MIB << 20) + 1)
 
 
 def _known_layout(name: str | None) -> str | None:
@@ -67,7 +75,7 @@ def import_(
         with progress() as bar, store_of(settings) as store:
             reading = bar.add_task("Reading", total=None)
             feed = read_feed(
-                file.read_bytes(),
+                _content(file),
                 layout=layout,
                 on_progress=lambda n, total: bar.update(reading, completed=n, total=total),
             )
@@ -120,28 +128,36 @@ def _show_feed(feed: Feed) -> None:
     separator = {",": "comma", "\t": "TAB", ";": "semicolon", "|": "bar"}.get(feed.delimiter or "", feed.delimiter)
     out.print(f"Layout [bold]{feed.layout}[/], {feed.encoding}{f', {separator}-separated' if separator else ''}")
     if feed.columns_not_understood:
-        out.print(f"Columns not understood: {plain(', '.join(feed.columns_not_understood))}", markup=False)
+        out.print(f"Columns not understood: {_some(feed.columns_not_understood, COLUMNS_SHOWN)}", markup=False)
     if feed.columns_withheld:
-        out.print(f"Columns never read (cost and the like): {plain(', '.join(feed.columns_withheld))}", markup=False)
-    _show_remarks("Refused rows", feed.refused)
-    _show_remarks("Repeated rows", tuple(map(_told, feed.repeated_vins)))
-    _show_remarks("Worth a look", feed.warnings)
+        withheld = _some(feed.columns_withheld, COLUMNS_SHOWN)
+        out.print(f"Columns never read (cost and the like): {withheld}", markup=False)
+    _show_remarks("Refused rows", feed.refused, feed.counts.refused)
+    _show_remarks("Repeated rows", tuple(map(_told, feed.repeated_vins)), feed.counts.repeated_vins)
+    _show_remarks("Worth a look", feed.warnings, feed.counts.warnings)
 
 
-def _show_remarks(title: str, remarks: tuple[Remark, ...]) -> None:
+def _some(texts: tuple[str, ...] | list[str], most: int) -> str:
+    more = f" and {len(texts) - most:,} more" if len(texts) > most else ""
+    return plain(", ".join(texts[:most])) + more
+
+
+def _show_remarks(title: str, remarks: tuple[Remark, ...], count: int) -> None:
     if not remarks:
         return
     made = table(f"\n{title}", "Line #", "VIN or stock", "What")
     for remark in remarks[:REMARKS_SHOWN]:
         add_row(made, str(remark.line), remark.identifier or "", remark.text)
     out.print(made)
-    if len(remarks) > REMARKS_SHOWN:
-        out.print(f"... and {len(remarks) - REMARKS_SHOWN} more")
+    if count > REMARKS_SHOWN:
+        out.print(f"... and {count - REMARKS_SHOWN:,} more")
 
 
 def _told(repeat: Repeat) -> Remark:
     *earlier, last = map(str, repeat.lines)
-    return Remark(repeat.lines[-1], repeat.identifier, f"also on line {', '.join(earlier)}; line {last} counts")
+    return Remark(
+        repeat.lines[-1], repeat.identifier, f"also on line {_some(earlier, LINES_SHOWN)}; line {last} counts"
+    )
 
 
 def _show_outcome(feed: Feed, done: Imported, dealer: Profile, *, dry_run: bool) -> None:
@@ -154,9 +170,9 @@ def _show_outcome(feed: Feed, done: Imported, dealer: Profile, *, dry_run: bool)
         "Unchanged": len(outcome.unchanged),
         "Sold": len(outcome.sold),
         "Back for sale": len(outcome.back),
-        "Refused rows": len(feed.refused),
-        "Rows marked sold": len(feed.sold),
-        "Repeated rows": feed.rows - len(feed.units) - len(feed.refused) - len(feed.sold) + outcome.repeated,
+        "Refused rows": feed.counts.refused,
+        "Rows marked sold": feed.counts.sold,
+        "Repeated rows": feed.rows - len(feed.units) - feed.counts.refused - feed.counts.sold + outcome.repeated,
         "For sale before": outcome.before,
         "For sale now": outcome.after,
     }

@@ -183,6 +183,7 @@ def _let_go_of_lost_key(settings: Settings) -> None:
         if used:
             fail(
                 f"The database holds customer data under the key {_named(sorted(used))}: put the file {KEY_FILE_NAME} "
-                "back from your backup. What to do without one stands in docs/keys.md"
+                "back from your backup. Without a backup this data cannot be read again: rename the database (with "
+                "PostgreSQL, set DATABASE_URL to a new one), create a key, and import the inventory"
             )
         store.drop_unused_keys(settings.dealer.id)

@@ -90,7 +90,10 @@ def show(
     lead, consents, events = whole.stored
     out.print(f"[bold]Lead {lead.lead_id}[/], {lead.status} {moment(lead.received_at)} UTC")
     for_rooftop = f", for {plain(lead.rooftop)}" if lead.rooftop else ""
-    out.print(f"From {plain(lead.source_agent)}{for_rooftop}", markup=False)
+    token = f", with token {lead.token_id}" if lead.token_id else ""
+    out.print(f"From {plain(lead.source_agent)}{token}{for_rooftop}", markup=False)
+    if lead.may_be_same_person_as is not None:
+        out.print(f"It may be the same person as lead {lead.may_be_same_person_as}, which another sender sent.")
     if lead.erased_at is not None:
         out.print(f"\nThe customer was erased {moment(lead.erased_at)} UTC. What is left names nobody.")
     payload = msgspec.json.decode(lead.payload) if lead.payload else {}

@@ -5,7 +5,9 @@ import resource
 import signal
 import socket
 from contextlib import suppress
+from ipaddress import ip_address
 from typing import Annotated
+from urllib.parse import urlsplit
 
 import typer
 import uvicorn
@@ -58,6 +60,9 @@ def serve(
     base = (settings.service.public_url or address) + settings.service.base_path
     out.print(f"{settings.dealer.name} answers at {base}/", markup=False)
     out.print(f"Its card: {settings.service.public_url or address}/.well-known/agent-card.json", markup=False)
+    problem = problem_of_card(listener.getsockname()[0], settings.service.public_url or address)
+    if problem is not None:
+        err.print(problem, style="yellow", markup=False)
     if not stocked:
         words = f"No stock was ever imported for the dealer {settings.dealer.id}: dealer-agent inventory import FILE"
         err.print(words, style="yellow", markup=False)
@@ -70,13 +75,46 @@ def address_of(host: str, port: int) -> str:
     return f"http://{shown}:{port}"
 
 
+def problem_of_card(listening: str, named: str) -> str | None:
+    """Why buyers on other machines cannot use the address that the agent card names; None where they can.
+
+    `listening` is the IP address of the socket. A service that only this machine can reach has no such problem.
+    """
+    if is_this_machine(listening):
+        return None
+    parts = urlsplit(named)
+    if is_this_machine(parts.hostname or ""):
+        problem = (
+            f"The service listens on {listening}, but its agent card names {named}: no other machine can reach it."
+        )
+    elif parts.scheme == "http":
+        problem = f"The agent card names {named}: customers' data would travel without encryption."
+    else:
+        return None
+    advice = (
+        'Set public_url under [service] in dealer.toml to your proxy\'s address, such as "https://agent.example.com".'
+    )
+    return f"{problem} {advice}"
+
+
+def is_this_machine(host: str) -> bool:
+    """Whether only this machine can reach a host."""
+    try:
+        return ip_address(host).is_loopback
+    except ValueError:
+        return host == "localhost" or host.endswith(".localhost")
+
+
 def listen(host: str, port: int) -> socket.socket:
     """A socket that listens; ends the command in plain words where that cannot be."""
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
     try:
         return socket.create_server((host, port), family=family, backlog=2048)
+    except UnicodeError:
+        fail(f"Cannot listen on {host}:{port}: {host} is no host name. Choose another with --host.")
     except OSError as problem:
-        fail(f"Cannot listen on {host}:{port}: {problem.strerror}. Choose another with --host and --port.")
+        why = "the host name is unknown" if isinstance(problem, socket.gaierror) else os.strerror(problem.errno or 0)
+        fail(f"Cannot listen on {host}:{port}: {why}. Choose another with --host and --port.")
 
 
 def _allow_many_connections() -> None:

@@ -1,7 +1,9 @@
 """What every command shares: where the dealer is, how failures are told, how tables look."""
 
+import errno
 import os
 import re
+import signal
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -36,6 +38,19 @@ DirOption = Annotated[
 HERE = Path()
 
 
+_OS_ADVICE = {
+    errno.EACCES: "permission denied; run the command as the user who owns it, or choose another place",
+    errno.EPERM: "not permitted; run the command as the user who owns it, or choose another place",
+    errno.ENOENT: "it does not exist and cannot be made there; choose another place",
+    errno.EEXIST: "it exists and is no folder; choose another place",
+    errno.ENOTDIR: "a part of this path is a file and no folder; choose another place",
+    errno.EISDIR: "it is a folder; name a file",
+    errno.EROFS: "this disk can only be read; choose another place",
+    errno.ENOSPC: "the disk is full; make room, then repeat the command",
+}
+"""What happened to a file or folder, and what to do."""
+
+
 @contextmanager
 def failures_in_plain_words() -> Iterator[None]:
     """What can go wrong with a dealer's files, keys and database ends the command with exit code 1 and one message."""
@@ -43,8 +58,12 @@ def failures_in_plain_words() -> Iterator[None]:
         yield
     except (SettingsError, FeedError, StorageError, VaultError) as problem:
         fail(str(problem))
+    except KeyboardInterrupt:
+        err.print("Stopped by Ctrl-C.")
+        raise typer.Exit(128 + signal.SIGINT) from None
     except OSError as problem:
-        fail(f"{problem.filename or 'The system'}: {problem.strerror or problem}")
+        what = _OS_ADVICE.get(problem.errno or 0) or problem.strerror or str(problem)
+        fail(f"{problem.filename or 'The system'}: {what}")
 
 
 def fail(message: str) -> NoReturn:

@@ -28,6 +28,8 @@ def create(
     directory: DirOption = HERE,
 ) -> None:
     """Make a token and show it once: only its hash is kept."""
+    if not name.strip():
+        raise typer.BadParameter("the name is empty; write whom the token is for")
     with failures_in_plain_words():
         settings = settings_in(directory)
         token = new_token()

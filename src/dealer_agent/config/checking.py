@@ -12,6 +12,9 @@ from msgspec import inspect as types
 from dealer_agent.dealers.rules import Defect, Path
 from dealer_agent.protocol.did_you_mean import did_you_mean
 
+OPTIONS_OF_SERVE = ("host", "port", "workers")
+"""What is often looked for in `dealer.toml`, and is an option of the command."""
+
 
 class Problem(NamedTuple):
     """One thing to mend: `line` from 1 (None: nowhere in the text), `key` such as `rooftops[2].timezone`."""
@@ -129,11 +132,14 @@ def _walk_list(inner: types.Type, least: int, value: object, path: Path, homes: 
 
 def _where_it_belongs(key: str, known: list[str], homes: _Homes) -> str:
     """A hint: the section that has this key, or a key of this section that is spelled much the same."""
-    if key not in homes:
+    places = [
+        f"under {header}" if header else "at the top of the file, above the first [section]"
+        for header in homes.get(key, ())
+    ]
+    options = [f"on the command line: dealer-agent serve --{key}"] if key in OPTIONS_OF_SERVE else []
+    if not places and not options:
         return did_you_mean(key, known)
-    if "" in homes[key]:
-        return "; it belongs at the top of the file, above the first [section]"
-    return f"; it belongs under {' or '.join(homes[key])}"
+    return f"; it belongs {', or '.join((*places, *options))}"
 
 
 def _what_to_write(kind: types.Type, key: str, path: Path) -> str:

@@ -59,7 +59,15 @@ def _text(path: Path) -> str:
         # Windows editors put a byte order mark first, which TOML does not know.
         return path.read_text("utf-8-sig")
     except FileNotFoundError:
-        advice = f"there is none in {path.parent}; `dealer-agent init` writes one"
+        advice = f"there is none in {path.parent}; name its folder with --dir, or make one with `dealer-agent init`"
+        raise SettingsError([Problem(FILE_NAME, None, "", advice)]) from None
+    except NotADirectoryError:
+        advice = f"{path.parent} is no folder; name the folder of {FILE_NAME} with --dir"
+        raise SettingsError([Problem(FILE_NAME, None, "", advice)]) from None
+    except IsADirectoryError:
+        raise SettingsError([Problem(FILE_NAME, None, "", f"{path} is a folder and must be a file")]) from None
+    except PermissionError:
+        advice = f"this user may not read {path}; run the command as the user who owns it"
         raise SettingsError([Problem(FILE_NAME, None, "", advice)]) from None
     except UnicodeDecodeError as error:
         line = error.object.count(b"\n", 0, error.start) + 1

@@ -16,6 +16,7 @@ from dealer_agent.dealers.rules import (
     read_by,
     read_email,
     read_environment_name,
+    read_host,
     read_web_address,
 )
 from dealer_agent.protocol.did_you_mean import did_you_mean
@@ -47,6 +48,11 @@ def read_base_path(value: str) -> str:
 def read_from_address(value: str) -> str:
     """An e-mail address; empty where no mail is sent."""
     return read_email(value) if value else value
+
+
+def read_mail_host(value: str) -> str:
+    """The host name of the mail server; empty where no mail is sent."""
+    return read_host(value) if value else value
 
 
 def read_skill(value: str) -> str:
@@ -167,7 +173,7 @@ class Mail(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     when it is cancelled.
     """
 
-    host: str = ""
+    host: Annotated[str, read_by(read_mail_host)] = ""
     port: Annotated[int, Meta(ge=1, le=65535)] = 587
     security: Literal["starttls", "tls", "none"] = "starttls"
     from_address: Annotated[str, read_by(read_from_address)] = ""

@@ -6,9 +6,10 @@ of one list or table is named with `agreed_by` and yields a `Defect` for each va
 """
 
 import re
-import zoneinfo
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from datetime import date
+from ipaddress import ip_address
 from typing import Any, NamedTuple, get_args
 from urllib.parse import urlsplit
 
@@ -16,6 +17,7 @@ import phonenumbers
 from email_validator import EmailNotValidError, validate_email
 from msgspec import Meta
 
+from dealer_agent.dealers.time_zones import advice, areas
 from dealer_agent.protocol.did_you_mean import did_you_mean
 from dealer_agent.protocol.requests import VisitKind
 from dealer_agent.protocol.responses import OpenHours
@@ -55,10 +57,11 @@ def read_slug(value: str) -> str:
 
 
 def read_time_zone(value: str) -> str:
-    """An IANA time zone."""
-    zones = zoneinfo.available_timezones()
-    if value not in zones:
-        raise ValueError(f"'{value}' is no IANA time zone" + did_you_mean(value, sorted(zones)))
+    """An area of the IANA time zone database: no other name surely has the daylight saving of the store's place."""
+    if value not in areas():
+        advised = advice(value)
+        known = f"; {advised}" if advised else did_you_mean(value, sorted(areas()))
+        raise ValueError(f"'{value}' is no IANA area{known}")
     return value
 
 
@@ -86,11 +89,26 @@ def read_web_address(value: str) -> str:
     """An absolute http or https URL."""
     try:
         parts = urlsplit(value)
-        sound = parts.scheme in ("http", "https") and parts.hostname and parts.port != 0
+        sound = parts.scheme in ("http", "https") and bool(read_host(parts.hostname or "")) and parts.port != 0
     except ValueError:
         sound = False
     if not sound or re.search(r"\s", value):
         raise ValueError(f"'{value}' is no web address; write it in full, such as 'https://www.example.com'")
+    return value
+
+
+def read_host(value: str) -> str:
+    """A host name or an IP address, without a port."""
+    with suppress(ValueError):
+        return str(ip_address(value))
+    try:
+        value.encode("idna")
+    except UnicodeError:
+        sound = False
+    else:
+        sound = re.search(r"[\s:/@]", value) is None
+    if not sound:
+        raise ValueError(f"'{value}' is no host name; write it alone, without a port, such as 'smtp.example.com'")
     return value
 
 

@@ -12,6 +12,7 @@ import httpx
 
 from dealer_agent.delivery.outlet import NotDelivered, Parcel
 from dealer_agent.leads.lead_view import LeadView
+from dealer_agent.storage.errors import CANNOT_BE_REACHED
 
 LONGEST_WAIT = timedelta(hours=24)
 """However long a receiver asks to be left alone, it is not for longer."""
@@ -110,7 +111,7 @@ def _words(error: httpx.TransportError) -> str:
         cause = cause.__cause__ or cause.__context__
     match error:
         case httpx.ConnectError():
-            return "cannot be reached"
+            return f"the server {CANNOT_BE_REACHED}"
         case httpx.RemoteProtocolError() | httpx.ReadError():
             return "cut the connection before it answered"
         case _:

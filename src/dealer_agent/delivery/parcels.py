@@ -1,14 +1,21 @@
 """Makes what is sent from what is stored, when it is sent: the outbox itself holds nothing of a lead."""
 
 from dataclasses import dataclass
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 
 from dealer_agent.dealers.profile import Profile
+from dealer_agent.dealers.routing import TO_CUSTOMER
 from dealer_agent.delivery.outlet import NotDelivered, NotToBeSent, Parcel
 from dealer_agent.delivery.view import lead_view
+from dealer_agent.leads.lead_view import LeadView
+from dealer_agent.protocol.formats import normal_email
 from dealer_agent.storage.outbox import DueDelivery
 from dealer_agent.storage.store import Store
 from dealer_agent.vault.errors import VaultError
+
+MOST_MAILS = 5
+"""Confirmations to one address in MAILS_WITHIN, and as many cancellations; see docs/delivery.md."""
+MAILS_WITHIN = timedelta(hours=24)
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,4 +39,13 @@ class Parcels:
             raise NotToBeSent("the customer agrees to no channel any more")
         again = resend or (delivery.kind == "notify" and delivery.event_id is not None)
         view = lead_view(lead, self.profile, resend=again, because_of=delivery.event_id)
+        if delivery.kind in TO_CUSTOMER:
+            self._check_mails(delivery, view, lead.stored.lead.token_id)
         return Parcel(delivery.delivery_id, view, delivery.event_id, delivery.kind)
+
+    def _check_mails(self, delivery: DueDelivery, view: LeadView, token_id: str | None) -> None:
+        """Raises NotToBeSent where the address had enough mails: anybody can ask for visits with somebody's address."""
+        email = normal_email(view.customer.email or "")
+        before = self.store.mails_before(self.profile.id, delivery, email, token_id, MAILS_WITHIN) if email else 0
+        if before >= MOST_MAILS:
+            raise NotToBeSent(f"this address got {MOST_MAILS} such mails within 24 hours")

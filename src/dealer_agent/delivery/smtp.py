@@ -18,6 +18,7 @@ import aiosmtplib
 from dealer_agent.delivery.outlet import NotDelivered, NotToBeSent, Parcel
 from dealer_agent.leads.adf import render_adf
 from dealer_agent.leads.mails import Mail, adf_mail_subject, cancellation_mail, confirmation_mail, salesperson_mail
+from dealer_agent.storage.errors import CANNOT_BE_REACHED
 
 GOODBYE_SECONDS = 2.0
 LONGEST_LINE = 998
@@ -196,7 +197,7 @@ def _failure(error: BaseException) -> NotDelivered:
         return NotDelivered(
             "no safe connection to the mail server: wrong security or port, or an untrusted certificate"
         )
-    return NotDelivered("the mail server cannot be reached")
+    return NotDelivered(f"the mail server {CANNOT_BE_REACHED}")
 
 
 def _refused(what: str, code: int) -> NotDelivered:

@@ -70,6 +70,7 @@ def lead_view(lead: WholeLead, profile: Profile, *, resend: bool = False, becaus
         visits=visits,
         resend=resend,
         called_off=next(off, None) if resend else None,
+        may_be_same_person_as=record.may_be_same_person_as,
     )
 
 

@@ -1,8 +1,8 @@
 """One lead on the writer's transaction: the first answer again, a duplicate, or a new lead.
 
-In this order: idempotency key, consent, vehicle, duplicate, visit; then lead, consent, contacts, visit and places,
-deliveries, and the answer that the key will get again. The writer runs the whole decision again when the database asks
-for it, so a job changes nothing of its own.
+In this order: idempotency key, consent, vehicle, an earlier lead of the same sender, visit; then lead, consent,
+contacts, visit and places, deliveries, and the answer that the key will get again. The writer runs the whole decision
+again when the database asks for it, so a job changes nothing of its own.
 """
 
 from collections.abc import Iterable, Sequence
@@ -23,7 +23,7 @@ from dealer_agent.lead_desk.telling import Telling
 from dealer_agent.lead_desk.timetable import Timetable
 from dealer_agent.lead_desk.visit_book import Decision, VisitBook
 from dealer_agent.leads import intake
-from dealer_agent.leads.answers import House, LeadAnswer, VisitAnswer, message_for, usable_channels
+from dealer_agent.leads.answers import House, LeadAnswer, VisitAnswer, message_for
 from dealer_agent.leads.consent import PURPOSE, Grant, judge_consent
 from dealer_agent.leads.visits import Slot
 from dealer_agent.protocol.errors import (
@@ -105,6 +105,7 @@ class LeadJob:
     request_hash: bytes
     now: datetime
     contacts: tuple[str, ...]
+    senders: tuple[str, ...]
     customer: Customer
     verdict: _Verdict | None
 
@@ -121,9 +122,10 @@ class LeadJob:
     ) -> Self:
         """The job of a lead that is valid but for its consent. Raises ProtocolError for one that may not be taken."""
         contacts, customer = intake.contacts(lead.customer), intake.customer_kept(lead.customer)
+        senders = intake.senders(token_id, lead)
         verdict = _judge(lead, catalogue, now) if lead.idempotency_key is UNSET else None
         request_hash = sha256(body).digest()
-        return cls(desk, catalogue, lead, payload, token_id, request_hash, now, contacts, customer, verdict)
+        return cls(desk, catalogue, lead, payload, token_id, request_hash, now, contacts, senders, customer, verdict)
 
     def store(self, connection: Connection) -> Answer | ProtocolError:
         """Takes the lead. Returns AppointmentTimeUnavailable, because what is raised here leaves nothing stored."""
@@ -133,7 +135,7 @@ class LeadJob:
 
     def _keep_once(self, connection: Connection, key: str) -> Answer | ProtocolError:
         """The first answer to the key again; without one, the lead is taken and its answer kept. Errors are not."""
-        scope = f"token:{self.token_id}" if self.token_id else f"agent:{intake.agent_name(self.lead)}"
+        scope = intake.key_scope(self.token_id, self.lead)
         payload_hash = intake.payload_hash(self.payload)
         dealer_id, vault = self.desk.profile.id, self.desk.vault
         first = stored.find_idempotent(connection, vault, dealer_id, scope, key, self.now)
@@ -162,22 +164,27 @@ class LeadJob:
         window = timedelta(hours=self.desk.profile.policies.duplicate_window_hours)
         if window:
             since = self.now - window
-            earlier_id = stored.find_duplicate(connection, vault, dealer_id, self.contacts, vehicle_key, since)
-            earlier = None if earlier_id is None else stored.get_lead(connection, vault, dealer_id, earlier_id)
-            if earlier is not None and len(earlier.events) < MOST_ADDITIONS:
-                return _Taken(earlier.lead.lead_id, self._add_to(connection, earlier, verdict, vehicle_key))
+            own_id = stored.find_duplicate(connection, vault, dealer_id, self.senders, vehicle_key, since)
+            own = None if own_id is None else stored.get_lead(connection, vault, dealer_id, own_id)
+            if own is not None and len(own.events) < MOST_ADDITIONS:
+                return _Taken(own.lead.lead_id, self._add_to(connection, own, verdict, vehicle_key))
+            first_id = stored.find_duplicate(connection, vault, dealer_id, self.contacts, vehicle_key, since)
+            return self._take_new(connection, verdict, vehicle_key, first_id)
         return self._take_new(connection, verdict, vehicle_key)
 
-    def _take_new(self, connection: Connection, verdict: _Verdict, vehicle_key: str | None) -> _Taken:
+    def _take_new(
+        self, connection: Connection, verdict: _Verdict, vehicle_key: str | None, first_id: str | None = None
+    ) -> _Taken:
+        """A lead of its own. Nothing of the lead `first_id`, which may be of the same person, shows in the answer."""
         lead_id = new_ulid()
-        visit = self._decide_visit(connection, verdict, ())
+        visit = self._decide_visit(connection, verdict, None)
         rooftop = visit.rooftop if visit else self._home(verdict) or self.desk.timetable.first
         stored.record_lead(
             connection,
             self.desk.vault,
-            self._record(lead_id, rooftop, verdict),
+            self._record(lead_id, rooftop, verdict, first_id),
             self._consent(verdict.grant),
-            contacts=self.contacts,
+            contacts=(*self.contacts, *self.senders),
             vehicle_key=vehicle_key,
         )
         self._keep_revoked(connection, lead_id, verdict)
@@ -191,37 +198,56 @@ class LeadJob:
     def _add_to(
         self, connection: Connection, earlier: stored.StoredLead, verdict: _Verdict, vehicle_key: str | None
     ) -> Answer | ProtocolError:
-        """Adds to an earlier lead what this one says anew; what is added is delivered, too."""
+        """Adds to an earlier lead of the same sender what this one says anew. What is added is delivered too.
+
+        Without a token the sender may be somebody who knows the customer. Then nothing is replaced, a visit is only
+        asked for, and the answer depends on this request alone.
+        """
         vault, dealer_id, lead_id = self.desk.vault, self.desk.profile.id, earlier.lead.lead_id
-        # Who writes with another address or number next is the same customer still.
-        stored.record_contacts(connection, vault, earlier.lead, self.contacts, vehicle_key)
+        if self.is_trusted:
+            contacts = (*self.contacts, *self.senders)
+            stored.record_contacts(connection, vault, earlier.lead, contacts, vehicle_key)
         record_consent(connection, vault, dealer_id, lead_id, self._consent(verdict.grant))
         self._keep_revoked(connection, lead_id, verdict)
-        kept = KeptLead.of(earlier)
-        changes = Changes()
-        if self.lead.message and self.lead.message != kept.message:
-            changes.message = self.lead.message
-        if self.customer != kept.customer:
-            changes.customer = self.customer
-        if (trade_in := self.payload.get("trade_in")) and trade_in != kept.trade_in:
-            changes.trade_in = trade_in
+        changes = self._said_anew(KeptLead.of(earlier))
         visit = None
         if self.lead.appointment is not UNSET:
             standing = appointments_of(connection, vault, dealer_id, lead_id)
             visit = self._decide_visit(connection, verdict, standing)
-            if visit is not None and visit.standing is None:
+            if visit is not None and visit.standing is None and not visit.answered_before:
                 changes.appointment = VisitAsked(self.lead.appointment, visit.reply)
-        home = self.desk.timetable.rooftop(earlier.lead.rooftop) or self._home(verdict) or self.desk.timetable.first
+        kept_at = self.desk.timetable.rooftop(earlier.lead.rooftop)
+        asked_of = self._home(verdict) or self.desk.timetable.first
+        home = kept_at or asked_of
+        event_id = None
         if changes != Changes():
-            event_id = stored.append_to_lead(
-                connection, vault, dealer_id, lead_id, self.now, msgspec.json.encode(changes)
-            )
-            self._write_visit(connection, visit, lead_id)
+            said = msgspec.json.encode(changes)
+            event_id = stored.append_to_lead(connection, vault, dealer_id, lead_id, self.now, said)
+        self._write_visit(connection, visit, lead_id)
+        if event_id is not None:
             telling = self._telling(connection)
             telling.send_again(lead_id, event_id, (home, visit.rooftop if visit else home))
             if visit is not None and self._is_confirmed_by_mail(verdict, visit):
                 telling.mail("confirm", lead_id, visit.rooftop, visit.reply.appointment_id)
-        return self._answer(lead_id, "duplicate", visit.rooftop if visit else home, verdict, visit)
+        shown = home if self.is_trusted else asked_of
+        return self._answer(lead_id, "duplicate", visit.rooftop if visit else shown, verdict, visit)
+
+    @property
+    def is_trusted(self) -> bool:
+        """Whether a token shows who sends."""
+        return self.token_id is not None
+
+    def _said_anew(self, kept: KeptLead) -> Changes:
+        """What this request adds to what a lead said before; without a token it replaces nothing."""
+        changes = Changes()
+        if self.lead.message and self.lead.message != kept.message:
+            changes.message = self.lead.message
+        if self.is_trusted and self.customer != kept.customer:
+            changes.customer = self.customer
+        trade_in = self.payload.get("trade_in")
+        if trade_in and trade_in != kept.trade_in and (self.is_trusted or not kept.trade_in):
+            changes.trade_in = trade_in
+        return changes
 
     def _keep_revoked(self, connection: Connection, lead_id: str, verdict: _Verdict) -> None:
         """What the customer took back stays taken back, though an agent sends the consent from before once more."""
@@ -239,25 +265,29 @@ class LeadJob:
             )
 
     def _decide_visit(
-        self, connection: Connection, verdict: _Verdict, earlier: Sequence[AppointmentRecord]
+        self, connection: Connection, verdict: _Verdict, earlier: Sequence[AppointmentRecord] | None
     ) -> Decision | None:
+        """What becomes of the visit asked for; `earlier` are those of the lead that this one is added to."""
         if self.lead.appointment is UNSET:
             return None
-        return self._book(connection).decide(
+        book, home = self._book(connection), self._home(verdict)
+        if earlier is not None and not self.is_trusted:
+            return book.note(self.lead.appointment, home, earlier)
+        return book.decide(
             self.lead.appointment,
-            self._home(verdict),
-            earlier,
+            home,
+            earlier or (),
             test_drives=lambda: self._test_drives(connection),
         )
 
     def _test_drives(self, connection: Connection) -> Iterable[Booked]:
-        """The customer's confirmed ones, whichever of their leads asked for them.
+        """The customer's confirmed ones, whichever of their leads asked for them; only of leads with the same token.
 
-        Only for who knows every contact of those leads and comes through the same agent: nobody else is told where the
-        customer will be.
+        Nobody else is told where the customer will be.
         """
-        agent = intake.agent_name(self.lead)
-        lead_ids = stored.find_own_leads(connection, self.desk.vault, self.desk.profile.id, self.contacts, agent)
+        if not self.is_trusted:
+            return ()
+        lead_ids = stored.find_leads_of(connection, self.desk.vault, self.desk.profile.id, self.senders)
         return booked_visits(connection, self.desk.profile.id, lead_ids, "test_drive", self.now)
 
     def _write_visit(self, connection: Connection, visit: Decision | None, lead_id: str) -> None:
@@ -290,7 +320,9 @@ class LeadJob:
         by_mail = self.lead.customer.email is not UNSET and "email" in verdict.channels
         return by_mail and self.desk.confirms_by_mail and visit.confirmed is not None and visit.standing is None
 
-    def _record(self, lead_id: str, rooftop: DealerRooftop, verdict: _Verdict) -> stored.LeadRecord:
+    def _record(
+        self, lead_id: str, rooftop: DealerRooftop, verdict: _Verdict, first_id: str | None
+    ) -> stored.LeadRecord:
         # Of a vehicle that the stock does not know nothing stands in the clear: it may be the customer's own.
         known = verdict.wanted
         return stored.LeadRecord(
@@ -306,6 +338,8 @@ class LeadJob:
             vehicle_id=None if known is None else known.vehicle_id,
             vin=known.vin or None if known else None,
             stock=known.stock or None if known else None,
+            token_id=self.token_id,
+            may_be_same_person_as=first_id,
         )
 
     def _consent(self, grant: Grant) -> ConsentRecord:
@@ -337,7 +371,6 @@ class LeadJob:
                 now=self.now,
                 wish=self.lead.vehicle_of_interest,
                 wanted=verdict.wanted,
-                channels=usable_channels(self.lead.customer, verdict.channels),
                 repeated=status == "duplicate",
                 trade_in=self.lead.trade_in is not UNSET,
                 visit=None if visit is None else _told(visit),

@@ -45,7 +45,8 @@ class Decision:
 
     `standing` is an earlier visit that was asked for and answered just so: nothing is written then. `times` is the
     confirmed time, or those proposed. `kept` is an earlier confirmed visit that stays, `replaced` are those that end.
-    `within` is the test drive that the visit is part of.
+    `within` is the test drive that the visit is part of. `answered_before`: the same was asked for and answered with a
+    time, and the sender, who showed no token, is not told; nobody needs to arrange it.
     """
 
     kind: VisitKind
@@ -58,6 +59,7 @@ class Decision:
     standing: AppointmentRecord | None = None
     kept: AppointmentRecord | None = None
     replaced: tuple[AppointmentRecord, ...] = ()
+    answered_before: bool = False
 
     @property
     def confirmed(self) -> Slot | None:
@@ -132,6 +134,24 @@ class VisitBook:
         )
         return replace(decision, replaced=self._ending(alike)) if outcome.confirmed else self._beside(decision, alike)
 
+    def note(self, request: Appointment, home: DealerRooftop | None, earlier: Sequence[AppointmentRecord]) -> Decision:
+        """A visit that a sender without a token asks for, whose lead has `earlier` visits: it is `requested`.
+
+        Nothing that is booked changes, or shows in the answer. Asked for twice, it is noted once.
+        """
+        kind = VISIT_KIND_OF[request.appointment_type]
+        same = [record for record in earlier if record.kind == kind and _request_of(record) == request]
+        noted = next((record for record in same if _answered(record).status == "requested"), None)
+        reply = AppointmentReply(appointment_id=new_ulid(), status="requested") if noted is None else _answered(noted)
+        return Decision(
+            kind=kind,
+            rooftop=home or self.timetable.taking(kind) or self.timetable.first,
+            status="requested",
+            reply=reply,
+            standing=noted,
+            answered_before=any(record.stands for record in same),
+        )
+
     def write(self, decision: Decision, lead_id: str, request: Appointment) -> list[AppointmentRecord]:
         """Stores the visit and takes its places, in the place of those that it replaces.
 
@@ -151,8 +171,9 @@ class VisitBook:
             lead_id=lead_id,
             rooftop=decision.rooftop.name,
             kind=decision.kind,
-            status=decision.status,
+            status="replaced" if decision.answered_before else decision.status,
             created_at=self.now,
+            cancelled_at=self.now if decision.answered_before else None,
             reply=msgspec.json.encode(decision.reply),
             request=msgspec.json.encode(request),
             starts_at=slot.start if slot else None,
@@ -169,7 +190,7 @@ class VisitBook:
     def _again(self, record: AppointmentRecord, rooftop: DealerRooftop, alike: Sequence[AppointmentRecord]) -> Decision:
         """The answer that was given before."""
         assert record.status in ("requested", "proposed", "confirmed", "unavailable"), "it stands"
-        answered = msgspec.json.decode(record.reply, type=AppointmentReply)
+        answered = _answered(record)
         place = self.timetable.rooftop(record.rooftop) or rooftop
         if record.starts_at is not None and record.ends_at is not None:
             times: tuple[Slot, ...] = (_slot(record.starts_at, record.ends_at, place),)
@@ -207,7 +228,7 @@ class VisitBook:
 
     def _all_free(self, proposal: AppointmentRecord, asked: Asked, plan: VisitPlan, busy: BusyPlaces) -> bool:
         """Whether every time that was proposed can still be had."""
-        starts = _proposed(msgspec.json.decode(proposal.reply, type=AppointmentReply))
+        starts = _proposed(_answered(proposal))
         return all(settle(Asked((), start, asked.duration), plan, busy, self.now).confirmed for start in starts)
 
     def _part_of(
@@ -248,7 +269,7 @@ class VisitBook:
             assert record.ends_at is not None, "what shares a visit is confirmed"
             duration = record.ends_at - record.starts_at
             time = Slot(slot.start, min(slot.start + duration, slot.end))
-            answered = msgspec.json.decode(record.reply, type=AppointmentReply)
+            answered = _answered(record)
             asked = Asked((), None if answered.confirmed_at is UNSET else time.start, duration)
             told = reply(Outcome(time), asked, new_ulid())
             moved.append(
@@ -268,6 +289,10 @@ class VisitBook:
 
 def _request_of(record: AppointmentRecord) -> Appointment | None:
     return None if record.request is None else msgspec.json.decode(record.request, type=Appointment)
+
+
+def _answered(record: AppointmentRecord) -> AppointmentReply:
+    return msgspec.json.decode(record.reply, type=AppointmentReply)
 
 
 def _proposed(answered: AppointmentReply) -> list[datetime]:

@@ -23,6 +23,7 @@ from dealer_agent.leads.wording import (
     contact_words,
     listing_facts,
     money,
+    same_person_words,
     visit_lines,
 )
 from dealer_agent.protocol.requests import Customer, TradeIn, VehicleOfInterest
@@ -222,7 +223,7 @@ def _told_of_customer(view: LeadView) -> list[str]:
         told += visit_lines(visit)
         if visit.kind == "test_drive" and view.trade_in is not UNSET and visit.status == "confirmed":
             told.append("The trade-in is to be appraised at the same visit.")
-    told += contact_words(view)
+    told += [*same_person_words(view), *contact_words(view)]
     agent = one_line(view.agent.name) or NOT_SPECIFIED
     told.append(f"Sent on the customer's behalf by an AI shopping agent: {agent}")
     for visit in view.visits:
@@ -273,7 +274,8 @@ def _comments(parent: Element, told: Sequence[str]) -> None:
 
 
 def _fitting(line: str) -> list[str]:
-    return [line] if len(line) <= COMMENT_WIDTH else wrapped(line, COMMENT_WIDTH)
+    # Indented, so that no part of a long line can look like a line of its own.
+    return [line] if len(line) <= COMMENT_WIDTH else wrapped(line, COMMENT_WIDTH, hanging="  ")
 
 
 def _add_known(parent: Element, tag: str, text: str | UnsetType | None, **attributes: str) -> None:

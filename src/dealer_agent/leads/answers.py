@@ -8,12 +8,12 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Literal
 
-from msgspec import UNSET, UnsetType
+from msgspec import UnsetType
 
 from dealer_agent.leads.intake import Gone, Wanted, names_a_vehicle, vehicle_name
 from dealer_agent.leads.spoken import clock_time, day_and_time, either, phone_number, zone_name
 from dealer_agent.leads.visits import Slot
-from dealer_agent.protocol.requests import Channel, Customer, VehicleOfInterest, VisitKind
+from dealer_agent.protocol.requests import VehicleOfInterest, VisitKind
 from dealer_agent.protocol.vehicle import Vehicle
 
 _CALLED: dict[VisitKind, str] = {
@@ -35,8 +35,6 @@ _ABOUT: dict[VisitKind, str] = {
 """How a visit speaks of the vehicle; service and appraisals are about another one."""
 
 _CALLS = ("phone_call", "video_call")
-
-_THROUGH: dict[str, str] = {"email": "email", "phone": "phone", "sms": "text message"}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -67,35 +65,25 @@ class VisitAnswer:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LeadAnswer:
-    """What is said about one lead. `channels` are those by which the customer may be contacted."""
+    """What is said about one lead.
+
+    No channel is named: a channel that is missing would tell any sender that the customer withdrew the consent for it.
+    """
 
     house: House
     now: datetime
     wish: VehicleOfInterest | UnsetType
     wanted: Wanted
-    channels: Sequence[str] = ()
     repeated: bool = False
     trade_in: bool = False
     visit: VisitAnswer | None = None
-
-
-def usable_channels(customer: Customer, allowed: Sequence[str]) -> tuple[str, ...]:
-    """How the dealer may reach a customer: the preferred way, else every one agreed to that there is an address for."""
-    if customer.preferred_contact not in (UNSET, "any"):
-        return (customer.preferred_contact,)
-    reachable: set[Channel] = set()
-    if customer.email is not UNSET:
-        reachable.add("email")
-    if customer.phone is not UNSET:
-        reachable |= {"phone", "sms"}
-    return tuple(channel for channel in _THROUGH if channel in reachable and channel in allowed)
 
 
 def message_for(answer: LeadAnswer) -> str:
     """The reply's `message`."""
     visit = answer.visit
     if visit is None:
-        told = [_thanks(answer), f"Someone will contact you{_through(answer)}{_about(answer)}.", _open(answer)]
+        told = [_thanks(answer), f"Someone will contact you{_about(answer)}.", _open(answer)]
     elif visit.status == "confirmed":
         told = _confirmed(answer, visit)
     elif visit.status == "proposed":
@@ -138,7 +126,7 @@ def _to_be_arranged(answer: LeadAnswer, visit: VisitAnswer) -> list[str]:
     if visit.status == "unavailable":
         told.append("No time can be booked at present.")
     arranged = f"arrange a time for your {_visit(answer, visit)}"
-    told += [f"Someone will contact you{_through(answer)} to {arranged}.", _open(answer)]
+    told += [f"Someone will contact you to {arranged}.", _open(answer)]
     if visit.kept is not None:
         told.append(f"Until then, {_moment(answer, visit.kept)} stays booked for you.")
     return told
@@ -155,10 +143,6 @@ def _visit(answer: LeadAnswer, visit: VisitAnswer) -> str:
     if visit.kind in _ABOUT and isinstance(answer.wanted, Vehicle):
         return f"{called} {_ABOUT[visit.kind]} the {vehicle_name(answer.wanted)}"
     return called
-
-
-def _through(answer: LeadAnswer) -> str:
-    return f" by {either([_THROUGH[channel] for channel in answer.channels])}" if answer.channels else ""
 
 
 def _about(answer: LeadAnswer) -> str:

@@ -40,6 +40,28 @@ def contacts(customer: Customer) -> tuple[str, ...]:
     return tuple(found)
 
 
+def senders(token_id: str | None, request: LeadSubmitRequest) -> tuple[str, ...]:
+    """What a sender is recognised by, together with the customer.
+
+    With a token: the token and any one of the contact points. Without a token nobody knows who sends: then the agent's
+    name and all contact points must be the same (contract, part 10).
+    """
+    known = contacts(request.customer)
+    if token_id is not None:
+        return tuple(_sender("token", token_id, contact) for contact in known)
+    return (_sender("agent", agent_name(request), *sorted(known)),)
+
+
+def key_scope(token_id: str | None, request: LeadSubmitRequest) -> str:
+    """Whose idempotency key it is: the token's, else that of the agent's name and all contact points together."""
+    return _sender("token", token_id) if token_id is not None else senders(None, request)[0]
+
+
+def _sender(*parts: str) -> str:
+    # A list in JSON begins with a bracket: no contact point does.
+    return msgspec.json.encode(parts).decode()
+
+
 def customer_kept(customer: Customer) -> Customer:
     """The customer with the phone number as E.164."""
     if customer.phone is UNSET:

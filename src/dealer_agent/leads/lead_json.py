@@ -60,6 +60,7 @@ class _Lead(Struct, tag_field="type", tag="lead", kw_only=True):
     status: Literal["new", "resend"]
     received_at: datetime
     submitted_at: datetime | UnsetType
+    may_be_same_person_as: str | UnsetType
     dealer: _Dealer
     rooftop: _Rooftop
     source_agent: _Agent
@@ -79,6 +80,7 @@ def lead_json(view: LeadView) -> bytes:
         status="resend" if view.resend else "new",
         received_at=view.received_at.astimezone(UTC),
         submitted_at=UNSET if view.submitted_at is None else view.submitted_at.astimezone(UTC),
+        may_be_same_person_as=view.may_be_same_person_as or UNSET,
         dealer=_Dealer(view.dealer_id, view.dealer_name),
         rooftop=_rooftop(view.rooftop),
         source_agent=_Agent(one_line(view.agent.name), view.agent.url or UNSET),

@@ -92,6 +92,9 @@ class LeadView:
     counts. The `extras` are the members of either vehicle that the protocol does not know. `messages` and `visits` are
     oldest first. `channels` are those that the customer agreed to and did not revoke. `resend`: the lead was sent
     before, and something was added to it, or `called_off` was cancelled, one of its visits.
+
+    `may_be_same_person_as` is the id of an earlier lead, of another sender, with one of the same contact points and the
+    same vehicle.
     """
 
     lead_id: str
@@ -112,6 +115,7 @@ class LeadView:
     visits: tuple[VisitView, ...] = ()
     resend: bool = False
     called_off: VisitView | None = None
+    may_be_same_person_as: str | None = None
 
 
 def extras_of(described: object, kind: type[Struct]) -> dict[str, Any]:

@@ -1,10 +1,10 @@
 """The mails about a lead: to the CRM (its subject), to the salesperson, to the customer. Pure, and plain text.
 
-No subject holds a line break or another control character, whatever the lead says. What strangers wrote is cut, marked
-as theirs, or left out, so that nobody can speak through a mail of ours.
+No subject holds a line break or another control character, whatever the lead says. The dealer's people read what the
+sender wrote, cut and marked as the sender's. A mail to a customer holds the dealer's own data, and the customer's first
+name where it looks like a name: anybody can send a lead with somebody else's address.
 """
 
-import re
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import NamedTuple
@@ -15,6 +15,7 @@ from msgspec import UNSET
 from dealer_agent.leads.calendar import CalendarVisit, Method, calendar_file, cancellation_file
 from dealer_agent.leads.intake import names_a_vehicle
 from dealer_agent.leads.lead_view import LeadView, RooftopView, VisitTime, VisitView
+from dealer_agent.leads.person_name import name_in
 from dealer_agent.leads.plain_text import quoted, short, wrapped
 from dealer_agent.leads.spoken import either, phone_number
 from dealer_agent.leads.wording import (
@@ -25,6 +26,7 @@ from dealer_agent.leads.wording import (
     listing_facts,
     money,
     place_words,
+    same_person_words,
     spoken_stretch,
     spoken_time,
     vehicle_words,
@@ -74,7 +76,8 @@ def salesperson_mail(view: LeadView) -> Mail:
     if view.resend:
         news = f"{_the_visit(view.called_off)} was cancelled" if view.called_off else "something was added to it"
         asks = f"{asks} You had this lead before; {news}, and this is all of it."
-    parts = [wrapped(asks)]
+    # Lines of ours begin at the margin. What a sender wrote never does: it cannot look like a part of the mail.
+    parts = [wrapped(asks, hanging="  "), *(wrapped(words) for words in same_person_words(view))]
     for visit in view.visits:
         parts.append(_part(*visit_lines(visit), *_shared(view, visit)))
         if visit.request.notes:
@@ -89,7 +92,8 @@ def salesperson_mail(view: LeadView) -> Mail:
     parts += [["They write:", *words] for message in view.messages if (words := quoted(message))]
     agent = short(view.agent.name, 80) or "unnamed"
     received = spoken_time(view.received_at, view.rooftop.zone)
-    parts.append(wrapped(f"Sent on their behalf by an AI shopping agent ({agent}) on {received}. Lead {view.lead_id}."))
+    sent = f"Sent on their behalf by an AI shopping agent ({agent}) on {received}. Lead {view.lead_id}."
+    parts.append(wrapped(sent, hanging="  "))
     visits = [visit for visit in view.visits if visit.status in ("confirmed", "proposed", "requested")]
     about = visit_title(visits[-1]).lower() if visits else "new lead"
     if view.resend:
@@ -99,11 +103,7 @@ def salesperson_mail(view: LeadView) -> Mail:
 
 
 def confirmation_mail(view: LeadView) -> Mail:
-    """Tells the customer of the visit that was confirmed last, with a calendar entry. Raises ValueError without one.
-
-    It repeats nothing that came with the lead but names, and those only when they look like names: whoever sends leads
-    with other people's addresses cannot have us mail their words.
-    """
+    """Tells the customer of the visit that was confirmed last, with a calendar entry. Raises ValueError without one."""
     visit = next((visit for visit in reversed(view.visits) if visit.status == "confirmed"), None)
     if visit is None:
         raise ValueError("only a confirmed visit can be confirmed by mail")
@@ -116,7 +116,7 @@ def confirmation_mail(view: LeadView) -> Mail:
         wrapped(" ".join([*_to_bring(view, visit), change])),
         [f"We look forward to {'talking with' if visit.kind in CALLS else 'seeing'} you."],
         [house],
-        _why(view),
+        _why(),
     ]
     subject = f"{house}: your {kind} on {spoken_time(time.start, visit.rooftop.zone)}"
     entry = CalendarPart("visit.ics", "PUBLISH", calendar_file(house, [_entry(view, visit, time)]))
@@ -126,7 +126,7 @@ def confirmation_mail(view: LeadView) -> Mail:
 def cancellation_mail(view: LeadView) -> Mail:
     """Tells the customer that the visit that was cancelled last does not take place; a calendar entry takes it out.
 
-    Raises ValueError without one that had a time. Repeats no more of the lead than a confirmation does.
+    Raises ValueError without one that had a time.
     """
     visit = next((visit for visit in reversed(view.visits) if visit.status == "cancelled" and visit.times), None)
     if visit is None:
@@ -138,7 +138,7 @@ def cancellation_mail(view: LeadView) -> Mail:
         _facts_of_visit(view, visit, time),
         wrapped(f"It does not take place. If you would like another time, please {_ways_to_reach(visit.rooftop)}."),
         [house],
-        _why(view),
+        _why(),
     ]
     subject = f"{house}: your {kind} on {spoken_time(time.start, visit.rooftop.zone)} is cancelled"
     entry = CalendarPart("visit.ics", "CANCEL", cancellation_file(_entry(view, visit, time)))
@@ -157,14 +157,14 @@ def _the_visit(visit: VisitView) -> str:
 
 
 def _greeting(view: LeadView) -> list[str]:
-    first_name = _harmless(view.customer.first_name)
+    first_name = name_in(view.customer.first_name)
     return [f"Hello {first_name}," if first_name else "Hello,"]
 
 
-def _why(view: LeadView) -> list[str]:
-    agent = _harmless(view.agent.name) or "your shopping agent"
+def _why() -> list[str]:
     return wrapped(
-        f"You get this mail because {agent} asked for this visit for you and you agreed to be contacted by e-mail."
+        "You get this mail because a shopping agent asked for this visit with your address, and said that you agreed "
+        "to be contacted by e-mail. If you did not ask for it, please tell us."
     )
 
 
@@ -353,15 +353,6 @@ def _own_clock(visit: VisitView, time: VisitTime) -> str:
     ):
         return ""
     return spoken_stretch(time, own)
-
-
-_NO_NAME = re.compile(r"[:/@<>\\]|\bwww\b|\.\w", re.IGNORECASE)
-
-
-def _harmless(name: str) -> str:
-    """A name that may stand in a mail to a stranger: short, and nothing that mail programs make a link of."""
-    line = short(name, 40)
-    return "" if _NO_NAME.search(line) else line
 
 
 def _part(title: str, *told: str) -> list[str]:

@@ -28,6 +28,7 @@ COLUMNS = (
     *("vehicle", *(f"vehicle_{name}" for name in _MEMBERS)),
     *("trade_in", *(f"trade_in_{name}" for name in _MEMBERS)),
     *_VISIT,
+    "may_be_same_person_as",
 )
 
 
@@ -52,6 +53,7 @@ def cells(view: LeadView) -> dict[str, str]:
         **_vehicle("vehicle", view.vehicle if view.vehicle is not None else view.wish),
         **_vehicle("trade_in", view.trade_in),
         **_visit(view.visits[-1] if view.visits else None),
+        "may_be_same_person_as": view.may_be_same_person_as or "",
     }
     return {name: harmless(cell) for name, cell in told.items()}
 

@@ -245,6 +245,16 @@ def _listed_times(name: str, times: list[str]) -> list[str]:
     return told if more <= 0 else [*told, f"{name}: {more} more times"]
 
 
+def same_person_words(view: LeadView) -> list[str]:
+    """That another sender's lead may be of the same person, as sentences."""
+    if view.may_be_same_person_as is None:
+        return []
+    return [
+        f"This may be the same person as lead {view.may_be_same_person_as}: an address or number and the vehicle are "
+        "the same. Nobody checked that the senders are."
+    ]
+
+
 def contact_words(view: LeadView) -> list[str]:
     """Through which channels the customer may be reached, as sentences."""
     allowed = [CHANNELS[channel] for channel in CHANNELS if channel in view.channels]

@@ -57,7 +57,8 @@ def import_feed(
     for number, row in enumerate(feed.units, 1):
         if not match_rooftop(row.unit.rooftop_hints, policy)[1]:
             without_rooftop += 1
-            unknown.update(dict.fromkeys(row.unit.rooftop_hints))
+            if len(unknown) < UNKNOWN_ROOFTOPS_TOLD:
+                unknown.update(dict.fromkeys(row.unit.rooftop_hints))
         rows.append(_import_row(row.unit, policy, at))
         if on_progress is not None and number % 200 == 0:
             on_progress(number, len(feed.units))

@@ -45,12 +45,21 @@ def database_url(url: str) -> URL:
         # Both errors may quote the URL, and with it a password.
         raise BadDatabaseUrl("the database URL cannot be read: postgresql://... or sqlite:///path expected") from None
     if parsed.drivername in _POSTGRESQL_SCHEMES:
+        _check_host(parsed.host)
         return parsed.set(drivername="postgresql+psycopg")
     if parsed.drivername == "sqlite":
         if parsed.database in (None, "", ":memory:"):
             raise BadDatabaseUrl("SQLite needs a file (sqlite:///path): processes share it")
         return parsed
     raise BadDatabaseUrl(f"databases of kind {parsed.drivername!r} are not supported: sqlite or postgresql")
+
+
+def _check_host(host: str | None) -> None:
+    # The driver raises UnicodeError for such a name, which is no database error.
+    try:
+        (host or "").encode("idna")
+    except UnicodeError:
+        raise BadDatabaseUrl("the database URL names a host that can be no host name") from None
 
 
 def writer_engine(url: URL) -> Engine:

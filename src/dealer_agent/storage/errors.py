@@ -77,7 +77,11 @@ class StockShrinks(StorageError):
     """A full file would take more units off sale than allowed (units for sale: before, after, and removed)."""
 
     def __init__(self, *, before: int, after: int, removed: int) -> None:
-        super().__init__(f"the file would take {removed} of {before} units off sale and leave {after}")
+        new = after - (before - removed)
+        super().__init__(
+            f"the file lacks {removed:,} of {before:,} units that are for sale, and has {new:,} that are not for sale"
+            " yet"
+        )
         self.before = before
         self.after = after
         self.removed = removed
@@ -85,9 +89,12 @@ class StockShrinks(StorageError):
 
 _Verdict = tuple[type[StorageError], str]
 
+CANNOT_BE_REACHED = "cannot be reached: check the host name and the port, and that the server runs"
+"""What is said of every server that a connection fails to, be it a database or a receiver of leads."""
+
 UNREACHABLE: _Verdict = (
     DatabaseUnreachable,
-    "the database cannot be reached: server down, or wrong host, name, user or password",
+    f"the database {CANNOT_BE_REACHED}; then check the database's name, user and password",
 )
 BUSY: _Verdict = (DatabaseBusy, "the database is busy: another process holds it for too long")
 FULL: _Verdict = (DiskFull, "the disk or the quota of the database is full")

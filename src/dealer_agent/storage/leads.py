@@ -11,7 +11,7 @@ from hashlib import sha256
 from typing import Any, NamedTuple
 
 import msgspec
-from sqlalchemy import Connection, Row, bindparam, delete, exists, insert, select, text, tuple_
+from sqlalchemy import Connection, Row, bindparam, delete, insert, select, text, tuple_
 from ulid import ULID
 
 from dealer_agent.storage.consents import REVOKED, ConsentEvent, ConsentRecord, consents_of, grant, touch_lead
@@ -39,6 +39,7 @@ class LeadRecord:
     `customer` and `payload` are None once the customer is forgotten, at `erased_at`. `rooftop` is where the lead goes;
     empty for leads older than that was noted. `vehicle_id`, `vin` and `stock` are the vehicle of interest, where the
     stock knows it. `used_at`, the last use that anybody had for it, is `received_at` of a new one. `lead_id`: a ULID.
+    `token_id` is the sender's token, if it showed one. `may_be_same_person_as` is an earlier lead, of another sender.
     """
 
     dealer_id: str
@@ -55,11 +56,13 @@ class LeadRecord:
     stock: str | None = None
     used_at: datetime | None = None
     erased_at: datetime | None = None
+    token_id: str | None = None
+    may_be_same_person_as: str | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class IdempotencyRecord:
-    """The first answer to a key. `scope` is the token's id, else the agent's name; `reply` is the answer's bytes.
+    """The first answer to a key. `scope` is whose key it is (`leads.intake.key_scope`); `reply` is the answer's bytes.
 
     `lead_id` is the lead that was answered: its erasure drops the answer too.
     """
@@ -171,25 +174,6 @@ FIND_REVOKED = Prepared(
     )
 )
 
-_others = lead_contacts.alias("others")
-
-# Leads of one agent of which every address and number is known to who asks.
-FIND_OWN_LEADS = select(leads.c.lead_id).where(
-    leads.c.dealer_id == bindparam("dealer_id"),
-    leads.c.lead_id.in_(
-        select(lead_contacts.c.lead_id).where(
-            lead_contacts.c.dealer_id == bindparam("dealer_id"),
-            lead_contacts.c.contact_hash.in_(bindparam("hashes", expanding=True)),
-        )
-    ),
-    leads.c.source_agent == bindparam("agent"),
-    ~exists().where(
-        _others.c.dealer_id == leads.c.dealer_id,
-        _others.c.lead_id == leads.c.lead_id,
-        _others.c.contact_hash.not_in(bindparam("hashes", expanding=True)),
-    ),
-)
-
 ADD_LEAD = Prepared(insert(leads))
 ADD_CONTACT = Prepared(
     text("""
@@ -283,9 +267,9 @@ def find_duplicate(
     vehicle_key: str | None,
     since: datetime,
 ) -> str | None:
-    """The first lead since `since` with any of `contacts` (normalised) and the same vehicle, or none in both.
+    """The first lead since `since` with any of `contacts` and the same vehicle, or none in both.
 
-    Never a lead whose customer is forgotten.
+    `contacts` are contact points (normalised) or senders. Never a lead whose customer is forgotten.
     """
     sought = {"dealer_id": dealer_id, "vehicle_key": _vehicle_hash(vehicle_key), "since": since}
     found = [
@@ -297,7 +281,10 @@ def find_duplicate(
 
 
 def find_leads_of(connection: Connection, vault: Vault, dealer_id: str, contacts: Iterable[str]) -> list[str]:
-    """All leads of a person, oldest first, by normalised contacts: those too of which only the consent is left."""
+    """All leads of a person, oldest first, by normalised contacts: those too of which only the consent is left.
+
+    By senders in the place of contacts, the leads of a sender.
+    """
     first_seen: dict[str, datetime] = {}
     # Databases take only so many parameters, and a person who was impersonated may have thousands of contacts.
     hashes = _searched(vault, dealer_id, contacts)
@@ -306,17 +293,6 @@ def find_leads_of(connection: Connection, vault: Vault, dealer_id: str, contacts
         for lead_id, at in connection.execute(FIND_LEADS_OF, sought):
             first_seen[lead_id] = min(at, first_seen.get(lead_id, at))
     return sorted(first_seen, key=lambda lead_id: (first_seen[lead_id], lead_id))
-
-
-def find_own_leads(
-    connection: Connection, vault: Vault, dealer_id: str, contacts: Iterable[str], agent: str
-) -> list[str]:
-    """The leads of who knows all of a person's contacts and comes through the same agent, in no order.
-
-    Stricter than `find_leads_of`: a phone number alone, which others know, must not tell where a person will be.
-    """
-    sought = {"dealer_id": dealer_id, "hashes": _searched(vault, dealer_id, contacts), "agent": agent}
-    return list(connection.execute(FIND_OWN_LEADS, sought).scalars())
 
 
 def revoked_since(
@@ -344,7 +320,7 @@ def record_lead(
     contacts: Sequence[str],
     vehicle_key: str | None,
 ) -> None:
-    """Stores a first lead with its consent; `contacts` and `vehicle_key` are what finds its duplicates.
+    """Stores a first lead with its consent; `contacts` (its senders among them) and `vehicle_key` find it again.
 
     Raises AlreadyStored when the lead's id is taken.
     """
@@ -363,7 +339,7 @@ def record_lead(
 def record_contacts(
     connection: Connection, vault: Vault, lead: LeadRecord, contacts: Sequence[str], vehicle_key: str | None
 ) -> None:
-    """Lets a lead's duplicates be found by `contacts` too: those that a duplicate brought, beside the first's own."""
+    """Lets a lead be found by `contacts` too: those that a duplicate brought, beside the first's own."""
     vehicle_hash = _vehicle_hash(vehicle_key)
     rows = [
         contact_row(vault, lead.dealer_id, lead.lead_id, contact, vehicle_hash, lead.received_at)

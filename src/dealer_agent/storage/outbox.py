@@ -11,12 +11,14 @@ from collections.abc import Collection, Sequence
 from datetime import datetime, timedelta
 from typing import Any, Literal, NamedTuple
 
-from sqlalchemy import Connection, and_, bindparam, insert, or_, select, update
+from sqlalchemy import Connection, String, and_, bindparam, func, insert, or_, select, tuple_, update
 
 from dealer_agent.dealers.routing import TO_CUSTOMER, Kind, NewDelivery
 from dealer_agent.protocol.ids import new_ulid
+from dealer_agent.storage.leads import HASH_CONTEXT
 from dealer_agent.storage.prepared import Prepared
-from dealer_agent.storage.schema import outbox
+from dealer_agent.storage.schema import UtcTime, lead_contacts, leads, outbox
+from dealer_agent.vault.vault import Vault
 
 State = Literal["waiting", "sent", "parked", "dropped"]
 STATES: tuple[State, ...] = ("waiting", "sent", "parked", "dropped")
@@ -64,6 +66,28 @@ class DeliveryRecord(NamedTuple):
     settled_at: datetime | None
     problem: str | None
 
+
+# A lead of a sender without a token has none: both databases compare two NULLs with IS NOT DISTINCT FROM.
+COUNT_MAILS_BEFORE = (
+    select(func.count())
+    .select_from(outbox)
+    .join(leads, and_(leads.c.dealer_id == outbox.c.dealer_id, leads.c.lead_id == outbox.c.lead_id))
+    .where(
+        outbox.c.dealer_id == bindparam("dealer_id"),
+        outbox.c.lead_id.in_(
+            select(lead_contacts.c.lead_id).where(
+                lead_contacts.c.dealer_id == bindparam("dealer_id"),
+                lead_contacts.c.contact_hash.in_(bindparam("hashes", expanding=True)),
+            )
+        ),
+        leads.c.token_id.is_not_distinct_from(bindparam("token_id", type_=String)),
+        outbox.c.kind == bindparam("kind"),
+        outbox.c.state.in_(("waiting", "sent")),
+        outbox.c.created_at > bindparam("since"),
+        tuple_(outbox.c.created_at, outbox.c.delivery_id)
+        < tuple_(bindparam("at", type_=UtcTime), bindparam("delivery_id", type_=String)),
+    )
+)
 
 # Not named as the column, which SQLAlchemy keeps for itself in an UPDATE.
 _DEALER = outbox.c.dealer_id == bindparam("of_dealer")
@@ -183,6 +207,32 @@ def enqueue(
     if made:
         ADD_DELIVERY.write_all(connection, made)
     return ids
+
+
+def mails_before(
+    connection: Connection,
+    vault: Vault,
+    dealer_id: str,
+    delivery: DueDelivery,
+    email: str,
+    token_id: str | None,
+    within: timedelta,
+) -> int:
+    """How many mails of the delivery's kind this address got, or is to get, in the time before the delivery was made.
+
+    Of leads with the same token, or of all leads without one: senders without a token cannot be told apart, and they
+    must not use up the mails of a sender with a token. `email` is normalised.
+    """
+    sought = {
+        "dealer_id": dealer_id,
+        "hashes": vault.hashes(f"email:{email}", *HASH_CONTEXT, dealer_id),
+        "token_id": token_id,
+        "kind": delivery.kind,
+        "since": delivery.tried_since - within,
+        "at": delivery.tried_since,
+        "delivery_id": delivery.delivery_id,
+    }
+    return connection.execute(COUNT_MAILS_BEFORE, sought).scalar_one()
 
 
 def due_addresses(connection: Connection, dealer_id: str, now: datetime, lease: timedelta) -> list[Address]:

@@ -76,7 +76,14 @@ _LEADS: BindParameter[Any] = bindparam("lead_ids", expanding=True)
 EMPTY_LEADS = (
     update(leads)
     .where(leads.c.dealer_id == bindparam("in_dealer"), leads.c.lead_id.in_(_LEADS), leads.c.erased_at.is_(None))
-    .values(customer=None, payload=None, erased_at=bindparam("at"))
+    .values(customer=None, payload=None, may_be_same_person_as=None, erased_at=bindparam("at"))
+)
+
+# What other leads say of these.
+UNLINK = (
+    update(leads)
+    .where(leads.c.dealer_id == bindparam("in_dealer"), leads.c.may_be_same_person_as.in_(_LEADS))
+    .values(may_be_same_person_as=None)
 )
 
 EMPTY_ADDITIONS = (
@@ -251,6 +258,6 @@ def _empty(connection: Connection, dealer_id: str, lead_ids: Sequence[str], at: 
     to_come = list(connection.execute(FIND_VISITS_TO_COME, chosen | {"dealer_id": dealer_id}).scalars())
     hand_over(connection, dealer_id, to_come, lead_ids)
     end_appointments(connection, dealer_id, to_come, at, "cancelled")
-    for statement in (EMPTY_ADDITIONS, EMPTY_VISITS, DROP_REPLIES, DROP_DELIVERIES):
+    for statement in (UNLINK, EMPTY_ADDITIONS, EMPTY_VISITS, DROP_REPLIES, DROP_DELIVERIES):
         connection.execute(statement, chosen)
     return connection.execute(EMPTY_LEADS, chosen).rowcount

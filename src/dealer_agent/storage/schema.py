@@ -29,7 +29,7 @@ from sqlalchemy import (
 )
 from sqlalchemy.types import TypeDecorator
 
-SCHEMA_REVISION = "0004"
+SCHEMA_REVISION = "0005"
 """The newest migration. Revisions are numbers of four digits, so that older and newer can be told apart."""
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
@@ -169,6 +169,8 @@ imports = Table(
 
 # `rooftop` is where the lead goes. `vehicle` is the listing as it stood in stock when the lead came (JSON, nothing
 # personal). `used_at` is the last time that anybody had a use for the customer's data: disposal counts from it.
+# `token_id` is the token that the sender showed, if any. `may_be_same_person_as` is an earlier lead of another sender
+# with one of the same contact points and the same vehicle; erasing either lead removes it.
 leads = Table(
     "leads",
     metadata,
@@ -184,10 +186,19 @@ leads = Table(
     Column("vin", Words),
     Column("stock", Words),
     Column("vehicle", LargeBinary),
+    Column("token_id", String),
+    Column("may_be_same_person_as", String),
     Column("customer", LargeBinary, comment="sealed"),
     Column("payload", LargeBinary, comment="sealed"),
     Index(None, "dealer_id", "received_at", "lead_id"),
     Index(None, "dealer_id", "used_at"),
+    Index(
+        None,
+        "dealer_id",
+        "may_be_same_person_as",
+        sqlite_where=text("may_be_same_person_as IS NOT NULL"),
+        postgresql_where=text("may_be_same_person_as IS NOT NULL"),
+    ),
 )
 
 lead_events = Table(
@@ -202,6 +213,7 @@ lead_events = Table(
     Index(None, "dealer_id", "lead_id"),
 )
 
+# What finds a lead again: its contact points, and its sender together with them (`leads.intake.senders`).
 # `contact_hash` is keyed. `vehicle_key` is a hash: a buyer may name a vehicle at any length, and an index row of
 # PostgreSQL ends at 2,700 bytes.
 lead_contacts = Table(

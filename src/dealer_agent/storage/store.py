@@ -19,7 +19,7 @@ from dealer_agent.storage.lead_writer import LeadWriter
 from dealer_agent.storage.leads import LeadRecord, Purged, StoredLead
 from dealer_agent.storage.matching import ImportRow
 from dealer_agent.storage.migrate import check_schema
-from dealer_agent.storage.outbox import Address, DeliveryRecord, State
+from dealer_agent.storage.outbox import Address, DeliveryRecord, DueDelivery, State
 from dealer_agent.storage.privacy import Access, Disposed
 from dealer_agent.storage.stock import ImportOutcome, ImportRecord, Revision, Stock, StockMark
 from dealer_agent.storage.tokens import ActiveToken, Purpose, TokenRecord
@@ -249,6 +249,14 @@ class Store:
         """A lead with its visits, and the channels that may be used now, as of one moment."""
         with self._reading() as connection:
             return whole_lead(connection, self._keys(connection, dealer_id), dealer_id, lead_id, now)
+
+    def mails_before(
+        self, dealer_id: str, delivery: DueDelivery, email: str, token_id: str | None, within: timedelta
+    ) -> int:
+        """How many mails like this delivery went to an address in the time before it."""
+        with self._reading() as connection:
+            vault = self._keys(connection, dealer_id)
+            return outbox.mails_before(connection, vault, dealer_id, delivery, email, token_id, within)
 
     def appointments_of(self, dealer_id: str, lead_id: str) -> list[AppointmentRecord]:
         """All visits that a lead ever asked for, oldest first."""

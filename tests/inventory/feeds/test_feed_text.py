@@ -96,7 +96,7 @@ def test_a_cell_longer_than_any_is_refused_with_its_line_and_the_rows_below_are_
     assert [row.unit.stock for row in feed.units] == ["A", "C", "D"]
     (refused,) = feed.refused
     assert refused.line == 3
-    assert "cannot be read" in refused.text
+    assert "131,072 characters" in refused.text
     assert "quotation mark" in refused.text
 
 

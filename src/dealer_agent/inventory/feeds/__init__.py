@@ -2,9 +2,10 @@
 
 from dealer_agent.inventory.feeds.feed import Feed, FeedError, FeedRow, Remark, Repeat
 from dealer_agent.inventory.feeds.layouts import LAYOUTS
+from dealer_agent.inventory.feeds.limits import MOST_FILE_MIB
 from dealer_agent.inventory.feeds.reader import read_feed
 
 LAYOUT_NAMES = tuple(LAYOUTS)
 """The names that `read_feed(layout=...)` takes."""
 
-__all__ = ["LAYOUT_NAMES", "Feed", "FeedError", "FeedRow", "Remark", "Repeat", "read_feed"]
+__all__ = ["LAYOUT_NAMES", "MOST_FILE_MIB", "Feed", "FeedError", "FeedRow", "Remark", "Repeat", "read_feed"]

@@ -29,7 +29,15 @@ _ABSENT = frozenset(
 )
 _UNPRINTABLE = re.compile(r"[\x00-\x08\x0e-\x1f\x7f-\x84\x86-\x9f\ud800-\udfff\ufffe\uffff]")
 _EXCEL_TEXT = re.compile(r'="(.*)"', re.DOTALL)
-_UNSEEN = re.compile(r"<(script|style)\b.*?</\1\s*>|<!--.*?-->", re.IGNORECASE | re.DOTALL)
+_UNSEEN_START = re.compile(r"<(?:(script|style)\b|!--)", re.IGNORECASE)
+_UNSEEN_END = {
+    "script": re.compile(r"</script\s*>", re.IGNORECASE),
+    "style": re.compile(r"</style\s*>", re.IGNORECASE),
+    "": re.compile("-->"),
+}
+"""The end of a script, of a style sheet and of a comment."""
+_LONG_REFERENCE = re.compile(r"&#0*[0-9]{8,};?")
+"""A character reference beyond Unicode. `html.unescape` raises ValueError when it has more than 4,300 digits."""
 _BREAK = re.compile(
     r"<(?:br|/p|/li|/div|/tr|/h[1-6]|/ul|/ol|hr|li|p)\b[^<>]{0,500}>|</(?:p|li|div|tr|ul|ol)>", re.IGNORECASE
 )
@@ -46,14 +54,35 @@ def is_absent(text: str) -> bool:
     return len(text) < 40 and text.strip().casefold() in _ABSENT
 
 
+def _seen(text: str) -> str:
+    """HTML without its scripts, style sheets and comments; one that is not closed stays.
+
+    Every end is searched once: a regular expression for the whole would search it again from every start.
+    """
+    kept: list[str] = []
+    open_kinds: set[str] = set()
+    at = 0
+    for start in _UNSEEN_START.finditer(text):
+        kind = (start[1] or "").lower()
+        if start.start() < at or kind in open_kinds:
+            continue
+        end = _UNSEEN_END[kind].search(text, start.end())
+        if end is None:
+            open_kinds.add(kind)
+        else:
+            kept.append(text[at : start.start()])
+            at = end.end()
+    return "".join((*kept, text[at:]))
+
+
 def _plain(text: str) -> str:
     """HTML markup to plain text with line ends; unprintable characters and lone surrogates are gone."""
     if text.startswith('="') and (excel := _EXCEL_TEXT.fullmatch(text)):
         text = excel.group(1)
     if "&" in text:
-        text = html.unescape(text)
+        text = html.unescape(_LONG_REFERENCE.sub("\ufffd", text))
     if "<" in text:
-        text = _TAG.sub("", _BREAK.sub("\n", _UNSEEN.sub("", text)))
+        text = _TAG.sub("", _BREAK.sub("\n", _seen(text)))
     return _UNPRINTABLE.sub("", text)
 
 

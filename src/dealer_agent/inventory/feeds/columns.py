@@ -48,7 +48,7 @@ def _claims(source: Layout, by_name: Mapping[str, list[int]]) -> Iterator[tuple[
 
 def understand(names: Sequence[str], layout: Layout) -> Columns:
     """Which of these columns `layout` reads. Withheld columns are set aside before anything else looks at them."""
-    withheld = [index for index, name in enumerate(names) if is_withheld(name)]
+    withheld = dict.fromkeys(index for index, name in enumerate(names) if is_withheld(name))
     by_name: dict[str, list[int]] = {}
     for index, name in enumerate(names):
         folded = fold(name)

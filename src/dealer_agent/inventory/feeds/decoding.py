@@ -19,6 +19,14 @@ _BINARY = (
     (b"\x1f\x8b", "compressed with gzip: unpack it first"),
     (b"\xd0\xcf\x11\xe0", "an old Excel workbook: save the sheet as CSV"),
     (b"%PDF", "a PDF document: ask for the export as CSV"),
+    (b"\x89PNG", "an image: ask for the export as CSV"),
+    (b"\xff\xd8\xff", "an image: ask for the export as CSV"),
+    (b"GIF8", "an image: ask for the export as CSV"),
+    (b"BZh", "compressed with bzip2: unpack it first"),
+    (b"\xfd7zXZ\0", "compressed with xz: unpack it first"),
+    (b"7z\xbc\xaf\x27\x1c", "a 7-Zip archive: unpack it first"),
+    (b"\x28\xb5\x2f\xfd", "compressed with zstd: unpack it first"),
+    (b"SQLite format 3\0", "a database: ask for the export as CSV"),
 )
 _SAMPLE = 65_536
 _PIECE = 1 << 20
@@ -26,6 +34,12 @@ _HEAD = 262_144
 _EMPTY = "The file is empty. Export the inventory again."
 _SAMPLE_ZEROS = 0.02
 """The share of zero bytes above which a file is no text; exports hold a stray one now and then."""
+
+
+def check_size(data: bytes, what: str, most_mib: int) -> None:
+    """Raises FeedError for more than `most_mib` MiB; `what` begins the message, such as `A file`."""
+    if len(data) > most_mib << 20:
+        raise FeedError(f"{what} may have at most {most_mib:,} MiB. Export the units for sale only, as CSV.")
 
 
 def _utf16_without_mark(data: bytes) -> str | None:
@@ -39,7 +53,7 @@ def _utf16_without_mark(data: bytes) -> str | None:
 
 def encoding_of(data: bytes) -> str:
     """The name of the encoding. Raises FeedError for an empty file and for one that is no text."""
-    if not data.strip():
+    if not data or data.isspace():
         raise FeedError(_EMPTY)
     for magic, what in _BINARY:
         if data.startswith(magic):

@@ -4,19 +4,22 @@ import csv
 import io
 import re
 from collections.abc import Iterator
+from contextlib import suppress
 from dataclasses import dataclass
-from itertools import islice
+from itertools import count, islice
 from typing import NamedTuple, TextIO
 
 from dealer_agent.inventory.feeds.columns import Columns, named_layout, recognise, understand
 from dealer_agent.inventory.feeds.decoding import open_text
 from dealer_agent.inventory.feeds.feed import FeedError
 from dealer_agent.inventory.feeds.layouts import CARSFORSALE, Layout
+from dealer_agent.inventory.feeds.limits import MOST_CELL, MOST_COLUMNS, MOST_LINE, MOST_NAME, MOST_ROWS
 
 _DELIMITERS = ",\t;|"
 _VIN = re.compile(r"[A-HJ-NPR-Z0-9]{17}", re.IGNORECASE)
 _RUNAWAY_LINES = 3
-"""Lines that look like rows, inside one cell, of which a quotation mark that nobody closed is the cause."""
+"""A cell with more lines that look like rows began with a quotation mark that is not closed."""
+_AFTER_THE_END = "end"
 
 
 class Row(NamedTuple):
@@ -48,23 +51,70 @@ def _unquoted(cell: str) -> str:
     return cell
 
 
-def _rows(lines: TextIO, delimiter: str, *, literal: bool) -> Iterator[Row]:
-    """The rows that are not blank. Where quotes are `literal` they enclose a cell only when they enclose all of it."""
+class _Lines:
+    """The lines of a text, and one more, after which `have_ended` is true: it shows whether a cell is still open.
+
+    Raises FeedError for a line that is too long.
+    """
+
+    def __init__(self, text: TextIO) -> None:
+        self._text = text
+        self._number = 0
+        self.have_ended = False
+
+    def __iter__(self) -> Iterator[str]:
+        return self
+
+    def __next__(self) -> str:
+        self._number += 1
+        line = self._text.readline(MOST_LINE + 1)
+        if len(line) > MOST_LINE:
+            raise FeedError(
+                f"Line {self._number} has more than {MOST_LINE:,} characters. Export the inventory with one unit a"
+                " line."
+            )
+        if line:
+            return line
+        if self.have_ended:
+            raise StopIteration
+        self.have_ended = True
+        return _AFTER_THE_END
+
+
+def _unclosed(line: int) -> FeedError:
+    return FeedError(
+        f"A quotation mark in the row at line {line} is not closed: the row swallows the rows after it. Close or"
+        " remove the quotation mark there, or export the inventory again."
+    )
+
+
+def _rows(text: TextIO, delimiter: str, *, literal: bool) -> Iterator[Row]:
+    """The rows that are not blank. Where quotes are `literal` they enclose a cell only when they enclose all of it.
+
+    Raises FeedError for a quotation mark that is not closed, for a line that is too long, and for too many rows.
+    """
+    lines = _Lines(text)
     reader = csv.reader(
         lines,
         delimiter=delimiter,
         quoting=csv.QUOTE_NONE if literal else csv.QUOTE_MINIMAL,
         skipinitialspace=delimiter == ",",
     )
-    while True:
+    for number in count():
         line = reader.line_num + 1
         try:
             cells = next(reader)
-        except StopIteration:
-            return
-        except csv.Error as error:
-            yield Row(line, [], error=f"The row cannot be read ({error}); is a quotation mark not closed?")
+        except csv.Error:
+            if reader.line_num > line:
+                raise _unclosed(line) from None
+            yield Row(line, [], error=f"A cell has more than {MOST_CELL:,} characters; is a quotation mark missing?")
             continue
+        if lines.have_ended:
+            if cells == [_AFTER_THE_END]:
+                return
+            raise _unclosed(line)
+        if number > MOST_ROWS:
+            raise FeedError(f"A file may have at most {MOST_ROWS:,} rows. Export the units for sale only.")
         if any(cell.strip() for cell in cells):
             yield Row(line, [_unquoted(cell) for cell in cells] if literal else cells, reader.line_num - line + 1)
 
@@ -75,8 +125,12 @@ def _has_literal_quotes(head: str, delimiter: str) -> bool:
 
 
 def _first_rows(head: str, delimiter: str, most: int) -> list[list[str]]:
+    """The rows up to the first that cannot be read: `head` may end inside a row, and `delimiter` is a guess."""
     rows = _rows(io.StringIO(head, newline=""), delimiter, literal=_has_literal_quotes(head, delimiter))
-    return [row.cells for row in islice(rows, most)]
+    found: list[list[str]] = []
+    with suppress(FeedError):
+        found.extend(row.cells for row in islice(rows, most))
+    return found
 
 
 def _is_carsforsale(rows: list[list[str]]) -> bool:
@@ -98,10 +152,11 @@ def _header_fits(names: list[str], layout: Layout | None) -> int:
 def read_table(data: bytes, encoding: str, head: str, layout_name: str | None) -> Table:
     """The file's delimiter, layout and rows; `head` is how its text begins.
 
-    Raises FeedError when no column says what a unit is.
+    The whole file is checked first, which takes a second for 50 MiB: a file that breaks off is refused before any row
+    is read. Raises FeedError for such a file, and when no column says what a unit is.
     """
     layout = named_layout(layout_name, "delimited") if layout_name else None
-    headers = {mark: next(iter(_first_rows(head, mark, 1)), []) for mark in _DELIMITERS}
+    headers = {mark: [name[:MOST_NAME] for name in next(iter(_first_rows(head, mark, 1)), [])] for mark in _DELIMITERS}
     fits = {mark: _header_fits(names, layout) for mark, names in headers.items()}
     delimiter = max(_DELIMITERS, key=lambda mark: fits[mark])
     if fits[delimiter]:
@@ -111,12 +166,17 @@ def read_table(data: bytes, encoding: str, head: str, layout_name: str | None) -
         header = list(CARSFORSALE.positions)
         layout, delimiter = CARSFORSALE, found
     else:
+        next(_rows(open_text(data, encoding), ",", literal=False), None)  # A line without an end has its own message.
         raise FeedError(
             "The first line names no column for the VIN or the stock number"
             + (f" in the layout {layout.name}" if layout else "")
             + ". Give the file a header with at least VIN, Year, Make and Model, or name its layout."
         )
-    rows = _rows(open_text(data, encoding), delimiter, literal=_has_literal_quotes(head, delimiter))
+    if len(header) > MOST_COLUMNS:
+        raise FeedError(f"A file may have at most {MOST_COLUMNS:,} columns, and this one has {len(header):,}.")
+    literal = _has_literal_quotes(head, delimiter)
+    _check_quotes(_rows(open_text(data, encoding), delimiter, literal=literal), delimiter, len(header))
+    rows = _rows(open_text(data, encoding), delimiter, literal=literal)
     below = islice(rows, 1 if fits[delimiter] else 0, None)
     return Table(layout, delimiter, understand(header, layout), len(header), below)
 
@@ -125,20 +185,25 @@ def _headerless_delimiter(head: str) -> str | None:
     return next((mark for mark in _DELIMITERS if _is_carsforsale(_first_rows(head, mark, 5))), None)
 
 
-def _is_runaway(cell: str, table: Table) -> bool:
-    if table.width < 5 or cell.count("\n") <= _RUNAWAY_LINES or cell.count(table.delimiter) < table.width:
+def _check_quotes(rows: Iterator[Row], delimiter: str, width: int) -> None:
+    """Reads all rows. Raises FeedError for a cell that holds rows."""
+    for row in rows:
+        if row.lines > _RUNAWAY_LINES and any(_is_runaway(cell, delimiter, width) for cell in row.cells):
+            raise _unclosed(row.line)
+
+
+def _is_runaway(cell: str, delimiter: str, width: int) -> bool:
+    if width < 5 or cell.count("\n") <= _RUNAWAY_LINES or cell.count(delimiter) < width:
         return False
     inside = cell.split("\n")[1:-1]
-    return sum(line.count(table.delimiter) >= table.width - 1 for line in inside) > len(inside) / 2
+    return sum(line.count(delimiter) >= width - 1 for line in inside) > len(inside) / 2
 
 
-def cells_of(row: Row, table: Table) -> tuple[dict[str, list[str]], str | None, str | None]:
-    """The row's cells by field, why it cannot be read, and what is odd about its length."""
-    short, extra = table.width - len(row.cells), row.cells[table.width :]
+def cells_of(row: Row, table: Table) -> tuple[dict[str, list[str]], str | None]:
+    """The row's cells by field, and what is odd about its length."""
     if row.error is not None:
-        return {}, row.error, None
-    if row.lines > _RUNAWAY_LINES and any(_is_runaway(cell, table) for cell in row.cells):
-        return {}, "A quotation mark is not closed: the row swallows the rows after it.", None
+        return {}, None
+    short, extra = table.width - len(row.cells), row.cells[table.width :]
     odd = None
     if short > 0:
         odd = f"The row has {len(row.cells)} cells where the header has {table.width}; the rest is absent."
@@ -150,6 +215,5 @@ def cells_of(row: Row, table: Table) -> tuple[dict[str, list[str]], str | None, 
             field: [row.cells[index] for index in indices if index < present]
             for field, indices in table.columns.fields.items()
         },
-        None,
         odd,
     )

@@ -32,18 +32,29 @@ class Repeat(NamedTuple):
     lines: tuple[int, ...]
 
 
+class Counts(NamedTuple):
+    """How many remarks of each kind a feed has."""
+
+    refused: int
+    sold: int
+    warnings: int
+    repeated_vins: int
+
+
 @dataclass(frozen=True, slots=True)
 class Feed:
     """A feed that was read. No two of its units have the same VIN.
 
     `rows` counts every row that is not blank: it is the sum of units, refused, sold and the rows which a later row with
-    the same VIN replaced. `encoding` and `delimiter` (None for JSON) are what was found in the file.
+    the same VIN replaced. `encoding` and `delimiter` (None for JSON) are what was found in the file. The lists of
+    remarks and columns end after `MOST_REPORTED` entries; `counts` has the full numbers of the remarks.
     """
 
     layout: str
     encoding: str
     delimiter: str | None
     rows: int
+    counts: Counts
     units: tuple[FeedRow, ...]
     refused: tuple[Remark, ...]
     sold: tuple[Remark, ...]

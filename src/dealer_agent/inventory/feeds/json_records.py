@@ -4,15 +4,16 @@ import json
 import math
 import re
 from collections.abc import Iterator
+from contextlib import suppress
 from functools import lru_cache
+from itertools import islice
 from typing import Any, NamedTuple
 
 from dealer_agent.inventory.feeds.feed import FeedError
 from dealer_agent.inventory.feeds.layouts import LAYOUTS, is_withheld
+from dealer_agent.inventory.feeds.limits import DEEPEST, MOST_OBJECTS, MOST_REPORTED, MOST_ROWS, MOST_VALUES
 from dealer_agent.inventory.vocabulary import fold
 
-_DEEPEST = 8
-"""Levels of members below a record that are looked at."""
 _LISTS = (
     "vehicles",
     "inventory",
@@ -25,7 +26,11 @@ _LISTS = (
     "@graph",
     "itemListElement",
 )
-_SCRIPT = re.compile(r"<script[^>]{0,500}application/ld\+json[^>]{0,500}>(.*?)</script", re.IGNORECASE | re.DOTALL)
+_SCRIPT = re.compile(r"<script\b([^<>]{0,1000})>", re.IGNORECASE)
+_SCRIPT_END = re.compile("</script", re.IGNORECASE)
+_LD_JSON = "application/ld+json"
+_HEAD = 4_096
+"""Characters in which a web page says that it is one."""
 _IDENTITY = frozenset(
     name for layout in LAYOUTS.values() for field in ("vin", "stock") for name in layout.folded[field] if name != "id"
 )
@@ -48,6 +53,7 @@ def read_records(text: str) -> list[Record]:
     """The vehicles of a JSON text or of the JSON-LD in an HTML page. Raises FeedError with the line that is broken."""
     if text.lstrip().startswith("<"):
         return _from_html(text)
+    _check_objects(text)
     try:
         document = _load(text)
     except json.JSONDecodeError as error:
@@ -59,7 +65,17 @@ def read_records(text: str) -> list[Record]:
     return _numbered(_vehicles(document))
 
 
+def _check_objects(text: str) -> None:
+    """Raises FeedError where the objects may be too many, before any of them is made. Brackets in texts count, too."""
+    if text.count("{") + text.count("[") > MOST_OBJECTS:
+        raise FeedError(
+            f"A JSON file may have at most {MOST_OBJECTS:,} objects and arrays. Export the units for sale only, as CSV."
+        )
+
+
 def _numbered(items: list[Any]) -> list[Record]:
+    if len(items) > MOST_ROWS:
+        raise FeedError(f"A file may have at most {MOST_ROWS:,} records. Export the units for sale only.")
     return [
         Record(number, item) if isinstance(item, dict) else Record(number, {}, "The record is not a JSON object.")
         for number, item in enumerate(items, 1)
@@ -67,14 +83,16 @@ def _numbered(items: list[Any]) -> list[Record]:
 
 
 def _from_lines(text: str) -> list[Record]:
-    records = []
+    records: list[Record] = []
     for number, line in enumerate(text.split("\n"), 1):
         if not line.strip():
             continue
-        try:
-            members = _load(line)
-        except (ValueError, RecursionError):
-            members = None
+        if len(records) == MOST_ROWS:
+            raise FeedError(f"A file may have at most {MOST_ROWS:,} records. Export the units for sale only.")
+        members = None
+        if line.lstrip().startswith("{"):
+            with suppress(ValueError, RecursionError):
+                members = _load(line)
         if isinstance(members, dict):
             records.append(Record(number, members))
         else:
@@ -86,17 +104,40 @@ def _from_lines(text: str) -> list[Record]:
 
 def _from_html(text: str) -> list[Record]:
     found: list[Any] = []
-    for block in _SCRIPT.findall(text):
+    for block in _scripts(text):
+        _check_objects(block)
         try:
             found.extend(_vehicles_in(_load(block), 0))
         except (ValueError, RecursionError):
             continue
     if not found:
-        raise FeedError(
-            "The file is XML or HTML without schema.org vehicles in it. Export the inventory as CSV, TAB-separated"
-            " text or JSON."
-        )
+        raise FeedError(_without_vehicles(text))
     return _numbered(found)
+
+
+def _without_vehicles(page: str) -> str:
+    if re.search(r"<!doctype\s+html|<html\b", page[:_HEAD], re.IGNORECASE):
+        return (
+            "The file is a web page without schema.org vehicles in it, perhaps a login or an error page. Download the"
+            " export itself, as CSV, TAB-separated text or JSON."
+        )
+    return (
+        "The file is XML or HTML without schema.org vehicles in it. Export the inventory as CSV, TAB-separated text or"
+        " JSON."
+    )
+
+
+def _scripts(page: str) -> Iterator[str]:
+    """The JSON-LD blocks of a page. The page is read once, however many blocks it opens and does not close."""
+    at = 0
+    while (start := _SCRIPT.search(page, at)) is not None:
+        at = start.end()
+        if _LD_JSON in start[1].lower():
+            end = _SCRIPT_END.search(page, at)
+            if end is None:
+                return
+            yield page[at : end.start()]
+            at = end.end()
 
 
 def _vehicles(document: Any) -> list[Any]:
@@ -116,7 +157,7 @@ def _names_unit(item: object) -> bool:
 
 
 def _vehicles_in(node: Any, depth: int) -> list[Any]:
-    if depth > _DEEPEST:
+    if depth > DEEPEST:
         return []
     if isinstance(node, list):
         if any(map(_names_unit, node)):
@@ -154,21 +195,23 @@ def scalar_text(value: Any) -> str | None:
 def flattened(members: dict[str, Any], withheld: dict[str, None]) -> dict[str, list[str]]:
     """The scalars of a record by the path of their names. An array of scalars is one text, an item a line.
 
-    Members that are never read are left out and noted in `withheld`.
+    Members that are never read are left out; the first of them are noted in `withheld`. What follows after
+    `MOST_VALUES` texts is not read.
     """
     found: dict[str, list[str]] = {}
-    for path, text in _walk("", members, 0, withheld):
+    for path, text in islice(_walk("", members, 0, withheld), MOST_VALUES):
         found.setdefault(path, []).append(text)
     return found
 
 
 def _walk(path: str, node: Any, depth: int, withheld: dict[str, None]) -> Iterator[tuple[str, str]]:
     if path and path_is_withheld(path):
-        withheld[path] = None
-    elif isinstance(node, dict) and depth <= _DEEPEST:
+        if len(withheld) < MOST_REPORTED:
+            withheld[path] = None
+    elif isinstance(node, dict) and depth <= DEEPEST:
         for name, value in node.items():
             yield from _walk(f"{path}.{name[:100]}" if path else name[:100], value, depth + 1, withheld)
-    elif isinstance(node, list) and depth <= _DEEPEST:
+    elif isinstance(node, list) and depth <= DEEPEST:
         texts = [text for item in node if (text := scalar_text(item)) is not None]
         if texts:
             yield path, "".join(text.replace("\n", " ") + "\n" for text in texts)

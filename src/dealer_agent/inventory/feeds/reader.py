@@ -6,11 +6,18 @@ from operator import itemgetter
 from typing import Any, NamedTuple
 
 from dealer_agent.inventory.feeds.columns import Columns, layout_of_name, named_layout, recognise, understand
-from dealer_agent.inventory.feeds.decoding import encoding_of, head_of, open_text
+from dealer_agent.inventory.feeds.decoding import check_size, encoding_of, head_of, open_text
 from dealer_agent.inventory.feeds.delimited import cells_of, read_table
-from dealer_agent.inventory.feeds.feed import Feed, FeedRow, Remark, Repeat
+from dealer_agent.inventory.feeds.feed import Counts, Feed, FeedError, FeedRow, Remark, Repeat
 from dealer_agent.inventory.feeds.json_records import Record, flattened, read_records
 from dealer_agent.inventory.feeds.layouts import Layout
+from dealer_agent.inventory.feeds.limits import (
+    MOST_CELL,
+    MOST_FILE_MIB,
+    MOST_JSON_MIB,
+    MOST_REPORTED,
+    MOST_ROWS_WITHOUT_UNIT,
+)
 from dealer_agent.inventory.feeds.members import extras, further_members
 from dealer_agent.inventory.feeds.units import Reading, read_unit
 from dealer_agent.inventory.unit import Unit
@@ -30,6 +37,19 @@ class _RowRead(NamedTuple):
     unit: Unit | None
 
 
+class _Remarks:
+    """The first remarks of a kind, and how many there are."""
+
+    def __init__(self) -> None:
+        self.first: list[Remark] = []
+        self.count = 0
+
+    def add(self, remark: Remark) -> None:
+        self.count += 1
+        if self.count <= MOST_REPORTED:
+            self.first.append(remark)
+
+
 class _Tally:
     """What was read so far. Of rows with the same VIN (or, without VINs, the same stock number) the last counts."""
 
@@ -37,16 +57,23 @@ class _Tally:
         self.rows = 0
         self.outcomes: dict[str, _RowRead] = {}
         self.earlier: dict[str, list[int]] = {}
-        self.refused: list[Remark] = []
-        self.warnings: list[Remark] = []
+        self.refused = _Remarks()
+        self.warnings = _Remarks()
 
     def add(self, line: int, reading: Reading) -> None:
         self.rows += 1
-        self.warnings.extend(Remark(line, reading.identifier, text) for text in reading.remarks)
+        for text in reading.remarks:
+            self.warnings.add(Remark(line, reading.identifier, text))
         key = reading.identifier
         if key is None:
             assert reading.refused is not None, "a row that names no unit says why"
-            self.refused.append(Remark(line, None, reading.refused))
+            self.refused.add(Remark(line, None, reading.refused))
+            if self.rows == MOST_ROWS_WITHOUT_UNIT and not self.outcomes:
+                first = self.refused.first[0]
+                raise FeedError(
+                    f"None of the first {MOST_ROWS_WITHOUT_UNIT:,} rows names a unit. Line {first.line}: {first.text}"
+                    " Export the inventory with a column for the VIN or the stock number."
+                )
             return
         # Taken out first, so that units stand in the order of the rows that count.
         before = self.outcomes.pop(key, None)
@@ -56,25 +83,26 @@ class _Tally:
 
     def feed(self, layout: Layout, encoding: str, delimiter: str | None, columns: Columns) -> Feed:
         units = tuple(FeedRow(line, unit) for line, unit in self.outcomes.values() if unit is not None)
+        sold = _Remarks()
+        for key, (line, unit) in self.outcomes.items():
+            if unit is None:
+                sold.add(Remark(line, key, "The row says that the unit is sold."))
         return Feed(
             layout=layout.name,
             encoding=encoding.removesuffix("-sig"),
             delimiter=delimiter,
             rows=self.rows,
             units=units,
-            refused=tuple(self.refused),
-            sold=tuple(
-                Remark(line, key, "The row says that the unit is sold.")
-                for key, (line, unit) in self.outcomes.items()
-                if unit is None
-            ),
-            warnings=tuple(self.warnings),
+            counts=Counts(self.refused.count, sold.count, self.warnings.count, len(self.earlier)),
+            refused=tuple(self.refused.first),
+            sold=tuple(sold.first),
+            warnings=tuple(self.warnings.first),
             repeated_vins=tuple(
                 Repeat(key, (*found, self.outcomes[key].line))
-                for key, found in sorted(self.earlier.items(), key=itemgetter(1))
+                for key, found in sorted(self.earlier.items(), key=itemgetter(1))[:MOST_REPORTED]
             ),
-            columns_not_understood=columns.not_understood,
-            columns_withheld=columns.withheld,
+            columns_not_understood=columns.not_understood[:MOST_REPORTED],
+            columns_withheld=columns.withheld[:MOST_REPORTED],
         )
 
 
@@ -86,9 +114,11 @@ def read_feed(data: bytes, *, layout: str | None = None, on_progress: Progress |
     """
     if layout is not None:
         layout_of_name(layout)
+    check_size(data, "A file", MOST_FILE_MIB)
     encoding = encoding_of(data)
     head = head_of(data, encoding)
     if head.lstrip("\ufeff \t\r\n")[:1] in ("[", "{", "<"):
+        check_size(data, "A file of JSON or HTML", MOST_JSON_MIB)
         # A second mark, left by a program that joined files, is no JSON.
         return _read_json(open_text(data, encoding).read().lstrip("\ufeff"), encoding, layout, on_progress)
     return _read_delimited(data, encoding, head, layout, on_progress)
@@ -101,8 +131,8 @@ def _read_delimited(
     lines = max(data.count(b"\n"), data.count(b"\r")) + 1
     tally = _Tally()
     for row in table.rows:
-        cells, error, odd = cells_of(row, table)
-        reading = Reading(refused=error) if error is not None else read_unit(cells, table.layout)
+        cells, odd = cells_of(row, table)
+        reading = Reading(refused=row.error) if row.error is not None else read_unit(cells, table.layout)
         if odd is not None:
             reading.remarks.append(odd)
         tally.add(row.line, reading)
@@ -149,6 +179,9 @@ def _record_reading(
     if record.error is not None:
         return Reading(refused=record.error)
     paths = flattened(record.members, withheld)
+    long = next((name for name, texts in paths.items() for text in texts if len(text) > MOST_CELL), None)
+    if long is not None:
+        return Reading(refused=f"{long[:100]} has more than {MOST_CELL:,} characters.")
     names = tuple(paths)
     columns = columns_of(names)
     cells = {

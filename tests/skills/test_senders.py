@@ -1,0 +1,284 @@
+"""Who is the same sender, and what another sender can do to a lead: nothing (contract, part 10). On both databases.
+
+A phone number and an e-mail address are no secrets. Only a token shows who sends.
+"""
+
+from collections.abc import Callable
+from datetime import timedelta
+from typing import Any
+
+import msgspec
+import pytest
+from tests.skills.counter import TOKEN, Counter
+from tests.skills.shop import a_lead, customer
+from tests.skills.visiting import LOT, NOW, PROFILE, asking, at, visit, windows
+
+from dealer_agent.delivery.view import lead_view
+from dealer_agent.lead_desk.lead_job import MOST_ADDITIONS
+from dealer_agent.leads.adf import render_adf
+from dealer_agent.leads.intake import contacts
+from dealer_agent.leads.lead_json import lead_json
+from dealer_agent.leads.mails import salesperson_mail
+from dealer_agent.leads.spreadsheet import cells
+from dealer_agent.protocol.replies import Answer
+from dealer_agent.protocol.requests import Customer
+
+OpenCounter = Callable[..., Counter]
+SOON, LATER = NOW + timedelta(minutes=5), NOW + timedelta(minutes=6)
+EMAIL, PHONE = {"email": "sam@example.com"}, {"phone": "+12025550123"}
+VICTIM = customer(**EMAIL, **PHONE)
+AGENT = "Example Agent"
+OTHER_TOKEN = "01KE7AQ2N0V5X3J8R6T4Y9W1ZU"
+STRANGER = {"first_name": "Mallory", "last_name": "Stranger"}
+
+STRANGERS = [
+    pytest.param(TOKEN, OTHER_TOKEN, VICTIM, AGENT, id="another token"),
+    pytest.param(TOKEN, None, VICTIM, AGENT, id="no token"),
+    pytest.param(None, OTHER_TOKEN, VICTIM, AGENT, id="a token where the first had none"),
+    pytest.param(None, None, VICTIM, "Another Agent", id="another agent"),
+    pytest.param(None, None, PHONE | STRANGER, AGENT, id="the number only"),
+    pytest.param(None, None, EMAIL | STRANGER, AGENT, id="the address only"),
+    pytest.param(None, None, PHONE | STRANGER | {"email": "mallory@example.com"}, AGENT, id="an address of their own"),
+]
+"""The token of the first lead, then another sender: its token, the customer that it names, its agent."""
+
+strangers = pytest.mark.parametrize(("token", "other_token", "named", "agent"), STRANGERS)
+
+
+def drive(time: str | None, who: dict[str, Any] = VICTIM, **members: Any) -> dict[str, Any]:
+    """A lead of a customer who asks for a test drive of one vehicle."""
+    return asking(visit(time), "S1", customer=who, **members)
+
+
+def seen(desk: Counter, lead_id: str) -> object:
+    """All that the dealer, the CRM and the people see of a lead."""
+    whole = desk.store.whole_lead("ridgeline", lead_id, SOON)
+    assert whole is not None
+    sent = [row for row in desk.deliveries() if row.lead_id == lead_id]
+    return whole, render_adf(lead_view(whole, PROFILE)), sorted(sent)
+
+
+def told(answer: Answer) -> dict[str, Any]:
+    data: dict[str, Any] = msgspec.json.decode(answer.data)
+    return data
+
+
+@strangers
+@pytest.mark.requirement("contract-10-duplicate-stranger")
+def test_another_sender_gets_a_lead_of_its_own_and_neither_changes_nor_learns_the_first(
+    counter: OpenCounter, token: str | None, other_token: str | None, named: dict[str, Any], agent: str
+) -> None:
+    desk = counter(PROFILE, confirms_by_mail=True)
+    first = desk.take(drive(at("10:00")), NOW, LOT, token=token)
+    before = seen(desk, first["lead_id"])
+    lead = drive(at("12:00"), named, message="Cancel it", trade_in={"make": "Ford"}, source_agent=agent)
+    answer = desk.answer(lead, SOON, LOT, token=other_token)
+    data = told(answer)
+    assert (data["status"], data["appointment"]["confirmed_at"]) == ("received", at("12:00"))
+    assert data["lead_id"] != first["lead_id"]
+    assert seen(desk, first["lead_id"]) == before
+    assert desk.places("test_drive") == 8, "nothing was moved"
+
+    # Word for word what anybody is told who asks for that time.
+    nobody = drive(at("14:00"), customer(email="nobody@example.com"), message="Hello", trade_in={"make": "Ford"})
+    words = (desk.answer(nobody, SOON, LOT, token=other_token).message or "").replace("2:00 PM", "12:00 PM")
+    assert answer.message == words
+
+
+@strangers
+@pytest.mark.requirement("contract-10-duplicate-stranger")
+def test_the_dealer_and_the_crm_are_told_that_both_may_be_the_same_person(
+    counter: OpenCounter, token: str | None, other_token: str | None, named: dict[str, Any], agent: str
+) -> None:
+    desk = counter(PROFILE)
+    first = desk.take(drive(None), NOW, LOT, token=token)["lead_id"]
+    second = desk.take(drive(None, named, source_agent=agent), SOON, LOT, token=other_token)["lead_id"]
+    kept = {lead_id: desk.store.whole_lead("ridgeline", lead_id, SOON) for lead_id in (first, second)}
+    links = [one.stored.lead.may_be_same_person_as for one in kept.values() if one is not None]
+    assert links == [None, first]
+    whole = kept[second]
+    assert whole is not None
+    view = lead_view(whole, PROFILE)
+    words = f"may be the same person as lead {first}"
+    assert words in " ".join(render_adf(view).decode().split())
+    assert words in " ".join(salesperson_mail(view).text.split())
+    assert msgspec.json.decode(lead_json(view))["may_be_same_person_as"] == first
+    assert cells(view)["may_be_same_person_as"] == first
+
+
+@pytest.mark.requirement("contract-10-duplicate", "contract-10-duplicate-adds")
+@pytest.mark.parametrize("named", [VICTIM, PHONE | STRANGER, EMAIL | STRANGER])
+def test_with_the_same_token_one_contact_point_is_enough_and_a_changed_visit_moves(
+    counter: OpenCounter, named: dict[str, Any]
+) -> None:
+    desk = counter(PROFILE)
+    first = desk.take(drive(at("10:00")), NOW, LOT)
+    again = desk.take(drive(at("12:00"), named, source_agent="Renamed"), SOON, LOT)
+    assert (again["status"], again["lead_id"]) == ("duplicate", first["lead_id"])
+    assert again["appointment"]["confirmed_at"] == at("12:00")
+    assert [one.status for one in desk.visits_of(first["lead_id"])] == ["replaced", "confirmed"]
+
+
+@pytest.mark.requirement("contract-10-duplicate-no-token")
+@pytest.mark.parametrize("time", [at("12:00"), at("10:00"), None], ids=["another time", "the same time", "no time"])
+def test_without_a_token_the_same_sender_adds_a_message_and_a_visit_that_is_only_asked_for(
+    counter: OpenCounter, time: str | None
+) -> None:
+    """The sender may be somebody who knows agent, address and number: it changes nothing and learns nothing."""
+    desk = counter(PROFILE, confirms_by_mail=True)
+    first = desk.take(drive(at("10:00"), trade_in={"make": "Kia"}), NOW, LOT, token=None)
+    desk.all_sent()
+    renamed = VICTIM | STRANGER | {"address": {"city": "Elsewhere"}}
+    lead = drive(time, renamed, message="Is it there?", trade_in={"make": "Ford"})
+    answer = desk.answer(lead, SOON, LOT, token=None)
+    data = told(answer)
+    assert (data["status"], data["lead_id"]) == ("duplicate", first["lead_id"])
+    asked = data.pop("appointment")
+    assert asked == {"appointment_id": asked["appointment_id"], "status": "requested"}
+    assert asked["appointment_id"] != first["appointment"]["appointment_id"]
+    booked = [one for one in desk.visits_of(first["lead_id"]) if one.status == "confirmed"]
+    assert [one.starts_at for one in booked] == [NOW.replace(day=3, hour=16)]
+    assert desk.places("test_drive") == 4
+    stored = desk.store.get_lead("ridgeline", first["lead_id"])
+    assert stored is not None
+    (event,) = stored.events
+    changes = msgspec.json.decode(event.changes or b"")
+    assert changes["message"] == "Is it there?"
+    assert changes.keys() <= {"message", "appointment"}, "customer and trade-in stay as they were"
+    assert [row.kind for row in desk.deliveries() if row.state == "waiting"] == ["resend"], "no mail to the customer"
+
+    # The answer is the one that a lead without any visit gets.
+    nothing_booked = customer(email="nobody@example.com")
+    desk.take(a_lead(customer=nothing_booked, vehicle_of_interest={"stock": "S1"}), NOW, LOT, token=None)
+    plain = desk.answer(lead | {"customer": nothing_booked}, SOON, LOT, token=None)
+    assert plain.message == answer.message
+
+
+@pytest.mark.requirement("contract-10-duplicate-no-token")
+def test_without_a_token_the_rooftop_of_the_first_lead_is_not_told(counter: OpenCounter) -> None:
+    """It may be the one that the customer visits."""
+    desk = counter(PROFILE)
+    first = desk.take(asking(visit(at("10:00"), "trade_in"), None, customer=VICTIM), NOW, LOT, token=None)
+    assert first["dealer"]["name"] == "Ridgeline South"
+    again = desk.take(a_lead(customer=VICTIM), SOON, LOT, token=None)
+    assert (again["status"], again["dealer"]["name"]) == ("duplicate", "Ridgeline North")
+
+
+@pytest.mark.requirement("contract-10-duplicate-no-token")
+def test_copies_without_a_token_are_one_lead_with_one_visit_and_one_delivery(counter: OpenCounter) -> None:
+    desk = counter(PROFILE)
+    answers = [desk.take(drive(at("10:00")), NOW, LOT, token=None) for _ in range(20)]
+    assert len({answer["lead_id"] for answer in answers}) == 1
+    assert [answer["appointment"]["status"] for answer in answers] == ["confirmed", *["requested"] * 19]
+    visits = desk.visits_of(answers[0]["lead_id"])
+    assert [one.status for one in visits] == ["confirmed", "replaced"], "noted once, and nobody has to arrange it"
+    assert len(desk.deliveries()) == 1
+    assert len({answer["appointment"]["appointment_id"] for answer in answers}) == 2
+
+
+@strangers
+def test_an_appraisal_is_no_part_of_a_test_drive_that_another_sender_asked_for(
+    counter: OpenCounter, token: str | None, other_token: str | None, named: dict[str, Any], agent: str
+) -> None:
+    """Its answer would tell where the customer will be, and when."""
+    desk = counter(PROFILE)
+    desk.take(drive(at("10:00")), NOW, LOT, token=token)
+    whole_week = windows((at("09:00"), "2026-03-09T18:00:00-06:00"), kind="trade_in")
+    answer = desk.take(asking(whole_week, None, customer=named, source_agent=agent), SOON, LOT, token=other_token)
+    (kept,) = desk.visits_of(answer["lead_id"])
+    assert (kept.kind, kept.shares) == ("trade_in", None)
+
+
+def test_without_a_token_an_appraisal_is_part_of_no_test_drive(counter: OpenCounter) -> None:
+    """Who knows agent, address and number could ask for the whole week, and read the time from the answer."""
+    desk = counter(PROFILE)
+    desk.take(drive(at("10:00")), NOW, LOT, token=None)
+    whole_week = windows((at("09:00"), "2026-03-09T18:00:00-06:00"), kind="trade_in")
+    answer = desk.take(asking(whole_week, None, customer=VICTIM), SOON, LOT, token=None)
+    assert answer["appointment"]["confirmed_window"]["start"] == at("09:00"), "the first that is free"
+    (kept,) = desk.visits_of(answer["lead_id"])
+    assert kept.shares is None
+
+
+@pytest.mark.requirement("contract-10-duplicate-stranger")
+def test_a_contact_point_that_a_stranger_brings_is_not_attached_to_the_first_lead(counter: OpenCounter) -> None:
+    desk = counter(PROFILE)
+    first = desk.take(drive(None), NOW, LOT)["lead_id"]
+    own = customer(email="mallory@example.com")
+    second = desk.take(drive(None, own | PHONE), SOON, LOT, token=OTHER_TOKEN)["lead_id"]
+    third = desk.take(drive(None, own), LATER, LOT, token=None)["lead_id"]
+    found = desk.store.find_leads_of("ridgeline", ["email:mallory@example.com"])
+    assert found == [second, third]
+    linked = desk.store.get_lead("ridgeline", third)
+    assert linked is not None
+    assert linked.lead.may_be_same_person_as == second
+    assert desk.store.find_leads_of("ridgeline", ["phone:+12025550123"]) == [first, second], "erasing finds both"
+
+
+@pytest.mark.requirement("contract-10-duplicate-stranger")
+def test_a_stranger_does_not_use_up_the_additions_of_a_lead(counter: OpenCounter) -> None:
+    desk = counter(PROFILE)
+    first = desk.take(drive(None), NOW, LOT)
+    for number in range(MOST_ADDITIONS + 1):
+        desk.take(drive(None, PHONE | STRANGER, message=str(number)), NOW, LOT, token=None)
+    again = desk.take(drive(None, message="Is it there?"), SOON, LOT)
+    assert (again["status"], again["lead_id"]) == ("duplicate", first["lead_id"])
+
+
+@strangers
+@pytest.mark.requirement("contract-10-duplicate-stranger")
+def test_a_strangers_consent_changes_no_channel_of_the_first_lead(
+    counter: OpenCounter, token: str | None, other_token: str | None, named: dict[str, Any], agent: str
+) -> None:
+    desk = counter(PROFILE)
+    lead = drive(None)
+    lead["consent"] |= {"allowed_channels": ["email", "phone"]}
+    first = desk.take(lead, NOW, LOT, token=token)["lead_id"]
+    desk.store.record_revocation("ridgeline", first, ["phone"], SOON, by="desk", reason=None)
+    strangers_lead = drive(None, named, source_agent=agent)
+    strangers_lead["consent"] |= {"allowed_channels": ["email", "phone", "sms"]}
+    second = desk.take(strangers_lead, LATER, LOT, token=other_token)["lead_id"]
+    assert desk.store.allowed_channels("ridgeline", first, LATER) == {"email"}
+    # A revocation is the person's: it holds on every lead with a consent from before.
+    assert desk.store.allowed_channels("ridgeline", second, LATER) == {"email", "sms"}
+
+
+@pytest.mark.requirement("contract-10-duplicate-stranger")
+def test_an_answer_does_not_tell_that_somebody_withdrew_consent(counter: OpenCounter) -> None:
+    desk = counter(PROFILE)
+    first = desk.take(a_lead(customer=VICTIM), NOW, LOT)["lead_id"]
+    desk.store.record_revocation("ridgeline", first, ["email", "phone"], SOON, by="desk", reason=None)
+    answers = [
+        desk.answer(asking(visit(), "S1", customer=who), LATER, LOT, token=None).message
+        for who in (VICTIM, customer(email="nobody@example.com"))
+    ]
+    assert answers[0] == answers[1]
+
+
+@strangers
+@pytest.mark.requirement("contract-10-duplicate-stranger")
+def test_a_cancelled_visit_is_mailed_to_the_address_of_its_own_lead_only(
+    counter: OpenCounter, token: str | None, other_token: str | None, named: dict[str, Any], agent: str
+) -> None:
+    desk = counter(PROFILE, confirms_by_mail=True)
+    first = desk.take(drive(at("10:00")), NOW, LOT, token=token)
+    second = desk.take(drive(at("12:00"), named, source_agent=agent), SOON, LOT, token=other_token)
+    desk.all_sent()
+    desk.call_off(first, LATER)
+    rows = [row for row in desk.deliveries() if row.state == "waiting"]
+    assert {row.lead_id for row in rows} == {first["lead_id"]}
+    whole = desk.store.whole_lead("ridgeline", second["lead_id"], LATER)
+    assert whole is not None
+    view = lead_view(whole, PROFILE)
+    assert [one.status for one in view.visits] == ["confirmed"]
+    assert view.customer == msgspec.convert(named, Customer)
+
+
+@pytest.mark.parametrize("erased", [0, 1])
+def test_erasing_one_of_two_linked_leads_removes_the_link(counter: OpenCounter, erased: int) -> None:
+    desk = counter(PROFILE)
+    ids = [desk.take(drive(None), NOW, LOT, token=token)["lead_id"] for token in (TOKEN, None)]
+    desk.store.erase_lead("ridgeline", ids[erased], SOON)
+    links = [desk.store.get_lead("ridgeline", lead_id) for lead_id in ids]
+    assert [stored.lead.may_be_same_person_as for stored in links if stored is not None] == [None, None]
+    assert desk.store.find_leads_of("ridgeline", contacts(msgspec.convert(VICTIM, Customer))) == [ids[1 - erased]]
