@@ -104,7 +104,7 @@ def test_an_object_like_the_listing_is_told_by_how_it_differs(name: str, besides
         ("Filters", "vin", "string, matching ^[A-HJ-NPR-Z0-9]{17}$"),
         ("Pagination", "limit", "integer, 1 to 1000"),
         ("LeadSubmitRequest", "idempotency_key", "string, 1 to 128 characters"),
-        ("LeadSubmitRequest", "source_agent", "string or SourceAgent"),
+        ("LeadSubmitRequest", "source_agent", "string, at most 200 characters or SourceAgent"),
         ("LeadSubmitRequest", "customer", "Customer"),
         ("Customer", "phone", "string, at most 64 characters, phone number"),
         ("Consent", "allowed_channels", "array of email | phone | sms, at least one, at most 20"),
