@@ -27,11 +27,19 @@ from dealer_agent.lead_desk.visit_calendar import subscribed_calendar
 from dealer_agent.protocol.card import CardFacts
 from dealer_agent.protocol.skill import SKILLS
 from dealer_agent.protocol.vocabulary import Vocabulary, proto, wire
-from dealer_agent.server.app import RPC, DealerApp
+from dealer_agent.server.app import DealerApp
 from dealer_agent.server.limits import RateLimits
-from dealer_agent.server.log import configure_logs
+from dealer_agent.server.log import configure_logs, end_interval
 from dealer_agent.server.refresh import Refresher, flush_logs, load_tokens
-from dealer_agent.server.service import ADDRESS_RULE, BAD_TOKENS_RULE, MALFORMED_LEADS_RULE, Options, Service
+from dealer_agent.server.service import (
+    ADDRESS_RULE,
+    BAD_TOKENS_RULE,
+    HEALTH_RULE,
+    MALFORMED_LEADS_RULE,
+    RPC,
+    Options,
+    Service,
+)
 from dealer_agent.skills import dealer_of
 from dealer_agent.stock_room import ShowRoom
 from dealer_agent.storage.lead_writer import LeadWriter
@@ -85,6 +93,7 @@ async def service(settings: Settings, listens_at: str) -> AsyncIterator[Service]
     profile = settings.dealer
     async with AsyncExitStack() as closing:
         closing.callback(lines.flush)
+        closing.callback(end_interval)
         store = await asyncio.to_thread(Store.open, settings.database_url, settings.vault)
         closing.callback(store.close)
         vault = await asyncio.to_thread(store.check_keys, profile.id)
@@ -113,7 +122,7 @@ async def service(settings: Settings, listens_at: str) -> AsyncIterator[Service]
             calendar=lambda secret_hash: subscribed_calendar(store, profile, secret_hash, datetime.now(UTC)),
             ready=True,
         )
-        refresher = Refresher(store, running, room, seen._replace(stock=shown.revision), settings.vault)
+        refresher = Refresher(store, writer, running, room, seen._replace(stock=shown.revision), settings.vault)
         for work in (refresher.run(), flush_logs(lines)):
             closing.push_async_callback(_end, asyncio.create_task(work))
         yield running
@@ -181,6 +190,7 @@ def _rate_rules(settings: Settings) -> dict[str, str]:
         **rates.by_skill(),
         ADDRESS_RULE: rates.address,
         BAD_TOKENS_RULE: rates.bad_tokens,
+        HEALTH_RULE: rates.health,
         MALFORMED_LEADS_RULE: rates.malformed_leads,
     }
 
@@ -196,7 +206,7 @@ def _options(settings: Settings) -> Options:
         lenient_configuration=chosen.lenient_configuration,
         body_limit_bytes=chosen.body_limit_kib * 1024,
         lead_body_limit_bytes=chosen.lead_body_limit_kib * 1024,
-        body_timeout_seconds=chosen.request_timeout_seconds,
+        request_timeout_seconds=chosen.request_timeout_seconds,
         trusted_proxies=tuple(ip_network(network) for network in chosen.trusted_proxies),
         access_log=settings.logs.access,
     )

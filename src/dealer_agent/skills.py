@@ -18,7 +18,7 @@ from dealer_agent.dealers.profile import Profile
 from dealer_agent.inventory.catalogue import Catalogue, Gone
 from dealer_agent.lead_desk import LeadDesk
 from dealer_agent.protocol.envelope import Request
-from dealer_agent.protocol.errors import ProtocolError, VehicleNotFound, VehicleUnavailable, refusal
+from dealer_agent.protocol.errors import InternalError, ProtocolError, VehicleNotFound, VehicleUnavailable, refusal
 from dealer_agent.protocol.replies import Answer
 from dealer_agent.protocol.requests import (
     DealerInformationRequest,
@@ -111,19 +111,24 @@ def read(dealer: Dealer, request: Request) -> Answer:
     return READING_SKILLS[type(request.payload)](dealer, request.payload)
 
 
-async def submit_lead(dealer: Dealer, request: Request, *, token_id: str | None, body: bytes) -> Answer:
+async def submit_lead(dealer: Dealer, request: Request, *, token_id: str | None, body: bytes, seconds: float) -> Answer:
     """lead.submit (2.7; contract, part 10): stored with its consent record before it is answered.
 
     `token_id` is the caller's, where it showed a token; `body` is the request as received: the consent record keeps its
-    hash. Raises StorageError, and ProtocolError: of a refused lead only code and time are stored, unless the refusal is
-    AppointmentTimeUnavailable, whose lead is kept.
+    hash. `seconds` are left for the database. Raises StorageError, and ProtocolError: of a refused lead only code and
+    time are stored, unless the refusal is AppointmentTimeUnavailable, whose lead is kept, or InternalError, the
+    dealer's own.
     """
     now = datetime.now(UTC)
     try:
         if request.payload is None or request.plain is None:
             raise refusal(list(request.problems), "payload")
         lead = cast(LeadSubmitRequest, request.payload)
-        return await dealer.desk.take(lead, request.plain, dealer.catalogue, token_id=token_id, body=body, now=now)
+        return await dealer.desk.take(
+            lead, request.plain, dealer.catalogue, token_id=token_id, body=body, now=now, seconds=seconds
+        )
+    except InternalError:
+        raise
     except ProtocolError as error:
         dealer.desk.note_refusal(error.row.code, now)
         raise

@@ -42,6 +42,7 @@ inventory_vehicle = ""
 lead_submit = ""
 malformed_leads = ""
 address = ""
+health = ""
 """
 """Without limits, so that a stream of requests is answered; a test of limits adds its own."""
 

@@ -73,6 +73,7 @@ inventory_vehicle = ""
 lead_submit = ""
 malformed_leads = ""
 address = ""
+health = ""
 bad_tokens = ""
 """
 

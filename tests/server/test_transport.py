@@ -140,6 +140,32 @@ def test_an_unknown_path_is_404_in_the_same_envelope(dealership: Dealership, met
     assert answer.json()["error"]["details"][0]["domain"] == "proto.example"
 
 
+@pytest.mark.parametrize(
+    "path", ["/", "/message:send/x", "/a2a", "/v1/message:send", "/message/send", "/v1", "/healthz", "/docs"]
+)
+@pytest.mark.requirement("contract-3-wrong-address-names-the-right-one")
+def test_a_message_at_a_wrong_address_is_told_the_right_one(open_dealership: OpenDealership, path: str) -> None:
+    opened = open_dealership('[service]\npublic_url = "https://agent.example"\nbase_path = "/cars"' + NO_LIMITS)
+    for binding in ("/message:send", "/rpc"):
+        for base in ("", "/cars"):
+            answer = opened.post(sent_to(binding), base + path)
+            assert answer.status_code in (404, 405)
+            message = error_of(answer)["message"]
+            assert "POST https://agent.example/cars/message:send" in message
+            assert "POST https://agent.example/cars/rpc" in message
+
+
+@pytest.mark.requirement("contract-3-wrong-address-names-the-right-one")
+def test_a_message_in_the_form_of_the_other_binding_is_told_where_that_is(dealership: Dealership) -> None:
+    answer = dealership.post(sent_to("/rpc"), "/message:send")
+    assert (answer.status_code, error_of(answer)["code"]) == (422, "SCHEMA_VALIDATION_FAILED")
+    assert "JSON-RPC" in error_of(answer)["message"]
+    assert "/rpc" in error_of(answer)["message"]
+    answer = dealership.post(sent_to("/message:send"), "/rpc")
+    assert (answer.status_code, answer.json()["error"]["code"]) == (200, -32600)
+    assert "/message:send" in error_of(answer)["message"]
+
+
 @BINDINGS
 @pytest.mark.parametrize("version", ["1.0", "1.1", "1.0.0", " 1.0 ", "1.99"])
 @pytest.mark.requirement("contract-2-a2a-version-served")

@@ -6,11 +6,12 @@ from concurrent.futures import Future, wait
 from typing import Any
 
 import pytest
-from sqlalchemy import Connection, text
+from sqlalchemy import Connection, event, text
 from tests.storage.samples import DEALER, MONDAY, VAULT, first_answer, lead, storing
 
 from dealer_agent.storage import (
     AlreadyStored,
+    DatabaseBusy,
     DatabaseUnreachable,
     DiskFull,
     LeadWriter,
@@ -20,6 +21,7 @@ from dealer_agent.storage import (
     find_idempotent,
     migrate,
 )
+from dealer_agent.storage.lead_writer import MOST_WAITING
 from dealer_agent.storage.stock import NEXT_STOCK_REVISION
 
 
@@ -292,3 +294,47 @@ def test_an_import_under_way_holds_up_no_lead_on_postgresql(postgresql_url: str)
         held.result(60)
         writer.close()
         importing.close()
+
+
+@pytest.mark.requirement("contract-10-refused-in-time")
+def test_a_lead_can_be_cancelled_while_the_writer_waits_for_the_lock(
+    database_url: str, store: Store, writer: LeadWriter
+) -> None:
+    writer.submit(DEALER, storing("FIRST")).result(60)
+    with Store.open(database_url, VAULT) as other:
+        holder = other.lead_writer()
+        gate = Gate(holder)
+        cancelled, kept = writer.submit(DEALER, storing("CANCELLED")), writer.submit(DEALER, storing("KEPT"))
+        while not writer._queue.empty():
+            time.sleep(0.01)
+        # The writer has taken both jobs and waits for the other's lock.
+        assert cancelled.cancel()
+        gate.open()
+        assert kept.result(60) == "KEPT"
+        holder.close()
+    assert {each.lead_id for each in store.list_leads(DEALER, 10)} == {"FIRST", "KEPT"}
+
+
+def test_a_probe_waits_for_the_locks_of_a_lead_and_after_a_failure_writes(store: Store, writer: LeadWriter) -> None:
+    assert writer.probe(DEALER).result(60) is None
+
+    def fail(_: Connection) -> None:
+        raise DiskFull("no room")
+
+    with pytest.raises(DiskFull):
+        writer.submit(DEALER, fail).result(60)
+    written: list[str] = []
+    event.listen(store._writer, "before_cursor_execute", lambda *given: written.append(given[2]))
+    for _ in range(2):
+        assert writer.probe(DEALER).result(60) is None
+    assert len([statement for statement in written if statement.startswith("UPDATE")]) == 1
+
+
+def test_only_so_many_jobs_wait_for_the_writer(store: Store, writer: LeadWriter) -> None:
+    gate = Gate(writer)
+    futures = [writer.submit(DEALER, lambda _: None) for _ in range(MOST_WAITING)]
+    with pytest.raises(DatabaseBusy):
+        writer.submit(DEALER, lambda _: None)
+    gate.open()
+    wait(futures, 60)
+    assert writer.submit(DEALER, lambda _: "taken").result(60) == "taken"

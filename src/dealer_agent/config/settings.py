@@ -147,6 +147,7 @@ class Rates(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     malformed_leads: Rate = "60/minute"
     address: Rate = "6000/minute"
     bad_tokens: Rate = "20/minute"
+    health: Rate = "1200/minute"
 
     def by_skill(self) -> dict[str, str]:
         """Each skill's limit by the skill's id."""

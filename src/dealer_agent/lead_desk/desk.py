@@ -2,8 +2,9 @@
 
 import asyncio
 from collections.abc import Callable
+from concurrent.futures import Future
 from datetime import datetime
-from typing import Any
+from typing import Any, TypeVar
 
 import structlog
 from sqlalchemy import Connection
@@ -14,13 +15,15 @@ from dealer_agent.lead_desk.calling_off import CalledOff, call_off
 from dealer_agent.lead_desk.lead_job import Desk, LeadJob
 from dealer_agent.lead_desk.telling import Telling
 from dealer_agent.lead_desk.timetable import Timetable
-from dealer_agent.protocol.errors import ProtocolError
+from dealer_agent.protocol.errors import InternalError, ProtocolError
 from dealer_agent.protocol.replies import Answer
 from dealer_agent.protocol.requests import LeadSubmitRequest
 from dealer_agent.storage import leads as stored
-from dealer_agent.storage.errors import StoreClosed
+from dealer_agent.storage.errors import DatabaseBusy, StoreClosed
 from dealer_agent.storage.lead_writer import LeadWriter
 from dealer_agent.vault import Vault
+
+Result = TypeVar("Result")
 
 
 class LeadDesk:
@@ -53,15 +56,18 @@ class LeadDesk:
         token_id: str | None,
         body: bytes,
         now: datetime,
+        seconds: float,
     ) -> Answer:
         """Stores a lead with its consent, its visit and its deliveries, then answers it.
 
-        `payload` is the lead's JSON values, extras included. Raises ContactConsentRequired, InvalidConsent,
+        `payload` is the lead's JSON values, extras included. A lead that waits for the database for `seconds` is
+        cancelled, and nothing of it is stored: InternalError. One that is being stored by then is waited for as long
+        again, then InternalError says that it may have been stored. Also raises ContactConsentRequired, InvalidConsent,
         VehicleNotFound, VehicleUnavailable, IdempotencyConflict; AppointmentTimeUnavailable, when the lead is stored
         nevertheless; and StorageError when it could not be stored.
         """
         job = LeadJob.of(self._desk, catalogue, lead, payload, token_id, body, now)
-        answer = await asyncio.wrap_future(self._writer.submit(self._desk.profile.id, job.store))
+        answer = await _in_time(self._writer.submit(self._desk.profile.id, job.store), seconds)
         self._on_stored()
         if isinstance(answer, ProtocolError):
             raise answer
@@ -92,10 +98,34 @@ class LeadDesk:
             noted = self._writer.submit(
                 dealer_id, lambda connection: stored.record_refusal(connection, dealer_id, at, code)
             )
-        except StoreClosed as failure:
+        except (StoreClosed, DatabaseBusy) as failure:
             _log_lost_refusal(code, failure)
         else:
             noted.add_done_callback(lambda done: _log_lost_refusal(code, done.exception()))
+
+
+async def _in_time(stored: Future[Result], seconds: float) -> Result:
+    """The result of a job. Raises InternalError when its time is over."""
+    waiting = asyncio.wrap_future(stored)
+    try:
+        async with asyncio.timeout(seconds):
+            return await asyncio.shield(waiting)
+    except TimeoutError:
+        if stored.cancel():
+            raise InternalError(
+                "The dealer's database is busy. The lead was not taken: send the same request again."
+            ) from None
+    except asyncio.CancelledError:
+        stored.cancel()
+        raise
+    try:
+        async with asyncio.timeout(seconds):
+            return await asyncio.shield(waiting)
+    except TimeoutError:
+        raise InternalError(
+            "The dealer's database is slow. The lead may have been taken: send the same request again, with the same "
+            "idempotency_key."
+        ) from None
 
 
 def _log_lost_refusal(code: str, failure: BaseException | None) -> None:

@@ -192,7 +192,13 @@ def decode_request(body: bytes, wire: Wire, *, lenient: bool = False) -> Request
     `lenient` lets generic A2A clients leave out the configuration.
     """
     request = decode_plain_request(body, wire)
-    return request if request is not None else examine(read_json(body), wire, lenient=lenient)
+    if request is not None:
+        return request
+    plain = read_json(body)
+    if isinstance(plain, dict) and "jsonrpc" in plain and "message" not in plain:
+        words = "is a JSON-RPC call; send it to /rpc, or send its params alone here"
+        raise refusal([Problem("", "additionalProperties", words)], "envelope")
+    return examine(plain, wire, lenient=lenient)
 
 
 def decode_plain_request(body: bytes, wire: Wire) -> Request | None:

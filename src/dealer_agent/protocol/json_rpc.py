@@ -119,6 +119,8 @@ def _head(plain: Any, body: bytes) -> _Head:
         raise _invalid("Batches are not taken: send one call in a body.")
     if not isinstance(plain, dict):
         raise _invalid('A JSON-RPC 2.0 call is an object with "jsonrpc", "id", "method" and "params".')
+    if "message" in plain and "jsonrpc" not in plain:
+        raise _invalid('This is a body of the HTTP+JSON binding. Send it to /message:send, or as "params" of a call.')
     return _head_decoder.decode(body)
 
 

@@ -8,23 +8,22 @@ from contextlib import AbstractAsyncContextManager
 
 import structlog
 from starlette.exceptions import HTTPException
+from starlette.responses import Response
 from starlette.routing import Router
-from starlette.types import Receive, Scope, Send
+from starlette.types import ASGIApp, Receive, Scope, Send
 
-from dealer_agent.protocol.errors import InternalError, UnsupportedSkill
+from dealer_agent.protocol.errors import InternalError, ProtocolError
 from dealer_agent.protocol.ids import new_ulid
 from dealer_agent.server.at_once import BINDINGS, SERVICE
+from dealer_agent.server.cross_origin import PREFLIGHT, is_preflight
 from dealer_agent.server.exchange import Binding, exchange
 from dealer_agent.server.http_json import HttpJson
 from dealer_agent.server.json_rpc import JsonRpc
 from dealer_agent.server.log import places
-from dealer_agent.server.routes import error_response, http_error, router
-from dealer_agent.server.service import Service
+from dealer_agent.server.routes import count_request, error_response, http_error, router
+from dealer_agent.server.service import MESSAGE_SEND, RPC, Service
 
 log = structlog.get_logger()
-
-MESSAGE_SEND = "/message:send"
-RPC = "/rpc"
 
 
 class DealerApp:
@@ -50,31 +49,40 @@ class DealerApp:
         if path.endswith("/") and path != "/":
             path = path[:-1]
         binding = self._bindings.get(path)
-        if binding is None:
-            await self._route(service, path, scope, receive, send)
-        elif scope["method"] == "POST":
+        if binding is not None and scope["method"] == "POST":
             await exchange(binding, service, scope, receive, send)
         else:
-            error = UnsupportedSkill("Use POST here.", http=405, headers=(("allow", "POST"),))
-            await error_response(error, service)(scope, receive, send)
+            await self._route(service, path, scope, receive, send)
 
     async def _route(self, service: Service, path: str, scope: Scope, receive: Receive, send: Send) -> None:
+        """Answers everything that is no message. Each request is counted first, whatever it asks for."""
         assert self._router is not None
-        # The well-known card stands at the root even when everything else stands below a base path.
+        # The well-known card is at the root even when everything else is below a base path.
+        below = path
         if path.startswith(self._base_path + "/") and not path.startswith("/.well-known/"):
-            path = path.removeprefix(self._base_path)
+            below = path.removeprefix(self._base_path)
         elif path == self._base_path:
-            path = "/"
+            below = "/"
+        answer: ASGIApp
         try:
-            await self._router({**scope, "path": path, "app": self}, receive, send)
+            count_request(service, scope, below)
+            if is_preflight(scope["method"], scope["headers"]):
+                answer = Response(status_code=204, headers=PREFLIGHT)
+            elif path in self._bindings:
+                answer = http_error(service, HTTPException(405, headers={"Allow": "POST"}))
+            else:
+                await self._router({**scope, "path": below, "app": self}, receive, send)
+                return
         except HTTPException as problem:
-            await http_error(service, problem)(scope, receive, send)
+            answer = http_error(service, problem)
+        except ProtocolError as refused:
+            answer = error_response(refused, service)
         except Exception as fault:  # noqa: BLE001 - the boundary: recorded, and answered as INTERNAL_ERROR.
             request_id = new_ulid()
             told = {"request_id": request_id, "error_id": f"err_{request_id}"}
             log.error("fault", **told, error=type(fault).__qualname__, places=places(fault))
-            refused = InternalError("Something failed on the dealer's side.")
-            await error_response(refused, service, request_id)(scope, receive, send)
+            answer = error_response(InternalError("Something failed on the dealer's side."), service, request_id)
+        await answer(scope, receive, send)
 
     async def _lifespan(self, scope: Scope, receive: Receive, send: Send) -> None:
         await receive()

@@ -8,7 +8,7 @@ from itertools import islice
 from starlette.types import Scope
 
 from dealer_agent.protocol.errors import AuthRequired, RateLimited
-from dealer_agent.server.service import ADDRESS_RULE, BAD_TOKENS_RULE, MALFORMED_LEADS_RULE, Service
+from dealer_agent.server.service import ADDRESS_RULE, BAD_TOKENS_RULE, HEALTH_RULE, MALFORMED_LEADS_RULE, Service
 from dealer_agent.server.tokens import bearer_token
 
 Network = IPv4Network | IPv6Network
@@ -117,6 +117,13 @@ def admit(service: Service, address: str, authorization: str | None, cost: int) 
 def count_address(service: Service, address: str, cost: int = 1) -> None:
     """Counts a request `cost` times. Raises RateLimited."""
     wait = service.limits.hit(ADDRESS_RULE, address, cost)
+    if wait is not None:
+        raise RateLimited(wait)
+
+
+def count_health_check(service: Service, address: str) -> None:
+    """Counts a health check. Raises RateLimited."""
+    wait = service.limits.hit(HEALTH_RULE, address)
     if wait is not None:
         raise RateLimited(wait)
 

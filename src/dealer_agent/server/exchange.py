@@ -38,6 +38,7 @@ from dealer_agent.server.body import (
     reply_media_type,
 )
 from dealer_agent.server.callers import admit, admit_to_skill, count_address, count_as_malformed, counted_address
+from dealer_agent.server.cross_origin import HEAD_LINES
 from dealer_agent.server.log import RequestLine, log_request, places
 from dealer_agent.server.service import ADDRESS_RULE, Service
 from dealer_agent.skills import read, submit_lead
@@ -54,7 +55,8 @@ _EXTENSIONS_READ = 100
 """How many of the extensions that a request names are read."""
 _HEAD = (
     b"content-type: %b\r\n%bcache-control: no-store\r\nx-content-type-options: nosniff\r\n"
-    b"content-length: %d\r\nx-request-id: %b\r\n"
+    + HEAD_LINES
+    + b"content-length: %d\r\nx-request-id: %b\r\n"
 )
 
 
@@ -127,7 +129,7 @@ class Exchange:
         options = service.options
         try:
             address, token_id = self._admit()
-            body = await read_body(receive, options.largest_body_bytes, options.body_timeout_seconds)
+            body = await read_body(receive, options.largest_body_bytes, options.request_timeout_seconds)
             self._count_body(body, address)
             self._call_id, decoded = self._binding.decode(body, service.wire, lenient=options.lenient_configuration)
             request = self._admit_to_skill(decoded, address, token_id)
@@ -170,12 +172,22 @@ class Exchange:
 
         Returns the address, and the token's id where one was shown.
         """
+        address = self._judge_head()
+        return address, admit(self._service, address, _text(self._headers, b"authorization"), self._counted)
+
+    def _judge_head(self) -> str:
+        """Declared size and media type. Returns the address that the request is counted by."""
         headers, service = self._headers, self._service
-        size = declared_size(headers.get(b"content-length"), service.options.largest_body_bytes)
-        self._media_type = reply_media_type(headers.get(b"content-type"))
         address = counted_address(self._head.lines, self._head.peer, service)
+        try:
+            size = declared_size(headers.get(b"content-length"), service.options.largest_body_bytes)
+            self._media_type = reply_media_type(headers.get(b"content-type"))
+        except ProtocolError:
+            # The contract's order gives this answer whatever the rate is. The request counts all the same.
+            service.limits.hit(ADDRESS_RULE, address)
+            raise
         self._counted = cost_of(size)
-        return address, admit(service, address, _text(headers, b"authorization"), self._counted)
+        return address
 
     def _count_body(self, body: bytes, address: str) -> None:
         """What the head could not know: the size of a chunked body, and whether a large body may be this large."""
@@ -189,10 +201,11 @@ class Exchange:
     async def _submit_lead(self, request: Request, body: bytes, address: str, token_id: str | None) -> Answer:
         """The answer to a lead. A lead with a defective payload or consent counts as malformed, not as a lead."""
         service = self._service
+        left = service.options.request_timeout_seconds - (perf_counter() - self._started)
         if request.problems:
             count_as_malformed(service, request.skill.id, address, token_id)
         try:
-            return await submit_lead(service.dealer, request, token_id=token_id, body=body)
+            return await submit_lead(service.dealer, request, token_id=token_id, body=body, seconds=left)
         except (ContactConsentRequired, InvalidConsent):
             count_as_malformed(service, request.skill.id, address, token_id)
             raise
@@ -225,9 +238,7 @@ class Exchange:
             self._call_id = call_id
             self._admit_to_skill(request, address, token_id)
             return
-        declared_size(headers.get(b"content-length"), options.body_limit_bytes)
-        self._media_type = reply_media_type(headers.get(b"content-type"))
-        address = counted_address(self._head.lines, self._head.peer, service)
+        address = self._judge_head()
         refused = service.limits.hit_in_turn((ADDRESS_RULE, skill_id), address)
         if refused is None or refused.rule == skill_id:
             # Whose address is refused is told so by the head alone; from here on the body has a say.

@@ -8,11 +8,12 @@ from datetime import UTC, datetime, timedelta
 import structlog
 
 from dealer_agent.dealers.profile import Profile
-from dealer_agent.server.log import FLUSH_SECONDS, BufferedLines, places
-from dealer_agent.server.service import Service
+from dealer_agent.server.log import FLUSH_SECONDS, INTERVAL_SECONDS, BufferedLines, end_interval, places
+from dealer_agent.server.service import LEADS_TAKEN, Service
 from dealer_agent.server.tokens import TokenBook
 from dealer_agent.stock_room import ShowRoom, SnapshotError
-from dealer_agent.storage.errors import StorageError
+from dealer_agent.storage.errors import BUSY, FULL, OTHER, READ_ONLY, UNREACHABLE, DatabaseBusy, StorageError
+from dealer_agent.storage.lead_writer import LeadWriter
 from dealer_agent.storage.privacy import Disposed
 from dealer_agent.storage.stock import Revision
 from dealer_agent.storage.store import Store
@@ -21,6 +22,7 @@ from dealer_agent.vault import Vault, VaultError
 log = structlog.get_logger()
 
 POLL_SECONDS = 0.5
+PROBE_SECONDS = 2.0
 PURGE_SECONDS = 3600.0
 FIRST_PURGE_SECONDS = 5.0
 """Soon after the start: a service that is restarted every day forgets in time, too."""
@@ -53,6 +55,7 @@ class Refresher:
     """Polls the store's revision and swaps in what changed; `seen` is what the service shows."""
 
     store: Store
+    writer: LeadWriter
     service: Service
     room: ShowRoom
     seen: Revision
@@ -65,6 +68,7 @@ class Refresher:
             self._repeat("stock", self._refresh_stock, POLL_SECONDS),
             self._repeat("tokens", self._refresh_tokens, POLL_SECONDS),
             self._repeat("keys", self._refresh_keys, POLL_SECONDS),
+            self._repeat("leads", self._probe_leads, PROBE_SECONDS),
             self._repeat("purge", self._purge, PURGE_SECONDS, first=FIRST_PURGE_SECONDS),
         )
 
@@ -89,9 +93,8 @@ class Refresher:
                 if name in self.failing:
                     log.info("refresh works again", what=name)
                 self.failing.discard(name)
-            # An old record more or less does not keep the service from its work, nor a key file that cannot be read:
-            # the keys at hand go on working.
-            self.service.ready = self.failing <= {"purge", "keys"}
+            # Reading skills need stock and tokens alone.
+            self.service.ready = not self.failing & {"stock", "tokens"}
 
     async def _refresh_stock(self) -> None:
         profile = self.service.dealer.profile
@@ -116,6 +119,23 @@ class Refresher:
         if self.vault is not None and await asyncio.to_thread(self.vault.refresh):
             log.info("keys refreshed", active=self.vault.keyring.active, keys=len(self.vault.keyring.ids))
 
+    async def _probe_leads(self) -> None:
+        """Finds out whether leads can be stored, and says so at /readyz."""
+        try:
+            await asyncio.to_thread(self.store.check_space)
+            async with asyncio.timeout(PROBE_SECONDS):
+                await asyncio.wrap_future(self.writer.probe(self.service.dealer.profile.id))
+        except TimeoutError:
+            self.service.leads = f"unavailable: {BUSY[1]}"
+            raise DatabaseBusy(BUSY[1]) from None
+        except StorageError as fault:
+            words = next(
+                (words for kind, words in (BUSY, FULL, READ_ONLY, UNREACHABLE) if isinstance(fault, kind)), OTHER[1]
+            )
+            self.service.leads = f"unavailable: {words}"
+            raise
+        self.service.leads = LEADS_TAKEN
+
     async def _purge(self) -> None:
         dealer, now = self.service.dealer.profile, datetime.now(UTC)
         await asyncio.to_thread(self.store.purge, dealer.id, now)
@@ -125,7 +145,9 @@ class Refresher:
 
 
 async def flush_logs(lines: BufferedLines) -> None:
-    """Writes buffered log lines a few times a second, until it is cancelled."""
+    """Writes buffered log lines a few times a second, and what each interval left out, until it is cancelled."""
     while True:
-        await asyncio.sleep(FLUSH_SECONDS)
-        lines.flush()
+        for _ in range(round(INTERVAL_SECONDS / FLUSH_SECONDS)):
+            await asyncio.sleep(FLUSH_SECONDS)
+            lines.flush()
+        end_interval()

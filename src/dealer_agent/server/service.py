@@ -15,6 +15,12 @@ from dealer_agent.skills import Dealer
 ADDRESS_RULE = "address"
 BAD_TOKENS_RULE = "bad_tokens"
 MALFORMED_LEADS_RULE = "malformed_leads"
+HEALTH_RULE = "health"
+
+LEADS_TAKEN = "available"
+
+MESSAGE_SEND = "/message:send"
+RPC = "/rpc"
 
 
 @dataclass(frozen=True)
@@ -27,7 +33,7 @@ class Options:
     lenient_configuration: bool = False
     body_limit_bytes: int = 32 * 1024
     lead_body_limit_bytes: int = 256 * 1024
-    body_timeout_seconds: float = 30
+    request_timeout_seconds: float = 30
     trusted_proxies: tuple[IPv4Network | IPv6Network, ...] = ()
     access_log: bool = True
 
@@ -47,6 +53,8 @@ class Options:
 class Service:
     """One dealer's service in one process. `dealer` and `tokens` are replaced whole when the store has newer ones.
 
+    `ready`: stock and tokens are up to date. `leads` says whether leads can be stored now.
+
     `calendar` makes the file of the dealer's visits for the hash of a calendar's secret; None for any other. It reads
     the store, so it runs in a thread.
     """
@@ -59,3 +67,4 @@ class Service:
     card: CardFacts
     calendar: Callable[[bytes], bytes | None]
     ready: bool = False
+    leads: str = LEADS_TAKEN

@@ -10,9 +10,11 @@ PostgreSQL: readers are REPEATABLE READ and read-only (a snapshot too); writers 
 `synchronous_commit` on where the server has it off: an answered lead survives a power cut (contract, part 10).
 """
 
+import errno
 import fcntl
 import os
 import sqlite3
+import tempfile
 import time
 from collections.abc import Iterator
 from contextlib import closing, contextmanager
@@ -23,10 +25,13 @@ from sqlalchemy import URL, Connection, Engine, create_engine, event, make_url
 from sqlalchemy.exc import ArgumentError, DisconnectionError
 from sqlalchemy.pool import ConnectionPoolEntry
 
-from dealer_agent.storage.errors import BadDatabaseUrl
+from dealer_agent.storage.errors import FULL, BadDatabaseUrl, DiskFull
 
 BUSY_SECONDS = 30
-"""How long a SQLite writer waits for another process's write: longer than the longest import."""
+"""How long a writer waits for another process's lock: longer than the longest import."""
+
+SPACE_BYTES = 256 * 1024
+"""The room that a SQLite database must find on its disk: more than a group of usual leads needs."""
 
 TURN_SECONDS = 0.001
 """How often a SQLite writer looks whether its turn has come."""
@@ -80,7 +85,8 @@ def writer_engine(url: URL) -> Engine:
         engine = _postgresql_engine(url)
         _on_begin(
             engine,
-            "SELECT set_config('synchronous_commit', 'on', true) WHERE current_setting('synchronous_commit') = 'off'",
+            f"SELECT set_config('lock_timeout', '{BUSY_SECONDS}s', true), CASE current_setting('synchronous_commit') "
+            "WHEN 'off' THEN set_config('synchronous_commit', 'on', true) END",
         )
     return engine
 
@@ -93,6 +99,26 @@ def reader_engine(url: URL) -> Engine:
         _on_begin(engine, "BEGIN")
         return engine
     return _postgresql_engine(url).execution_options(isolation_level="REPEATABLE READ", postgresql_readonly=True)
+
+
+def check_space(engine: Engine) -> None:
+    """Raises DiskFull where the disk, or its quota, has no room for more leads beside a SQLite file.
+
+    It writes a file without a name and drops it, which the disk itself hardly ever sees. PostgreSQL's disk is not
+    visible from here.
+    """
+    if engine.dialect.name != "sqlite":
+        return
+    try:
+        with tempfile.TemporaryFile(dir=Path(str(engine.url.database)).absolute().parent, buffering=0) as room:
+            written = room.write(bytes(SPACE_BYTES))
+    except OSError as problem:
+        # Whatever else is wrong with the folder, the database itself finds out and names.
+        if problem.errno in (errno.ENOSPC, errno.EDQUOT):
+            raise DiskFull(FULL[1]) from None
+    else:
+        if written < SPACE_BYTES:
+            raise DiskFull(FULL[1])
 
 
 def truncate_log(engine: Engine) -> None:

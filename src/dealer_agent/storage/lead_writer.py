@@ -12,16 +12,26 @@ from dataclasses import dataclass
 from queue import Empty, SimpleQueue
 from typing import Any, Generic, TypeVar
 
-from sqlalchemy import Connection, Engine
+from sqlalchemy import Connection, Engine, bindparam, update
 
 from dealer_agent.storage.chain import lock_dealer
-from dealer_agent.storage.errors import AlreadyStored, DatabaseFailure, StoreClosed, translating
+from dealer_agent.storage.errors import AlreadyStored, DatabaseBusy, DatabaseFailure, StoreClosed, translating
 from dealer_agent.storage.keys import ready_to_seal
 from dealer_agent.storage.prepared import run_plainly
+from dealer_agent.storage.schema import revisions
 from dealer_agent.vault.vault import Vault
 
 GROUP = 64
 """The most jobs in one transaction: bounds how long the first of them waits for the last."""
+
+MOST_WAITING = 1024
+"""The most jobs in the queue: bounds the memory that leads hold while the database is locked."""
+
+WRITE_SOMETHING = (
+    update(revisions)
+    .where(revisions.c.dealer_id == bindparam("in_dealer"))
+    .values(token_revision=revisions.c.token_revision)
+)
 
 Result = TypeVar("Result")
 
@@ -31,8 +41,15 @@ class _Submitted(Generic[Result]):
     dealer_id: str
     job: Callable[[Connection], Result]
     future: Future[Result]
+    started: bool = False
     result: Result | None = None
     failure: Exception | None = None
+
+    def start(self) -> bool:
+        """From here on the job cannot be cancelled. False where it was: it must not run then."""
+        if not self.started and not self.future.cancelled():
+            self.started = self.future.set_running_or_notify_cancel()
+        return self.started
 
     def run(self, connection: Connection) -> None:
         """Runs the job in a savepoint: one that fails leaves nothing behind, and does not spoil the others.
@@ -65,6 +82,8 @@ class _Submitted(Generic[Result]):
             run_plainly(connection, "RELEASE SAVEPOINT job")
 
     def settle(self) -> None:
+        if not self.start():
+            return
         if self.failure is not None:
             self.future.set_exception(self.failure)
         else:
@@ -81,6 +100,7 @@ class LeadWriter:
         self._queue: SimpleQueue[_Submitted[Any] | None] = SimpleQueue()
         self._closing = threading.Lock()
         self._closed = False
+        self._failed = False
         self._thread = threading.Thread(target=self._work, name="lead-writer", daemon=True)
         self._thread.start()
 
@@ -89,14 +109,31 @@ class LeadWriter:
 
         The future fails with what the job raised, or with a DatabaseFailure when the transaction failed: then nothing
         of the job is stored, unless the connection broke during the commit. A job that met AlreadyStored runs
-        once more. Raises StoreClosed after `close`.
+        once more. The future can be cancelled until the job runs, also while the writer waits for the database's lock:
+        then nothing of the job is stored. Raises StoreClosed after `close`, and DatabaseBusy while MOST_WAITING jobs
+        wait.
         """
         future: Future[Result] = Future()
         with self._closing:
             if self._closed:
                 raise StoreClosed("the lead writer is closed")
+            if self._queue.qsize() >= MOST_WAITING:
+                raise DatabaseBusy(f"{MOST_WAITING} jobs wait for the database already")
             self._queue.put(_Submitted(dealer_id, job, future))
         return future
+
+    def probe(self, dealer_id: str) -> Future[None]:
+        """Finds out whether a lead could be stored now. The future is done, or fails, as that of a lead would.
+
+        The job takes the locks that a lead takes. It writes only when the last transaction failed: a commit that
+        writes nothing costs no fsync on SQLite.
+        """
+
+        def job(connection: Connection) -> None:
+            if self._failed:
+                connection.execute(WRITE_SOMETHING, {"in_dealer": dealer_id})
+
+        return self.submit(dealer_id, job)
 
     def close(self) -> None:
         """Stores what was submitted, then stops. May be called twice."""
@@ -109,9 +146,9 @@ class LeadWriter:
     def _work(self) -> None:
         while True:
             group, last = self._next_group()
-            running = [submitted for submitted in group if submitted.future.set_running_or_notify_cancel()]
-            if running:
-                self._store(running)
+            waiting = [submitted for submitted in group if not submitted.future.cancelled()]
+            if waiting:
+                self._store(waiting)
             if last:
                 return
 
@@ -141,8 +178,11 @@ class LeadWriter:
                         locked = submitted.dealer_id
                         if self._vault is not None:
                             ready_to_seal(connection, self._vault, locked)
-                    submitted.run(connection)
+                    if submitted.start():
+                        submitted.run(connection)
+            self._failed = False
         except Exception as error:  # noqa: BLE001 - as above: a thread that died would leave every lead waiting for ever
+            self._failed = True
             for submitted in group:
                 submitted.failure = submitted.failure or error
         for submitted in group:

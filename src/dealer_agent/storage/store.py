@@ -11,7 +11,7 @@ from sqlalchemy import Connection, Engine
 from dealer_agent.storage import appointments, consents, keys, leads, outbox, privacy, stock, tokens
 from dealer_agent.storage.appointments import AppointmentRecord, ListedAppointment
 from dealer_agent.storage.chain import lock_dealer
-from dealer_agent.storage.connections import database_url, reader_engine, truncate_log, writer_engine
+from dealer_agent.storage.connections import check_space, database_url, reader_engine, truncate_log, writer_engine
 from dealer_agent.storage.consents import ChainReport
 from dealer_agent.storage.errors import KeyMissing, translating
 from dealer_agent.storage.keys import ResealProgress
@@ -67,6 +67,10 @@ class Store:
     def lead_writer(self) -> LeadWriter:
         """Starts the thread that stores leads: one per process is enough, and best."""
         return LeadWriter(self._writer, self._vault)
+
+    def check_space(self) -> None:
+        """Raises DiskFull where a SQLite database has no room for more leads."""
+        check_space(self._writer)
 
     def apply_import(
         self,

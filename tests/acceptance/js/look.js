@@ -1,7 +1,7 @@
 // Looks at pages with a real browser (CHROMIUM) and prints, as JSON, what it saw of the addresses given.
 // It judges nothing: the tests that call it do.
 
-import { chromium } from "playwright-core";
+import { launched } from "./browser.js";
 
 const SCREENS = { desk: { width: 1280, height: 800 }, phone: { width: 390, height: 844 } };
 const STOPS = "a[href], summary, pre[tabindex]";
@@ -123,9 +123,7 @@ async function look(browser, address, { screen, colorScheme, javaScriptEnabled =
   return seen;
 }
 
-const args = ["--disable-gpu", "--disable-quic", "--no-first-run", "--disable-background-networking"];
-args.push("--disable-component-update", "--disable-sync");
-const browser = await chromium.launch({ executablePath: process.env.CHROMIUM, headless: true, chromiumSandbox: false, args });
+const browser = await launched();
 const ways = [
   { screen: "desk", colorScheme: "light" },
   { screen: "desk", colorScheme: "dark" },

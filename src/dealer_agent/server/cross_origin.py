@@ -1,0 +1,27 @@
+"""CORS: agents in browsers, on pages of any origin, may call the skills and read the answers. Pure.
+
+The service knows callers by bearer tokens and by addresses, never by cookies. It therefore allows every origin, and
+never allows credentials. It does not allow a public page to call it on a private network (`docs/settings.md`,
+`[service]`).
+"""
+
+READABLE_ANYWHERE = {
+    "access-control-allow-origin": "*",
+    "access-control-expose-headers": "x-request-id, retry-after, a2a-extensions, www-authenticate",
+}
+"""The headers of every answer of the skills, of every error and of the published documents."""
+
+PREFLIGHT = {
+    "access-control-allow-origin": "*",
+    "access-control-allow-methods": "GET, POST",
+    "access-control-allow-headers": "content-type, authorization, a2a-version, a2a-extensions",
+    "access-control-max-age": "7200",
+}
+"""The headers of the answer to the request by which a browser asks whether it may send another one."""
+
+HEAD_LINES = "".join(f"{name}: {value}\r\n" for name, value in READABLE_ANYWHERE.items()).encode()
+
+
+def is_preflight(method: str, headers: list[tuple[bytes, bytes]]) -> bool:
+    """Whether a browser asks here what it may send. Any other OPTIONS request is a wrong method."""
+    return method == "OPTIONS" and any(name == b"access-control-request-method" for name, _ in headers)

@@ -1,0 +1,107 @@
+"""Every request counts against its address, and documents cost little (specification, part 8; contract, part 3)."""
+
+from datetime import UTC, datetime, timedelta
+
+import pytest
+from starlette.routing import Route
+from tests.server.conftest import OpenDealership
+from tests.server.dealership import NO_LIMITS, Dealership, error_of
+
+from dealer_agent.inventory.catalogue import Catalogue
+from dealer_agent.server.routes import HEALTH_PATHS, HomePage
+
+ONCE = NO_LIMITS.replace('address = ""', 'address = "1/hour"').replace('health = ""', 'health = "1/hour"')
+BINDINGS = ("/message:send", "/rpc")
+METHODS = ("GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS", "TRACE")
+PREFLIGHT = {"origin": "https://page.example", "access-control-request-method": "POST"}
+
+
+def paths_of(opened: Dealership) -> list[str]:
+    """An address for each route of the application, and some that have none."""
+    router = opened.app._router
+    assert router is not None
+    found = []
+    for route in router.routes:
+        assert isinstance(route, Route)
+        found.append(route.path_format.format(secret="guess", task="task-1", rest="/7"))
+    return [*found, "/message:send", "/rpc", "/nosuch", "/static/nosuch.css", "//", "/healthz/", "/message:send/x"]
+
+
+@pytest.mark.requirement("spec-8-rate-limits", "contract-3-every-request-counts")
+def test_every_route_unknown_path_and_wrong_method_counts_against_its_address(open_dealership: OpenDealership) -> None:
+    opened = open_dealership(ONCE)
+    asked: list[tuple[str, str, dict[str, str]]] = [
+        (method, path, {}) for path in paths_of(opened) for method in METHODS
+    ]
+    asked += [("OPTIONS", path, PREFLIGHT) for path in paths_of(opened)]
+    for number, (method, path, headers) in enumerate(asked):
+        address = f"203.0.{number // 200}.{number % 200 + 1}"
+        first = opened.request(method, path, headers=headers, address=address)
+        assert first.status_code != 429, (method, path)
+        if method == "POST" and path.rstrip("/") in BINDINGS:
+            # A wrong media type is told before the rate is (contract, part 3). It counts, which the next request shows.
+            assert first.status_code == 415
+            method, path = "GET", "/docs"
+        second = opened.request(method, path, headers=headers, address=address)
+        assert second.status_code == 429, (method, path)
+        assert int(second.headers["retry-after"]) > 0
+        if method != "HEAD":
+            assert error_of(second)["code"] == "RATE_LIMITED"
+
+
+@pytest.mark.requirement("spec-8-rate-limits", "contract-3-every-request-counts")
+def test_health_checks_count_apart_from_the_requests_of_buyers(open_dealership: OpenDealership) -> None:
+    """A load balancer may have the address of every buyer behind it."""
+    opened = open_dealership(ONCE)
+    assert opened.get("/docs").status_code == 200
+    assert opened.get("/docs").status_code == 429
+    assert opened.get("/readyz").status_code == 200
+    assert {opened.get(path).status_code for path in HEALTH_PATHS} == {429}
+
+
+@pytest.mark.parametrize("path", ["/", "/docs", "/static/style.css", "/openapi.json", "/schemas"])
+@pytest.mark.requirement("contract-4-card-caching")
+def test_a_page_or_document_is_cached_by_its_etag(dealership: Dealership, path: str) -> None:
+    first = dealership.get(path)
+    assert first.status_code == 200
+    assert "max-age" in first.headers["cache-control"]
+    again = dealership.get(path, if_none_match=first.headers["etag"])
+    assert (again.status_code, again.content) == (304, b"")
+    assert dealership.get(path, if_none_match='"other"').content == first.content
+
+
+def test_the_page_is_rendered_once_for_each_snapshot_and_minute(
+    dealership: Dealership, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    service = dealership.app._service
+    assert service is not None
+    page = HomePage(service)
+    clock = datetime(2026, 11, 21, 12, 0, 1, tzinfo=UTC)
+    counted = {"facets": 0}
+    facets = Catalogue.facets
+
+    class Clock(datetime):
+        @classmethod
+        def now(cls, tz: object = None) -> datetime:  # type: ignore[override]
+            return clock
+
+    def counting(catalogue: Catalogue, *filters: object) -> object:
+        counted["facets"] += 1
+        return facets(catalogue, *filters)  # type: ignore[arg-type]
+
+    monkeypatch.setattr("dealer_agent.server.routes.datetime", Clock)
+    monkeypatch.setattr(Catalogue, "facets", counting)
+    first = page.now()
+    clock += timedelta(seconds=58)
+    assert page.now() is first
+    assert counted["facets"] == 1
+    clock += timedelta(seconds=2)
+    assert page.now() is not first
+    assert counted["facets"] == 2
+    dealer = service.dealer
+    service.dealer = dealer.with_stock(Catalogue.build([]), clock)
+    try:
+        assert page.now().body != first.body
+    finally:
+        service.dealer = dealer
+    assert counted["facets"] == 3
