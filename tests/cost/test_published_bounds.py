@@ -28,7 +28,7 @@ def test_the_table_of_bounds_is_that_of_the_schemas() -> None:
         ("values", envelope.VALUES_LIMIT),
         ("opening brackets", envelope.VALUES_LIMIT),
         ("levels", envelope.NESTING_LIMIT),
-        ("bytes of a JSON-RPC `id`", json_rpc.CALL_ID_BYTES),
+        ("characters of a JSON-RPC `id`", json_rpc.CALL_ID_LENGTH),
         ("problems listed", errors.PROBLEMS_SHOWN),
         ("characters of a received value", errors.RECEIVED_LIMIT),
         ("bytes that count once", body.COUNTED_BYTES),

@@ -29,8 +29,8 @@ PARSE_ERROR, INVALID_REQUEST, METHOD_NOT_FOUND = -32700, -32600, -32601
 
 NO_ID = b"null"
 
-CALL_ID_BYTES = 200
-"""The longest JSON text of a call's id. Every answer repeats it."""
+CALL_ID_LENGTH = 200
+"""The most characters of a call's id. Every answer repeats it."""
 
 UNDECLARED_METHODS: dict[str, type[ProtocolError]] = {
     "GetTask": TaskNotFound,
@@ -111,7 +111,16 @@ def names_a_lead(body: bytes) -> bool:
 
 
 def _is_id(text: bytes) -> bool:
-    return text == NO_ID or (text[:1] in b'"-0123456789' and len(text) <= CALL_ID_BYTES)
+    """Whether this JSON text is an id: a string, a number or null."""
+    if text == NO_ID or text[:1] not in b'"-0123456789':
+        return text == NO_ID
+    if len(text) <= CALL_ID_LENGTH or text[:1] != b'"':
+        return len(text) <= CALL_ID_LENGTH
+    try:
+        # Escapes make the text longer than the string.
+        return len(msgspec.json.decode(text, type=str)) <= CALL_ID_LENGTH
+    except NOT_DECODED:
+        return False
 
 
 def _head(plain: Any, body: bytes) -> _Head:
@@ -133,7 +142,7 @@ def _refuse_other_calls(head: _Head, rpc_id: bytes) -> None:
     if isinstance(head.id, UnsetType):
         raise _invalid('Notifications are not taken: send an "id".')
     if rpc_id == NO_ID != bytes(head.id):
-        raise _invalid(f'"id" must be a string, a number or null, of at most {CALL_ID_BYTES} bytes.')
+        raise _invalid(f'"id" must be a string, a number or null, of at most {CALL_ID_LENGTH} characters.')
     if head.jsonrpc != "2.0":
         raise _invalid('"jsonrpc" must be "2.0".')
     method = head.method
