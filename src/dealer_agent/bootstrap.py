@@ -209,6 +209,8 @@ def _options(settings: Settings) -> Options:
         request_timeout_seconds=chosen.request_timeout_seconds,
         trusted_proxies=tuple(ip_network(network) for network in chosen.trusted_proxies),
         access_log=settings.logs.access,
+        max_connections=chosen.max_connections,
+        max_connections_per_address=chosen.max_connections_per_address,
     )
 
 

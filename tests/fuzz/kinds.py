@@ -212,9 +212,10 @@ def application_kind(app: App, state: dict[str, Any], judge: AnswerJudge) -> Kin
         binding = bindings.get(sent.target.encode())
         if binding is None or sent.method != "POST" or len(sent.body) > SHORT_BODY_BYTES:
             return None
-        reply = Exchange(binding, service, Head(list(sent.headers), "198.51.100.7")).reply_at_once(sent.body)
-        if reply is None:
+        under_way = Exchange(binding, service, Head(list(sent.headers), dict(sent.headers), "198.51.100.7"))
+        if not under_way.can_answer_at_once(sent.body):
             return None
+        reply = under_way.reply_at_once()
         head = dict(line.split(b": ", 1) for line in reply.head.split(b"\r\n")[:-1])
         return Answer(reply.status, {"content-type": head[b"content-type"].decode()}, b"".join(reply.body))
 

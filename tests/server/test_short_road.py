@@ -9,20 +9,15 @@ import socket
 import threading
 import time
 from collections.abc import Callable, Iterator
-from contextlib import closing, contextmanager
 from pathlib import Path
 from typing import Any
 
 import pytest
-import uvicorn
-from tests.server.dealership import ACCORD, LISTENS_AT, NO_LIMITS, SOLD, message, set_up
+from tests.server.dealership import ACCORD, NO_LIMITS, SOLD, message, set_up
+from tests.server.sockets import TARGETS, Client, body_of, connected, head, on_a_port, request
 
-from dealer_agent.bootstrap import application
-from dealer_agent.config import load_settings
 from dealer_agent.server.at_once import SHORT_BODY_BYTES
 from dealer_agent.server.connection import BoundedConnection
-
-TARGETS = ("/message:send", "/rpc")
 
 
 class Watched(BoundedConnection):
@@ -45,79 +40,12 @@ class Watched(BoundedConnection):
         super().on_response_complete()
 
 
-@contextmanager
-def on_a_port(directory: Path) -> Iterator[int]:
-    """The dealer in a directory under uvicorn, on the port that is given."""
-    listener = socket.create_server(("127.0.0.1", 0))
-    app = application(load_settings(directory, {}), LISTENS_AT)
-    server = uvicorn.Server(uvicorn.Config(app, http=Watched, log_level="critical", ws="none", server_header=False))
-    thread = threading.Thread(target=server.run, kwargs={"sockets": [listener]})
-    thread.start()
-    while not server.started:
-        assert thread.is_alive()
-        time.sleep(0.01)
-    yield listener.getsockname()[1]
-    server.should_exit = True
-    thread.join()
-
-
 @pytest.fixture(scope="module")
 def port(tmp_path_factory: pytest.TempPathFactory, stocked: Path) -> Iterator[int]:
     directory = tmp_path_factory.mktemp("short-road")
     set_up(directory, '[auth]\nmode = "bearer"\nskills = ["dealer.information"]\n' + NO_LIMITS, stocked=stocked)
-    with on_a_port(directory) as port:
+    with on_a_port(directory, Watched) as port:
         yield port
-
-
-def body_of(target: str, document: dict[str, Any]) -> bytes:
-    call = {"jsonrpc": "2.0", "id": "call-1", "method": "SendMessage", "params": document}
-    return json.dumps(call if target == "/rpc" else document).encode()
-
-
-def head(target: str, *lines: str, version: str = "1.1") -> bytes:
-    fixed = (f"POST {target} HTTP/{version}", "Host: dealer.example")
-    return "\r\n".join([*fixed, *lines, "", ""]).encode()
-
-
-def request(target: str, content: bytes, *lines: str, version: str = "1.1") -> bytes:
-    told = (f"Content-Length: {len(content)}", "Content-Type: application/json", *lines)
-    return head(target, *told, version=version) + content
-
-
-class Client:
-    """One connection."""
-
-    def __init__(self, port: int) -> None:
-        self.socket = socket.create_connection(("127.0.0.1", port), timeout=120)
-        self._unread = b""
-
-    def answer(self) -> tuple[int, dict[str, str], bytes]:
-        """Status, headers and body of the next answer."""
-        while b"\r\n\r\n" not in self._unread:
-            self._receive()
-        told, _, self._unread = self._unread.partition(b"\r\n\r\n")
-        first, *lines = told.decode("latin-1").split("\r\n")
-        headers = dict(line.split(": ", 1) for line in lines)
-        length = int(headers["content-length"])
-        while len(self._unread) < length:
-            self._receive()
-        content, self._unread = self._unread[:length], self._unread[length:]
-        return int(first.split()[1]), headers, content
-
-    def is_closed(self) -> bool:
-        return not self._unread and self.socket.recv(1) == b""
-
-    def _receive(self) -> None:
-        part = self.socket.recv(1 << 20)
-        assert part, "the server closed the connection"
-        self._unread += part
-
-
-@contextmanager
-def connected(port: int) -> Iterator[Client]:
-    client = Client(port)
-    with closing(client.socket):
-        yield client
 
 
 def long_roads_of(port: int, send: Callable[[Client], None]) -> tuple[int, tuple[int, dict[str, str], bytes]]:
@@ -263,7 +191,7 @@ def test_the_log_has_one_line_a_request_with_the_same_members_on_both_roads(
     set_up(tmp_path, NO_LIMITS, stocked=stocked)
     sent = request("/message:send", body_of("", SEARCH))
     missing = request("/message:send", body_of("", message("inventory.vehicle", vin=SOLD)))
-    with on_a_port(tmp_path) as port, connected(port) as client:
+    with on_a_port(tmp_path, Watched) as port, connected(port) as client:
         answers = []
         for each in (sent, missing):
             client.socket.sendall(each)

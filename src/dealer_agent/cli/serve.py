@@ -28,6 +28,7 @@ from dealer_agent.cli.terminal import (
 from dealer_agent.config import Settings
 from dealer_agent.config.channels import channel_secrets
 from dealer_agent.server.connection import BoundedConnection
+from dealer_agent.server.open_connections import RESERVED_FILES
 
 HostOption = Annotated[str, typer.Option(help="The address to listen on; 0.0.0.0 is every one of this machine's.")]
 PortOption = Annotated[int, typer.Option(min=1, max=65535, help="The port to listen on.")]
@@ -39,8 +40,6 @@ KEEP_ALIVE_SECONDS = 75
 WORKER_START_SECONDS = 30
 """How long a worker may be silent before it is replaced. One that starts on a busy machine is silent for a while: after
 uvicorn's own 5 s it would be replaced by another that fares no better, for ever."""
-MOST_OPEN_FILES = 10_240
-"""As many as every system of ours lets a process have that asks for them."""
 
 
 def serve(
@@ -117,10 +116,12 @@ def listen(host: str, port: int) -> socket.socket:
         fail(f"Cannot listen on {host}:{port}: {why}. Choose another with --host and --port.")
 
 
-def _allow_many_connections() -> None:
+def _allow_many_connections(most: int) -> None:
     """Every connection is an open file, of which a process may commonly have 1,024 until it asks for more."""
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
-    wanted = MOST_OPEN_FILES if hard == resource.RLIM_INFINITY else min(hard, MOST_OPEN_FILES)
+    wanted = most + RESERVED_FILES
+    if hard != resource.RLIM_INFINITY:
+        wanted = min(hard, wanted)
     if soft != resource.RLIM_INFINITY and soft < wanted:
         resource.setrlimit(resource.RLIMIT_NOFILE, (wanted, hard))
 
@@ -145,7 +146,7 @@ class _Supervisor(Multiprocess):
 
 def run(settings: Settings, listener: socket.socket, address: str, workers: int) -> None:
     """Serves until it is told to stop. Exits with 1 when the service does not come up."""
-    _allow_many_connections()
+    _allow_many_connections(settings.service.max_connections)
     os.environ[DIRECTORY_VARIABLE] = str(settings.directory.resolve())
     os.environ[ADDRESS_VARIABLE] = address
     os.environ["DATABASE_URL"] = settings.database_url
@@ -153,6 +154,7 @@ def run(settings: Settings, listener: socket.socket, address: str, workers: int)
         "dealer_agent.bootstrap:app",
         factory=True,
         http=BoundedConnection,
+        loop="dealer_agent.server.accepting:AcceptingLoop",
         workers=workers,
         # Its warnings are of requests that are refused, which have a line of their own in the log.
         log_level="error",

@@ -120,6 +120,8 @@ class Service(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     lead_body_limit_kib: Annotated[int, Meta(ge=1, le=1024)] = 256
     trusted_proxies: tuple[Annotated[str, read_by(read_network)], ...] = ()
     request_timeout_seconds: Annotated[int, Meta(ge=1, le=600)] = 30
+    max_connections: Annotated[int, Meta(ge=16, le=100_000)] = 10_000
+    max_connections_per_address: Annotated[int, Meta(ge=1, le=100_000)] = 128
 
 
 class Search(Struct, frozen=True, forbid_unknown_fields=True):

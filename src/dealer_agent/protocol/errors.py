@@ -141,13 +141,19 @@ class AuthRequired(ProtocolError):
 
 
 class RateLimited(ProtocolError):
-    """The client exceeded the dealer's rate limits."""
+    """The client exceeded the dealer's rate limits, or the service is overloaded."""
 
     row = ERRORS["RATE_LIMITED"]
 
-    def __init__(self, retry_after_seconds: int, *, vocabulary: Vocabulary | None = None) -> None:
+    def __init__(
+        self,
+        retry_after_seconds: int,
+        *,
+        because: str = "Too many requests.",
+        vocabulary: Vocabulary | None = None,
+    ) -> None:
         super().__init__(
-            f"Too many requests. Try again in {retry_after_seconds} s.",
+            f"{because} Try again in {retry_after_seconds} s.",
             {"retry_after_seconds": retry_after_seconds},
             headers=(("retry-after", str(retry_after_seconds)),),
             vocabulary=vocabulary,

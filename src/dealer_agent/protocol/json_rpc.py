@@ -67,6 +67,11 @@ class _Head(Struct, frozen=True):
     params: msgspec.Raw | UnsetType = UNSET
 
 
+class _Id(Struct, frozen=True):
+    id: msgspec.Raw
+
+
+_id_decoder = msgspec.json.Decoder(_Id)
 _call_decoder = msgspec.json.Decoder(_Call)
 _look_decoder = msgspec.json.Decoder(_Look)
 _head_decoder = msgspec.json.Decoder(_Head)
@@ -108,6 +113,17 @@ def names_a_lead(body: bytes) -> bool:
         return _look_decoder.decode(body).params.names_a_lead
     except NOT_DECODED:
         return False
+
+
+def call_id(body: bytes) -> bytes:
+    """A call's id as it came (JSON text), without a look at the rest of the call; `null` where there is none."""
+    if not plainly_sound(body):
+        return NO_ID
+    try:
+        rpc_id = bytes(_id_decoder.decode(body).id)
+    except NOT_DECODED:
+        return NO_ID
+    return rpc_id if _is_id(rpc_id) else NO_ID
 
 
 def _is_id(text: bytes) -> bool:

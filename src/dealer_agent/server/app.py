@@ -14,13 +14,14 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 
 from dealer_agent.protocol.errors import InternalError, ProtocolError
 from dealer_agent.protocol.ids import new_ulid
-from dealer_agent.server.at_once import BINDINGS, SERVICE
+from dealer_agent.server.at_once import BINDINGS, BUSY, SERVICE
+from dealer_agent.server.busy import BusyReplies
 from dealer_agent.server.cross_origin import PREFLIGHT, is_preflight
 from dealer_agent.server.exchange import Binding, exchange
 from dealer_agent.server.http_json import HttpJson
 from dealer_agent.server.json_rpc import JsonRpc
 from dealer_agent.server.log import places
-from dealer_agent.server.routes import count_request, error_response, http_error, router
+from dealer_agent.server.routes import HEALTH_PATHS, count_request, error_response, http_error, router
 from dealer_agent.server.service import MESSAGE_SEND, RPC, Service
 
 log = structlog.get_logger()
@@ -70,8 +71,13 @@ class DealerApp:
                 answer = Response(status_code=204, headers=PREFLIGHT)
             elif path in self._bindings:
                 answer = http_error(service, HTTPException(405, headers={"Allow": "POST"}))
-            else:
+            elif below in HEALTH_PATHS:
                 await self._router({**scope, "path": below, "app": self}, receive, send)
+                return
+            else:
+                await service.load.turn()
+                with service.load:
+                    await self._router({**scope, "path": below, "app": self}, receive, send)
                 return
         except HTTPException as problem:
             answer = http_error(service, problem)
@@ -91,7 +97,8 @@ class DealerApp:
                 self._service, self._router = service, router(service)
                 # Connections answer reading skills themselves, and refuse what is no HTTP in the service's words.
                 by_target = {path.encode(): binding for path, binding in self._bindings.items()}
-                scope.get("state", {}).update({SERVICE: service, BINDINGS: by_target})
+                busy = BusyReplies(by_target.values(), service.wire.default)
+                scope.get("state", {}).update({SERVICE: service, BINDINGS: by_target, BUSY: busy})
                 await send({"type": "lifespan.startup.complete"})
                 await receive()
         except Exception as fault:

@@ -8,30 +8,64 @@ request that stands in line behind another. What both roads do is in `server.exc
 
 import asyncio
 from collections.abc import Mapping
+from typing import cast
 
-from uvicorn.protocols.http.httptools_impl import STATUS_LINE, HttpToolsProtocol
+from uvicorn.protocols.http.httptools_impl import STATUS_LINE, HttpToolsProtocol, RequestResponseCycle
 
-from dealer_agent.server.exchange import Binding, Exchange, Head
+from dealer_agent.server.busy import BusyReplies
+from dealer_agent.server.exchange import LEAD, Binding, Exchange, Head
+from dealer_agent.server.load import NEVER, Load
 from dealer_agent.server.service import Service
 
 SERVICE = "service"
 BINDINGS = "bindings"
-"""The members of the lifespan's state in which the application leaves, for its connections, its service and the
-bindings by request target."""
+BUSY = "busy"
+"""The members of the lifespan's state in which the application leaves, for its connections, its service, the bindings
+by request target, and the replies to requests for which there is no time."""
 
 SHORT_BODY_BYTES = 4 * 1024
 """Bodies up to this size are decoded before the rate limit counts them: decoding costs less than the refusal. Reading
 requests are hardly ever larger."""
 
 
+class Waiting:
+    """A request of a connection that waits in the process's queue.
+
+    uvicorn takes it for the cycle of a request on the long road: later requests of the connection stay behind it.
+    """
+
+    __slots__ = ("_connection", "_exchange", "disconnected", "keep_alive", "response_complete")
+
+    message_event = asyncio.Event()
+    """uvicorn sets it when the client is gone. Nothing waits for it."""
+
+    def __init__(self, connection: "AnsweringConnection", exchange: Exchange) -> None:
+        self._connection = connection
+        self._exchange = exchange
+        self.disconnected = False
+        self.keep_alive = True
+        self.response_complete = False
+
+    def answer(self) -> None:
+        """It is this request's turn."""
+        if not self.disconnected:
+            self.response_complete = True
+            self._connection.answer_at_once(self._exchange, keep_alive=self.keep_alive)
+
+
 class AnsweringConnection(HttpToolsProtocol):
     """uvicorn's connection, which answers what it can itself."""
 
     _service: Service | None = None
+    _load: Load
+    _busy: BusyReplies
     _bindings: Mapping[bytes, Binding] = {}
+    _refused_at = NEVER
     # The binding of a request that may take the short road, between its head and its end.
     _binding: Binding | None = None
     _body = b""
+    # The fields of its head by name; the last one where a field repeats.
+    _fields: Mapping[bytes, bytes] = {}
     # The server's own header lines, which it makes anew every second: the date.
     _server_headers: list[tuple[bytes, bytes]] | None = None
     _server_lines = b""
@@ -40,13 +74,9 @@ class AnsweringConnection(HttpToolsProtocol):
         """A client is there."""
         super().connection_made(transport)
         self._service = self.app_state.get(SERVICE)
-        self._bindings = self.app_state.get(BINDINGS, {})
-
-    def data_received(self, data: bytes) -> None:
-        """A body that is not whole by the end of what has arrived is waited for on the long road."""
-        super().data_received(data)
-        if self._binding is not None and not self.transport.is_closing():
-            self._take_the_long_road()
+        if self._service is not None:
+            self._load, self._busy = self._service.load, self.app_state[BUSY]
+            self._bindings = self.app_state[BINDINGS]
 
     def on_message_begin(self) -> None:
         """The first byte of a request. uvicorn's scope is made on the long road only."""
@@ -72,7 +102,7 @@ class AnsweringConnection(HttpToolsProtocol):
 
     def on_message_complete(self) -> None:
         """The request is whole."""
-        if self._binding is not None and not self._answered_at_once(self._binding):
+        if self._binding is not None and not self._settled(self._binding):
             self._take_the_long_road()
         if self._binding is None:
             super().on_message_complete()
@@ -84,28 +114,61 @@ class AnsweringConnection(HttpToolsProtocol):
             parser.get_method() == b"POST"
             and parser.get_http_version() == "1.1"
             and parser.should_keep_alive()
-            and not parser.should_upgrade()
             and not self.expect_100_continue
             and not self.flow.write_paused
             and (self.cycle is None or self.cycle.response_complete)
-            and not self.transport.is_closing()
         )
 
-    def _answered_at_once(self, binding: Binding) -> bool:
+    def _settled(self, binding: Binding) -> bool:
+        """Whether the request is answered, waits for its turn, or is refused. Else it takes the long road."""
         assert self._service is not None
-        under_way = Exchange(binding, self._service, Head(self.headers, self.client[0] if self.client else None))
-        reply = under_way.reply_at_once(self._body)
-        if reply is None:
+        has_time = self._load.has_time()
+        is_refused = not has_time and self._load.is_full(self._refused_at)
+        if is_refused and LEAD not in self._body:
+            self._refuse_as_busy(binding)
+            return True
+        peer = self.client[0] if self.client else None
+        exchange = Exchange(binding, self._service, Head(self.headers, self._fields, peer))
+        if not exchange.can_answer_at_once(self._body):
             return False
+        if has_time:
+            self.answer_at_once(exchange)
+        elif is_refused:
+            self._refuse_as_busy(binding)
+        else:
+            waiting = Waiting(self, exchange)
+            self.cycle = cast(RequestResponseCycle, waiting)
+            self._load.wait(waiting.answer)
+        return True
+
+    def answer_at_once(self, exchange: Exchange, *, keep_alive: bool = True) -> None:
+        """Answers a request that was found fit for it."""
+        reply = exchange.reply_at_once()
+        closing = b"" if keep_alive else b"connection: close\r\n"
+        head = b"%b%b%b%b\r\n" % (STATUS_LINE[reply.status], self._lines_of_the_server(), reply.head, closing)
+        # In one piece: its pieces, one by one, cost uvloop and the kernel more than the copy.
+        self.transport.write(b"".join((head, *reply.body)))
+        if not keep_alive:
+            self.transport.close()
+        self.on_response_complete()
+        exchange.log(reply)
+
+    def _refuse_as_busy(self, binding: Binding) -> None:
+        self._refused_at = self._load.refuse()
+        if self._load.stops_reading(self._read_again):
+            self.transport.pause_reading()
+        self.transport.write(self._busy.reply(binding, self._body, self._lines_of_the_server()))
+        self.on_response_complete()
+
+    def _read_again(self) -> None:
+        if not self.flow.read_paused and not self.transport.is_closing():
+            self.transport.resume_reading()
+
+    def _lines_of_the_server(self) -> bytes:
         if self._server_headers is not self.server_state.default_headers:
             self._server_headers = self.server_state.default_headers
             self._server_lines = b"".join(b"%b: %b\r\n" % header for header in self._server_headers)
-        head = b"%b%b%b\r\n" % (STATUS_LINE[reply.status], self._server_lines, reply.head)
-        # In one piece: its pieces, one by one, cost uvloop and the kernel more than the copy.
-        self.transport.write(b"".join((head, *reply.body)))
-        self.on_response_complete()
-        under_way.log(reply)
-        return True
+        return self._server_lines
 
     def _take_the_long_road(self) -> None:
         """From the beginning: uvicorn hears of the request what this connection has heard so far."""

@@ -63,6 +63,15 @@ def caller_of(scope: Scope, service: Service) -> str:
     return counted_address(scope["headers"], peer, service)
 
 
+def limited_address(peer: str | None, trusted: tuple[Network, ...]) -> str | None:
+    """The address whose connections are limited together; None of one that may carry the connections of others: a
+    trusted proxy, or this machine."""
+    address = _parsed(peer)
+    if address is None or address.is_loopback or _is_in(address, trusted):
+        return None
+    return _counted_as(address)
+
+
 def _is_in(address: IPv4Address | IPv6Address, networks: tuple[Network, ...]) -> bool:
     return any(address in network for network in networks)
 

@@ -5,6 +5,7 @@ token and rate, payload, consent, business rules. A binding only decodes the bod
 """
 
 import re
+from collections.abc import Iterable, Mapping
 from datetime import UTC, datetime
 from itertools import islice
 from time import perf_counter
@@ -48,6 +49,9 @@ log = structlog.get_logger()
 
 Headers = list[tuple[bytes, bytes]]
 
+LEAD = b"lead.submit"
+"""What is in the body of every lead. A lead is refused later than a reading request."""
+
 _SUPPORTED_VERSION = re.compile(r"1(\.[0-9]+)+", re.ASCII)
 # The first one counts. Not parse_qs, which takes 20 ms for a long query.
 _VERSION_IN_QUERY = re.compile(rb"(?:^|&)A2A-Version=([^&]*)")
@@ -56,7 +60,7 @@ _EXTENSIONS_READ = 100
 _HEAD = (
     b"content-type: %b\r\n%bcache-control: no-store\r\nx-content-type-options: nosniff\r\n"
     + HEAD_LINES
-    + b"content-length: %d\r\nx-request-id: %b\r\n"
+    + b"content-length: %b\r\nx-request-id: %b\r\n"
 )
 
 
@@ -74,6 +78,9 @@ class Binding(Protocol):
     def names_a_lead(self, body: bytes) -> bool:
         """Whether the body is a lead, at a cost far below that of decoding it."""
 
+    def call_id(self, body: bytes) -> bytes:
+        """The call's id in a body that nothing else is known of; `null` where it has none."""
+
     def success(self, call_id: bytes, reply: list[bytes]) -> list[bytes]:
         """The body of a successful answer; both in pieces."""
 
@@ -84,9 +91,11 @@ class Binding(Protocol):
 
 
 class Head(NamedTuple):
-    """What a request says before its body: header lines with lower-case names, the peer's address, the query."""
+    """What a request says before its body: its header lines with lower-case names, the same by name (the last line of
+    each), the peer's address, the query."""
 
     lines: Headers
+    fields: Mapping[bytes, bytes]
     peer: str | None
     query: bytes = b""
 
@@ -107,8 +116,17 @@ class Exchange:
     """
 
     __slots__ = (
-        *("_binding", "_call_id", "_counted", "_head", "_headers", "_line", "_media_type", "_service"),
-        *("_started", "_words"),
+        "_binding",
+        "_call_id",
+        "_counted",
+        "_head",
+        "_headers",
+        "_line",
+        "_media_type",
+        "_plain",
+        "_service",
+        "_started",
+        "_words",
     )
 
     def __init__(self, binding: Binding, service: Service, head: Head) -> None:
@@ -116,7 +134,7 @@ class Exchange:
         self._binding = binding
         self._service = service
         self._head = head
-        self._headers = dict(head.lines)
+        self._headers = head.fields
         self._media_type = JSON
         self._call_id = b"null"
         self._counted = 0
@@ -131,6 +149,7 @@ class Exchange:
             address, token_id = self._admit()
             body = await read_body(receive, options.largest_body_bytes, options.request_timeout_seconds)
             self._count_body(body, address)
+            await service.load.turn(patient=LEAD in body)
             self._call_id, decoded = self._binding.decode(body, service.wire, lenient=options.lenient_configuration)
             request = self._admit_to_skill(decoded, address, token_id)
             if request.skill.payload is LeadSubmitRequest:
@@ -143,20 +162,22 @@ class Exchange:
         except Exception as fault:  # noqa: BLE001 - the boundary: recorded, and answered as INTERNAL_ERROR.
             return self._failure(fault)
 
-    def reply_at_once(self, body: bytes) -> Reply | None:
-        """The answer, by the short road; None, with nothing counted, where the whole body takes the long one."""
-        service = self._service
-        if len(body) > service.options.body_limit_bytes:
-            return None
+    def can_answer_at_once(self, body: bytes) -> bool:
+        """Whether the whole body is a reading skill's request, and plainly in order. Nothing is counted yet."""
+        if len(body) > self._service.options.body_limit_bytes:
+            return False
+        # Decoded before the rate limit: for a body this small the refusal costs more. An invalid request still takes
+        # the long road, where the limits come first, so callers see no difference.
+        self._plain = self._binding.decode_plain(body, self._service.wire)
+        return self._plain is not None
+
+    def reply_at_once(self) -> Reply:
+        """The answer, by the short road, to a request that can be answered at once."""
         try:
-            # Decoded before the rate limit: for a body this small the refusal costs more. An invalid request still
-            # takes the long road, where the limits come first, so callers see no difference.
-            plain = self._binding.decode_plain(body, service.wire)
-            if plain is None:
-                return None
-            call_id, request = plain
+            assert self._plain is not None
+            call_id, request = self._plain
             self._admit_at_once(call_id, request)
-            return self._success(request, read(service.dealer, request))
+            return self._success(request, read(self._service.dealer, request))
         except Exception as fault:  # noqa: BLE001 - as above.
             return self._failure(fault)
 
@@ -256,7 +277,7 @@ class Exchange:
         refused = fault if isinstance(fault, ProtocolError) else self._recorded(fault, error_id)
         self._line.code, self._line.error_id = refused.row.code, error_id
         status, body = self._binding.failure(refused, self._words, error_id, datetime.now(UTC), self._call_id)
-        return self._reply(status, [(name.encode(), value.encode()) for name, value in refused.headers], [body])
+        return self._reply(status, refused.headers, [body])
 
     def _recorded(self, fault: Exception, error_id: str) -> InternalError:
         log.error(
@@ -270,17 +291,21 @@ class Exchange:
         )
         return InternalError("Something failed on the dealer's side. The same request may be sent again.")
 
-    def _reply(self, status: int, more: Headers, body: list[bytes]) -> Reply:
-        lines = b"".join(b"%b: %b\r\n" % header for header in more) if more else b""
-        length = sum(map(len, body))
-        head = _HEAD % (self._media_type.encode(), lines, length, self._line.request_id.encode())
-        return Reply(status, head, body)
+    def _reply(self, status: int, more: Iterable[tuple[str, str]], body: list[bytes]) -> Reply:
+        length = b"%d" % sum(map(len, body))
+        return Reply(status, reply_head(self._media_type, more, length, self._line.request_id.encode()), body)
+
+
+def reply_head(media_type: str, more: Iterable[tuple[str, str]], length: bytes, request_id: bytes) -> bytes:
+    """The header lines of a reply, which the server's own stand beside."""
+    lines = "".join(f"{name}: {value}\r\n" for name, value in more) if more else ""
+    return _HEAD % (media_type.encode(), lines.encode(), length, request_id)
 
 
 async def exchange(binding: Binding, service: Service, scope: Scope, receive: Receive, send: Send) -> None:
     """Answers one POST of a binding over ASGI."""
     peer = scope["client"][0] if scope.get("client") else None
-    under_way = Exchange(binding, service, Head(scope["headers"], peer, scope["query_string"]))
+    under_way = Exchange(binding, service, Head(scope["headers"], dict(scope["headers"]), peer, scope["query_string"]))
     try:
         reply = await under_way.reply(receive)
     except ClientGoneError:
@@ -291,12 +316,12 @@ async def exchange(binding: Binding, service: Service, scope: Scope, receive: Re
     under_way.log(reply)
 
 
-def _text(headers: dict[bytes, bytes], name: bytes) -> str | None:
+def _text(headers: Mapping[bytes, bytes], name: bytes) -> str | None:
     value = headers.get(name)
     return None if value is None else value.decode("latin-1")
 
 
-def _refuse_other_versions(headers: dict[bytes, bytes], head: Head) -> None:
+def _refuse_other_versions(headers: Mapping[bytes, bytes], head: Head) -> None:
     """Only A2A 1.x is spoken here (contract, part 2); who does not say gets it."""
     asked = _text(headers, b"a2a-version")
     if asked == "1.0":
@@ -307,11 +332,11 @@ def _refuse_other_versions(headers: dict[bytes, bytes], head: Head) -> None:
         raise VersionNotSupported("This agent speaks A2A 1.0: send A2A-Version: 1.0.", {"supported": ["1.0"]})
 
 
-def _extensions(headers: dict[bytes, bytes], head: Head, wire: Wire) -> Headers:
+def _extensions(headers: Mapping[bytes, bytes], head: Head, wire: Wire) -> Iterable[tuple[str, str]]:
     """The profile's extension, named back to who asks for it (contract, part 2), in one header line or in several."""
     if b"a2a-extensions" not in headers:
-        return []
+        return ()
     lines = (value.decode("latin-1") for name, value in head.lines if name == b"a2a-extensions")
     asked = islice((uri.strip() for line in lines for uri in line.split(",", _EXTENSIONS_READ)), _EXTENSIONS_READ)
     known = dict.fromkeys(uri for uri in asked if uri in wire.extensions)
-    return [(b"a2a-extensions", ", ".join(known).encode())] if known else []
+    return (("a2a-extensions", ", ".join(known)),) if known else ()

@@ -28,6 +28,10 @@ class HttpJson:
         """Whether the body's data is a lead."""
         return names_a_lead(body)
 
+    def call_id(self, body: bytes) -> bytes:  # noqa: ARG002 - there is none in this binding.
+        """None is sent."""
+        return b""
+
     def success(self, call_id: bytes, reply: list[bytes]) -> list[bytes]:  # noqa: ARG002 - there is none in this binding.
         """The reply as it is."""
         return reply

@@ -1,7 +1,7 @@
 """What the server works with: the dealer as it stands, the wire's words, tokens, limits and options."""
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from ipaddress import IPv4Network, IPv6Network
 
 from dealer_agent.protocol.card import CardFacts
@@ -9,12 +9,15 @@ from dealer_agent.protocol.requests import LeadSubmitRequest
 from dealer_agent.protocol.skill import SKILL_BY_PAYLOAD
 from dealer_agent.protocol.vocabulary import Wire
 from dealer_agent.server.limits import RateLimits
+from dealer_agent.server.load import Load
 from dealer_agent.server.tokens import TokenBook
 from dealer_agent.skills import Dealer
 
 ADDRESS_RULE = "address"
 BAD_TOKENS_RULE = "bad_tokens"
 MALFORMED_LEADS_RULE = "malformed_leads"
+MAX_CONNECTIONS = 10_000
+MAX_CONNECTIONS_PER_ADDRESS = 128
 HEALTH_RULE = "health"
 
 LEADS_TAKEN = "available"
@@ -36,6 +39,8 @@ class Options:
     request_timeout_seconds: float = 30
     trusted_proxies: tuple[IPv4Network | IPv6Network, ...] = ()
     access_log: bool = True
+    max_connections: int = MAX_CONNECTIONS
+    max_connections_per_address: int = MAX_CONNECTIONS_PER_ADDRESS
 
     @property
     def largest_body_bytes(self) -> int:
@@ -67,4 +72,5 @@ class Service:
     card: CardFacts
     calendar: Callable[[bytes], bytes | None]
     ready: bool = False
+    load: Load = field(default_factory=Load)
     leads: str = LEADS_TAKEN

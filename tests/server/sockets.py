@@ -1,0 +1,89 @@
+"""The real application under uvicorn on a real socket, and a client that sends bytes to it."""
+
+import json
+import socket
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import closing, contextmanager
+from pathlib import Path
+from typing import Any
+
+import uvicorn
+from tests.server.dealership import LISTENS_AT
+
+from dealer_agent.bootstrap import application
+from dealer_agent.config import load_settings
+from dealer_agent.server.connection import BoundedConnection
+
+TARGETS = ("/message:send", "/rpc")
+
+
+@contextmanager
+def on_a_port(directory: Path, protocol: type[BoundedConnection] = BoundedConnection, **options: Any) -> Iterator[int]:
+    """The dealer in a directory under uvicorn, on the port that is given. `options` are uvicorn's."""
+    listener = socket.create_server(("127.0.0.1", 0))
+    app = application(load_settings(directory, {}), LISTENS_AT)
+    config = uvicorn.Config(app, http=protocol, log_level="critical", ws="none", server_header=False, **options)
+    server = uvicorn.Server(config)
+    thread = threading.Thread(target=server.run, kwargs={"sockets": [listener]})
+    thread.start()
+    while not server.started:
+        assert thread.is_alive()
+        time.sleep(0.01)
+    try:
+        yield listener.getsockname()[1]
+    finally:
+        server.should_exit = True
+        thread.join()
+
+
+def body_of(target: str, document: dict[str, Any]) -> bytes:
+    call = {"jsonrpc": "2.0", "id": "call-1", "method": "SendMessage", "params": document}
+    return json.dumps(call if target == "/rpc" else document).encode()
+
+
+def head(target: str, *lines: str, version: str = "1.1") -> bytes:
+    fixed = (f"POST {target} HTTP/{version}", "Host: dealer.example")
+    return "\r\n".join([*fixed, *lines, "", ""]).encode()
+
+
+def request(target: str, content: bytes, *lines: str, version: str = "1.1") -> bytes:
+    told = (f"Content-Length: {len(content)}", "Content-Type: application/json", *lines)
+    return head(target, *told, version=version) + content
+
+
+class Client:
+    """One connection."""
+
+    def __init__(self, port: int) -> None:
+        self.socket = socket.create_connection(("127.0.0.1", port), timeout=120)
+        self._unread = b""
+
+    def answer(self) -> tuple[int, dict[str, str], bytes]:
+        """Status, headers and body of the next answer."""
+        while b"\r\n\r\n" not in self._unread:
+            self._receive()
+        told, _, self._unread = self._unread.partition(b"\r\n\r\n")
+        first, *lines = told.decode("latin-1").split("\r\n")
+        headers = dict(line.split(": ", 1) for line in lines)
+        length = int(headers["content-length"])
+        while len(self._unread) < length:
+            self._receive()
+        content, self._unread = self._unread[:length], self._unread[length:]
+        return int(first.split()[1]), headers, content
+
+    def is_closed(self) -> bool:
+        return not self._unread and self.socket.recv(1) == b""
+
+    def _receive(self) -> None:
+        part = self.socket.recv(1 << 20)
+        assert part, "the server closed the connection"
+        self._unread += part
+
+
+@contextmanager
+def connected(port: int) -> Iterator[Client]:
+    client = Client(port)
+    with closing(client.socket):
+        yield client

@@ -1,0 +1,240 @@
+"""A client reads the answer to what it has sent, and nobody keeps a connection for ever (contract, part 3). The real
+application on a real socket."""
+
+import json
+import socket
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from tests.acceptance.running import eventually
+from tests.server.dealership import NO_LIMITS, message, set_up
+from tests.server.sockets import TARGETS, Client, body_of, connected, head, on_a_port, request
+
+from dealer_agent.server.client_transport import ClientTransport
+from dealer_agent.server.connection import BoundedConnection
+from dealer_agent.server.open_connections import OpenConnections
+
+SEARCH = message("inventory.search")
+HEALTH = b"GET /healthz HTTP/1.1\r\nHost: x\r\n\r\n"
+AT_ONCE = request("/message:send", body_of("/message:send", SEARCH))
+LEAD = request("/message:send", body_of("/message:send", message("lead.submit")))
+LARGE = 3_000_000
+"""More than the buffers of both kernels hold."""
+
+
+class Sweeping(OpenConnections):
+    sweep_seconds = 0.05
+
+
+class Swept(BoundedConnection):
+    connections_type = Sweeping
+    newest: "Swept"
+    answers = 0
+    gone = False
+
+    def connection_made(self, transport: Any) -> None:
+        super().connection_made(transport)
+        Swept.newest = self
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        super().connection_lost(exc)
+        self.gone = True
+
+    def on_response_complete(self) -> None:
+        super().on_response_complete()
+        self.answers += 1
+
+
+@pytest.fixture(scope="module")
+def directory(tmp_path_factory: pytest.TempPathFactory, stocked: Path) -> Path:
+    directory = tmp_path_factory.mktemp("closing")
+    set_up(directory, "[service]\nrequest_timeout_seconds = 1\n" + NO_LIMITS, stocked=stocked)
+    return directory
+
+
+@pytest.fixture(scope="module")
+def port(directory: Path) -> Iterator[int]:
+    with on_a_port(directory, Swept) as port:
+        yield port
+
+
+def chunked(size: int, step: int = 60_000) -> bytes:
+    return b"".join(b"%x\r\n%b\r\n" % (len(part), part) for part in [b" " * step] * (size // step)) + b"0\r\n\r\n"
+
+
+JSON = "Content-Type: application/json"
+REFUSED = {
+    "413, declared": (413, head("/message:send", JSON, f"Content-Length: {LARGE}") + b" " * LARGE),
+    "413, declared, json-rpc": (413, head("/rpc", JSON, f"Content-Length: {LARGE}") + b" " * LARGE),
+    "413, in chunks": (413, head("/message:send", JSON, "Transfer-Encoding: chunked") + chunked(LARGE)),
+    "413, in chunks, json-rpc": (413, head("/rpc", JSON, "Transfer-Encoding: chunked") + chunked(LARGE)),
+    "413, close": (413, head("/rpc", JSON, f"Content-Length: {LARGE}", "Connection: close") + b" " * LARGE),
+    "415": (415, head("/rpc", "Content-Type: a/b", "Content-Length: 200000") + b" " * 200_000),
+    "401": (401, head("/rpc", JSON, "Authorization: Bearer dat_x_y", "Content-Length: 200000") + b" " * 200_000),
+    "404": (404, head("/nosuch", JSON, f"Content-Length: {LARGE}") + b" " * LARGE),
+    "405": (405, head("/healthz", JSON, f"Content-Length: {LARGE}") + b" " * LARGE),
+    "400, a large head": (400, head("/rpc", "X: " + "a" * LARGE)),
+    "400, two hosts": (400, head("/rpc", JSON, "Host: y", f"Content-Length: {LARGE}") + b" " * LARGE),
+    "400, no HTTP": (400, b"NO HTTP\r\n" * (LARGE // 9)),
+    "413, for an upgrade": (
+        413,
+        head("/rpc", JSON, "Connection: Upgrade", "Upgrade: h2c", f"Content-Length: {LARGE}") + b" " * LARGE,
+    ),
+}
+
+
+@pytest.mark.requirement("spec-8-connection-refusal-is-read")
+@pytest.mark.parametrize("case", REFUSED)
+def test_a_client_that_sends_all_before_it_reads_gets_its_refusal(port: int, case: str) -> None:
+    expected, sent = REFUSED[case]
+    statuses = []
+    for _ in range(5):
+        with connected(port) as client:
+            client.socket.sendall(sent)
+            status, headers, content = client.answer()
+            assert "error" in json.loads(content)
+            if headers.get("connection") == "close":
+                assert client.is_closed()
+            else:
+                client.socket.sendall(HEALTH)
+                assert client.answer()[0] == 200, "the connection serves the next request"
+            statuses.append(status)
+    assert statuses == [expected] * 5
+
+
+@pytest.mark.requirement("spec-8-connection-refusal-is-read")
+@pytest.mark.parametrize("target", TARGETS)
+def test_a_body_that_comes_too_slowly_is_408(port: int, target: str) -> None:
+    with connected(port) as client:
+        client.socket.sendall(head(target, JSON, "Content-Length: 100") + b"{")
+        assert client.answer()[0] == 408
+        client.socket.sendall(b" ")
+        assert client.is_closed()
+
+
+@pytest.mark.requirement("spec-8-connection-half-closed")
+@pytest.mark.parametrize(
+    "sent", [[AT_ONCE], [LEAD], [HEALTH], [LEAD, HEALTH, AT_ONCE] * 40], ids=["read", "lead", "get", "many"]
+)
+def test_a_client_that_sends_nothing_more_gets_all_its_answers(port: int, sent: list[bytes]) -> None:
+    with connected(port) as client:
+        client.socket.sendall(b"".join(sent))
+        client.socket.shutdown(socket.SHUT_WR)
+        assert [client.answer()[0] for _ in sent] == [200] * len(sent)
+        assert client.is_closed()
+
+
+@pytest.mark.requirement("spec-8-connection-half-closed")
+@pytest.mark.parametrize("rest", [AT_ONCE[:30], AT_ONCE[:-1], LEAD[:-1]])
+def test_a_request_that_is_never_whole_is_not_answered(port: int, rest: bytes) -> None:
+    with connected(port) as client:
+        client.socket.sendall(LEAD + rest)
+        client.socket.shutdown(socket.SHUT_WR)
+        assert client.answer()[0] == 200
+        client.socket.settimeout(120)
+        assert not client.socket.recv(1000).startswith(b"HTTP/1.1 200")
+
+
+def closed_by_server(client: Client) -> bool:
+    """Waits until the server has closed the connection, in good order or not."""
+    try:
+        while client.socket.recv(1 << 16):
+            pass
+    except ConnectionResetError:
+        return True
+    return True
+
+
+PAGE = request("/message:send", body_of("", message("inventory.search", pagination={"limit": 100})))
+
+
+@pytest.mark.requirement("spec-8-connection-stalled")
+def test_a_client_that_accepts_nothing_is_given_up(port: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The kernels' buffers take some megabytes; behind them the service would keep the answers for ever."""
+    monkeypatch.setattr(ClientTransport, "stall_seconds", 0.5)
+    with connected(port) as client, pytest.raises(ConnectionError):
+        client.socket.sendall(PAGE * 20_000)
+
+
+@pytest.mark.requirement("spec-8-connection-stalled")
+@pytest.mark.parametrize("last", ["", "Connection: close"])
+def test_so_is_one_whose_last_answer_waits_while_its_connection_closes(
+    port: int, last: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A transport that is closed waits for its buffer, for as long as the client likes."""
+    monkeypatch.setattr(ClientTransport, "stall_seconds", 0.5)
+    with connected(port) as client:
+        client.socket.sendall(PAGE)
+        client.answer()
+        connection = Swept.newest
+        answered = 1
+        while not connection.transport.get_write_buffer_size():
+            client.socket.sendall(PAGE)
+            answered += 1
+            eventually("it is answered", lambda: connection.answers >= answered, every=0.001)  # noqa: B023
+        if last:
+            client.socket.sendall(head("/nosuch", last, "Content-Length: 0"))
+        eventually("the connection is gone", lambda: connection.gone)
+
+
+@pytest.mark.requirement("spec-8-connection-stalled")
+def test_a_client_that_reads_slowly_is_kept(port: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(ClientTransport, "stall_seconds", 2.0)
+    count = 400
+    with connected(port) as client:
+        sender = threading.Thread(target=client.socket.sendall, args=(PAGE * count,))
+        sender.start()
+        for _ in range(count):
+            assert client.answer()[0] == 200
+        sender.join()
+
+
+@pytest.mark.requirement("spec-8-connection-refusal-is-read")
+@pytest.mark.parametrize("case", ["413, declared", "404", "400, no HTTP"])
+@pytest.mark.parametrize("limit", ["discard_seconds", "silence_seconds", "discard_bytes"])
+def test_what_is_discarded_is_bounded(port: int, case: str, limit: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(ClientTransport, limit, {"discard_bytes": 500_000}.get(limit, 0.3))
+    declared = head("/message:send", JSON, "Content-Length: 90000000")
+    sent = {"404": declared.replace(b"/message:send", b"/nosuch"), "413, declared": declared}.get(case, b"NO HTTP\r\n")
+    with connected(port) as client:
+        client.socket.sendall(sent)
+        if limit == "silence_seconds":
+            assert closed_by_server(client)
+        else:
+            with pytest.raises(ConnectionError):  # noqa: PT012 - some of it is sent before.
+                while True:
+                    client.socket.sendall(b" " * 1000)
+
+
+def test_an_idle_connection_is_closed_in_the_end(directory: Path) -> None:
+    with on_a_port(directory, Swept, timeout_keep_alive=1) as port, connected(port) as client:
+        for sent in (AT_ONCE, HEALTH):
+            client.socket.sendall(sent)
+            assert client.answer()[0] == 200
+        client.socket.sendall(b"\r\n")
+        assert closed_by_server(client)
+
+
+@pytest.mark.requirement("spec-8-connection-pipelining")
+@pytest.mark.parametrize("size", [1 << 20, 1000])
+def test_hundreds_of_pipelined_requests_are_answered_in_order(port: int, size: int) -> None:
+    """On the fast path and on the ASGI path, mixed."""
+    rpc: dict[str, Any] = {"jsonrpc": "2.0", "method": "SendMessage"}
+    asked = [message("lead.submit"), SEARCH, SEARCH, {}, message("inventory.facets")] * 40
+    sent = [
+        request("/rpc", json.dumps({**rpc, "id": number, "params": each}).encode()) for number, each in enumerate(asked)
+    ]
+    raw = b"".join(sent)
+    with connected(port) as client:
+
+        def send() -> None:
+            for start in range(0, len(raw), size):
+                client.socket.sendall(raw[start : start + size])
+
+        sender = threading.Thread(target=send)
+        sender.start()
+        assert [json.loads(client.answer()[2])["id"] for _ in sent] == list(range(len(sent)))
+        sender.join()

@@ -1,0 +1,242 @@
+"""What a process does with more requests than it has time for. The real application on a real socket; the clients send
+while the event loop stands still, so that all their requests arrive in one turn."""
+
+import asyncio
+import json
+import threading
+import time
+from collections import Counter
+from collections.abc import Iterator
+from contextlib import ExitStack
+from pathlib import Path
+from typing import Any, ClassVar
+
+import pytest
+from tests.server.dealership import NO_LIMITS, message, set_up
+from tests.server.sockets import body_of, connected, on_a_port, request
+
+from dealer_agent.protocol.errors import RateLimited
+from dealer_agent.server import load
+from dealer_agent.server.connection import BoundedConnection
+from dealer_agent.server.load import Load
+
+SEARCH = message("inventory.search", pagination={"limit": 100})
+HEALTH = b"GET /healthz HTTP/1.1\r\nHost: x\r\n\r\n"
+
+
+class Watched(BoundedConnection):
+    """Names the server's event loop, and the clients' ports in the order of the answers."""
+
+    loop_of_the_server: asyncio.AbstractEventLoop | None = None
+    answered: ClassVar[list[int]] = []
+
+    def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]  # As uvicorn's own.
+        Watched.loop_of_the_server = self.loop
+        super().connection_made(transport)
+
+    def on_response_complete(self) -> None:
+        if self.client:
+            Watched.answered.append(self.client[1])
+        super().on_response_complete()
+
+
+@pytest.fixture(scope="module")
+def port(tmp_path_factory: pytest.TempPathFactory, stocked: Path) -> Iterator[int]:
+    directory = tmp_path_factory.mktemp("load")
+    set_up(directory, NO_LIMITS, stocked=stocked)
+    with on_a_port(directory, Watched) as port:
+        yield port
+
+
+@pytest.fixture
+def busy(monkeypatch: pytest.MonkeyPatch) -> None:
+    """One request a turn, and a queue of two is too long."""
+    monkeypatch.setattr(load, "TURN_SECONDS", 0.0)
+    monkeypatch.setattr(load, "SHORT_QUEUE", 1)
+    for name in ("STANDING_SECONDS", "BURST_SECONDS"):
+        monkeypatch.setattr(load, name, 0.0)
+
+
+def answers_to(port: int, sent: list[bytes]) -> list[tuple[int, dict[str, str], bytes]]:
+    """The answers to these requests, which arrive in one turn, each on a connection of its own."""
+    with ExitStack() as closing:
+        clients = [closing.enter_context(connected(port)) for _ in sent]
+        for client in clients:
+            client.socket.sendall(HEALTH)
+            assert client.answer()[0] == 200
+        with standing_still():
+            for client, each in zip(clients, sent, strict=True):
+                client.socket.sendall(each)
+        return [client.answer() for client in clients]
+
+
+class standing_still:  # noqa: N801 - read as a phrase.
+    """The event loop of the server does nothing during a block."""
+
+    def __enter__(self) -> None:
+        self._over, stands = threading.Event(), threading.Event()
+
+        def stand_still() -> None:
+            stands.set()
+            self._over.wait(120)
+
+        assert Watched.loop_of_the_server is not None
+        Watched.loop_of_the_server.call_soon_threadsafe(stand_still)
+        assert stands.wait(120)
+
+    def __exit__(self, *_: object) -> None:
+        self._over.set()
+
+
+def refusals(answers: list[tuple[int, dict[str, str], bytes]]) -> list[tuple[dict[str, str], Any]]:
+    return [(headers, json.loads(content)) for status, headers, content in answers if status == 429]
+
+
+@pytest.mark.usefixtures("busy")
+@pytest.mark.requirement("contract-3-overload")
+@pytest.mark.requirement("contract-3-retry-after")
+@pytest.mark.requirement("contract-3-retryable")
+@pytest.mark.parametrize("target", ["/message:send", "/rpc"])
+def test_what_would_wait_too_long_is_refused_in_the_form_of_its_binding(port: int, target: str) -> None:
+    sent = [request(target, body_of(target, SEARCH))] * 40
+    answers_to(port, sent)
+    answers = answers_to(port, sent)
+    assert {status for status, _, _ in answers} == {200, 429}
+    for headers, told in refusals(answers):
+        error = told["error"]
+        assert headers["retry-after"] == "1"
+        assert headers["content-type"] == "application/json"
+        if target == "/rpc":
+            assert (told["jsonrpc"], told["id"], error["code"]) == ("2.0", "call-1", -32000)
+            info, payload = error["data"]
+        else:
+            assert error["code"] == 429
+            info, payload = error["details"]
+        assert info["reason"] == payload["code"] == "RATE_LIMITED"
+        assert payload["retryable"] is True
+        assert payload["details"] == {"retry_after_seconds": 1}
+        assert payload["error_id"] == info["metadata"]["error_id"] == f"err_{headers['x-request-id']}"
+        assert error["message"] == payload["message"] == "The service is busy. Try again in 1 s."
+    ids = [headers["x-request-id"] for headers, _ in refusals(answers)]
+    assert len(set(ids)) == len(ids)
+
+
+@pytest.mark.usefixtures("busy")
+@pytest.mark.requirement("contract-3-overload")
+def test_a_refused_client_may_use_its_connection_again(port: int) -> None:
+    one = request("/message:send", body_of("", SEARCH))
+    with ExitStack() as closing:
+        clients = [closing.enter_context(connected(port)) for _ in range(300)]
+        seen: Counter[int] = Counter()
+        for _ in range(3):
+            with standing_still():
+                for client in clients:
+                    client.socket.sendall(one)
+            seen.update(client.answer()[0] for client in clients)
+        for client in clients:
+            client.socket.sendall(HEALTH)
+            assert client.answer()[0] == 200
+    assert seen[200] > 0
+    assert seen[429] > 2 * load.REFUSED_PER_TURN
+
+
+@pytest.mark.usefixtures("busy")
+@pytest.mark.requirement("contract-3-overload")
+def test_health_checks_and_leads_are_answered_where_searches_are_refused(
+    port: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(load, "BURST_SECONDS", 60.0)
+    monkeypatch.setattr(load, "OVERLOADED_AFTER_SECONDS", -1.0)
+    search = request("/message:send", body_of("", SEARCH))
+    answers_to(port, [search] * 40)
+    kinds = {"lead": request("/rpc", body_of("/rpc", message("lead.submit"))), "health": HEALTH, "search": search}
+    order = ["search"] * 30 + ["lead", "health"] * 5
+    answers = answers_to(port, [kinds[kind] for kind in order])
+    seen = Counter((kind, status) for kind, (status, _, _) in zip(order, answers, strict=True))
+    assert seen["health", 200] == 5
+    assert seen["lead", 429] == 0
+    assert seen["search", 429] > 0
+
+
+@pytest.mark.usefixtures("busy")
+@pytest.mark.requirement("contract-3-overload")
+def test_routes_over_asgi_are_refused_as_well(port: int) -> None:
+    card = b"GET /.well-known/agent-card.json HTTP/1.1\r\nHost: x\r\n\r\n"
+    search = request("/message:send", body_of("", SEARCH))
+    answers_to(port, [search] * 40)
+    answers = answers_to(port, [card, search] * 20)
+    assert Counter(status for status, _, _ in answers[::2])[429] > 0
+    assert refusals(answers[::2])[0][1]["error"]["details"][1]["code"] == "RATE_LIMITED"
+
+
+@pytest.mark.requirement("contract-3-overload")
+def test_a_burst_is_answered_in_the_order_of_its_arrival(port: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Nobody is refused because many come at once, and who pipelines has no advantage over others."""
+    monkeypatch.setattr(load, "TURN_SECONDS", 0.0)
+    monkeypatch.setattr(load, "BURST_SECONDS", 600.0)
+    monkeypatch.setattr(load, "OVERLOADED_AFTER_SECONDS", 600.0)
+    monkeypatch.setattr(load, "STANDING_SECONDS", 600.0)
+    one = request("/message:send", body_of("", SEARCH))
+    with connected(port) as greedy, ExitStack() as closing:
+        others = [closing.enter_context(connected(port)) for _ in range(20)]
+        for client in (greedy, *others):
+            client.socket.sendall(HEALTH)
+            client.answer()
+        answered_before = len(Watched.answered)
+        with standing_still():
+            greedy.socket.sendall(one * 60)
+            for client in others:
+                client.socket.sendall(one)
+        assert {client.answer()[0] for client in others} == {200}
+        assert {greedy.answer()[0] for _ in range(60)} == {200}
+        ports = Watched.answered[answered_before:]
+        assert len(ports) == 80
+        own = greedy.socket.getsockname()[1]
+        before_the_last = ports[: 1 + max(place for place, who in enumerate(ports) if who != own)]
+        assert before_the_last.count(own) < 30, ports
+
+
+@pytest.mark.requirement("contract-3-overload")
+def test_a_client_that_leaves_the_queue_costs_nobody_an_answer(port: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(load, "TURN_SECONDS", 0.0)
+    one = request("/message:send", body_of("", SEARCH))
+    with connected(port) as stays:
+        with ExitStack() as closing:
+            gone = [closing.enter_context(connected(port)) for _ in range(10)]
+            with standing_still():
+                for client in (*gone, stays):
+                    client.socket.sendall(one)
+        assert stays.answer()[0] == 200
+
+
+def test_work_that_waits_for_the_database_has_a_limit(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(load, "MOST_IN_PROGRESS", 2)
+    monkeypatch.setattr(Load, "refuse", lambda _: 0.0)
+    busy = Load()
+    with busy, busy, pytest.raises(RateLimited), busy:
+        pass
+    with busy, busy:
+        pass
+
+
+def test_refusals_are_counted_in_one_line_of_the_log(
+    tmp_path: Path, stocked: Path, capfdbinary: pytest.CaptureFixture[bytes], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name in ("TURN_SECONDS", "STANDING_SECONDS", "BURST_SECONDS"):
+        monkeypatch.setattr(load, name, 0.0)
+    monkeypatch.setattr(load, "SHORT_QUEUE", 1)
+    monkeypatch.setattr(load, "REPORT_SECONDS", 0.5)
+    set_up(tmp_path, NO_LIMITS, stocked=stocked)
+    sent = [request("/message:send", body_of("", SEARCH))] * 40
+    written = b""
+    with on_a_port(tmp_path, Watched) as port:
+        answers_to(port, sent)
+        refused = Counter(status for status, _, _ in answers_to(port, sent))[429]
+        ends = time.monotonic() + 120
+        while b"requests refused" not in written:
+            assert time.monotonic() < ends
+            time.sleep(0.05)
+            written += capfdbinary.readouterr().err
+    lines = [json.loads(line) for line in (written + capfdbinary.readouterr().err).splitlines()]
+    assert sum(line["requests"] for line in lines if line["event"].startswith("requests refused")) >= refused > 0
+    assert Counter(line.get("status") for line in lines)[429] == 0
