@@ -25,7 +25,7 @@ ROOFTOPS = ("Juniper Hollow Nashville", "Juniper Hollow Knoxville")
 
 def make_dealer(directory: Path, vehicles: int) -> None:
     """Settings, keys and stock, as `init` and `inventory import` leave them; the rates raised, all else by default."""
-    directory.mkdir(parents=True, exist_ok=True)
+    directory.mkdir(mode=0o700, parents=True, exist_ok=True)
     rates = "\n".join(f'{name} = "{RATE}"' for name in RATES)
     (directory / "dealer.toml").write_text(f"{demo_dealer_toml()}\n[rate_limits]\n{rates}\n", encoding="utf-8")
     create_key_file(directory)

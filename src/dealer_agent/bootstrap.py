@@ -30,7 +30,7 @@ from dealer_agent.protocol.vocabulary import Vocabulary, proto, wire
 from dealer_agent.server.app import DealerApp
 from dealer_agent.server.limits import RateLimits
 from dealer_agent.server.log import configure_logs, end_interval
-from dealer_agent.server.refresh import Refresher, flush_logs, load_tokens
+from dealer_agent.server.refresh import Refresher, flush_logs, load_tokens, note_first_time
 from dealer_agent.server.service import (
     ADDRESS_RULE,
     BAD_TOKENS_RULE,
@@ -38,12 +38,14 @@ from dealer_agent.server.service import (
     MALFORMED_LEADS_RULE,
     RPC,
     Options,
+    Refresher,
     Service,
 )
 from dealer_agent.skills import dealer_of
 from dealer_agent.stock_room import ShowRoom
 from dealer_agent.storage.lead_writer import LeadWriter
 from dealer_agent.storage.store import Store
+from dealer_agent.vault.core_dumps import forbid_core_dumps
 
 DIRECTORY_VARIABLE = "DEALER_AGENT_DIR"
 ADDRESS_VARIABLE = "DEALER_AGENT_LISTENS_AT"
@@ -52,6 +54,7 @@ RATE_LIMITS_FILE = "rate-limits.bin"
 
 def app() -> DealerApp:
     """The application of a worker process; the command line says by environment which dealer, and where it listens."""
+    forbid_core_dumps()
     _stop_without_parent()
     # What was imported stays: a collection that looks through it again is a pause for whoever asks just then.
     gc.freeze()
@@ -97,6 +100,8 @@ async def service(settings: Settings, listens_at: str) -> AsyncIterator[Service]
         store = await asyncio.to_thread(Store.open, settings.database_url, settings.vault)
         closing.callback(store.close)
         vault = await asyncio.to_thread(store.check_keys, profile.id)
+        # Before any lead is taken: what comes while the clock is wrong must not make it look right.
+        await asyncio.to_thread(note_first_time, store, profile.id, datetime.now(UTC))
         writer = store.lead_writer()
         closing.push_async_callback(asyncio.to_thread, writer.close)
         deliveries = await closing.enter_async_context(_deliveries(settings, store, writer))

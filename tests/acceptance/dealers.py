@@ -111,7 +111,7 @@ def write_feed(path: Path, units: list[dict[str, Any]]) -> Path:
 
 def write_dealer(folder: Path, settings: str = "") -> Path:
     """A dealer's folder with its key, as `init` makes it."""
-    folder.mkdir(parents=True, exist_ok=True)
+    folder.mkdir(mode=0o700, parents=True, exist_ok=True)
     (folder / "dealer.toml").write_text(DEALER_TOML + settings, encoding="utf-8")
     with suppress(FileExistsError):
         create_key_file(folder)

@@ -31,10 +31,12 @@ def environment(more: Mapping[str, str] = {}) -> dict[str, str]:
     return kept | {"COLUMNS": "100"} | dict(more)
 
 
-def command(*arguments: str | Path, cwd: Path | None = None, **more: str) -> subprocess.CompletedProcess[str]:
+def command(
+    *arguments: str | Path, cwd: Path | None = None, program: Sequence[str] = (COMMAND,), **more: str
+) -> subprocess.CompletedProcess[str]:
     """Runs `dealer-agent` with the arguments to its end. No traceback is ever seen, whatever is asked."""
     done = subprocess.run(
-        [COMMAND, *map(str, arguments)],
+        [*program, *map(str, arguments)],
         cwd=cwd,
         env=environment(more),
         capture_output=True,

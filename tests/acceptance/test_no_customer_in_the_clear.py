@@ -137,7 +137,13 @@ def marked(**members: Any) -> dict[str, Any]:
         },
         message=f"{MARK}message, call (202) 555-0187 or 202.555.0187",
     )
-    sent["consent"] |= {"allowed_channels": ["email", "phone"], "consent_text": f"{MARK}consent 202 555 0187"}
+    sent["source_agent"] = f"{MARK}agent"
+    sent["consent"] |= {
+        "allowed_channels": ["email", "phone"],
+        "consent_text": f"{MARK}consent 202 555 0187",
+        "scope": ["lead_submission", f"{MARK}scope"],
+        "source_agent": f"{MARK}agent",
+    }
     return sent | members
 
 

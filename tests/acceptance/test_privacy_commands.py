@@ -584,8 +584,8 @@ def test_there_is_nothing_to_revoke_of_a_person_who_is_erased(shop: Shop) -> Non
 @pytest.mark.parametrize(
     "tamper",
     [
-        "UPDATE consent_events SET scope = {changed} WHERE number = {number}",
-        "UPDATE consent_events SET agent = 'Another Agent' WHERE number = {number}",
+        "UPDATE consent_events SET channels = {changed} WHERE number = {number}",
+        "UPDATE consent_events SET purpose = 'another purpose' WHERE number = {number}",
         "UPDATE consent_events SET at = at + 1 WHERE number = {number}",
         "DELETE FROM consent_events WHERE number = {number}",
     ],

@@ -172,6 +172,7 @@ def test_a_database_file_that_is_none_is_told_in_plain_words(tmp_path: Path, con
         database.mkdir()
     else:
         database.write_bytes(content)
+        database.chmod(0o600)
     done = command_here("leads", "list", "--dir", folder)
     assert done.returncode == 1
     assert done.stderr.startswith("Error: ")

@@ -50,7 +50,15 @@ def secrets(folder: Path, text: str, env: dict[str, str]) -> dict[str, str]:
             {"MY_USER": "", **LOGIN},
             ["line 10: mail.user_env: the environment variable MY_USER"],
         ),
-        (MAIL + 'security = "none"\n', LOGIN, ["line 10: mail.security: would send user and password in the clear"]),
+        *(
+            (
+                MAIL.replace("mail.example.com", host) + 'security = "none"\n',
+                env,
+                ["line 10: mail.security: would send customers' data in the clear"],
+            )
+            for host in ("mail.example.com", "10.0.0.7", "mailhost", "localhost.example.com", "::2", "0.0.0.0")
+            for env in (LOGIN, {})
+        ),
         (
             HTTP + 'secret_env = "CRM_SECRET"\n',
             {},

@@ -3,12 +3,13 @@
 import asyncio
 import os
 import stat
+import time
 from pathlib import Path
 
 import pytest
 from tests.delivery.samples import parcel
 
-from dealer_agent.delivery.directory import UNFINISHED, DirectoryOutlet
+from dealer_agent.delivery.directory import LEFT_BEHIND_SECONDS, UNFINISHED, DirectoryOutlet
 from dealer_agent.delivery.outlet import NotDelivered
 from dealer_agent.leads.adf import render_adf
 from dealer_agent.leads.lead_json import lead_json
@@ -58,6 +59,17 @@ def test_what_a_killed_attempt_left_behind_goes_with_the_next(tmp_path: Path) ->
     asyncio.run(outlet(tmp_path).send(parcel("D1")))
     assert [file.name for file in finished(tmp_path)] == ["D1.xml"]
     assert [file.name for file in unfinished(tmp_path)] == ["D2.01JN"]
+
+
+def test_what_a_killed_attempt_of_another_delivery_left_behind_goes_after_a_day(tmp_path: Path) -> None:
+    """It holds a customer who may be erased meanwhile: then no attempt of that delivery comes again."""
+    (tmp_path / UNFINISHED).mkdir()
+    for name, age in (("D2.01JN", LEFT_BEHIND_SECONDS + 60), ("D3.01JN", LEFT_BEHIND_SECONDS - 3600)):
+        left = tmp_path / UNFINISHED / name
+        left.write_text("<adf><pros")
+        os.utime(left, (time.time() - age,) * 2)
+    asyncio.run(outlet(tmp_path).send(parcel("D1")))
+    assert [file.name for file in unfinished(tmp_path)] == ["D3.01JN"]
 
 
 def test_a_lead_that_cannot_be_synced_is_no_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -191,7 +191,7 @@ def set_up(directory: Path, extra: str = NO_LIMITS, *, stocked: Path | None = No
 
     With `stocked`, the directory of another dealership that nobody has opened, its database is copied instead.
     """
-    directory.mkdir(parents=True, exist_ok=True)
+    directory.mkdir(mode=0o700, parents=True, exist_ok=True)
     (directory / "dealer.toml").write_text(DEALER_TOML + extra, "utf-8")
     with suppress(FileExistsError):
         create_key_file(directory)

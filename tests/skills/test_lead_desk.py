@@ -11,6 +11,7 @@ from tests.skills.shop import a_lead, consent, customer
 
 from dealer_agent.dealers.profile import DealerRooftop, Policies, Profile
 from dealer_agent.protocol.errors import IdempotencyConflict, InvalidConsent
+from dealer_agent.storage import Purged
 
 NOW = datetime(2026, 3, 2, 15, 0, tzinfo=UTC)
 PROFILE = Profile(
@@ -21,6 +22,12 @@ PROFILE = Profile(
 )
 
 
+def purged(at: Counter, now: datetime) -> Purged:
+    at.store.confirm_clock("ridgeline", now)
+    before = now - timedelta(days=90)
+    return at.store.purge("ridgeline", refusals_before=before, accesses_before=before, now=now)
+
+
 @pytest.mark.requirement("contract-10-idempotency-30-days")
 def test_the_first_answer_to_a_key_is_kept_for_thirty_days(counter: Callable[[Profile], Counter]) -> None:
     at = counter(PROFILE)
@@ -28,7 +35,7 @@ def test_the_first_answer_to_a_key_is_kept_for_thirty_days(counter: Callable[[Pr
     first = at.take(lead, NOW)
     last_moment = NOW + timedelta(days=30)
     for now in (NOW + timedelta(days=29), last_moment):
-        at.store.purge("ridgeline", now)
+        purged(at, now)
         assert at.take(lead, now) == first
     with pytest.raises(IdempotencyConflict):
         at.take(lead | {"message": "Hello"}, last_moment)
@@ -110,4 +117,4 @@ def test_a_refusal_that_is_stored_is_not_logged(counter: Callable[[Profile], Cou
         at.desk.note_refusal("INVALID_CONSENT", NOW)
         at.writer.close()
     assert lines == []
-    assert at.store.purge("ridgeline", NOW + timedelta(days=91)).refusals == 1
+    assert purged(at, NOW + timedelta(days=91)).refusals == 1

@@ -2,6 +2,8 @@
 
 from collections.abc import Callable
 from datetime import datetime, timedelta
+from functools import partial
+from hashlib import sha256
 from typing import Any
 
 import pytest
@@ -35,6 +37,9 @@ SAID = {
 """What is stored of two people: name, e-mail, phone, message, consent's text, wish for the visit."""
 
 
+VEHICLES = {"Sam": "vin:1hgcm82633a004352", "Pat": "vin:5j6rw2h89ll000001"}
+
+
 def known(person: str, lead_id: str, at: datetime = MONDAY) -> Callable[[Connection], None]:
     """A job that stores a lead of a person with all that can belong to one."""
     name, email, phone, message, agreed_text, wish = SAID[person]
@@ -59,7 +64,7 @@ def known(person: str, lead_id: str, at: datetime = MONDAY) -> Callable[[Connect
     def job(connection: Connection) -> None:
         first = lead(lead_id, at, customer=customer, payload=f'{{"message":"{message}"}}'.encode())
         agreed = consent(at, consent_text=agreed_text)
-        record_lead(connection, VAULT, first, agreed, contacts=contacts, vehicle_key=None)
+        record_lead(connection, VAULT, first, agreed, contacts=contacts, vehicle_key=VEHICLES[person])
         append_to_lead(connection, VAULT, DEALER, lead_id, at, f'{{"message":"and {message}"}}'.encode())
         record_consent(connection, VAULT, DEALER, lead_id, consent(at, consent_text=agreed_text, customer=customer))
         record_revocation(connection, VAULT, DEALER, lead_id, ["sms"], at, by="Alex", reason=f"{name} called")
@@ -99,13 +104,24 @@ def test_what_is_stored_of_a_person_stands_nowhere_in_the_clear(two: Store, pers
         assert words.encode() not in held
 
 
+@pytest.mark.requirement("contract-10-agent-sealed")
+@pytest.mark.parametrize("person", SAID)
+def test_the_agent_is_not_in_the_clear_and_no_hash_can_be_guessed(two: Store, person: str) -> None:
+    held = everything(two)
+    assert b"Example Agent" not in held
+    for guessed in (VEHICLES[person], '["token","L1"]', *(f"email:{words}" for words in SAID[person])):
+        assert sha256(guessed.encode()).digest() not in held
+        assert sha256(guessed.encode()).hexdigest().encode() not in held
+
+
 def test_an_erased_customer_is_gone_to_the_last_byte(two: Store, writer: LeadWriter) -> None:
     """Not even what was sealed is left: in no row, and on SQLite neither in the file's free space nor in its WAL."""
     before = sealed_values(two)
     names = {words.encode() for words in SAID["Sam"]}
     assert two.erase_lead(DEALER, "L1", TUESDAY)
     gone = before - sealed_values(two)
-    assert len(gone) == 12  # customer, payload, addition, reply, two contacts, three events, three visits
+    # Customer, payload, agent, addition, reply, two contacts, their vehicle twice, three events, three visits.
+    assert len(gone) == 15
     held = everything(two)
     assert not [value for value in gone if value in held]
     assert not [name for name in names if name in held]
@@ -162,7 +178,7 @@ def test_an_erased_customer_is_found_by_nothing(two: Store, writer: LeadWriter) 
 
     def look(connection: Connection) -> tuple[Any, Any]:
         again = find_idempotent(connection, VAULT, DEALER, "token", "L1", TUESDAY)
-        return find_duplicate(connection, VAULT, DEALER, contacts, None, MONDAY), again
+        return find_duplicate(connection, VAULT, DEALER, contacts, VEHICLES["Sam"], MONDAY), again
 
     assert writer.submit(DEALER, look).result(60) == (None, None)
 
@@ -194,6 +210,8 @@ def sent(store: Store) -> None:
 
 
 def disposed(store: Store, leads_unused_since: datetime, consents_before: datetime, now: datetime) -> Disposed:
+    if store.clock_problem(DEALER, now):
+        store.confirm_clock(DEALER, now)
     return store.dispose(DEALER, leads_unused_since=leads_unused_since, consents_before=consents_before, now=now)
 
 
@@ -209,7 +227,7 @@ def test_a_lead_is_disposed_of_after_its_last_use_and_its_consent_later(two: Sto
     assert disposed(two, TUESDAY, MONDAY, YEARS) == (1, 0)
     found = kept(two, "L1")
     assert (found.lead.customer, found.lead.payload, found.lead.erased_at) == (None, None, YEARS)
-    assert [event.changes for event in found.events] == [None]
+    assert [event.changes for event in found.events] == []
     assert [visit.request for visit in two.appointments_of(DEALER, "L1")] == [None] * 3
     assert [event.consent_text for event in found.consents] == ["my sister calls", "my sister calls", None]
     assert all(event.customer is not None for event in found.consents[:2])
@@ -237,13 +255,33 @@ def test_a_person_finds_the_consent_of_a_lead_that_is_disposed_of_and_may_have_i
     contacts = ["email:sam.sample@example.com"]
     disposed(two, TUESDAY, MONDAY, YEARS)
     assert two.find_leads_of(DEALER, contacts) == ["L1"]
-    duplicate = writer.submit(DEALER, lambda c: find_duplicate(c, VAULT, DEALER, contacts, None, MONDAY)).result(60)
-    assert duplicate is None, "a new request of theirs is a new lead"
+    for vehicle in (VEHICLES["Sam"], None):
+        found = writer.submit(
+            DEALER,
+            partial(
+                find_duplicate, vault=VAULT, dealer_id=DEALER, contacts=contacts, vehicle_key=vehicle, since=MONDAY
+            ),
+        ).result(60)
+        assert found is None, "a new request of theirs is a new lead"
     assert two.erase_lead(DEALER, "L1", YEARS + DAY)
     assert two.find_leads_of(DEALER, contacts) == []
     assert kept(two, "L1").lead.erased_at == YEARS
     assert kept(two, "L1").consents[-1].kind == "erased"
     assert not two.erase_lead(DEALER, "L1", YEARS + DAY)
+
+
+def test_disposal_leaves_of_a_lead_what_the_law_wants_and_no_row_that_only_served_its_use(two: Store) -> None:
+    """The agent and the vehicle are forgotten; additions, settled deliveries and places of past visits are deleted."""
+    sent(two)
+    disposed(two, TUESDAY, MONDAY, YEARS)
+    assert kept(two, "L1").lead.source_agent is None
+    tables = ("lead_events", "outbox", "places", "idempotency")
+    with two._reading() as connection:
+        assert [connection.execute(text(f"SELECT count(*) FROM {table}")).scalar() for table in tables] == [0] * 4
+        vehicles = connection.execute(text("SELECT vehicle_key, vehicle, contact FROM lead_contacts")).all()
+    assert {(bytes(key), vehicle) for key, vehicle, _ in vehicles} == {(b"", None)}
+    assert len(vehicles) == 4
+    assert all(contact for _, _, contact in vehicles)
 
 
 def test_a_consent_is_kept_for_as_long_as_its_lead(two: Store) -> None:

@@ -88,6 +88,7 @@ def test_a_missing_sqlite_file_or_folder_is_said_to_be_missing(tmp_path: Path) -
 @pytest.mark.parametrize("call", [migrate, Store.open])
 def test_a_file_that_is_no_database_is_damaged(tmp_path: Path, call: Any) -> None:
     (tmp_path / "dealer.db").write_bytes(b"This is not a database. " * 500)
+    (tmp_path / "dealer.db").chmod(0o600)
     with pytest.raises(DatabaseDamaged):
         call(f"sqlite:///{tmp_path}/dealer.db")
 

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from sqlalchemy import Connection, text
 from tests.storage.contents import sealed_values
 from tests.storage.samples import DEALER, KEYRING, MONDAY, TUESDAY, VAULT, consent, first_answer, lead, storing
-from tests.storage.test_erasure import known
+from tests.storage.test_erasure import VEHICLES, known
 from ulid import ULID
 
 from dealer_agent.storage import (
@@ -20,6 +20,7 @@ from dealer_agent.storage import (
     WrongKey,
     find_duplicate,
     find_idempotent,
+    get_lead,
     record_consent,
     record_contacts,
     record_idempotency,
@@ -34,8 +35,8 @@ ONLY_NEW = Vault(Keyring(NEW.keyring.keys[:1]))
 IMPOSTOR = Vault(Keyring(((KEYRING.active, bytes(32)),)))
 """Another key of the same name."""
 
-VALUES = 2 * 12 + 1
-"""Of two people: all that `known` stores, and the seal of the chain's end."""
+VALUES = 2 * 13 + 1
+"""Of two people: all that `known` stores, and the seal of the chain's end. A contact and its vehicle count once."""
 
 
 @pytest.fixture
@@ -117,9 +118,9 @@ def test_a_lead_under_a_key_that_went_missing_meanwhile_is_no_fault_of_the_progr
 ) -> None:
     """Jobs of the writer fail with a StorageError too: the buyer is told to come again."""
     with pytest.raises(KeyMissing):
-        writer.submit(DEALER, lambda c: find_idempotent(c, ONLY_NEW, DEALER, "token", "L1", MONDAY)).result(60)
+        writer.submit(DEALER, lambda c: get_lead(c, ONLY_NEW, DEALER, "L1")).result(60)
     with pytest.raises(WrongKey):
-        writer.submit(DEALER, lambda c: find_idempotent(c, IMPOSTOR, DEALER, "token", "L1", MONDAY)).result(60)
+        writer.submit(DEALER, lambda c: get_lead(c, IMPOSTOR, DEALER, "L1")).result(60)
 
 
 def test_every_sealed_column_is_sealed_anew(store: Store) -> None:
@@ -130,7 +131,7 @@ def test_every_sealed_column_is_sealed_anew(store: Store) -> None:
         for column in table.columns
         if column.comment == "sealed"
     }
-    assert {str(each.column) for each in STEPS} == sealed
+    assert {str(each.column) for each in STEPS} | {"lead_contacts.vehicle"} == sealed, "it goes with its contact"
 
 
 def test_a_change_of_keys_leaves_nothing_under_the_old_one_and_everything_as_it_was(
@@ -211,12 +212,12 @@ def test_repeats_are_found_while_keys_change(writer: LeadWriter, renewed: Store)
     contacts = ["email:sam.sample@example.com"]
 
     def repeat(connection: Connection) -> None:
-        assert find_duplicate(connection, NEW, DEALER, contacts, None, MONDAY) == "L1"
+        assert find_duplicate(connection, NEW, DEALER, contacts, VEHICLES["Sam"], MONDAY) == "L1"
         first = find_idempotent(connection, NEW, DEALER, "token", "L1", MONDAY)
         assert first is not None
         assert first.reply == b"Thank you, Samantha"
         # What a duplicate brings: the contact is there already, under the old key.
-        record_contacts(connection, NEW, lead("L1"), contacts, None)
+        record_contacts(connection, NEW, lead("L1"), contacts, VEHICLES["Sam"])
         record_consent(connection, NEW, DEALER, "L1", consent(TUESDAY))
 
     writer.submit(DEALER, repeat).result(60)
@@ -224,11 +225,12 @@ def test_repeats_are_found_while_keys_change(writer: LeadWriter, renewed: Store)
         assert renewed.find_leads_of(DEALER, contacts) == ["L1"]
     assert renewed.keys_in_use(DEALER) == {"k-second": VALUES + 1}, "the contact is stored once again"
 
-    def by_new_key(connection: Connection) -> str | None:
-        return find_duplicate(connection, ONLY_NEW, DEALER, contacts, None, MONDAY)
+    def by_new_key(connection: Connection) -> None:
+        assert find_duplicate(connection, ONLY_NEW, DEALER, contacts, VEHICLES["Sam"], MONDAY) == "L1"
+        assert find_idempotent(connection, ONLY_NEW, DEALER, "token", "L1", MONDAY) is not None
 
     with closing(renewed.lead_writer()) as later:
-        assert later.submit(DEALER, by_new_key).result(60) == "L1"
+        later.submit(DEALER, by_new_key).result(60)
     assert renewed.verify_chain(DEALER) == (7, 0, None, None)
 
 

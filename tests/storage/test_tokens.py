@@ -60,9 +60,9 @@ def test_the_secret_of_a_calendar_opens_the_calendar_and_no_skill_until_it_is_re
         (skills, "skills"),
         (calendar, "calendar"),
     ]
-    assert store.subscribed_visits(DEALER, b"\x02" * 32, MONDAY, MONDAY) == []
+    assert store.subscribed_visits(DEALER, b"\x02" * 32, since=MONDAY, at=MONDAY, until=TUESDAY, most=9) == []
     for other in (b"\x01" * 32, b"\x03" * 32):
-        assert store.subscribed_visits(DEALER, other, MONDAY, MONDAY) is None
-    assert store.subscribed_visits("lakeside", b"\x02" * 32, MONDAY, MONDAY) is None
+        assert store.subscribed_visits(DEALER, other, since=MONDAY, at=MONDAY, until=TUESDAY, most=9) is None
+    assert store.subscribed_visits("lakeside", b"\x02" * 32, since=MONDAY, at=MONDAY, until=TUESDAY, most=9) is None
     assert store.revoke_token(DEALER, calendar, TUESDAY)
-    assert store.subscribed_visits(DEALER, b"\x02" * 32, MONDAY, MONDAY) is None
+    assert store.subscribed_visits(DEALER, b"\x02" * 32, since=MONDAY, at=MONDAY, until=TUESDAY, most=9) is None

@@ -18,6 +18,7 @@ from dealer_agent.cli import (
     serve,
     tokens,
 )
+from dealer_agent.vault.core_dumps import forbid_core_dumps
 
 app = typer.Typer(
     name="dealer-agent",
@@ -61,4 +62,5 @@ app.add_typer(tokens.app, name="tokens")
 
 def main() -> None:
     """The entry point."""
+    forbid_core_dumps()
     app()

@@ -64,7 +64,7 @@ def _write_dealer(directory: Path) -> None:
     text = demo_dealer_toml()
     if path.exists() and path.read_text(encoding="utf-8") != text:
         fail(f"{path} holds another dealer; choose an empty folder with --dir")
-    directory.mkdir(parents=True, exist_ok=True)
+    directory.mkdir(mode=0o700, parents=True, exist_ok=True)
     path.write_text(text, encoding="utf-8")
     with suppress(FileExistsError):
         create_key_file(directory)

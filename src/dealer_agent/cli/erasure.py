@@ -8,7 +8,7 @@ from typing import Annotated
 import msgspec
 import typer
 
-from dealer_agent.cli.leads import DELIVERIES
+from dealer_agent.cli.leads import DELIVERIES, ERASED
 from dealer_agent.cli.looking import note_look
 from dealer_agent.cli.people import EmailOption, LeadArgument, PhoneOption, ids_of, is_known, leads_of, one_of
 from dealer_agent.cli.terminal import (
@@ -25,16 +25,16 @@ from dealer_agent.cli.terminal import (
 )
 from dealer_agent.leads.intake import contacts
 from dealer_agent.protocol.requests import Customer
-from dealer_agent.server.refresh import ages, dispose_by_age
+from dealer_agent.server.refresh import ages, dispose_by_age, purge_by_age
 from dealer_agent.storage.errors import WrongKey
 from dealer_agent.storage.leads import StoredLead
 from dealer_agent.storage.store import Store
 
 KEPT = {
-    "Lead id, time, agent, vehicle, rooftop; times of visits and deliveries": (
+    "Lead id, time, vehicle, rooftop; times of visits and deliveries": (
         "the dealership's own record of what happened; nothing in it names or reaches the person"
     ),
-    "Consent events without texts and names: times, channels, agent, a salted hash": (
+    "Consent events without texts and names: times, channels, a salted hash": (
         "16 CFR 310.5: five years; without the salt, which is erased, the hash tells nothing"
     ),
     "Access log": "16 CFR 314.4(c)(8): who looked, when, at which lead id",
@@ -126,16 +126,30 @@ def _erase_unread(store: Store, dealer_id: str, lead_id: str, problem: str, *, y
 def dispose(
     directory: DirOption = HERE,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Say what would be erased; erase nothing.")] = False,
+    clock_is_right: Annotated[
+        bool,
+        typer.Option(
+            "--clock-is-right", help="Confirm this machine's clock, after the service did not run for a long time."
+        ),
+    ] = False,
 ) -> None:
-    """Forget what is old, as the running service does every hour: see the section privacy of dealer.toml."""
+    """Forget what is old, as the running service does every hour: see the section privacy of dealer.toml.
+
+    Where the clock is far from the last time that the service ran, nothing is erased until you confirm the clock.
+    """
     with failures_in_plain_words():
         settings = settings_in(directory)
         with customer_store(settings) as store:
             now = datetime.now(UTC)
             if dry_run:
+                if (problem := store.clock_problem(settings.dealer.id, now)) and not clock_is_right:
+                    fail(problem)
                 done = store.disposable(settings.dealer.id, **ages(settings.dealer, now), now=now)
             else:
+                if clock_is_right:
+                    store.confirm_clock(settings.dealer.id, now)
                 done = dispose_by_age(store, settings.dealer, now)
+                purge_by_age(store, settings.dealer, now)
     kept = settings.dealer.privacy
     made = table("Would be forgotten" if dry_run else "Forgotten", "What", "After days #", "Count #")
     add_row(made, "Customers of leads, after their last use", str(kept.keep_leads_days), str(done.leads))
@@ -203,5 +217,11 @@ def _show_doomed(doomed: Sequence[StoredLead]) -> None:
     for stored in doomed:
         name = _customers(stored)[-1]
         received = f"{stored.lead.received_at:%Y-%m-%d %H:%M}"
-        add_row(made, stored.lead.lead_id, received, f"{name.first_name} {name.last_name}", stored.lead.source_agent)
+        add_row(
+            made,
+            stored.lead.lead_id,
+            received,
+            f"{name.first_name} {name.last_name}",
+            stored.lead.source_agent or ERASED,
+        )
     out.print(made)

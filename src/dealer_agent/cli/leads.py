@@ -16,6 +16,7 @@ from dealer_agent.cli.terminal import (
     DirOption,
     add_row,
     customer_store,
+    err,
     failures_in_plain_words,
     moment,
     out,
@@ -51,6 +52,8 @@ def list_(
         settings = settings_in(directory)
         dealer_id = settings.dealer.id
         with customer_store(settings) as store:
+            if problem := store.clock_problem(dealer_id, datetime.now(UTC)):
+                err.print(f"Warning: {problem}", style="yellow", markup=False)
             leads = store.list_leads(dealer_id, limit, before)
             note_look(store, dealer_id, "leads list", leads=sum(lead.erased_at is None for lead in leads))
             for lead in leads:
@@ -59,7 +62,7 @@ def list_(
                 deliveries = store.list_deliveries(dealer_id, DELIVERIES, lead_id=lead.lead_id)
                 name, vehicle = _name(lead.customer), lead.stock or lead.vin or _claimed(lead.payload)
                 received = f"{lead.received_at:%Y-%m-%d %H:%M}"
-                where = (lead.rooftop, lead.source_agent)
+                where = (lead.rooftop, lead.source_agent or ERASED)
                 rows.append((lead.lead_id, received, name, vehicle, *where, visit, _states(deliveries)))
     out.print(_table_of(rows) if rows else "No leads yet.")
 
@@ -91,7 +94,7 @@ def show(
     out.print(f"[bold]Lead {lead.lead_id}[/], {lead.status} {moment(lead.received_at)} UTC")
     for_rooftop = f", for {plain(lead.rooftop)}" if lead.rooftop else ""
     token = f", with token {lead.token_id}" if lead.token_id else ""
-    out.print(f"From {plain(lead.source_agent)}{token}{for_rooftop}", markup=False)
+    out.print(f"From {plain(lead.source_agent or ERASED)}{token}{for_rooftop}", markup=False)
     if lead.may_be_same_person_as is not None:
         out.print(f"It may be the same person as lead {lead.may_be_same_person_as}, which another sender sent.")
     if lead.erased_at is not None:

@@ -65,8 +65,11 @@ def _of_mail(settings: Settings, env: Mapping[str, str]) -> Iterator[Defect]:
     if len(missing) == 1:
         ((key, name),) = missing
         yield Defect(("mail", key), f"the environment variable {name} is not set, though its companion is")
-    if not missing and mail.security == "none" and not _stays_inside(mail.host):
-        message = 'would send user and password in the clear; write "starttls" or "tls", or unset both variables'
+    if mail.security == "none" and not is_this_machine(mail.host):
+        message = (
+            f'would send customers\' data in the clear to {mail.host}; write "starttls" or "tls" '
+            '("none" is for localhost, 127.0.0.0/8 and ::1)'
+        )
         yield Defect(("mail", "security"), message)
     yield from _of_time(settings, mail.timeout_seconds, ("mail", "timeout_seconds"))
 
@@ -101,6 +104,14 @@ def _of_time(settings: Settings, seconds: int, path: Path) -> Iterator[Defect]:
     if lease < seconds + LEAST_LEASE_MARGIN_SECONDS:
         message = f"{seconds} is too long for lease_seconds, {lease}, of [delivery]: another worker would send it too"
         yield Defect(path, message)
+
+
+def is_this_machine(host: str) -> bool:
+    """Whether a host is the loopback interface by its very name: what a name resolves to may change."""
+    try:
+        return ip_address(host.strip("[]")).is_loopback
+    except ValueError:
+        return host.lower() == "localhost"
 
 
 def _stays_inside(host: str) -> bool:

@@ -5,18 +5,17 @@ Every operation on the file is atomic and durable: a reader finds the old keys o
 
 import fcntl
 import os
-import stat
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 
 from dealer_agent.config.checking import Problem, SettingsError
 from dealer_agent.vault import BadKeys, Keyring, Vault, new_key, render
+from dealer_agent.vault.private import advice, is_open_to_others
 
 KEYS_VARIABLE = "DEALER_AGENT_KEYS"
 KEY_FILE_NAME = "dealer-agent.keys"
 
-_OTHERS = stat.S_IRWXG | stat.S_IRWXO
 _HEADER = """\
 # The keys to this dealer's customer data. Back this file up, apart from the database: without it nobody can read the
 # leads again. Keep it to yourself: whoever has it and the database can read them. The first key is the active one;
@@ -137,8 +136,8 @@ def _sync(directory: Path) -> None:
 
 
 def _parsed(mode: int, content: bytes, path: Path) -> Keyring:
-    if mode & _OTHERS:
-        raise BadKeys(f"may be read by other users of this machine; type: chmod 600 {path}")
+    if is_open_to_others(mode):
+        raise BadKeys(advice("600", [path]))
     try:
         return Keyring.parse(content.decode("utf-8-sig"))
     except UnicodeDecodeError:

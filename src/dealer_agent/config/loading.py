@@ -11,6 +11,7 @@ from dealer_agent.config.checking import Problem, SettingsError, defects, key_na
 from dealer_agent.config.keys import load_vault
 from dealer_agent.config.positions import key_lines, nearest_line
 from dealer_agent.config.settings import DealerFile, Settings, read_public_url
+from dealer_agent.vault.private import advice, open_to_others
 
 FILE_NAME = "dealer.toml"
 
@@ -21,9 +22,11 @@ def load_settings(directory: Path, env: Mapping[str, str]) -> Settings:
     `DATABASE_URL` names the database; without it, it is the SQLite file `dealer-agent.db` in the directory.
     `DEALER_AGENT_KEYS` holds the keys to customer data; without it, they stand in `dealer-agent.keys` beside the file.
     Raises SettingsError with all problems, each with its line, where a file is absent, is no TOML, or breaks a rule.
+    Raises it also where others may read the directory.
     """
     directory = directory.resolve()
     file = read_dealer_file(_text(directory / FILE_NAME))
+    require_private(directory)
     default_database = f"sqlite:///{directory / 'dealer-agent.db'}"
     return Settings(
         directory=directory,
@@ -38,6 +41,12 @@ def load_settings(directory: Path, env: Mapping[str, str]) -> Settings:
         delivery=file.delivery,
         vault=load_vault(directory, env),
     )
+
+
+def require_private(directory: Path) -> None:
+    """Raises SettingsError where others may look into a dealer's directory."""
+    if open_to_others([directory]):
+        raise SettingsError([Problem(str(directory), None, "", advice("700", [directory]))])
 
 
 def read_dealer_file(text: str) -> DealerFile:

@@ -7,16 +7,18 @@ from importlib.resources import files
 from pathlib import Path
 from string import Template
 
-from dealer_agent.config.loading import FILE_NAME
+from dealer_agent.config.loading import FILE_NAME, require_private
 
 
 def write_dealer_toml(directory: Path, name: str) -> Path:
-    """Write `dealer.toml` for a store of that name into the directory, which is made when absent; its path.
+    """Write `dealer.toml` for a store of that name into the directory; its path.
 
-    Raises FileExistsError where there is one already, and ValueError for a name that is empty.
+    A directory that is absent is made for its owner alone. Raises FileExistsError where there is a file already,
+    SettingsError for a directory that others may read, and ValueError for a name that is empty.
     """
     text = dealer_toml(name)
-    directory.mkdir(parents=True, exist_ok=True)
+    directory.mkdir(mode=0o700, parents=True, exist_ok=True)
+    require_private(directory)
     path = directory / FILE_NAME
     with path.open("x", encoding="utf-8", newline="\n") as file:
         file.write(text)

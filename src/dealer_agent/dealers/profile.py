@@ -171,13 +171,16 @@ class Policies(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
 
 
 class Privacy(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """How long customer data is kept, in days: leads after their last use, consents after the last of their events.
+    """How long data is kept, in days: leads after their last use, consents after the last of their events.
 
-    The defaults are US law: 16 CFR 314.4(c)(6) (two years at the latest), 16 CFR 310.5 (five years).
+    The defaults of these two are US law: 16 CFR 314.4(c)(6) (two years at the latest), 16 CFR 310.5 (five years).
+    Entries of the access log and refusals of leads are kept after they were written.
     """
 
     keep_leads_days: Annotated[int, Meta(ge=1, le=3650)] = 730
     keep_consents_days: Annotated[int, Meta(ge=1, le=3650)] = 1826
+    keep_accesses_days: Annotated[int, Meta(ge=1, le=3650)] = 730
+    keep_refusals_days: Annotated[int, Meta(ge=1, le=3650)] = 90
 
 
 class Profile(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):

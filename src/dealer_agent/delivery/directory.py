@@ -2,6 +2,7 @@
 
 import asyncio
 import os
+import time
 from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass
@@ -13,6 +14,9 @@ from dealer_agent.protocol.ids import new_ulid
 
 UNFINISHED = ".unfinished"
 """The folder inside of what is being written."""
+
+LEFT_BEHIND_SECONDS = 24 * 3600
+"""After this long no attempt lives any more: what it left behind holds a customer, whom nothing else would erase."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,9 +40,12 @@ class DirectoryOutlet:
         # Apart and hidden, so that who collects the files does not take half of one, and few to look through.
         unfinished = self.folder / UNFINISHED
         unfinished.mkdir(mode=0o700, exist_ok=True)
-        # What a killed attempt left behind goes. An attempt that still lives, past its lease, then fails at its end.
-        for left in unfinished.glob(f"{delivery_id}.*"):
-            left.unlink(missing_ok=True)
+        # Delete what killed attempts left behind. An attempt that still lives, past its lease, then fails at its end.
+        oldest = time.time() - LEFT_BEHIND_SECONDS
+        for left in unfinished.iterdir():
+            with suppress(FileNotFoundError):
+                if left.name.startswith(f"{delivery_id}.") or left.stat().st_mtime < oldest:
+                    left.unlink()
         part = unfinished / f"{delivery_id}.{new_ulid()}"
         descriptor = os.open(part, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
         try:

@@ -41,6 +41,7 @@ from dealer_agent.protocol.vehicle import Vehicle
 from dealer_agent.storage import leads as stored
 from dealer_agent.storage.appointments import AppointmentRecord, Booked, appointments_of, booked_visits
 from dealer_agent.storage.consents import ConsentRecord, record_consent, record_revocation
+from dealer_agent.storage.idempotency import IdempotencyRecord, find_idempotent, record_idempotency
 from dealer_agent.storage.outbox import enqueue
 from dealer_agent.vault import Vault
 
@@ -138,7 +139,7 @@ class LeadJob:
         scope = intake.key_scope(self.token_id, self.lead)
         payload_hash = intake.payload_hash(self.payload)
         dealer_id, vault = self.desk.profile.id, self.desk.vault
-        first = stored.find_idempotent(connection, vault, dealer_id, scope, key, self.now)
+        first = find_idempotent(connection, vault, dealer_id, scope, key, self.now)
         if first is not None:
             if first.payload_hash != payload_hash:
                 raise IdempotencyConflict("This idempotency_key came with another payload before.")
@@ -147,10 +148,10 @@ class LeadJob:
         lead_id, answer = self._keep(connection)
         if isinstance(answer, Answer):
             reply = msgspec.json.encode(_KeptAnswer(msgspec.Raw(answer.data), answer.message))
-            record = stored.IdempotencyRecord(
+            record = IdempotencyRecord(
                 scope=scope, key=key, payload_hash=payload_hash, reply=reply, at=self.now, lead_id=lead_id
             )
-            stored.record_idempotency(connection, vault, dealer_id, record)
+            record_idempotency(connection, vault, dealer_id, record)
         return answer
 
     def _keep(self, connection: Connection) -> _Taken:

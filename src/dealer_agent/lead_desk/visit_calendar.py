@@ -23,13 +23,22 @@ from dealer_agent.storage.store import Store
 PAST = timedelta(days=30)
 """How long visits that are over stay in the calendar."""
 
+FUTURE = timedelta(days=366)
+"""How far ahead it shows visits: no visit can be booked for later (`horizon_days` is 365 at most)."""
+
+MOST_VISITS = 1000
+"""The most visits in it: a calendar program fetches all of them each time. About 0.4 KB each."""
+
 
 def subscribed_calendar(store: Store, profile: Profile, secret_hash: bytes, now: datetime) -> bytes | None:
     """The calendar for whoever has its secret, noted as a look at customer data; None for anybody else.
 
-    Raises StorageError.
+    It holds the visits from PAST ago to FUTURE, and of more than MOST_VISITS those that matter most: confirmed ones to
+    come. Raises StorageError.
     """
-    visits = store.subscribed_visits(profile.id, secret_hash, now - PAST, now)
+    visits = store.subscribed_visits(
+        profile.id, secret_hash, since=now - PAST, at=now, until=now + FUTURE, most=MOST_VISITS
+    )
     return None if visits is None else visit_calendar(profile, visits)
 
 

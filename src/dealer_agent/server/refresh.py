@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import Awaitable, Callable
+from contextlib import suppress
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 
@@ -12,9 +13,19 @@ from dealer_agent.server.log import FLUSH_SECONDS, INTERVAL_SECONDS, BufferedLin
 from dealer_agent.server.service import LEADS_TAKEN, Service
 from dealer_agent.server.tokens import TokenBook
 from dealer_agent.stock_room import ShowRoom, SnapshotError
-from dealer_agent.storage.errors import BUSY, FULL, OTHER, READ_ONLY, UNREACHABLE, DatabaseBusy, StorageError
+from dealer_agent.storage.errors import (
+    BUSY,
+    FULL,
+    OTHER,
+    READ_ONLY,
+    UNREACHABLE,
+    ClockDoubtful,
+    DatabaseBusy,
+    StorageError,
+)
 from dealer_agent.storage.lead_writer import LeadWriter
 from dealer_agent.storage.privacy import Disposed
+from dealer_agent.storage.retention import Purged
 from dealer_agent.storage.stock import Revision
 from dealer_agent.storage.store import Store
 from dealer_agent.vault import Vault, VaultError
@@ -48,6 +59,31 @@ def dispose_by_age(store: Store, dealer: Profile, now: datetime) -> Disposed:
     Of several processes at once, one finds what is old under the dealer's lock; the others find it done.
     """
     return store.dispose(dealer.id, **ages(dealer, now), now=now)
+
+
+def purge_by_age(store: Store, dealer: Profile, now: datetime) -> Purged:
+    """Deletes old answers to idempotency keys, refusals and entries of the access log, as `[privacy]` says.
+
+    The access log is cut off at a midnight, so that it gets at most a few entries a day that say so. Raises
+    StorageError.
+    """
+    kept, today = dealer.privacy, now.replace(hour=0, minute=0, second=0, microsecond=0)
+    return store.purge(
+        dealer.id,
+        refusals_before=now - timedelta(days=kept.keep_refusals_days),
+        accesses_before=today - timedelta(days=kept.keep_accesses_days),
+        now=now,
+    )
+
+
+def note_first_time(store: Store, dealer_id: str, now: datetime) -> None:
+    """Notes the time at the first start of a dealer's service; later ones are noted before something is deleted.
+
+    A clock that cannot be believed is reported then, too. Raises StorageError.
+    """
+    if not store.has_trusted_time(dealer_id):
+        with suppress(ClockDoubtful):
+            store.trust_clock(dealer_id, now)
 
 
 @dataclass
@@ -138,7 +174,7 @@ class Refresher:
 
     async def _purge(self) -> None:
         dealer, now = self.service.dealer.profile, datetime.now(UTC)
-        await asyncio.to_thread(self.store.purge, dealer.id, now)
+        await asyncio.to_thread(purge_by_age, self.store, dealer, now)
         done = await asyncio.to_thread(dispose_by_age, self.store, dealer, now)
         if any(done):
             log.info("old customer data forgotten", leads=done.leads, consents=done.consents)

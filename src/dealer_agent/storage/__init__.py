@@ -12,6 +12,7 @@ from dealer_agent.storage.consents import (
 from dealer_agent.storage.errors import (
     AlreadyStored,
     BadDatabaseUrl,
+    ClockDoubtful,
     DatabaseBusy,
     DatabaseDamaged,
     DatabaseFailure,
@@ -26,26 +27,28 @@ from dealer_agent.storage.errors import (
     StoreClosed,
     WrongKey,
 )
+from dealer_agent.storage.idempotency import (
+    IdempotencyRecord,
+    StoredReply,
+    find_idempotent,
+    record_idempotency,
+)
 from dealer_agent.storage.lead_writer import LeadWriter
 from dealer_agent.storage.leads import (
-    IdempotencyRecord,
     LeadEvent,
     LeadRecord,
-    Purged,
     StoredLead,
-    StoredReply,
     append_to_lead,
     find_duplicate,
-    find_idempotent,
     find_leads_of,
     get_lead,
     record_contacts,
-    record_idempotency,
     record_lead,
     record_refusal,
 )
 from dealer_agent.storage.matching import ImportRow
 from dealer_agent.storage.migrate import migrate
+from dealer_agent.storage.retention import Purged
 from dealer_agent.storage.stock import GoneUnit, ImportOutcome, ImportRecord, LiveUnit, Revision, Stock
 from dealer_agent.storage.store import Store
 from dealer_agent.storage.tokens import ActiveToken, TokenRecord
@@ -55,6 +58,7 @@ __all__ = [
     "AlreadyStored",
     "BadDatabaseUrl",
     "ChainReport",
+    "ClockDoubtful",
     "ConsentEvent",
     "ConsentRecord",
     "DatabaseBusy",

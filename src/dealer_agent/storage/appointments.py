@@ -165,6 +165,18 @@ LIST_BOOKED = _LISTED.where(appointments.c.starts_at >= bindparam("since")).orde
     appointments.c.starts_at, appointments.c.appointment_id
 )
 
+# Visits to come before those that are over or called off, and of these the nearest: three statements that read an index
+# in its order and stop, where one would sort all visits.
+_TO_COME = (appointments.c.starts_at >= bindparam("now"), appointments.c.starts_at < bindparam("until"))
+_BY_TIME = (appointments.c.starts_at, appointments.c.appointment_id)
+LIST_SHOWN = (
+    _LISTED.where(*_TO_COME, appointments.c.status == "confirmed").order_by(*_BY_TIME).limit(bindparam("most")),
+    _LISTED.where(*_TO_COME, appointments.c.status != "confirmed").order_by(*_BY_TIME).limit(bindparam("most")),
+    _LISTED.where(appointments.c.starts_at >= bindparam("since"), appointments.c.starts_at < bindparam("now"))
+    .order_by(appointments.c.starts_at.desc(), appointments.c.appointment_id.desc())
+    .limit(bindparam("most")),
+)
+
 LIST_WAITING = _LISTED.where(
     appointments.c.created_at >= bindparam("since"),
     appointments.c.starts_at.is_(None),
@@ -285,6 +297,21 @@ def booked_visits(
 def list_booked(connection: Connection, vault: Vault, dealer_id: str, since: datetime) -> list[ListedAppointment]:
     """The visits that were ever confirmed for a time from `since` on, cancelled ones too, in the order of time."""
     return [_listed(vault, row) for row in connection.execute(LIST_BOOKED, {"dealer_id": dealer_id, "since": since})]
+
+
+def list_shown(
+    connection: Connection, vault: Vault, dealer_id: str, *, since: datetime, now: datetime, until: datetime, most: int
+) -> list[ListedAppointment]:
+    """At most `most` of the visits that were ever confirmed for a time from `since` to before `until`, by time.
+
+    Confirmed visits from `now` on come first, then those to come that were called off, then the latest that are over.
+    """
+    found: list[Row[Any]] = []
+    for statement in LIST_SHOWN:
+        if len(found) < most:
+            sought = {"since": since, "now": now, "until": until, "most": most - len(found)}
+            found += connection.execute(statement, sought | {"dealer_id": dealer_id})
+    return [_listed(vault, row) for row in sorted(found, key=lambda row: (row.starts_at, row.appointment_id))]
 
 
 def list_waiting(connection: Connection, vault: Vault, dealer_id: str, since: datetime) -> list[ListedAppointment]:

@@ -25,7 +25,8 @@ from sqlalchemy import URL, Connection, Engine, create_engine, event, make_url
 from sqlalchemy.exc import ArgumentError, DisconnectionError
 from sqlalchemy.pool import ConnectionPoolEntry
 
-from dealer_agent.storage.errors import FULL, BadDatabaseUrl, DiskFull
+from dealer_agent.storage.errors import FULL, BadDatabaseUrl, DatabaseExposed, DatabaseUnreachable, DiskFull
+from dealer_agent.vault.private import advice, open_to_others
 
 BUSY_SECONDS = 30
 """How long a writer waits for another process's lock: longer than the longest import."""
@@ -57,6 +58,19 @@ def database_url(url: str) -> URL:
             raise BadDatabaseUrl("SQLite needs a file (sqlite:///path): processes share it")
         return parsed
     raise BadDatabaseUrl(f"databases of kind {parsed.drivername!r} are not supported: sqlite or postgresql")
+
+
+def require_private(url: URL) -> None:
+    """Raises DatabaseExposed where others may read a SQLite file, or the log and the index beside it."""
+    if url.get_backend_name() != "sqlite":
+        return
+    file = Path(str(url.database)).absolute()
+    try:
+        exposed = open_to_others([file, *(file.with_name(f"{file.name}{end}") for end in ("-wal", "-shm"))])
+    except OSError as error:
+        raise DatabaseUnreachable(f"the database file cannot be opened ({error.strerror})") from None
+    if exposed:
+        raise DatabaseExposed(f"the database {advice('600', exposed)}")
 
 
 def _check_host(host: str | None) -> None:

@@ -63,8 +63,9 @@ class ConsentRecord:
 class ConsentEvent:
     """One event of the dealer's chain: `kind` is granted, revoked, erased or disposed.
 
-    `granted_at`, `expires_at` and `request_hash` belong to grants; `by` and `reason` (who revoked, and why) to
-    revocations. `consent_text`, `request_hash`, `customer`, `by` and `reason` are None once the person is forgotten.
+    `granted_at`, `expires_at`, `scope`, `agent` and `request_hash` belong to grants; `by` and `reason` (who revoked and
+    why) to revocations. Once the person is forgotten, `scope` is empty, and `agent`, `consent_text`, `request_hash`,
+    `customer`, `by` and `reason` are None.
     """
 
     number: int
@@ -106,6 +107,8 @@ class _Body(Struct, omit_defaults=True):
     customer: bytes | None = None
     by: str | None = None
     reason: str | None = None
+    scope: tuple[str, ...] = ()
+    agent: str | None = None
 
 
 READ_EVENTS = (
@@ -181,15 +184,15 @@ def grant(connection: Connection, vault: Vault, dealer_id: str, lead_id: str, co
         "granted_at": consent.granted_at,
         "expires_at": consent.expires_at,
         "channels": msgspec.json.encode(consent.channels),
-        "scope": msgspec.json.encode(consent.scope),
         "purpose": consent.purpose,
-        "agent": consent.source_agent,
     }
     body = _Body(
         salt=_salt(),
         text=consent.consent_text,
         request_hash=consent.request_hash,
         customer=consent.customer,
+        scope=consent.scope,
+        agent=consent.source_agent,
     )
     return append(connection, vault, dealer_id, event, msgspec.msgpack.encode(body))
 
@@ -313,9 +316,7 @@ def _plain_event(lead_id: str, kind: str, at: datetime) -> dict[str, Any]:
         "granted_at": None,
         "expires_at": None,
         "channels": b"[]",
-        "scope": b"[]",
         "purpose": "",
-        "agent": None,
     }
 
 
@@ -340,9 +341,9 @@ def _event(vault: Vault, row: Row[Any]) -> ConsentEvent:
         granted_at=row.granted_at,
         expires_at=row.expires_at,
         channels=_words(row.channels),
-        scope=_words(row.scope),
+        scope=body.scope,
         purpose=row.purpose,
-        agent=row.agent,
+        agent=body.agent,
         consent_text=body.text,
         request_hash=body.request_hash,
         customer=body.customer,

@@ -53,6 +53,14 @@ class AlreadyStored(StorageError):
     """A unique constraint says that another one was first."""
 
 
+class DatabaseExposed(StorageError):
+    """Others may read the database file: who runs the service must make it private."""
+
+
+class ClockDoubtful(StorageError):
+    """The clock is far from the last time that the service ran: nothing is deleted by age."""
+
+
 class SchemaOutdated(StorageError):
     """The database is empty or older than this program: migrate it."""
 

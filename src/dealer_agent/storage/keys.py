@@ -13,9 +13,15 @@ from sqlalchemy import Column, Connection, Row, bindparam, delete, func, select,
 
 from dealer_agent.storage.chain import chain_end_of, end_is_sound, seal_end
 from dealer_agent.storage.errors import KeyMissing, WrongKey
-from dealer_agent.storage.leads import ADD_CONTACT, contact_context, contact_row
+from dealer_agent.storage.idempotency import open_reply, reply_row
+from dealer_agent.storage.leads import (
+    ADD_CONTACT,
+    contact_context,
+    contact_row,
+)
 from dealer_agent.storage.prepared import Prepared
 from dealer_agent.storage.schema import (
+    UtcTime,
     appointments,
     consent_events,
     dealers,
@@ -53,25 +59,39 @@ class _Sealed:
     row_id: Column[Any]
 
     def context(self, dealer_id: str, row_id: Any) -> tuple[str, ...]:
-        told = row_id.hex() if isinstance(row_id, bytes) else str(row_id)
-        return self.column.table.name, self.column.name, dealer_id, told
+        return self.column.table.name, self.column.name, dealer_id, str(row_id)
 
 
 SEALED = (
     _Sealed(leads.c.customer, leads.c.lead_id),
     _Sealed(leads.c.payload, leads.c.lead_id),
+    _Sealed(leads.c.source_agent, leads.c.lead_id),
     _Sealed(lead_events.c.changes, lead_events.c.event_id),
     _Sealed(consent_events.c.body, consent_events.c.number),
     _Sealed(appointments.c.request, appointments.c.appointment_id),
-    _Sealed(idempotency.c.reply, idempotency.c.fingerprint),
 )
-"""All but the contacts, whose hashes are keyed too."""
+"""All but the rows that a keyed hash identifies."""
 
-STEPS = (*SEALED, _Sealed(lead_contacts.c.contact, lead_contacts.c.contact_hash))
+STEPS = (
+    *SEALED,
+    _Sealed(idempotency.c.reply, idempotency.c.fingerprint),
+    _Sealed(lead_contacts.c.contact, lead_contacts.c.contact_hash),
+)
 """What a change of keys goes through; the end of the chain comes last."""
 
 CONTACT_KEY = tuple(column.name for column in lead_contacts.primary_key)
 DROP_CONTACT = delete(lead_contacts).where(*(lead_contacts.c[name] == bindparam(f"the_{name}") for name in CONTACT_KEY))
+
+DROP_REPLY = delete(idempotency).where(
+    idempotency.c.dealer_id == bindparam("in_dealer"), idempotency.c.fingerprint == bindparam("of_key")
+)
+
+# The same key may have an answer under the active key already: that one is newer.
+ADD_REPLY = text("""
+    INSERT INTO idempotency (dealer_id, fingerprint, at, lead_id, reply)
+    VALUES (:dealer_id, :fingerprint, :at, :lead_id, :reply)
+    ON CONFLICT DO NOTHING
+""").bindparams(bindparam("at", type_=UtcTime))
 
 
 def check_keys(connection: Connection, vault: Vault, dealer_id: str) -> bool:
@@ -203,6 +223,8 @@ def _go_on(connection: Connection, vault: Vault, dealer_id: str, limit: int, pro
         rows = connection.execute(found).all()
         if column is lead_contacts.c.contact:
             _reseal_contacts(connection, vault, dealer_id, rows)
+        elif column is idempotency.c.reply:
+            _reseal_replies(connection, vault, dealer_id, rows)
         elif rows:
             _reseal_column(connection, vault, dealer_id, sealed, rows)
         done += len(rows)
@@ -237,11 +259,22 @@ def _reseal_column(
 def _reseal_contacts(connection: Connection, vault: Vault, dealer_id: str, rows: Sequence[Row[Any]]) -> None:
     """Contacts get a new hash, which is in their key: so they are written anew."""
     for row in rows:
-        contact = vault.open(row.contact, *contact_context(dealer_id, row.lead_id, row.vehicle_key)).decode()
+        contact = vault.open(row.contact, *contact_context("contact", dealer_id, row.lead_id)).decode()
+        vehicle = row.vehicle
+        if vehicle is not None:
+            vehicle = vault.open(vehicle, *contact_context("vehicle", dealer_id, row.lead_id))
         connection.execute(DROP_CONTACT, {f"the_{name}": row._mapping[name] for name in CONTACT_KEY})
         # The same contact may have come with a duplicate since the key changed: then its row is there already.
-        renewed = contact_row(vault, dealer_id, row.lead_id, contact, row.vehicle_key, row.received_at)
+        renewed = contact_row(vault, dealer_id, row.lead_id, contact, vehicle, row.received_at)
         ADD_CONTACT.write(connection, renewed)
+
+
+def _reseal_replies(connection: Connection, vault: Vault, dealer_id: str, rows: Sequence[Row[Any]]) -> None:
+    """Answers get a new fingerprint, which is their key: so they are written anew."""
+    for row in rows:
+        answer = open_reply(vault, dealer_id, row.reply)
+        connection.execute(DROP_REPLY, {"in_dealer": dealer_id, "of_key": row.fingerprint})
+        connection.execute(ADD_REPLY, reply_row(vault, dealer_id, answer, row.at, row.lead_id))
 
 
 def _reseal_end(connection: Connection, vault: Vault, dealer_id: str, header: bytes) -> int:

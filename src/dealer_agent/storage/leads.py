@@ -6,21 +6,19 @@ Records come and go in plain; what is personal in them is sealed on its way in a
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
-from datetime import datetime, timedelta
+from datetime import datetime
 from hashlib import sha256
 from typing import Any, NamedTuple
 
 import msgspec
-from sqlalchemy import Connection, Row, bindparam, delete, insert, select, text, tuple_
+from sqlalchemy import Connection, Row, bindparam, insert, select, text, tuple_
 from ulid import ULID
 
 from dealer_agent.storage.consents import REVOKED, ConsentEvent, ConsentRecord, consents_of, grant, touch_lead
-from dealer_agent.storage.errors import AlreadyStored
 from dealer_agent.storage.prepared import Prepared
 from dealer_agent.storage.schema import (
     UtcTime,
     consent_events,
-    idempotency,
     lead_contacts,
     lead_events,
     leads,
@@ -28,24 +26,22 @@ from dealer_agent.storage.schema import (
 )
 from dealer_agent.vault.vault import Vault
 
-IDEMPOTENCY_KEPT = timedelta(days=30)
-REFUSALS_KEPT = timedelta(days=90)
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LeadRecord:
     """A lead as it is kept. `customer`, `payload` (as received) and `vehicle` (the listing) are JSON in UTF-8.
 
-    `customer` and `payload` are None once the customer is forgotten, at `erased_at`. `rooftop` is where the lead goes;
-    empty for leads older than that was noted. `vehicle_id`, `vin` and `stock` are the vehicle of interest, where the
-    stock knows it. `used_at`, the last use that anybody had for it, is `received_at` of a new one. `lead_id`: a ULID.
+    `customer`, `payload` and `source_agent` are None once the customer is forgotten, at `erased_at`. `rooftop` is where
+    the lead goes; it is empty for leads older than that was noted. `vehicle_id`, `vin` and `stock` are the vehicle of
+    interest, where the stock knows it. `used_at`, the last use that anybody had for it, is `received_at` of a new one.
+    `lead_id`: a ULID.
     `token_id` is the sender's token, if it showed one. `may_be_same_person_as` is an earlier lead, of another sender.
     """
 
     dealer_id: str
     lead_id: str
     received_at: datetime
-    source_agent: str
+    source_agent: str | None
     status: str
     rooftop: str
     customer: bytes | None
@@ -58,29 +54,6 @@ class LeadRecord:
     erased_at: datetime | None = None
     token_id: str | None = None
     may_be_same_person_as: str | None = None
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class IdempotencyRecord:
-    """The first answer to a key. `scope` is whose key it is (`leads.intake.key_scope`); `reply` is the answer's bytes.
-
-    `lead_id` is the lead that was answered: its erasure drops the answer too.
-    """
-
-    scope: str
-    key: str
-    payload_hash: bytes
-    reply: bytes
-    at: datetime
-    lead_id: str | None = None
-
-
-class StoredReply(NamedTuple):
-    """The first answer to an idempotency key, and the hash of the payload that it answered."""
-
-    payload_hash: bytes
-    reply: bytes
-    at: datetime
 
 
 class LeadEvent(NamedTuple):
@@ -98,32 +71,6 @@ class StoredLead(NamedTuple):
     consents: tuple[ConsentEvent, ...]
     events: tuple[LeadEvent, ...]
 
-
-class Purged(NamedTuple):
-    """How many were deleted."""
-
-    idempotency: int
-    refusals: int
-
-
-FIND_REPLY = Prepared(
-    select(idempotency.c.reply, idempotency.c.at).where(
-        idempotency.c.dealer_id == bindparam("dealer_id"),
-        idempotency.c.fingerprint == bindparam("fingerprint"),
-        idempotency.c.at >= bindparam("since"),
-    )
-)
-
-# Writes nothing where the key has an answer that is still valid.
-KEEP_REPLY = Prepared(
-    text("""
-        INSERT INTO idempotency (dealer_id, fingerprint, at, lead_id, reply)
-        VALUES (:dealer_id, :fingerprint, :at, :lead_id, :reply)
-        ON CONFLICT (dealer_id, fingerprint)
-        DO UPDATE SET at = excluded.at, lead_id = excluded.lead_id, reply = excluded.reply
-        WHERE idempotency.at < :since
-    """).bindparams(bindparam("at", type_=UtcTime), bindparam("since", type_=UtcTime))
-)
 
 # A contact that a duplicate brought has its lead's time, so that the window counts from the first.
 FIND_DUPLICATE = Prepared(
@@ -177,8 +124,8 @@ FIND_REVOKED = Prepared(
 ADD_LEAD = Prepared(insert(leads))
 ADD_CONTACT = Prepared(
     text("""
-    INSERT INTO lead_contacts (dealer_id, contact_hash, vehicle_key, received_at, lead_id, contact)
-    VALUES (:dealer_id, :contact_hash, :vehicle_key, :received_at, :lead_id, :contact)
+    INSERT INTO lead_contacts (dealer_id, contact_hash, vehicle_key, received_at, lead_id, contact, vehicle)
+    VALUES (:dealer_id, :contact_hash, :vehicle_key, :received_at, :lead_id, :contact, :vehicle)
     ON CONFLICT DO NOTHING
 """).bindparams(bindparam("received_at", type_=UtcTime))
 )
@@ -213,45 +160,6 @@ READ_EVENTS = (
     .order_by(lead_events.c.at, lead_events.c.event_id)
 )
 
-PURGE_REPLIES = delete(idempotency).where(
-    idempotency.c.dealer_id == bindparam("dealer_id"), idempotency.c.at < bindparam("before")
-)
-
-PURGE_REFUSALS = delete(refusals).where(
-    refusals.c.dealer_id == bindparam("dealer_id"), refusals.c.at < bindparam("before")
-)
-
-
-def find_idempotent(
-    connection: Connection, vault: Vault, dealer_id: str, scope: str, key: str, now: datetime
-) -> StoredReply | None:
-    """The first answer to this key, for 30 days."""
-    fingerprint = _fingerprint(scope, key)
-    sought = {"dealer_id": dealer_id, "fingerprint": fingerprint, "since": now - IDEMPOTENCY_KEPT}
-    found = FIND_REPLY.read(connection, sought)
-    if not found:
-        return None
-    [(sealed, at)] = found
-    opened = vault.open(sealed, *reply_context(dealer_id, fingerprint))
-    payload_hash, reply = msgspec.msgpack.decode(opened, type=tuple[bytes, bytes])
-    return StoredReply(payload_hash, reply, at)
-
-
-def record_idempotency(connection: Connection, vault: Vault, dealer_id: str, record: IdempotencyRecord) -> None:
-    """Keeps the first answer to a key. Raises AlreadyStored when the key has one that is younger than 30 days."""
-    fingerprint = _fingerprint(record.scope, record.key)
-    answer = msgspec.msgpack.encode((record.payload_hash, record.reply))
-    kept = {
-        "dealer_id": dealer_id,
-        "fingerprint": fingerprint,
-        "at": record.at,
-        "lead_id": record.lead_id,
-        "reply": vault.seal(answer, *reply_context(dealer_id, fingerprint)),
-        "since": record.at - IDEMPOTENCY_KEPT,
-    }
-    if KEEP_REPLY.write(connection, kept) == 0:
-        raise AlreadyStored("this idempotency key has an answer")
-
 
 def is_known(connection: Connection, vault: Vault, dealer_id: str, contacts: Iterable[str]) -> bool:
     """Whether any lead has one of `contacts` (normalised): else there is nothing to be found of who has them."""
@@ -271,11 +179,14 @@ def find_duplicate(
 
     `contacts` are contact points (normalised) or senders. Never a lead whose customer is forgotten.
     """
-    sought = {"dealer_id": dealer_id, "vehicle_key": _vehicle_hash(vehicle_key), "since": since}
+    sought = {"dealer_id": dealer_id, "since": since}
+    vehicle_keys = _vehicle_keys(vault, dealer_id, vehicle_key)
     found = [
         first
-        for contact_hash in _searched(vault, dealer_id, contacts)
-        for first in FIND_DUPLICATE.read(connection, sought | {"contact_hash": contact_hash})
+        for contact in contacts
+        # Both hashes of a row are made with one key.
+        for contact_hash, vehicle in zip(_searched(vault, dealer_id, [contact]), vehicle_keys, strict=True)
+        for first in FIND_DUPLICATE.read(connection, sought | {"contact_hash": contact_hash, "vehicle_key": vehicle})
     ]
     return min(found)[1] if found else None
 
@@ -326,6 +237,8 @@ def record_lead(
     """
     row: dict[str, Any] = {name: getattr(lead, name) for name in LeadRecord.__dataclass_fields__}
     row["used_at"] = lead.used_at or lead.received_at
+    if lead.source_agent is not None:
+        row["source_agent"] = lead.source_agent.encode()
     for column in SEALED:
         if row[column] is not None:
             row[column] = vault.seal(row[column], *lead_context(column, lead.dealer_id, lead.lead_id))
@@ -340,9 +253,9 @@ def record_contacts(
     connection: Connection, vault: Vault, lead: LeadRecord, contacts: Sequence[str], vehicle_key: str | None
 ) -> None:
     """Lets a lead be found by `contacts` too: those that a duplicate brought, beside the first's own."""
-    vehicle_hash = _vehicle_hash(vehicle_key)
+    vehicle = None if vehicle_key is None else _vehicle_hash(vehicle_key)
     rows = [
-        contact_row(vault, lead.dealer_id, lead.lead_id, contact, vehicle_hash, lead.received_at)
+        contact_row(vault, lead.dealer_id, lead.lead_id, contact, vehicle, lead.received_at)
         for contact in dict.fromkeys(contacts)
     ]
     if rows:
@@ -350,18 +263,19 @@ def record_contacts(
 
 
 def contact_row(
-    vault: Vault, dealer_id: str, lead_id: str, contact: str, vehicle_hash: str, received_at: datetime
+    vault: Vault, dealer_id: str, lead_id: str, contact: str, vehicle: bytes | None, received_at: datetime
 ) -> dict[str, Any]:
-    """A row of `lead_contacts`."""
-    # Sealed before it is hashed: should the active key change in between, the row still shows the older key.
-    sealed = vault.seal(contact.encode(), *contact_context(dealer_id, lead_id, vehicle_hash))
+    """A row of `lead_contacts`; `vehicle` is the unkeyed hash of the vehicle, None where there is none."""
+    # Sealed before anything is hashed: should the active key change in between, the contact still shows the older key.
+    sealed = vault.seal(contact.encode(), *contact_context("contact", dealer_id, lead_id))
     return {
         "dealer_id": dealer_id,
         "contact_hash": vault.hash(contact, *HASH_CONTEXT, dealer_id),
-        "vehicle_key": vehicle_hash,
+        "vehicle_key": NO_VEHICLE if vehicle is None else vault.hash(vehicle.hex(), *VEHICLE_CONTEXT, dealer_id),
         "received_at": received_at,
         "lead_id": lead_id,
         "contact": sealed,
+        "vehicle": None if vehicle is None else vault.seal(vehicle, *contact_context("vehicle", dealer_id, lead_id)),
     }
 
 
@@ -406,15 +320,11 @@ def get_lead(connection: Connection, vault: Vault, dealer_id: str, lead_id: str)
     return StoredLead(_lead(vault, row), consents_of(connection, vault, dealer_id, lead_id), events)
 
 
-def purge(connection: Connection, dealer_id: str, now: datetime) -> Purged:
-    """Deletes idempotency records after 30 days and refusals after 90."""
-    replies = connection.execute(PURGE_REPLIES, {"dealer_id": dealer_id, "before": now - IDEMPOTENCY_KEPT})
-    refused = connection.execute(PURGE_REFUSALS, {"dealer_id": dealer_id, "before": now - REFUSALS_KEPT})
-    return Purged(idempotency=replies.rowcount, refusals=refused.rowcount)
-
-
-SEALED = ("customer", "payload")
+SEALED = ("customer", "payload", "source_agent")
 HASH_CONTEXT = ("lead_contacts", "contact_hash")
+VEHICLE_CONTEXT = ("lead_contacts", "vehicle_key")
+NO_VEHICLE = b""
+"""The `vehicle_key` of a lead that names no vehicle."""
 
 
 def lead_context(column: str, dealer_id: str, lead_id: str) -> tuple[str, ...]:
@@ -427,14 +337,9 @@ def event_context(dealer_id: str, event_id: str) -> tuple[str, ...]:
     return "lead_events", "changes", dealer_id, event_id
 
 
-def contact_context(dealer_id: str, lead_id: str, vehicle_hash: str) -> tuple[str, ...]:
-    """What the seal of a contact is bound to."""
-    return "lead_contacts", "contact", dealer_id, lead_id, vehicle_hash
-
-
-def reply_context(dealer_id: str, fingerprint: bytes) -> tuple[str, ...]:
-    """What the seal of a first answer is bound to."""
-    return "idempotency", "reply", dealer_id, fingerprint.hex()
+def contact_context(column: str, dealer_id: str, lead_id: str) -> tuple[str, ...]:
+    """What the seal of a contact's column is bound to."""
+    return "lead_contacts", column, dealer_id, lead_id
 
 
 def _lead(vault: Vault, row: Row[Any]) -> LeadRecord:
@@ -442,6 +347,8 @@ def _lead(vault: Vault, row: Row[Any]) -> LeadRecord:
     for column in SEALED:
         if values[column] is not None:
             values[column] = vault.open(values[column], *lead_context(column, row.dealer_id, row.lead_id))
+    if values["source_agent"] is not None:
+        values["source_agent"] = values["source_agent"].decode()
     return LeadRecord(**values)
 
 
@@ -449,10 +356,13 @@ def _searched(vault: Vault, dealer_id: str, contacts: Iterable[str]) -> list[byt
     return [found for contact in contacts for found in vault.hashes(contact, *HASH_CONTEXT, dealer_id)]
 
 
-def _fingerprint(scope: str, key: str) -> bytes:
-    # JSON keeps the two apart: ("ab", "c") and ("a", "bc") differ.
-    return sha256(msgspec.json.encode((scope, key))).digest()
+def _vehicle_keys(vault: Vault, dealer_id: str, vehicle_key: str | None) -> list[bytes]:
+    """The hash under every key, in the order of `Vault.hashes`."""
+    if vehicle_key is None:
+        return [NO_VEHICLE] * len(vault.keyring.ids)
+    return vault.hashes(_vehicle_hash(vehicle_key).hex(), *VEHICLE_CONTEXT, dealer_id)
 
 
-def _vehicle_hash(vehicle_key: str | None) -> str:
-    return "" if vehicle_key is None else sha256(vehicle_key.encode()).hexdigest()
+def _vehicle_hash(vehicle_key: str) -> bytes:
+    """A buyer may name a vehicle at any length."""
+    return sha256(vehicle_key.encode()).digest()

@@ -12,7 +12,7 @@ from pathlib import Path
 
 from sqlalchemy import URL, Connection, inspect, text
 
-from dealer_agent.storage.connections import BUSY_SECONDS, database_url, writer_engine
+from dealer_agent.storage.connections import BUSY_SECONDS, database_url, require_private, writer_engine
 from dealer_agent.storage.errors import (
     DatabaseBusy,
     DatabaseDamaged,
@@ -27,10 +27,8 @@ from dealer_agent.storage.schema import SCHEMA_REVISION
 from dealer_agent.vault.vault import Vault
 
 READ_REVISION = text("SELECT version_num FROM alembic_version")
-SEALED_SINCE = "0003"
-CLEAN = 3
-"""The `user_version` of a SQLite file that holds nothing of the clear text of before SEALED_SINCE."""
-MARK_CLEAN = f"PRAGMA user_version={CLEAN}"
+SEALING = ("0003", "0006")
+"""The revisions that encrypt what was in the clear before."""
 LOCK_SCHEMA = text("SELECT pg_advisory_xact_lock(4919150214103305)")
 """Any number does, as long as it stays: it names the lock within the PostgreSQL database."""
 
@@ -42,6 +40,7 @@ def migrate(url: str, vault: Vault | None = None, *, to: str = SCHEMA_REVISION) 
     is such data and no vault, SchemaTooNew for a database that a newer program wrote, and any StorageError.
     """
     parsed = database_url(url)
+    require_private(parsed)
     if parsed.get_backend_name() == "sqlite":
         prepare_file(parsed)
     engine = writer_engine(parsed)
@@ -54,10 +53,10 @@ def migrate(url: str, vault: Vault | None = None, *, to: str = SCHEMA_REVISION) 
                 raise _too_new(found)
             if found is None or found < to:
                 _upgrade(connection, vault, to)
-                if found is None and to >= SEALED_SINCE and connection.dialect.name == "sqlite":
-                    connection.exec_driver_sql(MARK_CLEAN)
-        if connection.dialect.name == "sqlite" and to >= SEALED_SINCE:
-            clean_file(parsed)
+                if found is None and connection.dialect.name == "sqlite":
+                    connection.exec_driver_sql(f"PRAGMA user_version={clean_mark(to)}")
+        if connection.dialect.name == "sqlite":
+            clean_file(parsed, clean_mark(to))
         return found
     finally:
         engine.dispose()
@@ -129,18 +128,23 @@ def prepare_file(url: URL) -> None:
         raise DatabaseUnreachable("this file system does not support SQLite's WAL mode, which several processes need")
 
 
-def clean_file(url: URL) -> None:
+def clean_mark(revision: str) -> int:
+    """The `user_version` of a SQLite file of this revision that holds no clear text of earlier ones."""
+    return max((int(sealing) for sealing in SEALING if sealing <= revision), default=0)
+
+
+def clean_file(url: URL, mark: int) -> None:
     """Rids a SQLite file of what dropped tables and deleted rows left behind in its free space and in its WAL.
 
-    Once in the life of a file, and again where that was interrupted. Raises DatabaseBusy while others use it.
+    Once for each mark, and again where that was interrupted. Raises DatabaseBusy while others use it.
     """
     with closing(sqlite3.connect(str(url.database), timeout=BUSY_SECONDS, isolation_level=None)) as connection:
         try:
-            if connection.execute("PRAGMA user_version").fetchone()[0] >= CLEAN:
+            if connection.execute("PRAGMA user_version").fetchone()[0] >= mark:
                 return
             connection.execute("VACUUM")
             if connection.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchone()[0]:
                 raise DatabaseBusy("the database is busy: stop what else uses it, then start again")
-            connection.execute(MARK_CLEAN)
+            connection.execute(f"PRAGMA user_version={mark}")
         except sqlite3.Error as error:
             raise translated_sqlite(error) from None

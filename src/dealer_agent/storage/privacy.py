@@ -28,6 +28,7 @@ from sqlalchemy import (
 from dealer_agent.protocol.ids import new_ulid
 from dealer_agent.storage.appointments import STANDING, end_appointments, hand_over
 from dealer_agent.storage.consents import DISPOSED, ERASED, forget_consents
+from dealer_agent.storage.leads import NO_VEHICLE
 from dealer_agent.storage.schema import (
     accesses,
     appointments,
@@ -37,6 +38,7 @@ from dealer_agent.storage.schema import (
     lead_events,
     leads,
     outbox,
+    places,
 )
 from dealer_agent.vault.vault import Vault
 
@@ -76,7 +78,7 @@ _LEADS: BindParameter[Any] = bindparam("lead_ids", expanding=True)
 EMPTY_LEADS = (
     update(leads)
     .where(leads.c.dealer_id == bindparam("in_dealer"), leads.c.lead_id.in_(_LEADS), leads.c.erased_at.is_(None))
-    .values(customer=None, payload=None, may_be_same_person_as=None, erased_at=bindparam("at"))
+    .values(customer=None, payload=None, source_agent=None, may_be_same_person_as=None, erased_at=bindparam("at"))
 )
 
 # What other leads say of these.
@@ -104,6 +106,29 @@ DROP_REPLIES = delete(idempotency).where(
 
 DROP_CONTACTS = delete(lead_contacts).where(
     lead_contacts.c.dealer_id == bindparam("in_dealer"), lead_contacts.c.lead_id.in_(_LEADS)
+)
+
+# The contact stays, for it finds the consent.
+FORGET_VEHICLES = (
+    update(lead_contacts)
+    .where(lead_contacts.c.dealer_id == bindparam("in_dealer"), lead_contacts.c.lead_id.in_(_LEADS))
+    .values(vehicle=None, vehicle_key=NO_VEHICLE)
+)
+
+# What disposal deletes: rows that only served the use of a lead. An erasure keeps them as a record of what happened.
+DROP_ADDITIONS = delete(lead_events).where(
+    lead_events.c.dealer_id == bindparam("in_dealer"), lead_events.c.lead_id.in_(_LEADS)
+)
+
+DROP_SETTLED = delete(outbox).where(outbox.c.dealer_id == bindparam("in_dealer"), outbox.c.lead_id.in_(_LEADS))
+
+FREE_PAST_PLACES = delete(places).where(
+    places.c.dealer_id == bindparam("in_dealer"),
+    places.c.appointment_id.in_(
+        select(appointments.c.appointment_id).where(
+            appointments.c.dealer_id == bindparam("in_dealer"), appointments.c.lead_id.in_(_LEADS)
+        )
+    ),
 )
 
 # Who is sending one of them now finds the lead empty, or has lost the lease.
@@ -228,13 +253,16 @@ def dispose(
 ) -> Disposed:
     """Forgets customers whose leads nobody used since `leads_unused_since`, up to BATCH of them.
 
-    Their consent stays, with what finds it by e-mail or phone, until the last of its events is from before
-    `consents_before`. Leads that are still to be delivered, or whose customer has a visit to come, are in use.
+    What only served the use of such a lead is deleted. Their consent stays, with what finds it by e-mail or phone,
+    until the last of its events is from before `consents_before`. Leads that are still to be delivered, or whose
+    customer has a visit to come, are in use.
     """
     unused = connection.execute(FIND_UNUSED, {"dealer_id": dealer_id, "since": leads_unused_since, "now": now})
     lead_ids = list(unused.scalars())
     if lead_ids:
         _empty(connection, dealer_id, lead_ids, now)
+        for statement in (FORGET_VEHICLES, DROP_ADDITIONS, DROP_SETTLED, FREE_PAST_PLACES):
+            connection.execute(statement, {"in_dealer": dealer_id, "lead_ids": lead_ids})
     old = list(connection.execute(FIND_OLD_CONSENTS, {"dealer_id": dealer_id, "before": consents_before}).scalars())
     for lead_id in old:
         forget_consents(connection, vault, dealer_id, lead_id, now, DISPOSED)

@@ -6,8 +6,9 @@ the session's zone; an integer compares, sorts, indexes and comes back alike on 
 JSON documents are UTF-8 bytes, as msgspec writes them: neither database may rewrite what a buyer or a feed said, and
 text columns of PostgreSQL cannot hold every string that JSON can.
 
-Personal data stands only in columns whose comment says "sealed": encrypted by the vault, each bound to its table,
-column and row. What a customer is recognised by is kept as a keyed hash. Erasing a person empties the sealed columns.
+What a stranger wrote, or what is about a person, is only in columns whose comment says "sealed": the vault encrypts
+each value and binds it to its table, column and row. What finds such a value again is a keyed hash. Erasing a person
+empties the sealed columns and the keyed hashes.
 """
 
 from datetime import UTC, datetime, timedelta
@@ -29,7 +30,7 @@ from sqlalchemy import (
 )
 from sqlalchemy.types import TypeDecorator
 
-SCHEMA_REVISION = "0005"
+SCHEMA_REVISION = "0006"
 """The newest migration. Revisions are numbers of four digits, so that older and newer can be told apart."""
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
@@ -116,6 +117,14 @@ vault_keys = Table(
     Column("proof", LargeBinary, nullable=False),
 )
 
+# `trusted_at` is the newest time at which a running service found its clock plausible: `storage.clock`.
+clocks = Table(
+    "clocks",
+    metadata,
+    Column("dealer_id", String, primary_key=True),
+    Column("trusted_at", UtcTime, nullable=False),
+)
+
 revisions = Table(
     "revisions",
     metadata,
@@ -169,6 +178,7 @@ imports = Table(
 
 # `rooftop` is where the lead goes. `vehicle` is the listing as it stood in stock when the lead came (JSON, nothing
 # personal). `used_at` is the last time that anybody had a use for the customer's data: disposal counts from it.
+# `source_agent` is the name that the sender gave.
 # `token_id` is the token that the sender showed, if any. `may_be_same_person_as` is an earlier lead of another sender
 # with one of the same contact points and the same vehicle; erasing either lead removes it.
 leads = Table(
@@ -179,7 +189,7 @@ leads = Table(
     Column("received_at", UtcTime, nullable=False),
     Column("used_at", UtcTime, nullable=False),
     Column("erased_at", UtcTime),
-    Column("source_agent", Words, nullable=False),
+    Column("source_agent", LargeBinary, comment="sealed"),
     Column("status", String, nullable=False),
     Column("rooftop", Words, nullable=False),
     Column("vehicle_id", Words),
@@ -214,24 +224,25 @@ lead_events = Table(
 )
 
 # What finds a lead again: its contact points, and its sender together with them (`leads.intake.senders`).
-# `contact_hash` is keyed. `vehicle_key` is a hash: a buyer may name a vehicle at any length, and an index row of
-# PostgreSQL ends at 2,700 bytes.
+# `contact_hash` and `vehicle_key` are keyed hashes; the latter is empty where the lead names no vehicle, and after the
+# lead is disposed of. `vehicle` is the hash that `vehicle_key` is made of: it is needed when the keys change.
 lead_contacts = Table(
     "lead_contacts",
     metadata,
     Column("dealer_id", String, primary_key=True),
     Column("contact_hash", LargeBinary, primary_key=True),
-    Column("vehicle_key", String, primary_key=True),
+    Column("vehicle_key", LargeBinary, primary_key=True),
     Column("received_at", UtcTime, primary_key=True, autoincrement=False),
     Column("lead_id", String, primary_key=True),
     Column("contact", LargeBinary, nullable=False, comment="sealed"),
+    Column("vehicle", LargeBinary, comment="sealed"),
     _of_lead(),
     Index(None, "dealer_id", "lead_id"),
 )
 
 # Append-only, a chain for each dealer: `hash` covers the number, the clear columns, `commitment` and the `hash` before.
-# `commitment` is a salted hash of `body` (text as shown, request's hash, what names the person); the salt is sealed
-# with it. So erasing a person and changing keys leave the chain whole.
+# `commitment` is a salted hash of `body` (text as shown, scope, agent, request's hash, what names the person); the salt
+# is sealed with it. So erasing a person and changing keys leave the chain whole.
 consent_events = Table(
     "consent_events",
     metadata,
@@ -243,9 +254,7 @@ consent_events = Table(
     Column("granted_at", UtcTime),
     Column("expires_at", UtcTime),
     Column("channels", LargeBinary, nullable=False),
-    Column("scope", LargeBinary, nullable=False),
     Column("purpose", Words, nullable=False),
-    Column("agent", Words),
     Column("commitment", LargeBinary, nullable=False),
     Column("body", LargeBinary, comment="sealed"),
     Column("hash", LargeBinary, nullable=False),
@@ -341,8 +350,8 @@ accesses = Table(
     Index(None, "dealer_id", "at"),
 )
 
-# `fingerprint` is a hash of scope and key: an agent's name, part of it, has any length. `reply` holds the hash of the
-# payload too: what is hashed without a key can be guessed at.
+# `fingerprint` is a keyed hash of scope and key. `reply` also holds the hash of the payload, and the hash that
+# `fingerprint` is made of: an unkeyed hash can be guessed.
 idempotency = Table(
     "idempotency",
     metadata,

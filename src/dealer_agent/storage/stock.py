@@ -12,6 +12,7 @@ from msgspec import UNSET
 from sqlalchemy import Connection, Engine, Executable, bindparam, delete, insert, select, text, update
 
 from dealer_agent.inventory.unit import Unit
+from dealer_agent.storage.clock import clock_problem
 from dealer_agent.storage.errors import StockShrinks
 from dealer_agent.storage.matching import ImportRow, KnownUnit, Placed, Plan, plan_import
 from dealer_agent.storage.schema import imports, revisions, unit_documents, units
@@ -232,7 +233,8 @@ def apply_import(
             raise StockShrinks(before=plan.before, after=plan.after, removed=len(plan.sold))
         if revision is not None:
             _carry_out(connection, plan, _Written(dealer_id, rows, documents, hashes, at))
-            if remember_days is not None:
+            # While the clock cannot be believed nothing is forgotten; a later import does it.
+            if remember_days is not None and clock_problem(connection, dealer_id, at) is None:
                 forgotten = {"dealer_id": dealer_id, "before": at - timedelta(days=remember_days)}
                 connection.execute(FORGET_UNITS, forgotten)
             record = ImportRecord(

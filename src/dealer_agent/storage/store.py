@@ -1,26 +1,46 @@
 """One database behind one door: every call is one transaction and raises nothing but `StorageError`."""
 
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from datetime import datetime, timedelta
 from typing import Self
 
 from sqlalchemy import Connection, Engine
 
-from dealer_agent.storage import appointments, consents, keys, leads, outbox, privacy, stock, tokens
+from dealer_agent.storage import (
+    appointments,
+    clock,
+    consents,
+    keys,
+    leads,
+    outbox,
+    privacy,
+    retention,
+    stock,
+    tokens,
+)
 from dealer_agent.storage.appointments import AppointmentRecord, ListedAppointment
 from dealer_agent.storage.chain import lock_dealer
-from dealer_agent.storage.connections import check_space, database_url, reader_engine, truncate_log, writer_engine
+from dealer_agent.storage.connections import (
+    check_space,
+    database_url,
+    reader_engine,
+    require_private,
+    truncate_log,
+    writer_engine,
+)
 from dealer_agent.storage.consents import ChainReport
-from dealer_agent.storage.errors import KeyMissing, translating
+from dealer_agent.storage.errors import ClockDoubtful, KeyMissing, translating
+from dealer_agent.storage.idempotency import IDEMPOTENCY_KEPT
 from dealer_agent.storage.keys import ResealProgress
 from dealer_agent.storage.lead_writer import LeadWriter
-from dealer_agent.storage.leads import LeadRecord, Purged, StoredLead
+from dealer_agent.storage.leads import LeadRecord, StoredLead
 from dealer_agent.storage.matching import ImportRow
 from dealer_agent.storage.migrate import check_schema
 from dealer_agent.storage.outbox import Address, DeliveryRecord, DueDelivery, State
 from dealer_agent.storage.privacy import Access, Disposed
+from dealer_agent.storage.retention import Purged
 from dealer_agent.storage.stock import ImportOutcome, ImportRecord, Revision, Stock, StockMark
 from dealer_agent.storage.tokens import ActiveToken, Purpose, TokenRecord
 from dealer_agent.storage.whole_lead import WholeLead, whole_lead
@@ -44,6 +64,7 @@ class Store:
     def open(cls, url: str, vault: Vault | None = None) -> Self:
         """Opens the migrated database at `url`. Raises SchemaOutdated, SchemaTooNew, and any StorageError."""
         parsed = database_url(url)
+        require_private(parsed)
         store = cls(writer_engine(parsed), reader_engine(parsed), vault)
         try:
             with store._reading() as connection:
@@ -203,8 +224,11 @@ class Store:
     ) -> Disposed:
         """Forgets customers whose leads nobody used since then, and those of whom only an old consent is left.
 
-        A few in each transaction, so that new leads do not wait; they wait for nothing while none is that old.
+        A few in each transaction, so that new leads do not wait; they wait for nothing while none is that old. Raises
+        ClockDoubtful, and forgets nothing, where `now` cannot be believed.
         """
+        if problem := self.clock_problem(dealer_id, now):
+            raise ClockDoubtful(problem)
         total = Disposed(0, 0)
         limits = {"leads_unused_since": leads_unused_since, "consents_before": consents_before, "now": now}
         with self._reading() as connection:
@@ -278,14 +302,25 @@ class Store:
             return appointments.list_waiting(connection, self._keys(connection, dealer_id), dealer_id, since)
 
     def subscribed_visits(
-        self, dealer_id: str, token_hash: bytes, since: datetime, at: datetime
+        self, dealer_id: str, token_hash: bytes, *, since: datetime, at: datetime, until: datetime, most: int
     ) -> list[ListedAppointment] | None:
-        """The same as `list_booked` for whoever has the secret of a calendar, which is noted; None for anybody else."""
+        """At most `most` visits for the secret of a calendar (`appointments.list_shown`); None for any other secret.
+
+        The look is noted.
+        """
         with self._reading() as connection:
             token_id = tokens.find_token(connection, dealer_id, token_hash, "calendar")
             if token_id is None:
                 return None
-            booked = appointments.list_booked(connection, self._keys(connection, dealer_id), dealer_id, since)
+            booked = appointments.list_shown(
+                connection,
+                self._keys(connection, dealer_id),
+                dealer_id,
+                since=since,
+                now=at,
+                until=until,
+                most=most,
+            )
         customers = len({listed.appointment.lead_id for listed in booked if listed.customer is not None})
         if customers:
             self.log_access(dealer_id, at, f"token {token_id}", "calendar", leads=customers)
@@ -321,10 +356,49 @@ class Store:
         with self._writing() as connection:
             return outbox.retry_deliveries(connection, dealer_id, at, delivery_id=delivery_id, channel=channel)
 
-    def purge(self, dealer_id: str, now: datetime) -> Purged:
-        """Deletes idempotency records after 30 days and refusals after 90: to be called once in a while."""
+    def purge(self, dealer_id: str, *, refusals_before: datetime, accesses_before: datetime, now: datetime) -> Purged:
+        """Deletes answers to idempotency keys after 30 days, and refusals and accesses from before these times.
+
+        A few in each transaction, so that leads do not wait. Raises ClockDoubtful, and deletes nothing, where `now`
+        cannot be believed.
+        """
+        self.trust_clock(dealer_id, now)
+        answers_before = now - IDEMPOTENCY_KEPT
+        return Purged(
+            self._in_batches(lambda each: retention.drop_old_replies(each, dealer_id, answers_before)),
+            self._in_batches(lambda each: retention.drop_old_refusals(each, dealer_id, refusals_before)),
+            self._in_batches(lambda each: retention.drop_old_accesses(each, dealer_id, accesses_before, now)),
+        )
+
+    def _in_batches(self, delete: Callable[[Connection], int]) -> int:
+        """Deletes until nothing is left, each batch in a transaction of its own."""
+        total = 0
+        while True:
+            with self._writing() as connection:
+                done = delete(connection)
+            total += done
+            if done < retention.ROWS_AT_ONCE:
+                return total
+
+    def clock_problem(self, dealer_id: str, now: datetime) -> str | None:
+        """Why nothing is deleted by age, and what to do; None where the clock can be believed."""
+        with self._reading() as connection:
+            return clock.clock_problem(connection, dealer_id, now)
+
+    def has_trusted_time(self, dealer_id: str) -> bool:
+        """Whether a service ever noted the time."""
+        with self._reading() as connection:
+            return clock.has_trusted_time(connection, dealer_id)
+
+    def trust_clock(self, dealer_id: str, now: datetime) -> None:
+        """Notes that the service runs at this time. Raises ClockDoubtful where it cannot be believed."""
         with self._writing() as connection:
-            return leads.purge(connection, dealer_id, now)
+            clock.trust_clock(connection, dealer_id, now)
+
+    def confirm_clock(self, dealer_id: str, now: datetime) -> None:
+        """Notes that a person has confirmed the clock: what is old may be deleted again."""
+        with self._writing() as connection:
+            clock.confirm_clock(connection, dealer_id, now)
 
     def create_token(
         self, dealer_id: str, name: str, token_hash: bytes, at: datetime, purpose: Purpose = "skills"

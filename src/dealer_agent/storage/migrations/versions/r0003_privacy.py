@@ -7,6 +7,7 @@ in place would leave the clear text behind in dead rows. `storage.migrate` clean
 import secrets
 from collections import defaultdict
 from collections.abc import Iterator, Mapping
+from hashlib import sha256
 from typing import Any
 
 import msgspec
@@ -14,7 +15,7 @@ import sqlalchemy as sa
 from alembic import context, op
 from msgspec import Struct
 
-from dealer_agent.storage.chain import NOTHING_BEFORE, ChainEnd, body_context, commitment, event_hash, seal_end
+from dealer_agent.storage.chain import NOTHING_BEFORE, ChainEnd, body_context, commitment, seal_end
 from dealer_agent.storage.errors import KeyMissing
 from dealer_agent.storage.keys import note_active_key
 from dealer_agent.vault.vault import Vault
@@ -394,7 +395,7 @@ class _Carrier:
                 "commitment": commitment(body),
                 "body": self._vault.seal(body, *body_context(dealer_id, number)),
             }
-            row["hash"] = event_hash(row, end.head)
+            row["hash"] = event_hash_1(row, end.head)
             self._add("consent_events", row)
             ends[dealer_id] = ChainEnd(number, row["hash"])
         for dealer_id, end in ends.items():
@@ -406,6 +407,17 @@ class _Carrier:
                 ),
                 {"events": end.events, "head": end.head, "seal": seal, "dealer_id": dealer_id},
             )
+
+
+def event_hash_1(row: Mapping[str, Any], before: bytes) -> bytes:
+    """The hash of an event after the one with the hash `before`, in the chains of 0003 and 0004."""
+    columns = ("dealer_id", "number", "lead_id", "kind", "at", "granted_at", "expires_at", "channels", "scope")
+    texts = (
+        None if row[name] is None else row[name].replace("\0", "\N{REPLACEMENT CHARACTER}")
+        for name in ("purpose", "agent")
+    )
+    covered = ("consent event 1", *(row[name] for name in columns), *texts, row["commitment"], before)
+    return sha256(msgspec.json.encode(covered)).digest()
 
 
 class _Visit(Struct):

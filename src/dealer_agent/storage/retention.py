@@ -1,0 +1,70 @@
+"""Rows that are deleted by age or by number, a few in each transaction, as statements on the caller's transaction.
+
+Customers are forgotten by `storage.privacy`. This is what holds nothing of them that could be read without a key.
+"""
+
+from datetime import datetime
+from typing import NamedTuple
+
+from sqlalchemy import Column, Connection, Delete, bindparam, delete, select
+
+from dealer_agent.storage.privacy import log_access
+from dealer_agent.storage.schema import accesses, idempotency, refusals
+
+ROWS_AT_ONCE = 1000
+"""The most rows that one transaction deletes: a lead waits for no more than one such transaction."""
+
+MOST_REFUSALS = 100_000
+"""The most refusals that are kept: strangers cause them, and only the newest are of use."""
+
+PROGRAM = "dealer-agent"
+"""Who is named in the access log where no person acted."""
+
+
+class Purged(NamedTuple):
+    """How many rows were deleted."""
+
+    idempotency: int
+    refusals: int
+    accesses: int
+
+
+def _drop_old(key: Column[object], at: Column[datetime]) -> Delete:
+    """Deletes the oldest rows from before `before`, up to ROWS_AT_ONCE of them."""
+    mine = key.table.c.dealer_id == bindparam("dealer_id")
+    oldest = select(key).where(mine, at < bindparam("before")).order_by(at).limit(ROWS_AT_ONCE)
+    return delete(key.table).where(mine, key.in_(oldest))
+
+
+DROP_OLD_REPLIES = _drop_old(idempotency.c.fingerprint, idempotency.c.at)
+DROP_OLD_REFUSALS = _drop_old(refusals.c.refusal_id, refusals.c.at)
+DROP_OLD_ACCESSES = _drop_old(accesses.c.access_id, accesses.c.at)
+
+READ_OLDEST_KEPT = (
+    select(refusals.c.at)
+    .where(refusals.c.dealer_id == bindparam("dealer_id"))
+    .order_by(refusals.c.at.desc())
+    .offset(MOST_REFUSALS - 1)
+    .limit(1)
+)
+
+
+def drop_old_replies(connection: Connection, dealer_id: str, before: datetime) -> int:
+    """Deletes first answers to idempotency keys; how many. Fewer than ROWS_AT_ONCE: no more are left."""
+    return connection.execute(DROP_OLD_REPLIES, {"dealer_id": dealer_id, "before": before}).rowcount
+
+
+def drop_old_refusals(connection: Connection, dealer_id: str, before: datetime) -> int:
+    """The same for refusals: those from before `before`, and those beyond the newest MOST_REFUSALS."""
+    oldest_kept: datetime | None = connection.execute(READ_OLDEST_KEPT, {"dealer_id": dealer_id}).scalar()
+    before = before if oldest_kept is None else max(before, oldest_kept)
+    return connection.execute(DROP_OLD_REFUSALS, {"dealer_id": dealer_id, "before": before}).rowcount
+
+
+def drop_old_accesses(connection: Connection, dealer_id: str, before: datetime, now: datetime) -> int:
+    """The same for the access log. What is deleted leaves an entry that says so, in the same transaction."""
+    dropped = connection.execute(DROP_OLD_ACCESSES, {"dealer_id": dealer_id, "before": before}).rowcount
+    if dropped:
+        action = f"delete {dropped} entries from before {before:%Y-%m-%d} out of this log"
+        log_access(connection, dealer_id, now, PROGRAM, action, leads=0)
+    return dropped

@@ -1,0 +1,22 @@
+"""Whether files and folders with customer data are for their owner alone."""
+
+import stat
+from collections.abc import Iterable
+from pathlib import Path
+
+_OTHERS = stat.S_IRWXG | stat.S_IRWXO
+
+
+def is_open_to_others(mode: int) -> bool:
+    """Whether a mode lets the group or everybody read, write or enter."""
+    return bool(mode & _OTHERS)
+
+
+def open_to_others(paths: Iterable[Path]) -> list[Path]:
+    """Those that are there and that others may use. Raises OSError for one that cannot be looked at."""
+    return [path for path in paths if path.exists() and is_open_to_others(path.stat().st_mode)]
+
+
+def advice(mode: str, paths: Iterable[Path]) -> str:
+    """What is wrong and the command that helps."""
+    return f"may be read by other users of this machine; type: chmod {mode} {' '.join(map(str, paths))}"

@@ -1,0 +1,131 @@
+"""Rows that would grow without end: deleted by age or by number, a few at a time."""
+
+from datetime import datetime, timedelta
+from importlib import import_module
+from itertools import pairwise
+from typing import Any
+
+import pytest
+from sqlalchemy import event, text
+from tests.storage.samples import DEALER, MONDAY, TUESDAY, VAULT, first_answer, storing
+
+from dealer_agent.storage import LeadWriter, Purged, Store, record_idempotency, record_refusal
+from dealer_agent.storage.retention import ROWS_AT_ONCE
+from dealer_agent.storage.schema import microseconds
+
+DAY = timedelta(days=1)
+
+
+def purged(store: Store, now: datetime) -> Purged:
+    store.confirm_clock(DEALER, now)
+    return store.purge(DEALER, refusals_before=now - 90 * DAY, accesses_before=now - 730 * DAY, now=now)
+
+
+def fill(store: Store, table: str, count: int, **more: Any) -> None:
+    """Rows of MONDAY, the later ones a microsecond younger each."""
+    columns = {
+        "refusals": ("refusal_id", "code"),
+        "accesses": ("access_id", "actor", "action", "leads"),
+        "idempotency": ("fingerprint", "reply"),
+    }[table]
+    values = {"code": "X", "actor": "Alex", "action": "leads list", "leads": 1, "reply": b"sealed", **more}
+    rows = [
+        {"dealer_id": DEALER, "at": microseconds(MONDAY) + number, **values, columns[0]: _name(table, number)}
+        for number in range(count)
+    ]
+    names = ("dealer_id", "at", *columns)
+    statement = f"INSERT INTO {table} ({', '.join(names)}) VALUES ({', '.join(f':{name}' for name in names)})"
+    with store._writing() as connection:
+        connection.execute(text(statement), [{name: each[name] for name in names} for each in rows])
+
+
+def _name(table: str, number: int) -> str | bytes:
+    return f"{number:026}".encode() if table == "idempotency" else f"{number:026}"
+
+
+def left(store: Store, table: str) -> int:
+    with store._reading() as connection:
+        return int(connection.execute(text(f"SELECT count(*) FROM {table}")).scalar_one())
+
+
+@pytest.mark.requirement("contract-10-retention")
+def test_old_answers_refusals_and_accesses_are_deleted_and_young_ones_kept(store: Store, writer: LeadWriter) -> None:
+    for job in (
+        lambda c: record_idempotency(c, VAULT, DEALER, first_answer("old", MONDAY)),
+        lambda c: record_idempotency(c, VAULT, DEALER, first_answer("young", TUESDAY)),
+        lambda c: record_idempotency(c, VAULT, "lakeside", first_answer("another dealer's", MONDAY)),
+        lambda c: record_refusal(c, DEALER, MONDAY, "INVALID_CONSENT"),
+        lambda c: record_refusal(c, DEALER, MONDAY, "VEHICLE_NOT_FOUND"),
+        lambda c: record_refusal(c, DEALER, TUESDAY, "INVALID_CONSENT"),
+    ):
+        writer.submit(DEALER, job).result(60)
+    for at in (MONDAY, TUESDAY):
+        store.log_access(DEALER, at, "Alex", "leads list", leads=1)
+    assert purged(store, MONDAY + 30 * DAY) == (0, 0, 0)
+    assert purged(store, TUESDAY + 30 * DAY) == (1, 0, 0)
+    assert purged(store, TUESDAY + 90 * DAY) == (1, 2, 0)
+    assert purged(store, TUESDAY + 730 * DAY) == (0, 1, 1)
+    assert left(store, "idempotency") == 1, "another dealer's"
+
+
+def test_what_is_deleted_from_the_access_log_leaves_an_entry_that_says_so(store: Store) -> None:
+    store.log_access(DEALER, MONDAY, "Alex", "leads list", leads=1)
+    now = TUESDAY + 730 * DAY
+    purged(store, now)
+    (entry,) = store.list_accesses(DEALER, 9)
+    assert (entry.actor, entry.at, entry.leads) == ("dealer-agent", now, 0)
+    assert entry.action == "delete 1 entries from before 2026-03-03 out of this log"
+    assert purged(store, now) == (0, 0, 0)
+    assert left(store, "accesses") == 1
+
+
+def test_of_refusals_only_the_newest_are_kept_however_young_they_are(
+    store: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Strangers cause them, as often as they like."""
+    retention = import_module("dealer_agent.storage.retention")
+    statement = retention.READ_OLDEST_KEPT.offset(None).offset(2499)
+    monkeypatch.setattr(retention, "READ_OLDEST_KEPT", statement)
+    fill(store, "refusals", 4000)
+    assert purged(store, TUESDAY).refusals == 1500
+    with store._reading() as connection:
+        assert connection.execute(text("SELECT min(at) FROM refusals")).scalar() == microseconds(MONDAY) + 1500
+
+
+@pytest.mark.parametrize("table", ["idempotency", "refusals", "accesses"])
+def test_no_transaction_deletes_more_than_a_thousand_rows(store: Store, table: str) -> None:
+    """A lead waits for one of them at most, however much there is to delete."""
+    count = 3 * ROWS_AT_ONCE + 1
+    fill(store, table, count)
+    deleted = []
+
+    @event.listens_for(store._writer, "after_cursor_execute")
+    def note(_: Any, cursor: Any, sql: str, *__: Any) -> None:
+        if sql.startswith(f"DELETE FROM {table}"):
+            deleted.append(cursor.rowcount)
+
+    commits = []
+    event.listen(store._writer, "commit", lambda _: commits.append(len(deleted)))
+    purged(store, TUESDAY + 800 * DAY)
+    assert [each for each in deleted if each] == [ROWS_AT_ONCE] * 3 + [1]
+    assert {later - earlier for earlier, later in pairwise(commits)} <= {0, 1}, "one each"
+
+
+def test_a_lead_that_comes_while_much_is_deleted_waits_for_a_batch_or_two(store: Store, writer: LeadWriter) -> None:
+    batches = []
+    leads: list[tuple[int, Any]] = []
+    fill(store, "refusals", 20 * ROWS_AT_ONCE)
+    taken: list[int] = []
+
+    @event.listens_for(store._writer, "after_cursor_execute")
+    def submit_in_between(_: Any, __: Any, sql: str, *___: Any) -> None:
+        if sql.startswith("DELETE FROM refusals"):
+            batches.append(sql)
+            if len(batches) == 5:
+                lead = writer.submit(DEALER, storing("L1"))
+                lead.add_done_callback(lambda _: taken.append(len(batches)))
+                leads.append((len(batches), lead))
+
+    purged(store, TUESDAY + 100 * DAY)
+    assert leads[0][1].result(60) == "L1"
+    assert taken[0] < 20, "the lead waited until all was deleted"

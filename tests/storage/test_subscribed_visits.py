@@ -1,0 +1,111 @@
+"""The calendar that a desk subscribes to stays small and cheap, however many visits there are."""
+
+import time
+from datetime import datetime, timedelta
+
+import pytest
+from sqlalchemy import Engine, event, insert
+from tests.storage.samples import DEALER, MONDAY, storing
+
+from dealer_agent.dealers.profile import DealerRooftop, Profile
+from dealer_agent.lead_desk.visit_calendar import FUTURE, MOST_VISITS, PAST, subscribed_calendar
+from dealer_agent.storage import LeadWriter, Store
+from dealer_agent.storage.schema import appointments
+
+SECRET = b"\x02" * 32
+PROFILE = Profile(
+    id=DEALER,
+    name="Ridgeline Motors",
+    feed_price="advertised",
+    rooftops=(DealerRooftop(name="Ridgeline North", timezone="America/Chicago"),),
+)
+
+
+def fill(store: Store, count: int, *, first: datetime, every: timedelta, status: str, name: str) -> None:
+    rows = [
+        {
+            "dealer_id": DEALER,
+            "appointment_id": f"{name}{number:06}",
+            "lead_id": "L1",
+            "rooftop": "Ridgeline North",
+            "kind": "test_drive",
+            "status": status,
+            "created_at": MONDAY,
+            "starts_at": first + number * every,
+            "ends_at": first + number * every + timedelta(hours=1),
+            "reply": b"{}",
+        }
+        for number in range(count)
+    ]
+    with store._writing() as connection:
+        connection.execute(insert(appointments), rows)
+
+
+@pytest.fixture
+def shop(store: Store, writer: LeadWriter) -> Store:
+    writer.submit(DEALER, storing("L1")).result(60)
+    store.create_token(DEALER, "desk", SECRET, MONDAY, "calendar")
+    return store
+
+
+def calendar(store: Store) -> bytes:
+    made = subscribed_calendar(store, PROFILE, SECRET, MONDAY)
+    assert made is not None
+    return made
+
+
+@pytest.mark.requirement("contract-10-calendar-bounded")
+def test_a_calendar_of_100_000_visits_stays_small_and_cheap(shop: Store) -> None:
+    minute = timedelta(minutes=1)
+    fill(shop, MOST_VISITS, first=MONDAY, every=minute, status="confirmed", name="A")
+    began = time.process_time()
+    small = calendar(shop)
+    once = time.process_time() - began
+    fill(shop, 50_000, first=MONDAY + minute, every=minute, status="confirmed", name="B")
+    fill(shop, 25_000, first=MONDAY + minute, every=minute, status="cancelled", name="C")
+    fill(shop, 25_000, first=MONDAY - PAST, every=minute, status="confirmed", name="D")
+    read = rows_read(shop._reader)
+    began = time.process_time()
+    large = calendar(shop)
+    assert time.process_time() - began < 5 * once + 0.5
+    assert large.count(b"BEGIN:VEVENT") == small.count(b"BEGIN:VEVENT") == MOST_VISITS
+    assert len(large) < 1024 * MOST_VISITS
+    assert len(read) == 1, "one statement fills it"
+
+
+def rows_read(engine: Engine) -> list[str]:
+    """The statements that ask for visits from now on."""
+    asked: list[str] = []
+
+    @event.listens_for(engine, "after_cursor_execute")
+    def note(_: object, __: object, sql: str, *___: object) -> None:
+        if "FROM appointments" in sql:
+            asked.append(sql)
+
+    return asked
+
+
+def test_confirmed_visits_to_come_are_shown_before_all_others(shop: Store) -> None:
+    """Nobody can push a visit out of the calendar by booking and calling off others."""
+    day = timedelta(days=1)
+    fill(shop, 2 * MOST_VISITS, first=MONDAY, every=timedelta(minutes=1), status="replaced", name="R")
+    fill(shop, 40, first=MONDAY - PAST - 10 * day, every=day, status="confirmed", name="P")
+    fill(shop, 30, first=MONDAY + 350 * day, every=day, status="confirmed", name="F")
+    made = calendar(shop)
+    assert made.count(b"BEGIN:VEVENT") == MOST_VISITS
+    assert made.count(b"UID:F") == 16, "those within the horizon"
+    assert made.count(b"UID:P") == 0
+    assert made.count(b"UID:R") == MOST_VISITS - 16
+
+
+def test_visits_that_are_over_fill_what_is_left_latest_first(shop: Store) -> None:
+    day = timedelta(days=1)
+    fill(shop, 3, first=MONDAY, every=day, status="confirmed", name="F")
+    fill(shop, 40, first=MONDAY - PAST - 10 * day, every=day, status="confirmed", name="P")
+    made = calendar(shop)
+    assert (made.count(b"UID:F"), made.count(b"UID:P")) == (3, 30)
+    found = shop.subscribed_visits(DEALER, SECRET, since=MONDAY - PAST, at=MONDAY, until=MONDAY + FUTURE, most=8)
+    assert found is not None
+    assert [each.appointment.appointment_id for each in found] == [f"P{n:06}" for n in range(35, 40)] + [
+        f"F{n:06}" for n in range(3)
+    ]
