@@ -38,7 +38,6 @@ from dealer_agent.server.service import (
     MALFORMED_LEADS_RULE,
     RPC,
     Options,
-    Refresher,
     Service,
 )
 from dealer_agent.skills import dealer_of
