@@ -31,7 +31,15 @@ from dealer_agent.server.app import DealerApp
 from dealer_agent.server.limits import RateLimits
 from dealer_agent.server.log import configure_logs, end_interval
 from dealer_agent.server.refresh import Refresher, flush_logs, load_tokens, note_first_time
-from dealer_agent.server.service import ADDRESS_RULE, BAD_TOKENS_RULE, HEALTH_RULE, RPC, Options, Service
+from dealer_agent.server.service import (
+    ADDRESS_RULE,
+    BAD_TOKENS_RULE,
+    HEALTH_RULE,
+    MALFORMED_LEADS_RULE,
+    RPC,
+    Options,
+    Service,
+)
 from dealer_agent.skills import dealer_of
 from dealer_agent.stock_room import ShowRoom
 from dealer_agent.storage.lead_writer import LeadWriter
@@ -182,8 +190,13 @@ def _pace(settings: Settings) -> Pace:
 
 def _rate_rules(settings: Settings) -> dict[str, str]:
     rates = settings.rate_limits
-    others = {ADDRESS_RULE: rates.address, BAD_TOKENS_RULE: rates.bad_tokens, HEALTH_RULE: rates.health}
-    return rates.by_skill() | others
+    return {
+        **rates.by_skill(),
+        ADDRESS_RULE: rates.address,
+        BAD_TOKENS_RULE: rates.bad_tokens,
+        HEALTH_RULE: rates.health,
+        MALFORMED_LEADS_RULE: rates.malformed_leads,
+    }
 
 
 def _options(settings: Settings) -> Options:
@@ -196,6 +209,7 @@ def _options(settings: Settings) -> Options:
         revision=chosen.revision,
         lenient_configuration=chosen.lenient_configuration,
         body_limit_bytes=chosen.body_limit_kib * 1024,
+        lead_body_limit_bytes=chosen.lead_body_limit_kib * 1024,
         request_timeout_seconds=chosen.request_timeout_seconds,
         trusted_proxies=tuple(ip_network(network) for network in chosen.trusted_proxies),
         access_log=settings.logs.access,

@@ -129,7 +129,7 @@ def test_the_shortest_file_has_the_contracts_defaults(load: Load) -> None:
     assert (settings.service.base_path, settings.service.public_url) == ("", "")
     assert settings.service.error_domain == "proto.example"
     assert settings.service.lenient_configuration is False
-    assert settings.service.body_limit_kib == 256
+    assert (settings.service.body_limit_kib, settings.service.lead_body_limit_kib) == (32, 256)
     assert (settings.search.default_limit, settings.search.limit_cap) == (20, 100)
     policies = settings.dealer.policies
     assert (policies.remember_sold_days, policies.duplicate_window_hours, policies.max_shrink) == (90, 24, 0.30)

@@ -11,6 +11,7 @@ from tests.protocol.bodies import (
     call,
     changed,
     decode,
+    payload,
     pointers,
     refused,
     refused_call,
@@ -121,14 +122,47 @@ def test_a_mode_that_does_not_cover_the_answer_is_not(mode: str) -> None:
     ]
 
 
-@pytest.mark.parametrize("parts", [[], [{"text": "hello"}], [{"text": "hello", "mediaType": "text/plain"}, "x"]])
-def test_a_message_without_data_is_told_to_hold_some(parts: list[object]) -> None:
-    found = {
-        problem["instancePath"]: problem
-        for problem in refused(changed(body(), "/message/parts", parts)).details["errors"]
-    }
+EXAMPLE_PART = (
+    '{"data": {"type": "inventory.search.request"}, "mediaType": "application/vnd.proto.inventory-search-request+json"}'
+)
+
+
+@pytest.mark.requirement("contract-2-no-or-two-data-parts")
+@pytest.mark.parametrize(
+    ("parts", "text"),
+    [
+        ([], ""),
+        ([{"text": "hello"}], "free text is not understood; "),
+        ([{"text": "hello", "mediaType": "text/plain"}, "x"], "free text is not understood; "),
+    ],
+)
+def test_a_message_without_data_is_shown_a_data_part(parts: list[object], text: str) -> None:
+    """Contract 2: exactly one data part. A person who tries the service with a text learns what to send."""
+    errors = refused(changed(body(), "/message/parts", parts)).details["errors"]
+    found = {problem["instancePath"]: problem for problem in errors}
     assert found["/message/parts"]["keyword"] == "contains"
-    assert found["/message/parts"]["message"] == "must hold exactly one data part; it holds 0"
+    words = f"must hold a data part, and holds none; {text}send a part such as {EXAMPLE_PART}"
+    assert found["/message/parts"]["message"] == words
+
+
+@pytest.mark.requirement("contract-3-all-problems-at-once")
+@pytest.mark.parametrize(
+    ("sent", "bare"),
+    [({}, ""), ({"filters": {}}, ""), (payload("inventory.search"), "the body is the payload alone; ")],
+)
+def test_a_body_without_a_message_is_shown_the_whole_form(sent: dict[str, Any], bare: str) -> None:
+    """The form shows `configuration` too: only the message is named as missing."""
+    error = refused(sent)
+    assert (error.row.code, error.details["instancePath"]) == ("MISSING_REQUIRED_FIELD", "/message")
+    lead, _, form = error.message.partition("send ")
+    assert lead == f"/message: is required; {bare}"
+    # The form is a request that is answered.
+    assert decode(form.encode()).skill.id == "inventory.search"
+
+
+def test_a_wrong_configuration_beside_a_missing_message_is_named_too() -> None:
+    error = refused({"configuration": {"acceptedOutputModes": 7}})
+    assert pointers(error) == ["/configuration/acceptedOutputModes", "/message"]
 
 
 @pytest.mark.parametrize(("named", "received"), [(7, 7), (None, None), (True, True), (["x"], None), ({"a": 1}, None)])

@@ -3,35 +3,72 @@
 from typing import Any
 
 import pytest
-from tests.protocol.bodies import payload
+from tests.protocol.bodies import body, payload, refused
 
-from dealer_agent.protocol.problems import LOOKED_AT, payload_problems
+from dealer_agent.protocol.errors import PROBLEMS_SHOWN
+from dealer_agent.protocol.problems import payload_problems
 from dealer_agent.protocol.skill import SKILL_BY_ID
 
 
+@pytest.mark.requirement("contract-10-at-most-100-problems")
 @pytest.mark.parametrize(
-    "members",
+    ("skill", "members"),
     [
-        {"filters": {"make": [1] * 20_000}},
-        {"filters": {f"unknown-{number}": 1 for number in range(20_000)}},
-        {f"unknown-{number}": 1 for number in range(20_000)},
+        ("inventory.search", {f"unknown-{number}": 1 for number in range(2_500)}),
+        ("inventory.search", {"filters": {f"unknown-{number}": 1 for number in range(2_500)}}),
+        ("inventory.search", {"filters": {name: [7] * 100 for name in ("make", "model", "trim")}}),
+        ("lead.submit", {"trade_in": {"features": [7] * 500, "photos": [7] * 200}}),
+        ("lead.submit", {"trade_in": {"other_attributes": {str(number): [] for number in range(200)}}}),
     ],
 )
-def test_no_more_is_looked_at_than_could_be_told(members: dict[str, Any]) -> None:
-    problems = payload_problems(SKILL_BY_ID["inventory.search"], payload("inventory.search", **members))
-    assert len(problems) == LOOKED_AT
+def test_at_most_a_hundred_problems_are_listed_and_the_rest_is_counted(skill: str, members: dict[str, Any]) -> None:
+    """Contract 10: at most 100 problems are listed."""
+    details = refused(body(skill, **members)).details
+    assert len(details["errors"]) == PROBLEMS_SHOWN == 100
+    assert details["errors_left_out"] > 0
 
 
-@pytest.mark.parametrize("place", [0, LOOKED_AT - 1, LOOKED_AT, 19_999])
+@pytest.mark.parametrize("filters", [{"make": [7] * 101}, {"make": ["x"] * 101}, {"make": ["x" * 201] * 101}])
+def test_nothing_in_a_value_that_is_too_long_is_looked_at(filters: dict[str, Any]) -> None:
+    (problem,) = payload_problems(SKILL_BY_ID["inventory.search"], payload("inventory.search", filters=filters))
+    assert (problem.pointer, problem.keyword) == ("/filters/make", "maxItems")
+    assert problem.message == "must have at most 100 entries"
+
+
+def test_an_address_that_is_too_long_is_not_read() -> None:
+    """Sizes come before formats."""
+    sent = body("lead.submit")
+    sent["message"]["parts"][0]["data"]["customer"]["email"] = "a" * 250 + "@example.com"
+    (problem,) = refused(sent).details["errors"]
+    assert (problem["keyword"], problem["message"]) == ("maxLength", "must have at most 254 characters")
+
+
+@pytest.mark.parametrize("place", [0, 100, 101, 499])
 def test_one_problem_is_found_wherever_it_stands(place: int) -> None:
-    makes: list[object] = ["Honda"] * 20_000
-    makes[place] = 7
-    problems = payload_problems(SKILL_BY_ID["inventory.search"], payload("inventory.search", filters={"make": makes}))
-    assert [(problem.pointer, problem.received) for problem in problems] == [(f"/filters/make/{place}", (7,))]
+    features: list[object] = ["Moonroof"] * 500
+    features[place] = 7
+    sent = payload("lead.submit", vehicle_of_interest={"features": features})
+    problems = payload_problems(SKILL_BY_ID["lead.submit"], sent)
+    assert [(each.pointer, each.received) for each in problems] == [(f"/vehicle_of_interest/features/{place}", (7,))]
 
 
-def test_a_long_array_without_a_problem_has_none() -> None:
-    assert (
-        payload_problems(SKILL_BY_ID["inventory.search"], payload("inventory.search", filters={"make": ["a"] * 20_000}))
-        == []
-    )
+@pytest.mark.requirement("contract-10-bounds")
+def test_what_is_repeated_is_cut() -> None:
+    error = refused(body(filters={"n" * 200: "v" * 5_000, "make": {"a": ["w" * 5_000]}}))
+    assert [len(each["received"]) for each in error.details["errors"]] == [200, 200]
+
+
+@pytest.mark.requirement("contract-10-bounds")
+@pytest.mark.parametrize(
+    ("skill", "members", "pointer"),
+    [
+        ("inventory.search", {"filters": {"n" * 201: 1}}, "/filters"),
+        ("inventory.search", {"n" * 201: 1, "filters": 7}, ""),
+        ("lead.submit", {"trade_in": {"n" * 201: 1}}, "/trade_in"),
+        ("lead.submit", {"trade_in": {"x": [{"n" * 201: 1}]}}, "/trade_in/x/0"),
+    ],
+)
+def test_a_name_that_is_too_long_is_not_repeated(skill: str, members: dict[str, Any], pointer: str) -> None:
+    problem = refused(body(skill, **members)).details["errors"][0]
+    assert (problem["instancePath"], problem["keyword"]) == (pointer, "propertyNames")
+    assert problem["message"] == "must have no member whose name has more than 200 characters"

@@ -27,11 +27,11 @@ from dealer_agent.protocol.examples import (
     example_json_rpc_reply,
     example_reply,
 )
+from dealer_agent.protocol.formats import FORMATS
 from dealer_agent.protocol.glossary import CODE_MEANINGS, FIELD_MEANINGS, SCHEMA_MEANINGS, STATUS_MEANINGS
 from dealer_agent.protocol.json_rpc import decode_call
 from dealer_agent.protocol.openapi import openapi_document
 from dealer_agent.protocol.openapi_components import payload_component, reply_component
-from dealer_agent.protocol.problems import compile_schema
 from dealer_agent.protocol.schemas import published_schemas
 from dealer_agent.protocol.skill import SKILL_BY_ID, SKILLS, Skill
 from dealer_agent.protocol.vocabulary import AUTOAGENT, Vocabulary, Wire, proto, wire
@@ -52,7 +52,8 @@ CALL = DOCUMENT["paths"]["/rpc"]["post"]
 
 def validator(schema: dict[str, Any], document: dict[str, Any] = DOCUMENT) -> jsonschema_rs.Draft202012Validator:
     """A validator of a schema that stands in the document."""
-    return compile_schema({**schema, "components": document["components"]})
+    whole = {**schema, "components": document["components"]}
+    return jsonschema_rs.Draft202012Validator(whole, validate_formats=True, formats=FORMATS)
 
 
 def response_schema(operation: dict[str, Any], status: int | str) -> dict[str, Any]:

@@ -125,7 +125,10 @@ def test_both_forms_of_appointment_cannot_stand_beside_each_other() -> None:
     [
         (b"{", "The body is not JSON in UTF-8."),
         (b'"\xff"', "The body is not JSON in UTF-8."),
-        (b"[" * 5_000, "The body is nested too deeply."),
+        (b"[" * 2_900, "The body is nested too deeply."),
+        (b"[" * 3_001, "The body has more than 3000 opening brackets, those in texts included."),
+        (b"[" + b"1," * 3_000 + b"1]", "The body has more than 3000 values."),
+        (b"1" + b"0" * 400, "The body has a number that no double can hold."),
         (b"[" * 110 + b"]" * 110, "The body is nested more than 100 levels deep."),
     ],
 )
@@ -225,7 +228,8 @@ VERSION = '"jsonrpc" must be "2.0".'
         ([call(body())], "Batches are not taken: send one call in a body."),
         (7, AN_OBJECT),
         (changed(call(body()), "/id"), 'Notifications are not taken: send an "id".'),
-        (call(body(), id=[1]), '"id" must be a string, a number or null.'),
+        (call(body(), id=[1]), '"id" must be a string, a number or null, of at most 200 characters.'),
+        (call(body(), id="i" * 201), '"id" must be a string, a number or null, of at most 200 characters.'),
         (call(body(), jsonrpc="1.0"), VERSION),
         (changed(call(body()), "/jsonrpc"), VERSION),
         (call(body(), method=7), '"method" must be a string: send "SendMessage".'),
@@ -290,14 +294,58 @@ def test_a_published_request_names_its_one_type_and_every_choice_of_words() -> N
     assert schema["$defs"]["Sort"]["properties"]["order"]["enum"] == ["asc", "desc"]
 
 
-@pytest.mark.parametrize(("count", "keyword"), [(0, "contains"), (2, "maxContains")])
-def test_none_or_two_data_parts_are_told_apart(count: int, keyword: str) -> None:
+@pytest.mark.requirement("contract-2-no-or-two-data-parts")
+def test_two_data_parts_are_counted() -> None:
     """Contract 2: exactly one data part."""
     sent = body()
-    sent["message"]["parts"] *= count
+    sent["message"]["parts"] *= 2
     (problem,) = refused(sent).details["errors"]
-    assert (problem["instancePath"], problem["keyword"]) == ("/message/parts", keyword)
-    assert problem["message"] == f"must hold exactly one data part; it holds {count}"
+    assert (problem["instancePath"], problem["keyword"]) == ("/message/parts", "maxContains")
+    assert problem["message"] == "must hold exactly one data part; it holds 2"
+
+
+@pytest.mark.requirement("contract-3-unknown-member-suggested")
+@pytest.mark.parametrize(
+    ("skill", "members", "pointer", "meant"),
+    [
+        ("inventory.search", {"filters": {"max_price": 1}}, "/filters/max_price", "price_max"),
+        ("inventory.search", {"filters": {"models": ["x"]}}, "/filters/models", "model"),
+        ("inventory.facets", {"filters": {"price_maximum": 1}}, "/filters/price_maximum", "price_max"),
+        ("inventory.search", {"filter": {}}, "/filter", "filters"),
+        ("inventory.search", {"pagination": {"limits": 1}}, "/pagination/limits", "limit"),
+        ("inventory.search", {"sort": {"field": "price", "order": "asc", "orders": 1}}, "/sort/orders", "order"),
+        ("inventory.search", {"privacy": {"anonymus": True}}, "/privacy/anonymus", "anonymous"),
+        ("inventory.vehicle", {"zipp": "1"}, "/zipp", "zip"),
+        ("lead.submit", {"costumer": {}}, "/costumer", "customer"),
+        (
+            "lead.submit",
+            {"customer": {"firstname": "J", "first_name": "J", "last_name": "E", "email": "j@example.com"}},
+            "/customer/firstname",
+            "first_name",
+        ),
+        (
+            "lead.submit",
+            {"appointment": {**VISIT, "appointmentAt": "x"}},
+            "/appointment/appointmentAt",
+            "appointment_at",
+        ),
+    ],
+)
+def test_an_unknown_member_is_answered_with_the_known_one_that_is_nearest(
+    skill: str, members: dict[str, Any], pointer: str, meant: str
+) -> None:
+    errors = refused(body(skill, **members)).details["errors"]
+    (problem,) = (each for each in errors if each["instancePath"] == pointer)
+    assert problem["message"] == f"is not known here; did you mean {meant}?"
+
+
+def test_only_the_first_unknown_members_are_compared_with_the_known_ones() -> None:
+    """Comparing a name takes 0.3 ms."""
+    many = {f"price_max{number:03}": 1 for number in range(50)}
+    errors = refused(body(filters=many)).details["errors"]
+    assert sum("did you mean" in each["message"] for each in errors) == 10
+    (problem,) = refused(body(filters={"price_max" * 20: 1})).details["errors"]
+    assert problem["message"] == "is not known here; remove it"
 
 
 @pytest.mark.parametrize(

@@ -124,6 +124,25 @@ def test_a_refused_hit_counts_against_no_limit_of_the_rule(limits: Callable[...,
     assert table.hit("search", BUYER) == 58
 
 
+def test_a_hit_may_cost_more_and_is_counted_whole_or_not_at_all(limits: Callable[..., RateLimits]) -> None:
+    table = limits("10/minute; 12/hour")
+    assert [table.hit("search", BUYER, cost) for cost in (4, 7, 6, 1)] == [None, 60, None, 60]
+    # What costs more than the whole limit is allowed once the limit is whole.
+    assert [table.hit("search", OTHER, 50), table.hit("search", OTHER)] == [None, 3600]
+
+
+def test_a_hit_that_is_given_back_was_never_counted(limits: Callable[..., RateLimits], clock: Clock) -> None:
+    table = limits("2/minute; 5/hour")
+    for _ in range(9):
+        assert table.hit("search", BUYER) is None
+        table.give_back("search", BUYER)
+    assert _allowed(table, 9) == 2
+    clock.now += 60
+    table.give_back("search", BUYER)
+    table.give_back("search", OTHER)
+    assert (_allowed(table, 9), _allowed(table, 9, client=OTHER)) == (2, 2)
+
+
 def test_rules_in_turn_count_as_far_as_the_first_that_refuses(limits: Callable[..., RateLimits]) -> None:
     """Contract 3: the address's rate is asked before the skill's; what it refuses uses up none of the skill's."""
     kept = limits(address="2/minute", search="3/hour", unlimited="")

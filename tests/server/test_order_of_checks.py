@@ -89,6 +89,7 @@ def test_the_token_and_the_rate_of_the_skill_before_the_payload(open_dealership:
     # A service that starts now knows the token at once; a running one would within two seconds.
     with on_the_air(opened.directory) as again:
         assert error_of(again.post(on(path, bad), path, token=token))["code"] == "SCHEMA_VALIDATION_FAILED"
+        assert again.post(on(path, message("lead.submit")), path, token=token).status_code == 200
         assert error_of(again.post(on(path, bad), path, token=token))["code"] == "RATE_LIMITED"
 
 

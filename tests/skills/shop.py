@@ -65,6 +65,7 @@ amount_off = 500
 
 [rate_limits]
 lead_submit = ""
+malformed_leads = ""
 
 [logs]
 level = "error"

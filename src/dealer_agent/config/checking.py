@@ -9,7 +9,8 @@ from typing import Any, NamedTuple
 
 from msgspec import inspect as types
 
-from dealer_agent.dealers.rules import Defect, Path, did_you_mean
+from dealer_agent.dealers.rules import Defect, Path
+from dealer_agent.protocol.did_you_mean import did_you_mean
 
 OPTIONS_OF_SERVE = ("host", "port", "workers")
 """What is often looked for in `dealer.toml`, and is an option of the command."""

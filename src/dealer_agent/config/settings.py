@@ -13,13 +13,13 @@ from dealer_agent.dealers.profile import Profile, Text
 from dealer_agent.dealers.rules import (
     Defect,
     agreed_by,
-    did_you_mean,
     read_by,
     read_email,
     read_environment_name,
     read_host,
     read_web_address,
 )
+from dealer_agent.protocol.did_you_mean import did_you_mean
 from dealer_agent.protocol.skill import SKILL_BY_ID
 from dealer_agent.protocol.vocabulary import proto
 from dealer_agent.vault import Vault
@@ -116,7 +116,8 @@ class Service(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     extension_uri_0_1_0: WebAddress = _PROTO.extension_0_1_0
     lenient_configuration: bool = False
     skills_off: Skills = ()
-    body_limit_kib: Annotated[int, Meta(ge=1, le=65536)] = 256
+    body_limit_kib: Annotated[int, Meta(ge=1, le=1024)] = 32
+    lead_body_limit_kib: Annotated[int, Meta(ge=1, le=1024)] = 256
     trusted_proxies: tuple[Annotated[str, read_by(read_network)], ...] = ()
     request_timeout_seconds: Annotated[int, Meta(ge=1, le=600)] = 30
     max_connections: Annotated[int, Meta(ge=16, le=100_000)] = 10_000
@@ -145,6 +146,7 @@ class Rates(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     inventory_search: Rate = "600/minute"
     inventory_vehicle: Rate = "1200/minute"
     lead_submit: Rate = "10/minute"
+    malformed_leads: Rate = "60/minute"
     address: Rate = "6000/minute"
     bad_tokens: Rate = "20/minute"
     health: Rate = "1200/minute"

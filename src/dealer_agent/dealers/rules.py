@@ -5,9 +5,8 @@ words that a dealer's website person can act on. A type names its reader with `r
 of one list or table is named with `agreed_by` and yields a `Defect` for each value that breaks it.
 """
 
-import difflib
 import re
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from contextlib import suppress
 from datetime import date
 from ipaddress import ip_address
@@ -19,6 +18,7 @@ from email_validator import EmailNotValidError, validate_email
 from msgspec import Meta
 
 from dealer_agent.dealers.time_zones import advice, areas
+from dealer_agent.protocol.did_you_mean import did_you_mean
 from dealer_agent.protocol.requests import VisitKind
 from dealer_agent.protocol.responses import OpenHours
 
@@ -40,12 +40,6 @@ def read_by(reader: Callable[[str], object]) -> Meta:
 def agreed_by(rule: Callable[[Any], Iterator[Defect]], min_length: int | None = None) -> Meta:
     """Annotation: the values below must satisfy `rule` together. They may still be of any shape when it is asked."""
     return Meta(min_length=min_length, extra={"agreement": rule})
-
-
-def did_you_mean(word: str, known: Sequence[str]) -> str:
-    """`; did you mean ...?`, or nothing where no known word is near."""
-    near = difflib.get_close_matches(word, known, n=1)
-    return f"; did you mean {near[0]}?" if near else ""
 
 
 def read_text(value: str) -> str:

@@ -1,17 +1,16 @@
 """Consent to be contacted: judged here and nowhere else (specification, part 7; contract, part 10). Pure."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from functools import cache
 from typing import get_args
 
-import jsonschema_rs
 import msgspec
 from msgspec import UNSET, UnsetType
 
 from dealer_agent.protocol.errors import ContactConsentRequired, InvalidConsent, Problem, told
 from dealer_agent.protocol.formats import is_timestamp, parse_timestamp
-from dealer_agent.protocol.problems import compile_schema, list_problems
+from dealer_agent.protocol.problems import Checker, compile_schema, list_problems
 from dealer_agent.protocol.requests import Channel, Consent
 from dealer_agent.protocol.schemas import consent_schema
 
@@ -47,7 +46,7 @@ def judge_consent(consent: object, preferred_contact: str | UnsetType, now: date
     lacking = _lacking(consent, preferred_contact)
     named = {problem.pointer for problem in lacking}
     broken = [
-        Problem("/consent" + problem.pointer, problem.keyword, problem.message)
+        replace(problem, pointer="/consent" + problem.pointer, received=None)
         for problem in list_problems(_checker(), consent)
         if "/consent" + problem.pointer not in named
     ]
@@ -59,7 +58,7 @@ def judge_consent(consent: object, preferred_contact: str | UnsetType, now: date
 
 
 @cache
-def _checker() -> jsonschema_rs.Draft202012Validator:
+def _checker() -> Checker:
     return compile_schema(consent_schema())
 
 

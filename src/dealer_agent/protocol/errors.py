@@ -18,7 +18,7 @@ from dealer_agent.protocol.vocabulary import Vocabulary
 A2A_DOMAIN = "a2a-protocol.org"
 ERROR_INFO_TYPE = "type.googleapis.com/google.rpc.ErrorInfo"
 RECEIVED_LIMIT = 200
-"""Characters of a received value's JSON text in `metadata`."""
+"""Characters of a received value that are repeated."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -199,22 +199,34 @@ class VersionNotSupported(ProtocolError):
 @dataclass(frozen=True, slots=True)
 class Problem:
     """One thing wrong with a request. `keyword` is the JSON Schema keyword that failed; `received` is absent where
-    nothing was received or where it would echo personal data; `expected` is what to send, where one value would do."""
+    nothing was received or where it would echo personal data; `expected` is what to send, where one value would do.
+    `left_out` counts further problems that are not described."""
 
     pointer: str
     keyword: str
     message: str
     received: tuple[Any] | None = None
     expected: str | None = None
+    left_out: int = 0
 
     def as_details(self) -> dict[str, Any]:
         """The entry of `details.errors`."""
         entry = {"instancePath": self.pointer, "keyword": self.keyword, "message": self.message}
-        return entry | {"received": self.received[0]} if self.received else entry
+        return entry | {"received": _shown(self.received[0])} if self.received else entry
 
 
-PROBLEMS_SHOWN = 500
-"""More problems than this are counted, not listed: a reply must not dwarf its request."""
+def _shown(received: object) -> object:
+    """A received value as it is repeated: a long text is cut, and a large object or array is its JSON text, cut."""
+    if isinstance(received, str):
+        return received[:RECEIVED_LIMIT]
+    if isinstance(received, dict | list):
+        text = msgspec.json.encode(received)
+        return received if len(text) <= RECEIVED_LIMIT else text.decode()[:RECEIVED_LIMIT]
+    return received
+
+
+PROBLEMS_SHOWN = 100
+"""More problems than this are counted, not listed (contract, part 10)."""
 
 
 def refusal(
@@ -233,13 +245,14 @@ def told(problems: list[Problem], where: Literal["payload", "envelope"]) -> tupl
     first = ordered[0]
     details: dict[str, Any] = {"in": where, "instancePath": first.pointer}
     if first.received:
-        details["received"] = first.received[0]
+        details["received"] = _shown(first.received[0])
     if first.expected:
         details["expected"] = first.expected
     details["errors"] = [problem.as_details() for problem in ordered[:PROBLEMS_SHOWN]]
-    if len(ordered) > PROBLEMS_SHOWN:
-        details["errors_left_out"] = len(ordered) - PROBLEMS_SHOWN
-    more = f" ({len(ordered) - 1} more in details.errors)" if len(ordered) > 1 else ""
+    count = len(ordered) + sum(problem.left_out for problem in ordered)
+    if count > PROBLEMS_SHOWN:
+        details["errors_left_out"] = count - PROBLEMS_SHOWN
+    more = f" ({count - 1} more in details.errors)" if count > 1 else ""
     return f"{first.pointer or 'body'}: {first.message}{more}", details
 
 

@@ -82,10 +82,24 @@ def is_timezone(text: str) -> bool:
     return text in _zones()
 
 
-FORMATS: dict[str, Callable[[str], bool]] = {
+_PREDICATES: dict[str, Callable[[str], bool]] = {
     "email": is_email,
     "phone": is_phone,
     "date-time": is_timestamp,
     "date-time-local": is_local_timestamp,
     "timezone": is_timezone,
 }
+
+LONGEST: dict[str, int] = {"email": 254, "phone": 64, "date-time": 64, "date-time-local": 64, "timezone": 64}
+"""The most characters of a text of each format."""
+
+
+def _bounded(predicate: Callable[[str], bool], longest: int) -> Callable[[str], bool]:
+    # Reading an e-mail address of 250 KB takes 0.4 s.
+    return lambda text: len(text) <= longest and predicate(text)
+
+
+FORMATS: dict[str, Callable[[str], bool]] = {
+    name: _bounded(predicate, LONGEST[name]) for name, predicate in _PREDICATES.items()
+}
+"""The predicate of each format. It rejects a text that is longer than `LONGEST` without reading it."""

@@ -9,8 +9,10 @@ import re
 from typing import Any
 
 from dealer_agent.protocol.card import CardFacts
+from dealer_agent.protocol.envelope import ID_LENGTH, MEDIA_TYPE_LENGTH, MODES_LIMIT, PARTS_LIMIT
 from dealer_agent.protocol.errors import A2A_DOMAIN, ERROR_INFO_TYPE, ERRORS
 from dealer_agent.protocol.glossary import FIELD_MEANINGS, SCHEMA_MEANINGS
+from dealer_agent.protocol.json_rpc import CALL_ID_LENGTH
 from dealer_agent.protocol.schemas import Schema, request_schema, response_schema
 from dealer_agent.protocol.skill import Skill
 from dealer_agent.protocol.vocabulary import Wire
@@ -98,7 +100,10 @@ def _envelopes(facts: CardFacts, wire: Wire) -> dict[str, Json]:
         "OtherPart": {
             "description": "A part that is no data part, such as a text part. It is ignored.",
             "type": "object",
-            "properties": {"text": {"type": "string"}, "mediaType": {"type": "string"}},
+            "properties": {
+                "text": {"type": "string"},
+                "mediaType": {"type": "string", "maxLength": MEDIA_TYPE_LENGTH},
+            },
             "not": _any_of_members("data", "kind"),
         },
         **_error_components(wire),
@@ -128,17 +133,23 @@ def _request_envelope(name: str, skill: Skill, wire: Wire) -> dict[str, Json]:
         "description": "A2A's message. `kind`, of A2A v0.3, is refused.",
         "type": "object",
         "properties": {
-            "messageId": {"type": "string", "minLength": 1, "description": "The sender's own, unique; a ULID or so."},
+            "messageId": {
+                "type": "string",
+                "minLength": 1,
+                "maxLength": ID_LENGTH,
+                "description": "The sender's own, unique; a ULID or so.",
+            },
             "role": {"type": "string", "const": "ROLE_USER"},
             "parts": {
                 "type": "array",
+                "maxItems": PARTS_LIMIT,
                 "description": "Exactly one data part. Text parts beside it are ignored.",
                 "items": {"anyOf": [ref(f"{name}Part"), ref("OtherPart")]},
                 "contains": ref(f"{name}Part"),
                 "minContains": 1,
                 "maxContains": 1,
             },
-            "contextId": {"type": "string", "description": "The reply repeats it."},
+            "contextId": {"type": "string", "maxLength": ID_LENGTH, "description": "The reply repeats it."},
             "taskId": {"type": "string", "maxLength": 0, "description": "There are no tasks here."},
         },
         "required": ["messageId", "role", "parts"],
@@ -147,8 +158,9 @@ def _request_envelope(name: str, skill: Skill, wire: Wire) -> dict[str, Json]:
     modes = {
         "type": "array",
         "description": "Media types that the buyer takes; one of them covers the reply.",
-        "items": {"type": "string"},
+        "items": {"type": "string", "maxLength": MEDIA_TYPE_LENGTH},
         "minItems": 1,
+        "maxItems": MODES_LIMIT,
         "contains": {"enum": [words.response_media_type(skill) for words in both] + _COVERING},
     }
     configuration = {
@@ -280,7 +292,11 @@ def _closed(properties: Json, **optional: Json) -> Json:
 
 
 def _json_rpc_components() -> dict[str, Json]:
-    rpc_id = {"type": ["string", "number", "null"], "description": "Repeated in the answer as it came."}
+    rpc_id = {
+        "type": ["string", "number", "null"],
+        "maxLength": CALL_ID_LENGTH,
+        "description": "Repeated in the answer as it came.",
+    }
     version = {"type": "string", "const": "2.0"}
     data = {
         "description": "`proto`: the two entries of `error.details`. `autoagent`: the error payload without `@type`.",

@@ -1,26 +1,33 @@
 """The slow road: everything that is wrong with a request, listed (contract, part 3). Pure.
 
-Only a request that failed to decode comes here. The problems are found with the schemas that are published, and told in
-plain words; what a customer wrote about themselves is never repeated.
+Only a request that failed to decode comes here. The published schemas find the problems. What a customer wrote about
+themselves is never repeated.
 """
 
+from collections.abc import Iterator
+from dataclasses import replace
 from datetime import datetime
 from functools import cache
-from typing import Any
+from typing import Any, NamedTuple
 
 import jsonschema_rs
 
-from dealer_agent.protocol.errors import Problem
+from dealer_agent.protocol.did_you_mean import did_you_mean
+from dealer_agent.protocol.errors import PROBLEMS_SHOWN, Problem
 from dealer_agent.protocol.formats import FORMATS, parse_timestamp
+from dealer_agent.protocol.requests import EXTRA_MEMBERS, EXTRA_NAME_LENGTH
 from dealer_agent.protocol.schemas import Schema, checking_schema
 from dealer_agent.protocol.skill import Skill
 
 _PERSONAL = ("customer", "consent", "message", "notes")
 """Members whose values, at any depth below them, are never echoed."""
 
-LOOKED_AT = 1000
-"""More than are ever listed. Each error costs some 40 µs, and a body of 256 KiB has room for 120,000 of them: listing
-them all would keep everybody else waiting for seconds."""
+LOOKED_AT = PROBLEMS_SHOWN + 1
+"""How many problems are described, and how many items of one array are checked: one more than are listed. Describing a
+problem takes some 10 µs."""
+
+_SUGGESTED = 10
+"""For how many unknown members a known name is looked for: comparing one name takes some 0.3 ms."""
 
 _FORMAT_WORDS = {
     "email": "must be an e-mail address",
@@ -41,13 +48,51 @@ _TYPE_WORDS = {
 }
 
 
-def compile_schema(schema: Schema) -> jsonschema_rs.Draft202012Validator:
-    """A validator that asserts our formats too."""
-    return jsonschema_rs.Draft202012Validator(schema, validate_formats=True, formats=FORMATS)
+class Checker(NamedTuple):
+    """One schema as it is checked: whole, and its sizes alone (how long, how many).
+
+    `names` says whether the names of members are bounded. `known` are the names of all members that the schema knows.
+    """
+
+    schema: Schema
+    whole: jsonschema_rs.Draft202012Validator
+    sizes: jsonschema_rs.Draft202012Validator
+    names: bool
+    known: frozenset[str]
+
+
+def compile_schema(schema: Schema, *, names: bool = True) -> Checker:
+    """Validators of a schema that assert our formats too."""
+    whole = jsonschema_rs.Draft202012Validator(schema, validate_formats=True, formats=FORMATS)
+    return Checker(
+        schema, whole, jsonschema_rs.Draft202012Validator(_sizes_of(schema)), names, frozenset(_members(schema))
+    )
+
+
+_SIZES = ("$ref", "maxLength", "maxItems", "maxProperties")
+_BELOW = ("items", "additionalProperties")
+_NAMED_BELOW = ("properties", "$defs")
+
+
+def _sizes_of(schema: Schema) -> Schema:
+    """The part of a schema that bounds how long a value is."""
+    kept = {name: schema[name] for name in _SIZES if name in schema}
+    kept |= {name: _sizes_of(schema[name]) for name in _BELOW if isinstance(schema.get(name), dict)}
+    for name in _NAMED_BELOW:
+        if name in schema:
+            kept[name] = {member: _sizes_of(one) for member, one in schema[name].items()}
+    return kept
+
+
+def _members(schema: Any) -> Iterator[str]:
+    for one in schema.values() if isinstance(schema, dict) else schema if isinstance(schema, list) else ():
+        yield from _members(one)
+    if isinstance(schema, dict):
+        yield from schema.get("properties", ())
 
 
 @cache
-def _checker(skill: Skill) -> jsonschema_rs.Draft202012Validator:
+def _checker(skill: Skill) -> Checker:
     return compile_schema(checking_schema(skill))
 
 
@@ -59,33 +104,95 @@ def payload_problems(skill: Skill, payload: dict[str, Any]) -> list[Problem]:
     return problems
 
 
-def list_problems(checker: jsonschema_rs.Draft202012Validator, instance: object) -> list[Problem]:
+def list_problems(checker: Checker, instance: object) -> list[Problem]:
     """One problem for each thing wrong; a missing or unknown member is named itself, one entry each.
 
-    Of a long array, or of very many unknown members, the first `LOOKED_AT` are looked at, and more only when nothing is
-    wrong with these.
+    Sizes are checked first: what is in a value that is too long is not looked at. Of an array that is not too long, the
+    first `LOOKED_AT` items are checked, and more only when nothing is wrong with these. Problems beyond `LOOKED_AT` are
+    counted.
     """
-    if checker.is_valid(instance):
+    unread = set(_with_long_names(instance)) if checker.names else set()
+    if not unread and checker.whole.is_valid(instance):
         return []
-    errors = list(checker.iter_errors(_shortened(instance))) or [_first_error(checker, instance)]
-    problems: dict[tuple[str, str], Problem] = {}
+    problems = [Problem(pointer_of(list(path)), "propertyNames", _LONG_NAME) for path in unread]
+    too_long = list(checker.sizes.iter_errors(instance))
+    unread |= {tuple(error.instance_path) for error in too_long}
+    errors = [error for error in too_long if not _is_within(error.instance_path[:-1], unread)]
+    within = checker.whole.iter_errors(_cut(instance, checker.known, unread))
+    errors += (error for error in within if not unread or not _is_within(error.instance_path, unread))
+    if not errors and not problems:
+        errors = [_first_error(checker, instance)]
+    left_out, suggestions = 0, _SUGGESTED
     for error in errors:
-        for problem in _translated(error):
-            problems.setdefault((problem.pointer, problem.keyword), problem)
-    return list(problems.values())
+        found = _translated(error, checker, LOOKED_AT - len(problems), suggestions)
+        problems += found
+        if error.kind.name == "additionalProperties":
+            suggestions -= len(found)
+        left_out += _size_of(error) - len(found)
+    if left_out:
+        problems[-1] = replace(problems[-1], left_out=left_out)
+    return list({(problem.pointer, problem.keyword): problem for problem in problems}.values())
 
 
-def _shortened(value: Any) -> Any:
+_Path = tuple[str | int, ...]
+_LONG_NAME = f"must have no member whose name has more than {EXTRA_NAME_LENGTH} characters"
+
+
+def _with_long_names(instance: object) -> Iterator[_Path]:
+    """The paths of the objects that have a member whose name is too long.
+
+    Not by the schema's `propertyNames`: each of its errors holds the text of the whole object.
+    """
+    waiting: list[tuple[Any, _Path]] = [(instance, ())]
+    while waiting:
+        node, path = waiting.pop()
+        if isinstance(node, dict):
+            if max(map(len, node), default=0) > EXTRA_NAME_LENGTH:
+                yield path
+            else:
+                waiting += ((item, (*path, name)) for name, item in node.items() if isinstance(item, dict | list))
+        elif isinstance(node, list):
+            waiting += ((item, (*path, at)) for at, item in enumerate(node) if item and isinstance(item, dict | list))
+
+
+def _cut(value: Any, known: frozenset[str], unread: set[_Path], path: _Path = ()) -> Any:
+    """A copy with no more than `LOOKED_AT` items of each array, and with empty values at the paths `unread`.
+
+    An object with more members than any may have keeps the known ones and some others: one error would hold the text of
+    all.
+    """
+    if path in unread:
+        return type(value)()
     if isinstance(value, dict):
-        return {name: _shortened(item) for name, item in value.items()}
+        if len(value) > EXTRA_MEMBERS + len(known):
+            others = [name for name in value if name not in known][LOOKED_AT:]
+            value = {name: value[name] for name in value.keys() - set(others)}
+        return {
+            name: _cut(item, known, unread, (*path, name)) if unread or isinstance(item, dict | list) else item
+            for name, item in value.items()
+        }
     if isinstance(value, list):
-        return [_shortened(item) for item in value[:LOOKED_AT]]
+        return [
+            _cut(item, known, unread, (*path, at)) if unread or isinstance(item, dict | list) else item
+            for at, item in enumerate(value[:LOOKED_AT])
+        ]
     return value
 
 
-def _first_error(checker: jsonschema_rs.Draft202012Validator, instance: object) -> jsonschema_rs.ValidationError:
+def _is_within(path: list[str | int], paths: set[_Path]) -> bool:
+    """Whether a path leads to one of the others or into its value."""
+    return any(tuple(path[:length]) in paths for length in range(len(path) + 1))
+
+
+def _size_of(error: jsonschema_rs.ValidationError) -> int:
+    """How many problems an error stands for."""
+    kind: Any = error.kind
+    return len(kind.unexpected) if kind.name == "additionalProperties" else 1
+
+
+def _first_error(checker: Checker, instance: object) -> jsonschema_rs.ValidationError:
     try:
-        checker.validate(instance)
+        checker.whole.validate(instance)
     except jsonschema_rs.ValidationError as error:
         return error
     raise AssertionError("an instance that is not valid has an error")
@@ -102,7 +209,10 @@ def problem_at(path: list[str | int], keyword: str, message: str, received: obje
     return Problem(pointer_of(path), keyword, message, None if personal else (received,))
 
 
-def _translated(error: jsonschema_rs.ValidationError) -> list[Problem]:
+def _translated(error: jsonschema_rs.ValidationError, checker: Checker, most: int, suggestions: int) -> list[Problem]:
+    """The problems of one error, at most so many; the first unknown members get the known name that is nearest."""
+    if most <= 0:
+        return []
     path = list(error.instance_path)
     kind: Any = error.kind
     instance: Any = error.instance
@@ -110,9 +220,12 @@ def _translated(error: jsonschema_rs.ValidationError) -> list[Problem]:
         case "required":
             return [Problem(pointer_of([*path, kind.property]), "required", "is required")]
         case "additionalProperties":
+            known = _known_members(checker.schema, error.schema_path)
             return [
-                problem_at([*path, name], kind.name, "is not known here; remove it", instance[name])
-                for name in kind.unexpected[:LOOKED_AT]
+                problem_at(
+                    [*path, name], kind.name, _unknown(name, known if place < suggestions else ()), instance[name]
+                )
+                for place, name in enumerate(kind.unexpected[:most])
             ]
         case "anyOf":
             # The only unions left in our schemas ask for one member of several.
@@ -123,6 +236,18 @@ def _translated(error: jsonschema_rs.ValidationError) -> list[Problem]:
             names = kind.schema["required"]
             return [problem_at([*path, names[-1]], "not", f"cannot stand beside {names[0]}", instance[names[-1]])]
     return [problem_at(path, kind.name, _words(kind), instance)]
+
+
+def _known_members(schema: Any, path: list[str | int]) -> tuple[str, ...]:
+    """The members of the object whose `additionalProperties` stands at a path of the schema."""
+    for step in path[:-1]:
+        schema = schema[step]
+    return tuple(schema.get("properties", ()))
+
+
+def _unknown(name: str, known: tuple[str, ...]) -> str:
+    meant = did_you_mean(name, known) if known else ""
+    return "is not known here" + (meant or "; remove it")
 
 
 def _words(kind: Any) -> str:
@@ -141,6 +266,10 @@ def _words(kind: Any) -> str:
             return "must not be empty" if kind.limit == 1 else f"must have at least {kind.limit} characters"
         case "maxLength":
             return f"must have at most {kind.limit} characters"
+        case "maxItems":
+            return f"must have at most {kind.limit} entries"
+        case "maxProperties":
+            return f"must have at most {kind.limit} members"
         case "minItems":
             return "must not be empty" if kind.limit == 1 else f"must have at least {kind.limit} entries"
         case "pattern":
@@ -157,7 +286,7 @@ def _appointment_problems(appointment: object) -> list[Problem]:
     windows = appointment.get("requested_windows")
     zoned = isinstance(appointment.get("timezone"), str)
     problems: list[Problem] = []
-    for index, window in enumerate(windows if isinstance(windows, list) else ()):
+    for index, window in enumerate(windows[:LOOKED_AT] if isinstance(windows, list) else ()):
         if not isinstance(window, dict):
             continue
         path: list[str | int] = ["appointment", "requested_windows", index]

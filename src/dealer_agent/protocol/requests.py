@@ -2,6 +2,10 @@
 
 These types decode, validate and publish: the JSON Schemas under `/schemas/` are generated from them.
 An optional member is `UNSET` when absent; null is a wrong type everywhere.
+
+Every string, array and object has a bound (contract, part 10). The decoder enforces the bounds of reading skills
+(`Meta(max_length=...)`). The bounds of a lead stand in its schema alone (`bounded(...)`), which every lead is checked
+against: so a lead that was stored under wider bounds still decodes.
 """
 
 from collections.abc import Mapping
@@ -9,12 +13,38 @@ from typing import Annotated, Any, Final, Literal, get_args
 
 from msgspec import UNSET, Meta, Struct, UnsetType
 
+from dealer_agent.protocol.formats import LONGEST
 from dealer_agent.protocol.vehicle import Natural, SaleCondition, VehicleMembers, VehicleType
 
 Year = Annotated[int, Meta(ge=1900, le=2100)]
 # `\Z`, not `$`: a `$` lets a trailing newline through.
 Vin = Annotated[str, Meta(pattern=r"^[A-HJ-NPR-Z0-9]{17}\Z")]
 Query = Annotated[str, Meta(max_length=200)]
+Word = Annotated[str, Meta(max_length=200)]
+Words = Annotated[list[Word], Meta(max_length=100)]
+
+
+def bounded(**keywords: int | str) -> Meta:
+    """Annotation: JSON Schema keywords that are checked and published, but not enforced by the decoder."""
+    return Meta(extra_json_schema=keywords)
+
+
+STRING_LENGTH: Final = 2_000
+"""The most characters of a lead's string whose own type gives no other bound."""
+
+EXTRA_MEMBERS: Final = 200
+EXTRA_NAME_LENGTH: Final = 200
+"""The most members of an object of a lead that takes unknown ones, and the most characters of a member's name."""
+
+LEAD_VEHICLE_BOUNDS: Final[Mapping[str, Mapping[str, int]]] = {
+    "description": {"maxLength": 20_000},
+    "notes": {"maxLength": 20_000},
+    "features": {"maxItems": 500},
+    "photos": {"maxItems": 200},
+    "fees": {"maxItems": 50},
+    "other_attributes": {"maxProperties": EXTRA_MEMBERS},
+}
+"""Bounds of the members of a lead's vehicles, which a dealer's own listings do not have."""
 
 
 class DealerInformationRequest(
@@ -26,31 +56,31 @@ class DealerInformationRequest(
 class Filters(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
     """The flat filter block (2.4). Absent members and empty arrays mean no constraint; ranges include their ends."""
 
-    make: list[str] | UnsetType = UNSET
-    model: list[str] | UnsetType = UNSET
-    trim: list[str] | UnsetType = UNSET
-    condition: list[SaleCondition] | UnsetType = UNSET
-    vehicle_type: list[VehicleType] | UnsetType = UNSET
-    transmission: list[str] | UnsetType = UNSET
-    fuel: list[str] | UnsetType = UNSET
+    make: Words | UnsetType = UNSET
+    model: Words | UnsetType = UNSET
+    trim: Words | UnsetType = UNSET
+    condition: Annotated[list[SaleCondition], Meta(max_length=100)] | UnsetType = UNSET
+    vehicle_type: Annotated[list[VehicleType], Meta(max_length=100)] | UnsetType = UNSET
+    transmission: Words | UnsetType = UNSET
+    fuel: Words | UnsetType = UNSET
     electric_range_mi_min: Natural | UnsetType = UNSET
     electric_range_mi_max: Natural | UnsetType = UNSET
     dc_fast_charge: bool | UnsetType = UNSET
-    charge_port: list[str] | UnsetType = UNSET
-    driveline: list[str] | UnsetType = UNSET
-    body: list[str] | UnsetType = UNSET
+    charge_port: Words | UnsetType = UNSET
+    driveline: Words | UnsetType = UNSET
+    body: Words | UnsetType = UNSET
     displacement_cc_min: Natural | UnsetType = UNSET
     displacement_cc_max: Natural | UnsetType = UNSET
-    exterior_color: list[str] | UnsetType = UNSET
-    interior_color: list[str] | UnsetType = UNSET
-    rooftops: list[str] | UnsetType = UNSET
+    exterior_color: Words | UnsetType = UNSET
+    interior_color: Words | UnsetType = UNSET
+    rooftops: Words | UnsetType = UNSET
     year_min: Year | UnsetType = UNSET
     year_max: Year | UnsetType = UNSET
     price_min: Natural | UnsetType = UNSET
     price_max: Natural | UnsetType = UNSET
     mileage_max: Natural | UnsetType = UNSET
     vin: Vin | UnsetType = UNSET
-    stock: str | UnsetType = UNSET
+    stock: Word | UnsetType = UNSET
     query: Query | UnsetType = UNSET
 
 
@@ -101,38 +131,42 @@ class InventoryVehicleRequest(
 ):
     """Asks for one vehicle by VIN, stock number or vehicle id; at least one of them (2.6; contract, part 9)."""
 
-    vin: str | UnsetType = UNSET
-    stock: str | UnsetType = UNSET
-    vehicle_id: str | UnsetType = UNSET
+    vin: Word | UnsetType = UNSET
+    stock: Word | UnsetType = UNSET
+    vehicle_id: Word | UnsetType = UNSET
     zip: Annotated[str, Meta(min_length=1, max_length=16)] | UnsetType = UNSET
+
+
+Name = Annotated[str, bounded(maxLength=200)]
+NonEmptyName = Annotated[str, Meta(min_length=1, extra_json_schema={"maxLength": 200})]
+Url = Annotated[str, bounded(maxLength=2_000)]
 
 
 class Address(Struct, frozen=True):
     """A postal address; every member is a string (2.7)."""
 
-    address_line_1: str | UnsetType = UNSET
-    address_line_2: str | UnsetType = UNSET
-    city: str | UnsetType = UNSET
-    state: str | UnsetType = UNSET
-    zip: str | UnsetType = UNSET
-    country: str | UnsetType = UNSET
+    address_line_1: Name | UnsetType = UNSET
+    address_line_2: Name | UnsetType = UNSET
+    city: Name | UnsetType = UNSET
+    state: Name | UnsetType = UNSET
+    zip: Name | UnsetType = UNSET
+    country: Name | UnsetType = UNSET
 
 
 Channel = Literal["email", "phone", "sms"]
-NonEmpty = Annotated[str, Meta(min_length=1)]
-# Formats are checked by `protocol.formats`, on the same schema that is published.
-Email = Annotated[str, Meta(extra_json_schema={"format": "email"})]
-Phone = Annotated[str, Meta(extra_json_schema={"format": "phone", "description": "With a leading +"})]
-Timestamp = Annotated[str, Meta(extra_json_schema={"format": "date-time"})]
-LocalTimestamp = Annotated[str, Meta(extra_json_schema={"format": "date-time-local"})]
-ZoneName = Annotated[str, Meta(extra_json_schema={"format": "timezone", "description": "IANA zone name"})]
+# Formats are checked by `protocol.formats`, on the same schema that is published. It rejects longer texts unread.
+Email = Annotated[str, bounded(format="email", maxLength=LONGEST["email"])]
+Phone = Annotated[str, bounded(format="phone", maxLength=LONGEST["phone"], description="With a leading +")]
+Timestamp = Annotated[str, bounded(format="date-time", maxLength=LONGEST["date-time"])]
+LocalTimestamp = Annotated[str, bounded(format="date-time-local", maxLength=LONGEST["date-time-local"])]
+ZoneName = Annotated[str, bounded(format="timezone", maxLength=LONGEST["timezone"], description="IANA zone name")]
 
 
 class Customer(Struct, frozen=True, forbid_unknown_fields=True):
     """Who asks: a name, and an e-mail address or a phone number in international form (2.7; contract, part 10)."""
 
-    first_name: NonEmpty
-    last_name: NonEmpty
+    first_name: NonEmptyName
+    last_name: NonEmptyName
     email: Email | UnsetType = UNSET
     phone: Phone | UnsetType = UNSET
     preferred_contact: Literal["email", "phone", "sms", "any"] | UnsetType = UNSET
@@ -143,19 +177,19 @@ class Consent(Struct, frozen=True, forbid_unknown_fields=True):
     """What the customer agreed to, when, and through which channels (2.7; contract, part 10)."""
 
     granted_at: Timestamp
-    allowed_channels: Annotated[list[Channel], Meta(min_length=1)]
-    consent_text: NonEmpty
-    scope: Annotated[list[str], Meta(min_length=1)]
-    source_agent: str | UnsetType = UNSET
+    allowed_channels: Annotated[list[Channel], Meta(min_length=1, extra_json_schema={"maxItems": 20})]
+    consent_text: Annotated[str, Meta(min_length=1, extra_json_schema={"maxLength": 10_000})]
+    scope: Annotated[list[Name], Meta(min_length=1, extra_json_schema={"maxItems": 20})]
+    source_agent: Name | UnsetType = UNSET
     expires_at: Timestamp | UnsetType = UNSET
 
 
 class SourceAgent(Struct, frozen=True):
     """The submitting buyer agent, in the long form."""
 
-    name: NonEmpty
-    url: str | UnsetType = UNSET
-    agent_card_url: str | UnsetType = UNSET
+    name: NonEmptyName
+    url: Url | UnsetType = UNSET
+    agent_card_url: Url | UnsetType = UNSET
 
 
 AppointmentType = Literal[
@@ -192,7 +226,9 @@ class Appointment(Struct, frozen=True, forbid_unknown_fields=True):
     """A visit asked for: by windows (revision 0.1.0) or by one time (1.0.0), never both (2.7; contract, part 10)."""
 
     appointment_type: AppointmentType
-    requested_windows: Annotated[list[RequestedWindow], Meta(min_length=1)] | UnsetType = UNSET
+    requested_windows: (
+        Annotated[list[RequestedWindow], Meta(min_length=1, extra_json_schema={"maxItems": 20})] | UnsetType
+    ) = UNSET
     appointment_at: Timestamp | UnsetType = UNSET
     timezone: ZoneName | UnsetType = UNSET
     duration_minutes: Annotated[int, Meta(ge=15, le=2**63 - 1)] | UnsetType = UNSET
@@ -221,7 +257,7 @@ class LeadSubmitRequest(Struct, tag_field="type", tag="lead.submit.request", fro
     """A lead: a customer who consented, and any of a vehicle of interest, a trade-in and an appointment (2.7)."""
 
     customer: Customer
-    source_agent: str | SourceAgent
+    source_agent: Name | SourceAgent
     # Decodes as anything: its defects have codes of their own (contract, part 10), which leads.consent finds.
     consent: Any = UNSET
     vehicle_of_interest: VehicleOfInterest | UnsetType = UNSET

@@ -12,7 +12,13 @@ from typing import Any
 
 import msgspec
 
-from dealer_agent.protocol.requests import Consent
+from dealer_agent.protocol.requests import (
+    EXTRA_MEMBERS,
+    EXTRA_NAME_LENGTH,
+    LEAD_VEHICLE_BOUNDS,
+    STRING_LENGTH,
+    Consent,
+)
 from dealer_agent.protocol.responses import DealerInformation, Facets, LeadReceipt, SearchPage, VehicleDetail
 from dealer_agent.protocol.skill import SKILLS, Skill
 
@@ -34,9 +40,9 @@ _RESPONSE_DATA: dict[str, Any] = {
 
 def request_schema(skill: Skill) -> Schema:
     """The published schema of a request payload."""
-    root, definitions = _generated(skill.payload)
+    root, definitions = _request(skill)
     if skill.id == "lead.submit":
-        consent, more = _generated(Consent)
+        consent, more = _bounded(*_generated(Consent))
         definitions |= more | {"Consent": consent}
         root["properties"]["consent"] = {"$ref": "#/$defs/Consent"}
         root["required"] = sorted({*root["required"], "consent"})
@@ -46,7 +52,7 @@ def request_schema(skill: Skill) -> Schema:
 def checking_schema(skill: Skill) -> Schema:
     """The schema that a request payload is checked against: the published one, but that anything may stand in a lead's
     `consent`, whose defects have codes of their own (contract, part 10)."""
-    return _document(skill.request_type, *_generated(skill.payload, checked=True))
+    return _document(skill.request_type, *_request(skill, checked=True))
 
 
 def response_schema(skill: Skill) -> Schema:
@@ -62,7 +68,7 @@ def response_schema(skill: Skill) -> Schema:
 
 def consent_schema() -> Schema:
     """The schema of a consent grant."""
-    return _document("consent", *_generated(Consent))
+    return _document("consent", *_bounded(*_generated(Consent)))
 
 
 def published_schemas() -> dict[str, Schema]:
@@ -77,6 +83,50 @@ def published_schemas() -> dict[str, Schema]:
 def _document(title: str, root: Schema, definitions: dict[str, Schema]) -> Schema:
     document = {"$schema": DIALECT, **root, "title": title}
     return document | {"$defs": definitions} if definitions else document
+
+
+def _request(skill: Skill, *, checked: bool = False) -> tuple[Schema, dict[str, Schema]]:
+    generated = _generated(skill.payload, checked=checked)
+    return _bounded(*generated) if skill.id == "lead.submit" else generated
+
+
+_LEAD_VEHICLES = frozenset({"VehicleOfInterest", "TradeIn"})
+_EXTRA_NAMES = {"maxLength": EXTRA_NAME_LENGTH}
+_EXTRA = {
+    "maxLength": STRING_LENGTH,
+    "maxItems": EXTRA_MEMBERS,
+    "maxProperties": EXTRA_MEMBERS,
+    "propertyNames": _EXTRA_NAMES,
+}
+
+
+def _bounded(root: Schema, definitions: dict[str, Schema]) -> tuple[Schema, dict[str, Schema]]:
+    """The same, with the bounds that the types of a lead leave out (contract, part 10)."""
+    for name in _LEAD_VEHICLES & definitions.keys():
+        members = definitions[name]["properties"]
+        for member, bounds in LEAD_VEHICLE_BOUNDS.items():
+            members[member] |= bounds
+        members["fees"]["items"] = {"$ref": "#/$defs/LeadFee"}
+    if "Fee" in definitions:
+        # Under a name of its own: the fee of a dealer's listing has no bounds.
+        definitions["LeadFee"] = definitions.pop("Fee") | {"title": "LeadFee"}
+    return _with_bounds(root), {name: _with_bounds(schema) for name, schema in definitions.items()}
+
+
+def _with_bounds(schema: Schema) -> Schema:
+    made = dict(schema)
+    for name in ("items", "additionalProperties"):
+        if isinstance(schema.get(name), dict):
+            made[name] = _with_bounds(schema[name])
+    if "properties" in schema:
+        made["properties"] = {name: _with_bounds(member) for name, member in schema["properties"].items()}
+    types = schema.get("type", ())
+    if "string" in types:
+        made.setdefault("maxLength", STRING_LENGTH)
+    if "object" in types and schema.get("additionalProperties") is not False:
+        made.setdefault("additionalProperties", _EXTRA)
+        made |= {"maxProperties": EXTRA_MEMBERS, "propertyNames": _EXTRA_NAMES}
+    return made
 
 
 def _generated(wire_type: Any, *, checked: bool = False) -> tuple[Schema, dict[str, Schema]]:

@@ -23,8 +23,9 @@ BUSY = "busy"
 """The members of the lifespan's state in which the application leaves, for its connections, its service, the bindings
 by request target, and the replies to requests for which there is no time."""
 
-SHORT_BODY_BYTES = 16 * 1024
-"""No honest reading request has more; what has more is judged by its head before it is looked at."""
+SHORT_BODY_BYTES = 4 * 1024
+"""Bodies up to this size are decoded before the rate limit counts them: decoding costs less than the refusal. Reading
+requests are hardly ever larger."""
 
 
 class Waiting:

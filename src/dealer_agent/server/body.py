@@ -11,6 +11,15 @@ A2A_JSON = "application/a2a+json"
 JSON = "application/json"
 
 
+COUNTED_BYTES = 8 * 1024
+"""A request counts once against the rate of its address for every started 8 KiB of its body."""
+
+
+def cost_of(size: int) -> int:
+    """How many times a request with a body of this size counts against the rate of its address."""
+    return max(1, -(-size // COUNTED_BYTES))
+
+
 class ClientGoneError(Exception):
     """The client left before its request was whole: there is nobody to answer."""
 
@@ -25,10 +34,22 @@ def reply_media_type(content_type: bytes | None) -> str:
     return bare
 
 
-def refuse_declared_size(content_length: bytes | None, limit: int) -> None:
-    """Raises SchemaValidationFailed (413) for a body that says itself that it is too large."""
-    if content_length is not None and content_length.isdigit() and int(content_length[:20]) > limit:
+def declared_size(content_length: bytes | None, limit: int) -> int:
+    """The size that a request declares for its body; 0 where it declares none. Raises SchemaValidationFailed (413)."""
+    if content_length is None or not content_length.isdigit():
+        return 0
+    size = int(content_length[:20])
+    if size > limit:
         raise _too_large(limit)
+    return size
+
+
+def refuse_large_reading(size: int, limit: int, lead_limit: int) -> None:
+    """Raises SchemaValidationFailed (413) for a body that only a lead may have."""
+    if size > limit:
+        raise _refused(
+            f"must have at most {limit} bytes; only that of a lead may have up to {lead_limit}", "The body", 413
+        )
 
 
 async def read_body(receive: Receive, limit: int, timeout_seconds: float) -> bytes:

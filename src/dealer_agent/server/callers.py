@@ -3,16 +3,21 @@
 from collections.abc import Iterable, Sequence
 from functools import lru_cache
 from ipaddress import IPv4Address, IPv4Network, IPv6Address, IPv6Network, ip_address, ip_network
+from itertools import islice
 
 from starlette.types import Scope
 
 from dealer_agent.protocol.errors import AuthRequired, RateLimited
-from dealer_agent.server.service import ADDRESS_RULE, BAD_TOKENS_RULE, HEALTH_RULE, Service
+from dealer_agent.server.service import ADDRESS_RULE, BAD_TOKENS_RULE, HEALTH_RULE, MALFORMED_LEADS_RULE, Service
 from dealer_agent.server.tokens import bearer_token
 
 Network = IPv4Network | IPv6Network
 
 UNKNOWN = "unknown"
+
+
+_HOPS = 100
+"""How many addresses of `X-Forwarded-For` are read, from the last."""
 
 
 def client_address(peer: str | None, forwarded: Sequence[str], trusted: tuple[Network, ...]) -> str:
@@ -27,9 +32,9 @@ def client_address(peer: str | None, forwarded: Sequence[str], trusted: tuple[Ne
     if address is None:
         return UNKNOWN
     if _is_in(address, trusted):
-        hops = [hop.strip() for line in forwarded for hop in line.split(",")]
-        for hop in reversed(hops):
-            parsed = _parsed(hop)
+        hops = (hop for line in reversed(forwarded) for hop in reversed(line.rsplit(",", _HOPS)))
+        for hop in islice(hops, _HOPS):
+            parsed = _parsed(hop.strip())
             if parsed is None:
                 # What stands further left came through something that writes no address: it may be anybody's word.
                 break
@@ -97,13 +102,15 @@ def _counted_as(address: IPv4Address | IPv6Address) -> str:
     return str(ip_network((address, 64), strict=False)) if isinstance(address, IPv6Address) else str(address)
 
 
-def admit(service: Service, address: str, authorization: str | None) -> str | None:
+def admit(service: Service, address: str, authorization: str | None, cost: int) -> str | None:
     """The first gate, before the body is looked at: the address's rate, then the token (contract, part 3).
+
+    `cost` is how many times the request counts against the rate.
 
     Returns the id of a valid token, or None when none was sent and none is needed yet. Raises RateLimited and
     AuthRequired.
     """
-    count_address(service, address)
+    count_address(service, address, cost)
     token = bearer_token(authorization)
     if token is None:
         if service.options.all_bearer:
@@ -116,9 +123,9 @@ def admit(service: Service, address: str, authorization: str | None) -> str | No
     return owner
 
 
-def count_address(service: Service, address: str) -> None:
-    """Counts a request. Raises RateLimited."""
-    wait = service.limits.hit(ADDRESS_RULE, address)
+def count_address(service: Service, address: str, cost: int = 1) -> None:
+    """Counts a request `cost` times. Raises RateLimited."""
+    wait = service.limits.hit(ADDRESS_RULE, address, cost)
     if wait is not None:
         raise RateLimited(wait)
 
@@ -144,6 +151,20 @@ def admit_to_skill(service: Service, skill_id: str, address: str, token_id: str 
     """The second gate, once the skill is known: its token, then its rate. Raises AuthRequired, RateLimited."""
     if token_id is None and skill_id in service.options.bearer_skills:
         raise AuthRequired(f"{skill_id} asks for a token: Authorization: Bearer <ACCESS_TOKEN>.")
-    wait = service.limits.hit(skill_id, f"token:{token_id}" if token_id else address)
+    wait = service.limits.hit(skill_id, _client(address, token_id))
     if wait is not None:
         raise RateLimited(wait)
+
+
+def count_as_malformed(service: Service, skill_id: str, address: str, token_id: str | None) -> None:
+    """Counts a lead against the rate of malformed ones, in place of the rate of its skill. Raises RateLimited."""
+    client = _client(address, token_id)
+    service.limits.give_back(skill_id, client)
+    wait = service.limits.hit(MALFORMED_LEADS_RULE, client)
+    if wait is not None:
+        raise RateLimited(wait)
+
+
+def _client(address: str, token_id: str | None) -> str:
+    """By what the rate of a skill is counted."""
+    return f"token:{token_id}" if token_id else address

@@ -7,16 +7,19 @@ token and rate, payload, consent, business rules. A binding only decodes the bod
 import re
 from collections.abc import Iterable, Mapping
 from datetime import UTC, datetime
+from itertools import islice
 from time import perf_counter
 from typing import NamedTuple, Protocol
-from urllib.parse import parse_qs
+from urllib.parse import unquote_plus
 
 import structlog
 from starlette.types import Receive, Scope, Send
 
 from dealer_agent.protocol.envelope import Request
 from dealer_agent.protocol.errors import (
+    ContactConsentRequired,
     InternalError,
+    InvalidConsent,
     ProtocolError,
     RateLimited,
     UnsupportedSkill,
@@ -26,8 +29,16 @@ from dealer_agent.protocol.ids import new_ulid
 from dealer_agent.protocol.replies import Answer, reply_pieces
 from dealer_agent.protocol.requests import LeadSubmitRequest
 from dealer_agent.protocol.vocabulary import Vocabulary, Wire
-from dealer_agent.server.body import JSON, ClientGoneError, read_body, refuse_declared_size, reply_media_type
-from dealer_agent.server.callers import admit, admit_to_skill, counted_address
+from dealer_agent.server.body import (
+    JSON,
+    ClientGoneError,
+    cost_of,
+    declared_size,
+    read_body,
+    refuse_large_reading,
+    reply_media_type,
+)
+from dealer_agent.server.callers import admit, admit_to_skill, count_address, count_as_malformed, counted_address
 from dealer_agent.server.cross_origin import HEAD_LINES
 from dealer_agent.server.log import RequestLine, log_request, places
 from dealer_agent.server.service import ADDRESS_RULE, Service
@@ -42,6 +53,10 @@ LEAD = b"lead.submit"
 """What is in the body of every lead. A lead is refused later than a reading request."""
 
 _SUPPORTED_VERSION = re.compile(r"1(\.[0-9]+)+", re.ASCII)
+# The first one counts. Not parse_qs, which takes 20 ms for a long query.
+_VERSION_IN_QUERY = re.compile(rb"(?:^|&)A2A-Version=([^&]*)")
+_EXTENSIONS_READ = 100
+"""How many of the extensions that a request names are read."""
 _HEAD = (
     b"content-type: %b\r\n%bcache-control: no-store\r\nx-content-type-options: nosniff\r\n"
     + HEAD_LINES
@@ -59,6 +74,9 @@ class Binding(Protocol):
 
     def decode_plain(self, body: bytes, wire: Wire) -> tuple[bytes, Request] | None:
         """The same of a reading skill's request that is in order; None of every other body."""
+
+    def names_a_lead(self, body: bytes) -> bool:
+        """Whether the body is a lead, at a cost far below that of decoding it."""
 
     def call_id(self, body: bytes) -> bytes:
         """The call's id in a body that nothing else is known of; `null` where it has none."""
@@ -100,6 +118,7 @@ class Exchange:
     __slots__ = (
         "_binding",
         "_call_id",
+        "_counted",
         "_head",
         "_headers",
         "_line",
@@ -118,6 +137,7 @@ class Exchange:
         self._headers = head.fields
         self._media_type = JSON
         self._call_id = b"null"
+        self._counted = 0
         self._words = service.wire.default
         self._line = RequestLine(new_ulid(), binding.name)
 
@@ -127,13 +147,13 @@ class Exchange:
         options = service.options
         try:
             address, token_id = self._admit()
-            body = await read_body(receive, options.body_limit_bytes, options.request_timeout_seconds)
+            body = await read_body(receive, options.largest_body_bytes, options.request_timeout_seconds)
+            self._count_body(body, address)
             await service.load.turn(patient=LEAD in body)
             self._call_id, decoded = self._binding.decode(body, service.wire, lenient=options.lenient_configuration)
             request = self._admit_to_skill(decoded, address, token_id)
             if request.skill.payload is LeadSubmitRequest:
-                left = options.request_timeout_seconds - (perf_counter() - self._started)
-                answer = await submit_lead(service.dealer, request, token_id=token_id, body=body, seconds=left)
+                answer = await self._submit_lead(request, body, address, token_id)
             else:
                 answer = read(service.dealer, request)
             return self._success(request, answer)
@@ -144,7 +164,10 @@ class Exchange:
 
     def can_answer_at_once(self, body: bytes) -> bool:
         """Whether the whole body is a reading skill's request, and plainly in order. Nothing is counted yet."""
-        # Decoded first, which nobody can tell: what is not in order is refused on the long road, after its gates.
+        if len(body) > self._service.options.body_limit_bytes:
+            return False
+        # Decoded before the rate limit: for a body this small the refusal costs more. An invalid request still takes
+        # the long road, where the limits come first, so callers see no difference.
         self._plain = self._binding.decode_plain(body, self._service.wire)
         return self._plain is not None
 
@@ -171,20 +194,42 @@ class Exchange:
         Returns the address, and the token's id where one was shown.
         """
         address = self._judge_head()
-        return address, admit(self._service, address, _text(self._headers, b"authorization"))
+        return address, admit(self._service, address, _text(self._headers, b"authorization"), self._counted)
 
     def _judge_head(self) -> str:
         """Declared size and media type. Returns the address that the request is counted by."""
         headers, service = self._headers, self._service
         address = counted_address(self._head.lines, self._head.peer, service)
         try:
-            refuse_declared_size(headers.get(b"content-length"), service.options.body_limit_bytes)
+            size = declared_size(headers.get(b"content-length"), service.options.largest_body_bytes)
             self._media_type = reply_media_type(headers.get(b"content-type"))
         except ProtocolError:
             # The contract's order gives this answer whatever the rate is. The request counts all the same.
             service.limits.hit(ADDRESS_RULE, address)
             raise
+        self._counted = cost_of(size)
         return address
+
+    def _count_body(self, body: bytes, address: str) -> None:
+        """What the head could not know: the size of a chunked body, and whether a large body may be this large."""
+        service, cost = self._service, cost_of(len(body))
+        if cost > self._counted:
+            count_address(service, address, cost - self._counted)
+        options = service.options
+        if len(body) > options.body_limit_bytes and not self._binding.names_a_lead(body):
+            refuse_large_reading(len(body), options.body_limit_bytes, options.lead_body_limit_bytes)
+
+    async def _submit_lead(self, request: Request, body: bytes, address: str, token_id: str | None) -> Answer:
+        """The answer to a lead. A lead with a defective payload or consent counts as malformed, not as a lead."""
+        service = self._service
+        left = service.options.request_timeout_seconds - (perf_counter() - self._started)
+        if request.problems:
+            count_as_malformed(service, request.skill.id, address, token_id)
+        try:
+            return await submit_lead(service.dealer, request, token_id=token_id, body=body, seconds=left)
+        except (ContactConsentRequired, InvalidConsent):
+            count_as_malformed(service, request.skill.id, address, token_id)
+            raise
 
     def _admit_to_skill(self, decoded: Request | ProtocolError, address: str, token_id: str | None) -> Request:
         """The second gate: the version, JSON and envelope, the skill, its token, its rate."""
@@ -281,9 +326,8 @@ def _refuse_other_versions(headers: Mapping[bytes, bytes], head: Head) -> None:
     asked = _text(headers, b"a2a-version")
     if asked == "1.0":
         return
-    if asked is None and head.query:
-        given = parse_qs(head.query.decode("latin-1"), keep_blank_values=True).get("A2A-Version")
-        asked = given[0] if given else None
+    if asked is None and (given := _VERSION_IN_QUERY.search(head.query)):
+        asked = unquote_plus(given[1].decode("latin-1"))
     if asked is not None and not _SUPPORTED_VERSION.fullmatch(asked.strip()):
         raise VersionNotSupported("This agent speaks A2A 1.0: send A2A-Version: 1.0.", {"supported": ["1.0"]})
 
@@ -292,6 +336,7 @@ def _extensions(headers: Mapping[bytes, bytes], head: Head, wire: Wire) -> Itera
     """The profile's extension, named back to who asks for it (contract, part 2), in one header line or in several."""
     if b"a2a-extensions" not in headers:
         return ()
-    asked = [value.decode("latin-1") for name, value in head.lines if name == b"a2a-extensions"]
-    known = [uri for line in asked for uri in (part.strip() for part in line.split(",")) if uri in wire.extensions]
+    lines = (value.decode("latin-1") for name, value in head.lines if name == b"a2a-extensions")
+    asked = islice((uri.strip() for line in lines for uri in line.split(",", _EXTENSIONS_READ)), _EXTENSIONS_READ)
+    known = dict.fromkeys(uri for uri in asked if uri in wire.extensions)
     return (("a2a-extensions", ", ".join(known)),) if known else ()

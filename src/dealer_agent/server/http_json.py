@@ -2,7 +2,7 @@
 
 from datetime import datetime
 
-from dealer_agent.protocol.envelope import Request, decode_plain_request, decode_request
+from dealer_agent.protocol.envelope import Request, decode_plain_request, decode_request, names_a_lead
 from dealer_agent.protocol.errors import ProtocolError, http_error_body
 from dealer_agent.protocol.vocabulary import Vocabulary, Wire
 
@@ -23,6 +23,10 @@ class HttpJson:
         """The request of a reading skill, where nothing about it is unusual."""
         request = decode_plain_request(body, wire)
         return None if request is None else (b"", request)
+
+    def names_a_lead(self, body: bytes) -> bool:
+        """Whether the body's data is a lead."""
+        return names_a_lead(body)
 
     def call_id(self, body: bytes) -> bytes:  # noqa: ARG002 - there is none in this binding.
         """None is sent."""

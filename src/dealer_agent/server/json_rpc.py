@@ -4,7 +4,7 @@ from datetime import datetime
 
 from dealer_agent.protocol.envelope import Request
 from dealer_agent.protocol.errors import ProtocolError, json_rpc_error_body
-from dealer_agent.protocol.json_rpc import call_id, decode_call, decode_plain_call, result_pieces
+from dealer_agent.protocol.json_rpc import call_id, decode_call, decode_plain_call, names_a_lead, result_pieces
 from dealer_agent.protocol.vocabulary import Vocabulary, Wire
 
 KEPT_STATUSES = frozenset({401, 408, 413, 415, 429})
@@ -23,6 +23,10 @@ class JsonRpc:
     def decode_plain(self, body: bytes, wire: Wire) -> tuple[bytes, Request] | None:
         """The call's id and its request of a reading skill, where nothing about it is unusual."""
         return decode_plain_call(body, wire)
+
+    def names_a_lead(self, body: bytes) -> bool:
+        """Whether the call's data is a lead."""
+        return names_a_lead(body)
 
     def call_id(self, body: bytes) -> bytes:
         """The id of the call in this body."""

@@ -82,16 +82,21 @@ class RateLimits:
         self._table.close()
         self._open_file.close()
 
-    def hit(self, rule: str, client: str) -> int | None:
-        """Count one request of `client` under `rule`; None when it is allowed.
+    def hit(self, rule: str, client: str, cost: int = 1) -> int | None:
+        """Count a request of `client` under `rule` as `cost` hits; None when it is allowed.
 
         Else nothing is counted, and the answer is the whole seconds (at least 1) after which the limits that refuse it
-        are over: `Retry-After` (contract, part 3). Raises KeyError for a rule that was not given.
+        are over: `Retry-After` (contract, part 3). A cost above a limit's amount counts as that amount, so that the
+        request is allowed when the wait is over. Raises KeyError for a rule that was not given.
         """
-        refused = self.hit_in_turn((rule,), client)
+        refused = self.hit_in_turn((rule,), client, cost)
         return None if refused is None else refused.wait
 
-    def hit_in_turn(self, rules: tuple[str, ...], client: str) -> Refused | None:
+    def give_back(self, rule: str, client: str) -> None:
+        """Take back one hit that was counted and is not to count."""
+        self.hit(rule, client, -1)
+
+    def hit_in_turn(self, rules: tuple[str, ...], client: str, cost: int = 1) -> Refused | None:
         """The same under one rule after the other, as far as the first that refuses, which is named; one lock does for
         all."""
         block, counters = self._block_of(rules, client)
@@ -101,7 +106,7 @@ class RateLimits:
                 # Read with the lock held: who waited for it must not judge by an older time than who came before.
                 now = self._clock()
                 for rule, start, digest in counters:
-                    wait = self._judge(start, digest, self._limits[rule], now)
+                    wait = self._judge(start, digest, self._limits[rule], now, cost)
                     if wait is not None:
                         return Refused(rule, wait)
                 return None
@@ -120,7 +125,7 @@ class RateLimits:
                 counters.append((rule, block + digest[0] % _BLOCK_SETS * _SET_BYTES, digest))
         return block, counters
 
-    def _judge(self, start: int, digest: bytes, limits: list[tuple[int, int]], now: float) -> int | None:
+    def _judge(self, start: int, digest: bytes, limits: list[tuple[int, int]], now: float, cost: int) -> int | None:
         wait = 0.0
         taken: list[tuple[int, int, float, int]] = []
         for amount, window in limits:
@@ -129,9 +134,10 @@ class RateLimits:
                 counted_until, counted = _COUNTED.unpack_from(self._table, place + _OWNER.size)
                 if now < counted_until <= ends + _CLOCK_GRACE_SECONDS:
                     hits, ends = counted, counted_until
-            if hits >= amount:
+            after = hits + min(cost, max(1, amount))
+            if after > amount:
                 wait = max(wait, ends - now)
-            taken.append((place, window, ends, hits + 1))
+            taken.append((place, window, ends, max(0, after)))
         if wait:
             return max(1, math.ceil(wait))
         for index, (place, window, ends, hits) in enumerate(taken):

@@ -5,6 +5,8 @@ from dataclasses import dataclass, field
 from ipaddress import IPv4Network, IPv6Network
 
 from dealer_agent.protocol.card import CardFacts
+from dealer_agent.protocol.requests import LeadSubmitRequest
+from dealer_agent.protocol.skill import SKILL_BY_PAYLOAD
 from dealer_agent.protocol.vocabulary import Wire
 from dealer_agent.server.limits import RateLimits
 from dealer_agent.server.load import Load
@@ -13,6 +15,7 @@ from dealer_agent.skills import Dealer
 
 ADDRESS_RULE = "address"
 BAD_TOKENS_RULE = "bad_tokens"
+MALFORMED_LEADS_RULE = "malformed_leads"
 MAX_CONNECTIONS = 10_000
 MAX_CONNECTIONS_PER_ADDRESS = 128
 HEALTH_RULE = "health"
@@ -31,12 +34,19 @@ class Options:
     bearer_skills: frozenset[str]
     revision: str = "1.0.0"
     lenient_configuration: bool = False
-    body_limit_bytes: int = 256 * 1024
+    body_limit_bytes: int = 32 * 1024
+    lead_body_limit_bytes: int = 256 * 1024
     request_timeout_seconds: float = 30
     trusted_proxies: tuple[IPv4Network | IPv6Network, ...] = ()
     access_log: bool = True
     max_connections: int = MAX_CONNECTIONS
     max_connections_per_address: int = MAX_CONNECTIONS_PER_ADDRESS
+
+    @property
+    def largest_body_bytes(self) -> int:
+        """The limit of a body whose skill is not known yet."""
+        takes_leads = SKILL_BY_PAYLOAD[LeadSubmitRequest].id in self.skills
+        return max(self.body_limit_bytes, self.lead_body_limit_bytes) if takes_leads else self.body_limit_bytes
 
     @property
     def all_bearer(self) -> bool:

@@ -82,7 +82,7 @@ def test_every_member_of_every_object_has_its_row(name: str) -> None:
 
 @pytest.mark.parametrize(
     ("name", "besides"),
-    [("VehicleDetail", {"zip", "offered_price"}), ("TradeIn", {"condition"}), ("VehicleOfInterest", set())],
+    [("VehicleDetail", {"zip", "offered_price"}), ("TradeIn", {"condition", "fees"}), ("VehicleOfInterest", {"fees"})],
 )
 def test_an_object_like_the_listing_is_told_by_how_it_differs(name: str, besides: set[str]) -> None:
     assert told_members(name) == besides
@@ -100,16 +100,16 @@ def test_an_object_like_the_listing_is_told_by_how_it_differs(name: str, besides
         ("Filters", "year_min", "integer, 1900 to 2100"),
         ("Filters", "price_max", "integer, at least 0"),
         ("Filters", "query", "string, at most 200 characters"),
-        ("Filters", "condition", "array of cpo | new | used"),
+        ("Filters", "condition", "array of cpo | new | used, at most 100"),
         ("Filters", "vin", "string, matching ^[A-HJ-NPR-Z0-9]{17}$"),
         ("Pagination", "limit", "integer, 1 to 1000"),
         ("LeadSubmitRequest", "idempotency_key", "string, 1 to 128 characters"),
-        ("LeadSubmitRequest", "source_agent", "string or SourceAgent"),
+        ("LeadSubmitRequest", "source_agent", "string, at most 200 characters or SourceAgent"),
         ("LeadSubmitRequest", "customer", "Customer"),
-        ("Customer", "phone", "string, phone number"),
-        ("Consent", "allowed_channels", "array of email | phone | sms, at least one"),
-        ("Appointment", "requested_windows", "array of RequestedWindow, at least one"),
-        ("Appointment", "appointment_at", "string, ISO 8601 with an offset"),
+        ("Customer", "phone", "string, at most 64 characters, phone number"),
+        ("Consent", "allowed_channels", "array of email | phone | sms, at least one, at most 20"),
+        ("Appointment", "requested_windows", "array of RequestedWindow, at least one, at most 20"),
+        ("Appointment", "appointment_at", "string, at most 64 characters, ISO 8601 with an offset"),
         ("InventorySearchRequest", "type", "inventory.search.request"),
     ],
 )

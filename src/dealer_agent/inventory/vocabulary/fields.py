@@ -50,9 +50,9 @@ def canonical(field: CanonicalField, text: str) -> str:
 
 @lru_cache(maxsize=32_768)
 def _short_value_key(field: str, text: str) -> str:
-    table = TABLES.get(field)
-    word = None if table is None else table.read(text)
-    return fold(text if word is None else word)
+    table, folded = TABLES.get(field), fold(text)
+    word = None if table is None else table.read_folded(text, folded)
+    return folded if word is None else fold(word)
 
 
 def value_key(field: str, text: str) -> str:

@@ -38,10 +38,13 @@ class Table:
 
     def read(self, text: str) -> str | None:
         """The canonical word that `text` stands for, or None when it is no known word."""
-        if len(text) > LONGEST:
-            return None
-        exact = self._known.get(fold(text))
-        if exact is not None or not self._compiled:
+        return self.read_folded(text, fold(text)) if len(text) <= LONGEST else None
+
+    def read_folded(self, text: str, folded: str) -> str | None:
+        """The same of a text that is folded already."""
+        exact = self._known.get(folded)
+        # One character may fold to eighteen.
+        if exact is not None or not self._compiled or max(len(text), len(folded)) > LONGEST:
             return exact
         spaced = " ".join(parts(text))
         for pattern, word in self._compiled:

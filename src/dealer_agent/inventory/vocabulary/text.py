@@ -2,6 +2,7 @@
 
 import re
 import unicodedata
+from functools import lru_cache
 
 JOINERS = frozenset("-‐'’._")  # noqa: RUF001  (typographic hyphen and apostrophe are what feeds hold)
 """Characters that join two words into one when they stand alone between them: `F-150`, `J.D`, `Men's`."""
@@ -13,10 +14,17 @@ _GROUP = re.compile(rf"[^\W_]+(?:[{re.escape(''.join(sorted(JOINERS)))}][^\W_]+)
 
 def _plain(text: str) -> str:
     """Case and accents removed; spacing and punctuation still there."""
-    if text.isascii():
-        return text.lower()
-    decomposed = unicodedata.normalize("NFKD", unicodedata.normalize("NFKD", text).casefold())
-    return "".join(char for char in decomposed if not unicodedata.combining(char))
+    return text.lower() if text.isascii() else _without_accents(text)
+
+
+# One text is folded several times in a row: as a known word, by its parts, and as it is.
+@lru_cache(maxsize=128)
+def _without_accents(text: str) -> str:
+    plain = unicodedata.normalize("NFKD", unicodedata.normalize("NFKD", text).casefold())
+    # By distinct characters: one character may decompose into eighteen.
+    for char in filter(unicodedata.combining, set(plain)):
+        plain = plain.replace(char, "")
+    return plain
 
 
 def fold(text: str) -> str:

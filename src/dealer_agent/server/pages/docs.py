@@ -130,9 +130,17 @@ def _tables(name: str, schemas: dict[str, Json], told: set[str]) -> list[FieldTa
     return tables
 
 
+# The bounds of a lead's vehicle are one paragraph of docs/limits.md.
+_TOLD_ELSEWHERE = frozenset({"description", "maxLength", "maxItems", "maxProperties", "propertyNames"})
+_BELOW = frozenset({"items", "additionalProperties"})
+
+
 def _same(one: Json | None, other: Json) -> bool:
     def bare(schema: Json) -> Json:
-        return {name: value for name, value in schema.items() if name != "description"}
+        kept = {name: value for name, value in schema.items() if name not in _TOLD_ELSEWHERE}
+        for name in _BELOW & kept.keys():
+            kept[name] = bare(kept[name])
+        return kept
 
     return one is not None and bare(one) == bare(other)
 
@@ -161,7 +169,9 @@ def type_words(schema: Json) -> Markup:
         return Markup(" or ").join(type_words(branch) for branch in schema["anyOf"])
     if "items" in schema:
         items = type_words(schema["items"])
-        return Markup("array of {}{}").format(items, ", at least one" if schema.get("minItems") else "")
+        counts = ["at least one"] if schema.get("minItems") else []
+        counts += [f"at most {schema['maxItems']}"] if "maxItems" in schema else []
+        return Markup(", ").join([Markup("array of {}").format(items), *counts])
     kinds = schema.get("type", "any value")
     text = kinds if isinstance(kinds, str) else " or ".join(kinds)
     return escape(", ".join([text, *_bounds(schema)]))

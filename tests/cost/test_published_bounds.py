@@ -1,0 +1,67 @@
+"""docs/limits.md says what the types say, and nothing in a request is without a bound (contract, part 10)."""
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from tests.cost.asking import KINDS
+from tests.cost.published_bounds import rows
+
+from dealer_agent.protocol import envelope, errors, json_rpc
+from dealer_agent.protocol.schemas import request_schema
+from dealer_agent.protocol.skill import SKILLS
+from dealer_agent.server import at_once, body, connection
+
+DOCUMENT = (Path(__file__).parents[2] / "docs" / "limits.md").read_text("utf-8")
+
+
+@pytest.mark.requirement("contract-10-bounds")
+def test_the_table_of_bounds_is_that_of_the_schemas() -> None:
+    """Write it anew with `.venv/bin/python -m tests.cost.published_bounds`."""
+    assert "\n".join(rows()) in DOCUMENT
+
+
+@pytest.mark.parametrize(
+    ("words", "number"),
+    [
+        ("values", envelope.VALUES_LIMIT),
+        ("opening brackets", envelope.VALUES_LIMIT),
+        ("levels", envelope.NESTING_LIMIT),
+        ("characters of a JSON-RPC `id`", json_rpc.CALL_ID_LENGTH),
+        ("problems listed", errors.PROBLEMS_SHOWN),
+        ("characters of a received value", errors.RECEIVED_LIMIT),
+        ("bytes that count once", body.COUNTED_BYTES),
+        ("bytes of a body that is decoded before it is counted", at_once.SHORT_BODY_BYTES),
+        ("bytes of a head", connection.BoundedConnection.head_limit_bytes),
+    ],
+)
+def test_the_other_bounds_are_those_of_the_code(words: str, number: int) -> None:
+    assert f"| {words} | {number:,} |" in DOCUMENT
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_the_most_expensive_request_of_each_kind_has_a_row(kind: str) -> None:
+    assert f"\n| {kind} |" in DOCUMENT
+
+
+def unbounded(schema: Any, path: str) -> Iterator[str]:
+    kinds = schema.get("type", ())
+    if "string" in kinds and not {"maxLength", "enum", "const", "pattern"} & schema.keys():
+        yield path
+    if "array" in kinds and "maxItems" not in schema:
+        yield path
+    if "object" in kinds and schema.get("additionalProperties") is not False and "maxProperties" not in schema:
+        yield path
+    for name in ("properties", "$defs"):
+        for member, one in schema.get(name, {}).items():
+            yield from unbounded(one, f"{path}/{member}")
+    for one in (schema.get("items"), schema.get("additionalProperties"), *schema.get("anyOf", ())):
+        if isinstance(one, dict):
+            yield from unbounded(one, f"{path}/*")
+
+
+@pytest.mark.requirement("contract-10-bounds")
+@pytest.mark.parametrize("skill", SKILLS, ids=lambda skill: skill.id)
+def test_nothing_in_a_request_is_without_a_bound(skill: Any) -> None:
+    assert list(unbounded(request_schema(skill), skill.id)) == []
