@@ -241,7 +241,10 @@ class BoundedConnection(AnsweringConnection):
             self.transport.start_discarding()
 
     def _read_again(self) -> None:
-        if not self.flow.holds:
+        if self.flow.holds:
+            self._is_stopped = False
+            self._go_on()
+        else:
             super()._read_again()
 
     def _open_connections(self) -> OpenConnections:
@@ -265,7 +268,9 @@ class BoundedConnection(AnsweringConnection):
     def _may_parse(self) -> bool:
         """Whether the next request may be looked at. While none waits in the pipeline, one slice bounds what waits."""
         flow = self.flow
-        return not (self.pipeline or flow.read_paused or flow.write_paused or self._refusal is not None)
+        return not (
+            self.pipeline or self._is_stopped or flow.read_paused or flow.write_paused or self._refusal is not None
+        )
 
     def _go_on(self) -> None:
         """Parses the bytes that are held back, after the others have had their turn."""
