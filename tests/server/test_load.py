@@ -31,6 +31,7 @@ class Watched(BoundedConnection):
     loop_of_the_server: asyncio.AbstractEventLoop | None = None
     load_of_the_server: Load | None = None
     answered: ClassVar[list[int]] = []
+    most_parsed_ahead = 0
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]  # As uvicorn's own.
         Watched.loop_of_the_server = self.loop
@@ -40,6 +41,7 @@ class Watched(BoundedConnection):
     def on_response_complete(self) -> None:
         if self.client:
             Watched.answered.append(self.client[1])
+        Watched.most_parsed_ahead = max(Watched.most_parsed_ahead, len(self.pipeline))
         super().on_response_complete()
 
 
@@ -269,6 +271,21 @@ def test_clients_that_do_not_read_keep_nobody_from_the_published_documents(
         with connected(port) as client:
             client.socket.sendall(b"GET /.well-known/agent-card.json HTTP/1.1\r\nHost: x\r\n\r\n")
             assert client.answer()[0] == 200
+
+
+@pytest.mark.parametrize("part", [1 << 20, 4000], ids=["at-once", "in-parts"])
+def test_few_requests_of_a_connection_are_parsed_ahead(port: int, part: int) -> None:
+    """Each takes memory until it is answered, and there may be thousands of connections."""
+    sent = b"GET /x HTTP/1.1\r\nHost:a\r\n\r\n" * 1000
+    with connected(port) as client:
+        client.socket.sendall(HEALTH)
+        assert client.answer()[0] == 200
+        Watched.most_parsed_ahead = 0
+        with standing_still():
+            client.socket.sendall(sent[:part])
+        for _ in range(min(part, len(sent)) // 28):
+            assert client.answer()[0] in (404, 429)
+    assert 0 < Watched.most_parsed_ahead < 40
 
 
 @pytest.mark.usefixtures("busy")

@@ -171,7 +171,7 @@ def _calendar(service: Service) -> Handler:
     path."""
 
     async def respond(request: Request) -> Response:
-        # In progress until the database has answered: how fast a client reads its answer is up to the client.
+        # The block ends before the answer is sent: a client may take long to read it.
         with service.load:
             made = await run_in_threadpool(service.calendar, hashed(request.path_params["secret"]))
         if made is None:
