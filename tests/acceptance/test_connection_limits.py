@@ -4,6 +4,7 @@ pipeline without end, stay silent, or send slowly; and behind a real proxy (spec
 import http.client
 import json
 import shutil
+import signal
 import socket
 import statistics
 import subprocess
@@ -129,6 +130,21 @@ def test_a_client_that_finds_no_room_is_told(tmp_path: Path) -> None:
             assert answer.headers["connection"] == "close"
         served = eventually("there is room again", lambda: _taken(running.url))
         assert served
+
+
+@pytest.mark.requirement("spec-8-connection-limits")
+def test_a_request_that_waits_in_the_kernel_is_not_idle(tmp_path: Path) -> None:
+    """Clients that are accepted in one turn of the loop do not displace one another before their requests are read."""
+    folder = stocked_dealer(tmp_path, "\n[service]\nmax_connections = 16\n")
+    with serving(folder) as running:
+        running.process.send_signal(signal.SIGSTOP)
+        try:
+            with silent(running.url, 40, b"GET /healthz HTTP/1.1\r\nHost: x\r\n\r\n") as clients:
+                running.process.send_signal(signal.SIGCONT)
+                answers = [client.recv(12) for client in clients[:16]]
+        finally:
+            running.process.send_signal(signal.SIGCONT)
+        assert answers == [b"HTTP/1.1 200"] * 16
 
 
 def _taken(url: str) -> bool:

@@ -78,10 +78,10 @@ def taken(tmp_path_factory: pytest.TempPathFactory) -> Callable[[Path], Path]:
         database.execute("PRAGMA wal_checkpoint(TRUNCATE)")
 
     def copied(folder: Path) -> Path:
-        folder.mkdir()
+        folder.mkdir(mode=0o700)
         for name in ("dealer.toml", "dealer-agent.keys", "dealer-agent.db"):
             (folder / name).write_bytes((original / name).read_bytes())
-        key_file(folder).chmod(0o600)
+            (folder / name).chmod(0o600)
         return folder
 
     return copied

@@ -130,6 +130,12 @@ nasty = st.one_of(st.text(st.characters(), max_size=30), st.sampled_from(NASTY))
 sent = st.one_of(st.text(max_size=30), st.sampled_from([text for text in NASTY if "\ud800" not in text]))
 """Any string that a body can bring: lone surrogates are no UTF-8."""
 
+
+def _at_most(length: int) -> st.SearchStrategy[str]:
+    """The same within a bound of the schema."""
+    return sent.map(lambda text: text[:length])
+
+
 naturals = st.one_of(st.integers(0, 200_000), st.sampled_from([0, 2**63 - 1]))
 numbers = st.floats(0, 1e300)
 moments = st.datetimes(datetime(2, 1, 2), datetime(9998, 12, 30), timezones=st.just(UTC))  # noqa: DTZ001
@@ -155,17 +161,19 @@ def _members(text: st.SearchStrategy[str]) -> dict[str, st.SearchStrategy[Any]]:
         "fees": st.lists(st.fixed_dictionaries({"name": text, "amount": naturals}), max_size=2),
         "features": st.lists(text, max_size=3),
         "photos": st.lists(text, max_size=3),
-        "other_attributes": st.dictionaries(text, st.one_of(text, st.booleans(), naturals, numbers), max_size=2),
+        "other_attributes": st.dictionaries(
+            _at_most(200), st.one_of(text, st.booleans(), naturals, numbers), max_size=2
+        ),
         "inventory_date": st.dates(date(1900, 1, 1)).map(str),
     }
 
 
 def _vehicles(own: dict[str, st.SearchStrategy[Any]]) -> st.SearchStrategy[dict[str, Any]]:
-    members = {**_members(sent), **own}
+    members = {**_members(_at_most(2000)), **own}
     known = st.lists(st.sampled_from(sorted(members)), max_size=8, unique=True).flatmap(
         lambda names: st.fixed_dictionaries({name: members[name] for name in names})
     )
-    extras = st.dictionaries(sent.filter(lambda name: name not in members), json_values, max_size=2)
+    extras = st.dictionaries(_at_most(200).filter(lambda name: name not in members), json_values, max_size=2)
     return st.builds(lambda extra, told: extra | told, extras, known)
 
 
@@ -196,7 +204,7 @@ _appointments = st.one_of(
             "appointment_type": st.sampled_from(sorted(VISITS)),
             **{name: st.just(value) for name, value in times.items()},
         },
-        optional={"duration_minutes": st.integers(15, 2**63 - 1), "notes": sent.map(lambda text: text[:2000])},
+        optional={"duration_minutes": st.integers(15, 2**63 - 1), "notes": _at_most(2000)},
     )
 )
 _ways = st.sampled_from(
@@ -209,15 +217,15 @@ _ways = st.sampled_from(
 _customers = _ways.flatmap(
     lambda ways: st.fixed_dictionaries(
         {
-            "first_name": sent.filter(bool),
-            "last_name": sent.filter(bool),
+            "first_name": _at_most(200).filter(bool),
+            "last_name": _at_most(200).filter(bool),
             **{name: st.just(value) for name, value in ways.items()},
         },
         optional={
             "preferred_contact": st.sampled_from(["email", "phone", "sms", "any"]),
             "address": st.dictionaries(
                 st.sampled_from(Address.__struct_fields__),
-                sent,
+                _at_most(200),
             ),
         },
     )
@@ -227,18 +235,18 @@ payloads = st.fixed_dictionaries(
         "type": st.just("lead.submit.request"),
         "customer": _customers,
         "source_agent": st.one_of(
-            sent,
-            st.fixed_dictionaries({"name": sent.filter(bool)}, optional={"url": sent}),
+            _at_most(200),
+            st.fixed_dictionaries({"name": _at_most(200).filter(bool)}, optional={"url": _at_most(2000)}),
         ),
         "consent": st.just({}),
     },
     optional={
         "vehicle_of_interest": _vehicles(
-            {"vehicle_id": sent, "condition": st.sampled_from(["new", "used", "cpo"]), "price": naturals}
+            {"vehicle_id": _at_most(2000), "condition": st.sampled_from(["new", "used", "cpo"]), "price": naturals}
         ),
         "trade_in": _vehicles({"condition": st.sampled_from(["excellent", "good", "fair", "poor"])}),
         "appointment": _appointments,
-        "message": sent.map(lambda text: text[:4000]),
+        "message": _at_most(4000),
         "submitted_at": _timestamps(offset=True),
     },
 )

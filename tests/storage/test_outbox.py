@@ -32,7 +32,7 @@ class Database:
         with self.writing() as connection:
             for dealer_id in (DEALER, "other"):
                 lead = {"dealer_id": dealer_id, "lead_id": "L1", "received_at": MONDAY, "used_at": MONDAY}
-                words = {"source_agent": "Example Agent", "status": "received", "rooftop": "North"}
+                words = {"source_agent": b"sealed", "status": "received", "rooftop": "North"}
                 connection.execute(insert(leads), lead | words)
 
     @contextmanager

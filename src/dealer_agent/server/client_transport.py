@@ -108,6 +108,11 @@ class ClientTransport(asyncio.Transport):
         """As asyncio's."""
         return self._transport.get_extra_info(name, default)
 
+    def fileno(self) -> int:
+        """The file descriptor of the socket."""
+        number: int = self.get_extra_info("socket").fileno()
+        return number
+
     def get_write_buffer_size(self) -> int:
         """How many bytes wait for the client."""
         return self._transport.get_write_buffer_size()

@@ -7,8 +7,10 @@ limit the connection that is idle longest makes room.
 
 import asyncio
 import resource
+import select
 from collections import OrderedDict
-from itertools import takewhile
+from collections.abc import Iterable
+from itertools import islice, takewhile
 
 from dealer_agent.server.client_transport import ClientTransport
 
@@ -17,6 +19,8 @@ RESERVED_FILES = 240
 MOST_REFUSED = 16
 """So many refused clients may read their refusal at the same time."""
 SWEEP_SECONDS = 5.0
+MOST_ASKED = 64
+"""So many idle connections are looked at to find one that can make room."""
 
 
 def connection_limit(wanted: int) -> int:
@@ -89,19 +93,28 @@ class OpenConnections:
             same = self._by_address.get(address, ())
             if len(same) >= self._most_per_address:
                 idle = [client for client in same if client in self._idle]
-                if not idle:
+                if not self._evict_one(sorted(idle, key=self._idle.__getitem__)):
                     return False
-                self._evict(min(idle, key=self._idle.__getitem__))
-        if len(self._open) >= self._most:
-            if not self._idle:
-                return False
-            self._evict(next(iter(self._idle)))
-        return True
+        return len(self._open) < self._most or self._evict_one(self._idle)
 
-    def _evict(self, client: ClientTransport) -> None:
-        # Not closed behind what was written: that waits for as long as the client likes.
-        client.abort()
-        self.forget(client)
+    def _evict_one(self, idle: Iterable[ClientTransport]) -> bool:
+        """Closes the first of these that has sent nothing since the loop last looked; False where there is none.
+
+        Many connections are accepted in one turn of the loop. The request of one that was accepted just now may wait in
+        the kernel.
+        """
+        candidates = list(islice(idle, MOST_ASKED))
+        asked = select.poll()
+        for client in candidates:
+            asked.register(client.fileno(), select.POLLIN)
+        sending = {file for file, _ in asked.poll(0)}
+        for client in candidates:
+            if client.fileno() not in sending:
+                # Not closed behind what was written: that waits for as long as the client likes.
+                client.abort()
+                self.forget(client)
+                return True
+        return False
 
     def _sweep(self) -> None:
         now = self._loop.time()
