@@ -258,10 +258,10 @@ def test_clients_that_do_not_read_keep_nobody_from_the_published_documents(
     answered_before = len(Watched.answered)
     with ExitStack() as closing:
         for _ in range(3):
-            client = closing.enter_context(socket.socket())
-            client.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 2048)
-            client.connect(("127.0.0.1", port))
-            client.sendall(large * 80)
+            silent = closing.enter_context(socket.socket())
+            silent.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 2048)
+            silent.connect(("127.0.0.1", port))
+            silent.sendall(large * 80)
         # Until they are not answered any more: then each waits for its client.
         while True:
             time.sleep(0.5)
