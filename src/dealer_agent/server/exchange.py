@@ -149,7 +149,7 @@ class Exchange:
             address, token_id = self._admit()
             body = await read_body(receive, options.largest_body_bytes, options.request_timeout_seconds)
             self._count_body(body, address)
-            await service.load.turn(patient=LEAD in body)
+            await service.load.turn(patient=LEAD in body and self._binding.names_a_lead(body))
             self._call_id, decoded = self._binding.decode(body, service.wire, lenient=options.lenient_configuration)
             request = self._admit_to_skill(decoded, address, token_id)
             if request.skill.payload is LeadSubmitRequest:
