@@ -50,6 +50,7 @@ ROUTES = {
     ("lines", "says"),
     [
         (b"Host: other.example", "more than one Host"),
+        (b"Host: other.example\r\nConnection: Upgrade\r\nUpgrade: h2c", "more than one Host"),
         (b"Authorization: Bearer a\r\nauthorization: Bearer b", "more than one Authorization"),
         (b"content-type: application/json", "more than one Content-Type"),
         (b"A2A-Version: 1.0\r\nA2A-Version: 0.3", "more than one A2A-Version"),

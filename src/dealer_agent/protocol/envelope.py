@@ -109,7 +109,7 @@ _MODES: dict[str, Any] = {
 
 
 class _LookAtData(Struct, frozen=True):
-    type: Any = UNSET
+    type: str | UnsetType = UNSET
 
 
 class _LookAtPart(Struct, frozen=True):

@@ -310,10 +310,11 @@ class BoundedConnection(AnsweringConnection):
 
     def _parse(self, data: bytes) -> None:
         self._other_bytes += len(data)
+        again = b""
         try:
             self.parser.feed_data(data)
         except httptools.HttpParserUpgrade as upgrade:
-            self._parse(self._without_upgrade() + data[upgrade.args[0] :])
+            again = self._without_upgrade() + data[upgrade.args[0] :]
         except httptools.HttpParserError as error:
             asked = error.__context__
             self._refuse(str(asked) if isinstance(asked, _Refused) else "Invalid HTTP request received.")
@@ -321,6 +322,9 @@ class BoundedConnection(AnsweringConnection):
             if self._other_bytes > self.head_limit_bytes and not self.transport.is_closing():
                 what = "The head of the request is" if self._head_open else "Trailers and the frames of chunks are"
                 self._refuse(f"{what} too large.")
+        if again:
+            # Outside of the handler above: an error in here must not get the upgrade as its context.
+            self._parse(again)
 
     def _without_upgrade(self) -> bytes:
         """The head that was parsed last, without what asks for an upgrade, and a parser that begins with it."""
