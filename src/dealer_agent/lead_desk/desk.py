@@ -63,8 +63,8 @@ class LeadDesk:
         `payload` is the lead's JSON values, extras included. A lead that waits for the database for `seconds` is
         cancelled: InternalError, and nothing is stored. If it is being stored at that moment, this waits once more for
         `seconds`; then InternalError says that it may have been stored. Also raises ContactConsentRequired,
-        InvalidConsent, VehicleNotFound, VehicleUnavailable, IdempotencyConflict; AppointmentTimeUnavailable, when the lead is stored
-        nevertheless; and StorageError when it could not be stored.
+        InvalidConsent, VehicleNotFound, VehicleUnavailable, IdempotencyConflict; AppointmentTimeUnavailable, when the
+        lead is stored nevertheless; and StorageError when it could not be stored.
         """
         job = LeadJob.of(self._desk, catalogue, lead, payload, token_id, body, now)
         answer = await _in_time(self._writer.submit(self._desk.profile.id, job.store), seconds)

@@ -227,7 +227,7 @@ def test_a_record_with_a_longer_text_is_refused_alone() -> None:
     assert feed.refused[0].text == "description has more than 131,072 characters."
 
 
-def test_of_a_record_the_first_members_are_read() -> None:
+def test_only_the_first_members_of_a_record_are_read() -> None:
     others = {f"k{n}": 1 for n in range(limits.MOST_VALUES - 3)}
     for further, model in (({}, "Focus"), ({"one": 1}, UNSET)):
         record = {"stock": "A", "make": "Ford", **others, **further, "model": "Focus"}
