@@ -1,4 +1,4 @@
-"""Connections of strangers cost the service little: the real process, with few file descriptors, against clients that
+"""Connections of strangers cost the service little: a real process, with few file descriptors, serves clients that
 pipeline without end, stay silent, or send slowly; and behind a real proxy (specification, part 8)."""
 
 import http.client

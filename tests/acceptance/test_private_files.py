@@ -1,4 +1,4 @@
-"""Customers' data is for the service's user alone: what others may read is refused, with the command that helps."""
+"""Only the service's user has access to customers' data. Files that others may read are refused."""
 
 import os
 import re

@@ -1,4 +1,4 @@
-"""docs/limits.md says what the types say, and nothing in a request is without a bound (contract, part 10)."""
+"""docs/limits.md has the bounds of the types, and every member of a request has a bound (contract, part 10)."""
 
 from collections.abc import Iterator
 from pathlib import Path

@@ -38,7 +38,7 @@ from dealer_agent.server.at_once import BINDINGS, SERVICE, SHORT_BODY_BYTES
 from dealer_agent.server.exchange import Exchange, Head
 
 ACCEPTED = "accepted"
-"""What the outcome of an input begins with when it was taken."""
+"""The outcome of an accepted input begins with this."""
 
 
 FILE_BOUND = 0.200

@@ -1,4 +1,4 @@
-"""A client reads the answer to what it has sent, and nobody keeps a connection for ever (contract, part 3). The real
+"""A client can read the answer to its request, and no client keeps a connection for ever (contract, part 3). The real
 application on a real socket."""
 
 import json

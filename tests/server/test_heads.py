@@ -1,5 +1,5 @@
-"""A head means one thing to the service and to a proxy in front of it: fields come once, trailers are no fields, and
-a request for an upgrade is an ordinary request. The real application on a real socket."""
+"""The service and a proxy in front of it read a head in the same way: single fields are not repeated, trailers are no
+fields, and a request for an upgrade is an ordinary request. The real application on a real socket."""
 
 import json
 import socket

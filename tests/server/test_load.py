@@ -1,11 +1,12 @@
-"""What a process does with more requests than it has time for. The real application on a real socket; the clients send
+"""How a process queues and refuses requests in an overload. The real application on a real socket; the clients send
 while the event loop stands still, so that all their requests arrive in one turn."""
 
 import asyncio
 import json
+import socket
 import threading
 import time
-from collections import Counter
+from collections import Counter, deque
 from collections.abc import Iterator
 from contextlib import ExitStack
 from pathlib import Path
@@ -13,7 +14,7 @@ from typing import Any, ClassVar
 
 import pytest
 from tests.server.dealership import NO_LIMITS, message, set_up
-from tests.server.sockets import body_of, connected, on_a_port, request
+from tests.server.sockets import TARGETS, body_of, connected, on_a_port, request
 
 from dealer_agent.protocol.errors import RateLimited
 from dealer_agent.server import load
@@ -25,18 +26,22 @@ HEALTH = b"GET /healthz HTTP/1.1\r\nHost: x\r\n\r\n"
 
 
 class Watched(BoundedConnection):
-    """Names the server's event loop, and the clients' ports in the order of the answers."""
+    """Names the server's event loop and load, and the clients' ports in the order of the answers."""
 
     loop_of_the_server: asyncio.AbstractEventLoop | None = None
+    load_of_the_server: Load | None = None
     answered: ClassVar[list[int]] = []
+    most_parsed_ahead = 0
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]  # As uvicorn's own.
         Watched.loop_of_the_server = self.loop
         super().connection_made(transport)
+        Watched.load_of_the_server = self._load
 
     def on_response_complete(self) -> None:
         if self.client:
             Watched.answered.append(self.client[1])
+        Watched.most_parsed_ahead = max(Watched.most_parsed_ahead, len(self.pipeline))
         super().on_response_complete()
 
 
@@ -207,6 +212,93 @@ def test_a_client_that_leaves_the_queue_costs_nobody_an_answer(port: int, monkey
                 for client in (*gone, stays):
                     client.socket.sendall(one)
         assert stays.answer()[0] == 200
+
+
+@pytest.mark.usefixtures("busy")
+@pytest.mark.requirement("contract-3-overload")
+def test_clients_that_pipeline_refused_requests_wait_for_their_turn_once_each(
+    port: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    most = 0
+
+    class Counting(deque[object]):
+        def append(self, each: object) -> None:
+            nonlocal most
+            super().append(each)
+            most = max(most, len(self))
+
+    search, tiny = request("/message:send", body_of("", SEARCH)), request("/rpc", b"{")
+    with ExitStack() as closing:
+        greedy = [closing.enter_context(connected(port)) for _ in range(10)]
+        others = [closing.enter_context(connected(port)) for _ in range(30)]
+        for client in (*greedy, *others):
+            client.socket.sendall(HEALTH)
+            assert client.answer()[0] == 200
+        assert Watched.load_of_the_server is not None
+        monkeypatch.setattr(load, "REFUSED_PER_TURN", 4)
+        monkeypatch.setattr(Watched.load_of_the_server, "_stopped", Counting())
+        with standing_still():
+            for client in others:
+                client.socket.sendall(search)
+            for client in greedy:
+                client.socket.sendall(tiny * 150)
+        for client in others:
+            assert client.answer()[0] in (200, 429)
+        seen = Counter(client.answer()[0] for client in greedy for _ in range(150))
+    assert seen[429] > 0
+    assert 0 < most <= len(greedy) + len(others)
+
+
+@pytest.mark.requirement("contract-3-overload")
+def test_clients_that_do_not_read_keep_nobody_from_the_published_documents(
+    port: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(load, "MOST_IN_PROGRESS", 2)
+    large = b"GET /openapi.json HTTP/1.1\r\nHost: x\r\n\r\n"
+    answered_before = len(Watched.answered)
+    with ExitStack() as closing:
+        for _ in range(3):
+            silent = closing.enter_context(socket.socket())
+            silent.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 2048)
+            silent.connect(("127.0.0.1", port))
+            silent.sendall(large * 80)
+        # Until they are not answered any more: then each waits for its client.
+        while True:
+            time.sleep(0.5)
+            answered, answered_before = len(Watched.answered) - answered_before, len(Watched.answered)
+            if not answered:
+                break
+        with connected(port) as client:
+            client.socket.sendall(b"GET /.well-known/agent-card.json HTTP/1.1\r\nHost: x\r\n\r\n")
+            assert client.answer()[0] == 200
+
+
+@pytest.mark.parametrize("part", [1 << 20, 4000], ids=["at-once", "in-parts"])
+def test_few_requests_of_a_connection_are_parsed_ahead(port: int, part: int) -> None:
+    """Each takes memory until it is answered, and there may be thousands of connections."""
+    sent = b"GET /x HTTP/1.1\r\nHost:a\r\n\r\n" * 1000
+    with connected(port) as client:
+        client.socket.sendall(HEALTH)
+        assert client.answer()[0] == 200
+        Watched.most_parsed_ahead = 0
+        with standing_still():
+            client.socket.sendall(sent[:part])
+        for _ in range(min(part, len(sent)) // 28):
+            assert client.answer()[0] in (404, 429)
+    assert 0 < Watched.most_parsed_ahead < 40
+
+
+@pytest.mark.usefixtures("busy")
+@pytest.mark.requirement("contract-3-overload")
+def test_the_words_of_a_lead_in_another_request_give_no_priority(port: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(load, "BURST_SECONDS", 60.0)
+    monkeypatch.setattr(load, "OVERLOADED_AFTER_SECONDS", -1.0)
+    search = request("/message:send", body_of("", SEARCH))
+    answers_to(port, [search] * 40)
+    told = SEARCH | {"metadata": {"note": "lead.submit.request" + " " * 5000}}
+    disguised = [request(target, body_of(target, told)) for target in TARGETS] * 20
+    statuses = Counter(status for status, _, _ in answers_to(port, [search] * 30 + disguised)[30:])
+    assert statuses[429] > 20
 
 
 def test_work_that_waits_for_the_database_has_a_limit(monkeypatch: pytest.MonkeyPatch) -> None:

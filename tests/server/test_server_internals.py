@@ -1,4 +1,4 @@
-"""What the connection assumes of uvicorn and httptools beyond their documented interfaces.
+"""The connection's assumptions about uvicorn and httptools that their documentation does not cover.
 
 `pyproject.toml` bounds the versions of both. When a new version breaks an assumption, its test fails with the sentence
 that says what the connection relies on; the modules are `server/connection.py` and `server/at_once.py`.

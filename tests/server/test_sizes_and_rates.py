@@ -1,4 +1,4 @@
-"""What a request may weigh, and what it counts for (contract, parts 3 and 10)."""
+"""The size of a request, and how often it counts against a rate (contract, parts 3 and 10)."""
 
 import json
 from typing import Any, cast

@@ -1,4 +1,5 @@
-"""Who is the same sender, and what another sender can do to a lead: nothing (contract, part 10). On both databases.
+"""Which leads have the same sender; another sender can neither change nor read a lead (contract, part 10). On both
+databases.
 
 A phone number and an e-mail address are no secrets. Only a token shows who sends.
 """

@@ -1,4 +1,4 @@
-"""A clock that is wrong deletes nothing: what is deleted by age is deleted only at a time that can be believed."""
+"""A wrong clock deletes nothing: rows are deleted by age only when the clock is plausible."""
 
 from collections.abc import Callable
 from datetime import datetime, timedelta

@@ -1,4 +1,4 @@
-"""Rows that would grow without end: deleted by age or by number, a few at a time."""
+"""Rows that would accumulate are deleted by age or by number, a few at a time."""
 
 from datetime import datetime, timedelta
 from importlib import import_module

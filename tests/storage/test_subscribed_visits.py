@@ -1,4 +1,4 @@
-"""The calendar that a desk subscribes to stays small and cheap, however many visits there are."""
+"""The subscribed calendar stays small and cheap with many visits."""
 
 import time
 from datetime import datetime, timedelta

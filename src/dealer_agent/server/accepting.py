@@ -23,6 +23,10 @@ PAUSE_SECONDS = 0.2
 SILENT_SECONDS = 60.0
 """A further pause within this time is not logged."""
 
+RECEIVE_BYTES = 32 * 1024
+"""The receive buffer of a connection. The kernel doubles it. libuv reads as much at once as it finds there, at most
+256 KiB, and a client that pipelines requests without reading its answers makes the process hold it."""
+
 _EXHAUSTED = frozenset({errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM})
 
 
@@ -58,6 +62,8 @@ class Acceptor:
         self._resume: asyncio.TimerHandle | None = None
         self._connecting: set[asyncio.Task[None]] = set()
         listener.setblocking(False)
+        # Every connection that is accepted inherits it.
+        listener.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, RECEIVE_BYTES)
         loop.add_reader(listener, self._accept)
 
     def close(self) -> None:

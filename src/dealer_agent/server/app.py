@@ -76,8 +76,7 @@ class DealerApp:
                 return
             else:
                 await service.load.turn()
-                with service.load:
-                    await self._router({**scope, "path": below, "app": self}, receive, send)
+                await self._router({**scope, "path": below, "app": self}, receive, send)
                 return
         except HTTPException as problem:
             answer = http_error(service, problem)

@@ -61,6 +61,8 @@ class AnsweringConnection(HttpToolsProtocol):
     _busy: BusyReplies
     _bindings: Mapping[bytes, Binding] = {}
     _refused_at = NEVER
+    # The load has stopped this connection, and will call `_read_again`.
+    _is_stopped = False
     # The binding of a request that may take the short road, between its head and its end.
     _binding: Binding | None = None
     _body = b""
@@ -155,12 +157,14 @@ class AnsweringConnection(HttpToolsProtocol):
 
     def _refuse_as_busy(self, binding: Binding) -> None:
         self._refused_at = self._load.refuse()
-        if self._load.stops_reading(self._read_again):
+        if not self._is_stopped and self._load.stops_reading(self._read_again):
+            self._is_stopped = True
             self.transport.pause_reading()
         self.transport.write(self._busy.reply(binding, self._body, self._lines_of_the_server()))
         self.on_response_complete()
 
     def _read_again(self) -> None:
+        self._is_stopped = False
         if not self.flow.read_paused and not self.transport.is_closing():
             self.transport.resume_reading()
 

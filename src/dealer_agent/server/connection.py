@@ -28,7 +28,13 @@ from dealer_agent.server.service import MAX_CONNECTIONS, MAX_CONNECTIONS_PER_ADD
 CONNECTIONS = "connections"
 """The member of the lifespan's state that holds the open connections of the process."""
 SLICE_BYTES = 4096
-"""The bytes that are parsed at a time. A usual request fits into one slice; a slice holds up to 160 small requests."""
+"""The bytes that are parsed at a time. A usual request fits into one slice."""
+REQUESTS_PER_SLICE = 8
+PIPELINED_BYTES = 512
+"""A slice with more requests than REQUESTS_PER_SLICE is parsed in pieces of this many bytes: every request that waits
+for the answer to another takes about 3 KB. A piece holds up to 20 of the smallest requests."""
+REQUEST_LINE = b"HTTP/1."
+"""Every request line of a connection that stays open ends with this and one digit."""
 SINGLE_FIELDS = frozenset((b"host", b"authorization", b"content-type", b"a2a-version", b"origin"))
 """Fields that a request may have once: of two, a proxy may read one and the service the other. The parser refuses a
 second Content-Length or Transfer-Encoding."""
@@ -132,7 +138,12 @@ class BoundedConnection(AnsweringConnection):
         """Part of a head, of a body, or of several requests."""
         if self.transport.half_closed:
             self.transport.discard(len(data))
-        elif len(data) <= SLICE_BYTES and not self._held and self._may_parse():
+        elif (
+            len(data) <= SLICE_BYTES
+            and not self._held
+            and data.count(REQUEST_LINE) <= REQUESTS_PER_SLICE
+            and self._may_parse()
+        ):
             self._parse(data)
             if self._binding is not None or self._head_open or self._expects_nothing:
                 self._after_all_bytes()
@@ -239,7 +250,10 @@ class BoundedConnection(AnsweringConnection):
             self.transport.start_discarding()
 
     def _read_again(self) -> None:
-        if not self.flow.holds:
+        if self.flow.holds:
+            self._is_stopped = False
+            self._go_on()
+        else:
             super()._read_again()
 
     def _open_connections(self) -> OpenConnections:
@@ -263,7 +277,9 @@ class BoundedConnection(AnsweringConnection):
     def _may_parse(self) -> bool:
         """Whether the next request may be parsed. Only when none waits: so at most one slice of requests waits."""
         flow = self.flow
-        return not (self.pipeline or flow.read_paused or flow.write_paused or self._refusal is not None)
+        return not (
+            self.pipeline or self._is_stopped or flow.read_paused or flow.write_paused or self._refusal is not None
+        )
 
     def _go_on(self) -> None:
         """Parses the bytes that are held back in a later turn of the loop, after other connections."""
@@ -275,7 +291,10 @@ class BoundedConnection(AnsweringConnection):
         self._goes_on = False
         parsed = self._requests_parsed
         while self._held and parsed == self._requests_parsed and self._may_parse() and not self.transport.is_closing():
-            part, self._held = self._held[:SLICE_BYTES], self._held[SLICE_BYTES:]
+            part = bytes(self._held[:SLICE_BYTES])
+            if part.count(REQUEST_LINE) > REQUESTS_PER_SLICE:
+                part = part[:PIPELINED_BYTES]
+            self._held = self._held[len(part) :]
             self._parse(part)
         if self._refusal is not None or self.transport.is_closing():
             return
@@ -287,12 +306,12 @@ class BoundedConnection(AnsweringConnection):
             self.flow.release()
             self._after_all_bytes()
 
-    def _parse(self, data: bytes | memoryview) -> None:
+    def _parse(self, data: bytes) -> None:
         self._other_bytes += len(data)
         try:
             self.parser.feed_data(data)
         except httptools.HttpParserUpgrade as upgrade:
-            self._parse(self._without_upgrade() + bytes(data[upgrade.args[0] :]))
+            self._parse(self._without_upgrade() + data[upgrade.args[0] :])
         except httptools.HttpParserError as error:
             asked = error.__context__
             self._refuse(str(asked) if isinstance(asked, _Refused) else "Invalid HTTP request received.")

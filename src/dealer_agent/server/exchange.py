@@ -149,7 +149,7 @@ class Exchange:
             address, token_id = self._admit()
             body = await read_body(receive, options.largest_body_bytes, options.request_timeout_seconds)
             self._count_body(body, address)
-            await service.load.turn(patient=LEAD in body)
+            await service.load.turn(patient=LEAD in body and self._binding.names_a_lead(body))
             self._call_id, decoded = self._binding.decode(body, service.wire, lenient=options.lenient_configuration)
             request = self._admit_to_skill(decoded, address, token_id)
             if request.skill.payload is LeadSubmitRequest:
@@ -253,13 +253,15 @@ class Exchange:
             b"authorization" in headers
             or options.bearer_skills
             or headers.get(b"a2a-version") != b"1.0"
+            or headers.get(b"content-type") != b"application/json"
             or skill_id not in options.skills
         ):
             address, token_id = self._admit()
             self._call_id = call_id
             self._admit_to_skill(request, address, token_id)
             return
-        address = self._judge_head()
+        # The body is whole and small: its size needs no judgement, and it counts once.
+        address = counted_address(self._head.lines, self._head.peer, service)
         refused = service.limits.hit_in_turn((ADDRESS_RULE, skill_id), address)
         if refused is None or refused.rule == skill_id:
             # Whose address is refused is told so by the head alone; from here on the body has a say.

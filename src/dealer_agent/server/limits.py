@@ -32,7 +32,7 @@ _MAGIC = b"ratelim1"
 _KEY_BYTES = 16
 _HEADER_BYTES = 64
 # One counter: hash of rule and client, the window's length in seconds, when it ends (epoch seconds), hits in it.
-_COUNTER = struct.Struct("<12sIdQ")
+_COUNTER = struct.Struct("<16sdQ")
 _OWNER = struct.Struct("<12sI")
 _COUNTED = struct.Struct("<dQ")
 _WAYS = 8
@@ -52,6 +52,14 @@ class Refused(NamedTuple):
 
     rule: str
     wait: int
+
+
+class _Limit(NamedTuple):
+    """At most `amount` hits in `window` seconds; `owner` is what a client's counter of them begins with."""
+
+    amount: int
+    window: int
+    owner: bytes
 
 
 class RateLimits:
@@ -105,16 +113,16 @@ class RateLimits:
             try:
                 # Read with the lock held: who waited for it must not judge by an older time than who came before.
                 now = self._clock()
-                for rule, start, digest in counters:
-                    wait = self._judge(start, digest, self._limits[rule], now, cost)
+                for rule, start, limits in counters:
+                    wait = self._judge(start, limits, now, cost)
                     if wait is not None:
                         return Refused(rule, wait)
                 return None
             finally:
                 fcntl.lockf(self._file, fcntl.LOCK_UN, _BLOCK_BYTES, block)
 
-    def _hashed(self, rules: tuple[str, ...], client: str) -> tuple[int, list[tuple[str, int, bytes]]]:
-        """Where a client's block is; and of each rule that has limits its set, and what its counters are known by."""
+    def _hashed(self, rules: tuple[str, ...], client: str) -> tuple[int, list[tuple[str, int, list[_Limit]]]]:
+        """Where a client's block is; and of each rule that has limits its set, and the limits."""
         place = blake2b(client.encode(errors="surrogatepass"), digest_size=4, key=self._key).digest()
         block = _HEADER_BYTES + int.from_bytes(place) % _BLOCKS * _BLOCK_BYTES
         counters = []
@@ -122,35 +130,36 @@ class RateLimits:
             if self._limits[rule]:
                 name = f"{rule}\0{client}".encode(errors="surrogatepass")
                 digest = blake2b(name, digest_size=12, key=self._key).digest()
-                counters.append((rule, block + digest[0] % _BLOCK_SETS * _SET_BYTES, digest))
+                limits = [_Limit(amount, window, _OWNER.pack(digest, window)) for amount, window in self._limits[rule]]
+                counters.append((rule, block + digest[0] % _BLOCK_SETS * _SET_BYTES, limits))
         return block, counters
 
-    def _judge(self, start: int, digest: bytes, limits: list[tuple[int, int]], now: float, cost: int) -> int | None:
+    def _judge(self, start: int, limits: list[_Limit], now: float, cost: int) -> int | None:
+        # Conditions in place of min() and max(): every request comes here twice.
         wait = 0.0
-        taken: list[tuple[int, int, float, int]] = []
-        for amount, window in limits:
-            place, hits, ends = self._place_of(start, digest, window), 0, now + window
+        taken: list[tuple[int, bytes, float, int]] = []
+        for amount, window, owner in limits:
+            place, hits, ends = self._place_of(start, owner), 0, now + window
             if place >= 0:
                 counted_until, counted = _COUNTED.unpack_from(self._table, place + _OWNER.size)
                 if now < counted_until <= ends + _CLOCK_GRACE_SECONDS:
                     hits, ends = counted, counted_until
-            after = hits + min(cost, max(1, amount))
-            if after > amount:
-                wait = max(wait, ends - now)
-            taken.append((place, window, ends, max(0, after)))
+            after = hits + (cost if cost <= amount else amount or 1)
+            if after > amount and ends - now > wait:
+                wait = ends - now
+            taken.append((place, owner, ends, after if after > 0 else 0))
         if wait:
             return max(1, math.ceil(wait))
-        for index, (place, window, ends, hits) in enumerate(taken):
+        for index, (place, owner, ends, hits) in enumerate(taken):
             at = place
             if place < 0:
                 at = self._first_to_expire(start, {held for held, _, _, _ in taken})
-                taken[index] = at, window, ends, hits
-            _COUNTER.pack_into(self._table, at, digest, window, ends, hits)
+                taken[index] = at, owner, ends, hits
+            _COUNTER.pack_into(self._table, at, owner, ends, hits)
         return None
 
-    def _place_of(self, start: int, digest: bytes, window: int) -> int:
+    def _place_of(self, start: int, owner: bytes) -> int:
         """Where in the file the set holds this counter; -1 where it does not."""
-        owner = _OWNER.pack(digest, window)
         place = self._table.find(owner, start, start + _SET_BYTES)
         while place >= 0 and (place - start) % _COUNTER.size:
             # The same bytes across two counters, by chance.

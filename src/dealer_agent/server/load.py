@@ -41,7 +41,7 @@ RETRY_AFTER_SECONDS = 1
 REPORT_SECONDS = 10.0
 """Refusals are counted, and logged in one line this long after the first."""
 MOST_IN_PROGRESS = 256
-"""Requests of routes other than the skills that one process answers at the same time. Some wait for the database."""
+"""The most requests of one process, other than those of the skills, that wait for the database at the same time."""
 
 NEVER = float("-inf")
 LONG_TURN_SECONDS = 4 * TURN_SECONDS
@@ -139,7 +139,7 @@ class Load:
         self._turn_is_over = True
 
     def __enter__(self) -> None:
-        """A request is in progress. Raises RateLimited when too many are."""
+        """A request waits for the database. Raises RateLimited when too many do."""
         if self._in_progress >= MOST_IN_PROGRESS:
             self.refuse()
             raise too_busy()

@@ -171,7 +171,9 @@ def _calendar(service: Service) -> Handler:
     path."""
 
     async def respond(request: Request) -> Response:
-        made = await run_in_threadpool(service.calendar, hashed(request.path_params["secret"]))
+        # The block ends before the answer is sent: a client may take long to read it.
+        with service.load:
+            made = await run_in_threadpool(service.calendar, hashed(request.path_params["secret"]))
         if made is None:
             count_bad_token(service, caller_of(request.scope, service))
             raise HTTPException(404)

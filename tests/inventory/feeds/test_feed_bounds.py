@@ -1,4 +1,4 @@
-"""What a hostile or broken file may cost: every bound of docs/feeds.md, and processor time that is linear in size."""
+"""The cost of a hostile or broken file: every bound of docs/feeds.md, and processor time that is linear in its size."""
 
 import bz2
 import gzip
@@ -98,7 +98,7 @@ HOSTILE: dict[str, Callable[[int], bytes]] = {
 
 
 def seconds(data: bytes) -> float:
-    """The processor time that a reading takes, whatever becomes of the file."""
+    """The processor time of a reading, also when the file is refused."""
     start = time.process_time()
     refusal = ""
     try:
