@@ -55,7 +55,7 @@ def app() -> DealerApp:
     """The application of a worker process; the command line says by environment which dealer, and where it listens."""
     forbid_core_dumps()
     _stop_without_parent()
-    # What was imported stays: a collection that looks through it again is a pause for whoever asks just then.
+    # Imported objects stay. A collection that scans them again would delay a request.
     gc.freeze()
     directory = Path(os.environ[DIRECTORY_VARIABLE])
     return application(load_settings(directory, os.environ), os.environ[ADDRESS_VARIABLE])
@@ -99,7 +99,7 @@ async def service(settings: Settings, listens_at: str) -> AsyncIterator[Service]
         store = await asyncio.to_thread(Store.open, settings.database_url, settings.vault)
         closing.callback(store.close)
         vault = await asyncio.to_thread(store.check_keys, profile.id)
-        # Before any lead is taken: what comes while the clock is wrong must not make it look right.
+        # Before the first lead: a lead that is stored while the clock is wrong must not make that time trusted.
         await asyncio.to_thread(note_first_time, store, profile.id, datetime.now(UTC))
         writer = store.lead_writer()
         closing.push_async_callback(asyncio.to_thread, writer.close)

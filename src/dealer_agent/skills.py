@@ -115,9 +115,9 @@ async def submit_lead(dealer: Dealer, request: Request, *, token_id: str | None,
     """lead.submit (2.7; contract, part 10): stored with its consent record before it is answered.
 
     `token_id` is the caller's, where it showed a token; `body` is the request as received: the consent record keeps its
-    hash. `seconds` are left for the database. Raises StorageError, and ProtocolError: of a refused lead only code and
-    time are stored, unless the refusal is AppointmentTimeUnavailable, whose lead is kept, or InternalError, the
-    dealer's own.
+    hash. `seconds` is the time that is left for the database. Raises StorageError, and ProtocolError: of a refused lead
+    only code and time are stored. Exceptions are AppointmentTimeUnavailable, whose lead is stored, and InternalError,
+    which is no refusal and leaves no such record.
     """
     now = datetime.now(UTC)
     try:

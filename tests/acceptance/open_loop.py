@@ -1,4 +1,5 @@
-"""A load whose requests are sent when they are due, whatever became of those before: as many independent buyers send.
+"""An open-loop load: requests are sent when they are due, whether or not earlier ones are answered, as many
+independent buyers do.
 
 It runs in a process of its own: `python -m tests.acceptance.open_loop PORT REQUESTS RATE SECONDS CONNECTIONS`. A rate
 of 0 is a closed loop: each connection sends its next request when it has the whole answer to the last. A time counts

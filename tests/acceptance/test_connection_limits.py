@@ -1,4 +1,4 @@
-"""Connections of strangers cost the service little: the real process, with few file descriptors, against clients that
+"""Connections of strangers cost the service little: a real process, with few file descriptors, serves clients that
 pipeline without end, stay silent, or send slowly; and behind a real proxy (specification, part 8)."""
 
 import http.client
@@ -65,7 +65,9 @@ def running(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Running]:
     ],
     ids=["no host", "nothing there", "no json", "an upgrade", "a search"],
 )
-def test_requests_without_end_and_nobody_reads(running: Running, record_property: Any, one: bytes) -> None:
+def test_pipelined_requests_of_a_client_that_never_reads_use_bounded_memory(
+    running: Running, record_property: Any, one: bytes
+) -> None:
     with connect(running.url) as flood:
         healthy_in_seconds(running.url)
         before, waits = memory_mib(running), []
@@ -116,7 +118,7 @@ def test_idle_connections_make_room_for_leads(tmp_path: Path, sent: bytes) -> No
 
 
 @pytest.mark.requirement("spec-8-connection-limits")
-def test_a_client_that_finds_no_room_is_told(tmp_path: Path) -> None:
+def test_a_client_beyond_the_limit_of_connections_gets_429(tmp_path: Path) -> None:
     """Contract 3: RATE_LIMITED carries Retry-After. A busy connection is not closed for another client."""
     folder = stocked_dealer(tmp_path, "\n[service]\nmax_connections = 16\n")
     with serving(folder) as running:
@@ -188,7 +190,7 @@ def test_an_address_has_a_limit_of_its_own(tmp_path: Path, exempt: bool) -> None
 
 
 @pytest.mark.requirement("spec-8-connection-limits")
-def test_the_service_survives_that_it_cannot_accept(tmp_path: Path) -> None:
+def test_the_service_accepts_again_after_file_descriptors_ran_out(tmp_path: Path) -> None:
     """Whatever else uses up the descriptors: the service accepts again once there are some."""
     if shutil.which("prlimit") is None:
         pytest.skip("GAP: prlimit (util-linux) is not installed")

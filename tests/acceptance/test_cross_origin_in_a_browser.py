@@ -70,7 +70,7 @@ def test_a_page_of_another_origin_reads_answers_and_errors(told: dict[str, Any])
 
 
 @pytest.mark.requirement("contract-4-cross-origin")
-def test_the_browser_sends_no_cookie_and_refuses_a_call_that_would(told: dict[str, Any]) -> None:
+def test_the_browser_sends_no_cookie_and_refuses_a_call_with_credentials(told: dict[str, Any]) -> None:
     assert told["read"]["withCookies"] == {"refused": "TypeError"}
     assert told["read"]["otherHeader"] == {"refused": "TypeError"}
     assert told["read"]["health"] == {"refused": "TypeError"}

@@ -1,5 +1,5 @@
-"""More than the service has time for: what it takes is answered soon, the rest is refused at once, and neither new
-connections nor health checks wait. The load comes from a process of its own, `tests.acceptance.open_loop`.
+"""Overload: accepted requests are answered soon, the rest is refused at once, and new connections and health checks do
+not wait. The load comes from a process of its own, `tests.acceptance.open_loop`.
 
 `make soak` loads a stock of 100,000 vehicles for a minute and compares times. The ordinary run compares none: it shares
 its processors with other tests.

@@ -1,4 +1,4 @@
-"""Customers' data is for the service's user alone: what others may read is refused, with the command that helps."""
+"""Only the service's user has access to customers' data. Files that others may read are refused."""
 
 import os
 import re
@@ -28,7 +28,7 @@ def exposed(folder: Path) -> list[str]:
 
 
 @pytest.mark.requirement("contract-10-private-files")
-def test_everything_that_the_service_makes_is_for_its_owner_alone(tmp_path: Path) -> None:
+def test_other_users_have_no_access_to_any_file_of_the_service(tmp_path: Path) -> None:
     folder = tmp_path / "new" / "store"
     succeed("init", folder)
     channel = '\n[[rooftops.deliver.directory]]\nname = "crm"\npath = "leads"\n'

@@ -34,7 +34,7 @@ def test_serve_on_a_port_in_use_says_so(folder: Path) -> None:
 
 
 @pytest.mark.parametrize("host", ["no such host", "a..b", "x" * 70])
-def test_serve_on_a_host_that_is_none_says_so(folder: Path, host: str) -> None:
+def test_serve_rejects_an_invalid_host_name(folder: Path, host: str) -> None:
     done = command_here("serve", "--dir", folder, "--host", host, "--port", str(free_port()))
     assert done.returncode == 1
     assert host in done.stderr
@@ -188,7 +188,7 @@ def test_a_database_file_that_is_none_is_told_in_plain_words(tmp_path: Path, con
         (("demo", "--dir", "file"), "choose another place"),
     ],
 )
-def test_a_wrong_folder_is_told_with_what_to_do(tmp_path: Path, arguments: tuple[str, ...], says: str) -> None:
+def test_the_message_for_a_wrong_folder_says_what_to_do(tmp_path: Path, arguments: tuple[str, ...], says: str) -> None:
     (tmp_path / "file").touch()
     more = ("--port", str(free_port())) if arguments[0] == "demo" else ()
     done = command_here(*arguments, *more, cwd=tmp_path)

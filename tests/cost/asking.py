@@ -1,4 +1,4 @@
-"""Requests of every kind that a stranger may send, made from a few numbers that a search can turn up and down.
+"""Requests of every kind that a stranger may send, made from a few numbers that a search can change.
 
 A request is made anew for every measurement, with other words of the same shape: what a cache holds costs nothing.
 """

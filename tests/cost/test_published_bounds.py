@@ -1,4 +1,4 @@
-"""docs/limits.md says what the types say, and nothing in a request is without a bound (contract, part 10)."""
+"""docs/limits.md has the bounds of the types, and every member of a request has a bound (contract, part 10)."""
 
 from collections.abc import Iterator
 from pathlib import Path
@@ -27,11 +27,11 @@ def test_the_table_of_bounds_is_that_of_the_schemas() -> None:
     [
         ("values", envelope.VALUES_LIMIT),
         ("opening brackets", envelope.VALUES_LIMIT),
-        ("levels", envelope.NESTING_LIMIT),
+        ("levels of objects and arrays", envelope.NESTING_LIMIT),
         ("characters of a JSON-RPC `id`", json_rpc.CALL_ID_LENGTH),
-        ("problems listed", errors.PROBLEMS_SHOWN),
-        ("characters of a received value", errors.RECEIVED_LIMIT),
-        ("bytes that count once", body.COUNTED_BYTES),
+        ("problems in an error", errors.PROBLEMS_SHOWN),
+        ("characters of a received value in an error", errors.RECEIVED_LIMIT),
+        ("bytes of a body that count once against the rate", body.COUNTED_BYTES),
         ("bytes of a body that is decoded before it is counted", at_once.SHORT_BODY_BYTES),
         ("bytes of a head", connection.BoundedConnection.head_limit_bytes),
     ],

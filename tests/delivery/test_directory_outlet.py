@@ -61,7 +61,7 @@ def test_what_a_killed_attempt_left_behind_goes_with_the_next(tmp_path: Path) ->
     assert [file.name for file in unfinished(tmp_path)] == ["D2.01JN"]
 
 
-def test_what_a_killed_attempt_of_another_delivery_left_behind_goes_after_a_day(tmp_path: Path) -> None:
+def test_files_of_killed_attempts_of_other_deliveries_are_deleted_after_a_day(tmp_path: Path) -> None:
     """It holds a customer who may be erased meanwhile: then no attempt of that delivery comes again."""
     (tmp_path / UNFINISHED).mkdir()
     for name, age in (("D2.01JN", LEFT_BEHIND_SECONDS + 60), ("D3.01JN", LEFT_BEHIND_SECONDS - 3600)):

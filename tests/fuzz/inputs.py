@@ -1,4 +1,4 @@
-"""Feeds generated inputs to every kind, counts what became of them, and times each one.
+"""Gives generated inputs to every kind, counts the outcomes, and measures the time of each one.
 
     .venv/bin/python -m tests.fuzz.inputs --seed 7 --inputs 10000            # a run of one process
     .venv/bin/python -m tests.fuzz.inputs --seed 7 --only 4711               # one input of that run again, shown

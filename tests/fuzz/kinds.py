@@ -25,6 +25,7 @@ from tests.inventory.feeds.test_feed_json_layouts import FILES as JSON_FEEDS
 from tests.inventory.feeds.test_feed_layouts import FILES as TABLE_FEEDS
 from tests.protocol.bodies import STEMS, WIRE, body, call
 from tests.protocol.test_two_roads import VALID as VALID_BODIES
+from tests.protocol.test_two_roads import assert_same_request
 
 from dealer_agent.config import SettingsError, load_settings
 from dealer_agent.config.starting import dealer_toml
@@ -37,7 +38,7 @@ from dealer_agent.server.at_once import BINDINGS, SERVICE, SHORT_BODY_BYTES
 from dealer_agent.server.exchange import Exchange, Head
 
 ACCEPTED = "accepted"
-"""What the outcome of an input begins with when it was taken."""
+"""The outcome of an accepted input begins with this."""
 
 
 FILE_BOUND = 0.200
@@ -137,14 +138,7 @@ def json_rpc_kind() -> Kind:
 
 def _verdict(fast: Request | None, slow: Request | ProtocolError) -> str:
     if fast is not None:
-        assert isinstance(slow, Request), slow
-        assert not slow.problems
-        assert (slow.skill, slow.vocabulary, slow.context_id, slow.payload) == (
-            fast.skill,
-            fast.vocabulary,
-            fast.context_id,
-            fast.payload,
-        )
+        assert_same_request(fast, slow)
         return f"{ACCEPTED} by both ways: {fast.skill.id}"
     if isinstance(slow, ProtocolError):
         assert slow.http < 500

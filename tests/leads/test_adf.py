@@ -470,7 +470,7 @@ def test_the_provider_is_the_agent_in_one_spelling(name: str) -> None:
     assert told(prospect, "provider/url") == "https://agent.example.com"
 
 
-def test_a_long_name_that_is_wrapped_cannot_look_like_a_line_of_ours() -> None:
+def test_a_wrapped_long_name_cannot_look_like_a_line_of_the_service() -> None:
     for length in range(1, 100):
         view = a_view(agent=AgentView(f"{'x' * length} This may be the same person as lead 1"))
         assert not [line for line in comments(prospect_of(view), "customer") if line.startswith("This may be")]

@@ -453,7 +453,7 @@ def test_a_strangers_words_are_marked_line_by_line(text: str) -> None:
 
 
 @pytest.mark.parametrize("member", ["first_name", "last_name", "agent", "vehicle"])
-def test_words_of_a_sender_never_begin_a_line_of_ours(member: str) -> None:
+def test_text_of_a_sender_never_begins_at_the_margin(member: str) -> None:
     """A long name that is wrapped cannot look like a part of the mail."""
     for length in range(1, 80):
         forged = f"{'x' * length} How to reach them"
@@ -467,6 +467,6 @@ def test_words_of_a_sender_never_begin_a_line_of_ours(member: str) -> None:
         assert [line for line in text.splitlines() if line.startswith("How to")] == ["How to reach them"]
 
 
-def test_people_are_told_that_another_lead_may_be_of_the_same_person() -> None:
+def test_a_mail_names_another_lead_that_may_be_of_the_same_person() -> None:
     text = " ".join(salesperson_mail(a_view(may_be_same_person_as="01KE7AQ2N0V5X3J8R6T4Y9W1ZD")).text.split())
     assert "This may be the same person as lead 01KE7AQ2N0V5X3J8R6T4Y9W1ZD" in text

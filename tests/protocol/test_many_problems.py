@@ -29,7 +29,7 @@ def test_at_most_a_hundred_problems_are_listed_and_the_rest_is_counted(skill: st
 
 
 @pytest.mark.parametrize("filters", [{"make": [7] * 101}, {"make": ["x"] * 101}, {"make": ["x" * 201] * 101}])
-def test_nothing_in_a_value_that_is_too_long_is_looked_at(filters: dict[str, Any]) -> None:
+def test_the_content_of_a_value_that_is_too_long_is_not_checked(filters: dict[str, Any]) -> None:
     (problem,) = payload_problems(SKILL_BY_ID["inventory.search"], payload("inventory.search", filters=filters))
     assert (problem.pointer, problem.keyword) == ("/filters/make", "maxItems")
     assert problem.message == "must have at most 100 entries"
@@ -53,7 +53,7 @@ def test_one_problem_is_found_wherever_it_stands(place: int) -> None:
 
 
 @pytest.mark.requirement("contract-10-bounds")
-def test_what_is_repeated_is_cut() -> None:
+def test_a_long_received_value_is_cut_in_the_error() -> None:
     error = refused(body(filters={"n" * 200: "v" * 5_000, "make": {"a": ["w" * 5_000]}}))
     assert [len(each["received"]) for each in error.details["errors"]] == [200, 200]
 

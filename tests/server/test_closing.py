@@ -1,4 +1,4 @@
-"""A client reads the answer to what it has sent, and nobody keeps a connection for ever (contract, part 3). The real
+"""A client can read the answer to its request, and no client keeps a connection for ever (contract, part 3). The real
 application on a real socket."""
 
 import json
@@ -152,7 +152,7 @@ PAGE = request("/message:send", body_of("", message("inventory.search", paginati
 
 
 @pytest.mark.requirement("spec-8-connection-stalled")
-def test_a_client_that_accepts_nothing_is_given_up(port: int, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_client_that_accepts_nothing_is_disconnected(port: int, monkeypatch: pytest.MonkeyPatch) -> None:
     """The kernels' buffers take some megabytes; behind them the service would keep the answers for ever."""
     monkeypatch.setattr(ClientTransport, "stall_seconds", 0.5)
     with connected(port) as client, pytest.raises(ConnectionError):
@@ -161,7 +161,7 @@ def test_a_client_that_accepts_nothing_is_given_up(port: int, monkeypatch: pytes
 
 @pytest.mark.requirement("spec-8-connection-stalled")
 @pytest.mark.parametrize("last", ["", "Connection: close"])
-def test_so_is_one_whose_last_answer_waits_while_its_connection_closes(
+def test_a_client_that_does_not_accept_its_last_answer_is_disconnected(
     port: int, last: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A transport that is closed waits for its buffer, for as long as the client likes."""

@@ -1,5 +1,5 @@
-"""A head means one thing to the service and to a proxy in front of it: fields come once, trailers are no fields, and
-a request for an upgrade is an ordinary request. The real application on a real socket."""
+"""The service and a proxy in front of it read a head in the same way: single fields are not repeated, trailers are no
+fields, and a request for an upgrade is an ordinary request. The real application on a real socket."""
 
 import json
 import socket
@@ -56,7 +56,7 @@ ROUTES = {
         (b"A2A-Version: 1.0\r\nA2A-Version: 0.3", "more than one A2A-Version"),
     ],
 )
-def test_a_field_that_decides_comes_once(port: int, route: str, lines: bytes, says: str) -> None:
+def test_a_repeated_single_field_is_refused(port: int, route: str, lines: bytes, says: str) -> None:
     """RFC 9112, 3.2: a request with two Host fields is refused with 400. The others are fields of one value."""
     with connected(port) as client:
         client.socket.sendall(with_line(ROUTES[route], lines))
@@ -69,7 +69,7 @@ def test_a_field_that_decides_comes_once(port: int, route: str, lines: bytes, sa
 
 @pytest.mark.requirement("spec-8-connection-single-fields")
 @pytest.mark.parametrize("route", ROUTES)
-def test_http_1_1_names_its_host(port: int, route: str) -> None:
+def test_http_1_1_without_a_host_field_is_refused(port: int, route: str) -> None:
     sent = ROUTES[route].replace(b"Host: x\r\n", b"").replace(b"Host: dealer.example\r\n", b"")
     with connected(port) as client:
         client.socket.sendall(sent)
@@ -82,7 +82,7 @@ def test_http_1_1_names_its_host(port: int, route: str) -> None:
 
 
 @pytest.mark.requirement("spec-8-connection-single-fields")
-def test_fields_that_may_repeat_do(port: int) -> None:
+def test_other_fields_may_repeat(port: int) -> None:
     lines = b"X-Forwarded-For: 203.0.113.1\r\nX-Forwarded-For: 203.0.113.2\r\nAccept: a\r\nAccept: b"
     with connected(port) as client:
         for route in ("at once", "json-rpc", "health"):
@@ -91,7 +91,7 @@ def test_fields_that_may_repeat_do(port: int) -> None:
 
 
 @pytest.mark.parametrize("first", ["a lead", "at once", "health"])
-def test_what_came_before_a_refused_request_is_answered_before_the_refusal(port: int, first: str) -> None:
+def test_requests_before_a_refused_one_are_answered_before_the_refusal(port: int, first: str) -> None:
     """A client and a proxy tell answers apart by their order only."""
     for refused in (
         with_line(ROUTES["health"], b"Host: y"),

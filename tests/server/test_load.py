@@ -1,4 +1,4 @@
-"""What a process does with more requests than it has time for. The real application on a real socket; the clients send
+"""How a process queues and refuses requests in an overload. The real application on a real socket; the clients send
 while the event loop stands still, so that all their requests arrive in one turn."""
 
 import asyncio
@@ -102,7 +102,7 @@ def refusals(answers: list[tuple[int, dict[str, str], bytes]]) -> list[tuple[dic
 @pytest.mark.requirement("contract-3-retry-after")
 @pytest.mark.requirement("contract-3-retryable")
 @pytest.mark.parametrize("target", ["/message:send", "/rpc"])
-def test_what_would_wait_too_long_is_refused_in_the_form_of_its_binding(port: int, target: str) -> None:
+def test_a_request_that_would_wait_too_long_is_refused_in_the_format_of_its_binding(port: int, target: str) -> None:
     sent = [request(target, body_of(target, SEARCH))] * 40
     answers_to(port, sent)
     answers = answers_to(port, sent)

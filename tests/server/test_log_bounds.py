@@ -101,7 +101,7 @@ def kind(line: dict[str, Any]) -> tuple[int, str | None, str | None]:
 
 @pytest.mark.parametrize("name", FLOODS)
 @pytest.mark.requirement("contract-3-error-id-in-log")
-def test_of_a_flood_the_first_lines_are_written_and_the_rest_is_counted(
+def test_the_log_has_the_first_lines_of_a_flood_and_the_number_of_the_others(
     written: list[dict[str, Any]], name: str
 ) -> None:
     of_this_kind = [line for line in written if "status" in line and kind(line) == FLOODS[name][1]]

@@ -1,4 +1,4 @@
-"""What the connection assumes of uvicorn and httptools beyond their documented interfaces.
+"""The connection's assumptions about uvicorn and httptools that their documentation does not cover.
 
 `pyproject.toml` bounds the versions of both. When a new version breaks an assumption, its test fails with the sentence
 that says what the connection relies on; the modules are `server/connection.py` and `server/at_once.py`.
@@ -79,7 +79,7 @@ def test_the_parser_takes_slices() -> None:
     ]
 
 
-def test_trailers_are_told_as_header_fields_between_the_head_and_the_end() -> None:
+def test_the_parser_reports_trailers_as_header_fields_between_the_head_and_the_end() -> None:
     calls = heard(CHUNKED + b"X: y\r\nZ:\r\n\r\n" + HEAD + b"\r\n")
     trailers = calls[calls.index("head") + 1 : calls.index("complete")]
     assert trailers == [("body", b"{}"), ("header", b"X", b"y"), ("header", b"Z", b"")], (
@@ -87,7 +87,7 @@ def test_trailers_are_told_as_header_fields_between_the_head_and_the_end() -> No
     )
 
 
-def test_an_upgrade_ends_the_request_behind_its_head_and_tells_where() -> None:
+def test_an_upgrade_ends_the_request_after_its_head_and_the_exception_has_the_offset() -> None:
     protocol = Heard()
     parser = httptools.HttpRequestParser(protocol)
     with pytest.raises(httptools.HttpParserUpgrade) as upgrade:

@@ -1,4 +1,4 @@
-"""What a request may weigh, and what it counts for (contract, parts 3 and 10)."""
+"""The size of a request, and how often it counts against a rate (contract, parts 3 and 10)."""
 
 import json
 from typing import Any, cast
@@ -57,7 +57,7 @@ def test_nothing_but_the_type_of_the_data_makes_a_large_body_a_lead(dealership: 
     )
 
 
-def test_where_leads_are_off_no_body_is_larger(open_dealership: OpenDealership) -> None:
+def test_without_lead_submit_no_body_may_be_larger(open_dealership: OpenDealership) -> None:
     opened = open_dealership('[service]\nskills_off = ["lead.submit"]\n' + NO_LIMITS)
     assert opened.post(padded("lead.submit", 33 * 1024)).status_code == 413
 
@@ -123,7 +123,7 @@ def test_malformed_leads_do_not_use_up_the_rate_of_valid_ones(open_dealership: O
     assert opened.post(malformed).status_code == 429
 
 
-def test_of_a_long_list_of_extensions_the_first_are_read_and_each_is_named_once(dealership: Dealership) -> None:
+def test_the_first_extensions_of_a_long_list_are_read_and_each_is_named_once(dealership: Dealership) -> None:
     known = next(iter(dealership.app._service.wire.extensions))  # type: ignore[union-attr]
     asked = ",".join([known] * 99 + ["https://example.com/x"] * 3_000)
     answer = dealership.post(message("inventory.search"), headers={"a2a-extensions": asked})

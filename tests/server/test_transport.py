@@ -144,7 +144,9 @@ def test_an_unknown_path_is_404_in_the_same_envelope(dealership: Dealership, met
     "path", ["/", "/message:send/x", "/a2a", "/v1/message:send", "/message/send", "/v1", "/healthz", "/docs"]
 )
 @pytest.mark.requirement("contract-3-wrong-address-names-the-right-one")
-def test_a_message_at_a_wrong_address_is_told_the_right_one(open_dealership: OpenDealership, path: str) -> None:
+def test_the_error_for_a_message_at_a_wrong_address_names_the_right_one(
+    open_dealership: OpenDealership, path: str
+) -> None:
     opened = open_dealership('[service]\npublic_url = "https://agent.example"\nbase_path = "/cars"' + NO_LIMITS)
     for binding in ("/message:send", "/rpc"):
         for base in ("", "/cars"):
@@ -156,7 +158,7 @@ def test_a_message_at_a_wrong_address_is_told_the_right_one(open_dealership: Ope
 
 
 @pytest.mark.requirement("contract-3-wrong-address-names-the-right-one")
-def test_a_message_in_the_form_of_the_other_binding_is_told_where_that_is(dealership: Dealership) -> None:
+def test_the_error_for_a_message_in_the_form_of_the_other_binding_names_its_address(dealership: Dealership) -> None:
     answer = dealership.post(sent_to("/rpc"), "/message:send")
     assert (answer.status_code, error_of(answer)["code"]) == (422, "SCHEMA_VALIDATION_FAILED")
     assert "JSON-RPC" in error_of(answer)["message"]

@@ -1,4 +1,5 @@
-"""Who is the same sender, and what another sender can do to a lead: nothing (contract, part 10). On both databases.
+"""Which leads have the same sender; another sender can neither change nor read a lead (contract, part 10). On both
+databases.
 
 A phone number and an e-mail address are no secrets. Only a token shows who sends.
 """
@@ -87,7 +88,7 @@ def test_another_sender_gets_a_lead_of_its_own_and_neither_changes_nor_learns_th
 
 @strangers
 @pytest.mark.requirement("contract-10-duplicate-stranger")
-def test_the_dealer_and_the_crm_are_told_that_both_may_be_the_same_person(
+def test_the_dealer_and_the_crm_see_that_two_leads_may_be_of_the_same_person(
     counter: OpenCounter, token: str | None, other_token: str | None, named: dict[str, Any], agent: str
 ) -> None:
     desk = counter(PROFILE)
@@ -155,7 +156,7 @@ def test_without_a_token_the_same_sender_adds_a_message_and_a_visit_that_is_only
 
 
 @pytest.mark.requirement("contract-10-duplicate-no-token")
-def test_without_a_token_the_rooftop_of_the_first_lead_is_not_told(counter: OpenCounter) -> None:
+def test_without_a_token_the_rooftop_of_the_first_lead_is_not_disclosed(counter: OpenCounter) -> None:
     """It may be the one that the customer visits."""
     desk = counter(PROFILE)
     first = desk.take(asking(visit(at("10:00"), "trade_in"), None, customer=VICTIM), NOW, LOT, token=None)
@@ -244,7 +245,7 @@ def test_a_strangers_consent_changes_no_channel_of_the_first_lead(
 
 
 @pytest.mark.requirement("contract-10-duplicate-stranger")
-def test_an_answer_does_not_tell_that_somebody_withdrew_consent(counter: OpenCounter) -> None:
+def test_an_answer_does_not_disclose_that_the_customer_withdrew_consent(counter: OpenCounter) -> None:
     desk = counter(PROFILE)
     first = desk.take(a_lead(customer=VICTIM), NOW, LOT)["lead_id"]
     desk.store.record_revocation("ridgeline", first, ["email", "phone"], SOON, by="desk", reason=None)

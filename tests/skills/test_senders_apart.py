@@ -1,4 +1,4 @@
-"""Whatever others send, a sender's leads look as if nobody else had sent any (contract, part 10). On both databases.
+"""The leads of others do not affect a sender's leads (contract, part 10). On both databases.
 
 There are places enough here, so that nobody takes a time from somebody else. The link between leads that may be of one
 person is the only other thing that may differ.

@@ -1,4 +1,4 @@
-"""A clock that is wrong deletes nothing: what is deleted by age is deleted only at a time that can be believed."""
+"""A wrong clock deletes nothing: rows are deleted by age only when the clock is plausible."""
 
 from collections.abc import Callable
 from datetime import datetime, timedelta
@@ -52,7 +52,9 @@ def test_a_clock_that_is_wrong_by_800_days_deletes_nothing(
     assert counts(filled) == [1, 1, 1, 1]
 
 
-def test_what_is_stored_while_the_clock_is_wrong_does_not_make_it_look_right(filled: Store, writer: LeadWriter) -> None:
+def test_rows_that_are_stored_while_the_clock_is_wrong_do_not_make_it_plausible(
+    filled: Store, writer: LeadWriter
+) -> None:
     filled.trust_clock(DEALER, MONDAY)
     writer.submit(DEALER, storing("L2", AHEAD, contacts=["pat@example.com"])).result(60)
     filled.log_access(DEALER, AHEAD, "Alex", "leads list", leads=1)
@@ -71,7 +73,7 @@ def test_a_person_who_confirms_the_clock_lets_disposal_go_on(filled: Store) -> N
     dispose(filled, AHEAD + DAY)
 
 
-def test_a_clock_that_was_set_right_again_is_believed_at_once(filled: Store) -> None:
+def test_a_corrected_clock_is_plausible_at_once(filled: Store) -> None:
     filled.trust_clock(DEALER, MONDAY)
     with pytest.raises(ClockDoubtful):
         purge(filled, AHEAD)
@@ -100,13 +102,13 @@ def test_a_clock_that_is_behind_a_little_does_not_set_the_trusted_time_back(stor
     assert store.clock_problem(DEALER, MONDAY + FORWARD) is None
 
 
-def test_a_service_that_runs_for_years_believes_its_clock_all_the_time(filled: Store) -> None:
+def test_the_clock_of_a_service_that_runs_for_years_stays_plausible(filled: Store) -> None:
     for days in range(0, 800, 7):
         purge(filled, MONDAY + timedelta(days=days))
     assert counts(filled)[1:3] == [0, 0]
 
 
-def test_a_dealer_of_whom_nothing_is_stored_believes_any_clock(store: Store) -> None:
+def test_any_clock_is_plausible_for_a_dealer_without_rows(store: Store) -> None:
     assert store.clock_problem(DEALER, AHEAD) is None
 
 

@@ -270,7 +270,7 @@ def test_a_person_finds_the_consent_of_a_lead_that_is_disposed_of_and_may_have_i
     assert not two.erase_lead(DEALER, "L1", YEARS + DAY)
 
 
-def test_disposal_leaves_of_a_lead_what_the_law_wants_and_no_row_that_only_served_its_use(two: Store) -> None:
+def test_disposal_keeps_what_the_law_requires_and_deletes_rows_that_only_served_the_leads_use(two: Store) -> None:
     """The agent and the vehicle are forgotten; additions, settled deliveries and places of past visits are deleted."""
     sent(two)
     disposed(two, TUESDAY, MONDAY, YEARS)

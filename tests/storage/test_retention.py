@@ -1,4 +1,4 @@
-"""Rows that would grow without end: deleted by age or by number, a few at a time."""
+"""Rows that would accumulate are deleted by age or by number, a few at a time."""
 
 from datetime import datetime, timedelta
 from importlib import import_module
@@ -68,7 +68,7 @@ def test_old_answers_refusals_and_accesses_are_deleted_and_young_ones_kept(store
     assert left(store, "idempotency") == 1, "another dealer's"
 
 
-def test_what_is_deleted_from_the_access_log_leaves_an_entry_that_says_so(store: Store) -> None:
+def test_a_deletion_from_the_access_log_adds_an_entry_to_it(store: Store) -> None:
     store.log_access(DEALER, MONDAY, "Alex", "leads list", leads=1)
     now = TUESDAY + 730 * DAY
     purged(store, now)
@@ -79,9 +79,7 @@ def test_what_is_deleted_from_the_access_log_leaves_an_entry_that_says_so(store:
     assert left(store, "accesses") == 1
 
 
-def test_of_refusals_only_the_newest_are_kept_however_young_they_are(
-    store: Store, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_only_a_bounded_number_of_the_newest_refusals_is_kept(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
     """Strangers cause them, as often as they like."""
     retention = import_module("dealer_agent.storage.retention")
     statement = retention.READ_OLDEST_KEPT.offset(None).offset(2499)

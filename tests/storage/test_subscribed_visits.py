@@ -1,4 +1,4 @@
-"""The calendar that a desk subscribes to stays small and cheap, however many visits there are."""
+"""The subscribed calendar stays small and cheap with many visits."""
 
 import time
 from datetime import datetime, timedelta
@@ -98,7 +98,7 @@ def test_confirmed_visits_to_come_are_shown_before_all_others(shop: Store) -> No
     assert made.count(b"UID:R") == MOST_VISITS - 16
 
 
-def test_visits_that_are_over_fill_what_is_left_latest_first(shop: Store) -> None:
+def test_past_visits_fill_the_rest_of_the_calendar_latest_first(shop: Store) -> None:
     day = timedelta(days=1)
     fill(shop, 3, first=MONDAY, every=day, status="confirmed", name="F")
     fill(shop, 40, first=MONDAY - PAST - 10 * day, every=day, status="confirmed", name="P")

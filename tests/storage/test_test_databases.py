@@ -33,7 +33,7 @@ def test_useradd_is_found_though_the_path_lacks_its_folder() -> None:
     assert told.stdout.decode().strip() == "/usr/bin:/bin:/usr/local/sbin:/usr/sbin:/sbin"
 
 
-def test_without_useradd_and_without_the_servers_user_one_sentence_says_what_to_do(tmp_path: Path) -> None:
+def test_the_message_says_what_to_do_without_useradd_and_without_the_servers_user(tmp_path: Path) -> None:
     problem = obstacle("nobody-has-this-name", str(tmp_path))
     assert problem is not None
     assert "\n" not in problem

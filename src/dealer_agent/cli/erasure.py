@@ -135,7 +135,7 @@ def dispose(
 ) -> None:
     """Forget what is old, as the running service does every hour: see the section privacy of dealer.toml.
 
-    Where the clock is far from the last time that the service ran, nothing is erased until you confirm the clock.
+    If the clock is far from the last time that the service ran, nothing is erased until you confirm the clock.
     """
     with failures_in_plain_words():
         settings = settings_in(directory)

@@ -34,7 +34,7 @@ LINES_SHOWN = 10
 
 
 def _content(file: Path) -> bytes:
-    """The file's bytes, at most one more than a feed may have: a pipe or a device may have no end."""
+    """The file's bytes, at most one more than a feed may have: a pipe or a device may never end."""
     with file.open("rb") as opened:
         return opened.read((MOST_FILE_MIB << 20) + 1)
 

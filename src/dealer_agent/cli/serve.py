@@ -5,7 +5,6 @@ import resource
 import signal
 import socket
 from contextlib import suppress
-from ipaddress import ip_address
 from typing import Annotated
 from urllib.parse import urlsplit
 
@@ -26,7 +25,7 @@ from dealer_agent.cli.terminal import (
     settings_in,
 )
 from dealer_agent.config import Settings
-from dealer_agent.config.channels import channel_secrets
+from dealer_agent.config.channels import channel_secrets, is_this_machine
 from dealer_agent.server.connection import BoundedConnection
 from dealer_agent.server.open_connections import RESERVED_FILES
 
@@ -38,8 +37,8 @@ LOOPBACK = "127.0.0.1"
 KEEP_ALIVE_SECONDS = 75
 """Longer than the 60 s for which proxies keep an idle connection: they, not we, should close it first."""
 WORKER_START_SECONDS = 30
-"""How long a worker may be silent before it is replaced. One that starts on a busy machine is silent for a while: after
-uvicorn's own 5 s it would be replaced by another that fares no better, for ever."""
+"""How long a worker may be silent before it is replaced. On a busy machine a worker takes longer to start than
+uvicorn's default of 5 s, and its replacement would as well."""
 
 
 def serve(
@@ -75,9 +74,9 @@ def address_of(host: str, port: int) -> str:
 
 
 def problem_of_card(listening: str, named: str) -> str | None:
-    """Why buyers on other machines cannot use the address that the agent card names; None where they can.
+    """Why buyers on other machines cannot use the address in the agent card; None when they can.
 
-    `listening` is the IP address of the socket. A service that only this machine can reach has no such problem.
+    `listening` is the IP address of the socket. For a service on a loopback address this is no problem.
     """
     if is_this_machine(listening):
         return None
@@ -96,14 +95,6 @@ def problem_of_card(listening: str, named: str) -> str | None:
     return f"{problem} {advice}"
 
 
-def is_this_machine(host: str) -> bool:
-    """Whether only this machine can reach a host."""
-    try:
-        return ip_address(host).is_loopback
-    except ValueError:
-        return host == "localhost" or host.endswith(".localhost")
-
-
 def listen(host: str, port: int) -> socket.socket:
     """A socket that listens; ends the command in plain words where that cannot be."""
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
@@ -117,7 +108,7 @@ def listen(host: str, port: int) -> socket.socket:
 
 
 def _allow_many_connections(most: int) -> None:
-    """Every connection is an open file, of which a process may commonly have 1,024 until it asks for more."""
+    """Raises the soft limit of open files, commonly 1,024: every connection is an open file."""
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     wanted = most + RESERVED_FILES
     if hard != resource.RLIM_INFINITY:
@@ -145,7 +136,7 @@ class _Supervisor(Multiprocess):
 
 
 def run(settings: Settings, listener: socket.socket, address: str, workers: int) -> None:
-    """Serves until it is told to stop. Exits with 1 when the service does not come up."""
+    """Serves until SIGINT or SIGTERM. Exits with 1 when the service does not come up."""
     _allow_many_connections(settings.service.max_connections)
     os.environ[DIRECTORY_VARIABLE] = str(settings.directory.resolve())
     os.environ[ADDRESS_VARIABLE] = address

@@ -1,4 +1,4 @@
-"""What every command shares: where the dealer is, how failures are told, how tables look."""
+"""What every command shares: the dealer's folder, error messages, tables."""
 
 import errno
 import os

@@ -107,7 +107,7 @@ def _of_time(settings: Settings, seconds: int, path: Path) -> Iterator[Defect]:
 
 
 def is_this_machine(host: str) -> bool:
-    """Whether a host is the loopback interface by its very name: what a name resolves to may change."""
+    """Whether a host name or address always means this machine. Other names are not resolved: the result may change."""
     try:
         return ip_address(host.strip("[]")).is_loopback
     except ValueError:
@@ -115,7 +115,7 @@ def is_this_machine(host: str) -> bool:
 
 
 def _stays_inside(host: str) -> bool:
-    """Whether a host is this machine or one of the house's own network."""
+    """Whether a host is this machine or in a private network."""
     try:
         return ip_address(host).is_private
     except ValueError:

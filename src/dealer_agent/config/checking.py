@@ -13,7 +13,7 @@ from dealer_agent.dealers.rules import Defect, Path
 from dealer_agent.protocol.did_you_mean import did_you_mean
 
 OPTIONS_OF_SERVE = ("host", "port", "workers")
-"""What is often looked for in `dealer.toml`, and is an option of the command."""
+"""Options of the command `serve` that people often look for in `dealer.toml`."""
 
 
 class Problem(NamedTuple):

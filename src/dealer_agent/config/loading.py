@@ -17,12 +17,12 @@ FILE_NAME = "dealer.toml"
 
 
 def load_settings(directory: Path, env: Mapping[str, str]) -> Settings:
-    """The settings of the dealer whose `dealer.toml` stands in the directory.
+    """The settings of the dealer whose `dealer.toml` is in the directory.
 
     `DATABASE_URL` names the database; without it, it is the SQLite file `dealer-agent.db` in the directory.
-    `DEALER_AGENT_KEYS` holds the keys to customer data; without it, they stand in `dealer-agent.keys` beside the file.
-    Raises SettingsError with all problems, each with its line, where a file is absent, is no TOML, or breaks a rule.
-    Raises it also where others may read the directory.
+    `DEALER_AGENT_KEYS` holds the keys to customer data; without it, they are in `dealer-agent.keys` beside the file.
+    Raises SettingsError with all problems, each with its line, when a file is absent, is no TOML, or breaks a rule,
+    and when other users may read the directory.
     """
     directory = directory.resolve()
     file = read_dealer_file(_text(directory / FILE_NAME))
@@ -44,7 +44,7 @@ def load_settings(directory: Path, env: Mapping[str, str]) -> Settings:
 
 
 def require_private(directory: Path) -> None:
-    """Raises SettingsError where others may look into a dealer's directory."""
+    """Raises SettingsError when other users have access to a dealer's directory."""
     if open_to_others([directory]):
         raise SettingsError([Problem(str(directory), None, "", advice("700", [directory]))])
 

@@ -28,7 +28,7 @@ _PROTO = proto()
 
 
 def read_public_url(value: str) -> str:
-    """The address by which the world reaches the service, without a slash at its end; empty where there is none yet."""
+    """The public address of the service, without a slash at its end; empty when there is none yet."""
     if not value:
         return value
     parts = urlsplit(read_web_address(value))
@@ -132,7 +132,7 @@ class Search(Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class Auth(Struct, frozen=True, forbid_unknown_fields=True):
-    """Who must show a token; with `bearer` and no skills named, everybody for everything (specification, part 5)."""
+    """Which skills require a token; with `bearer` and no skills named, all do (specification, part 5)."""
 
     mode: Literal["none", "bearer"] = "none"
     skills: Skills = ()
@@ -170,7 +170,7 @@ class Logs(Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class Mail(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """The server that sends the dealer's mail; an empty `host` sends none. User and password stand in the environment.
+    """The server that sends the dealer's mail; an empty `host` sends none. User and password are in the environment.
 
     `confirm_appointments`: customers who consented to e-mail get a mail of the visit that was confirmed to them, and
     when it is cancelled.
@@ -212,7 +212,7 @@ class DealerFile(Profile, frozen=True, kw_only=True, forbid_unknown_fields=True)
 class Settings(Struct, frozen=True, kw_only=True):
     """All that the parts are put together from. `directory` holds `dealer.toml` and the default database.
 
-    `vault` opens customer data; None where there is no key, with which only what needs none of it works.
+    `vault` decrypts customer data; None when there is no key: then only work without customer data is possible.
     """
 
     directory: Path
@@ -229,5 +229,5 @@ class Settings(Struct, frozen=True, kw_only=True):
 
     @property
     def confirms_by_mail(self) -> bool:
-        """Whether customers are mailed what becomes of their visits."""
+        """Whether customers get mails about confirmed and cancelled visits."""
         return bool(self.mail.host) and self.mail.confirm_appointments

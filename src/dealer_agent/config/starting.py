@@ -13,8 +13,8 @@ from dealer_agent.config.loading import FILE_NAME, require_private
 def write_dealer_toml(directory: Path, name: str) -> Path:
     """Write `dealer.toml` for a store of that name into the directory; its path.
 
-    A directory that is absent is made for its owner alone. Raises FileExistsError where there is a file already,
-    SettingsError for a directory that others may read, and ValueError for a name that is empty.
+    Makes an absent directory with mode 0700. Raises FileExistsError when there is a file already, SettingsError for a
+    directory that other users may read, and ValueError for an empty name.
     """
     text = dealer_toml(name)
     directory.mkdir(mode=0o700, parents=True, exist_ok=True)

@@ -57,7 +57,7 @@ def read_slug(value: str) -> str:
 
 
 def read_time_zone(value: str) -> str:
-    """An area of the IANA time zone database: no other name surely has the daylight saving of the store's place."""
+    """An area of the IANA time zone database: only an area has the daylight saving rules of the store's location."""
     if value not in areas():
         advised = advice(value)
         known = f"; {advised}" if advised else did_you_mean(value, sorted(areas()))

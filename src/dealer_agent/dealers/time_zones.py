@@ -1,4 +1,4 @@
-"""The areas of the IANA time zone database, and which of them another name may mean. Pure."""
+"""The areas of the IANA time zone database, and the areas that other names may mean. Pure."""
 
 import re
 from datetime import UTC, datetime
@@ -7,7 +7,7 @@ from importlib.resources import files
 from zoneinfo import ZoneInfo
 
 HOME = frozenset({"US", "PR", "VI", "GU", "AS", "MP"})
-"""The countries (ISO 3166) whose areas an abbreviation means first: the United States with their territories."""
+"""The countries (ISO 3166) that are preferred for an abbreviation: the United States and their territories."""
 _MOST = 3
 _WINTER, _SUMMER = datetime(2026, 1, 15, tzinfo=UTC), datetime(2026, 7, 15, tzinfo=UTC)
 
@@ -25,13 +25,13 @@ def areas() -> dict[str, str]:
 
 @cache
 def _links() -> dict[str, str]:
-    """Other names of zones, such as `US/Eastern`, and the zones that they stand for."""
+    """Other names of zones, such as `US/Eastern`, with the zones that they mean."""
     return {link: zone for kind, zone, link in (line.split() for line in _database("tzdata.zi") if line[:2] == "L ")}
 
 
 @cache
 def _abbreviations() -> dict[str, list[str]]:
-    """The areas whose clocks use an abbreviation such as `EST`: those of `HOME`, or all where it has none."""
+    """The areas whose clocks use an abbreviation such as `EST`: those in `HOME`, or all if `HOME` has none."""
     found: dict[str, list[str]] = {}
     for area in areas():
         for abbreviation in {name for name in _names(area) if name is not None and name.isalpha()}:
@@ -48,14 +48,14 @@ def _names(area: str) -> tuple[str | None, str | None]:
 
 
 def advice(name: str) -> str:
-    """What to write instead of a name that is no area; empty where nothing is known of it."""
+    """What to write instead of a name that is no area; empty for an unknown name."""
     word = name.strip().removeprefix("posix/").removeprefix("right/")
     area = _links().get(word) or _links().get(f"US/{word.split(' ')[0].title()}")
     short = word.upper()
     if re.fullmatch("[A-Z]{3}[0-9][A-Z]{3}", short):
         short = short[:3]  # EST5EDT
     elif re.fullmatch("[A-Z]T", short):
-        short = f"{short[0]}ST"  # ET is Eastern time, be it EST or EDT.
+        short = f"{short[0]}ST"  # ET means EST or EDT.
     meant = _abbreviations().get(short)
     if meant:
         return f"it is an abbreviation, and may mean {_listed(meant)}"

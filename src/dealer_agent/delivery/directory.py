@@ -16,7 +16,7 @@ UNFINISHED = ".unfinished"
 """The folder inside of what is being written."""
 
 LEFT_BEHIND_SECONDS = 24 * 3600
-"""After this long no attempt lives any more: what it left behind holds a customer, whom nothing else would erase."""
+"""No attempt takes this long. A file that a killed attempt left holds customer data, and nothing else deletes it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,10 +37,10 @@ class DirectoryOutlet:
     def _write(self, parcel: Parcel) -> None:
         delivery_id, content = parcel.delivery_id, self.render(parcel.view)
         self.folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-        # Apart and hidden, so that who collects the files does not take half of one, and few to look through.
+        # A hidden folder: a program that collects files must not take an unfinished one.
         unfinished = self.folder / UNFINISHED
         unfinished.mkdir(mode=0o700, exist_ok=True)
-        # Delete what killed attempts left behind. An attempt that still lives, past its lease, then fails at its end.
+        # Delete the files of killed attempts. An attempt that still runs after its lease then fails at its end.
         oldest = time.time() - LEFT_BEHIND_SECONDS
         for left in unfinished.iterdir():
             with suppress(FileNotFoundError):

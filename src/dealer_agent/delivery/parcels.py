@@ -44,7 +44,7 @@ class Parcels:
         return Parcel(delivery.delivery_id, view, delivery.event_id, delivery.kind)
 
     def _check_mails(self, delivery: DueDelivery, view: LeadView, token_id: str | None) -> None:
-        """Raises NotToBeSent where the address had enough mails: anybody can ask for visits with somebody's address."""
+        """Raises NotToBeSent when the address got too many mails: anybody can ask for visits with any address."""
         email = normal_email(view.customer.email or "")
         before = self.store.mails_before(self.profile.id, delivery, email, token_id, MAILS_WITHIN) if email else 0
         if before >= MOST_MAILS:

@@ -61,10 +61,10 @@ class LeadDesk:
         """Stores a lead with its consent, its visit and its deliveries, then answers it.
 
         `payload` is the lead's JSON values, extras included. A lead that waits for the database for `seconds` is
-        cancelled, and nothing of it is stored: InternalError. One that is being stored by then is waited for as long
-        again, then InternalError says that it may have been stored. Also raises ContactConsentRequired, InvalidConsent,
-        VehicleNotFound, VehicleUnavailable, IdempotencyConflict; AppointmentTimeUnavailable, when the lead is stored
-        nevertheless; and StorageError when it could not be stored.
+        cancelled: InternalError, and nothing is stored. If it is being stored at that moment, this waits once more for
+        `seconds`; then InternalError says that it may have been stored. Also raises ContactConsentRequired,
+        InvalidConsent, VehicleNotFound, VehicleUnavailable, IdempotencyConflict; AppointmentTimeUnavailable, when the
+        lead is stored nevertheless; and StorageError when it could not be stored.
         """
         job = LeadJob.of(self._desk, catalogue, lead, payload, token_id, body, now)
         answer = await _in_time(self._writer.submit(self._desk.profile.id, job.store), seconds)

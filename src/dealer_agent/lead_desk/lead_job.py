@@ -176,7 +176,7 @@ class LeadJob:
     def _take_new(
         self, connection: Connection, verdict: _Verdict, vehicle_key: str | None, first_id: str | None = None
     ) -> _Taken:
-        """A lead of its own. Nothing of the lead `first_id`, which may be of the same person, shows in the answer."""
+        """Stores a new lead. The answer discloses nothing of the lead `first_id`, which may be of the same person."""
         lead_id = new_ulid()
         visit = self._decide_visit(connection, verdict, None)
         rooftop = visit.rooftop if visit else self._home(verdict) or self.desk.timetable.first
@@ -201,8 +201,8 @@ class LeadJob:
     ) -> Answer | ProtocolError:
         """Adds to an earlier lead of the same sender what this one says anew. What is added is delivered too.
 
-        Without a token the sender may be somebody who knows the customer. Then nothing is replaced, a visit is only
-        asked for, and the answer depends on this request alone.
+        Without a token the sender may be anybody who knows the customer's contact points. Then nothing is replaced, a
+        visit is only requested, and the answer depends on this request alone.
         """
         vault, dealer_id, lead_id = self.desk.vault, self.desk.profile.id, earlier.lead.lead_id
         if self.is_trusted:

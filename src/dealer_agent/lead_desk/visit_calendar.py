@@ -24,10 +24,10 @@ PAST = timedelta(days=30)
 """How long visits that are over stay in the calendar."""
 
 FUTURE = timedelta(days=366)
-"""How far ahead it shows visits: no visit can be booked for later (`horizon_days` is 365 at most)."""
+"""How far ahead the calendar shows visits: none can be booked for later (`horizon_days` is at most 365)."""
 
 MOST_VISITS = 1000
-"""The most visits in it: a calendar program fetches all of them each time. About 0.4 KB each."""
+"""The most visits in the calendar: a program fetches all of them each time. One visit has about 0.4 KB."""
 
 
 def subscribed_calendar(store: Store, profile: Profile, secret_hash: bytes, now: datetime) -> bytes | None:

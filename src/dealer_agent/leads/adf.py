@@ -274,7 +274,7 @@ def _comments(parent: Element, told: Sequence[str]) -> None:
 
 
 def _fitting(line: str) -> list[str]:
-    # Indented, so that no part of a long line can look like a line of its own.
+    # Indented, so that no part of a long line looks like a separate line.
     return [line] if len(line) <= COMMENT_WIDTH else wrapped(line, COMMENT_WIDTH, hanging="  ")
 
 

@@ -1,4 +1,4 @@
-"""What the customer is told: what happens next, when, and with whom, on the rooftop's clock. Pure.
+"""The message to the customer: what happens next, when, and with whom, on the rooftop's clock. Pure.
 
 Contract, part 10: every answer to a lead carries a `message` for the customer.
 """
@@ -65,9 +65,9 @@ class VisitAnswer:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LeadAnswer:
-    """What is said about one lead.
+    """The facts for the message about one lead.
 
-    No channel is named: a channel that is missing would tell any sender that the customer withdrew the consent for it.
+    No channel is named: a missing channel would disclose to any sender that the customer withdrew consent for it.
     """
 
     house: House

@@ -41,10 +41,10 @@ def contacts(customer: Customer) -> tuple[str, ...]:
 
 
 def senders(token_id: str | None, request: LeadSubmitRequest) -> tuple[str, ...]:
-    """What a sender is recognised by, together with the customer.
+    """The keys that identify a sender together with the customer.
 
-    With a token: the token and any one of the contact points. Without a token nobody knows who sends: then the agent's
-    name and all contact points must be the same (contract, part 10).
+    With a token: one key for each contact point, of the token and the contact point. Without a token the sender is
+    unknown: one key of the agent's name and all contact points (contract, part 10).
     """
     known = contacts(request.customer)
     if token_id is not None:
@@ -53,12 +53,12 @@ def senders(token_id: str | None, request: LeadSubmitRequest) -> tuple[str, ...]
 
 
 def key_scope(token_id: str | None, request: LeadSubmitRequest) -> str:
-    """Whose idempotency key it is: the token's, else that of the agent's name and all contact points together."""
+    """The scope of an idempotency key: the token, else the agent's name together with all contact points."""
     return _sender("token", token_id) if token_id is not None else senders(None, request)[0]
 
 
 def _sender(*parts: str) -> str:
-    # A list in JSON begins with a bracket: no contact point does.
+    # A JSON array begins with a bracket, and a contact point does not: the two cannot be equal.
     return msgspec.json.encode(parts).decode()
 
 

@@ -76,7 +76,7 @@ def salesperson_mail(view: LeadView) -> Mail:
     if view.resend:
         news = f"{_the_visit(view.called_off)} was cancelled" if view.called_off else "something was added to it"
         asks = f"{asks} You had this lead before; {news}, and this is all of it."
-    # Lines of ours begin at the margin. What a sender wrote never does: it cannot look like a part of the mail.
+    # Lines of the service begin at the margin. A sender's text never does, so it cannot look like one of them.
     parts = [wrapped(asks, hanging="  "), *(wrapped(words) for words in same_person_words(view))]
     for visit in view.visits:
         parts.append(_part(*visit_lines(visit), *_shared(view, visit)))

@@ -1,7 +1,7 @@
-"""Whether a text looks like a person's name: only then may a mail to a stranger's address repeat it. Pure.
+"""Whether a text looks like a person's name. A mail to a customer repeats a first name only if it does. Pure.
 
-Anybody can send a lead with any e-mail address. A text that is not clearly a name is left out, so that nobody can have
-the dealer mail a message. A real name that is left out costs a greeting by name, and nothing else.
+Anybody can send a lead with any e-mail address, and could use the first name for a message to that address. So a text
+that is not clearly a name is left out. If a real name is left out, the mail only greets without a name.
 """
 
 import unicodedata
@@ -12,23 +12,23 @@ MOST_WORDS = 2
 MOST_PARTS = 3
 """Pieces between spaces, hyphens and apostrophes."""
 MOST_WIDE = 8
-"""Wide letters (Chinese, Japanese, Korean): they need no spaces, so a few of them make a sentence."""
+"""Wide letters (Chinese, Japanese, Korean). They need no spaces, so a few of them can be a sentence."""
 MOST_MARKS = 3
 """Combining marks in a row."""
 ABBREVIATION = 3
 """The longest piece that may end with a period: `J.`, `St.`"""
 
 _JOINERS = "-\N{HYPHEN}'\N{RIGHT SINGLE QUOTATION MARK}\N{MODIFIER LETTER APOSTROPHE}"
-# Letters and marks that nothing shows of.
+# Letters and marks that are invisible.
 _UNSEEN = frozenset(
     map(chr, (0x34F, 0x115F, 0x1160, 0x17B4, 0x17B5, *range(0x180B, 0x1810), *range(0xFE00, 0xFE10)))
 ) | frozenset(map(chr, range(0xE0100, 0xE01F0)))
 
 
 def name_in(text: str) -> str:
-    """The name that the text is, in Unicode's composed form; empty where it does not look like one."""
+    """The text as a name, in Unicode's composed form (NFC); empty when it does not look like a name."""
     name = unicodedata.normalize("NFC", text.strip(" "))
-    # Letters in the shape of others (full width, mathematical, ligatures) are no letters of names.
+    # Compatibility characters (full width, mathematical, ligatures) are not in names.
     if not 0 < len(name) <= LONGEST or unicodedata.normalize("NFKC", name) != name:
         return ""
     words = name.split(" ")
@@ -45,7 +45,7 @@ def _pieces(word: str) -> list[str]:
 
 
 def _begins(word: str) -> bool:
-    """Whether a word begins as names do: words of a sentence begin with a small letter."""
+    """Whether a word does not begin with a small letter, as most words of a sentence do."""
     return not word[0].islower()
 
 

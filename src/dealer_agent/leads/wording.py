@@ -246,7 +246,7 @@ def _listed_times(name: str, times: list[str]) -> list[str]:
 
 
 def same_person_words(view: LeadView) -> list[str]:
-    """That another sender's lead may be of the same person, as sentences."""
+    """A sentence about another sender's lead that may be of the same person; empty when there is none."""
     if view.may_be_same_person_as is None:
         return []
     return [

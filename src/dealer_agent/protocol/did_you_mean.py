@@ -1,17 +1,17 @@
-"""The known word that a mistyped one is nearest to. Pure."""
+"""The known word that is nearest to an unknown one. Pure."""
 
 import difflib
 import re
 from collections.abc import Sequence
 
 _LONGEST = 60
-"""No known word is longer. Comparing two words takes time that grows with both lengths."""
+"""No known word is longer. The time to compare two words grows with both lengths."""
 
 _CAPITAL = re.compile(r"(?<=[a-z])(?=[A-Z])")
 
 
 def did_you_mean(word: str, known: Sequence[str]) -> str:
-    """`; did you mean ...?`, or nothing where no known word is near. `max_price` and `maxPrice` mean `price_max`."""
+    """`; did you mean ...?`, or nothing when no known word is near. `max_price` and `maxPrice` mean `price_max`."""
     if len(word) > _LONGEST:
         return ""
     near = difflib.get_close_matches(word, known, n=1)

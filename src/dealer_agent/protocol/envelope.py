@@ -34,14 +34,14 @@ from dealer_agent.protocol.skill import SKILL_BY_PAYLOAD, SKILL_BY_REQUEST_TYPE,
 from dealer_agent.protocol.vocabulary import Vocabulary, Wire, bare_media_type
 
 NESTING_LIMIT = 100
-"""Levels of objects and arrays in a body. Deeper than any honest request, shallower than any recursion limit."""
+"""Levels of objects and arrays in a body. Deeper than any valid request, shallower than any recursion limit."""
 
 VALUES_LIMIT = 3_000
 """Values in a body, and opening brackets in its text. Checking a value takes some 5 µs. The largest lead that the
 schemas allow has about 2,700."""
 
 LARGEST_NUMBER = int(sys.float_info.max)
-"""An integer beyond a double has hundreds of digits. Python takes time that grows with their square."""
+"""An integer beyond a double has hundreds of digits. Python takes quadratic time for it."""
 
 ID_LENGTH = 200
 MEDIA_TYPE_LENGTH = 200
@@ -121,7 +121,7 @@ class _LookAtMessage(Struct, frozen=True):
 
 
 class Look(Struct, frozen=True):
-    """As much of a request as says which skill it is for. The rest is skipped, which costs little."""
+    """The part of a request that shows which skill it is for. Skipping the rest costs little."""
 
     message: _LookAtMessage
 
@@ -374,7 +374,7 @@ def _envelope_problems(body: Any, checker: Checker, spoken: Vocabulary) -> list[
     without_message = isinstance(body, dict) and "message" not in body
     for problem in list_problems(checker, body):
         if without_message and problem.pointer == "/configuration" and problem.keyword == "required":
-            # The form that the missing message is answered with shows both, and would be named second.
+            # The problem of the missing message shows the form of both members.
             continue
         received = (_scalar_at(body, problem.pointer),) if _may_echo(body, problem) else None
         words = problem.message

@@ -216,7 +216,7 @@ class Problem:
 
 
 def _shown(received: object) -> object:
-    """A received value as it is repeated: a long text is cut, and a large object or array is its JSON text, cut."""
+    """A received value for an error: a long text is cut; a large object or array becomes its JSON text, cut."""
     if isinstance(received, str):
         return received[:RECEIVED_LIMIT]
     if isinstance(received, dict | list):

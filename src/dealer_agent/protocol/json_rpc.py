@@ -116,7 +116,7 @@ def names_a_lead(body: bytes) -> bool:
 
 
 def call_id(body: bytes) -> bytes:
-    """A call's id as it came (JSON text), without a look at the rest of the call; `null` where there is none."""
+    """A call's id as received (JSON text), without decoding the rest of the call; `null` when there is none."""
     if not plainly_sound(body):
         return NO_ID
     try:

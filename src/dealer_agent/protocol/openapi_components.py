@@ -321,7 +321,7 @@ def _json_rpc_components() -> dict[str, Json]:
 
 
 def _card_components() -> dict[str, Json]:
-    """Both cards, as far as an agent needs them; further members may stand beside these."""
+    """Both cards, as far as an agent needs them; further members are allowed."""
     text: Json = {"type": "string"}
     texts: Json = {"type": "array", "items": text}
     shared = {"name": text, "description": text, "version": text, "provider": ref("AgentProvider")}

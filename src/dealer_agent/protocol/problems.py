@@ -27,7 +27,7 @@ LOOKED_AT = PROBLEMS_SHOWN + 1
 problem takes some 10 µs."""
 
 _SUGGESTED = 10
-"""For how many unknown members a known name is looked for: comparing one name takes some 0.3 ms."""
+"""The most unknown members for which the nearest known name is searched: one search takes some 0.3 ms."""
 
 _FORMAT_WORDS = {
     "email": "must be an e-mail address",
@@ -49,9 +49,9 @@ _TYPE_WORDS = {
 
 
 class Checker(NamedTuple):
-    """One schema as it is checked: whole, and its sizes alone (how long, how many).
+    """The validators of one schema: of the whole schema, and of its size limits only.
 
-    `names` says whether the names of members are bounded. `known` are the names of all members that the schema knows.
+    `names` says whether the names of members are bounded. `known` has the names of all members in the schema.
     """
 
     schema: Schema
@@ -107,9 +107,8 @@ def payload_problems(skill: Skill, payload: dict[str, Any]) -> list[Problem]:
 def list_problems(checker: Checker, instance: object) -> list[Problem]:
     """One problem for each thing wrong; a missing or unknown member is named itself, one entry each.
 
-    Sizes are checked first: what is in a value that is too long is not looked at. Of an array that is not too long, the
-    first `LOOKED_AT` items are checked, and more only when nothing is wrong with these. Problems beyond `LOOKED_AT` are
-    counted.
+    Sizes are checked first: the content of a value that is too long is not checked. Of other arrays the first
+    `LOOKED_AT` items are checked, and more only when these have no problem. Problems beyond `LOOKED_AT` are counted.
     """
     unread = set(_with_long_names(instance)) if checker.names else set()
     if not unread and checker.whole.is_valid(instance):
@@ -158,8 +157,7 @@ def _with_long_names(instance: object) -> Iterator[_Path]:
 def _cut(value: Any, known: frozenset[str], unread: set[_Path], path: _Path = ()) -> Any:
     """A copy with no more than `LOOKED_AT` items of each array, and with empty values at the paths `unread`.
 
-    An object with more members than any may have keeps the known ones and some others: one error would hold the text of
-    all.
+    Of an object with too many members, the known ones and some others are kept: one error would hold the text of all.
     """
     if path in unread:
         return type(value)()
@@ -239,7 +237,7 @@ def _translated(error: jsonschema_rs.ValidationError, checker: Checker, most: in
 
 
 def _known_members(schema: Any, path: list[str | int]) -> tuple[str, ...]:
-    """The members of the object whose `additionalProperties` stands at a path of the schema."""
+    """The members of the object whose `additionalProperties` is at a path of the schema."""
     for step in path[:-1]:
         schema = schema[step]
     return tuple(schema.get("properties", ()))

@@ -4,8 +4,8 @@ These types decode, validate and publish: the JSON Schemas under `/schemas/` are
 An optional member is `UNSET` when absent; null is a wrong type everywhere.
 
 Every string, array and object has a bound (contract, part 10). The decoder enforces the bounds of reading skills
-(`Meta(max_length=...)`). The bounds of a lead stand in its schema alone (`bounded(...)`), which every lead is checked
-against: so a lead that was stored under wider bounds still decodes.
+(`Meta(max_length=...)`). The bounds of a lead are only in its schema (`bounded(...)`), against which every lead is
+checked. So a stored lead with wider bounds still decodes.
 """
 
 from collections.abc import Mapping
@@ -30,11 +30,11 @@ def bounded(**keywords: int | str) -> Meta:
 
 
 STRING_LENGTH: Final = 2_000
-"""The most characters of a lead's string whose own type gives no other bound."""
+"""The most characters of a string in a lead, when its type has no other bound."""
 
 EXTRA_MEMBERS: Final = 200
 EXTRA_NAME_LENGTH: Final = 200
-"""The most members of an object of a lead that takes unknown ones, and the most characters of a member's name."""
+"""The most members of an object in a lead that allows unknown ones, and the most characters of a member's name."""
 
 LEAD_VEHICLE_BOUNDS: Final[Mapping[str, Mapping[str, int]]] = {
     "description": {"maxLength": 20_000},

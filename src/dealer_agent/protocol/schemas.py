@@ -50,8 +50,8 @@ def request_schema(skill: Skill) -> Schema:
 
 
 def checking_schema(skill: Skill) -> Schema:
-    """The schema that a request payload is checked against: the published one, but that anything may stand in a lead's
-    `consent`, whose defects have codes of their own (contract, part 10)."""
+    """The schema that a request payload is checked against: the published one, except that a lead's `consent` may be
+    anything, because its defects have codes of their own (contract, part 10)."""
     return _document(skill.request_type, *_request(skill, checked=True))
 
 

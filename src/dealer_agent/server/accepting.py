@@ -1,7 +1,7 @@
 """An event loop that accepts many connections in each turn.
 
-libuv accepts one connection a turn. A turn of a busy process handles every connection that has sent something, so new
-clients would wait for as many turns as there are clients before them in the kernel's queue.
+libuv accepts one connection in each turn. In a busy process a turn handles every connection that has sent something. A
+new client would then wait one turn for each client before it in the kernel's queue.
 """
 
 import asyncio
@@ -19,9 +19,9 @@ log = structlog.get_logger()
 ACCEPTED_PER_TURN = 64
 """More would delay the clients that are connected. One more costs about a tenth of a millisecond."""
 PAUSE_SECONDS = 0.2
-"""How long accepting rests when the process or the system has no descriptor or memory left."""
+"""How long accepting pauses when the process or the system has no file descriptor or memory left."""
 SILENT_SECONDS = 60.0
-"""How long that is not logged again."""
+"""A further pause within this time is not logged."""
 
 RECEIVE_BYTES = 32 * 1024
 """The receive buffer of a connection. The kernel doubles it. libuv reads as much at once as it finds there, at most
@@ -31,7 +31,7 @@ _EXHAUSTED = frozenset({errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM}
 
 
 class _Connection(Protocol):
-    """What uvicorn's protocols have beside asyncio's."""
+    """The method that uvicorn's protocols add to asyncio's."""
 
     def shutdown(self) -> None:
         """Close now, or after the answer that is due."""
@@ -67,7 +67,7 @@ class Acceptor:
         loop.add_reader(listener, self._accept)
 
     def close(self) -> None:
-        """Accepts no more. The socket is its owner's, and stays open."""
+        """Stops accepting. The socket stays open: its owner closes it."""
         if self._closed:
             return
         self._closed = True
@@ -77,7 +77,7 @@ class Acceptor:
             self._resume.cancel()
 
     async def wait_closed(self) -> None:
-        """Waits for the connections that were accepted last."""
+        """Waits until the last accepted connections are set up."""
         await asyncio.gather(*self._connecting)
 
     def _accept(self) -> None:
@@ -90,7 +90,7 @@ class Acceptor:
                 if problem.errno in _EXHAUSTED:
                     self._pause(problem)
                     return
-                # This client is gone again, or its network is: accept(2) reports both here. The next may be there.
+                # accept(2) reports that this client or its network is gone. The next client may be fine.
                 continue
             task = self._loop.create_task(self._connect(accepted))
             self._connecting.add(task)
@@ -100,11 +100,11 @@ class Acceptor:
         with suppress(OSError):  # The client has closed its connection already.
             _, protocol = await self._loop.connect_accepted_socket(self._factory, accepted)
             if self._closed:
-                # The server has told the connections that it knew to finish. This one came later.
+                # The server shut its known connections down before this one was set up.
                 cast(_Connection, protocol).shutdown()
 
     def _pause(self, problem: OSError) -> None:
-        """Without a pause the kernel reports the waiting client in every turn, and the loop never sleeps."""
+        """Pauses accepting: else the kernel reports the waiting client in every turn, and the loop never sleeps."""
         if self._loop.time() >= self._silent_until:
             self._silent_until = self._loop.time() + SILENT_SECONDS
             log.warning("new connections wait", problem=problem.strerror)

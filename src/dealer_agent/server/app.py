@@ -56,7 +56,7 @@ class DealerApp:
             await self._route(service, path, scope, receive, send)
 
     async def _route(self, service: Service, path: str, scope: Scope, receive: Receive, send: Send) -> None:
-        """Answers everything that is no message. Each request is counted first, whatever it asks for."""
+        """Answers every request outside the bindings. Each request is counted first."""
         assert self._router is not None
         # The well-known card is at the root even when everything else is below a base path.
         below = path

@@ -20,18 +20,18 @@ from dealer_agent.server.service import Service
 SERVICE = "service"
 BINDINGS = "bindings"
 BUSY = "busy"
-"""The members of the lifespan's state in which the application leaves, for its connections, its service, the bindings
-by request target, and the replies to requests for which there is no time."""
+"""Members of the lifespan's state that the application sets for its connections: its service, the bindings by request
+target, and the replies of an overloaded process."""
 
 SHORT_BODY_BYTES = 4 * 1024
-"""Bodies up to this size are decoded before the rate limit counts them: decoding costs less than the refusal. Reading
-requests are hardly ever larger."""
+"""Bodies up to this size are decoded before the rate limit counts them: decoding costs less than the refusal. Most
+reading requests are smaller."""
 
 
 class Waiting:
     """A request of a connection that waits in the process's queue.
 
-    uvicorn takes it for the cycle of a request on the long road: later requests of the connection stay behind it.
+    uvicorn treats it as the cycle of a request on the long road: later requests of the connection wait for it.
     """
 
     __slots__ = ("_connection", "_exchange", "disconnected", "keep_alive", "response_complete")
@@ -68,7 +68,7 @@ class AnsweringConnection(HttpToolsProtocol):
     _body = b""
     # The fields of its head by name; the last one where a field repeats.
     _fields: Mapping[bytes, bytes] = {}
-    # The server's own header lines, which it makes anew every second: the date.
+    # The server's own header lines, which it renews every second because of the date.
     _server_headers: list[tuple[bytes, bytes]] | None = None
     _server_lines = b""
 
@@ -144,7 +144,7 @@ class AnsweringConnection(HttpToolsProtocol):
         return True
 
     def answer_at_once(self, exchange: Exchange, *, keep_alive: bool = True) -> None:
-        """Answers a request that was found fit for it."""
+        """Answers a request for which `can_answer_at_once` was true."""
         reply = exchange.reply_at_once()
         closing = b"" if keep_alive else b"connection: close\r\n"
         head = b"%b%b%b%b\r\n" % (STATUS_LINE[reply.status], self._lines_of_the_server(), reply.head, closing)

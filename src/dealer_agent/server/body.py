@@ -45,7 +45,7 @@ def declared_size(content_length: bytes | None, limit: int) -> int:
 
 
 def refuse_large_reading(size: int, limit: int, lead_limit: int) -> None:
-    """Raises SchemaValidationFailed (413) for a body that only a lead may have."""
+    """Raises SchemaValidationFailed (413) for the body of a reading request that only a lead may have."""
     if size > limit:
         raise _refused(
             f"must have at most {limit} bytes; only that of a lead may have up to {lead_limit}", "The body", 413

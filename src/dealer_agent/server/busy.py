@@ -1,4 +1,4 @@
-"""The replies to requests for which the process has no time: made in advance, but for ids and the time."""
+"""The replies to requests that an overloaded process refuses. They are made in advance, except for ids and the time."""
 
 import re
 from collections.abc import Iterable
@@ -18,7 +18,7 @@ _GAPS = re.compile(b"(" + b"|".join((_SERVER_LINES, _LENGTH, _CALL_ID, _ID, _TIM
 
 
 class BusyReplies:
-    """A refusal in the form of each binding, in the default vocabulary."""
+    """The refusal in the format of each binding, in the default vocabulary."""
 
     def __init__(self, bindings: Iterable[Binding], words: Vocabulary) -> None:
         self._made = {binding.name: _made(binding, words) for binding in bindings}

@@ -64,8 +64,8 @@ def caller_of(scope: Scope, service: Service) -> str:
 
 
 def limited_address(peer: str | None, trusted: tuple[Network, ...]) -> str | None:
-    """The address whose connections are limited together; None of one that may carry the connections of others: a
-    trusted proxy, or this machine."""
+    """The address whose connections are limited together. None for an address that may have the connections of many
+    clients: a trusted proxy or this machine."""
     address = _parsed(peer)
     if address is None or address.is_loopback or _is_in(address, trusted):
         return None
@@ -166,5 +166,5 @@ def count_as_malformed(service: Service, skill_id: str, address: str, token_id: 
 
 
 def _client(address: str, token_id: str | None) -> str:
-    """By what the rate of a skill is counted."""
+    """The client that the rate of a skill counts: a token, else an address."""
     return f"token:{token_id}" if token_id else address

@@ -1,4 +1,4 @@
-"""A client's socket: how it is closed, so that the client can read its last answer, and when it is given up.
+"""A client's socket: it closes so that the client can read its last answer, and aborts for a client that is gone.
 
 The kernel resets a connection that is closed while bytes of the client are unread, and a reset takes the answer away
 from the client. So a connection whose client may still be sending closes in steps: the answer is sent, the sending
@@ -20,7 +20,7 @@ STALL_SECONDS = 40.0
 
 
 class ClientTransport(asyncio.Transport):
-    """The transport of one connection. `may_send` tells whether the client may still be sending a request."""
+    """The transport of one connection. `may_send` returns whether the client may still be sending a request."""
 
     discard_bytes = DISCARD_BYTES
     discard_seconds = DISCARD_SECONDS
@@ -50,7 +50,7 @@ class ClientTransport(asyncio.Transport):
             self._transport.write(data)
 
     def close(self) -> None:
-        """Closes behind what was written."""
+        """Closes after the written bytes are sent."""
         if self.is_closing():
             return
         if self._may_send():
@@ -62,7 +62,7 @@ class ClientTransport(asyncio.Transport):
             self._transport.close()
 
     def close_now(self) -> None:
-        """Closes behind what was written, and reads nothing more."""
+        """Closes after the written bytes are sent, and reads nothing more."""
         self._transport.close()
 
     def abort(self) -> None:
@@ -74,12 +74,12 @@ class ClientTransport(asyncio.Transport):
         return self.half_closed or self._transport.is_closing()
 
     def start_discarding(self) -> None:
-        """The request is answered, and the rest of it is of no use: from now on its time and size are bounded."""
+        """The request is answered, and the rest of it is discarded: from now on its time and size are bounded."""
         self._discarded, self._last_discard = 0, self._loop.time()
         self._discards_until = self._last_discard + self.discard_seconds
 
     def discard(self, count: int) -> None:
-        """So many useless bytes arrived."""
+        """This many bytes arrived and are discarded."""
         if self._discards_until is not None:
             self._discarded += count
             self._last_discard = self._loop.time()
@@ -87,11 +87,11 @@ class ClientTransport(asyncio.Transport):
                 self.abort()
 
     def stop_discarding(self) -> None:
-        """The useless request is whole: the connection serves the next one."""
+        """The discarded request is complete: the connection serves the next one."""
         self._discards_until = None
 
     def check(self, now: float) -> None:
-        """Aborts the connection when its client accepts nothing, or when enough was discarded. Called regularly."""
+        """Aborts the connection when its client accepts nothing, or when it discards for too long. Called regularly."""
         unsent = self._transport.get_write_buffer_size()
         accepted = self._written - unsent
         if not unsent or accepted != self._accepted:

@@ -1,13 +1,11 @@
-"""One client's connection: what it may send, how much of it at a time, and for how long.
-
-uvicorn's connection has no such limits. This one adds them:
+"""One client's connection, with limits that uvicorn's connection does not have:
 
 - The head of a request is bounded in size and time. Bodies have limits of their own in `server.body`.
 - Pipelined requests are parsed in slices. While one waits for the answer to another, or the client does not read its
   answers, the rest of the bytes is held back, and no more are read.
 - Header fields whose repetition is dangerous come once. Fields behind the body (trailers) are ignored.
 - A request for an upgrade is served as if it did not ask for one.
-- What is no HTTP is refused in the envelope of every other error, after the answers to the requests before it.
+- Invalid HTTP is refused with the protocol's error, after the answers to the requests before it.
 - The process has a limited number of connections, and so has each client address: `server.open_connections`.
 """
 
@@ -30,27 +28,27 @@ from dealer_agent.server.service import MAX_CONNECTIONS, MAX_CONNECTIONS_PER_ADD
 CONNECTIONS = "connections"
 """The member of the lifespan's state that holds the open connections of the process."""
 SLICE_BYTES = 4096
-"""So many bytes are parsed at a time. The usual request is one slice."""
+"""The bytes that are parsed at a time. A usual request fits into one slice."""
 REQUESTS_PER_SLICE = 8
 PIPELINED_BYTES = 512
-"""A slice of more than so many requests is parsed in pieces of so many bytes: every request that waits for the answer
-to another takes about 3 KB. The smallest requests are 20 to a piece."""
+"""A slice with more requests than REQUESTS_PER_SLICE is parsed in pieces of this many bytes: every request that waits
+for the answer to another takes about 3 KB. A piece holds up to 20 of the smallest requests."""
 REQUEST_LINE = b"HTTP/1."
-"""What every request line of a connection that stays open ends with."""
+"""Every request line of a connection that stays open ends with this and one digit."""
 SINGLE_FIELDS = frozenset((b"host", b"authorization", b"content-type", b"a2a-version", b"origin"))
-"""Fields that a request has once: of two, a proxy may judge one and the service the other. The parser refuses a second
-Content-Length or Transfer-Encoding."""
+"""Fields that a request may have once: of two, a proxy may read one and the service the other. The parser refuses a
+second Content-Length or Transfer-Encoding."""
 RETRY_SECONDS = 5
-"""When a client that found no free connection may try again."""
+"""When a client may try again after there was no free connection."""
 NOTHING = memoryview(b"")
 
 
 class _Refused(Exception):  # noqa: N818 - it ends a callback of the parser, and is no error of ours.
-    """A request that no parser objects to, but that the service does not take; its message says why."""
+    """A request that the parser accepts and the service refuses; the message says why."""
 
 
 class _Flow(FlowControl):
-    """uvicorn's flow control, beside which bytes may be held back: while they are, nothing more is read."""
+    """uvicorn's flow control, extended: nothing more is read while bytes are held back."""
 
     def __init__(self, transport: asyncio.Transport, go_on: Callable[[], None]) -> None:
         super().__init__(transport)
@@ -90,7 +88,7 @@ class BoundedConnection(AnsweringConnection):
     """A connection with limits."""
 
     head_limit_bytes = 64 * 1024
-    """Of all that is no body: the request line, headers, the frames of chunks, trailers; give or take one slice."""
+    """Of everything except the body: request line, headers, the frames of chunks, trailers; plus up to one slice."""
     head_seconds = 20.0
     """From the connection, or from the first byte of a later request, until the head is whole."""
 
@@ -184,7 +182,7 @@ class BoundedConnection(AnsweringConnection):
         super().on_message_begin()
 
     def on_header(self, name: bytes, value: bytes) -> None:
-        """A field of the head; or a trailer, which must not replace a field that a proxy has written."""
+        """A field of the head. A trailer is ignored: it must not replace a field that a proxy has written."""
         if self._head_open:
             # As uvicorn's own, without the cost of another call for each field.
             name = name.lower()
@@ -227,8 +225,8 @@ class BoundedConnection(AnsweringConnection):
         super().on_message_complete()
 
     def on_response_complete(self) -> None:
-        """A request is answered: the next one has its turn, or the connection is idle. As uvicorn's own, but for the
-        timer of idle connections, which costs every request more than one sweep over all connections."""
+        """A request is answered: the next one follows, or the connection is idle. As uvicorn's own, without its timer
+        for idle connections: one sweep over all connections costs less than a timer for each request."""
         self.server_state.total_requests += 1
         if self.transport.is_closing():
             # Closing, it makes room for others first.
@@ -277,14 +275,14 @@ class BoundedConnection(AnsweringConnection):
         return not self._expects_nothing and (self._message_open or bool(self._held) or self._refusal is not None)
 
     def _may_parse(self) -> bool:
-        """Whether the next request may be looked at. While none waits in the pipeline, one slice bounds what waits."""
+        """Whether the next request may be parsed. Only when none waits: so at most one slice of requests waits."""
         flow = self.flow
         return not (
             self.pipeline or self._is_stopped or flow.read_paused or flow.write_paused or self._refusal is not None
         )
 
     def _go_on(self) -> None:
-        """Parses the bytes that are held back, after the others have had their turn."""
+        """Parses the bytes that are held back in a later turn of the loop, after other connections."""
         if self._held and not self._goes_on:
             self._goes_on = True
             self.loop.call_soon(self._parse_held)
@@ -327,7 +325,7 @@ class BoundedConnection(AnsweringConnection):
             self._parse(again)
 
     def _without_upgrade(self) -> bytes:
-        """The head that was parsed last, without what asks for an upgrade, and a parser that begins with it."""
+        """The head that was parsed last, without its Upgrade fields. Also makes a new parser, which starts with it."""
         parser = self.parser
         fields = b"".join(b"%b: %b\r\n" % field for field in self.headers if field[0] != b"upgrade")
         line = b"%b %b HTTP/%b\r\n" % (parser.get_method(), self.url, parser.get_http_version().encode())
@@ -345,7 +343,7 @@ class BoundedConnection(AnsweringConnection):
             raise _Refused("The request has no Host field. Send it once.")
 
     def _after_all_bytes(self) -> None:
-        """All that arrived is parsed."""
+        """Called when all received bytes are parsed."""
         if self._refusal is not None or self.transport.is_closing():
             return
         if self._binding is not None:
@@ -358,7 +356,7 @@ class BoundedConnection(AnsweringConnection):
             self.transport.close()
 
     def _refuse(self, words: str) -> None:
-        """Parses nothing more, and refuses what was parsed last after the answers to what came before."""
+        """Parses nothing more, and refuses the last request after the answers to the requests before it."""
         self._refusal, self._held = words, NOTHING
         if self._head_open or not self._message_open or self._binding is not None:
             # The refused request has no cycle.
@@ -383,7 +381,7 @@ class BoundedConnection(AnsweringConnection):
 
     def _write_refusal(self, error: ProtocolError) -> None:
         if self._service is None:
-            # The application has no service, and so no vocabulary to speak.
+            # Without a service the application has no vocabulary for an error.
             self.transport.abort()
             return
         response = error_response(error, self._service)

@@ -17,11 +17,11 @@ PREFLIGHT = {
     "access-control-allow-headers": "content-type, authorization, a2a-version, a2a-extensions",
     "access-control-max-age": "7200",
 }
-"""The headers of the answer to the request by which a browser asks whether it may send another one."""
+"""The headers of the answer to a preflight request, with which a browser asks whether it may send the real one."""
 
 HEAD_LINES = "".join(f"{name}: {value}\r\n" for name, value in READABLE_ANYWHERE.items()).encode()
 
 
 def is_preflight(method: str, headers: list[tuple[bytes, bytes]]) -> bool:
-    """Whether a browser asks here what it may send. Any other OPTIONS request is a wrong method."""
+    """Whether this is a preflight request. Any other OPTIONS request is a wrong method."""
     return method == "OPTIONS" and any(name == b"access-control-request-method" for name, _ in headers)

@@ -50,7 +50,7 @@ log = structlog.get_logger()
 Headers = list[tuple[bytes, bytes]]
 
 LEAD = b"lead.submit"
-"""What is in the body of every lead. A lead is refused later than a reading request."""
+"""Every lead has this in its body. An overloaded process refuses leads later than reading requests."""
 
 _SUPPORTED_VERSION = re.compile(r"1(\.[0-9]+)+", re.ASCII)
 # The first one counts. Not parse_qs, which takes 20 ms for a long query.
@@ -79,7 +79,7 @@ class Binding(Protocol):
         """Whether the body is a lead, at a cost far below that of decoding it."""
 
     def call_id(self, body: bytes) -> bytes:
-        """The call's id in a body that nothing else is known of; `null` where it has none."""
+        """The id of the call in an unchecked body; `null` when it has none."""
 
     def success(self, call_id: bytes, reply: list[bytes]) -> list[bytes]:
         """The body of a successful answer; both in pieces."""
@@ -163,7 +163,7 @@ class Exchange:
             return self._failure(fault)
 
     def can_answer_at_once(self, body: bytes) -> bool:
-        """Whether the whole body is a reading skill's request, and plainly in order. Nothing is counted yet."""
+        """Whether the body is a valid request of a reading skill for the short road. Nothing is counted yet."""
         if len(body) > self._service.options.body_limit_bytes:
             return False
         # Decoded before the rate limit: for a body this small the refusal costs more. An invalid request still takes
@@ -204,14 +204,14 @@ class Exchange:
             size = declared_size(headers.get(b"content-length"), service.options.largest_body_bytes)
             self._media_type = reply_media_type(headers.get(b"content-type"))
         except ProtocolError:
-            # The contract's order gives this answer whatever the rate is. The request counts all the same.
+            # In the contract's order this error comes before the rate limit. The request still counts.
             service.limits.hit(ADDRESS_RULE, address)
             raise
         self._counted = cost_of(size)
         return address
 
     def _count_body(self, body: bytes, address: str) -> None:
-        """What the head could not know: the size of a chunked body, and whether a large body may be this large."""
+        """Counts a chunked body, whose size the head does not have, and refuses a large body that is no lead."""
         service, cost = self._service, cost_of(len(body))
         if cost > self._counted:
             count_address(service, address, cost - self._counted)
@@ -299,7 +299,7 @@ class Exchange:
 
 
 def reply_head(media_type: str, more: Iterable[tuple[str, str]], length: bytes, request_id: bytes) -> bytes:
-    """The header lines of a reply, which the server's own stand beside."""
+    """The header lines of a reply, without the server's own."""
     lines = "".join(f"{name}: {value}\r\n" for name, value in more) if more else ""
     return _HEAD % (media_type.encode(), lines.encode(), length, request_id)
 

@@ -101,7 +101,7 @@ class RateLimits:
         return None if refused is None else refused.wait
 
     def give_back(self, rule: str, client: str) -> None:
-        """Take back one hit that was counted and is not to count."""
+        """Remove one hit that was counted."""
         self.hit(rule, client, -1)
 
     def hit_in_turn(self, rules: tuple[str, ...], client: str, cost: int = 1) -> Refused | None:

@@ -1,8 +1,8 @@
-"""How one process shares its time among its requests, and which it refuses when there are too many.
+"""The queue of requests in one process, and the rule by which an overloaded process refuses them.
 
 A turn of the event loop answers requests for a few milliseconds. What arrives after that waits in one queue, first in,
 first out, so that every turn sees new connections, new bytes and health checks. When the queue does not become empty
-for a while the process is overloaded. It then takes a request only if the queue is short, and refuses all others at
+for a while, the process is overloaded. It then queues a request only if the queue is short, and refuses all others at
 once. The rule is that of CoDel (Nichols and Jacobson, "Controlling Queue Delay"), applied when a request arrives.
 
 Refusals take time, too. A turn that has refused many stops reading from further connections that it refuses, and later
@@ -24,24 +24,24 @@ log = structlog.get_logger()
 TURN_SECONDS = 0.005
 """For how long one turn of the loop answers requests."""
 BURST_SECONDS = 0.5
-"""The longest queue while the process is not overloaded, and the longest for leads, as the time to answer it."""
+"""The longest queue, as the time to answer it, while the process is not overloaded. For leads it is always this."""
 STANDING_SECONDS = 0.005
 """The longest queue while the process is overloaded. Twice as long for a client that was not refused a moment ago."""
 SHORT_QUEUE = 16
-"""A queue of so few requests is never too long, however slow they are. Twice as many for the same clients."""
+"""A queue with fewer requests is never too long, even if they are slow. Twice as many for the same clients."""
 REFUSED_PER_TURN = 128
-"""A turn that has refused so many stops reading from the others; a turn reads again from so many of them. To refuse
-these takes about as long as TURN_SECONDS."""
+"""After this many refusals a turn stops reading from further refused connections. A later turn reads again from this
+many of them. This many refusals take about TURN_SECONDS."""
 OVERLOADED_AFTER_SECONDS = 0.1
-"""A queue that is not empty for so long is no burst."""
+"""The process is overloaded when the queue is not empty for this long."""
 CALM_AFTER_SECONDS = 1.0
-"""An overload is over when nothing was refused for so long."""
+"""An overload is over when nothing was refused for this long."""
 RETRY_AFTER_SECONDS = 1
-"""When a refused client may come back. One that comes sooner has less room in the queue."""
+"""When a refused client may retry. A client that retries sooner has less room in the queue."""
 REPORT_SECONDS = 10.0
 """Refusals are counted, and logged in one line this long after the first."""
 MOST_IN_PROGRESS = 256
-"""Requests of one process, other than those of the skills, that wait for the database at the same time."""
+"""The most requests of one process, other than those of the skills, that wait for the database at the same time."""
 
 NEVER = float("-inf")
 LONG_TURN_SECONDS = 4 * TURN_SECONDS
@@ -89,7 +89,7 @@ class Load:
     def is_full(self, refused_at: float = NEVER, *, patient: bool = False) -> bool:
         """Whether one more request would wait too long. Asked after `has_time` has said no.
 
-        `refused_at` is when its client was refused last. `patient` requests may wait for longer in an overload.
+        `refused_at` is the time of its client's last refusal. `patient` requests may wait longer in an overload.
         """
         waiting = len(self._queue)
         room = 1 if self._now - refused_at < RETRY_AFTER_SECONDS else 2
@@ -125,9 +125,9 @@ class Load:
         return True
 
     async def turn(self, *, patient: bool = False) -> None:
-        """Waits until it is a request's turn. Raises RateLimited when it would wait too long.
+        """Waits until a request may be answered. Raises RateLimited when it would wait too long.
 
-        What the caller does then may take long: it is the last of its turn.
+        The caller may then take long, so no other request is answered in the same turn of the loop.
         """
         if not self.has_time():
             if self.is_full(patient=patient):
@@ -149,7 +149,7 @@ class Load:
         self._in_progress -= 1
 
     def _wake(self, turn: asyncio.Future[None]) -> None:
-        # The task runs after this turn of ours, so its time is not known now: one of them is enough.
+        # The task runs after this callback and takes an unknown time. So it is the last request of the turn.
         self._turn_is_over = True
         if not turn.done():
             turn.set_result(None)
@@ -161,7 +161,7 @@ class Load:
             return
         now = perf_counter()
         if self._queue:
-            # A turn may last long because the system let other processes run. That says nothing about the next turns.
+            # A turn may be long because the system ran other processes. The next turns need not be.
             self._pace_seconds = self._pace_seconds * _KEPT + min(now - self._turn_began, LONG_TURN_SECONDS)
             self._pace_requests = self._pace_requests * _KEPT + self._answered
         self._turn_began, self._answered, self._turn_is_over = now, 0, False

@@ -28,7 +28,7 @@ MOST_ANSWERS = 500
 MOST_REFUSALS = 10
 """Lines of refused requests in an interval, for each status, code and skill."""
 MOST_FAULTS = 100
-"""Lines of requests that met a fault of the dealer's, for each status and skill: a customer may quote their ids."""
+"""Lines of requests that failed with INTERNAL_ERROR, for each status and skill: a customer may quote their ids."""
 MOST_EVENTS = 100
 """Lines of any other event in an interval, for each event and class of error."""
 MOST_PLACES = 20
@@ -51,8 +51,8 @@ class BufferedLines:
     debug = info = warning = error = critical = msg
 
     def flush(self) -> None:
-        """Writes what was taken. Lines that cannot be written, as on a full disk, are counted, and the count is written
-        as soon as possible: the service goes on without its log."""
+        """Writes the lines. Lines that cannot be written, as on a full disk, are counted. The count is written as soon
+        as possible. The service goes on without its log."""
         with self._lock:
             lines, self._lines = self._lines, []
             if not lines and not self._lost:
@@ -120,13 +120,13 @@ class _LeftOut(Struct):
 
 
 _request_lines: list[BufferedLines] = []
-"""Where they go: nowhere when the level is above `info`, or before logs are configured."""
+"""Where request lines go: nowhere when the level is above `info`, or before logs are configured."""
 _requests = Sampler()
 _events = Sampler()
 
 
 def log_request(line: RequestLine) -> None:
-    """Writes the line of a request, or counts it where enough lines of its kind were written."""
+    """Writes the line of a request, or counts it when enough lines of its kind were written."""
     code = line.code
     most = MOST_ANSWERS if code is UNSET else MOST_FAULTS if code == "INTERNAL_ERROR" else MOST_REFUSALS
     if _requests.admits((line.status, code, line.skill), most):
@@ -148,7 +148,7 @@ def end_interval() -> None:
 
 
 def _sample(_logger: object, _method: str, event: MutableMapping[str, Any]) -> MutableMapping[str, Any]:
-    """A structlog processor: drops an event where enough of its kind were written."""
+    """A structlog processor: drops an event when enough of its kind were written."""
     if not _events.admits((event["event"], event.get("error")), MOST_EVENTS):
         raise structlog.DropEvent
     return event

@@ -1,8 +1,8 @@
-"""The open connections of one process: how many there may be, which one makes room, and who is gone.
+"""The open connections of one process: their limits, and which of them are closed.
 
 Every connection is an open file, and a process that has no free file descriptor can neither accept a client nor store a
-lead. So connections have a limit below that of the descriptors, and each client address has a limit of its own. At a
-limit the connection that is idle longest makes room.
+lead. So the number of connections has a limit below that of file descriptors, and each client address has its own.
+At a limit the connection that is idle longest is closed for a new one.
 """
 
 import asyncio
@@ -15,9 +15,9 @@ from itertools import islice, takewhile
 from dealer_agent.server.client_transport import ClientTransport
 
 RESERVED_FILES = 240
-"""File descriptors for what is no connection: the store, outgoing connections, feeds, files. At most half of all."""
+"""File descriptors for the database, outgoing connections, feeds and other files. At most half of all."""
 MOST_REFUSED = 16
-"""So many refused clients may read their refusal at the same time."""
+"""The most refused connections that stay open at the same time, so that the client can read its refusal."""
 SWEEP_SECONDS = 5.0
 MOST_ASKED = 64
 """So many idle connections are looked at to find one that can make room."""
@@ -110,7 +110,7 @@ class OpenConnections:
         sending = {file for file, _ in asked.poll(0)}
         for client in candidates:
             if client.fileno() not in sending:
-                # Not closed behind what was written: that waits for as long as the client likes.
+                # Not `close`, which waits until the client has accepted every byte.
                 client.abort()
                 self.forget(client)
                 return True

@@ -64,7 +64,7 @@ def dispose_by_age(store: Store, dealer: Profile, now: datetime) -> Disposed:
 def purge_by_age(store: Store, dealer: Profile, now: datetime) -> Purged:
     """Deletes old answers to idempotency keys, refusals and entries of the access log, as `[privacy]` says.
 
-    The access log is cut off at a midnight, so that it gets at most a few entries a day that say so. Raises
+    The access log is deleted up to a midnight, so that it gets only a few entries a day about the deletion. Raises
     StorageError.
     """
     kept, today = dealer.privacy, now.replace(hour=0, minute=0, second=0, microsecond=0)
@@ -77,9 +77,8 @@ def purge_by_age(store: Store, dealer: Profile, now: datetime) -> Purged:
 
 
 def note_first_time(store: Store, dealer_id: str, now: datetime) -> None:
-    """Notes the time at the first start of a dealer's service; later ones are noted before something is deleted.
-
-    A clock that cannot be believed is reported then, too. Raises StorageError.
+    """Stores the trusted time at the first start of a dealer's service. Each deletion by age updates it later, and
+    reports an implausible clock. Raises StorageError.
     """
     if not store.has_trusted_time(dealer_id):
         with suppress(ClockDoubtful):
@@ -156,7 +155,7 @@ class Refresher:
             log.info("keys refreshed", active=self.vault.keyring.active, keys=len(self.vault.keyring.ids))
 
     async def _probe_leads(self) -> None:
-        """Finds out whether leads can be stored, and says so at /readyz."""
+        """Checks whether leads can be stored, for /readyz."""
         try:
             await asyncio.to_thread(self.store.check_space)
             async with asyncio.timeout(PROBE_SECONDS):
@@ -181,7 +180,7 @@ class Refresher:
 
 
 async def flush_logs(lines: BufferedLines) -> None:
-    """Writes buffered log lines a few times a second, and what each interval left out, until it is cancelled."""
+    """Writes buffered log lines a few times a second, and the counts of each interval, until it is cancelled."""
     while True:
         for _ in range(round(INTERVAL_SECONDS / FLUSH_SECONDS)):
             await asyncio.sleep(FLUSH_SECONDS)

@@ -51,7 +51,7 @@ class Document(NamedTuple):
 
 
 def routes(service: Service) -> list[BaseRoute]:
-    """All routes of the service below its base path, but the two bindings', which the application answers itself."""
+    """All routes of the service below its base path, except the two bindings, which the application answers itself."""
     cards = {
         "1.0.0": _encoded(card_1_0_0(service.card, service.wire)),
         "0.1.0": _encoded(card_0_1_0(service.card, service.wire)),
@@ -95,7 +95,7 @@ def _encoded(document: object) -> bytes:
 
 
 def _document(body: bytes, media_type: str, seconds: int, more: dict[str, str]) -> Document:
-    """A document with its ETag (A2A §8.6), which may be kept for so many seconds."""
+    """A document with its ETag (A2A §8.6), which may be cached for this many seconds."""
     etag = f'"{hashlib.sha256(body).hexdigest()[:32]}"'
     kept = {"etag": etag, "cache-control": f"public, max-age={seconds}", "content-type": media_type}
     return Document(body, kept | more)
@@ -127,7 +127,7 @@ def _served(current: Callable[[], Document]) -> Handler:
 class HomePage:
     """The page at `/`. It is rendered once for each snapshot of the stock and each minute.
 
-    Of the time it shows only which day it is at each rooftop, and days begin with a minute in every time zone.
+    It depends on the time only by the day at each rooftop, and in every time zone a day begins with a minute.
     """
 
     def __init__(self, service: Service) -> None:
@@ -155,8 +155,8 @@ async def _health(_: Request) -> Response:
 
 def _readiness(service: Service) -> Handler:
     async def respond(_: Request) -> Response:
-        """Whether reading skills answer from the dealer's latest stock; and whether leads can be taken, which changes
-        no status: a load balancer must not take the reading skills away because of them."""
+        """Whether reading skills answer from the dealer's latest stock, and whether leads can be stored. Leads do not
+        change the status: a load balancer must not remove the reading skills because of them."""
         told = {"vehicles": len(service.dealer.catalogue), "leads": service.leads}
         if service.ready:
             return Response(_encoded({"status": "ready"} | told), media_type=JSON)
@@ -191,7 +191,7 @@ def _undeclared(kind: type[ProtocolError]) -> Handler:
 
 
 def count_request(service: Service, scope: Scope, path: str) -> None:
-    """Counts a request that is for no binding against its address. Raises RateLimited.
+    """Counts a request of any other route against its address. Raises RateLimited.
 
     Health checks have a rate of their own: a load balancer that shares its address with buyers must not be refused
     because of them.

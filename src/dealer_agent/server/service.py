@@ -1,4 +1,4 @@
-"""What the server works with: the dealer as it stands, the wire's words, tokens, limits and options."""
+"""What the server works with: the dealer, the wire vocabularies, tokens, limits and options."""
 
 from collections.abc import Callable
 from dataclasses import dataclass, field

@@ -1,8 +1,8 @@
-"""Whether this machine's clock can be believed, as statements on the caller's transaction.
+"""Whether this machine's clock is plausible, as statements on the caller's transaction.
 
-Data is deleted by age, so a clock that is wrong by years would delete everything. A running service notes the time
-every hour (`clocks.trusted_at`). A time far from the last one is not believed: then nothing is deleted by age, and no
-time is noted, until the clock is right again or a person confirms it. What is stored meanwhile has no influence.
+Data is deleted by age, so a clock that is wrong by years would delete everything. A running service stores the time
+every hour (`clocks.trusted_at`). A time far from the last one is implausible: then nothing is deleted by age and no
+time is stored, until the clock is right again or a person confirms it. Rows that are stored meanwhile do not matter.
 """
 
 from datetime import datetime, timedelta
@@ -24,10 +24,10 @@ from dealer_agent.storage.schema import (
 )
 
 FORWARD = timedelta(days=14)
-"""How far the clock may be beyond the last trusted time: for so long a service may be switched off."""
+"""How far the clock may be after the last trusted time: a service may be off for this long."""
 
 BACKWARD = timedelta(days=1)
-"""How far it may be behind: the clocks of two machines differ a little."""
+"""How far the clock may be before the last trusted time: the clocks of two machines differ a little."""
 
 READ_TRUSTED = select(clocks.c.trusted_at).where(clocks.c.dealer_id == bindparam("dealer_id"))
 
@@ -66,7 +66,7 @@ CONFIRM_TIME = text("""
 
 
 def clock_problem(connection: Connection, dealer_id: str, now: datetime) -> str | None:
-    """Why `now` is not believed, and what to do; None where it is. A dealer of whom nothing is stored believes any."""
+    """Why `now` is implausible, and what to do; None if it is plausible, as any time is for a dealer without rows."""
     key = {"dealer_id": dealer_id}
     trusted: datetime | None = connection.execute(READ_TRUSTED, key).scalar()
     trusted = trusted or connection.execute(READ_NEWEST, key).scalar()
@@ -82,12 +82,12 @@ def clock_problem(connection: Connection, dealer_id: str, now: datetime) -> str 
 
 
 def has_trusted_time(connection: Connection, dealer_id: str) -> bool:
-    """Whether a service ever noted the time."""
+    """Whether a trusted time is stored."""
     return connection.execute(READ_TRUSTED, {"dealer_id": dealer_id}).scalar() is not None
 
 
 def trust_clock(connection: Connection, dealer_id: str, now: datetime) -> None:
-    """Notes the time. Raises ClockDoubtful where it is not believed."""
+    """Stores the trusted time. Raises ClockDoubtful when it is implausible."""
     problem = clock_problem(connection, dealer_id, now)
     if problem is not None:
         raise ClockDoubtful(problem)
@@ -95,5 +95,5 @@ def trust_clock(connection: Connection, dealer_id: str, now: datetime) -> None:
 
 
 def confirm_clock(connection: Connection, dealer_id: str, now: datetime) -> None:
-    """Notes the time as one that a person has confirmed."""
+    """Stores a time that a person has confirmed as trusted."""
     connection.execute(CONFIRM_TIME, {"dealer_id": dealer_id, "now": now})

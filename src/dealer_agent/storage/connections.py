@@ -32,7 +32,7 @@ BUSY_SECONDS = 30
 """How long a writer waits for another process's lock: longer than the longest import."""
 
 SPACE_BYTES = 256 * 1024
-"""The room that a SQLite database must find on its disk: more than a group of usual leads needs."""
+"""The free disk space that a SQLite database needs: more than a usual group of leads."""
 
 TURN_SECONDS = 0.001
 """How often a SQLite writer looks whether its turn has come."""
@@ -61,7 +61,7 @@ def database_url(url: str) -> URL:
 
 
 def require_private(url: URL) -> None:
-    """Raises DatabaseExposed where others may read a SQLite file, or the log and the index beside it."""
+    """Raises DatabaseExposed when other users may read a SQLite file, or its `-wal` and `-shm` files."""
     if url.get_backend_name() != "sqlite":
         return
     file = Path(str(url.database)).absolute()
@@ -118,8 +118,8 @@ def reader_engine(url: URL) -> Engine:
 def check_space(engine: Engine) -> None:
     """Raises DiskFull where the disk, or its quota, has no room for more leads beside a SQLite file.
 
-    It writes a file without a name and drops it, which the disk itself hardly ever sees. PostgreSQL's disk is not
-    visible from here.
+    It writes a file without a name and drops it before the kernel flushes it to the disk. It cannot check the disk of
+    a PostgreSQL server.
     """
     if engine.dialect.name != "sqlite":
         return
@@ -127,7 +127,7 @@ def check_space(engine: Engine) -> None:
         with tempfile.TemporaryFile(dir=Path(str(engine.url.database)).absolute().parent, buffering=0) as room:
             written = room.write(bytes(SPACE_BYTES))
     except OSError as problem:
-        # Whatever else is wrong with the folder, the database itself finds out and names.
+        # The database reports other problems of the folder itself.
         if problem.errno in (errno.ENOSPC, errno.EDQUOT):
             raise DiskFull(FULL[1]) from None
     else:

@@ -54,7 +54,7 @@ class AlreadyStored(StorageError):
 
 
 class DatabaseExposed(StorageError):
-    """Others may read the database file: who runs the service must make it private."""
+    """Other users may read the database file: the service's user must make it private."""
 
 
 class ClockDoubtful(StorageError):
@@ -98,7 +98,7 @@ class StockShrinks(StorageError):
 _Verdict = tuple[type[StorageError], str]
 
 CANNOT_BE_REACHED = "cannot be reached: check the host name and the port, and that the server runs"
-"""What is said of every server that a connection fails to, be it a database or a receiver of leads."""
+"""Why a connection to a server failed, and what to do: for databases and receivers of leads."""
 
 UNREACHABLE: _Verdict = (
     DatabaseUnreachable,

@@ -21,9 +21,9 @@ FINGERPRINT_CONTEXT = ("idempotency", "fingerprint")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class IdempotencyRecord:
-    """The first answer to a key. `scope` is whose key it is (`leads.intake.key_scope`); `reply` is the answer's bytes.
+    """The first answer to a key. `scope` is the key's owner (`leads.intake.key_scope`); `reply` is the answer's bytes.
 
-    `lead_id` is the lead that was answered: its erasure drops the answer too.
+    Erasing the lead `lead_id` drops the answer too.
     """
 
     scope: str
@@ -43,7 +43,7 @@ class StoredReply(NamedTuple):
 
 
 class KeptReply(Struct, array_like=True):
-    """What is sealed of a first answer; `known_as` is the unkeyed hash of the key and its scope."""
+    """The sealed part of a first answer; `known_as` is the unkeyed hash of the key and its scope."""
 
     payload_hash: bytes
     reply: bytes

@@ -25,7 +25,7 @@ GROUP = 64
 """The most jobs in one transaction: bounds how long the first of them waits for the last."""
 
 MOST_WAITING = 1024
-"""The most jobs in the queue: bounds the memory that leads hold while the database is locked."""
+"""The most jobs in the queue. It bounds the memory of waiting leads while the database is locked."""
 
 WRITE_SOMETHING = (
     update(revisions)
@@ -46,7 +46,7 @@ class _Submitted(Generic[Result]):
     failure: Exception | None = None
 
     def start(self) -> bool:
-        """From here on the job cannot be cancelled. False where it was: it must not run then."""
+        """Makes the job impossible to cancel. Returns False for a job that was cancelled: it must not run."""
         if not self.started and not self.future.cancelled():
             self.started = self.future.set_running_or_notify_cancel()
         return self.started

@@ -28,7 +28,7 @@ from dealer_agent.vault.vault import Vault
 
 READ_REVISION = text("SELECT version_num FROM alembic_version")
 SEALING = ("0003", "0006")
-"""The revisions that encrypt what was in the clear before."""
+"""The revisions that encrypt values that were in the clear before."""
 LOCK_SCHEMA = text("SELECT pg_advisory_xact_lock(4919150214103305)")
 """Any number does, as long as it stays: it names the lock within the PostgreSQL database."""
 

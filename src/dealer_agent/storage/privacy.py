@@ -81,7 +81,7 @@ EMPTY_LEADS = (
     .values(customer=None, payload=None, source_agent=None, may_be_same_person_as=None, erased_at=bindparam("at"))
 )
 
-# What other leads say of these.
+# The links of other leads to these.
 UNLINK = (
     update(leads)
     .where(leads.c.dealer_id == bindparam("in_dealer"), leads.c.may_be_same_person_as.in_(_LEADS))
@@ -108,7 +108,7 @@ DROP_CONTACTS = delete(lead_contacts).where(
     lead_contacts.c.dealer_id == bindparam("in_dealer"), lead_contacts.c.lead_id.in_(_LEADS)
 )
 
-# The contact stays, for it finds the consent.
+# The contact stays: it finds the consent.
 FORGET_VEHICLES = (
     update(lead_contacts)
     .where(lead_contacts.c.dealer_id == bindparam("in_dealer"), lead_contacts.c.lead_id.in_(_LEADS))
@@ -253,9 +253,9 @@ def dispose(
 ) -> Disposed:
     """Forgets customers whose leads nobody used since `leads_unused_since`, up to BATCH of them.
 
-    What only served the use of such a lead is deleted. Their consent stays, with what finds it by e-mail or phone,
-    until the last of its events is from before `consents_before`. Leads that are still to be delivered, or whose
-    customer has a visit to come, are in use.
+    Rows that only served the use of such a lead are deleted. Its consent stays, with the hashes that find it by e-mail
+    or phone, until the last of its events is from before `consents_before`. A lead is in use while it waits for its
+    delivery, or while its customer has a visit to come.
     """
     unused = connection.execute(FIND_UNUSED, {"dealer_id": dealer_id, "since": leads_unused_since, "now": now})
     lead_ids = list(unused.scalars())

@@ -1,6 +1,6 @@
 """Rows that are deleted by age or by number, a few in each transaction, as statements on the caller's transaction.
 
-Customers are forgotten by `storage.privacy`. This is what holds nothing of them that could be read without a key.
+`storage.privacy` erases customers. These rows hold nothing about customers that is readable without a key.
 """
 
 from datetime import datetime
@@ -12,13 +12,13 @@ from dealer_agent.storage.privacy import log_access
 from dealer_agent.storage.schema import accesses, idempotency, refusals
 
 ROWS_AT_ONCE = 1000
-"""The most rows that one transaction deletes: a lead waits for no more than one such transaction."""
+"""The most rows that one transaction deletes: a lead waits for at most one such transaction."""
 
 MOST_REFUSALS = 100_000
 """The most refusals that are kept: strangers cause them, and only the newest are of use."""
 
 PROGRAM = "dealer-agent"
-"""Who is named in the access log where no person acted."""
+"""The actor in the access log when no person acted."""
 
 
 class Purged(NamedTuple):
@@ -50,7 +50,7 @@ READ_OLDEST_KEPT = (
 
 
 def drop_old_replies(connection: Connection, dealer_id: str, before: datetime) -> int:
-    """Deletes first answers to idempotency keys; how many. Fewer than ROWS_AT_ONCE: no more are left."""
+    """Deletes first answers to idempotency keys. Returns how many; fewer than ROWS_AT_ONCE means that none is left."""
     return connection.execute(DROP_OLD_REPLIES, {"dealer_id": dealer_id, "before": before}).rowcount
 
 
@@ -62,7 +62,7 @@ def drop_old_refusals(connection: Connection, dealer_id: str, before: datetime) 
 
 
 def drop_old_accesses(connection: Connection, dealer_id: str, before: datetime, now: datetime) -> int:
-    """The same for the access log. What is deleted leaves an entry that says so, in the same transaction."""
+    """The same for the access log. The same transaction adds an entry about the deletion."""
     dropped = connection.execute(DROP_OLD_ACCESSES, {"dealer_id": dealer_id, "before": before}).rowcount
     if dropped:
         action = f"delete {dropped} entries from before {before:%Y-%m-%d} out of this log"

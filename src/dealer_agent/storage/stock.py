@@ -233,7 +233,7 @@ def apply_import(
             raise StockShrinks(before=plan.before, after=plan.after, removed=len(plan.sold))
         if revision is not None:
             _carry_out(connection, plan, _Written(dealer_id, rows, documents, hashes, at))
-            # While the clock cannot be believed nothing is forgotten; a later import does it.
+            # While the clock is implausible, keep everything; a later import deletes it.
             if remember_days is not None and clock_problem(connection, dealer_id, at) is None:
                 forgotten = {"dealer_id": dealer_id, "before": at - timedelta(days=remember_days)}
                 connection.execute(FORGET_UNITS, forgotten)

@@ -225,7 +225,7 @@ class Store:
         """Forgets customers whose leads nobody used since then, and those of whom only an old consent is left.
 
         A few in each transaction, so that new leads do not wait; they wait for nothing while none is that old. Raises
-        ClockDoubtful, and forgets nothing, where `now` cannot be believed.
+        ClockDoubtful, and forgets nothing, when `now` is implausible.
         """
         if problem := self.clock_problem(dealer_id, now):
             raise ClockDoubtful(problem)
@@ -359,8 +359,8 @@ class Store:
     def purge(self, dealer_id: str, *, refusals_before: datetime, accesses_before: datetime, now: datetime) -> Purged:
         """Deletes answers to idempotency keys after 30 days, and refusals and accesses from before these times.
 
-        A few in each transaction, so that leads do not wait. Raises ClockDoubtful, and deletes nothing, where `now`
-        cannot be believed.
+        A few in each transaction, so that leads do not wait. Raises ClockDoubtful, and deletes nothing, when `now`
+        is implausible.
         """
         self.trust_clock(dealer_id, now)
         answers_before = now - IDEMPOTENCY_KEPT
@@ -381,22 +381,22 @@ class Store:
                 return total
 
     def clock_problem(self, dealer_id: str, now: datetime) -> str | None:
-        """Why nothing is deleted by age, and what to do; None where the clock can be believed."""
+        """Why nothing is deleted by age, and what to do; None when the clock is plausible."""
         with self._reading() as connection:
             return clock.clock_problem(connection, dealer_id, now)
 
     def has_trusted_time(self, dealer_id: str) -> bool:
-        """Whether a service ever noted the time."""
+        """Whether a trusted time is stored."""
         with self._reading() as connection:
             return clock.has_trusted_time(connection, dealer_id)
 
     def trust_clock(self, dealer_id: str, now: datetime) -> None:
-        """Notes that the service runs at this time. Raises ClockDoubtful where it cannot be believed."""
+        """Stores that the service runs at this time. Raises ClockDoubtful when it is implausible."""
         with self._writing() as connection:
             clock.trust_clock(connection, dealer_id, now)
 
     def confirm_clock(self, dealer_id: str, now: datetime) -> None:
-        """Notes that a person has confirmed the clock: what is old may be deleted again."""
+        """Stores that a person has confirmed the clock: deletion by age goes on."""
         with self._writing() as connection:
             clock.confirm_clock(connection, dealer_id, now)
 

@@ -1,4 +1,4 @@
-"""No core dump of a process that has the keys: it would hold them, and customers' data, in a file."""
+"""Prevents core dumps: that of a process with keys would write the keys and customers' data into a file."""
 
 import ctypes
 import resource
@@ -8,10 +8,10 @@ _PR_SET_DUMPABLE = 4
 
 
 def forbid_core_dumps() -> None:
-    """To be called at the start of every process; a program that a process executes does not inherit all of it.
+    """Call it at the start of every process: a program that a process executes does not inherit all of it.
 
-    A limit of 0 is for files. On Linux a dump may also go to a program, whatever the limit: then only a process that
-    is not dumpable has none. Nor can other processes of the same user read its memory.
+    The limit of 0 prevents core files. On Linux the kernel may also send a dump to a program, which the limit does not
+    prevent. So the process is also made not dumpable. Other processes of its user cannot read its memory then.
     """
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
     if sys.platform == "linux":

@@ -1,4 +1,4 @@
-"""Whether files and folders with customer data are for their owner alone."""
+"""Whether only their owner has access to files and folders with customer data."""
 
 import stat
 from collections.abc import Iterable
@@ -13,7 +13,7 @@ def is_open_to_others(mode: int) -> bool:
 
 
 def open_to_others(paths: Iterable[Path]) -> list[Path]:
-    """Those that are there and that others may use. Raises OSError for one that cannot be looked at."""
+    """The existing paths to which other users have access. Raises OSError for one that cannot be read."""
     return [path for path in paths if path.exists() and is_open_to_others(path.stat().st_mode)]
 
 

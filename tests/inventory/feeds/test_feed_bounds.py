@@ -1,4 +1,4 @@
-"""What a hostile or broken file may cost: every bound of docs/feeds.md, and processor time that is linear in size."""
+"""The cost of a hostile or broken file: every bound of docs/feeds.md, and processor time that is linear in its size."""
 
 import bz2
 import gzip
@@ -98,7 +98,7 @@ HOSTILE: dict[str, Callable[[int], bytes]] = {
 
 
 def seconds(data: bytes) -> float:
-    """The processor time that a reading takes, whatever becomes of the file."""
+    """The processor time of a reading, also when the file is refused."""
     start = time.process_time()
     refusal = ""
     try:
@@ -227,7 +227,7 @@ def test_a_record_with_a_longer_text_is_refused_alone() -> None:
     assert feed.refused[0].text == "description has more than 131,072 characters."
 
 
-def test_of_a_record_the_first_members_are_read() -> None:
+def test_only_the_first_members_of_a_record_are_read() -> None:
     others = {f"k{n}": 1 for n in range(limits.MOST_VALUES - 3)}
     for further, model in (({}, "Focus"), ({"one": 1}, UNSET)):
         record = {"stock": "A", "make": "Ford", **others, **further, "model": "Focus"}

@@ -57,7 +57,7 @@ def is_absent(text: str) -> bool:
 def _seen(text: str) -> str:
     """HTML without its scripts, style sheets and comments; one that is not closed stays.
 
-    Every end is searched once: a regular expression for the whole would search it again from every start.
+    It searches each end once. One regular expression for all would search it again from every start, in quadratic time.
     """
     kept: list[str] = []
     open_kinds: set[str] = set()

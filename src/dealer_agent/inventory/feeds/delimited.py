@@ -18,7 +18,7 @@ from dealer_agent.inventory.feeds.limits import MOST_CELL, MOST_COLUMNS, MOST_LI
 _DELIMITERS = ",\t;|"
 _VIN = re.compile(r"[A-HJ-NPR-Z0-9]{17}", re.IGNORECASE)
 _RUNAWAY_LINES = 3
-"""A cell with more lines that look like rows began with a quotation mark that is not closed."""
+"""A cell with more lines than this that look like rows begins with a quotation mark that is not closed."""
 _AFTER_THE_END = "end"
 
 
@@ -52,7 +52,7 @@ def _unquoted(cell: str) -> str:
 
 
 class _Lines:
-    """The lines of a text, and one more, after which `have_ended` is true: it shows whether a cell is still open.
+    """The lines of a text, then one extra line, with which `have_ended` is true. It shows whether a cell is still open.
 
     Raises FeedError for a line that is too long.
     """
@@ -152,8 +152,8 @@ def _header_fits(names: list[str], layout: Layout | None) -> int:
 def read_table(data: bytes, encoding: str, head: str, layout_name: str | None) -> Table:
     """The file's delimiter, layout and rows; `head` is how its text begins.
 
-    The whole file is checked first, which takes a second for 50 MiB: a file that breaks off is refused before any row
-    is read. Raises FeedError for such a file, and when no column says what a unit is.
+    The whole file is checked first, which takes a second for 50 MiB: a file with a quotation mark that is not closed is
+    refused before any row is imported. Raises FeedError for such a file, and when no column identifies a unit.
     """
     layout = named_layout(layout_name, "delimited") if layout_name else None
     headers = {mark: [name[:MOST_NAME] for name in next(iter(_first_rows(head, mark, 1)), [])] for mark in _DELIMITERS}

@@ -30,7 +30,7 @@ _SCRIPT = re.compile(r"<script\b([^<>]{0,1000})>", re.IGNORECASE)
 _SCRIPT_END = re.compile("</script", re.IGNORECASE)
 _LD_JSON = "application/ld+json"
 _HEAD = 4_096
-"""Characters in which a web page says that it is one."""
+"""The characters at the start of a text in which an HTML tag shows that it is a web page."""
 _IDENTITY = frozenset(
     name for layout in LAYOUTS.values() for field in ("vin", "stock") for name in layout.folded[field] if name != "id"
 )
@@ -66,16 +66,20 @@ def read_records(text: str) -> list[Record]:
 
 
 def _check_objects(text: str) -> None:
-    """Raises FeedError where the objects may be too many, before any of them is made. Brackets in texts count, too."""
+    """Raises FeedError when there may be too many objects, before the text is parsed. Brackets in texts count, too."""
     if text.count("{") + text.count("[") > MOST_OBJECTS:
         raise FeedError(
             f"A JSON file may have at most {MOST_OBJECTS:,} objects and arrays. Export the units for sale only, as CSV."
         )
 
 
-def _numbered(items: list[Any]) -> list[Record]:
-    if len(items) > MOST_ROWS:
+def _check_count(records: int) -> None:
+    if records > MOST_ROWS:
         raise FeedError(f"A file may have at most {MOST_ROWS:,} records. Export the units for sale only.")
+
+
+def _numbered(items: list[Any]) -> list[Record]:
+    _check_count(len(items))
     return [
         Record(number, item) if isinstance(item, dict) else Record(number, {}, "The record is not a JSON object.")
         for number, item in enumerate(items, 1)
@@ -87,8 +91,7 @@ def _from_lines(text: str) -> list[Record]:
     for number, line in enumerate(text.split("\n"), 1):
         if not line.strip():
             continue
-        if len(records) == MOST_ROWS:
-            raise FeedError(f"A file may have at most {MOST_ROWS:,} records. Export the units for sale only.")
+        _check_count(len(records) + 1)
         members = None
         if line.lstrip().startswith("{"):
             with suppress(ValueError, RecursionError):
@@ -128,7 +131,7 @@ def _without_vehicles(page: str) -> str:
 
 
 def _scripts(page: str) -> Iterator[str]:
-    """The JSON-LD blocks of a page. The page is read once, however many blocks it opens and does not close."""
+    """The JSON-LD blocks of a page, found in one pass even if many blocks are not closed."""
     at = 0
     while (start := _SCRIPT.search(page, at)) is not None:
         at = start.end()
@@ -195,8 +198,8 @@ def scalar_text(value: Any) -> str | None:
 def flattened(members: dict[str, Any], withheld: dict[str, None]) -> dict[str, list[str]]:
     """The scalars of a record by the path of their names. An array of scalars is one text, an item a line.
 
-    Members that are never read are left out; the first of them are noted in `withheld`. What follows after
-    `MOST_VALUES` texts is not read.
+    Members that are never read are left out; the first of them are added to `withheld`. At most `MOST_VALUES` texts
+    are read.
     """
     found: dict[str, list[str]] = {}
     for path, text in islice(_walk("", members, 0, withheld), MOST_VALUES):

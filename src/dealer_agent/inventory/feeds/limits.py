@@ -1,4 +1,4 @@
-"""The bounds of a feed; docs/feeds.md publishes each of them. Pure."""
+"""The bounds of a feed. docs/feeds.md has each of them. Pure."""
 
 MOST_FILE_MIB = 1_024
 MOST_JSON_MIB = 128
@@ -17,8 +17,8 @@ MOST_VALUES = 10_000
 MOST_OBJECTS = 4_000_000
 """Objects and arrays of one JSON file: an empty one takes thirty times its bytes in memory."""
 DEEPEST = 8
-"""Levels of JSON below a record, and levels above it, in which members and records are looked for."""
+"""Levels of JSON below a record that are read for members, and levels above it that are searched for records."""
 MOST_REPORTED = 1_000
 """Entries of each list of a report; the rest are counted."""
 MOST_ROWS_WITHOUT_UNIT = 1_000
-"""Rows after which a file is refused when none of them names a unit."""
+"""A file is refused when none of its first rows, as many as this, names a unit."""

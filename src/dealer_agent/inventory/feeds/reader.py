@@ -51,7 +51,7 @@ class _Remarks:
 
 
 class _Tally:
-    """What was read so far. Of rows with the same VIN (or, without VINs, the same stock number) the last counts."""
+    """The rows so far. Of rows with the same VIN (or, without VINs, the same stock number) the last one counts."""
 
     def __init__(self) -> None:
         self.rows = 0
@@ -75,7 +75,7 @@ class _Tally:
                     " Export the inventory with a column for the VIN or the stock number."
                 )
             return
-        # Taken out first, so that units stand in the order of the rows that count.
+        # Removed first, so that units keep the order of the rows that count.
         before = self.outcomes.pop(key, None)
         if before is not None:
             self.earlier.setdefault(key, []).append(before.line)

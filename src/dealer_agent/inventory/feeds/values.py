@@ -20,7 +20,7 @@ MOST_CC = 30_000
 MOST_PHOTOS = 200
 MOST_FEATURES = 500
 _LONGEST_NUMBER = 60
-"""Characters of a number with its unit. The patterns below take quadratic time where blanks are many."""
+"""Characters of a number with its unit. The patterns below take quadratic time on many blanks."""
 
 _NUMBER = r"(\d{1,3}(?:,\d{3})+(?:\.\d*)?|\d{1,12}(?:\.\d*)?|\.\d+)"
 _MONEY = re.compile(rf"(?:USD|US)?\s*\$?\s*{_NUMBER}\s*(?:USD|US\$|\$|dollars)?", re.IGNORECASE)
@@ -59,7 +59,7 @@ def _moments_by_shape() -> dict[str, list[str]]:
 
 
 _MOMENTS = _moments_by_shape()
-"""The few patterns that may fit a text: to try all of them takes half a millisecond a cell."""
+"""Date patterns by the shape of a text that they fit. Trying all of them takes half a millisecond a cell."""
 _TRUE = frozenset({"yes", "y", "true", "t", "1", "x", "certified", "cpo"})
 _FALSE = frozenset({"no", "n", "false", "f", "0", "not certified", "none"})
 

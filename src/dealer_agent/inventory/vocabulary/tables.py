@@ -37,7 +37,7 @@ class Table:
     _compiled: tuple[tuple[re.Pattern[str], str | None], ...] = field(init=False, repr=False, compare=False)
 
     def read(self, text: str) -> str | None:
-        """The canonical word that `text` stands for, or None when it is no known word."""
+        """The canonical word for `text`, or None when it is no known word."""
         return self.read_folded(text, fold(text)) if len(text) <= LONGEST else None
 
     def read_folded(self, text: str, folded: str) -> str | None:

@@ -17,7 +17,7 @@ def _plain(text: str) -> str:
     return text.lower() if text.isascii() else _without_accents(text)
 
 
-# One text is folded several times in a row: as a known word, by its parts, and as it is.
+# The same text is folded several times in a row: as a known word, by its parts, and whole.
 @lru_cache(maxsize=128)
 def _without_accents(text: str) -> str:
     plain = unicodedata.normalize("NFKD", unicodedata.normalize("NFKD", text).casefold())
