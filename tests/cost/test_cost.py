@@ -17,8 +17,9 @@ from tests.server.dealership import Dealership
 SOAK = bool(os.environ.get("SOAK"))
 EXAMPLES = 500 if SOAK else 12
 MOST_MS = {1_000: 20.0, 100_000: 60.0} if SOAK else {1_000: 20.0}
-MARGIN = 3.0
-"""Two processes on one core, or a slow one, take that much longer for the same work, even by processor time."""
+MARGIN = 1.0 if SOAK else 3.0
+"""Two processes on one core, or a slow one, take that much longer for the same work, even by processor time. The long
+run repeats the worst request, and holds it to the bound itself."""
 
 
 @pytest.fixture(scope="module", params=MOST_MS, ids=lambda units: f"{units} units")
