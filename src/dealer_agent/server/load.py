@@ -21,17 +21,17 @@ from dealer_agent.protocol.errors import RateLimited
 
 log = structlog.get_logger()
 
-TURN_SECONDS = 0.005
+TURN_SECONDS = 0.0025
 """For how long one turn of the loop answers requests."""
 BURST_SECONDS = 0.5
 """The longest queue, as the time to answer it, while the process is not overloaded. For leads it is always this."""
-STANDING_SECONDS = 0.005
+STANDING_SECONDS = 0.0025
 """The longest queue while the process is overloaded. Twice as long for a client that was not refused a moment ago."""
-SHORT_QUEUE = 16
+SHORT_QUEUE = 8
 """A queue with fewer requests is never too long, even if they are slow. Twice as many for the same clients."""
-REFUSED_PER_TURN = 128
+REFUSED_PER_TURN = 192
 """After this many refusals a turn stops reading from further refused connections. A later turn reads again from this
-many of them. This many refusals take about TURN_SECONDS."""
+many of them."""
 OVERLOADED_AFTER_SECONDS = 0.1
 """The process is overloaded when the queue is not empty for this long."""
 CALM_AFTER_SECONDS = 1.0

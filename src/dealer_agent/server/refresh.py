@@ -35,6 +35,8 @@ log = structlog.get_logger()
 POLL_SECONDS = 0.5
 PROBE_SECONDS = 2.0
 PURGE_SECONDS = 3600.0
+RETRY_SECONDS = 30.0
+"""A step that failed is repeated after this time at the latest."""
 FIRST_PURGE_SECONDS = 5.0
 """Soon after the start: a service that is restarted every day forgets in time, too."""
 
@@ -124,6 +126,7 @@ class Refresher:
                     told = {"problem": str(fault)} if ours else {"places": places(fault)}
                     log.error("refresh failed", what=name, error=type(fault).__qualname__, **told)
                 self.failing.add(name)
+                pause = min(seconds, RETRY_SECONDS)
             else:
                 if name in self.failing:
                     log.info("refresh works again", what=name)
