@@ -170,7 +170,7 @@ class Run:
 async def prepared(seed: int, folder: Path) -> AsyncIterator[Run]:
     """A run whose dealers stand in the folder."""
     configured = folder / "settings"
-    configured.mkdir()
+    configured.mkdir(mode=0o700)
     create_key_file(configured)
     dealer = folder / "dealer"
     make_dealer(dealer, UNITS)

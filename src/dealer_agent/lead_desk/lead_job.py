@@ -284,7 +284,7 @@ class LeadJob:
     def _test_drives(self, connection: Connection) -> Iterable[Booked]:
         """The customer's confirmed ones, whichever of their leads asked for them; only of leads with the same token.
 
-        Nobody else is told where the customer will be.
+        Other senders do not learn where the customer will be.
         """
         if not self.is_trusted:
             return ()

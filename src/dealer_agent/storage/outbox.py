@@ -220,7 +220,7 @@ def mails_before(
 ) -> int:
     """How many mails of the delivery's kind this address got, or is to get, in the time before the delivery was made.
 
-    Of leads with the same token, or of all leads without one: senders without a token cannot be told apart, and they
+    Of leads with the same token, or of all leads without one: nothing distinguishes senders without a token, and they
     must not use up the mails of a sender with a token. `email` is normalised.
     """
     sought = {
