@@ -48,7 +48,7 @@ class KeyRotation:
     path: Path | None
     days: int
     wait: Callable[[float], None] = time.sleep
-    sealed: Callable[[int], None] = field(default=lambda count: None)
+    sealed: Callable[[int], None] = field(default=lambda _: None)
 
     def keep_up(self, now: datetime) -> list[News]:
         """Does what is due; what an operator should know of it. Of several processes at once, one does it.
