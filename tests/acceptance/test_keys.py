@@ -203,7 +203,7 @@ def test_list_says_what_each_key_is_needed_for_and_shows_none(folder: Path) -> N
     env: dict[str, Any] = {"DEALER_AGENT_KEYS": f"{entries(folder)},{printed_key(entries(folder))}"}
     said = command_here("keys", "list", "--dir", folder, **env).stdout
     assert "come from DEALER_AGENT_KEYS" in said
-    assert re.search(r"k-\w+ +. reads +. +0", said)
+    assert re.search(r"k-\w+ +. reads +. +. +0", said)
 
 
 def test_a_lost_key_is_refused_at_start_and_by_every_command_that_reads_customer_data(folder: Path) -> None:
