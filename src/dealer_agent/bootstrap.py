@@ -5,6 +5,7 @@ import gc
 import multiprocessing
 import os
 import signal
+import socket
 import threading
 from collections.abc import AsyncIterator, Mapping
 from contextlib import AsyncExitStack, asynccontextmanager, suppress
@@ -136,6 +137,7 @@ async def service(settings: Settings, listens_at: str) -> AsyncIterator[Service]
             dealer_id=profile.id,
             path=file_to_change(settings.directory, os.environ),
             days=profile.privacy.rotate_keys_days,
+            machine=f"{socket.gethostname()}:{settings.directory}",
             wait=waiting_until(stopped),
         )
         refresher = Refresher(store, writer, running, room, seen, settings.vault, rotation.keep_up)

@@ -480,8 +480,6 @@ def files_of(after: Afterwards) -> Iterator[tuple[Path, bytes]]:
             connection.execute("VACUUM")
             connection.execute("CHECKPOINT")
         folders.append(Path(os.environ["DEALER_AGENT_TEST_POSTGRESQL"]))
-    else:
-        execute(after.url, "PRAGMA wal_checkpoint(PASSIVE)")
     for folder in folders:
         for path in folder.rglob("*"):
             if path.is_file():

@@ -39,7 +39,7 @@ class Stopped(Exception):  # noqa: N818 - no fault: the next call goes on
 class KeyRotation:
     """The keys of one dealer. `path` is their file; None where the operator changes them (`file_to_change`).
 
-    `days` is the age at which the active key is replaced; 0: never. `wait` sleeps, and raises Stopped to end early.
+    `days` is the age at which the active key is replaced; 0: never. `machine` names where the keys are. `wait` sleeps, and raises Stopped to end early.
     """
 
     store: Store
@@ -47,6 +47,7 @@ class KeyRotation:
     dealer_id: str
     path: Path | None
     days: int
+    machine: str = field(default_factory=socket.gethostname)
     wait: Callable[[float], None] = time.sleep
     sealed: Callable[[int], None] = field(default=lambda _: None)
 
@@ -199,7 +200,7 @@ class KeyRotation:
 
     def _note_lacking(self, uses: Mapping[str, KeyUse]) -> None:
         """Says so in the database when the next key is not here: then no machine seals with it."""
-        here = socket.gethostname()
+        here = self.machine
         for key_id, use in uses.items():
             if use.state != "next":
                 continue
