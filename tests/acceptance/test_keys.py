@@ -6,14 +6,16 @@ import sqlite3
 import subprocess
 import sys
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import replace
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
 import httpx
 import pytest
+from sqlalchemy import text
 from tests.acceptance.asking import asked, lead
 from tests.acceptance.dealers import HONDA_VIN, stock_of_three, stocked_dealer, write_feed
 from tests.acceptance.running import Running, command, command_here, environment, eventually, serving, succeed
@@ -433,26 +435,41 @@ class Buyers:
             self.problems.append(f"buyer {number} of {len(self.leads)}: {receipt}")
 
 
-def test_a_running_service_takes_leads_and_finds_duplicates_while_its_key_changes(
-    tmp_path: Path, database_url: str
+def let_the_key_become_due(folder: Path, env: Mapping[str, str], monkeypatch: pytest.MonkeyPatch) -> None:
+    """The active key is old, and the next one is known."""
+    monkeypatch.setattr(key_rotation, "TAKEN_UP_SECONDS", 0.0)
+    settings = load_settings(folder, env)
+    vault = settings.vault
+    assert vault is not None
+    with Store.open(settings.database_url, vault) as store:
+        store.check_keys(settings.dealer.id)
+        with store._writing() as connection:
+            connection.execute(text("UPDATE vault_key_uses SET since = 0"))
+        rotation = key_rotation.KeyRotation(store, vault, settings.dealer.id, key_file(folder), days=30)
+        assert rotation.keep_up(datetime.now(UTC) - timedelta(days=1))
+
+
+def test_a_running_service_takes_leads_and_finds_duplicates_while_it_changes_its_key(
+    tmp_path: Path, database_url: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """With two workers and no restart; then a restart with the new key alone finds them still."""
     folder = stocked_dealer(tmp_path / "store", DATABASE_URL=database_url)
     env: dict[str, Any] = {"DATABASE_URL": database_url}
-    (old,) = ids_in(folder)
+    let_the_key_become_due(folder, env, monkeypatch)
+    old, new = ids_in(folder)
     with serving(folder, workers=2, **env) as running:
         kept = wanted(1, idempotency_key="first")
         first = asked(running.url, "lead.submit", **kept)
         with Buyers(running) as buyers:
             eventually("leads come in", lambda: len(buyers.leads) > 5)
-            succeed("keys", "rotate", "--forget-old", "--dir", folder, **env)
+            eventually("the old key is destroyed", lambda: ids_in(folder) == (new,))
+            eventually("it says so", lambda: '"key changed: back up the key file"' in running.stderr())
             seen = len(buyers.leads)
             eventually("leads go on coming in", lambda: len(buyers.leads) > seen + 5)
         assert not buyers.problems
         assert asked(running.url, "lead.submit", **kept) == first
-        (new,) = ids_in(folder)
-        assert new != old
         assert set(used(folder, **env)) == {new}
+        assert f'"destroyed":"{old}"' in running.stderr()
     with serving(folder, **env) as running:
         for number in list(buyers.leads)[::5]:
             buyers.url = running.url
@@ -472,3 +489,27 @@ def test_a_running_service_says_that_its_key_file_broke_and_goes_on(tmp_path: Pa
         assert (again["status"], again["lead_id"]) == ("duplicate", receipt["lead_id"])
         key_file(folder).chmod(0o600)
         eventually("it says so", lambda: '"refresh works again"' in running.stderr())
+
+
+@pytest.mark.parametrize(
+    ("settings", "told"),
+    [
+        pytest.param("", "final by 20", id="the service changes keys"),
+        pytest.param("\n[privacy]\nrotate_keys_days = 0\n", "leads erase --final", id="nobody does"),
+    ],
+)
+def test_an_erasure_says_when_it_is_final(folder: Path, settings: str, told: str) -> None:
+    with (folder / "dealer.toml").open("a") as toml:
+        toml.write(settings)
+    done = command_here("leads", "erase", "--yes", "--email", "robin1@example.com", "--dir", folder)
+    assert done.returncode == 0, done.stderr
+    assert told in " ".join(done.stdout.split())
+
+
+def test_keys_of_the_environment_make_an_erasure_final_when_the_operator_removes_them(folder: Path) -> None:
+    env: dict[str, Any] = {"DEALER_AGENT_KEYS": entries(folder)}
+    erase = ("leads", "erase", "--yes", "--email", "robin1@example.com", "--dir", folder)
+    refused(command_here(*erase, "--final", **env), "DEALER_AGENT_KEYS", "docs/keys.md")
+    assert "Example1 " in command_here("leads", "list", "--dir", folder, **env).stdout
+    done = command_here(*erase, **env)
+    assert "replaced the key in DEALER_AGENT_KEYS" in " ".join(done.stdout.split())

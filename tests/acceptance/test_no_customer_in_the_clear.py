@@ -486,7 +486,7 @@ def files_of(after: Afterwards) -> Iterator[tuple[Path, bytes]]:
                 yield path, path.read_bytes()
 
 
-def readable(after: Afterwards) -> list[str]:
+def readable(after: Afterwards) -> Iterator[str]:
     """Where a key that still exists reads the customer, in any file: in the clear, and behind every seal.
 
     No context is needed: without its tag, AES-GCM is AES in counter mode.
@@ -494,11 +494,10 @@ def readable(after: Afterwards) -> list[str]:
     keyring = Keyring.parse((after.folder / "dealer-agent.keys").read_text())
     info = b"dealer-agent vault 1: encryption"
     derived = {key_id: HKDF(SHA256(), 32, salt=None, info=info).derive(key) for key_id, key in keyring.keys}
-    found, values, files = [], 0, 0
+    values = 0
     for path, content in files_of(after):
-        files += 1
         if personal(content):
-            found.append(f"{path}: in the clear")
+            yield f"{path}: in the clear"
         for match in SEALED.finditer(content):
             start = match.end() + match[1][0]
             nonce, sealed = content[start : start + 12], content[start + 12 : start + 12 + LONGEST_READ]
@@ -508,10 +507,8 @@ def readable(after: Afterwards) -> list[str]:
             for key_id, key in derived.items():
                 plain = Cipher(AES(key), CTR(nonce + b"\0\0\0\2")).decryptor().update(sealed)
                 if MARK.lower().encode() in plain.lower() or b"2025550187" in plain:
-                    found.append(f"{path}: with {key_id}")
-    assert files > 3
+                    yield f"{path}: with {key_id}"
     assert values > 5, "the search finds sealed values at all"
-    return found
 
 
 @pytest.mark.skipif("TEST_DATABASE_URL" in os.environ, reason="the files of that server are not ours")
@@ -528,17 +525,17 @@ def test_no_key_that_still_exists_reads_an_erased_person_in_any_file_of_the_data
 
     lead_id = after.lead_ids[0]
     assert f"{MARK}first" in run("leads", "show", lead_id).stdout
-    assert readable(after), "the search finds the person while the key is there"
+    assert any(readable(after)), "the search finds the person while the key is there"
     told = run("leads", "erase", "--email", EMAIL.upper(), "--yes").stdout
     assert lead_id in told
     by = re.search(r"becomes\s+final\s+by\s+(\d{4}-\d\d-\d\d)", told)
     assert by is not None, told
     assert timedelta(days=30) < date.fromisoformat(by[1]) - datetime.now(UTC).date() < timedelta(days=33)
     if after.url.startswith("postgresql"):
-        assert readable(after), "remains are in pages and WAL"
+        assert any(readable(after)), "remains are in pages and WAL"
     told = run("leads", "erase", lead_id, "--yes", "--final").stdout
     assert "The erasure is final" in told
-    assert not readable(after)
+    assert list(readable(after)) == []
     shown = run("leads", "show", lead_id).stdout
     assert "erased" in shown
     assert personal(shown.encode()) is None

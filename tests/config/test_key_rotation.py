@@ -90,7 +90,6 @@ def events(news: list[News]) -> list[str]:
     return [each.event for each in news]
 
 
-@pytest.mark.requirement("contract-10-keys-destroyed")
 def test_a_key_is_replaced_by_age_and_the_old_one_destroyed(machine: Machine) -> None:
     assert machine.keep_up(14) == []
     assert machine.ids() == ("k-first",)

@@ -39,7 +39,8 @@ class Stopped(Exception):  # noqa: N818 - no fault: the next call goes on
 class KeyRotation:
     """The keys of one dealer. `path` is their file; None where the operator changes them (`file_to_change`).
 
-    `days` is the age at which the active key is replaced; 0: never. `machine` names where the keys are. `wait` sleeps, and raises Stopped to end early.
+    `days` is the age at which the active key is replaced; 0: never. `machine` names where the keys
+    are. `wait` sleeps, and raises Stopped to end early.
     """
 
     store: Store
@@ -121,8 +122,10 @@ class KeyRotation:
 
     def _keep_up(self, now: datetime) -> list[News]:
         self._read_again()
+        news = self._finish() if self._is_unfinished(self.store.key_uses(self.dealer_id)) else []
         uses = self.store.key_uses(self.dealer_id)
-        news = self._finish() if self._is_unfinished(uses) else []
+        if not self._is_due(uses, now, share=0.5):
+            return news
         if not self._next(uses):
             by = self._due_at(uses, now)
             key_id = self._prepare(now)
