@@ -15,8 +15,8 @@ def require_key_file() -> None:
     """Ends the command where the keys are in the environment: then it cannot destroy one."""
     if from_environment(os.environ):
         fail(
-            f"--final cannot change the keys in {KEYS_VARIABLE}. Erase without it, then replace the key as "
-            "docs/keys.md says: the erasure is final when the old key is removed there"
+            f"--final cannot change the keys in {KEYS_VARIABLE}. Erase without it, then replace the key "
+            "(dealer-agent keys rotate --help): the erasure is final when the old key is removed there"
         )
 
 
@@ -45,7 +45,10 @@ def make_final(settings: Settings, store: Store) -> None:
 def tell_when_final(settings: Settings, store: Store) -> None:
     """Says when the erasure becomes final, or what to do for it."""
     if from_environment(os.environ):
-        when = f"when you have replaced the key in {KEYS_VARIABLE} and removed the old one (docs/keys.md)"
+        when = (
+            f"when you have replaced the key in {KEYS_VARIABLE} and removed the old one there "
+            "(dealer-agent keys rotate --help)"
+        )
     elif file_to_change(settings.directory, os.environ) is None or not settings.dealer.privacy.rotate_keys_days:
         when = (
             "when the key is destroyed, which the service does not do by itself here: dealer-agent leads erase --final"

@@ -96,7 +96,7 @@ def rotate(
     """Change the key: make a new one, and encrypt all customer data anew. The service may go on running.
 
     May be stopped at any point: the next call goes on from there. With keys from DEALER_AGENT_KEYS, put the new key in
-    front, restart the service, then call this.
+    front, restart the service, call this, then remove the old key there.
     """
     with failures_in_plain_words():
         settings = settings_in(directory)
@@ -178,9 +178,11 @@ def _tell_when_due(settings: Settings, use: KeyUse | None) -> None:
     if file_to_change(settings.directory, os.environ) is not None:
         out.print(f"The running service changes the key on {due:%Y-%m-%d}. Back the file up before.", markup=False)
     elif due <= datetime.now(UTC):
-        out.print(f"A change of the key is due since {due:%Y-%m-%d}: see docs/keys.md.", markup=False)
+        out.print(
+            f"A change of the key is due since {due:%Y-%m-%d}: dealer-agent keys rotate --help says how.", markup=False
+        )
     else:
-        out.print(f"Change the key by {due:%Y-%m-%d}: see docs/keys.md.", markup=False)
+        out.print(f"Change the key by {due:%Y-%m-%d}: dealer-agent keys rotate --help says how.", markup=False)
 
 
 def _has_lasting_secret(env: Mapping[str, str]) -> bool:

@@ -222,7 +222,7 @@ class KeyRotation:
             advice = f"remove {', '.join(ended)}: nothing needs it, and erased data stays readable with it"
             news.append(News("old key is still here", {"problem": advice}, is_problem=True))
         if self.days and self._is_due(uses, now):
-            advice = "give the service a new key, as docs/keys.md says"
+            advice = "give the service a new key, as dealer-agent keys rotate --help says"
             news.append(News("change of keys is due", {"problem": advice}, is_problem=True))
         return news
 
