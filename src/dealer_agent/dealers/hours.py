@@ -5,6 +5,7 @@ to the day on which it begins. It may end on the next day: `18:00-02:00` is (108
 """
 
 import re
+from itertools import pairwise
 
 Span = tuple[int, int]
 Spans = tuple[Span, ...]
@@ -29,7 +30,7 @@ def read_hours(value: str) -> Spans:
     if len(texts) > SPANS_A_DAY:
         raise ValueError(f"'{value}' has {len(texts)} spans; a day has at most {SPANS_A_DAY}")
     spans = sorted(_read_span(text.strip(), value) for text in texts)
-    for (opens, closes), later in zip(spans, spans[1:], strict=False):
+    for (opens, closes), later in pairwise(spans):
         if later[0] < closes:
             overlapping = f"'{span_text((opens, closes))}' and '{span_text(later)}' overlap"
             raise ValueError(f"{overlapping}; end the first before the second begins, or write one span")

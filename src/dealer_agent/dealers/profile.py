@@ -6,7 +6,7 @@ trust it. Money is whole US dollars.
 
 from typing import Annotated, Literal
 
-from msgspec import UNSET, Meta, Struct, UnsetType
+from msgspec import UNSET, Meta, Struct, UnsetType, field
 
 from dealer_agent.dealers.opening import Dates, Opening
 from dealer_agent.dealers.opening_rules import hours_agree
@@ -128,12 +128,12 @@ class DealerRooftop(Opening, frozen=True, kw_only=True, forbid_unknown_fields=Tr
     capabilities: tuple[Text, ...] = ()
     address: Annotated[Address, agreed_by(zip_fits_country)] | UnsetType = UNSET
     geo: Geo | UnsetType = UNSET
-    phones: dict[str, Annotated[str, read_by(read_phone)]] = {}
-    emails: dict[str, Annotated[str, read_by(read_email)]] = {}
+    phones: dict[str, Annotated[str, read_by(read_phone)]] = field(default_factory=dict)
+    emails: dict[str, Annotated[str, read_by(read_email)]] = field(default_factory=dict)
     fees: tuple[Fee, ...] | UnsetType = UNSET
-    visits: Annotated[
-        dict[VisitKind, Annotated[VisitRules, agreed_by(durations_fit)]], agreed_by(visits_are_known)
-    ] = {}
+    visits: Annotated[dict[VisitKind, Annotated[VisitRules, agreed_by(durations_fit)]], agreed_by(visits_are_known)] = (
+        field(default_factory=dict)
+    )
     deliver: Annotated[Deliver, agreed_by(channels_are_told_apart)] = Deliver()
 
 

@@ -6,8 +6,8 @@ Contract, part 10: every answer to a lead carries a `message` for the customer.
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime, time, timedelta
-from zoneinfo import ZoneInfo
 from typing import Literal
+from zoneinfo import ZoneInfo
 
 from msgspec import UnsetType
 
