@@ -6,7 +6,7 @@ import msgspec
 import pytest
 
 from dealer_agent.dealers.information import dealer_information
-from dealer_agent.dealers.opening import Holidays, SpecialDay, WeekHours
+from dealer_agent.dealers.opening import WeekHours
 from dealer_agent.dealers.profile import Address, DealerRooftop, Geo, Policies, Profile
 from dealer_agent.protocol.vehicle import Fee
 

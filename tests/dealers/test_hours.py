@@ -40,7 +40,10 @@ def test_hours_are_read_as_a_person_writes_them(written: str, expected: Spans) -
     ("written", "message"),
     [
         ("", "'' must be hours on the 24-hour clock"),
-        ("9-20", "must be hours on the 24-hour clock, such as '09:00-20:00' or '09:00-12:00, 13:00-18:00', or 'closed'"),
+        (
+            "9-20",
+            "must be hours on the 24-hour clock, such as '09:00-20:00' or '09:00-12:00, 13:00-18:00', or 'closed'",
+        ),
         ("9am-8pm", "must be hours on the 24-hour clock"),
         ("09:00", "must be hours on the 24-hour clock"),
         ("shut", "must be hours on the 24-hour clock"),
@@ -53,7 +56,10 @@ def test_hours_are_read_as_a_person_writes_them(written: str, expected: Spans) -
         ("24:00-02:00", "'24:00-02:00' opens at 24:00; write it on the next day, where it opens at 00:00"),
         ("09:00-09:00", "'09:00-09:00' has no length; write '00:00-24:00' for the whole day, or 'closed'"),
         ("00:00-00:00", "'00:00-00:00' has no length"),
-        ("09:00-05:00", "'09:00-05:00' closes on the next day, after more than 16 hours; 5 in the afternoon is 17:00, "),
+        (
+            "09:00-05:00",
+            "'09:00-05:00' closes on the next day, after more than 16 hours; 5 in the afternoon is 17:00, ",
+        ),
         ("09:00-12:00, 11:59-18:00", "'09:00-12:00' and '11:59-18:00' overlap; end the first before the second begins"),
         ("18:00-02:00, 20:00-21:00", "'18:00-02:00' and '20:00-21:00' overlap"),
         ("18:00-02:00, 23:00-01:00", "'18:00-02:00' and '23:00-01:00' overlap"),

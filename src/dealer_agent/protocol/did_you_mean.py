@@ -22,15 +22,16 @@ def did_you_mean(word: str, known: Sequence[str]) -> str:
 
 
 def nearest(word: str, known: Sequence[str]) -> str:
-    """Up to three known words that are near, in quotes, without regard to case; nothing when none is near."""
-    by_folded = {one.casefold(): one for one in known}
-    near = difflib.get_close_matches(word[:_LONGEST].casefold(), by_folded, n=3)
+    """Up to three known words that contain the word or are near it, in quotes, without regard to case."""
+    wanted, by_folded = word[:_LONGEST].casefold(), {one.casefold(): one for one in known}
+    containing = [one for one in by_folded if wanted in one]
+    near = containing[:3] or difflib.get_close_matches(wanted, by_folded, n=3)
     return quoted([by_folded[one] for one in near])
 
 
 def quoted(words: Iterable[str]) -> str:
     """The words as a list in a message."""
-    return ", ".join(f"'{word}'" for word in words)
+    return ", ".join(f'"{word}"' for word in words)
 
 
 def _in_order(word: str) -> str:

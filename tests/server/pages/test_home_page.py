@@ -192,7 +192,9 @@ def test_hours_are_written_as_americans_do(given: str, said: str) -> None:
     assert page.texts("//table//tr[1]/td") == [said]
 
 
-@pytest.mark.parametrize(("hours", "today"), [("closed", "Closed today"), ("10:00-14:00", "Open today 10 AM \u2013 2 PM")])
+@pytest.mark.parametrize(
+    ("hours", "today"), [("closed", "Closed today"), ("10:00-14:00", "Open today 10 AM \u2013 2 PM")]
+)
 def test_a_special_day_has_its_own_hours_and_no_row_of_the_week_is_today(hours: str, today: str) -> None:
     opening = Opening(hours={"sales": SALES}, special_days=(SpecialDay(date="2026-11-20", hours=hours),))
     page = shown(with_rooftop(timezone="America/New_York"), opening=opening)
@@ -246,7 +248,9 @@ def test_every_skill_is_told_in_plain_words() -> None:
 def test_only_enabled_skills_are_offered_and_those_that_ask_for_a_token_say_so() -> None:
     """Contract 2 and 3."""
     facts = facts_of((SKILLS[0], SKILLS[4]), bearer=frozenset({"lead.submit"}))
-    page = read_page(home_page(POTOMAC, STOCK, TOTAL, facts, opening=POTOMAC_OPENING, updated_at=UPDATED, now=FRIDAY_NOON))
+    page = read_page(
+        home_page(POTOMAC, STOCK, TOTAL, facts, opening=POTOMAC_OPENING, updated_at=UPDATED, now=FRIDAY_NOON)
+    )
     assert page.texts("//p[@class='skill-id']") == ["dealer.information", "lead.submit asks for a token"]
 
 
