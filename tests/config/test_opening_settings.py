@@ -39,8 +39,8 @@ def refused(added: str) -> list[str]:
         # A day of the week.
         (SALES + "tuesday = '09:00-25:00'", "line 9: rooftops[0].hours.sales.tuesday: '09:00-25:00' has a time that "
          "does not exist; times go from 00:00 to 24:00"),
-        (SALES + "tuesday = '09:00-09:00'", "line 9: rooftops[0].hours.sales.tuesday: '09:00-09:00' has no length; write "
-         "'00:00-24:00' for the whole day, or 'closed'"),
+        (SALES + "tuesday = '09:00-09:00'", "line 9: rooftops[0].hours.sales.tuesday: '09:00-09:00' has no length; "
+         "write '00:00-24:00' for the whole day, or 'closed'"),
         (SALES + "tuesday = '09:00-12:00, 11:00-18:00'", "line 9: rooftops[0].hours.sales.tuesday: '09:00-12:00' and "
          "'11:00-18:00' overlap; end the first before the second begins, or write one span"),
         (SALES + "sunday = '20:00-09:30'", "line 9: rooftops[0].hours.sales.sunday: '20:00-09:30' runs into "
@@ -57,8 +57,8 @@ def refused(added: str) -> list[str]:
          '"..."'),
         (SALES + DAY + "date = 2026-12-24\nhours = 'closed'", "line 10: rooftops[0].special_days[0].date: the date or "
          "time 2026-12-24 must be text in quotes"),
-        (SALES + DAY + "date = '24.12.2026'\nhours = 'closed'", "line 10: rooftops[0].special_days[0].date: '24.12.2026' "
-         "is no date from 2000 to 2199; write it in quotes as '2026-12-25'"),
+        (SALES + DAY + "date = '24.12.2026'\nhours = 'closed'", "line 10: rooftops[0].special_days[0].date: "
+         "'24.12.2026' is no date from 2000 to 2199; write it in quotes as '2026-12-25'"),
         (SALES + DAY + "date = '2026-12-24'\nhours = '9 to 2'", "line 11: rooftops[0].special_days[0].hours: '9 to 2' "
          "must be hours on the 24-hour clock, such as '09:00-20:00' or '09:00-12:00, 13:00-18:00', or 'closed'"),
         (SALES + DAY + "date = '2026-12-24'\nhours = 'closed'\ndepartments = ['sale']", "line 12: "
@@ -66,11 +66,11 @@ def refused(added: str) -> list[str]:
         (DAY + "date = '2026-12-24'\nhours = 'closed'\ndepartments = ['sales']", "line 10: "
          "rooftops[0].special_days[0].departments[0]: there is no [rooftops.hours.sales]; write one"),
         ("closed_dates = ['2026-12-24']\n" + SALES + DAY + "date = '2026-12-24'\nhours = '09:00-12:00'", "line 11: "
-         "rooftops[0].special_days[0].date: '2026-12-24' has other hours for all departments already; keep one of them; "
-         "closed_dates counts, too"),
+         "rooftops[0].special_days[0].date: '2026-12-24' has other hours for all departments already; keep one of "
+         "them; closed_dates counts, too"),
         (SALES + (DAY + "date = '2026-12-24'\ndepartments = ['sales']\nhours = 'closed'\n") * 2, "line 14: "
-         "rooftops[0].special_days[1].date: '2026-12-24' has other hours for 'sales' already; keep one of them; "
-         "closed_dates counts, too"),
+         "rooftops[0].special_days[1].date: '2026-12-24' has other hours for 'sales' already; keep one of "
+         "them; closed_dates counts, too"),
         # 2026-12-28 is a Monday.
         (SALES + DAY + "date = '2026-12-27'\nhours = '20:00-10:00'", "line 11: rooftops[0].special_days[0].hours: the "
          "hours of 2026-12-27, '20:00-10:00', run into those of 2026-12-28, '09:00-20:00'; a span belongs to the day "
@@ -83,15 +83,16 @@ def refused(added: str) -> list[str]:
         # Public holidays.
         (SALES + "[rooftops.holidays]\ncountry = 'USA'", "line 10: rooftops[0].holidays.country: the country 'USA' is "
          "not known; write the two letters of ISO 3166, such as \"US\", \"UA\", \"SA\""),
-        (SALES + "[rooftops.holidays]\ncountry = '--'", "line 10: rooftops[0].holidays.country: the country '--' is not "
-         "known; write the two letters of ISO 3166, such as \"US\""),
-        (SALES + "[rooftops.holidays]\ncountry = 'us'", "line 10: rooftops[0].holidays.country: the country 'us' is not "
-         "known; write the two letters of ISO 3166, such as \"US\""),
+        (SALES + "[rooftops.holidays]\ncountry = '--'", "line 10: rooftops[0].holidays.country: the country '--' is "
+         "not known; write the two letters of ISO 3166, such as \"US\""),
+        (SALES + "[rooftops.holidays]\ncountry = 'us'", "line 10: rooftops[0].holidays.country: the country 'us' is "
+         "not known; write the two letters of ISO 3166, such as \"US\""),
         (SALES + "[rooftops.holidays]\ncountry = 'CA'\nsubdivision = 'O'", "line 11: rooftops[0].holidays.subdivision: "
          "'O' is no known part of CA; write one of \"ON\""),
         (SALES + "[rooftops.holidays]\ncountry = 'MC'\nsubdivision = 'X'", "line 11: rooftops[0].holidays.subdivision: "
          "'X' is no known part of MC; leave subdivision out"),
-        (SALES + US + DAY + "holiday = 'thanksgiving'\nhours = 'closed'", "line 12: rooftops[0].special_days[0].holiday: "
+        (SALES + US + DAY + "holiday = 'thanksgiving'\nhours = 'closed'", "line 12: "
+         "rooftops[0].special_days[0].holiday: "
          "'thanksgiving' is no public holiday of US; write one of \"Thanksgiving Day\""),
         (SALES + US + "subdivision = 'TN'\n" + DAY + "holiday = 'Juneteenth'\nhours = 'closed'", "line 13: "
          "rooftops[0].special_days[0].holiday: 'Juneteenth' is no public holiday of US, TN; write one of "
@@ -99,8 +100,8 @@ def refused(added: str) -> list[str]:
         (SALES + DAY + "holiday = 'Christmas Day'\nhours = 'closed'", "line 10: rooftops[0].special_days[0].holiday: "
          "needs to know whose holidays count; write [rooftops.holidays] with country = \"US\""),
         (SALES + "tuesday = '09:00-20:00'\n" + US + "hours = '20:00-10:00'", "line 12: rooftops[0].holidays.hours: the "
-         "hours of 2020-01-20, '20:00-10:00', run into those of 2020-01-21, '09:00-20:00'; a span belongs to the day on "
-         "which it begins"),
+         "hours of 2020-01-20, '20:00-10:00', run into those of 2020-01-21, '09:00-20:00'; a span belongs to the day "
+         "on which it begins"),
         # Bounds.
         ("closed_dates = [" + ", ".join(["'2026-12-24'"] * 401) + "]", "line 7: rooftops[0].closed_dates: has 401 "
          "entries; the most is 400"),

@@ -83,7 +83,8 @@ def test_the_library_is_imported_only_for_a_dealer_who_asks_for_holidays() -> No
     read = "from dealer_agent.config.loading import read_dealer_file; import sys; read_dealer_file(sys.stdin.read()); "
     dealer = (
         'id = "a"\nname = "A"\nfeed_price = "advertised"\n[[rooftops]]\nname = "A"\ntimezone = "America/Chicago"\n'
-        '[rooftops.hours.sales]\nmonday = "09:00-12:00"\n[[rooftops.special_days]]\ndate = "2026-12-24"\nhours = "closed"\n'
+        '[rooftops.hours.sales]\nmonday = "09:00-12:00"\n'
+        '[[rooftops.special_days]]\ndate = "2026-12-24"\nhours = "closed"\n'
     )
     asked = dealer + '[rooftops.holidays]\ncountry = "US"\n'
     told = [

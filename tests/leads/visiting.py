@@ -33,7 +33,7 @@ def hours(text: str) -> Spans:
     return tuple(spans)
 
 
-def week(text: str = "09:00-20:00", days: Iterable[int] = range(7)) -> Week:
+def week(text: str = "09:00-20:00", days: Iterable[int] = range(7)) -> dict[int, Spans]:
     return dict.fromkeys(days, hours(text))
 
 
