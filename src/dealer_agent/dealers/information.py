@@ -94,7 +94,7 @@ def _special_days(opening: Opening) -> str:
         if special.holiday:
             on_holidays.append((special.holiday + whose, hours))
     if opening.holidays and opening.holidays.hours:
-        others = "other public holidays" if on_holidays else "public holidays"
+        others = "Other public holidays" if on_holidays else "Public holidays"
         place = ", ".join(part for part in opening.holidays.place if part)
         on_holidays.append((f"{others} ({place})", hours_text(read_hours(opening.holidays.hours))))
     told = [f"{day}: {hours}." for day, hours in sorted(days) + on_holidays]
