@@ -3,7 +3,7 @@
 from msgspec import UNSET, UnsetType
 
 from dealer_agent.dealers.hours import SPANS_A_DAY, Span, hours_text, read_hours
-from dealer_agent.dealers.opening import Opening, department_hours
+from dealer_agent.dealers.opening import Opening
 from dealer_agent.dealers.profile import DealerRooftop, Profile
 from dealer_agent.dealers.rules import read_email, read_phone
 from dealer_agent.protocol.responses import (
@@ -68,10 +68,11 @@ def _address(rooftop: DealerRooftop) -> PostalAddress | UnsetType:
 
 def _schedules(opening: Opening) -> tuple[Schedule, ...]:
     found = []
-    for department, hours in department_hours(opening).items():
-        for place in range(max(1, *map(len, hours.week))):
+    for department, hours in opening.hours.items():
+        week = hours.days()
+        for place in range(max(1, *map(len, week))):
             name = f"{department} ({_LATER[place - 1]} hours)" if place else department
-            days = [_open_hours(spans[place]) if place < len(spans) else None for spans in hours.week]
+            days = [_open_hours(spans[place]) if place < len(spans) else None for spans in week]
             found.append(Schedule(name, Week(*days)))
     return tuple(found)
 
