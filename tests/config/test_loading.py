@@ -51,6 +51,17 @@ sales = "+1 202 555 0123"
 sales = "sales@example.com"
 [rooftops.hours.sales]
 monday = "09:00-20:00"
+[[rooftops.special_days]]
+date = "2026-12-24"
+hours = "09:00-14:00"
+departments = ["sales"]
+[[rooftops.special_days]]
+holiday = "Thanksgiving Day"
+hours = "closed"
+[rooftops.holidays]
+country = "US"
+subdivision = "TN"
+hours = "10:00-12:00, 18:00-02:00"
 [[rooftops.fees]]
 name = "Documentation fee"
 amount = 399
@@ -144,6 +155,12 @@ def test_a_file_with_everything_is_read(load: Load) -> None:
     assert [(fee.name, fee.amount) for fee in north.fees] == [("Documentation fee", 399)]
     assert north.hours["sales"].monday == "09:00-20:00"
     assert north.hours["sales"].sunday == "closed"
+    assert [(day.date, day.holiday, day.hours, day.departments) for day in north.special_days] == [
+        ("2026-12-24", msgspec.UNSET, "09:00-14:00", ("sales",)),
+        (msgspec.UNSET, "Thanksgiving Day", "closed", ()),
+    ]
+    assert north.holidays
+    assert (north.holidays.place, north.holidays.hours) == (("US", "TN"), "10:00-12:00, 18:00-02:00")
     assert south.fees == ()
     assert settings.dealer.area_offers[0].zip_prefixes == ("372",)
     assert settings.service.public_url == "https://agent.example.com"
