@@ -6,19 +6,21 @@ import sqlite3
 import subprocess
 import sys
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
+from dataclasses import replace
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
 import httpx
 import pytest
+from sqlalchemy import text
 from tests.acceptance.asking import asked, lead
 from tests.acceptance.dealers import HONDA_VIN, stock_of_three, stocked_dealer, write_feed
 from tests.acceptance.running import Running, command, command_here, environment, eventually, serving, succeed
 
-from dealer_agent.cli import keys
-from dealer_agent.config import load_settings
+from dealer_agent.config import key_rotation, load_settings
 from dealer_agent.config.keys import create_key_file
 from dealer_agent.storage.store import Store
 from dealer_agent.vault import Keyring, new_key, render
@@ -54,6 +56,11 @@ def entries(folder: Path) -> str:
     return render(Keyring.parse(key_file(folder).read_text())).strip().replace("\n", ",")
 
 
+def printed_key(env: str) -> str:
+    """A new key for an environment that holds these entries."""
+    return command_here("keys", "create", "--print", DEALER_AGENT_KEYS=env).stdout.strip()
+
+
 def used(folder: Path, **env: Any) -> dict[str, int]:
     """How many values each key seals."""
     settings = load_settings(folder, env)
@@ -64,7 +71,8 @@ def used(folder: Path, **env: Any) -> dict[str, int]:
 @pytest.fixture
 def at_once(monkeypatch: pytest.MonkeyPatch) -> None:
     """No service runs that would have to take a changed key file up."""
-    monkeypatch.setattr(keys, "TAKEN_UP_SECONDS", 0.0)
+    monkeypatch.setattr(key_rotation, "TAKEN_UP_SECONDS", 0.0)
+    monkeypatch.setattr(key_rotation, "PAUSE_SECONDS", 0.0)
 
 
 @pytest.fixture(scope="session")
@@ -146,9 +154,24 @@ def test_create_makes_the_file_of_a_dealer_who_has_none_and_never_another(tmp_pa
 
 
 def test_a_printed_key_is_one_for_the_environment(tmp_path: Path) -> None:
-    first, second = (command_here("keys", "create", "--print", cwd=tmp_path).stdout.strip() for _ in range(2))
-    assert len(Keyring.parse(f"{first},{second}").ids) == 2
+    first = command_here("keys", "create", "--print", cwd=tmp_path).stdout.strip()
+    assert Keyring.parse(first).lasting is not None
+    second = command_here("keys", "create", "--print", cwd=tmp_path, DEALER_AGENT_KEYS=first).stdout.strip()
+    both = Keyring.parse(f"{second},{first}")
+    assert len(both.ids) == 2
+    assert both.lasting == Keyring.parse(first).lasting
     assert not list(tmp_path.iterdir())
+
+
+def test_an_environment_without_the_databases_lasting_secret_is_refused(folder: Path) -> None:
+    keyring = Keyring.parse(key_file(folder).read_text())
+    old = render(replace(keyring, lasting=None)).strip()
+    refused(command_here("leads", "list", "--dir", folder, DEALER_AGENT_KEYS=old), "lasting", "keys create --print")
+    added = command_here("keys", "create", "--print").stdout.strip().partition(",")[2]
+    assert added.startswith("lasting:")
+    another = command_here("leads", "list", "--dir", folder, DEALER_AGENT_KEYS=f"{old},{added}")
+    refused(another, "lasting secret is not the one", "backup")
+    all_there(folder, DEALER_AGENT_KEYS=entries(folder))
 
 
 def test_create_refuses_a_file_that_the_environment_would_hide(folder: Path) -> None:
@@ -179,12 +202,10 @@ def test_list_says_what_each_key_is_needed_for_and_shows_none(folder: Path) -> N
     assert re.search(rf"{key_id} .*active.* \d+", said)
     assert str(key_file(folder)) in said.replace("\n", "")
     assert entries(folder).partition(":")[2][:8] not in said
-    env: dict[str, Any] = {
-        "DEALER_AGENT_KEYS": f"{entries(folder)},{command_here('keys', 'create', '--print').stdout.strip()}"
-    }
+    env: dict[str, Any] = {"DEALER_AGENT_KEYS": f"{entries(folder)},{printed_key(entries(folder))}"}
     said = command_here("keys", "list", "--dir", folder, **env).stdout
     assert "come from DEALER_AGENT_KEYS" in said
-    assert re.search(r"k-\w+ +. reads +. +0", said)
+    assert re.search(r"k-\w+ +. reads +. +. +0", said)
 
 
 def test_a_lost_key_is_refused_at_start_and_by_every_command_that_reads_customer_data(folder: Path) -> None:
@@ -201,7 +222,7 @@ def test_another_key_is_refused_and_the_missing_one_named(folder: Path) -> None:
 
 def test_another_key_of_the_same_name_is_refused(folder: Path) -> None:
     (key_id,) = ids_in(folder)
-    impostor = render(Keyring(((key_id, new_key()[1]),)))
+    impostor = render(replace(Keyring.parse(entries(folder)), keys=((key_id, new_key()[1]),)))
     refused_by_everything_that_reads_customers(folder, key_id, "backup", DEALER_AGENT_KEYS=impostor)
     key_file(folder).write_text(impostor)
     refused_by_everything_that_reads_customers(folder, key_id, "backup")
@@ -256,7 +277,7 @@ def test_with_forget_old_only_the_new_key_is_left_and_the_old_one_opens_nothing(
     backup = entries(folder)
     said = command_here("keys", "rotate", "--forget-old", "--dir", folder)
     assert said.returncode == 0, said.stderr
-    assert f"Forgotten: {old}" in said.stdout
+    assert f"Destroyed: {old}" in said.stdout
     (new,) = ids_in(folder)
     assert set(used(folder)) == {new}
     all_there(folder)
@@ -267,7 +288,8 @@ def test_with_forget_old_only_the_new_key_is_left_and_the_old_one_opens_nothing(
 def test_what_a_stopped_change_left_to_do_is_done_by_the_next(folder: Path) -> None:
     (old,) = ids_in(folder)
     new = new_key()
-    key_file(folder).write_text(render(Keyring((new, *Keyring.parse(key_file(folder).read_text()).keys))))
+    before = Keyring.parse(key_file(folder).read_text())
+    key_file(folder).write_text(render(replace(before, keys=(new, *before.keys))))
     settings = load_settings(folder, {})
     with Store.open(settings.database_url, settings.vault) as store:
         assert store.reseal(settings.dealer.id, 7) == 7
@@ -285,20 +307,21 @@ def test_keys_of_the_environment_are_changed_by_the_operator_and_rotate_encrypts
     (old,) = ids_in(folder)
     first = entries(folder)
     key_file(folder).unlink()
-    added = command_here("keys", "create", "--print").stdout.strip()
+    added = printed_key(first)
     new = added.partition(":")[0]
     env: dict[str, Any] = {"DEALER_AGENT_KEYS": f"{added},{first}"}
     said = command_here("keys", "rotate", "--dir", folder, **env)
     assert said.returncode == 0, said.stderr
     assert f"Nothing needs {old}" in said.stdout
     assert set(used(folder, **env)) == {new}
-    all_there(folder, DEALER_AGENT_KEYS=added)
+    all_there(folder, DEALER_AGENT_KEYS=f"{added},{first.partition(',')[2]}")
     assert not key_file(folder).exists()
 
 
 STOPPED = """
 import os, signal, sys
-from dealer_agent.cli import keys, main
+from dealer_agent.cli import main
+from dealer_agent.config import key_rotation as keys
 
 keys.VALUES_AT_ONCE, keys.TAKEN_UP_SECONDS = 1, 0.0
 times, owner, name = int(sys.argv.pop(1)), keys.Store if sys.argv[1] == "reseal" else keys, sys.argv.pop(1)
@@ -361,7 +384,7 @@ def test_a_rotation_that_is_killed_anywhere_loses_nothing_and_the_next_one_ends_
         assert used(folder, **env) == {new: before + everything // 4, old: everything - before - everything // 4}
     all_there(folder, **env)
 
-    monkeypatch.setattr(keys, "TAKEN_UP_SECONDS", 0.0)
+    monkeypatch.setattr(key_rotation, "TAKEN_UP_SECONDS", 0.0)
     done = command_here("keys", "rotate", "--forget-old", "--dir", folder, **env)
     assert done.returncode == 0, done.stderr
     assert ids_in(folder) == (new,)
@@ -412,26 +435,41 @@ class Buyers:
             self.problems.append(f"buyer {number} of {len(self.leads)}: {receipt}")
 
 
-def test_a_running_service_takes_leads_and_finds_duplicates_while_its_key_changes(
-    tmp_path: Path, database_url: str
+def let_the_key_become_due(folder: Path, env: Mapping[str, str], monkeypatch: pytest.MonkeyPatch) -> None:
+    """The active key is old, and the next one is known."""
+    monkeypatch.setattr(key_rotation, "TAKEN_UP_SECONDS", 0.0)
+    settings = load_settings(folder, env)
+    vault = settings.vault
+    assert vault is not None
+    with Store.open(settings.database_url, vault) as store:
+        store.check_keys(settings.dealer.id)
+        with store._writing() as connection:
+            connection.execute(text("UPDATE vault_key_uses SET since = 0"))
+        rotation = key_rotation.KeyRotation(store, vault, settings.dealer.id, key_file(folder), days=30)
+        assert rotation.keep_up(datetime.now(UTC) - timedelta(days=1))
+
+
+def test_a_running_service_takes_leads_and_finds_duplicates_while_it_changes_its_key(
+    tmp_path: Path, database_url: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """With two workers and no restart; then a restart with the new key alone finds them still."""
     folder = stocked_dealer(tmp_path / "store", DATABASE_URL=database_url)
     env: dict[str, Any] = {"DATABASE_URL": database_url}
-    (old,) = ids_in(folder)
+    let_the_key_become_due(folder, env, monkeypatch)
+    old, new = ids_in(folder)
     with serving(folder, workers=2, **env) as running:
         kept = wanted(1, idempotency_key="first")
         first = asked(running.url, "lead.submit", **kept)
         with Buyers(running) as buyers:
             eventually("leads come in", lambda: len(buyers.leads) > 5)
-            succeed("keys", "rotate", "--forget-old", "--dir", folder, **env)
+            eventually("the old key is destroyed", lambda: ids_in(folder) == (new,))
+            eventually("it says so", lambda: '"key changed: back up the key file"' in running.stderr())
             seen = len(buyers.leads)
             eventually("leads go on coming in", lambda: len(buyers.leads) > seen + 5)
         assert not buyers.problems
         assert asked(running.url, "lead.submit", **kept) == first
-        (new,) = ids_in(folder)
-        assert new != old
         assert set(used(folder, **env)) == {new}
+        assert f'"destroyed":"{old}"' in running.stderr()
     with serving(folder, **env) as running:
         for number in list(buyers.leads)[::5]:
             buyers.url = running.url
@@ -451,3 +489,27 @@ def test_a_running_service_says_that_its_key_file_broke_and_goes_on(tmp_path: Pa
         assert (again["status"], again["lead_id"]) == ("duplicate", receipt["lead_id"])
         key_file(folder).chmod(0o600)
         eventually("it says so", lambda: '"refresh works again"' in running.stderr())
+
+
+@pytest.mark.parametrize(
+    ("settings", "told"),
+    [
+        pytest.param("", "final by 20", id="the service changes keys"),
+        pytest.param("\n[privacy]\nrotate_keys_days = 0\n", "leads erase --final", id="nobody does"),
+    ],
+)
+def test_an_erasure_says_when_it_is_final(folder: Path, settings: str, told: str) -> None:
+    with (folder / "dealer.toml").open("a") as toml:
+        toml.write(settings)
+    done = command_here("leads", "erase", "--yes", "--email", "robin1@example.com", "--dir", folder)
+    assert done.returncode == 0, done.stderr
+    assert told in " ".join(done.stdout.split())
+
+
+def test_keys_of_the_environment_make_an_erasure_final_when_the_operator_removes_them(folder: Path) -> None:
+    env: dict[str, Any] = {"DEALER_AGENT_KEYS": entries(folder)}
+    erase = ("leads", "erase", "--yes", "--email", "robin1@example.com", "--dir", folder)
+    refused(command_here(*erase, "--final", **env), "DEALER_AGENT_KEYS", "keys rotate --help")
+    assert "Example1 " in command_here("leads", "list", "--dir", folder, **env).stdout
+    done = command_here(*erase, **env)
+    assert "replaced the key in DEALER_AGENT_KEYS" in " ".join(done.stdout.split())

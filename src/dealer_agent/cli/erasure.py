@@ -1,13 +1,14 @@
 """`dealer-agent leads erase` and `leads dispose`: customer data that is forgotten, on request and by age."""
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from datetime import UTC, datetime
 from typing import Annotated
 
 import msgspec
 import typer
 
+from dealer_agent.cli.finality import make_final, require_key_file, tell_when_final
 from dealer_agent.cli.leads import DELIVERIES, ERASED
 from dealer_agent.cli.looking import note_look
 from dealer_agent.cli.people import EmailOption, LeadArgument, PhoneOption, ids_of, is_known, leads_of, one_of
@@ -48,6 +49,12 @@ def erase(
     phone: PhoneOption = None,
     directory: DirOption = HERE,
     yes: Annotated[bool, typer.Option("--yes", help="Do not ask.")] = False,
+    final: Annotated[
+        bool,
+        typer.Option(
+            "--final", help="Make it final now: change the key to customer data, and destroy the old one. Takes longer."
+        ),
+    ] = False,
 ) -> None:
     """Forget a person: every lead with an e-mail address or phone number, or one lead. It cannot be undone.
 
@@ -58,13 +65,18 @@ def erase(
     with failures_in_plain_words():
         settings = settings_in(directory)
         dealer_id = settings.dealer.id
+        if final:
+            require_key_file()
         with customer_store(settings) as store:
+            end = make_final if final else tell_when_final
             if lead_id is not None and (problem := _unreadable(store, dealer_id, lead_id)):
                 _erase_unread(store, dealer_id, lead_id, problem, yes=yes)
+                end(settings, store)
                 return
             doomed = [each for each in leads_of(store, dealer_id, lead_id, email, phone) if is_known(each)]
             if not doomed:
                 out.print("Erased already; nothing is left to erase.")
+                end(settings, store)
                 return
             others = _others(store, dealer_id, doomed)
             note_look(store, dealer_id, "leads erase", leads=len(doomed), lead_id=_only(doomed))
@@ -80,6 +92,11 @@ def erase(
                     store.erase_lead(dealer_id, stored.lead.lead_id, datetime.now(UTC))
                 # Those too that came while the question was being read.
                 doomed = [] if lead_id is not None else _left(store, dealer_id, email, phone)
+            _report(erased, sent, others)
+            end(settings, store)
+
+
+def _report(erased: Mapping[str, int], sent: Iterable[str], others: Sequence[str]) -> None:
     made = table("\nErased", "What", "Count #")
     for what, count in erased.items():
         add_row(made, what, str(count))

@@ -30,7 +30,7 @@ from sqlalchemy import (
 )
 from sqlalchemy.types import TypeDecorator
 
-SCHEMA_REVISION = "0006"
+SCHEMA_REVISION = "0008"
 """The newest migration. Revisions are numbers of four digits, so that older and newer can be told apart."""
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
@@ -115,6 +115,18 @@ vault_keys = Table(
     Column("dealer_id", String, primary_key=True),
     Column("key_id", String, primary_key=True),
     Column("proof", LargeBinary, nullable=False),
+)
+
+# What each key is for (`storage.keys.KeyState`), since when, and which machine lacks the next key. Rows stay: a key
+# that was destroyed never seals again, even if an old copy of the key file is put back.
+vault_key_uses = Table(
+    "vault_key_uses",
+    metadata,
+    Column("dealer_id", String, primary_key=True),
+    Column("key_id", String, primary_key=True),
+    Column("state", String, nullable=False),
+    Column("since", UtcTime, nullable=False),
+    Column("lacked_by", Words),
 )
 
 # `trusted_at` is the newest time at which a running service found its clock plausible: `storage.clock`.
