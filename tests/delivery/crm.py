@@ -56,13 +56,17 @@ class Sending:
 
     def __init__(self, desk: Counter, profile: Profile, mail: MailReceiver | None = None) -> None:
         self.desk, self.profile = desk, profile
-        self.server = None if mail is None else MailServer(
-            host="127.0.0.1",
-            port=mail.port,
-            security="none",
-            from_address="leads@dealer.example.com",
-            from_name="Ridgeline Motors",
-            timeout_seconds=120,
+        self.server = (
+            None
+            if mail is None
+            else MailServer(
+                host="127.0.0.1",
+                port=mail.port,
+                security="none",
+                from_address="leads@dealer.example.com",
+                from_name="Ridgeline Motors",
+                timeout_seconds=120,
+            )
         )
 
     def rows(self, **wanted: str) -> list[DeliveryRecord]:
@@ -80,7 +84,7 @@ class Sending:
                 )
                 store = self.desk.store
                 parcels = Parcels(store, self.profile)
-                loop = DeliveryLoop(self.profile.id, store, self.desk.writer, outlets, parcels.of, pace)
+                loop = DeliveryLoop(self.profile.id, store, self.desk.writer, VAULT, outlets, parcels.of, pace)
                 running = asyncio.create_task(loop.run())
                 try:
                     await so(done)
@@ -91,16 +95,15 @@ class Sending:
         asyncio.run(run())
 
     def attempt(self) -> None:
-        """Tries once everything that waits, then stops."""
-        before = {row.delivery_id: row.attempts for row in self.rows(state="waiting")}
+        """Tries what is free to be tried, then stops."""
+        before = sum(row.attempts for row in self.rows())
         self.due()
-        self.until(
-            lambda: all(
-                row.state != "waiting" or (row.attempts > before[row.delivery_id] and row.leased_until is None)
-                for row in self.rows()
-                if row.delivery_id in before
-            )
-        )
+
+        def tried() -> bool:
+            rows = self.rows()
+            return sum(row.attempts for row in rows) > before and all(row.leased_until is None for row in rows)
+
+        self.until(tried)
 
     def all(self) -> None:
         """Sends until nothing waits."""

@@ -34,8 +34,8 @@ class NewDelivery:
     plain words. `confirm` and `cancel` tell the customer of a visit. `withdrawal` and `erasure` tell the receivers of
     a lead that the customer withdrew consent or was erased. `visit_cancelled` tells them that an erasure ended a visit.
 
-    `event_id` is the reason: what a duplicate added to the lead; the appointment that was confirmed or cancelled; the
-    number of the consent event of a withdrawal. It is None for a lead, an erasure, and a lead that a person sends again.
+    `event_id` is the reason: what a duplicate added to the lead, the appointment that was confirmed or cancelled, or
+    the number of the consent event of a withdrawal. A new lead, an erasure, and what a person sends again have none.
     """
 
     kind: Kind
@@ -64,7 +64,7 @@ def mail_to_customer(kind: CustomerKind, rooftop: DealerRooftop, appointment_id:
 def notices_of(
     profile: Profile, notice: Notice, copies: Iterable[tuple[str, str]], event_id: str | None = None
 ) -> tuple[NewDelivery, ...]:
-    """The notice for the receivers of `copies` (rooftop and channel) that want it; the people of a rooftop always do."""
+    """The notice for those receivers (rooftop and channel) of `copies` that want it. A rooftop's people always do."""
     wanting = {
         (rooftop.name, name)
         for rooftop in profile.rooftops

@@ -41,16 +41,13 @@ class Telling:
             for row in deliveries_of(rooftop, event_id=event_id)
             if (row.rooftop, row.channel) not in untried
         ]
-        before = {address: one.delivery_id for address, one in waits.items()}
-        enqueue(self.connection, self.dealer_id, lead_id, rows, self.now, before)
+        enqueue(self.connection, self.dealer_id, lead_id, rows, self.now, waits)
 
     def mail(self, kind: CustomerKind, lead_id: str, rooftop: DealerRooftop, appointment_id: str) -> None:
         """To the customer, who may be written to."""
-        before = {
-            address: one.delivery_id for address, one in waiting(self.connection, self.dealer_id, lead_id).items()
-        }
         row = mail_to_customer(kind, rooftop, appointment_id)
-        enqueue(self.connection, self.dealer_id, lead_id, [row], self.now, before)
+        waits = waiting(self.connection, self.dealer_id, lead_id)
+        enqueue(self.connection, self.dealer_id, lead_id, [row], self.now, waits)
 
     def tell_of_visit(self, kind: CustomerKind, lead: StoredLead, visit: AppointmentRecord, event_id: str) -> bool:
         """Everybody whom a visit of the lead's concerns: its own rooftop, that of the visit, and the customer.

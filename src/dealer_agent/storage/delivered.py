@@ -28,13 +28,14 @@ MOST_OF_LEAD = 1000
 
 
 class KeptDocument(Struct, frozen=True):
-    """What the first attempt of a delivery sent. `channels` are those whose contact points it names.
+    """What the first attempt of a delivery sent.
 
-    `first` says that it told the receiver of the lead for the first time.
+    `needs` is what it may be sent with only: the channels whose contact points it names or, to a customer, the address.
+    `first` says that it tells the receiver of the lead for the first time.
     """
 
     content: bytes
-    channels: tuple[str, ...] = ()
+    needs: tuple[str, ...] = ()
     first: bool = False
 
 
@@ -141,6 +142,5 @@ def send_again(
     for row in sent:
         kind: Kind = "resend" if row.kind == "lead" else row.kind
         again = NewDelivery(kind, row.rooftop, row.channel, None if row.kind in WHOLE_LEADS else row.event_id)
-        before = {address: one.delivery_id for address, one in waiting(connection, dealer_id, row.lead_id).items()}
-        made += enqueue(connection, dealer_id, row.lead_id, [again], at, before)
+        made += enqueue(connection, dealer_id, row.lead_id, [again], at, waiting(connection, dealer_id, row.lead_id))
     return made

@@ -14,7 +14,7 @@ from dealer_agent.dealers.profile import Profile
 from dealer_agent.dealers.routing import notices_of, visit_cancelled_notices
 from dealer_agent.storage.consents import allowed_channels, record_revocation
 from dealer_agent.storage.delivered import copies
-from dealer_agent.storage.outbox import Address, enqueue, waiting
+from dealer_agent.storage.outbox import Address, Waiting, enqueue, waiting
 from dealer_agent.storage.privacy import erase_lead
 from dealer_agent.storage.schema import appointments
 from dealer_agent.vault.vault import Vault
@@ -65,8 +65,7 @@ def withdraw(
     number = record_revocation(connection, vault, dealer_id, lead_id, channels, at, by=by, reason=reason)
     if was_allowed and tell is not None:
         rows = notices_of(tell, "withdrawal", copies(connection, dealer_id, lead_id), str(number))
-        before = {address: one.delivery_id for address, one in waiting(connection, dealer_id, lead_id).items()}
-        enqueue(connection, dealer_id, lead_id, rows, at, before)
+        enqueue(connection, dealer_id, lead_id, rows, at, waiting(connection, dealer_id, lead_id))
     return number
 
 
@@ -85,7 +84,11 @@ def erase(
         return None
     if tell is not None:
         rows = notices_of(tell, "erasure", found)
-        being_sent = {address: copy.being_sent for address, copy in found.items() if copy.being_sent is not None}
+        being_sent = {
+            address: Waiting(copy.being_sent, untried=False)
+            for address, copy in found.items()
+            if copy.being_sent is not None
+        }
         enqueue(connection, dealer_id, lead_id, rows, at, being_sent)
         ended = [row for visit in visits for row in visit_cancelled_notices(tell, visit.rooftop, visit.appointment_id)]
         enqueue(connection, dealer_id, lead_id, ended, at)

@@ -267,12 +267,13 @@ def enqueue(
     lead_id: str,
     rows: Sequence[NewDelivery],
     at: datetime,
-    after: Mapping[Address, str] | None = None,
+    after: Mapping[Address, Waiting] | None = None,
 ) -> list[str]:
     """Has these sent, from now on; their ids. To be called in the transaction that stores the reason for them.
 
-    `after` names an earlier delivery of the lead to a receiver, which goes first. A new lead has none.
+    `after` is what waits at the receivers and goes first (`waiting`). At a new lead's receivers nothing waits.
     """
+    before = {address: one.delivery_id for address, one in (after or {}).items()}
     ids = [new_ulid() for _ in rows]
     made = [
         {
@@ -288,7 +289,7 @@ def enqueue(
             "due_at": at,
             "attempts": 0,
             "unknown": 0,
-            "follows": None if after is None else after.get((row.rooftop, row.channel)),
+            "follows": before.get((row.rooftop, row.channel)),
         }
         for delivery_id, row in zip(ids, rows, strict=True)
     ]
