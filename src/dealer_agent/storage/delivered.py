@@ -75,7 +75,7 @@ KEEP_DOCUMENT = Prepared(update(outbox).where(HELD).values(document=bindparam("s
 def copies(connection: Connection, dealer_id: str, lead_id: str) -> dict[Address, Copy]:
     """The receivers that have a lead or may have it."""
     found: dict[Address, Copy] = {}
-    for row in connection.execute(READ_COPIES, {"of_dealer": dealer_id, "lead_id": lead_id}):
+    for row in connection.execute(READ_COPIES, {"of_dealer": dealer_id, "of_lead": lead_id}):
         address = row.rooftop, row.channel
         before = found.get(address, Copy(arrived=False, being_sent=None))
         being_sent = row.delivery_id if row.lease is not None else before.being_sent
@@ -87,7 +87,7 @@ def history(connection: Connection, dealer_id: str, delivery: DueDelivery) -> Hi
     """What other deliveries of the lead did at the delivery's receiver."""
     sought = {
         "of_dealer": dealer_id,
-        "lead_id": delivery.lead_id,
+        "of_lead": delivery.lead_id,
         "rooftop": delivery.rooftop,
         "channel": delivery.channel,
         "delivery_id": delivery.delivery_id,

@@ -147,7 +147,7 @@ ADD_DELIVERY = Prepared(insert(outbox))
 WHOLE_LEADS: tuple[Kind, ...] = ("lead", "resend", "notify")
 """What holds a whole lead."""
 
-OF_LEAD = and_(OF_DEALER, outbox.c.lead_id == bindparam("lead_id"))
+OF_LEAD = and_(OF_DEALER, outbox.c.lead_id == bindparam("of_lead"))
 
 READ_WAITING = select(
     outbox.c.rooftop, outbox.c.channel, outbox.c.delivery_id, outbox.c.kind, outbox.c.document, outbox.c.lease
@@ -333,7 +333,7 @@ def due_addresses(connection: Connection, dealer_id: str, now: datetime, lease: 
 def waiting(connection: Connection, dealer_id: str, lead_id: str) -> dict[Address, Waiting]:
     """What of a lead waits at each receiver."""
     found: dict[Address, Waiting] = {}
-    for row in connection.execute(READ_WAITING, {"of_dealer": dealer_id, "lead_id": lead_id}):
+    for row in connection.execute(READ_WAITING, {"of_dealer": dealer_id, "of_lead": lead_id}):
         address = row.rooftop, row.channel
         before = found.get(address, Waiting("", untried=False))
         untried = row.kind in WHOLE_LEADS and row.document is None and row.lease is None
@@ -404,7 +404,7 @@ def send_under_new_id(
     if not drop(connection, dealer_id, delivery, at, reason):
         return None
     (new_id,) = enqueue(connection, dealer_id, delivery.lead_id, [again], at)
-    moved = {"of_dealer": dealer_id, "lead_id": delivery.lead_id, "before": delivery.delivery_id, "instead": new_id}
+    moved = {"of_dealer": dealer_id, "of_lead": delivery.lead_id, "before": delivery.delivery_id, "instead": new_id}
     connection.execute(FOLLOW_ANOTHER, moved)
     return new_id
 
