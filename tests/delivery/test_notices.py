@@ -22,6 +22,7 @@ from tests.skills.visiting import LOT
 from dealer_agent.dealers.profile import HttpChannel, Profile
 from dealer_agent.dealers.routing import visit_cancelled_notices
 from dealer_agent.storage import outbox
+from dealer_agent.storage.schema import outbox as outbox_table
 
 DEALER = "ridgeline"
 
@@ -199,7 +200,7 @@ def test_nothing_of_a_lead_lies_in_the_outbox_in_the_clear_and_nothing_after_it_
 
     def documents() -> list[bytes]:
         with house.desk.store._reading() as connection:
-            found = connection.execute(outbox.outbox.select()).all()
+            found = connection.execute(outbox_table.select()).all()
         return [bytes(row.document) for row in found if row.document is not None]
 
     kept = documents()
