@@ -197,10 +197,7 @@ class Store:
         reason: str | None,
         tell: Profile | None = None,
     ) -> int:
-        """Records that a customer withdrew consent for these channels; the number of the event in the chain.
-
-        The receivers of the lead are told, as the dealer's profile `tell` says.
-        """
+        """Records a withdrawal of consent, and tells the receivers as `tell` says; the event's number in the chain."""
         with self._locked(dealer_id) as connection:
             vault = self._keys_to_seal(connection, dealer_id)
             return notices.withdraw(
