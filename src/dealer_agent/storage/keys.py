@@ -11,20 +11,17 @@ from typing import Any
 
 from sqlalchemy import Column, Connection, Row, bindparam, delete, func, select, text, update
 
-from dealer_agent.storage.chain import chain_end_of, end_is_sound, seal_end
+from dealer_agent.storage.chain import CHAINS, Chain, chain_end_of, end_is_sound, seal_end
+from dealer_agent.storage.contact_points import contact_context
 from dealer_agent.storage.errors import KeyMissing, WrongKey
 from dealer_agent.storage.idempotency import open_reply, reply_row
-from dealer_agent.storage.leads import (
-    ADD_CONTACT,
-    contact_context,
-    contact_row,
-)
+from dealer_agent.storage.leads import ADD_CONTACT, contact_row
 from dealer_agent.storage.prepared import Prepared
 from dealer_agent.storage.schema import (
     UtcTime,
     appointments,
     consent_events,
-    dealers,
+    consent_proofs,
     idempotency,
     lead_contacts,
     lead_events,
@@ -48,8 +45,6 @@ DROP_OTHER_PROOFS = delete(vault_keys).where(
     vault_keys.c.dealer_id == bindparam("in_dealer"), vault_keys.c.key_id.not_in(bindparam("kept", expanding=True))
 )
 
-SEAL_END = update(dealers).where(dealers.c.dealer_id == bindparam("in_dealer")).values(consent_seal=bindparam("seal"))
-
 
 @dataclass(frozen=True, slots=True)
 class _Sealed:
@@ -68,6 +63,7 @@ SEALED = (
     _Sealed(leads.c.source_agent, leads.c.lead_id),
     _Sealed(lead_events.c.changes, lead_events.c.event_id),
     _Sealed(consent_events.c.body, consent_events.c.number),
+    _Sealed(consent_proofs.c.body, consent_proofs.c.number),
     _Sealed(appointments.c.request, appointments.c.appointment_id),
 )
 """All but the rows that a keyed hash identifies."""
@@ -77,7 +73,7 @@ STEPS = (
     _Sealed(idempotency.c.reply, idempotency.c.fingerprint),
     _Sealed(lead_contacts.c.contact, lead_contacts.c.contact_hash),
 )
-"""What a change of keys goes through; the end of the chain comes last."""
+"""What a change of keys goes through; the ends of the chains come last."""
 
 CONTACT_KEY = tuple(column.name for column in lead_contacts.primary_key)
 DROP_CONTACT = delete(lead_contacts).where(*(lead_contacts.c[name] == bindparam(f"the_{name}") for name in CONTACT_KEY))
@@ -165,7 +161,7 @@ def drop_unused_proofs(connection: Connection, dealer_id: str) -> None:
 def keys_in_use(connection: Connection, dealer_id: str) -> dict[str, int]:
     """How many values of the dealer's are sealed with each key; needs no key itself."""
     used: Counter[str] = Counter()
-    for column in (*(sealed.column for sealed in STEPS), dealers.c.consent_seal):
+    for column in (*(sealed.column for sealed in STEPS), *(chain.seal for chain in CHAINS.values())):
         dealer = column.table.c.dealer_id == dealer_id
         # A seal begins with a byte, the length of the key's id in one byte, and the id.
         length = func.substr(column, 2, 1)
@@ -233,7 +229,7 @@ def _go_on(connection: Connection, vault: Vault, dealer_id: str, limit: int, pro
             return done
         progress.step, progress.after = progress.step + 1, None
     progress.step = 0
-    return done + _reseal_end(connection, vault, dealer_id, header)
+    return done + sum(_reseal_end(connection, vault, dealer_id, header, chain) for chain in CHAINS.values())
 
 
 def _header(vault: Vault) -> bytes:
@@ -277,12 +273,16 @@ def _reseal_replies(connection: Connection, vault: Vault, dealer_id: str, rows: 
         connection.execute(ADD_REPLY, reply_row(vault, dealer_id, answer, row.at, row.lead_id))
 
 
-def _reseal_end(connection: Connection, vault: Vault, dealer_id: str, header: bytes) -> int:
-    kept = chain_end_of(connection, dealer_id)
+def _reseal_end(connection: Connection, vault: Vault, dealer_id: str, header: bytes, chain: Chain) -> int:
+    kept = chain_end_of(connection, dealer_id, chain)
     # An end that is not sound stays as it is: a new seal would hide that.
-    if kept is None or kept.seal is None or kept.seal.startswith(header) or not end_is_sound(vault, dealer_id, kept):
+    if kept is None or kept.seal is None or kept.seal.startswith(header):
         return 0
-    connection.execute(SEAL_END, {"in_dealer": dealer_id, "seal": seal_end(vault, dealer_id, kept.end)})
+    if not end_is_sound(vault, dealer_id, kept, chain):
+        return 0
+    connection.execute(
+        chain.set_seal, {"in_dealer": dealer_id, "new_seal": seal_end(vault, dealer_id, kept.end, chain)}
+    )
     return 1
 
 

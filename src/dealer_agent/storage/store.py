@@ -1,7 +1,7 @@
 """One database behind one door: every call is one transaction and raises nothing but `StorageError`."""
 
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from datetime import datetime, timedelta
 from typing import Self
@@ -9,19 +9,23 @@ from typing import Self
 from sqlalchemy import Connection, Engine
 
 from dealer_agent.storage import (
+    accesses,
     appointments,
     clock,
     consents,
+    evidence,
     keys,
     leads,
     outbox,
     privacy,
+    proofs,
     retention,
     stock,
     tokens,
 )
+from dealer_agent.storage.accesses import Access, AccessReport
 from dealer_agent.storage.appointments import AppointmentRecord, ListedAppointment
-from dealer_agent.storage.chain import lock_dealer
+from dealer_agent.storage.chain import CHAINS, NOTHING_BEFORE, ChainEnd, KeptEnd, chain_end_of, lock_dealer
 from dealer_agent.storage.connections import (
     check_space,
     database_url,
@@ -30,8 +34,10 @@ from dealer_agent.storage.connections import (
     truncate_log,
     writer_engine,
 )
-from dealer_agent.storage.consents import ChainReport
+from dealer_agent.storage.consents import ChainReport, ConsentEvent
 from dealer_agent.storage.errors import ClockDoubtful, KeyMissing, translating
+from dealer_agent.storage.evidence import Evidence
+from dealer_agent.storage.heads import Head
 from dealer_agent.storage.idempotency import IDEMPOTENCY_KEPT
 from dealer_agent.storage.keys import ResealProgress
 from dealer_agent.storage.lead_writer import LeadWriter
@@ -39,7 +45,7 @@ from dealer_agent.storage.leads import LeadRecord, StoredLead
 from dealer_agent.storage.matching import ImportRow
 from dealer_agent.storage.migrate import check_schema
 from dealer_agent.storage.outbox import Address, DeliveryRecord, DueDelivery, State
-from dealer_agent.storage.privacy import Access, Disposed
+from dealer_agent.storage.privacy import Disposed
 from dealer_agent.storage.retention import Purged
 from dealer_agent.storage.stock import ImportOutcome, ImportRecord, Revision, Stock, StockMark
 from dealer_agent.storage.tokens import ActiveToken, Purpose, TokenRecord
@@ -195,29 +201,68 @@ class Store:
         with self._reading() as connection:
             return consents.allowed_channels(connection, dealer_id, lead_id, now)
 
-    def verify_chain(self, dealer_id: str) -> ChainReport:
-        """Checks every event of the dealer's chain of consents, and its end."""
+    def verify_chain(self, dealer_id: str, recorded: Mapping[int, bytes] | None = None) -> ChainReport:
+        """Checks every event of the dealer's chain of consents, and its end (`consents.verify_chain`)."""
         with self._reading() as connection:
-            return consents.verify_chain(connection, self._keys(connection, dealer_id), dealer_id)
+            return consents.verify_chain(connection, self._keys(connection, dealer_id), dealer_id, recorded)
+
+    def verify_accesses(self, dealer_id: str, recorded: Mapping[int, bytes] | None = None) -> AccessReport:
+        """Checks every entry of the dealer's access log, and its end (`accesses.verify_accesses`)."""
+        with self._reading() as connection:
+            return accesses.verify_accesses(connection, self._keys(connection, dealer_id), dealer_id, recorded)
+
+    def heads(self, dealer_id: str, now: datetime) -> list[Head]:
+        """The heads of the dealer's chains; needs no key."""
+        nothing = KeptEnd(ChainEnd(0, NOTHING_BEFORE), None)
+        with self._reading() as connection:
+            ends = {name: chain_end_of(connection, dealer_id, chain) or nothing for name, chain in CHAINS.items()}
+        return [Head(dealer_id, name, kept.end.events, kept.end.head, now) for name, kept in ends.items()]
 
     def log_access(
         self, dealer_id: str, at: datetime, actor: str, action: str, *, lead_id: str | None = None, leads: int
     ) -> str:
         """Notes that `actor` looked at the customer data of so many leads; `lead_id` where it is one."""
-        with self._writing() as connection:
-            return privacy.log_access(connection, dealer_id, at, actor, action, lead_id=lead_id, leads=leads)
+        with self._locked(dealer_id) as connection:
+            vault = self._keys_to_seal(connection, dealer_id)
+            return accesses.log_access(connection, vault, dealer_id, at, actor, action, lead_id=lead_id, leads=leads)
 
     def list_accesses(self, dealer_id: str, limit: int) -> list[Access]:
         """The newest first."""
         with self._reading() as connection:
-            return privacy.list_accesses(connection, dealer_id, limit)
+            return accesses.list_accesses(connection, dealer_id, limit)
 
-    def erase_lead(self, dealer_id: str, lead_id: str, at: datetime) -> bool:
-        """Forgets the customer of a lead, for good; False when nothing of a customer was there to forget."""
+    def erase_lead(self, dealer_id: str, lead_id: str, at: datetime, *, consent_too: bool = False) -> bool:
+        """Forgets the customer of a lead, for good; False when nothing of a customer was there to forget.
+
+        The proof of consent is kept apart, unless `consent_too`.
+        """
         with self._locked(dealer_id) as connection:
-            erased = privacy.erase_lead(connection, self._keys_to_seal(connection, dealer_id), dealer_id, lead_id, at)
+            vault = self._keys_to_seal(connection, dealer_id)
+            erased = privacy.erase_lead(connection, vault, dealer_id, lead_id, at, consent_too=consent_too)
         truncate_log(self._writer)
         return erased
+
+    def proven_leads(self, dealer_id: str, contact: str) -> list[str]:
+        """The erased leads of a contact point (normalised) whose proof of consent is kept."""
+        with self._reading() as connection:
+            return proofs.proven_leads(connection, self._keys(connection, dealer_id), dealer_id, contact)
+
+    def proven_events(self, dealer_id: str, lead_ids: Sequence[str]) -> tuple[ConsentEvent, ...]:
+        """The consent events of these leads, with what is kept as proof."""
+        with self._reading() as connection:
+            return proofs.proven_events(connection, self._keys(connection, dealer_id), dealer_id, lead_ids)
+
+    def newest_proof(self, dealer_id: str, lead_ids: Sequence[str]) -> datetime | None:
+        """The time of the newest event of these leads whose proof is kept; None where none is kept."""
+        with self._reading() as connection:
+            return proofs.newest_proof(connection, dealer_id, lead_ids)
+
+    @contextmanager
+    def exporting_consent(self, dealer_id: str, lead_ids: Sequence[str], now: datetime) -> Iterator[Evidence]:
+        """The record of these leads with the chain that it is part of: read within the block."""
+        head, _ = self.heads(dealer_id, now)
+        with self._reading() as connection:
+            yield evidence.evidence_of(connection, self._keys(connection, dealer_id), dealer_id, lead_ids, head)
 
     def dispose(
         self, dealer_id: str, *, leads_unused_since: datetime, consents_before: datetime, now: datetime
@@ -364,10 +409,16 @@ class Store:
         """
         self.trust_clock(dealer_id, now)
         answers_before = now - IDEMPOTENCY_KEPT
+
+        def drop_accesses(connection: Connection) -> int:
+            lock_dealer(connection, dealer_id)
+            vault = self._keys_to_seal(connection, dealer_id)
+            return retention.drop_old_accesses(connection, vault, dealer_id, accesses_before, now)
+
         return Purged(
             self._in_batches(lambda each: retention.drop_old_replies(each, dealer_id, answers_before)),
             self._in_batches(lambda each: retention.drop_old_refusals(each, dealer_id, refusals_before)),
-            self._in_batches(lambda each: retention.drop_old_accesses(each, dealer_id, accesses_before, now)),
+            self._in_batches(drop_accesses),
         )
 
     def _in_batches(self, delete: Callable[[Connection], int]) -> int:
