@@ -158,7 +158,7 @@ def append(
 
 
 def append_access(connection: Connection, vault: Vault, dealer_id: str, entry: Mapping[str, Any]) -> int:
-    """Adds an entry (its columns but number and hash) to the access log and returns its number. The dealer is locked."""
+    """Adds an entry (its columns but number and hash) to the access log; its number. The dealer is locked."""
     kept = chain_end_of(connection, dealer_id, ACCESSES)
     assert kept is not None, "the dealer is locked"
     return _extend(connection, vault, dealer_id, ACCESSES, kept, lambda _: dict(entry)).end.events

@@ -30,7 +30,7 @@ from dealer_agent.vault.vault import Vault
 GRANTED: Final = "granted"
 REVOKED: Final = "revoked"
 KEPT_AS_PROOF: Final = "kept as proof"
-"""The person asked to be erased. What the lead's events said of the person is kept apart, as proof (`storage.proofs`)."""
+"""The person asked to be erased. What the lead's events said of them is kept apart, as proof (`storage.proofs`)."""
 ERASED: Final = "erased"
 """What the lead's events said of the person was deleted, because the person asked for it."""
 DISPOSED: Final = "disposed"
@@ -252,6 +252,16 @@ def repeat_revocation(
     event = _plain_event(lead_id, REVOKED, at) | {"channels": msgspec.json.encode(tuple(channels))}
     body = _Body(salt=_salt(), by=by, reason=reason)
     return append(connection, vault, dealer_id, event, msgspec.msgpack.encode(body))
+
+
+def is_same_consent(event: ConsentEvent, consent: ConsentRecord) -> bool:
+    """Whether an event records this very consent: agents send one with every request, which says nothing new."""
+    same = ("granted_at", "expires_at", "channels", "scope", "purpose", "consent_text", "customer", "token_id")
+    return (
+        event.kind == GRANTED
+        and event.agent == consent.source_agent
+        and all(getattr(event, name) == getattr(consent, name) for name in same)
+    )
 
 
 def forget_consents(connection: Connection, vault: Vault, dealer_id: str, lead_id: str, at: datetime, kind: str) -> int:

@@ -29,7 +29,7 @@ READ_HASH = select(consent_events.c.hash).where(
 )
 
 
-class BadEvidence(ValueError):
+class BadEvidence(ValueError):  # noqa: N818 - the name says what happened, as those of storage do
     """The file is no consent record, or the record in it is not sound; the message says what and where."""
 
 

@@ -49,7 +49,8 @@ def migrate(url: str, vault: Vault | None = None, *, to: str = SCHEMA_REVISION) 
     """Brings the database at `url` to revision `to`, and returns the revision it had (None: it was empty).
 
     Does nothing to a current database. `vault` seals customer data of before 0003, and what else of an older database
-    must be sealed or hashed. Raises KeyMissing where there is such data and no vault, SchemaTooNew for a database that a newer program wrote, and any StorageError.
+    must be sealed or hashed. Raises KeyMissing where there is such data and no vault,
+    SchemaTooNew for a database that a newer program wrote, and any StorageError.
     """
     parsed = database_url(url)
     require_private(parsed)

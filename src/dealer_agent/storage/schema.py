@@ -97,8 +97,8 @@ def _of_lead() -> ForeignKeyConstraint:
 
 # Two rows a dealer, on purpose: leads are taken one after the other under the lock of `dealers`, stock and tokens are
 # written under the lock of `revisions`. So a long import never holds up a lead.
-# The dealer's row also holds the ends of its two chains (`storage.chain`), sealed with a key: rows that are removed from
-# the end are missed, too. `accesses` counts the entries that the access log ever had.
+# The dealer's row also holds the ends of its two chains (`storage.chain`), sealed with a key: rows that are removed
+# from the end are missed, too. `accesses` counts the entries that the access log ever had.
 dealers = Table(
     "dealers",
     metadata,
