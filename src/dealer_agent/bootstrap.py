@@ -126,7 +126,8 @@ async def service(settings: Settings, listens_at: str) -> AsyncIterator[Service]
             calendar=lambda secret_hash: subscribed_calendar(store, profile, secret_hash, datetime.now(UTC)),
             ready=True,
         )
-        refresher = Refresher(store, writer, running, room, seen._replace(stock=shown.revision), settings.vault)
+        seen = seen._replace(stock=shown.revision)
+        refresher = Refresher(store, writer, running, room, seen, settings.vault, settings.heads_file)
         for work in (refresher.run(), flush_logs(lines)):
             closing.push_async_callback(_end, asyncio.create_task(work))
         yield running

@@ -2,7 +2,7 @@
 
 from collections import Counter
 from collections.abc import Sequence
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from typing import Annotated
 
 import msgspec
@@ -35,11 +35,20 @@ KEPT = {
         "the dealership's own record of what happened; nothing in it names or reaches the person"
     ),
     "Consent events without texts and names: times, channels, a salted hash": (
-        "16 CFR 310.5: five years; without the salt, which is erased, the hash tells nothing"
+        "the chain of events shows that nobody changed it; without the salt the hash tells nothing"
+    ),
+    "Withdrawals of consent: a keyed hash of the contact point, the channel, the time": (
+        "an agent may send the old consent again; it must not allow what the person withdrew"
     ),
     "Access log": "16 CFR 314.4(c)(8): who looked, when, at which lead id",
 }
 """What an erasure leaves, and why."""
+
+PROOF = "Proof of consent: the text as shown, channels, times, agent, name, contact points; encrypted, apart"
+PROOF_WHY = (
+    "16 CFR 310.5: until {until:%Y-%m-%d}; only dealer-agent consent prove and consent export read it; "
+    "--consent-too erases it"
+)
 
 
 def erase(
@@ -48,11 +57,15 @@ def erase(
     phone: PhoneOption = None,
     directory: DirOption = HERE,
     yes: Annotated[bool, typer.Option("--yes", help="Do not ask.")] = False,
+    consent_too: Annotated[
+        bool, typer.Option("--consent-too", help="Erase the proof of consent as well, also of leads erased before.")
+    ] = False,
 ) -> None:
     """Forget a person: every lead with an e-mail address or phone number, or one lead. It cannot be undone.
 
-    Names, addresses, messages and consent texts are overwritten, future visits are called off, and what waits to be
-    delivered is not. A service that runs needs no restart.
+    Names, addresses and messages are overwritten, future visits are called off, and what waits to be delivered is not.
+    The proof of consent is kept apart as the law requires, unless you erase it, too. A service that runs needs no
+    restart.
     """
     one_of(lead_id, email, phone)
     with failures_in_plain_words():
@@ -60,26 +73,40 @@ def erase(
         dealer_id = settings.dealer.id
         with customer_store(settings) as store:
             if lead_id is not None and (problem := _unreadable(store, dealer_id, lead_id)):
-                _erase_unread(store, dealer_id, lead_id, problem, yes=yes)
+                _erase_unread(store, dealer_id, lead_id, problem, yes=yes, consent_too=consent_too)
                 return
-            doomed = [each for each in leads_of(store, dealer_id, lead_id, email, phone) if is_known(each)]
-            if not doomed:
+            proven = _proven(store, dealer_id, lead_id, email, phone) if consent_too else []
+            if proven and lead_id is None:
+                doomed = _left(store, dealer_id, email, phone)
+            else:
+                doomed = [each for each in leads_of(store, dealer_id, lead_id, email, phone) if is_known(each)]
+            if not doomed and not proven:
                 out.print("Erased already; nothing is left to erase.")
                 return
             others = _others(store, dealer_id, doomed)
-            note_look(store, dealer_id, "leads erase", leads=len(doomed), lead_id=_only(doomed))
-            _show_doomed(doomed)
+            count = len(doomed) + len(proven)
+            note_look(
+                store, dealer_id, "leads erase", leads=count, lead_id=lead_id or (_only(doomed) if count == 1 else None)
+            )
+            _show_doomed(doomed, proven)
             if not yes and not typer.confirm("Forget this person? It cannot be undone."):
                 fail("Nothing was erased.")
             erased: Counter[str] = Counter()
             sent: set[str] = set()
+            ids = list(proven)
+            for each in proven:
+                store.erase_lead(dealer_id, each, datetime.now(UTC), consent_too=True)
             while doomed:
                 erased.update(_counts(store, dealer_id, doomed))
                 sent.update(_delivered_to(store, dealer_id, doomed))
                 for stored in doomed:
-                    store.erase_lead(dealer_id, stored.lead.lead_id, datetime.now(UTC))
+                    ids.append(stored.lead.lead_id)
+                    store.erase_lead(dealer_id, stored.lead.lead_id, datetime.now(UTC), consent_too=consent_too)
                 # Those too that came while the question was being read.
                 doomed = [] if lead_id is not None else _left(store, dealer_id, email, phone)
+            newest = store.newest_proof(dealer_id, ids)
+    if proven:
+        erased["Proofs of consent of leads that were erased before"] = len(proven)
     made = table("\nErased", "What", "Count #")
     for what, count in erased.items():
         add_row(made, what, str(count))
@@ -87,6 +114,9 @@ def erase(
     made = table("\nKept", "What", "Why")
     for what, why in KEPT.items():
         add_row(made, what, why)
+    if newest is not None:
+        until = newest + timedelta(days=settings.dealer.privacy.keep_consents_days)
+        add_row(made, PROOF, PROOF_WHY.format(until=until))
     out.print(made)
     if sent:
         where = ", ".join(map(plain, sorted(sent)))
@@ -97,6 +127,13 @@ def erase(
             f"{', '.join(others)}. If they are the same person's, erase them too.",
             markup=False,
         )
+
+
+def _proven(store: Store, dealer_id: str, lead_id: str | None, email: str | None, phone: str | None) -> list[str]:
+    """The leads that were erased before and whose proof of consent is kept."""
+    if lead_id is not None:
+        return [] if store.newest_proof(dealer_id, [lead_id]) is None else [lead_id]
+    return store.proven_leads(dealer_id, f"email:{email}" if email is not None else f"phone:{phone}")
 
 
 def _left(store: Store, dealer_id: str, email: str | None, phone: str | None) -> list[StoredLead]:
@@ -114,13 +151,15 @@ def _unreadable(store: Store, dealer_id: str, lead_id: str) -> str | None:
     return None
 
 
-def _erase_unread(store: Store, dealer_id: str, lead_id: str, problem: str, *, yes: bool) -> None:
+def _erase_unread(store: Store, dealer_id: str, lead_id: str, problem: str, *, yes: bool, consent_too: bool) -> None:
     """Erases a lead of which something was changed in the database: nothing else can be done with it."""
     out.print(f"Nothing of the lead {lead_id} can be shown: {problem}", markup=False)
     if not yes and not typer.confirm("Erase it all the same? It cannot be undone."):
         fail("Nothing was erased.")
-    store.erase_lead(dealer_id, lead_id, datetime.now(UTC))
+    store.erase_lead(dealer_id, lead_id, datetime.now(UTC), consent_too=consent_too)
     out.print(f"The lead {lead_id} is erased.", markup=False)
+    if store.newest_proof(dealer_id, [lead_id]) is not None:
+        out.print("The proof of consent is kept apart; --consent-too erases it.")
 
 
 def dispose(
@@ -191,7 +230,7 @@ def _counts(store: Store, dealer_id: str, doomed: Sequence[StoredLead]) -> dict[
     return {
         "Leads: names, addresses, numbers, messages, the requests as they came": len(doomed),
         "Additions to them": sum(len(stored.events) for stored in doomed),
-        "Consents: texts as shown, names": len(
+        "Consents: texts as shown, names, in the leads": len(
             [event for stored in doomed for event in stored.consents if event.consent_text is not None]
         ),
         "Visits: what was asked for; future ones are called off": sum(
@@ -212,7 +251,11 @@ def _delivered_to(store: Store, dealer_id: str, doomed: Sequence[StoredLead]) ->
     }
 
 
-def _show_doomed(doomed: Sequence[StoredLead]) -> None:
+def _show_doomed(doomed: Sequence[StoredLead], proven: Sequence[str]) -> None:
+    if proven:
+        out.print(f"The proof of consent of leads that were erased before is to be erased: {', '.join(proven)}")
+    if not doomed:
+        return
     made = table("To be erased", "Id", "Received (UTC)", "Customer", "Agent")
     for stored in doomed:
         name = _customers(stored)[-1]

@@ -174,13 +174,15 @@ class Privacy(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """How long data is kept, in days: leads after their last use, consents after the last of their events.
 
     The defaults of these two are US law: 16 CFR 314.4(c)(6) (two years at the latest), 16 CFR 310.5 (five years).
-    Entries of the access log and refusals of leads are kept after they were written.
+    Entries of the access log and refusals of leads are kept after they were written. `heads_file` gets the heads of the
+    consent record and of the access log; a relative path starts at the folder of `dealer.toml`.
     """
 
     keep_leads_days: Annotated[int, Meta(ge=1, le=3650)] = 730
     keep_consents_days: Annotated[int, Meta(ge=1, le=3650)] = 1826
     keep_accesses_days: Annotated[int, Meta(ge=1, le=3650)] = 730
     keep_refusals_days: Annotated[int, Meta(ge=1, le=3650)] = 90
+    heads_file: Text = "consent-heads.log"
 
 
 class Profile(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):

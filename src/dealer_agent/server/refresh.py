@@ -5,10 +5,12 @@ from collections.abc import Awaitable, Callable
 from contextlib import suppress
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
+from pathlib import Path
 
 import structlog
 
 from dealer_agent.dealers.profile import Profile
+from dealer_agent.server.heads import HEADS_SECONDS, record_heads
 from dealer_agent.server.log import FLUSH_SECONDS, INTERVAL_SECONDS, BufferedLines, end_interval, places
 from dealer_agent.server.service import LEADS_TAKEN, Service
 from dealer_agent.server.tokens import TokenBook
@@ -97,6 +99,7 @@ class Refresher:
     room: ShowRoom
     seen: Revision
     vault: Vault | None
+    heads_file: Path
     failing: set[str] = field(default_factory=set)
 
     async def run(self) -> None:
@@ -107,6 +110,7 @@ class Refresher:
             self._repeat("keys", self._refresh_keys, POLL_SECONDS),
             self._repeat("leads", self._probe_leads, PROBE_SECONDS),
             self._repeat("purge", self._purge, PURGE_SECONDS, first=FIRST_PURGE_SECONDS),
+            self._repeat("heads", self._record_heads, HEADS_SECONDS, first=0),
         )
 
     async def _repeat(
@@ -173,6 +177,10 @@ class Refresher:
             self.service.leads = f"unavailable: {words}"
             raise
         self.service.leads = LEADS_TAKEN
+
+    async def _record_heads(self) -> None:
+        dealer_id = self.service.dealer.profile.id
+        await asyncio.to_thread(record_heads, self.store, dealer_id, self.heads_file, datetime.now(UTC))
 
     async def _purge(self) -> None:
         dealer, now = self.service.dealer.profile, datetime.now(UTC)

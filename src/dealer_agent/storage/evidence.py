@@ -16,7 +16,7 @@ from sqlalchemy import Connection, Row, bindparam, select
 
 from dealer_agent.storage.chain import CONSENTS, NOTHING_BEFORE, ChainEnd, commitment, event_hash
 from dealer_agent.storage.consents import READ_CHAIN, ConsentEvent, event_of, opened_body
-from dealer_agent.storage.heads import Head
+from dealer_agent.storage.heads import Head, by_chain
 from dealer_agent.storage.schema import consent_events, microseconds
 from dealer_agent.vault.vault import Vault
 
@@ -66,12 +66,13 @@ class Evidence(NamedTuple):
 
 
 class Checked(NamedTuple):
-    """A sound record: the person's events, the head, and how many events lead to it."""
+    """A sound record: the person's events, the head, how many events lead to it, and how many heads were compared."""
 
     dealer_id: str
     events: tuple[ConsentEvent, ...]
     head: Head
     followed: int
+    compared: int
 
 
 def evidence_of(connection: Connection, vault: Vault, dealer_id: str, lead_ids: Sequence[str], head: Head) -> Evidence:
@@ -137,17 +138,20 @@ def _said(event: ConsentEvent) -> bytes:
     return msgspec.json.encode({name: value for name, value in told.items() if value})
 
 
-def check_evidence(lines: Iterable[bytes], recorded: Mapping[int, bytes] | None = None) -> Checked:
+def check_evidence(lines: Iterable[bytes], recorded: Iterable[Head] = ()) -> Checked:
     """Checks a record: each body against its commitment, each hash, and that the hashes lead to the head.
 
-    `recorded` are hashes of heads by their number: those within the record must be in it. Raises BadEvidence.
+    It also checks the `recorded` heads of this dealer that count as many events as one of the record. Raises
+    BadEvidence.
     """
     numbered = enumerate(lines, start=1)
     first = _decoded(numbered, _First)
     if first is None:
         raise BadEvidence("the file is empty")
     head = _head(first)
+    hashes = _hashes(recorded, first.dealer_id)
     end = ChainEnd(first.before, first.before_hash)
+    compared = 0
     theirs: list[ConsentEvent] = []
     while (event := _decoded(numbered, _Event)) is not None:
         if event.number != end.events + 1:
@@ -155,8 +159,9 @@ def check_evidence(lines: Iterable[bytes], recorded: Mapping[int, bytes] | None 
         row = _row(first.dealer_id, event)
         if event_hash(row, end.head, CONSENTS) != event.hash:
             raise BadEvidence(f"event {event.number} was changed, or it does not follow the one before")
-        if (recorded or {}).get(event.number, event.hash) != event.hash:
+        if hashes.get(event.number, event.hash) != event.hash:
             raise BadEvidence(f"event {event.number} is not the one whose hash was recorded as a head")
+        compared += event.number in hashes
         if event.lead_id in first.lead_ids:
             theirs.append(_their_event(row, event))
         elif event.body is not None:
@@ -166,7 +171,7 @@ def check_evidence(lines: Iterable[bytes], recorded: Mapping[int, bytes] | None 
         raise BadEvidence(
             f"the events do not lead to the head, which counts {head.rows}: the end of the file is missing"
         )
-    return Checked(first.dealer_id, tuple(theirs), head, head.rows - first.before)
+    return Checked(first.dealer_id, tuple(theirs), head, head.rows - first.before, compared)
 
 
 def _decoded(lines: Iterator[tuple[int, bytes]], kind: type[Any]) -> Any:
@@ -189,6 +194,13 @@ def _head(first: _First) -> Head:
     if (head.dealer_id, head.chain) != (first.dealer_id, "consents"):
         raise BadEvidence("the head in line 1 is of another dealer or of another chain")
     return head
+
+
+def _hashes(recorded: Iterable[Head], dealer_id: str) -> Mapping[int, bytes]:
+    try:
+        return by_chain(recorded, dealer_id)["consents"]
+    except ValueError as problem:
+        raise BadEvidence(str(problem)) from None
 
 
 def _row(dealer_id: str, event: _Event) -> dict[str, Any]:
