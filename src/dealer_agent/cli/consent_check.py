@@ -32,7 +32,7 @@ NOT_COMPARED = (
     "outside the database."
 )
 NOT_PROVEN = (
-    "It does not prove that the agent told the truth: the dealer recorded what it received, when it received it."
+    "It does not prove that the agent told the truth: the dealer recorded what it received."
 )
 
 
@@ -123,8 +123,8 @@ def _verify_file(file: Path, recorded: list[Head] | None) -> None:
         fail(f"{file} is no sound consent record: {problem}")
     if recorded is not None and not found.compared:
         fail(
-            f"{file} cannot be compared: no recorded head of the dealer {found.dealer_id} counts as many events as one of "
-            "the file. Export the record again, and record a head"
+            f"{file} cannot be compared: no recorded head of the dealer {found.dealer_id} belongs to "
+            "an event of the file. Export the record again, and record a head"
         )
     for event in found.events:
         show_event(event)
