@@ -25,7 +25,9 @@ def withdrawn(store: Store, writer: LeadWriter) -> Store:
     return store
 
 
-def found(store: Store, *contacts: str, vault: Vault = VAULT, dealer_id: str = DEALER, at: timedelta = timedelta()) -> set[str]:
+def found(
+    store: Store, *contacts: str, vault: Vault = VAULT, dealer_id: str = DEALER, at: timedelta = timedelta()
+) -> set[str]:
     with store._reading() as connection:
         return set(withdrawn_since(connection, vault, dealer_id, contacts, TUESDAY + at))
 
@@ -46,7 +48,9 @@ def test_a_consent_from_after_the_withdrawal_counts(withdrawn: Store) -> None:
 
 @pytest.mark.requirement("contract-10-withdrawal-lasts")
 @pytest.mark.parametrize("consent_too", [False, True])
-def test_a_withdrawal_outlives_erasure_and_changes_of_keys(database_url: str, withdrawn: Store, consent_too: bool) -> None:
+def test_a_withdrawal_outlives_erasure_and_changes_of_keys(
+    database_url: str, withdrawn: Store, consent_too: bool
+) -> None:
     withdrawn.erase_lead(DEALER, "L1", WEDNESDAY, consent_too=consent_too)
     newer = Vault(Keyring((("k-second", bytes(range(1, 33))), *KEYRING.keys), KEYRING.lasting))
     with Store.open(database_url, newer) as store:
@@ -62,6 +66,9 @@ def test_nothing_else_is_in_it(withdrawn: Store) -> None:
     """The two contact points, and not the sender's key, for two channels each."""
     with withdrawn._reading() as connection:
         rows = connection.execute(select(withdrawals)).all()
-    assert {(row.dealer_id, row.channel, row.at) for row in rows} == {(DEALER, "phone", TUESDAY), (DEALER, "sms", TUESDAY)}
+    assert {(row.dealer_id, row.channel, row.at) for row in rows} == {
+        (DEALER, "phone", TUESDAY),
+        (DEALER, "sms", TUESDAY),
+    }
     assert [len(row.contact_hash) for row in rows] == [32] * 4
     assert b"sam@example.com" not in everything(withdrawn)

@@ -31,9 +31,7 @@ NOT_COMPARED = (
     "It does not prove that the head is genuine: repeat the command with --against and a head that was recorded "
     "outside the database."
 )
-NOT_PROVEN = (
-    "It does not prove that the agent told the truth: the dealer recorded what it received."
-)
+NOT_PROVEN = "It does not prove that the agent told the truth: the dealer recorded what it received."
 
 
 def head(directory: DirOption = HERE) -> None:
