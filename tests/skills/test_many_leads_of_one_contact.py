@@ -6,6 +6,7 @@ Costs are counted, not timed: steps of SQLite's machine, and rows that PostgreSQ
 from collections.abc import Callable
 from contextlib import suppress
 from datetime import timedelta
+from functools import partial
 from typing import Any
 
 import msgspec
