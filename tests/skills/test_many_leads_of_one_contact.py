@@ -112,7 +112,7 @@ def test_the_next_lead_costs_the_same_after_20_000_leads_of_the_same_contact(
     known = contacts(typed.customer)
     # Strangers have one phone number and different e-mail addresses.
     shared = known[1:] if token is None else (*known, *senders(token, typed))
-    at.take(a_lead(customer=customer(**WHO)), NOW - timedelta(days=2), token=token)
+    at.take(a_lead(customer=customer(**WHO)), NOW - timedelta(hours=20), token=token)
     costs = []
     for _ in range(2):
         # The first one has statements that are not prepared yet.

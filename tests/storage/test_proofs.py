@@ -158,9 +158,9 @@ def test_a_record_begins_with_the_first_event_of_the_person_and_names_nobody_els
     assert check_evidence(lines).followed == 4
 
 
-def changed(lines: list[bytes], number: int, **members: object) -> list[bytes]:
-    line = msgspec.json.decode(lines[number])
-    return [*lines[:number], msgspec.json.encode(line | members), *lines[number + 1 :]]
+def changed(lines: list[bytes], place: int, **members: object) -> list[bytes]:
+    line = msgspec.json.decode(lines[place])
+    return [*lines[:place], msgspec.json.encode(line | members), *lines[place + 1 :]]
 
 
 @pytest.mark.requirement("contract-10-consent-export")

@@ -11,7 +11,7 @@ from datetime import UTC, datetime, timedelta
 from typing import Any, Final, Literal, NamedTuple
 
 import msgspec
-from msgspec import Raw, Struct, ValidationError
+from msgspec import UNSET, Raw, Struct, UnsetType, ValidationError
 from sqlalchemy import Connection, Row, bindparam, select
 
 from dealer_agent.storage.chain import CONSENTS, NOTHING_BEFORE, ChainEnd, commitment, event_hash
@@ -55,7 +55,7 @@ class _Event(Struct, forbid_unknown_fields=True, omit_defaults=True):
     commitment: bytes
     hash: bytes
     body: bytes | None = None
-    said: Raw | None = None
+    said: Raw | UnsetType = UNSET
 
 
 class Evidence(NamedTuple):
@@ -116,7 +116,7 @@ def _line(vault: Vault, row: Row[Any], *, theirs: bool) -> _Event:
         commitment=row.commitment,
         hash=row.hash,
         body=body,
-        said=None if body is None else Raw(_said(event_of(row._asdict(), body))),
+        said=UNSET if body is None else Raw(_said(event_of(row._asdict(), body))),
     )
 
 
@@ -227,7 +227,7 @@ def _their_event(row: dict[str, Any], event: _Event) -> ConsentEvent:
         raise BadEvidence(f"the text of event {event.number} was changed") from None
     if event.body is not None and commitment(event.body) != event.commitment:
         raise BadEvidence(f"the text of event {event.number} is not the one that the chain was made with")
-    if event.body is not None and (event.said is None or bytes(event.said) != _said(found)):
+    if event.body is not None and (event.said is UNSET or bytes(event.said) != _said(found)):
         raise BadEvidence(f"`said` of event {event.number} is not what its body says")
     return found
 
