@@ -5,6 +5,7 @@ import gc
 import multiprocessing
 import os
 import signal
+import socket
 import threading
 from collections.abc import AsyncIterator, Mapping
 from contextlib import AsyncExitStack, asynccontextmanager, suppress
@@ -17,6 +18,7 @@ import httpx
 from dealer_agent import __version__
 from dealer_agent.config import Settings, load_settings
 from dealer_agent.config.channels import channel_secrets
+from dealer_agent.config.key_rotation import KeyRotation, file_to_change, waiting_until
 from dealer_agent.delivery.loop import DeliveryLoop
 from dealer_agent.delivery.outlets import outlets_of
 from dealer_agent.delivery.pace import Pace
@@ -127,7 +129,18 @@ async def service(settings: Settings, listens_at: str) -> AsyncIterator[Service]
             ready=True,
         )
         seen = seen._replace(stock=shown.revision)
-        refresher = Refresher(store, writer, running, room, seen, settings.vault, settings.heads_file)
+        stopped = threading.Event()
+        closing.callback(stopped.set)
+        rotation = KeyRotation(
+            store=store,
+            vault=vault,
+            dealer_id=profile.id,
+            path=file_to_change(settings.directory, os.environ),
+            days=profile.privacy.rotate_keys_days,
+            machine=f"{socket.gethostname()}:{settings.directory}",
+            wait=waiting_until(stopped),
+        )
+        refresher = Refresher(store, writer, running, room, seen, settings.vault, settings.heads_file, rotation.keep_up)
         for work in (refresher.run(), flush_logs(lines)):
             closing.push_async_callback(_end, asyncio.create_task(work))
         yield running

@@ -18,8 +18,7 @@ from tests.acceptance.asking import asked, lead
 from tests.acceptance.dealers import HONDA_VIN, stock_of_three, stocked_dealer, write_feed
 from tests.acceptance.running import Running, command, command_here, environment, eventually, serving, succeed
 
-from dealer_agent.cli import keys
-from dealer_agent.config import load_settings
+from dealer_agent.config import key_rotation, load_settings
 from dealer_agent.config.keys import create_key_file
 from dealer_agent.storage.store import Store
 from dealer_agent.vault import Keyring, new_key, render
@@ -70,7 +69,8 @@ def used(folder: Path, **env: Any) -> dict[str, int]:
 @pytest.fixture
 def at_once(monkeypatch: pytest.MonkeyPatch) -> None:
     """No service runs that would have to take a changed key file up."""
-    monkeypatch.setattr(keys, "TAKEN_UP_SECONDS", 0.0)
+    monkeypatch.setattr(key_rotation, "TAKEN_UP_SECONDS", 0.0)
+    monkeypatch.setattr(key_rotation, "PAUSE_SECONDS", 0.0)
 
 
 @pytest.fixture(scope="session")
@@ -161,13 +161,15 @@ def test_a_printed_key_is_one_for_the_environment(tmp_path: Path) -> None:
     assert not list(tmp_path.iterdir())
 
 
-def test_an_environment_without_a_lasting_secret_is_refused_with_what_to_add(folder: Path) -> None:
+def test_an_environment_without_the_databases_lasting_secret_is_refused(folder: Path) -> None:
     keyring = Keyring.parse(key_file(folder).read_text())
     old = render(replace(keyring, lasting=None)).strip()
     refused(command_here("leads", "list", "--dir", folder, DEALER_AGENT_KEYS=old), "lasting", "keys create --print")
     added = command_here("keys", "create", "--print").stdout.strip().partition(",")[2]
     assert added.startswith("lasting:")
-    all_there(folder, DEALER_AGENT_KEYS=f"{old},{added}")
+    another = command_here("leads", "list", "--dir", folder, DEALER_AGENT_KEYS=f"{old},{added}")
+    refused(another, "lasting secret is not the one", "backup")
+    all_there(folder, DEALER_AGENT_KEYS=entries(folder))
 
 
 def test_create_refuses_a_file_that_the_environment_would_hide(folder: Path) -> None:
@@ -201,7 +203,7 @@ def test_list_says_what_each_key_is_needed_for_and_shows_none(folder: Path) -> N
     env: dict[str, Any] = {"DEALER_AGENT_KEYS": f"{entries(folder)},{printed_key(entries(folder))}"}
     said = command_here("keys", "list", "--dir", folder, **env).stdout
     assert "come from DEALER_AGENT_KEYS" in said
-    assert re.search(r"k-\w+ +. reads +. +0", said)
+    assert re.search(r"k-\w+ +. reads +. +. +0", said)
 
 
 def test_a_lost_key_is_refused_at_start_and_by_every_command_that_reads_customer_data(folder: Path) -> None:
@@ -273,7 +275,7 @@ def test_with_forget_old_only_the_new_key_is_left_and_the_old_one_opens_nothing(
     backup = entries(folder)
     said = command_here("keys", "rotate", "--forget-old", "--dir", folder)
     assert said.returncode == 0, said.stderr
-    assert f"Forgotten: {old}" in said.stdout
+    assert f"Destroyed: {old}" in said.stdout
     (new,) = ids_in(folder)
     assert set(used(folder)) == {new}
     all_there(folder)
@@ -316,7 +318,8 @@ def test_keys_of_the_environment_are_changed_by_the_operator_and_rotate_encrypts
 
 STOPPED = """
 import os, signal, sys
-from dealer_agent.cli import keys, main
+from dealer_agent.cli import main
+from dealer_agent.config import key_rotation as keys
 
 keys.VALUES_AT_ONCE, keys.TAKEN_UP_SECONDS = 1, 0.0
 times, owner, name = int(sys.argv.pop(1)), keys.Store if sys.argv[1] == "reseal" else keys, sys.argv.pop(1)
@@ -379,7 +382,7 @@ def test_a_rotation_that_is_killed_anywhere_loses_nothing_and_the_next_one_ends_
         assert used(folder, **env) == {new: before + everything // 4, old: everything - before - everything // 4}
     all_there(folder, **env)
 
-    monkeypatch.setattr(keys, "TAKEN_UP_SECONDS", 0.0)
+    monkeypatch.setattr(key_rotation, "TAKEN_UP_SECONDS", 0.0)
     done = command_here("keys", "rotate", "--forget-old", "--dir", folder, **env)
     assert done.returncode == 0, done.stderr
     assert ids_in(folder) == (new,)

@@ -1,13 +1,14 @@
 """`dealer-agent leads erase` and `leads dispose`: customer data that is forgotten, on request and by age."""
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from datetime import UTC, datetime, timedelta
 from typing import Annotated
 
 import msgspec
 import typer
 
+from dealer_agent.cli.finality import make_final, require_key_file, tell_when_final
 from dealer_agent.cli.leads import DELIVERIES, ERASED
 from dealer_agent.cli.looking import note_look
 from dealer_agent.cli.people import EmailOption, LeadArgument, PhoneOption, ids_of, is_known, leads_of, one_of
@@ -60,6 +61,12 @@ def erase(
     consent_too: Annotated[
         bool, typer.Option("--consent-too", help="Erase the proof of consent as well, also of leads erased before.")
     ] = False,
+    final: Annotated[
+        bool,
+        typer.Option(
+            "--final", help="Make it final now: change the key to customer data, and destroy the old one. Takes longer."
+        ),
+    ] = False,
 ) -> None:
     """Forget a person: every lead with an e-mail address or phone number, or one lead. It cannot be undone.
 
@@ -71,9 +78,13 @@ def erase(
     with failures_in_plain_words():
         settings = settings_in(directory)
         dealer_id = settings.dealer.id
+        if final:
+            require_key_file()
         with customer_store(settings) as store:
+            end = make_final if final else tell_when_final
             if lead_id is not None and (problem := _unreadable(store, dealer_id, lead_id)):
                 _erase_unread(store, dealer_id, lead_id, problem, yes=yes, consent_too=consent_too)
+                end(settings, store)
                 return
             proven = _proven(store, dealer_id, lead_id, email, phone) if consent_too else []
             if proven and lead_id is None:
@@ -82,6 +93,7 @@ def erase(
                 doomed = [each for each in leads_of(store, dealer_id, lead_id, email, phone) if is_known(each)]
             if not doomed and not proven:
                 out.print("Erased already; nothing is left to erase.")
+                end(settings, store)
                 return
             others = _others(store, dealer_id, doomed)
             count = len(doomed) + len(proven)
@@ -104,9 +116,15 @@ def erase(
                     store.erase_lead(dealer_id, stored.lead.lead_id, datetime.now(UTC), consent_too=consent_too)
                 # Those too that came while the question was being read.
                 doomed = [] if lead_id is not None else _left(store, dealer_id, email, phone)
+            if proven:
+                erased["Proofs of consent of leads that were erased before"] = len(proven)
             newest = store.newest_proof(dealer_id, ids)
-    if proven:
-        erased["Proofs of consent of leads that were erased before"] = len(proven)
+            keep = timedelta(days=settings.dealer.privacy.keep_consents_days)
+            _report(erased, sent, others, None if newest is None else newest + keep)
+            end(settings, store)
+
+
+def _report(erased: Mapping[str, int], sent: Iterable[str], others: Sequence[str], until: datetime | None) -> None:
     made = table("\nErased", "What", "Count #")
     for what, count in erased.items():
         add_row(made, what, str(count))
@@ -114,8 +132,7 @@ def erase(
     made = table("\nKept", "What", "Why")
     for what, why in KEPT.items():
         add_row(made, what, why)
-    if newest is not None:
-        until = newest + timedelta(days=settings.dealer.privacy.keep_consents_days)
+    if until is not None:
         add_row(made, PROOF, PROOF_WHY.format(until=until))
     out.print(made)
     if sent:

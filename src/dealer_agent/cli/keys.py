@@ -1,10 +1,10 @@
 """`dealer-agent keys`: the keys that customer data is encrypted with."""
 
 import os
-import time
-from collections.abc import Mapping
-from contextlib import suppress
-from dataclasses import replace
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager, suppress
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
 from typing import Annotated
 
 import typer
@@ -22,24 +22,20 @@ from dealer_agent.cli.terminal import (
     table,
 )
 from dealer_agent.config import Settings
+from dealer_agent.config.key_rotation import KeyRotation, file_to_change
 from dealer_agent.config.keys import (
     KEY_FILE_NAME,
     KEYS_VARIABLE,
     changing,
     create_key_file,
     from_environment,
-    replace_key_file,
 )
 from dealer_agent.storage.errors import DatabaseUnreachable, SchemaOutdated
+from dealer_agent.storage.keys import KeyUse
 from dealer_agent.storage.store import Store
 from dealer_agent.vault import BadKeys, Keyring, Vault, new_key, new_lasting_secret, render
 
 app = typer.Typer(help="Make, list and change the keys to customer data.", no_args_is_help=True)
-
-TAKEN_UP_SECONDS = 3.0
-"""After this long every worker process has read a changed key file: they look twice a second."""
-VALUES_AT_ONCE = 200
-"""So many values are encrypted anew in one transaction: leads that come in meanwhile wait for no more than that."""
 
 
 @app.command("create")
@@ -78,20 +74,23 @@ def list_(directory: DirOption = HERE) -> None:
         vault = _vault_of(settings)
         with customer_store(settings) as store:
             used = store.keys_in_use(settings.dealer.id)
-    made = table("Keys to customer data", "Id", "Use", "Values #")
+            uses = store.key_uses(settings.dealer.id)
+    made = table("Keys to customer data", "Id", "Use", "Since (UTC)", "Values #")
     for key_id in vault.keyring.ids:
-        use = "active: encrypts and reads" if key_id == vault.keyring.active else "reads"
-        add_row(made, key_id, use, f"{used.get(key_id, 0):,}")
+        use, active = uses.get(key_id), key_id == vault.keyring.active
+        since = f"{use.since:%Y-%m-%d %H:%M}" if use is not None else ""
+        add_row(made, key_id, _use_of(use, active=active), since, f"{used.get(key_id, 0):,}")
     out.print(made)
     source = KEYS_VARIABLE if from_environment(os.environ) else settings.directory / KEY_FILE_NAME
     out.print(f"They come from {source}.", markup=False)
+    _tell_when_due(settings, uses.get(vault.keyring.active))
 
 
 @app.command("rotate")
 def rotate(
     directory: DirOption = HERE,
     forget_old: Annotated[
-        bool, typer.Option("--forget-old", help="Drop the old keys from the file when nothing needs them any more.")
+        bool, typer.Option("--forget-old", help="Destroy the old keys in the file when nothing needs them any more.")
     ] = False,
 ) -> None:
     """Change the key: make a new one, and encrypt all customer data anew. The service may go on running.
@@ -101,73 +100,87 @@ def rotate(
     """
     with failures_in_plain_words():
         settings = settings_in(directory)
-        vault = _vault_of(settings)
-        if from_environment(os.environ):
-            with customer_store(settings) as store:
-                if not _encrypt_anew(store, settings.dealer.id, vault):
-                    out.print(f"All customer data is under the key {vault.keyring.active} already.", markup=False)
-                unused = _unused(store, settings.dealer.id, vault.keyring)
-            if unused:
-                out.print(f"Nothing needs {_named(unused)}: you may remove what is not needed from {KEYS_VARIABLE}.")
-            return
-        path = settings.directory / KEY_FILE_NAME
-        try:
-            with changing(path):
-                vault.refresh()
-                with customer_store(settings) as store:
-                    _rotate_file(store, settings, vault, forget_old=forget_old)
-        except BlockingIOError:
-            fail("Another dealer-agent keys rotate is under way")
-        except PermissionError:
-            fail(f"{path} belongs to another user, or its folder may not be written: run this as the file's owner")
+        with customer_store(settings) as store, rotation_of(settings, store) as rotation:
+            if from_environment(os.environ):
+                if not _reported(rotation.reseal()):
+                    out.print(f"All customer data is under the key {rotation.vault.keyring.active} already.")
+                if unused := rotation.unused():
+                    out.print(f"Nothing needs {_named(unused)}: remove what is not needed from {KEYS_VARIABLE}.")
+                return
+            path = settings.directory / KEY_FILE_NAME
+            with changing_keys(path):
+                destroyed = change_key(rotation, destroy=forget_old)
+                unused = rotation.unused()
+    if destroyed:
+        out.print(f"Destroyed: {_named(destroyed)}.", markup=False)
+    if unused:
+        out.print(f"Nothing needs {_named(unused)} any more; --forget-old destroys what nothing needs.", markup=False)
     out.print(f"Back up {path} anew, and keep the old copy for as long as old backups of the database.", markup=False)
 
 
-def _rotate_file(store: Store, settings: Settings, vault: Vault, *, forget_old: bool) -> None:
-    dealer_id, path = settings.dealer.id, settings.directory / KEY_FILE_NAME
-    if _encrypt_anew(store, dealer_id, vault):
-        out.print(f"That ended a change that was stopped; the new key is {vault.keyring.active}.", markup=False)
-    else:
-        key = new_key()
-        # At first the new key only reads: no worker may meet what another one already seals and hashes with it.
-        for keys in ((*vault.keyring.keys, key), (key, *vault.keyring.keys)):
-            replace_key_file(path, replace(vault.keyring, keys=keys))
-            time.sleep(TAKEN_UP_SECONDS)
-        vault.refresh()
-        store.check_keys(dealer_id)
-        out.print(f"The new key is {vault.keyring.active}.", markup=False)
-        _encrypt_anew(store, dealer_id, vault)
-    unused = _unused(store, dealer_id, vault.keyring)
-    if not unused:
-        return
-    if not forget_old:
-        out.print(f"Nothing needs {_named(unused)} any more; --forget-old drops what nothing needs.", markup=False)
-        return
-    kept = tuple(entry for entry in vault.keyring.keys if entry[0] not in unused)
-    replace_key_file(path, replace(vault.keyring, keys=kept))
-    out.print(f"Forgotten: {_named(unused)}.", markup=False)
-
-
-def _encrypt_anew(store: Store, dealer_id: str, vault: Vault) -> int:
-    """Brings every value under the active key, a few at a time; how many there were."""
-    done = 0
+@contextmanager
+def rotation_of(settings: Settings, store: Store) -> Iterator[KeyRotation]:
+    """The keys of a dealer as a command changes them, with a bar that shows how far it is."""
     with progress() as bar:
-        task = bar.add_task("Encrypting", total=_left(store.keys_in_use(dealer_id), vault.keyring))
-        while count := store.reseal(dealer_id, VALUES_AT_ONCE):
-            done += count
-            bar.update(task, advance=count)
-    if done:
-        out.print(f"{done:,} values were encrypted anew.")
-    return done
+        task = bar.add_task("Encrypting", total=None)
+        yield KeyRotation(
+            store=store,
+            vault=_vault_of(settings),
+            dealer_id=settings.dealer.id,
+            path=None if from_environment(os.environ) else settings.directory / KEY_FILE_NAME,
+            days=settings.dealer.privacy.rotate_keys_days,
+            sealed=lambda count: bar.update(task, advance=count),
+        )
 
 
-def _left(used: Mapping[str, int], keyring: Keyring) -> int:
-    return sum(count for key_id, count in used.items() if key_id != keyring.active)
+@contextmanager
+def changing_keys(path: Path) -> Iterator[None]:
+    """Only this command changes the key file for a block."""
+    try:
+        with changing(path):
+            yield
+    except BlockingIOError:
+        fail("Another change of keys is under way: try again later")
+    except PermissionError:
+        fail(f"{path} belongs to another user, or its folder may not be written: run this as the file's owner")
 
 
-def _unused(store: Store, dealer_id: str, keyring: Keyring) -> list[str]:
-    used = store.keys_in_use(dealer_id)
-    return [key_id for key_id in keyring.ids[1:] if not used.get(key_id)]
+def change_key(rotation: KeyRotation, *, destroy: bool) -> list[str]:
+    """Makes a new key and encrypts everything anew; the keys that were destroyed."""
+    changed = rotation.rotate(datetime.now(UTC))
+    active = rotation.vault.keyring.active
+    if changed:
+        out.print(f"The new key is {active}.", markup=False)
+    else:
+        out.print(f"That ended a change that was stopped; the new key is {active}.", markup=False)
+    return rotation.destroy_unused() if destroy else []
+
+
+def _reported(values: int) -> int:
+    if values:
+        out.print(f"{values:,} values were encrypted anew.")
+    return values
+
+
+def _use_of(use: KeyUse | None, *, active: bool) -> str:
+    if active:
+        return "active: encrypts and reads"
+    if use is not None and use.state == "next":
+        return "next: reads" if use.lacked_by is None else f"next: reads; {use.lacked_by} lacks it"
+    return "not needed" if use is not None and use.state == "unused" else "reads"
+
+
+def _tell_when_due(settings: Settings, use: KeyUse | None) -> None:
+    days = settings.dealer.privacy.rotate_keys_days
+    if not days or use is None:
+        return
+    due = use.since + timedelta(days=days)
+    if file_to_change(settings.directory, os.environ) is not None:
+        out.print(f"The running service changes the key on {due:%Y-%m-%d}. Back the file up before.", markup=False)
+    elif due <= datetime.now(UTC):
+        out.print(f"A change of the key is due since {due:%Y-%m-%d}: see docs/keys.md.", markup=False)
+    else:
+        out.print(f"Change the key by {due:%Y-%m-%d}: see docs/keys.md.", markup=False)
 
 
 def _has_lasting_secret(env: Mapping[str, str]) -> bool:

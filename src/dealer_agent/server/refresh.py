@@ -6,6 +6,7 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
+from typing import Any, NamedTuple
 
 import structlog
 
@@ -41,6 +42,14 @@ RETRY_SECONDS = 30.0
 """A step that failed is repeated after this time at the latest."""
 FIRST_PURGE_SECONDS = 5.0
 """Soon after the start: a service that is restarted every day forgets in time, too."""
+
+
+class News(NamedTuple):
+    """What an operator should know: an event of the log and its facts."""
+
+    event: str
+    facts: dict[str, Any]
+    is_problem: bool = False
 
 
 def load_tokens(store: Store, dealer_id: str) -> TokenBook:
@@ -100,6 +109,7 @@ class Refresher:
     seen: Revision
     vault: Vault | None
     heads_file: Path
+    change_keys: Callable[[datetime], list[News]]
     failing: set[str] = field(default_factory=set)
 
     async def run(self) -> None:
@@ -111,6 +121,7 @@ class Refresher:
             self._repeat("leads", self._probe_leads, PROBE_SECONDS),
             self._repeat("purge", self._purge, PURGE_SECONDS, first=FIRST_PURGE_SECONDS),
             self._repeat("heads", self._record_heads, HEADS_SECONDS, first=0),
+            self._repeat("change of keys", self._change_keys, PURGE_SECONDS, first=FIRST_PURGE_SECONDS),
         )
 
     async def _repeat(
@@ -188,6 +199,10 @@ class Refresher:
         done = await asyncio.to_thread(dispose_by_age, self.store, dealer, now)
         if any(done):
             log.info("old customer data forgotten", leads=done.leads, consents=done.consents)
+
+    async def _change_keys(self) -> None:
+        for news in await asyncio.to_thread(self.change_keys, datetime.now(UTC)):
+            (log.warning if news.is_problem else log.info)(news.event, **news.facts)
 
 
 async def flush_logs(lines: BufferedLines) -> None:

@@ -1,15 +1,18 @@
-"""Which keys customer data is sealed with, and how it comes under another one, as statements on a transaction.
+"""Which keys customer data is sealed with, and how it is sealed with another one, as statements on a transaction.
 
-Whoever seals anew holds the dealer's lock: nothing is emptied, or written, between reading a value and sealing it.
+A process that seals values anew holds the dealer's lock: nothing is emptied or written between reading a value and
+sealing it.
 """
 
+import hmac
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
-from typing import Any
+from datetime import UTC, datetime
+from typing import Any, Literal, NamedTuple
 
-from sqlalchemy import Column, Connection, Row, bindparam, delete, func, select, text, update
+from sqlalchemy import Column, Connection, Row, bindparam, delete, func, insert, select, text, update
 
 from dealer_agent.storage.chain import CHAINS, Chain, chain_end_of, end_is_sound, seal_end
 from dealer_agent.storage.contact_points import contact_context
@@ -26,16 +29,30 @@ from dealer_agent.storage.schema import (
     lead_contacts,
     lead_events,
     leads,
+    vault_key_uses,
     vault_keys,
 )
 from dealer_agent.vault.errors import BadKeys, BrokenSeal, UnknownKey
+from dealer_agent.vault.keyring import LASTING
 from dealer_agent.vault.vault import Vault
 
 PROOF = b"customer data of this dealer is sealed with this key"
 
+KeyState = Literal["next", "active", "retired", "unused"]
+"""`next`: every process has the key, and nothing is sealed with it yet. `active`: seals. `retired`: seals nothing any
+more, values are left. `unused`: no value is left; the key may be destroyed and never seals again."""
+
 READ_PROOFS = select(vault_keys.c.key_id, vault_keys.c.proof).where(vault_keys.c.dealer_id == bindparam("dealer_id"))
 
-READ_NOTED = Prepared(select(vault_keys.c.key_id).where(vault_keys.c.dealer_id == bindparam("dealer_id")))
+_MINE = vault_key_uses.c.dealer_id == bindparam("in_dealer")
+
+READ_ACTIVE = Prepared(select(vault_key_uses.c.key_id).where(_MINE, vault_key_uses.c.state == "active"))
+
+READ_USES = (
+    select(vault_key_uses.c.key_id, vault_key_uses.c.state, vault_key_uses.c.since, vault_key_uses.c.lacked_by)
+    .where(_MINE)
+    .order_by(vault_key_uses.c.since, vault_key_uses.c.key_id)
+)
 
 ADD_PROOF = text("""
     INSERT INTO vault_keys (dealer_id, key_id, proof) VALUES (:dealer_id, :key_id, :proof) ON CONFLICT DO NOTHING
@@ -43,6 +60,45 @@ ADD_PROOF = text("""
 
 DROP_OTHER_PROOFS = delete(vault_keys).where(
     vault_keys.c.dealer_id == bindparam("in_dealer"), vault_keys.c.key_id.not_in(bindparam("kept", expanding=True))
+)
+
+# A key that was retired becomes active again only by the operator's own change of keys (`retire_others`).
+START_USE = text("""
+    INSERT INTO vault_key_uses (dealer_id, key_id, state, since) VALUES (:dealer_id, :key_id, 'active', :at)
+    ON CONFLICT (dealer_id, key_id) DO UPDATE SET state = 'active', since = :at, lacked_by = NULL
+    WHERE vault_key_uses.state = 'next'
+""").bindparams(bindparam("at", type_=UtcTime))
+
+TAKE_BACK = (
+    update(vault_key_uses)
+    .where(_MINE, vault_key_uses.c.key_id == bindparam("of_key"), vault_key_uses.c.state == "retired")
+    .values(state="active")
+)
+
+RETIRE_OTHERS = (
+    update(vault_key_uses)
+    .where(_MINE, vault_key_uses.c.key_id != bindparam("of_key"), vault_key_uses.c.state == "active")
+    .values(state="retired", since=bindparam("at"))
+)
+
+END_USES = (
+    update(vault_key_uses)
+    .where(
+        _MINE, vault_key_uses.c.state == "retired", vault_key_uses.c.key_id.not_in(bindparam("kept", expanding=True))
+    )
+    .values(state="unused", since=bindparam("at"))
+)
+
+DROP_OTHER_USES = delete(vault_key_uses).where(_MINE, vault_key_uses.c.key_id.not_in(bindparam("kept", expanding=True)))
+
+DROP_NEXT = delete(vault_key_uses).where(_MINE, vault_key_uses.c.state == "next")
+
+ADD_NEXT = insert(vault_key_uses)
+
+NOTE_LACKING = (
+    update(vault_key_uses)
+    .where(_MINE, vault_key_uses.c.key_id == bindparam("of_key"), vault_key_uses.c.state == "next")
+    .values(lacked_by=bindparam("machine"))
 )
 
 
@@ -90,15 +146,32 @@ ADD_REPLY = text("""
 """).bindparams(bindparam("at", type_=UtcTime))
 
 
-def check_keys(connection: Connection, vault: Vault, dealer_id: str) -> bool:
-    """Whether the active key is noted (`note_active_key`); to be called before customer data is read or written.
+class KeyUse(NamedTuple):
+    """What a key is for, since when, and the machine that lacks it; only the next key may be lacking."""
 
-    Raises KeyMissing when a key is not here that the dealer's data is sealed with, and WrongKey when one of that name
-    is another key.
+    state: KeyState
+    since: datetime
+    lacked_by: str | None
+
+
+def key_uses(connection: Connection, dealer_id: str) -> dict[str, KeyUse]:
+    """All keys that the dealer's data was ever sealed with, and the next one; the one with the newest state last."""
+    rows = connection.execute(READ_USES, {"in_dealer": dealer_id})
+    return {row.key_id: KeyUse(row.state, row.since, row.lacked_by) for row in rows}
+
+
+def check_keys(connection: Connection, vault: Vault, dealer_id: str) -> bool:
+    """Whether the active key and the lasting secret are noted (`note_active_key`).
+
+    Call it before customer data is read or written. Raises KeyMissing when a key is not here that the dealer's data is
+    sealed with, and WrongKey when one of that name is another key.
     """
     noted = set()
     for key_id, proof in connection.execute(READ_PROOFS, {"dealer_id": dealer_id}):
         noted.add(key_id)
+        if key_id == LASTING:
+            _check_lasting_secret(vault, dealer_id, proof)
+            continue
         try:
             vault.open(proof, *_proof_context(dealer_id, key_id))
         except UnknownKey as problem:
@@ -108,54 +181,121 @@ def check_keys(connection: Connection, vault: Vault, dealer_id: str) -> bool:
                 f"the key {key_id} is not the one that customer data is sealed with: put the right one back from your "
                 "backup, into dealer-agent.keys or DEALER_AGENT_KEYS"
             ) from None
-    return vault.keyring.active in noted
+    return vault.keyring.active in noted and (vault.keyring.lasting is None or LASTING in noted)
 
 
 def note_active_key(connection: Connection, vault: Vault, dealer_id: str) -> None:
-    """Notes that data of the dealer is sealed with the active key from now on, with a proof of which key it is."""
+    """Stores a proof of the active key, with which data of the dealer is sealed from now on, and of the lasting secret.
+
+    Migrations call it: it writes nothing but proofs.
+    """
     key_id = vault.keyring.active
-    proof = vault.seal(PROOF, *_proof_context(dealer_id, key_id))
-    connection.execute(ADD_PROOF, {"dealer_id": dealer_id, "key_id": key_id, "proof": proof})
+    proofs = {key_id: vault.seal(PROOF, *_proof_context(dealer_id, key_id))}
+    if vault.keyring.lasting is not None:
+        proofs[LASTING] = vault.lasting_key(_lasting_purpose(dealer_id))
+    for name, proof in proofs.items():
+        connection.execute(ADD_PROOF, {"dealer_id": dealer_id, "key_id": name, "proof": proof})
+
+
+def start_use(connection: Connection, vault: Vault, dealer_id: str, at: datetime) -> None:
+    """Notes that the active key is used from `at` on; one that was retired or destroyed stays so."""
+    note_active_key(connection, vault, dealer_id)
+    connection.execute(START_USE, {"dealer_id": dealer_id, "key_id": vault.keyring.active, "at": at})
+
+
+def note_next_key(connection: Connection, dealer_id: str, key_id: str, at: datetime) -> None:
+    """Notes the key that comes next. It takes the place of another next key, which nothing is sealed with."""
+    connection.execute(DROP_NEXT, {"in_dealer": dealer_id})
+    connection.execute(ADD_NEXT, {"dealer_id": dealer_id, "key_id": key_id, "state": "next", "since": at})
+
+
+def note_lacking(connection: Connection, dealer_id: str, key_id: str, machine: str | None) -> None:
+    """Notes which machine lacks the next key, or that it is there now: nothing is sealed with a key that is lacking."""
+    connection.execute(NOTE_LACKING, {"in_dealer": dealer_id, "of_key": key_id, "machine": machine})
 
 
 def ready_to_seal(connection: Connection, vault: Vault, dealer_id: str) -> None:
-    """Sees to it that the active key is one that the dealer's data may be sealed with. The dealer is locked.
+    """Makes sure that the dealer's data may be sealed with the active key. The dealer is locked.
 
-    The key may have been retired (`drop_unused_proofs`) since this process last looked: nothing is to be sealed with
-    it any more, for it may be thrown away. The keys' source says which one is active now. Raises KeyMissing where it
+    Another process may have retired the key since this one last looked (`retire_others`): the key may be destroyed, so
+    nothing is sealed with it any more. Then the keys' source says which key is active now. Raises KeyMissing where it
     does not say, or cannot.
 
-    Nor is anything looked for before the keys are here that others use already: what they stored under a newer one
-    would not be found, and a customer who comes again would be a stranger.
+    Nothing is looked up either before the keys are here that others use already: what they stored under a newer key
+    would not be found, and a known customer would be a stranger.
     """
-    noted = {key_id for (key_id,) in READ_NOTED.read(connection, {"dealer_id": dealer_id})}
+    noted = _active(connection, dealer_id)
     retired = vault.keyring.active
     if retired in noted:
         if not noted.issubset(vault.keyring.ids):
             with suppress(BadKeys):  # The refresher reports it; the keys at hand go on working.
                 vault.refresh()
         return
-    if not noted:
-        note_active_key(connection, vault, dealer_id)
-        return
-    try:
-        vault.refresh()
-    except BadKeys as problem:
-        raise KeyMissing(f"the key {retired} was retired, and the new one cannot be read: {problem}") from None
-    if vault.keyring.active in noted:
-        return
-    if not vault.follows_its_source:
-        raise KeyMissing(
-            f"the key {retired} was retired by dealer-agent keys rotate: restart this process with the keys that "
-            "DEALER_AGENT_KEYS holds now"
-        )
-    note_active_key(connection, vault, dealer_id)
+    if noted:
+        try:
+            vault.refresh()
+        except BadKeys as problem:
+            raise KeyMissing(f"the key {retired} was retired, and the new one cannot be read: {problem}") from None
+        if vault.keyring.active in noted:
+            return
+        if not vault.follows_its_source:
+            raise KeyMissing(
+                f"the key {retired} was retired by dealer-agent keys rotate: restart this process with the keys that "
+                "DEALER_AGENT_KEYS holds now"
+            )
+    start_use(connection, vault, dealer_id, datetime.now(UTC))
+    _require_active(connection, vault, dealer_id)
+
+
+def retire_others(connection: Connection, vault: Vault, dealer_id: str, at: datetime) -> None:
+    """Retires all keys but the active one: nothing is sealed with them any more. The dealer is locked.
+
+    Raises KeyMissing for an active key that was destroyed.
+    """
+    chosen = {"in_dealer": dealer_id, "of_key": vault.keyring.active}
+    start_use(connection, vault, dealer_id, at)
+    connection.execute(TAKE_BACK, chosen)
+    _require_active(connection, vault, dealer_id)
+    connection.execute(RETIRE_OTHERS, chosen | {"at": at})
+
+
+def end_unused(connection: Connection, dealer_id: str, used: Collection[str], at: datetime) -> None:
+    """Ends the use of the retired keys that nothing is sealed with: they may be destroyed."""
+    connection.execute(END_USES, {"in_dealer": dealer_id, "kept": list(used), "at": at})
+    active = _active(connection, dealer_id)
+    connection.execute(DROP_OTHER_PROOFS, {"in_dealer": dealer_id, "kept": [*used, *active, LASTING]})
 
 
 def drop_unused_proofs(connection: Connection, dealer_id: str) -> None:
-    """Lets go of the keys that nothing is sealed with: one that is lost is no loss then. The dealer is locked."""
-    kept = list(keys_in_use(connection, dealer_id))
+    """Drops the proofs of all keys that nothing is sealed with: losing one of them loses no data. The dealer is locked.
+
+    The proof of the lasting secret goes with the last of them.
+    """
+    used = list(keys_in_use(connection, dealer_id))
+    kept = [*used, LASTING] if used else []
     connection.execute(DROP_OTHER_PROOFS, {"in_dealer": dealer_id, "kept": kept})
+    connection.execute(DROP_OTHER_USES, {"in_dealer": dealer_id, "kept": kept})
+
+
+def _active(connection: Connection, dealer_id: str) -> set[str]:
+    return {key_id for (key_id,) in READ_ACTIVE.read(connection, {"in_dealer": dealer_id})}
+
+
+def _require_active(connection: Connection, vault: Vault, dealer_id: str) -> None:
+    if vault.keyring.active not in _active(connection, dealer_id):
+        raise KeyMissing(
+            f"the key {vault.keyring.active} is an old one, which seals nothing any more: put the newest copy of "
+            "dealer-agent.keys back, or put the newest key of DEALER_AGENT_KEYS in front"
+        )
+
+
+def _check_lasting_secret(vault: Vault, dealer_id: str, proof: bytes) -> None:
+    expected = None if vault.keyring.lasting is None else vault.lasting_key(_lasting_purpose(dealer_id))
+    if expected is None or not hmac.compare_digest(expected, proof):
+        raise WrongKey(
+            "the lasting secret is not the one that this database was used with: put the right one back from your "
+            "backup, into dealer-agent.keys or DEALER_AGENT_KEYS"
+        )
 
 
 def keys_in_use(connection: Connection, dealer_id: str) -> dict[str, int]:
@@ -175,61 +315,94 @@ def keys_in_use(connection: Connection, dealer_id: str) -> dict[str, int]:
 
 @dataclass(slots=True)
 class ResealProgress:
-    """How far a change of keys has come: the step of `STEPS`, and the last row of it that was looked at.
+    """How far a change of keys has come: the step of `STEPS`, and the row of it from which to look on.
 
-    It only saves time. Whoever begins anew, in another process perhaps, finds what is left all the same.
+    It only saves time. A process that starts anew finds what is left all the same.
     """
 
     step: int = 0
     after: Any = None
 
+    @property
+    def at_start(self) -> bool:
+        """Whether nothing was looked at yet."""
+        return self.step == 0 and self.after is None
 
-def reseal(connection: Connection, vault: Vault, dealer_id: str, limit: int, progress: ResealProgress) -> int:
-    """Seals up to `limit` values with the active key that are sealed with others, and returns how many.
 
-    0 says that all of them are: then the proofs of the other keys go, and the keys may. The dealer is locked. Raises
-    BrokenSeal for a value that does not open, which names its row: erasing the lead is all that can be done with it.
+def find_others(
+    connection: Connection, vault: Vault, dealer_id: str, limit: int, progress: ResealProgress
+) -> list[Any]:
+    """The names of up to `limit` rows of one step that are not sealed with the active key; empty at the end.
+
+    It may read whole tables, so it locks nothing. It misses nothing: other keys were retired before
+    (`retire_others`), and nothing is sealed with them any more.
     """
-    from_the_start = (progress.step, progress.after) == (0, None)
-    done = _go_on(connection, vault, dealer_id, limit, progress)
-    if done == 0 and not from_the_start:
-        # What came meanwhile from workers with the old key in front stands anywhere.
-        done = _go_on(connection, vault, dealer_id, limit, progress)
-    if done == 0:
-        drop_unused_proofs(connection, dealer_id)
-        note_active_key(connection, vault, dealer_id)
-    return done
-
-
-def _go_on(connection: Connection, vault: Vault, dealer_id: str, limit: int, progress: ResealProgress) -> int:
-    """From `progress` to the end, or until `limit` values are done; from the end `progress` goes back to the start."""
     header = _header(vault)
-    done = 0
     while progress.step < len(STEPS):
         sealed = STEPS[progress.step]
         column, row_id = sealed.column, sealed.row_id
         found = (
-            select(column.table)
+            select(row_id)
             .where(column.table.c.dealer_id == dealer_id, func.substr(column, 1, len(header)) != header)
             .order_by(row_id)
-            .limit(limit - done)
+            .limit(limit)
         )
         if progress.after is not None:
             found = found.where(row_id >= progress.after)
-        rows = connection.execute(found).all()
-        if column is lead_contacts.c.contact:
-            _reseal_contacts(connection, vault, dealer_id, rows)
-        elif column is idempotency.c.reply:
-            _reseal_replies(connection, vault, dealer_id, rows)
-        elif rows:
-            _reseal_column(connection, vault, dealer_id, sealed, rows)
-        done += len(rows)
-        if done == limit:
-            progress.after = rows[-1]._mapping[row_id]
-            return done
+        names = list(connection.execute(found).scalars())
+        if names:
+            progress.after = names[0]
+            return names
         progress.step, progress.after = progress.step + 1, None
-    progress.step = 0
-    return done + sum(_reseal_end(connection, vault, dealer_id, header, chain) for chain in CHAINS.values())
+    return []
+
+
+def reseal(
+    connection: Connection, vault: Vault, dealer_id: str, limit: int, progress: ResealProgress, names: Sequence[Any]
+) -> int:
+    """Seals these rows of the progress's step (`find_others`) with the active key, up to `limit`; how many they were.
+
+    The dealer is locked. Raises BrokenSeal for a value that does not open. It names the row, and erasing the lead is
+    all that can be done with it.
+    """
+    header = _header(vault)
+    sealed = STEPS[progress.step]
+    column, row_id = sealed.column, sealed.row_id
+    found = (
+        select(column.table)
+        .where(
+            column.table.c.dealer_id == dealer_id,
+            row_id.in_(names),
+            func.substr(column, 1, len(header)) != header,
+        )
+        .order_by(row_id)
+        .limit(limit)
+    )
+    rows = connection.execute(found).all()
+    if column is lead_contacts.c.contact:
+        _reseal_contacts(connection, vault, dealer_id, rows)
+    elif column is idempotency.c.reply:
+        _reseal_replies(connection, vault, dealer_id, rows)
+    elif rows:
+        _reseal_column(connection, vault, dealer_id, sealed, rows)
+    return len(rows)
+
+
+def reseal_end(connection: Connection, vault: Vault, dealer_id: str) -> int:
+    """Seals the ends of the chains with the active key; how many were not. The dealer is locked."""
+    return sum(_reseal_end(connection, vault, dealer_id, chain) for chain in CHAINS.values())
+
+
+def _reseal_end(connection: Connection, vault: Vault, dealer_id: str, chain: Chain) -> int:
+    kept = chain_end_of(connection, dealer_id, chain)
+    # An end that is not sound stays as it is: a new seal would hide that.
+    if kept is None or kept.seal is None or kept.seal.startswith(_header(vault)):
+        return 0
+    if not end_is_sound(vault, dealer_id, kept, chain):
+        return 0
+    new_seal = seal_end(vault, dealer_id, kept.end, chain)
+    connection.execute(chain.set_seal, {"in_dealer": dealer_id, "new_seal": new_seal})
+    return 1
 
 
 def _header(vault: Vault) -> bytes:
@@ -273,18 +446,9 @@ def _reseal_replies(connection: Connection, vault: Vault, dealer_id: str, rows: 
         connection.execute(ADD_REPLY, reply_row(vault, dealer_id, answer, row.at, row.lead_id))
 
 
-def _reseal_end(connection: Connection, vault: Vault, dealer_id: str, header: bytes, chain: Chain) -> int:
-    kept = chain_end_of(connection, dealer_id, chain)
-    # An end that is not sound stays as it is: a new seal would hide that.
-    if kept is None or kept.seal is None or kept.seal.startswith(header):
-        return 0
-    if not end_is_sound(vault, dealer_id, kept, chain):
-        return 0
-    connection.execute(
-        chain.set_seal, {"in_dealer": dealer_id, "new_seal": seal_end(vault, dealer_id, kept.end, chain)}
-    )
-    return 1
-
-
 def _proof_context(dealer_id: str, key_id: str) -> tuple[str, ...]:
     return "vault_keys", "proof", dealer_id, key_id
+
+
+def _lasting_purpose(dealer_id: str) -> str:
+    return f"proof of the lasting secret: {dealer_id}"

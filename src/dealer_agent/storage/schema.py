@@ -120,6 +120,18 @@ vault_keys = Table(
     Column("proof", LargeBinary, nullable=False),
 )
 
+# What each key is for (`storage.keys.KeyState`), since when, and which machine lacks the next key. Rows stay: a key
+# that was destroyed never seals again, even if an old copy of the key file is put back.
+vault_key_uses = Table(
+    "vault_key_uses",
+    metadata,
+    Column("dealer_id", String, primary_key=True),
+    Column("key_id", String, primary_key=True),
+    Column("state", String, nullable=False),
+    Column("since", UtcTime, nullable=False),
+    Column("lacked_by", Words),
+)
+
 # `trusted_at` is the newest time at which a running service found its clock plausible: `storage.clock`.
 clocks = Table(
     "clocks",

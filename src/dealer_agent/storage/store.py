@@ -3,7 +3,7 @@
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from datetime import datetime, timedelta
+from datetime import UTC, datetime, timedelta
 from typing import Self
 
 from sqlalchemy import Connection, Engine
@@ -39,7 +39,7 @@ from dealer_agent.storage.errors import ClockDoubtful, KeyMissing, translating
 from dealer_agent.storage.evidence import Evidence
 from dealer_agent.storage.heads import Head
 from dealer_agent.storage.idempotency import IDEMPOTENCY_KEPT
-from dealer_agent.storage.keys import ResealProgress
+from dealer_agent.storage.keys import KeyUse, ResealProgress
 from dealer_agent.storage.lead_writer import LeadWriter
 from dealer_agent.storage.leads import LeadRecord, StoredLead
 from dealer_agent.storage.matching import ImportRow
@@ -64,7 +64,7 @@ class Store:
         self._writer = writer
         self._reader = reader
         self._vault = vault
-        self._resealed: defaultdict[str, ResealProgress] = defaultdict(ResealProgress)
+        self._resealed: defaultdict[tuple[str, str], ResealProgress] = defaultdict(ResealProgress)
 
     @classmethod
     def open(cls, url: str, vault: Vault | None = None) -> Self:
@@ -180,7 +180,7 @@ class Store:
             noted = keys.check_keys(connection, vault, dealer_id)
         if not noted:
             with self._writing() as connection:
-                keys.note_active_key(connection, vault, dealer_id)
+                keys.start_use(connection, vault, dealer_id, datetime.now(UTC))
         return vault
 
     def find_leads_of(self, dealer_id: str, contacts: Iterable[str]) -> list[str]:
@@ -303,10 +303,50 @@ class Store:
             )
 
     def reseal(self, dealer_id: str, limit: int) -> int:
-        """Seals up to `limit` values with the active key that are sealed with others; 0 when all of them are."""
+        """Seals up to `limit` values with the active key that are sealed with others; how many.
+
+        The first call retires the other keys. 0 says that no value is left under them: their use has ended. Leads wait
+        for no more than the sealing: what takes long is read without a lock.
+        """
+        place = dealer_id, self._vault_given().keyring.active
+        progress = self._resealed[place]
+        if progress.at_start:
+            with self._locked(dealer_id) as connection:
+                vault = self._keys(connection, dealer_id)
+                keys.retire_others(connection, vault, dealer_id, datetime.now(UTC))
+        while True:
+            with self._reading() as connection:
+                vault = self._keys(connection, dealer_id)
+                names = keys.find_others(connection, vault, dealer_id, limit, progress)
+            if not names:
+                break
+            with self._locked(dealer_id) as connection:
+                # None are left where an erasure was faster.
+                if done := keys.reseal(connection, vault, dealer_id, limit, progress, names):
+                    return done
+        del self._resealed[place]
         with self._locked(dealer_id) as connection:
-            vault = self._keys(connection, dealer_id)
-            return keys.reseal(connection, vault, dealer_id, limit, self._resealed[dealer_id])
+            if done := keys.reseal_end(connection, vault, dealer_id):
+                return done
+        used = self.keys_in_use(dealer_id)
+        with self._locked(dealer_id) as connection:
+            keys.end_unused(connection, dealer_id, used, datetime.now(UTC))
+        return 0
+
+    def key_uses(self, dealer_id: str) -> dict[str, KeyUse]:
+        """What each key is for; needs no key itself."""
+        with self._reading() as connection:
+            return keys.key_uses(connection, dealer_id)
+
+    def note_next_key(self, dealer_id: str, key_id: str, at: datetime) -> None:
+        """Notes the key that comes next: every process with these keys has it."""
+        with self._writing() as connection:
+            keys.note_next_key(connection, dealer_id, key_id, at)
+
+    def note_lacking(self, dealer_id: str, key_id: str, machine: str | None) -> None:
+        """Notes which machine lacks the next key, or that it is there now."""
+        with self._writing() as connection:
+            keys.note_lacking(connection, dealer_id, key_id, machine)
 
     def drop_unused_keys(self, dealer_id: str) -> None:
         """Lets go of the keys that nothing is sealed with: they need not be here any more; needs no key itself."""

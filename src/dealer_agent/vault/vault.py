@@ -48,7 +48,7 @@ def _derived(key: bytes, use: bytes) -> bytes:
 
 
 class _Keys:
-    """A keyring's keys by id, and what was derived from its lasting secret. A vault whose keys change takes another one."""
+    """A keyring's keys by id, and the keys derived from its lasting secret. A vault whose keys change gets another."""
 
     def __init__(self, keyring: Keyring) -> None:
         self.keyring = keyring

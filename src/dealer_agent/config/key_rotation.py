@@ -1,0 +1,243 @@
+"""Changes the keys of customer data, and destroys old ones: what was erased before cannot be read by anybody then.
+
+A new key is added to the key file as the next key, which only reads. Later it becomes the active key. Everything that
+the old key seals is sealed anew, and the old key is removed from the file. Each step is finished in file and database
+before the next one begins. A process that is killed leaves a state from which the next call goes on.
+"""
+
+import socket
+import threading
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, replace
+from datetime import datetime, timedelta
+from pathlib import Path
+
+from dealer_agent.config.keys import KEY_FILE_NAME, changing, from_environment, replace_key_file
+from dealer_agent.server.refresh import News
+from dealer_agent.storage.keys import KeyUse
+from dealer_agent.storage.store import Store
+from dealer_agent.vault import Vault, new_key
+
+TAKEN_UP_SECONDS = 3.0
+"""After this long every worker process has read a changed key file: they look twice a second."""
+VALUES_AT_ONCE = 50
+"""The most values that one transaction seals anew. Leads that come in meanwhile wait for it."""
+PAUSE_SECONDS = 0.02
+"""The time for other transactions between two of these."""
+NOTICE = timedelta(hours=2)
+"""So long the next key is known before the service seals with it: another machine says meanwhile that it lacks it."""
+MARGIN = timedelta(days=1)
+"""A service that runs destroys the old key within this time after a change is due."""
+
+
+class Stopped(Exception):  # noqa: N818 - no fault: the next call goes on
+    """The service ends while keys change."""
+
+
+@dataclass
+class KeyRotation:
+    """The keys of one dealer. `path` is their file; None where the operator changes them (`file_to_change`).
+
+    `days` is the age at which the active key is replaced; 0: never. `machine` names where the keys are. `wait` sleeps, and raises Stopped to end early.
+    """
+
+    store: Store
+    vault: Vault
+    dealer_id: str
+    path: Path | None
+    days: int
+    machine: str = field(default_factory=socket.gethostname)
+    wait: Callable[[float], None] = time.sleep
+    sealed: Callable[[int], None] = field(default=lambda _: None)
+
+    def keep_up(self, now: datetime) -> list[News]:
+        """Does what is due; what an operator should know of it. Of several processes at once, one does it.
+
+        Raises StorageError and VaultError.
+        """
+        uses = self.store.key_uses(self.dealer_id)
+        self._note_lacking(uses)
+        if self.path is None:
+            return self._news_for_operator(uses, now)
+        if not self.days or not (self._is_unfinished(uses) or self._is_due(uses, now, share=0.5)):
+            return []
+        try:
+            with changing(self.path):
+                return self._keep_up(now)
+        except BlockingIOError:
+            return []
+        except OSError as error:
+            problem = (
+                f"the key file cannot be replaced ({error.strerror}): the service's user must own it and its folder"
+            )
+            return [News("key not changed", {"problem": problem}, is_problem=True)]
+
+    def rotate(self, now: datetime) -> bool:
+        """Makes a fresh key the active one and seals everything with it. The caller holds `changing`.
+
+        False where it only finished a change that was stopped. The old keys stay in the file; `destroy_unused` removes
+        them. Raises StorageError, VaultError and OSError.
+        """
+        self._read_again()
+        if self._is_unfinished(self.store.key_uses(self.dealer_id)) and self.reseal():
+            return False
+        self._prepare(now)
+        self._promote()
+        self.reseal()
+        return True
+
+    def reseal(self) -> int:
+        """Seals everything with the active key that is not; how many values."""
+        total = 0
+        while done := self.store.reseal(self.dealer_id, VALUES_AT_ONCE):
+            total += done
+            self.sealed(done)
+            self.wait(PAUSE_SECONDS)
+        return total
+
+    def unused(self) -> list[str]:
+        """The keys here that nothing is sealed with, and nothing will be."""
+        uses, used = self.store.key_uses(self.dealer_id), self.store.keys_in_use(self.dealer_id)
+        needed = {key_id for key_id, use in uses.items() if use.state != "unused"}
+        return [key_id for key_id in self.vault.keyring.ids[1:] if key_id not in needed and not used.get(key_id)]
+
+    def destroy_unused(self) -> list[str]:
+        """Removes the keys from the file that nothing is sealed with; their ids. The caller holds `changing`."""
+        unused = self.unused()
+        if unused:
+            self.wait(TAKEN_UP_SECONDS)  # Who still reads what was sealed anew meanwhile needs the old key.
+            self._write(tuple(entry for entry in self.vault.keyring.keys if entry[0] not in unused))
+            self.vault.refresh()
+        return unused
+
+    def final_by(self, now: datetime) -> datetime | None:
+        """Until when a service that runs destroys the keys here; None where nobody knows."""
+        if self.path is None or not self.days:
+            return None
+        use = self.store.key_uses(self.dealer_id).get(self.vault.keyring.active)
+        since = now if use is None or use.state == "next" else use.since
+        return max(since + timedelta(days=self.days), now) + MARGIN
+
+    def _keep_up(self, now: datetime) -> list[News]:
+        self._read_again()
+        uses = self.store.key_uses(self.dealer_id)
+        news = self._finish() if self._is_unfinished(uses) else []
+        if not self._next(uses):
+            by = self._due_at(uses, now)
+            key_id = self._prepare(now)
+            told = {"key": key_id, "before": f"{max(by, now + NOTICE):%Y-%m-%d %H:%M}"}
+            return [*news, News("next key added: back up the key file", told)]
+        use = uses[self._next(uses)[0]]
+        if not self._is_due(uses, now) or use.since + NOTICE > now:
+            return news
+        if use.lacked_by:
+            problem = f"{use.lacked_by} has another key file: give all machines the same keys by DEALER_AGENT_KEYS"
+            return [*news, News("key not changed", {"problem": problem}, is_problem=True)]
+        self._promote()
+        return [*news, *self._finish()]
+
+    def _finish(self) -> list[News]:
+        values, destroyed = self.reseal(), self.destroy_unused()
+        told = {"active": self.vault.keyring.active, "values": values, "destroyed": ", ".join(destroyed)}
+        news = [News("key changed: back up the key file", told)]
+        uses = self.store.key_uses(self.dealer_id)
+        if retired := [key_id for key_id, use in uses.items() if use.state == "retired"]:
+            problem = f"{', '.join(retired)} seals what cannot be sealed anew: see dealer-agent consent verify"
+            news.append(News("old key not destroyed", {"problem": problem}, is_problem=True))
+        return news
+
+    def _prepare(self, now: datetime) -> str:
+        """Adds a fresh key as the next one, and removes what a killed change may have left; its id."""
+        key = new_key()
+        dropped = {*self.unused(), *self._next(self.store.key_uses(self.dealer_id))}
+        self._write((*(entry for entry in self.vault.keyring.keys if entry[0] not in dropped), key))
+        # No worker may meet what is sealed with a key that it has not read yet.
+        self.wait(TAKEN_UP_SECONDS)
+        self.vault.refresh()
+        self.store.note_next_key(self.dealer_id, key[0], now)
+        return key[0]
+
+    def _promote(self) -> None:
+        """Makes the next key the active one."""
+        (key_id,) = self._next(self.store.key_uses(self.dealer_id))
+        self._write(tuple(sorted(self.vault.keyring.keys, key=lambda entry: entry[0] != key_id)))
+        self.vault.refresh()
+        self.wait(TAKEN_UP_SECONDS)
+
+    def _read_again(self) -> None:
+        """Takes the keys from the file. The active one comes first, also where an old copy of the file was put back."""
+        self.vault.refresh()
+        uses = self.store.key_uses(self.dealer_id)
+        ended = [key_id for key_id, use in uses.items() if use.state in ("retired", "unused")]
+        if self.vault.keyring.active in ended and any(use.state == "active" for use in uses.values()):
+            old = {key_id: uses[key_id].state != "active" for key_id in self.vault.keyring.ids if key_id in uses}
+            self._write(tuple(sorted(self.vault.keyring.keys, key=lambda entry: old.get(entry[0], True))))
+            self.vault.refresh()
+
+    def _write(self, keys: tuple[tuple[str, bytes], ...]) -> None:
+        assert self.path is not None
+        replace_key_file(self.path, replace(self.vault.keyring, keys=keys))
+
+    def _next(self, uses: Mapping[str, KeyUse]) -> list[str]:
+        """The next key, where it is noted and here."""
+        return [key_id for key_id in self.vault.keyring.ids if key_id in uses and uses[key_id].state == "next"]
+
+    def _is_unfinished(self, uses: Mapping[str, KeyUse]) -> bool:
+        """Whether a change was begun: another key than the first one may still seal, or something is left of one."""
+        first, *others = self.vault.keyring.ids
+        states = {key_id: use.state for key_id, use in uses.items()}
+        return states.get(first, "active") != "active" or any(
+            states.get(key_id) not in (None, "next") for key_id in others
+        )
+
+    def _due_at(self, uses: Mapping[str, KeyUse], now: datetime, share: float = 1.0) -> datetime:
+        use = uses.get(self.vault.keyring.active)
+        return (now if use is None else use.since) + timedelta(days=self.days) * share
+
+    def _is_due(self, uses: Mapping[str, KeyUse], now: datetime, share: float = 1.0) -> bool:
+        return self._due_at(uses, now, share) <= now
+
+    def _note_lacking(self, uses: Mapping[str, KeyUse]) -> None:
+        """Says so in the database when the next key is not here: then no machine seals with it."""
+        here = self.machine
+        for key_id, use in uses.items():
+            if use.state != "next":
+                continue
+            if key_id not in self.vault.keyring.ids:
+                self.vault.refresh()
+            lacks = key_id not in self.vault.keyring.ids
+            if lacks and use.lacked_by is None:
+                self.store.note_lacking(self.dealer_id, key_id, here)
+            elif not lacks and use.lacked_by == here:
+                self.store.note_lacking(self.dealer_id, key_id, None)
+
+    def _news_for_operator(self, uses: Mapping[str, KeyUse], now: datetime) -> list[News]:
+        ended = [key_id for key_id in self.vault.keyring.ids if key_id in uses and uses[key_id].state == "unused"]
+        news = []
+        if ended:
+            advice = f"remove {', '.join(ended)}: nothing needs it, and erased data stays readable with it"
+            news.append(News("old key is still here", {"problem": advice}, is_problem=True))
+        if self.days and self._is_due(uses, now):
+            advice = "give the service a new key, as docs/keys.md says"
+            news.append(News("change of keys is due", {"problem": advice}, is_problem=True))
+        return news
+
+
+def waiting_until(stopped: threading.Event) -> Callable[[float], None]:
+    """A `KeyRotation.wait` that raises Stopped once the event is set."""
+
+    def wait(seconds: float) -> None:
+        if stopped.wait(seconds):
+            raise Stopped
+
+    return wait
+
+
+def file_to_change(directory: Path, env: Mapping[str, str]) -> Path | None:
+    """The key file, where the service may change it; None for keys in the environment and for a link.
+
+    A link's file may hold the keys of another dealer, too.
+    """
+    path = directory / KEY_FILE_NAME
+    return None if from_environment(env) or path.is_symlink() else path

@@ -1,0 +1,250 @@
+"""Keys change by age and old ones are destroyed: nothing becomes unreadable, whatever is stopped, late or put back."""
+
+from collections.abc import Callable
+from contextlib import closing, suppress
+from datetime import UTC, datetime, timedelta
+from functools import partial
+from itertools import count
+from pathlib import Path
+
+import pytest
+from sqlalchemy import text
+from tests.storage.samples import DEALER, KEYRING, MONDAY, storing
+from tests.storage.test_erasure import VEHICLES, known
+
+from dealer_agent.config import key_rotation
+from dealer_agent.config.key_rotation import KeyRotation, Stopped, file_to_change
+from dealer_agent.config.keys import KEY_FILE_NAME, changing, load_vault
+from dealer_agent.server.refresh import News
+from dealer_agent.storage import KeyMissing, Store, find_duplicate, find_idempotent, migrate
+from dealer_agent.vault import Keyring, Vault, new_key, render
+
+DAYS = 30
+LEADS = ("L1", "L2")
+
+
+class Machine:
+    """A service with a key file of its own, on a database with two leads."""
+
+    def __init__(self, folder: Path, database_url: str) -> None:
+        self.path = folder / KEY_FILE_NAME
+        self.url = database_url
+        self.path.write_text(render(KEYRING))
+        self.path.chmod(0o600)
+
+    def vault(self) -> Vault:
+        vault = load_vault(self.path.parent, {})
+        assert vault is not None
+        return vault
+
+    def ids(self) -> tuple[str, ...]:
+        return Keyring.parse(self.path.read_text()).ids
+
+    def keep_up(
+        self, days: float, *, vault: Vault | None = None, wait: Callable[[float], None] = lambda _: None
+    ) -> list[News]:
+        """What a process that starts then does, so many days from now."""
+        chosen = vault or self.vault()
+        path = self.path if vault is None else None
+        with Store.open(self.url, chosen) as store:
+            rotation = KeyRotation(store, chosen, DEALER, path, DAYS, "here" if path else "elsewhere", wait)
+            return rotation.keep_up(datetime.now(UTC) + timedelta(days=days))
+
+    def all_is_there(self) -> None:
+        """Everything of both people can be read and found with the file's keys, and new leads are taken."""
+        vault = self.vault()
+        with Store.open(self.url, vault) as store, closing(store.lead_writer()) as writer:
+            store.check_keys(DEALER)
+            for lead_id, person in zip(LEADS, ("Sam", "Pat"), strict=True):
+                found = store.get_lead(DEALER, lead_id)
+                assert found is not None
+                assert found.lead.customer is not None
+                assert None not in [event.changes for event in found.events]
+                assert len(store.appointments_of(DEALER, lead_id)) == 3
+                contacts = [f"email:{person.lower()}.sample@example.com"]
+                again = partial(find_duplicate, vault=vault, dealer_id=DEALER, contacts=contacts)
+                repeated = partial(again, vehicle_key=VEHICLES[person], since=MONDAY)
+                assert writer.submit(DEALER, repeated).result(60) == lead_id
+                answer = partial(find_idempotent, vault=vault, dealer_id=DEALER, scope="token", key=lead_id)
+                assert writer.submit(DEALER, partial(answer, now=MONDAY)).result(60) is not None
+            assert store.verify_chain(DEALER).problem is None
+
+    def used(self) -> set[str]:
+        with Store.open(self.url) as store:
+            return {key_id for key_id, values in store.keys_in_use(DEALER).items() if values}
+
+
+@pytest.fixture
+def machine(tmp_path: Path, database_url: str) -> Machine:
+    made = Machine(tmp_path, database_url)
+    migrate(database_url)
+    with Store.open(database_url, made.vault()) as store:
+        store.check_keys(DEALER)
+        with closing(store.lead_writer()) as writer:
+            for person, lead_id in (("Sam", "L1"), ("Pat", "L2")):
+                writer.submit(DEALER, known(person, lead_id)).result(60)
+    return made
+
+
+def events(news: list[News]) -> list[str]:
+    return [each.event for each in news]
+
+
+@pytest.mark.requirement("contract-10-keys-destroyed")
+def test_a_key_is_replaced_by_age_and_the_old_one_destroyed(machine: Machine) -> None:
+    assert machine.keep_up(14) == []
+    assert machine.ids() == ("k-first",)
+    (added,) = machine.keep_up(16)
+    assert added.event == "next key added: back up the key file"
+    first, following = machine.ids()
+    assert (first, following) == ("k-first", added.facts["key"])
+    assert machine.keep_up(29) == []
+    (changed,) = machine.keep_up(31)
+    assert changed.event == "key changed: back up the key file"
+    assert changed.facts["destroyed"] == "k-first"
+    assert machine.ids() == (following,), "the backup from before the change has the new key"
+    assert machine.used() == {following}
+    machine.all_is_there()
+    assert machine.keep_up(14) == [], "the age of the new key counts"
+    with Store.open(machine.url, Vault(KEYRING)) as store, pytest.raises(KeyMissing, match=following):
+        store.check_keys(DEALER)
+
+
+def test_a_change_that_is_stopped_anywhere_loses_nothing_and_is_finished_later(
+    machine: Machine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It is stopped at its first pause, then at its second, and so on: between files, transactions and values."""
+    monkeypatch.setattr(key_rotation, "VALUES_AT_ONCE", 3)
+    stops = 0
+    for number in count(1):
+        pauses = count(1)
+
+        def wait(_: float, pauses: "count[int]" = pauses, number: int = number) -> None:
+            if next(pauses) == number:
+                raise Stopped
+
+        with suppress(Stopped):
+            machine.keep_up(31 + number, wait=wait)
+            if machine.ids()[0] != "k-first" and len(machine.ids()) == 1:
+                break
+        stops = number
+        if number % 3 == 0:
+            machine.all_is_there()
+    assert stops > 4
+    assert machine.used() == set(machine.ids())
+    machine.all_is_there()
+
+
+def test_only_one_process_changes_the_keys(machine: Machine) -> None:
+    with changing(machine.path):
+        assert machine.keep_up(31) == []
+    assert machine.ids() == ("k-first",)
+
+
+def test_a_key_that_something_is_sealed_with_is_never_destroyed(machine: Machine) -> None:
+    """Even where the value came behind the service's back, after the change."""
+    machine.keep_up(31)
+    with Store.open(machine.url) as store, store._reading() as connection:
+        old = connection.execute(text("SELECT customer FROM leads WHERE lead_id = 'L1'")).scalar_one()
+
+    def wait(seconds: float) -> None:
+        if seconds == key_rotation.TAKEN_UP_SECONDS and machine.ids()[0] != "k-first":
+            with Store.open(machine.url) as store, store._writing() as connection:
+                connection.execute(text("UPDATE leads SET customer = :old WHERE lead_id = 'L1'"), {"old": old})
+
+    with Store.open(machine.url, vault := machine.vault()) as store:
+        rotation = KeyRotation(store, vault, DEALER, machine.path, DAYS, wait=lambda _: None)
+        rotation.rotate(datetime.now(UTC))
+        wait(key_rotation.TAKEN_UP_SECONDS)
+        assert rotation.destroy_unused() == []
+        assert "k-first" in machine.ids()
+        assert rotation.reseal() == 1
+        assert rotation.destroy_unused() == ["k-first"]
+    machine.all_is_there()
+
+
+def test_a_machine_with_other_keys_prevents_the_change_until_it_has_the_new_one(machine: Machine) -> None:
+    machine.keep_up(16)
+    assert machine.keep_up(16, vault=Vault(KEYRING)) == []
+    (refused,) = machine.keep_up(31)
+    assert refused.event == "key not changed"
+    assert refused.is_problem
+    assert "DEALER_AGENT_KEYS" in refused.facts["problem"]
+    assert machine.ids()[0] == "k-first"
+    machine.all_is_there()
+    machine.keep_up(31, vault=Vault(Keyring.parse(machine.path.read_text())))
+    assert events(machine.keep_up(31)) == ["key changed: back up the key file"]
+
+
+def test_an_old_copy_of_the_key_file_that_is_put_back_brings_no_destroyed_key_back(machine: Machine) -> None:
+    machine.keep_up(16)
+    backup = machine.path.read_text()
+    machine.keep_up(31)
+    (active,) = machine.ids()
+    machine.path.write_text(backup)
+    vault = machine.vault()
+    with (
+        Store.open(machine.url, vault) as store,
+        closing(store.lead_writer()) as writer,
+        pytest.raises(KeyMissing, match="k-first is an old one"),
+    ):
+        writer.submit(DEALER, storing("L3", vault=vault)).result(60)
+    assert events(machine.keep_up(1)) == ["key changed: back up the key file"]
+    assert machine.ids() == (active,)
+    machine.all_is_there()
+
+
+def test_a_service_with_keys_from_the_environment_says_when_a_change_is_due(machine: Machine) -> None:
+    old, new = Vault(KEYRING), new_key()
+    both = Vault(Keyring((new, *KEYRING.keys), KEYRING.lasting))
+    assert machine.keep_up(29, vault=old) == []
+    (due,) = machine.keep_up(31, vault=old)
+    assert (due.event, due.is_problem) == ("change of keys is due", True)
+    with Store.open(machine.url, both) as store:
+        store.check_keys(DEALER)
+        rotation = KeyRotation(store, both, DEALER, None, DAYS, wait=lambda _: None)
+        assert rotation.reseal() > 0
+        assert rotation.unused() == ["k-first"]
+    (left,) = machine.keep_up(1, vault=both)
+    assert left.event == "old key is still here"
+    assert "k-first" in left.facts["problem"]
+    assert machine.keep_up(1, vault=Vault(Keyring((new,), KEYRING.lasting))) == []
+
+
+def test_the_service_changes_no_keys_of_the_environment_and_no_file_behind_a_link(tmp_path: Path) -> None:
+    path = tmp_path / KEY_FILE_NAME
+    path.write_text(render(KEYRING))
+    assert file_to_change(tmp_path, {}) == path
+    assert file_to_change(tmp_path, {"DEALER_AGENT_KEYS": render(KEYRING)}) is None
+    path.rename(tmp_path / "elsewhere")
+    path.symlink_to(tmp_path / "elsewhere")
+    assert file_to_change(tmp_path, {}) is None
+
+
+def test_a_lead_that_is_stored_during_a_change_is_sealed_with_the_new_key(
+    machine: Machine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """By a worker that read the keys before the change, and keeps them until it must look again."""
+    monkeypatch.setattr(key_rotation, "VALUES_AT_ONCE", 3)
+    machine.keep_up(16)
+    late = machine.vault()
+    taken: list[str] = []
+    with Store.open(machine.url, late) as store, closing(store.lead_writer()) as writer:
+
+        def wait(_: float) -> None:
+            lead_id = f"D{len(taken)}"
+            writer.submit(DEALER, _storing(lead_id, late)).result(60)
+            taken.append(lead_id)
+
+        machine.keep_up(31, wait=wait)
+        (active,) = machine.ids()
+        assert late.keyring.active == active
+        assert machine.used() == {active}
+        assert len(taken) > 4
+        for lead_id in taken:
+            assert store.get_lead(DEALER, lead_id) is not None
+    machine.all_is_there()
+
+
+def _storing(lead_id: str, vault: Vault) -> Callable[..., str]:
+    return storing(lead_id, vault=vault, contacts=[f"email:{lead_id}@example.com"])
