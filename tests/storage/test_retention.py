@@ -28,7 +28,15 @@ def fill(store: Store, table: str, count: int, **more: Any) -> None:
         "accesses": ("access_id", "actor", "action", "leads", "number", "hash"),
         "idempotency": ("fingerprint", "reply"),
     }[table]
-    values = {"code": "X", "actor": "Alex", "action": "leads list", "leads": 1, "hash": b"any", "reply": b"sealed", **more}
+    values = {
+        "code": "X",
+        "actor": "Alex",
+        "action": "leads list",
+        "leads": 1,
+        "hash": b"any",
+        "reply": b"sealed",
+        **more,
+    }
     rows = [
         {
             "dealer_id": DEALER,

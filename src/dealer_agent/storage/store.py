@@ -1,51 +1,38 @@
 """One database behind one door: every call is one transaction and raises nothing but `StorageError`."""
 
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from datetime import UTC, datetime, timedelta
-from typing import Self
 
 from sqlalchemy import Connection, Engine
 
 from dealer_agent.storage import (
-    accesses,
     appointments,
     clock,
-    consents,
-    evidence,
     keys,
     leads,
     outbox,
     privacy,
-    proofs,
     retention,
     stock,
     tokens,
 )
-from dealer_agent.storage.accesses import Access, AccessReport
 from dealer_agent.storage.appointments import AppointmentRecord, ListedAppointment
-from dealer_agent.storage.chain import CHAINS, NOTHING_BEFORE, ChainEnd, KeptEnd, chain_end_of, lock_dealer
+from dealer_agent.storage.chain import lock_dealer
 from dealer_agent.storage.connections import (
     check_space,
-    database_url,
-    reader_engine,
-    require_private,
     truncate_log,
-    writer_engine,
 )
-from dealer_agent.storage.consents import ChainReport, ConsentEvent
-from dealer_agent.storage.errors import ClockDoubtful, KeyMissing, translating
-from dealer_agent.storage.evidence import Evidence
-from dealer_agent.storage.heads import Head
+from dealer_agent.storage.errors import ClockDoubtful, translating
 from dealer_agent.storage.idempotency import IDEMPOTENCY_KEPT
 from dealer_agent.storage.keys import KeyUse, ResealProgress
 from dealer_agent.storage.lead_writer import LeadWriter
 from dealer_agent.storage.leads import LeadRecord, StoredLead
 from dealer_agent.storage.matching import ImportRow
-from dealer_agent.storage.migrate import check_schema
 from dealer_agent.storage.outbox import Address, DeliveryRecord, DueDelivery, State
 from dealer_agent.storage.privacy import Disposed
+from dealer_agent.storage.records import Records
 from dealer_agent.storage.retention import Purged
 from dealer_agent.storage.stock import ImportOutcome, ImportRecord, Revision, Stock, StockMark
 from dealer_agent.storage.tokens import ActiveToken, Purpose, TokenRecord
@@ -53,7 +40,7 @@ from dealer_agent.storage.whole_lead import WholeLead, whole_lead
 from dealer_agent.vault.vault import Vault
 
 
-class Store:
+class Store(Records):
     """Threads may share a store. Processes may not: each opens its own, after a fork.
 
     Leads are written through `lead_writer()`; everything else is a method. What reads or writes customer data checks
@@ -61,35 +48,8 @@ class Store:
     """
 
     def __init__(self, writer: Engine, reader: Engine, vault: Vault | None) -> None:
-        self._writer = writer
-        self._reader = reader
-        self._vault = vault
+        super().__init__(writer, reader, vault)
         self._resealed: defaultdict[tuple[str, str], ResealProgress] = defaultdict(ResealProgress)
-
-    @classmethod
-    def open(cls, url: str, vault: Vault | None = None) -> Self:
-        """Opens the migrated database at `url`. Raises SchemaOutdated, SchemaTooNew, and any StorageError."""
-        parsed = database_url(url)
-        require_private(parsed)
-        store = cls(writer_engine(parsed), reader_engine(parsed), vault)
-        try:
-            with store._reading() as connection:
-                check_schema(connection)
-        except BaseException:
-            store.close()
-            raise
-        return store
-
-    def close(self) -> None:
-        """Closes the idle connections. Close the lead writer first."""
-        self._writer.dispose()
-        self._reader.dispose()
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.close()
 
     def lead_writer(self) -> LeadWriter:
         """Starts the thread that stores leads: one per process is enough, and best."""
@@ -188,49 +148,6 @@ class Store:
         with self._reading() as connection:
             return leads.find_leads_of(connection, self._keys(connection, dealer_id), dealer_id, contacts)
 
-    def record_revocation(
-        self, dealer_id: str, lead_id: str, channels: Sequence[str], at: datetime, *, by: str, reason: str | None
-    ) -> int:
-        """Adds that a customer took back the consent for these channels; the number of the event in the chain."""
-        with self._locked(dealer_id) as connection:
-            vault = self._keys_to_seal(connection, dealer_id)
-            return consents.record_revocation(connection, vault, dealer_id, lead_id, channels, at, by=by, reason=reason)
-
-    def allowed_channels(self, dealer_id: str, lead_id: str, now: datetime) -> frozenset[str]:
-        """The channels by which the customer of a lead may be contacted now."""
-        with self._reading() as connection:
-            return consents.allowed_channels(connection, dealer_id, lead_id, now)
-
-    def verify_chain(self, dealer_id: str, recorded: Mapping[int, bytes] | None = None) -> ChainReport:
-        """Checks every event of the dealer's chain of consents, and its end (`consents.verify_chain`)."""
-        with self._reading() as connection:
-            return consents.verify_chain(connection, self._keys(connection, dealer_id), dealer_id, recorded)
-
-    def verify_accesses(self, dealer_id: str, recorded: Mapping[int, bytes] | None = None) -> AccessReport:
-        """Checks every entry of the dealer's access log, and its end (`accesses.verify_accesses`)."""
-        with self._reading() as connection:
-            return accesses.verify_accesses(connection, self._keys(connection, dealer_id), dealer_id, recorded)
-
-    def heads(self, dealer_id: str, now: datetime) -> list[Head]:
-        """The heads of the dealer's chains; needs no key."""
-        nothing = KeptEnd(ChainEnd(0, NOTHING_BEFORE), None)
-        with self._reading() as connection:
-            ends = {name: chain_end_of(connection, dealer_id, chain) or nothing for name, chain in CHAINS.items()}
-        return [Head(dealer_id, name, kept.end.events, kept.end.head, now) for name, kept in ends.items()]
-
-    def log_access(
-        self, dealer_id: str, at: datetime, actor: str, action: str, *, lead_id: str | None = None, leads: int
-    ) -> str:
-        """Notes that `actor` looked at the customer data of so many leads; `lead_id` where it is one."""
-        with self._locked(dealer_id) as connection:
-            vault = self._keys_to_seal(connection, dealer_id)
-            return accesses.log_access(connection, vault, dealer_id, at, actor, action, lead_id=lead_id, leads=leads)
-
-    def list_accesses(self, dealer_id: str, limit: int) -> list[Access]:
-        """The newest first."""
-        with self._reading() as connection:
-            return accesses.list_accesses(connection, dealer_id, limit)
-
     def erase_lead(self, dealer_id: str, lead_id: str, at: datetime, *, consent_too: bool = False) -> bool:
         """Forgets the customer of a lead, for good; False when nothing of a customer was there to forget.
 
@@ -241,28 +158,6 @@ class Store:
             erased = privacy.erase_lead(connection, vault, dealer_id, lead_id, at, consent_too=consent_too)
         truncate_log(self._writer)
         return erased
-
-    def proven_leads(self, dealer_id: str, contact: str) -> list[str]:
-        """The erased leads of a contact point (normalised) whose proof of consent is kept."""
-        with self._reading() as connection:
-            return proofs.proven_leads(connection, self._keys(connection, dealer_id), dealer_id, contact)
-
-    def proven_events(self, dealer_id: str, lead_ids: Sequence[str]) -> tuple[ConsentEvent, ...]:
-        """The consent events of these leads, with what is kept as proof."""
-        with self._reading() as connection:
-            return proofs.proven_events(connection, self._keys(connection, dealer_id), dealer_id, lead_ids)
-
-    def newest_proof(self, dealer_id: str, lead_ids: Sequence[str]) -> datetime | None:
-        """The time of the newest event of these leads whose proof is kept; None where none is kept."""
-        with self._reading() as connection:
-            return proofs.newest_proof(connection, dealer_id, lead_ids)
-
-    @contextmanager
-    def exporting_consent(self, dealer_id: str, lead_ids: Sequence[str], now: datetime) -> Iterator[Evidence]:
-        """The record of these leads with the chain that it is part of: read within the block."""
-        head, _ = self.heads(dealer_id, now)
-        with self._reading() as connection:
-            yield evidence.evidence_of(connection, self._keys(connection, dealer_id), dealer_id, lead_ids, head)
 
     def dispose(
         self, dealer_id: str, *, leads_unused_since: datetime, consents_before: datetime, now: datetime
@@ -512,40 +407,3 @@ class Store:
         """Those that open the skills."""
         with self._reading() as connection:
             return tokens.active_token_hashes(connection, dealer_id)
-
-    def _keys(self, connection: Connection, dealer_id: str) -> Vault:
-        """The vault, once its keys are known to be the dealer's."""
-        vault = self._vault_given()
-        keys.check_keys(connection, vault, dealer_id)
-        return vault
-
-    def _keys_to_seal(self, connection: Connection, dealer_id: str) -> Vault:
-        """The same for who seals with them. The dealer is locked."""
-        vault = self._keys(connection, dealer_id)
-        keys.ready_to_seal(connection, vault, dealer_id)
-        return vault
-
-    def _vault_given(self) -> Vault:
-        if self._vault is None:
-            raise KeyMissing(
-                "customer data is sealed and there is no key here: set DEALER_AGENT_KEYS, or put the key file "
-                "dealer-agent.keys beside dealer.toml; where there never was one, `dealer-agent keys create` makes it"
-            )
-        return self._vault
-
-    @contextmanager
-    def _reading(self) -> Iterator[Connection]:
-        with translating(), self._reader.begin() as connection:
-            yield connection
-
-    @contextmanager
-    def _locked(self, dealer_id: str) -> Iterator[Connection]:
-        """Writes what belongs to the dealer's leads: no lead is taken meanwhile."""
-        with self._writing() as connection:
-            lock_dealer(connection, dealer_id)
-            yield connection
-
-    @contextmanager
-    def _writing(self) -> Iterator[Connection]:
-        with translating(), self._writer.begin() as connection:
-            yield connection
