@@ -144,10 +144,11 @@ READ_CHAIN = (
     .execution_options(yield_per=500)
 )
 
+# In no order: to have one, SQLite would read the whole chain.
 READ_EVENTS_WITH_PROOFS = _WITH_PROOFS.where(
     consent_events.c.dealer_id == bindparam("dealer_id"),
     consent_events.c.lead_id.in_(bindparam("lead_ids", expanding=True)),
-).order_by(consent_events.c.number)
+)
 
 FIND_LEAD_WITHOUT_CONSENT = (
     select(leads.c.lead_id)

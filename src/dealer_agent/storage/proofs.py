@@ -83,7 +83,7 @@ def keep_as_proof(connection: Connection, vault: Vault, dealer_id: str, lead_id:
         return False
     if not bodies:
         return False
-    last_at = max(row.at for row in rows)
+    last_at = max(row.at for row in sorted(rows, key=lambda row: row.number))
     for number, body in bodies.items():
         sealed = vault.seal(body, *proof_context(dealer_id, number))
         proof = {"dealer_id": dealer_id, "number": number, "lead_id": lead_id, "last_at": last_at, "body": sealed}
@@ -128,4 +128,4 @@ def proven_events(
     rows: Sequence[Row[Any]] = connection.execute(
         READ_EVENTS_WITH_PROOFS, {"dealer_id": dealer_id, "lead_ids": list(lead_ids)}
     ).all()
-    return tuple(event_of(row._asdict(), opened_body(vault, row)) for row in rows)
+    return tuple(event_of(row._asdict(), opened_body(vault, row)) for row in sorted(rows, key=lambda row: row.number))
