@@ -141,7 +141,7 @@ async def service(settings: Settings, listens_at: str) -> AsyncIterator[Service]
             machine=f"{socket.gethostname()}:{settings.directory}",
             wait=waiting_until(stopped),
         )
-        refresher = Refresher(store, writer, running, room, seen, settings.vault, rotation.keep_up)
+        refresher = Refresher(store, writer, running, room, seen, settings.vault, settings.heads_file, rotation.keep_up)
         for work in (refresher.run(), flush_logs(lines)):
             closing.push_async_callback(_end, asyncio.create_task(work))
         yield running

@@ -526,7 +526,7 @@ def test_no_key_that_still_exists_reads_an_erased_person_in_any_file_of_the_data
     lead_id = after.lead_ids[0]
     assert f"{MARK}first" in run("leads", "show", lead_id).stdout
     assert any(readable(after)), "the search finds the person while the key is there"
-    told = run("leads", "erase", "--email", EMAIL.upper(), "--yes").stdout
+    told = run("leads", "erase", "--email", EMAIL.upper(), "--yes", "--consent-too").stdout
     assert lead_id in told
     by = re.search(r"becomes\s+final\s+by\s+(\d{4}-\d\d-\d\d)", told)
     assert by is not None, told

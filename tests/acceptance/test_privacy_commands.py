@@ -617,6 +617,72 @@ def test_tampering_is_found_and_the_first_broken_event_named(shop: Shop, tamper:
 # --- Age ---
 
 
+@pytest.mark.requirement("contract-10-withdrawal-lasts")
+@pytest.mark.requirement("contract-10-proof-kept")
+@pytest.mark.requirement("contract-10-consent-export")
+def test_after_an_erasure_a_withdrawal_still_holds_and_the_consent_can_still_be_proven(
+    shop: Shop, tmp_path: Path
+) -> None:
+    number = next(_numbers)
+    granted = lead(number)["consent"] | {"allowed_channels": ["email", "sms"]}
+    lead_id, email = shop.take(number, consent=granted)
+    shop.said("consent", "revoke", "--email", email, "--channel", "sms")
+    erased = shop.said("leads", "erase", "--email", email, "--yes")
+    until = datetime.now(UTC) + timedelta(days=1826)
+    assert f"until {until:%Y-%m-}" in erased
+    assert "keyed hash of the contact point" in erased
+
+    again, _ = shop.take(number, consent=granted)
+    assert again != lead_id
+    assert "by: email\n" in shop.said("consent", "show", again)
+    shop.said("leads", "erase", again, "--yes")
+
+    proven = shop.said("consent", "prove", email.upper())
+    for told in ("Share my details with this dealer.", "granted", "revoked", email, "Acceptance Agent", lead_id, again):
+        assert told in proven
+    assert "consent prove" in shop.accesses()[0]
+    file = tmp_path / "record.jsonl"
+    head = shop.said("consent", "export", email, "--out", file).splitlines()[-1]
+    assert "consent export" in shop.accesses()[0]
+    assert stat.S_IMODE(file.stat().st_mode) == 0o600
+    nowhere = tmp_path / "nowhere"
+    checked = command_here("consent", "verify", file, "--against", head, "--dir", nowhere)
+    assert checked.returncode == 0, checked.stderr
+    assert "agrees with the recorded heads" in checked.stdout
+    assert "Share my details" in checked.stdout
+    file.write_bytes(file.read_bytes().replace(b"Share my", b"Sell my "))
+    changed = command_here("consent", "verify", file, "--dir", nowhere)
+    assert changed.returncode == 1
+    assert "event" in changed.stderr
+
+    assert "Proofs of consent" in shop.said("leads", "erase", "--email", email, "--consent-too", "--yes")
+    gone = shop.run("consent", "prove", email)
+    assert gone.returncode == 1
+    assert "No consent is kept" in gone.stderr
+    assert "whole" in shop.said("consent", "verify")
+
+
+@pytest.mark.requirement("contract-10-recorded-head")
+def test_the_service_records_heads_and_the_check_goes_on_from_them(shop: Shop) -> None:
+    file = shop.folder / "consent-heads.log"
+    eventually("the service recorded its heads", file.exists)
+    shop.take()
+    *_, consents, accesses = shop.said("consent", "head").splitlines()
+    assert file.read_text().splitlines()[-2:] == [consents, accesses]
+    assert stat.S_IMODE(file.stat().st_mode) == 0o600
+    said = shop.said("consent", "verify", "--against", file)
+    assert "The access log is whole" in said
+    assert "recorded heads" in said
+    for line in (consents, accesses):
+        dealer, chain, rows, *rest = line.split()
+        later = " ".join((dealer, chain, str(int(rows) + 999), *rest))
+        cut = shop.run("consent", "verify", "--against", later)
+        assert cut.returncode == 1
+        assert f"a recorded head counts {int(rows) + 999} events" in cut.stderr
+    for wrong in ("no head", str(shop.folder / "nowhere"), consents.replace("accept", "another-")):
+        assert shop.run("consent", "verify", "--against", wrong).returncode == 2
+
+
 def test_of_a_lead_that_is_forgotten_by_age_the_consent_can_still_be_revoked_and_erased(shop: Shop) -> None:
     shop.wait_for_own_disposal()
     lead_id, email = shop.take()

@@ -73,6 +73,21 @@ def test_the_whole_lead_is_kept_with_its_consent_record(shop: Shop) -> None:
     assert kept.events == ()
 
 
+@pytest.mark.requirement("contract-10-consent-names-agent-and-token")
+@pytest.mark.parametrize(("named", "kept"), [("Consent App", "Consent App"), (..., "Example Agent")])
+def test_the_consent_record_names_the_agent_the_token_and_who_agreed(shop: Shop, named: Any, kept: str) -> None:
+    who = customer(email="jordan@example.com", address={"city": "Springfield"}, preferred_contact="email")
+    answer = shop.send(a_lead(customer=who, consent=consent(source_agent=named)), token=shop.token)
+    assert answer.data is not None
+    stored = shop.get_lead(answer.data["lead_id"])
+    (given,) = stored.consents
+    assert given.agent == kept
+    assert given.token_id == stored.lead.token_id
+    assert given.token_id is not None
+    assert given.customer is not None
+    assert msgspec.json.decode(given.customer) == customer(email="jordan@example.com")
+
+
 @pytest.mark.requirement("contract-10-durable-before-answer")
 def test_an_answered_lead_is_committed_whichever_way_it_came(shop: Shop) -> None:
     """Another connection sees it as soon as the answer is there."""

@@ -189,7 +189,7 @@ def test_where_no_time_is_left_the_lead_is_kept_and_delivered_and_the_error_name
     assert (kept.status, kept.starts_at) == ("unavailable", None)
     stored = desk.store.get_lead("ridgeline", lead_id)
     assert stored is not None
-    assert [len(stored.consents), len(stored.events)] == [3, 0]
+    assert [len(stored.consents), len(stored.events)] == [1, 0]
     sent = [(row.kind, row.channel) for row in desk.deliveries() if row.lead_id == lead_id]
     assert sent == [("lead", "north")]
 

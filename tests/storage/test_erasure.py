@@ -28,7 +28,7 @@ from dealer_agent.storage.appointments import AppointmentRecord, busy_quarters, 
 from dealer_agent.storage.delivered import KeptDocument, keep_document
 from dealer_agent.storage.outbox import claim, enqueue, reschedule
 from dealer_agent.storage.privacy import BATCH, Disposed
-from dealer_agent.storage.schema import metadata
+from dealer_agent.storage.schema import consent_proofs, metadata
 
 HOUR = timedelta(hours=1)
 SAID = {
@@ -126,7 +126,7 @@ def test_an_erased_customer_is_gone_to_the_last_byte(two: Store, writer: LeadWri
     """Not even what was sealed is left: in no row, and on SQLite neither in the file's free space nor in its WAL."""
     before = sealed_values(two)
     names = {words.encode() for words in SAID["Sam"]}
-    assert two.erase_lead(DEALER, "L1", TUESDAY)
+    assert two.erase_lead(DEALER, "L1", TUESDAY, consent_too=True)
     gone = before - sealed_values(two)
     # Customer, payload, agent, addition, reply, delivery, two contacts, their vehicle twice, events, visits.
     assert len(gone) == 16
@@ -145,13 +145,14 @@ def test_an_erased_customer_is_gone_to_the_last_byte(two: Store, writer: LeadWri
 
 def test_every_sealed_column_of_an_erased_lead_is_empty_and_no_row_of_its_contacts_is_left(two: Store) -> None:
     """Whatever columns there are: the schema says which are sealed."""
-    two.erase_lead(DEALER, "L1", TUESDAY)
+    two.erase_lead(DEALER, "L1", TUESDAY, consent_too=True)
     with two._reading() as connection:
         for table in metadata.sorted_tables:
             for column in (each for each in table.columns if each.comment == "sealed"):
                 left = text(f"SELECT count({column.name}) FROM {table.name} WHERE lead_id = :lead_id")
                 assert connection.execute(left, {"lead_id": "L1"}).scalar() == 0, column
-                assert connection.execute(left, {"lead_id": "L2"}).scalar() != 0, column
+                kept = connection.execute(left, {"lead_id": "L2"}).scalar()
+                assert (kept == 0) == (table is consent_proofs), column
 
 
 def test_erasing_one_customer_leaves_the_other_as_they_were(two: Store) -> None:
@@ -167,7 +168,7 @@ def test_erasing_leaves_the_chain_verifiable_and_stands_in_it(two: Store) -> Non
     two.erase_lead(DEALER, "L1", TUESDAY)
     assert two.verify_chain(DEALER) == (7, 3, None, None)
     *_, last = kept(two, "L1").consents
-    assert (last.kind, last.number, last.at) == ("erased", 7, TUESDAY)
+    assert (last.kind, last.number, last.at) == ("kept as proof", 7, TUESDAY)
 
 
 def test_a_customer_is_erased_once(two: Store) -> None:
@@ -274,7 +275,7 @@ def test_a_person_finds_the_consent_of_a_lead_that_is_disposed_of_and_may_have_i
     assert two.erase_lead(DEALER, "L1", YEARS + DAY)
     assert two.find_leads_of(DEALER, contacts) == []
     assert kept(two, "L1").lead.erased_at == YEARS
-    assert kept(two, "L1").consents[-1].kind == "erased"
+    assert kept(two, "L1").consents[-1].kind == "kept as proof"
     assert not two.erase_lead(DEALER, "L1", YEARS + DAY)
 
 

@@ -301,7 +301,7 @@ def test_a_key_that_cannot_be_read_takes_the_place_of_no_retired_one(database_ur
 
 def test_an_erased_lead_needs_no_key_any_more(renewed: Store) -> None:
     for name in ("L1", "L2"):
-        renewed.erase_lead(DEALER, name, TUESDAY)
+        renewed.erase_lead(DEALER, name, TUESDAY, consent_too=True)
     assert sealed_values(renewed) == set()
     assert renewed.keys_in_use(DEALER) == {"k-second": 1}, "the end of the chain, sealed by the last erasure"
     assert renewed.reseal(DEALER, 9) == 0

@@ -8,7 +8,7 @@ from sqlalchemy import BindParameter, Delete, Select, Update, event
 from sqlalchemy.sql.visitors import iterate
 from tests.storage.samples import MONDAY
 
-from dealer_agent.storage import Store, appointments, consents, leads, migrate, outbox, privacy
+from dealer_agent.storage import Store, appointments, consents, leads, migrate, outbox, privacy, withdrawals
 
 KNOWN: dict[str, Any] = {
     "dealer_id": "ridgeline",
@@ -24,6 +24,9 @@ KNOWN: dict[str, Any] = {
     "until": MONDAY,
     "hashes": [b"one", b"two"],
     "contact_hash": b"one",
+    "one_hash": b"one",
+    "other_hash": b"two",
+    "most": 9,
     "granted_at": MONDAY,
     "token_id": "T1",
     "since": MONDAY,
@@ -61,7 +64,9 @@ def parameters_of(statement: Select[Any] | Update | Delete) -> set[str]:
         pytest.param(leads.FIND_LEADS_OF, "contact_hash=?", id="the leads of a person"),
         pytest.param(privacy.UNLINK, "may_be_same_person_as=?", id="what others say of a lead"),
         pytest.param(outbox.COUNT_MAILS_BEFORE, "outbox_dealer_id_lead_id_state", id="the mails to an address"),
-        pytest.param(leads.FIND_REVOKED.statement, "_number (dealer_id=? AND lead_id=?", id="what a person took back"),
+        pytest.param(withdrawals.FIND_WITHDRAWN.statement, "contact_hash=?", id="what a person withdrew"),
+        pytest.param(leads.FIND_NEWEST.statement, "contact_hash=?", id="the newest leads of a person"),
+        pytest.param(consents.READ_EVENTS_WITH_PROOFS, "lead_id=?", id="the proof of an erased lead"),
         pytest.param(outbox.READ_WAITING, "lead_id=?", id="what of a lead still waits"),
         pytest.param(outbox.PICK_DUE, "channel=?", id="what is due at a channel"),
     ],

@@ -25,18 +25,35 @@ def fill(store: Store, table: str, count: int, **more: Any) -> None:
     """Rows of MONDAY, the later ones a microsecond younger each."""
     columns = {
         "refusals": ("refusal_id", "code"),
-        "accesses": ("access_id", "actor", "action", "leads"),
+        "accesses": ("access_id", "actor", "action", "leads", "number", "hash"),
         "idempotency": ("fingerprint", "reply"),
     }[table]
-    values = {"code": "X", "actor": "Alex", "action": "leads list", "leads": 1, "reply": b"sealed", **more}
+    values = {
+        "code": "X",
+        "actor": "Alex",
+        "action": "leads list",
+        "leads": 1,
+        "hash": b"any",
+        "reply": b"sealed",
+        **more,
+    }
     rows = [
-        {"dealer_id": DEALER, "at": microseconds(MONDAY) + number, **values, columns[0]: _name(table, number)}
+        {
+            "dealer_id": DEALER,
+            "at": microseconds(MONDAY) + number,
+            "number": number + 1,
+            **values,
+            columns[0]: _name(table, number),
+        }
         for number in range(count)
     ]
     names = ("dealer_id", "at", *columns)
     statement = f"INSERT INTO {table} ({', '.join(names)}) VALUES ({', '.join(f':{name}' for name in names)})"
     with store._writing() as connection:
         connection.execute(text(statement), [{name: each[name] for name in names} for each in rows])
+        if table == "accesses":
+            end = "INSERT INTO dealers (dealer_id, accesses, access_head) VALUES (:dealer_id, :count, :head)"
+            connection.execute(text(end), {"dealer_id": DEALER, "count": count, "head": b"any"})
 
 
 def _name(table: str, number: int) -> str | bytes:
@@ -74,7 +91,7 @@ def test_a_deletion_from_the_access_log_adds_an_entry_to_it(store: Store) -> Non
     purged(store, now)
     (entry,) = store.list_accesses(DEALER, 9)
     assert (entry.actor, entry.at, entry.leads) == ("dealer-agent", now, 0)
-    assert entry.action == "delete 1 entries from before 2026-03-03 out of this log"
+    assert entry.action == "delete 1 entries from before 2026-03-03 out of this log, up to number 1"
     assert purged(store, now) == (0, 0, 0)
     assert left(store, "accesses") == 1
 

@@ -7,6 +7,8 @@ from dealer_agent.cli import (
     accesses,
     appointments,
     consent,
+    consent_check,
+    consent_proof,
     deliveries,
     demo,
     erasure,
@@ -46,6 +48,11 @@ def _root(
 leads.app.command("erase")(erasure.erase)
 leads.app.command("export")(export.export)
 leads.app.command("dispose")(erasure.dispose)
+
+consent.app.command("prove")(consent_proof.prove)
+consent.app.command("export")(consent_proof.export)
+consent.app.command("verify")(consent_check.verify)
+consent.app.command("head")(consent_check.head)
 
 app.command("init")(init.init)
 app.command("serve")(serve.serve)

@@ -1,4 +1,4 @@
-"""`dealer-agent consent`: what customers agreed to, what they took back, and the proof of both."""
+"""`dealer-agent consent show` and `consent revoke`: what customers agreed to, and what they withdrew."""
 
 from collections.abc import Collection
 from datetime import UTC, datetime
@@ -14,7 +14,6 @@ from dealer_agent.cli.terminal import (
     HERE,
     DirOption,
     add_row,
-    counted,
     customer_store,
     fail,
     failures_in_plain_words,
@@ -27,7 +26,7 @@ from dealer_agent.cli.terminal import (
 from dealer_agent.protocol.requests import Customer
 from dealer_agent.storage.consents import ConsentEvent
 
-app = typer.Typer(help="See, revoke and verify the consent of customers.", no_args_is_help=True)
+app = typer.Typer(help="See, revoke, prove and verify the consent of customers.", no_args_is_help=True)
 
 
 class Channel(StrEnum):
@@ -93,22 +92,6 @@ def revoke(
     out.print(made)
 
 
-@app.command("verify")
-def verify(directory: DirOption = HERE) -> None:
-    """Check that no consent event was changed, removed or added behind the service's back.
-
-    Exit code 1, and the first broken event, where one was. Of erased persons the events stay, without texts.
-    """
-    with failures_in_plain_words():
-        settings = settings_in(directory)
-        with customer_store(settings) as store:
-            report = store.verify_chain(settings.dealer.id)
-    if report.first_broken is not None:
-        fail(f"The consent record is broken at event {report.first_broken}: {report.problem}")
-    erased = f", {report.erased} of them of erased persons" if report.erased else ""
-    out.print(f"The consent record is whole: {counted(report.events, 'event')}{erased}.")
-
-
 def show_allowed(channels: Collection[str]) -> None:
     """Says by which channels a customer may be contacted."""
     out.print(f"\nMay be contacted now by: {_told(channels)}")
@@ -129,6 +112,7 @@ def show_event(event: ConsentEvent) -> None:
         "scope": ", ".join(event.scope),
         "purpose": event.purpose,
         "through": event.agent,
+        "token": event.token_id,
         "text": event.consent_text,
         "by": event.by,
         "reason": event.reason,

@@ -2,7 +2,7 @@
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from typing import Annotated
 
 import msgspec
@@ -39,11 +39,20 @@ KEPT = {
         "the dealership's own record of what happened; nothing in it names or reaches the person"
     ),
     "Consent events without texts and names: times, channels, a salted hash": (
-        "16 CFR 310.5: five years; without the salt, which is erased, the hash tells nothing"
+        "the chain of events shows that nobody changed it; without the salt the hash tells nothing"
+    ),
+    "Withdrawals of consent: a keyed hash of the contact point, the channel, the time": (
+        "an agent may send the old consent again; it must not allow what the person withdrew"
     ),
     "Access log": "16 CFR 314.4(c)(8): who looked, when, at which lead id",
 }
 """What an erasure leaves, and why."""
+
+PROOF = "Proof of consent: the text as shown, channels, times, agent, name, contact points; encrypted, apart"
+PROOF_WHY = (
+    "16 CFR 310.5: until {until:%Y-%m-%d}; only dealer-agent consent prove and consent export read it; "
+    "--consent-too erases it"
+)
 
 
 def erase(
@@ -52,6 +61,9 @@ def erase(
     phone: PhoneOption = None,
     directory: DirOption = HERE,
     yes: Annotated[bool, typer.Option("--yes", help="Do not ask.")] = False,
+    consent_too: Annotated[
+        bool, typer.Option("--consent-too", help="Erase the proof of consent as well, also of leads erased before.")
+    ] = False,
     final: Annotated[
         bool,
         typer.Option(
@@ -61,8 +73,9 @@ def erase(
 ) -> None:
     """Forget a person: every lead with an e-mail address or phone number, or one lead. It cannot be undone.
 
-    Names, addresses, messages and consent texts are overwritten, future visits are called off, and what waits to be
-    delivered is not. A service that runs needs no restart.
+    Names, addresses and messages are overwritten, future visits are called off, and what waits to be delivered is not.
+    The proof of consent is kept apart as the law requires, unless you erase it, too. A service that runs needs no
+    restart.
     """
     one_of(lead_id, email, phone)
     with failures_in_plain_words():
@@ -73,30 +86,47 @@ def erase(
         with customer_store(settings) as store:
             end = make_final if final else tell_when_final
             if lead_id is not None and (problem := _unreadable(store, dealer_id, lead_id)):
-                _erase_unread(store, settings.dealer, lead_id, problem, yes=yes)
+                _erase_unread(store, settings.dealer, lead_id, problem, yes=yes, consent_too=consent_too)
                 end(settings, store)
                 return
-            doomed = [each for each in leads_of(store, dealer_id, lead_id, email, phone) if is_known(each)]
-            if not doomed:
+            proven = _proven(store, dealer_id, lead_id, email, phone) if consent_too else []
+            if proven and lead_id is None:
+                doomed = _left(store, dealer_id, email, phone)
+            else:
+                doomed = [each for each in leads_of(store, dealer_id, lead_id, email, phone) if is_known(each)]
+            if not doomed and not proven:
                 out.print("Erased already; nothing is left to erase.")
                 end(settings, store)
                 return
             others = _others(store, dealer_id, doomed)
-            note_look(store, dealer_id, "leads erase", leads=len(doomed), lead_id=_only(doomed))
-            _show_doomed(doomed)
+            count = len(doomed) + len(proven)
+            note_look(
+                store, dealer_id, "leads erase", leads=count, lead_id=lead_id or (_only(doomed) if count == 1 else None)
+            )
+            _show_doomed(doomed, proven)
             if not yes and not typer.confirm("Forget this person? It cannot be undone."):
                 fail("Nothing was erased.")
             erased: Counter[str] = Counter()
             copies: dict[str, bool] = {}
             visits: list[CancelledVisit] = []
+            ids = list(proven)
+            for each in proven:
+                store.erase_lead(dealer_id, each, datetime.now(UTC), consent_too=True)
             while doomed:
                 erased.update(_counts(store, dealer_id, doomed))
                 for stored in doomed:
-                    done = store.erase_lead(dealer_id, stored.lead.lead_id, datetime.now(UTC), tell=settings.dealer)
+                    ids.append(stored.lead.lead_id)
+                    done = store.erase_lead(
+                        dealer_id, ids[-1], datetime.now(UTC), tell=settings.dealer, consent_too=consent_too
+                    )
                     _note_done(done, copies, visits)
                 # Those too that came while the question was being read.
                 doomed = [] if lead_id is not None else _left(store, dealer_id, email, phone)
-            _report(erased)
+            if proven:
+                erased["Proofs of consent of leads that were erased before"] = len(proven)
+            newest = store.newest_proof(dealer_id, ids)
+            keep = timedelta(days=settings.dealer.privacy.keep_consents_days)
+            _report(erased, None if newest is None else newest + keep)
             _show_told(copies, visits)
             if others:
                 out.print(
@@ -107,7 +137,7 @@ def erase(
             end(settings, store)
 
 
-def _report(erased: Mapping[str, int]) -> None:
+def _report(erased: Mapping[str, int], until: datetime | None) -> None:
     made = table("\nErased", "What", "Count #")
     for what, count in erased.items():
         add_row(made, what, str(count))
@@ -115,6 +145,8 @@ def _report(erased: Mapping[str, int]) -> None:
     made = table("\nKept", "What", "Why")
     for what, why in KEPT.items():
         add_row(made, what, why)
+    if until is not None:
+        add_row(made, PROOF, PROOF_WHY.format(until=until))
     out.print(made)
 
 
@@ -141,6 +173,13 @@ def _show_told(copies: dict[str, bool], visits: Sequence[CancelledVisit]) -> Non
         out.print(f"\nThe {kind} at {plain(visit.rooftop)} on {when} is cancelled. Its people are told.", markup=False)
 
 
+def _proven(store: Store, dealer_id: str, lead_id: str | None, email: str | None, phone: str | None) -> list[str]:
+    """The leads that were erased before and whose proof of consent is kept."""
+    if lead_id is not None:
+        return [] if store.newest_proof(dealer_id, [lead_id]) is None else [lead_id]
+    return store.proven_leads(dealer_id, f"email:{email}" if email is not None else f"phone:{phone}")
+
+
 def _left(store: Store, dealer_id: str, email: str | None, phone: str | None) -> list[StoredLead]:
     """What is there of a person, after what was there is erased."""
     found = (store.get_lead(dealer_id, each) for each in ids_of(store, dealer_id, email, phone))
@@ -156,16 +195,19 @@ def _unreadable(store: Store, dealer_id: str, lead_id: str) -> str | None:
     return None
 
 
-def _erase_unread(store: Store, profile: Profile, lead_id: str, problem: str, *, yes: bool) -> None:
+def _erase_unread(store: Store, profile: Profile, lead_id: str, problem: str, *, yes: bool, consent_too: bool) -> None:
     """Erases a lead of which something was changed in the database: nothing else can be done with it."""
     out.print(f"Nothing of the lead {lead_id} can be shown: {problem}", markup=False)
     if not yes and not typer.confirm("Erase it all the same? It cannot be undone."):
         fail("Nothing was erased.")
     copies: dict[str, bool] = {}
     visits: list[CancelledVisit] = []
-    _note_done(store.erase_lead(profile.id, lead_id, datetime.now(UTC), tell=profile), copies, visits)
+    done = store.erase_lead(profile.id, lead_id, datetime.now(UTC), tell=profile, consent_too=consent_too)
+    _note_done(done, copies, visits)
     out.print(f"The lead {lead_id} is erased.", markup=False)
     _show_told(copies, visits)
+    if store.newest_proof(profile.id, [lead_id]) is not None:
+        out.print("The proof of consent is kept apart; --consent-too erases it.")
 
 
 def dispose(
@@ -236,7 +278,7 @@ def _counts(store: Store, dealer_id: str, doomed: Sequence[StoredLead]) -> dict[
     return {
         "Leads: names, addresses, numbers, messages, the requests as they came": len(doomed),
         "Additions to them": sum(len(stored.events) for stored in doomed),
-        "Consents: texts as shown, names": len(
+        "Consents: texts as shown, names, in the leads": len(
             [event for stored in doomed for event in stored.consents if event.consent_text is not None]
         ),
         "Visits: what was asked for; future ones are called off": sum(
@@ -248,7 +290,11 @@ def _counts(store: Store, dealer_id: str, doomed: Sequence[StoredLead]) -> dict[
     }
 
 
-def _show_doomed(doomed: Sequence[StoredLead]) -> None:
+def _show_doomed(doomed: Sequence[StoredLead], proven: Sequence[str]) -> None:
+    if proven:
+        out.print(f"The proof of consent of leads that were erased before is to be erased: {', '.join(proven)}")
+    if not doomed:
+        return
     made = table("To be erased", "Id", "Received (UTC)", "Customer", "Agent")
     for stored in doomed:
         name = _customers(stored)[-1]

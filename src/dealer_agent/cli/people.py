@@ -56,6 +56,12 @@ PhoneOption = Annotated[
 ]
 
 
+def contact_point(text: str) -> str:
+    """An e-mail address or a phone number in the form by which `leads.intake.contacts` has it found."""
+    told = _told(text, "E-mail address or phone number")
+    return f"email:{_email(told)}" if "@" in told else f"phone:{_phone(told)}"
+
+
 def one_of(lead_id: str | None, email: str | None, phone: str | None) -> None:
     """Raises BadParameter unless exactly one of them says who is meant."""
     if sum(given is not None for given in (lead_id, email, phone)) != 1:

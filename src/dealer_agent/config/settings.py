@@ -229,6 +229,11 @@ class Settings(Struct, frozen=True, kw_only=True):
     vault: Vault | None = None
 
     @property
+    def heads_file(self) -> Path:
+        """The file that gets the heads of the consent record and of the access log."""
+        return self.directory / self.dealer.privacy.heads_file
+
+    @property
     def confirms_by_mail(self) -> bool:
         """Whether customers get mails about confirmed and cancelled visits."""
         return bool(self.mail.host) and self.mail.confirm_appointments

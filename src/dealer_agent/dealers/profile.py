@@ -169,6 +169,9 @@ class Privacy(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     The defaults of these two are US law: 16 CFR 314.4(c)(6) (two years at the latest), 16 CFR 310.5 (five years).
     Entries of the access log and refusals of leads are kept after they were written. A key of customer data is replaced
     and destroyed after `rotate_keys_days`; 0: never. Until then a copy of erased data may be readable with it.
+
+    `heads_file` gets the heads of the consent record and of the access log; a relative path starts at the folder of
+    `dealer.toml`.
     """
 
     keep_leads_days: Annotated[int, Meta(ge=1, le=3650)] = 730
@@ -176,6 +179,7 @@ class Privacy(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     keep_accesses_days: Annotated[int, Meta(ge=1, le=3650)] = 730
     keep_refusals_days: Annotated[int, Meta(ge=1, le=3650)] = 90
     rotate_keys_days: Annotated[int, Meta(ge=0, le=3650)] = 30
+    heads_file: Text = "consent-heads.log"
 
 
 class Profile(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):

@@ -40,9 +40,16 @@ from dealer_agent.protocol.responses import DealerContact, LeadReceipt
 from dealer_agent.protocol.vehicle import Vehicle
 from dealer_agent.storage import leads as stored
 from dealer_agent.storage.appointments import AppointmentRecord, Booked, appointments_of, booked_visits
-from dealer_agent.storage.consents import ConsentRecord, record_consent, record_revocation
+from dealer_agent.storage.consents import (
+    ConsentRecord,
+    is_same_consent,
+    record_consent,
+    repeat_revocation,
+    touch_lead,
+)
 from dealer_agent.storage.idempotency import IdempotencyRecord, find_idempotent, record_idempotency
 from dealer_agent.storage.outbox import enqueue
+from dealer_agent.storage.withdrawals import withdrawn_since
 from dealer_agent.vault import Vault
 
 
@@ -56,7 +63,11 @@ class Desk(NamedTuple):
 
 
 MOST_ADDITIONS = 50
-"""What a lead can be added to. Each addition reads the ones before; who writes more often begins a new lead."""
+"""The most additions and the most consent events of a lead. Each addition reads the ones before; after the last, the
+same sender's next request is a new lead."""
+
+MOST_LEADS_WITH_VISITS = 200
+"""The most leads of a sender's customer in which an appraisal looks for a test drive."""
 
 
 class _Verdict(NamedTuple):
@@ -158,16 +169,17 @@ class LeadJob:
         verdict = self.verdict or _judge(self.lead, self.catalogue, self.now)
         vault, dealer_id = self.desk.vault, self.desk.profile.id
         vehicle_key = intake.vehicle_key(self.lead.vehicle_of_interest, verdict.wanted)
+        # A withdrawal counts also when nothing else is left of the customer.
+        revoked = withdrawn_since(connection, vault, dealer_id, self.contacts, verdict.grant.granted_at)
+        verdict = verdict._replace(revoked=revoked)
         if not stored.is_known(connection, vault, dealer_id, self.contacts):
             return self._take_new(connection, verdict, vehicle_key)
-        revoked = stored.revoked_since(connection, vault, dealer_id, self.contacts, verdict.grant.granted_at)
-        verdict = verdict._replace(revoked=revoked)
         window = timedelta(hours=self.desk.profile.policies.duplicate_window_hours)
         if window:
             since = self.now - window
             own_id = stored.find_duplicate(connection, vault, dealer_id, self.senders, vehicle_key, since)
             own = None if own_id is None else stored.get_lead(connection, vault, dealer_id, own_id)
-            if own is not None and len(own.events) < MOST_ADDITIONS:
+            if own is not None and max(len(own.events), len(own.consents)) < MOST_ADDITIONS:
                 return _Taken(own.lead.lead_id, self._add_to(connection, own, verdict, vehicle_key))
             first_id = stored.find_duplicate(connection, vault, dealer_id, self.contacts, vehicle_key, since)
             return self._take_new(connection, verdict, vehicle_key, first_id)
@@ -208,8 +220,12 @@ class LeadJob:
         if self.is_trusted:
             contacts = (*self.contacts, *self.senders)
             stored.record_contacts(connection, vault, earlier.lead, contacts, vehicle_key)
-        record_consent(connection, vault, dealer_id, lead_id, self._consent(verdict.grant))
-        self._keep_revoked(connection, lead_id, verdict)
+        consent = self._consent(verdict.grant)
+        if any(is_same_consent(event, consent) for event in earlier.consents):
+            touch_lead(connection, dealer_id, lead_id, self.now)
+        else:
+            record_consent(connection, vault, dealer_id, lead_id, consent)
+            self._keep_revoked(connection, lead_id, verdict)
         changes = self._said_anew(KeptLead.of(earlier))
         visit = None
         if self.lead.appointment is not UNSET:
@@ -254,7 +270,7 @@ class LeadJob:
         """What the customer took back stays taken back, though an agent sends the consent from before once more."""
         again = sorted(verdict.revoked.intersection(verdict.grant.channels))
         if again:
-            record_revocation(
+            repeat_revocation(
                 connection,
                 self.desk.vault,
                 self.desk.profile.id,
@@ -288,8 +304,9 @@ class LeadJob:
         """
         if not self.is_trusted:
             return ()
-        lead_ids = stored.find_leads_of(connection, self.desk.vault, self.desk.profile.id, self.senders)
-        return booked_visits(connection, self.desk.profile.id, lead_ids, "test_drive", self.now)
+        vault, dealer_id = self.desk.vault, self.desk.profile.id
+        lead_ids = stored.newest_leads_of(connection, vault, dealer_id, self.senders, MOST_LEADS_WITH_VISITS)
+        return booked_visits(connection, dealer_id, lead_ids, "test_drive", self.now)
 
     def _write_visit(self, connection: Connection, visit: Decision | None, lead_id: str) -> None:
         """Stores the visit; of an appraisal that moved with it the appraisal's own lead and customer are told."""
@@ -352,9 +369,10 @@ class LeadJob:
             purpose=PURPOSE,
             consent_text=grant.text,
             request_hash=self.request_hash,
-            customer=msgspec.json.encode(self.customer),
-            source_agent=grant.source_agent,
+            customer=intake.who_consents(self.customer),
+            source_agent=grant.source_agent or intake.agent_name(self.lead),
             expires_at=grant.expires_at,
+            token_id=self.token_id,
         )
 
     def _answer(

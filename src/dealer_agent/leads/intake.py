@@ -48,8 +48,13 @@ def senders(token_id: str | None, request: LeadSubmitRequest) -> tuple[str, ...]
     """
     known = contacts(request.customer)
     if token_id is not None:
-        return tuple(_sender("token", token_id, contact) for contact in known)
+        return tuple(sender_with_token(token_id, contact) for contact in known)
     return (_sender("agent", agent_name(request), *sorted(known)),)
+
+
+def sender_with_token(token_id: str, contact: str) -> str:
+    """The key that identifies a sender with a token together with a contact point of the customer."""
+    return _sender("token", token_id, contact)
 
 
 def key_scope(token_id: str | None, request: LeadSubmitRequest) -> str:
@@ -67,6 +72,12 @@ def customer_kept(customer: Customer) -> Customer:
     if customer.phone is UNSET:
         return customer
     return msgspec.structs.replace(customer, phone=normal_phone(customer.phone) or customer.phone)
+
+
+def who_consents(customer: Customer) -> bytes:
+    """The customer as the consent record names them, in JSON: the name, and the contact points that it is given for."""
+    kept = {name: getattr(customer, name) for name in ("first_name", "last_name", "email", "phone")}
+    return msgspec.json.encode({name: value for name, value in kept.items() if value is not UNSET})
 
 
 def names_a_vehicle(wish: VehicleOfInterest | UnsetType) -> bool:

@@ -5,11 +5,13 @@ from collections.abc import Awaitable, Callable
 from contextlib import suppress
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
+from pathlib import Path
 from typing import Any, NamedTuple
 
 import structlog
 
 from dealer_agent.dealers.profile import Profile
+from dealer_agent.server.heads import HEADS_SECONDS, record_heads
 from dealer_agent.server.log import FLUSH_SECONDS, INTERVAL_SECONDS, BufferedLines, end_interval, places
 from dealer_agent.server.service import LEADS_TAKEN, Service
 from dealer_agent.server.tokens import TokenBook
@@ -106,6 +108,7 @@ class Refresher:
     room: ShowRoom
     seen: Revision
     vault: Vault | None
+    heads_file: Path
     change_keys: Callable[[datetime], list[News]]
     failing: set[str] = field(default_factory=set)
 
@@ -117,6 +120,7 @@ class Refresher:
             self._repeat("keys", self._refresh_keys, POLL_SECONDS),
             self._repeat("leads", self._probe_leads, PROBE_SECONDS),
             self._repeat("purge", self._purge, PURGE_SECONDS, first=FIRST_PURGE_SECONDS),
+            self._repeat("heads", self._record_heads, HEADS_SECONDS, first=0),
             self._repeat("change of keys", self._change_keys, PURGE_SECONDS, first=FIRST_PURGE_SECONDS),
         )
 
@@ -184,6 +188,10 @@ class Refresher:
             self.service.leads = f"unavailable: {words}"
             raise
         self.service.leads = LEADS_TAKEN
+
+    async def _record_heads(self) -> None:
+        dealer_id = self.service.dealer.profile.id
+        await asyncio.to_thread(record_heads, self.store, dealer_id, self.heads_file, datetime.now(UTC))
 
     async def _purge(self) -> None:
         dealer, now = self.service.dealer.profile, datetime.now(UTC)

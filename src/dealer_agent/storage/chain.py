@@ -1,23 +1,25 @@
-"""The chain of a dealer's consent events: each is bound by hash to the one before, the last one is sealed with a key.
+"""Two chains for each dealer: its consent events, and its access log. A hash binds each row to the row before.
 
-What names the person stands in the chain as a salted hash only (the commitment), so that it can be forgotten, or sealed
-with another key, while the chain stays verifiable. The chain's end stands in the dealer's own row with a keyed seal:
-without the key nobody can cut events off, or write the chain anew. That row is also the lock under which leads are
-taken, and under which everything that belongs to a lead is changed.
+The text of a consent event is in the chain as a salted hash only (the commitment). So it can be erased, or sealed with
+another key, and the chain stays verifiable. The dealer's row holds the end of each chain with a keyed seal: without the
+key nobody can cut rows off, or write the chain anew. That row is also the lock under which leads are taken, and under
+which everything that belongs to a lead is changed.
 
-What no chain can show is a whole database that was put back to an earlier state: keep the head that a check prints.
+No chain can show that the whole database, or the dealer's row with its rows, was put back to an earlier state. A head
+that is recorded outside the database does (`storage.heads`).
 """
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from datetime import datetime
+from functools import cached_property
 from hashlib import sha256
 from typing import Any, NamedTuple
 
 import msgspec
-from sqlalchemy import Connection, bindparam, func, insert, select, text, update
+from sqlalchemy import Column, Connection, Row, Select, Table, bindparam, func, insert, select, text, update
 
 from dealer_agent.storage.prepared import Prepared
-from dealer_agent.storage.schema import as_kept, consent_events, dealers, microseconds
+from dealer_agent.storage.schema import accesses, as_kept, consent_events, dealers, microseconds
 from dealer_agent.vault.errors import BrokenSeal, UnknownKey
 from dealer_agent.vault.vault import Vault
 
@@ -39,26 +41,89 @@ class KeptEnd(NamedTuple):
     seal: bytes | None
 
 
-READ_END = select(
-    dealers.c.consent_events, func.coalesce(dealers.c.consent_head, NOTHING_BEFORE), dealers.c.consent_seal
-).where(dealers.c.dealer_id == bindparam("dealer_id"))
+class Chain:
+    """The rows of a chain, what their hashes cover, and where its end is kept in the dealer's row.
 
-# FOR NO KEY UPDATE on PostgreSQL; on SQLite the writer's transaction is the lock.
-LOCK_DEALER = READ_END.with_for_update(key_share=True)
+    `label` names the form of the hash. A change of `covered` needs a new label, and a migration that writes every chain
+    anew.
+    """
 
-ADD_DEALER = text("INSERT INTO dealers (dealer_id) VALUES (:dealer_id) ON CONFLICT (dealer_id) DO NOTHING")
+    def __init__(
+        self,
+        label: str,
+        rows: Table,
+        covered: tuple[str, ...],
+        count: Column[int],
+        head: Column[Any],
+        seal: Column[Any],
+    ) -> None:
+        self.label = label
+        self.rows = rows
+        self.covered = covered
+        self.seal = seal
+        self.read_end: Select[Any] = select(count, func.coalesce(head, NOTHING_BEFORE), seal).where(
+            dealers.c.dealer_id == bindparam("dealer_id")
+        )
+        self.set_seal = (
+            update(dealers).where(dealers.c.dealer_id == bindparam("in_dealer")).values({seal: bindparam("new_seal")})
+        )
+        self._count, self._head = count, head
 
-MOVE_END = Prepared(
-    update(dealers)
-    .where(
-        dealers.c.dealer_id == bindparam("in_dealer"),
-        dealers.c.consent_events == bindparam("events_before"),
-        func.coalesce(dealers.c.consent_head, NOTHING_BEFORE) == bindparam("head_before"),
-    )
-    .values(consent_events=bindparam("events"), consent_head=bindparam("head"), consent_seal=bindparam("seal"))
+    @cached_property
+    def move_end(self) -> Prepared:
+        """Moves the end, unless it is not the expected one any more."""
+        return Prepared(
+            update(dealers)
+            .where(
+                dealers.c.dealer_id == bindparam("in_dealer"),
+                self._count == bindparam("count_before"),
+                func.coalesce(self._head, NOTHING_BEFORE) == bindparam("head_before"),
+            )
+            .values(
+                {
+                    self._count: bindparam("new_count"),
+                    self._head: bindparam("new_head"),
+                    self.seal: bindparam("new_seal"),
+                }
+            )
+        )
+
+    @cached_property
+    def add_row(self) -> Prepared:
+        """Adds a row."""
+        return Prepared(insert(self.rows))
+
+    @property
+    def seal_context(self) -> tuple[str, str]:
+        """Table and column of the seal."""
+        return self.seal.table.name, self.seal.name
+
+
+CONSENTS = Chain(
+    "consent event 2",
+    consent_events,
+    ("dealer_id", "number", "lead_id", "kind", "at", "granted_at", "expires_at", "channels", "purpose", "commitment"),
+    dealers.c.consent_events,
+    dealers.c.consent_head,
+    dealers.c.consent_seal,
 )
 
-ADD_EVENT = Prepared(insert(consent_events))
+ACCESSES = Chain(
+    "access 1",
+    accesses,
+    ("dealer_id", "number", "access_id", "at", "actor", "action", "lead_id", "leads", "deleted", "deleted_head"),
+    dealers.c.accesses,
+    dealers.c.access_head,
+    dealers.c.access_seal,
+)
+
+CHAINS = {"consents": CONSENTS, "accesses": ACCESSES}
+"""The chains by the names that recorded heads have for them."""
+
+# FOR NO KEY UPDATE on PostgreSQL; on SQLite the writer's transaction is the lock.
+LOCK_DEALER = CONSENTS.read_end.with_for_update(key_share=True)
+
+ADD_DEALER = text("INSERT INTO dealers (dealer_id) VALUES (:dealer_id) ON CONFLICT (dealer_id) DO NOTHING")
 
 
 def lock_dealer(connection: Connection, dealer_id: str) -> None:
@@ -79,45 +144,100 @@ def append(
     whose end is not sound grows on, for no customer's consent is turned away, but its seal stays as it is: that
     somebody tampered with it goes on showing.
     """
-    # The end as the lock showed it. A savepoint that was rolled back since then makes it a wrong guess, which MOVE_END
+    # The end as the lock showed it. A savepoint that was rolled back since then makes it a wrong guess, which move_end
     # finds out.
     kept: KeptEnd = connection.info[_remembered(dealer_id)]
+
+    def row_of(number: int) -> dict[str, Any]:
+        sealed = None if body is None else vault.seal(body, *body_context(dealer_id, number))
+        return {**event, "commitment": commitment(body), "body": sealed}
+
+    moved = _extend(connection, vault, dealer_id, CONSENTS, kept, row_of)
+    connection.info[_remembered(dealer_id)] = moved
+    return moved.end.events
+
+
+def append_access(connection: Connection, vault: Vault, dealer_id: str, entry: Mapping[str, Any]) -> int:
+    """Adds an entry (its columns but number and hash) to the access log; its number. The dealer is locked."""
+    kept = chain_end_of(connection, dealer_id, ACCESSES)
+    assert kept is not None, "the dealer is locked"
+    return _extend(connection, vault, dealer_id, ACCESSES, kept, lambda _: dict(entry)).end.events
+
+
+def _extend(
+    connection: Connection,
+    vault: Vault,
+    dealer_id: str,
+    chain: Chain,
+    kept: KeptEnd,
+    row_of: Callable[[int], dict[str, Any]],
+) -> KeptEnd:
+    """Adds the row that `row_of` makes for its number, and returns the new end."""
     while True:
         number = kept.end.events + 1
-        row = {
-            **event,
-            "dealer_id": dealer_id,
-            "number": number,
-            "commitment": commitment(body),
-            "body": None if body is None else vault.seal(body, *body_context(dealer_id, number)),
-        }
-        row["hash"] = event_hash(row, kept.end.head)
+        row = {**row_of(number), "dealer_id": dealer_id, "number": number}
+        row["hash"] = event_hash(row, kept.end.head, chain)
         end = ChainEnd(number, row["hash"])
-        moved = KeptEnd(end, seal_end(vault, dealer_id, end) if end_is_sound(vault, dealer_id, kept) else kept.seal)
-        before = {"in_dealer": dealer_id, "events_before": kept.end.events, "head_before": kept.end.head}
-        after = {"events": end.events, "head": end.head, "seal": moved.seal}
-        if MOVE_END.write(connection, before | after) == 1:
+        sound = end_is_sound(vault, dealer_id, kept, chain)
+        moved = KeptEnd(end, seal_end(vault, dealer_id, end, chain) if sound else kept.seal)
+        before = {"in_dealer": dealer_id, "count_before": kept.end.events, "head_before": kept.end.head}
+        after = {"new_count": end.events, "new_head": end.head, "new_seal": moved.seal}
+        if chain.move_end.write(connection, before | after) == 1:
             break
-        kept = _kept(*connection.execute(READ_END, {"dealer_id": dealer_id}).one())
-    ADD_EVENT.write(connection, row)
-    connection.info[_remembered(dealer_id)] = moved
-    return number
+        kept = _kept(*connection.execute(chain.read_end, {"dealer_id": dealer_id}).one())
+    chain.add_row.write(connection, row)
+    return moved
 
 
-def chain_end_of(connection: Connection, dealer_id: str) -> KeptEnd | None:
+def chain_end_of(connection: Connection, dealer_id: str, chain: Chain = CONSENTS) -> KeptEnd | None:
     """The chain's end as the dealer's row has it; None for a dealer without a row."""
-    found = connection.execute(READ_END, {"dealer_id": dealer_id}).one_or_none()
+    found = connection.execute(chain.read_end, {"dealer_id": dealer_id}).one_or_none()
     return None if found is None else _kept(*found)
 
 
-def end_is_sound(vault: Vault, dealer_id: str, kept: KeptEnd) -> bool:
+def end_is_sound(vault: Vault, dealer_id: str, kept: KeptEnd, chain: Chain = CONSENTS) -> bool:
     """Whether a chain's end is the one that was sealed."""
     if kept.seal is None:
         return kept.end == ChainEnd(0, NOTHING_BEFORE)
     try:
-        return vault.verify_mac(kept.seal, _sealed(kept.end), *_end_context(dealer_id))
+        return vault.verify_mac(kept.seal, _sealed(kept.end), *chain.seal_context, dealer_id)
     except (UnknownKey, BrokenSeal):
         return False
+
+
+def link_problem(row: Row[Any], before: ChainEnd, recorded: Mapping[int, bytes], chain: Chain = CONSENTS) -> str | None:
+    """What is wrong with the number and the hash of the row after `before`; `recorded` are heads by their number."""
+    if row.number != before.events + 1:
+        return "it is missing" if row.number > before.events + 1 else "its number is no number of an event"
+    if row.hash != event_hash(row._asdict(), before.head, chain):
+        return "it was changed, or it does not follow the one before"
+    if recorded.get(row.number, row.hash) != row.hash:
+        return "it is not the one whose hash was recorded as a head: the record was written anew"
+    return None
+
+
+def end_problem(
+    connection: Connection,
+    vault: Vault,
+    dealer_id: str,
+    end: ChainEnd,
+    recorded: Mapping[int, bytes],
+    chain: Chain = CONSENTS,
+) -> str | None:
+    """What is wrong with the end of a chain whose rows are all sound."""
+    kept = chain_end_of(connection, dealer_id, chain) or KeptEnd(ChainEnd(0, NOTHING_BEFORE), None)
+    if kept.end.events > end.events:
+        return f"it is missing: there were {kept.end.events} events"
+    if kept.end.events < end.events:
+        return f"the chain should end after event {kept.end.events}"
+    if kept.end.head != end.head or not end_is_sound(vault, dealer_id, kept, chain):
+        return "the end of the chain is not the one that was sealed, or the key to its seal is not here"
+    if (most := max(recorded, default=0)) > end.events:
+        return (
+            f"it is missing: a recorded head counts {most} events. The newest events were removed, or the database was "
+            "put back to an earlier state"
+        )
+    return None
 
 
 def commitment(body: bytes | None) -> bytes:
@@ -130,42 +250,26 @@ def body_context(dealer_id: str, number: int) -> tuple[str, ...]:
     return "consent_events", "body", dealer_id, str(number)
 
 
-def event_hash(row: Mapping[str, Any], before: bytes) -> bytes:
-    """The hash of an event (its columns) after the one with the hash `before`.
-
-    A change of what is covered needs a migration that writes every chain anew.
-    """
-    covered = (
-        "consent event 2",
-        row["dealer_id"],
-        row["number"],
-        row["lead_id"],
-        row["kind"],
-        *(_instant(row[name]) for name in ("at", "granted_at", "expires_at")),
-        row["channels"],
-        as_kept(row["purpose"]),
-        row["commitment"],
-        before,
-    )
+def event_hash(row: Mapping[str, Any], before: bytes, chain: Chain = CONSENTS) -> bytes:
+    """The hash of a row (its columns) after the one with the hash `before`."""
+    covered = (chain.label, *(_plain(row[name]) for name in chain.covered), before)
     return sha256(msgspec.json.encode(covered)).digest()
 
 
-def _instant(time: datetime | int | None) -> int | None:
-    """Microseconds since 1970, as the column has it."""
-    return microseconds(time) if isinstance(time, datetime) else time
+def _plain(value: Any) -> Any:
+    """A value as the column has it: microseconds since 1970, and text that both databases can keep."""
+    if isinstance(value, datetime):
+        return microseconds(value)
+    return as_kept(value) if isinstance(value, str) else value
 
 
-def seal_end(vault: Vault, dealer_id: str, end: ChainEnd) -> bytes:
+def seal_end(vault: Vault, dealer_id: str, end: ChainEnd, chain: Chain = CONSENTS) -> bytes:
     """The keyed seal of a chain's end."""
-    return vault.mac(_sealed(end), *_end_context(dealer_id))
+    return vault.mac(_sealed(end), *chain.seal_context, dealer_id)
 
 
 def _sealed(end: ChainEnd) -> bytes:
     return msgspec.json.encode((end.events, end.head))
-
-
-def _end_context(dealer_id: str) -> tuple[str, ...]:
-    return "dealers", "consent_seal", dealer_id
 
 
 def _kept(events: int, head: bytes, seal: bytes | None) -> KeptEnd:

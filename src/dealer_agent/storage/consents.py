@@ -4,7 +4,7 @@ Events are only ever added, to the dealer's chain (`storage.chain`). The dealer 
 """
 
 import secrets
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, Final, NamedTuple
@@ -16,32 +16,35 @@ from sqlalchemy import Connection, Row, bindparam, exists, select, update
 from dealer_agent.storage.chain import (
     NOTHING_BEFORE,
     ChainEnd,
-    KeptEnd,
     append,
     body_context,
-    chain_end_of,
     commitment,
-    end_is_sound,
-    event_hash,
+    end_problem,
+    link_problem,
 )
-from dealer_agent.storage.schema import consent_events, leads
+from dealer_agent.storage.schema import consent_events, consent_proofs, leads
+from dealer_agent.storage.withdrawals import note_withdrawal
 from dealer_agent.vault.errors import BrokenSeal, UnknownKey
 from dealer_agent.vault.vault import Vault
 
 GRANTED: Final = "granted"
 REVOKED: Final = "revoked"
+KEPT_AS_PROOF: Final = "kept as proof"
+"""The person asked to be erased. What the lead's events said of them is kept apart, as proof (`storage.proofs`)."""
 ERASED: Final = "erased"
-"""What the lead's events said of the person was dropped, because the person asked for it."""
+"""What the lead's events said of the person was deleted, because the person asked for it."""
 DISPOSED: Final = "disposed"
 """The same, because it was kept for long enough."""
 
-FORGOTTEN = (ERASED, DISPOSED)
+FORGOTTEN = (KEPT_AS_PROOF, ERASED, DISPOSED)
 SALT_BYTES = 32
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ConsentRecord:
     """What the customer agreed to. `request_hash` is the SHA-256 of the request as received.
+
+    `source_agent` is the agent that got the consent, `token_id` the token that the request came with.
 
     `customer` is who agreed (JSON in UTF-8): the law wants it kept with the consent, longer than the lead itself. Where
     a lead and its consent are recorded together it may be left out: then it is the lead's.
@@ -57,15 +60,16 @@ class ConsentRecord:
     customer: bytes | None = None
     source_agent: str | None = None
     expires_at: datetime | None = None
+    token_id: str | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ConsentEvent:
-    """One event of the dealer's chain: `kind` is granted, revoked, erased or disposed.
+    """One event of the dealer's chain: `kind` is granted, revoked, kept as proof, erased or disposed.
 
-    `granted_at`, `expires_at`, `scope`, `agent` and `request_hash` belong to grants; `by` and `reason` (who revoked and
-    why) to revocations. Once the person is forgotten, `scope` is empty, and `agent`, `consent_text`, `request_hash`,
-    `customer`, `by` and `reason` are None.
+    `granted_at`, `expires_at`, `scope`, `agent`, `token_id` and `request_hash` belong to grants; `by` and `reason` (who
+    revoked and why) to revocations. Once the person is forgotten, `scope` is empty, and `agent`, `token_id`,
+    `consent_text`, `request_hash`, `customer`, `by` and `reason` are None.
     """
 
     number: int
@@ -83,6 +87,7 @@ class ConsentEvent:
     customer: bytes | None
     by: str | None
     reason: str | None
+    token_id: str | None = None
 
 
 class _Agreed(NamedTuple):
@@ -119,6 +124,7 @@ class _Body(Struct, omit_defaults=True):
     reason: str | None = None
     scope: tuple[str, ...] = ()
     agent: str | None = None
+    token: str | None = None
 
 
 READ_EVENTS = (
@@ -133,11 +139,25 @@ READ_CHANNELS = (
     .order_by(consent_events.c.number)
 )
 
+# `proof` is the body of an event whose customer is erased, where it is kept apart.
+_WITH_PROOFS = select(consent_events, consent_proofs.c.body.label("proof")).outerjoin_from(
+    consent_events,
+    consent_proofs,
+    (consent_proofs.c.dealer_id == consent_events.c.dealer_id) & (consent_proofs.c.number == consent_events.c.number),
+)
+
 READ_CHAIN = (
-    select(consent_events)
-    .where(consent_events.c.dealer_id == bindparam("dealer_id"))
+    _WITH_PROOFS.where(
+        consent_events.c.dealer_id == bindparam("dealer_id"), consent_events.c.number >= bindparam("first")
+    )
     .order_by(consent_events.c.number)
     .execution_options(yield_per=500)
+)
+
+# In no order: to have one, SQLite would read the whole chain.
+READ_EVENTS_WITH_PROOFS = _WITH_PROOFS.where(
+    consent_events.c.dealer_id == bindparam("dealer_id"),
+    consent_events.c.lead_id.in_(bindparam("lead_ids", expanding=True)),
 )
 
 FIND_LEAD_WITHOUT_CONSENT = (
@@ -203,6 +223,7 @@ def grant(connection: Connection, vault: Vault, dealer_id: str, lead_id: str, co
         customer=consent.customer,
         scope=consent.scope,
         agent=consent.source_agent,
+        token=consent.token_id,
     )
     return append(connection, vault, dealer_id, event, msgspec.msgpack.encode(body))
 
@@ -218,21 +239,53 @@ def record_revocation(
     by: str,
     reason: str | None,
 ) -> int:
-    """Adds that a customer took back the consent for these channels: they are not used from then on.
+    """Adds that a customer withdrew the consent for these channels: they are not used from then on.
 
-    `by` is who noted it. Returns the event's number. Raises StorageError where there is no such lead.
+    It holds for the contact points of the lead on every lead, and outlives this one (`storage.withdrawals`). `by` is
+    who noted it. Returns the event's number. Raises StorageError where there is no such lead.
     """
+    note_withdrawal(connection, vault, dealer_id, lead_id, channels, at)
+    return repeat_revocation(connection, vault, dealer_id, lead_id, channels, at, by=by, reason=reason)
+
+
+def repeat_revocation(
+    connection: Connection,
+    vault: Vault,
+    dealer_id: str,
+    lead_id: str,
+    channels: Sequence[str],
+    at: datetime,
+    *,
+    by: str,
+    reason: str | None,
+) -> int:
+    """Adds to a lead what its customer withdrew before: no contact point gets a newer time of withdrawal by it."""
     event = _plain_event(lead_id, REVOKED, at) | {"channels": msgspec.json.encode(tuple(channels))}
     body = _Body(salt=_salt(), by=by, reason=reason)
     return append(connection, vault, dealer_id, event, msgspec.msgpack.encode(body))
 
 
+def is_same_consent(event: ConsentEvent, consent: ConsentRecord) -> bool:
+    """Whether an event records this very consent: agents send one with every request, which says nothing new."""
+    same = ("granted_at", "expires_at", "channels", "scope", "purpose", "consent_text", "customer", "token_id")
+    return (
+        event.kind == GRANTED
+        and event.agent == consent.source_agent
+        and all(getattr(event, name) == getattr(consent, name) for name in same)
+    )
+
+
 def forget_consents(connection: Connection, vault: Vault, dealer_id: str, lead_id: str, at: datetime, kind: str) -> int:
-    """Drops what a lead's events say of the person, and adds to the chain that it was dropped (`kind`); how many."""
+    """Deletes the texts of a lead's events, and adds an event about it (`kind`); the number of texts."""
     dropped = connection.execute(DROP_BODIES, {"in_dealer": dealer_id, "of_lead": lead_id}).rowcount
     if dropped:
-        append(connection, vault, dealer_id, _plain_event(lead_id, kind, at))
+        note_forgotten(connection, vault, dealer_id, lead_id, at, kind)
     return dropped
+
+
+def note_forgotten(connection: Connection, vault: Vault, dealer_id: str, lead_id: str, at: datetime, kind: str) -> None:
+    """Adds to the chain what became of the texts of a lead's events: `kind` is one of FORGOTTEN."""
+    append(connection, vault, dealer_id, _plain_event(lead_id, kind, at))
 
 
 def consents_of(connection: Connection, vault: Vault, dealer_id: str, lead_id: str) -> tuple[ConsentEvent, ...]:
@@ -272,58 +325,70 @@ def channels_allowed(events: Iterable[ConsentEvent | _Agreed], now: datetime) ->
     return frozenset(allowed)
 
 
-def verify_chain(connection: Connection, vault: Vault, dealer_id: str) -> ChainReport:
-    """Checks every event of a dealer's chain, and its end.
+def verify_chain(
+    connection: Connection, vault: Vault, dealer_id: str, recorded: Mapping[int, bytes] | None = None
+) -> ChainReport:
+    """Checks every event of a dealer's chain, and its end; `recorded` are hashes of heads by their number.
 
-    Finds changed, added, missing, removed and swapped events, texts that were changed or dropped without an erasure,
-    and a chain that was written anew without the key. A database that was put back as a whole is no breach of it.
+    Finds changed, added, missing, removed and swapped events, texts and proofs that were changed or dropped without an
+    erasure, and a chain that was written anew without the key. Only recorded heads show that the newest events were
+    removed together with the end in the dealer's row, or that the whole database was put back.
     """
+    recorded = recorded or {}
     end = ChainEnd(0, NOTHING_BEFORE)
     erased = 0
     forgotten_at: dict[str, int] = {}
-    for row in connection.execute(READ_CHAIN, {"dealer_id": dealer_id}):
-        problem = _problem(vault, row, end)
+    for row in connection.execute(READ_CHAIN, {"dealer_id": dealer_id, "first": 0}):
+        problem = _problem(vault, row, end, recorded)
         if problem is not None:
             return ChainReport(end.events, erased, end.events + 1, problem)
         end = ChainEnd(row.number, row.hash)
-        if row.kind in FORGOTTEN:
+        if row.kind in (ERASED, DISPOSED):
             forgotten_at.pop(row.lead_id, None)
-        elif row.body is None:
+        elif row.kind != KEPT_AS_PROOF and row.body is None:
             erased += 1
-            forgotten_at.setdefault(row.lead_id, row.number)
+            if row.proof is None:
+                forgotten_at.setdefault(row.lead_id, row.number)
     if forgotten_at:
         problem = "its text is gone, and no erasure of its lead follows"
         return ChainReport(end.events, erased, min(forgotten_at.values()), problem)
-    problem = _problem_at_end(connection, vault, dealer_id, end)
+    problem = _problem_at_end(connection, vault, dealer_id, end, recorded)
     return ChainReport(end.events, erased, None if problem is None else end.events + 1, problem)
 
 
-def _problem(vault: Vault, row: Row[Any], before: ChainEnd) -> str | None:
+def _problem(vault: Vault, row: Row[Any], before: ChainEnd, recorded: Mapping[int, bytes]) -> str | None:
     """What is wrong with the event after `before`."""
-    if row.number != before.events + 1:
-        return "it is missing" if row.number > before.events + 1 else "its number is no number of an event"
-    if row.hash != event_hash(row._asdict(), before.head):
-        return "it was changed, or it does not follow the one before"
-    if row.body is None:
-        return None
+    if wrong := link_problem(row, before, recorded):
+        return wrong
     try:
-        body = vault.open(row.body, *body_context(row.dealer_id, row.number))
+        body = opened_body(vault, row)
     except UnknownKey as problem:
         return f"its text is sealed with the key {problem.key_id}, which is not among the keys here"
     except BrokenSeal:
         return "its text was changed"
-    return None if commitment(body) == row.commitment else "its text is not the one that the chain was made with"
+    if body is None or commitment(body) == row.commitment:
+        return None
+    return "its text is not the one that the chain was made with"
 
 
-def _problem_at_end(connection: Connection, vault: Vault, dealer_id: str, end: ChainEnd) -> str | None:
+def opened_body(vault: Vault, row: Row[Any]) -> bytes | None:
+    """The body of a row of READ_CHAIN; None where it is deleted. Raises UnknownKey and BrokenSeal."""
+    if row.body is not None:
+        return vault.open(row.body, *body_context(row.dealer_id, row.number))
+    return None if row.proof is None else vault.open(row.proof, *proof_context(row.dealer_id, row.number))
+
+
+def proof_context(dealer_id: str, number: int) -> tuple[str, ...]:
+    """What the seal of a body that is kept apart is bound to."""
+    return "consent_proofs", "body", dealer_id, str(number)
+
+
+def _problem_at_end(
+    connection: Connection, vault: Vault, dealer_id: str, end: ChainEnd, recorded: Mapping[int, bytes]
+) -> str | None:
     """What is wrong with the end of a chain whose events are all sound."""
-    kept = chain_end_of(connection, dealer_id) or KeptEnd(ChainEnd(0, NOTHING_BEFORE), None)
-    if kept.end.events > end.events:
-        return f"it is missing: there were {kept.end.events} events"
-    if kept.end.events < end.events:
-        return f"the chain should end after event {kept.end.events}"
-    if kept.end.head != end.head or not end_is_sound(vault, dealer_id, kept):
-        return "the end of the chain is not the one that was sealed, or the key to its seal is not here"
+    if problem := end_problem(connection, vault, dealer_id, end, recorded):
+        return problem
     lead_id = connection.execute(FIND_LEAD_WITHOUT_CONSENT, {"dealer_id": dealer_id}).scalar()
     return None if lead_id is None else f"the lead {lead_id} has no event in the chain"
 
@@ -349,24 +414,28 @@ def _words(document: bytes) -> tuple[str, ...]:
 
 
 def _event(vault: Vault, row: Row[Any]) -> ConsentEvent:
-    body = _Body(b"")
-    if row.body is not None:
-        opened = vault.open(row.body, *body_context(row.dealer_id, row.number))
-        body = msgspec.msgpack.decode(opened, type=_Body)
+    body = None if row.body is None else vault.open(row.body, *body_context(row.dealer_id, row.number))
+    return event_of(row._asdict(), body)
+
+
+def event_of(row: Mapping[str, Any], body: bytes | None) -> ConsentEvent:
+    """An event from its columns and its opened body."""
+    said = _Body(b"") if body is None else msgspec.msgpack.decode(body, type=_Body)
     return ConsentEvent(
-        number=row.number,
-        kind=row.kind,
-        at=row.at,
-        lead_id=row.lead_id,
-        granted_at=row.granted_at,
-        expires_at=row.expires_at,
-        channels=_words(row.channels),
-        scope=body.scope,
-        purpose=row.purpose,
-        agent=body.agent,
-        consent_text=body.text,
-        request_hash=body.request_hash,
-        customer=body.customer,
-        by=body.by,
-        reason=body.reason,
+        number=row["number"],
+        kind=row["kind"],
+        at=row["at"],
+        lead_id=row["lead_id"],
+        granted_at=row["granted_at"],
+        expires_at=row["expires_at"],
+        channels=_words(row["channels"]),
+        scope=said.scope,
+        purpose=row["purpose"],
+        agent=said.agent,
+        consent_text=said.text,
+        request_hash=said.request_hash,
+        customer=said.customer,
+        by=said.by,
+        reason=said.reason,
+        token_id=said.token,
     )

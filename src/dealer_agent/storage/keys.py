@@ -14,20 +14,17 @@ from typing import Any, Literal, NamedTuple
 
 from sqlalchemy import Column, Connection, Row, bindparam, delete, func, insert, select, text, update
 
-from dealer_agent.storage.chain import chain_end_of, end_is_sound, seal_end
+from dealer_agent.storage.chain import CHAINS, Chain, chain_end_of, end_is_sound, seal_end
+from dealer_agent.storage.contact_points import contact_context
 from dealer_agent.storage.errors import KeyMissing, WrongKey
 from dealer_agent.storage.idempotency import open_reply, reply_row
-from dealer_agent.storage.leads import (
-    ADD_CONTACT,
-    contact_context,
-    contact_row,
-)
+from dealer_agent.storage.leads import ADD_CONTACT, contact_row
 from dealer_agent.storage.prepared import Prepared
 from dealer_agent.storage.schema import (
     UtcTime,
     appointments,
     consent_events,
-    dealers,
+    consent_proofs,
     idempotency,
     lead_contacts,
     lead_events,
@@ -105,8 +102,6 @@ NOTE_LACKING = (
     .values(lacked_by=bindparam("machine"))
 )
 
-SEAL_END = update(dealers).where(dealers.c.dealer_id == bindparam("in_dealer")).values(consent_seal=bindparam("seal"))
-
 
 @dataclass(frozen=True, slots=True)
 class _Sealed:
@@ -125,6 +120,7 @@ SEALED = (
     _Sealed(leads.c.source_agent, leads.c.lead_id),
     _Sealed(lead_events.c.changes, lead_events.c.event_id),
     _Sealed(consent_events.c.body, consent_events.c.number),
+    _Sealed(consent_proofs.c.body, consent_proofs.c.number),
     _Sealed(appointments.c.request, appointments.c.appointment_id),
     _Sealed(outbox.c.document, outbox.c.delivery_id),
 )
@@ -135,7 +131,7 @@ STEPS = (
     _Sealed(idempotency.c.reply, idempotency.c.fingerprint),
     _Sealed(lead_contacts.c.contact, lead_contacts.c.contact_hash),
 )
-"""What a change of keys goes through; the end of the chain comes last."""
+"""What a change of keys goes through; the ends of the chains come last."""
 
 CONTACT_KEY = tuple(column.name for column in lead_contacts.primary_key)
 DROP_CONTACT = delete(lead_contacts).where(*(lead_contacts.c[name] == bindparam(f"the_{name}") for name in CONTACT_KEY))
@@ -307,7 +303,7 @@ def _check_lasting_secret(vault: Vault, dealer_id: str, proof: bytes) -> None:
 def keys_in_use(connection: Connection, dealer_id: str) -> dict[str, int]:
     """How many values of the dealer's are sealed with each key; needs no key itself."""
     used: Counter[str] = Counter()
-    for column in (*(sealed.column for sealed in STEPS), dealers.c.consent_seal):
+    for column in (*(sealed.column for sealed in STEPS), *(chain.seal for chain in CHAINS.values())):
         dealer = column.table.c.dealer_id == dealer_id
         # A seal begins with a byte, the length of the key's id in one byte, and the id.
         length = func.substr(column, 2, 1)
@@ -395,17 +391,19 @@ def reseal(
 
 
 def reseal_end(connection: Connection, vault: Vault, dealer_id: str) -> int:
-    """Seals the end of the chain with the active key; 1 where it was not. The dealer is locked."""
-    kept = chain_end_of(connection, dealer_id)
+    """Seals the ends of the chains with the active key; how many were not. The dealer is locked."""
+    return sum(_reseal_end(connection, vault, dealer_id, chain) for chain in CHAINS.values())
+
+
+def _reseal_end(connection: Connection, vault: Vault, dealer_id: str, chain: Chain) -> int:
+    kept = chain_end_of(connection, dealer_id, chain)
     # An end that is not sound stays as it is: a new seal would hide that.
-    if (
-        kept is None
-        or kept.seal is None
-        or kept.seal.startswith(_header(vault))
-        or not end_is_sound(vault, dealer_id, kept)
-    ):
+    if kept is None or kept.seal is None or kept.seal.startswith(_header(vault)):
         return 0
-    connection.execute(SEAL_END, {"in_dealer": dealer_id, "seal": seal_end(vault, dealer_id, kept.end)})
+    if not end_is_sound(vault, dealer_id, kept, chain):
+        return 0
+    new_seal = seal_end(vault, dealer_id, kept.end, chain)
+    connection.execute(chain.set_seal, {"in_dealer": dealer_id, "new_seal": new_seal})
     return 1
 
 

@@ -10,15 +10,14 @@ from datetime import datetime
 from hashlib import sha256
 from typing import Any, NamedTuple
 
-import msgspec
 from sqlalchemy import Connection, Row, bindparam, insert, select, text, tuple_
 from ulid import ULID
 
-from dealer_agent.storage.consents import REVOKED, ConsentEvent, ConsentRecord, consents_of, grant, touch_lead
+from dealer_agent.storage.consents import ConsentEvent, ConsentRecord, consents_of, grant, touch_lead
+from dealer_agent.storage.contact_points import contact_context
 from dealer_agent.storage.prepared import Prepared
 from dealer_agent.storage.schema import (
     UtcTime,
-    consent_events,
     lead_contacts,
     lead_events,
     leads,
@@ -99,26 +98,20 @@ FIND_KNOWN = Prepared(
     .limit(1)
 )
 
+FIND_NEWEST = Prepared(
+    select(lead_contacts.c.lead_id, lead_contacts.c.received_at)
+    .where(
+        lead_contacts.c.dealer_id == bindparam("dealer_id"), lead_contacts.c.contact_hash == bindparam("contact_hash")
+    )
+    .order_by(lead_contacts.c.received_at.desc(), lead_contacts.c.lead_id.desc())
+    .limit(bindparam("most"))
+)
+
 HASHES_AT_ONCE = 500
 
 FIND_LEADS_OF = select(lead_contacts.c.lead_id, lead_contacts.c.received_at).where(
     lead_contacts.c.dealer_id == bindparam("dealer_id"),
     lead_contacts.c.contact_hash.in_(bindparam("hashes", expanding=True)),
-)
-
-FIND_REVOKED = Prepared(
-    # Not a join: SQLite would read all consents of the dealer, for every lead.
-    select(consent_events.c.channels).where(
-        consent_events.c.dealer_id == bindparam("dealer_id"),
-        consent_events.c.lead_id.in_(
-            select(lead_contacts.c.lead_id).where(
-                lead_contacts.c.dealer_id == bindparam("dealer_id"),
-                lead_contacts.c.contact_hash == bindparam("contact_hash"),
-            )
-        ),
-        consent_events.c.kind == REVOKED,
-        consent_events.c.at >= bindparam("granted_at"),
-    )
 )
 
 ADD_LEAD = Prepared(insert(leads))
@@ -206,20 +199,17 @@ def find_leads_of(connection: Connection, vault: Vault, dealer_id: str, contacts
     return sorted(first_seen, key=lambda lead_id: (first_seen[lead_id], lead_id))
 
 
-def revoked_since(
-    connection: Connection, vault: Vault, dealer_id: str, contacts: Iterable[str], granted_at: datetime
-) -> frozenset[str]:
-    """The channels that a person took back at `granted_at` or later, on whichever of their leads.
+def newest_leads_of(
+    connection: Connection, vault: Vault, dealer_id: str, contacts: Iterable[str], most: int
+) -> dict[str, datetime]:
+    """At most `most` leads of each contact (a contact point or a sender) under each key, with their times.
 
-    Who says "no more calls" does not mean one vehicle.
+    A lead that is being taken asks this: it must not cost more for a person who has thousands of leads.
     """
-    sought = {"dealer_id": dealer_id, "granted_at": granted_at}
-    return frozenset(
-        channel
-        for contact_hash in _searched(vault, dealer_id, contacts)
-        for (channels,) in FIND_REVOKED.read(connection, sought | {"contact_hash": contact_hash})
-        for channel in msgspec.json.decode(channels, type=list[str])
-    )
+    found: dict[str, datetime] = {}
+    for contact_hash in _searched(vault, dealer_id, contacts):
+        found.update(FIND_NEWEST.read(connection, {"dealer_id": dealer_id, "contact_hash": contact_hash, "most": most}))
+    return found
 
 
 def record_lead(
@@ -335,11 +325,6 @@ def lead_context(column: str, dealer_id: str, lead_id: str) -> tuple[str, ...]:
 def event_context(dealer_id: str, event_id: str) -> tuple[str, ...]:
     """What the seal of an addition to a lead is bound to."""
     return "lead_events", "changes", dealer_id, event_id
-
-
-def contact_context(column: str, dealer_id: str, lead_id: str) -> tuple[str, ...]:
-    """What the seal of a contact's column is bound to."""
-    return "lead_contacts", column, dealer_id, lead_id
 
 
 def _lead(vault: Vault, row: Row[Any]) -> LeadRecord:

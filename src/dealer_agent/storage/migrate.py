@@ -12,23 +12,35 @@ from pathlib import Path
 
 from sqlalchemy import URL, Connection, inspect, text
 
+from dealer_agent.storage.chain import ACCESSES, chain_end_of, seal_end
 from dealer_agent.storage.connections import BUSY_SECONDS, database_url, require_private, writer_engine
 from dealer_agent.storage.errors import (
     DatabaseBusy,
     DatabaseDamaged,
     DatabaseReadOnly,
     DatabaseUnreachable,
+    KeyMissing,
     SchemaOutdated,
     SchemaTooNew,
     translated_sqlite,
     translating,
 )
+from dealer_agent.storage.keys import check_keys, note_active_key
 from dealer_agent.storage.schema import SCHEMA_REVISION
+from dealer_agent.storage.withdrawals import note_earlier_withdrawals
 from dealer_agent.vault.vault import Vault
 
 READ_REVISION = text("SELECT version_num FROM alembic_version")
 SEALING = ("0003", "0006")
 """The revisions that encrypt values that were in the clear before."""
+PROOF = "0009"
+"""The revision that needs keys for what it adds: the seal of the access log, and the hashes of earlier withdrawals."""
+
+READ_DEALERS = text("SELECT dealer_id FROM dealers ORDER BY dealer_id")
+READ_LEFT = text("""
+    SELECT EXISTS (SELECT 1 FROM accesses) OR EXISTS (SELECT 1 FROM consent_events WHERE kind = 'revoked')
+""")
+
 LOCK_SCHEMA = text("SELECT pg_advisory_xact_lock(4919150214103305)")
 """Any number does, as long as it stays: it names the lock within the PostgreSQL database."""
 
@@ -36,8 +48,9 @@ LOCK_SCHEMA = text("SELECT pg_advisory_xact_lock(4919150214103305)")
 def migrate(url: str, vault: Vault | None = None, *, to: str = SCHEMA_REVISION) -> str | None:
     """Brings the database at `url` to revision `to`, and returns the revision it had (None: it was empty).
 
-    Does nothing to a current database. Customer data of before 0003 is sealed by `vault`. Raises KeyMissing where there
-    is such data and no vault, SchemaTooNew for a database that a newer program wrote, and any StorageError.
+    Does nothing to a current database. `vault` seals customer data of before 0003, and what else of an older database
+    must be sealed or hashed. Raises KeyMissing where there is such data and no vault,
+    SchemaTooNew for a database that a newer program wrote, and any StorageError.
     """
     parsed = database_url(url)
     require_private(parsed)
@@ -53,6 +66,8 @@ def migrate(url: str, vault: Vault | None = None, *, to: str = SCHEMA_REVISION) 
                 raise _too_new(found)
             if found is None or found < to:
                 _upgrade(connection, vault, to)
+                if (found or "") < PROOF <= to:
+                    _complete_proof(connection, vault)
                 if found is None and connection.dialect.name == "sqlite":
                     connection.exec_driver_sql(f"PRAGMA user_version={clean_mark(to)}")
         if connection.dialect.name == "sqlite":
@@ -92,6 +107,25 @@ def _upgrade(connection: Connection, vault: Vault | None, to: str) -> None:
     config.attributes["connection"] = connection
     config.attributes["vault"] = vault
     command.upgrade(config, to)
+
+
+def _complete_proof(connection: Connection, vault: Vault | None) -> None:
+    """Does the part of 0009 that needs keys. Raises KeyMissing and WrongKey when there is such a part and no key."""
+    if not connection.execute(READ_LEFT).scalar():
+        return
+    if vault is None:
+        raise KeyMissing(
+            "this version seals the access log and keeps the withdrawals of consent, and there is no key: put the key "
+            "file dealer-agent.keys beside dealer.toml, or set DEALER_AGENT_KEYS"
+        )
+    for dealer_id in connection.execute(READ_DEALERS).scalars().all():
+        if not check_keys(connection, vault, dealer_id):
+            note_active_key(connection, vault, dealer_id)
+        note_earlier_withdrawals(connection, vault, dealer_id)
+        log = chain_end_of(connection, dealer_id, ACCESSES)
+        if log is not None and log.end.events:
+            sealed = {"in_dealer": dealer_id, "new_seal": seal_end(vault, dealer_id, log.end, ACCESSES)}
+            connection.execute(ACCESSES.set_seal, sealed)
 
 
 def _too_new(found: str) -> SchemaTooNew:

@@ -70,7 +70,14 @@ def withdraw(
 
 
 def erase(
-    connection: Connection, vault: Vault, dealer_id: str, lead_id: str, at: datetime, tell: Profile | None
+    connection: Connection,
+    vault: Vault,
+    dealer_id: str,
+    lead_id: str,
+    at: datetime,
+    tell: Profile | None,
+    *,
+    consent_too: bool,
 ) -> Erased | None:
     """Erases the customer of a lead (`privacy.erase_lead`), and tells the channels and people of `tell`.
 
@@ -80,7 +87,7 @@ def erase(
     key = {"dealer_id": dealer_id, "lead_id": lead_id}
     visits = tuple(CancelledVisit(*row) for row in connection.execute(READ_VISITS_TO_COME, key | {"at": at}))
     found = copies(connection, dealer_id, lead_id)
-    if not erase_lead(connection, vault, dealer_id, lead_id, at):
+    if not erase_lead(connection, vault, dealer_id, lead_id, at, consent_too=consent_too):
         return None
     if tell is not None:
         rows = notices_of(tell, "erasure", found)

@@ -15,14 +15,18 @@ from typing import Any, Literal, NamedTuple
 from sqlalchemy import Connection, Integer, String, and_, bindparam, exists, func, insert, or_, select, tuple_, update
 
 from dealer_agent.dealers.routing import Kind, NewDelivery
+from dealer_agent.leads.intake import sender_with_token
 from dealer_agent.protocol.ids import new_ulid
-from dealer_agent.storage.leads import HASH_CONTEXT
+from dealer_agent.storage.leads import newest_leads_of
 from dealer_agent.storage.prepared import Prepared
-from dealer_agent.storage.schema import UtcTime, lead_contacts, leads, outbox
+from dealer_agent.storage.schema import UtcTime, leads, outbox
 from dealer_agent.vault.vault import Vault
 
 State = Literal["waiting", "sent", "parked", "dropped"]
 STATES: tuple[State, ...] = ("waiting", "sent", "parked", "dropped")
+
+MOST_LEADS = 200
+"""The most leads of one address that `mails_before` looks at: a stranger can send thousands."""
 
 Address = tuple[str, str]
 """A rooftop and one of its channels."""
@@ -96,12 +100,7 @@ COUNT_MAILS_BEFORE = (
     .join(leads, and_(leads.c.dealer_id == outbox.c.dealer_id, leads.c.lead_id == outbox.c.lead_id))
     .where(
         outbox.c.dealer_id == bindparam("dealer_id"),
-        outbox.c.lead_id.in_(
-            select(lead_contacts.c.lead_id).where(
-                lead_contacts.c.dealer_id == bindparam("dealer_id"),
-                lead_contacts.c.contact_hash.in_(bindparam("hashes", expanding=True)),
-            )
-        ),
+        outbox.c.lead_id.in_(bindparam("lead_ids", expanding=True)),
         leads.c.token_id.is_not_distinct_from(bindparam("token_id", type_=String)),
         outbox.c.kind == bindparam("kind"),
         outbox.c.state.in_(("waiting", "sent")),
@@ -310,14 +309,21 @@ def mails_before(
     """How many mails of the delivery's kind this address got, or is to get, in the time before the delivery was made.
 
     Of leads with the same token, or of all leads without one: nothing distinguishes senders without a token, and they
-    must not use up the mails of a sender with a token. `email` is normalised.
+    must not use up the mails of a sender with a token. `email` is normalised. Only the newest MOST_LEADS leads are
+    looked at. If all of them came within that time, the result is at least MOST_LEADS.
     """
+    contact = f"email:{email}"
+    contact = contact if token_id is None else sender_with_token(token_id, contact)
+    newest = newest_leads_of(connection, vault, dealer_id, [contact], MOST_LEADS)
+    since = delivery.tried_since - within
+    if sum(at > since for at in newest.values()) >= MOST_LEADS:
+        return MOST_LEADS
     sought = {
         "dealer_id": dealer_id,
-        "hashes": vault.hashes(f"email:{email}", *HASH_CONTEXT, dealer_id),
+        "lead_ids": list(newest),
         "token_id": token_id,
         "kind": delivery.kind,
-        "since": delivery.tried_since - within,
+        "since": since,
         "at": delivery.tried_since,
         "delivery_id": delivery.delivery_id,
     }

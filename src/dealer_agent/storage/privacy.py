@@ -1,9 +1,9 @@
-"""Who looked at customer data, and how it goes away (contract, part 10), as statements on the caller's transaction.
+"""How customer data is erased (contract, part 10), as statements on the caller's transaction.
 
-Erasing a person leaves of a lead what names nobody: when it came, which vehicle it was about, what became of it, and
-the chain of its consent events without their texts. Disposal by age does the same in two steps: a lead that nobody
-used for long enough loses all but its consent, which the law wants kept for longer. Whoever erases holds the dealer's
-lock.
+An erasure leaves of a lead what names nobody: when it came, which vehicle it was about, what became of it, and the
+chain of its consent events without their texts. The texts are kept apart as proof of consent (`storage.proofs`), unless
+they are to be erased too. Disposal by age has two steps: a lead that nobody used for long enough loses all but its
+consent, which the law wants kept for longer. Who erases holds the dealer's lock.
 """
 
 from collections.abc import Sequence
@@ -18,19 +18,17 @@ from sqlalchemy import (
     delete,
     exists,
     func,
-    insert,
     join,
     or_,
     select,
     update,
 )
 
-from dealer_agent.protocol.ids import new_ulid
 from dealer_agent.storage.appointments import STANDING, end_appointments, hand_over
-from dealer_agent.storage.consents import DISPOSED, ERASED, forget_consents
+from dealer_agent.storage.consents import DISPOSED, ERASED, KEPT_AS_PROOF, forget_consents, note_forgotten
 from dealer_agent.storage.leads import NO_VEHICLE
+from dealer_agent.storage.proofs import COUNT_OLD_PROOFS, drop_proofs, keep_as_proof, old_proofs
 from dealer_agent.storage.schema import (
-    accesses,
     appointments,
     consent_events,
     idempotency,
@@ -46,32 +44,12 @@ BATCH = 100
 """The most leads that one transaction disposes of: new leads wait for no more."""
 
 
-class Access(NamedTuple):
-    """A look at customer data: who (`actor`), by what (`action`), at one lead or at how many."""
-
-    access_id: str
-    at: datetime
-    actor: str
-    action: str
-    lead_id: str | None
-    leads: int
-
-
 class Disposed(NamedTuple):
     """How many leads lost their customer, and of how many the consent went."""
 
     leads: int
     consents: int
 
-
-ADD_ACCESS = insert(accesses)
-
-LIST_ACCESSES = (
-    select(*(accesses.c[name] for name in Access._fields))
-    .where(accesses.c.dealer_id == bindparam("dealer_id"))
-    .order_by(accesses.c.at.desc(), accesses.c.access_id.desc())
-    .limit(bindparam("limit"))
-)
 
 _LEADS: BindParameter[Any] = bindparam("lead_ids", expanding=True)
 
@@ -208,39 +186,23 @@ COUNT_OLD_CONSENTS = (
 )
 
 
-def log_access(
-    connection: Connection,
-    dealer_id: str,
-    at: datetime,
-    actor: str,
-    action: str,
-    *,
-    lead_id: str | None = None,
-    leads: int,
-) -> str:
-    """Notes that `actor` looked at the customer data of so many leads; `lead_id` where it is one. Returns its id."""
-    access_id = new_ulid()
-    row = Access(access_id, at, actor, action, lead_id, leads)._asdict()
-    connection.execute(ADD_ACCESS, row | {"dealer_id": dealer_id})
-    return access_id
-
-
-def list_accesses(connection: Connection, dealer_id: str, limit: int) -> list[Access]:
-    """The newest first."""
-    return [Access(*row) for row in connection.execute(LIST_ACCESSES, {"dealer_id": dealer_id, "limit": limit})]
-
-
-def erase_lead(connection: Connection, vault: Vault, dealer_id: str, lead_id: str, at: datetime) -> bool:
+def erase_lead(
+    connection: Connection, vault: Vault, dealer_id: str, lead_id: str, at: datetime, *, consent_too: bool = False
+) -> bool:
     """Forgets the customer of a lead, for good; False when nothing of a customer was there to forget.
 
     Empties every sealed column of the lead and of what belongs to it, drops what would still be sent, calls off the
-    visits that are to come and frees their places; what another lead has in them stays. That it was erased goes into
-    the chain of consent events.
+    visits that are to come and frees their places; what another lead has in them stays. The proof of consent is kept
+    apart, unless it is to be erased with `consent_too`. The chain of consent events has an event about the erasure.
     """
     emptied = _empty(connection, dealer_id, [lead_id], at)
+    kept = not consent_too and keep_as_proof(connection, vault, dealer_id, lead_id)
+    proofs = drop_proofs(connection, dealer_id, [lead_id]) if consent_too else 0
     dropped = connection.execute(DROP_CONTACTS, {"in_dealer": dealer_id, "lead_ids": [lead_id]}).rowcount
-    forgotten = forget_consents(connection, vault, dealer_id, lead_id, at, ERASED)
-    return bool(emptied or dropped or forgotten)
+    forgotten = forget_consents(connection, vault, dealer_id, lead_id, at, KEPT_AS_PROOF if kept else ERASED)
+    if proofs and not forgotten:
+        note_forgotten(connection, vault, dealer_id, lead_id, at, ERASED)
+    return bool(emptied or dropped or forgotten or proofs)
 
 
 def dispose(
@@ -255,7 +217,8 @@ def dispose(
     """Forgets customers whose leads nobody used since `leads_unused_since`, up to BATCH of them.
 
     Rows that only served the use of such a lead are deleted. Its consent stays, with the hashes that find it by e-mail
-    or phone, until the last of its events is from before `consents_before`. A lead is in use while it waits for its
+    or phone, until the last of its events is from before `consents_before`. So does the proof of an erased customer's
+    consent. A lead is in use while it waits for its
     delivery, or while its customer has a visit to come.
     """
     unused = connection.execute(FIND_UNUSED, {"dealer_id": dealer_id, "since": leads_unused_since, "now": now})
@@ -269,7 +232,12 @@ def dispose(
         forget_consents(connection, vault, dealer_id, lead_id, now, DISPOSED)
     if old:
         connection.execute(DROP_CONTACTS, {"in_dealer": dealer_id, "lead_ids": old})
-    return Disposed(leads=len(lead_ids), consents=len(old))
+    proven = old_proofs(connection, dealer_id, consents_before, BATCH - len(old))
+    if proven:
+        drop_proofs(connection, dealer_id, proven)
+    for lead_id in proven:
+        note_forgotten(connection, vault, dealer_id, lead_id, now, DISPOSED)
+    return Disposed(leads=len(lead_ids), consents=len(old) + len(proven))
 
 
 def disposable(
@@ -278,7 +246,8 @@ def disposable(
     """How much `dispose`, called until nothing is left, would forget."""
     limits = {"dealer_id": dealer_id, "since": leads_unused_since, "before": consents_before, "now": now}
     unused = connection.execute(COUNT_UNUSED, limits).scalar_one()
-    return Disposed(leads=unused, consents=connection.execute(COUNT_OLD_CONSENTS, limits).scalar_one())
+    consents = sum(connection.execute(count, limits).scalar_one() for count in (COUNT_OLD_CONSENTS, COUNT_OLD_PROOFS))
+    return Disposed(leads=unused, consents=consents)
 
 
 def _empty(connection: Connection, dealer_id: str, lead_ids: Sequence[str], at: datetime) -> int:

@@ -8,17 +8,15 @@ from typing import NamedTuple
 
 from sqlalchemy import Column, Connection, Delete, bindparam, delete, select
 
-from dealer_agent.storage.privacy import log_access
-from dealer_agent.storage.schema import accesses, idempotency, refusals
+from dealer_agent.storage.accesses import delete_accesses
+from dealer_agent.storage.schema import idempotency, refusals
+from dealer_agent.vault.vault import Vault
 
 ROWS_AT_ONCE = 1000
 """The most rows that one transaction deletes: a lead waits for at most one such transaction."""
 
 MOST_REFUSALS = 100_000
 """The most refusals that are kept: strangers cause them, and only the newest are of use."""
-
-PROGRAM = "dealer-agent"
-"""The actor in the access log when no person acted."""
 
 
 class Purged(NamedTuple):
@@ -38,7 +36,6 @@ def _drop_old(key: Column[object], at: Column[datetime]) -> Delete:
 
 DROP_OLD_REPLIES = _drop_old(idempotency.c.fingerprint, idempotency.c.at)
 DROP_OLD_REFUSALS = _drop_old(refusals.c.refusal_id, refusals.c.at)
-DROP_OLD_ACCESSES = _drop_old(accesses.c.access_id, accesses.c.at)
 
 READ_OLDEST_KEPT = (
     select(refusals.c.at)
@@ -61,10 +58,6 @@ def drop_old_refusals(connection: Connection, dealer_id: str, before: datetime) 
     return connection.execute(DROP_OLD_REFUSALS, {"dealer_id": dealer_id, "before": before}).rowcount
 
 
-def drop_old_accesses(connection: Connection, dealer_id: str, before: datetime, now: datetime) -> int:
-    """The same for the access log. The same transaction adds an entry about the deletion."""
-    dropped = connection.execute(DROP_OLD_ACCESSES, {"dealer_id": dealer_id, "before": before}).rowcount
-    if dropped:
-        action = f"delete {dropped} entries from before {before:%Y-%m-%d} out of this log"
-        log_access(connection, dealer_id, now, PROGRAM, action, leads=0)
-    return dropped
+def drop_old_accesses(connection: Connection, vault: Vault, dealer_id: str, before: datetime, now: datetime) -> int:
+    """The same for the access log. The same transaction adds an entry about the deletion. The dealer is locked."""
+    return delete_accesses(connection, vault, dealer_id, before, now, ROWS_AT_ONCE)

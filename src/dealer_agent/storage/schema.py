@@ -30,7 +30,7 @@ from sqlalchemy import (
 )
 from sqlalchemy.types import TypeDecorator
 
-SCHEMA_REVISION = "0008"
+SCHEMA_REVISION = "0009"
 """The newest migration. Revisions are numbers of four digits, so that older and newer can be told apart."""
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
@@ -97,8 +97,8 @@ def _of_lead() -> ForeignKeyConstraint:
 
 # Two rows a dealer, on purpose: leads are taken one after the other under the lock of `dealers`, stock and tokens are
 # written under the lock of `revisions`. So a long import never holds up a lead.
-# The dealer's row also holds the end of its chain of consent events, sealed with a key: events that are cut off the end
-# show, too.
+# The dealer's row also holds the ends of its two chains (`storage.chain`), sealed with a key: rows that are removed
+# from the end are missed, too. `accesses` counts the entries that the access log ever had.
 dealers = Table(
     "dealers",
     metadata,
@@ -106,6 +106,9 @@ dealers = Table(
     Column("consent_events", BigInteger, nullable=False, server_default="0"),
     Column("consent_head", LargeBinary),
     Column("consent_seal", LargeBinary),
+    Column("accesses", BigInteger, nullable=False, server_default="0"),
+    Column("access_head", LargeBinary),
+    Column("access_seal", LargeBinary),
 )
 
 # Which keys the dealer's data is sealed with; `proof` is a known text sealed with the key, so that a wrong one shows.
@@ -250,6 +253,45 @@ lead_contacts = Table(
     Column("vehicle", LargeBinary, comment="sealed"),
     _of_lead(),
     Index(None, "dealer_id", "lead_id"),
+    # The newest leads of a contact: who has thousands of leads makes no lead more expensive.
+    Index(None, "dealer_id", "contact_hash", "received_at", "lead_id"),
+)
+
+# Which channels were withdrawn for a contact point, and when last. `contact_hash` is made with a lasting key. The row
+# outlives the customer's leads, so that an old consent that an agent sends again allows nothing.
+withdrawals = Table(
+    "withdrawals",
+    metadata,
+    Column("dealer_id", String, primary_key=True),
+    Column("contact_hash", LargeBinary, primary_key=True),
+    Column("channel", String, primary_key=True),
+    Column("at", UtcTime, nullable=False),
+)
+
+# The bodies of the consent events of erased customers. They prove the consent and serve nothing else. `last_at` is the
+# time of the newest of the lead's events when it was erased: the age counts from it.
+consent_proofs = Table(
+    "consent_proofs",
+    metadata,
+    Column("dealer_id", String, primary_key=True),
+    Column("number", BigInteger, primary_key=True, autoincrement=False),
+    Column("lead_id", String, nullable=False),
+    Column("last_at", UtcTime, nullable=False),
+    Column("body", LargeBinary, nullable=False, comment="sealed"),
+    _of_lead(),
+    Index(None, "dealer_id", "lead_id"),
+    Index(None, "dealer_id", "last_at"),
+)
+
+# What finds a proof: the contact points of the erased customer, as hashes that are made with a lasting key.
+proof_contacts = Table(
+    "proof_contacts",
+    metadata,
+    Column("dealer_id", String, primary_key=True),
+    Column("contact_hash", LargeBinary, primary_key=True),
+    Column("lead_id", String, primary_key=True),
+    _of_lead(),
+    Index(None, "dealer_id", "lead_id"),
 )
 
 # Append-only, a chain for each dealer: `hash` covers the number, the clear columns, `commitment` and the `hash` before.
@@ -353,7 +395,9 @@ outbox = Table(
     Index(None, "dealer_id", "lead_id", "state"),
 )
 
-# Who looked at customer data: kept though the data itself is erased.
+# Who looked at customer data: kept though the data itself is erased. A chain for each dealer, as consent events are.
+# The oldest entries are deleted by age: the entry about a deletion has the number and the hash of the newest entry that
+# was deleted (`deleted`, `deleted_head`).
 accesses = Table(
     "accesses",
     metadata,
@@ -364,7 +408,12 @@ accesses = Table(
     Column("action", Words, nullable=False),
     Column("lead_id", String),
     Column("leads", Integer, nullable=False),
+    Column("number", BigInteger, nullable=False),
+    Column("deleted", BigInteger),
+    Column("deleted_head", LargeBinary),
+    Column("hash", LargeBinary, nullable=False),
     Index(None, "dealer_id", "at"),
+    Index(None, "dealer_id", "number", unique=True),
 )
 
 # `fingerprint` is a keyed hash of scope and key. `reply` also holds the hash of the payload, and the hash that

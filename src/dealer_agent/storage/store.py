@@ -4,7 +4,6 @@ from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from datetime import UTC, datetime, timedelta
-from typing import Self
 
 from sqlalchemy import Connection, Engine
 
@@ -12,7 +11,6 @@ from dealer_agent.dealers.profile import Profile
 from dealer_agent.storage import (
     appointments,
     clock,
-    consents,
     delivered,
     keys,
     leads,
@@ -27,23 +25,18 @@ from dealer_agent.storage.appointments import AppointmentRecord, ListedAppointme
 from dealer_agent.storage.chain import lock_dealer
 from dealer_agent.storage.connections import (
     check_space,
-    database_url,
-    reader_engine,
-    require_private,
     truncate_log,
-    writer_engine,
 )
-from dealer_agent.storage.consents import ChainReport
-from dealer_agent.storage.errors import ClockDoubtful, KeyMissing, translating
+from dealer_agent.storage.errors import ClockDoubtful, translating
 from dealer_agent.storage.idempotency import IDEMPOTENCY_KEPT
 from dealer_agent.storage.keys import KeyUse, ResealProgress
 from dealer_agent.storage.lead_writer import LeadWriter
 from dealer_agent.storage.leads import LeadRecord, StoredLead
 from dealer_agent.storage.matching import ImportRow
-from dealer_agent.storage.migrate import check_schema
 from dealer_agent.storage.notices import Erased
 from dealer_agent.storage.outbox import Address, DeliveryRecord, DueDelivery, State
-from dealer_agent.storage.privacy import Access, Disposed
+from dealer_agent.storage.privacy import Disposed
+from dealer_agent.storage.records import Records
 from dealer_agent.storage.retention import Purged
 from dealer_agent.storage.stock import ImportOutcome, ImportRecord, Revision, Stock, StockMark
 from dealer_agent.storage.tokens import ActiveToken, Purpose, TokenRecord
@@ -51,7 +44,7 @@ from dealer_agent.storage.whole_lead import LeadToDeliver, WholeLead, lead_to_de
 from dealer_agent.vault.vault import Vault
 
 
-class Store:
+class Store(Records):
     """Threads may share a store. Processes may not: each opens its own, after a fork.
 
     Leads are written through `lead_writer()`; everything else is a method. What reads or writes customer data checks
@@ -59,35 +52,8 @@ class Store:
     """
 
     def __init__(self, writer: Engine, reader: Engine, vault: Vault | None) -> None:
-        self._writer = writer
-        self._reader = reader
-        self._vault = vault
+        super().__init__(writer, reader, vault)
         self._resealed: defaultdict[tuple[str, str], ResealProgress] = defaultdict(ResealProgress)
-
-    @classmethod
-    def open(cls, url: str, vault: Vault | None = None) -> Self:
-        """Opens the migrated database at `url`. Raises SchemaOutdated, SchemaTooNew, and any StorageError."""
-        parsed = database_url(url)
-        require_private(parsed)
-        store = cls(writer_engine(parsed), reader_engine(parsed), vault)
-        try:
-            with store._reading() as connection:
-                check_schema(connection)
-        except BaseException:
-            store.close()
-            raise
-        return store
-
-    def close(self) -> None:
-        """Closes the idle connections. Close the lead writer first."""
-        self._writer.dispose()
-        self._reader.dispose()
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.close()
 
     def lead_writer(self) -> LeadWriter:
         """Starts the thread that stores leads: one per process is enough, and best."""
@@ -204,36 +170,17 @@ class Store:
                 connection, vault, dealer_id, lead_id, channels, at, by=by, reason=reason, tell=tell
             )
 
-    def allowed_channels(self, dealer_id: str, lead_id: str, now: datetime) -> frozenset[str]:
-        """The channels by which the customer of a lead may be contacted now."""
-        with self._reading() as connection:
-            return consents.allowed_channels(connection, dealer_id, lead_id, now)
-
-    def verify_chain(self, dealer_id: str) -> ChainReport:
-        """Checks every event of the dealer's chain of consents, and its end."""
-        with self._reading() as connection:
-            return consents.verify_chain(connection, self._keys(connection, dealer_id), dealer_id)
-
-    def log_access(
-        self, dealer_id: str, at: datetime, actor: str, action: str, *, lead_id: str | None = None, leads: int
-    ) -> str:
-        """Notes that `actor` looked at the customer data of so many leads; `lead_id` where it is one."""
-        with self._writing() as connection:
-            return privacy.log_access(connection, dealer_id, at, actor, action, lead_id=lead_id, leads=leads)
-
-    def list_accesses(self, dealer_id: str, limit: int) -> list[Access]:
-        """The newest first."""
-        with self._reading() as connection:
-            return privacy.list_accesses(connection, dealer_id, limit)
-
-    def erase_lead(self, dealer_id: str, lead_id: str, at: datetime, *, tell: Profile | None = None) -> Erased | None:
+    def erase_lead(
+        self, dealer_id: str, lead_id: str, at: datetime, *, tell: Profile | None = None, consent_too: bool = False
+    ) -> Erased | None:
         """Erases the customer of a lead; None when nothing of a customer was there to erase.
 
-        The receivers of the lead are told, as the dealer's profile `tell` says.
+        The receivers of the lead are told, as the dealer's profile `tell` says. The proof of consent is kept apart,
+        unless `consent_too`.
         """
         with self._locked(dealer_id) as connection:
             vault = self._keys_to_seal(connection, dealer_id)
-            erased = notices.erase(connection, vault, dealer_id, lead_id, at, tell)
+            erased = notices.erase(connection, vault, dealer_id, lead_id, at, tell, consent_too=consent_too)
         truncate_log(self._writer)
         return erased
 
@@ -442,10 +389,16 @@ class Store:
         """
         self.trust_clock(dealer_id, now)
         answers_before = now - IDEMPOTENCY_KEPT
+
+        def drop_accesses(connection: Connection) -> int:
+            lock_dealer(connection, dealer_id)
+            vault = self._keys_to_seal(connection, dealer_id)
+            return retention.drop_old_accesses(connection, vault, dealer_id, accesses_before, now)
+
         return Purged(
             self._in_batches(lambda each: retention.drop_old_replies(each, dealer_id, answers_before)),
             self._in_batches(lambda each: retention.drop_old_refusals(each, dealer_id, refusals_before)),
-            self._in_batches(lambda each: retention.drop_old_accesses(each, dealer_id, accesses_before, now)),
+            self._in_batches(drop_accesses),
         )
 
     def _in_batches(self, delete: Callable[[Connection], int]) -> int:
@@ -499,40 +452,3 @@ class Store:
         """Those that open the skills."""
         with self._reading() as connection:
             return tokens.active_token_hashes(connection, dealer_id)
-
-    def _keys(self, connection: Connection, dealer_id: str) -> Vault:
-        """The vault, once its keys are known to be the dealer's."""
-        vault = self._vault_given()
-        keys.check_keys(connection, vault, dealer_id)
-        return vault
-
-    def _keys_to_seal(self, connection: Connection, dealer_id: str) -> Vault:
-        """The same for who seals with them. The dealer is locked."""
-        vault = self._keys(connection, dealer_id)
-        keys.ready_to_seal(connection, vault, dealer_id)
-        return vault
-
-    def _vault_given(self) -> Vault:
-        if self._vault is None:
-            raise KeyMissing(
-                "customer data is sealed and there is no key here: set DEALER_AGENT_KEYS, or put the key file "
-                "dealer-agent.keys beside dealer.toml; where there never was one, `dealer-agent keys create` makes it"
-            )
-        return self._vault
-
-    @contextmanager
-    def _reading(self) -> Iterator[Connection]:
-        with translating(), self._reader.begin() as connection:
-            yield connection
-
-    @contextmanager
-    def _locked(self, dealer_id: str) -> Iterator[Connection]:
-        """Writes what belongs to the dealer's leads: no lead is taken meanwhile."""
-        with self._writing() as connection:
-            lock_dealer(connection, dealer_id)
-            yield connection
-
-    @contextmanager
-    def _writing(self) -> Iterator[Connection]:
-        with translating(), self._writer.begin() as connection:
-            yield connection

@@ -48,12 +48,13 @@ def _derived(key: bytes, use: bytes) -> bytes:
 
 
 class _Keys:
-    """A keyring's keys by id. Never changed: a vault whose keys change takes another one in one step."""
+    """A keyring's keys by id, and the keys derived from its lasting secret. A vault whose keys change gets another."""
 
     def __init__(self, keyring: Keyring) -> None:
         self.keyring = keyring
         self.by_id = {key_id: _Key(key_id, key) for key_id, key in keyring.keys}
         self.active = self.by_id[keyring.active]
+        self.lasting: dict[str, bytes] = {}
 
 
 class Vault:
@@ -143,10 +144,12 @@ class Vault:
         keyed hashes and signatures. Raises BadKeys where the keyring has no lasting secret; the vault of a running
         service has one (`config.keys.load_vault`).
         """
-        lasting = self.keyring.lasting
-        if lasting is None:
+        keys = self._keys
+        if keys.keyring.lasting is None:
             raise BadKeys("has no lasting secret")
-        return _derived(lasting, b"lasting: " + purpose.encode())
+        if purpose not in keys.lasting:
+            keys.lasting[purpose] = _derived(keys.keyring.lasting, b"lasting: " + purpose.encode())
+        return keys.lasting[purpose]
 
     def _key(self, key_id: str) -> _Key:
         """Raises UnknownKey. Another process may have made the key a moment ago: its source is asked once."""

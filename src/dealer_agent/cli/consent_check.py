@@ -1,0 +1,141 @@
+"""`dealer-agent consent verify` and `consent head`: whether somebody tampered with the records."""
+
+from collections.abc import Callable, Iterator, Mapping
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Annotated, TypeVar
+
+import typer
+
+from dealer_agent.cli.consent import show_event
+from dealer_agent.cli.terminal import (
+    HERE,
+    DirOption,
+    counted,
+    customer_store,
+    fail,
+    failures_in_plain_words,
+    moment,
+    out,
+    settings_in,
+    store_of,
+)
+from dealer_agent.server.heads import read_heads, record_heads
+from dealer_agent.storage.evidence import MOST_LINE_BYTES, BadEvidence, check_evidence
+from dealer_agent.storage.heads import Head, by_chain
+
+Given = TypeVar("Given")
+
+COMPARED = "It agrees with the recorded heads: nobody changed these events after a head was recorded that counts them."
+NOT_COMPARED = (
+    "It does not prove that the head is genuine: repeat the command with --against and a head that was recorded "
+    "outside the database."
+)
+NOT_PROVEN = "It does not prove that the agent told the truth: the dealer recorded what it received."
+
+
+def head(directory: DirOption = HERE) -> None:
+    """Print the heads of the consent record and of the access log, and add them to the file of heads.
+
+    Keep what it prints where nobody can change it who can change the database. `consent verify --against` takes it.
+    """
+    with failures_in_plain_words():
+        settings = settings_in(directory)
+        with store_of(settings) as store:
+            heads = record_heads(store, settings.dealer.id, settings.heads_file, datetime.now(UTC))
+    for each in heads:
+        out.print(str(each), markup=False)
+
+
+def verify(
+    file: Annotated[
+        Path | None,
+        typer.Argument(metavar="[FILE]", help="A file that `consent export` wrote; it needs no database and no key."),
+    ] = None,
+    against: Annotated[
+        str | None,
+        typer.Option(metavar="FILE-OR-HEAD", help="A file of recorded heads, or one head as `consent head` prints it."),
+    ] = None,
+    directory: DirOption = HERE,
+) -> None:
+    """Check that nobody changed, removed or added consent events or entries of the access log in the database.
+
+    Exit code 1, and the first broken event, where somebody did. Only with --against does it find that the newest events
+    were removed together with the count of events, or that the whole database was put back.
+    """
+    recorded = None if against is None else _recorded(against)
+    if file is not None:
+        with failures_in_plain_words():
+            _verify_file(file, recorded)
+        return
+    with failures_in_plain_words():
+        settings = settings_in(directory)
+        dealer_id = settings.dealer.id
+        heads = _of_dealer(recorded, dealer_id)
+        with customer_store(settings) as store:
+            report = store.verify_chain(dealer_id, heads["consents"])
+            log = store.verify_accesses(dealer_id, heads["accesses"])
+    if report.first_broken is not None:
+        fail(f"The consent record is broken at event {report.first_broken}: {report.problem}")
+    if log.first_broken is not None:
+        fail(f"The access log is broken at entry {log.first_broken}: {log.problem}")
+    erased = f", {report.erased} of them of erased persons" if report.erased else ""
+    out.print(f"The consent record is whole: {counted(report.events, 'event')}{erased}.")
+    deleted = f"; the first {log.deleted:,} were deleted by age" if log.deleted else ""
+    entries = f"{log.entries:,} {'entry' if log.entries == 1 else 'entries'}"
+    out.print(f"The access log is whole: {entries}{deleted}.")
+    if recorded is not None:
+        newest = max(each.at for each in recorded if each.dealer_id == dealer_id)
+        out.print(f"Both go on from the recorded heads; the newest is from {moment(newest)} UTC.")
+
+
+def _recorded(against: str) -> list[Head]:
+    """The heads of --against. Raises BadParameter."""
+    path = Path(against)
+    try:
+        if " " not in against or path.exists():
+            return list(read_heads(path))
+        return [Head.parse(against)]
+    except (ValueError, OSError) as problem:
+        raise typer.BadParameter(str(problem), param_hint="--against") from None
+
+
+def _of_dealer(recorded: list[Head] | None, dealer_id: str) -> Mapping[str, Mapping[int, bytes]]:
+    """The hashes of the recorded heads by chain. Ends the command where they contradict each other, or none is his."""
+    if recorded is not None and not any(each.dealer_id == dealer_id for each in recorded):
+        raise typer.BadParameter(f"holds no head of the dealer {dealer_id}", param_hint="--against")
+    return _or_fail(lambda: by_chain(recorded or (), dealer_id))
+
+
+def _or_fail(work: Callable[[], Given]) -> Given:
+    try:
+        return work()
+    except ValueError as problem:
+        fail(str(problem))
+
+
+def _verify_file(file: Path, recorded: list[Head] | None) -> None:
+    try:
+        found = check_evidence(_lines(file), recorded or ())
+    except BadEvidence as problem:
+        fail(f"{file} is no sound consent record: {problem}")
+    if recorded is not None and not found.compared:
+        fail(
+            f"{file} cannot be compared: no recorded head of the dealer {found.dealer_id} belongs to "
+            "an event of the file. Export the record again, and record a head"
+        )
+    for event in found.events:
+        show_event(event)
+    out.print(
+        f"\nThe record is sound. Each text is the one that the chain was made with, and "
+        f"{counted(found.followed, 'event')} lead without a gap to this head:\n{found.head}",
+        markup=False,
+    )
+    out.print(COMPARED if recorded is not None else NOT_COMPARED)
+    out.print(NOT_PROVEN)
+
+
+def _lines(file: Path) -> Iterator[bytes]:
+    with file.open("rb") as opened:
+        while line := opened.readline(MOST_LINE_BYTES + 2):
+            yield line

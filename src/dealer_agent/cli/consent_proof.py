@@ -1,0 +1,72 @@
+"""`dealer-agent consent prove` and `consent export`: what a person consented to, also after an erasure."""
+
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from dealer_agent.cli.consent import show_event
+from dealer_agent.cli.looking import note_look
+from dealer_agent.cli.people import contact_point
+from dealer_agent.cli.private_file import ordinary_file, private_file
+from dealer_agent.cli.terminal import HERE, DirOption, customer_store, fail, failures_in_plain_words, out, settings_in
+from dealer_agent.storage.store import Store
+
+ContactArgument = Annotated[
+    str,
+    typer.Argument(
+        metavar="CONTACT",
+        callback=contact_point,
+        help="An e-mail address or a phone number; - asks for it, so that it is in no command history.",
+    ),
+]
+
+
+def prove(contact: ContactArgument, directory: DirOption = HERE) -> None:
+    """Show what the person with a contact point consented to and withdrew, also of leads that are erased.
+
+    It is kept as the law requires (16 CFR 310.5). The access log names everyone who uses this command.
+    """
+    with failures_in_plain_words():
+        settings = settings_in(directory)
+        dealer_id = settings.dealer.id
+        with customer_store(settings) as store:
+            found = _leads(store, dealer_id, contact)
+            events = store.proven_events(dealer_id, found)
+            note_look(store, dealer_id, "consent prove", leads=len(found))
+    for event in events:
+        show_event(event)
+
+
+def export(
+    contact: ContactArgument,
+    file: Annotated[
+        Path,
+        typer.Option("--out", metavar="FILE", callback=ordinary_file, help="A file for you alone (mode 0600)."),
+    ],
+    directory: DirOption = HERE,
+) -> None:
+    """Write a person's consent record with its proof to a file, which `consent verify FILE` checks.
+
+    The file is not encrypted. It also has the later events of others, which name nobody: they connect the record with
+    the head of the chain.
+    """
+    with failures_in_plain_words():
+        settings = settings_in(directory)
+        dealer_id = settings.dealer.id
+        with customer_store(settings) as store:
+            found = _leads(store, dealer_id, contact)
+            note_look(store, dealer_id, "consent export", leads=len(found))
+            with store.exporting_consent(dealer_id, found, datetime.now(UTC)) as evidence, private_file(file) as opened:
+                for line in evidence.lines:
+                    opened.write(line + b"\n")
+    out.print(f"Written to {file}. The chain's head is now:\n{evidence.head}", markup=False)
+
+
+def _leads(store: Store, dealer_id: str, contact: str) -> list[str]:
+    """The leads of a contact point, erased ones too. Ends the command with exit code 1 where there is none."""
+    found = sorted({*store.find_leads_of(dealer_id, [contact]), *store.proven_leads(dealer_id, contact)})
+    if not found:
+        fail("No consent is kept for this contact point")
+    return found

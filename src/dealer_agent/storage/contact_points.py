@@ -1,0 +1,36 @@
+"""The contact points of a lead, and the hashes of contact points that outlive the lead."""
+
+import hmac
+from hashlib import sha256
+from typing import Any
+
+import msgspec
+from sqlalchemy import Connection, bindparam, select
+
+from dealer_agent.storage.schema import lead_contacts
+from dealer_agent.vault.vault import Vault
+
+READ_CONTACTS = select(lead_contacts.c.contact).where(
+    lead_contacts.c.dealer_id == bindparam("dealer_id"), lead_contacts.c.lead_id == bindparam("lead_id")
+)
+
+
+def contact_points_of(connection: Connection, vault: Vault, dealer_id: str, lead_id: str) -> set[str]:
+    """The e-mail addresses and phone numbers (normalised) of a lead, without the keys of its senders.
+
+    Raises BrokenSeal and UnknownKey.
+    """
+    rows: Any = connection.execute(READ_CONTACTS, {"dealer_id": dealer_id, "lead_id": lead_id}).scalars()
+    found = {vault.open(row, *contact_context("contact", dealer_id, lead_id)).decode() for row in rows}
+    # A sender's key is a JSON array (`leads.intake`).
+    return {contact for contact in found if not contact.startswith("[")}
+
+
+def lasting_hash(vault: Vault, purpose: str, dealer_id: str, contact: str) -> bytes:
+    """A keyed hash of a contact point that a change of keys leaves as it is. Another purpose has another key."""
+    return hmac.digest(vault.lasting_key(purpose), msgspec.json.encode((dealer_id, contact)), sha256)
+
+
+def contact_context(column: str, dealer_id: str, lead_id: str) -> tuple[str, ...]:
+    """What the seal of a contact's column is bound to."""
+    return "lead_contacts", column, dealer_id, lead_id

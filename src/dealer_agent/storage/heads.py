@@ -1,0 +1,63 @@
+"""Heads of a dealer's chains, as they are recorded outside the database. Pure.
+
+A head says how many rows a chain has, and the hash of the last. Its text is one line: the dealer's id, the chain, the
+number of rows, the hash in hexadecimal digits, and the time in UTC.
+
+    ridgeline consents 1204 9c56...64 digits... 2026-03-02T09:30:00Z
+"""
+
+import re
+from collections.abc import Iterable, Mapping
+from datetime import UTC, datetime
+from typing import NamedTuple, Self
+
+MOST_CHARACTERS = 512
+"""A line that is longer is no head."""
+
+_HEAD = re.compile(
+    r"(?P<dealer>[a-z0-9-]{1,100}) (?P<chain>consents|accesses) (?P<count>[0-9]{1,18}) (?P<hash>[0-9a-f]{64}|-)"
+    r" (?P<at>[0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9]{2}:[0-9]{2}:[0-9]{2}Z)"
+)
+_FORM = "%Y-%m-%dT%H:%M:%SZ"
+
+
+class Head(NamedTuple):
+    """A chain's head at a time. The hash of a chain without rows is empty."""
+
+    dealer_id: str
+    chain: str
+    rows: int
+    hash: bytes
+    at: datetime
+
+    def __str__(self) -> str:
+        """The head as one line of text."""
+        return f"{self.dealer_id} {self.chain} {self.rows} {self.hash.hex() or '-'} {self.at.astimezone(UTC):{_FORM}}"
+
+    @classmethod
+    def parse(cls, text: str) -> Self:
+        """The head in a line of text. Raises ValueError."""
+        found = _HEAD.fullmatch(text.strip())
+        if found is None:
+            raise ValueError("is no head: write a line as `dealer-agent consent head` prints it")
+        hexadecimal = "" if found["hash"] == "-" else found["hash"]
+        at = datetime.strptime(found["at"], _FORM).replace(tzinfo=UTC)
+        return cls(found["dealer"], found["chain"], int(found["count"]), bytes.fromhex(hexadecimal), at)
+
+
+def by_chain(heads: Iterable[Head], dealer_id: str) -> dict[str, Mapping[int, bytes]]:
+    """The hashes of a dealer's heads by chain and number of rows, as the checks of the chains take them.
+
+    Raises ValueError for two heads of one number with different hashes: one of them is of a chain that was written
+    anew.
+    """
+    found: dict[str, dict[int, bytes]] = {"consents": {}, "accesses": {}}
+    for head in heads:
+        if head.dealer_id != dealer_id or head.rows == 0:
+            continue
+        if found[head.chain].setdefault(head.rows, head.hash) != head.hash:
+            raise ValueError(
+                f"two recorded heads of {head.chain} count {head.rows} and have different hashes: the record was "
+                "written anew in between"
+            )
+    return dict(found)

@@ -1,0 +1,79 @@
+"""Which channels a person withdrew, by keyed hashes of contact points, as statements on the caller's transaction.
+
+A withdrawal outlives the person's leads: after an erasure an agent may still send the old consent. The rows hold the
+hash, the channel and the time, and nothing else. To look one up costs the same however many leads a contact has.
+"""
+
+from collections.abc import Collection, Iterable
+from datetime import datetime
+
+import msgspec
+from sqlalchemy import Connection, bindparam, select, text
+
+from dealer_agent.storage.contact_points import contact_points_of, lasting_hash
+from dealer_agent.storage.prepared import Prepared
+from dealer_agent.storage.schema import UtcTime, consent_events, withdrawals
+from dealer_agent.vault.vault import Vault
+
+PURPOSE = "withdrawals"
+
+NOTE_WITHDRAWAL = Prepared(
+    text("""
+    INSERT INTO withdrawals (dealer_id, contact_hash, channel, at) VALUES (:dealer_id, :contact_hash, :channel, :at)
+    ON CONFLICT (dealer_id, contact_hash, channel) DO UPDATE SET at = excluded.at WHERE excluded.at > withdrawals.at
+""").bindparams(bindparam("at", type_=UtcTime))
+)
+
+FIND_WITHDRAWN = Prepared(
+    select(withdrawals.c.channel).where(
+        withdrawals.c.dealer_id == bindparam("dealer_id"),
+        withdrawals.c.contact_hash.in_([bindparam("one_hash"), bindparam("other_hash")]),
+        withdrawals.c.at >= bindparam("granted_at"),
+    )
+)
+
+READ_REVOCATIONS = select(consent_events.c.lead_id, consent_events.c.channels, consent_events.c.at).where(
+    consent_events.c.dealer_id == bindparam("dealer_id"), consent_events.c.kind == "revoked"
+)
+
+MOST_CONTACTS = 2
+"""A customer has an e-mail address, a phone number, or both."""
+
+
+def note_withdrawal(
+    connection: Connection, vault: Vault, dealer_id: str, lead_id: str, channels: Collection[str], at: datetime
+) -> None:
+    """Notes that the customer of a lead withdrew these channels, for all contact points of the lead."""
+    rows = [
+        {
+            "dealer_id": dealer_id,
+            "contact_hash": lasting_hash(vault, PURPOSE, dealer_id, contact),
+            "channel": channel,
+            "at": at,
+        }
+        for contact in contact_points_of(connection, vault, dealer_id, lead_id)
+        for channel in channels
+    ]
+    if rows:
+        NOTE_WITHDRAWAL.write_all(connection, rows)
+
+
+def withdrawn_since(
+    connection: Connection, vault: Vault, dealer_id: str, contacts: Iterable[str], granted_at: datetime
+) -> frozenset[str]:
+    """The channels that were withdrawn at `granted_at` or later for any of at most MOST_CONTACTS contact points.
+
+    A withdrawal counts for every vehicle.
+    """
+    hashes = [lasting_hash(vault, PURPOSE, dealer_id, contact) for contact in contacts]
+    if not hashes:
+        return frozenset()
+    assert len(hashes) <= MOST_CONTACTS, "the statement takes no more"
+    sought = {"dealer_id": dealer_id, "one_hash": hashes[0], "other_hash": hashes[-1], "granted_at": granted_at}
+    return frozenset(channel for (channel,) in FIND_WITHDRAWN.read(connection, sought))
+
+
+def note_earlier_withdrawals(connection: Connection, vault: Vault, dealer_id: str) -> None:
+    """Notes the withdrawals that are only in the chain of consent events: those of before revision 0009."""
+    for lead_id, channels, at in connection.execute(READ_REVOCATIONS, {"dealer_id": dealer_id}).all():
+        note_withdrawal(connection, vault, dealer_id, lead_id, msgspec.json.decode(channels, type=list[str]), at)

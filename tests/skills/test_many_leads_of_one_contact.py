@@ -1,0 +1,167 @@
+"""The cost of a lead does not grow with the leads of the same contact: a stranger can send thousands of them.
+
+Costs are counted, not timed: steps of SQLite's machine, and rows that PostgreSQL reads.
+"""
+
+from collections.abc import Callable
+from contextlib import suppress
+from datetime import timedelta
+from functools import partial
+from typing import Any
+
+import msgspec
+import pytest
+from sqlalchemy import Connection, text
+from tests.skills.counter import EMPTY_LOT, TOKEN, Counter
+from tests.skills.shop import VAULT, a_lead, customer
+from tests.skills.visiting import NOW, PROFILE, visit
+
+from dealer_agent.lead_desk.lead_job import MOST_ADDITIONS, LeadJob
+from dealer_agent.leads.intake import contacts, senders
+from dealer_agent.protocol.requests import LeadSubmitRequest
+from dealer_agent.storage.leads import HASH_CONTEXT
+from dealer_agent.storage.outbox import mails_before
+from dealer_agent.storage.schema import microseconds
+
+OpenCounter = Callable[..., Counter]
+MANY = 20_000
+WHO = {"email": "sam@example.com", "phone": "+12025550123"}
+SOON = NOW + timedelta(minutes=5)
+
+NUMBERS = f"WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < {MANY})"
+TEXT = {"sqlite": "printf('%s%026d', {0}, i)", "postgresql": "{0} || lpad(i::text, 26, '0')"}
+
+
+def cost(connection: Connection, work: Callable[[Connection], object]) -> int:
+    """What the database does for `work`; a refusal is an answer, too."""
+    if connection.dialect.name == "sqlite":
+        steps = [0]
+        raw: Any = connection.connection.driver_connection
+
+        def count() -> int:
+            steps[0] += 10
+            return 0
+
+        raw.set_progress_handler(count, 10)
+        try:
+            work(connection)
+        finally:
+            raw.set_progress_handler(None, 0)
+        return steps[0]
+    read = text(
+        "SELECT sum(coalesce(seq_tup_read, 0) + coalesce(idx_tup_fetch, 0)) FROM pg_stat_xact_user_tables "
+        "WHERE schemaname = current_schema()"
+    )
+    before = connection.execute(read).scalar_one()
+    work(connection)
+    return int(connection.execute(read).scalar_one() - before)
+
+
+def job_of(at: Counter, lead: dict[str, Any], token: str | None) -> LeadJob:
+    plain = lead | {"consent": lead["consent"] | {"granted_at": "2026-03-01T00:00:00Z"}}
+    typed = msgspec.convert(plain, LeadSubmitRequest)
+    return LeadJob.of(at.desk._desk, EMPTY_LOT, typed, plain, token, b"", SOON)
+
+
+def fill(at: Counter, found_by: list[str], token: str | None) -> None:
+    """Leads that have all of `found_by` in common, each with a consent, a withdrawal, a visit and a mail."""
+    hashes = {f"hash_{number}": VAULT.hash(each, *HASH_CONTEXT, "ridgeline") for number, each in enumerate(found_by)}
+    values = {"at": microseconds(NOW), "token": token, "words": b"[]", **hashes}
+    with at.store._writing() as connection:
+        word = TEXT[connection.dialect.name].format
+        lead_id, visit_id, delivery_id = word("'L'"), word("'A'"), word("'D'")
+        statements = [
+            f"INSERT INTO leads (dealer_id, lead_id, received_at, used_at, status, rooftop, token_id) {NUMBERS} "
+            f"SELECT 'ridgeline', {lead_id}, :at + i, :at + i, 'received', '', :token FROM n",
+            *(
+                "INSERT INTO lead_contacts (dealer_id, contact_hash, vehicle_key, received_at, lead_id, contact) "
+                f"{NUMBERS} SELECT 'ridgeline', :{name}, :nothing, :at + i, {lead_id}, :words FROM n"
+                for name in hashes
+            ),
+            "INSERT INTO consent_events (dealer_id, number, lead_id, kind, at, channels, purpose, commitment, hash) "
+            f"{NUMBERS} SELECT 'ridgeline', 1000 + i, {lead_id}, 'revoked', :at + i, :words, '', :words, :words FROM n",
+            "INSERT INTO appointments (dealer_id, appointment_id, lead_id, rooftop, kind, status, created_at, "
+            f"starts_at, ends_at, reply) {NUMBERS} SELECT 'ridgeline', {visit_id}, {lead_id}, '', 'sales', "
+            "'confirmed', :at, :at + i, :at + i, :words FROM n",
+            "INSERT INTO outbox (dealer_id, delivery_id, lead_id, kind, rooftop, channel, state, created_at, due_at, "
+            f"attempts) {NUMBERS} SELECT 'ridgeline', {delivery_id}, {lead_id}, 'confirm', '', 'customer', 'sent', "
+            ":at + i, :at + i, 1 FROM n",
+        ]
+        for statement in statements:
+            connection.execute(text(statement), values | {"nothing": b""})
+        connection.execute(text("ANALYZE"))
+
+
+@pytest.mark.requirement("contract-10-repeated-leads-bounded")
+@pytest.mark.parametrize(
+    ("token", "appointment"),
+    [
+        pytest.param(None, None, id="of strangers"),
+        pytest.param(TOKEN, None, id="of one sender with a token"),
+        pytest.param(TOKEN, "trade_in", id="of one sender with a token, who asks for an appraisal"),
+    ],
+)
+def test_the_next_lead_costs_the_same_after_20_000_leads_of_the_same_contact(
+    counter: OpenCounter, token: str | None, appointment: str | None
+) -> None:
+    at = counter(PROFILE)
+    lead = a_lead(customer=customer(**WHO))
+    if appointment:
+        lead["appointment"] = visit(appointment_type=appointment)
+    typed = msgspec.convert(lead, LeadSubmitRequest)
+    known = contacts(typed.customer)
+    # Strangers have one phone number and different e-mail addresses.
+    shared = known[1:] if token is None else (*known, *senders(token, typed))
+    at.take(a_lead(customer=customer(**WHO)), NOW - timedelta(hours=20), token=token)
+    costs = []
+    for _ in range(2):
+        # The first one has statements that are not prepared yet.
+        for _ in range(2):
+            work = partial(cost, work=job_of(at, lead, token).store)
+            costs.append(at.writer.submit("ridgeline", work).result(60))
+        if len(costs) == 2:
+            fill(at, list(shared), token)
+    assert min(costs[2:]) < 2 * max(costs[:2]) + 500, costs
+
+
+def test_the_mails_to_an_address_are_counted_at_the_same_cost(counter: OpenCounter) -> None:
+    at = counter(PROFILE, confirms_by_mail=True)
+    lead = a_lead(customer=customer(email=WHO["email"]))
+    typed = msgspec.convert(lead, LeadSubmitRequest)
+    at.take(lead, NOW, token=None)
+    fill(at, [*contacts(typed.customer)], None)
+    (due, *_) = at.store.list_deliveries("ridgeline", 1, channel="customer")
+
+    def work(connection: Connection) -> None:
+        delivery: Any = due._asdict()
+        asked = type("Due", (), delivery | {"tried_since": due.created_at})()
+        assert mails_before(connection, VAULT, "ridgeline", asked, WHO["email"], None, timedelta(hours=24)) >= 5
+
+    with at.store._reading() as connection:
+        assert cost(connection, work) < 20_000, "one step a lead would be as many"
+
+
+def test_the_same_consent_is_recorded_once(counter: OpenCounter) -> None:
+    at = counter(PROFILE)
+    lead = a_lead(customer=customer(**WHO))
+    first = at.take(lead, NOW, token=None)["lead_id"]
+    for minute in range(1, 4):
+        assert at.take(lead, NOW + timedelta(minutes=minute), token=None)["lead_id"] == first
+    assert at.store.verify_chain("ridgeline") == (1, 0, None, None)
+    stored = at.store.get_lead("ridgeline", first)
+    assert stored is not None
+    assert stored.lead.used_at == NOW + timedelta(minutes=3)
+
+
+@pytest.mark.requirement("contract-10-repeated-leads-bounded")
+def test_a_lead_collects_a_bounded_number_of_consents(counter: OpenCounter) -> None:
+    """Each later request of the sender is a new lead."""
+    at = counter(PROFILE)
+    ids = []
+    for number in range(MOST_ADDITIONS + 2):
+        lead = a_lead(customer=customer(**WHO))
+        lead["consent"] |= {"consent_text": f"I agree, number {number}."}
+        with suppress(KeyError):
+            ids.append(at.take(lead, NOW, token=None)["lead_id"])
+    assert ids.count(ids[0]) == MOST_ADDITIONS
+    assert len(set(ids)) == 3

@@ -1,0 +1,203 @@
+"""The proof of consent of erased customers: kept apart, found by contact point, and checked in a file."""
+
+from datetime import timedelta
+
+import msgspec
+import pytest
+from sqlalchemy import text
+from tests.storage.contents import everything, sealed_values
+from tests.storage.samples import DEALER, KEYRING, MONDAY, TUESDAY, WEDNESDAY, storing
+from tests.storage.test_erasure import SAID, disposed, known
+
+from dealer_agent.storage import LeadWriter, Store
+from dealer_agent.storage.evidence import BadEvidence, check_evidence
+from dealer_agent.storage.heads import Head
+from dealer_agent.vault import Keyring, Vault
+
+_, EMAIL, PHONE, _, TEXT, _ = SAID["Sam"]
+SAM = (f"email:{EMAIL}", f"phone:{PHONE}")
+FIVE_YEARS = timedelta(days=1826)
+
+
+@pytest.fixture
+def erased(store: Store, writer: LeadWriter) -> Store:
+    """Two customers, of whom the first is erased."""
+    for person, lead_id in (("Sam", "L1"), ("Pat", "L2")):
+        writer.submit(DEALER, known(person, lead_id)).result(60)
+    assert store.erase_lead(DEALER, "L1", TUESDAY)
+    return store
+
+
+@pytest.mark.requirement("contract-10-proof-kept")
+def test_the_proof_of_an_erased_customer_is_found_by_each_contact_point(erased: Store) -> None:
+    for contact in SAM:
+        assert erased.proven_leads(DEALER, contact) == ["L1"]
+    assert erased.proven_leads(DEALER, "email:pat.sample@example.com") == []
+    assert erased.proven_leads("lakeside", SAM[0]) == []
+    granted, again, revoked, kept = erased.proven_events(DEALER, ["L1"])
+    assert (granted.kind, granted.channels, granted.consent_text) == ("granted", ("email", "sms"), TEXT)
+    assert again.customer is not None
+    assert EMAIL in again.customer.decode()
+    assert (revoked.by, revoked.reason) == ("Alex", "Samantha called")
+    assert (kept.kind, kept.at, kept.consent_text) == ("kept as proof", TUESDAY, None)
+
+
+def test_nothing_but_the_proof_is_left_and_nothing_else_shows_it(erased: Store) -> None:
+    stored = erased.get_lead(DEALER, "L1")
+    assert stored is not None
+    assert {(event.consent_text, event.customer, event.by) for event in stored.consents} == {(None, None, None)}
+    assert erased.find_leads_of(DEALER, SAM) == []
+    held = everything(erased)
+    assert not [words for words in SAID["Sam"] if words.encode() in held]
+    assert erased.verify_chain(DEALER) == (7, 3, None, None)
+
+
+@pytest.mark.requirement("contract-10-proof-kept")
+def test_the_proof_is_erased_with_the_lead_or_later_on_request(erased: Store) -> None:
+    before = sealed_values(erased)
+    assert erased.newest_proof(DEALER, ["L1", "L2"]) == MONDAY
+    assert erased.erase_lead(DEALER, "L1", WEDNESDAY, consent_too=True)
+    assert erased.erase_lead(DEALER, "L2", WEDNESDAY, consent_too=True)
+    assert not erased.erase_lead(DEALER, "L1", WEDNESDAY, consent_too=True)
+    assert sealed_values(erased) == set()
+    assert not [value for value in before if value in everything(erased)]
+    assert erased.newest_proof(DEALER, ["L1", "L2"]) is None
+    assert erased.proven_leads(DEALER, SAM[0]) == []
+    assert [event.kind for event in erased.proven_events(DEALER, ["L1"])][-2:] == ["kept as proof", "erased"]
+    assert [event.kind for event in erased.proven_events(DEALER, ["L2"])][-1] == "erased"
+    assert erased.verify_chain(DEALER) == (9, 6, None, None)
+
+
+@pytest.mark.requirement("contract-10-proof-kept")
+def test_the_proof_is_deleted_by_age(erased: Store) -> None:
+    now = MONDAY + FIVE_YEARS
+    limits = {"leads_unused_since": MONDAY, "now": now}
+    assert erased.disposable(DEALER, consents_before=MONDAY, **limits).consents == 0
+    assert erased.disposable(DEALER, consents_before=TUESDAY, **limits).consents == 1
+    assert disposed(erased, MONDAY, MONDAY, now).consents == 0
+    assert disposed(erased, MONDAY, TUESDAY, now).consents == 1
+    assert disposed(erased, MONDAY, TUESDAY, now).consents == 0
+    assert erased.proven_leads(DEALER, SAM[0]) == []
+    assert erased.proven_events(DEALER, ["L1"])[-1].kind == "disposed"
+    assert erased.verify_chain(DEALER).problem is None
+
+
+def test_the_proof_outlives_a_change_of_keys(database_url: str, erased: Store) -> None:
+    newer = Vault(Keyring((("k-second", bytes(range(1, 33))), *KEYRING.keys), KEYRING.lasting))
+    with Store.open(database_url, newer) as store:
+        store.check_keys(DEALER)
+        while store.reseal(DEALER, 100):
+            pass
+        assert set(store.keys_in_use(DEALER)) == {"k-second"}
+    with Store.open(database_url, Vault(Keyring(newer.keyring.keys[:1], KEYRING.lasting))) as store:
+        assert store.proven_leads(DEALER, SAM[1]) == ["L1"]
+        assert store.proven_events(DEALER, ["L1"])[0].consent_text == TEXT
+        assert store.verify_chain(DEALER).problem is None
+
+
+@pytest.mark.parametrize(
+    ("change", "words"),
+    [
+        ("DELETE FROM consent_proofs WHERE number = 2", "text is gone"),
+        (
+            "UPDATE consent_proofs SET body = (SELECT body FROM consent_events WHERE number = 4) WHERE number = 2",
+            "changed",
+        ),
+    ],
+)
+def test_a_proof_that_was_changed_or_removed_in_the_database_shows(erased: Store, change: str, words: str) -> None:
+    with erased._writing() as connection:
+        connection.execute(text(change))
+    found = erased.verify_chain(DEALER)
+    assert found.first_broken == 2
+    assert found.problem is not None
+    assert words in found.problem
+
+
+def test_a_lead_whose_consent_was_changed_in_the_database_is_erased_without_proof(
+    store: Store, writer: LeadWriter
+) -> None:
+    writer.submit(DEALER, known("Sam", "L1")).result(60)
+    with store._writing() as connection:
+        connection.execute(text("UPDATE consent_events SET body = :bytes WHERE number = 1"), {"bytes": b"x" * 40})
+    assert store.erase_lead(DEALER, "L1", TUESDAY)
+    assert store.proven_leads(DEALER, SAM[0]) == []
+    assert store.proven_events(DEALER, ["L1"])[-1].kind == "erased"
+    assert sealed_values(store) == set()
+
+
+# --- A record in a file ---
+
+
+def exported(store: Store, *lead_ids: str) -> list[bytes]:
+    with store.exporting_consent(DEALER, lead_ids, WEDNESDAY) as evidence:
+        return list(evidence.lines)
+
+
+@pytest.fixture
+def record(erased: Store, writer: LeadWriter) -> list[bytes]:
+    """The record of the erased customer; the events of another one come in between and after."""
+    writer.submit(DEALER, storing("L3", WEDNESDAY, contacts=["email:kim@example.com"])).result(60)
+    return exported(erased, "L1")
+
+
+@pytest.mark.requirement("contract-10-consent-export")
+def test_a_record_is_checked_without_the_database(erased: Store, record: list[bytes]) -> None:
+    head, _ = erased.heads(DEALER, WEDNESDAY)
+    found = check_evidence(record)
+    assert found.events == erased.proven_events(DEALER, ["L1"])
+    assert (found.head, found.followed, found.compared) == (head._replace(at=found.head.at), 8, 0)
+    assert check_evidence(record, [head, Head(DEALER, "accesses", 3, bytes(32), WEDNESDAY)]).compared == 1
+
+
+def test_a_record_begins_with_the_first_event_of_the_person_and_names_nobody_else(erased: Store) -> None:
+    lines = exported(erased, "L2")
+    told = b"\n".join(lines)
+    assert SAID["Pat"][1].encode() in told
+    assert not [words for words in SAID["Sam"] if words.encode() in told]
+    assert check_evidence(lines).followed == 4
+
+
+def changed(lines: list[bytes], place: int, **members: object) -> list[bytes]:
+    line = msgspec.json.decode(lines[place])
+    return [*lines[:place], msgspec.json.encode(line | members), *lines[place + 1 :]]
+
+
+@pytest.mark.requirement("contract-10-consent-export")
+def test_each_change_of_a_record_shows(erased: Store, record: list[bytes]) -> None:
+    first = msgspec.json.decode(record[0])
+    others = {"before": 1, "before_hash": "AAAA", "dealer_id": "lakeside", "lead_ids": ["L2"], "form": "another"}
+    for name, value in others.items():
+        with pytest.raises(BadEvidence):
+            check_evidence(changed(record, 0, **{name: value}))
+    for number in range(1, len(record)):
+        line = msgspec.json.decode(record[number])
+        for name, value in line.items():
+            other: object = value + 1 if isinstance(value, int) else {"text": "I agree to everything."}
+            if isinstance(value, str):
+                other = ("B" if value.startswith("A") else "A") + value[1:]
+            with pytest.raises(BadEvidence):
+                check_evidence(changed(record, number, **{name: other}))
+        with pytest.raises(BadEvidence):
+            check_evidence([*record[:number], *record[number + 1 :]])
+        with pytest.raises(BadEvidence):
+            check_evidence(record[:number])
+    for broken in (
+        [],
+        [b"{}"],
+        [*record, record[-1]],
+        [b"x" * 2_000_000],
+        [record[0].replace(b"consents", b"accesses")],
+    ):
+        with pytest.raises(BadEvidence):
+            check_evidence(broken)
+    assert first["lead_ids"] == ["L1"]
+
+
+@pytest.mark.requirement("contract-10-consent-export")
+def test_a_record_that_was_written_anew_as_a_whole_shows_against_a_recorded_head(
+    erased: Store, record: list[bytes]
+) -> None:
+    head, _ = erased.heads(DEALER, WEDNESDAY)
+    with pytest.raises(BadEvidence, match="recorded as a head"):
+        check_evidence(record, [head._replace(hash=bytes(32))])

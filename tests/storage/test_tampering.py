@@ -1,0 +1,230 @@
+"""Both chains with a recorded head: each change in the tables shows, also when the dealer's row is put back."""
+
+from collections.abc import Callable
+from datetime import timedelta
+from typing import Any, NamedTuple
+
+import pytest
+from sqlalchemy import Connection, text
+from tests.storage.samples import DEALER, MONDAY, TUESDAY, VAULT, WEDNESDAY, consent, storing
+
+from dealer_agent.storage import LeadWriter, Store, record_consent, record_revocation, verify_chain
+from dealer_agent.storage.accesses import verify_accesses
+from dealer_agent.storage.chain import CHAINS
+from dealer_agent.storage.heads import Head, by_chain
+
+LATER = WEDNESDAY + timedelta(days=1)
+
+
+class Broken(NamedTuple):
+    """What a check found."""
+
+    first: int | None
+    problem: str | None
+
+
+def check(store: Store, chain: str, heads: list[Head]) -> Broken:
+    recorded = by_chain(heads, DEALER)[chain]
+    if chain == "consents":
+        found = store.verify_chain(DEALER, recorded)
+        return Broken(found.first_broken, found.problem)
+    log = store.verify_accesses(DEALER, recorded)
+    return Broken(log.first_broken, log.problem)
+
+
+@pytest.fixture
+def filled(store: Store, writer: LeadWriter) -> Store:
+    """Five rows in each chain."""
+
+    def job(connection: Connection) -> None:
+        storing("L1", contacts=["email:sam@example.com"])(connection)
+        storing("L2", contacts=["email:pat@example.com"])(connection)
+        record_revocation(connection, VAULT, DEALER, "L1", ("sms",), TUESDAY, by="Alex", reason="called us")
+        record_consent(connection, VAULT, DEALER, "L2", consent(TUESDAY, expires_at=WEDNESDAY, source_agent="Agent"))
+        record_consent(connection, VAULT, DEALER, "L1", consent(TUESDAY))
+
+    writer.submit(DEALER, job).result(60)
+    for number in range(5):
+        at = MONDAY + timedelta(hours=number)
+        store.log_access(DEALER, at, "Alex\0", f"leads show {number}", lead_id=f"L{number}", leads=1)
+    return store
+
+
+def execute(store: Store, *statements: str, **values: Any) -> None:
+    with store._writing() as connection:
+        for statement in statements:
+            connection.execute(text(statement), values)
+
+
+CHANGES = {
+    "consents": {
+        "lead_id": "CASE lead_id WHEN 'L1' THEN 'L2' ELSE 'L1' END",
+        "kind": "kind || '.'",
+        "at": "at + 1",
+        "granted_at": "coalesce(granted_at, 0) + 1",
+        "expires_at": "coalesce(expires_at, 0) + 1",
+        "channels": ":bytes",
+        "purpose": "purpose || '.'",
+        "commitment": ":bytes",
+        "hash": ":bytes",
+        "body": ":bytes",
+    },
+    "accesses": {
+        "access_id": "access_id || '.'",
+        "at": "at + 1",
+        "actor": "actor || '.'",
+        "action": "action || '.'",
+        "lead_id": "lead_id || '.'",
+        "leads": "leads + 1",
+        "deleted": "0",
+        "deleted_head": ":bytes",
+        "hash": ":bytes",
+    },
+}
+TABLES = {"consents": "consent_events", "accesses": "accesses"}
+END = {
+    "consents": ("consent_events", "consent_head", "consent_seal"),
+    "accesses": ("accesses", "access_head", "access_seal"),
+}
+chains = pytest.mark.parametrize("chain", CHAINS)
+
+
+@chains
+def test_a_chain_that_nobody_touched_is_whole_and_goes_on_from_each_head(filled: Store, chain: str) -> None:
+    heads = filled.heads(DEALER, LATER)
+    filled.log_access(DEALER, LATER, "Kim", "leads list", leads=2)
+    filled.record_revocation(DEALER, "L1", ["email"], LATER, by="Kim", reason=None)
+    assert check(filled, chain, heads + filled.heads(DEALER, LATER)) == (None, None)
+
+
+def tampered(store: Store, chain: str, *statements: str, **values: Any) -> Broken:
+    """What a check with the recorded heads finds after these statements, which are then rolled back."""
+    heads = by_chain(store.heads(DEALER, LATER), DEALER)[chain]
+    verify: Callable[..., Any] = {"consents": verify_chain, "accesses": verify_accesses}[chain]
+    with store._writer.connect() as connection:
+        for statement in statements:
+            connection.execute(text(statement), values)
+        found = verify(connection, VAULT, DEALER, heads)
+        connection.rollback()
+    return Broken(found.first_broken, found.problem)
+
+
+@chains
+def test_each_change_of_each_column_of_each_row_shows_at_the_row(filled: Store, chain: str) -> None:
+    for column, value in CHANGES[chain].items():
+        for number in range(1, 6):
+            change = f"UPDATE {TABLES[chain]} SET {column} = {value} WHERE number = {number}"
+            found = tampered(filled, chain, change, bytes=b"x" * 32)
+            assert found.problem
+            # A deletion that never was moves the beginning of the log.
+            assert found.first == number or column == "deleted", (column, number)
+    assert check(filled, chain, filled.heads(DEALER, LATER)) == (None, None)
+
+
+@chains
+def test_every_column_is_covered(chain: str) -> None:
+    columns = {column.name for column in CHAINS[chain].rows.columns}
+    assert columns == {*CHANGES[chain], "dealer_id", "number"}
+
+
+@chains
+def test_each_removed_swapped_or_added_row_shows(filled: Store, chain: str) -> None:
+    table = TABLES[chain]
+    for number in range(1, 6):
+        assert tampered(filled, chain, f"DELETE FROM {table} WHERE number = {number}").first == number
+    for number in range(1, 5):
+        moves = ((99, number), (number, number + 1), (number + 1, 99))
+        swap = [f"UPDATE {table} SET number = {to} WHERE number = {each}" for to, each in moves]
+        assert tampered(filled, chain, *swap).first == number
+    names = [column.name for column in CHAINS[chain].rows.columns]
+    given = ", ".join({"number": "6", "access_id": "'X'"}.get(name, name) for name in names)
+    add = f"INSERT INTO {table} ({', '.join(names)}) SELECT {given} FROM {table} WHERE number = 5"
+    assert tampered(filled, chain, add).first == 6
+
+
+def dealers_row(store: Store, chain: str) -> dict[str, Any]:
+    with store._reading() as connection:
+        row = connection.execute(text(f"SELECT {', '.join(END[chain])} FROM dealers")).one()
+    return dict(row._mapping)
+
+
+def put_back(store: Store, chain: str, row: dict[str, Any]) -> None:
+    execute(store, f"UPDATE dealers SET {', '.join(f'{name} = :{name}' for name in row)}", **row)
+
+
+def add_rows(store: Store, count: int) -> None:
+    for _ in range(count):
+        store.log_access(DEALER, LATER, "Kim", "leads list", leads=2)
+        store.record_revocation(DEALER, "L1", ["email"], LATER, by="Kim", reason=None)
+
+
+@pytest.mark.requirement("contract-10-recorded-head")
+@chains
+def test_a_truncated_chain_whose_end_was_put_back_shows_against_the_recorded_head_only(
+    filled: Store, chain: str
+) -> None:
+    old = dealers_row(filled, chain)
+    add_rows(filled, 2)
+    heads = filled.heads(DEALER, LATER)
+    execute(filled, f"DELETE FROM {TABLES[chain]} WHERE number > 5")
+    put_back(filled, chain, old)
+    for first_broken in (6, 7, 7):
+        assert check(filled, chain, []) == (None, None), "nothing in the database shows it"
+        found = check(filled, chain, heads)
+        assert found.problem is not None
+        assert "recorded" in found.problem
+        assert found.first == first_broken
+        add_rows(filled, 1)
+
+
+@pytest.mark.requirement("contract-10-recorded-head")
+def test_old_entries_of_the_access_log_are_deleted_and_the_rest_is_still_a_chain(filled: Store) -> None:
+    early = filled.heads(DEALER, LATER)
+    filled.confirm_clock(DEALER, LATER)
+    before = MONDAY + timedelta(hours=3)
+    purged = filled.purge(DEALER, refusals_before=MONDAY, accesses_before=before, now=LATER)
+    assert purged.accesses == 3
+    newest, *_ = filled.list_accesses(DEALER, 9)
+    assert (newest.actor, newest.action) == (
+        "dealer-agent",
+        "delete 3 entries from before 2026-03-02 out of this log, up to number 3",
+    )
+    assert filled.verify_accesses(DEALER) == (6, 3, None, None)
+    assert check(filled, "accesses", [*early, *filled.heads(DEALER, LATER)]) == (None, None)
+
+
+def test_entries_that_somebody_deleted_by_hand_are_no_deletion_by_age(filled: Store) -> None:
+    """Though they add an entry that says so: they have no key for the end."""
+    execute(
+        filled,
+        "UPDATE accesses SET deleted = 2, deleted_head = (SELECT hash FROM accesses WHERE number = 2) WHERE number = 5",
+        "DELETE FROM accesses WHERE number <= 2",
+    )
+    assert filled.verify_accesses(DEALER).first_broken == 5
+
+
+def test_an_access_log_without_its_seal_shows(filled: Store) -> None:
+    execute(filled, "UPDATE dealers SET access_seal = NULL")
+    assert filled.verify_accesses(DEALER).first_broken == 6
+    add_rows(filled, 1)
+    assert filled.verify_accesses(DEALER).first_broken == 7, "a later entry does not hide it"
+
+
+def test_a_head_is_one_line_of_text(filled: Store) -> None:
+    for head in filled.heads(DEALER, LATER):
+        assert Head.parse(f"{head}\n") == head._replace(at=LATER.replace(microsecond=0))
+    empty, _ = filled.heads("lakeside", LATER)
+    assert str(empty).startswith("lakeside consents 0 - ")
+    assert Head.parse(str(empty)).hash == b""
+
+
+@pytest.mark.parametrize("line", ["", "ridgeline", "ridgeline consents 5 abc 2026-03-02T09:30:00Z", "x" * 1000])
+def test_another_text_is_no_head(line: str) -> None:
+    with pytest.raises(ValueError, match="is no head"):
+        Head.parse(line)
+
+
+def test_two_heads_that_contradict_each_other_show_that_the_record_was_written_anew() -> None:
+    heads = [Head(DEALER, "consents", 5, each * 32, LATER) for each in (b"a", b"b")]
+    with pytest.raises(ValueError, match="written anew"):
+        by_chain(heads, DEALER)

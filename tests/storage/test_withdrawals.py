@@ -1,0 +1,74 @@
+"""A withdrawal of consent outlives the customer's leads, and holds nothing but a hash, a channel and a time."""
+
+from datetime import timedelta
+
+import pytest
+from sqlalchemy import select
+from tests.storage.contents import everything
+from tests.storage.samples import DEALER, KEYRING, MONDAY, TUESDAY, VAULT, WEDNESDAY, storing
+
+from dealer_agent.storage import LeadWriter, Store
+from dealer_agent.storage.schema import withdrawals
+from dealer_agent.storage.withdrawals import withdrawn_since
+from dealer_agent.vault import Keyring, Vault
+
+SAM, PHONE, PAT = "email:sam@example.com", "phone:+12025550123", "email:pat@example.com"
+SENDER = '["agent","Example Agent","email:sam@example.com"]'
+
+
+@pytest.fixture
+def withdrawn(store: Store, writer: LeadWriter) -> Store:
+    """A customer with two contact points, who withdrew two channels."""
+    writer.submit(DEALER, storing("L1", contacts=[SAM, PHONE, SENDER])).result(60)
+    writer.submit(DEALER, storing("L2", contacts=[PAT])).result(60)
+    store.record_revocation(DEALER, "L1", ["phone", "sms"], TUESDAY, by="Alex", reason=None)
+    return store
+
+
+def found(
+    store: Store, *contacts: str, vault: Vault = VAULT, dealer_id: str = DEALER, at: timedelta = timedelta()
+) -> set[str]:
+    with store._reading() as connection:
+        return set(withdrawn_since(connection, vault, dealer_id, contacts, TUESDAY + at))
+
+
+@pytest.mark.requirement("contract-10-withdrawal-lasts")
+def test_a_withdrawal_holds_for_every_contact_point_of_the_lead(withdrawn: Store) -> None:
+    for contacts in ((SAM,), (PHONE,), (SAM, PHONE), (PAT, PHONE)):
+        assert found(withdrawn, *contacts) == {"phone", "sms"}
+    assert found(withdrawn, PAT) == found(withdrawn) == found(withdrawn, SAM, dealer_id="lakeside") == set()
+
+
+def test_a_consent_from_after_the_withdrawal_counts(withdrawn: Store) -> None:
+    assert found(withdrawn, SAM, at=timedelta(microseconds=1)) == set()
+    withdrawn.record_revocation(DEALER, "L1", ["sms"], WEDNESDAY, by="Alex", reason=None)
+    withdrawn.record_revocation(DEALER, "L1", ["sms"], MONDAY, by="Alex", reason="noted late")
+    assert found(withdrawn, SAM, at=timedelta(hours=1)) == {"sms"}
+
+
+@pytest.mark.requirement("contract-10-withdrawal-lasts")
+@pytest.mark.parametrize("consent_too", [False, True])
+def test_a_withdrawal_outlives_erasure_and_changes_of_keys(
+    database_url: str, withdrawn: Store, consent_too: bool
+) -> None:
+    withdrawn.erase_lead(DEALER, "L1", WEDNESDAY, consent_too=consent_too)
+    newer = Vault(Keyring((("k-second", bytes(range(1, 33))), *KEYRING.keys), KEYRING.lasting))
+    with Store.open(database_url, newer) as store:
+        while store.reseal(DEALER, 100):
+            pass
+    only_new = Vault(Keyring(newer.keyring.keys[:1], KEYRING.lasting))
+    with Store.open(database_url, only_new) as store:
+        assert store.find_leads_of(DEALER, [SAM]) == []
+        assert found(store, SAM, vault=only_new) == {"phone", "sms"}
+
+
+def test_nothing_else_is_in_it(withdrawn: Store) -> None:
+    """The two contact points, and not the sender's key, for two channels each."""
+    with withdrawn._reading() as connection:
+        rows = connection.execute(select(withdrawals)).all()
+    assert {(row.dealer_id, row.channel, row.at) for row in rows} == {
+        (DEALER, "phone", TUESDAY),
+        (DEALER, "sms", TUESDAY),
+    }
+    assert [len(row.contact_hash) for row in rows] == [32] * 4
+    assert b"sam@example.com" not in everything(withdrawn)
