@@ -135,6 +135,12 @@ def test_the_vehicles_rooftop_is_visited_else_the_first_that_books_such_visits(
     [
         visit("0002-01-01T00:00:00Z"),
         visit("9998-12-31T23:59:59.999999-23:59"),
+        visit("9999-12-31T23:59:60Z"),
+        visit("9999-12-31T23:59:59-12:00"),
+        visit("0001-01-01T00:00:00+14:00"),
+        windows(("0001-01-01T00:00:00", "0001-01-01T00:00:01"), timezone="Pacific/Kiritimati"),
+        windows(("9999-12-31T23:00:00", "9999-12-31T23:59:60"), timezone="America/Chicago"),
+        {"appointment_type": "test_drive", "requested_windows": [{"start": "9999-12-31T23:59:60Z"}]},
         visit(at("08:00"), duration_minutes=2**63 - 1),
         windows(("0002-01-01T00:00:00+23:59", "0002-01-01T00:00:01+23:59")),
         windows(("9998-12-31T23:00:00Z", "9998-12-31T23:59:59Z")),

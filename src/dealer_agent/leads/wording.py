@@ -14,7 +14,7 @@ from dealer_agent.leads.lead_view import LeadView, RooftopView, VisitTime, Visit
 from dealer_agent.leads.plain_text import one_line, short
 from dealer_agent.leads.spoken import clock_time, either
 from dealer_agent.leads.zones import instant_of
-from dealer_agent.protocol.formats import parse_timestamp
+from dealer_agent.protocol.formats import in_zone, parse_timestamp
 from dealer_agent.protocol.requests import Appointment, AppointmentType, TradeIn, VehicleOfInterest
 from dealer_agent.protocol.vehicle import ListingStatus, Vehicle, VehicleMembers
 
@@ -37,7 +37,7 @@ CHANNELS: Mapping[str, str] = {"email": "e-mail", "phone": "phone", "sms": "text
 
 def spoken_day(moment: datetime, zone: str) -> str:
     """`Tuesday, March 3, 2026`, on the zone's calendar."""
-    local = moment.astimezone(ZoneInfo(zone))
+    local = in_zone(moment, ZoneInfo(zone))
     return f"{local:%A, %B} {local.day}, {local.year}"
 
 
@@ -61,7 +61,7 @@ def spoken_stretch(time: VisitTime, zone: str) -> str:
 
 
 def _zone_name(moment: datetime, zone: str) -> str:
-    local = moment.astimezone(ZoneInfo(zone))
+    local = in_zone(moment, ZoneInfo(zone))
     name = local.tzname()
     # Zones without an abbreviation of their own are named by numbers.
     return name if name and name.isalpha() else f"UTC{local:%z}"
