@@ -4,6 +4,7 @@ from datetime import date, datetime, time, timedelta
 
 from dealer_agent.dealers.profile import DealerRooftop, Profile, VisitRules, WeekHours
 from dealer_agent.dealers.rules import read_date, read_hours, read_phone
+from dealer_agent.inventory.vocabulary import fold
 from dealer_agent.leads.opening import open_hours
 from dealer_agent.leads.visits import VisitPlan
 from dealer_agent.protocol.requests import VisitKind
@@ -21,6 +22,7 @@ class Timetable:
     def __init__(self, profile: Profile) -> None:
         self.first = profile.rooftops[0]
         self._rooftops = {rooftop.name: rooftop for rooftop in profile.rooftops}
+        self._by_folded_name = {fold(rooftop.name): rooftop for rooftop in reversed(profile.rooftops)}
         self._weeks = {
             (rooftop.name, department): _week(hours)
             for rooftop in profile.rooftops
@@ -44,6 +46,10 @@ class Timetable:
     def rooftop(self, name: str | None) -> DealerRooftop | None:
         """The rooftop of this name, where there is one."""
         return self._rooftops.get(name) if name is not None else None
+
+    def named(self, words: str) -> DealerRooftop | None:
+        """The rooftop that a buyer names, compared as search compares rooftops."""
+        return self.rooftop(words) or self._by_folded_name.get(fold(words))
 
     def taking(self, kind: VisitKind) -> DealerRooftop | None:
         """The dealer's first rooftop that books this kind of visit."""

@@ -159,8 +159,10 @@ def claimed_facts(vehicle: VehicleOfInterest | TradeIn, extras: Mapping[str, obj
 
 
 def added_facts(vehicle: VehicleOfInterest | TradeIn, extras: Mapping[str, object]) -> list[str]:
-    """What a buyer said of a vehicle in members of their own making."""
+    """The rooftop that a buyer named, and what they said of a vehicle in members of their own making."""
     own = {**(vehicle.other_attributes or {}), **extras}
+    if isinstance(vehicle, VehicleOfInterest) and vehicle.rooftop is not UNSET:
+        own["rooftop"] = vehicle.rooftop
     named = ((one_line(name) or "Other", one_line(_as_text(value))) for name, value in own.items())
     return [f"{name}: {value}" for name, value in named if value]
 

@@ -19,7 +19,8 @@ def parse_timestamp(text: str) -> datetime | None:
     """An ISO 8601 date and time, aware or naive; None when it is none. A bare date is none.
 
     An aware time can always be converted to UTC. If its UTC date is before year 1 or after year 9999, the first or the
-    last moment of the calendar is returned. `datetime` has no leap seconds: 23:59:60 is the microsecond before midnight.
+    last moment of the calendar is returned. `datetime` has no leap seconds: a leap second is the microsecond before
+    midnight UTC.
     """
     # RFC 3339 lets T and Z be small; Python takes a small t only.
     text = text.upper()
@@ -47,7 +48,7 @@ def in_zone(moment: datetime, zone: tzinfo) -> datetime:
     try:
         return moment.astimezone(zone)
     except OverflowError:
-        return (datetime.min if moment.year == 1 else datetime.max).replace(tzinfo=zone)
+        return datetime.min.replace(tzinfo=zone) if moment.year == 1 else datetime.max.replace(tzinfo=zone)
 
 
 def _may_be_leap(last_second: datetime) -> bool:
