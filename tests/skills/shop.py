@@ -109,8 +109,9 @@ def a_lead(**members: Any) -> dict[str, Any]:
         },
         "source_agent": "Example Agent",
     }
-    points = [name for name in ("email", "phone") if name in members.get("customer", payload["customer"])]
-    payload["consent"] = consent(allowed_channels=points)
+    who = members.get("customer")
+    points = [name for name in ("email", "phone") if name in who] if isinstance(who, dict) else []
+    payload["consent"] = consent(allowed_channels=points or ["email"])
     return {name: value for name, value in (payload | members).items() if value is not ...}
 
 
