@@ -51,6 +51,17 @@ sales = "+1 202 555 0123"
 sales = "sales@example.com"
 [rooftops.hours.sales]
 monday = "09:00-20:00"
+[[rooftops.special_days]]
+date = "2026-12-24"
+hours = "09:00-14:00"
+departments = ["sales"]
+[[rooftops.special_days]]
+holiday = "Thanksgiving Day"
+hours = "closed"
+[rooftops.holidays]
+country = "US"
+subdivision = "TN"
+hours = "10:00-12:00, 18:00-02:00"
 [[rooftops.fees]]
 name = "Documentation fee"
 amount = 399
@@ -144,6 +155,12 @@ def test_a_file_with_everything_is_read(load: Load) -> None:
     assert [(fee.name, fee.amount) for fee in north.fees] == [("Documentation fee", 399)]
     assert north.hours["sales"].monday == "09:00-20:00"
     assert north.hours["sales"].sunday == "closed"
+    assert [(day.date, day.holiday, day.hours, day.departments) for day in north.special_days] == [
+        ("2026-12-24", msgspec.UNSET, "09:00-14:00", ("sales",)),
+        (msgspec.UNSET, "Thanksgiving Day", "closed", ()),
+    ]
+    assert north.holidays
+    assert (north.holidays.place, north.holidays.hours) == (("US", "TN"), "10:00-12:00, 18:00-02:00")
     assert south.fees == ()
     assert settings.dealer.area_offers[0].zip_prefixes == ("372",)
     assert settings.service.public_url == "https://agent.example.com"
@@ -233,7 +250,7 @@ max_shrink = 0.2
         ("[[rooftops.fees]]\nname = 'Doc'\namount = -1", "line 9: rooftops[0].fees[0].amount: -1 is too small; the "
          "least is 0"),
         ("[rooftops.hours.sales]\nmonday = '9 to 5'", "line 8: rooftops[0].hours.sales.monday: '9 to 5' must be hours "
-         "on the 24-hour clock, such as '09:00-20:00', or 'closed'"),
+         "on the 24-hour clock, such as '09:00-20:00' or '09:00-12:00, 13:00-18:00', or 'closed'"),
         ("[[area_offers]]\nzip_prefixes = []\namount_off = 5", "line 8: area_offers[0].zip_prefixes: needs at least 1 "
          "entry"),
         ("[[area_offers]]\nzip_prefixes = ['3']\namount_off = 0", "line 9: area_offers[0].amount_off: 0 is too small; "
@@ -250,10 +267,10 @@ max_shrink = 0.2
          "rooftops[0].visits.sales.durations_allowed[1]: 20 must be a multiple of 15 minutes"),
         ("[rooftops.hours.sales]\n[rooftops.visits.sales]\ngrid_minutes = 20", "line 9: "
          "rooftops[0].visits.sales.grid_minutes: 20 must be one of 15, 30, 45, 60, 90, 120"),
-        ("closed_dates = ['Dec 25']", "line 7: rooftops[0].closed_dates[0]: 'Dec 25' is no date; write it in quotes as "
-         "'2026-12-25'"),
-        ("closed_dates = ['2026-02-30']", "line 7: rooftops[0].closed_dates[0]: '2026-02-30' is no date; write it in "
-         "quotes as '2026-12-25'"),
+        ("closed_dates = ['Dec 25']", "line 7: rooftops[0].closed_dates[0]: 'Dec 25' is no date from 2000 to 2199; "
+         "write it in quotes as '2026-12-25'"),
+        ("closed_dates = ['2026-02-30']", "line 7: rooftops[0].closed_dates[0]: '2026-02-30' is no date from 2000 to "
+         "2199; write it in quotes as '2026-12-25'"),
         ("[[rooftops.deliver.http]]\nname = 'crm'\nurl = 'https://crm.example.com'\nsecret_env = 'no!'", "line 10: "
          "rooftops[0].deliver.http[0].secret_env: must be the name of an environment variable that holds the secret, "
          "such as 'CRM_SECRET'"),

@@ -6,7 +6,8 @@ import msgspec
 import pytest
 
 from dealer_agent.dealers.information import dealer_information
-from dealer_agent.dealers.profile import Address, DealerRooftop, Geo, Policies, Profile, WeekHours
+from dealer_agent.dealers.opening import Holidays, SpecialDay, WeekHours
+from dealer_agent.dealers.profile import Address, DealerRooftop, Geo, Policies, Profile
 from dealer_agent.protocol.vehicle import Fee
 
 
@@ -119,6 +120,42 @@ def test_each_day_of_the_week_keeps_its_own_hours() -> None:
     assert schedule
     value = msgspec.to_builtins(schedule[0].value)
     assert [value[day]["open"] for day in days] == [f"0{hour}:00" for hour in range(7)]
+
+
+@pytest.mark.requirement("contract-5-rooftop-schedules")
+def test_each_further_span_of_a_day_is_in_a_schedule_of_its_own_and_midnight_is_a_time_of_the_next_day() -> None:
+    week = WeekHours(monday="09:00-12:00, 13:00-18:00", friday="09:00-12:00, 18:00-02:00", saturday="00:00-24:00")
+    hours = {"sales": week, "service": WeekHours(monday="7:00-24:00")}
+    rooftop = DealerRooftop(name="Acme North", timezone="America/Chicago", hours=hours)
+    schedules = msgspec.to_builtins(dealer_information(_profile(rooftop)).rooftops[0].schedules)
+    told = {
+        schedule["name"]: {day: f"{span['open']}-{span['close']}" for day, span in schedule["value"].items() if span}
+        for schedule in schedules
+    }
+    assert told == {
+        "sales": {"monday": "09:00-12:00", "friday": "09:00-12:00", "saturday": "00:00-00:00"},
+        "sales (second hours)": {"monday": "13:00-18:00", "friday": "18:00-02:00"},
+        "service": {"monday": "07:00-00:00"},
+    }
+    assert all(len(schedule["value"]) == 7 for schedule in schedules)
+
+
+@pytest.mark.requirement("contract-5-rooftop-notes-capabilities")
+def test_special_days_are_told_in_the_notes() -> None:
+    rooftop = msgspec.structs.replace(
+        FULL,
+        closed_dates=("2026-12-25",),
+        special_days=(
+            SpecialDay(holiday="Thanksgiving Day", hours="closed"),
+            SpecialDay(date="2026-12-24", hours="9:00-14:00", departments=("sales", "parts")),
+        ),
+        holidays=Holidays(country="US", subdivision="TN", hours="10:00-12:00, 13:00-16:00"),
+    )
+    assert dealer_information(_profile(rooftop)).rooftops[0].notes == (
+        "Parking behind the building.\n\n"
+        "Special hours. 2026-12-24 (sales, parts): 09:00-14:00. 2026-12-25: closed. Thanksgiving Day: closed. "
+        "Other public holidays (US, TN): 10:00-12:00, 13:00-16:00."
+    )
 
 
 @pytest.mark.requirement("contract-5-rooftop-notes-capabilities")

@@ -4,45 +4,8 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
 from dealer_agent.dealers import rules
-from dealer_agent.protocol.responses import OpenHours
-
-
-@pytest.mark.parametrize(
-    ("written", "expected"),
-    [
-        ("09:00-20:00", OpenHours("09:00", "20:00")),
-        ("9:00 - 20:00", OpenHours("09:00", "20:00")),
-        ("09:00\u201320:00", OpenHours("09:00", "20:00")),
-        ("00:00-23:59", OpenHours("00:00", "23:59")),
-        ("closed", None),
-        ("Closed", None),
-    ],
-)
-def test_hours_are_read_as_a_person_writes_them(written: str, expected: OpenHours | None) -> None:
-    assert rules.read_hours(written) == expected
-
-
-@pytest.mark.parametrize(
-    "written",
-    ["", "9-20", "9am-8pm", "20:00-09:00", "09:00-09:00", "09:00-24:00", "09:60-10:00", "09:00-10:75", "09:00", "shut"],
-)
-def test_hours_that_no_clock_shows_or_that_close_before_they_open_are_refused(written: str) -> None:
-    with pytest.raises(ValueError, match="'" + written):
-        rules.read_hours(written)
-
-
-@given(st.times(), st.times())
-def test_any_two_times_in_order_are_hours_and_no_others_are(one: Any, other: Any) -> None:
-    opening, closing = f"{one:%H:%M}", f"{other:%H:%M}"
-    if opening < closing:
-        assert rules.read_hours(f"{opening}-{closing}") == OpenHours(opening, closing)
-    else:
-        with pytest.raises(ValueError, match="before it closes"):
-            rules.read_hours(f"{opening}-{closing}")
 
 
 @pytest.mark.parametrize(
@@ -90,6 +53,9 @@ def test_a_sound_value_is_given_back_in_its_proper_form(
         (rules.read_slug, "-a"),
         (rules.read_slug, "a" * 64),
         (rules.read_slug, "acme\n"),
+        (rules.read_date, "2026-02-30"),
+        (rules.read_date, "1999-12-31"),
+        (rules.read_date, "9999-12-31"),
         (rules.read_text, " "),
     ],
 )

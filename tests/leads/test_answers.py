@@ -1,8 +1,7 @@
 """What the customer is told (contract, part 10): what happens next, when, and with whom, on the rooftop's clock."""
 
-from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from datetime import UTC, date, datetime, time, timedelta
+from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import msgspec
@@ -11,7 +10,6 @@ from msgspec import UNSET
 
 from dealer_agent.leads.answers import House, LeadAnswer, VisitAnswer, message_for
 from dealer_agent.leads.intake import Gone
-from dealer_agent.leads.opening import open_hours
 from dealer_agent.leads.spoken import clock_time, day_and_time, either, phone_number, zone_name
 from dealer_agent.leads.visits import Slot
 from dealer_agent.protocol.requests import VISIT_KIND_OF, VehicleOfInterest, VisitKind
@@ -258,46 +256,16 @@ def test_numbers_and_choices_are_written_as_people_write_them() -> None:
     assert [either("abc"[:count]) for count in (1, 2, 3)] == ["a", "a or b", "a, b, or c"]
 
 
-NINE_TO_FIVE = {day: (time(9), time(17)) for day in range(5)}
-
-
 @pytest.mark.parametrize(
-    ("week", "closed", "now", "hours"),
+    ("closes", "words"),
     [
-        (NINE_TO_FIVE, (), datetime(2026, 3, 11, 16, tzinfo=UTC), (11, 14, 22)),
-        (NINE_TO_FIVE, (), datetime(2026, 3, 11, 13, tzinfo=UTC), (11, 14, 22)),
-        (NINE_TO_FIVE, (), datetime(2026, 3, 11, 22, tzinfo=UTC), (12, 14, 22)),
-        (NINE_TO_FIVE, (), datetime(2026, 3, 14, 3, tzinfo=UTC), (16, 14, 22)),
-        (NINE_TO_FIVE, (date(2026, 3, 11), date(2026, 3, 12)), datetime(2026, 3, 11, 16, tzinfo=UTC), (13, 14, 22)),
-        ({6: (time(9), time(17))}, (), datetime(2026, 3, 2, 16, tzinfo=UTC), (8, 14, 22)),
-        ({0: None}, (), NOW, None),
-        ({}, (), NOW, None),
-        (NINE_TO_FIVE, [date(2026, 3, 1) + timedelta(days=day) for day in range(31)], NOW, None),
+        (datetime(2026, 3, 12, 1, tzinfo=UTC), "We are open until 8:00 PM today (Central time)."),
+        (datetime(2026, 3, 12, 5, tzinfo=UTC), "We are open until midnight today (Central time)."),
+        (datetime(2026, 3, 12, 7, tzinfo=UTC), "We are open until 2:00 AM tomorrow (Central time)."),
+        (datetime(2026, 3, 20, 5, tzinfo=UTC), "We are open now."),
     ],
 )
-def test_the_hours_are_those_of_now_or_the_next_ones(
-    week: Mapping[int, Any], closed: Sequence[date], now: datetime, hours: tuple[int, int, int] | None
-) -> None:
-    """March 8 is the day on which the clocks of Chicago go forward: nine is at 14:00 UTC from then on."""
-    expected = None
-    if hours is not None:
-        day, opens, closes = hours
-        expected = (datetime(2026, 3, day, opens, tzinfo=UTC), datetime(2026, 3, day, closes, tzinfo=UTC))
-    assert open_hours(week, closed, CHICAGO, now) == expected
-
-
-EVERY_DAY = {day: (time(9), time(21)) for day in range(7)}
-
-
-@pytest.mark.usefixtures("machine_zone")
-def test_an_evening_is_of_today_though_it_is_tomorrow_elsewhere() -> None:
-    half_past_eight = datetime(2026, 3, 12, 1, 30, tzinfo=UTC)
-    hours = datetime(2026, 3, 11, 14, tzinfo=UTC), datetime(2026, 3, 12, 2, tzinfo=UTC)
-    assert open_hours(EVERY_DAY, (), CHICAGO, half_past_eight) == hours
-
-
-def test_who_is_closed_for_more_than_two_weeks_is_not_said_to_open() -> None:
-    closed = [date(2026, 3, 11) + timedelta(days=day) for day in range(15)]
-    opens = datetime(2026, 3, 25, 14, tzinfo=UTC)
-    assert open_hours(EVERY_DAY, closed[:14], CHICAGO, NOW) == (opens, opens + timedelta(hours=12))
-    assert open_hours(EVERY_DAY, closed, CHICAGO, NOW) is None
+def test_the_closing_time_is_of_today_or_of_the_night_that_follows(closes: datetime, words: str) -> None:
+    house = replace(HOUSE, hours=(NOW - timedelta(hours=1), closes))
+    told = message_for(LeadAnswer(house=house, now=NOW, wish=UNSET, wanted=None))
+    assert told.endswith(words)

@@ -359,7 +359,7 @@ def test_fewer_than_three_are_proposed_when_there_are_no_more(
 
 NOTHING: dict[str, tuple[VisitPlan, Busy]] = {
     "never open": (plan_of(open_on={}), {}),
-    "closed all week": (plan_of(open_on=dict.fromkeys(range(7))), {}),
+    "closed all week": (plan_of(open_on={}), {}),
     "closed dates": (plan_of(horizon_days=2, closed=("2026-03-02", "2026-03-03", "2026-03-04")), {}),
     "visits longer than the day": (plan_of(open_on=week("09:00-10:45"), duration=120), {}),
     "a notice beyond the horizon": (plan_of(notice=20160, horizon_days=1), {}),
@@ -440,10 +440,34 @@ def test_the_span_of_a_notice_beyond_the_horizon_is_empty() -> None:
 
 
 def test_hours_are_those_of_each_day() -> None:
-    plan = plan_of(open_on={0: hours("09:00-10:00"), 1: None, 2: hours("15:00-16:00")}, horizon_days=14)
+    plan = plan_of(open_on={0: hours("09:00-10:00"), 1: (), 2: hours("15:00-16:00")}, horizon_days=14)
     outcome = outcome_of(plan, appointment_at="2026-03-03T12:00:00-06:00")
     assert proposed(outcome) == [
         "2026-03-02T09:00:00-06:00",
         "2026-03-04T15:00:00-06:00",
         "2026-03-09T09:00:00-05:00",
     ]
+
+
+@pytest.mark.requirement("contract-10-confirm-in-hours")
+@pytest.mark.parametrize(
+    ("at", "free"),
+    [
+        # Tuesday 18:00 to 24:00 and Wednesday 00:00 to 02:00 are one stretch.
+        ("2026-03-03T17:30:00-06:00", False),
+        ("2026-03-03T23:30:00-06:00", True),
+        ("2026-03-04T00:00:00-06:00", True),
+        ("2026-03-04T01:00:00-06:00", True),
+        ("2026-03-04T01:30:00-06:00", False),
+        # Nothing of Thursday touches the last hour of Wednesday.
+        ("2026-03-04T23:00:00-06:00", True),
+        ("2026-03-04T23:30:00-06:00", False),
+        # Friday and Saturday are open for 48 hours.
+        ("2026-03-06T23:30:00-06:00", True),
+        ("2026-03-07T23:30:00-06:00", False),
+    ],
+)
+def test_a_visit_lies_across_midnight_where_the_hours_meet_there(at: str, free: bool) -> None:
+    open_on = {1: hours("18:00-24:00"), 2: hours("00:00-02:00, 22:00-24:00"), 4: hours("00:00-24:00")}
+    plan = plan_of(open_on=open_on | {5: hours("00:00-24:00")})
+    assert (outcome_of(plan, appointment_at=at).confirmed is not None) == free

@@ -2,15 +2,15 @@
 
 from collections.abc import Mapping
 from dataclasses import replace
-from datetime import UTC, date, datetime, time, timedelta
-from functools import lru_cache
+from datetime import UTC, datetime, timedelta
 from random import Random
 from zoneinfo import ZoneInfo
 
 import pytest
 from hypothesis import event, given, settings
 from hypothesis import strategies as st
-from tests.leads.visiting import hours, minutes
+from tests.leads.opening_oracle import open_steps
+from tests.leads.visiting import hours, hours_of, minutes
 
 from dealer_agent.leads.visits import Asked, Slot, VisitPlan, quarters, settle, span
 
@@ -19,38 +19,27 @@ MINUTE = timedelta(minutes=1)
 DAY = timedelta(days=1)
 
 
-@lru_cache(maxsize=4096)
-def first_shown(zone: str, day: date, clock: time) -> datetime:
-    """When the zone's clock first shows the day and the time, or anything later. All hours below fall on its steps."""
-    wanted = datetime.combine(day, clock)
-    moment = datetime.combine(day, clock, UTC) - timedelta(hours=15)
-    while moment.astimezone(ZoneInfo(zone)).replace(tzinfo=None) < wanted:
-        moment += 5 * MINUTE
-    return moment
+STEP = 5 * MINUTE
+"""All hours below fall on these steps."""
 
 
-def can_begin(plan: VisitPlan, start: datetime, length: timedelta, now: datetime) -> bool:
-    """Whether grid, hours, closed dates, notice and horizon allow a visit."""
+def can_begin(plan: VisitPlan, start: datetime, now: datetime) -> bool:
+    """Whether grid, notice and horizon allow a visit."""
     local = start.astimezone(ZoneInfo(plan.zone))
-    day = local.date()
-    open_ = plan.week.get(day.weekday())
-    if open_ is None or day in plan.closed:
-        return False
-    return (
-        local.second == local.microsecond == 0
-        and (local.hour * 60 + local.minute) % (plan.grid // MINUTE) == 0
-        and start >= first_shown(plan.zone, day, open_[0])
-        and start + length <= first_shown(plan.zone, day, open_[1])
-        and now + plan.notice <= start <= now + plan.horizon
-    )
+    on_grid = local.second == local.microsecond == 0 and (60 * local.hour + local.minute) % (plan.grid // MINUTE) == 0
+    return on_grid and now + plan.notice <= start <= now + plan.horizon
 
 
 def free_visits(plan: VisitPlan, length: timedelta, busy: Mapping[datetime, int], now: datetime) -> list[datetime]:
     quarter = datetime(now.year, now.month, now.day, tzinfo=UTC)
+    end = now + plan.horizon + length
+    opened = {moment for moment, is_open in open_steps(plan.hours, plan.zone, quarter, end, STEP) if is_open}
     found = []
     while quarter <= now + plan.horizon:
         touched = [quarter + number * QUARTER for number in range(length // QUARTER)]
-        if can_begin(plan, quarter, length, now) and not any(busy.get(one, 0) >= plan.places for one in touched):
+        is_open = all(quarter + number * STEP in opened for number in range(length // STEP))
+        is_free = not any(busy.get(one, 0) >= plan.places for one in touched)
+        if is_open and is_free and can_begin(plan, quarter, now):
             found.append(quarter)
         quarter += QUARTER
     return found
@@ -111,6 +100,7 @@ DAYS = [datetime(2026, 3, 6, tzinfo=UTC), datetime(2026, 10, 30, tzinfo=UTC), da
 
 HOURS = [
     hours("09:00-18:00"),
+    hours("00:00-24:00"),
     hours("00:00-23:55"),
     hours("01:00-05:00"),
     hours("09:10-12:05"),
@@ -118,29 +108,32 @@ HOURS = [
     hours("02:30-12:00"),
     hours("00:00-01:30"),
     hours("00:00-02:30"),
+    hours("18:00-02:00"),
+    hours("22:30-03:30"),
+    hours("09:00-12:00, 12:30-17:00, 20:00-24:00"),
 ]
 
 Case = tuple[Asked, VisitPlan, dict[datetime, int], datetime]
 
 
 def a_plan(chance: Random) -> VisitPlan:
-    every_day = [*HOURS[:2] * 5, *HOURS, None]
+    every_day = [*HOURS[:2] * 5, *HOURS, ()]
     if chance.random() < 0.5:
         week = dict.fromkeys(range(7), chance.choice(every_day))
     else:
         week = {day: chance.choice(every_day) for day in range(7) if chance.random() < 0.9}
     closed = [(day + number * DAY).date() for day in DAYS for number in range(5)]
+    days_off = chance.sample(closed, 2) if chance.random() < 0.3 else []
     return VisitPlan(
         kind="test_drive",
         zone=chance.choice(ZONES),
-        week=week,
+        hours=hours_of(week, dict.fromkeys(days_off, ())),
         duration=minutes(60),
         allowed=(),
         places=chance.randint(1, 3),
         grid=minutes(chance.choice([15, 15, 30, 30, 45, 60, 90, 120])),
         notice=minutes(chance.choice([0, 0, 0, 15, 60, 120, 120, 1440])),
         horizon=timedelta(days=chance.choice([1, 2, 3, 3])),
-        closed=frozenset(chance.sample(closed, 2) if chance.random() < 0.3 else ()),
     )
 
 

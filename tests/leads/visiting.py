@@ -1,11 +1,12 @@
 """A rooftop that takes visits, and requests as buyers send them."""
 
-from collections.abc import Iterable
-from datetime import UTC, date, datetime, time, timedelta
+from collections.abc import Iterable, Mapping
+from datetime import UTC, date, datetime, timedelta
 from typing import Any
 
 import msgspec
 
+from dealer_agent.leads.opening import Hours
 from dealer_agent.leads.visits import QUARTER, Asked, Busy, Outcome, Slot, VisitPlan, asked_for, quarters, settle
 from dealer_agent.protocol.requests import Appointment
 
@@ -19,19 +20,31 @@ def minutes(count: float) -> timedelta:
     return timedelta(minutes=count)
 
 
-def hours(text: str) -> tuple[time, time]:
-    """`09:00-20:00`."""
-    opening, closing = text.split("-")
-    return time.fromisoformat(opening), time.fromisoformat(closing)
+Spans = tuple[tuple[int, int], ...]
+Week = Mapping[int, Spans]
 
 
-def week(text: str = "09:00-20:00", days: Iterable[int] = range(7)) -> dict[int, tuple[time, time] | None]:
+def hours(text: str) -> Spans:
+    """`09:00-12:00, 18:00-02:00` in minutes from midnight."""
+    spans = []
+    for span in text.split(", "):
+        opens, closes = (60 * int(clock[:2]) + int(clock[3:]) for clock in span.split("-"))
+        spans.append((opens, closes if closes > opens else closes + 24 * 60))
+    return tuple(spans)
+
+
+def week(text: str = "09:00-20:00", days: Iterable[int] = range(7)) -> dict[int, Spans]:
     return dict.fromkeys(days, hours(text))
+
+
+def hours_of(open_on: Week, special: Mapping[date, Spans]) -> Hours:
+    """The hours of a department; a day of the week that is left out is closed. 0 = Monday."""
+    return lambda day: special.get(day, open_on.get(day.weekday(), ()))
 
 
 def plan_of(
     zone: str = CHICAGO,
-    open_on: dict[int, tuple[time, time] | None] | None = None,
+    open_on: Week | None = None,
     *,
     duration: int = 60,
     allowed: Iterable[int] = (),
@@ -45,14 +58,13 @@ def plan_of(
     return VisitPlan(
         kind="test_drive",
         zone=zone,
-        week=week() if open_on is None else open_on,
+        hours=hours_of(week() if open_on is None else open_on, {date.fromisoformat(day): () for day in closed}),
         duration=minutes(duration),
         allowed=tuple(minutes(length) for length in allowed),
         places=places,
         grid=minutes(grid),
         notice=minutes(notice),
         horizon=timedelta(days=horizon_days),
-        closed=frozenset(date.fromisoformat(day) for day in closed),
     )
 
 

@@ -6,13 +6,13 @@ from typing import Any
 
 from tests.skills.shop import a_lead
 
+from dealer_agent.dealers.opening import WeekHours
 from dealer_agent.dealers.profile import (
     DealerRooftop,
     Deliver,
     DirectoryChannel,
     Profile,
     VisitRules,
-    WeekHours,
 )
 from dealer_agent.inventory.catalogue import Catalogue, Listing
 from dealer_agent.protocol.requests import VisitKind

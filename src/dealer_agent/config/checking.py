@@ -94,8 +94,8 @@ def _walk(kind: types.Type, value: object, path: Path, homes: _Homes) -> Iterato
                 return
             for key, member in value.items():
                 yield from _walk(inner, member, (*path, key), homes)
-        case types.VarTupleType(item_type=inner, min_length=least):
-            yield from _walk_list(inner, least or 0, value, path, homes)
+        case types.VarTupleType():
+            yield from _walk_list(kind, value, path, homes)
         case _:
             message = _scalar(kind, value)
             if message:
@@ -117,7 +117,8 @@ def _walk_table(kind: types.StructType, value: object, path: Path, homes: _Homes
             yield Defect((*path, key), "is missing; " + _what_to_write(field.type, key, path))
 
 
-def _walk_list(inner: types.Type, least: int, value: object, path: Path, homes: _Homes) -> Iterator[Defect]:
+def _walk_list(kind: types.VarTupleType, value: object, path: Path, homes: _Homes) -> Iterator[Defect]:
+    inner, least, most = kind.item_type, kind.min_length or 0, kind.max_length
     if not isinstance(value, list):
         if isinstance(inner, types.StructType):
             yield Defect(path, f"must be a list of sections, each headed [[{header_name(path)}]] with two brackets")
@@ -126,6 +127,8 @@ def _walk_list(inner: types.Type, least: int, value: object, path: Path, homes: 
         return
     if len(value) < least:
         yield Defect(path, f"needs at least {least} entry" if least == 1 else f"needs at least {least} entries")
+    if most is not None and len(value) > most:
+        yield Defect(path, f"has {len(value)} entries; the most is {most}")
     for index, item in enumerate(value):
         yield from _walk(inner, item, (*path, index), homes)
 

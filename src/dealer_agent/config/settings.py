@@ -9,9 +9,10 @@ from urllib.parse import urlsplit
 from limits import parse_many
 from msgspec import Meta, Struct
 
-from dealer_agent.dealers.profile import Profile, Text
+from dealer_agent.dealers.profile import Profile
 from dealer_agent.dealers.rules import (
     Defect,
+    Text,
     agreed_by,
     read_by,
     read_email,

@@ -2,14 +2,30 @@
 
 from msgspec import UNSET, UnsetType
 
-from dealer_agent.dealers.profile import DealerRooftop, Profile, WeekHours
-from dealer_agent.dealers.rules import read_email, read_hours, read_phone
-from dealer_agent.protocol.responses import DealerInformation, GeoPoint, Named, PostalAddress, Rooftop, Schedule, Week
+from dealer_agent.dealers.hours import SPANS_A_DAY, Span, hours_text, read_hours
+from dealer_agent.dealers.opening import Opening
+from dealer_agent.dealers.profile import DealerRooftop, Profile
+from dealer_agent.dealers.rules import read_email, read_phone
+from dealer_agent.protocol.responses import (
+    DealerInformation,
+    GeoPoint,
+    Named,
+    OpenHours,
+    PostalAddress,
+    Rooftop,
+    Schedule,
+    Week,
+)
+
+_LATER = ("second", "third", "fourth")
+assert len(_LATER) == SPANS_A_DAY - 1, "every span of a day has a name"
 
 
 def dealer_information(profile: Profile) -> DealerInformation:
-    """The dealer as buyers see it: phones as E.164, hours as `HH:MM`, the house's policies in every rooftop's notes.
+    """The dealer as buyers see it: phones as E.164, hours as `HH:MM`.
 
+    The protocol has one span a day, and no special days. So the second spans of all days are a schedule of their own,
+    `sales (second hours)`, and notes have the special days. The dealer's policies follow in the notes of each rooftop.
     What the profile leaves out is absent, never empty; `fees` alone may be empty: the dealer says that there are none.
     """
     return DealerInformation(
@@ -28,9 +44,9 @@ def _rooftop(rooftop: DealerRooftop, policies: str | UnsetType) -> Rooftop:
         emails=tuple(Named(name, read_email(value)) for name, value in rooftop.emails.items()) or UNSET,
         phones=tuple(Named(name, read_phone(value)) for name, value in rooftop.phones.items()) or UNSET,
         address=_address(rooftop),
-        schedules=tuple(Schedule(department, _week(hours)) for department, hours in rooftop.hours.items()) or UNSET,
+        schedules=_schedules(rooftop) or UNSET,
         timezone=rooftop.timezone,
-        notes="\n\n".join(text for text in (rooftop.notes, policies) if text is not UNSET) or UNSET,
+        notes="\n\n".join(text for text in (rooftop.notes, _special_days(rooftop), policies) if text) or UNSET,
         capabilities=rooftop.capabilities or UNSET,
         fees=rooftop.fees,
     )
@@ -50,13 +66,37 @@ def _address(rooftop: DealerRooftop) -> PostalAddress | UnsetType:
     )
 
 
-def _week(hours: WeekHours) -> Week:
-    return Week(
-        monday=read_hours(hours.monday),
-        tuesday=read_hours(hours.tuesday),
-        wednesday=read_hours(hours.wednesday),
-        thursday=read_hours(hours.thursday),
-        friday=read_hours(hours.friday),
-        saturday=read_hours(hours.saturday),
-        sunday=read_hours(hours.sunday),
-    )
+def _schedules(opening: Opening) -> tuple[Schedule, ...]:
+    found = []
+    for department, hours in opening.hours.items():
+        week = hours.days()
+        for place in range(max(1, *map(len, week))):
+            name = f"{department} ({_LATER[place - 1]} hours)" if place else department
+            days = [_open_hours(spans[place]) if place < len(spans) else None for spans in week]
+            found.append(Schedule(name, Week(*days)))
+    return tuple(found)
+
+
+def _open_hours(span: Span) -> OpenHours:
+    """The end of a span that reaches the next day is a time of that day."""
+    opens, closes = (f"{minute // 60 % 24:02}:{minute % 60:02}" for minute in span)
+    return OpenHours(opens, closes)
+
+
+def _special_days(opening: Opening) -> str:
+    """The days on which the schedules do not count, in words."""
+    days = [(day, "closed") for day in opening.closed_dates]
+    on_holidays = []
+    for special in opening.special_days:
+        whose = f" ({', '.join(special.departments)})" if special.departments else ""
+        hours = hours_text(read_hours(special.hours))
+        if special.date:
+            days.append((special.date + whose, hours))
+        if special.holiday:
+            on_holidays.append((special.holiday + whose, hours))
+    if opening.holidays and opening.holidays.hours:
+        others = "Other public holidays" if on_holidays else "Public holidays"
+        place = ", ".join(part for part in opening.holidays.place if part)
+        on_holidays.append((f"{others} ({place})", hours_text(read_hours(opening.holidays.hours))))
+    told = [f"{day}: {hours}." for day, hours in sorted(days) + on_holidays]
+    return " ".join(["Special hours.", *told]) if told else ""

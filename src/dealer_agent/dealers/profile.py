@@ -6,34 +6,33 @@ trust it. Money is whole US dollars.
 
 from typing import Annotated, Literal
 
-from msgspec import UNSET, Meta, Struct, UnsetType
+from msgspec import UNSET, Meta, Struct, UnsetType, field
 
+from dealer_agent.dealers.opening import Dates, Opening
+from dealer_agent.dealers.opening_rules import hours_agree
 from dealer_agent.dealers.rules import (
+    Text,
     agreed_by,
     channels_are_told_apart,
     durations_fit,
     read_by,
     read_channel_address,
     read_country,
-    read_date,
     read_email,
     read_environment_name,
-    read_hours,
     read_phone,
     read_slug,
-    read_text,
     read_time_zone,
     read_web_address,
     read_zip_prefix,
-    rooftops_are_sound,
+    rooftops_are_told_apart,
     visits_are_known,
+    visits_have_hours,
     zip_fits_country,
 )
 from dealer_agent.protocol.requests import VisitKind
 from dealer_agent.protocol.vehicle import Fee, SaleCondition
 
-Text = Annotated[str, read_by(read_text)]
-DayHours = Annotated[str, read_by(read_hours)]
 FeedPrice = Literal["advertised", "before_fees"]
 
 
@@ -55,18 +54,6 @@ class Address(Struct, frozen=True, forbid_unknown_fields=True):
     country: Annotated[str, read_by(read_country)] = "US"
 
 
-class WeekHours(Struct, frozen=True, forbid_unknown_fields=True):
-    """The hours of one department, each day as `09:00-20:00` or `closed`; a day left out is closed."""
-
-    monday: DayHours = "closed"
-    tuesday: DayHours = "closed"
-    wednesday: DayHours = "closed"
-    thursday: DayHours = "closed"
-    friday: DayHours = "closed"
-    saturday: DayHours = "closed"
-    sunday: DayHours = "closed"
-
-
 class VisitRules(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """How one kind of visit is booked at a rooftop (contract, part 10). Minutes, in quarters of an hour.
 
@@ -82,7 +69,7 @@ class VisitRules(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     grid_minutes: Literal[15, 30, 45, 60, 90, 120] = 30
     notice_minutes: Annotated[int, Meta(ge=0, le=20160)] = 120
     horizon_days: Annotated[int, Meta(ge=1, le=365)] = 30
-    closed_dates: tuple[Annotated[str, read_by(read_date)], ...] = ()
+    closed_dates: Dates = ()
 
 
 DeliveryFormat = Literal["adf", "json"]
@@ -126,7 +113,7 @@ class Deliver(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     notify: tuple[Annotated[str, read_by(read_email)], ...] = ()
 
 
-class DealerRooftop(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+class DealerRooftop(Opening, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """A sales location. `feed_ids` are the dealer ids and names by which feeds know it.
 
     `fees` absent: not known. Empty: there are none. Only known fees turn a price before fees into an advertised one.
@@ -142,14 +129,12 @@ class DealerRooftop(Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tru
     capabilities: tuple[Text, ...] = ()
     address: Annotated[Address, agreed_by(zip_fits_country)] | UnsetType = UNSET
     geo: Geo | UnsetType = UNSET
-    phones: dict[str, Annotated[str, read_by(read_phone)]] = {}
-    emails: dict[str, Annotated[str, read_by(read_email)]] = {}
-    hours: dict[str, WeekHours] = {}
+    phones: dict[str, Annotated[str, read_by(read_phone)]] = field(default_factory=dict)
+    emails: dict[str, Annotated[str, read_by(read_email)]] = field(default_factory=dict)
     fees: tuple[Fee, ...] | UnsetType = UNSET
-    closed_dates: tuple[Annotated[str, read_by(read_date)], ...] = ()
-    visits: Annotated[
-        dict[VisitKind, Annotated[VisitRules, agreed_by(durations_fit)]], agreed_by(visits_are_known)
-    ] = {}
+    visits: Annotated[dict[VisitKind, Annotated[VisitRules, agreed_by(durations_fit)]], agreed_by(visits_are_known)] = (
+        field(default_factory=dict)
+    )
     deliver: Annotated[Deliver, agreed_by(channels_are_told_apart)] = Deliver()
 
 
@@ -191,7 +176,9 @@ class Profile(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     name: Text
     welcome_message: Text | UnsetType = UNSET
     feed_price: FeedPrice
-    rooftops: Annotated[tuple[DealerRooftop, ...], agreed_by(rooftops_are_sound, min_length=1)]
+    rooftops: Annotated[
+        tuple[DealerRooftop, ...], agreed_by(rooftops_are_told_apart, visits_have_hours, hours_agree, min_length=1)
+    ]
     area_offers: tuple[AreaOffer, ...] = ()
     policies: Policies = Policies()
     privacy: Privacy = Privacy()

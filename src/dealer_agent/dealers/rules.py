@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterator
 from contextlib import suppress
 from datetime import date
 from ipaddress import ip_address
-from typing import Any, NamedTuple, get_args
+from typing import Annotated, Any, NamedTuple, get_args
 from urllib.parse import urlsplit
 
 import phonenumbers
@@ -20,7 +20,6 @@ from msgspec import Meta
 from dealer_agent.dealers.time_zones import advice, areas
 from dealer_agent.protocol.did_you_mean import did_you_mean
 from dealer_agent.protocol.requests import VisitKind
-from dealer_agent.protocol.responses import OpenHours
 
 Path = tuple[str | int, ...]
 
@@ -37,9 +36,14 @@ def read_by(reader: Callable[[str], object]) -> Meta:
     return Meta(extra={"reader": reader})
 
 
-def agreed_by(rule: Callable[[Any], Iterator[Defect]], min_length: int | None = None) -> Meta:
-    """Annotation: the values below must satisfy `rule` together. They may still be of any shape when it is asked."""
-    return Meta(min_length=min_length, extra={"agreement": rule})
+def agreed_by(*rules: Callable[[Any], Iterator[Defect]], min_length: int | None = None) -> Meta:
+    """Annotation: the values below must satisfy the rules together. They may be of any shape when a rule is asked."""
+
+    def all_rules(value: Any) -> Iterator[Defect]:
+        for rule in rules:
+            yield from rule(value)
+
+    return Meta(min_length=min_length, extra={"agreement": all_rules})
 
 
 def read_text(value: str) -> str:
@@ -47,6 +51,9 @@ def read_text(value: str) -> str:
     if not value.strip():
         raise ValueError("is empty; write something, or leave the key out")
     return value
+
+
+Text = Annotated[str, read_by(read_text)]
 
 
 def read_slug(value: str) -> str:
@@ -148,33 +155,14 @@ def read_zip_prefix(value: str) -> str:
     return value
 
 
-_HOURS = re.compile(r"([0-9]{1,2}):([0-9]{2})\s*[-\u2013]\s*([0-9]{1,2}):([0-9]{2})")
-
-
-def read_hours(value: str) -> OpenHours | None:
-    """One day's hours, `09:00-20:00` on the 24-hour clock, or `closed`: None."""
-    text = value.strip()
-    if text.casefold() == "closed":
-        return None
-    found = _HOURS.fullmatch(text)
-    if not found:
-        raise ValueError(f"'{value}' must be hours on the 24-hour clock, such as '09:00-20:00', or 'closed'")
-    opening, closing = (f"{int(hour):02}:{minute}" for hour, minute in (found.group(1, 2), found.group(3, 4)))
-    if max(opening, closing) > "23:59" or max(found[2], found[4]) > "59":
-        raise ValueError(f"'{value}' has a time that no clock shows; the day ends at 23:59")
-    if opening >= closing:
-        raise ValueError(f"'{value}' must open before it closes; 8 in the evening is 20:00")
-    return OpenHours(open=opening, close=closing)
-
-
 def read_date(value: str) -> date:
-    """A day of the calendar, `2026-12-25`."""
+    """A day of the calendar in the years 2000 to 2199, `2026-12-25`."""
     try:
-        if re.fullmatch(r"[0-9]{4}-[0-9]{2}-[0-9]{2}", value):
+        if re.fullmatch(r"2[01][0-9]{2}-[0-9]{2}-[0-9]{2}", value):
             return date.fromisoformat(value)
     except ValueError:
         pass
-    raise ValueError(f"'{value}' is no date; write it in quotes as '2026-12-25'")
+    raise ValueError(f"'{value}' is no date from 2000 to 2199; write it in quotes as '2026-12-25'")
 
 
 def read_environment_name(value: str) -> str:
@@ -225,12 +213,6 @@ def channels_are_told_apart(deliver: Any) -> Iterator[Defect]:
                             (kind, place, "name"), f"'{name}' is the name of another channel; give each its own"
                         )
                     seen.add(name)
-
-
-def rooftops_are_sound(rooftops: list[Any]) -> Iterator[Defect]:
-    """What the sections of all rooftops must agree on."""
-    yield from rooftops_are_told_apart(rooftops)
-    yield from visits_have_hours(rooftops)
 
 
 def visits_have_hours(rooftops: list[Any]) -> Iterator[Defect]:

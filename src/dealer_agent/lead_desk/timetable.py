@@ -1,16 +1,15 @@
 """The dealer's hours and how visits are booked there, read from the profile once. Pure."""
 
-from datetime import date, datetime, time, timedelta
+from dataclasses import replace
+from datetime import datetime, timedelta
 
-from dealer_agent.dealers.profile import DealerRooftop, Profile, VisitRules, WeekHours
-from dealer_agent.dealers.rules import read_date, read_hours, read_phone
+from dealer_agent.dealers.opening import department_hours
+from dealer_agent.dealers.profile import DealerRooftop, Profile, VisitRules
+from dealer_agent.dealers.rules import read_date, read_phone
 from dealer_agent.inventory.vocabulary import fold
 from dealer_agent.leads.opening import open_hours
 from dealer_agent.leads.visits import VisitPlan
 from dealer_agent.protocol.requests import VisitKind
-
-Week = dict[int, tuple[time, time] | None]
-"""The hours of each day, 0 = Monday."""
 
 DEPARTMENT = "sales"
 """The department that answers where nothing says which."""
@@ -23,16 +22,11 @@ class Timetable:
         self.first = profile.rooftops[0]
         self._rooftops = {rooftop.name: rooftop for rooftop in profile.rooftops}
         self._by_folded_name = {fold(rooftop.name): rooftop for rooftop in reversed(profile.rooftops)}
-        self._weeks = {
-            (rooftop.name, department): _week(hours)
-            for rooftop in profile.rooftops
-            for department, hours in rooftop.hours.items()
-        }
+        self._hours = {rooftop.name: department_hours(rooftop) for rooftop in profile.rooftops}
         self._phones = {
             rooftop.name: {department: read_phone(number) for department, number in rooftop.phones.items()}
             for rooftop in profile.rooftops
         }
-        self._closed = {rooftop.name: _dates(rooftop.closed_dates) for rooftop in profile.rooftops}
         self._plans = {
             (rooftop.name, kind): self._plan(rooftop, kind, rules)
             for rooftop in profile.rooftops
@@ -69,40 +63,21 @@ class Timetable:
 
     def hours(self, rooftop: DealerRooftop, department: str, now: datetime) -> tuple[datetime, datetime] | None:
         """When the department is open: now, or next; None where that is not known."""
-        week = self._weeks.get((rooftop.name, department)) or self._weeks.get((rooftop.name, DEPARTMENT))
-        return open_hours(week, self._closed[rooftop.name], rooftop.timezone, now) if week else None
+        known = self._hours[rooftop.name]
+        hours = known.get(department) or known.get(DEPARTMENT)
+        return open_hours(hours.on, rooftop.timezone, now) if hours else None
 
     def _plan(self, rooftop: DealerRooftop, kind: VisitKind, rules: VisitRules) -> VisitPlan:
+        hours = self._hours[rooftop.name][rules.hours]
+        closed = {read_date(day): () for day in rules.closed_dates}
         return VisitPlan(
             kind=kind,
             zone=rooftop.timezone,
-            week=self._weeks[rooftop.name, rules.hours],
+            hours=replace(hours, dates={**hours.dates, **closed}).on,
             duration=timedelta(minutes=rules.duration_minutes),
             allowed=tuple(timedelta(minutes=minutes) for minutes in rules.durations_allowed),
             places=rules.places,
             grid=timedelta(minutes=rules.grid_minutes),
             notice=timedelta(minutes=rules.notice_minutes),
             horizon=timedelta(days=rules.horizon_days),
-            closed=self._closed[rooftop.name] | _dates(rules.closed_dates),
         )
-
-
-def _week(hours: WeekHours) -> Week:
-    days = (
-        hours.monday,
-        hours.tuesday,
-        hours.wednesday,
-        hours.thursday,
-        hours.friday,
-        hours.saturday,
-        hours.sunday,
-    )
-    week: Week = {}
-    for number, text in enumerate(days):
-        read = read_hours(text)
-        week[number] = None if read is None else (time.fromisoformat(read.open), time.fromisoformat(read.close))
-    return week
-
-
-def _dates(texts: tuple[str, ...]) -> frozenset[date]:
-    return frozenset(read_date(text) for text in texts)

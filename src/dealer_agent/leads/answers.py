@@ -5,8 +5,9 @@ Contract, part 10: every answer to a lead carries a `message` for the customer.
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from datetime import datetime
+from datetime import datetime, time, timedelta
 from typing import Literal
+from zoneinfo import ZoneInfo
 
 from msgspec import UnsetType
 
@@ -193,5 +194,15 @@ def _open(answer: LeadAnswer) -> str:
         return ""
     zone, (opens, closes) = answer.house.zone, answer.house.hours
     if opens <= answer.now:
-        return f"We are open until {clock_time(closes, zone)} today ({zone_name(zone, closes)})."
+        if closes - answer.now > timedelta(days=1):
+            return "We are open now."
+        return f"We are open until {_closing_time(closes, zone, answer.now)} ({zone_name(zone, closes)})."
     return f"We open again on {day_and_time(opens, zone, answer.now)} ({zone_name(zone, opens)})."
+
+
+def _closing_time(closes: datetime, zone: str, now: datetime) -> str:
+    """At most a day from now."""
+    local, today = (moment.astimezone(ZoneInfo(zone)) for moment in (closes, now))
+    if local.date() == today.date():
+        return f"{clock_time(closes, zone)} today"
+    return "midnight today" if local.time() == time.min else f"{clock_time(closes, zone)} tomorrow"

@@ -1,25 +1,25 @@
 """Which time a visit gets: the earliest that suits buyer and rooftop, else the nearest three (contract, part 10). Pure.
 
 A visit begins on the rooftop's grid, which is counted from midnight on the rooftop's clock as the clock shows it, and
-lies wholly inside one day's hours. The rooftop opens and closes when its clock first shows that time or a later one:
-once, even in the night in which an hour comes twice. A visit lasts as long as it lasts, whatever a clock does in
-between. Places are counted by quarters of an hour of UTC, on which every zone's grid falls.
+lies wholly inside one stretch of opening hours (`leads.opening`). It keeps its length when the clock is changed during
+the visit. Places are counted by quarters of an hour of UTC, on which every zone's grid falls.
 
 What the buyer says: windows that overlap or touch are one stretch of time; a visit fits a window when it lies wholly
 inside. The nearest visit is the one that would have to be moved least to suit; of two equally near, the earlier.
 """
 
 from bisect import bisect_left, bisect_right
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from datetime import UTC, date, datetime, time, timedelta
+from datetime import UTC, date, datetime, timedelta
 from heapq import nsmallest
 from typing import Protocol
 from zoneinfo import ZoneInfo
 
 from msgspec import UNSET
 
-from dealer_agent.leads.zones import end_of_day, first_showing, instant_of, with_offset
+from dealer_agent.leads.opening import Hours, Stretch, stretches
+from dealer_agent.leads.zones import end_of_day, first_showing_minute, instant_of, with_offset
 from dealer_agent.protocol.formats import parse_timestamp
 from dealer_agent.protocol.requests import Appointment, VisitKind
 from dealer_agent.protocol.responses import AppointmentReply, TimeSlot
@@ -41,28 +41,25 @@ _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 # The calendar begins with year 1 and ends with year 9999: a day added to a time in between cannot leave it.
 _EARLIEST, _LATEST = datetime(2, 1, 1, tzinfo=UTC), datetime(9999, 1, 1, tzinfo=UTC)
 
-Stretch = tuple[datetime, datetime]
-
 
 @dataclass(frozen=True, slots=True)
 class VisitPlan:
     """How one kind of visit is booked at a rooftop: `dealers.profile.VisitRules` and the hours that they name.
 
-    `zone` is an IANA name; `week` the hours of each day on the rooftop's clock, 0 = Monday, absent or None = closed.
+    `zone` is an IANA name; `hours` are those of the department, on the days on which the kind of visit is booked.
     `duration` is the usual one, `allowed` are the others that a buyer may ask for; both, and `grid`, are whole
-    quarters of an hour, and `grid` divides the day. `places` visits may overlap.
+    quarters of an hour, and `grid` divides the day. No duration is longer than a day. `places` visits may overlap.
     """
 
     kind: VisitKind
     zone: str
-    week: Mapping[int, tuple[time, time] | None]
+    hours: Hours
     duration: timedelta
     allowed: tuple[timedelta, ...]
     places: int
     grid: timedelta
     notice: timedelta
     horizon: timedelta
-    closed: frozenset[date]
 
 
 @dataclass(frozen=True, slots=True)
@@ -240,17 +237,15 @@ class _Calendar:
 
     def _allowed(self, day: date) -> Iterator[datetime]:
         """The starts of visits that hours, grid, notice and horizon allow on the day."""
-        hours = self._plan.week.get(day.weekday())
-        if hours is None or day in self._plan.closed:
-            return
-        opens, closes = (first_showing(day, clock, self._zone) for clock in hours)
-        start = _next_quarter(max(opens, self.first))
-        last_start = min(closes - self._duration, self.last)
-        while start <= last_start:
-            shown = start.astimezone(self._zone)
-            if (shown.hour * 60 + shown.minute) % self._grid_minutes == 0:
-                yield start
-            start += QUARTER
+        midnight, next_midnight = (first_showing_minute(day, minute, self._zone) for minute in (0, 24 * 60))
+        for opens, closes in stretches(self._plan.hours, self._zone, day, day):
+            start = _next_quarter(max(opens, midnight, self.first))
+            last_start = min(closes - self._duration, next_midnight - QUARTER, self.last)
+            while start <= last_start:
+                shown = start.astimezone(self._zone)
+                if (shown.hour * 60 + shown.minute) % self._grid_minutes == 0:
+                    yield start
+                start += QUARTER
 
 
 def _nearest(wanted: list[Stretch], calendar: _Calendar) -> list[datetime]:

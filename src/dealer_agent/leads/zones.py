@@ -35,6 +35,12 @@ def first_showing(day: date, clock: time, zone: ZoneInfo) -> datetime:
     return change
 
 
+def first_showing_minute(day: date, minute: int, zone: ZoneInfo) -> datetime:
+    """The same for a time in minutes from midnight, which may be on the next day."""
+    days, shown = divmod(minute, 24 * 60)
+    return first_showing(day + days * _DAY, time(*divmod(shown, 60)), zone)
+
+
 def end_of_day(moment: datetime, zone: ZoneInfo) -> datetime:
     """The instant (UTC) at which the day of the moment ends in the zone."""
     return first_showing(moment.astimezone(zone).date() + _DAY, time.min, zone)

@@ -1,8 +1,8 @@
-"""The known word that is nearest to an unknown one. Pure."""
+"""The known words that are nearest to an unknown one. Pure."""
 
 import difflib
 import re
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
 _LONGEST = 60
 """No known word is longer. The time to compare two words grows with both lengths."""
@@ -19,6 +19,19 @@ def did_you_mean(word: str, known: Sequence[str]) -> str:
         in_order = {_in_order(one): one for one in known}
         near = [in_order[one] for one in difflib.get_close_matches(_in_order(word), in_order, n=1, cutoff=0.8)]
     return f"; did you mean {near[0]}?" if near else ""
+
+
+def nearest(word: str, known: Sequence[str]) -> str:
+    """Up to three known words that contain the word or are near it, in quotes, without regard to case."""
+    wanted, by_folded = word[:_LONGEST].casefold(), {one.casefold(): one for one in known}
+    containing = [one for one in by_folded if wanted in one]
+    near = containing[:3] or difflib.get_close_matches(wanted, by_folded, n=3)
+    return quoted([by_folded[one] for one in near])
+
+
+def quoted(words: Iterable[str]) -> str:
+    """The words as a list in a message."""
+    return ", ".join(f'"{word}"' for word in words)
 
 
 def _in_order(word: str) -> str:

@@ -33,7 +33,7 @@ class PostalAddress(Struct, frozen=True):
 
 
 class OpenHours(Struct, frozen=True):
-    """`HH:MM`, rooftop time."""
+    """`HH:MM`, rooftop time. A `close` that is not later than `open` is on the next day."""
 
     open: str
     close: str

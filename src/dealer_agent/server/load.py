@@ -92,7 +92,8 @@ class Load:
     def is_full(self, refused_at: float = NEVER, *, patient: bool = False) -> bool:
         """Whether one more request would wait too long. Asked after `has_time` has said no.
 
-        `refused_at` is the time of its client's last refusal. `patient` requests, which are leads, may wait longer in an overload.
+        `refused_at` is the time of its client's last refusal. `patient` requests are leads. They may wait longer in an
+        overload.
         """
         waiting = len(self._queue)
         room = 1 if self._now - refused_at < RETRY_AFTER_SECONDS else 2

@@ -14,6 +14,7 @@ from starlette.routing import BaseRoute, Route, Router
 from starlette.types import Scope
 
 from dealer_agent.dealers.information import dealer_information
+from dealer_agent.dealers.opening import department_hours
 from dealer_agent.protocol.card import card_0_1_0, card_1_0_0
 from dealer_agent.protocol.errors import (
     ProtocolError,
@@ -144,7 +145,15 @@ class HomePage:
     def _render(self, dealer: Dealer, now: datetime) -> Document:
         information = dealer_information(dealer.profile)
         facets, total = dealer.catalogue.facets(), len(dealer.catalogue)
-        html = home_page(information, facets, total, self._service.card, updated_at=dealer.stock_at, now=now)
+        html = home_page(
+            information,
+            facets,
+            total,
+            self._service.card,
+            opening={rooftop.name: department_hours(rooftop) for rooftop in dealer.profile.rooftops},
+            updated_at=dealer.stock_at,
+            now=now,
+        )
         return _page(html, PAGE_SECONDS)
 
 

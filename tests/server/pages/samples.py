@@ -2,18 +2,16 @@
 
 from datetime import UTC, datetime
 
+from dealer_agent.dealers.opening import Opening, WeekHours, department_hours
 from dealer_agent.protocol.card import CardFacts
 from dealer_agent.protocol.responses import (
     DealerInformation,
     Facets,
     IntRange,
     Named,
-    OpenHours,
     PostalAddress,
     Rooftop,
-    Schedule,
     TextCount,
-    Week,
     YearCount,
 )
 from dealer_agent.protocol.skill import SKILLS, Skill
@@ -46,12 +44,12 @@ def facts_of(
     )
 
 
-def week(weekday: OpenHours, saturday: OpenHours, sunday: OpenHours | None = None) -> Week:
-    return Week(weekday, weekday, weekday, weekday, weekday, saturday, sunday)
+def week(weekday: str, saturday: str, sunday: str = "closed") -> WeekHours:
+    return WeekHours(weekday, weekday, weekday, weekday, weekday, saturday, sunday)
 
 
-SALES = Schedule("sales", week(OpenHours("09:00", "20:00"), OpenHours("09:00", "18:00"), OpenHours("11:00", "17:30")))
-SERVICE = Schedule("service", week(OpenHours("07:30", "18:00"), OpenHours("08:00", "16:00")))
+SALES = week("09:00-20:00", "09:00-18:00", "11:00-17:30")
+SERVICE = week("07:30-18:00", "08:00-16:00")
 
 POTOMAC = DealerInformation(
     name="Potomac Motor Group",
@@ -64,7 +62,6 @@ POTOMAC = DealerInformation(
             emails=(Named("sales", "sales@alexandria.example.com"),),
             phones=(Named("sales", "+12025550110"), Named("service", "+12025550111")),
             address=PostalAddress("2100 Example Avenue", "Alexandria", "VA", "22301"),
-            schedules=(SALES, SERVICE),
             timezone="America/New_York",
             capabilities=("sales", "service", "parts", "financing", "trade_in", "delivery"),
             fees=(Fee("Processing fee", 799), Fee("Online filing fee", 25)),
@@ -75,13 +72,17 @@ POTOMAC = DealerInformation(
             website="https://powersports.example.com",
             phones=(Named("sales", "+12025550120"),),
             address=PostalAddress("41 Sample Road", "Fairfax", "VA", "22030", "Unit 3"),
-            schedules=(Schedule("sales", week(OpenHours("10:00", "19:00"), OpenHours("10:00", "18:00"))),),
             timezone="America/New_York",
             capabilities=("motorcycle_sales", "service", "parts"),
             fees=(),
         ),
     ),
 )
+
+POTOMAC_OPENING = {
+    "Potomac Honda of Alexandria": department_hours(Opening(hours={"sales": SALES, "service": SERVICE})),
+    "Potomac Powersports": department_hours(Opening(hours={"sales": week("10:00-19:00", "10:00-18:00")})),
+}
 
 MAKES = [
     ("Honda", 118),
@@ -133,7 +134,6 @@ HOSTILE = DealerInformation(
             emails=(Named(HOSTILE_TEXT, HOSTILE_TEXT),),
             phones=(Named(HOSTILE_TEXT, HOSTILE_TEXT), Named("none", "")),
             address=PostalAddress(*[HOSTILE_TEXT] * 6),
-            schedules=(Schedule(HOSTILE_TEXT, Week(monday=OpenHours(HOSTILE_TEXT, "25:99"))),),
             timezone="../../etc/passwd",
             capabilities=(HOSTILE_TEXT, ""),
             fees=(Fee(HOSTILE_TEXT, 2**63 - 1),),
@@ -141,6 +141,7 @@ HOSTILE = DealerInformation(
         ),
     ),
 )
+HOSTILE_OPENING = {HOSTILE_TEXT: department_hours(Opening(hours={HOSTILE_TEXT: SALES}))}
 LONG = "Wolfeschlegelsteinhausenbergerdorff" * 6
 MANY_MAKES = Facets(
     makes=[TextCount(f"{LONG} {HOSTILE_TEXT}", 900), *(TextCount(f"Maker {n}", 60 - n) for n in range(59))],

@@ -15,6 +15,8 @@ from tests.server.pages.samples import (
     MAKES,
     MANY_MAKES,
     POTOMAC,
+    POTOMAC_OPENING,
+    SALES,
     STOCK,
     TOTAL,
     UPDATED,
@@ -23,15 +25,13 @@ from tests.server.pages.samples import (
     facts_of,
 )
 
+from dealer_agent.dealers.opening import Opening, SpecialDay, WeekHours, department_hours
 from dealer_agent.protocol.responses import (
     DealerInformation,
     Facets,
     IntRange,
-    OpenHours,
     Rooftop,
-    Schedule,
     TextCount,
-    Week,
 )
 from dealer_agent.protocol.skill import SKILLS
 from dealer_agent.server.pages import home_page
@@ -45,9 +45,13 @@ def shown(
     *,
     updated_at: datetime | None = UPDATED,
     now: datetime = FRIDAY_NOON,
+    opening: Opening | None = None,
     **more: Any,
 ) -> Page:
-    return read_page(home_page(information, facets, total, card_facts(**more), updated_at=updated_at, now=now))
+    """`opening` is of the first rooftop; that of the Potomac dealer when left out."""
+    hours = POTOMAC_OPENING if opening is None else {information.rooftops[0].name: department_hours(opening)}
+    facts = card_facts(**more)
+    return read_page(home_page(information, facets, total, facts, opening=hours, updated_at=updated_at, now=now))
 
 
 def with_rooftop(**members: Any) -> DealerInformation:
@@ -159,14 +163,15 @@ def test_a_rooftop_has_its_address_phones_hours_capabilities_and_fees() -> None:
     ],
 )
 def test_today_is_the_day_at_the_rooftop(now: str, zone: Any, today: list[str]) -> None:
-    schedules = POTOMAC.rooftops[0].schedules
-    page = shown(with_rooftop(schedules=schedules, timezone=zone), now=datetime.fromisoformat(now).replace(tzinfo=UTC))
+    moment = datetime.fromisoformat(now).replace(tzinfo=UTC)
+    page = shown(with_rooftop(timezone=zone), now=moment, opening=Opening(hours={"sales": SALES}))
     assert page.texts("//p[starts-with(@class, 'today')]") == today
 
 
 def test_a_day_without_hours_is_closed() -> None:
     """Contract 5: null when closed."""
-    page = shown(with_rooftop(schedules=(Schedule("sales", Week(monday=OpenHours("09:00", "17:00"))),), timezone="UTC"))
+    opening = Opening(hours={"sales": WeekHours(monday="09:00-17:00")})
+    page = shown(with_rooftop(timezone="UTC"), opening=opening)
     assert page.texts("//p[starts-with(@class, 'today')]") == ["Closed today"]
     assert page.texts("//table//tr") == ["Monday9 AM \u2013 5 PM", "Tue \u2013 Sun (today)Closed"]
 
@@ -174,14 +179,27 @@ def test_a_day_without_hours_is_closed() -> None:
 @pytest.mark.parametrize(
     ("given", "said"),
     [
-        (("00:00", "23:59"), "12 AM \u2013 11:59 PM"),
-        (("12:00", "12:30"), "12 PM \u2013 12:30 PM"),
-        (("9 to five", "25:99"), "9 to five \u2013 25:99"),
+        ("00:00-23:59", "12 AM \u2013 11:59 PM"),
+        ("12:00-12:30", "12 PM \u2013 12:30 PM"),
+        ("09:00-12:00, 13:00-18:00", "9 AM \u2013 12 PM, 1 PM \u2013 6 PM"),
+        ("18:00-02:00", "6 PM \u2013 2 AM"),
+        ("18:00-24:00", "6 PM \u2013 12 AM"),
+        ("00:00-24:00", "24 hours"),
     ],
 )
-def test_hours_are_written_as_americans_do_and_odd_ones_as_they_stand(given: tuple[str, str], said: str) -> None:
-    page = shown(with_rooftop(schedules=(Schedule("sales", Week(monday=OpenHours(*given))),)))
+def test_hours_are_written_as_americans_do(given: str, said: str) -> None:
+    page = shown(with_rooftop(), opening=Opening(hours={"sales": WeekHours(monday=given)}))
     assert page.texts("//table//tr[1]/td") == [said]
+
+
+@pytest.mark.parametrize(
+    ("hours", "today"), [("closed", "Closed today"), ("10:00-14:00", "Open today 10 AM \u2013 2 PM")]
+)
+def test_a_special_day_has_its_own_hours_and_no_row_of_the_week_is_today(hours: str, today: str) -> None:
+    opening = Opening(hours={"sales": SALES}, special_days=(SpecialDay(date="2026-11-20", hours=hours),))
+    page = shown(with_rooftop(timezone="America/New_York"), opening=opening)
+    assert page.texts("//p[starts-with(@class, 'today')]") == [today]
+    assert not page.all("//tr[@class='is-today']")
 
 
 @pytest.mark.parametrize(
@@ -230,7 +248,9 @@ def test_every_skill_is_told_in_plain_words() -> None:
 def test_only_enabled_skills_are_offered_and_those_that_ask_for_a_token_say_so() -> None:
     """Contract 2 and 3."""
     facts = facts_of((SKILLS[0], SKILLS[4]), bearer=frozenset({"lead.submit"}))
-    page = read_page(home_page(POTOMAC, STOCK, TOTAL, facts, updated_at=UPDATED, now=FRIDAY_NOON))
+    page = read_page(
+        home_page(POTOMAC, STOCK, TOTAL, facts, opening=POTOMAC_OPENING, updated_at=UPDATED, now=FRIDAY_NOON)
+    )
     assert page.texts("//p[@class='skill-id']") == ["dealer.information", "lead.submit asks for a token"]
 
 

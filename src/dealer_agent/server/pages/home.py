@@ -1,29 +1,31 @@
 """The page at `/`: who the dealer is, what is in stock, and what an agent can ask."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass
-from datetime import UTC, datetime
+from datetime import UTC, date, datetime
 from urllib.parse import urlsplit
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
 import phonenumbers
 from msgspec import UNSET, UnsetType
-from msgspec.structs import asdict
 
+from dealer_agent.dealers.hours import DAY, Spans
+from dealer_agent.dealers.opening import DepartmentHours
 from dealer_agent.protocol.card import CardFacts
 from dealer_agent.protocol.responses import (
     DealerInformation,
     Facets,
     IntRange,
-    OpenHours,
     PostalAddress,
     Rooftop,
     TextCount,
-    Week,
 )
 from dealer_agent.server.pages.site import render
 
 BARS = 12
 """Makes shown at once; the rest stand folded below them."""
+
+_WEEKDAYS = ("Monday", "Tuesday", "Wednesday", "Thursday", "Friday", "Saturday", "Sunday")
 
 _CONDITIONS = {"new": "New", "used": "Used", "cpo": "Certified pre-owned"}
 
@@ -62,7 +64,7 @@ class Bar:
 
 @dataclass(frozen=True)
 class HoursRow:
-    """Days that share their hours; `today` when today is one of them."""
+    """Days that share their hours; `today` when today is one of them, and no special day."""
 
     days: str
     hours: str
@@ -91,11 +93,13 @@ def home_page(
     total: int,
     facts: CardFacts,
     *,
+    opening: Mapping[str, Mapping[str, DepartmentHours]],
     updated_at: datetime | None,
     now: datetime | None = None,
 ) -> str:
     """The dealer for a person. `facets` and `total` are of the whole stock; `updated_at` is its last import.
 
+    `opening` has the hours of the departments of each rooftop, by the rooftop's name.
     `now` says which day is today at each rooftop; the clock when left out.
     """
     moment = now or datetime.now(UTC)
@@ -116,7 +120,9 @@ def home_page(
             for heading, found in (("Body styles", facets.bodies), ("Fuel", facets.fuels))
             if found
         ],
-        places=[_place(rooftop, facets.rooftops, moment) for rooftop in information.rooftops],
+        places=[
+            _place(rooftop, opening.get(rooftop.name, {}), facets.rooftops, moment) for rooftop in information.rooftops
+        ],
         updated_at=_local(updated_at, information.rooftops[0].timezone if information.rooftops else UNSET),
         asked=[(skill, *_ASKED[skill.id]) for skill in facts.skills],
     )
@@ -182,10 +188,11 @@ def _local(moment: datetime | None, zone: str | UnsetType) -> tuple[str, str] | 
     return local.isoformat(timespec="minutes"), f"{local:%B} {local.day}, {local.year}, {clock} {local:%Z}"
 
 
-def _place(rooftop: Rooftop, stock: list[TextCount] | UnsetType, now: datetime) -> Place:
+def _place(
+    rooftop: Rooftop, opening: Mapping[str, DepartmentHours], stock: list[TextCount] | UnsetType, now: datetime
+) -> Place:
     zone = _zone(rooftop.timezone)
-    weekday = now.astimezone(zone).weekday() if zone else None
-    hours = [(spelled(schedule.name), _hours(schedule.value, weekday)) for schedule in rooftop.schedules or ()]
+    today = now.astimezone(zone).date() if zone else None
     count = next((entry.count for entry in stock or () if entry.value == rooftop.name), None)
     return Place(
         rooftop=rooftop,
@@ -193,21 +200,20 @@ def _place(rooftop: Rooftop, stock: list[TextCount] | UnsetType, now: datetime) 
         address=_address(rooftop.address),
         phones=[(spelled(named.name), *_phone(named.value)) for named in rooftop.phones or () if named.value],
         emails=[(spelled(named.name), named.value) for named in rooftop.emails or ()],
-        today=_today(hours),
-        hours=hours,
+        today=_today(next(iter(opening.values()), None), today),
+        hours=[(spelled(department), _hours(hours, today)) for department, hours in opening.items()],
         capabilities=[spelled(word) for word in rooftop.capabilities or () if word],
         fees=None if rooftop.fees is UNSET else [(fee.name, _money(fee.amount)) for fee in rooftop.fees],
         in_stock=count,
     )
 
 
-def _today(hours: list[tuple[str, list[HoursRow]]]) -> str:
+def _today(hours: DepartmentHours | None, today: date | None) -> str:
     """The first department's hours of today."""
-    for _, rows in hours[:1]:
-        for row in rows:
-            if row.today:
-                return "Closed today" if row.hours == "Closed" else f"Open today {row.hours}"
-    return ""
+    if hours is None or today is None:
+        return ""
+    spans = hours.on(today)
+    return f"Open today {_open(spans)}" if spans else "Closed today"
 
 
 def _is_web_address(text: str) -> bool:
@@ -238,32 +244,28 @@ def _phone(value: str) -> tuple[str, str]:
     return phonenumbers.format_number(number, style), dialled
 
 
-def _hours(week: Week, weekday: int | None) -> list[HoursRow]:
+def _hours(hours: DepartmentHours, today: date | None) -> list[HoursRow]:
     """The week, neighbouring days with the same hours in one row."""
-    days = [(name.capitalize(), _open(hours)) for name, hours in zip(asdict(week), _week_days(week), strict=True)]
+    # A special day has other hours than the row of its day of the week.
+    usual = today.weekday() if today is not None and hours.on(today) == hours.week[today.weekday()] else None
     rows: list[HoursRow] = []
     first = 0
-    for index, (_, hours) in enumerate(days):
-        if index + 1 < len(days) and days[index + 1][1] == hours:
+    for index, spans in enumerate(hours.week):
+        if hours.week[index + 1 : index + 2] == (spans,):
             continue
-        names = days[first][0] if first == index else f"{days[first][0][:3]} \u2013 {days[index][0][:3]}"
-        rows.append(HoursRow(names, hours, weekday is not None and first <= weekday <= index))
+        days = _WEEKDAYS[first] if first == index else f"{_WEEKDAYS[first][:3]} \u2013 {_WEEKDAYS[index][:3]}"
+        rows.append(HoursRow(days, _open(spans), usual is not None and first <= usual <= index))
         first = index + 1
     return rows
 
 
-def _week_days(week: Week) -> tuple[OpenHours | None, ...]:
-    return (week.monday, week.tuesday, week.wednesday, week.thursday, week.friday, week.saturday, week.sunday)
+def _open(spans: Spans) -> str:
+    if spans == ((0, DAY),):
+        return "24 hours"
+    return ", ".join(f"{_clock(opens)} \u2013 {_clock(closes)}" for opens, closes in spans) or "Closed"
 
 
-def _open(hours: OpenHours | None) -> str:
-    return "Closed" if hours is None else f"{_clock(hours.open)} \u2013 {_clock(hours.close)}"
-
-
-def _clock(text: str) -> str:
-    """`HH:MM` as Americans write it; anything else as it stands."""
-    try:
-        moment = datetime.strptime(text, "%H:%M")  # noqa: DTZ007 - a clock time, no instant
-    except ValueError:
-        return text
-    return f"{moment:%I:%M %p}".lstrip("0").replace(":00", "")
+def _clock(minute: int) -> str:
+    """A time as Americans write it."""
+    hour, minute = divmod(minute, 60)
+    return f"{hour % 12 or 12}{f':{minute:02}' if minute else ''} {'AM' if hour % 24 < 12 else 'PM'}"
