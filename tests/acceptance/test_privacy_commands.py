@@ -28,7 +28,7 @@ from typing import Any
 import psycopg
 import pytest
 from lxml import etree
-from tests.acceptance.asking import asked, lead
+from tests.acceptance.asking import ask, asked, lead
 from tests.acceptance.dealers import HONDA_VIN, stocked_dealer
 from tests.acceptance.running import COMMAND, Running, command_here, environment, eventually, serving
 from tests.storage.databases import fresh_schema
@@ -429,6 +429,7 @@ def test_csv_is_a_table_that_no_cell_of_a_buyers_can_turn_into_a_formula(shop: S
     customer = {"first_name": "=cmd|'/c calc'!A1", "last_name": "@SUM(1)", "phone": "+1 202 555 0123"}
     lead_id, _ = shop.take(
         customer=customer,
+        consent=lead()["consent"] | {"allowed_channels": ["phone"]},
         message='-2+3, "quoted", \n=HYPERLINK("https://evil.example")',
         trade_in={"make": "\t=1+1", "model": "+1"},
     )
@@ -559,7 +560,8 @@ def test_a_revoked_channel_is_not_allowed_any_more_until_the_customer_agrees_aga
     assert all(told in shown for told in ("granted", "revoked", "Called us", USER, "by: email"))
     shop.said("consent", "revoke", "--email", email.upper())
     assert "by: nothing" in shop.said("consent", "show", lead_id)
-    shop.take(number, message="The agent sends the old consent again.", consent=granted)
+    again = lead(number, message="The agent sends the old consent again.", consent=granted)
+    assert ask(shop.running.url, "lead.submit", **again).status_code == 403
     assert "by: nothing" in shop.said("consent", "show", lead_id)
     anew = granted | {"allowed_channels": ["email"], "granted_at": datetime.now(UTC).isoformat()}
     shop.take(number, message="Write to me after all.", consent=anew)

@@ -84,6 +84,34 @@ def secrets(folder: Path, text: str, env: dict[str, str]) -> dict[str, str]:
             {},
             ["line 9: rooftops[0].deliver.http[0].url: would send customers' data in the clear"],
         ),
+        *(
+            (
+                HTTP.replace("crm.example.com", address),
+                {},
+                ["line 9: rooftops[0].deliver.http[0].url: must hold no user name and no password; put the value of"],
+            )
+            for address in (
+                "dealer:not-shown@crm.example.com",
+                "not-shown@crm.example.com",
+                ":not-shown@crm.example.com:8443/leads",
+                "dealer:not-shown@crm example com",
+            )
+        ),
+        (
+            HTTP.replace("crm.example.com", "dealer:not/shown-not-shown@crm.example.com"),
+            {},
+            ["line 9: rooftops[0].deliver.http[0].url: the value is no web address"],
+        ),
+        (
+            'website = "https://dealer:not-shown@www.example.com"\n',
+            {},
+            ["line 7: rooftops[0].website: must hold no user name and no password"],
+        ),
+        (
+            MAIL.replace("mail.example.com", "dealer:not-shown@mail.example.com"),
+            LOGIN,
+            ["line 8: mail.host: the value is no host name; write it alone, without a port or a login"],
+        ),
         (
             HTTP + "timeout_seconds = 30\n[delivery]\nlease_seconds = 30\n",
             {},
@@ -131,6 +159,7 @@ def test_a_channel_without_what_it_needs_is_refused_with_its_key(
             {"CRM_SECRET": "s\u00fc\u00df", "CRM_TOKEN": "Bearer t"},
         ),
         (HTTP.replace("https://crm.example.com", "http://127.0.0.1:8080/leads"), {}, {}),
+        (HTTP.replace("https://crm.example.com", "https://crm.example.com/@dealer?to=a@b"), {}, {}),
         (HTTP.replace("https://crm.example.com", "http://localhost/leads"), {}, {}),
         (HTTP.replace("https://crm.example.com", "http://crm:8080/leads"), {}, {}),
         (HTTP.replace("https://crm.example.com", "http://[::1]:8080/leads"), {}, {}),

@@ -13,6 +13,7 @@ from dealer_agent.leads.intake import Gone
 from dealer_agent.leads.spoken import clock_time, day_and_time, either, phone_number, zone_name
 from dealer_agent.leads.visits import Slot
 from dealer_agent.protocol.requests import VISIT_KIND_OF, VehicleOfInterest, VisitKind
+from dealer_agent.protocol.responses import MESSAGE_LENGTH
 from dealer_agent.protocol.vehicle import Vehicle
 
 NOW = datetime(2026, 3, 11, 15, 0, tzinfo=UTC)
@@ -189,6 +190,22 @@ def test_a_visit_without_a_time_is_told_with_what_is_free_and_what_stays_booked(
     visit: VisitAnswer, facts: dict[str, Any], words: str
 ) -> None:
     assert told(visit, **facts) == words
+
+
+@pytest.mark.requirement("contract-10-message-bound")
+@pytest.mark.parametrize(
+    "visit", [None, replace(CONFIRMED, moved=slot(hours=-25), within=True), PROPOSED, asked("unavailable", kept=slot())]
+)
+def test_a_message_is_bounded_however_long_the_names_are(visit: VisitAnswer | None) -> None:
+    long = "Long " * 10_000
+    facts = {
+        "house": replace(OPEN, name=long, phone="+12025550140"),
+        "wanted": msgspec.structs.replace(CIVIC, trim=long),
+        "trade_in": True,
+        "repeated": True,
+        "unknown_rooftop": long,
+    }
+    assert len(told(visit, **facts)) <= MESSAGE_LENGTH
 
 
 @pytest.mark.parametrize("kind", sorted(set(VISIT_KIND_OF.values())))

@@ -13,6 +13,7 @@ from tests.leads.json_values import json_values
 
 from dealer_agent.leads.consent import Grant, judge_consent
 from dealer_agent.protocol.errors import ContactConsentRequired, InvalidConsent, ProtocolError
+from dealer_agent.protocol.requests import Customer
 
 NOW = datetime(2026, 3, 2, 15, 0, tzinfo=UTC)
 GOOD: dict[str, Any] = {
@@ -30,9 +31,16 @@ def but(**members: Any) -> dict[str, Any]:
     return {name: value for name, value in (GOOD | members).items() if value is not ...}
 
 
-def refused(consent: Any, preferred: Any = UNSET) -> ProtocolError:
+def person(preferred: Any = UNSET, points: str = "email phone") -> Customer:
+    """A customer with these contact points."""
+    all_points = {"email": "jordan@example.com", "phone": "+12025550123"}
+    given: dict[str, Any] = {name: all_points[name] for name in points.split()}
+    return Customer("Jordan", "Example", preferred_contact=preferred, **given)
+
+
+def refused(consent: Any, preferred: Any = UNSET, points: str = "email phone") -> ProtocolError:
     with pytest.raises(ProtocolError) as caught:
-        judge_consent(consent, preferred, NOW)
+        judge_consent(consent, person(preferred, points), NOW)
     return caught.value
 
 
@@ -146,7 +154,53 @@ def test_any_other_defect_is_an_invalid_consent(consent: Any, pointer: str, keyw
     ],
 )
 def test_a_good_consent_is_granted(consent: Any, preferred: Any) -> None:
-    assert isinstance(judge_consent(consent, preferred, NOW), Grant)
+    assert isinstance(judge_consent(consent, person(preferred), NOW), Grant)
+
+
+@pytest.mark.requirement("contract-10-consent-reachable")
+@pytest.mark.parametrize(
+    ("channels", "points", "reached"),
+    [
+        (["email"], "email", True),
+        (["email"], "phone", False),
+        (["phone"], "email", False),
+        (["sms"], "email", False),
+        (["phone"], "phone", True),
+        (["sms"], "phone", True),
+        (["phone", "sms"], "email", False),
+        (["phone", "sms", "email"], "email", True),
+        (["email"], "email phone", True),
+    ],
+)
+@pytest.mark.parametrize("defect", [{}, {"granted_at": None}])
+def test_a_consent_whose_channels_reach_nobody_asks_for_another(
+    channels: list[str], points: str, reached: bool, defect: dict[str, Any]
+) -> None:
+    consent = but(allowed_channels=channels, **defect)
+    if not reached:
+        error = refused(consent, points=points)
+        assert (type(error), error.details["instancePath"]) == (REQUIRED, "/consent/allowed_channels")
+        assert error.details["errors"][0]["keyword"] == "contains"
+        assert "customer.email" in error.details["errors"][0]["message"]
+    elif defect:
+        assert type(refused(consent, points=points)) is INVALID
+    else:
+        assert isinstance(judge_consent(consent, person(points=points), NOW), Grant)
+
+
+@pytest.mark.requirement("contract-10-consent-reachable")
+def test_a_preferred_channel_that_is_not_allowed_is_reported_once() -> None:
+    error = refused(but(allowed_channels=["email"]), "phone", "phone")
+    assert [one["instancePath"] for one in error.details["errors"]] == ["/consent/allowed_channels"]
+    assert "preferred" in error.message
+
+
+@pytest.mark.requirement("contract-10-any-year", "contract-10-leap-second")
+@pytest.mark.parametrize("never", ["9999-12-31T23:59:59Z", "9999-12-31T23:59:60Z", "9999-12-31T23:59:59-12:00"])
+def test_a_consent_may_last_until_the_last_year(never: str) -> None:
+    expires_at = judge_consent(but(expires_at=never), person(), NOW).expires_at
+    assert expires_at is not None
+    assert expires_at.astimezone(UTC).isoformat().startswith("9999-12-31T23:59:59")
 
 
 @pytest.mark.requirement("spec-2.7-consent")
@@ -154,7 +208,7 @@ def test_a_grant_holds_all_that_was_agreed_to() -> None:
     expiry = seconds_from_now(3600)
     scope = ["lead_submission", "marketing"]
     consent = but(source_agent="Example Agent", expires_at=expiry, scope=scope, granted_at="2026-03-02T09:58:00-05:00")
-    assert judge_consent(consent, "sms", NOW) == Grant(
+    assert judge_consent(consent, person("sms"), NOW) == Grant(
         granted_at=datetime(2026, 3, 2, 9, 58, tzinfo=timezone(-timedelta(hours=5))),
         channels=("email", "sms"),
         scope=("lead_submission", "marketing"),
@@ -162,8 +216,8 @@ def test_a_grant_holds_all_that_was_agreed_to() -> None:
         source_agent="Example Agent",
         expires_at=NOW + timedelta(hours=1),
     )
-    assert judge_consent(GOOD, UNSET, NOW).source_agent is None
-    assert judge_consent(GOOD, UNSET, NOW).expires_at is None
+    assert judge_consent(GOOD, person(), NOW).source_agent is None
+    assert judge_consent(GOOD, person(), NOW).expires_at is None
 
 
 @pytest.mark.requirement("contract-10-consent-scope", "contract-10-consent-preferred-channel")
@@ -254,6 +308,6 @@ def test_any_json_is_a_grant_or_one_of_the_two_codes(consent: Any, preferred: An
 
 def judged(consent: Any, preferred: Any) -> Grant | ContactConsentRequired | InvalidConsent:
     try:
-        return judge_consent(consent, preferred, NOW)
+        return judge_consent(consent, person(preferred), NOW)
     except (ContactConsentRequired, InvalidConsent) as error:
         return error

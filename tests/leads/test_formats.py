@@ -1,10 +1,15 @@
 """The formats that a lead's members must have (Contract 10)."""
 
+from datetime import UTC
+
+import jsonschema_rs
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dealer_agent.protocol.formats import FORMATS, normal_email, normal_phone
+from dealer_agent.protocol.formats import FORMATS, normal_email, normal_phone, parse_timestamp
+from dealer_agent.protocol.schemas import request_schema
+from dealer_agent.protocol.skill import SKILLS
 
 
 @pytest.mark.requirement("contract-10-phone")
@@ -73,8 +78,25 @@ def test_an_email_address_is_checked_by_its_syntax_alone(written: str, compared:
         ("2026-03-02", False, False),
         ("2026-02-30T14:58:00Z", False, False),
         ("2026-03-02T25:00:00Z", False, False),
-        ("0001-01-01T00:00:00+14:00", False, False),
-        ("9999-12-31T23:59:59-12:00", False, False),
+        ("0001-01-01T00:00:00+14:00", True, True),
+        ("9999-12-31T23:59:59Z", True, True),
+        ("9999-12-31T23:59:59-12:00", True, True),
+        ("10000-01-01T00:00:00Z", False, False),
+        ("2026-06-30T23:59:60Z", True, True),
+        ("2026-06-30t23:59:60z", True, True),
+        ("2026-06-30T23:59:60.25Z", True, True),
+        ("2026-06-30T16:59:60-07:00", True, True),
+        ("2026-07-01T05:29:60+05:30", True, True),
+        ("20260630T235960Z", True, True),
+        ("2026-06-30T23:59:60", False, True),
+        ("2026-06-30T05:29:60", False, True),
+        ("9999-12-31T23:59:60Z", True, True),
+        ("2026-06-30T23:59:61Z", False, False),
+        ("2026-06-30T23:58:60Z", False, False),
+        ("2026-06-30T22:59:60Z", False, False),
+        ("2026-06-30T23:59:60-07:00", False, False),
+        ("2026-06-30T12:30:60", False, False),
+        ("2026-06-30T23:60:00Z", False, False),
         ("tomorrow at ten", False, False),
         ("", False, False),
     ],
@@ -84,6 +106,49 @@ def test_a_timestamp_has_date_time_and_offset_and_a_local_one_may_do_without_the
 ) -> None:
     assert FORMATS["date-time"](written) == with_offset
     assert FORMATS["date-time-local"](written) == local
+
+
+@pytest.mark.requirement("contract-10-any-year", "contract-10-leap-second")
+@pytest.mark.parametrize(
+    ("written", "utc"),
+    [
+        ("2026-06-30T16:59:60.7-07:00", "2026-06-30T23:59:59.999999+00:00"),
+        ("2026-06-30T16:59:59.7-07:00", "2026-06-30T23:59:59.700000+00:00"),
+        ("9999-12-31T23:59:60Z", "9999-12-31T23:59:59.999999+00:00"),
+        ("9999-12-31T23:59:59-12:00", "9999-12-31T23:59:59.999999+00:00"),
+        ("0001-01-01T00:00:00+14:00", "0001-01-01T00:00:00+00:00"),
+    ],
+)
+def test_a_moment_that_datetime_cannot_hold_is_the_nearest_one(written: str, utc: str) -> None:
+    moment = parse_timestamp(written)
+    assert moment is not None
+    assert moment.astimezone(UTC).isoformat() == utc
+
+
+@pytest.mark.requirement("contract-10-any-year", "contract-10-leap-second")
+@pytest.mark.parametrize(
+    "written", ["9999-12-31T23:59:59Z", "2026-06-30T23:59:60Z", "2026-06-30T16:59:60.25-07:00", "2026-06-30T23:59:61Z"]
+)
+def test_other_validators_of_the_published_schema_accept_the_same_moments(written: str) -> None:
+    """Without our own formats: a validator of JSON Schema reads RFC 3339."""
+    consent = {
+        "granted_at": "2026-03-02T14:58:00Z",
+        "allowed_channels": ["email"],
+        "consent_text": "I agree.",
+        "scope": ["lead_submission"],
+        "expires_at": written,
+    }
+    lead = {
+        "type": "lead.submit.request",
+        "customer": {"first_name": "Jordan", "last_name": "Example", "email": "jordan@example.com"},
+        "consent": consent,
+        "source_agent": "Example Agent",
+        "submitted_at": written,
+        "appointment": {"appointment_type": "sales", "appointment_at": written},
+    }
+    schema = request_schema(next(skill for skill in SKILLS if skill.id == "lead.submit"))
+    validator = jsonschema_rs.Draft202012Validator(schema, validate_formats=True)
+    assert validator.is_valid(lead) == FORMATS["date-time"](written)
 
 
 @pytest.mark.parametrize(

@@ -96,17 +96,22 @@ def ago(**span: float) -> str:
 
 
 def a_lead(**members: Any) -> dict[str, Any]:
-    """A lead that is taken, of a customer who never wrote before. `...` leaves a member out."""
-    payload = {
+    """A lead that is taken, of a customer who never wrote before. `...` leaves a member out.
+
+    Its consent is good for each contact point of the customer.
+    """
+    payload: dict[str, Any] = {
         "type": "lead.submit.request",
         "customer": {
             "first_name": "Jordan",
             "last_name": "Example",
             "email": f"jordan.{next(_customers)}@example.com",
         },
-        "consent": consent(),
         "source_agent": "Example Agent",
     }
+    who = members.get("customer")
+    points = [name for name in ("email", "phone") if name in who] if isinstance(who, dict) else []
+    payload["consent"] = consent(allowed_channels=points or ["email"])
     return {name: value for name, value in (payload | members).items() if value is not ...}
 
 

@@ -10,6 +10,11 @@ from tests.skills.counter import Counter
 from tests.skills.shop import a_lead, consent, customer
 
 from dealer_agent.dealers.profile import DealerRooftop, Policies, Profile
+from dealer_agent.delivery.view import lead_view
+from dealer_agent.leads.adf import render_adf
+from dealer_agent.leads.lead_json import lead_json
+from dealer_agent.leads.mails import salesperson_mail
+from dealer_agent.leads.spreadsheet import cells
 from dealer_agent.protocol.errors import IdempotencyConflict, InvalidConsent
 from dealer_agent.storage import Purged
 
@@ -56,6 +61,32 @@ def test_a_consent_that_expired_meanwhile_does_not_spoil_the_first_answer(
     for fresh in (lead | {"idempotency_key": "key-2"}, {k: v for k, v in lead.items() if k != "idempotency_key"}):
         with pytest.raises(InvalidConsent):
             at.take(fresh, expired)
+
+
+@pytest.mark.requirement("contract-10-any-year", "contract-10-leap-second")
+@pytest.mark.parametrize("zone", ["America/Chicago", "Pacific/Guam"])
+def test_a_lead_with_the_last_times_of_the_calendar_is_kept_and_delivered(
+    counter: Callable[[Profile], Counter], zone: str
+) -> None:
+    profile = msgspec.structs.replace(PROFILE, rooftops=(DealerRooftop(name="Ridgeline North", timezone=zone),))
+    at = counter(profile)
+    leap = "9999-12-31T23:59:60Z"
+    window = {"start": "9999-12-31T23:00:00Z", "end": leap}
+    lead = a_lead(
+        consent=consent(expires_at="9999-12-31T23:59:59.123456Z"),
+        submitted_at=leap,
+        appointment={"appointment_type": "sales", "requested_windows": [window]},
+    )
+    lead_id = at.take(lead, NOW)["lead_id"]
+    whole = at.store.whole_lead("ridgeline", lead_id, NOW)
+    assert whole is not None
+    (event,) = whole.stored.consents
+    assert event.expires_at == datetime(9999, 12, 31, 23, 59, 59, 123456, tzinfo=UTC)
+    assert whole.channels == {"email"}
+    view = lead_view(whole, profile)
+    assert cells(view)["lead_id"] == lead_id
+    for document in (render_adf(view), lead_json(view), salesperson_mail(view).text.encode()):
+        assert b"9999" in document
 
 
 @pytest.mark.requirement("contract-10-duplicate-window")

@@ -202,7 +202,7 @@ ACCEPTED: dict[str, list[dict[str, Any]]] = {
     "contract-10-email": [customers(email="jordan@no-such-domain-anywhere.example")],
     "contract-10-phone": [customers(phone="+1 (202) 555-0123")],
     "contract-10-preferred-contact": [
-        customers(preferred_contact=channel)
+        customers(phone="+12025550123", preferred_contact=channel)
         | {"consent": consent(allowed_channels=["email" if channel == "any" else channel])}
         for channel in ("email", "phone", "sms", "any")
     ],

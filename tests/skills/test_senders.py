@@ -244,18 +244,6 @@ def test_a_strangers_consent_changes_no_channel_of_the_first_lead(
     assert desk.store.allowed_channels("ridgeline", second, LATER) == {"email", "sms"}
 
 
-@pytest.mark.requirement("contract-10-duplicate-stranger")
-def test_an_answer_does_not_disclose_that_the_customer_withdrew_consent(counter: OpenCounter) -> None:
-    desk = counter(PROFILE)
-    first = desk.take(a_lead(customer=VICTIM), NOW, LOT)["lead_id"]
-    desk.store.record_revocation("ridgeline", first, ["email", "phone"], SOON, by="desk", reason=None)
-    answers = [
-        desk.answer(asking(visit(), "S1", customer=who), LATER, LOT, token=None).message
-        for who in (VICTIM, customer(email="nobody@example.com"))
-    ]
-    assert answers[0] == answers[1]
-
-
 @strangers
 @pytest.mark.requirement("contract-10-duplicate-stranger")
 def test_a_cancelled_visit_is_mailed_to_the_address_of_its_own_lead_only(

@@ -66,7 +66,13 @@ def test_a_cancelled_visit_is_told_to_the_crm_to_people_and_to_the_customer(coun
     ("confirms", "members"),
     [
         (False, {}),
-        (True, {"consent": consent(allowed_channels=["phone"])}),
+        (
+            True,
+            {
+                "customer": customer(email="sam@example.com", phone="+12025550123"),
+                "consent": consent(allowed_channels=["phone"]),
+            },
+        ),
         (True, {"customer": customer(phone="+12025550123")}),
     ],
 )

@@ -7,7 +7,7 @@ from typing import Any
 import msgspec
 import pytest
 from tests.skills.counter import Counter
-from tests.skills.shop import a_lead, customer
+from tests.skills.shop import a_lead, consent, customer
 from tests.skills.visiting import LOT, NOW, PROFILE, asking, at, listing, visit, windows
 
 from dealer_agent.inventory.catalogue import Catalogue
@@ -230,11 +230,13 @@ def test_a_channel_that_a_customer_revoked_stays_closed_on_a_new_lead_with_the_c
 ) -> None:
     """A revoked channel is not used, whichever vehicle the agent asks about next; a consent from after it opens it."""
     desk = counter(PROFILE, confirms_by_mail=True)
-    first = desk.take(sams(), NOW, LOT)
+    both = {"customer": customer(email="sam@example.com", phone="+12025550123")}
+    granted = {"consent": consent(allowed_channels=["email", "phone"])}
+    first = desk.take(sams() | both | granted, NOW, LOT)
     desk.store.record_revocation("ridgeline", first["lead_id"], ["email"], SOON, by="desk", reason=None)
-    another = desk.take(sams(visit(at("10:00")), stock="N1"), SOON + timedelta(minutes=1), LOT)
+    another = desk.take(sams(visit(at("10:00")), stock="N1") | both | granted, SOON + timedelta(minutes=1), LOT)
     assert another["lead_id"] != first["lead_id"]
-    assert desk.store.allowed_channels("ridgeline", another["lead_id"], SOON) == frozenset()
+    assert desk.store.allowed_channels("ridgeline", another["lead_id"], SOON) == {"phone"}
     assert "confirm" not in {row.kind for row in desk.deliveries()}
 
 

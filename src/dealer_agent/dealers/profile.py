@@ -16,6 +16,7 @@ from dealer_agent.dealers.rules import (
     channels_are_told_apart,
     durations_fit,
     read_by,
+    read_channel_address,
     read_country,
     read_email,
     read_environment_name,
@@ -94,7 +95,7 @@ class HttpChannel(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True)
     """
 
     name: Annotated[str, read_by(read_slug)]
-    url: Annotated[str, read_by(read_web_address)]
+    url: Annotated[str, read_by(read_channel_address)]
     format: DeliveryFormat = "adf"
     secret_env: Annotated[str, read_by(read_environment_name)] | UnsetType = UNSET
     authorization_env: Annotated[str, read_by(read_environment_name)] | UnsetType = UNSET

@@ -92,16 +92,36 @@ def read_email(value: str) -> str:
         raise ValueError(f"'{value}' is no e-mail address: {error}") from None
 
 
+_LOGIN = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*://[^/?#]*@")
+
+
 def read_web_address(value: str) -> str:
-    """An absolute http or https URL."""
+    """An absolute http or https URL, without a user name or a password."""
+    if _LOGIN.match(value):
+        raise ValueError("must hold no user name and no password; remove what is between '//' and '@'")
     try:
         parts = urlsplit(value)
         sound = parts.scheme in ("http", "https") and bool(read_host(parts.hostname or "")) and parts.port != 0
     except ValueError:
         sound = False
     if not sound or re.search(r"\s", value):
-        raise ValueError(f"'{value}' is no web address; write it in full, such as 'https://www.example.com'")
+        raise ValueError(f"{_shown(value)} is no web address; write it in full, such as 'https://www.example.com'")
     return value
+
+
+def read_channel_address(value: str) -> str:
+    """The URL that leads are posted to."""
+    if _LOGIN.match(value):
+        raise ValueError(
+            "must hold no user name and no password; put the value of the Authorization header into an environment "
+            "variable, and name the variable with authorization_env"
+        )
+    return read_web_address(value)
+
+
+def _shown(value: str) -> str:
+    """A wrong address for a message. What has an `@` may hold a password, and is not repeated."""
+    return "the value" if "@" in value else f"'{value}'"
 
 
 def read_host(value: str) -> str:
@@ -115,7 +135,9 @@ def read_host(value: str) -> str:
     else:
         sound = re.search(r"[\s:/@]", value) is None
     if not sound:
-        raise ValueError(f"'{value}' is no host name; write it alone, without a port, such as 'smtp.example.com'")
+        raise ValueError(
+            f"{_shown(value)} is no host name; write it alone, without a port or a login, such as 'smtp.example.com'"
+        )
     return value
 
 

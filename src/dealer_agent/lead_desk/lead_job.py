@@ -5,7 +5,7 @@ contacts, visit and places, deliveries, and the answer that the key will get aga
 again when the database asks for it, so a job changes nothing of its own.
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from hashlib import sha256
@@ -17,21 +17,20 @@ from sqlalchemy import Connection
 
 from dealer_agent.dealers.profile import DealerRooftop, Profile
 from dealer_agent.dealers.routing import deliveries_of, mail_to_customer
-from dealer_agent.inventory.catalogue import Catalogue, Listing
+from dealer_agent.inventory.catalogue import Catalogue
+from dealer_agent.lead_desk.judging import Verdict, cannot_be_driven, find_vehicle, judge
 from dealer_agent.lead_desk.kept_lead import Changes, KeptLead, VisitAsked
 from dealer_agent.lead_desk.telling import Telling
 from dealer_agent.lead_desk.timetable import Timetable
-from dealer_agent.lead_desk.visit_book import Decision, VisitBook
+from dealer_agent.lead_desk.visit_book import Decision, VisitBook, unavailable
 from dealer_agent.leads import intake
 from dealer_agent.leads.answers import House, LeadAnswer, VisitAnswer, message_for
-from dealer_agent.leads.consent import PURPOSE, Grant, judge_consent
+from dealer_agent.leads.consent import PURPOSE, Grant, reaches, withdrawn
 from dealer_agent.leads.visits import Slot
 from dealer_agent.protocol.errors import (
     AppointmentTimeUnavailable,
     IdempotencyConflict,
     ProtocolError,
-    VehicleNotFound,
-    VehicleUnavailable,
 )
 from dealer_agent.protocol.ids import new_ulid
 from dealer_agent.protocol.replies import Answer
@@ -42,12 +41,18 @@ from dealer_agent.storage import leads as stored
 from dealer_agent.storage.appointments import AppointmentRecord, Booked, appointments_of, booked_visits
 from dealer_agent.storage.consents import (
     ConsentRecord,
+    allowed_channels,
     is_same_consent,
     record_consent,
     repeat_revocation,
     touch_lead,
 )
-from dealer_agent.storage.idempotency import IdempotencyRecord, find_idempotent, record_idempotency
+from dealer_agent.storage.idempotency import (
+    IdempotencyRecord,
+    find_idempotent,
+    record_idempotency,
+    replace_idempotency,
+)
 from dealer_agent.storage.outbox import enqueue
 from dealer_agent.storage.withdrawals import withdrawn_since
 from dealer_agent.vault import Vault
@@ -70,23 +75,6 @@ MOST_LEADS_WITH_VISITS = 200
 """The most leads of a sender's customer in which an appraisal looks for a test drive."""
 
 
-class _Verdict(NamedTuple):
-    """That a lead may be taken: the consent, and what the vehicle of interest turned out to be.
-
-    `revoked` are the channels that the customer took back after giving this consent, on any lead.
-    """
-
-    grant: Grant
-    wanted: intake.Wanted
-    listing: bytes | None
-    revoked: frozenset[str] = frozenset()
-
-    @property
-    def channels(self) -> tuple[str, ...]:
-        """Those that may be used."""
-        return tuple(channel for channel in self.grant.channels if channel not in self.revoked)
-
-
 class _Taken(NamedTuple):
     """The lead that was stored or added to, and what its sender is answered."""
 
@@ -94,11 +82,15 @@ class _Taken(NamedTuple):
     answer: Answer | ProtocolError
 
 
-class _KeptAnswer(Struct):
-    """The first answer to an idempotency key, as it is stored."""
+class _KeptAnswer(Struct, omit_defaults=True):
+    """The first answer to an idempotency key, as it is stored.
 
-    data: msgspec.Raw
-    message: str | None
+    `without_a_time` is the id of a lead that was kept though no time could be booked: there is no answer to repeat.
+    """
+
+    data: msgspec.Raw = msgspec.Raw(b"null")
+    message: str | None = None
+    without_a_time: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -119,7 +111,7 @@ class LeadJob:
     contacts: tuple[str, ...]
     senders: tuple[str, ...]
     customer: Customer
-    verdict: _Verdict | None
+    verdict: Verdict | None
 
     @classmethod
     def of(
@@ -135,7 +127,7 @@ class LeadJob:
         """The job of a lead that is valid but for its consent. Raises ProtocolError for one that may not be taken."""
         contacts, customer = intake.contacts(lead.customer), intake.customer_kept(lead.customer)
         senders = intake.senders(token_id, lead)
-        verdict = _judge(lead, catalogue, now) if lead.idempotency_key is UNSET else None
+        verdict = judge(lead, catalogue, now) if lead.idempotency_key is UNSET else None
         request_hash = sha256(body).digest()
         return cls(desk, catalogue, lead, payload, token_id, request_hash, now, contacts, senders, customer, verdict)
 
@@ -146,27 +138,65 @@ class LeadJob:
         return self._keep_once(connection, self.lead.idempotency_key)
 
     def _keep_once(self, connection: Connection, key: str) -> Answer | ProtocolError:
-        """The first answer to the key again; without one, the lead is taken and its answer kept. Errors are not."""
+        """The first answer to the key again; without one, the lead is taken and its answer kept.
+
+        Errors are not kept. AppointmentTimeUnavailable keeps its lead under the key: a retry tries to book its visit.
+        """
         scope = intake.key_scope(self.token_id, self.lead)
         payload_hash = intake.payload_hash(self.payload)
         dealer_id, vault = self.desk.profile.id, self.desk.vault
         first = find_idempotent(connection, vault, dealer_id, scope, key, self.now)
+        waiting_id = None
         if first is not None:
             if first.payload_hash != payload_hash:
                 raise IdempotencyConflict("This idempotency_key came with another payload before.")
             kept = msgspec.json.decode(first.reply, type=_KeptAnswer)
-            return Answer(bytes(kept.data), kept.message)
-        lead_id, answer = self._keep(connection)
+            waiting_id = kept.without_a_time
+            if waiting_id is None:
+                return Answer(bytes(kept.data), kept.message)
+        lead_id, answer = self._keep(connection) if waiting_id is None else self._book_again(connection, waiting_id)
         if isinstance(answer, Answer):
-            reply = msgspec.json.encode(_KeptAnswer(msgspec.Raw(answer.data), answer.message))
-            record = IdempotencyRecord(
-                scope=scope, key=key, payload_hash=payload_hash, reply=reply, at=self.now, lead_id=lead_id
-            )
-            record_idempotency(connection, vault, dealer_id, record)
+            kept = _KeptAnswer(msgspec.Raw(answer.data), answer.message)
+        elif waiting_id is None:
+            kept = _KeptAnswer(without_a_time=lead_id)
+        else:
+            return answer
+        reply = msgspec.json.encode(kept)
+        record = IdempotencyRecord(
+            scope=scope, key=key, payload_hash=payload_hash, reply=reply, at=self.now, lead_id=lead_id
+        )
+        keep_reply = record_idempotency if first is None else replace_idempotency
+        keep_reply(connection, vault, dealer_id, record)
         return answer
 
+    def _book_again(self, connection: Connection, lead_id: str) -> _Taken:
+        """Books the visit of a lead that was kept without a time, where one can be had now; else the same error.
+
+        The lead was taken: its consent is not judged again. Nothing is booked when its vehicle is gone, or when another
+        request took the place of this visit. Without a token, other visits of the lead stay as they are.
+        """
+        vault, dealer_id = self.desk.vault, self.desk.profile.id
+        wanted, _ = find_vehicle(self.lead, self.catalogue)
+        kept = stored.get_lead(connection, vault, dealer_id, lead_id)
+        assert kept is not None, "an answer is dropped with its lead"
+        assert self.lead.appointment is not UNSET, "only a visit can have no time"
+        visits = appointments_of(connection, vault, dealer_id, lead_id)
+        waiting = unavailable(visits, self.lead.appointment)
+        book, home = self._book(connection), self._home(wanted)
+        if waiting is None or cannot_be_driven(self.lead, wanted):
+            visit = book.refuse(self.lead.appointment, home)
+        else:
+            earlier = visits if self.is_trusted else [waiting]
+            visit = book.decide(self.lead.appointment, home, earlier, test_drives=lambda: self._test_drives(connection))
+        if visit.status != "unavailable":
+            changes = Changes(appointment=VisitAsked(self.lead.appointment, visit.reply))
+            rooftop = self.desk.timetable.rooftop(kept.lead.rooftop) or visit.rooftop
+            channels = allowed_channels(connection, dealer_id, lead_id, self.now)
+            self._add(connection, lead_id, changes, visit, rooftop, channels)
+        return _Taken(lead_id, self._answer(lead_id, "received", visit.rooftop, wanted, visit))
+
     def _keep(self, connection: Connection) -> _Taken:
-        verdict = self.verdict or _judge(self.lead, self.catalogue, self.now)
+        verdict = self.verdict or judge(self.lead, self.catalogue, self.now)
         vault, dealer_id = self.desk.vault, self.desk.profile.id
         vehicle_key = intake.vehicle_key(self.lead.vehicle_of_interest, verdict.wanted)
         # A withdrawal counts also when nothing else is left of the customer.
@@ -174,6 +204,8 @@ class LeadJob:
         verdict = verdict._replace(revoked=revoked)
         if not stored.is_known(connection, vault, dealer_id, self.contacts):
             return self._take_new(connection, verdict, vehicle_key)
+        if not reaches(verdict.channels, self.customer):
+            self._refuse_withdrawn(connection, verdict.grant)
         window = timedelta(hours=self.desk.profile.policies.duplicate_window_hours)
         if window:
             since = self.now - window
@@ -185,13 +217,24 @@ class LeadJob:
             return self._take_new(connection, verdict, vehicle_key, first_id)
         return self._take_new(connection, verdict, vehicle_key)
 
+    def _refuse_withdrawn(self, connection: Connection, grant: Grant) -> None:
+        """Refuses a consent that leaves no channel, if the customer withdrew it from this sender.
+
+        The leads of others are taken as if nothing was withdrawn: a refusal would disclose to anybody who knows an
+        address that its owner wrote to this dealer and withdrew. Raises ContactConsentRequired.
+        """
+        dealer_id = self.desk.profile.id
+        known = stored.withdrawn_from(connection, self.desk.vault, dealer_id, self.senders, grant.granted_at)
+        if not reaches((channel for channel in grant.channels if channel not in known), self.customer):
+            raise withdrawn()
+
     def _take_new(
-        self, connection: Connection, verdict: _Verdict, vehicle_key: str | None, first_id: str | None = None
+        self, connection: Connection, verdict: Verdict, vehicle_key: str | None, first_id: str | None = None
     ) -> _Taken:
         """Stores a new lead. The answer discloses nothing of the lead `first_id`, which may be of the same person."""
         lead_id = new_ulid()
-        visit = self._decide_visit(connection, verdict, None)
-        rooftop = visit.rooftop if visit else self._home(verdict) or self.desk.timetable.first
+        visit = self._decide_visit(connection, verdict.wanted, None)
+        rooftop = visit.rooftop if visit else self._home(verdict.wanted) or self.desk.timetable.first
         stored.record_lead(
             connection,
             self.desk.vault,
@@ -203,13 +246,13 @@ class LeadJob:
         self._keep_revoked(connection, lead_id, verdict)
         self._write_visit(connection, visit, lead_id)
         deliveries = [*deliveries_of(rooftop)]
-        if visit is not None and self._is_confirmed_by_mail(verdict, visit):
+        if visit is not None and self._is_confirmed_by_mail(verdict.channels, visit):
             deliveries.append(mail_to_customer("confirm", rooftop, visit.reply.appointment_id))
         enqueue(connection, self.desk.profile.id, lead_id, deliveries, self.now)
-        return _Taken(lead_id, self._answer(lead_id, "received", rooftop, verdict, visit))
+        return _Taken(lead_id, self._answer(lead_id, "received", rooftop, verdict.wanted, visit))
 
     def _add_to(
-        self, connection: Connection, earlier: stored.StoredLead, verdict: _Verdict, vehicle_key: str | None
+        self, connection: Connection, earlier: stored.StoredLead, verdict: Verdict, vehicle_key: str | None
     ) -> Answer | ProtocolError:
         """Adds to an earlier lead of the same sender what this one says anew. What is added is delivered too.
 
@@ -230,12 +273,27 @@ class LeadJob:
         visit = None
         if self.lead.appointment is not UNSET:
             standing = appointments_of(connection, vault, dealer_id, lead_id)
-            visit = self._decide_visit(connection, verdict, standing)
+            visit = self._decide_visit(connection, verdict.wanted, standing)
             if visit is not None and visit.standing is None and not visit.answered_before:
                 changes.appointment = VisitAsked(self.lead.appointment, visit.reply)
         kept_at = self.desk.timetable.rooftop(earlier.lead.rooftop)
-        asked_of = self._home(verdict) or self.desk.timetable.first
+        asked_of = self._home(verdict.wanted) or self.desk.timetable.first
         home = kept_at or asked_of
+        self._add(connection, lead_id, changes, visit, home, verdict.channels)
+        shown = home if self.is_trusted else asked_of
+        return self._answer(lead_id, "duplicate", visit.rooftop if visit else shown, verdict.wanted, visit)
+
+    def _add(
+        self,
+        connection: Connection,
+        lead_id: str,
+        changes: Changes,
+        visit: Decision | None,
+        home: DealerRooftop,
+        channels: Collection[str],
+    ) -> None:
+        """Stores what is added to a lead, and delivers it: to its rooftop `home`, and to the one that is visited."""
+        vault, dealer_id = self.desk.vault, self.desk.profile.id
         event_id = None
         if changes != Changes():
             said = msgspec.json.encode(changes)
@@ -244,10 +302,8 @@ class LeadJob:
         if event_id is not None:
             telling = self._telling(connection)
             telling.send_again(lead_id, event_id, (home, visit.rooftop if visit else home))
-            if visit is not None and self._is_confirmed_by_mail(verdict, visit):
+            if visit is not None and self._is_confirmed_by_mail(channels, visit):
                 telling.mail("confirm", lead_id, visit.rooftop, visit.reply.appointment_id)
-        shown = home if self.is_trusted else asked_of
-        return self._answer(lead_id, "duplicate", visit.rooftop if visit else shown, verdict, visit)
 
     @property
     def is_trusted(self) -> bool:
@@ -266,7 +322,7 @@ class LeadJob:
             changes.trade_in = trade_in
         return changes
 
-    def _keep_revoked(self, connection: Connection, lead_id: str, verdict: _Verdict) -> None:
+    def _keep_revoked(self, connection: Connection, lead_id: str, verdict: Verdict) -> None:
         """What the customer took back stays taken back, though an agent sends the consent from before once more."""
         again = sorted(verdict.revoked.intersection(verdict.grant.channels))
         if again:
@@ -282,12 +338,12 @@ class LeadJob:
             )
 
     def _decide_visit(
-        self, connection: Connection, verdict: _Verdict, earlier: Sequence[AppointmentRecord] | None
+        self, connection: Connection, wanted: intake.Wanted, earlier: Sequence[AppointmentRecord] | None
     ) -> Decision | None:
         """What becomes of the visit asked for; `earlier` are those of the lead that this one is added to."""
         if self.lead.appointment is UNSET:
             return None
-        book, home = self._book(connection), self._home(verdict)
+        book, home = self._book(connection), self._home(wanted)
         if earlier is not None and not self.is_trusted:
             return book.note(self.lead.appointment, home, earlier)
         return book.decide(
@@ -329,17 +385,27 @@ class LeadJob:
         desk = self.desk
         return Telling(connection, desk.profile.id, desk.timetable, desk.confirms_by_mail, self.now)
 
-    def _home(self, verdict: _Verdict) -> DealerRooftop | None:
-        """The rooftop that has the vehicle."""
-        return self.desk.timetable.rooftop(verdict.wanted.rooftop) if isinstance(verdict.wanted, Vehicle) else None
+    def _home(self, wanted: intake.Wanted) -> DealerRooftop | None:
+        """The rooftop that has the vehicle; where the stock does not have it, the one that the buyer names."""
+        timetable = self.desk.timetable
+        if isinstance(wanted, Vehicle):
+            return timetable.rooftop(wanted.rooftop)
+        name = self._named_rooftop
+        return None if name is None else timetable.named(name)
 
-    def _is_confirmed_by_mail(self, verdict: _Verdict, visit: Decision) -> bool:
+    @property
+    def _named_rooftop(self) -> str | None:
+        """What the buyer calls the rooftop."""
+        wish = self.lead.vehicle_of_interest
+        return None if wish is UNSET or wish.rooftop is UNSET else wish.rooftop
+
+    def _is_confirmed_by_mail(self, channels: Collection[str], visit: Decision) -> bool:
         """Whether the customer gets a mail of a visit that was confirmed just now."""
-        by_mail = self.lead.customer.email is not UNSET and "email" in verdict.channels
+        by_mail = self.lead.customer.email is not UNSET and "email" in channels
         return by_mail and self.desk.confirms_by_mail and visit.confirmed is not None and visit.standing is None
 
     def _record(
-        self, lead_id: str, rooftop: DealerRooftop, verdict: _Verdict, first_id: str | None
+        self, lead_id: str, rooftop: DealerRooftop, verdict: Verdict, first_id: str | None
     ) -> stored.LeadRecord:
         # Of a vehicle that the stock does not know nothing stands in the clear: it may be the customer's own.
         known = verdict.wanted
@@ -380,19 +446,21 @@ class LeadJob:
         lead_id: str,
         status: Literal["received", "duplicate"],
         rooftop: DealerRooftop,
-        verdict: _Verdict,
+        wanted: intake.Wanted,
         visit: Decision | None,
     ) -> Answer | ProtocolError:
         house = self._house(rooftop)
+        is_unknown = not isinstance(wanted, Vehicle) and self._home(wanted) is None
         words = message_for(
             LeadAnswer(
                 house=house,
                 now=self.now,
                 wish=self.lead.vehicle_of_interest,
-                wanted=verdict.wanted,
+                wanted=wanted,
                 repeated=status == "duplicate",
                 trade_in=self.lead.trade_in is not UNSET,
                 visit=None if visit is None else _told(visit),
+                unknown_rooftop=self._named_rooftop if is_unknown else None,
             )
         )
         if visit is not None and visit.status == "unavailable":
@@ -416,26 +484,6 @@ class LeadJob:
             phone=timetable.phone(rooftop, department),
             hours=timetable.hours(rooftop, department, self.now),
         )
-
-
-def _judge(lead: LeadSubmitRequest, catalogue: Catalogue, now: datetime) -> _Verdict:
-    """Whether a lead may be taken: consent, then the vehicle. Raises ProtocolError."""
-    grant = judge_consent(lead.consent, lead.customer.preferred_contact, now)
-    wish, appointment = lead.vehicle_of_interest, lead.appointment
-    if wish is UNSET or not intake.names_a_vehicle(wish):
-        return _Verdict(grant, None, None)
-    found = catalogue.find(wish.vin, wish.stock, wish.vehicle_id)
-    if isinstance(found, Listing):
-        return _Verdict(grant, found.vehicle, found.json)
-    if appointment is not UNSET and appointment.appointment_type == "test_drive":
-        place = {"in": "payload", "instancePath": "/vehicle_of_interest"}
-        if found is None:
-            raise VehicleNotFound("There is no such vehicle to drive.", place)
-        raise VehicleUnavailable(
-            "This vehicle is no longer available for a test drive.", place | {"vehicle_id": found.vehicle_id}
-        )
-    gone = None if found is None else intake.Gone(found.vehicle_id, found.vin, found.stock)
-    return _Verdict(grant, gone, None)
 
 
 def _told(visit: Decision) -> VisitAnswer:

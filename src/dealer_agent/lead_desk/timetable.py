@@ -6,6 +6,7 @@ from datetime import datetime, timedelta
 from dealer_agent.dealers.opening import department_hours
 from dealer_agent.dealers.profile import DealerRooftop, Profile, VisitRules
 from dealer_agent.dealers.rules import read_date, read_phone
+from dealer_agent.inventory.vocabulary import fold
 from dealer_agent.leads.opening import open_hours
 from dealer_agent.leads.visits import VisitPlan
 from dealer_agent.protocol.requests import VisitKind
@@ -20,6 +21,7 @@ class Timetable:
     def __init__(self, profile: Profile) -> None:
         self.first = profile.rooftops[0]
         self._rooftops = {rooftop.name: rooftop for rooftop in profile.rooftops}
+        self._by_folded_name = {fold(rooftop.name): rooftop for rooftop in reversed(profile.rooftops)}
         self._hours = {rooftop.name: department_hours(rooftop) for rooftop in profile.rooftops}
         self._phones = {
             rooftop.name: {department: read_phone(number) for department, number in rooftop.phones.items()}
@@ -38,6 +40,10 @@ class Timetable:
     def rooftop(self, name: str | None) -> DealerRooftop | None:
         """The rooftop of this name, where there is one."""
         return self._rooftops.get(name) if name is not None else None
+
+    def named(self, words: str) -> DealerRooftop | None:
+        """The rooftop that a buyer names, compared as search compares rooftops."""
+        return self.rooftop(words) or self._by_folded_name.get(fold(words))
 
     def taking(self, kind: VisitKind) -> DealerRooftop | None:
         """The dealer's first rooftop that books this kind of visit."""

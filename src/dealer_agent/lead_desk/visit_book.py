@@ -95,12 +95,12 @@ class VisitBook:
     ) -> Decision:
         """What a customer who asks for a visit gets, with the lead's `earlier` visits in mind.
 
-        `home` is the rooftop that has the vehicle; without one, the first that books such visits takes it.
+        `home` is the rooftop of the vehicle, or the buyer's choice; without one, the first that books such visits.
         `test_drives` finds the customer's own, of which an appraisal may be part. Another kind of visit is another
         visit: it stands beside the earlier ones.
         """
         kind = VISIT_KIND_OF[request.appointment_type]
-        rooftop = home or self.timetable.taking(kind) or self.timetable.first
+        rooftop = self._place(home, kind)
         alike = [record for record in earlier if record.stands and record.kind == kind]
         same = next((record for record in reversed(alike) if _request_of(record) == request), None)
         if same is not None and (same.status == "requested" or self._is_not_over(same)):
@@ -134,6 +134,13 @@ class VisitBook:
         )
         return replace(decision, replaced=self._ending(alike)) if outcome.confirmed else self._beside(decision, alike)
 
+    def refuse(self, request: Appointment, home: DealerRooftop | None) -> Decision:
+        """A visit for which no time can be had. Nothing of it is to be written."""
+        kind = VISIT_KIND_OF[request.appointment_type]
+        rooftop = self._place(home, kind)
+        answered = AppointmentReply(appointment_id=new_ulid(), status="rejected")
+        return Decision(kind=kind, rooftop=rooftop, status="unavailable", reply=answered)
+
     def note(self, request: Appointment, home: DealerRooftop | None, earlier: Sequence[AppointmentRecord]) -> Decision:
         """A visit that a sender without a token asks for, whose lead has `earlier` visits: it is `requested`.
 
@@ -145,7 +152,7 @@ class VisitBook:
         reply = AppointmentReply(appointment_id=new_ulid(), status="requested") if noted is None else _answered(noted)
         return Decision(
             kind=kind,
-            rooftop=home or self.timetable.taking(kind) or self.timetable.first,
+            rooftop=self._place(home, kind),
             status="requested",
             reply=reply,
             standing=noted,
@@ -186,6 +193,9 @@ class VisitBook:
         for appraisal in moved:
             stored.record_appointment(self.connection, self.vault, appraisal)
         return moved
+
+    def _place(self, home: DealerRooftop | None, kind: VisitKind) -> DealerRooftop:
+        return home or self.timetable.taking(kind) or self.timetable.first
 
     def _again(self, record: AppointmentRecord, rooftop: DealerRooftop, alike: Sequence[AppointmentRecord]) -> Decision:
         """The answer that was given before."""
@@ -285,6 +295,18 @@ class VisitBook:
                 )
             )
         return moved
+
+
+def unavailable(records: Iterable[AppointmentRecord], request: Appointment) -> AppointmentRecord | None:
+    """The visit that was asked for just so and has no time, unless another took its place."""
+    return next(
+        (
+            record
+            for record in records
+            if record.stands and record.status == "unavailable" and _request_of(record) == request
+        ),
+        None,
+    )
 
 
 def _request_of(record: AppointmentRecord) -> Appointment | None:

@@ -28,6 +28,7 @@ from dealer_agent.leads.wording import (
     same_person_words,
     visit_lines,
 )
+from dealer_agent.protocol.formats import in_zone
 from dealer_agent.protocol.requests import Customer, TradeIn, VehicleOfInterest
 from dealer_agent.protocol.responses import PostalAddress
 from dealer_agent.protocol.vehicle import Fee, Vehicle, VehicleMembers
@@ -291,10 +292,10 @@ def _rooftop_address(contact: Element, address: PostalAddress) -> None:
 
 def _timestamp(moment: datetime, zone: str) -> str:
     """ISO 8601 on the rooftop's clock; in UTC for times before zones were counted in whole minutes."""
-    local = moment.astimezone(ZoneInfo(zone)).replace(microsecond=0)
+    local = in_zone(moment, ZoneInfo(zone)).replace(microsecond=0)
     offset = local.utcoffset()
     if offset is not None and offset.seconds % 60:
-        local = local.astimezone(UTC)
+        local = in_zone(local, UTC)
     return local.isoformat()
 
 

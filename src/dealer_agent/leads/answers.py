@@ -12,10 +12,14 @@ from zoneinfo import ZoneInfo
 from msgspec import UnsetType
 
 from dealer_agent.leads.intake import Gone, Wanted, names_a_vehicle, vehicle_name
+from dealer_agent.leads.plain_text import short
 from dealer_agent.leads.spoken import clock_time, day_and_time, either, phone_number, zone_name
 from dealer_agent.leads.visits import Slot
 from dealer_agent.protocol.requests import VehicleOfInterest, VisitKind
 from dealer_agent.protocol.vehicle import Vehicle
+
+NAME_LENGTH = 100
+"""The most characters of a name in the message: of a rooftop, or of a vehicle."""
 
 _CALLED: dict[VisitKind, str] = {
     "sales": "visit",
@@ -66,7 +70,7 @@ class VisitAnswer:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LeadAnswer:
-    """The facts for the message about one lead.
+    """The facts for the message about one lead. `unknown_rooftop` is a name of the buyer's that no rooftop has.
 
     No channel is named: a missing channel would disclose to any sender that the customer withdrew consent for it.
     """
@@ -78,10 +82,11 @@ class LeadAnswer:
     repeated: bool = False
     trade_in: bool = False
     visit: VisitAnswer | None = None
+    unknown_rooftop: str | None = None
 
 
 def message_for(answer: LeadAnswer) -> str:
-    """The reply's `message`."""
+    """The reply's `message`: at most `responses.MESSAGE_LENGTH` characters, because each name in it is bounded."""
     visit = answer.visit
     if visit is None:
         told = [_thanks(answer), f"Someone will contact you{_about(answer)}.", _open(answer)]
@@ -91,12 +96,12 @@ def message_for(answer: LeadAnswer) -> str:
         told = _proposed(answer, visit)
     else:
         told = _to_be_arranged(answer, visit)
-    return " ".join(sentence for sentence in [*told, _missing(answer)] if sentence)
+    return " ".join(sentence for sentence in [*told, _missing(answer), _unknown(answer)] if sentence)
 
 
 def _confirmed(answer: LeadAnswer, visit: VisitAnswer) -> list[str]:
     house = answer.house
-    where = f"{'with' if visit.kind in _CALLS else 'at'} {house.name}"
+    where = f"{'with' if visit.kind in _CALLS else 'at'} {_house(answer)}"
     told = [f"Your {_visit(answer, visit)} is confirmed for {_times(answer, visit)} {where}."]
     if visit.moved is not None:
         told.append(f"It replaces the one on {_moment(answer, visit.moved)}.")
@@ -135,19 +140,18 @@ def _to_be_arranged(answer: LeadAnswer, visit: VisitAnswer) -> list[str]:
 
 def _thanks(answer: LeadAnswer) -> str:
     if answer.repeated:
-        return f"{answer.house.name} has your earlier request and added this one to it."
-    return f"{answer.house.name} has your request."
+        return f"{_house(answer)} has your earlier request and added this one to it."
+    return f"{_house(answer)} has your request."
 
 
 def _visit(answer: LeadAnswer, visit: VisitAnswer) -> str:
-    called = _CALLED[visit.kind]
-    if visit.kind in _ABOUT and isinstance(answer.wanted, Vehicle):
-        return f"{called} {_ABOUT[visit.kind]} the {vehicle_name(answer.wanted)}"
-    return called
+    called, vehicle = _CALLED[visit.kind], _vehicle(answer)
+    return f"{called} {_ABOUT[visit.kind]} the {vehicle}" if visit.kind in _ABOUT and vehicle else called
 
 
 def _about(answer: LeadAnswer) -> str:
-    return f" about the {vehicle_name(answer.wanted)}" if isinstance(answer.wanted, Vehicle) else ""
+    vehicle = _vehicle(answer)
+    return f" about the {vehicle}" if vehicle else ""
 
 
 def _missing(answer: LeadAnswer) -> str:
@@ -157,6 +161,21 @@ def _missing(answer: LeadAnswer) -> str:
     if answer.wanted is None and names_a_vehicle(answer.wish):
         return "The vehicle you asked about is not in our stock; you will hear about others."
     return ""
+
+
+def _house(answer: LeadAnswer) -> str:
+    return short(answer.house.name, NAME_LENGTH)
+
+
+def _unknown(answer: LeadAnswer) -> str:
+    """That the dealer has no rooftop of the name that the buyer chose."""
+    name = short(answer.unknown_rooftop or "", NAME_LENGTH).replace('"', "'")
+    return f'We have no location named "{name}".' if name else ""
+
+
+def _vehicle(answer: LeadAnswer) -> str:
+    """The name of the vehicle that was found; empty when none was."""
+    return short(vehicle_name(answer.wanted), NAME_LENGTH) if isinstance(answer.wanted, Vehicle) else ""
 
 
 def _times(answer: LeadAnswer, visit: VisitAnswer) -> str:

@@ -1,9 +1,9 @@
 """Consent to be contacted: judged here and nowhere else (specification, part 7; contract, part 10). Pure."""
 
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from functools import cache
-from typing import get_args
 
 import msgspec
 from msgspec import UNSET, UnsetType
@@ -11,7 +11,7 @@ from msgspec import UNSET, UnsetType
 from dealer_agent.protocol.errors import ContactConsentRequired, InvalidConsent, Problem, told
 from dealer_agent.protocol.formats import is_timestamp, parse_timestamp
 from dealer_agent.protocol.problems import Checker, compile_schema, list_problems
-from dealer_agent.protocol.requests import Channel, Consent
+from dealer_agent.protocol.requests import Consent, Customer
 from dealer_agent.protocol.schemas import consent_schema
 
 SCOPE = "lead_submission"
@@ -33,17 +33,17 @@ class Grant:
     expires_at: datetime | None
 
 
-def judge_consent(consent: object, preferred_contact: str | UnsetType, now: datetime) -> Grant:
+def judge_consent(consent: object, customer: Customer, now: datetime) -> Grant:
     """The grant in a request's `consent`.
 
-    Raises ContactConsentRequired when it is absent, its scope is absent or lacks `lead_submission`, or the preferred
-    channel is not allowed, whatever else is wrong; InvalidConsent for every other defect. Either reports all defects,
-    and repeats nothing of what the customer agreed to.
+    Raises ContactConsentRequired when it is absent, its scope is absent or lacks `lead_submission`, the preferred
+    channel is not allowed, or no allowed channel reaches the customer, whatever else is wrong; InvalidConsent for every
+    other defect. Either reports all defects, and repeats nothing of what the customer agreed to.
     """
     if consent is UNSET:
         absent = Problem("/consent", "required", "is required: a lead needs the customer's consent")
         raise ContactConsentRequired(*told([absent], "payload"))
-    lacking = _lacking(consent, preferred_contact)
+    lacking = _lacking(consent, customer)
     named = {problem.pointer for problem in lacking}
     broken = [
         replace(problem, pointer="/consent" + problem.pointer, received=None)
@@ -57,12 +57,32 @@ def judge_consent(consent: object, preferred_contact: str | UnsetType, now: date
     return _granted(msgspec.convert(consent, Consent))
 
 
+def reaches(channels: Iterable[str], customer: Customer) -> bool:
+    """Whether one of the channels has a contact point of the customer."""
+    return any(_POINT_OF[channel](customer) is not UNSET for channel in channels)
+
+
+def withdrawn() -> ContactConsentRequired:
+    """The refusal of a consent that the customer has withdrawn: every channel that could reach them."""
+    words = "the customer withdrew these channels after granted_at: ask for a new consent"
+    return ContactConsentRequired(*told([Problem(_CHANNELS_AT, "contains", words)], "payload"))
+
+
+_CHANNELS_AT = "/consent/allowed_channels"
+_POINT_OF: Mapping[str, Callable[[Customer], str | UnsetType]] = {
+    "email": lambda customer: customer.email,
+    "phone": lambda customer: customer.phone,
+    "sms": lambda customer: customer.phone,
+}
+"""The contact point that each channel needs."""
+
+
 @cache
 def _checker() -> Checker:
     return compile_schema(consent_schema())
 
 
-def _lacking(consent: object, preferred_contact: str | UnsetType) -> list[Problem]:
+def _lacking(consent: object, customer: Customer) -> list[Problem]:
     """What the customer did not agree to. A scope or a list of channels that is no array is malformed instead."""
     if not isinstance(consent, dict):
         return []
@@ -71,12 +91,20 @@ def _lacking(consent: object, preferred_contact: str | UnsetType) -> list[Proble
         problems.append(Problem("/consent/scope", "required", f"is required and must hold {SCOPE}"))
     elif isinstance(consent["scope"], list) and SCOPE not in consent["scope"]:
         problems.append(Problem("/consent/scope", "contains", f"must hold {SCOPE}"))
-    if preferred_contact in get_args(Channel):
-        pointer, words = "/consent/allowed_channels", f"must hold the preferred channel, {preferred_contact}"
-        if "allowed_channels" not in consent:
-            problems.append(Problem(pointer, "required", f"is required and {words}"))
-        elif isinstance(consent["allowed_channels"], list) and preferred_contact not in consent["allowed_channels"]:
-            problems.append(Problem(pointer, "contains", words))
+    preferred = customer.preferred_contact if customer.preferred_contact in _POINT_OF else None
+    allowed = consent.get("allowed_channels")
+    if preferred is not None and "allowed_channels" not in consent:
+        words = f"is required and must hold the preferred channel, {preferred}"
+        problems.append(Problem(_CHANNELS_AT, "required", words))
+    elif not isinstance(allowed, list):
+        return problems
+    elif preferred is not None and preferred not in allowed:
+        problems.append(Problem(_CHANNELS_AT, "contains", f"must hold the preferred channel, {preferred}"))
+    elif (known := [channel for channel in _POINT_OF if channel in allowed]) and not reaches(known, customer):
+        words = (
+            "must hold a channel that reaches the customer: email needs customer.email; phone, sms need customer.phone"
+        )
+        problems.append(Problem(_CHANNELS_AT, "contains", words))
     return problems
 
 

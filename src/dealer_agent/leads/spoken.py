@@ -6,6 +6,8 @@ from zoneinfo import ZoneInfo
 
 import phonenumbers
 
+from dealer_agent.protocol.formats import in_zone
+
 _AMERICAN = {"E": "Eastern", "C": "Central", "M": "Mountain", "P": "Pacific", "AK": "Alaska", "H": "Hawaii"}
 """What stands before `ST` and `DT` in the abbreviations of American zones."""
 
@@ -19,7 +21,7 @@ def day_and_time(moment: datetime, zone: str, now: datetime) -> str:
 
 def clock_time(moment: datetime, zone: str) -> str:
     """`10:30 AM` on the clock of the IANA zone."""
-    return f"{moment.astimezone(ZoneInfo(zone)):%I:%M %p}".lstrip("0")
+    return f"{in_zone(moment, ZoneInfo(zone)):%I:%M %p}".lstrip("0")
 
 
 def zone_name(zone: str, moment: datetime) -> str:

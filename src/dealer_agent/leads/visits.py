@@ -38,6 +38,8 @@ class Busy(Protocol):
 _DAY = timedelta(days=1)
 _MINUTE = timedelta(minutes=1)
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+# The calendar begins with year 1 and ends with year 9999: a day added to a time in between cannot leave it.
+_EARLIEST, _LATEST = datetime(2, 1, 1, tzinfo=UTC), datetime(9999, 1, 1, tzinfo=UTC)
 
 
 @dataclass(frozen=True, slots=True)
@@ -163,7 +165,7 @@ def fits_inside(asked: Asked, existing: Slot) -> bool:
 def _instant(text: str, zone: ZoneInfo | None) -> datetime:
     moment = parse_timestamp(text)
     assert moment is not None, "the schema lets only timestamps through"
-    return instant_of(moment, zone)
+    return min(max(instant_of(moment, zone), _EARLIEST), _LATEST)
 
 
 def _duration(appointment: Appointment, plan: VisitPlan) -> timedelta:

@@ -14,7 +14,7 @@ from dealer_agent.leads.lead_view import EndedVisit, ErasedLead, LeadView, Rooft
 from dealer_agent.leads.plain_text import one_line, short
 from dealer_agent.leads.spoken import clock_time, either
 from dealer_agent.leads.zones import instant_of
-from dealer_agent.protocol.formats import parse_timestamp
+from dealer_agent.protocol.formats import in_zone, parse_timestamp
 from dealer_agent.protocol.requests import Appointment, AppointmentType, TradeIn, VehicleOfInterest
 from dealer_agent.protocol.vehicle import ListingStatus, Vehicle, VehicleMembers
 
@@ -37,7 +37,7 @@ CHANNELS: Mapping[str, str] = {"email": "e-mail", "phone": "phone", "sms": "text
 
 def spoken_day(moment: datetime, zone: str) -> str:
     """`Tuesday, March 3, 2026`, on the zone's calendar."""
-    local = moment.astimezone(ZoneInfo(zone))
+    local = in_zone(moment, ZoneInfo(zone))
     return f"{local:%A, %B} {local.day}, {local.year}"
 
 
@@ -61,7 +61,7 @@ def spoken_stretch(time: VisitTime, zone: str) -> str:
 
 
 def _zone_name(moment: datetime, zone: str) -> str:
-    local = moment.astimezone(ZoneInfo(zone))
+    local = in_zone(moment, ZoneInfo(zone))
     name = local.tzname()
     # Zones without an abbreviation of their own are named by numbers.
     return name if name and name.isalpha() else f"UTC{local:%z}"
@@ -159,8 +159,10 @@ def claimed_facts(vehicle: VehicleOfInterest | TradeIn, extras: Mapping[str, obj
 
 
 def added_facts(vehicle: VehicleOfInterest | TradeIn, extras: Mapping[str, object]) -> list[str]:
-    """What a buyer said of a vehicle in members of their own making."""
+    """The rooftop that a buyer named, and what they said of a vehicle in members of their own making."""
     own = {**(vehicle.other_attributes or {}), **extras}
+    if isinstance(vehicle, VehicleOfInterest) and vehicle.rooftop is not UNSET:
+        own["rooftop"] = vehicle.rooftop
     named = ((one_line(name) or "Other", one_line(_as_text(value))) for name, value in own.items())
     return [f"{name}: {value}" for name, value in named if value]
 

@@ -7,6 +7,8 @@ daylight-saving change. So everything here and in `leads.visits` is reckoned in 
 from datetime import UTC, date, datetime, time, timedelta, timezone, tzinfo
 from zoneinfo import ZoneInfo
 
+from dealer_agent.protocol.formats import in_zone
+
 _DAY = timedelta(days=1)
 _MINUTE = timedelta(minutes=1)
 
@@ -17,7 +19,7 @@ def instant_of(moment: datetime, zone: tzinfo | None) -> datetime:
     As PEP 495 and RFC 5545 (3.3.5) have it: a time that the clock shows twice is the first of them, and one that it
     skips is as far after the change as it would have been, had the change come later (02:30 is 03:30).
     """
-    return (moment if moment.tzinfo else moment.replace(tzinfo=zone)).astimezone(UTC)
+    return in_zone(moment if moment.tzinfo else moment.replace(tzinfo=zone), UTC)
 
 
 def first_showing(day: date, clock: time, zone: ZoneInfo) -> datetime:

@@ -3,42 +3,72 @@
 `date-time-local` is a timestamp whose offset may be missing, because a time zone beside it says how to read it.
 """
 
+import re
 from collections.abc import Callable
-from datetime import datetime
+from datetime import UTC, datetime, tzinfo
 from functools import cache
 from zoneinfo import available_timezones
 
 import phonenumbers
 from email_validator import EmailNotValidError, validate_email
 
+_LEAP_SECOND = re.compile(r"(?<=T\d\d:\d\d:)60|(?<=T\d{4})60")
+
 
 def parse_timestamp(text: str) -> datetime | None:
-    """An ISO 8601 date and time, aware or naive; None when it is none. A bare date is none."""
+    """An ISO 8601 date and time, aware or naive; None when it is none. A bare date is none.
+
+    An aware time can always be converted to UTC. If its UTC date is before year 1 or after year 9999, the first or the
+    last moment of the calendar is returned. `datetime` has no leap seconds: a leap second is the microsecond before
+    midnight UTC.
+    """
     # RFC 3339 lets T and Z be small; Python takes a small t only.
     text = text.upper()
     if "T" not in text or not text.isascii():
         return None
+    text, leaps = _LEAP_SECOND.subn("59", text)
     try:
-        return datetime.fromisoformat(text)
+        moment = datetime.fromisoformat(text)
     except ValueError:
         return None
+    if leaps:
+        if not _may_be_leap(moment):
+            return None
+        moment = moment.replace(microsecond=999_999)
+    if moment.tzinfo is not None and in_zone(moment, UTC) != moment:
+        return in_zone(moment, UTC)
+    return moment
+
+
+def in_zone(moment: datetime, zone: tzinfo) -> datetime:
+    """An aware time on the clock of a zone.
+
+    If its date there is before year 1 or after year 9999, the first or the last moment of the calendar is returned.
+    """
+    try:
+        return moment.astimezone(zone)
+    except OverflowError:
+        return datetime.min.replace(tzinfo=zone) if moment.year == 1 else datetime.max.replace(tzinfo=zone)
+
+
+def _may_be_leap(last_second: datetime) -> bool:
+    """Whether a leap second may follow: it is 23:59:59 UTC, or may be, where the offset is unknown."""
+    if last_second.tzinfo is None:
+        # Offsets are whole quarters of an hour.
+        return last_second.minute % 15 == 14
+    utc = in_zone(last_second, UTC)
+    return (utc.hour, utc.minute) == (23, 59)
 
 
 def is_timestamp(text: str) -> bool:
     """A date and time with an offset."""
     moment = parse_timestamp(text)
-    return moment is not None and moment.tzinfo is not None and _fits_utc(moment)
+    return moment is not None and moment.tzinfo is not None
 
 
 def is_local_timestamp(text: str) -> bool:
     """A date and time, with or without an offset."""
-    moment = parse_timestamp(text)
-    return moment is not None and _fits_utc(moment)
-
-
-def _fits_utc(moment: datetime) -> bool:
-    # The first and last years cannot be moved between zones without leaving the calendar.
-    return 1 < moment.year < 9999
+    return parse_timestamp(text) is not None
 
 
 def is_email(text: str) -> bool:

@@ -188,7 +188,11 @@ FIELD_MEANINGS: dict[str, dict[str, str]] = {
         "updated_at": "RFC 3339. The feed's time for this unit, else the last import that confirmed it.",
         "changed_at": "RFC 3339. When price, status or content last changed.",
     },
-    "VehicleOfInterest": {"condition": "The sale condition."},
+    "VehicleOfInterest": {
+        "condition": "The sale condition.",
+        "rooftop": "A name from dealer.information. It decides where the visit is and which rooftop gets the lead, "
+        "unless the vehicle is found in stock.",
+    },
     "TradeIn": {"condition": "A grade of quality."},
     "VehicleDetail": {
         "zip": "The buyer's ZIP code, repeated.",

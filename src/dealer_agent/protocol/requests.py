@@ -241,6 +241,7 @@ class VehicleOfInterest(VehicleMembers, frozen=True, omit_defaults=True, kw_only
     vehicle_id: str | UnsetType = UNSET
     condition: SaleCondition | UnsetType = UNSET
     price: Natural | UnsetType = UNSET
+    rooftop: str | UnsetType = UNSET
 
 
 class TradeIn(VehicleMembers, frozen=True, omit_defaults=True, kw_only=True):

@@ -1,6 +1,6 @@
 """The five response payloads' `data` (specification, part 2.5; contract, parts 5 to 10). Pure types."""
 
-from typing import Literal
+from typing import Final, Literal
 
 from msgspec import UNSET, Struct, UnsetType
 
@@ -176,6 +176,10 @@ class DealerContact(Struct, frozen=True):
 
     name: str
     phone: str | UnsetType = UNSET
+
+
+MESSAGE_LENGTH: Final = 2_000
+"""The most characters of the `message` beside a lead's receipt."""
 
 
 class LeadReceipt(Struct, frozen=True, kw_only=True):

@@ -19,7 +19,14 @@ from dealer_agent.protocol.requests import (
     STRING_LENGTH,
     Consent,
 )
-from dealer_agent.protocol.responses import DealerInformation, Facets, LeadReceipt, SearchPage, VehicleDetail
+from dealer_agent.protocol.responses import (
+    MESSAGE_LENGTH,
+    DealerInformation,
+    Facets,
+    LeadReceipt,
+    SearchPage,
+    VehicleDetail,
+)
 from dealer_agent.protocol.skill import SKILLS, Skill
 
 Schema = dict[str, Any]
@@ -58,9 +65,10 @@ def checking_schema(skill: Skill) -> Schema:
 def response_schema(skill: Skill) -> Schema:
     """The published schema of a response payload."""
     data, definitions = _generated(_RESPONSE_DATA[skill.id])
+    message = {"type": "string"} | ({"maxLength": MESSAGE_LENGTH} if skill.id == "lead.submit" else {})
     root = {
         "type": "object",
-        "properties": {"type": {"const": skill.response_type}, "data": data, "message": {"type": "string"}},
+        "properties": {"type": {"const": skill.response_type}, "data": data, "message": message},
         "required": ["type", "data"],
     }
     return _document(skill.response_type, root, definitions)

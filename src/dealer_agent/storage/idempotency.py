@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 
 import msgspec
 from msgspec import Struct
-from sqlalchemy import Connection, bindparam, select, text
+from sqlalchemy import Connection, bindparam, delete, select, text
 
 from dealer_agent.storage.errors import AlreadyStored
 from dealer_agent.storage.prepared import Prepared
@@ -69,6 +69,12 @@ KEEP_REPLY = Prepared(
     """).bindparams(bindparam("at", type_=UtcTime), bindparam("since", type_=UtcTime))
 )
 
+DROP_REPLY = Prepared(
+    delete(idempotency).where(
+        idempotency.c.dealer_id == bindparam("dealer_id"), idempotency.c.fingerprint == bindparam("fingerprint")
+    )
+)
+
 
 def find_idempotent(
     connection: Connection, vault: Vault, dealer_id: str, scope: str, key: str, now: datetime
@@ -91,6 +97,13 @@ def record_idempotency(connection: Connection, vault: Vault, dealer_id: str, rec
     kept = reply_row(vault, dealer_id, answer, record.at, record.lead_id) | {"since": record.at - IDEMPOTENCY_KEPT}
     if KEEP_REPLY.write(connection, kept) == 0:
         raise AlreadyStored("this idempotency key has an answer")
+
+
+def replace_idempotency(connection: Connection, vault: Vault, dealer_id: str, record: IdempotencyRecord) -> None:
+    """Keeps another answer to a key than the one that is kept."""
+    for fingerprint in vault.hashes(_known_as(record.scope, record.key).hex(), *FINGERPRINT_CONTEXT, dealer_id):
+        DROP_REPLY.write(connection, {"dealer_id": dealer_id, "fingerprint": fingerprint})
+    record_idempotency(connection, vault, dealer_id, record)
 
 
 def reply_row(vault: Vault, dealer_id: str, answer: KeptReply, at: datetime, lead_id: str | None) -> dict[str, Any]:

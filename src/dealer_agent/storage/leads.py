@@ -10,10 +10,11 @@ from datetime import datetime
 from hashlib import sha256
 from typing import Any, NamedTuple
 
+import msgspec
 from sqlalchemy import Connection, Row, bindparam, insert, select, text, tuple_
 from ulid import ULID
 
-from dealer_agent.storage.consents import ConsentEvent, ConsentRecord, consents_of, grant, touch_lead
+from dealer_agent.storage.consents import GRANTED, REVOKED, ConsentEvent, ConsentRecord, consents_of, grant, touch_lead
 from dealer_agent.storage.contact_points import contact_context
 from dealer_agent.storage.prepared import Prepared
 from dealer_agent.storage.schema import (
@@ -114,6 +115,26 @@ FIND_LEADS_OF = select(lead_contacts.c.lead_id, lead_contacts.c.received_at).whe
     lead_contacts.c.contact_hash.in_(bindparam("hashes", expanding=True)),
 )
 
+NEWEST_LEADS = 50
+
+FIND_WITHDRAWN = Prepared(
+    # A withdrawal that is repeated beside an old consent has the time of that consent's event, and tells nobody.
+    text("""
+    SELECT DISTINCT channels FROM consent_events AS withdrawal
+    WHERE dealer_id = :dealer_id AND kind = :revoked AND at >= :granted_at
+      AND lead_id IN (
+        SELECT lead_id FROM lead_contacts
+        WHERE dealer_id = :dealer_id AND contact_hash = :contact_hash
+        ORDER BY received_at DESC, lead_id LIMIT :newest
+      )
+      AND NOT EXISTS (
+        SELECT 1 FROM consent_events AS consent
+        WHERE consent.dealer_id = withdrawal.dealer_id AND consent.lead_id = withdrawal.lead_id
+          AND consent.kind = :granted AND consent.at = withdrawal.at
+      )
+""").bindparams(bindparam("granted_at", type_=UtcTime))
+)
+
 ADD_LEAD = Prepared(insert(leads))
 ADD_CONTACT = Prepared(
     text("""
@@ -210,6 +231,28 @@ def newest_leads_of(
     for contact_hash in _searched(vault, dealer_id, contacts):
         found.update(FIND_NEWEST.read(connection, {"dealer_id": dealer_id, "contact_hash": contact_hash, "most": most}))
     return found
+
+
+def withdrawn_from(
+    connection: Connection, vault: Vault, dealer_id: str, senders: Iterable[str], granted_at: datetime
+) -> frozenset[str]:
+    """The channels that a person withdrew at `granted_at` or later on one of a sender's NEWEST_LEADS leads.
+
+    `senders` are those of `leads.intake.senders`. Who never sent a lead that was withdrawn learns nothing here.
+    """
+    sought = {
+        "dealer_id": dealer_id,
+        "granted_at": granted_at,
+        "revoked": REVOKED,
+        "granted": GRANTED,
+        "newest": NEWEST_LEADS,
+    }
+    return frozenset(
+        channel
+        for contact_hash in _searched(vault, dealer_id, senders)
+        for (channels,) in FIND_WITHDRAWN.read(connection, sought | {"contact_hash": contact_hash})
+        for channel in msgspec.json.decode(channels, type=list[str])
+    )
 
 
 def record_lead(

@@ -1,0 +1,145 @@
+"""A lead for which no time could be booked is kept under its idempotency key (contract, part 10). On both databases."""
+
+from collections.abc import Callable
+from datetime import datetime, timedelta
+from typing import Any
+
+import msgspec
+import pytest
+from tests.skills.counter import TOKEN, Counter
+from tests.skills.shop import consent, customer
+from tests.skills.visiting import LOT, NOW, asking, at, rooftop, visit
+
+from dealer_agent.dealers.profile import Policies, Profile, VisitRules
+from dealer_agent.inventory.catalogue import Catalogue
+from dealer_agent.protocol.errors import AppointmentTimeUnavailable, IdempotencyConflict
+from dealer_agent.storage.leads import StoredLead
+
+OpenCounter = Callable[..., Counter]
+FULL = Profile(
+    id="ridgeline",
+    name="Ridgeline Motors",
+    feed_price="advertised",
+    rooftops=(rooftop("Ridgeline North", {"test_drive": VisitRules(duration_minutes=480, horizon_days=1)}, "north"),),
+)
+"""Tuesday from nine is all that can be had."""
+NO_WINDOW = msgspec.structs.replace(FULL, policies=Policies(duplicate_window_hours=0))
+SOON = NOW + timedelta(minutes=5)
+
+senders = pytest.mark.parametrize("token", [TOKEN, None], ids=["token", "no token"])
+
+
+def keyed(**members: Any) -> dict[str, Any]:
+    """A lead with a key that asks for the one time."""
+    return asking(visit(at("09:00")), idempotency_key="key-1", **members)
+
+
+def taken(desk: Counter) -> dict[str, Any]:
+    """Somebody else has the one time."""
+    return desk.take(asking(visit(at("09:00"))), NOW, LOT)
+
+
+def refused(
+    desk: Counter, lead: dict[str, Any], lot: Catalogue = LOT, *, token: str | None, now: datetime = SOON
+) -> AppointmentTimeUnavailable:
+    with pytest.raises(AppointmentTimeUnavailable) as caught:
+        desk.take(lead, now, lot, token=token)
+    return caught.value
+
+
+def stored(desk: Counter, lead_id: str) -> StoredLead:
+    found = desk.store.get_lead("ridgeline", lead_id)
+    assert found is not None
+    return found
+
+
+@senders
+@pytest.mark.parametrize("profile", [FULL, NO_WINDOW], ids=["window", "no window"])
+@pytest.mark.requirement("contract-10-idempotency-unavailable")
+def test_three_retries_of_one_key_make_one_lead_whatever_the_window(
+    counter: OpenCounter, profile: Profile, token: str | None
+) -> None:
+    desk = counter(profile)
+    first = taken(desk)
+    lead = keyed(message="Hello")
+    errors = [refused(desk, lead, token=token) for _ in range(4)]
+    assert len({error.message for error in errors}) == 1
+    (lead_id,) = {error.details["lead_id"] for error in errors}
+    assert {one.lead_id for one in desk.store.list_leads("ridgeline", 10)} == {first["lead_id"], lead_id}
+    assert [len(stored(desk, lead_id).consents), len(stored(desk, lead_id).events)] == [1, 0], "a retry adds nothing"
+    assert [one.status for one in desk.visits_of(lead_id)] == ["unavailable"]
+    assert [row.kind for row in desk.deliveries() if row.lead_id == lead_id] == ["lead"]
+    with pytest.raises(IdempotencyConflict):
+        desk.take(lead | {"message": "Another payload"}, SOON, LOT, token=token)
+
+
+@senders
+@pytest.mark.requirement("contract-10-idempotency-unavailable")
+def test_a_retry_books_a_time_that_became_free_on_the_same_lead(counter: OpenCounter, token: str | None) -> None:
+    desk = counter(NO_WINDOW, confirms_by_mail=True)
+    first = taken(desk)
+    lead = keyed()
+    lead_id = refused(desk, lead, token=token).details["lead_id"]
+    desk.call_off(first, SOON)
+    desk.all_sent()
+    answer = desk.answer(lead, SOON, LOT, token=token)
+    data = msgspec.json.decode(answer.data)
+    assert (data["lead_id"], data["status"]) == (lead_id, "received")
+    assert data["appointment"]["confirmed_at"] == at("09:00")
+    assert [one.status for one in desk.visits_of(lead_id)] == ["replaced", "confirmed"]
+    waiting = [row.kind for row in desk.deliveries() if row.lead_id == lead_id and row.state == "waiting"]
+    assert sorted(waiting) == ["confirm", "resend"], "the CRM and the customer learn the time"
+    assert desk.answer(lead, SOON + timedelta(days=20), LOT, token=token) == answer, "from now on it is the answer"
+    assert len(stored(desk, lead_id).consents) == 1
+
+
+@pytest.mark.requirement("contract-10-idempotency-unavailable")
+def test_a_retry_is_not_judged_anew_and_mails_nobody_whose_consent_is_over(counter: OpenCounter) -> None:
+    """The lead was taken with a valid consent. Its end takes the channels away, and not the visit."""
+    desk = counter(FULL, confirms_by_mail=True)
+    first = taken(desk)
+    lead = keyed(consent=consent(expires_at=(NOW + timedelta(minutes=1)).isoformat()))
+    lead_id = refused(desk, lead, token=None, now=NOW).details["lead_id"]
+    desk.call_off(first, SOON)
+    desk.all_sent()
+    answer = desk.take(lead, SOON, LOT, token=None)
+    assert (answer["lead_id"], answer["appointment"]["status"]) == (lead_id, "confirmed")
+    assert [row.kind for row in desk.deliveries() if row.state == "waiting"] == ["resend"]
+
+
+@senders
+@pytest.mark.requirement("contract-10-idempotency-unavailable")
+def test_a_retry_books_no_drive_of_a_vehicle_that_is_gone(counter: OpenCounter, token: str | None) -> None:
+    desk = counter(FULL)
+    first = taken(desk)
+    lead = keyed()
+    lead_id = refused(desk, lead, token=token).details["lead_id"]
+    desk.call_off(first, SOON)
+    error = refused(desk, lead, Catalogue.build([]), token=token)
+    assert error.details["lead_id"] == lead_id
+    assert "The vehicle you asked about is not in our stock" in error.message
+    assert [one.status for one in desk.visits_of(lead_id)] == ["unavailable"]
+
+
+@pytest.mark.requirement("contract-10-idempotency-unavailable")
+def test_a_retry_does_not_move_the_visit_of_a_later_request(counter: OpenCounter) -> None:
+    desk = counter(FULL)
+    first = taken(desk)
+    lead = keyed()
+    lead_id = refused(desk, lead, token=TOKEN).details["lead_id"]
+    desk.call_off(first, SOON)
+    later = lead | {"idempotency_key": "key-2", "appointment": visit(at("09:00"), duration_minutes=60)}
+    assert desk.take(later, SOON, LOT)["appointment"]["confirmed_at"] == at("09:00")
+    assert refused(desk, lead, token=TOKEN).details["lead_id"] == lead_id
+    standing = [one for one in desk.visits_of(lead_id) if one.stands]
+    assert [(one.status, one.starts_at) for one in standing] == [("confirmed", datetime.fromisoformat(at("09:00")))]
+
+
+@pytest.mark.requirement("contract-10-idempotency-unavailable")
+def test_a_retry_after_an_erasure_is_a_lead_of_its_own(counter: OpenCounter) -> None:
+    desk = counter(FULL)
+    taken(desk)
+    lead = keyed(customer=customer(email="sam@example.com"))
+    lead_id = refused(desk, lead, token=None).details["lead_id"]
+    desk.store.erase_lead("ridgeline", lead_id, SOON)
+    assert refused(desk, lead, token=None).details["lead_id"] != lead_id

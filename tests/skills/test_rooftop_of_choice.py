@@ -1,0 +1,89 @@
+"""The rooftop that a buyer names in `vehicle_of_interest.rooftop` (contract, part 10). On both databases."""
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+from tests.skills.counter import Counter
+from tests.skills.shop import Shop, a_lead
+from tests.skills.visiting import LOT, NOW, PROFILE, asking, at, visit
+
+from dealer_agent.leads.answers import NAME_LENGTH
+from dealer_agent.protocol.responses import MESSAGE_LENGTH
+
+OpenCounter = Callable[..., Counter]
+
+
+@pytest.mark.requirement("contract-10-visit-rooftop")
+@pytest.mark.parametrize(
+    ("wish", "kind", "place", "status"),
+    [
+        ({"rooftop": "Ridgeline South"}, "test_drive", "Ridgeline South", "confirmed"),
+        ({"rooftop": " ridgeline-SOUTH "}, "test_drive", "Ridgeline South", "confirmed"),
+        ({"rooftop": "Ridgeline West", "make": "Honda"}, "trade_in", "Ridgeline West", "confirmed"),
+        ({"rooftop": "Ridgeline East"}, "test_drive", "Ridgeline East", "requested"),
+        ({"rooftop": "Ridgeline South", "stock": "N1"}, "test_drive", "Ridgeline North", "confirmed"),
+        ({"rooftop": "Ridgeline West", "stock": "unknown"}, "trade_in", "Ridgeline West", "confirmed"),
+        ({"rooftop": "Ridgeline"}, "trade_in", "Ridgeline South", "confirmed"),
+        ({"rooftop": ""}, "trade_in", "Ridgeline South", "confirmed"),
+        ({"rooftop": "Ridgeline West"}, None, "Ridgeline West", None),
+        ({"rooftop": "Ridgeline West", "stock": "S1"}, None, "Ridgeline South", None),
+        ({"rooftop": "Ridgeline"}, None, "Ridgeline North", None),
+    ],
+)
+def test_the_unit_decides_then_the_buyer_then_what_the_rooftops_offer(
+    counter: OpenCounter, wish: dict[str, Any], kind: str | None, place: str, status: str | None
+) -> None:
+    desk = counter(PROFILE)
+    lead = a_lead(vehicle_of_interest=wish) | ({} if kind is None else {"appointment": visit(at("10:00"), kind)})
+    answer = desk.take(lead, NOW, LOT)
+    assert answer["dealer"]["name"] == place
+    assert answer.get("appointment", {}).get("status") == status
+    stored = desk.store.get_lead("ridgeline", answer["lead_id"])
+    assert stored is not None
+    assert stored.lead.rooftop == place, "its CRM gets the lead"
+    assert [one.rooftop for one in desk.visits_of(answer["lead_id"])] == ([] if kind is None else [place])
+
+
+@pytest.mark.requirement("contract-10-unknown-rooftop", "contract-10-message-bound")
+@pytest.mark.parametrize(
+    ("wish", "told"),
+    [
+        ({"rooftop": "Ridgeline"}, 'We have no location named "Ridgeline".'),
+        ({"rooftop": 'The "Best"\n\tplace\u202e'}, "We have no location named \"The 'Best' place\"."),
+        ({"rooftop": "x" * 2000}, f'We have no location named "{"x" * (NAME_LENGTH - 1)}…".'),
+        ({"rooftop": "Ridgeline", "stock": "N1"}, None),
+        ({"rooftop": "Ridgeline South"}, None),
+        ({"rooftop": " \t"}, None),
+        ({"make": "Honda"}, None),
+    ],
+)
+@pytest.mark.parametrize("members", [{}, {"appointment": visit(at("10:00"))}], ids=["no visit", "a visit"])
+def test_a_name_that_no_rooftop_has_is_told(
+    counter: OpenCounter, wish: dict[str, Any], told: str | None, members: dict[str, Any]
+) -> None:
+    message = counter(PROFILE).answer(a_lead(vehicle_of_interest=wish, **members), NOW, LOT).message
+    assert message is not None
+    assert len(message) <= MESSAGE_LENGTH
+    assert ("no location" in message) == (told is not None)
+    assert told is None or message.endswith(told)
+
+
+@pytest.mark.requirement("contract-10-visit-rooftop")
+def test_an_appraisal_is_no_part_of_a_test_drive_at_another_rooftop_than_the_buyer_names(counter: OpenCounter) -> None:
+    desk = counter(PROFILE)
+    sam = a_lead()["customer"]
+    desk.take(asking(visit(at("10:00")), "S1", customer=sam), NOW, LOT)
+    wish = {"vehicle_of_interest": {"rooftop": "Ridgeline West"}}
+    appraisal = asking(visit(at("10:00"), "trade_in"), None, customer=sam) | wish
+    answer = desk.take(appraisal, NOW, LOT)
+    (kept,) = desk.visits_of(answer["lead_id"])
+    assert (kept.rooftop, kept.shares) == ("Ridgeline West", None)
+
+
+@pytest.mark.requirement("contract-10-visit-rooftop")
+def test_a_rooftop_is_a_text(sqlite_shop: Shop) -> None:
+    refused = sqlite_shop.send(a_lead(vehicle_of_interest={"rooftop": 7}))
+    assert (refused.code, refused.pointer) == ("SCHEMA_VALIDATION_FAILED", "/vehicle_of_interest/rooftop")
+    refused = sqlite_shop.send(a_lead(vehicle_of_interest={"rooftop": "x" * 2001}))
+    assert (refused.code, refused.pointer) == ("SCHEMA_VALIDATION_FAILED", "/vehicle_of_interest/rooftop")

@@ -1,0 +1,106 @@
+"""An agent sends a consent that its customer has withdrawn (contract, part 10). On both databases.
+
+The refusal tells its sender that the customer withdrew. So it is for the sender whose lead was withdrawn, and for
+nobody else: a stranger may know an e-mail address, and tries to learn whether its owner wrote to this dealer.
+"""
+
+from collections.abc import Callable
+from datetime import timedelta
+from typing import Any
+
+import msgspec
+import pytest
+from tests.skills.counter import TOKEN, Counter
+from tests.skills.shop import a_lead, consent, customer
+from tests.skills.visiting import LOT, NOW, PROFILE, asking, visit
+
+from dealer_agent.dealers.profile import Policies
+from dealer_agent.protocol.errors import ContactConsentRequired
+
+OpenCounter = Callable[..., Counter]
+SOON, LATER = NOW + timedelta(minutes=5), NOW + timedelta(minutes=6)
+EMAIL, PHONE = {"email": "sam@example.com"}, {"phone": "+12025550123"}
+SAM = customer(**EMAIL, **PHONE)
+OTHER_TOKEN = "01KE7AQ2N0V5X3J8R6T4Y9W1ZU"
+
+senders = pytest.mark.parametrize("token", [TOKEN, None], ids=["token", "no token"])
+strangers = pytest.mark.parametrize(
+    ("token", "other_token", "who", "agent"),
+    [
+        pytest.param(TOKEN, OTHER_TOKEN, SAM, "Example Agent", id="another token"),
+        pytest.param(TOKEN, None, SAM, "Example Agent", id="no token"),
+        pytest.param(None, TOKEN, SAM, "Example Agent", id="a token where the first had none"),
+        pytest.param(None, None, SAM, "Another Agent", id="another agent"),
+        pytest.param(None, None, customer(**EMAIL), "Example Agent", id="one of the contact points"),
+    ],
+)
+
+
+def revoked(desk: Counter, lead: dict[str, Any], channels: list[str], token: str | None) -> str:
+    """The id of a lead whose customer withdrew these channels."""
+    lead_id: str = desk.take(lead, NOW, LOT, token=token)["lead_id"]
+    desk.store.record_revocation("ridgeline", lead_id, channels, SOON, by="desk", reason=None)
+    return lead_id
+
+
+@senders
+@pytest.mark.requirement("contract-10-consent-reachable")
+@pytest.mark.parametrize(("window", "stock"), [(24, None), (0, "S1")], ids=["the same lead", "another vehicle"])
+def test_the_sender_of_a_withdrawn_lead_is_asked_for_a_new_consent(
+    counter: OpenCounter, token: str | None, window: int, stock: str | None
+) -> None:
+    desk = counter(msgspec.structs.replace(PROFILE, policies=Policies(duplicate_window_hours=window)))
+    lead = a_lead(customer=SAM)
+    lead_id = revoked(desk, lead, ["email", "phone", "sms"], token)
+    again = lead if stock is None else lead | {"vehicle_of_interest": {"stock": stock}}
+    for _ in range(2):
+        with pytest.raises(ContactConsentRequired) as refused:
+            desk.take(again, LATER, LOT, token=token)
+        assert refused.value.details["instancePath"] == "/consent/allowed_channels"
+        assert "withdrew" in refused.value.message
+    assert [one.lead_id for one in desk.store.list_leads("ridgeline", 10)] == [lead_id], "nothing of it is stored"
+
+
+@pytest.mark.requirement("contract-10-consent-reachable")
+@pytest.mark.parametrize(
+    ("withdrawn", "agreed", "points", "taken"),
+    [
+        (["email"], ["email", "phone"], SAM, True),
+        (["email"], ["email"], SAM, False),
+        (["phone"], ["phone", "sms"], SAM, True),
+        (["phone", "sms"], ["phone", "sms"], SAM, False),
+        (["email"], ["email", "phone"], customer(**EMAIL), False),
+    ],
+)
+def test_a_lead_is_taken_while_one_channel_reaches_the_customer(
+    counter: OpenCounter, withdrawn: list[str], agreed: list[str], points: dict[str, Any], taken: bool
+) -> None:
+    desk = counter(PROFILE)
+    lead = a_lead(customer=SAM, consent=consent(allowed_channels=["email", "phone", "sms"]))
+    revoked(desk, lead, withdrawn, TOKEN)
+    again = lead | {"customer": points, "consent": consent(allowed_channels=agreed)}
+    if taken:
+        assert desk.take(again, LATER, LOT)["status"] == "duplicate"
+    else:
+        with pytest.raises(ContactConsentRequired):
+            desk.take(again, LATER, LOT)
+
+
+@strangers
+@pytest.mark.requirement("contract-10-consent-reachable", "contract-10-duplicate-stranger")
+def test_no_answer_discloses_to_a_stranger_that_the_customer_withdrew(
+    counter: OpenCounter, token: str | None, other_token: str | None, who: dict[str, Any], agent: str
+) -> None:
+    """Not even the second one, when the withdrawal is noted on the stranger's own lead too."""
+    desk = counter(PROFILE)
+    revoked(desk, a_lead(customer=SAM), ["email", "phone", "sms"], token)
+
+    def told(person: dict[str, Any]) -> list[tuple[str, str | None]]:
+        lead = asking(visit(), "S1", customer=person, source_agent=agent)
+        answers = [desk.answer(lead, LATER + timedelta(minutes=turn), LOT, token=other_token) for turn in range(3)]
+        return [(msgspec.json.decode(answer.data)["status"], answer.message) for answer in answers]
+
+    nobody = {name: value.replace("sam", "nobody").replace("0123", "0199") for name, value in who.items()}
+    assert told(who) == told(nobody)
+    mine = desk.store.find_leads_of("ridgeline", ["email:sam@example.com"])[-1]
+    assert desk.store.allowed_channels("ridgeline", mine, LATER) == frozenset(), "nobody contacts the customer"
