@@ -17,6 +17,7 @@ import aiosmtplib
 
 from dealer_agent.delivery.outlet import NotDelivered, NotToBeSent, Parcel
 from dealer_agent.leads.adf import render_adf
+from dealer_agent.leads.customer_links import CustomerLinks
 from dealer_agent.leads.mails import Mail, adf_mail_subject, cancellation_mail, confirmation_mail, salesperson_mail
 from dealer_agent.storage.errors import CANNOT_BE_REACHED
 
@@ -106,6 +107,7 @@ class CustomerMailOutlet:
     """The customer, who is told of a visit that was confirmed or called off as long as consent allows e-mail."""
 
     server: MailServer
+    links: CustomerLinks
 
     async def send(self, parcel: Parcel) -> str | None:
         """Raises NotDelivered, and NotToBeSent where there is nothing left to tell, or no consent to do so."""
@@ -115,11 +117,11 @@ class CustomerMailOutlet:
         if not view.customer.email:
             raise NotToBeSent("the customer has no e-mail address any more")
         to = (view.customer.email,)
-        mail = _news_of_visit(parcel, datetime.now(UTC))
+        mail = _news_of_visit(parcel, self.links, datetime.now(UTC))
         return await self.server.send(_worded(self.server, parcel, to, mail), to)
 
 
-def _news_of_visit(parcel: Parcel, now: datetime) -> Mail:
+def _news_of_visit(parcel: Parcel, links: CustomerLinks, now: datetime) -> Mail:
     """What the customer is told. Raises NotToBeSent where it is not so any more, or comes too late."""
     visit = next((visit for visit in parcel.view.visits if visit.appointment_id == parcel.event_id), None)
     if parcel.kind == "cancel":
@@ -127,12 +129,12 @@ def _news_of_visit(parcel: Parcel, now: datetime) -> Mail:
             raise NotToBeSent("the visit is not cancelled")
         if (visit.times[0].end or visit.times[0].start) <= now:
             raise NotToBeSent("the visit would be over")
-        return cancellation_mail(replace(parcel.view, visits=(visit,)))
+        return cancellation_mail(replace(parcel.view, visits=(visit,)), links)
     if visit is None or visit.status != "confirmed":
         raise NotToBeSent("the visit is not confirmed any more")
     if visit.times[0].start <= now:
         raise NotToBeSent("the visit has begun")
-    return confirmation_mail(replace(parcel.view, visits=(visit,)))
+    return confirmation_mail(replace(parcel.view, visits=(visit,)), links)
 
 
 def _message(server: MailServer, parcel: Parcel, to: tuple[str, ...], subject: str) -> EmailMessage:

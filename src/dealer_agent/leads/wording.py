@@ -115,6 +115,17 @@ def vehicle_words(vehicle: VehicleMembers) -> str:
     return " ".join(filter(None, (one_line(str(part)) for part in parts if part is not UNSET)))
 
 
+def shown_vehicle(vehicle: Vehicle | None, kind: AppointmentType) -> str:
+    """The listing that a visit is about, with its stock number.
+
+    Empty for an appraisal and a service visit: they are about the customer's own vehicle.
+    """
+    if vehicle is None or kind in ("service", "trade_in", "trade_in_appraisal"):
+        return ""
+    stock = short(vehicle.stock or "", 40)
+    return f"{short(vehicle_words(vehicle), 100)}{f' (stock {stock})' if stock else ''}".strip()
+
+
 def wanted_words(view: LeadView) -> str:
     """The vehicle that the lead is about: the listing's words, else the buyer's; empty when there are none."""
     if view.vehicle is not None:
