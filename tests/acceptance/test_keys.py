@@ -8,6 +8,7 @@ import sys
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -52,6 +53,11 @@ def ids_in(folder: Path) -> tuple[str, ...]:
 def entries(folder: Path) -> str:
     """The file's keys as a variable holds them."""
     return render(Keyring.parse(key_file(folder).read_text())).strip().replace("\n", ",")
+
+
+def printed_key(env: str) -> str:
+    """A new key for an environment that holds these entries."""
+    return command_here("keys", "create", "--print", DEALER_AGENT_KEYS=env).stdout.strip()
 
 
 def used(folder: Path, **env: Any) -> dict[str, int]:
@@ -146,9 +152,22 @@ def test_create_makes_the_file_of_a_dealer_who_has_none_and_never_another(tmp_pa
 
 
 def test_a_printed_key_is_one_for_the_environment(tmp_path: Path) -> None:
-    first, second = (command_here("keys", "create", "--print", cwd=tmp_path).stdout.strip() for _ in range(2))
-    assert len(Keyring.parse(f"{first},{second}").ids) == 2
+    first = command_here("keys", "create", "--print", cwd=tmp_path).stdout.strip()
+    assert Keyring.parse(first).lasting is not None
+    second = command_here("keys", "create", "--print", cwd=tmp_path, DEALER_AGENT_KEYS=first).stdout.strip()
+    both = Keyring.parse(f"{second},{first}")
+    assert len(both.ids) == 2
+    assert both.lasting == Keyring.parse(first).lasting
     assert not list(tmp_path.iterdir())
+
+
+def test_an_environment_without_a_lasting_secret_is_refused_with_what_to_add(folder: Path) -> None:
+    keyring = Keyring.parse(key_file(folder).read_text())
+    old = render(replace(keyring, lasting=None)).strip()
+    refused(command_here("leads", "list", "--dir", folder, DEALER_AGENT_KEYS=old), "lasting", "keys create --print")
+    added = command_here("keys", "create", "--print").stdout.strip().partition(",")[2]
+    assert added.startswith("lasting:")
+    all_there(folder, DEALER_AGENT_KEYS=f"{old},{added}")
 
 
 def test_create_refuses_a_file_that_the_environment_would_hide(folder: Path) -> None:
@@ -179,9 +198,7 @@ def test_list_says_what_each_key_is_needed_for_and_shows_none(folder: Path) -> N
     assert re.search(rf"{key_id} .*active.* \d+", said)
     assert str(key_file(folder)) in said.replace("\n", "")
     assert entries(folder).partition(":")[2][:8] not in said
-    env: dict[str, Any] = {
-        "DEALER_AGENT_KEYS": f"{entries(folder)},{command_here('keys', 'create', '--print').stdout.strip()}"
-    }
+    env: dict[str, Any] = {"DEALER_AGENT_KEYS": f"{entries(folder)},{printed_key(entries(folder))}"}
     said = command_here("keys", "list", "--dir", folder, **env).stdout
     assert "come from DEALER_AGENT_KEYS" in said
     assert re.search(r"k-\w+ +. reads +. +0", said)
@@ -201,7 +218,7 @@ def test_another_key_is_refused_and_the_missing_one_named(folder: Path) -> None:
 
 def test_another_key_of_the_same_name_is_refused(folder: Path) -> None:
     (key_id,) = ids_in(folder)
-    impostor = render(Keyring(((key_id, new_key()[1]),)))
+    impostor = render(replace(Keyring.parse(entries(folder)), keys=((key_id, new_key()[1]),)))
     refused_by_everything_that_reads_customers(folder, key_id, "backup", DEALER_AGENT_KEYS=impostor)
     key_file(folder).write_text(impostor)
     refused_by_everything_that_reads_customers(folder, key_id, "backup")
@@ -267,7 +284,8 @@ def test_with_forget_old_only_the_new_key_is_left_and_the_old_one_opens_nothing(
 def test_what_a_stopped_change_left_to_do_is_done_by_the_next(folder: Path) -> None:
     (old,) = ids_in(folder)
     new = new_key()
-    key_file(folder).write_text(render(Keyring((new, *Keyring.parse(key_file(folder).read_text()).keys))))
+    before = Keyring.parse(key_file(folder).read_text())
+    key_file(folder).write_text(render(replace(before, keys=(new, *before.keys))))
     settings = load_settings(folder, {})
     with Store.open(settings.database_url, settings.vault) as store:
         assert store.reseal(settings.dealer.id, 7) == 7
@@ -285,14 +303,14 @@ def test_keys_of_the_environment_are_changed_by_the_operator_and_rotate_encrypts
     (old,) = ids_in(folder)
     first = entries(folder)
     key_file(folder).unlink()
-    added = command_here("keys", "create", "--print").stdout.strip()
+    added = printed_key(first)
     new = added.partition(":")[0]
     env: dict[str, Any] = {"DEALER_AGENT_KEYS": f"{added},{first}"}
     said = command_here("keys", "rotate", "--dir", folder, **env)
     assert said.returncode == 0, said.stderr
     assert f"Nothing needs {old}" in said.stdout
     assert set(used(folder, **env)) == {new}
-    all_there(folder, DEALER_AGENT_KEYS=added)
+    all_there(folder, DEALER_AGENT_KEYS=f"{added},{first.partition(',')[2]}")
     assert not key_file(folder).exists()
 
 

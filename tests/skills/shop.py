@@ -82,7 +82,7 @@ _LOT: list[dict[str, Any]] = [
 ]  # fmt: skip
 _SOLD = {"vin": SOLD, "stock": "N-1", "rooftop": "Ridgeline North", "year": 2020, "make": "Ford", "model": "F-150"}
 
-KEYS = "k-shop:AAECAwQFBgcICQoLDA0ODxAREhMUFRYXGBkaGxwdHh8"
+KEYS = "k-shop:AAECAwQFBgcICQoLDA0ODxAREhMUFRYXGBkaGxwdHh8,lasting:QEFCQ0RFRkdISUpLTE1OT1BRUlNUVVZXWFlaW1xdXl8"
 VAULT = Vault(Keyring.parse(KEYS))
 
 _customers = count(1)

@@ -27,7 +27,7 @@ from dealer_agent.vault import Keyring, Vault
 
 DEALER = "ridgeline"
 MONDAY = datetime(2026, 3, 2, 9, 30, 0, 123456, tzinfo=UTC)
-KEYRING = Keyring((("k-first", bytes(range(32))),))
+KEYRING = Keyring((("k-first", bytes(range(32))),), lasting=bytes(range(64, 96)))
 VAULT = Vault(KEYRING)
 TUESDAY = MONDAY + timedelta(days=1)
 WEDNESDAY = MONDAY + timedelta(days=2)

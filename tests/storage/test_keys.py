@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator
 from contextlib import closing
+from dataclasses import replace
 
 import pytest
 from hypothesis import HealthCheck, given, settings
@@ -30,9 +31,9 @@ from dealer_agent.storage.keys import STEPS, ResealProgress, reseal
 from dealer_agent.storage.schema import metadata
 from dealer_agent.vault import BadKeys, Keyring, Vault
 
-NEW = Vault(Keyring((("k-second", bytes(range(1, 33))), *KEYRING.keys)))
-ONLY_NEW = Vault(Keyring(NEW.keyring.keys[:1]))
-IMPOSTOR = Vault(Keyring(((KEYRING.active, bytes(32)),)))
+NEW = Vault(replace(KEYRING, keys=(("k-second", bytes(range(1, 33))), *KEYRING.keys)))
+ONLY_NEW = Vault(replace(KEYRING, keys=NEW.keyring.keys[:1]))
+IMPOSTOR = Vault(replace(KEYRING, keys=((KEYRING.active, bytes(32)),)))
 """Another key of the same name."""
 
 VALUES = 2 * 13 + 1

@@ -1,6 +1,7 @@
 """The keys' text form: what is read, what is refused with its line, and that no message or trace shows a key."""
 
 from base64 import urlsafe_b64encode
+from dataclasses import replace
 
 import pytest
 from hypothesis import given
@@ -16,6 +17,7 @@ keys = st.binary(min_size=32, max_size=32)
 keyrings = st.lists(st.tuples(ids, keys), min_size=1, max_size=5, unique_by=(lambda k: k[0], lambda k: k[1])).map(
     lambda entries: Keyring(tuple(entries))
 )
+lasting = st.none() | st.just(bytes(range(200, 232)))
 
 READ = {
     "one a line": f"a:{ONE_TEXT}\nb:{TWO_TEXT}\n",
@@ -39,6 +41,9 @@ REFUSED = {
     "a key of the other base64": (f"a:{ONE_TEXT[:-2]}+/", 1, "43 characters"),
     "a key with a colon in it": (f"a:{ONE_TEXT}:{TWO_TEXT}", 1, "43 characters"),
     "an id twice": (f"a:{ONE_TEXT}\na:{TWO_TEXT}", 2, "was there before"),
+    "a second lasting secret": (f"a:{ONE_TEXT}\nlasting:{TWO_TEXT}\nlasting:{TWO_TEXT[::-1]}", 3, "keep the older"),
+    "only a lasting secret": (f"lasting:{ONE_TEXT}", None, "no key"),
+    "the key as lasting secret": (f"a:{ONE_TEXT}\nlasting:{ONE_TEXT}", 2, "was there before"),
     "a key twice": (f"a:{ONE_TEXT}\n\nb:{ONE_TEXT}", 3, "was there before"),
 }
 
@@ -72,15 +77,17 @@ def test_any_text_is_a_keyring_or_refused_in_words_of_our_own(text: str) -> None
     assert told.isascii()
 
 
-@given(keyrings)
-def test_a_keyring_that_is_written_is_read_again(keyring: Keyring) -> None:
+@given(keyrings, lasting)
+def test_a_keyring_that_is_written_is_read_again(keyring: Keyring, lasting: bytes | None) -> None:
+    keyring = replace(keyring, lasting=lasting)
     assert Keyring.parse(render(keyring)) == keyring
     assert Keyring.parse(render(keyring).replace("\n", ",")) == keyring
 
 
 def test_a_keyring_shows_no_key() -> None:
-    keyring = Keyring((("a", ONE),))
+    keyring = Keyring((("a", ONE),), TWO)
     for shown in (repr(keyring), str(keyring)):
+        assert repr(TWO)[2:10] not in shown
         assert repr(ONE)[2:10] not in shown
         assert ONE_TEXT[:8] not in shown
 
@@ -101,8 +108,17 @@ def test_new_keys_and_their_ids_are_each_their_own() -> None:
         (("a:b", ONE),),
         (("", ONE),),
         (("a" * 33, ONE),),
+        (("lasting", ONE),),
     ],
-    ids=["an id twice", "a key twice", "a short key", "a colon in an id", "no id", "a long id"],
+    ids=[
+        "an id twice",
+        "a key twice",
+        "a short key",
+        "a colon in an id",
+        "no id",
+        "a long id",
+        "the lasting secret's name",
+    ],
 )
 def test_a_keyring_that_could_not_be_read_again_cannot_be_made(entries: tuple[tuple[str, bytes], ...]) -> None:
     with pytest.raises(ValueError, match="key"):

@@ -183,6 +183,34 @@ def test_hashes_and_codes_at_rest_stay_what_they_are() -> None:
     assert VAULT.mac(b"end", "acme")[7:].hex() == "472ef33fb42a4dd0f0faaf0bd69836ba5399d5e4760759fbc9bdbfe4ce7073f8"
 
 
+LASTING = bytes(range(64, 96))
+
+
+def test_a_lasting_key_is_the_same_before_and_after_a_change_of_keys() -> None:
+    before, after = (Vault(Keyring(keys, LASTING)).lasting_key("links") for keys in ((OLD,), (NEW,)))
+    assert before == after
+    assert len(before) == 32
+    assert before.hex() == HKDF(SHA256(), 32, None, b"dealer-agent vault 1: lasting: links").derive(LASTING).hex()
+
+
+def test_each_purpose_and_each_lasting_secret_has_its_own_lasting_key() -> None:
+    one, other = Vault(Keyring((OLD,), LASTING)), Vault(Keyring((OLD,), LASTING[::-1]))
+    assert len({vault.lasting_key(purpose) for vault in (one, other) for purpose in ("links", "withdrawals")}) == 4
+
+
+def test_without_a_lasting_secret_nothing_is_derived() -> None:
+    with pytest.raises(BadKeys, match="lasting"):
+        VAULT.lasting_key("links")
+
+
+@pytest.mark.parametrize("found", [None, LASTING[::-1]], ids=["none", "another"])
+def test_a_running_vault_does_not_take_another_lasting_secret(found: bytes | None) -> None:
+    vault = Vault(Keyring((OLD,), LASTING), lambda: Keyring((NEW, OLD), found))
+    with pytest.raises(BadKeys, match="lasting"):
+        vault.refresh()
+    assert vault.keyring == Keyring((OLD,), LASTING)
+
+
 class Source:
     """A keyring that changes in its place."""
 

@@ -4,6 +4,7 @@ import os
 import time
 from collections.abc import Mapping
 from contextlib import suppress
+from dataclasses import replace
 from typing import Annotated
 
 import typer
@@ -31,7 +32,7 @@ from dealer_agent.config.keys import (
 )
 from dealer_agent.storage.errors import DatabaseUnreachable, SchemaOutdated
 from dealer_agent.storage.store import Store
-from dealer_agent.vault import Keyring, Vault, new_key, render
+from dealer_agent.vault import BadKeys, Keyring, Vault, new_key, new_lasting_secret, render
 
 app = typer.Typer(help="Make, list and change the keys to customer data.", no_args_is_help=True)
 
@@ -45,12 +46,18 @@ VALUES_AT_ONCE = 200
 def create(
     directory: DirOption = HERE,
     show: Annotated[
-        bool, typer.Option("--print", help=f"Show a new key, for {KEYS_VARIABLE}; no file is made.")
+        bool,
+        typer.Option(
+            "--print",
+            help=f"Show a new key for {KEYS_VARIABLE}, and a lasting secret unless it has one; no file is made.",
+        ),
     ] = False,
 ) -> None:
     """Make the key file of a dealer that has none; `init` did so already."""
     if show:
-        out.print(render(Keyring((new_key(),))).strip(), markup=False, soft_wrap=True)
+        lasting = None if _has_lasting_secret(os.environ) else new_lasting_secret()
+        entries = render(Keyring((new_key(),), lasting)).split()
+        out.print(",".join(entries), markup=False, soft_wrap=True)
         return
     with failures_in_plain_words():
         settings = settings_in(directory)
@@ -124,7 +131,7 @@ def _rotate_file(store: Store, settings: Settings, vault: Vault, *, forget_old: 
         key = new_key()
         # At first the new key only reads: no worker may meet what another one already seals and hashes with it.
         for keys in ((*vault.keyring.keys, key), (key, *vault.keyring.keys)):
-            replace_key_file(path, Keyring(keys))
+            replace_key_file(path, replace(vault.keyring, keys=keys))
             time.sleep(TAKEN_UP_SECONDS)
         vault.refresh()
         store.check_keys(dealer_id)
@@ -136,7 +143,8 @@ def _rotate_file(store: Store, settings: Settings, vault: Vault, *, forget_old: 
     if not forget_old:
         out.print(f"Nothing needs {_named(unused)} any more; --forget-old drops what nothing needs.", markup=False)
         return
-    replace_key_file(path, Keyring(tuple(entry for entry in vault.keyring.keys if entry[0] not in unused)))
+    kept = tuple(entry for entry in vault.keyring.keys if entry[0] not in unused)
+    replace_key_file(path, replace(vault.keyring, keys=kept))
     out.print(f"Forgotten: {_named(unused)}.", markup=False)
 
 
@@ -160,6 +168,14 @@ def _left(used: Mapping[str, int], keyring: Keyring) -> int:
 def _unused(store: Store, dealer_id: str, keyring: Keyring) -> list[str]:
     used = store.keys_in_use(dealer_id)
     return [key_id for key_id in keyring.ids[1:] if not used.get(key_id)]
+
+
+def _has_lasting_secret(env: Mapping[str, str]) -> bool:
+    """Whether the environment's keys have a lasting secret: then only a new key is wanted."""
+    try:
+        return Keyring.parse(env.get(KEYS_VARIABLE, "")).lasting is not None
+    except BadKeys:
+        return False
 
 
 def _named(key_ids: list[str]) -> str:

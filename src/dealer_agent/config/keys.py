@@ -7,14 +7,20 @@ import fcntl
 import os
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 
 from dealer_agent.config.checking import Problem, SettingsError
-from dealer_agent.vault import BadKeys, Keyring, Vault, new_key, render
+from dealer_agent.vault import BadKeys, Keyring, Vault, new_key, new_lasting_secret, render
 from dealer_agent.vault.private import advice, is_open_to_others
 
 KEYS_VARIABLE = "DEALER_AGENT_KEYS"
 KEY_FILE_NAME = "dealer-agent.keys"
+
+_LASTING_IS_MISSING = (
+    "has no lasting secret: add the entry that begins with lasting: and that `dealer-agent keys create --print` shows; "
+    "every machine with the same database needs the same one"
+)
 
 _HEADER = """\
 # The keys to this dealer's customer data. Back this file up, apart from the database: without it nobody can read the
@@ -52,22 +58,30 @@ class KeyFile:
 def load_vault(directory: Path, env: Mapping[str, str]) -> Vault | None:
     """The vault under the keys of `DEALER_AGENT_KEYS`, else of the directory's key file; None where there are none.
 
-    Raises SettingsError, which never quotes a key.
+    The keys have a lasting secret: a key file without one gets one here. Raises SettingsError, which never quotes a
+    key.
     """
     if from_environment(env):
         try:
-            return Vault(Keyring.parse(env[KEYS_VARIABLE]))
+            keyring = Keyring.parse(env[KEYS_VARIABLE])
         except BadKeys as error:
             raise SettingsError([Problem(KEYS_VARIABLE, None, "", str(error))]) from None
+        if keyring.lasting is None:
+            raise SettingsError([Problem(KEYS_VARIABLE, None, "", _LASTING_IS_MISSING)])
+        return Vault(keyring)
     path = directory / KEY_FILE_NAME
     # Not `exists`: a link that leads nowhere, and a folder that may not be entered, are faults and no absence.
     if not os.path.lexists(path):
         return None
     file = KeyFile(path)
     try:
+        if file.read().lasting is None:
+            _add_lasting_secret(path)
         return Vault(file.read(), file.read)
     except BadKeys as error:
         raise SettingsError([Problem(KEY_FILE_NAME, error.line, "", str(error))]) from None
+    except OSError:
+        raise SettingsError([Problem(KEY_FILE_NAME, None, "", _LASTING_IS_MISSING)]) from None
 
 
 def from_environment(env: Mapping[str, str]) -> bool:
@@ -78,7 +92,7 @@ def from_environment(env: Mapping[str, str]) -> bool:
 def create_key_file(directory: Path) -> Path:
     """Makes the directory's key file with one fresh key and mode 0600; its path. Raises FileExistsError and OSError."""
     path = directory / KEY_FILE_NAME
-    with changing(path), _written_beside(path, Keyring((new_key(),))) as made:
+    with changing(path), _written_beside(path, Keyring((new_key(),), new_lasting_secret())) as made:
         # A link, not a rename: it never takes the place of another file.
         os.link(made, path)
     return path
@@ -97,15 +111,23 @@ def replace_key_file(path: Path, keyring: Keyring) -> None:
         made.replace(path)
 
 
-@contextmanager
-def changing(path: Path) -> Iterator[None]:
-    """The only one to change a key file, for a block: of two, each would write over the other's new key.
+def _add_lasting_secret(path: Path) -> None:
+    """Adds a lasting secret to a key file that has none. Raises BadKeys and OSError."""
+    with changing(path, wait=True):
+        found = KeyFile(path).read()
+        if found.lasting is None:
+            replace_key_file(path, replace(found, lasting=new_lasting_secret()))
 
-    Raises BlockingIOError while another process is at it, and OSError.
+
+@contextmanager
+def changing(path: Path, *, wait: bool = False) -> Iterator[None]:
+    """Lets one process at a time change a key file: of two, each would write over the other's new key.
+
+    Raises BlockingIOError while another process changes it, unless `wait`; and OSError.
     """
     descriptor = os.open(path.resolve().parent, os.O_RDONLY | os.O_DIRECTORY)
     try:
-        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        fcntl.flock(descriptor, fcntl.LOCK_EX if wait else fcntl.LOCK_EX | fcntl.LOCK_NB)
         yield
     finally:
         os.close(descriptor)

@@ -30,20 +30,21 @@ class _Key:
         self.header = _FORM + bytes([len(key_id)]) + key_id.encode("ascii")
         self._key = key
 
-    def _derived(self, use: bytes) -> bytes:
-        return HKDF(SHA256(), KEY_BYTES, salt=None, info=b"dealer-agent vault 1: " + use).derive(self._key)
-
     @cached_property
     def cipher(self) -> AESGCM:
-        return AESGCM(self._derived(b"encryption"))
+        return AESGCM(_derived(self._key, b"encryption"))
 
     @cached_property
     def lookup(self) -> bytes:
-        return self._derived(b"lookup")
+        return _derived(self._key, b"lookup")
 
     @cached_property
     def mac(self) -> bytes:
-        return self._derived(b"mac")
+        return _derived(self._key, b"mac")
+
+
+def _derived(key: bytes, use: bytes) -> bytes:
+    return HKDF(SHA256(), KEY_BYTES, salt=None, info=b"dealer-agent vault 1: " + use).derive(key)
 
 
 class _Keys:
@@ -84,6 +85,8 @@ class Vault:
         found = self._reload()
         if found == self._keys.keyring:
             return False
+        if self.keyring.lasting is not None and found.lasting != self.keyring.lasting:
+            raise BadKeys("has another lasting secret, or none: put the right one back from your backup")
         self._keys = _Keys(found)
         return True
 
@@ -132,6 +135,18 @@ class Vault:
         """Whether `mac` was made of these data in this context. Raises UnknownKey, and BrokenSeal where it is none."""
         key = self._key(self.key_of(mac))
         return hmac.compare_digest(mac, key.header + _authenticated(key.mac, data, context))
+
+    def lasting_key(self, purpose: str) -> bytes:
+        """32 bytes for one purpose, derived from the lasting secret. A change of keys does not change them.
+
+        Data under this key stays readable after an erasure. So use it only for what holds no readable customer data:
+        keyed hashes and signatures. Raises BadKeys where the keyring has no lasting secret; the vault of a running
+        service has one (`config.keys.load_vault`).
+        """
+        lasting = self.keyring.lasting
+        if lasting is None:
+            raise BadKeys("has no lasting secret")
+        return _derived(lasting, b"lasting: " + purpose.encode())
 
     def _key(self, key_id: str) -> _Key:
         """Raises UnknownKey. Another process may have made the key a moment ago: its source is asked once."""
