@@ -25,7 +25,7 @@ from dealer_agent.leads.customer_links import Linked
 from dealer_agent.leads.lead_view import RooftopView, VisitTime
 from dealer_agent.leads.visits import QUARTER, Slot, asked_for, free_slots
 from dealer_agent.leads.wording import shown_vehicle
-from dealer_agent.protocol.requests import Appointment, AppointmentType, Channel
+from dealer_agent.protocol.requests import Appointment, AppointmentType
 from dealer_agent.protocol.vehicle import Vehicle
 from dealer_agent.storage.appointments import AppointmentRecord, appointments_of, find_appointment
 from dealer_agent.storage.consents import allowed_channels, record_revocation
@@ -240,9 +240,3 @@ def _why_ended(lead: StoredLead, visit: AppointmentRecord, now: datetime) -> End
         case "replaced":
             return "moved"
     return None if visit.starts_at is not None and visit.starts_at > now else "begun"
-
-
-def allowed_of(channels: Collection[str]) -> tuple[Channel, ...]:
-    """The channels in the order in which people are told of them."""
-    order: tuple[Channel, ...] = ("email", "phone", "sms")
-    return tuple(channel for channel in order if channel in channels)

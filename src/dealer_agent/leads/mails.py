@@ -110,7 +110,7 @@ def confirmation_mail(view: LeadView, links: CustomerLinks) -> Mail:
     if visit is None:
         raise ValueError("only a confirmed visit can be confirmed by mail")
     time, house, kind = visit.times[0], short(visit.rooftop.name, 80), VISITS[visit.kind]
-    change = f"If you have a question, please {_ways_to_reach(visit.rooftop)}."
+    change = f"If you have a question, please {ways_to_reach(visit.rooftop)}."
     parts = [
         _greeting(view),
         wrapped(" ".join([f"Your {kind} with {house} is confirmed.", *_instead(visit, time)])),
@@ -140,7 +140,7 @@ def cancellation_mail(view: LeadView, links: CustomerLinks) -> Mail:
         _greeting(view),
         wrapped(f"Your {kind} with {house} is cancelled. It was to be:"),
         _facts_of_visit(view, visit, time),
-        wrapped(f"It does not take place. If you would like another time, please {_ways_to_reach(visit.rooftop)}."),
+        wrapped(f"It does not take place. If you would like another time, please {ways_to_reach(visit.rooftop)}."),
         [house],
         _why(),
         _link("To stop e-mail, calls or text messages about it:", "contact", view, visit, links),
@@ -180,7 +180,8 @@ def _link(words: str, purpose: Purpose, view: LeadView, visit: VisitView, links:
     return [*wrapped(words), links.address(purpose, view.lead_id, visit.appointment_id, ends_at)]
 
 
-def _ways_to_reach(rooftop: RooftopView) -> str:
+def ways_to_reach(rooftop: RooftopView) -> str:
+    """`call +1 202-555-0110 or write to nashville@example.com`, as far as the rooftop has them."""
     ways = [f"call {phone_number(rooftop.phone)}"] if rooftop.phone else []
     ways += [f"write to {rooftop.email}"] if rooftop.email else []
     return either(ways) or "let us know"

@@ -33,6 +33,7 @@ VISITS: Mapping[AppointmentType, str] = {
     "trade_in_appraisal": "trade-in appraisal",
 }
 CHANNELS: Mapping[str, str] = {"email": "e-mail", "phone": "phone", "sms": "text message"}
+"""In the order in which people are told of them."""
 
 
 def spoken_day(moment: datetime, zone: str) -> str:
