@@ -188,7 +188,7 @@ def test_a_form_cancels_the_visit_once(booked: Booked) -> None:
 @pytest.mark.requirement("contract-10-customer-links-withdraw")
 def test_a_form_withdraws_consent_for_the_channels_that_are_ticked(booked: Booked) -> None:
     path = booked.path("contact")
-    offered = [box.get("value") for box in page_of(booked.get(path), 200).all("//input[@name='channel']")]
+    offered = [str(box.get("value")) for box in page_of(booked.get(path), 200).all("//input[@name='channel']")]
     assert offered[0] == "email"
     assert page_of(booked.post(path), 400).texts("//p[@role='alert']")
     done = page_of(booked.post(path, channel=["email", "fax"]), 200)
