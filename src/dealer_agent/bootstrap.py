@@ -45,6 +45,7 @@ from dealer_agent.skills import dealer_of
 from dealer_agent.stock_room import ShowRoom
 from dealer_agent.storage.lead_writer import LeadWriter
 from dealer_agent.storage.store import Store
+from dealer_agent.vault import Vault
 from dealer_agent.vault.core_dumps import forbid_core_dumps
 
 DIRECTORY_VARIABLE = "DEALER_AGENT_DIR"
@@ -110,7 +111,7 @@ async def service(settings: Settings, listens_at: str) -> AsyncIterator[Service]
             key=vault.lasting_key("customer links"),
             valid=timedelta(days=settings.mail.links_valid_days),
         )
-        deliveries = await closing.enter_async_context(_deliveries(settings, store, writer, links))
+        deliveries = await closing.enter_async_context(_deliveries(settings, store, writer, vault, links))
         limits = RateLimits(settings.directory / RATE_LIMITS_FILE, _rate_rules(settings))
         closing.callback(limits.close)
         room = ShowRoom(store, settings.database_url, profile, settings.directory)
@@ -149,7 +150,7 @@ async def _end(task: asyncio.Task[None]) -> None:
 
 @asynccontextmanager
 async def _deliveries(
-    settings: Settings, store: Store, writer: LeadWriter, links: CustomerLinks
+    settings: Settings, store: Store, writer: LeadWriter, vault: Vault, links: CustomerLinks
 ) -> AsyncIterator[DeliveryLoop]:
     """Delivers for a block; at its end, what is being sent gets a little time."""
     secrets = channel_secrets(settings, os.environ)
@@ -163,7 +164,7 @@ async def _deliveries(
             client=client,
         )
         parcels = Parcels(store, settings.dealer)
-        loop = DeliveryLoop(settings.dealer.id, store, writer, outlets, parcels.of, _pace(settings))
+        loop = DeliveryLoop(settings.dealer.id, store, writer, vault, outlets, parcels.of, _pace(settings))
         running = asyncio.create_task(loop.run())
         try:
             yield loop

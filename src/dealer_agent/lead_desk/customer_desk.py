@@ -28,9 +28,10 @@ from dealer_agent.leads.wording import shown_vehicle
 from dealer_agent.protocol.requests import Appointment, AppointmentType
 from dealer_agent.protocol.vehicle import Vehicle
 from dealer_agent.storage.appointments import AppointmentRecord, appointments_of, find_appointment
-from dealer_agent.storage.consents import allowed_channels, record_revocation
+from dealer_agent.storage.consents import allowed_channels
 from dealer_agent.storage.lead_writer import LeadWriter
 from dealer_agent.storage.leads import StoredLead, get_lead
+from dealer_agent.storage.notices import withdraw as withdraw_consent
 from dealer_agent.storage.store import Store
 
 MOVE_DAYS = 14
@@ -109,7 +110,7 @@ class CustomerDesk:
         return await self._write(lambda connection: self._move(connection, linked, start, now), seconds)
 
     async def withdraw(self, linked: Linked, channels: Collection[str], now: datetime, seconds: float) -> None:
-        """Notes that the customer withdraws consent for those of the channels that are allowed.
+        """Records that the customer withdraws consent for those of the channels that are allowed; the CRM is told.
 
         Raises as `cancel`; VisitEnded only when the customer was erased.
         """
@@ -120,8 +121,9 @@ class CustomerDesk:
             chosen = sorted(allowed.intersection(channels))
             if chosen:
                 vault, lead_id = self._desk.vault, linked.lead_id
-                record_revocation(
-                    connection, vault, self._dealer_id, lead_id, chosen, now, by="customer", reason="link in a mail"
+                profile, why = self._desk.profile, "link in a mail"
+                withdraw_consent(
+                    connection, vault, profile.id, lead_id, chosen, now, by="customer", reason=why, tell=profile
                 )
 
         await self._write(job, seconds)
