@@ -199,6 +199,7 @@ def test_a_customer_who_withdraws_e_mail_gets_no_further_mail(counter: OpenCount
     assert see(desk, drive).channels == {"email", "phone"}
     withdraw(desk, drive, "email")
     assert see(desk, drive).channels == {"phone"}
+    assert {row[1:4] for row in told(desk)} == {("withdrawal", "Ridgeline South", "south")}, "the CRM is told"
     move(desk, drive, at("13:00"))
     assert "confirm" not in {row[1] for row in told(desk)}
     (event,) = [one for one in desk.store.get_lead("ridgeline", drive["lead_id"]).consents if one.kind == "revoked"]  # type: ignore[union-attr]
