@@ -26,6 +26,7 @@ from dealer_agent.delivery.parcels import Parcels
 from dealer_agent.delivery.smtp import MailServer
 from dealer_agent.lead_desk import LeadDesk
 from dealer_agent.lead_desk.visit_calendar import subscribed_calendar
+from dealer_agent.leads.customer_links import CustomerLinks
 from dealer_agent.protocol.card import CardFacts
 from dealer_agent.protocol.skill import SKILLS
 from dealer_agent.protocol.vocabulary import Vocabulary, proto, wire
@@ -106,7 +107,13 @@ async def service(settings: Settings, listens_at: str) -> AsyncIterator[Service]
         await asyncio.to_thread(note_first_time, store, profile.id, datetime.now(UTC))
         writer = store.lead_writer()
         closing.push_async_callback(asyncio.to_thread, writer.close)
-        deliveries = await closing.enter_async_context(_deliveries(settings, store, writer, vault))
+        links = CustomerLinks(
+            dealer_id=profile.id,
+            base_url=_base_url(settings, listens_at),
+            key=vault.lasting_key("customer links"),
+            valid=timedelta(days=settings.mail.links_valid_days),
+        )
+        deliveries = await closing.enter_async_context(_deliveries(settings, store, writer, vault, links))
         limits = RateLimits(settings.directory / RATE_LIMITS_FILE, _rate_rules(settings))
         closing.callback(limits.close)
         room = ShowRoom(store, settings.database_url, profile, settings.directory)
@@ -127,6 +134,8 @@ async def service(settings: Settings, listens_at: str) -> AsyncIterator[Service]
             options=_options(settings),
             card=_card_facts(settings, listens_at),
             calendar=lambda secret_hash: subscribed_calendar(store, profile, secret_hash, datetime.now(UTC)),
+            customers=dealer.desk.for_customers(store),
+            links=links,
             ready=True,
         )
         seen = seen._replace(stock=shown.revision)
@@ -155,7 +164,7 @@ async def _end(task: asyncio.Task[None]) -> None:
 
 @asynccontextmanager
 async def _deliveries(
-    settings: Settings, store: Store, writer: LeadWriter, vault: Vault
+    settings: Settings, store: Store, writer: LeadWriter, vault: Vault, links: CustomerLinks
 ) -> AsyncIterator[DeliveryLoop]:
     """Delivers for a block; at its end, what is being sent gets a little time."""
     secrets = channel_secrets(settings, os.environ)
@@ -164,6 +173,7 @@ async def _deliveries(
             settings.dealer,
             directory=settings.directory,
             server=_mail_server(settings, secrets),
+            links=links,
             secrets=secrets,
             client=client,
         )
@@ -240,11 +250,16 @@ def _proto_words(settings: Settings) -> Vocabulary:
     return proto(chosen.error_domain, chosen.extension_uri_1_0_0, chosen.extension_uri_0_1_0)
 
 
+def _base_url(settings: Settings, listens_at: str) -> str:
+    """The address of the service for cards and mails."""
+    return (settings.service.public_url or listens_at) + settings.service.base_path
+
+
 def _card_facts(settings: Settings, listens_at: str) -> CardFacts:
     """What the cards say. Addresses are the public ones where they are set (contract, part 4)."""
     options = _options(settings)
     profile = settings.dealer
-    base = (settings.service.public_url or listens_at) + settings.service.base_path
+    base = _base_url(settings, listens_at)
     websites = [rooftop.website for rooftop in profile.rooftops if rooftop.website]
     return CardFacts(
         name=profile.name,

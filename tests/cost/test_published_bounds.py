@@ -8,12 +8,15 @@ import pytest
 from tests.cost.asking import KINDS
 from tests.cost.published_bounds import rows
 
+from dealer_agent.lead_desk import customer_desk
+from dealer_agent.leads import customer_links
 from dealer_agent.protocol import envelope, errors, json_rpc
 from dealer_agent.protocol.schemas import request_schema
 from dealer_agent.protocol.skill import SKILLS
-from dealer_agent.server import at_once, body, connection
+from dealer_agent.server import at_once, body, connection, customer_routes
 
-DOCUMENT = (Path(__file__).parents[2] / "docs" / "limits.md").read_text("utf-8")
+DOCS = Path(__file__).parents[2] / "docs"
+DOCUMENT = (DOCS / "limits.md").read_text("utf-8")
 
 
 @pytest.mark.requirement("contract-10-bounds")
@@ -65,3 +68,17 @@ def unbounded(schema: Any, path: str) -> Iterator[str]:
 @pytest.mark.parametrize("skill", SKILLS, ids=lambda skill: skill.id)
 def test_nothing_in_a_request_is_without_a_bound(skill: Any) -> None:
     assert list(unbounded(request_schema(skill), skill.id)) == []
+
+
+@pytest.mark.parametrize(
+    ("words", "number"),
+    [
+        ("days of free times that a page offers", customer_desk.MOVE_DAYS),
+        ("free times that a page offers", customer_desk.MOST_TIMES),
+        ("bytes of a form", customer_routes.FORM_LIMIT_BYTES),
+        ("fields of a form", customer_routes.MOST_FIELDS),
+        ("characters of a token", customer_links.LONGEST_TOKEN),
+    ],
+)
+def test_the_bounds_of_customers_links_are_those_of_the_code(words: str, number: int) -> None:
+    assert f"| {words} | {number:,} |" in (DOCS / "customer-links.md").read_text("utf-8")

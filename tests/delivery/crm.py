@@ -11,6 +11,7 @@ import msgspec
 from sqlalchemy import create_engine, update
 from tests.delivery.receivers import HttpReceiver, MailReceiver
 from tests.delivery.shop import so
+from tests.leads.lead_views import LINKS
 from tests.skills.counter import Counter
 from tests.skills.shop import VAULT, a_lead
 from tests.skills.visiting import PROFILE
@@ -80,7 +81,7 @@ class Sending:
         async def run() -> None:
             async with httpx.AsyncClient() as client:
                 outlets = outlets_of(
-                    self.profile, directory=Path("/nowhere"), server=self.server, secrets={}, client=client
+                    self.profile, directory=Path("/nowhere"), server=self.server, links=LINKS, secrets={}, client=client
                 )
                 store = self.desk.store
                 parcels = Parcels(store, self.profile)

@@ -12,6 +12,7 @@ from tests.delivery.certificates import server_certificate
 from tests.delivery.receivers import NOBODY, HttpReceiver, MailReceiver, always, receiving_http, receiving_mail
 from tests.delivery.samples import NORTH, parcel, visit
 from tests.delivery.samples import sent as make_and_send
+from tests.leads.lead_views import LINKS
 
 from dealer_agent.delivery.outlet import NotDelivered, NotToBeSent, Outlet, Parcel
 from dealer_agent.delivery.smtp import CrmMailOutlet, CustomerMailOutlet, MailServer, PeopleMailOutlet
@@ -196,7 +197,7 @@ def test_the_people_get_it_in_plain_words(receiver: MailReceiver) -> None:
 
 def test_a_customer_gets_the_confirmed_visit_with_its_calendar_entry(receiver: MailReceiver) -> None:
     visits = (visit("A1", "confirmed"), visit("A2", "confirmed", begins_in_hours=72))
-    send(CustomerMailOutlet(server(receiver)), parcel(event_id="A1", kind="confirm", visits=visits))
+    send(CustomerMailOutlet(server(receiver), LINKS), parcel(event_id="A1", kind="confirm", visits=visits))
     (mailed,) = receiver.taken
     assert mailed.recipients == ["sam@example.com"]
     body = mailed.message.get_body(("plain",))
@@ -211,7 +212,7 @@ def test_a_customer_gets_the_confirmed_visit_with_its_calendar_entry(receiver: M
 def test_a_customer_gets_the_cancelled_visit_with_an_entry_that_takes_it_out(receiver: MailReceiver) -> None:
     earlier = visit("A0", "cancelled", begins_in_hours=24)
     visits = (visit("A2", "cancelled"), replace(visit("A1", "cancelled", begins_in_hours=0), replaces=(earlier,)))
-    send(CustomerMailOutlet(server(receiver)), parcel(event_id="A1", kind="cancel", visits=visits))
+    send(CustomerMailOutlet(server(receiver), LINKS), parcel(event_id="A1", kind="cancel", visits=visits))
     (mailed,) = receiver.taken
     assert mailed.recipients == ["sam@example.com"]
     assert mailed.message["Subject"].endswith(" is cancelled")
@@ -247,7 +248,7 @@ def test_a_customer_is_not_told_of_a_cancellation_without_consent_or_cause(
 ) -> None:
     sent = parcel(event_id="A1", kind="cancel", **({"visits": (visit("A1", "cancelled"),)} | more))
     with pytest.raises(NotToBeSent, match=f"^{reason}$"):
-        send(CustomerMailOutlet(server(receiver)), sent)
+        send(CustomerMailOutlet(server(receiver), LINKS), sent)
     assert not receiver.taken
 
 
@@ -270,7 +271,7 @@ def test_a_customer_is_not_written_to_without_consent_or_cause(
 ) -> None:
     sent = parcel(event_id="A1", kind="confirm", **({"visits": (visit("A1"),)} | more))
     with pytest.raises(NotToBeSent, match=f"^{reason}$"):
-        send(CustomerMailOutlet(server(receiver)), sent)
+        send(CustomerMailOutlet(server(receiver), LINKS), sent)
     assert not receiver.taken
 
 
@@ -286,7 +287,7 @@ def test_a_customer_is_not_written_to_without_consent_or_cause(
 )
 def test_any_address_that_a_lead_may_hold_can_be_written_to(receiver: MailReceiver, address: str) -> None:
     customer = Customer(first_name="Sam", last_name="Sample", email=address)
-    send(CustomerMailOutlet(server(receiver)), parcel(event_id="A1", visits=(visit("A1"),), customer=customer))
+    send(CustomerMailOutlet(server(receiver), LINKS), parcel(event_id="A1", visits=(visit("A1"),), customer=customer))
     (mailed,) = receiver.taken
     assert len(mailed.recipients) == 1
 

@@ -11,6 +11,7 @@ from msgspec import UNSET
 from tests.leads.json_values import as_body, json_values
 
 from dealer_agent.lead_desk.contact_points import deliverable
+from dealer_agent.leads.customer_links import CustomerLinks
 from dealer_agent.leads.intake import customer_kept
 from dealer_agent.leads.lead_view import AgentView, LeadView, RooftopView, VisitStatus, VisitTime, VisitView, extras_of
 from dealer_agent.leads.wording import VISITS
@@ -24,6 +25,7 @@ WIRE = wire("proto", proto())
 LEAD_ID = "01KE7AQ2N0V5X3J8R6T4Y9W1ZB"
 APPOINTMENT_ID = "01KE7AQ2N0V5X3J8R6T4Y9W1ZA"
 VIN = "1HGCY2F57RA000001"
+LINKS = CustomerLinks("example", "https://dealer.test", bytes(range(32)), timedelta(days=30))
 RECEIVED = datetime(2026, 3, 2, 21, 5, 7, 123456, tzinfo=UTC)
 TEN_IN_NASHVILLE = datetime(2026, 3, 3, 16, tzinfo=UTC)
 

@@ -15,6 +15,7 @@ from msgspec import UNSET
 from tests.keeping import keep
 from tests.leads.lead_views import (
     CUSTOMER,
+    LINKS,
     LISTING,
     RECEIVED,
     ROOFTOP,
@@ -215,11 +216,11 @@ def rendered() -> dict[str, str]:
         request = Appointment(kind, appointment_at="2026-03-03T16:00:00Z", notes="Ours")
         visits = (a_visit(request=request),)
         told = [a_view(visits=visits), a_view(visits=visits, trade_in=TRADE_IN), a_view(visits=visits, vehicle=None)]
-        files[f"confirmation.{kind}.txt"] = "\n\n".join(_mail(confirmation_mail(view)) for view in told)
+        files[f"confirmation.{kind}.txt"] = "\n\n".join(_mail(confirmation_mail(view, LINKS)) for view in told)
         off = a_view(visits=(a_visit("cancelled", request=request),))
-        files[f"cancellation.{kind}.txt"] = _mail(cancellation_mail(off))
+        files[f"cancellation.{kind}.txt"] = _mail(cancellation_mail(off, LINKS))
     edges = [view for view in more_leads().values() if any(visit.status == "confirmed" for visit in view.visits)]
-    files["confirmation.edges.txt"] = "\n\n".join(_mail(confirmation_mail(view)) for view in edges)
+    files["confirmation.edges.txt"] = "\n\n".join(_mail(confirmation_mail(view, LINKS)) for view in edges)
     summer = RECEIVED + timedelta(days=120)
     files["zones.txt"] = "".join(
         f"{zone}: {day_and_time(moment, zone, RECEIVED)}, {zone_name(zone, moment)}\n"

@@ -15,6 +15,8 @@ from msgspec import UNSET
 from tests.leads.lead_views import (
     APPOINTMENT_ID,
     CUSTOMER,
+    LEAD_ID,
+    LINKS,
     LISTING,
     NASTY,
     ROOFTOP,
@@ -66,9 +68,9 @@ def test_any_lead_makes_sound_mails(view: LeadView) -> None:
     is_sound(salesperson_mail(view))
     is_sound(subject_of_adf(view))
     if any(visit.status == "confirmed" for visit in view.visits):
-        is_sound(confirmation_mail(view))
+        is_sound(confirmation_mail(view, LINKS))
     if any(visit.status == "cancelled" for visit in view.visits):
-        is_sound(cancellation_mail(view))
+        is_sound(cancellation_mail(view, LINKS))
         off = replace(view, called_off=view.visits[0], resend=True)
         is_sound(salesperson_mail(off))
         is_sound(subject_of_adf(off))
@@ -84,14 +86,15 @@ def test_no_text_of_a_stranger_reaches_a_header_or_breaks_a_mail(text: str) -> N
         visits=(a_visit(request=Appointment("test_drive", notes=text)),),
         rooftop=RooftopView(name=text, zone="America/Chicago"),
     )
-    for mail in (salesperson_mail(view), confirmation_mail(view), subject_of_adf(view)):
+    for mail in (salesperson_mail(view), confirmation_mail(view, LINKS), subject_of_adf(view)):
         is_sound(mail)
 
 
-@pytest.mark.parametrize("make", [salesperson_mail, confirmation_mail, subject_of_adf])
-def test_every_subject_begins_with_the_rooftops_name(make: Any) -> None:
+def test_every_subject_begins_with_the_rooftops_name() -> None:
     """There are CRMs that drop a lead without it."""
-    assert make(a_view(visits=(a_visit(),))).subject.startswith("Example Motors Nashville: ")
+    view = a_view(visits=(a_visit(),))
+    for mail in (salesperson_mail(view), confirmation_mail(view, LINKS), subject_of_adf(view)):
+        assert mail.subject.startswith("Example Motors Nashville: ")
 
 
 @pytest.mark.parametrize(
@@ -235,11 +238,11 @@ def test_the_subject_tells_the_visit_that_stands(visits: Any, about: str) -> Non
 
 
 def test_the_customer_reads_when_where_and_what_to_bring() -> None:
-    mail = confirmation_mail(a_view(visits=(a_visit(),)))
+    mail = confirmation_mail(a_view(visits=(a_visit(),)), LINKS)
     assert mail.subject == "Example Motors Nashville: your test drive on Tuesday, March 3, 2026, 10:00 AM CST"
     assert (
         mail.text
-        == """\
+        == f"""\
 Hello Jordan,
 
 Your test drive with Example Motors Nashville is confirmed.
@@ -249,8 +252,11 @@ Where:    Example Motors Nashville, 1200 Example Pike, Suite 2, Nashville,
           TN 37203
 Vehicle:  2024 Honda Accord EX (stock P1234)
 
-Please bring your driver's license. If this time does not suit you any more,
-please call +1 202-555-0110 or write to nashville@example.com.
+Please bring your driver's license. If you have a question, please call +1
+202-555-0110 or write to nashville@example.com.
+
+See, move or cancel this visit:
+{LINKS.address("visit", LEAD_ID, APPOINTMENT_ID, TEN_IN_NASHVILLE + timedelta(hours=1))}
 
 We look forward to seeing you.
 
@@ -259,6 +265,9 @@ Example Motors Nashville
 You get this mail because a shopping agent asked for this visit with your
 address, and said that you agreed to be contacted by e-mail. If you did not
 ask for it, please tell us.
+
+To stop e-mail, calls or text messages about it:
+{LINKS.address("contact", LEAD_ID, APPOINTMENT_ID, TEN_IN_NASHVILLE + timedelta(hours=1))}
 """
     )
 
@@ -273,7 +282,7 @@ def event_in(part: CalendarPart) -> icalendar.Event:
 
 
 def test_the_calendar_entry_is_the_visit() -> None:
-    (part,) = confirmation_mail(a_view(visits=(a_visit(),))).calendars
+    (part,) = confirmation_mail(a_view(visits=(a_visit(),)), LINKS).calendars
     assert (part.name, part.method) == ("visit.ics", "PUBLISH")
     event = event_in(part)
     assert event["uid"] == APPOINTMENT_ID
@@ -298,7 +307,7 @@ def test_the_calendar_entry_is_the_visit() -> None:
 )
 def test_a_buyer_with_another_clock_reads_the_time_on_it_too(zone: str, told: str | None) -> None:
     request = Appointment("test_drive", appointment_at="2026-03-03T16:00:00Z", timezone=zone)
-    lines = confirmation_mail(a_view(visits=(a_visit(request=request),))).text.splitlines()
+    lines = confirmation_mail(a_view(visits=(a_visit(request=request),)), LINKS).text.splitlines()
     assert [line for line in lines if "on your clock" in line] == ([told] if told else [])
 
 
@@ -318,7 +327,7 @@ def test_a_buyer_with_another_clock_reads_the_time_on_it_too(zone: str, told: st
 )
 def test_each_kind_of_visit_has_its_own_words(kind: Any, trade_in: Any, words: str, vehicle: bool) -> None:
     view = a_view(visits=(a_visit(request=Appointment(kind)),), trade_in=trade_in)
-    text = " ".join(confirmation_mail(view).text.split())
+    text = " ".join(confirmation_mail(view, LINKS).text.split())
     assert words in text
     assert ("Vehicle: 2024 Honda Accord EX" in text) == vehicle
 
@@ -337,7 +346,7 @@ def test_nobody_can_have_us_mail_their_words_to_a_stranger(name: str, make: Any,
         messages=(name,),
         visits=(a_visit(status, request=Appointment("test_drive", notes=name)),),
     )
-    mail = make(view)
+    mail = make(view, LINKS)
     assert name not in mail.text.replace("nashville@example.com", "")
     (part,) = mail.calendars
     assert name.encode() not in part.content.replace(b"nashville@example.com", b"")
@@ -347,7 +356,7 @@ def test_nobody_can_have_us_mail_their_words_to_a_stranger(name: str, make: Any,
 @pytest.mark.parametrize("name", ["Mary-Jane", "O'Neil", "J.", "Dr. Anna", "Zoë", "李"])
 def test_a_name_that_looks_like_one_is_used(name: str) -> None:
     view = a_view(customer=Customer(name, "Example", email="j@example.com"), visits=(a_visit(),))
-    assert confirmation_mail(view).text.startswith(f"Hello {name},\n")
+    assert confirmation_mail(view, LINKS).text.startswith(f"Hello {name},\n")
 
 
 @pytest.mark.parametrize(
@@ -360,13 +369,13 @@ def test_a_name_that_looks_like_one_is_used(name: str) -> None:
 )
 def test_the_customer_is_told_whom_to_call(phone: str | None, email: str | None, words: str) -> None:
     rooftop = RooftopView(name="Example", zone=ROOFTOP.zone, phone=phone, email=email)
-    assert words in " ".join(confirmation_mail(a_view(visits=(a_visit(rooftop=rooftop),))).text.split())
+    assert words in " ".join(confirmation_mail(a_view(visits=(a_visit(rooftop=rooftop),)), LINKS).text.split())
 
 
 def test_of_several_visits_the_last_confirmed_is_confirmed() -> None:
     later = TEN_IN_NASHVILLE + timedelta(days=1)
     moved = a_visit(times=(VisitTime(later, later + timedelta(hours=1)),), appointment_id="01KE7AQ2N0V5X3J8R6T4Y9W1ZC")
-    mail = confirmation_mail(a_view(visits=(a_visit(), moved, a_visit("cancelled"))))
+    mail = confirmation_mail(a_view(visits=(a_visit(), moved, a_visit("cancelled"))), LINKS)
     assert "Wednesday, March 4, 2026" in mail.subject
     (part,) = mail.calendars
     assert event_in(part)["uid"] == "01KE7AQ2N0V5X3J8R6T4Y9W1ZC"
@@ -375,7 +384,7 @@ def test_of_several_visits_the_last_confirmed_is_confirmed() -> None:
 @pytest.mark.parametrize("status", ["requested", "proposed", "rejected", "cancelled", "unavailable"])
 def test_only_a_confirmed_visit_is_confirmed(status: Any) -> None:
     with pytest.raises(ValueError, match="confirmed"):
-        confirmation_mail(a_view(visits=(a_visit(status),)))
+        confirmation_mail(a_view(visits=(a_visit(status),)), LINKS)
 
 
 EARLIER = TEN_IN_NASHVILLE - timedelta(hours=1)
@@ -399,7 +408,7 @@ def test_a_visit_that_was_moved_takes_its_earlier_times_out_of_the_customers_cal
     make: Any, visit: VisitView
 ) -> None:
     """Each under the UID that the customer may have had a mail of; RFC 5546 wants one UID in a CANCEL."""
-    first, *earlier = make(a_view(visits=(visit,))).calendars
+    first, *earlier = make(a_view(visits=(visit,)), LINKS).calendars
     assert event_in(first)["uid"] == APPOINTMENT_ID
     gone = [event_in(part) for part in earlier]
     assert [part.method for part in earlier] == ["CANCEL", "CANCEL"]
@@ -411,20 +420,20 @@ def test_a_visit_that_was_moved_takes_its_earlier_times_out_of_the_customers_cal
 
 
 def test_the_customer_reads_which_time_is_off_where_it_is_another() -> None:
-    text = " ".join(confirmation_mail(a_view(visits=(MOVED,))).text.split())
+    text = " ".join(confirmation_mail(a_view(visits=(MOVED,)), LINKS).text.split())
     assert "is confirmed. It takes the place of the test drive on Tuesday, March 3, 2026, 9:00 AM CST. When:" in text
     same_time = a_visit(replaces=(a_visit("cancelled"),))
-    assert "takes the place" not in confirmation_mail(a_view(visits=(same_time,))).text
+    assert "takes the place" not in confirmation_mail(a_view(visits=(same_time,)), LINKS).text
 
 
 def test_the_customer_reads_that_the_visit_of_that_day_and_time_is_off() -> None:
-    mail = cancellation_mail(a_view(visits=(a_visit("cancelled"),)))
+    mail = cancellation_mail(a_view(visits=(a_visit("cancelled"),)), LINKS)
     assert mail.subject == (
         "Example Motors Nashville: your test drive on Tuesday, March 3, 2026, 10:00 AM CST is cancelled"
     )
     assert (
         mail.text
-        == """\
+        == f"""\
 Hello Jordan,
 
 Your test drive with Example Motors Nashville is cancelled. It was to be:
@@ -442,6 +451,9 @@ Example Motors Nashville
 You get this mail because a shopping agent asked for this visit with your
 address, and said that you agreed to be contacted by e-mail. If you did not
 ask for it, please tell us.
+
+To stop e-mail, calls or text messages about it:
+{LINKS.address("contact", LEAD_ID, APPOINTMENT_ID, TEN_IN_NASHVILLE + timedelta(hours=1))}
 """
     )
     (part,) = mail.calendars
@@ -454,7 +466,7 @@ ask for it, please tell us.
 @pytest.mark.parametrize("visit", [a_visit(), a_visit("requested"), a_visit("cancelled", times=())])
 def test_only_a_cancelled_visit_that_had_a_time_is_called_off(visit: VisitView) -> None:
     with pytest.raises(ValueError, match="cancelled"):
-        cancellation_mail(a_view(visits=(visit,)))
+        cancellation_mail(a_view(visits=(visit,)), LINKS)
 
 
 @pytest.mark.parametrize("text", NASTY)

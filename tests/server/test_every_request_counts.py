@@ -23,7 +23,7 @@ def paths_of(opened: Dealership) -> list[str]:
     found = []
     for route in router.routes:
         assert isinstance(route, Route)
-        found.append(route.path_format.format(secret="guess", task="task-1", rest="/7"))
+        found.append(route.path_format.format(secret="guess", token="guess", task="task-1", rest="/7"))
     return [*found, "/message:send", "/rpc", "/nosuch", "/static/nosuch.css", "//", "/healthz/", "/message:send/x"]
 
 

@@ -139,6 +139,9 @@ def served(tmp_path_factory: pytest.TempPathFactory, stocked: Path) -> tuple[lis
         for path, content in bodies(good):
             answers.append(client.post(path, content=content[:-20], headers=headers))
             answers.append(client.post(f"/{MARK}{path}?q={MARK}", content=content, headers=headers))
+        for path in (f"/visit/{MARK}", f"/contact/{MARK}?q={MARK}"):
+            assert client.get(path, headers=headers).status_code == 404
+            assert client.post(path, content=f"do={MARK}", headers=headers).status_code == 404
         with closing(sqlite3.connect(directory / DATABASE)) as database:
             database.execute("DROP TABLE leads")
         send(marked_lead() | {"idempotency_key": f"{MARK}5"})

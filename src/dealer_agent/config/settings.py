@@ -174,7 +174,7 @@ class Mail(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """The server that sends the dealer's mail; an empty `host` sends none. User and password are in the environment.
 
     `confirm_appointments`: customers who consented to e-mail get a mail of the visit that was confirmed to them, and
-    when it is cancelled.
+    when it is cancelled. The links in it work until `links_valid_days` after the end of the visit.
     """
 
     host: Annotated[str, read_by(read_mail_host)] = ""
@@ -185,6 +185,7 @@ class Mail(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     password_env: Annotated[str, read_by(read_environment_name)] = "DEALER_AGENT_SMTP_PASSWORD"  # noqa: S105 - a name
     timeout_seconds: Annotated[int, Meta(ge=1, le=120)] = 20
     confirm_appointments: bool = False
+    links_valid_days: Annotated[int, Meta(ge=1, le=365)] = 30
 
 
 class Delivery(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):

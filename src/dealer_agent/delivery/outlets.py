@@ -13,6 +13,7 @@ from dealer_agent.delivery.http import HttpOutlet
 from dealer_agent.delivery.outlet import Outlet
 from dealer_agent.delivery.smtp import CrmMailOutlet, CustomerMailOutlet, MailServer, PeopleMailOutlet
 from dealer_agent.leads.adf import adf_of
+from dealer_agent.leads.customer_links import CustomerLinks
 from dealer_agent.leads.lead_json import json_of
 from dealer_agent.leads.lead_view import Message
 from dealer_agent.storage.outbox import Address
@@ -29,10 +30,12 @@ def outlets_of(
     *,
     directory: Path,
     server: MailServer | None,
+    links: CustomerLinks,
     secrets: Mapping[str, str],
     client: httpx.AsyncClient,
 ) -> dict[Address, Outlet]:
-    """The ways out of every rooftop. `directory` is where relative folders start; `secrets` is by environment name.
+    """The ways out of every rooftop. `directory` is where relative folders start; `secrets` is by environment name;
+    `links` are for the mails to customers.
 
     `config.channels` has checked that what they need is there.
     """
@@ -41,7 +44,7 @@ def outlets_of(
         for name, channel in channels_of(rooftop.deliver).items():
             outlets[rooftop.name, name] = _outlet(channel, directory, server, secrets, client)
         if server is not None:
-            outlets[rooftop.name, CUSTOMER] = CustomerMailOutlet(server)
+            outlets[rooftop.name, CUSTOMER] = CustomerMailOutlet(server, links)
             if rooftop.deliver.notify:
                 outlets[rooftop.name, NOTIFY] = PeopleMailOutlet(server, rooftop.deliver.notify)
     return outlets

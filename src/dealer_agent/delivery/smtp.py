@@ -18,6 +18,7 @@ import aiosmtplib
 
 from dealer_agent.delivery.outlet import Letter, NotDelivered, NotToBeSent, Parcel
 from dealer_agent.leads.adf import adf_of
+from dealer_agent.leads.customer_links import CustomerLinks
 from dealer_agent.leads.lead_view import LeadView
 from dealer_agent.leads.mails import Mail, adf_mail_subject, cancellation_mail, confirmation_mail, people_mail
 from dealer_agent.storage.errors import CANNOT_BE_REACHED
@@ -116,6 +117,7 @@ class CustomerMailOutlet:
     """The customer, who is told of a visit that was confirmed or called off as long as consent allows e-mail."""
 
     server: MailServer
+    links: CustomerLinks
 
     def make(self, parcel: Parcel) -> bytes:
         """The mail. Raises NotToBeSent where there is nothing left to say, or no consent to do so."""
@@ -125,7 +127,7 @@ class CustomerMailOutlet:
             raise NotToBeSent("the customer does not agree to e-mail any more")
         if not view.customer.email:
             raise NotToBeSent("the customer has no e-mail address any more")
-        mail = _news_of_visit(parcel, view, datetime.now(UTC))
+        mail = _news_of_visit(parcel, view, self.links, datetime.now(UTC))
         return _worded(self.server, parcel, (view.customer.email,), mail)
 
     async def send(self, letter: Letter) -> str | None:
@@ -135,7 +137,7 @@ class CustomerMailOutlet:
         return await self.server.send(letter.content, tuple(each.addr_spec for each in to.addresses))
 
 
-def _news_of_visit(parcel: Parcel, view: LeadView, now: datetime) -> Mail:
+def _news_of_visit(parcel: Parcel, view: LeadView, links: CustomerLinks, now: datetime) -> Mail:
     """What the customer is told. Raises NotToBeSent where it is not so any more, or comes too late."""
     visit = next((visit for visit in view.visits if visit.appointment_id == parcel.event_id), None)
     if parcel.kind == "cancel":
@@ -143,12 +145,12 @@ def _news_of_visit(parcel: Parcel, view: LeadView, now: datetime) -> Mail:
             raise NotToBeSent("the visit is not cancelled")
         if (visit.times[0].end or visit.times[0].start) <= now:
             raise NotToBeSent("the visit would be over")
-        return cancellation_mail(replace(view, visits=(visit,)))
+        return cancellation_mail(replace(view, visits=(visit,)), links)
     if visit is None or visit.status != "confirmed":
         raise NotToBeSent("the visit is not confirmed any more")
     if visit.times[0].start <= now:
         raise NotToBeSent("the visit has begun")
-    return confirmation_mail(replace(view, visits=(visit,)))
+    return confirmation_mail(replace(view, visits=(visit,)), links)
 
 
 def _message(server: MailServer, parcel: Parcel, to: tuple[str, ...], subject: str) -> EmailMessage:

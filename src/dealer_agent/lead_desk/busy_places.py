@@ -5,7 +5,7 @@ from datetime import datetime, timedelta
 
 from sqlalchemy import Connection
 
-from dealer_agent.leads.visits import Slot, quarters
+from dealer_agent.leads.visits import Busy, Slot, quarters
 from dealer_agent.storage.appointments import AppointmentRecord, busy_quarters
 
 FIRST_REACH = timedelta(hours=1)
@@ -43,7 +43,7 @@ class BusyPlaces:
 class Without:
     """What is busy once these visits have ended."""
 
-    def __init__(self, busy: BusyPlaces, visits: Iterable[AppointmentRecord]) -> None:
+    def __init__(self, busy: Busy, visits: Iterable[AppointmentRecord]) -> None:
         self._busy = busy
         self._ended = [
             quarter
@@ -53,5 +53,5 @@ class Without:
         ]
 
     def get(self, quarter: datetime, default: int) -> int:
-        """As `BusyPlaces.get`."""
+        """How many visits touch the quarter, without those that ended."""
         return self._busy.get(quarter, default) - self._ended.count(quarter)

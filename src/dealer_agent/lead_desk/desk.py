@@ -12,6 +12,7 @@ from sqlalchemy import Connection
 from dealer_agent.dealers.profile import Profile
 from dealer_agent.inventory.catalogue import Catalogue
 from dealer_agent.lead_desk.calling_off import CalledOff, call_off
+from dealer_agent.lead_desk.customer_desk import CustomerDesk
 from dealer_agent.lead_desk.lead_job import Desk, LeadJob
 from dealer_agent.lead_desk.telling import Telling
 from dealer_agent.lead_desk.timetable import Timetable
@@ -21,6 +22,7 @@ from dealer_agent.protocol.requests import LeadSubmitRequest
 from dealer_agent.storage import leads as stored
 from dealer_agent.storage.errors import DatabaseBusy, StoreClosed
 from dealer_agent.storage.lead_writer import LeadWriter
+from dealer_agent.storage.store import Store
 from dealer_agent.vault import Vault
 
 Result = TypeVar("Result")
@@ -87,6 +89,10 @@ class LeadDesk:
         done = self._writer.submit(profile.id, job).result()
         self._on_stored()
         return done
+
+    def for_customers(self, store: Store) -> CustomerDesk:
+        """The desk for the links in the mails to customers."""
+        return CustomerDesk(self._desk, store, self._writer, self._on_stored)
 
     def note_refusal(self, code: str, at: datetime) -> None:
         """Has it stored that a lead was refused: the code and the time, nothing of the lead.

@@ -20,7 +20,7 @@ from dealer_agent.dealers.routing import deliveries_of, mail_to_customer
 from dealer_agent.inventory.catalogue import Catalogue
 from dealer_agent.lead_desk.judging import Verdict, cannot_be_driven, find_vehicle, judge
 from dealer_agent.lead_desk.kept_lead import Changes, KeptLead, VisitAsked
-from dealer_agent.lead_desk.telling import Telling
+from dealer_agent.lead_desk.telling import Telling, tell_of_change
 from dealer_agent.lead_desk.timetable import Timetable
 from dealer_agent.lead_desk.visit_book import Decision, VisitBook, unavailable
 from dealer_agent.leads import intake
@@ -368,15 +368,8 @@ class LeadJob:
         """Stores the visit; of an appraisal that moved with it the appraisal's own lead and customer are told."""
         if visit is None or self.lead.appointment is UNSET:
             return
-        vault, dealer_id = self.desk.vault, self.desk.profile.id
         for moved in self._book(connection).write(visit, lead_id, self.lead.appointment):
-            assert moved.request is not None, "it was read with its request"
-            asked = msgspec.json.decode(b'{"request":%b,"reply":%b}' % (moved.request, moved.reply), type=VisitAsked)
-            event = msgspec.json.encode(Changes(appointment=asked))
-            event_id = stored.append_to_lead(connection, vault, dealer_id, moved.lead_id, self.now, event)
-            lead = stored.get_lead(connection, vault, dealer_id, moved.lead_id)
-            assert lead is not None, "a visit belongs to a lead"
-            self._telling(connection).tell_of_visit("confirm", lead, moved, event_id)
+            tell_of_change(self.desk.vault, self._telling(connection), moved)
 
     def _book(self, connection: Connection) -> VisitBook:
         return VisitBook(connection, self.desk.vault, self.desk.profile.id, self.desk.timetable, self.now)

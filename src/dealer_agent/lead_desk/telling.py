@@ -4,17 +4,19 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from datetime import datetime
 
+import msgspec
 from msgspec import UNSET
 from sqlalchemy import Connection
 
 from dealer_agent.dealers.profile import DealerRooftop
 from dealer_agent.dealers.routing import CustomerKind, deliveries_of, mail_to_customer
 from dealer_agent.lead_desk.contact_points import usable_channels
-from dealer_agent.lead_desk.kept_lead import KeptLead
+from dealer_agent.lead_desk.kept_lead import Changes, KeptLead, VisitAsked
 from dealer_agent.lead_desk.timetable import Timetable
 from dealer_agent.storage.appointments import AppointmentRecord
-from dealer_agent.storage.leads import StoredLead
+from dealer_agent.storage.leads import StoredLead, append_to_lead, get_lead
 from dealer_agent.storage.outbox import enqueue, waiting
+from dealer_agent.vault import Vault
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,3 +72,15 @@ class Telling:
         if not self.confirms_by_mail or customer.email is UNSET:
             return False
         return "email" in usable_channels(customer, lead.consents, self.now)
+
+
+def tell_of_change(vault: Vault, telling: Telling, visit: AppointmentRecord) -> None:
+    """Adds a confirmed visit that took the place of another to its lead, and tells everybody whom it concerns."""
+    assert visit.request is not None, "it was read with its request"
+    connection, dealer_id = telling.connection, telling.dealer_id
+    asked = msgspec.json.decode(b'{"request":%b,"reply":%b}' % (visit.request, visit.reply), type=VisitAsked)
+    event = msgspec.json.encode(Changes(appointment=asked))
+    event_id = append_to_lead(connection, vault, dealer_id, visit.lead_id, telling.now, event)
+    lead = get_lead(connection, vault, dealer_id, visit.lead_id)
+    assert lead is not None, "a visit belongs to a lead"
+    telling.tell_of_visit("confirm", lead, visit, event_id)

@@ -23,7 +23,8 @@ from dealer_agent.protocol.responses import PostalAddress
 from dealer_agent.protocol.vehicle import Vehicle
 
 VisitStatus = Literal["requested", "proposed", "confirmed", "rejected", "cancelled", "unavailable"]
-"""The contract's four answers; `cancelled` by the dealer since; `unavailable`: no time could be had, none is held."""
+"""The contract's four answers. `cancelled`: the dealer or the customer cancelled it since. `unavailable`: there was no
+free time, and none is booked."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

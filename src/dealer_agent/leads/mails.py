@@ -13,6 +13,7 @@ from zoneinfo import ZoneInfo
 from msgspec import UNSET
 
 from dealer_agent.leads.calendar import CalendarVisit, Method, calendar_file, cancellation_file
+from dealer_agent.leads.customer_links import CustomerLinks, Purpose
 from dealer_agent.leads.intake import names_a_vehicle
 from dealer_agent.leads.lead_view import EndedVisit, ErasedLead, LeadView, Message, RooftopView, VisitTime, VisitView
 from dealer_agent.leads.person_name import name_in
@@ -30,6 +31,7 @@ from dealer_agent.leads.wording import (
     place_words,
     refusal_words,
     same_person_words,
+    shown_vehicle,
     spoken_stretch,
     spoken_time,
     vehicle_words,
@@ -133,28 +135,30 @@ def salesperson_mail(view: LeadView) -> Mail:
     return Mail(subject, _text(parts))
 
 
-def confirmation_mail(view: LeadView) -> Mail:
+def confirmation_mail(view: LeadView, links: CustomerLinks) -> Mail:
     """Tells the customer of the visit that was confirmed last, with a calendar entry. Raises ValueError without one."""
     visit = next((visit for visit in reversed(view.visits) if visit.status == "confirmed"), None)
     if visit is None:
         raise ValueError("only a confirmed visit can be confirmed by mail")
     time, house, kind = visit.times[0], short(visit.rooftop.name, 80), VISITS[visit.kind]
-    change = f"If this time does not suit you any more, please {_ways_to_reach(visit.rooftop)}."
+    change = f"If you have a question, please {ways_to_reach(visit.rooftop)}."
     parts = [
         _greeting(view),
         wrapped(" ".join([f"Your {kind} with {house} is confirmed.", *_instead(visit, time)])),
         _facts_of_visit(view, visit, time),
         wrapped(" ".join([*_to_bring(view, visit), change])),
+        _link("See, move or cancel this visit:", "visit", view, visit, links),
         [f"We look forward to {'talking with' if visit.kind in CALLS else 'seeing'} you."],
         [house],
         _why(),
+        _link("To stop e-mail, calls or text messages about it:", "contact", view, visit, links),
     ]
     subject = f"{house}: your {kind} on {spoken_time(time.start, visit.rooftop.zone)}"
     entry = CalendarPart("visit.ics", "PUBLISH", calendar_file(house, [_entry(view, visit, time)]))
     return Mail(subject, _text(parts), (entry, *_earlier_entries(view, visit)))
 
 
-def cancellation_mail(view: LeadView) -> Mail:
+def cancellation_mail(view: LeadView, links: CustomerLinks) -> Mail:
     """Tells the customer that the visit that was cancelled last does not take place; a calendar entry takes it out.
 
     Raises ValueError without one that had a time.
@@ -167,9 +171,10 @@ def cancellation_mail(view: LeadView) -> Mail:
         _greeting(view),
         wrapped(f"Your {kind} with {house} is cancelled. It was to be:"),
         _facts_of_visit(view, visit, time),
-        wrapped(f"It does not take place. If you would like another time, please {_ways_to_reach(visit.rooftop)}."),
+        wrapped(f"It does not take place. If you would like another time, please {ways_to_reach(visit.rooftop)}."),
         [house],
         _why(),
+        _link("To stop e-mail, calls or text messages about it:", "contact", view, visit, links),
     ]
     subject = f"{house}: your {kind} on {spoken_time(time.start, visit.rooftop.zone)} is cancelled"
     entry = CalendarPart("visit.ics", "CANCEL", cancellation_file(_entry(view, visit, time)))
@@ -212,7 +217,15 @@ def _why() -> list[str]:
     )
 
 
-def _ways_to_reach(rooftop: RooftopView) -> str:
+def _link(words: str, purpose: Purpose, view: LeadView, visit: VisitView, links: CustomerLinks) -> list[str]:
+    """A link on a line of its own: a mail program then finds its end."""
+    assert visit.appointment_id is not None, "a visit with a time has an id"
+    ends_at = visit.times[0].end or visit.times[0].start
+    return [*wrapped(words), links.address(purpose, view.lead_id, visit.appointment_id, ends_at)]
+
+
+def ways_to_reach(rooftop: RooftopView) -> str:
+    """`call +1 202-555-0110 or write to nashville@example.com`, as far as the rooftop has them."""
     ways = [f"call {phone_number(rooftop.phone)}"] if rooftop.phone else []
     ways += [f"write to {rooftop.email}"] if rooftop.email else []
     return either(ways) or "let us know"
@@ -248,24 +261,16 @@ def _facts_of_visit(view: LeadView, visit: VisitView, time: VisitTime) -> list[s
         told.append(f"          ({own} on your clock)")
     place = f"With:     {short(rooftop.name)}" if visit.kind in CALLS else f"Where:    {place_words(rooftop)}"
     told += wrapped(place, hanging=" " * 10)
-    if vehicle := _vehicle_of_visit(view, visit):
+    if vehicle := shown_vehicle(view.vehicle, visit.kind):
         told.append(f"Vehicle:  {vehicle}")
     return told
-
-
-def _vehicle_of_visit(view: LeadView, visit: VisitView) -> str:
-    """The listing that the visit is about; an appraisal and a service visit are about the customer's own vehicle."""
-    if view.vehicle is None or visit.kind in ("service", "trade_in", "trade_in_appraisal"):
-        return ""
-    stock = short(view.vehicle.stock or "", 40)
-    return f"{short(vehicle_words(view.vehicle), 100)}{f' (stock {stock})' if stock else ''}".strip()
 
 
 def _entry(view: LeadView, visit: VisitView, time: VisitTime) -> CalendarVisit:
     assert visit.appointment_id is not None, "a visit with a time has an id"
     rooftop, kind = visit.rooftop, VISITS[visit.kind]
     notes = (
-        _vehicle_of_visit(view, visit),
+        shown_vehicle(view.vehicle, visit.kind),
         spoken_stretch(time, rooftop.zone),
         phone_number(rooftop.phone) if rooftop.phone else "",
     )

@@ -121,6 +121,16 @@ def settle(asked: Asked, plan: VisitPlan, busy: Busy, now: datetime) -> Outcome:
     return Outcome(None, tuple(_slot(start, asked, plan) for start in _nearest(wanted, calendar)))
 
 
+def free_slots(duration: timedelta, plan: VisitPlan, busy: Busy, now: datetime, until: datetime) -> Iterator[Slot]:
+    """Every free visit of this length that begins by `until`, in order of time.
+
+    Only quarters from `now` to the end of the last visit are looked up in `busy`.
+    """
+    zone = ZoneInfo(plan.zone)
+    for start in _Calendar(plan, duration, busy, now).between(now.astimezone(UTC), until.astimezone(UTC)):
+        yield Slot(with_offset(start, zone), with_offset(start + duration, zone))
+
+
 def span(asked: Asked, plan: VisitPlan, now: datetime) -> tuple[datetime, datetime]:
     """From when until when (UTC, the end excluded) `settle` may ask for busy quarters: all that can be booked."""
     first, last = _bookable(plan, now)

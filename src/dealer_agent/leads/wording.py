@@ -33,6 +33,7 @@ VISITS: Mapping[AppointmentType, str] = {
     "trade_in_appraisal": "trade-in appraisal",
 }
 CHANNELS: Mapping[str, str] = {"email": "e-mail", "phone": "phone", "sms": "text message"}
+"""In the order in which people are told of them."""
 
 
 def spoken_day(moment: datetime, zone: str) -> str:
@@ -113,6 +114,17 @@ def vehicle_words(vehicle: VehicleMembers) -> str:
     """Year, make, model and trim, as far as they are known; empty when none of them is."""
     parts = (vehicle.year, vehicle.make, vehicle.model, vehicle.trim)
     return " ".join(filter(None, (one_line(str(part)) for part in parts if part is not UNSET)))
+
+
+def shown_vehicle(vehicle: Vehicle | None, kind: AppointmentType) -> str:
+    """The listing that a visit is about, with its stock number.
+
+    Empty for an appraisal and a service visit: they are about the customer's own vehicle.
+    """
+    if vehicle is None or kind in ("service", "trade_in", "trade_in_appraisal"):
+        return ""
+    stock = short(vehicle.stock or "", 40)
+    return f"{short(vehicle_words(vehicle), 100)}{f' (stock {stock})' if stock else ''}".strip()
 
 
 def wanted_words(view: LeadView) -> str:

@@ -30,6 +30,7 @@ from dealer_agent.protocol.schemas import published_schemas
 from dealer_agent.server.body import JSON
 from dealer_agent.server.callers import caller_of, count_address, count_bad_token, count_health_check
 from dealer_agent.server.cross_origin import READABLE_ANYWHERE
+from dealer_agent.server.customer_routes import customer_routes
 from dealer_agent.server.log import RequestLine, log_request
 from dealer_agent.server.pages import CONTENT_SECURITY_POLICY, docs_page, home_page, stylesheet
 from dealer_agent.server.service import MESSAGE_SEND, Service
@@ -73,6 +74,7 @@ def routes(service: Service) -> list[BaseRoute]:
         Route("/healthz", _health),
         Route("/readyz", _readiness(service)),
         Route("/calendar/{secret}.ics", _calendar(service)),
+        *customer_routes(service),
         Route("/message:stream", _undeclared(UnsupportedOperation), methods=ANY_METHOD),
         Route("/extendedAgentCard", _undeclared(UnsupportedOperation), methods=ANY_METHOD),
         Route("/tasks", _undeclared(UnsupportedOperation), methods=ANY_METHOD),

@@ -4,6 +4,8 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from ipaddress import IPv4Network, IPv6Network
 
+from dealer_agent.lead_desk import CustomerDesk
+from dealer_agent.leads.customer_links import CustomerLinks
 from dealer_agent.protocol.card import CardFacts
 from dealer_agent.protocol.requests import LeadSubmitRequest
 from dealer_agent.protocol.skill import SKILL_BY_PAYLOAD
@@ -61,7 +63,7 @@ class Service:
     `ready`: stock and tokens are up to date. `leads` says whether leads can be stored now.
 
     `calendar` makes the file of the dealer's visits for the hash of a calendar's secret; None for any other. It reads
-    the store, so it runs in a thread.
+    the store, so it runs in a thread. `customers` and `links` answer the links in the mails to customers.
     """
 
     dealer: Dealer
@@ -71,6 +73,8 @@ class Service:
     options: Options
     card: CardFacts
     calendar: Callable[[bytes], bytes | None]
+    customers: CustomerDesk
+    links: CustomerLinks
     ready: bool = False
     load: Load = field(default_factory=Load)
     leads: str = LEADS_TAKEN

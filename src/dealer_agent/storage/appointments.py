@@ -24,7 +24,7 @@ from dealer_agent.vault.vault import Vault
 
 Status = Literal["requested", "proposed", "confirmed", "unavailable", "replaced", "cancelled"]
 """`unavailable`: no time was to be had, and people must find one. `replaced`: the customer asked anew. `cancelled`: the
-dealer called it off."""
+dealer or the customer called it off."""
 
 STANDING: tuple[Status, ...] = ("requested", "proposed", "confirmed", "unavailable")
 

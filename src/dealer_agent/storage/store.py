@@ -301,6 +301,13 @@ class Store(Records):
         with self._reading() as connection:
             return appointments.appointments_of(connection, self._keys(connection, dealer_id), dealer_id, lead_id)
 
+    def busy_quarters(
+        self, dealer_id: str, rooftop: str, kind: str, since: datetime, until: datetime
+    ) -> dict[datetime, int]:
+        """How many places are taken in each quarter of an hour (UTC) from `since` to before `until`, where any is."""
+        with self._reading() as connection:
+            return appointments.busy_quarters(connection, dealer_id, rooftop, kind, since, until)
+
     def list_booked(self, dealer_id: str, since: datetime) -> list[ListedAppointment]:
         """The visits that were ever confirmed for a time from `since` on, cancelled ones too, in the order of time."""
         with self._reading() as connection:

@@ -1,10 +1,11 @@
-// Looks at pages with a real browser (CHROMIUM) and prints, as JSON, what it saw of the addresses given.
+// Looks at pages with a real browser (CHROMIUM) and prints, as JSON, what it saw of the addresses given. With SCREEN it
+// looks on that screen only, with scripts.
 // It judges nothing: the tests that call it do.
 
 import { launched } from "./browser.js";
 
 const SCREENS = { desk: { width: 1280, height: 800 }, phone: { width: 390, height: 844 } };
-const STOPS = "a[href], summary, pre[tabindex]";
+const STOPS = "a[href], summary, pre[tabindex], select, input, button";
 
 /** In the page: the contrast of every text with what it stands on, lowest first. Of a gradient every colour counts. */
 function contrasts() {
@@ -46,7 +47,7 @@ function focused(stops) {
   const { outlineStyle, outlineWidth, outlineColor } = getComputedStyle(element);
   const box = element.getBoundingClientRect();
   return {
-    stop: [...document.querySelectorAll(stops)].indexOf(element),
+    stop: [...document.querySelectorAll(stops)].filter((stop) => stop.checkVisibility()).indexOf(element),
     ring: outlineStyle === "none" ? 0 : parseFloat(outlineWidth),
     contrast: window.contrast(element.parentElement, outlineColor),
     seen: box.width > 0 && box.right > 0 && box.left < innerWidth && box.bottom > 0 && box.top < innerHeight,
@@ -70,7 +71,10 @@ async function sideways(page, { width }) {
 
 async function tabbed(page) {
   const stops = await page.evaluate(
-    (selector) => [...document.querySelectorAll(selector)].map((stop) => stop.textContent.trim().slice(0, 60)),
+    (selector) =>
+      [...document.querySelectorAll(selector)]
+        .filter((stop) => stop.checkVisibility())
+        .map((stop) => stop.textContent.trim().slice(0, 60)),
     STOPS,
   );
   const reached = [];
@@ -130,7 +134,9 @@ const ways = [
   { screen: "phone", colorScheme: "light" },
   { screen: "desk", colorScheme: "light", javaScriptEnabled: false },
 ];
+const { SCREEN } = process.env;
+const chosen = ways.filter(({ screen, javaScriptEnabled = true }) => !SCREEN || (screen === SCREEN && javaScriptEnabled));
 const looks = [];
-for (const address of process.argv.slice(2)) for (const way of ways) looks.push(await look(browser, address, way));
+for (const address of process.argv.slice(2)) for (const way of chosen) looks.push(await look(browser, address, way));
 await browser.close();
 console.log(JSON.stringify(looks));

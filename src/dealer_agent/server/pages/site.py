@@ -1,4 +1,4 @@
-"""What both pages share: the templates, the stylesheet, the addresses they link to, and how JSON and code are shown."""
+"""What all pages share: the templates, the stylesheet, the addresses they link to, and how JSON and code are shown."""
 
 import hashlib
 import re
@@ -12,11 +12,14 @@ from markupsafe import Markup, escape
 from dealer_agent.protocol.card import CardFacts
 from dealer_agent.protocol.openapi import server_root
 
-CONTENT_SECURITY_POLICY = (
-    "default-src 'none'; style-src 'self'; img-src 'self' data:; base-uri 'none'; form-action 'none'; "
+_POLICY = (
+    "default-src 'none'; style-src 'self'; img-src 'self' data:; base-uri 'none'; form-action {}; "
     "frame-ancestors 'none'"
 )
-"""For the header of both pages: they need their own stylesheet, and the icon that stands in the page itself."""
+CONTENT_SECURITY_POLICY = _POLICY.format("'none'")
+"""The header of the pages without a form: they need their own stylesheet, and the icon in the page itself."""
+FORM_SECURITY_POLICY = _POLICY.format("'self'")
+"""The same for the pages of customers: their forms may be sent to this service only."""
 
 
 @cache

@@ -1,0 +1,244 @@
+"""What customers do with the links in their mails: see, move or cancel their visit, and withdraw consent.
+
+Reading runs in a thread. Every change is one job of the process's lead writer, as a lead is: the dealer is locked, so
+two changes at once give the customer one place.
+"""
+
+import asyncio
+from collections.abc import Callable, Collection
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from itertools import islice
+from typing import Literal, TypeVar
+
+import msgspec
+from msgspec import UNSET
+from sqlalchemy import Connection
+
+from dealer_agent.lead_desk.busy_places import Without
+from dealer_agent.lead_desk.calling_off import call_off
+from dealer_agent.lead_desk.lead_job import MOST_ADDITIONS, Desk
+from dealer_agent.lead_desk.rooftop_views import rooftop_view
+from dealer_agent.lead_desk.telling import Telling, tell_of_change
+from dealer_agent.lead_desk.visit_book import VisitBook
+from dealer_agent.leads.customer_links import Linked
+from dealer_agent.leads.lead_view import RooftopView, VisitTime
+from dealer_agent.leads.visits import QUARTER, Slot, asked_for, free_slots
+from dealer_agent.leads.wording import shown_vehicle
+from dealer_agent.protocol.requests import Appointment, AppointmentType
+from dealer_agent.protocol.vehicle import Vehicle
+from dealer_agent.storage.appointments import AppointmentRecord, appointments_of, find_appointment
+from dealer_agent.storage.consents import allowed_channels
+from dealer_agent.storage.lead_writer import LeadWriter
+from dealer_agent.storage.leads import StoredLead, get_lead
+from dealer_agent.storage.notices import withdraw as withdraw_consent
+from dealer_agent.storage.store import Store
+
+MOVE_DAYS = 14
+"""A visit can be moved to a free time within this many days from the first time that can be booked."""
+
+MOST_TIMES = 500
+"""The most free times that a page offers, the earliest first."""
+
+Ended = Literal["begun", "cancelled", "moved", "gone"]
+"""Why a visit cannot be changed by its link: it has begun, it was cancelled or moved, or its customer was erased."""
+
+Result = TypeVar("Result")
+
+
+class VisitEnded(Exception):  # noqa: N818 - it says what happened
+    """The visit cannot be changed by its link."""
+
+    def __init__(self, why: Ended) -> None:
+        super().__init__(why)
+        self.why = why
+
+
+class NotFree(Exception):  # noqa: N818 - it says what happened
+    """The visit cannot be moved to this time. It stays as it was."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CustomerVisit:
+    """What a customer's page shows: nothing of the customer.
+
+    `kind`, `time` and `vehicle` are those of the visit while it can be changed (`ended` is None). `free` are the times
+    to which it can be moved. `channels` are those by which the customer may be contacted now.
+    """
+
+    rooftop: RooftopView
+    ended: Ended | None
+    kind: AppointmentType
+    time: VisitTime | None = None
+    vehicle: str = ""
+    free: tuple[Slot, ...] = ()
+    channels: frozenset[str] = frozenset()
+
+
+class CustomerDesk:
+    """The desk of one dealer's customers. `on_stored` is called on the event loop after every change."""
+
+    def __init__(self, desk: Desk, store: Store, writer: LeadWriter, on_stored: Callable[[], None]) -> None:
+        self._desk = desk
+        self._store = store
+        self._writer = writer
+        self._on_stored = on_stored
+        self._dealer_id = desk.profile.id
+
+    async def see(self, linked: Linked, now: datetime) -> CustomerVisit:
+        """The visit as it is now. Changes nothing. Raises StorageError and VaultError."""
+        return await asyncio.to_thread(self._see, linked, now)
+
+    async def cancel(self, linked: Linked, now: datetime, seconds: float) -> None:
+        """Cancels the visit as `dealer-agent appointments cancel` does; CRM, people and customer are told.
+
+        Raises VisitEnded; StorageError; TimeoutError after `seconds`, when nobody knows whether it is stored.
+        """
+
+        def job(connection: Connection) -> None:
+            self._changeable(connection, linked, now)
+            vault = self._desk.vault
+            call_off(connection, vault, self._dealer_id, linked.appointment_id, now, self._telling(connection, now))
+
+        await self._write(job, seconds)
+
+    async def move(self, linked: Linked, start: datetime, now: datetime, seconds: float) -> tuple[str, datetime]:
+        """Moves the visit, as a lead that asks for another time does; CRM, people and customer are told.
+
+        Returns the id and the end of the visit that the customer has then. Raises NotFree, and as `cancel`.
+        """
+        return await self._write(lambda connection: self._move(connection, linked, start, now), seconds)
+
+    async def withdraw(self, linked: Linked, channels: Collection[str], now: datetime, seconds: float) -> None:
+        """Records that the customer withdraws consent for those of the channels that are allowed; the CRM is told.
+
+        Raises as `cancel`; VisitEnded only when the customer was erased.
+        """
+
+        def job(connection: Connection) -> None:
+            self._lead(connection, linked)
+            allowed = allowed_channels(connection, self._dealer_id, linked.lead_id, now)
+            chosen = sorted(allowed.intersection(channels))
+            if chosen:
+                vault, lead_id = self._desk.vault, linked.lead_id
+                profile, why = self._desk.profile, "link in a mail"
+                withdraw_consent(
+                    connection, vault, profile.id, lead_id, chosen, now, by="customer", reason=why, tell=profile
+                )
+
+        await self._write(job, seconds)
+
+    def _see(self, linked: Linked, now: datetime) -> CustomerVisit:
+        lead = self._store.whole_lead(self._dealer_id, linked.lead_id, now)
+        visits = () if lead is None else lead.visits
+        visit = next((one for one in visits if one.appointment_id == linked.appointment_id), None)
+        if lead is None or visit is None:
+            return CustomerVisit(rooftop=self._rooftop(self._desk.timetable.first.name), ended="gone", kind="sales")
+        rooftop, why = self._rooftop(visit.rooftop), _why_ended(lead.stored, visit, now)
+        if visit.request is None or visit.starts_at is None or why == "gone":
+            return CustomerVisit(rooftop=rooftop, ended="gone", kind=visit.kind)
+        request = msgspec.json.decode(visit.request, type=Appointment)
+        listing = lead.stored.lead.vehicle
+        vehicle = None if listing is None else msgspec.json.decode(listing, type=Vehicle)
+        return CustomerVisit(
+            rooftop=rooftop,
+            ended=why,
+            kind=request.appointment_type,
+            time=VisitTime(visit.starts_at, visit.ends_at),
+            vehicle=shown_vehicle(vehicle, request.appointment_type),
+            free=self._free_times(lead.stored, visit, request, now) if why is None else (),
+            channels=lead.channels,
+        )
+
+    def _free_times(
+        self, lead: StoredLead, visit: AppointmentRecord, request: Appointment, now: datetime
+    ) -> tuple[Slot, ...]:
+        rooftop = self._desk.timetable.rooftop(visit.rooftop)
+        plan = None if rooftop is None else self._desk.timetable.plan(rooftop, visit.kind)
+        asked = None if plan is None else asked_for(request, plan)
+        if plan is None or asked is None or len(lead.events) >= MOST_ADDITIONS:
+            return ()
+        until = now + plan.notice + timedelta(days=MOVE_DAYS)
+        taken = self._store.busy_quarters(
+            self._dealer_id, visit.rooftop, visit.kind, now - QUARTER, until + asked.duration
+        )
+        free = free_slots(asked.duration, plan, Without(taken, [visit]), now, until)
+        return tuple(islice((slot for slot in free if slot.start != visit.starts_at), MOST_TIMES))
+
+    def _move(self, connection: Connection, linked: Linked, start: datetime, now: datetime) -> tuple[str, datetime]:
+        lead, visit = self._changeable(connection, linked, now)
+        assert visit.request is not None, "only a visit of a customer who is not erased can be changed"
+        assert visit.ends_at is not None, "a visit that can be changed has a time"
+        if start == visit.starts_at:
+            return visit.appointment_id, visit.ends_at
+        desk, timetable = self._desk, self._desk.timetable
+        rooftop = timetable.rooftop(visit.rooftop)
+        if rooftop is None or len(lead.events) >= MOST_ADDITIONS:
+            raise NotFree
+        asked = msgspec.structs.replace(
+            msgspec.json.decode(visit.request, type=Appointment),
+            appointment_at=start.isoformat(timespec="seconds"),
+            requested_windows=UNSET,
+        )
+        book = VisitBook(connection, desk.vault, self._dealer_id, timetable, now)
+        decision = book.decide(asked, rooftop, [visit], test_drives=lambda: ())
+        if decision.confirmed is None:
+            raise NotFree
+        parts = book.write(decision, linked.lead_id, asked)
+        appointment_id = decision.reply.appointment_id
+        moved = find_appointment(connection, desk.vault, self._dealer_id, appointment_id)
+        assert moved is not None, "it was stored a moment ago"
+        telling = self._telling(connection, now)
+        for each in (moved, *parts):
+            tell_of_change(desk.vault, telling, each)
+        return appointment_id, decision.confirmed.end
+
+    def _changeable(
+        self, connection: Connection, linked: Linked, now: datetime
+    ) -> tuple[StoredLead, AppointmentRecord]:
+        """The visit while it can be changed, with its lead. Raises VisitEnded."""
+        lead = self._lead(connection, linked)
+        visits = appointments_of(connection, self._desk.vault, self._dealer_id, linked.lead_id)
+        visit = next((one for one in visits if one.appointment_id == linked.appointment_id), None)
+        if visit is None:
+            raise VisitEnded("gone")
+        why = _why_ended(lead, visit, now)
+        if why is not None:
+            raise VisitEnded(why)
+        return lead, visit
+
+    def _lead(self, connection: Connection, linked: Linked) -> StoredLead:
+        """The lead of a customer who is not erased. Raises VisitEnded."""
+        lead = get_lead(connection, self._desk.vault, self._dealer_id, linked.lead_id)
+        if lead is None or lead.lead.customer is None:
+            raise VisitEnded("gone")
+        return lead
+
+    def _rooftop(self, name: str) -> RooftopView:
+        return rooftop_view(self._desk.profile, name)
+
+    def _telling(self, connection: Connection, now: datetime) -> Telling:
+        desk = self._desk
+        return Telling(connection, self._dealer_id, desk.timetable, desk.confirms_by_mail, now)
+
+    async def _write(self, job: Callable[[Connection], Result], seconds: float) -> Result:
+        stored = self._writer.submit(self._dealer_id, job)
+        try:
+            async with asyncio.timeout(seconds):
+                result = await asyncio.shield(asyncio.wrap_future(stored))
+        except TimeoutError:
+            stored.cancel()
+            raise
+        self._on_stored()
+        return result
+
+
+def _why_ended(lead: StoredLead, visit: AppointmentRecord, now: datetime) -> Ended | None:
+    if lead.lead.customer is None or visit.request is None:
+        return "gone"
+    match visit.status:
+        case "cancelled":
+            return "cancelled"
+        case "replaced":
+            return "moved"
+    return None if visit.starts_at is not None and visit.starts_at > now else "begun"

@@ -1,0 +1,71 @@
+"""The pages behind the links in a customer's mail. They show the dealer and the visit, and nothing of the customer.
+
+Every form works without scripts: it is sent to the page's own address.
+"""
+
+from itertools import groupby
+from typing import NamedTuple
+
+from dealer_agent.lead_desk.customer_desk import CustomerVisit
+from dealer_agent.leads.lead_view import RooftopView
+from dealer_agent.leads.mails import CALLS
+from dealer_agent.leads.plain_text import short
+from dealer_agent.leads.spoken import phone_number
+from dealer_agent.leads.wording import CHANNELS, VISITS, place_words, spoken_day, spoken_stretch, spoken_time
+from dealer_agent.protocol.card import CardFacts
+from dealer_agent.server.pages.site import render
+
+_CHANNEL_LABELS = {"email": "E-mail", "phone": "Phone calls", "sms": "Text messages"}
+
+
+class Choice(NamedTuple):
+    """A value of a form and what it is called."""
+
+    value: str
+    label: str
+
+
+def visit_page(facts: CardFacts, dealer: str, visit: CustomerVisit, problem: str | None = None) -> str:
+    """A visit that can be changed, with forms to move and to cancel it. `problem` is why a form changed nothing."""
+    assert visit.time is not None, "a visit that can be changed has a time"
+    zone = visit.rooftop.zone
+    days = [
+        (day, [Choice(slot.start.isoformat(timespec="seconds"), spoken_time(slot.start, zone)) for slot in slots])
+        for day, slots in groupby(visit.free, key=lambda slot: spoken_day(slot.start, zone))
+    ]
+    return render(
+        "visit.html",
+        facts,
+        **_common(dealer, visit.rooftop, problem),
+        kind=VISITS[visit.kind],
+        when=spoken_stretch(visit.time, zone),
+        place_label="With" if visit.kind in CALLS else "Where",
+        place=short(visit.rooftop.name) if visit.kind in CALLS else place_words(visit.rooftop),
+        vehicle=visit.vehicle,
+        days=days,
+    )
+
+
+def contact_page(facts: CardFacts, dealer: str, visit: CustomerVisit, problem: str | None = None) -> str:
+    """By which channels the customer may be contacted, with a form to withdraw consent for them."""
+    allowed = [Choice(channel, _CHANNEL_LABELS[channel]) for channel in CHANNELS if channel in visit.channels]
+    refused = [_CHANNEL_LABELS[channel] for channel in CHANNELS if channel not in visit.channels]
+    common = _common(dealer, visit.rooftop, problem)
+    return render("contact.html", facts, **common, allowed=allowed, refused=refused)
+
+
+def notice_page(facts: CardFacts, dealer: str, rooftop: RooftopView, title: str, *said: str) -> str:
+    """A page without a form: what happened, then what to do."""
+    return render("notice.html", facts, **_common(dealer, rooftop, None), title=title, said=said)
+
+
+def _common(dealer: str, rooftop: RooftopView, problem: str | None) -> dict[str, object]:
+    """What the layout of these pages shows."""
+    phone = (rooftop.phone, phone_number(rooftop.phone)) if rooftop.phone else None
+    return {
+        "dealer": dealer,
+        "rooftop": short(rooftop.name),
+        "phone": phone,
+        "email": rooftop.email,
+        "problem": problem,
+    }
