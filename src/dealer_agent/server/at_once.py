@@ -147,9 +147,9 @@ class AnsweringConnection(HttpToolsProtocol):
         """Answers a request for which `can_answer_at_once` was true."""
         reply = exchange.reply_at_once()
         closing = b"" if keep_alive else b"connection: close\r\n"
-        head = b"%b%b%b%b\r\n" % (STATUS_LINE[reply.status], self._lines_of_the_server(), reply.head, closing)
+        head = STATUS_LINE[reply.status], self._lines_of_the_server(), reply.head, closing, b"\r\n"
         # In one piece: its pieces, one by one, cost uvloop and the kernel more than the copy.
-        self.transport.write(b"".join((head, *reply.body)))
+        self.transport.write(b"".join((*head, *reply.body)))
         if not keep_alive:
             self.transport.close()
         self.on_response_complete()

@@ -141,7 +141,7 @@ class BoundedConnection(AnsweringConnection):
         elif (
             len(data) <= SLICE_BYTES
             and not self._held
-            and data.count(REQUEST_LINE) <= REQUESTS_PER_SLICE
+            and (len(data) <= PIPELINED_BYTES or data.count(REQUEST_LINE) <= REQUESTS_PER_SLICE)
             and self._may_parse()
         ):
             self._parse(data)
@@ -184,11 +184,7 @@ class BoundedConnection(AnsweringConnection):
     def on_header(self, name: bytes, value: bytes) -> None:
         """A field of the head. A trailer is ignored: it must not replace a field that a proxy has written."""
         if self._head_open:
-            # As uvicorn's own, without the cost of another call for each field.
-            name = name.lower()
-            if name == b"expect" and value.lower() == b"100-continue":
-                self.expect_100_continue = True
-            self.headers.append((name, value))
+            self.headers.append((name.lower(), value))
 
     def on_headers_complete(self) -> None:
         """The head is whole."""
@@ -202,6 +198,8 @@ class BoundedConnection(AnsweringConnection):
         fields = self._fields = dict(self.headers)
         if len(fields) != len(self.headers) or b"host" not in fields:
             self._check_single_fields()
+        if b"expect" in fields:
+            self.expect_100_continue = fields[b"expect"].lower() == b"100-continue"
         super().on_headers_complete()
         self._head_open = False
 

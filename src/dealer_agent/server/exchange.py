@@ -57,11 +57,7 @@ _SUPPORTED_VERSION = re.compile(r"1(\.[0-9]+)+", re.ASCII)
 _VERSION_IN_QUERY = re.compile(rb"(?:^|&)A2A-Version=([^&]*)")
 _EXTENSIONS_READ = 100
 """How many of the extensions that a request names are read."""
-_HEAD = (
-    b"content-type: %b\r\n%bcache-control: no-store\r\nx-content-type-options: nosniff\r\n"
-    + HEAD_LINES
-    + b"content-length: %b\r\nx-request-id: %b\r\n"
-)
+_LINES_OF_EVERY_REPLY = "cache-control: no-store\r\nx-content-type-options: nosniff\r\n" + HEAD_LINES
 
 
 class Binding(Protocol):
@@ -294,14 +290,17 @@ class Exchange:
         return InternalError("Something failed on the dealer's side. The same request may be sent again.")
 
     def _reply(self, status: int, more: Iterable[tuple[str, str]], body: list[bytes]) -> Reply:
-        length = b"%d" % sum(map(len, body))
-        return Reply(status, reply_head(self._media_type, more, length, self._line.request_id.encode()), body)
+        length = sum(map(len, body))
+        return Reply(status, reply_head(self._media_type, more, str(length), self._line.request_id), body)
 
 
-def reply_head(media_type: str, more: Iterable[tuple[str, str]], length: bytes, request_id: bytes) -> bytes:
+def reply_head(media_type: str, more: Iterable[tuple[str, str]], length: str, request_id: str) -> bytes:
     """The header lines of a reply, without the server's own."""
     lines = "".join(f"{name}: {value}\r\n" for name, value in more) if more else ""
-    return _HEAD % (media_type.encode(), lines.encode(), length, request_id)
+    return (
+        f"content-type: {media_type}\r\n{lines}{_LINES_OF_EVERY_REPLY}"
+        f"content-length: {length}\r\nx-request-id: {request_id}\r\n"
+    ).encode()
 
 
 async def exchange(binding: Binding, service: Service, scope: Scope, receive: Receive, send: Send) -> None:
