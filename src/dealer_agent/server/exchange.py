@@ -9,10 +9,11 @@ from collections.abc import Iterable, Mapping
 from datetime import UTC, datetime
 from itertools import islice
 from time import perf_counter
-from typing import NamedTuple, Protocol
+from typing import Protocol
 from urllib.parse import unquote_plus
 
 import structlog
+from msgspec import Struct
 from starlette.types import Receive, Scope, Send
 
 from dealer_agent.protocol.envelope import Request
@@ -86,7 +87,7 @@ class Binding(Protocol):
         """HTTP status and body of an error's answer."""
 
 
-class Head(NamedTuple):
+class Head(Struct, frozen=True, gc=False):
     """What a request says before its body: its header lines with lower-case names, the same by name (the last line of
     each), the peer's address, the query."""
 
@@ -96,7 +97,7 @@ class Head(NamedTuple):
     query: bytes = b""
 
 
-class Reply(NamedTuple):
+class Reply(Struct, frozen=True, gc=False):
     """An answer: its status, its header lines as they are sent, and its body in pieces."""
 
     status: int
@@ -181,8 +182,7 @@ class Exchange:
         """Writes the request's line, once it is answered."""
         if self._service.options.access_log:
             self._line.status = reply.status
-            self._line.ms = int((perf_counter() - self._started) * 1_000_000) / 1000
-            log_request(self._line)
+            log_request(self._line, self._started)
 
     def _admit(self) -> tuple[str, str | None]:
         """The first gate, by the head alone: declared size, media type, the address's rate, the token.
