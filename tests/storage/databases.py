@@ -6,6 +6,7 @@ server is the one that TEST_DATABASE_URL names, else one that is started for thi
 
 import os
 import pwd
+import random
 import shutil
 import signal
 import subprocess
@@ -88,13 +89,24 @@ class PostgreSQL:
         self._server = _library().get_server(folder, cleanup_mode=None)
         self.url: str = self._server.get_uri()
 
-    def backends(self) -> list[int]:
-        """The process ids of the backends that serve a client."""
+    def kill_backend(self) -> None:
+        """Ends a process that serves a client with SIGKILL. The server then ends all others, and recovers."""
         with psycopg.connect(self.url) as connection:
-            found = connection.execute(
+            backends = connection.execute(
                 "SELECT pid FROM pg_stat_activity WHERE backend_type = 'client backend' AND pid <> pg_backend_pid()"
-            )
-            return [pid for (pid,) in found]
+            ).fetchall()
+        if backends:
+            os.kill(random.choice(backends)[0], signal.SIGKILL)
+        deadline = time.monotonic() + 120
+        while True:
+            # The first connection may find the server that has not noticed yet.
+            time.sleep(0.2)
+            try:
+                psycopg.connect(self.url).close()
+            except psycopg.OperationalError:
+                assert time.monotonic() < deadline, "the server does not recover"
+            else:
+                return
 
     def kill(self) -> None:
         """Ends the server with SIGKILL. Returns when the last of its processes is gone."""
