@@ -301,12 +301,12 @@ def test_every_answered_lead_is_delivered_though_receivers_fail_and_processes_ar
                 stored = {record.lead_id for record in store.list_leads(settings.dealer.id, 10**6)}
 
                 def nothing_waits() -> bool:
-                    command_here("deliveries", "retry", "--all", "--dir", folder, **environment)
+                    command_here("deliveries", "retry", "--all", "--dir", folder, DATABASE_URL=url)
                     return not store.list_deliveries(settings.dealer.id, 1, state="waiting")
 
                 eventually("everything is sent", nothing_waits, seconds=1200, every=1)
                 rows = [row for row in store.list_deliveries(settings.dealer.id, 10**6) if row.channel in CHANNELS]
-            succeed("consent", "verify", "--dir", folder, **environment)
+            succeed("consent", "verify", "--dir", folder, DATABASE_URL=url)
         finally:
             machine.running.kill_all()
     assert buyers.lead_ids <= stored
