@@ -6,11 +6,14 @@ Three times in a normal run, `SOAK_KILLS` times in the long one.
 import os
 import random
 import signal
+import sqlite3
 import subprocess
 import sys
 import time
+from contextlib import closing
 from pathlib import Path
 
+import httpx
 import pytest
 from tests.acceptance.asking import asked
 from tests.acceptance.dealers import generation, stocked_dealer, write_feed
@@ -122,3 +125,30 @@ def test_a_worker_that_dies_while_it_is_asked_whether_it_lives_is_replaced_at_on
         eventually("they are replaced", lambda: len(set(running.workers()) - first) == 2)
     finally:
         running.kill_all()
+
+
+def test_a_worker_that_cannot_start_does_not_stop_the_workers_that_serve(tmp_path: Path) -> None:
+    """It is started again until it serves: here when the database is whole again."""
+    folder = stocked_dealer(tmp_path / "store")
+    running = start(folder, workers=2)
+
+    try:
+        first, second = eventually("two workers", lambda: len(running.workers()) == 2 and running.workers())
+        with closing(sqlite3.connect(folder / "dealer-agent.db", timeout=30)) as database:
+            database.execute("ALTER TABLE revisions RENAME TO away")
+            os.kill(first, signal.SIGKILL)
+            eventually("its replacements fail", lambda: running.stderr().count('"start failed"') >= 2)
+            assert asked(running.url, "inventory.search")["total"] == 3
+            database.execute("ALTER TABLE away RENAME TO revisions")
+        os.kill(second, signal.SIGKILL)
+        eventually("a replacement serves", lambda: answers(running.url))
+        assert running.process.poll() is None
+    finally:
+        running.kill_all()
+
+
+def answers(url: str) -> bool:
+    try:
+        return httpx.get(f"{url}/readyz", timeout=5, verify=False).status_code == 200
+    except httpx.TransportError:
+        return False
