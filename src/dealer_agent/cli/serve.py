@@ -11,7 +11,7 @@ from urllib.parse import urlsplit
 import typer
 import uvicorn
 from uvicorn.config import STARTUP_FAILURE
-from uvicorn.supervisors import Multiprocess
+from uvicorn.supervisors.multiprocess import Multiprocess, Process
 
 from dealer_agent.bootstrap import ADDRESS_VARIABLE, DIRECTORY_VARIABLE
 from dealer_agent.cli.terminal import (
@@ -120,13 +120,27 @@ def _allow_many_connections(most: int) -> None:
 class _Supervisor(Multiprocess):
     """Keeps the worker processes."""
 
+    _has_served = False
+
     def keep_subprocess_alive(self) -> None:
-        """Asks the workers whether they live, and replaces those that do not."""
+        """Asks the workers whether they live, and replaces those that do not.
+
+        A worker that cannot start stops the service, unless a worker has served: its database may be away for a moment.
+        """
+        if self.should_exit.is_set():
+            return
         # A worker's end of its pipe belongs to it alone: then it is closed when the worker dies. Else one that dies
         # before it has answered would be waited for as long as one that starts may take.
         for process in self.processes:
             process.child_conn.close()
+        self._has_served = self._has_served or any(process.is_ready() for process in self.processes)
         super().keep_subprocess_alive()
+        if self._has_served and self.should_exit.is_set():
+            self.should_exit.clear()
+            for index, process in enumerate(self.processes):
+                if process.process.exitcode == STARTUP_FAILURE:
+                    self.processes[index] = Process(self.config, self.sockets)
+                    self.processes[index].start()
 
     def terminate_all(self) -> None:
         """Lets go of the port first: while the workers finish, new clients are refused, and do not wait for nothing."""

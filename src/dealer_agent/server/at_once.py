@@ -8,7 +8,7 @@ request that stands in line behind another. What both roads do is in `server.exc
 
 import asyncio
 from collections.abc import Mapping
-from typing import cast
+from typing import Any, cast
 
 from uvicorn.protocols.http.httptools_impl import STATUS_LINE, HttpToolsProtocol, RequestResponseCycle
 
@@ -56,21 +56,39 @@ class Waiting:
 class AnsweringConnection(HttpToolsProtocol):
     """uvicorn's connection, which answers what it can itself."""
 
-    _service: Service | None = None
+    # Python reads a slot faster than an attribute of the class.
+    __slots__ = (
+        "_binding",
+        "_bindings",
+        "_body",
+        "_busy",
+        "_fields",
+        "_is_stopped",
+        "_load",
+        "_refused_at",
+        "_server_headers",
+        "_server_lines",
+        "_service",
+    )
+
     _load: Load
     _busy: BusyReplies
-    _bindings: Mapping[bytes, Binding] = {}
-    _refused_at = NEVER
-    # The load has stopped this connection, and will call `_read_again`.
-    _is_stopped = False
-    # The binding of a request that may take the short road, between its head and its end.
-    _binding: Binding | None = None
-    _body = b""
-    # The fields of its head by name; the last one where a field repeats.
-    _fields: Mapping[bytes, bytes] = {}
-    # The server's own header lines, which it renews every second because of the date.
-    _server_headers: list[tuple[bytes, bytes]] | None = None
-    _server_lines = b""
+
+    def __init__(self, *args: Any, **options: Any) -> None:
+        super().__init__(*args, **options)
+        self._service: Service | None = None
+        self._bindings: Mapping[bytes, Binding] = {}
+        self._refused_at = NEVER
+        # The load has stopped this connection, and will call `_read_again`.
+        self._is_stopped = False
+        # The binding of a request that may take the short road, between its head and its end.
+        self._binding: Binding | None = None
+        self._body = b""
+        # The fields of its head by name; the last one where a field repeats.
+        self._fields: Mapping[bytes, bytes] = {}
+        # The server's own header lines, which it renews every second because of the date.
+        self._server_headers: list[tuple[bytes, bytes]] | None = None
+        self._server_lines = b""
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]  # As uvicorn's own.
         """A client is there."""
@@ -114,12 +132,17 @@ class AnsweringConnection(HttpToolsProtocol):
         parser = self.parser
         return (
             parser.get_method() == b"POST"
-            and parser.get_http_version() == "1.1"
             and parser.should_keep_alive()
+            and (self._names_no_connection() or parser.get_http_version() == "1.1")
             and not self.expect_100_continue
             and not self.flow.write_paused
             and (self.cycle is None or self.cycle.response_complete)
         )
+
+    def _names_no_connection(self) -> bool:
+        """Whether the head has no field about the connection. Then only HTTP/1.1 keeps it open. The parser takes longer
+        to tell its version."""
+        return b"connection" not in self._fields and b"proxy-connection" not in self._fields
 
     def _settled(self, binding: Binding) -> bool:
         """Whether the request is answered, waits for its turn, or is refused. Else it takes the long road."""
@@ -147,9 +170,9 @@ class AnsweringConnection(HttpToolsProtocol):
         """Answers a request for which `can_answer_at_once` was true."""
         reply = exchange.reply_at_once()
         closing = b"" if keep_alive else b"connection: close\r\n"
-        head = b"%b%b%b%b\r\n" % (STATUS_LINE[reply.status], self._lines_of_the_server(), reply.head, closing)
+        head = STATUS_LINE[reply.status], self._lines_of_the_server(), reply.head, closing, b"\r\n"
         # In one piece: its pieces, one by one, cost uvloop and the kernel more than the copy.
-        self.transport.write(b"".join((head, *reply.body)))
+        self.transport.write(b"".join((*head, *reply.body)))
         if not keep_alive:
             self.transport.close()
         self.on_response_complete()

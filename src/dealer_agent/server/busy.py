@@ -42,6 +42,6 @@ def _made(binding: Binding, words: Vocabulary) -> tuple[list[bytes], int]:
     refused = too_busy()
     at = datetime.fromisoformat(_TIME.decode())
     status, body = binding.failure(refused, words, f"err_{_ID.decode()}", at, _CALL_ID)
-    head = reply_head(JSON, refused.headers, _LENGTH, _ID)
+    head = reply_head(JSON, refused.headers, _LENGTH.decode(), _ID.decode())
     whole = STATUS_LINE[status] + _SERVER_LINES + head + b"\r\n" + body
     return _GAPS.split(whole), len(body) - body.count(_CALL_ID) * len(_CALL_ID)

@@ -12,6 +12,7 @@
 import asyncio
 from collections import Counter
 from collections.abc import Callable
+from typing import Any
 
 import httptools
 from uvicorn.protocols.http.flow_control import FlowControl
@@ -92,27 +93,43 @@ class BoundedConnection(AnsweringConnection):
     head_seconds = 20.0
     """From the connection, or from the first byte of a later request, until the head is whole."""
 
+    connections_type = OpenConnections
+
+    __slots__ = (
+        "_connections",
+        "_discards",
+        "_expects_nothing",
+        "_goes_on",
+        "_head_open",
+        "_head_timer",
+        "_held",
+        "_message_open",
+        "_other_bytes",
+        "_refusal",
+        "_requests_parsed",
+    )
+
     transport: ClientTransport
     flow: _Flow
+    _connections: OpenConnections
 
-    # Whether a request has begun and is not whole, and whether this is so of its head.
-    _message_open = False
-    _head_open = False
-    # Bytes of the open request that are no body.
-    _other_bytes = 0
-    _requests_parsed = 0
-    _head_timer: asyncio.TimerHandle | None = None
-    # Bytes that arrived and are not parsed yet; whether the loop will call `_parse_held`.
-    _held = NOTHING
-    _goes_on = False
-    # What is wrong with the bytes of the client; nothing more is parsed.
-    _refusal: str | None = None
-    # The open request is answered, and the rest of its body is discarded.
-    _discards = False
-    # The client has closed its sending direction, or the server stops: nothing more is expected.
-    _expects_nothing = False
-
-    connections_type = OpenConnections
+    def __init__(self, *args: Any, **options: Any) -> None:
+        super().__init__(*args, **options)
+        # Whether a request has begun and is not whole, and whether this is so of its head.
+        self._message_open = self._head_open = False
+        # Bytes of the open request that are no body.
+        self._other_bytes = 0
+        self._requests_parsed = 0
+        self._head_timer: asyncio.TimerHandle | None = None
+        # Bytes that arrived and are not parsed yet; whether the loop will call `_parse_held`.
+        self._held = NOTHING
+        self._goes_on = False
+        # What is wrong with the bytes of the client; nothing more is parsed.
+        self._refusal: str | None = None
+        # The open request is answered, and the rest of its body is discarded.
+        self._discards = False
+        # The client has closed its sending direction, or the server stops: nothing more is expected.
+        self._expects_nothing = False
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]  # As uvicorn's own.
         """A client is there: the clock runs."""
@@ -141,7 +158,7 @@ class BoundedConnection(AnsweringConnection):
         elif (
             len(data) <= SLICE_BYTES
             and not self._held
-            and data.count(REQUEST_LINE) <= REQUESTS_PER_SLICE
+            and (len(data) <= PIPELINED_BYTES or data.count(REQUEST_LINE) <= REQUESTS_PER_SLICE)
             and self._may_parse()
         ):
             self._parse(data)
@@ -184,11 +201,7 @@ class BoundedConnection(AnsweringConnection):
     def on_header(self, name: bytes, value: bytes) -> None:
         """A field of the head. A trailer is ignored: it must not replace a field that a proxy has written."""
         if self._head_open:
-            # As uvicorn's own, without the cost of another call for each field.
-            name = name.lower()
-            if name == b"expect" and value.lower() == b"100-continue":
-                self.expect_100_continue = True
-            self.headers.append((name, value))
+            self.headers.append((name.lower(), value))
 
     def on_headers_complete(self) -> None:
         """The head is whole."""
@@ -202,6 +215,8 @@ class BoundedConnection(AnsweringConnection):
         fields = self._fields = dict(self.headers)
         if len(fields) != len(self.headers) or b"host" not in fields:
             self._check_single_fields()
+        if b"expect" in fields:
+            self.expect_100_continue = fields[b"expect"].lower() == b"100-continue"
         super().on_headers_complete()
         self._head_open = False
 

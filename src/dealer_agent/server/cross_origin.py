@@ -19,7 +19,7 @@ PREFLIGHT = {
 }
 """The headers of the answer to a preflight request, with which a browser asks whether it may send the real one."""
 
-HEAD_LINES = "".join(f"{name}: {value}\r\n" for name, value in READABLE_ANYWHERE.items()).encode()
+HEAD_LINES = "".join(f"{name}: {value}\r\n" for name, value in READABLE_ANYWHERE.items())
 
 
 def is_preflight(method: str, headers: list[tuple[bytes, bytes]]) -> bool:

@@ -9,10 +9,11 @@ from collections.abc import Iterable, Mapping
 from datetime import UTC, datetime
 from itertools import islice
 from time import perf_counter
-from typing import NamedTuple, Protocol
+from typing import Protocol
 from urllib.parse import unquote_plus
 
 import structlog
+from msgspec import Struct
 from starlette.types import Receive, Scope, Send
 
 from dealer_agent.protocol.envelope import Request
@@ -57,11 +58,7 @@ _SUPPORTED_VERSION = re.compile(r"1(\.[0-9]+)+", re.ASCII)
 _VERSION_IN_QUERY = re.compile(rb"(?:^|&)A2A-Version=([^&]*)")
 _EXTENSIONS_READ = 100
 """How many of the extensions that a request names are read."""
-_HEAD = (
-    b"content-type: %b\r\n%bcache-control: no-store\r\nx-content-type-options: nosniff\r\n"
-    + HEAD_LINES
-    + b"content-length: %b\r\nx-request-id: %b\r\n"
-)
+_LINES_OF_EVERY_REPLY = "cache-control: no-store\r\nx-content-type-options: nosniff\r\n" + HEAD_LINES
 
 
 class Binding(Protocol):
@@ -90,7 +87,7 @@ class Binding(Protocol):
         """HTTP status and body of an error's answer."""
 
 
-class Head(NamedTuple):
+class Head(Struct, frozen=True, gc=False):
     """What a request says before its body: its header lines with lower-case names, the same by name (the last line of
     each), the peer's address, the query."""
 
@@ -100,7 +97,7 @@ class Head(NamedTuple):
     query: bytes = b""
 
 
-class Reply(NamedTuple):
+class Reply(Struct, frozen=True, gc=False):
     """An answer: its status, its header lines as they are sent, and its body in pieces."""
 
     status: int
@@ -185,8 +182,7 @@ class Exchange:
         """Writes the request's line, once it is answered."""
         if self._service.options.access_log:
             self._line.status = reply.status
-            self._line.ms = int((perf_counter() - self._started) * 1_000_000) / 1000
-            log_request(self._line)
+            log_request(self._line, self._started)
 
     def _admit(self) -> tuple[str, str | None]:
         """The first gate, by the head alone: declared size, media type, the address's rate, the token.
@@ -294,14 +290,17 @@ class Exchange:
         return InternalError("Something failed on the dealer's side. The same request may be sent again.")
 
     def _reply(self, status: int, more: Iterable[tuple[str, str]], body: list[bytes]) -> Reply:
-        length = b"%d" % sum(map(len, body))
-        return Reply(status, reply_head(self._media_type, more, length, self._line.request_id.encode()), body)
+        length = sum(map(len, body))
+        return Reply(status, reply_head(self._media_type, more, str(length), self._line.request_id), body)
 
 
-def reply_head(media_type: str, more: Iterable[tuple[str, str]], length: bytes, request_id: bytes) -> bytes:
+def reply_head(media_type: str, more: Iterable[tuple[str, str]], length: str, request_id: str) -> bytes:
     """The header lines of a reply, without the server's own."""
     lines = "".join(f"{name}: {value}\r\n" for name, value in more) if more else ""
-    return _HEAD % (media_type.encode(), lines.encode(), length, request_id)
+    return (
+        f"content-type: {media_type}\r\n{lines}{_LINES_OF_EVERY_REPLY}"
+        f"content-length: {length}\r\nx-request-id: {request_id}\r\n"
+    ).encode()
 
 
 async def exchange(binding: Binding, service: Service, scope: Scope, receive: Receive, send: Send) -> None:

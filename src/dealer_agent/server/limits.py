@@ -35,8 +35,10 @@ _HEADER_BYTES = 64
 _COUNTER = struct.Struct("<16sdQ")
 _OWNER = struct.Struct("<12sI")
 _COUNTED = struct.Struct("<dQ")
+_COUNTER_BYTES = _COUNTER.size
+_OWNER_BYTES = _OWNER.size
 _WAYS = 8
-_SET_BYTES = _WAYS * _COUNTER.size
+_SET_BYTES = _WAYS * _COUNTER_BYTES
 _BLOCK_SETS = 8
 _BLOCK_BYTES = _BLOCK_SETS * _SET_BYTES
 _BLOCKS = 1024
@@ -136,12 +138,12 @@ class RateLimits:
 
     def _judge(self, start: int, limits: list[_Limit], now: float, cost: int) -> int | None:
         # Conditions in place of min() and max(): every request comes here twice.
-        wait = 0.0
+        table, wait = self._table, 0.0
         taken: list[tuple[int, bytes, float, int]] = []
         for amount, window, owner in limits:
             place, hits, ends = self._place_of(start, owner), 0, now + window
             if place >= 0:
-                counted_until, counted = _COUNTED.unpack_from(self._table, place + _OWNER.size)
+                counted_until, counted = _COUNTED.unpack_from(table, place + _OWNER_BYTES)
                 if now < counted_until <= ends + _CLOCK_GRACE_SECONDS:
                     hits, ends = counted, counted_until
             after = hits + (cost if cost <= amount else amount or 1)
@@ -155,21 +157,21 @@ class RateLimits:
             if place < 0:
                 at = self._first_to_expire(start, {held for held, _, _, _ in taken})
                 taken[index] = at, owner, ends, hits
-            _COUNTER.pack_into(self._table, at, owner, ends, hits)
+            _COUNTER.pack_into(table, at, owner, ends, hits)
         return None
 
     def _place_of(self, start: int, owner: bytes) -> int:
         """Where in the file the set holds this counter; -1 where it does not."""
         place = self._table.find(owner, start, start + _SET_BYTES)
-        while place >= 0 and (place - start) % _COUNTER.size:
+        while place >= 0 and (place - start) % _COUNTER_BYTES:
             # The same bytes across two counters, by chance.
             place = self._table.find(owner, place + 1, start + _SET_BYTES)
         return place
 
     def _first_to_expire(self, start: int, held: set[int]) -> int:
-        places = range(start, start + _SET_BYTES, _COUNTER.size)
+        places = range(start, start + _SET_BYTES, _COUNTER_BYTES)
         free = (place for place in places if place not in held)
-        return min(free, key=lambda place: _COUNTED.unpack_from(self._table, place + _OWNER.size)[0])
+        return min(free, key=lambda place: _COUNTED.unpack_from(self._table, place + _OWNER_BYTES)[0])
 
     def _open_table(self, path: Path) -> mmap.mmap:
         fcntl.lockf(self._file, fcntl.LOCK_EX, _HEADER_BYTES)

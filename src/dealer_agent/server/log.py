@@ -14,6 +14,7 @@ import threading
 import traceback
 from collections.abc import Hashable, MutableMapping
 from datetime import UTC, datetime
+from time import perf_counter
 from typing import Any, BinaryIO
 
 import msgspec
@@ -125,11 +126,14 @@ _requests = Sampler()
 _events = Sampler()
 
 
-def log_request(line: RequestLine) -> None:
-    """Writes the line of a request, or counts it when enough lines of its kind were written."""
+def log_request(line: RequestLine, started: float | None = None) -> None:
+    """Writes the line of a request, or counts it when enough lines of its kind were written. `started` is the value of
+    `perf_counter` when the request began."""
     code = line.code
     most = MOST_ANSWERS if code is UNSET else MOST_FAULTS if code == "INTERNAL_ERROR" else MOST_REFUSALS
     if _requests.admits((line.status, code, line.skill), most):
+        if started is not None:
+            line.ms = int((perf_counter() - started) * 1_000_000) / 1000
         line.at = datetime.now(UTC)
         encoded = _encode_line(line)
         for lines in _request_lines:
