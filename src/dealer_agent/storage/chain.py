@@ -96,10 +96,10 @@ def append(
         moved = KeptEnd(end, seal_end(vault, dealer_id, end) if end_is_sound(vault, dealer_id, kept) else kept.seal)
         before = {"in_dealer": dealer_id, "events_before": kept.end.events, "head_before": kept.end.head}
         after = {"events": end.events, "head": end.head, "seal": moved.seal}
-        if MOVE_END.write(connection, before | after) == 1:
+        if MOVE_END.move(connection, dealer_id, before, after):
             break
         kept = _kept(*connection.execute(READ_END, {"dealer_id": dealer_id}).one())
-    ADD_EVENT.write(connection, row)
+    ADD_EVENT.add(connection, row)
     connection.info[_remembered(dealer_id)] = moved
     return number
 

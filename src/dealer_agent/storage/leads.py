@@ -127,7 +127,8 @@ ADD_CONTACT = Prepared(
     INSERT INTO lead_contacts (dealer_id, contact_hash, vehicle_key, received_at, lead_id, contact, vehicle)
     VALUES (:dealer_id, :contact_hash, :vehicle_key, :received_at, :lead_id, :contact, :vehicle)
     ON CONFLICT DO NOTHING
-""").bindparams(bindparam("received_at", type_=UtcTime))
+""").bindparams(bindparam("received_at", type_=UtcTime)),
+    lead_contacts,
 )
 ADD_EVENT = insert(lead_events)
 ADD_REFUSAL = insert(refusals)
@@ -164,7 +165,7 @@ READ_EVENTS = (
 def is_known(connection: Connection, vault: Vault, dealer_id: str, contacts: Iterable[str]) -> bool:
     """Whether any lead has one of `contacts` (normalised): else there is nothing to be found of who has them."""
     hashes = _searched(vault, dealer_id, contacts)
-    return any(FIND_KNOWN.read(connection, {"dealer_id": dealer_id, "contact_hash": found}) for found in hashes)
+    return any(FIND_KNOWN.read(connection, {"dealer_id": dealer_id, "contact_hash": found}, found) for found in hashes)
 
 
 def find_duplicate(
@@ -242,7 +243,7 @@ def record_lead(
     for column in SEALED:
         if row[column] is not None:
             row[column] = vault.seal(row[column], *lead_context(column, lead.dealer_id, lead.lead_id))
-    ADD_LEAD.write(connection, row)
+    ADD_LEAD.add(connection, row)
     record_contacts(connection, vault, lead, contacts, vehicle_key)
     if consent.customer is None:
         consent = replace(consent, customer=lead.customer)
@@ -258,8 +259,8 @@ def record_contacts(
         contact_row(vault, lead.dealer_id, lead.lead_id, contact, vehicle, lead.received_at)
         for contact in dict.fromkeys(contacts)
     ]
-    if rows:
-        ADD_CONTACT.write_all(connection, rows)
+    for row in rows:
+        ADD_CONTACT.add(connection, row, key=row["contact_hash"])
 
 
 def contact_row(
