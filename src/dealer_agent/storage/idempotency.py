@@ -77,7 +77,7 @@ def find_idempotent(
     known_as = _known_as(scope, key)
     sought = {"dealer_id": dealer_id, "since": now - IDEMPOTENCY_KEPT}
     for fingerprint in vault.hashes(known_as.hex(), *FINGERPRINT_CONTEXT, dealer_id):
-        for sealed, at in FIND_REPLY.read(connection, sought | {"fingerprint": fingerprint}, fingerprint):
+        for sealed, at in FIND_REPLY.read(connection, sought | {"fingerprint": fingerprint}, [fingerprint]):
             kept = open_reply(vault, dealer_id, sealed)
             if kept.known_as != known_as:
                 raise BrokenSeal(*reply_context(dealer_id))

@@ -8,7 +8,7 @@ table and one round trip, before any statement that could see them or depends on
 """
 
 import sqlite3
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext
 from typing import Any, NamedTuple
 
@@ -59,23 +59,21 @@ class Prepared:
         self, statement: Select[Any] | Insert | Update | Delete | TextClause, table: Table | None = None
     ) -> None:
         self.statement = statement
-        found = (
-            []
-            if isinstance(statement, TextClause)
-            else find_tables(statement, include_selects=True, include_crud=True, check_columns=True)
-        )
+        found: Collection[Any] = ()
+        if not isinstance(statement, TextClause):
+            found = find_tables(statement, include_selects=True, include_crud=True, check_columns=True)
         self.tables = frozenset(each.name for each in (*found, table) if isinstance(each, Table))
         self._ready: dict[str, _Ready] = {}
 
     def read(
-        self, connection: Connection, values: Mapping[str, Any], key: bytes | None = None
+        self, connection: Connection, values: Mapping[str, Any], keys: Collection[bytes] | None = None
     ) -> list[tuple[Any, ...]]:
         """All rows of a SELECT. Raises StorageError.
 
-        With `key`, only a collected row that was added under the same key can be among them.
+        With `keys`, of collected rows only those that were added under one of them can be among them.
         """
         rows = _collected(connection)
-        if rows is not None and rows.may_be_found(self.tables, key):
+        if rows is not None and rows.may_be_found(self.tables, keys):
             rows.write()
         ready = self._for(connection.dialect)
         found = _run(connection, lambda cursor: cursor.execute(ready.sql, ready.parameters(values)).fetchall())
@@ -105,7 +103,7 @@ class Prepared:
     ) -> None:
         """Adds a row, now or with the other rows that the connection collects.
 
-        `key` is what a `read` by key looks for. With `conflict`, a row that the statement did not write raises
+        `key` is one of those that a `read` by keys looks for. With `conflict`, a row that was not written raises
         AlreadyStored with these words. Raises StorageError, also later, when the collected rows are written.
         """
         rows = _collected(connection)
@@ -198,9 +196,9 @@ class CollectedRows:
         self._moves[statement, row] = first, after
         self._tables |= statement.tables
 
-    def may_be_found(self, tables: frozenset[str], key: bytes | None) -> bool:
-        """Whether a SELECT from these tables, or one for a key, could find what is collected."""
-        return not tables.isdisjoint(self._tables) and (key is None or key in self._keys)
+    def may_be_found(self, tables: frozenset[str], keys: Collection[bytes] | None) -> bool:
+        """Whether a SELECT from these tables, or one for some keys, could find what is collected."""
+        return not tables.isdisjoint(self._tables) and (keys is None or not self._keys.isdisjoint(keys))
 
     def write(self) -> None:
         """Writes the rows in one round trip. Raises StorageError."""
