@@ -44,6 +44,7 @@ from dealer_agent.skills import dealer_of
 from dealer_agent.stock_room import ShowRoom
 from dealer_agent.storage.lead_writer import LeadWriter
 from dealer_agent.storage.store import Store
+from dealer_agent.vault import Vault
 from dealer_agent.vault.core_dumps import forbid_core_dumps
 
 DIRECTORY_VARIABLE = "DEALER_AGENT_DIR"
@@ -103,7 +104,7 @@ async def service(settings: Settings, listens_at: str) -> AsyncIterator[Service]
         await asyncio.to_thread(note_first_time, store, profile.id, datetime.now(UTC))
         writer = store.lead_writer()
         closing.push_async_callback(asyncio.to_thread, writer.close)
-        deliveries = await closing.enter_async_context(_deliveries(settings, store, writer))
+        deliveries = await closing.enter_async_context(_deliveries(settings, store, writer, vault))
         limits = RateLimits(settings.directory / RATE_LIMITS_FILE, _rate_rules(settings))
         closing.callback(limits.close)
         room = ShowRoom(store, settings.database_url, profile, settings.directory)
@@ -139,7 +140,9 @@ async def _end(task: asyncio.Task[None]) -> None:
 
 
 @asynccontextmanager
-async def _deliveries(settings: Settings, store: Store, writer: LeadWriter) -> AsyncIterator[DeliveryLoop]:
+async def _deliveries(
+    settings: Settings, store: Store, writer: LeadWriter, vault: Vault
+) -> AsyncIterator[DeliveryLoop]:
     """Delivers for a block; at its end, what is being sent gets a little time."""
     secrets = channel_secrets(settings, os.environ)
     async with httpx.AsyncClient(headers={"User-Agent": f"dealer-agent/{__version__}"}) as client:
@@ -151,7 +154,7 @@ async def _deliveries(settings: Settings, store: Store, writer: LeadWriter) -> A
             client=client,
         )
         parcels = Parcels(store, settings.dealer)
-        loop = DeliveryLoop(settings.dealer.id, store, writer, outlets, parcels.of, _pace(settings))
+        loop = DeliveryLoop(settings.dealer.id, store, writer, vault, outlets, parcels.of, _pace(settings))
         running = asyncio.create_task(loop.run())
         try:
             yield loop

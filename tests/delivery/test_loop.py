@@ -11,12 +11,13 @@ from typing import Any
 
 import pytest
 import structlog
+from msgspec import UNSET
 from sqlalchemy import Connection
 from tests.delivery.shop import AT_ONCE, CRM, HOOK, NORTH, Failing, Hanging, Noting, Shop, so
 from tests.storage.samples import DEALER, VAULT
 
 from dealer_agent.delivery import loop as loops
-from dealer_agent.delivery.outlet import NotDelivered
+from dealer_agent.delivery.outlet import Letter, NotDelivered
 from dealer_agent.delivery.pace import Pace
 from dealer_agent.server.log import BufferedLines, configure_logs
 from dealer_agent.storage import DatabaseUnreachable, Store, migrate
@@ -37,10 +38,10 @@ def test_a_lead_goes_to_every_channel_once_and_is_settled(shop: Shop) -> None:
     leads = [shop.take(CRM, HOOK) for _ in range(5)]
     shop.deliver({CRM: crm, HOOK: hook}, shop.settled)
     for outlet in (crm, hook):
-        assert sorted(parcel.view.lead_id for parcel in outlet.taken) == sorted(leads)
+        assert sorted(letter.lead_id for letter in outlet.taken) == sorted(leads)
     rows = shop.rows()
     assert {(row.state, row.attempts, row.problem) for row in rows} == {("sent", 1, None)}
-    assert {row.delivery_id for row in rows} == {parcel.delivery_id for parcel in crm.taken + hook.taken}
+    assert {row.delivery_id for row in rows} == {letter.delivery_id for letter in crm.taken + hook.taken}
 
 
 def test_it_wakes_at_once_when_it_is_told_of_a_lead(shop: Shop, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -69,7 +70,7 @@ def test_a_failed_delivery_comes_back_with_the_same_id_until_it_arrives(shop: Sh
     crm = Noting(BUSY, REFUSED, NotDelivered("no answer within 20 s"))
     lead_id = shop.take(CRM)
     shop.deliver({CRM: crm}, shop.settled)
-    assert len({parcel.delivery_id for parcel in crm.tried}) == 1
+    assert len({letter.delivery_id for letter in crm.tried}) == 1
     row = shop.row(lead_id)
     assert (row.state, row.attempts) == ("sent", 4)
 
@@ -89,7 +90,7 @@ def test_a_channel_that_hangs_holds_up_its_own_leads_only(shop: Shop) -> None:
         shop.take(HOOK)
     leads = [shop.take(CRM) for _ in range(10)]
     shop.deliver({HOOK: hook, CRM: crm}, lambda: len(crm.taken) == 10 and len(hook.tried) >= loops.AT_ONCE_EACH)
-    assert sorted(parcel.view.lead_id for parcel in crm.taken) == sorted(leads)
+    assert sorted(letter.lead_id for letter in crm.taken) == sorted(leads)
     assert len(hook.tried) == loops.AT_ONCE_EACH
 
 
@@ -186,7 +187,8 @@ def test_what_goes_to_a_channel_that_is_gone_is_parked_and_says_so(shop: Shop) -
         assert (row.state, row.problem) == ("parked", loops.WRONG_CHANNEL)
 
 
-def test_a_person_who_was_erased_or_withdrew_is_not_sent(shop: Shop) -> None:
+def test_only_an_erasure_drops_a_delivery(shop: Shop) -> None:
+    """The end of a consent takes contact points away, and never hides a lead from the dealer."""
     now = datetime.now(UTC)
     erased, withdrew, kept = (shop.take(CRM) for _ in range(3))
     shop.store.record_revocation(DEALER, withdrew, ["email"], now, by="test", reason=None)
@@ -195,18 +197,10 @@ def test_a_person_who_was_erased_or_withdrew_is_not_sent(shop: Shop) -> None:
     shop.store.retry_deliveries(DEALER, now)
     crm = Noting()
     shop.deliver({CRM: crm}, shop.settled)
-    assert [parcel.view.lead_id for parcel in crm.tried] == [kept]
-    assert {shop.row(erased).state, shop.row(withdrew).state} == {"dropped"}
-    assert shop.row(withdrew).problem == "the customer agrees to no channel any more"
-
-
-def test_a_crm_that_has_the_lead_is_told_that_nobody_may_be_contacted(shop: Shop) -> None:
-    lead_id = shop.take(CRM, kind="resend")
-    shop.store.record_revocation(DEALER, lead_id, ["email"], datetime.now(UTC), by="test", reason=None)
-    crm = Noting()
-    shop.deliver({CRM: crm}, shop.settled)
-    (parcel,) = crm.taken
-    assert (parcel.view.channels, parcel.view.resend) == ((), True)
+    assert sorted(letter.lead_id for letter in crm.tried) == sorted([withdrew, kept])
+    assert shop.row(erased).state == "dropped"
+    view = crm.views[shop.row(withdrew).delivery_id]
+    assert (view.channels, view.customer.email, view.resend) == ((), UNSET, False)
 
 
 class Logs:
@@ -267,10 +261,10 @@ def test_a_stop_lets_what_is_nearly_sent_end(shop: Shop, monkeypatch: pytest.Mon
     begun = asyncio.Event()
 
     class Slow(Noting):
-        async def send(self, parcel: object) -> str | None:
+        async def send(self, letter: Letter) -> str | None:
             begun.set()
             await asyncio.sleep(0.3)
-            return await super().send(parcel)  # type: ignore[arg-type]
+            return await super().send(letter)
 
     async def run() -> None:
         async with shop.delivering({CRM: Slow()}):
@@ -293,7 +287,7 @@ def test_two_workers_share_the_work_and_send_nothing_twice(shop: Shop, database_
 
         asyncio.run(run())
         other.writer.close()
-    assert sorted(parcel.view.lead_id for parcel in mine.taken + theirs.taken) == sorted(leads)
+    assert sorted(letter.lead_id for letter in mine.taken + theirs.taken) == sorted(leads)
 
 
 def test_a_database_that_was_away_is_asked_again(sqlite_url: str, tmp_path: Path) -> None:
@@ -337,9 +331,9 @@ def test_what_was_sent_is_settled_though_the_database_was_away_just_then(
     monkeypatch.setattr(loops.DeliveryLoop, "_write", back_when_it_was_missed)
 
     class Unlucky(Noting):
-        async def send(self, parcel: object) -> str | None:
+        async def send(self, letter: Letter) -> str | None:
             file.rename(away)
-            return await super().send(parcel)  # type: ignore[arg-type]
+            return await super().send(letter)
 
     with Store.open(sqlite_url, VAULT) as store:
         store.check_keys(DEALER)

@@ -15,7 +15,7 @@ from msgspec import inspect
 from tests.delivery.receivers import MailReceiver, always, receiving_mail
 from tests.delivery.shop import AT_ONCE, so
 from tests.skills.counter import TOKEN, Counter, open_counter
-from tests.skills.shop import a_lead, consent, customer
+from tests.skills.shop import VAULT, a_lead, consent, customer
 from tests.skills.visiting import LOT, PROFILE
 
 from dealer_agent.dealers.profile import VisitRules
@@ -141,7 +141,9 @@ def mail_all(desk: Counter, receiver: MailReceiver) -> None:
         return any(row.state == "waiting" for row in desk.deliveries() if row.channel == "customer")
 
     async def run() -> None:
-        loop = DeliveryLoop("ridgeline", desk.store, desk.writer, outlets, Parcels(desk.store, HOUSE).of, AT_ONCE)
+        loop = DeliveryLoop(
+            "ridgeline", desk.store, desk.writer, VAULT, outlets, Parcels(desk.store, HOUSE).of, AT_ONCE
+        )
         running = asyncio.create_task(loop.run())
         await so(lambda: not waits())
         loop.stop()

@@ -14,6 +14,7 @@ KNOWN: dict[str, Any] = {
     "dealer_id": "ridgeline",
     "in_dealer": "ridgeline",
     "lead_id": "L1",
+    "of_lead": "L1",
     "appointment_id": "A1",
     "appointment": "A1",
     "appointment_ids": ["A1"],
@@ -61,7 +62,7 @@ def parameters_of(statement: Select[Any] | Update | Delete) -> set[str]:
         pytest.param(privacy.UNLINK, "may_be_same_person_as=?", id="what others say of a lead"),
         pytest.param(outbox.COUNT_MAILS_BEFORE, "outbox_dealer_id_lead_id_state", id="the mails to an address"),
         pytest.param(leads.FIND_REVOKED.statement, "_number (dealer_id=? AND lead_id=?", id="what a person took back"),
-        pytest.param(outbox.READ_UNTRIED, "lead_id=?", id="what of a lead still waits"),
+        pytest.param(outbox.READ_WAITING, "lead_id=?", id="what of a lead still waits"),
         pytest.param(outbox.PICK_DUE, "channel=?", id="what is due at a channel"),
     ],
 )

@@ -4,7 +4,7 @@ The annotations carry every rule that `config` checks before one of these is mad
 trust it. Money is whole US dollars.
 """
 
-from typing import Annotated, Literal
+from typing import Annotated, Literal, get_args
 
 from msgspec import UNSET, Meta, Struct, UnsetType
 
@@ -85,13 +85,19 @@ class VisitRules(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
 
 
 DeliveryFormat = Literal["adf", "json"]
+Notice = Literal["withdrawal", "erasure"]
+ALL_NOTICES: tuple[Notice, ...] = get_args(Notice)
 
 
 class SmtpChannel(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """A CRM's mailbox for leads: ADF alone, as plain text, through the server of `[mail]`."""
+    """A CRM's mailbox for leads: ADF alone, as plain text, through the server of `[mail]`.
+
+    `notices`, of every channel: what the receiver is told of a lead that it has.
+    """
 
     name: Annotated[str, read_by(read_slug)]
     to: Annotated[tuple[Annotated[str, read_by(read_email)], ...], Meta(min_length=1)]
+    notices: tuple[Notice, ...] = ALL_NOTICES
 
 
 class HttpChannel(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -106,6 +112,7 @@ class HttpChannel(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True)
     secret_env: Annotated[str, read_by(read_environment_name)] | UnsetType = UNSET
     authorization_env: Annotated[str, read_by(read_environment_name)] | UnsetType = UNSET
     timeout_seconds: Annotated[int, Meta(ge=1, le=120)] = 20
+    notices: tuple[Notice, ...] = ALL_NOTICES
 
 
 class DirectoryChannel(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -114,6 +121,7 @@ class DirectoryChannel(Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     name: Annotated[str, read_by(read_slug)]
     path: Text
     format: DeliveryFormat = "adf"
+    notices: tuple[Notice, ...] = ALL_NOTICES
 
 
 class Deliver(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):

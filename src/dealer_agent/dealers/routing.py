@@ -1,12 +1,21 @@
 """Which deliveries a lead needs, by the rooftop that it goes to. Pure."""
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Literal, get_args
 
-from dealer_agent.dealers.profile import DealerRooftop, Deliver, DirectoryChannel, HttpChannel, SmtpChannel
+from dealer_agent.dealers.profile import (
+    DealerRooftop,
+    Deliver,
+    DirectoryChannel,
+    HttpChannel,
+    Notice,
+    Profile,
+    SmtpChannel,
+)
 from dealer_agent.dealers.rules import RESERVED_CHANNELS
 
-Kind = Literal["lead", "resend", "notify", "confirm", "cancel"]
+Kind = Literal["lead", "resend", "notify", "confirm", "cancel", "withdrawal", "erasure", "visit_cancelled"]
 CustomerKind = Literal["confirm", "cancel"]
 TO_CUSTOMER: tuple[CustomerKind, ...] = get_args(CustomerKind)
 """What goes to the customer's own mailbox."""
@@ -21,10 +30,12 @@ NOTIFY, CUSTOMER = RESERVED_CHANNELS
 class NewDelivery:
     """One thing to be sent.
 
-    Kinds: `lead` and `resend` (the lead again, with what was added) go to a channel of the rooftop, `notify` to its
-    people in plain words, `confirm` and `cancel` to the customer, who is told of a visit that was confirmed or called
-    off. `event_id` is why it is sent: what a duplicate added to the lead, or the id of the appointment that was called
-    off or, to the customer, confirmed.
+    `lead` and `resend` (the lead again) go to a channel of the rooftop. `notify` is either of them for its people, in
+    plain words. `confirm` and `cancel` tell the customer of a visit. `withdrawal` and `erasure` tell the receivers of
+    a lead that the customer withdrew consent or was erased. `visit_cancelled` tells them that an erasure ended a visit.
+
+    `event_id` is the reason: what a duplicate added to the lead, the appointment that was confirmed or cancelled, or
+    the number of the consent event of a withdrawal. A new lead, an erasure, and what a person sends again have none.
     """
 
     kind: Kind
@@ -48,6 +59,26 @@ def deliveries_of(rooftop: DealerRooftop, *, event_id: str | None = None) -> tup
 def mail_to_customer(kind: CustomerKind, rooftop: DealerRooftop, appointment_id: str) -> NewDelivery:
     """A mail about an appointment, for a customer who consented to e-mail and gave an address."""
     return NewDelivery(kind, rooftop.name, CUSTOMER, appointment_id)
+
+
+def notices_of(
+    profile: Profile, notice: Notice, copies: Iterable[tuple[str, str]], event_id: str | None = None
+) -> tuple[NewDelivery, ...]:
+    """The notice for those receivers (rooftop and channel) of `copies` that want it. A rooftop's people always do."""
+    wanting = {
+        (rooftop.name, name)
+        for rooftop in profile.rooftops
+        for name, channel in channels_of(rooftop.deliver).items()
+        if notice in channel.notices
+    } | {(rooftop.name, NOTIFY) for rooftop in profile.rooftops if rooftop.deliver.notify}
+    return tuple(NewDelivery(notice, *address, event_id) for address in copies if address in wanting)
+
+
+def visit_cancelled_notices(profile: Profile, rooftop: str, appointment_id: str) -> tuple[NewDelivery, ...]:
+    """The notice of a visit that ended with the erasure of its customer: to people, or to all channels without any."""
+    there = next((each for each in profile.rooftops if each.name == rooftop), profile.rooftops[0])
+    channels = (NOTIFY,) if there.deliver.notify else tuple(channels_of(there.deliver))
+    return tuple(NewDelivery("visit_cancelled", there.name, name, appointment_id) for name in channels)
 
 
 def channels_of(deliver: Deliver) -> dict[str, Channel]:

@@ -8,8 +8,8 @@ from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
-from dealer_agent.delivery.outlet import NotDelivered, Parcel
-from dealer_agent.leads.lead_view import LeadView
+from dealer_agent.delivery.outlet import Letter, NotDelivered, Parcel
+from dealer_agent.leads.lead_view import Message
 from dealer_agent.protocol.ids import new_ulid
 
 UNFINISHED = ".unfinished"
@@ -25,17 +25,23 @@ class DirectoryOutlet:
 
     folder: Path
     suffix: str
-    render: Callable[[LeadView], bytes]
+    render: Callable[[Message], bytes]
 
-    async def send(self, parcel: Parcel) -> None:
+    def make(self, parcel: Parcel) -> bytes:
+        """The content of the file."""
+        return self.render(parcel.message)
+
+    async def send(self, letter: Letter) -> None:
         """Durable once this returns. Raises NotDelivered."""
         try:
-            await asyncio.to_thread(self._write, parcel)
+            await asyncio.to_thread(self._write, letter)
         except OSError as error:
-            raise NotDelivered(f"the folder cannot be written to: {os.strerror(error.errno or 0)}") from None
+            words = f"the folder cannot be written to: {os.strerror(error.errno or 0)}"
+            may_have_arrived = (self.folder / f"{letter.delivery_id}.{self.suffix}").exists()
+            raise NotDelivered(words, may_have_arrived=may_have_arrived) from None
 
-    def _write(self, parcel: Parcel) -> None:
-        delivery_id, content = parcel.delivery_id, self.render(parcel.view)
+    def _write(self, letter: Letter) -> None:
+        delivery_id, content = letter.delivery_id, letter.content
         self.folder.mkdir(mode=0o700, parents=True, exist_ok=True)
         # A hidden folder: a program that collects files must not take an unfinished one.
         unfinished = self.folder / UNFINISHED

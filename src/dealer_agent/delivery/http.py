@@ -10,8 +10,8 @@ from email.utils import parsedate_to_datetime
 
 import httpx
 
-from dealer_agent.delivery.outlet import NotDelivered, Parcel
-from dealer_agent.leads.lead_view import LeadView
+from dealer_agent.delivery.outlet import Letter, NotDelivered, Parcel
+from dealer_agent.leads.lead_view import Message
 from dealer_agent.storage.errors import CANNOT_BE_REACHED
 
 LONGEST_WAIT = timedelta(hours=24)
@@ -32,19 +32,22 @@ class HttpOutlet:
     client: httpx.AsyncClient
     url: str
     media_type: str
-    render: Callable[[LeadView], bytes]
+    render: Callable[[Message], bytes]
     timeout_seconds: float
     secret: bytes | None = None
     authorization: str | None = None
 
-    async def send(self, parcel: Parcel) -> None:
+    def make(self, parcel: Parcel) -> bytes:
+        """The body of the request."""
+        return self.render(parcel.message)
+
+    async def send(self, letter: Letter) -> None:
         """Posts within the deadline, from connecting to the answer's head. Raises NotDelivered."""
-        body = await asyncio.to_thread(self.render, parcel.view)
         headers = {
             "Content-Type": self.media_type,
-            "X-Delivery-Id": parcel.delivery_id,
-            "X-Lead-Id": parcel.view.lead_id,
-            **self._signature(body),
+            "X-Delivery-Id": letter.delivery_id,
+            "X-Lead-Id": letter.lead_id,
+            **self._signature(letter.content),
         }
         if self.authorization is not None:
             headers["Authorization"] = self.authorization
@@ -52,15 +55,16 @@ class HttpOutlet:
         try:
             async with (
                 asyncio.timeout(self.timeout_seconds),
-                self.client.stream("POST", self.url, content=body, headers=headers, timeout=None) as answer,
+                self.client.stream("POST", self.url, content=letter.content, headers=headers, timeout=None) as answer,
             ):
                 pass
         except TimeoutError:
             if answer is None:
-                raise NotDelivered(f"no answer within {self.timeout_seconds:g} s") from None
+                raise NotDelivered(f"no answer within {self.timeout_seconds:g} s", may_have_arrived=True) from None
         except httpx.TransportError as error:
             if answer is None:
-                raise NotDelivered(_words(error)) from None
+                never_sent = isinstance(error, httpx.ConnectError)
+                raise NotDelivered(_words(error), may_have_arrived=not never_sent) from None
         assert answer is not None, "a request ends with an answer or an exception"
         _judge(answer)
 

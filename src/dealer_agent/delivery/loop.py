@@ -18,13 +18,16 @@ import structlog
 from sqlalchemy import Connection
 
 from dealer_agent.dealers.routing import TO_CUSTOMER
-from dealer_agent.delivery.outlet import NotDelivered, NotToBeSent, Outlets, Parcel
+from dealer_agent.delivery.outlet import Letter, NeedsNewId, NotDelivered, NotToBeSent, Outlets
 from dealer_agent.delivery.pace import Breaker, Pace
+from dealer_agent.delivery.parcels import Planned
 from dealer_agent.storage import outbox
+from dealer_agent.storage.delivered import keep_document
 from dealer_agent.storage.errors import StorageError
 from dealer_agent.storage.lead_writer import LeadWriter
 from dealer_agent.storage.outbox import Address, DueDelivery
 from dealer_agent.storage.store import Store
+from dealer_agent.vault.vault import Vault
 
 log = structlog.get_logger()
 
@@ -44,13 +47,14 @@ Result = TypeVar("Result")
 
 @dataclass
 class DeliveryLoop:
-    """One dealer's deliveries in one process. `parcel_of` makes what is sent; it raises NotToBeSent."""
+    """One dealer's deliveries in one process. `plan` is `Parcels.of`; `vault` seals what is kept for later attempts."""
 
     dealer_id: str
     store: Store
     writer: LeadWriter
+    vault: Vault
     outlets: Outlets
-    parcel_of: Callable[[DueDelivery], Parcel]
+    plan: Callable[[DueDelivery], Planned]
     pace: Pace
     _under_way: dict[asyncio.Task[None], DueDelivery] = field(default_factory=dict)
     _breakers: dict[Address, Breaker] = field(default_factory=dict)
@@ -144,20 +148,33 @@ class DeliveryLoop:
         self.wake()
 
     async def _deliver(self, delivery: DueDelivery) -> None:
-        """Sends one, and has it written down what became of it."""
+        """Sends one, and records the result."""
+        sending = False
         try:
-            parcel = await asyncio.to_thread(self.parcel_of, delivery)
-            note = await self.outlets[delivery.address].send(parcel)
+            letter = await self._letter(delivery)
+            if letter is None:
+                return
+            sending = True
+            note = await self.outlets[delivery.address].send(letter)
         except asyncio.CancelledError:
-            # The process stops: another may send it at once. Where that cannot be written down, the lease runs out.
+            # The process stops: another may send it at once. Where that cannot be stored, the lease runs out.
             with suppress(StorageError):
-                await self._write(lambda connection: outbox.release(connection, self.dealer_id, [delivery]))
+                await self._write(
+                    lambda connection: outbox.release(connection, self.dealer_id, [delivery], may_have_arrived=sending)
+                )
             raise
         except NotToBeSent as reason:
             log.info("delivery dropped", **_named(delivery), reason=reason.problem)
             now, problem = datetime.now(UTC), reason.problem
             await self._settle(
                 delivery, lambda connection: outbox.drop(connection, self.dealer_id, delivery, now, problem)
+            )
+        except NeedsNewId as reason:
+            log.info("delivery goes on under another id", **_named(delivery), reason=reason.problem)
+            now, problem = datetime.now(UTC), reason.problem
+            await self._settle(
+                delivery,
+                lambda connection: outbox.send_under_new_id(connection, self.dealer_id, delivery, now, problem),
             )
         except NotDelivered as failure:
             self._judge(delivery.address, failure)
@@ -168,7 +185,7 @@ class DeliveryLoop:
             # The message of a foreign error may quote the lead.
             log.error("fault", **_named(delivery), error=type(fault).__qualname__, place=_place(fault))
             problem = f"a fault in this program ({type(fault).__qualname__}); the log says where"
-            await self._failed(delivery, NotDelivered(problem, channel_ails=False))
+            await self._failed(delivery, NotDelivered(problem, channel_ails=False, may_have_arrived=sending))
         else:
             self._breaker(delivery.address).succeeded()
             log.info("delivery sent", **_named(delivery), **({"note": note} if note else {}))
@@ -176,6 +193,27 @@ class DeliveryLoop:
             await self._settle(
                 delivery, lambda connection: outbox.settle_sent(connection, self.dealer_id, delivery, now, note)
             )
+
+    async def _letter(self, delivery: DueDelivery) -> Letter | None:
+        """What to send: the bytes of the first attempt, which are stored before it begins. None for a lost lease."""
+        planned, made = await asyncio.to_thread(self._made, delivery)
+        if planned.kept is None:
+            document = planned.document(made)
+            if not await self._write(
+                lambda connection: keep_document(connection, self.vault, self.dealer_id, delivery, document)
+            ):
+                return None
+            content = made
+        else:
+            content = planned.kept.content
+        return Letter(delivery.delivery_id, delivery.lead_id, content)
+
+    def _made(self, delivery: DueDelivery) -> tuple[Planned, bytes]:
+        """The plan, and the document as it is made now. A mail to a customer is always made: it may be too late."""
+        planned = self.plan(delivery)
+        if planned.kept is not None and delivery.kind not in TO_CUSTOMER:
+            return planned, planned.kept.content
+        return planned, self.outlets[delivery.address].make(planned.parcel)
 
     def _judge(self, address: Address, failure: NotDelivered) -> None:
         breaker = self._breaker(address)
@@ -196,14 +234,20 @@ class DeliveryLoop:
         if too_old or (failure.permanent and delivery.kind in TO_CUSTOMER):
             log.error("delivery parked", **_named(delivery), problem=problem)
             await self._settle(
-                delivery, lambda connection: outbox.park(connection, self.dealer_id, delivery, now, problem)
+                delivery,
+                lambda connection: outbox.park(
+                    connection, self.dealer_id, delivery, now, problem, may_have_arrived=failure.may_have_arrived
+                ),
             )
             return
         wait = self.pace.wait(delivery.attempts, random.random())  # noqa: S311 - spreads attempts, keeps no secret
         due_at = now + max(wait, failure.retry_after or timedelta())
         log.warning("delivery failed", **_named(delivery), problem=problem)
         await self._settle(
-            delivery, lambda connection: outbox.reschedule(connection, self.dealer_id, delivery, due_at, problem)
+            delivery,
+            lambda connection: outbox.reschedule(
+                connection, self.dealer_id, delivery, due_at, problem, may_have_arrived=failure.may_have_arrived
+            ),
         )
 
     async def _settle(self, delivery: DueDelivery, job: Callable[[Connection], object]) -> None:

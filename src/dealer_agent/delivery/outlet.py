@@ -1,37 +1,41 @@
-"""What every way out has in common: a parcel arrives, or fails in words that may be stored and logged."""
+"""What every outlet has in common: it makes a document of a message, and sends it or fails in our own words."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import timedelta
-from typing import Protocol
+from typing import NamedTuple, Protocol
 
 from dealer_agent.dealers.routing import Kind
-from dealer_agent.leads.lead_view import LeadView
+from dealer_agent.leads.lead_view import Message
 from dealer_agent.storage.outbox import Address
 
 
 @dataclass(frozen=True, slots=True)
 class Parcel:
-    """A lead as it stands now, under the id that it is sent with each time: receivers tell repeats by it.
-
-    `event_id` and `kind` are the row's: of what goes to the customer, the appointment's id.
-    """
+    """A message, made of what is stored now. `event_id` and `kind` are those of the delivery."""
 
     delivery_id: str
-    view: LeadView
+    message: Message
     event_id: str | None = None
     kind: Kind = "lead"
 
 
+class Letter(NamedTuple):
+    """A document under the id that it is sent with each time: receivers recognise repeats by it."""
+
+    delivery_id: str
+    lead_id: str
+    content: bytes
+
+
 class Outlet(Protocol):
-    """A way out of the house.
+    """A receiver of leads."""
 
-    What may be long it makes in a thread: of a lead that a buyer stuffed, that takes a good part of a second,
-    in which nobody else would be answered.
-    """
+    def make(self, parcel: Parcel) -> bytes:
+        """The document. Blocks: a lead at its bounds takes a good part of a second. Raises NotToBeSent."""
 
-    async def send(self, parcel: Parcel) -> str | None:
-        """Sends; what is to be said of it although it arrived. Raises NotDelivered and NotToBeSent."""
+    async def send(self, letter: Letter) -> str | None:
+        """Sends a document; returns a note about one that arrived. Raises NotDelivered."""
 
 
 Outlets = Mapping[Address, Outlet]
@@ -39,10 +43,11 @@ Outlets = Mapping[Address, Outlet]
 
 
 class NotDelivered(Exception):  # noqa: N818 - it says what happened
-    """It did not arrive, or nobody can say. `problem` is in our own words: no personal data, nothing a server said.
+    """It did not arrive, or nobody knows. `problem` is in our own words: no personal data, no words of a server.
 
-    `channel_ails`: others would fare no better now, so the channel's breaker counts it; else the receiver lives, and
+    `channel_ails`: others would fare no better now, so the channel's breaker counts it; else the receiver works, and
     refused this one. `permanent`: it says that no later attempt will change that, which is not always true.
+    `may_have_arrived`: the receiver got some of it and did not refuse it.
     """
 
     def __init__(
@@ -52,16 +57,26 @@ class NotDelivered(Exception):  # noqa: N818 - it says what happened
         channel_ails: bool = True,
         permanent: bool = False,
         retry_after: timedelta | None = None,
+        may_have_arrived: bool = False,
     ) -> None:
         super().__init__(problem)
         self.problem = problem
         self.channel_ails = channel_ails
         self.permanent = permanent
         self.retry_after = retry_after
+        self.may_have_arrived = may_have_arrived
 
 
 class NotToBeSent(Exception):  # noqa: N818 - it says what happened
-    """It must not be sent any more: the person was erased, or withdrew the consent."""
+    """It must not be sent any more: the person was erased, or there is nothing left to say."""
+
+    def __init__(self, problem: str) -> None:
+        super().__init__(problem)
+        self.problem = problem
+
+
+class NeedsNewId(Exception):  # noqa: N818 - it says what happened
+    """What its first attempt sent may not be sent again, so the delivery goes on under another id."""
 
     def __init__(self, problem: str) -> None:
         super().__init__(problem)

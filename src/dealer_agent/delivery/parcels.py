@@ -1,21 +1,39 @@
-"""Makes what is sent from what is stored, when it is sent: the outbox itself holds nothing of a lead."""
+"""Decides what a delivery says, from what is stored when it is sent, and whether it may still be sent."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
+from typing import NamedTuple
 
 from dealer_agent.dealers.profile import Profile
 from dealer_agent.dealers.routing import TO_CUSTOMER
-from dealer_agent.delivery.outlet import NotDelivered, NotToBeSent, Parcel
-from dealer_agent.delivery.view import lead_view
-from dealer_agent.leads.lead_view import LeadView
+from dealer_agent.delivery.outlet import NeedsNewId, NotDelivered, NotToBeSent, Parcel
+from dealer_agent.delivery.view import ended_visit, erased_lead, lead_view
+from dealer_agent.leads.lead_view import LeadView, Message
 from dealer_agent.protocol.formats import normal_email
+from dealer_agent.storage.consents import ConsentEvent
+from dealer_agent.storage.delivered import KeptDocument
 from dealer_agent.storage.outbox import DueDelivery
 from dealer_agent.storage.store import Store
+from dealer_agent.storage.whole_lead import LeadToDeliver
 from dealer_agent.vault.errors import VaultError
 
 MOST_MAILS = 5
 """Confirmations to one address in MAILS_WITHIN, and as many cancellations; see docs/delivery.md."""
 MAILS_WITHIN = timedelta(hours=24)
+
+
+class Planned(NamedTuple):
+    """What to send: `kept`, which the first attempt sent, or what is made of `parcel` (as of `KeptDocument`)."""
+
+    parcel: Parcel
+    kept: KeptDocument | None
+    needs: tuple[str, ...]
+    first: bool
+
+    def document(self, content: bytes) -> KeptDocument:
+        """What is kept of the first attempt."""
+        return KeptDocument(content, self.needs, self.first)
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,27 +43,61 @@ class Parcels:
     store: Store
     profile: Profile
 
-    def of(self, delivery: DueDelivery) -> Parcel:
-        """The lead as it stands now. Raises NotToBeSent, NotDelivered and StorageError."""
+    def of(self, delivery: DueDelivery) -> Planned:
+        """What to send now. Raises NotToBeSent, NeedsNewId, NotDelivered and StorageError."""
         try:
-            lead = self.store.whole_lead(self.profile.id, delivery.lead_id, datetime.now(UTC))
+            found = self.store.lead_to_deliver(self.profile.id, delivery, datetime.now(UTC))
         except VaultError as failure:
             raise NotDelivered(f"the customer's data cannot be opened: {failure}", channel_ails=False) from None
-        if lead is None or lead.stored.lead.erased_at is not None:
-            raise NotToBeSent("the customer's data was erased")
-        resend = delivery.kind == "resend"
-        # What happened to a lead that is with the CRM already goes there, and says that nobody may be contacted.
-        if not lead.channels and not resend:
-            raise NotToBeSent("the customer agrees to no channel any more")
-        again = resend or (delivery.kind == "notify" and delivery.event_id is not None)
-        view = lead_view(lead, self.profile, resend=again, because_of=delivery.event_id)
-        if delivery.kind in TO_CUSTOMER:
-            self._check_mails(delivery, view, lead.stored.lead.token_id)
-        return Parcel(delivery.delivery_id, view, delivery.event_id, delivery.kind)
+        message = self._message(delivery, found)
+        needs: tuple[str, ...] = ()
+        if isinstance(message, LeadView) and delivery.kind in TO_CUSTOMER:
+            self._check_mails(delivery, message, found)
+            needs = (message.customer.email or "",)
+        elif isinstance(message, LeadView):
+            needs = message.channels
+        if found.kept is not None:
+            _check_kept(found, found.kept, needs)
+        first = isinstance(message, LeadView) and not message.resend
+        parcel = Parcel(delivery.delivery_id, message, delivery.event_id, delivery.kind)
+        return Planned(parcel, found.kept, needs, first)
 
-    def _check_mails(self, delivery: DueDelivery, view: LeadView, token_id: str | None) -> None:
+    def _message(self, delivery: DueDelivery, found: LeadToDeliver) -> Message:
+        lead = found.lead
+        if lead is None:
+            raise NotToBeSent("there is no such lead")
+        if delivery.kind == "erasure":
+            return erased_lead(lead, self.profile, delivery.rooftop)
+        if delivery.kind == "visit_cancelled":
+            visit = next((each for each in lead.visits if each.appointment_id == delivery.event_id), None)
+            if visit is None:
+                raise NotToBeSent("there is no such visit")
+            return ended_visit(visit, self.profile)
+        if lead.stored.lead.erased_at is not None:
+            raise NotToBeSent("the customer's data was erased")
+        if delivery.kind == "withdrawal":
+            withdrawn = _withdrawn(lead.stored.consents, delivery.event_id)
+            return lead_view(lead, self.profile, resend=True, withdrawn=withdrawn)
+        return lead_view(lead, self.profile, resend=found.history.arrived, because_of=delivery.event_id)
+
+    def _check_mails(self, delivery: DueDelivery, view: LeadView, found: LeadToDeliver) -> None:
         """Raises NotToBeSent when the address got too many mails: anybody can ask for visits with any address."""
-        email = normal_email(view.customer.email or "")
+        assert found.lead is not None, "a view is of a lead"
+        email, token_id = normal_email(view.customer.email or ""), found.lead.stored.lead.token_id
         before = self.store.mails_before(self.profile.id, delivery, email, token_id, MAILS_WITHIN) if email else 0
         if before >= MOST_MAILS:
             raise NotToBeSent(f"this address got {MOST_MAILS} such mails within 24 hours")
+
+
+def _check_kept(found: LeadToDeliver, kept: KeptDocument, allowed: Sequence[str]) -> None:
+    """Whether what the first attempt sent may be sent again. Raises NotToBeSent and NeedsNewId."""
+    if found.history.superseded:
+        raise NotToBeSent("a later delivery of this lead, with all of it, has arrived")
+    if not set(kept.needs).issubset(allowed):
+        raise NeedsNewId("what may be sent has changed: sent again under another id")
+    if kept.first and found.history.arrived:
+        raise NeedsNewId("the lead has arrived since it was made: sent again under another id")
+
+
+def _withdrawn(consents: Sequence[ConsentEvent], number: str | None) -> tuple[str, ...]:
+    return next((event.channels for event in consents if str(event.number) == number), ())

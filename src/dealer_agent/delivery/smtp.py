@@ -8,6 +8,7 @@ import ssl
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
+from email import message_from_string, policy
 from email.headerregistry import Address
 from email.message import EmailMessage
 from email.utils import format_datetime
@@ -15,9 +16,10 @@ from typing import Literal
 
 import aiosmtplib
 
-from dealer_agent.delivery.outlet import NotDelivered, NotToBeSent, Parcel
-from dealer_agent.leads.adf import render_adf
-from dealer_agent.leads.mails import Mail, adf_mail_subject, cancellation_mail, confirmation_mail, salesperson_mail
+from dealer_agent.delivery.outlet import Letter, NotDelivered, NotToBeSent, Parcel
+from dealer_agent.leads.adf import adf_of
+from dealer_agent.leads.lead_view import LeadView
+from dealer_agent.leads.mails import Mail, adf_mail_subject, cancellation_mail, confirmation_mail, people_mail
 from dealer_agent.storage.errors import CANNOT_BE_REACHED
 
 GOODBYE_SECONDS = 2.0
@@ -38,8 +40,8 @@ class MailServer:
     user: str | None = None
     password: str | None = field(default=None, repr=False)
 
-    async def send(self, message: EmailMessage, recipients: tuple[str, ...]) -> str | None:
-        """Hands a message over; a note where only some of the recipients were taken. Raises NotDelivered."""
+    async def send(self, content: bytes, recipients: tuple[str, ...]) -> str | None:
+        """Sends a mail; a note where only some of the recipients were taken. Raises NotDelivered."""
         client = aiosmtplib.SMTP(
             hostname=self.host,
             port=self.port,
@@ -51,15 +53,21 @@ class MailServer:
             tls_context=None if self.security == "none" else ssl.create_default_context(),
             local_hostname=self.from_address.rpartition("@")[2],
         )
+        options = ["SMTPUTF8"] if _beyond_ascii(self.from_address, *recipients) else []
+        connected = False
         try:
             async with asyncio.timeout(self.timeout_seconds):
                 await client.connect()
-                refused, _ = await client.send_message(message, sender=self.from_address, recipients=list(recipients))
-            # It is delivered, however the parting goes.
+                connected = True
+                refused, _ = await client.sendmail(self.from_address, recipients, content, mail_options=options)
+            # It is delivered, even if the end of the session fails.
             with suppress(aiosmtplib.SMTPException, OSError):
                 await client.quit(timeout=GOODBYE_SECONDS)
         except (TimeoutError, aiosmtplib.SMTPException, OSError) as error:
-            raise _failure(error) from None
+            failure = _failure(error)
+            answered = isinstance(error, aiosmtplib.SMTPResponseException | aiosmtplib.SMTPRecipientsRefused)
+            failure.may_have_arrived = connected and not answered
+            raise failure from None
         except ValueError:
             raise NotDelivered("the mail's addresses cannot be used", channel_ails=False, permanent=True) from None
         finally:
@@ -74,16 +82,17 @@ class CrmMailOutlet:
     server: MailServer
     to: tuple[str, ...]
 
-    async def send(self, parcel: Parcel) -> str | None:
-        """Raises NotDelivered."""
-        return await self.server.send(await asyncio.to_thread(self._message, parcel), self.to)
-
-    def _message(self, parcel: Parcel) -> EmailMessage:
-        message = _message(self.server, parcel, self.to, adf_mail_subject(parcel.view))
-        text = render_adf(parcel.view).decode("ascii")
+    def make(self, parcel: Parcel) -> bytes:
+        """The mail."""
+        message = _message(self.server, parcel, self.to, adf_mail_subject(parcel.message))
+        text = adf_of(parcel.message).decode("ascii")
         fits = max(map(len, text.splitlines())) <= LONGEST_LINE
         message.set_content(text, cte="7bit" if fits else "quoted-printable")
-        return message
+        return message.as_bytes()
+
+    async def send(self, letter: Letter) -> str | None:
+        """Raises NotDelivered."""
+        return await self.server.send(letter.content, self.to)
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,12 +102,13 @@ class PeopleMailOutlet:
     server: MailServer
     to: tuple[str, ...]
 
-    async def send(self, parcel: Parcel) -> str | None:
-        """Raises NotDelivered."""
-        return await self.server.send(await asyncio.to_thread(self._message, parcel), self.to)
+    def make(self, parcel: Parcel) -> bytes:
+        """The mail."""
+        return _worded(self.server, parcel, self.to, people_mail(parcel.message))
 
-    def _message(self, parcel: Parcel) -> EmailMessage:
-        return _worded(self.server, parcel, self.to, salesperson_mail(parcel.view))
+    async def send(self, letter: Letter) -> str | None:
+        """Raises NotDelivered."""
+        return await self.server.send(letter.content, self.to)
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,36 +117,43 @@ class CustomerMailOutlet:
 
     server: MailServer
 
-    async def send(self, parcel: Parcel) -> str | None:
-        """Raises NotDelivered, and NotToBeSent where there is nothing left to tell, or no consent to do so."""
-        view = parcel.view
+    def make(self, parcel: Parcel) -> bytes:
+        """The mail. Raises NotToBeSent where there is nothing left to say, or no consent to do so."""
+        view = parcel.message
+        assert isinstance(view, LeadView), "customers are told of visits only"
         if "email" not in view.channels:
             raise NotToBeSent("the customer does not agree to e-mail any more")
         if not view.customer.email:
             raise NotToBeSent("the customer has no e-mail address any more")
-        to = (view.customer.email,)
-        mail = _news_of_visit(parcel, datetime.now(UTC))
-        return await self.server.send(_worded(self.server, parcel, to, mail), to)
+        mail = _news_of_visit(parcel, view, datetime.now(UTC))
+        return _worded(self.server, parcel, (view.customer.email,), mail)
+
+    async def send(self, letter: Letter) -> str | None:
+        """Raises NotDelivered."""
+        # As text: the parser of bytes reads no address beyond ASCII.
+        to = message_from_string(letter.content.decode(), policy=policy.SMTPUTF8)["To"]
+        return await self.server.send(letter.content, tuple(each.addr_spec for each in to.addresses))
 
 
-def _news_of_visit(parcel: Parcel, now: datetime) -> Mail:
+def _news_of_visit(parcel: Parcel, view: LeadView, now: datetime) -> Mail:
     """What the customer is told. Raises NotToBeSent where it is not so any more, or comes too late."""
-    visit = next((visit for visit in parcel.view.visits if visit.appointment_id == parcel.event_id), None)
+    visit = next((visit for visit in view.visits if visit.appointment_id == parcel.event_id), None)
     if parcel.kind == "cancel":
         if visit is None or visit.status != "cancelled" or not visit.times:
             raise NotToBeSent("the visit is not cancelled")
         if (visit.times[0].end or visit.times[0].start) <= now:
             raise NotToBeSent("the visit would be over")
-        return cancellation_mail(replace(parcel.view, visits=(visit,)))
+        return cancellation_mail(replace(view, visits=(visit,)))
     if visit is None or visit.status != "confirmed":
         raise NotToBeSent("the visit is not confirmed any more")
     if visit.times[0].start <= now:
         raise NotToBeSent("the visit has begun")
-    return confirmation_mail(replace(parcel.view, visits=(visit,)))
+    return confirmation_mail(replace(view, visits=(visit,)))
 
 
 def _message(server: MailServer, parcel: Parcel, to: tuple[str, ...], subject: str) -> EmailMessage:
-    message = EmailMessage()
+    utf8 = _beyond_ascii(server.from_address, *to)
+    message = EmailMessage(policy=policy.SMTP.clone(cte_type="7bit", utf8=utf8))
     message["From"] = _address(server.from_address, server.from_name)
     message["To"] = [_address(address) for address in to]
     message["Subject"] = _one_line(subject)
@@ -146,14 +163,19 @@ def _message(server: MailServer, parcel: Parcel, to: tuple[str, ...], subject: s
     return message
 
 
-def _worded(server: MailServer, parcel: Parcel, to: tuple[str, ...], mail: Mail) -> EmailMessage:
+def _worded(server: MailServer, parcel: Parcel, to: tuple[str, ...], mail: Mail) -> bytes:
     message = _message(server, parcel, to, mail.subject)
     message.set_content(mail.text)
     for part in mail.calendars:
         message.add_attachment(
             part.content, maintype="text", subtype="calendar", filename=part.name, params={"method": part.method}
         )
-    return message
+    return message.as_bytes()
+
+
+def _beyond_ascii(*addresses: str) -> bool:
+    """Whether a server must know SMTPUTF8 (RFC 6531) to take these addresses."""
+    return not "".join(addresses).isascii()
 
 
 def _address(address: str, name: str = "") -> Address:
@@ -213,5 +235,5 @@ def _partly(refused: dict[str, aiosmtplib.SMTPResponse], asked: int) -> str | No
     codes = ", ".join(sorted({str(response.code) for response in refused.values()}))
     words = f"{len(refused)} of {asked} recipients refused ({codes})"
     if any(400 <= response.code < 500 for response in refused.values()):
-        raise NotDelivered(words, channel_ails=False)
+        raise NotDelivered(words, channel_ails=False, may_have_arrived=True)
     return words

@@ -2,15 +2,19 @@
 
 from collections.abc import Sequence
 from datetime import datetime
+from typing import cast
 
 import msgspec
 from msgspec import UNSET
 
 from dealer_agent.dealers.profile import Profile
+from dealer_agent.lead_desk.contact_points import deliverable, usable_channels
 from dealer_agent.lead_desk.kept_lead import Changes
 from dealer_agent.lead_desk.rooftop_views import rooftop_view
 from dealer_agent.leads.lead_view import (
     AgentView,
+    EndedVisit,
+    ErasedLead,
     LeadView,
     VisitStatus,
     VisitTime,
@@ -18,20 +22,32 @@ from dealer_agent.leads.lead_view import (
     extras_of,
 )
 from dealer_agent.protocol.formats import parse_timestamp
-from dealer_agent.protocol.requests import Appointment, Channel, Customer, LeadSubmitRequest, TradeIn, VehicleOfInterest
+from dealer_agent.protocol.requests import (
+    Appointment,
+    AppointmentType,
+    Customer,
+    LeadSubmitRequest,
+    TradeIn,
+    VehicleOfInterest,
+)
 from dealer_agent.protocol.responses import AppointmentReply
 from dealer_agent.protocol.vehicle import Vehicle
 from dealer_agent.storage.appointments import AppointmentRecord
 from dealer_agent.storage.whole_lead import WholeLead
 
-CHANNELS: tuple[Channel, ...] = ("email", "phone", "sms")
-"""In the order in which they are told."""
 
+def lead_view(
+    lead: WholeLead,
+    profile: Profile,
+    *,
+    resend: bool = False,
+    because_of: str | None = None,
+    withdrawn: tuple[str, ...] = (),
+) -> LeadView:
+    """The view of a lead as it stands, additions included, without the contact points that may not be used.
 
-def lead_view(lead: WholeLead, profile: Profile, *, resend: bool = False, because_of: str | None = None) -> LeadView:
-    """The view of a lead as it stands, additions included. Raises ValueError for one whose customer is forgotten.
-
-    With `resend` it is sent again, `because_of` an addition or an appointment that was called off, by its id.
+    With `resend` it is sent again, `because_of` an addition or an appointment that was called off, by its id, or
+    because consent was `withdrawn`. Raises ValueError for one whose customer is forgotten.
     """
     record = lead.stored.lead
     if record.customer is None or record.payload is None:
@@ -51,6 +67,8 @@ def lead_view(lead: WholeLead, profile: Profile, *, resend: bool = False, becaus
     wish = payload.get("vehicle_of_interest")
     visits = tuple(view for visit in lead.visits if (view := _visit_view(visit, profile, lead.visits)) is not None)
     off = (visit for visit in visits if visit.status == "cancelled" and visit.appointment_id == because_of)
+    called_off = next(off, None) if resend else None
+    channels = usable_channels(customer, lead.stored.consents, lead.at)
     return LeadView(
         lead_id=record.lead_id,
         dealer_id=profile.id,
@@ -58,8 +76,8 @@ def lead_view(lead: WholeLead, profile: Profile, *, resend: bool = False, becaus
         rooftop=rooftop_view(profile, record.rooftop),
         received_at=record.received_at,
         agent=AgentView.of(request.source_agent),
-        customer=customer,
-        channels=tuple(channel for channel in CHANNELS if channel in lead.channels),
+        customer=deliverable(customer, channels),
+        channels=channels,
         submitted_at=None if request.submitted_at is UNSET else parse_timestamp(request.submitted_at),
         vehicle=None if record.vehicle is None else msgspec.json.decode(record.vehicle, type=Vehicle),
         wish=request.vehicle_of_interest,
@@ -69,8 +87,30 @@ def lead_view(lead: WholeLead, profile: Profile, *, resend: bool = False, becaus
         messages=tuple(messages),
         visits=visits,
         resend=resend,
-        called_off=next(off, None) if resend else None,
+        called_off=called_off,
+        withdrawn=withdrawn,
+        added=resend and because_of is not None and called_off is None,
         may_be_same_person_as=record.may_be_same_person_as,
+    )
+
+
+def erased_lead(lead: WholeLead, profile: Profile, rooftop: str) -> ErasedLead:
+    """What the receivers of a lead at a rooftop are told of its erasure."""
+    record = lead.stored.lead
+    assert record.erased_at is not None, "only an erasure makes this delivery"
+    return ErasedLead(lead_id=record.lead_id, rooftop=rooftop_view(profile, rooftop), erased_at=record.erased_at)
+
+
+def ended_visit(visit: AppointmentRecord, profile: Profile) -> EndedVisit:
+    """What people are told of a visit that ended with the erasure of its customer."""
+    assert visit.starts_at is not None, "a confirmed visit has a time"
+    return EndedVisit(
+        lead_id=visit.lead_id,
+        appointment_id=visit.appointment_id,
+        kind=cast(AppointmentType, visit.kind),
+        rooftop=rooftop_view(profile, visit.rooftop),
+        time=VisitTime(visit.starts_at, visit.ends_at),
+        ended_at=visit.cancelled_at or visit.created_at,
     )
 
 

@@ -9,12 +9,12 @@ from sqlalchemy import Connection
 
 from dealer_agent.dealers.profile import DealerRooftop
 from dealer_agent.dealers.routing import CustomerKind, deliveries_of, mail_to_customer
+from dealer_agent.lead_desk.contact_points import usable_channels
 from dealer_agent.lead_desk.kept_lead import KeptLead
 from dealer_agent.lead_desk.timetable import Timetable
 from dealer_agent.storage.appointments import AppointmentRecord
-from dealer_agent.storage.consents import allowed_channels
 from dealer_agent.storage.leads import StoredLead
-from dealer_agent.storage.outbox import enqueue, untried
+from dealer_agent.storage.outbox import enqueue, waiting
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,20 +30,24 @@ class Telling:
     def send_again(self, lead_id: str, event_id: str, rooftops: Iterable[DealerRooftop]) -> None:
         """To the channels and the people of these rooftops, because of `event_id`.
 
-        Not where the lead is to go anyway: it is made at sending time, with what happened until then.
+        Not where the lead waits untried: it is made when it is sent, with everything until then. What was tried keeps
+        its bytes, so the addition follows it as a delivery of its own.
         """
-        untold = untried(self.connection, self.dealer_id, lead_id)
+        waits = waiting(self.connection, self.dealer_id, lead_id)
+        untried = {address for address, one in waits.items() if one.untried}
         rows = [
             row
             for rooftop in {rooftop.name: rooftop for rooftop in rooftops}.values()
             for row in deliveries_of(rooftop, event_id=event_id)
-            if (row.rooftop, row.channel) not in untold
+            if (row.rooftop, row.channel) not in untried
         ]
-        enqueue(self.connection, self.dealer_id, lead_id, rows, self.now)
+        enqueue(self.connection, self.dealer_id, lead_id, rows, self.now, waits)
 
     def mail(self, kind: CustomerKind, lead_id: str, rooftop: DealerRooftop, appointment_id: str) -> None:
         """To the customer, who may be written to."""
-        enqueue(self.connection, self.dealer_id, lead_id, [mail_to_customer(kind, rooftop, appointment_id)], self.now)
+        row = mail_to_customer(kind, rooftop, appointment_id)
+        waits = waiting(self.connection, self.dealer_id, lead_id)
+        enqueue(self.connection, self.dealer_id, lead_id, [row], self.now, waits)
 
     def tell_of_visit(self, kind: CustomerKind, lead: StoredLead, visit: AppointmentRecord, event_id: str) -> bool:
         """Everybody whom a visit of the lead's concerns: its own rooftop, that of the visit, and the customer.
@@ -62,6 +66,7 @@ class Telling:
         return by_mail
 
     def _may_mail(self, lead: StoredLead) -> bool:
-        if not self.confirms_by_mail or KeptLead.of(lead).customer.email is UNSET:
+        customer = KeptLead.of(lead).customer
+        if not self.confirms_by_mail or customer.email is UNSET:
             return False
-        return "email" in allowed_channels(self.connection, self.dealer_id, lead.lead.lead_id, self.now)
+        return "email" in usable_channels(customer, lead.consents, self.now)

@@ -13,7 +13,7 @@ from lxml.etree import _Element as Element
 from msgspec import UNSET, UnsetType
 
 from dealer_agent.leads.intake import names_a_vehicle
-from dealer_agent.leads.lead_view import LeadView, RooftopView
+from dealer_agent.leads.lead_view import EndedVisit, ErasedLead, LeadView, Message, RooftopView
 from dealer_agent.leads.plain_text import lines, one_line, wrapped
 from dealer_agent.leads.wording import (
     NOT_SPECIFIED,
@@ -21,6 +21,8 @@ from dealer_agent.leads.wording import (
     added_facts,
     claimed_facts,
     contact_words,
+    ended_visit_lines,
+    erasure_words,
     listing_facts,
     money,
     same_person_words,
@@ -55,6 +57,37 @@ def render_adf(view: LeadView) -> bytes:
     provider = etree.SubElement(prospect, "provider")
     _add(provider, "name", one_line(view.agent.name) or NOT_SPECIFIED)
     _add_known(provider, "url", view.agent.url or "")
+    return _written(adf)
+
+
+def adf_of(message: Message) -> bytes:
+    """A message as one ADF document."""
+    match message:
+        case LeadView():
+            return render_adf(message)
+        case ErasedLead():
+            return _notice(message.lead_id, message.rooftop, message.erased_at, erasure_words(message))
+        case EndedVisit():
+            return _notice(message.lead_id, message.rooftop, message.ended_at, ended_visit_lines(message))
+
+
+def _notice(lead_id: str, rooftop: RooftopView, at: datetime, told: Sequence[str]) -> bytes:
+    """A document about a lead that was sent before, without anything of the lead. The DTD asks for all its elements."""
+    adf = etree.Element("adf")
+    prospect = etree.SubElement(adf, "prospect", status="resend")
+    _id(prospect, lead_id)
+    _add(prospect, "requestdate", _timestamp(at, rooftop.zone))
+    _members(etree.SubElement(prospect, "vehicle"), VehicleOfInterest())
+    customer = etree.SubElement(prospect, "customer")
+    contact = etree.SubElement(customer, "contact")
+    _add(contact, "name", NOT_SPECIFIED, part="full", type="individual")
+    _add(contact, "phone", NOT_SPECIFIED)
+    _comments(customer, told)
+    _vendor(prospect, rooftop)
+    return _written(adf)
+
+
+def _written(adf: Element) -> bytes:
     etree.indent(adf)
     return PROLOG + etree.tostring(adf, encoding="us-ascii", xml_declaration=False) + b"\n"
 
@@ -184,12 +217,13 @@ def _customer(prospect: Element, view: LeadView) -> None:
     contact = etree.SubElement(element, "contact")
     for part, name in (("first", customer.first_name), ("last", customer.last_name)):
         _add(contact, "name", one_line(name) or NOT_SPECIFIED, part=part, type="individual")
-    prefers = customer.preferred_contact if customer.preferred_contact in view.channels else None
+    prefers = customer.preferred_contact
     _add_known(contact, "email", customer.email, **({"preferredcontact": "1"} if prefers == "email" else {}))
+    # The DTD asks for one of them.
     _add_known(
         contact,
         "phone",
-        customer.phone,
+        customer.phone or ("" if customer.email else NOT_SPECIFIED),
         type="cellphone" if "sms" in view.channels else "voice",
         **({"preferredcontact": "1"} if prefers in ("phone", "sms") else {}),
     )

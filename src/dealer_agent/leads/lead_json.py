@@ -8,8 +8,18 @@ from zoneinfo import ZoneInfo
 import msgspec
 from msgspec import UNSET, Struct, UnsetType
 
-from dealer_agent.leads.lead_view import LeadView, RooftopView, VisitStatus, VisitTime, VisitView
+from dealer_agent.leads.lead_view import (
+    EndedVisit,
+    ErasedLead,
+    LeadView,
+    Message,
+    RooftopView,
+    VisitStatus,
+    VisitTime,
+    VisitView,
+)
 from dealer_agent.leads.plain_text import one_line
+from dealer_agent.leads.wording import refused_channels
 from dealer_agent.protocol.requests import Appointment, AppointmentType, Customer
 from dealer_agent.protocol.responses import PostalAddress
 from dealer_agent.protocol.vehicle import Vehicle
@@ -66,11 +76,69 @@ class _Lead(Struct, tag_field="type", tag="lead", kw_only=True):
     source_agent: _Agent
     customer: Customer
     allowed_channels: list[str]
+    do_not_contact_by: list[str]
     vehicle: Vehicle | UnsetType
     vehicle_of_interest: dict[str, Any] | UnsetType
     trade_in: dict[str, Any] | UnsetType
     messages: list[str]
     appointments: list[_Visit]
+
+
+class _ConsentWithdrawn(Struct, tag_field="type", tag="consent_withdrawn", kw_only=True):
+    """The event of a withdrawal."""
+
+    version: Literal[1] = 1
+    lead_id: str
+    withdrawn_channels: list[str]
+    allowed_channels: list[str]
+    do_not_contact_by: list[str]
+
+
+class _LeadErased(Struct, tag_field="type", tag="lead_erased", kw_only=True):
+    """The event of an erasure."""
+
+    version: Literal[1] = 1
+    lead_id: str
+
+
+class _VisitCancelled(Struct, tag_field="type", tag="visit_cancelled", kw_only=True):
+    """The event of a visit that ended because its customer was erased."""
+
+    version: Literal[1] = 1
+    lead_id: str
+    appointment_id: str
+    appointment_type: AppointmentType
+    rooftop: str
+    timezone: str
+    time: _Time
+
+
+def json_of(message: Message) -> bytes:
+    """A message as one JSON object in UTF-8."""
+    match message:
+        case LeadView(withdrawn=()):
+            return lead_json(message)
+        case LeadView():
+            withdrawn = _ConsentWithdrawn(
+                lead_id=message.lead_id,
+                withdrawn_channels=list(message.withdrawn),
+                allowed_channels=list(message.channels),
+                do_not_contact_by=refused_channels(message),
+            )
+            return msgspec.json.encode(withdrawn)
+        case ErasedLead():
+            return msgspec.json.encode(_LeadErased(lead_id=message.lead_id))
+        case EndedVisit():
+            zone = message.rooftop.zone
+            ended = _VisitCancelled(
+                lead_id=message.lead_id,
+                appointment_id=message.appointment_id,
+                appointment_type=message.kind,
+                rooftop=message.rooftop.name,
+                timezone=zone,
+                time=_time(message.time, ZoneInfo(zone)),
+            )
+            return msgspec.json.encode(ended)
 
 
 def lead_json(view: LeadView) -> bytes:
@@ -86,6 +154,7 @@ def lead_json(view: LeadView) -> bytes:
         source_agent=_Agent(one_line(view.agent.name), view.agent.url or UNSET),
         customer=view.customer,
         allowed_channels=list(view.channels),
+        do_not_contact_by=refused_channels(view),
         vehicle=view.vehicle or UNSET,
         vehicle_of_interest=UNSET if view.wish is UNSET else {**msgspec.to_builtins(view.wish), **view.wish_extras},
         trade_in=UNSET if view.trade_in is UNSET else {**msgspec.to_builtins(view.trade_in), **view.trade_in_extras},

@@ -90,8 +90,9 @@ class LeadView:
 
     `vehicle` is the listing as it stood in stock when the lead came; with it, nothing of `wish` that a listing can say
     counts. The `extras` are the members of either vehicle that the protocol does not know. `messages` and `visits` are
-    oldest first. `channels` are those that the customer agreed to and did not revoke. `resend`: the lead was sent
-    before, and something was added to it, or `called_off` was cancelled, one of its visits.
+    oldest first. `channels` are those by which the customer may be contacted, and `customer` has no other contact
+    points. `resend`: the receiver has the lead already. Then `called_off` is the visit that was cancelled, `withdrawn`
+    are the channels that the customer withdrew, or something was `added`; else a person sends the lead again.
 
     `may_be_same_person_as` is the id of an earlier lead, of another sender, with one of the same contact points and the
     same vehicle.
@@ -115,7 +116,34 @@ class LeadView:
     visits: tuple[VisitView, ...] = ()
     resend: bool = False
     called_off: VisitView | None = None
+    withdrawn: tuple[str, ...] = ()
+    added: bool = False
     may_be_same_person_as: str | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ErasedLead:
+    """A lead whose customer was erased: whoever has a copy is to erase it. Holds nothing of the lead but its id."""
+
+    lead_id: str
+    rooftop: RooftopView
+    erased_at: datetime
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class EndedVisit:
+    """A confirmed visit that ended because its customer was erased. Holds nothing of the customer."""
+
+    lead_id: str
+    appointment_id: str
+    kind: AppointmentType
+    rooftop: RooftopView
+    time: VisitTime
+    ended_at: datetime
+
+
+Message = LeadView | ErasedLead | EndedVisit
+"""What a delivery says."""
 
 
 def extras_of(described: object, kind: type[Struct]) -> dict[str, Any]:

@@ -14,7 +14,7 @@ from msgspec import UNSET
 
 from dealer_agent.leads.calendar import CalendarVisit, Method, calendar_file, cancellation_file
 from dealer_agent.leads.intake import names_a_vehicle
-from dealer_agent.leads.lead_view import LeadView, RooftopView, VisitTime, VisitView
+from dealer_agent.leads.lead_view import EndedVisit, ErasedLead, LeadView, Message, RooftopView, VisitTime, VisitView
 from dealer_agent.leads.person_name import name_in
 from dealer_agent.leads.plain_text import quoted, short, wrapped
 from dealer_agent.leads.spoken import either, phone_number
@@ -23,9 +23,12 @@ from dealer_agent.leads.wording import (
     STATUSES,
     VISITS,
     claimed_facts,
+    ended_visit_lines,
+    erasure_words,
     listing_facts,
     money,
     place_words,
+    refusal_words,
     same_person_words,
     spoken_stretch,
     spoken_time,
@@ -33,6 +36,7 @@ from dealer_agent.leads.wording import (
     visit_lines,
     visit_title,
     wanted_words,
+    withdrawal_words,
 )
 from dealer_agent.protocol.requests import TradeIn, VehicleOfInterest
 from dealer_agent.protocol.vehicle import Vehicle, VehicleMembers
@@ -61,8 +65,35 @@ class Mail:
     calendars: tuple[CalendarPart, ...] = ()
 
 
-def adf_mail_subject(view: LeadView) -> str:
+def adf_mail_subject(message: Message) -> str:
     """The subject of the mail that carries the ADF: the dealership first, nothing that names the customer."""
+    match message:
+        case LeadView():
+            return _adf_lead_subject(message)
+        case ErasedLead():
+            return f"{short(message.rooftop.name, 80)}: lead {message.lead_id} erased"
+        case EndedVisit():
+            return _ended_visit_subject(message)
+
+
+def people_mail(message: Message) -> Mail:
+    """A message in human words, for the people of the rooftop."""
+    match message:
+        case LeadView():
+            return salesperson_mail(message)
+        case ErasedLead():
+            words = [*erasure_words(message), "That includes earlier mails about it."]
+            return Mail(adf_mail_subject(message), _text([wrapped(" ".join(words))]))
+        case EndedVisit():
+            return Mail(_ended_visit_subject(message), _text([ended_visit_lines(message)]))
+
+
+def _ended_visit_subject(ended: EndedVisit) -> str:
+    when = spoken_time(ended.time.start, ended.rooftop.zone)
+    return f"{short(ended.rooftop.name, 80)}: {VISITS[ended.kind]} on {when} cancelled"
+
+
+def _adf_lead_subject(view: LeadView) -> str:
     vehicle = short(wanted_words(view), 80)
     words = f"{_news_again(view) if view.resend else 'new lead'}{vehicle and ', '}{vehicle}"
     return f"{short(view.rooftop.name, 80)}: {words}"
@@ -74,8 +105,7 @@ def salesperson_mail(view: LeadView) -> Mail:
     vehicle = short(wanted_words(view), 100)
     asks = f"{name} is interested in the {vehicle}." if vehicle else f"{name} would like to hear from you."
     if view.resend:
-        news = f"{_the_visit(view.called_off)} was cancelled" if view.called_off else "something was added to it"
-        asks = f"{asks} You had this lead before; {news}, and this is all of it."
+        asks = f"{asks} You had this lead before; {_reason_again(view)}, and this is all of it."
     # Lines of the service begin at the margin. A sender's text never does, so it cannot look like one of them.
     parts = [wrapped(asks, hanging="  "), *(wrapped(words) for words in same_person_words(view))]
     for visit in view.visits:
@@ -146,8 +176,21 @@ def cancellation_mail(view: LeadView) -> Mail:
 
 
 def _news_again(view: LeadView) -> str:
-    """Why a lead is sent again."""
-    return visit_title(view.called_off).lower() if view.called_off else "lead with additions"
+    """Why a lead is sent again, for a subject."""
+    if view.called_off:
+        return visit_title(view.called_off).lower()
+    if view.withdrawn:
+        return "consent withdrawn"
+    return "lead with additions" if view.added else "lead sent again"
+
+
+def _reason_again(view: LeadView) -> str:
+    """Why a lead is sent again, inside a sentence."""
+    if view.called_off:
+        return f"{_the_visit(view.called_off)} was cancelled"
+    if view.withdrawn:
+        return "the customer withdrew consent"
+    return "something was added to it" if view.added else "it is sent again"
 
 
 def _the_visit(visit: VisitView) -> str:
@@ -248,28 +291,21 @@ def _shared(view: LeadView, visit: VisitView) -> list[str]:
 
 
 def _reach(view: LeadView) -> list[str]:
-    """The addresses that may be used, and what for; those that may not are named without being shown."""
+    """The contact points that may be used, and what for; then the channels that may not be used."""
     customer, channels = view.customer, view.channels
-    if not channels:
-        return ["They have withdrawn their consent: please do not contact them."]
-    told = []
+    told = withdrawal_words(view)
     preferred = customer.preferred_contact
     if customer.email is not UNSET:
-        said = f"{customer.email}{' (preferred)' if preferred == 'email' else ''}"
-        told.append(
-            f"E-mail: {short(said) if 'email' in channels else 'please do not write, they did not agree to it'}"
-        )
+        told.append(f"E-mail: {short(customer.email)}{' (preferred)' if preferred == 'email' else ''}")
     if customer.phone is not UNSET:
         uses = [words for channel, words in (("phone", "calls"), ("sms", "text messages")) if channel in channels]
         liked = {"phone": ", calls preferred", "sms": ", text messages preferred"}
-        likes = liked.get(preferred, "") if preferred is not UNSET and preferred in channels and len(uses) > 1 else ""
+        likes = liked.get(preferred, "") if preferred is not UNSET and len(uses) > 1 else ""
         use = f"{' and '.join(uses)}{' only' if len(uses) == 1 else ''}{likes}"
-        told.append(
-            f"Phone: {phone_number(customer.phone)}, for {use}"
-            if uses
-            else "Phone: please neither call nor text, they did not agree to it"
-        )
-    return told
+        told.append(f"Phone: {phone_number(customer.phone)}, for {use}")
+    if not channels:
+        told.append("They agree to no channel: their consent was withdrawn or has expired.")
+    return told + refusal_words(view)
 
 
 def _listing(vehicle: Vehicle) -> list[str]:

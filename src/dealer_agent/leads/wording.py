@@ -10,7 +10,7 @@ from zoneinfo import ZoneInfo
 
 from msgspec import UNSET
 
-from dealer_agent.leads.lead_view import LeadView, RooftopView, VisitTime, VisitView
+from dealer_agent.leads.lead_view import EndedVisit, ErasedLead, LeadView, RooftopView, VisitTime, VisitView
 from dealer_agent.leads.plain_text import one_line, short
 from dealer_agent.leads.spoken import clock_time, either
 from dealer_agent.leads.zones import instant_of
@@ -245,6 +245,21 @@ def _listed_times(name: str, times: list[str]) -> list[str]:
     return told if more <= 0 else [*told, f"{name}: {more} more times"]
 
 
+def erasure_words(erased: ErasedLead) -> list[str]:
+    """What to do about a lead whose customer was erased, as sentences."""
+    return [f"The customer of lead {erased.lead_id} was erased at their request.", "Erase your copy of this lead."]
+
+
+def ended_visit_lines(ended: EndedVisit) -> list[str]:
+    """A visit that ended with the erasure of its customer, for the people who expect it."""
+    name = VISITS[ended.kind]
+    return [
+        f"{name[0].upper()}{name[1:]} cancelled, at {short(ended.rooftop.name)}",
+        f"When: {spoken_stretch(ended.time, ended.rooftop.zone)}",
+        f"Nobody comes: the customer of lead {ended.lead_id} was erased at their request.",
+    ]
+
+
 def same_person_words(view: LeadView) -> list[str]:
     """A sentence about another sender's lead that may be of the same person; empty when there is none."""
     if view.may_be_same_person_as is None:
@@ -255,15 +270,33 @@ def same_person_words(view: LeadView) -> list[str]:
     ]
 
 
+def refused_channels(view: LeadView) -> list[str]:
+    """The channels by which the customer must not be contacted."""
+    return [channel for channel in CHANNELS if channel not in view.channels]
+
+
+def withdrawal_words(view: LeadView) -> list[str]:
+    """A sentence about the consent that the customer has just withdrawn; empty when there is none."""
+    if not view.withdrawn:
+        return []
+    return [f"The customer withdrew the consent to be contacted by {either([CHANNELS[c] for c in view.withdrawn])}."]
+
+
+def refusal_words(view: LeadView) -> list[str]:
+    """A sentence that names the channels that must not be used; empty when all may be used."""
+    refused = [CHANNELS[channel] for channel in refused_channels(view)]
+    return [f"Do not contact by {either(refused)}."] if refused else []
+
+
 def contact_words(view: LeadView) -> list[str]:
-    """Through which channels the customer may be reached, as sentences."""
+    """By which channels the customer may be contacted, and by which not, as sentences."""
     allowed = [CHANNELS[channel] for channel in CHANNELS if channel in view.channels]
-    if not allowed:
-        return ["The customer has withdrawn their consent: do not contact them."]
-    told = [f"The customer agreed to be contacted by {listed(allowed)}."]
-    refused = [CHANNELS[channel] for channel in CHANNELS if channel not in view.channels]
-    if refused:
-        told.append(f"Do not use: {either(refused)}.")
+    told = withdrawal_words(view)
+    if allowed:
+        told.append(f"The customer agreed to be contacted by {listed(allowed)}.")
+    else:
+        told.append("The customer agrees to no channel: the consent was withdrawn or has expired.")
+    told += refusal_words(view)
     if view.customer.preferred_contact in view.channels:
         told.append(f"Prefers {CHANNELS[view.customer.preferred_contact]}.")
     return told

@@ -4,7 +4,7 @@ Events are only ever added, to the dealer's chain (`storage.chain`). The dealer 
 """
 
 import secrets
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, Final, NamedTuple
@@ -83,6 +83,16 @@ class ConsentEvent:
     customer: bytes | None
     by: str | None
     reason: str | None
+
+
+class _Agreed(NamedTuple):
+    """The part of a consent event that says which channels are allowed."""
+
+    kind: str
+    at: datetime
+    granted_at: datetime | None
+    expires_at: datetime | None
+    channels: tuple[str, ...]
 
 
 class ChainReport(NamedTuple):
@@ -232,21 +242,31 @@ def consents_of(connection: Connection, vault: Vault, dealer_id: str, lead_id: s
 
 
 def allowed_channels(connection: Connection, dealer_id: str, lead_id: str, now: datetime) -> frozenset[str]:
-    """The channels by which the customer may be contacted now.
+    """The channels by which the customer may be contacted now, by `channels_allowed`."""
+    found = connection.execute(READ_CHANNELS, {"dealer_id": dealer_id, "lead_id": lead_id})
+    events = (_Agreed(row.kind, row.at, row.granted_at, row.expires_at, _words(row.channels)) for row in found)
+    return channels_allowed(events, now)
 
-    Those that were granted, unless the grant expired or the channel was revoked afterwards; what the customer agrees to
-    after that allows again. A consent from before it, which an agent sends once more, does not.
+
+def channels_allowed(events: Iterable[ConsentEvent | _Agreed], now: datetime) -> frozenset[str]:
+    """The channels that a lead's consent events, oldest first, allow now.
+
+    A channel is allowed when it was granted, unless the grant has expired or the channel was revoked afterwards. A
+    consent that was given after the revocation allows it again. A consent from before it, which an agent sends once
+    more, does not.
     """
     allowed: set[str] = set()
     revoked_at: dict[str, datetime] = {}
-    for row in connection.execute(READ_CHANNELS, {"dealer_id": dealer_id, "lead_id": lead_id}):
-        channels = _words(row.channels)
-        if row.kind == GRANTED:
-            if row.expires_at is None or row.expires_at > now:
-                allowed.update(each for each in channels if each not in revoked_at or row.granted_at > revoked_at[each])
-        elif row.kind == REVOKED:
-            allowed.difference_update(channels)
-            revoked_at.update(dict.fromkeys(channels, row.at))
+    for event in events:
+        if event.kind == GRANTED:
+            if event.expires_at is None or event.expires_at > now:
+                assert event.granted_at is not None, "a grant has a time"
+                for channel in event.channels:
+                    if channel not in revoked_at or event.granted_at > revoked_at[channel]:
+                        allowed.add(channel)
+        elif event.kind == REVOKED:
+            allowed.difference_update(event.channels)
+            revoked_at.update(dict.fromkeys(event.channels, event.at))
         else:
             allowed.clear()
     return frozenset(allowed)

@@ -29,6 +29,7 @@ from dealer_agent.storage.schema import (
     lead_contacts,
     lead_events,
     leads,
+    outbox,
     vault_keys,
 )
 from dealer_agent.vault.errors import BadKeys, BrokenSeal, UnknownKey
@@ -69,6 +70,7 @@ SEALED = (
     _Sealed(lead_events.c.changes, lead_events.c.event_id),
     _Sealed(consent_events.c.body, consent_events.c.number),
     _Sealed(appointments.c.request, appointments.c.appointment_id),
+    _Sealed(outbox.c.document, outbox.c.delivery_id),
 )
 """All but the rows that a keyed hash identifies."""
 

@@ -4,16 +4,17 @@ Delivery is at least once: a row is claimed under a lease, sent outside any tran
 leaves a lease that runs out; then another claims the row, and sends it with the same id. A lease is a name that is
 never used twice, so who has lost it can no longer put off or park what somebody else is sending now.
 
-Rows name a lead and hold nothing of it; `problem` is in this program's own words.
+What the first attempt sends is stored, sealed, before it is sent. Every later attempt sends the same bytes under the
+same id. `problem` is in this program's own words.
 """
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from datetime import datetime, timedelta
 from typing import Any, Literal, NamedTuple
 
-from sqlalchemy import Connection, String, and_, bindparam, func, insert, or_, select, tuple_, update
+from sqlalchemy import Connection, Integer, String, and_, bindparam, exists, func, insert, or_, select, tuple_, update
 
-from dealer_agent.dealers.routing import TO_CUSTOMER, Kind, NewDelivery
+from dealer_agent.dealers.routing import Kind, NewDelivery
 from dealer_agent.protocol.ids import new_ulid
 from dealer_agent.storage.leads import HASH_CONTEXT
 from dealer_agent.storage.prepared import Prepared
@@ -27,8 +28,21 @@ Address = tuple[str, str]
 """A rooftop and one of its channels."""
 
 
+class Waiting(NamedTuple):
+    """The newest delivery of a lead that waits at a receiver.
+
+    `untried`: one that waits is not made yet, so it will hold everything that is added to the lead until then.
+    """
+
+    delivery_id: str
+    untried: bool
+
+
 class DueDelivery(NamedTuple):
-    """A row that was claimed: to be sent now, and settled in the name of `lease`. `attempts` counts this one too."""
+    """A row that was claimed: to be sent now, and settled in the name of `lease`. `attempts` counts this one too.
+
+    `document` is sealed; it is None until the delivery is made.
+    """
 
     delivery_id: str
     lead_id: str
@@ -39,6 +53,7 @@ class DueDelivery(NamedTuple):
     tried_since: datetime
     attempts: int
     lease: str
+    document: bytes | None
 
     @property
     def address(self) -> Address:
@@ -49,7 +64,8 @@ class DueDelivery(NamedTuple):
 class DeliveryRecord(NamedTuple):
     """A row as people see it. `created_at` is when it was made, or when somebody last asked to have it tried anew.
 
-    A row that waits and has a `leased_until` in the future is being sent.
+    A row that waits and has a `leased_until` in the future is being sent. `unknown` counts the attempts of which nobody
+    knows whether they arrived, and the one that is under way.
     """
 
     delivery_id: str
@@ -65,6 +81,12 @@ class DeliveryRecord(NamedTuple):
     leased_until: datetime | None
     settled_at: datetime | None
     problem: str | None
+    unknown: int
+
+    @property
+    def may_have_arrived(self) -> bool:
+        """Whether the receiver has it, or may have it."""
+        return self.state == "sent" or self.unknown > 0
 
 
 # A lead of a sender without a token has none: both databases compare two NULLs with IS NOT DISTINCT FROM.
@@ -90,11 +112,11 @@ COUNT_MAILS_BEFORE = (
 )
 
 # Not named as the column, which SQLAlchemy keeps for itself in an UPDATE.
-_DEALER = outbox.c.dealer_id == bindparam("of_dealer")
+OF_DEALER = outbox.c.dealer_id == bindparam("of_dealer")
 # A clock may be set back: what was never put off is due whenever it was stored, and no lease can end later than one
 # that begins now.
 _DUE = and_(
-    _DEALER,
+    OF_DEALER,
     outbox.c.state == "waiting",
     or_(outbox.c.due_at <= bindparam("now"), outbox.c.due_at == outbox.c.created_at),
     or_(
@@ -104,32 +126,53 @@ _DUE = and_(
     ),
 )
 
-ADD_DELIVERY = Prepared(insert(outbox))
+_before = outbox.alias("before")
 
-# Never tried: what a receiver may have seen under its id stays as it was.
-READ_UNTRIED = select(outbox.c.rooftop, outbox.c.channel).where(
-    _DEALER,
-    outbox.c.lead_id == bindparam("lead_id"),
-    outbox.c.state == "waiting",
-    outbox.c.attempts == 0,
-    outbox.c.kind.not_in(TO_CUSTOMER),
+# One delivery of a lead at a time to each receiver, in order. An erasure drops rows that are being sent: what follows
+# them waits for the end of the lease.
+_FREE = or_(
+    outbox.c.follows.is_(None),
+    ~exists().where(
+        _before.c.dealer_id == outbox.c.dealer_id,
+        _before.c.delivery_id == outbox.c.follows,
+        or_(
+            _before.c.state == "waiting",
+            and_(_before.c.leased_until > bindparam("now"), _before.c.leased_until <= bindparam("until")),
+        ),
+    ),
 )
 
-DUE_ADDRESSES = select(outbox.c.rooftop, outbox.c.channel).where(_DUE).distinct()
+ADD_DELIVERY = Prepared(insert(outbox))
+
+WHOLE_LEADS: tuple[Kind, ...] = ("lead", "resend", "notify")
+"""What holds a whole lead."""
+
+OF_LEAD = and_(OF_DEALER, outbox.c.lead_id == bindparam("of_lead"))
+
+READ_WAITING = select(
+    outbox.c.rooftop, outbox.c.channel, outbox.c.delivery_id, outbox.c.kind, outbox.c.document, outbox.c.lease
+).where(OF_LEAD, outbox.c.state == "waiting")
+
+DUE_ADDRESSES = select(outbox.c.rooftop, outbox.c.channel).where(_DUE, _FREE).distinct()
 
 # SKIP LOCKED on PostgreSQL: two workers claim side by side. On SQLite the writer's transaction is the lock.
 PICK_DUE = (
     select(outbox.c.delivery_id)
-    .where(_DUE, outbox.c.rooftop == bindparam("rooftop"), outbox.c.channel == bindparam("channel"))
+    .where(_DUE, _FREE, outbox.c.rooftop == bindparam("rooftop"), outbox.c.channel == bindparam("channel"))
     .order_by(outbox.c.due_at, outbox.c.delivery_id)
     .limit(bindparam("limit"))
-    .with_for_update(skip_locked=True)
+    .with_for_update(skip_locked=True, of=outbox)
 )
 
 LEASE = (
     update(outbox)
-    .where(_DEALER, outbox.c.delivery_id == bindparam("picked"))
-    .values(lease=bindparam("new_lease"), leased_until=bindparam("until"), attempts=outbox.c.attempts + 1)
+    .where(OF_DEALER, outbox.c.delivery_id == bindparam("picked"))
+    .values(
+        lease=bindparam("new_lease"),
+        leased_until=bindparam("until"),
+        attempts=outbox.c.attempts + 1,
+        unknown=outbox.c.unknown + 1,
+    )
     .returning(
         outbox.c.delivery_id,
         outbox.c.lead_id,
@@ -140,11 +183,12 @@ LEASE = (
         outbox.c.created_at,
         outbox.c.attempts,
         outbox.c.lease,
+        outbox.c.document,
     )
 )
 
-_MINE = and_(
-    _DEALER,
+HELD = and_(
+    OF_DEALER,
     outbox.c.delivery_id == bindparam("settled"),
     outbox.c.state == "waiting",
     outbox.c.lease == bindparam("held"),
@@ -153,40 +197,83 @@ _MINE = and_(
 # Whoever sent it, sent it: also when the lease ran out meanwhile.
 SENT = (
     update(outbox)
-    .where(_DEALER, outbox.c.delivery_id == bindparam("settled"), outbox.c.state != "sent")
-    .values(state="sent", lease=None, leased_until=None, settled_at=bindparam("at"), problem=bindparam("words"))
-)
-
-RESCHEDULE = (
-    update(outbox)
-    .where(_MINE)
-    .values(lease=None, leased_until=None, due_at=bindparam("next_due"), problem=bindparam("words"))
-)
-
-GIVE_UP = (
-    update(outbox)
-    .where(_MINE)
+    .where(OF_DEALER, outbox.c.delivery_id == bindparam("settled"), outbox.c.state != "sent")
     .values(
-        state=bindparam("end"), lease=None, leased_until=None, settled_at=bindparam("at"), problem=bindparam("words")
+        state="sent",
+        lease=None,
+        leased_until=None,
+        settled_at=bindparam("at"),
+        problem=bindparam("words"),
+        document=None,
     )
 )
 
-RELEASE = update(outbox).where(_MINE).values(lease=None, leased_until=None, attempts=outbox.c.attempts - 1)
+# `known` is 1 where this attempt did not arrive for certain.
+_KNOWN = outbox.c.unknown - bindparam("known", type_=Integer)
+
+RESCHEDULE = (
+    update(outbox)
+    .where(HELD)
+    .values(lease=None, leased_until=None, due_at=bindparam("next_due"), problem=bindparam("words"), unknown=_KNOWN)
+)
+
+_GIVE_UP = (
+    update(outbox)
+    .where(HELD)
+    .values(lease=None, leased_until=None, settled_at=bindparam("at"), problem=bindparam("words"), unknown=_KNOWN)
+)
+PARK = _GIVE_UP.values(state="parked")
+DROP = _GIVE_UP.values(state="dropped", document=None)
+
+FOLLOW_ANOTHER = (
+    update(outbox).where(OF_LEAD, outbox.c.follows == bindparam("before")).values(follows=bindparam("instead"))
+)
+
+RELEASE = (
+    update(outbox).where(HELD).values(lease=None, leased_until=None, attempts=outbox.c.attempts - 1, unknown=_KNOWN)
+)
 
 # Its age counts from now on: else it would be parked again at its first failure.
 RETRY = (
     update(outbox)
-    .where(_DEALER, outbox.c.state.in_(("waiting", "parked")))
+    .where(OF_DEALER, outbox.c.state.in_(("waiting", "parked")))
     .values(state="waiting", created_at=bindparam("at"), due_at=bindparam("at"), attempts=0, settled_at=None)
+)
+
+# A parked delivery that waits again comes before the later ones of its lead.
+PUT_IN_ORDER = (
+    update(outbox)
+    .where(OF_DEALER, outbox.c.state == "waiting")
+    .values(
+        follows=select(func.max(_before.c.delivery_id))
+        .where(
+            _before.c.dealer_id == outbox.c.dealer_id,
+            _before.c.lead_id == outbox.c.lead_id,
+            _before.c.rooftop == outbox.c.rooftop,
+            _before.c.channel == outbox.c.channel,
+            _before.c.state == "waiting",
+            _before.c.delivery_id < outbox.c.delivery_id,
+        )
+        .scalar_subquery()
+    )
 )
 
 _RECORD = tuple(outbox.c[name] for name in DeliveryRecord._fields)
 
 
 def enqueue(
-    connection: Connection, dealer_id: str, lead_id: str, rows: Sequence[NewDelivery], at: datetime
+    connection: Connection,
+    dealer_id: str,
+    lead_id: str,
+    rows: Sequence[NewDelivery],
+    at: datetime,
+    after: Mapping[Address, Waiting] | None = None,
 ) -> list[str]:
-    """Has these sent, from now on; their ids. To be called in the transaction that stores the lead."""
+    """Has these sent, from now on; their ids. To be called in the transaction that stores the reason for them.
+
+    `after` is what waits at the receivers and goes first (`waiting`). At a new lead's receivers nothing waits.
+    """
+    before = {address: one.delivery_id for address, one in (after or {}).items()}
     ids = [new_ulid() for _ in rows]
     made = [
         {
@@ -201,6 +288,8 @@ def enqueue(
             "created_at": at,
             "due_at": at,
             "attempts": 0,
+            "unknown": 0,
+            "follows": before.get((row.rooftop, row.channel)),
         }
         for delivery_id, row in zip(ids, rows, strict=True)
     ]
@@ -241,12 +330,15 @@ def due_addresses(connection: Connection, dealer_id: str, now: datetime, lease: 
     return [(row.rooftop, row.channel) for row in connection.execute(DUE_ADDRESSES, sought)]
 
 
-def untried(connection: Connection, dealer_id: str, lead_id: str) -> set[Address]:
-    """Where a lead is still to go for the first time: it goes there with all that is added to it until then."""
-    return {
-        (row.rooftop, row.channel)
-        for row in connection.execute(READ_UNTRIED, {"of_dealer": dealer_id, "lead_id": lead_id})
-    }
+def waiting(connection: Connection, dealer_id: str, lead_id: str) -> dict[Address, Waiting]:
+    """What of a lead waits at each receiver."""
+    found: dict[Address, Waiting] = {}
+    for row in connection.execute(READ_WAITING, {"of_dealer": dealer_id, "of_lead": lead_id}):
+        address = row.rooftop, row.channel
+        before = found.get(address, Waiting("", untried=False))
+        untried = row.kind in WHOLE_LEADS and row.document is None and row.lease is None
+        found[address] = Waiting(max(before.delivery_id, row.delivery_id), before.untried or untried)
+    return found
 
 
 def claim(
@@ -271,37 +363,76 @@ def settle_sent(
     connection.execute(SENT, settled)
 
 
-def reschedule(connection: Connection, dealer_id: str, delivery: DueDelivery, due_at: datetime, problem: str) -> bool:
+def reschedule(
+    connection: Connection,
+    dealer_id: str,
+    delivery: DueDelivery,
+    due_at: datetime,
+    problem: str,
+    *,
+    may_have_arrived: bool = False,
+) -> bool:
     """It failed, and is tried again at `due_at`. False where the lease was lost: then nothing is changed."""
-    return _settle(connection, RESCHEDULE, dealer_id, delivery, next_due=due_at, words=problem)
+    known = 0 if may_have_arrived else 1
+    return _settle(connection, RESCHEDULE, dealer_id, delivery, next_due=due_at, words=problem, known=known)
 
 
-def park(connection: Connection, dealer_id: str, delivery: DueDelivery, at: datetime, problem: str) -> bool:
+def park(
+    connection: Connection,
+    dealer_id: str,
+    delivery: DueDelivery,
+    at: datetime,
+    problem: str,
+    *,
+    may_have_arrived: bool = False,
+) -> bool:
     """It is tried no more until somebody asks for it. False where the lease was lost."""
-    return _settle(connection, GIVE_UP, dealer_id, delivery, end="parked", at=at, words=problem)
+    known = 0 if may_have_arrived else 1
+    return _settle(connection, PARK, dealer_id, delivery, at=at, words=problem, known=known)
 
 
 def drop(connection: Connection, dealer_id: str, delivery: DueDelivery, at: datetime, problem: str) -> bool:
-    """It must not be sent any more. False where the lease was lost."""
-    return _settle(connection, GIVE_UP, dealer_id, delivery, end="dropped", at=at, words=problem)
+    """It must not be sent any more, and was not sent now. False where the lease was lost."""
+    return _settle(connection, DROP, dealer_id, delivery, at=at, words=problem, known=1)
 
 
-def release(connection: Connection, dealer_id: str, deliveries: Collection[DueDelivery]) -> None:
-    """They were claimed and not tried: others may claim them at once, and the attempt does not count."""
+def send_under_new_id(
+    connection: Connection, dealer_id: str, delivery: DueDelivery, at: datetime, reason: str
+) -> str | None:
+    """What it sent before may not be sent again: another delivery takes its place. None where the lease was lost."""
+    again = NewDelivery(delivery.kind, delivery.rooftop, delivery.channel, delivery.event_id)
+    if not drop(connection, dealer_id, delivery, at, reason):
+        return None
+    (new_id,) = enqueue(connection, dealer_id, delivery.lead_id, [again], at)
+    moved = {"of_dealer": dealer_id, "of_lead": delivery.lead_id, "before": delivery.delivery_id, "instead": new_id}
+    connection.execute(FOLLOW_ANOTHER, moved)
+    return new_id
+
+
+def release(
+    connection: Connection, dealer_id: str, deliveries: Collection[DueDelivery], *, may_have_arrived: bool = False
+) -> None:
+    """They were claimed and not tried to the end: others may claim them at once, and the attempt does not count."""
     for delivery in deliveries:
-        _settle(connection, RELEASE, dealer_id, delivery)
+        _settle(connection, RELEASE, dealer_id, delivery, known=0 if may_have_arrived else 1)
 
 
 def retry_deliveries(
     connection: Connection, dealer_id: str, at: datetime, *, delivery_id: str | None = None, channel: str | None = None
 ) -> int:
-    """Has what waits or is parked tried at once, as if it were new: one row, those of one channel, or all. How many."""
+    """Has what waits or is parked tried at once: one row, those of one channel, or all. How many.
+
+    Their age counts from now on. Each is sent with the same bytes under the same id.
+    """
     chosen = RETRY
     if delivery_id is not None:
         chosen = chosen.where(outbox.c.delivery_id == delivery_id)
     if channel is not None:
         chosen = chosen.where(outbox.c.channel == channel)
-    return connection.execute(chosen, {"of_dealer": dealer_id, "at": at}).rowcount
+    count = connection.execute(chosen, {"of_dealer": dealer_id, "at": at}).rowcount
+    if count:
+        connection.execute(PUT_IN_ORDER, {"of_dealer": dealer_id})
+    return count
 
 
 def list_deliveries(

@@ -131,7 +131,8 @@ FREE_PAST_PLACES = delete(places).where(
     ),
 )
 
-# Who is sending one of them now finds the lead empty, or has lost the lease.
+# Whoever makes one of them now has lost the lease, and sends nothing. Whoever sends one of them now may have sent it:
+# `leased_until` says until when, and what the receiver is told of the erasure waits for that.
 DROP_DELIVERIES = (
     update(outbox)
     .where(
@@ -140,7 +141,7 @@ DROP_DELIVERIES = (
         outbox.c.state.in_(("waiting", "parked")),
     )
     .values(
-        state="dropped", settled_at=bindparam("at"), lease=None, leased_until=None, problem="the customer was forgotten"
+        state="dropped", settled_at=bindparam("at"), lease=None, document=None, problem="the customer was forgotten"
     )
 )
 

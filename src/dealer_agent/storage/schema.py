@@ -30,7 +30,7 @@ from sqlalchemy import (
 )
 from sqlalchemy.types import TypeDecorator
 
-SCHEMA_REVISION = "0006"
+SCHEMA_REVISION = "0007"
 """The newest migration. Revisions are numbers of four digits, so that older and newer can be told apart."""
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
@@ -309,9 +309,11 @@ places = Table(
     Index(None, "dealer_id", "appointment_id"),
 )
 
-# One row for each thing to be sent: it names the lead and holds nothing of it. `state` is waiting, sent, parked or
-# dropped; a waiting row that is leased is being sent. `event_id` is why a lead is sent
-# again: what a duplicate added, or the appointment that was called off; to the customer, the appointment told of.
+# One row for each thing to be sent. `state` is waiting, sent, parked or dropped; a waiting row that is leased is being
+# sent. `event_id` is the reason of the delivery (`dealers.routing.NewDelivery`). `document` is what the first attempt
+# sent; every later attempt sends the same bytes. It is empty before the first attempt and after the last. `unknown`
+# counts the attempts that may have arrived: nobody knows. `follows` is an earlier delivery of the same lead to the same
+# receiver: this one waits until that one is settled.
 outbox = Table(
     "outbox",
     metadata,
@@ -330,6 +332,9 @@ outbox = Table(
     Column("leased_until", UtcTime),
     Column("settled_at", UtcTime),
     Column("problem", Words),
+    Column("document", LargeBinary, comment="sealed"),
+    Column("unknown", Integer, nullable=False, server_default="0"),
+    Column("follows", String),
     _of_lead(),
     Index(None, "dealer_id", "state", "rooftop", "channel", "due_at", "delivery_id"),
     # With the state: SQLite would rather read all deliveries that wait than those of one lead.

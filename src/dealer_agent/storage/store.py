@@ -8,12 +8,15 @@ from typing import Self
 
 from sqlalchemy import Connection, Engine
 
+from dealer_agent.dealers.profile import Profile
 from dealer_agent.storage import (
     appointments,
     clock,
     consents,
+    delivered,
     keys,
     leads,
+    notices,
     outbox,
     privacy,
     retention,
@@ -38,12 +41,13 @@ from dealer_agent.storage.lead_writer import LeadWriter
 from dealer_agent.storage.leads import LeadRecord, StoredLead
 from dealer_agent.storage.matching import ImportRow
 from dealer_agent.storage.migrate import check_schema
+from dealer_agent.storage.notices import Erased
 from dealer_agent.storage.outbox import Address, DeliveryRecord, DueDelivery, State
 from dealer_agent.storage.privacy import Access, Disposed
 from dealer_agent.storage.retention import Purged
 from dealer_agent.storage.stock import ImportOutcome, ImportRecord, Revision, Stock, StockMark
 from dealer_agent.storage.tokens import ActiveToken, Purpose, TokenRecord
-from dealer_agent.storage.whole_lead import WholeLead, whole_lead
+from dealer_agent.storage.whole_lead import LeadToDeliver, WholeLead, lead_to_deliver, whole_lead
 from dealer_agent.vault.vault import Vault
 
 
@@ -183,12 +187,25 @@ class Store:
             return leads.find_leads_of(connection, self._keys(connection, dealer_id), dealer_id, contacts)
 
     def record_revocation(
-        self, dealer_id: str, lead_id: str, channels: Sequence[str], at: datetime, *, by: str, reason: str | None
+        self,
+        dealer_id: str,
+        lead_id: str,
+        channels: Sequence[str],
+        at: datetime,
+        *,
+        by: str,
+        reason: str | None,
+        tell: Profile | None = None,
     ) -> int:
-        """Adds that a customer took back the consent for these channels; the number of the event in the chain."""
+        """Records that a customer withdrew consent for these channels; the number of the event in the chain.
+
+        The receivers of the lead are told, as the dealer's profile `tell` says.
+        """
         with self._locked(dealer_id) as connection:
             vault = self._keys_to_seal(connection, dealer_id)
-            return consents.record_revocation(connection, vault, dealer_id, lead_id, channels, at, by=by, reason=reason)
+            return notices.withdraw(
+                connection, vault, dealer_id, lead_id, channels, at, by=by, reason=reason, tell=tell
+            )
 
     def allowed_channels(self, dealer_id: str, lead_id: str, now: datetime) -> frozenset[str]:
         """The channels by which the customer of a lead may be contacted now."""
@@ -212,10 +229,14 @@ class Store:
         with self._reading() as connection:
             return privacy.list_accesses(connection, dealer_id, limit)
 
-    def erase_lead(self, dealer_id: str, lead_id: str, at: datetime) -> bool:
-        """Forgets the customer of a lead, for good; False when nothing of a customer was there to forget."""
+    def erase_lead(self, dealer_id: str, lead_id: str, at: datetime, *, tell: Profile | None = None) -> Erased | None:
+        """Erases the customer of a lead; None when nothing of a customer was there to erase.
+
+        The receivers of the lead are told, as the dealer's profile `tell` says.
+        """
         with self._locked(dealer_id) as connection:
-            erased = privacy.erase_lead(connection, self._keys_to_seal(connection, dealer_id), dealer_id, lead_id, at)
+            vault = self._keys_to_seal(connection, dealer_id)
+            erased = notices.erase(connection, vault, dealer_id, lead_id, at, tell)
         truncate_log(self._writer)
         return erased
 
@@ -277,6 +298,11 @@ class Store:
         """A lead with its visits, and the channels that may be used now, as of one moment."""
         with self._reading() as connection:
             return whole_lead(connection, self._keys(connection, dealer_id), dealer_id, lead_id, now)
+
+    def lead_to_deliver(self, dealer_id: str, delivery: DueDelivery, now: datetime) -> LeadToDeliver:
+        """What a delivery is made of, as of one moment."""
+        with self._reading() as connection:
+            return lead_to_deliver(connection, self._keys(connection, dealer_id), dealer_id, delivery, now)
 
     def mails_before(
         self, dealer_id: str, delivery: DueDelivery, email: str, token_id: str | None, within: timedelta
@@ -352,9 +378,24 @@ class Store:
     def retry_deliveries(
         self, dealer_id: str, at: datetime, *, delivery_id: str | None = None, channel: str | None = None
     ) -> int:
-        """Has what waits or is parked tried at once, as if it were new: one, those of one channel, or all. How many."""
-        with self._writing() as connection:
+        """Has what waits or is parked tried at once: one, those of one channel, or all. How many."""
+        with self._locked(dealer_id) as connection:
             return outbox.retry_deliveries(connection, dealer_id, at, delivery_id=delivery_id, channel=channel)
+
+    def send_again(
+        self,
+        dealer_id: str,
+        at: datetime,
+        *,
+        lead_id: str | None = None,
+        delivery_id: str | None = None,
+        channel: str | None = None,
+    ) -> list[str]:
+        """Sends once more what was sent: a delivery, or a lead to each of its receivers. Returns the new ids."""
+        with self._locked(dealer_id) as connection:
+            return delivered.send_again(
+                connection, dealer_id, at, lead_id=lead_id, delivery_id=delivery_id, channel=channel
+            )
 
     def purge(self, dealer_id: str, *, refusals_before: datetime, accesses_before: datetime, now: datetime) -> Purged:
         """Deletes answers to idempotency keys after 30 days, and refusals and accesses from before these times.

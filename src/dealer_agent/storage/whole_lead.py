@@ -7,16 +7,27 @@ from sqlalchemy import Connection
 
 from dealer_agent.storage.appointments import AppointmentRecord, appointments_of
 from dealer_agent.storage.consents import allowed_channels
+from dealer_agent.storage.delivered import History, KeptDocument, history, kept_document
 from dealer_agent.storage.leads import StoredLead, get_lead
+from dealer_agent.storage.outbox import DueDelivery
 from dealer_agent.vault.vault import Vault
 
 
 class WholeLead(NamedTuple):
-    """A lead, its visits (oldest first, those that ended too), and the channels that may be used now."""
+    """A lead, its visits (oldest first, those that ended too), and the channels that may be used at the time `at`."""
 
     stored: StoredLead
     visits: tuple[AppointmentRecord, ...]
     channels: frozenset[str]
+    at: datetime
+
+
+class LeadToDeliver(NamedTuple):
+    """A lead that is being delivered, what this delivery sent before, and what others of the lead did."""
+
+    lead: WholeLead | None
+    kept: KeptDocument | None
+    history: History
 
 
 def whole_lead(connection: Connection, vault: Vault, dealer_id: str, lead_id: str, now: datetime) -> WholeLead | None:
@@ -25,4 +36,15 @@ def whole_lead(connection: Connection, vault: Vault, dealer_id: str, lead_id: st
     if stored is None:
         return None
     visits = tuple(appointments_of(connection, vault, dealer_id, lead_id))
-    return WholeLead(stored, visits, allowed_channels(connection, dealer_id, lead_id, now))
+    return WholeLead(stored, visits, allowed_channels(connection, dealer_id, lead_id, now), now)
+
+
+def lead_to_deliver(
+    connection: Connection, vault: Vault, dealer_id: str, delivery: DueDelivery, now: datetime
+) -> LeadToDeliver:
+    """What a delivery is made of, as of one moment. Raises VaultError."""
+    lead = whole_lead(connection, vault, dealer_id, delivery.lead_id, now)
+    kept = kept_document(vault, dealer_id, delivery)
+    # Nothing can have arrived before the first attempt of a new lead: most deliveries need no look.
+    is_first = delivery.kind == "lead" and kept is None and delivery.attempts == 1
+    return LeadToDeliver(lead, kept, History() if is_first else history(connection, dealer_id, delivery))

@@ -1,0 +1,123 @@
+"""A dealer whose leads go to a CRM over HTTP, at a desk whose loop runs for a block."""
+
+import asyncio
+from collections.abc import Callable
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+import httpx
+import msgspec
+from sqlalchemy import create_engine, update
+from tests.delivery.receivers import HttpReceiver, MailReceiver
+from tests.delivery.shop import so
+from tests.skills.counter import Counter
+from tests.skills.shop import VAULT, a_lead
+from tests.skills.visiting import PROFILE
+
+from dealer_agent.dealers.profile import Deliver, DirectoryChannel, HttpChannel, Profile
+from dealer_agent.delivery.loop import DeliveryLoop
+from dealer_agent.delivery.outlets import outlets_of
+from dealer_agent.delivery.pace import Pace
+from dealer_agent.delivery.parcels import Parcels
+from dealer_agent.delivery.smtp import MailServer
+from dealer_agent.storage.connections import database_url as parsed_url
+from dealer_agent.storage.outbox import DeliveryRecord
+from dealer_agent.storage.schema import outbox
+
+LATER = Pace(first_retry=timedelta(hours=1), longest_retry=timedelta(hours=1), breaker_failures=100)
+"""A failure is tried again when the test says so."""
+EMAIL, PHONE = "sam@example.com", "+12025550123"
+SAM = {"first_name": "Sam", "last_name": "Sample", "email": EMAIL, "phone": PHONE}
+
+
+def a_time() -> str:
+    """Noon in Chicago in a few days: a free time for a visit."""
+    return (datetime.now(UTC) + timedelta(days=3)).strftime("%Y-%m-%dT12:00:00-06:00")
+
+
+def sams(*channels: str, **members: Any) -> dict[str, Any]:
+    """A lead of one customer who agreed to these channels."""
+    made = a_lead(customer=SAM, **members)
+    return made | {"consent": made["consent"] | {"allowed_channels": list(channels or ("email", "phone"))}}
+
+
+def profile_of(*http: HttpChannel, notify: tuple[str, ...] = (), folder: Path | None = None) -> Profile:
+    """One rooftop with these channels."""
+    directory = () if folder is None else (DirectoryChannel(name="folder", path=str(folder)),)
+    deliver = Deliver(http=http, directory=directory, notify=notify)
+    return msgspec.structs.replace(
+        PROFILE, rooftops=(msgspec.structs.replace(PROFILE.rooftops[1], deliver=deliver), PROFILE.rooftops[0])
+    )
+
+
+class Sending:
+    """Sends what waits at a desk."""
+
+    def __init__(self, desk: Counter, profile: Profile, mail: MailReceiver | None = None) -> None:
+        self.desk, self.profile = desk, profile
+        self.server = (
+            None
+            if mail is None
+            else MailServer(
+                host="127.0.0.1",
+                port=mail.port,
+                security="none",
+                from_address="leads@dealer.example.com",
+                from_name="Ridgeline Motors",
+                timeout_seconds=120,
+            )
+        )
+
+    def rows(self, **wanted: str) -> list[DeliveryRecord]:
+        """The deliveries with these values, oldest first."""
+        found = sorted(self.desk.deliveries(), key=lambda row: row.delivery_id)
+        return [row for row in found if all(getattr(row, name) == value for name, value in wanted.items())]
+
+    def until(self, done: Callable[[], object], pace: Pace = LATER) -> None:
+        """Sends until something is so; what is being sent then is let end."""
+
+        async def run() -> None:
+            async with httpx.AsyncClient() as client:
+                outlets = outlets_of(
+                    self.profile, directory=Path("/nowhere"), server=self.server, secrets={}, client=client
+                )
+                store = self.desk.store
+                parcels = Parcels(store, self.profile)
+                loop = DeliveryLoop(self.profile.id, store, self.desk.writer, VAULT, outlets, parcels.of, pace)
+                running = asyncio.create_task(loop.run())
+                try:
+                    await so(done)
+                finally:
+                    loop.stop()
+                    await running
+
+        asyncio.run(run())
+
+    def attempt(self) -> None:
+        """Tries what is free to be tried, then stops."""
+        before = sum(row.attempts for row in self.rows())
+        self.due()
+
+        def tried() -> bool:
+            rows = self.rows()
+            return sum(row.attempts for row in rows) > before and all(row.leased_until is None for row in rows)
+
+        self.until(tried)
+
+    def all(self) -> None:
+        """Sends until nothing waits."""
+        self.due()
+        self.until(lambda: not self.rows(state="waiting"))
+
+    def due(self) -> None:
+        """What waits is due now, as after a long time."""
+        with create_engine(parsed_url(self.desk.url)).begin() as connection:
+            connection.execute(
+                update(outbox).where(outbox.c.state == "waiting").values(due_at=datetime.now(UTC) - timedelta(1))
+            )
+
+
+def arrived(receiver: HttpReceiver) -> list[tuple[str, dict[str, Any]]]:
+    """Delivery id and document of everything that came, in order."""
+    return [(one.headers["x-delivery-id"], msgspec.json.decode(one.body)) for one in receiver.taken]

@@ -1,0 +1,162 @@
+"""What a CRM gets of a lead that changes while it is being delivered (contract, part 10). On both databases."""
+
+from collections import defaultdict
+from collections.abc import Iterator
+from datetime import UTC, datetime, timedelta
+
+import pytest
+from tests.delivery.crm import SAM, Sending, a_time, arrived, profile_of, sams
+from tests.delivery.receivers import HttpReceiver, always, one_after_the_other, receiving_http
+from tests.skills.counter import Counter, open_counter
+from tests.skills.visiting import LOT
+
+from dealer_agent.dealers.profile import HttpChannel
+from dealer_agent.dealers.routing import NewDelivery
+from dealer_agent.storage.outbox import enqueue
+
+
+class Crm(Sending):
+    """A desk whose one CRM takes JSON."""
+
+    def __init__(self, desk: Counter, receiver: HttpReceiver) -> None:
+        super().__init__(desk, profile_of(HttpChannel(name="crm", url=receiver.url, format="json")))
+        self.receiver = receiver
+
+    def take(self, *channels: str, **members: object) -> str:
+        lead_id: str = self.desk.take(sams(*channels, **members), datetime.now(UTC), LOT)["lead_id"]
+        return lead_id
+
+    def fail(self, *how: str) -> None:
+        """How the next attempts fail; the ones after them succeed."""
+        self.receiver.behaviour = one_after_the_other(*how, "take")
+
+    def statuses(self) -> list[str]:
+        """The status of each document that came, repeats dropped by their ids."""
+        documents = dict(arrived(self.receiver))
+        return [document["status"] for document in documents.values()]
+
+    def bodies(self) -> dict[str, set[bytes]]:
+        """The bytes that came under each delivery id."""
+        found: dict[str, set[bytes]] = defaultdict(set)
+        for one in self.receiver.taken:
+            found[one.headers["x-delivery-id"]].add(one.body)
+        return found
+
+
+@pytest.fixture
+def crm(database_url: str) -> Iterator[Crm]:
+    with receiving_http(HttpReceiver(always("take"))) as receiver:
+        channel = HttpChannel(name="crm", url=receiver.url, format="json")
+        with open_counter(database_url, profile_of(channel)) as desk:
+            yield Crm(desk, receiver)
+
+
+@pytest.mark.parametrize("how", ["5xx", "4xx", "refuse", "die"])
+def test_a_lead_arrives_as_new_first_and_as_resend_after_that(crm: Crm, how: str) -> None:
+    """Also when its first attempt failed before something was added to it."""
+    crm.take(message="Is it still there?")
+    crm.fail(how)
+    crm.attempt()
+    crm.take(message="I could come on Monday.")
+    crm.all()
+    assert crm.statuses() == ["new", "resend"]
+    (_, first), *_, (_, last) = arrived(crm.receiver)
+    assert first["messages"] == ["Is it still there?"]
+    assert last["messages"] == ["Is it still there?", "I could come on Monday."]
+
+
+@pytest.mark.parametrize("again", ["attempt", "retry"])
+def test_the_bytes_under_one_delivery_id_never_differ(crm: Crm, again: str) -> None:
+    """Not when the lead is added to between two attempts, nor when a person asked for the second attempt."""
+    crm.take(message="Is it still there?")
+    crm.fail("die", "die", "die")
+    for number in range(3):
+        crm.attempt()
+        if again == "retry":
+            crm.desk.store.retry_deliveries("ridgeline", datetime.now(UTC))
+        crm.take(message=f"Message {number}")
+    crm.all()
+    assert {len(bodies) for bodies in crm.bodies().values()} == {1}
+    assert crm.statuses().count("new") == 1
+    _, last = arrived(crm.receiver)[-1]
+    assert last["messages"][-1] == "Message 2"
+
+
+def test_a_lead_is_new_at_a_rooftop_that_never_had_it(crm: Crm) -> None:
+    lead_id = crm.take()
+    crm.all()
+    south, north = crm.profile.rooftops
+    elsewhere = profile_of(*south.deliver.http).rooftops[0]
+    crm.profile = type(crm.profile)(
+        id="ridgeline",
+        name="Ridgeline Motors",
+        feed_price="advertised",
+        rooftops=(elsewhere, type(north)(name=north.name, timezone=north.timezone, deliver=south.deliver)),
+    )
+    with_deliveries(crm, lead_id, north.name)
+    crm.all()
+    assert crm.statuses() == ["new", "new"]
+
+
+def with_deliveries(crm: Crm, lead_id: str, rooftop: str) -> None:
+    """Another rooftop is to get a lead because of a visit there."""
+
+    crm.desk.writer.submit(
+        "ridgeline",
+        lambda each: enqueue(
+            each, "ridgeline", lead_id, [NewDelivery("resend", rooftop, "crm", "E1")], datetime.now(UTC)
+        ),
+    ).result(60)
+
+
+@pytest.mark.parametrize(("how", "status"), [("5xx", "new"), ("die", "resend")])
+def test_a_withdrawal_between_two_attempts_gives_the_delivery_a_new_id(crm: Crm, how: str, status: str) -> None:
+    lead_id = crm.take()
+    crm.fail(how)
+    crm.attempt()
+    (first,) = crm.rows()
+    crm.desk.store.record_revocation("ridgeline", lead_id, ["phone"], datetime.now(UTC), by="desk", reason=None)
+    crm.all()
+    delivery_id, document = arrived(crm.receiver)[-1]
+    assert delivery_id != first.delivery_id
+    assert "phone" not in document["customer"]
+    assert (document["status"], document["do_not_contact_by"]) == (status, ["phone", "sms"])
+    (dropped,) = crm.rows(delivery_id=first.delivery_id)
+    assert (dropped.state, dropped.problem) == ("dropped", "what may be sent has changed: sent again under another id")
+    assert {len(bodies) for bodies in crm.bodies().values()} == {1}
+
+
+def test_a_lead_whose_consent_ends_before_it_is_sent_is_delivered_without_contact_points(crm: Crm) -> None:
+    made = sams("email", "phone", appointment={"appointment_type": "test_drive", "appointment_at": a_time()})
+    now = datetime.now(UTC)
+    expires = {"expires_at": (now - timedelta(seconds=5)).isoformat()}
+    crm.desk.take(made | {"consent": made["consent"] | expires}, now - timedelta(seconds=10), LOT)
+    crm.all()
+    ((_, document),) = arrived(crm.receiver)
+    assert document["status"] == "new"
+    assert not {"email", "phone"} & set(document["customer"])
+    assert (document["allowed_channels"], document["do_not_contact_by"]) == ([], ["email", "phone", "sms"])
+    assert [visit["status"] for visit in document["appointments"]] == ["confirmed"]
+
+
+@pytest.mark.parametrize(
+    ("channels", "left"),
+    [(("email",), {"email"}), (("phone",), {"phone"}), (("sms",), {"phone"}), (("email", "sms"), {"email", "phone"})],
+)
+def test_a_contact_point_without_consent_is_not_delivered(crm: Crm, channels: tuple[str, ...], left: set[str]) -> None:
+    crm.take(*channels)
+    crm.all()
+    ((_, document),) = arrived(crm.receiver)
+    assert {"email", "phone"} & set(document["customer"]) == left
+
+
+def test_a_contact_point_that_came_later_needs_a_consent_that_came_with_it(crm: Crm) -> None:
+    """The consent for the first number is none for the second."""
+    crm.take("email", "phone")
+    crm.all()
+    other = sams("email") | {"customer": SAM | {"phone": "+12025550199"}}
+    crm.desk.take(other, datetime.now(UTC), LOT)
+    crm.all()
+    _, document = arrived(crm.receiver)[-1]
+    assert "phone" not in document["customer"]
+    assert document["allowed_channels"] == ["email"]
