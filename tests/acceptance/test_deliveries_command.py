@@ -134,6 +134,15 @@ def test_one_that_is_parked_is_tried_again(sent_and_not: Outbox) -> None:
     assert "tries: 0" in said
 
 
+def test_one_that_was_sent_is_sent_again_under_a_new_id(sent_and_not: Outbox) -> None:
+    said = sent_and_not.run("send-again", sent_and_not.ids["sent"])
+    (new_id,) = [word for word in said.split() if len(word) == 26]
+    assert new_id not in sent_and_not.ids.values()
+    assert "resend" in sent_and_not.run("show", new_id)
+    assert "There is no delivery and no lead 01NONE" in sent_and_not.refused("send-again", "01NONE")
+    assert "deliveries retry" in sent_and_not.refused("send-again", sent_and_not.ids["parked"])
+
+
 @pytest.mark.parametrize("state", ["sent", "dropped"])
 def test_what_was_sent_or_must_not_be_is_not_tried_again(sent_and_not: Outbox, state: str) -> None:
     assert f"was {state}" in sent_and_not.refused("retry", sent_and_not.ids[state])
@@ -161,7 +170,7 @@ def test_a_dealer_without_leads_has_no_deliveries(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("words", "taught"),
     [
-        ((), ("list", "show", "retry")),
+        ((), ("list", "show", "retry", "send-again")),
         (("list",), ("--state", "--channel", "--lead", "--limit", "--dir")),
         (("show",), ("deliveries list", "--dir")),
         (("retry",), ("--all", "--channel", "--dir")),

@@ -94,7 +94,7 @@ class Shop:
 
 async def so(until: Callable[[], object]) -> None:
     """Waits until something is so; fails when it never is."""
-    for _ in range(6000):
+    for _ in range(1500):
         if await asyncio.to_thread(until):
             return
         await asyncio.sleep(0.02)

@@ -7,7 +7,7 @@ from typing import Any
 
 import httpx
 from tests.delivery.receivers import HttpReceiver, always, receiving_http
-from tests.delivery.samples import parcel
+from tests.delivery.samples import parcel, sent
 
 from dealer_agent.delivery.http import HttpOutlet
 from dealer_agent.delivery.outlets import FORMATS
@@ -26,7 +26,7 @@ def test_the_example_tells_our_requests_from_others() -> None:
 
         async def send() -> None:
             async with httpx.AsyncClient() as client:
-                await HttpOutlet(client, receiver.url, media_type, render, 120, b"a secret").send(parcel())
+                await sent(HttpOutlet(client, receiver.url, media_type, render, 120, b"a secret"), parcel())
 
         asyncio.run(send())
     (posted,) = receiver.taken

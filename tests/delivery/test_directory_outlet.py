@@ -7,16 +7,16 @@ import time
 from pathlib import Path
 
 import pytest
-from tests.delivery.samples import parcel
+from tests.delivery.samples import parcel, sent, view
 
 from dealer_agent.delivery.directory import LEFT_BEHIND_SECONDS, UNFINISHED, DirectoryOutlet
 from dealer_agent.delivery.outlet import NotDelivered
-from dealer_agent.leads.adf import render_adf
-from dealer_agent.leads.lead_json import lead_json
+from dealer_agent.leads.adf import adf_of
+from dealer_agent.leads.lead_json import json_of
 
 
 def outlet(folder: Path) -> DirectoryOutlet:
-    return DirectoryOutlet(folder, "xml", render_adf)
+    return DirectoryOutlet(folder, "xml", adf_of)
 
 
 def finished(folder: Path) -> list[Path]:
@@ -30,33 +30,33 @@ def unfinished(folder: Path) -> list[Path]:
 
 def test_a_file_is_named_by_the_delivery_and_readable_by_its_owner_alone(tmp_path: Path) -> None:
     folder = tmp_path / "out" / "leads"
-    asyncio.run(outlet(folder).send(parcel("D1")))
+    asyncio.run(sent(outlet(folder), parcel("D1")))
     (file,) = finished(folder)
     assert file.name == "D1.xml"
-    assert file.read_bytes() == render_adf(parcel().view)
+    assert file.read_bytes() == adf_of(view())
     assert stat.S_IMODE(file.stat().st_mode) == 0o600
     assert stat.S_IMODE(folder.stat().st_mode) == stat.S_IMODE((folder / UNFINISHED).stat().st_mode) == 0o700
 
 
 def test_the_format_of_the_channel_is_in_the_file_and_its_name(tmp_path: Path) -> None:
-    asyncio.run(DirectoryOutlet(tmp_path, "json", lead_json).send(parcel("D1")))
-    assert (tmp_path / "D1.json").read_bytes() == lead_json(parcel().view)
+    asyncio.run(sent(DirectoryOutlet(tmp_path, "json", json_of), parcel("D1")))
+    assert (tmp_path / "D1.json").read_bytes() == json_of(view())
 
 
 def test_a_repeat_replaces_the_file_of_its_name(tmp_path: Path) -> None:
     (tmp_path / "D1.xml").write_text("of an earlier attempt")
-    asyncio.run(outlet(tmp_path).send(parcel("D1")))
-    asyncio.run(outlet(tmp_path).send(parcel("D1")))
+    asyncio.run(sent(outlet(tmp_path), parcel("D1")))
+    asyncio.run(sent(outlet(tmp_path), parcel("D1")))
     assert [file.name for file in finished(tmp_path)] == ["D1.xml"]
     assert not unfinished(tmp_path)
-    assert (tmp_path / "D1.xml").read_bytes() == render_adf(parcel().view)
+    assert (tmp_path / "D1.xml").read_bytes() == adf_of(view())
 
 
 def test_what_a_killed_attempt_left_behind_goes_with_the_next(tmp_path: Path) -> None:
     (tmp_path / UNFINISHED).mkdir()
     (tmp_path / UNFINISHED / "D1.01JN").write_text("<adf><pros")
     (tmp_path / UNFINISHED / "D2.01JN").write_text("of another delivery, which may be under way")
-    asyncio.run(outlet(tmp_path).send(parcel("D1")))
+    asyncio.run(sent(outlet(tmp_path), parcel("D1")))
     assert [file.name for file in finished(tmp_path)] == ["D1.xml"]
     assert [file.name for file in unfinished(tmp_path)] == ["D2.01JN"]
 
@@ -68,7 +68,7 @@ def test_files_of_killed_attempts_of_other_deliveries_are_deleted_after_a_day(tm
         left = tmp_path / UNFINISHED / name
         left.write_text("<adf><pros")
         os.utime(left, (time.time() - age,) * 2)
-    asyncio.run(outlet(tmp_path).send(parcel("D1")))
+    asyncio.run(sent(outlet(tmp_path), parcel("D1")))
     assert [file.name for file in unfinished(tmp_path)] == ["D3.01JN"]
 
 
@@ -80,7 +80,7 @@ def test_a_lead_that_cannot_be_synced_is_no_file(tmp_path: Path, monkeypatch: py
 
     monkeypatch.setattr(os, "fsync", full)
     with pytest.raises(NotDelivered, match=r"^the folder cannot be written to: No space left on device$") as raised:
-        asyncio.run(outlet(tmp_path).send(parcel("D1")))
+        asyncio.run(sent(outlet(tmp_path), parcel("D1")))
     assert raised.value.channel_ails
     assert not finished(tmp_path)
     assert not unfinished(tmp_path)
@@ -99,11 +99,11 @@ def test_the_file_and_its_name_are_durable_before_it_counts(tmp_path: Path, monk
     if not Path("/proc/self/fd").exists():
         pytest.skip("GAP: no /proc here, so the synced files cannot be told")
     monkeypatch.setattr(os, "fsync", noted)
-    asyncio.run(outlet(tmp_path).send(parcel("D1")))
+    asyncio.run(sent(outlet(tmp_path), parcel("D1")))
     assert synced == ["file before its name", "folder"]
 
 
 def test_a_file_where_the_folder_should_be_is_told(tmp_path: Path) -> None:
     (tmp_path / "leads").write_text("no folder")
     with pytest.raises(NotDelivered, match=r"^the folder cannot be written to: File exists$"):
-        asyncio.run(outlet(tmp_path / "leads").send(parcel("D1")))
+        asyncio.run(sent(outlet(tmp_path / "leads"), parcel("D1")))

@@ -126,6 +126,7 @@ def test_a_withdrawal_between_two_attempts_gives_the_delivery_a_new_id(crm: Crm,
     assert {len(bodies) for bodies in crm.bodies().values()} == {1}
 
 
+@pytest.mark.requirement("contract-10-consent-end-keeps-lead")
 def test_a_lead_whose_consent_ends_before_it_is_sent_is_delivered_without_contact_points(crm: Crm) -> None:
     made = sams("email", "phone", appointment={"appointment_type": "test_drive", "appointment_at": a_time()})
     now = datetime.now(UTC)
@@ -139,6 +140,7 @@ def test_a_lead_whose_consent_ends_before_it_is_sent_is_delivered_without_contac
     assert [visit["status"] for visit in document["appointments"]] == ["confirmed"]
 
 
+@pytest.mark.requirement("contract-10-contact-points-with-consent")
 @pytest.mark.parametrize(
     ("channels", "left"),
     [(("email",), {"email"}), (("phone",), {"phone"}), (("sms",), {"phone"}), (("email", "sms"), {"email", "phone"})],

@@ -12,7 +12,7 @@ import httpx
 import pytest
 from tests.delivery.certificates import server_certificate
 from tests.delivery.receivers import NOBODY, HttpReceiver, always, receiving_http
-from tests.delivery.samples import parcel
+from tests.delivery.samples import parcel, sent, view
 
 from dealer_agent.delivery.http import LONGEST_WAIT, HttpOutlet
 from dealer_agent.delivery.outlet import NotDelivered
@@ -42,7 +42,7 @@ def send(url: str, *, form: str = "adf", timeout_seconds: float = 120, **more: A
                 timeout_seconds=timeout_seconds,
                 **more,
             )
-            await outlet.send(parcel())
+            await sent(outlet, parcel())
 
     asyncio.run(sending())
 
@@ -56,8 +56,8 @@ def failure(url: str, **more: Any) -> NotDelivered:
 @pytest.mark.parametrize(
     ("form", "media_type", "body"),
     [
-        ("adf", "application/xml; charset=utf-8", render_adf(parcel().view)),
-        ("json", "application/json", lead_json(parcel().view)),
+        ("adf", "application/xml; charset=utf-8", render_adf(view())),
+        ("json", "application/json", lead_json(view())),
     ],
 )
 def test_a_lead_is_posted_with_its_ids_and_nothing_of_the_customer_in_the_head(
@@ -68,7 +68,7 @@ def test_a_lead_is_posted_with_its_ids_and_nothing_of_the_customer_in_the_head(
     assert (posted.method, posted.target, posted.body) == ("POST", "/leads", body)
     assert posted.headers["content-type"] == media_type
     assert posted.headers["x-delivery-id"] == parcel().delivery_id
-    assert posted.headers["x-lead-id"] == parcel().view.lead_id
+    assert posted.headers["x-lead-id"] == view().lead_id
     assert posted.headers["authorization"] == "Bearer a-token"
     assert "x-signature" not in posted.headers
     assert not any("sam" in value.lower() for value in posted.headers.values())
@@ -209,7 +209,7 @@ def test_a_client_that_is_stopped_stops(receiver: HttpReceiver) -> None:
         async with httpx.AsyncClient() as client:
             render, media_type, _ = FORMATS["adf"]
             outlet = HttpOutlet(client, receiver.url, media_type, render, 30)
-            task = asyncio.create_task(outlet.send(parcel()))
+            task = asyncio.create_task(sent(outlet, parcel()))
             await asyncio.sleep(0.3)
             task.cancel()
             with pytest.raises(asyncio.CancelledError):

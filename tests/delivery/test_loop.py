@@ -17,7 +17,7 @@ from tests.delivery.shop import AT_ONCE, CRM, HOOK, NORTH, Failing, Hanging, Not
 from tests.storage.samples import DEALER, VAULT
 
 from dealer_agent.delivery import loop as loops
-from dealer_agent.delivery.outlet import Letter, NotDelivered
+from dealer_agent.delivery.outlet import Letter, NotDelivered, Parcel
 from dealer_agent.delivery.pace import Pace
 from dealer_agent.server.log import BufferedLines, configure_logs
 from dealer_agent.storage import DatabaseUnreachable, Store, migrate
@@ -64,6 +64,21 @@ def test_it_wakes_at_once_when_it_is_told_of_a_lead(shop: Shop, monkeypatch: pyt
             await so(lambda: crm.taken)
 
     asyncio.run(run())
+
+
+def test_a_document_is_made_in_a_thread(shop: Shop) -> None:
+    """Whoever asks meanwhile is answered."""
+    makers: set[int] = set()
+
+    class Watched(Noting):
+        def make(self, parcel: Parcel) -> bytes:
+            makers.add(threading.get_ident())
+            return super().make(parcel)
+
+    shop.take(CRM)
+    shop.deliver({CRM: Watched()}, shop.settled)
+    assert makers
+    assert threading.get_ident() not in makers
 
 
 def test_a_failed_delivery_comes_back_with_the_same_id_until_it_arrives(shop: Shop) -> None:

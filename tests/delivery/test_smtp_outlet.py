@@ -11,10 +11,11 @@ from aiosmtpd.smtp import AuthResult, LoginPassword
 from tests.delivery.certificates import server_certificate
 from tests.delivery.receivers import NOBODY, HttpReceiver, MailReceiver, always, receiving_http, receiving_mail
 from tests.delivery.samples import NORTH, parcel, visit
+from tests.delivery.samples import sent as make_and_send
 
 from dealer_agent.delivery.outlet import NotDelivered, NotToBeSent, Outlet, Parcel
 from dealer_agent.delivery.smtp import CrmMailOutlet, CustomerMailOutlet, MailServer, PeopleMailOutlet
-from dealer_agent.leads.adf import render_adf
+from dealer_agent.leads.adf import adf_of
 from dealer_agent.leads.mails import adf_mail_subject
 from dealer_agent.protocol.requests import Customer
 from dealer_agent.storage.errors import CANNOT_BE_REACHED
@@ -42,7 +43,7 @@ def server(receiver: Any, **more: Any) -> MailServer:
 
 
 def send(outlet: Outlet, sent: Parcel | None = None) -> str | None:
-    return asyncio.run(outlet.send(sent or parcel()))
+    return asyncio.run(make_and_send(outlet, sent or parcel()))
 
 
 def failure(outlet: Outlet, sent: Parcel | None = None) -> NotDelivered:
@@ -61,14 +62,14 @@ def test_a_crm_gets_the_adf_alone_as_plain_ascii_text(receiver: MailReceiver) ->
     assert not mailed.message.is_multipart()
     assert mailed.raw.isascii()
     assert mailed.message["Content-Transfer-Encoding"] == "7bit"
-    assert mailed.message.get_content().replace("\r\n", "\n").encode() == render_adf(sent.view)
+    assert mailed.message.get_content().replace("\r\n", "\n").encode() == adf_of(sent.message)
     assert mailed.message["To"] == CRM[0]
 
 
 def test_the_subject_names_the_dealership_and_not_the_customer(receiver: MailReceiver) -> None:
     send(CrmMailOutlet(server(receiver), CRM))
     (mailed,) = receiver.taken
-    assert mailed.message["Subject"] == adf_mail_subject(parcel().view)
+    assert mailed.message["Subject"] == adf_mail_subject(parcel().message)
     assert NORTH.name in mailed.message["Subject"]
     assert "Sam" not in mailed.message["Subject"]
 
@@ -86,7 +87,7 @@ def test_a_line_longer_than_mail_allows_is_encoded_and_comes_out_whole(receiver:
     send(CrmMailOutlet(server(receiver), CRM), sent)
     (mailed,) = receiver.taken
     assert max(map(len, mailed.raw.splitlines())) <= 998
-    assert mailed.message.get_content().replace("\r\n", "\n").encode() == render_adf(sent.view)
+    assert mailed.message.get_content().replace("\r\n", "\n").encode() == adf_of(sent.message)
 
 
 @pytest.mark.parametrize(

@@ -16,6 +16,7 @@ from dealer_agent.leads.lead_view import LeadView, VisitTime
 from dealer_agent.protocol.requests import TradeIn
 from dealer_agent.protocol.vehicle import Vehicle
 from dealer_agent.storage.appointments import AppointmentRecord
+from dealer_agent.storage.consents import ConsentEvent
 from dealer_agent.storage.leads import LeadEvent, StoredLead
 from dealer_agent.storage.whole_lead import WholeLead
 
@@ -37,11 +38,24 @@ PROFILE = Profile(
 )
 
 
+def agreed(*channels: str, **more: Any) -> ConsentEvent:
+    """A consent for these channels at any contact point."""
+    values: dict[str, Any] = dict.fromkeys(ConsentEvent.__dataclass_fields__)
+    told = {"number": 1, "kind": "granted", "at": MONDAY, "granted_at": MONDAY, "channels": channels}
+    return ConsentEvent(**(values | told | more))
+
+
+AGREED = agreed("sms", "email")
+
+
+def whole_of(stored: StoredLead, *visits: AppointmentRecord) -> WholeLead:
+    return WholeLead(stored, visits, frozenset(), TUESDAY)
+
+
 def view(*visits: AppointmentRecord, events: Any = (), rooftop: str = NORTH, **request: Any) -> LeadView:
     record = lead("L1", rooftop=rooftop, payload=msgspec.json.encode(REQUEST | request))
     changes = tuple(LeadEvent(f"E{at}", TUESDAY, msgspec.json.encode(change)) for at, change in enumerate(events))
-    whole = WholeLead(StoredLead(record, (), changes), visits, frozenset({"sms", "email"}))
-    return lead_view(whole, PROFILE)
+    return lead_view(whole_of(StoredLead(record, (AGREED,), changes), *visits), PROFILE)
 
 
 def booked(status: str, **more: Any) -> AppointmentRecord:
@@ -98,7 +112,7 @@ def test_what_the_protocol_does_not_know_of_a_vehicle_is_kept_beside_it() -> Non
 def test_the_vehicle_is_the_listing_as_it_was_stored() -> None:
     listing = Vehicle(vehicle_id="V1", status="available", rooftop=NORTH, updated_at=MONDAY, make="Honda")
     record = lead("L1", payload=msgspec.json.encode(REQUEST), vehicle=msgspec.json.encode(listing))
-    made = lead_view(WholeLead(StoredLead(record, (), ()), (), frozenset()), PROFILE)
+    made = lead_view(whole_of(StoredLead(record, (), ())), PROFILE)
     assert made.vehicle == listing
 
 
@@ -195,7 +209,7 @@ def test_a_lead_that_is_sent_again_for_a_visit_that_was_called_off_names_it(
     status: str, because_of: str, resend: bool, named: bool
 ) -> None:
     visit = booked(status, starts_at=TUESDAY, ends_at=TUESDAY + HOUR, cancelled_at=TUESDAY)
-    whole = WholeLead(StoredLead(lead("L1", payload=msgspec.json.encode(REQUEST)), (), ()), (visit,), frozenset())
+    whole = whole_of(StoredLead(lead("L1", payload=msgspec.json.encode(REQUEST)), (), ()), visit)
     made = lead_view(whole, PROFILE, resend=resend, because_of=because_of)
     assert made.called_off == (made.visits[0] if named else None)
 
@@ -203,4 +217,4 @@ def test_a_lead_that_is_sent_again_for_a_visit_that_was_called_off_names_it(
 def test_of_a_forgotten_customer_there_is_no_view() -> None:
     record = replace(lead("L1"), customer=None, payload=None, erased_at=TUESDAY)
     with pytest.raises(ValueError, match="nothing is left"):
-        lead_view(WholeLead(StoredLead(record, (), ()), (), frozenset()), PROFILE)
+        lead_view(whole_of(StoredLead(record, (), ())), PROFILE)

@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 from msgspec import UNSET
 from tests.leads.json_values import as_body, json_values
 
+from dealer_agent.lead_desk.contact_points import deliverable
 from dealer_agent.leads.intake import contacts, customer_kept
 from dealer_agent.leads.lead_view import AgentView, LeadView, RooftopView, VisitStatus, VisitTime, VisitView, extras_of
 from dealer_agent.leads.wording import VISITS
@@ -93,8 +94,9 @@ VIEW = LeadView(
 
 
 def a_view(**changes: Any) -> LeadView:
-    """The sample lead with changes."""
-    return replace(VIEW, **changes)
+    """The sample lead with changes, without the contact points that may not be used."""
+    view = replace(VIEW, **changes)
+    return replace(view, customer=deliverable(view.customer, view.channels))  # type: ignore[arg-type]
 
 
 def a_visit(status: VisitStatus = "confirmed", *, request: Appointment | None = None, **changes: Any) -> VisitView:

@@ -25,11 +25,20 @@ from tests.leads.lead_views import (
     a_visit,
 )
 
-from dealer_agent.leads.adf import render_adf
+from dealer_agent.leads.adf import adf_of
 from dealer_agent.leads.calendar import CalendarVisit, calendar_file
-from dealer_agent.leads.lead_json import lead_json
-from dealer_agent.leads.lead_view import AgentView, LeadView, RooftopView, VisitTime, VisitView
-from dealer_agent.leads.mails import Mail, adf_mail_subject, cancellation_mail, confirmation_mail, salesperson_mail
+from dealer_agent.leads.lead_json import json_of
+from dealer_agent.leads.lead_view import (
+    AgentView,
+    EndedVisit,
+    ErasedLead,
+    LeadView,
+    Message,
+    RooftopView,
+    VisitTime,
+    VisitView,
+)
+from dealer_agent.leads.mails import Mail, adf_mail_subject, cancellation_mail, confirmation_mail, people_mail
 from dealer_agent.leads.spoken import day_and_time, zone_name
 from dealer_agent.leads.spreadsheet import COLUMNS, cells
 from dealer_agent.protocol.requests import (
@@ -162,6 +171,21 @@ def more_leads() -> dict[str, LeadView]:
     }
 
 
+def notices() -> dict[str, Message]:
+    """What the receivers of a lead are told about it later."""
+    erased = ErasedLead(lead_id=a_view().lead_id, rooftop=ROOFTOP, erased_at=RECEIVED)
+    ended = EndedVisit(
+        lead_id=a_view().lead_id,
+        appointment_id="01KE7AQ2N0V5X3J8R6T4Y9W1ZA",
+        kind="test_drive",
+        rooftop=ROOFTOP,
+        time=VisitTime(TEN_IN_NASHVILLE, TEN_IN_NASHVILLE + timedelta(hours=1)),
+        ended_at=RECEIVED,
+    )
+    withdrawn = a_view(channels=("email",), resend=True, withdrawn=("phone", "sms"), visits=(a_visit(),))
+    return {"withdrawal": withdrawn, "erasure": erased, "visit_cancelled": ended}
+
+
 ZONES = (
     *("America/New_York", "America/Phoenix", "US/Eastern", "Pacific/Honolulu", "Pacific/Guam", "Europe/Berlin"),
     *("Asia/Kathmandu", "Asia/Kolkata", "Etc/GMT+5", "UTC", "EST5EDT"),
@@ -179,10 +203,12 @@ def rendered() -> dict[str, str]:
     rows = io.StringIO()
     sheet = csv.DictWriter(rows, COLUMNS, lineterminator="\n")
     sheet.writeheader()
-    for name, view in (leads() | more_leads()).items():
-        files[f"{name}.adf.xml"] = render_adf(view).decode()
-        files[f"{name}.json"] = msgspec.json.format(lead_json(view), indent=2).decode() + "\n"
-        files[f"{name}.mail.txt"] = _mail(salesperson_mail(view)) + f"\nSubject with ADF: {adf_mail_subject(view)}\n"
+    views = leads() | more_leads()
+    for name, message in (views | notices()).items():
+        files[f"{name}.adf.xml"] = adf_of(message).decode()
+        files[f"{name}.json"] = msgspec.json.format(json_of(message), indent=2).decode() + "\n"
+        files[f"{name}.mail.txt"] = _mail(people_mail(message)) + f"\nSubject with ADF: {adf_mail_subject(message)}\n"
+    for view in views.values():
         sheet.writerow(cells(view))
     files["leads.csv"] = rows.getvalue()
     for kind in get_args(AppointmentType):

@@ -254,13 +254,13 @@ def test_the_customer_is_the_contact(path: str, text: str) -> None:
 @pytest.mark.parametrize(
     ("preferred", "channels", "email", "phone", "kind"),
     [
-        ("email", ("email",), "1", None, "voice"),
-        ("phone", ("phone",), None, "1", "voice"),
+        ("email", ("email", "phone"), "1", None, "voice"),
+        ("phone", ("email", "phone"), None, "1", "voice"),
         ("sms", ("sms", "email"), None, "1", "cellphone"),
         ("any", ("email", "phone", "sms"), None, None, "cellphone"),
-        (UNSET, ("email",), None, None, "voice"),
-        # Revoked since: what is preferred is not allowed any more.
-        ("email", ("phone",), None, None, "voice"),
+        (UNSET, ("email", "phone"), None, None, "voice"),
+        # What is preferred is not allowed any more.
+        ("sms", ("email", "phone"), None, None, "voice"),
     ],
 )
 def test_the_preferred_contact_is_marked_while_consent_allows_it(
@@ -305,12 +305,18 @@ def test_an_address_has_a_street_or_is_left_out(address: Any, streets: list[str]
             ("email",),
             [
                 "The customer agreed to be contacted by e-mail.",
-                "Do not use: phone or text message.",
+                "Do not contact by phone or text message.",
                 "Prefers e-mail.",
             ],
         ),
-        (("phone",), ["The customer agreed to be contacted by phone.", "Do not use: e-mail or text message."]),
-        ((), ["The customer has withdrawn their consent: do not contact them."]),
+        (("phone",), ["The customer agreed to be contacted by phone.", "Do not contact by e-mail or text message."]),
+        (
+            (),
+            [
+                "The customer agrees to no channel: the consent was withdrawn or has expired.",
+                "Do not contact by e-mail, phone, or text message.",
+            ],
+        ),
     ],
 )
 def test_the_channels_consented_to_are_told_in_words(channels: tuple[str, ...], words: list[str]) -> None:

@@ -98,7 +98,9 @@ def test_every_subject_begins_with_the_rooftops_name(make: Any) -> None:
     ("changes", "subject"),
     [
         ({}, "new lead, 2024 Honda Accord EX"),
-        ({"resend": True}, "lead with additions, 2024 Honda Accord EX"),
+        ({"resend": True, "added": True}, "lead with additions, 2024 Honda Accord EX"),
+        ({"resend": True}, "lead sent again, 2024 Honda Accord EX"),
+        ({"resend": True, "withdrawn": ("phone",)}, "consent withdrawn, 2024 Honda Accord EX"),
         ({"resend": True, "called_off": a_visit("cancelled")}, "test drive cancelled, 2024 Honda Accord EX"),
         ({"vehicle": None, "wish": VehicleOfInterest(make="Kia")}, "new lead, Kia"),
         ({"vehicle": None, "wish": UNSET}, "new lead"),
@@ -128,6 +130,7 @@ Their notes for the visit:
 How to reach them
   E-mail: jordan@example.com (preferred)
   Phone: +1 202-555-0123, for text messages only
+  Do not contact by phone.
 
 The vehicle
   2024 Honda Accord EX, used
@@ -155,7 +158,6 @@ Sent on their behalf by an AI shopping agent (Example Shopping Agent) on
 
 
 WRITE = "E-mail: jordan@example.com"
-NO_MAIL = "E-mail: please do not write, they did not agree to it"
 CALL = "Phone: +1 202-555-0123"
 
 
@@ -163,10 +165,21 @@ CALL = "Phone: +1 202-555-0123"
     ("preferred", "channels", "lines"),
     [
         ("email", ("email", "phone", "sms"), [f"{WRITE} (preferred)", f"{CALL}, for calls and text messages"]),
-        ("sms", ("phone", "sms"), [NO_MAIL, f"{CALL}, for calls and text messages, text messages preferred"]),
-        ("any", ("phone",), [NO_MAIL, f"{CALL}, for calls only"]),
-        (UNSET, ("email",), [WRITE, "Phone: please neither call nor text, they did not agree to it"]),
-        ("email", (), ["They have withdrawn their consent: please do not contact them."]),
+        (
+            "sms",
+            ("phone", "sms"),
+            [f"{CALL}, for calls and text messages, text messages preferred", "Do not contact by e-mail."],
+        ),
+        ("any", ("phone",), [f"{CALL}, for calls only", "Do not contact by e-mail or text message."]),
+        (UNSET, ("email",), [WRITE, "Do not contact by phone or text message."]),
+        (
+            "email",
+            (),
+            [
+                "They agree to no channel: their consent was withdrawn or has expired.",
+                "Do not contact by e-mail, phone, or text message.",
+            ],
+        ),
     ],
 )
 def test_the_salesperson_sees_only_what_may_be_used(
@@ -190,7 +203,7 @@ def test_the_salesperson_sees_only_what_may_be_used(
         ({"vehicle": None, "wish": VehicleOfInterest(stock="X1")}, "  Not found in stock when the lead came."),
         ({"vehicle": None, "wish": VehicleOfInterest(price=50000)}, "  Price they speak of: $50,000"),
         ({"vehicle": msgspec.structs.replace(LISTING, condition="cpo")}, "  2024 Honda Accord EX, certified pre-owned"),
-        ({"resend": True}, "  before; something was added to it, and this is all of it."),
+        ({"resend": True, "added": True}, "  before; something was added to it, and this is all of it."),
         (
             {"resend": True, "called_off": a_visit("cancelled")},
             "  before; the test drive on Tuesday, March 3, 2026, 10:00 AM CST was",

@@ -25,7 +25,8 @@ from dealer_agent.storage import (
     record_revocation,
 )
 from dealer_agent.storage.appointments import AppointmentRecord, busy_quarters, record_appointment, take_places
-from dealer_agent.storage.outbox import enqueue
+from dealer_agent.storage.delivered import KeptDocument, keep_document
+from dealer_agent.storage.outbox import claim, enqueue, reschedule
 from dealer_agent.storage.privacy import BATCH, Disposed
 from dealer_agent.storage.schema import metadata
 
@@ -79,6 +80,13 @@ def known(person: str, lead_id: str, at: datetime = MONDAY) -> Callable[[Connect
             if each.starts_at is not None:
                 take_places(connection, each, [each.starts_at], of=5)
         enqueue(connection, DEALER, lead_id, [NewDelivery("lead", "Ridgeline North", "crm")], at)
+        (delivery,) = [
+            each
+            for each in claim(connection, DEALER, at, HOUR, ("Ridgeline North", "crm"), 9)
+            if each.lead_id == lead_id
+        ]
+        keep_document(connection, VAULT, DEALER, delivery, KeptDocument(f"{name} {phone}".encode()))
+        reschedule(connection, DEALER, delivery, at, "answered 503")
 
     return job
 
@@ -120,8 +128,8 @@ def test_an_erased_customer_is_gone_to_the_last_byte(two: Store, writer: LeadWri
     names = {words.encode() for words in SAID["Sam"]}
     assert two.erase_lead(DEALER, "L1", TUESDAY)
     gone = before - sealed_values(two)
-    # Customer, payload, agent, addition, reply, two contacts, their vehicle twice, three events, three visits.
-    assert len(gone) == 15
+    # Customer, payload, agent, addition, reply, delivery, two contacts, their vehicle twice, three events, three visits.
+    assert len(gone) == 16
     held = everything(two)
     assert not [value for value in gone if value in held]
     assert not [name for name in names if name in held]

@@ -67,8 +67,8 @@ def revoke(
 ) -> None:
     """Note that a customer took back the consent to be contacted: in one lead, or in every one of a person.
 
-    From then on the service sends the customer nothing through that channel. Tell the people who have the lead already.
-    A later consent of the customer's allows it again.
+    From then on the service sends the customer nothing through that channel. CRMs and people that have the lead are
+    told as soon as the service runs. A later consent of the customer's allows it again.
     """
     one_of(lead_id, email, phone)
     revoked = tuple(dict.fromkeys(channels or Channel))
@@ -85,7 +85,7 @@ def revoke(
             )
             at, by = datetime.now(UTC), actor()
             for each in found:
-                store.record_revocation(dealer_id, each, revoked, at, by=by, reason=reason)
+                store.record_revocation(dealer_id, each, revoked, at, by=by, reason=reason, tell=settings.dealer)
             left = {each: store.allowed_channels(dealer_id, each, at) for each in found}
     made = table(f"Revoked: {', '.join(revoked)}", "Lead Id", "May still be contacted by")
     for each, allowed in left.items():

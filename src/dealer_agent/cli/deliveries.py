@@ -9,6 +9,7 @@ from dealer_agent.cli.terminal import (
     HERE,
     DirOption,
     add_row,
+    customer_store,
     fail,
     failures_in_plain_words,
     moment,
@@ -92,7 +93,7 @@ def retry(
     everything: Annotated[bool, typer.Option("--all", help="All that wait or are parked.")] = False,
     channel: ChannelOption = None,
 ) -> None:
-    """Have parked and waiting deliveries tried at once, as if they were new; the running service sends them."""
+    """Have parked and waiting deliveries tried at once; the running service sends them, with the bytes of before."""
     if (delivery_id is None) != everything:
         raise typer.BadParameter("name one delivery, or say --all (with --channel NAME for those of one channel)")
     if delivery_id is not None and channel is not None:
@@ -108,6 +109,36 @@ def retry(
                 fail(f"Delivery {delivery_id} was {record.state}; only what waits or is parked is tried again")
             count = store.retry_deliveries(dealer_id, now, delivery_id=delivery_id, channel=channel)
     out.print(f"{count} {'delivery is' if count == 1 else 'deliveries are'} tried again as soon as the service runs.")
+
+
+@app.command("send-again")
+def send_again(
+    sent_id: Annotated[str, typer.Argument(metavar="ID", help="A delivery that was sent, or a lead.")],
+    directory: DirOption = HERE,
+    channel: ChannelOption = None,
+) -> None:
+    """Send once more what was sent, as a resend with a new delivery id: one delivery, or a lead to all that have it."""
+    with failures_in_plain_words():
+        settings = settings_in(directory)
+        with customer_store(settings) as store:
+            dealer_id, now = settings.dealer.id, datetime.now(UTC)
+            record = store.get_delivery(dealer_id, sent_id)
+            if record is not None and channel is not None:
+                raise typer.BadParameter("--channel goes with a lead")
+            lead_id = sent_id if record is None else record.lead_id
+            found = store.get_lead(dealer_id, lead_id)
+            if found is None:
+                fail(f"There is no delivery and no lead {sent_id}; see dealer-agent deliveries list")
+            if found.lead.erased_at is not None:
+                fail(f"The customer of lead {lead_id} is erased: nothing is left to send")
+            if record is not None:
+                made = store.send_again(dealer_id, now, delivery_id=sent_id)
+            else:
+                made = store.send_again(dealer_id, now, lead_id=lead_id, channel=channel)
+            if not made:
+                fail(f"Nothing like {sent_id} was sent; what waits or is parked: dealer-agent deliveries retry")
+    for delivery_id in made:
+        out.print(f"Delivery {delivery_id} is sent as soon as the service runs.", markup=False)
 
 
 def _state(record: DeliveryRecord, now: datetime) -> str:

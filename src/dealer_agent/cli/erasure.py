@@ -18,16 +18,19 @@ from dealer_agent.cli.terminal import (
     customer_store,
     fail,
     failures_in_plain_words,
+    moment,
     out,
     plain,
     settings_in,
     table,
 )
+from dealer_agent.dealers.profile import Profile
 from dealer_agent.leads.intake import contacts
 from dealer_agent.protocol.requests import Customer
 from dealer_agent.server.refresh import ages, dispose_by_age, purge_by_age
 from dealer_agent.storage.errors import WrongKey
 from dealer_agent.storage.leads import StoredLead
+from dealer_agent.storage.notices import CancelledVisit, Erased
 from dealer_agent.storage.store import Store
 
 KEPT = {
@@ -60,7 +63,7 @@ def erase(
         dealer_id = settings.dealer.id
         with customer_store(settings) as store:
             if lead_id is not None and (problem := _unreadable(store, dealer_id, lead_id)):
-                _erase_unread(store, dealer_id, lead_id, problem, yes=yes)
+                _erase_unread(store, settings.dealer, lead_id, problem, yes=yes)
                 return
             doomed = [each for each in leads_of(store, dealer_id, lead_id, email, phone) if is_known(each)]
             if not doomed:
@@ -72,12 +75,13 @@ def erase(
             if not yes and not typer.confirm("Forget this person? It cannot be undone."):
                 fail("Nothing was erased.")
             erased: Counter[str] = Counter()
-            sent: set[str] = set()
+            copies: dict[str, bool] = {}
+            visits: list[CancelledVisit] = []
             while doomed:
                 erased.update(_counts(store, dealer_id, doomed))
-                sent.update(_delivered_to(store, dealer_id, doomed))
                 for stored in doomed:
-                    store.erase_lead(dealer_id, stored.lead.lead_id, datetime.now(UTC))
+                    done = store.erase_lead(dealer_id, stored.lead.lead_id, datetime.now(UTC), tell=settings.dealer)
+                    _note_done(done, copies, visits)
                 # Those too that came while the question was being read.
                 doomed = [] if lead_id is not None else _left(store, dealer_id, email, phone)
     made = table("\nErased", "What", "Count #")
@@ -88,15 +92,36 @@ def erase(
     for what, why in KEPT.items():
         add_row(made, what, why)
     out.print(made)
-    if sent:
-        where = ", ".join(map(plain, sorted(sent)))
-        out.print(f"\nCopies went to {where} before; they are not ours to erase. Erase them there.", markup=False)
+    _show_told(copies, visits)
     if others:
         out.print(
             "\nThese leads share an e-mail address or phone number with what was erased, and are kept: "
             f"{', '.join(others)}. If they are the same person's, erase them too.",
             markup=False,
         )
+
+
+def _note_done(done: Erased | None, copies: dict[str, bool], visits: list[CancelledVisit]) -> None:
+    """Adds what the erasure of one lead found."""
+    if done is None:
+        return
+    for (_, channel), arrived in done.copies.items():
+        copies[channel] = copies.get(channel, False) or arrived
+    visits.extend(done.visits)
+
+
+def _show_told(copies: dict[str, bool], visits: Sequence[CancelledVisit]) -> None:
+    """Where copies are, and which visits ended."""
+    for arrived, words in ((True, "have a copy"), (False, "may have a copy, because a delivery did not end")):
+        where = ", ".join(plain(channel) for channel in sorted(copies) if copies[channel] is arrived)
+        if where:
+            out.print(f"\nThese channels {words}: {where}. Erase it there.", markup=False)
+    if copies:
+        out.print("They are told to erase it as soon as the service runs, unless dealer.toml says otherwise.")
+    for visit in visits:
+        kind = visit.kind.replace("_", " ")
+        when = f"{moment(visit.starts_at)} UTC"
+        out.print(f"\nThe {kind} at {plain(visit.rooftop)} on {when} is cancelled. Its people are told.", markup=False)
 
 
 def _left(store: Store, dealer_id: str, email: str | None, phone: str | None) -> list[StoredLead]:
@@ -114,13 +139,16 @@ def _unreadable(store: Store, dealer_id: str, lead_id: str) -> str | None:
     return None
 
 
-def _erase_unread(store: Store, dealer_id: str, lead_id: str, problem: str, *, yes: bool) -> None:
+def _erase_unread(store: Store, profile: Profile, lead_id: str, problem: str, *, yes: bool) -> None:
     """Erases a lead of which something was changed in the database: nothing else can be done with it."""
     out.print(f"Nothing of the lead {lead_id} can be shown: {problem}", markup=False)
     if not yes and not typer.confirm("Erase it all the same? It cannot be undone."):
         fail("Nothing was erased.")
-    store.erase_lead(dealer_id, lead_id, datetime.now(UTC))
+    copies: dict[str, bool] = {}
+    visits: list[CancelledVisit] = []
+    _note_done(store.erase_lead(profile.id, lead_id, datetime.now(UTC), tell=profile), copies, visits)
     out.print(f"The lead {lead_id} is erased.", markup=False)
+    _show_told(copies, visits)
 
 
 def dispose(
@@ -200,15 +228,6 @@ def _counts(store: Store, dealer_id: str, doomed: Sequence[StoredLead]) -> dict[
             if (whole := store.whole_lead(dealer_id, lead_id, datetime.now(UTC))) is not None
         ),
         "Deliveries that were waiting": sum(each.state in ("waiting", "parked") for each in deliveries),
-    }
-
-
-def _delivered_to(store: Store, dealer_id: str, doomed: Sequence[StoredLead]) -> set[str]:
-    """The channels that took copies."""
-    return {
-        delivery.channel
-        for stored in doomed
-        for delivery in store.list_deliveries(dealer_id, DELIVERIES, lead_id=stored.lead.lead_id, state="sent")
     }
 
 

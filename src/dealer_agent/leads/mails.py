@@ -85,7 +85,8 @@ def people_mail(message: Message) -> Mail:
             words = [*erasure_words(message), "That includes earlier mails about it."]
             return Mail(adf_mail_subject(message), _text([wrapped(" ".join(words))]))
         case EndedVisit():
-            return Mail(_ended_visit_subject(message), _text([ended_visit_lines(message)]))
+            lines = [piece for line in ended_visit_lines(message) for piece in wrapped(line, hanging="  ")]
+            return Mail(_ended_visit_subject(message), _text([lines]))
 
 
 def _ended_visit_subject(ended: EndedVisit) -> str:

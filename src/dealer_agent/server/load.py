@@ -32,6 +32,9 @@ SHORT_QUEUE = 8
 REFUSED_PER_TURN = 192
 """After this many refusals a turn stops reading from further refused connections. A later turn reads again from this
 many of them."""
+SHORT_QUEUE_FOR_LEADS = 128
+"""The same for leads. A process that the machine has stopped for a moment measures a pace that is too slow, and must
+not refuse a customer for it."""
 OVERLOADED_AFTER_SECONDS = 0.1
 """The process is overloaded when the queue is not empty for this long."""
 CALM_AFTER_SECONDS = 1.0
@@ -89,11 +92,11 @@ class Load:
     def is_full(self, refused_at: float = NEVER, *, patient: bool = False) -> bool:
         """Whether one more request would wait too long. Asked after `has_time` has said no.
 
-        `refused_at` is the time of its client's last refusal. `patient` requests may wait longer in an overload.
+        `refused_at` is the time of its client's last refusal. `patient` requests, which are leads, may wait longer in an overload.
         """
         waiting = len(self._queue)
         room = 1 if self._now - refused_at < RETRY_AFTER_SECONDS else 2
-        if waiting < SHORT_QUEUE * room:
+        if waiting < (SHORT_QUEUE_FOR_LEADS if patient else SHORT_QUEUE * room):
             return False
         overloaded = (
             self._now - self._last_refusal < CALM_AFTER_SECONDS

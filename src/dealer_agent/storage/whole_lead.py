@@ -45,6 +45,4 @@ def lead_to_deliver(
     """What a delivery is made of, as of one moment. Raises VaultError."""
     lead = whole_lead(connection, vault, dealer_id, delivery.lead_id, now)
     kept = kept_document(vault, dealer_id, delivery)
-    # Nothing can have arrived before the first attempt of a new lead: most deliveries need no look.
-    is_first = delivery.kind == "lead" and kept is None and delivery.attempts == 1
-    return LeadToDeliver(lead, kept, History() if is_first else history(connection, dealer_id, delivery))
+    return LeadToDeliver(lead, kept, history(connection, dealer_id, delivery))

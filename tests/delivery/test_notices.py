@@ -1,0 +1,215 @@
+"""What the receivers of a lead are told of a withdrawal and of an erasure (contract, part 10). On both databases."""
+
+from collections.abc import Iterator
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import pytest
+from tests.delivery.crm import EMAIL, PHONE, Sending, a_time, arrived, profile_of, sams
+from tests.delivery.receivers import (
+    HttpReceiver,
+    MailReceiver,
+    always,
+    one_after_the_other,
+    receiving_http,
+    receiving_mail,
+)
+from tests.skills.counter import Counter, open_counter
+from tests.skills.visiting import LOT
+
+from dealer_agent.dealers.profile import HttpChannel, Profile
+from dealer_agent.dealers.routing import visit_cancelled_notices
+from dealer_agent.storage import outbox
+
+DEALER = "ridgeline"
+
+
+class House(Sending):
+    """A dealer with a CRM that takes JSON, one that wants no notices, a folder for ADF, and people."""
+
+    def __init__(self, desk: Counter, profile: Profile, crm: HttpReceiver, mail: MailReceiver, folder: Path) -> None:
+        super().__init__(desk, profile, mail)
+        self.crm, self.mail, self.folder = crm, mail, folder
+
+    def take(self, **members: Any) -> dict[str, Any]:
+        return self.desk.take(sams("email", "phone", **members), datetime.now(UTC), LOT)
+
+    def events(self) -> list[dict[str, Any]]:
+        """The documents that are no leads, in order."""
+        return [document for _, document in arrived(self.crm) if document["type"] != "lead"]
+
+    def withdraw(self, lead_id: str, *channels: str) -> None:
+        now = datetime.now(UTC)
+        self.desk.store.record_revocation(DEALER, lead_id, channels, now, by="desk", reason=None, tell=self.profile)
+
+    def filed(self, kind: str) -> list[bytes]:
+        """The files of this kind of delivery."""
+        rows = self.rows(kind=kind, channel="folder")
+        return [(self.folder / f"{row.delivery_id}.xml").read_bytes() for row in rows]
+
+
+@pytest.fixture
+def house(database_url: str, tmp_path: Path) -> Iterator[House]:
+    crm, mail, folder = HttpReceiver(always("take")), MailReceiver(always("take")), tmp_path / "leads"
+    with receiving_http(crm), receiving_mail(mail):
+        channels = (
+            HttpChannel(name="crm", url=crm.url, format="json"),
+            HttpChannel(name="quiet", url=crm.url, notices=()),
+        )
+        profile = profile_of(*channels, notify=("people@dealer.example.com",), folder=folder)
+        with open_counter(database_url, profile) as desk:
+            yield House(desk, profile, crm, mail, folder)
+
+
+def json_only(house: House) -> None:
+    """The second channel shares the receiver: what it got is ADF, and no test reads it."""
+    house.crm.taken[:] = [one for one in house.crm.taken if one.headers["content-type"] == "application/json"]
+
+
+def test_a_withdrawal_is_told_to_those_who_have_the_lead(house: House) -> None:
+    lead_id = house.take()["lead_id"]
+    house.all()
+    house.withdraw(lead_id, "phone")
+    house.all()
+    json_only(house)
+    assert house.events() == [
+        {
+            "type": "consent_withdrawn",
+            "version": 1,
+            "lead_id": lead_id,
+            "withdrawn_channels": ["phone"],
+            "allowed_channels": ["email"],
+            "do_not_contact_by": ["phone", "sms"],
+        }
+    ]
+    assert {row.channel for row in house.rows(kind="withdrawal")} == {"crm", "folder", "notify"}
+    (adf,) = house.filed("withdrawal")
+    assert b'status="resend"' in adf
+    assert b"withdrew the consent to be contacted by phone" in adf
+    assert PHONE.encode() not in adf
+    (_, people) = house.mail.taken
+    text = people.message.get_content()
+    assert "consent withdrawn" in people.message["Subject"]
+    assert "Do not contact by phone or text message." in text
+
+
+def test_a_withdrawal_of_what_was_never_allowed_is_told_to_nobody(house: House) -> None:
+    lead_id = house.take()["lead_id"]
+    house.all()
+    house.withdraw(lead_id, "sms")
+    assert house.rows(kind="withdrawal") == []
+
+
+def test_a_lead_that_nobody_has_yet_says_itself_what_was_withdrawn(house: House) -> None:
+    lead_id = house.take()["lead_id"]
+    house.withdraw(lead_id, "phone")
+    house.all()
+    json_only(house)
+    ((_, lead),) = arrived(house.crm)
+    assert (lead["type"], lead["do_not_contact_by"]) == ("lead", ["phone", "sms"])
+    assert house.rows(kind="withdrawal") == []
+
+
+def test_an_erasure_is_told_by_the_id_of_the_lead_only(house: House) -> None:
+    visit = {"appointment_type": "test_drive", "appointment_at": a_time()}
+    answer = house.take(appointment=visit)
+    house.all()
+    erased = house.desk.store.erase_lead(DEALER, answer["lead_id"], datetime.now(UTC), tell=house.profile)
+    house.all()
+    json_only(house)
+    assert erased is not None
+    assert {channel: has for (_, channel), has in erased.copies.items()} == dict.fromkeys(
+        ("crm", "quiet", "folder", "notify"), True
+    )
+    assert house.events() == [{"type": "lead_erased", "version": 1, "lead_id": answer["lead_id"]}]
+    (adf,) = house.filed("erasure")
+    mails = [mail.message.get_content() for mail in house.mail.taken[1:]]
+    assert sum("Erase your copy" in mail for mail in mails) == 1
+    (ended,) = [mail for mail in mails if "Test drive cancelled" in mail]
+    assert "12:00 PM" in ended
+    for told in (adf.decode(), *mails):
+        assert answer["lead_id"] in told
+        assert not {word for word in ("Sam", "Sample", EMAIL, PHONE) if word in told}
+    assert house.desk.store.erase_lead(DEALER, answer["lead_id"], datetime.now(UTC), tell=house.profile) is None
+
+
+def test_of_an_erased_lead_that_nobody_has_people_learn_only_the_visit(house: House) -> None:
+    visit = {"appointment_type": "test_drive", "appointment_at": a_time()}
+    answer = house.take(appointment=visit)
+    house.desk.store.erase_lead(DEALER, answer["lead_id"], datetime.now(UTC), tell=house.profile)
+    house.all()
+    assert {(row.kind, row.channel) for row in house.rows(state="sent")} == {("visit_cancelled", "notify")}
+    (mail,) = house.mail.taken
+    assert "Test drive cancelled" in mail.message.get_content()
+
+
+def test_without_people_the_channels_are_told_of_a_visit_that_ended() -> None:
+    profile = profile_of(HttpChannel(name="crm", url="https://crm.example.com"))
+    (row,) = visit_cancelled_notices(profile, profile.rooftops[0].name, "A1")
+    assert (row.kind, row.channel, row.event_id) == ("visit_cancelled", "crm", "A1")
+
+
+def test_an_erasure_names_a_receiver_that_may_have_a_copy_and_tells_it_after_the_lead(house: House) -> None:
+    """While a delivery is under way nobody knows whether it arrives. The notice waits for its end."""
+    lead_id, now = house.take()["lead_id"], datetime.now(UTC)
+    address = house.profile.rooftops[0].name, "crm"
+    (delivery,) = house.desk.writer.submit(
+        DEALER, lambda each: outbox.claim(each, DEALER, now, timedelta(minutes=5), address, 1)
+    ).result(60)
+    erased = house.desk.store.erase_lead(DEALER, lead_id, now, tell=house.profile)
+    assert erased is not None
+    assert erased.copies == {address: False}
+    (notice,) = house.rows(kind="erasure")
+
+    def claimed(at: datetime) -> list[str]:
+        found = house.desk.writer.submit(
+            DEALER, lambda each: outbox.claim(each, DEALER, at, timedelta(minutes=5), address, 9)
+        ).result(60)
+        return [each.delivery_id for each in found]
+
+    assert claimed(now + timedelta(minutes=1)) == []
+    house.desk.writer.submit(DEALER, lambda each: outbox.settle_sent(each, DEALER, delivery, now)).result(60)
+    assert claimed(now + timedelta(minutes=1)) == [notice.delivery_id]
+
+
+@pytest.mark.parametrize("by", ["lead", "delivery"])
+def test_what_was_sent_is_sent_again_under_a_new_id_as_a_resend(house: House, by: str) -> None:
+    lead_id, now = house.take()["lead_id"], datetime.now(UTC)
+    (first,) = house.rows(channel="crm")
+    assert house.desk.store.send_again(DEALER, now, lead_id=lead_id) == [], "it waits"
+    house.all()
+    if by == "lead":
+        made = house.desk.store.send_again(DEALER, now, lead_id=lead_id, channel="crm")
+    else:
+        made = house.desk.store.send_again(DEALER, now, delivery_id=first.delivery_id)
+    house.all()
+    json_only(house)
+    (one, new), (two, again) = arrived(house.crm)
+    assert [two] == made
+    assert (one, new["status"], again["status"]) == (first.delivery_id, "new", "resend")
+    assert {**new, "status": ""} == {**again, "status": ""}
+
+
+def test_nothing_of_a_lead_lies_in_the_outbox_in_the_clear_and_nothing_after_it_was_sent(house: House) -> None:
+    house.take()
+    house.crm.behaviour = one_after_the_other("5xx", "5xx", "take")
+    house.attempt()
+
+    def documents() -> list[bytes]:
+        with house.desk.store._reading() as connection:
+            found = connection.execute(outbox.outbox.select()).all()
+        return [bytes(row.document) for row in found if row.document is not None]
+
+    kept = documents()
+    assert kept
+    assert not [document for document in kept if b"Sam" in document or EMAIL.encode() in document]
+    house.all()
+    assert documents() == []
+
+
+def test_the_notices_of_a_channel_are_a_setting() -> None:
+    channel = msgspec.convert({"name": "crm", "url": "https://crm.example.com", "notices": ["erasure"]}, HttpChannel)
+    assert channel.notices == ("erasure",)
+    assert HttpChannel(name="crm", url="").notices == ("withdrawal", "erasure")
