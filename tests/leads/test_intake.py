@@ -72,9 +72,12 @@ def test_email_and_phone_each_make_a_contact() -> None:
 
 @pytest.mark.requirement("contract-10-phone")
 def test_the_phone_number_is_kept_as_e164_and_the_rest_as_it_came() -> None:
-    kept = customer_kept(customer(phone="+1 (202) 555-0123", email="Jordan@Example.com"))
+    given = customer(phone="+1 (202) 555-0123", email="Jordan@Example.com")
+    kept = customer_kept(given, contacts(given))
     assert kept == customer(phone="+12025550123", email="Jordan@Example.com")
-    assert customer_kept(customer(email="jordan@example.com")) == customer(email="jordan@example.com")
+    assert customer_kept(customer(email="jordan@example.com"), ["email:jordan@example.com"]) == customer(
+        email="jordan@example.com"
+    )
 
 
 SAME: list[tuple[tuple[VehicleOfInterest, Wanted], tuple[VehicleOfInterest, Wanted]]] = [

@@ -111,7 +111,7 @@ def test_the_next_lead_costs_the_same_after_20_000_leads_of_the_same_contact(
     typed = msgspec.convert(lead, LeadSubmitRequest)
     known = contacts(typed.customer)
     # Strangers have one phone number and different e-mail addresses.
-    shared = known[1:] if token is None else (*known, *senders(token, typed))
+    shared = known[1:] if token is None else (*known, *senders(token, typed, known))
     at.take(a_lead(customer=customer(**WHO)), NOW - timedelta(hours=20), token=token)
     costs = []
     for _ in range(2):

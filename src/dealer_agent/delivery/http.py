@@ -4,6 +4,7 @@ import asyncio
 import hmac
 import ssl
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from email.utils import parsedate_to_datetime
@@ -16,6 +17,11 @@ from dealer_agent.storage.errors import CANNOT_BE_REACHED
 
 LONGEST_WAIT = timedelta(hours=24)
 """However long a receiver asks to be left alone, it is not for longer."""
+
+LONGEST_LENGTH = 4
+"""The most digits of an answer's Content-Length. The connection of a longer answer is closed, and the body not read."""
+BODY_SECONDS = 1.0
+"""How long the body of an answer is waited for. Its content is ignored."""
 
 _CHANNEL_STATUSES = frozenset({408, 425, 429})
 """Refusals that are about the moment. What any other 4xx refuses, it refuses for this lead, or until the settings are
@@ -57,7 +63,7 @@ class HttpOutlet:
                 asyncio.timeout(self.timeout_seconds),
                 self.client.stream("POST", self.url, content=letter.content, headers=headers, timeout=None) as answer,
             ):
-                pass
+                await _end(answer)
         except TimeoutError:
             if answer is None:
                 raise NotDelivered(f"no answer within {self.timeout_seconds:g} s", may_have_arrived=True) from None
@@ -74,6 +80,16 @@ class HttpOutlet:
             return {"X-Timestamp": timestamp}
         signature = hmac.digest(self.secret, f"{timestamp}.".encode() + body, "sha256").hex()
         return {"X-Timestamp": timestamp, "X-Signature": f"sha256={signature}"}
+
+
+async def _end(answer: httpx.Response) -> None:
+    """Reads a short body, so that the next delivery can use the connection."""
+    length = answer.headers.get("Content-Length", "")
+    if length.isdigit() and len(length) <= LONGEST_LENGTH:
+        with suppress(TimeoutError):
+            async with asyncio.timeout(BODY_SECONDS):
+                async for _ in answer.aiter_raw():
+                    pass
 
 
 def _judge(answer: httpx.Response) -> None:

@@ -7,7 +7,7 @@ leads that are being taken. Whatever kills the process leaves leases that run ou
 
 import asyncio
 import random
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass, field
@@ -33,9 +33,10 @@ log = structlog.get_logger()
 
 POLL_SECONDS = 1.0
 TURN_SECONDS = 0.05
-AT_ONCE = 16
+"""How long a claim or a result waits for others: what is written within a turn shares a transaction."""
+AT_ONCE = 32
 """Deliveries under way in one process."""
-AT_ONCE_EACH = 4
+AT_ONCE_EACH = 8
 """Of these, those of one channel."""
 STOP_SECONDS = 5.0
 """How long a stop waits for what is being sent."""
@@ -59,6 +60,8 @@ class DeliveryLoop:
     _under_way: dict[asyncio.Task[None], DueDelivery] = field(default_factory=dict)
     _breakers: dict[Address, Breaker] = field(default_factory=dict)
     _awake: asyncio.Event = field(default_factory=asyncio.Event)
+    _due: set[Address] = field(default_factory=set)
+    _look_at: float = 0.0
     _failing: bool = False
     _stopping: bool = False
 
@@ -75,8 +78,6 @@ class DeliveryLoop:
             with suppress(TimeoutError):
                 async with asyncio.timeout(POLL_SECONDS):
                     await self._awake.wait()
-                # Leads that come close together are claimed together.
-                await asyncio.sleep(TURN_SECONDS)
         await self._finish()
 
     def stop(self) -> None:
@@ -89,12 +90,13 @@ class DeliveryLoop:
         if len(self._under_way) >= AT_ONCE:
             return
         try:
-            now = datetime.now(UTC)
-            # A question to the reader first: the writer is not troubled while there is nothing to do.
-            addresses = await asyncio.to_thread(self.store.due_addresses, self.dealer_id, now, self.pace.lease)
-            room = self._room(addresses)
-            for delivery in await self._write(lambda connection: self._claim(connection, room)) if room else []:
+            room = self._room(await self._addresses())
+            claimed = await self._write(lambda connection: self._claim(connection, room)) if room else []
+            for delivery in claimed:
                 self._begin(delivery)
+            counts = Counter(delivery.address for delivery in claimed)
+            # An address that gave less than was asked for has no more.
+            self._due.difference_update(address for address, limit in room.items() if counts[address] < limit)
         except Exception as fault:  # noqa: BLE001 - the boundary: a loop that ends would leave every lead where it is.
             if not self._failing:
                 told = {"problem": str(fault)} if isinstance(fault, StorageError) else {"place": _place(fault)}
@@ -102,6 +104,19 @@ class DeliveryLoop:
             self._failing = True
         else:
             self._failing = False
+
+    async def _addresses(self) -> list[Address]:
+        """Where something is to be sent.
+
+        The database is asked at each poll, and when no address is left of its last answer: the question reads all
+        deliveries that wait. It goes to a reader, so the writer is not troubled while there is nothing to do.
+        """
+        time = asyncio.get_running_loop().time()
+        if time >= self._look_at or not self._room(list(self._due)):
+            self._look_at = time + POLL_SECONDS
+            now = datetime.now(UTC)
+            self._due = set(await asyncio.to_thread(self.store.due_addresses, self.dealer_id, now, self.pace.lease))
+        return list(self._due)
 
     def _room(self, addresses: list[Address]) -> dict[Address, int]:
         """How many deliveries may begin at each address; every address gets its turn."""
@@ -266,6 +281,8 @@ class DeliveryLoop:
             await asyncio.sleep(SETTLE_AGAIN_SECONDS)
 
     async def _write(self, job: Callable[[Connection], Result]) -> Result:
+        """Runs a job of the writer at the end of the turn, with the others of the turn in one transaction."""
+        await asyncio.sleep(TURN_SECONDS - asyncio.get_running_loop().time() % TURN_SECONDS)
         return await asyncio.shield(asyncio.wrap_future(self.writer.submit(self.dealer_id, job)))
 
     def _breaker(self, address: Address) -> Breaker:

@@ -125,8 +125,9 @@ class LeadJob:
         now: datetime,
     ) -> Self:
         """The job of a lead that is valid but for its consent. Raises ProtocolError for one that may not be taken."""
-        contacts, customer = intake.contacts(lead.customer), intake.customer_kept(lead.customer)
-        senders = intake.senders(token_id, lead)
+        contacts = intake.contacts(lead.customer)
+        customer = intake.customer_kept(lead.customer, contacts)
+        senders = intake.senders(token_id, lead, contacts)
         verdict = judge(lead, catalogue, now) if lead.idempotency_key is UNSET else None
         request_hash = sha256(body).digest()
         return cls(desk, catalogue, lead, payload, token_id, request_hash, now, contacts, senders, customer, verdict)
@@ -142,7 +143,7 @@ class LeadJob:
 
         Errors are not kept. AppointmentTimeUnavailable keeps its lead under the key: a retry tries to book its visit.
         """
-        scope = intake.key_scope(self.token_id, self.lead)
+        scope = intake.key_scope(self.token_id, self.senders)
         payload_hash = intake.payload_hash(self.payload)
         dealer_id, vault = self.desk.profile.id, self.desk.vault
         first = find_idempotent(connection, vault, dealer_id, scope, key, self.now)

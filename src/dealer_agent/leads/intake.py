@@ -1,6 +1,7 @@
 """A lead as the dealer keeps it, from the request that brought it (specification, 2.7; contract, part 10). Pure."""
 
 import hashlib
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -10,6 +11,9 @@ from msgspec import UNSET, UnsetType
 from dealer_agent.protocol.formats import normal_email, normal_phone
 from dealer_agent.protocol.requests import Customer, LeadSubmitRequest, VehicleOfInterest
 from dealer_agent.protocol.vehicle import Vehicle
+
+PHONE = "phone:"
+"""What the contact of a phone number begins with."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,17 +40,16 @@ def contacts(customer: Customer) -> tuple[str, ...]:
     if customer.email is not UNSET and (email := normal_email(customer.email)):
         found.append(f"email:{email}")
     if customer.phone is not UNSET and (phone := normal_phone(customer.phone)):
-        found.append(f"phone:{phone}")
+        found.append(f"{PHONE}{phone}")
     return tuple(found)
 
 
-def senders(token_id: str | None, request: LeadSubmitRequest) -> tuple[str, ...]:
-    """The keys that identify a sender together with the customer.
+def senders(token_id: str | None, request: LeadSubmitRequest, known: Sequence[str]) -> tuple[str, ...]:
+    """The keys that identify a sender together with the customer, whose `contacts` are `known`.
 
     With a token: one key for each contact point, of the token and the contact point. Without a token the sender is
     unknown: one key of the agent's name and all contact points (contract, part 10).
     """
-    known = contacts(request.customer)
     if token_id is not None:
         return tuple(sender_with_token(token_id, contact) for contact in known)
     return (_sender("agent", agent_name(request), *sorted(known)),)
@@ -57,9 +60,9 @@ def sender_with_token(token_id: str, contact: str) -> str:
     return _sender("token", token_id, contact)
 
 
-def key_scope(token_id: str | None, request: LeadSubmitRequest) -> str:
-    """The scope of an idempotency key: the token, else the agent's name together with all contact points."""
-    return _sender("token", token_id) if token_id is not None else senders(None, request)[0]
+def key_scope(token_id: str | None, sender_keys: Sequence[str]) -> str:
+    """The scope of an idempotency key of these `senders`: the token, else the agent's name with all contact points."""
+    return _sender("token", token_id) if token_id is not None else sender_keys[0]
 
 
 def _sender(*parts: str) -> str:
@@ -67,11 +70,10 @@ def _sender(*parts: str) -> str:
     return msgspec.json.encode(parts).decode()
 
 
-def customer_kept(customer: Customer) -> Customer:
-    """The customer with the phone number as E.164."""
-    if customer.phone is UNSET:
-        return customer
-    return msgspec.structs.replace(customer, phone=normal_phone(customer.phone) or customer.phone)
+def customer_kept(customer: Customer, known: Iterable[str]) -> Customer:
+    """The customer with the phone number as E.164, which is among their `contacts`."""
+    phones = (contact.removeprefix(PHONE) for contact in known if contact.startswith(PHONE))
+    return msgspec.structs.replace(customer, phone=next(phones, customer.phone))
 
 
 def who_consents(customer: Customer) -> bytes:

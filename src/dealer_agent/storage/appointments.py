@@ -211,7 +211,8 @@ def take_places(
             raise AlreadyStored("every place of that time is taken")
         place = next(number for number in count() if number not in taken[quarter])
         rows.append(pool | {"quarter": quarter, "place": place, "appointment_id": appointment.appointment_id})
-    TAKE_PLACES.write_all(connection, rows)
+    for row in rows:
+        TAKE_PLACES.add(connection, row)
 
 
 def record_appointment(connection: Connection, vault: Vault, appointment: AppointmentRecord) -> None:
@@ -219,7 +220,7 @@ def record_appointment(connection: Connection, vault: Vault, appointment: Appoin
     row = {name: getattr(appointment, name) for name in AppointmentRecord.__dataclass_fields__}
     if appointment.request is not None:
         row["request"] = vault.seal(appointment.request, *_seal(appointment.dealer_id, appointment.appointment_id))
-    ADD_APPOINTMENT.write(connection, row)
+    ADD_APPOINTMENT.add(connection, row)
 
 
 def end_appointments(

@@ -182,10 +182,10 @@ def _extend(
         moved = KeptEnd(end, seal_end(vault, dealer_id, end, chain) if sound else kept.seal)
         before = {"in_dealer": dealer_id, "count_before": kept.end.events, "head_before": kept.end.head}
         after = {"new_count": end.events, "new_head": end.head, "new_seal": moved.seal}
-        if chain.move_end.write(connection, before | after) == 1:
+        if chain.move_end.move(connection, dealer_id, before, after):
             break
         kept = _kept(*connection.execute(chain.read_end, {"dealer_id": dealer_id}).one())
-    chain.add_row.write(connection, row)
+    chain.add_row.add(connection, row)
     return moved
 
 

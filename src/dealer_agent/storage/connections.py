@@ -26,6 +26,7 @@ from sqlalchemy.exc import ArgumentError, DisconnectionError
 from sqlalchemy.pool import ConnectionPoolEntry
 
 from dealer_agent.storage.errors import FULL, BadDatabaseUrl, DatabaseExposed, DatabaseUnreachable, DiskFull
+from dealer_agent.storage.prepared import write_collected
 from dealer_agent.vault.private import advice, open_to_others
 
 BUSY_SECONDS = 30
@@ -102,6 +103,11 @@ def writer_engine(url: URL) -> Engine:
             f"SELECT set_config('lock_timeout', '{BUSY_SECONDS}s', true), CASE current_setting('synchronous_commit') "
             "WHEN 'off' THEN set_config('synchronous_commit', 'on', true) END",
         )
+
+    @event.listens_for(engine, "before_cursor_execute")
+    def write_first(connection: Connection, *_: object) -> None:
+        write_collected(connection)
+
     return engine
 
 

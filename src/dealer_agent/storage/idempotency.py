@@ -9,7 +9,6 @@ import msgspec
 from msgspec import Struct
 from sqlalchemy import Connection, bindparam, delete, select, text
 
-from dealer_agent.storage.errors import AlreadyStored
 from dealer_agent.storage.prepared import Prepared
 from dealer_agent.storage.schema import UtcTime, idempotency
 from dealer_agent.vault.errors import BrokenSeal
@@ -66,7 +65,8 @@ KEEP_REPLY = Prepared(
         ON CONFLICT (dealer_id, fingerprint)
         DO UPDATE SET at = excluded.at, lead_id = excluded.lead_id, reply = excluded.reply
         WHERE idempotency.at < :since
-    """).bindparams(bindparam("at", type_=UtcTime), bindparam("since", type_=UtcTime))
+    """).bindparams(bindparam("at", type_=UtcTime), bindparam("since", type_=UtcTime)),
+    idempotency,
 )
 
 DROP_REPLY = Prepared(
@@ -83,7 +83,7 @@ def find_idempotent(
     known_as = _known_as(scope, key)
     sought = {"dealer_id": dealer_id, "since": now - IDEMPOTENCY_KEPT}
     for fingerprint in vault.hashes(known_as.hex(), *FINGERPRINT_CONTEXT, dealer_id):
-        for sealed, at in FIND_REPLY.read(connection, sought | {"fingerprint": fingerprint}):
+        for sealed, at in FIND_REPLY.read(connection, sought | {"fingerprint": fingerprint}, [fingerprint]):
             kept = open_reply(vault, dealer_id, sealed)
             if kept.known_as != known_as:
                 raise BrokenSeal(*reply_context(dealer_id))
@@ -95,8 +95,7 @@ def record_idempotency(connection: Connection, vault: Vault, dealer_id: str, rec
     """Keeps the first answer to a key. Raises AlreadyStored when the key has one that is younger than 30 days."""
     answer = KeptReply(record.payload_hash, record.reply, _known_as(record.scope, record.key))
     kept = reply_row(vault, dealer_id, answer, record.at, record.lead_id) | {"since": record.at - IDEMPOTENCY_KEPT}
-    if KEEP_REPLY.write(connection, kept) == 0:
-        raise AlreadyStored("this idempotency key has an answer")
+    KEEP_REPLY.add(connection, kept, key=kept["fingerprint"], conflict="this idempotency key has an answer")
 
 
 def replace_idempotency(connection: Connection, vault: Vault, dealer_id: str, record: IdempotencyRecord) -> None:

@@ -3,11 +3,16 @@
 A job is a function of the connection that stores what one request brings. Jobs of one dealer run one after the other,
 in every process: the writer holds the dealer's lock around them, so no two processes miss a duplicate of each other's
 or store one idempotency key twice (contract, part 10).
+
+The jobs of a group run in one savepoint, and their rows are written together at its end. When one of them fails after
+it stored something, all run again, each in a savepoint of its own: so a job may run twice, and changes nothing but the
+database.
 """
 
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import Future
+from contextlib import contextmanager
 from dataclasses import dataclass
 from queue import Empty, SimpleQueue
 from typing import Any, Generic, TypeVar
@@ -15,9 +20,16 @@ from typing import Any, Generic, TypeVar
 from sqlalchemy import Connection, Engine, bindparam, update
 
 from dealer_agent.storage.chain import lock_dealer
-from dealer_agent.storage.errors import AlreadyStored, DatabaseBusy, DatabaseFailure, StoreClosed, translating
+from dealer_agent.storage.errors import (
+    AlreadyStored,
+    DatabaseBusy,
+    DatabaseFailure,
+    StorageError,
+    StoreClosed,
+    translating,
+)
 from dealer_agent.storage.keys import ready_to_seal
-from dealer_agent.storage.prepared import run_plainly
+from dealer_agent.storage.prepared import CollectedRows, collect_rows, run_plainly
 from dealer_agent.storage.schema import revisions
 from dealer_agent.vault.vault import Vault
 
@@ -42,6 +54,7 @@ class _Submitted(Generic[Result]):
     job: Callable[[Connection], Result]
     future: Future[Result]
     started: bool = False
+    met_another: bool = False
     result: Result | None = None
     failure: Exception | None = None
 
@@ -51,35 +64,42 @@ class _Submitted(Generic[Result]):
             self.started = self.future.set_running_or_notify_cancel()
         return self.started
 
-    def run(self, connection: Connection) -> None:
+    def run_with_others(self, connection: Connection, rows: CollectedRows) -> None:
+        """Runs the job. Its failure is its own while it has stored nothing; else it is raised."""
+        touched = rows.touched
+        try:
+            with translating():
+                self.result = self.job(connection)
+        except StorageError as error:
+            self.met_another = isinstance(error, AlreadyStored)
+            raise
+        except Exception as error:
+            if rows.touched > touched:
+                raise
+            self.failure = error
+
+    def run_alone(self, connection: Connection, rows: CollectedRows) -> None:
         """Runs the job in a savepoint: one that fails leaves nothing behind, and does not spoil the others.
 
         Raises DatabaseFailure: SQLite may then have rolled back the whole transaction, the others' work with it.
         """
+        self.failure = None
         try:
             try:
-                self._attempt(connection)
+                self._attempt(connection, rows)
             except AlreadyStored:
+                if self.met_another:
+                    raise
                 # Another one was first after this job had looked; it will see that one now.
-                self._attempt(connection)
+                self._attempt(connection, rows)
         except DatabaseFailure:
             raise
         except Exception as error:  # noqa: BLE001 - as in any executor, the failure belongs to whoever awaits the future
             self.failure = error
 
-    def _attempt(self, connection: Connection) -> None:
-        with translating():
-            run_plainly(connection, "SAVEPOINT job")
-            try:
-                with translating():
-                    self.result = self.job(connection)
-            except DatabaseFailure:
-                raise  # The whole transaction ends.
-            except BaseException:
-                run_plainly(connection, "ROLLBACK TO SAVEPOINT job")
-                run_plainly(connection, "RELEASE SAVEPOINT job")
-                raise
-            run_plainly(connection, "RELEASE SAVEPOINT job")
+    def _attempt(self, connection: Connection, rows: CollectedRows) -> None:
+        with _savepoint(connection, rows, [self.dealer_id]):
+            self.result = self.job(connection)
 
     def settle(self) -> None:
         if not self.start():
@@ -167,19 +187,18 @@ class LeadWriter:
         return group, True
 
     def _store(self, group: list[_Submitted[Any]]) -> None:
-        # Dealers are locked in one order everywhere, so that two processes never wait for each other.
-        group.sort(key=lambda submitted: submitted.dealer_id)
-        locked: str | None = None
+        dealers = sorted({submitted.dealer_id for submitted in group})
         try:
-            with translating(), self._writer.begin() as connection:
-                for submitted in group:
-                    if submitted.dealer_id != locked:
-                        lock_dealer(connection, submitted.dealer_id)
-                        locked = submitted.dealer_id
-                        if self._vault is not None:
-                            ready_to_seal(connection, self._vault, locked)
-                    if submitted.start():
-                        submitted.run(connection)
+            with translating(), self._writer.begin() as connection, collect_rows(connection) as rows:
+                # Dealers are locked in one order everywhere, so that two processes never wait for each other.
+                for dealer_id in dealers:
+                    lock_dealer(connection, dealer_id)
+                    if self._vault is not None:
+                        ready_to_seal(connection, self._vault, dealer_id)
+                started = [submitted for submitted in group if submitted.start()]
+                if not _run_together(started, connection, rows, dealers):
+                    for submitted in started:
+                        submitted.run_alone(connection, rows)
             self._failed = False
         except Exception as error:  # noqa: BLE001 - as above: a thread that died would leave every lead waiting for ever
             self._failed = True
@@ -187,3 +206,45 @@ class LeadWriter:
                 submitted.failure = submitted.failure or error
         for submitted in group:
             submitted.settle()
+
+
+def _run_together(
+    group: Sequence[_Submitted[Any]], connection: Connection, rows: CollectedRows, dealers: Sequence[str]
+) -> bool:
+    """Runs jobs one after the other, and writes their rows together.
+
+    Returns False, and leaves nothing behind, when one of them spoils the others. Raises DatabaseFailure.
+    """
+    try:
+        with _savepoint(connection, rows, dealers):
+            for submitted in group:
+                submitted.run_with_others(connection, rows)
+    except DatabaseFailure:
+        raise
+    except Exception:  # noqa: BLE001 - it is raised again when the job that it belongs to runs alone.
+        return False
+    return True
+
+
+@contextmanager
+def _savepoint(connection: Connection, rows: CollectedRows, dealers: Iterable[str]) -> Iterator[None]:
+    """A savepoint for a block and the rows that it adds. The database goes back to it when the block fails.
+
+    After a DatabaseFailure it does not: the whole transaction ends.
+    """
+    run_plainly(connection, "SAVEPOINT job")
+    try:
+        with translating():
+            yield
+            rows.write()
+    except DatabaseFailure:
+        raise
+    except BaseException:
+        rows.discard()
+        run_plainly(connection, "ROLLBACK TO SAVEPOINT job")
+        run_plainly(connection, "RELEASE SAVEPOINT job")
+        for dealer_id in dealers:
+            # It also reads the end of the chain of consents again.
+            lock_dealer(connection, dealer_id)
+        raise
+    run_plainly(connection, "RELEASE SAVEPOINT job")

@@ -7,11 +7,12 @@ Records come and go in plain; what is personal in them is sealed on its way in a
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
+from functools import cache
 from hashlib import sha256
 from typing import Any, NamedTuple
 
 import msgspec
-from sqlalchemy import Connection, Row, bindparam, insert, select, text, tuple_
+from sqlalchemy import Connection, LargeBinary, Row, bindparam, insert, select, text, tuple_
 from ulid import ULID
 
 from dealer_agent.storage.consents import GRANTED, REVOKED, ConsentEvent, ConsentRecord, consents_of, grant, touch_lead
@@ -19,6 +20,7 @@ from dealer_agent.storage.contact_points import contact_context
 from dealer_agent.storage.prepared import Prepared
 from dealer_agent.storage.schema import (
     UtcTime,
+    consent_events,
     lead_contacts,
     lead_events,
     leads,
@@ -91,13 +93,17 @@ FIND_DUPLICATE = Prepared(
     .limit(1)
 )
 
-FIND_KNOWN = Prepared(
-    select(lead_contacts.c.lead_id)
-    .where(
-        lead_contacts.c.dealer_id == bindparam("dealer_id"), lead_contacts.c.contact_hash == bindparam("contact_hash")
+
+@cache
+def find_known(hashes: int) -> Prepared:
+    """Finds a lead by any of so many hashes of contacts, `hash_0` and so on."""
+    sought = [bindparam(f"hash_{number}", type_=LargeBinary) for number in range(hashes)]
+    return Prepared(
+        select(lead_contacts.c.lead_id)
+        .where(lead_contacts.c.dealer_id == bindparam("dealer_id"), lead_contacts.c.contact_hash.in_(sought))
+        .limit(1)
     )
-    .limit(1)
-)
+
 
 FIND_NEWEST = Prepared(
     select(lead_contacts.c.lead_id, lead_contacts.c.received_at)
@@ -132,7 +138,9 @@ FIND_WITHDRAWN = Prepared(
         WHERE consent.dealer_id = withdrawal.dealer_id AND consent.lead_id = withdrawal.lead_id
           AND consent.kind = :granted AND consent.at = withdrawal.at
       )
-""").bindparams(bindparam("granted_at", type_=UtcTime))
+""").bindparams(bindparam("granted_at", type_=UtcTime)),
+    consent_events,
+    lead_contacts,
 )
 
 ADD_LEAD = Prepared(insert(leads))
@@ -141,7 +149,8 @@ ADD_CONTACT = Prepared(
     INSERT INTO lead_contacts (dealer_id, contact_hash, vehicle_key, received_at, lead_id, contact, vehicle)
     VALUES (:dealer_id, :contact_hash, :vehicle_key, :received_at, :lead_id, :contact, :vehicle)
     ON CONFLICT DO NOTHING
-""").bindparams(bindparam("received_at", type_=UtcTime))
+""").bindparams(bindparam("received_at", type_=UtcTime)),
+    lead_contacts,
 )
 ADD_EVENT = insert(lead_events)
 ADD_REFUSAL = insert(refusals)
@@ -178,7 +187,10 @@ READ_EVENTS = (
 def is_known(connection: Connection, vault: Vault, dealer_id: str, contacts: Iterable[str]) -> bool:
     """Whether any lead has one of `contacts` (normalised): else there is nothing to be found of who has them."""
     hashes = _searched(vault, dealer_id, contacts)
-    return any(FIND_KNOWN.read(connection, {"dealer_id": dealer_id, "contact_hash": found}) for found in hashes)
+    if not hashes:
+        return False
+    sought = {f"hash_{number}": found for number, found in enumerate(hashes)}
+    return bool(find_known(len(hashes)).read(connection, sought | {"dealer_id": dealer_id}, hashes))
 
 
 def find_duplicate(
@@ -275,7 +287,7 @@ def record_lead(
     for column in SEALED:
         if row[column] is not None:
             row[column] = vault.seal(row[column], *lead_context(column, lead.dealer_id, lead.lead_id))
-    ADD_LEAD.write(connection, row)
+    ADD_LEAD.add(connection, row)
     record_contacts(connection, vault, lead, contacts, vehicle_key)
     if consent.customer is None:
         consent = replace(consent, customer=lead.customer)
@@ -287,12 +299,9 @@ def record_contacts(
 ) -> None:
     """Lets a lead be found by `contacts` too: those that a duplicate brought, beside the first's own."""
     vehicle = None if vehicle_key is None else _vehicle_hash(vehicle_key)
-    rows = [
-        contact_row(vault, lead.dealer_id, lead.lead_id, contact, vehicle, lead.received_at)
-        for contact in dict.fromkeys(contacts)
-    ]
-    if rows:
-        ADD_CONTACT.write_all(connection, rows)
+    for contact in dict.fromkeys(contacts):
+        row = contact_row(vault, lead.dealer_id, lead.lead_id, contact, vehicle, lead.received_at)
+        ADD_CONTACT.add(connection, row, key=row["contact_hash"])
 
 
 def contact_row(

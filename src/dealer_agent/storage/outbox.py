@@ -292,8 +292,8 @@ def enqueue(
         }
         for delivery_id, row in zip(ids, rows, strict=True)
     ]
-    if made:
-        ADD_DELIVERY.write_all(connection, made)
+    for row in made:
+        ADD_DELIVERY.add(connection, row)
     return ids
 
 

@@ -21,7 +21,8 @@ NOTE_WITHDRAWAL = Prepared(
     text("""
     INSERT INTO withdrawals (dealer_id, contact_hash, channel, at) VALUES (:dealer_id, :contact_hash, :channel, :at)
     ON CONFLICT (dealer_id, contact_hash, channel) DO UPDATE SET at = excluded.at WHERE excluded.at > withdrawals.at
-""").bindparams(bindparam("at", type_=UtcTime))
+""").bindparams(bindparam("at", type_=UtcTime)),
+    withdrawals,
 )
 
 FIND_WITHDRAWN = Prepared(
