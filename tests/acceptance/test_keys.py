@@ -424,7 +424,7 @@ class Buyers:
                 number += 1
                 self.leads[number] = asked(self.url, "lead.submit", **wanted(number))["lead_id"]
                 self.meets_again(number)
-                self.meets_again(10_001 + number % 7)
+                self.meets_again(10_001 + 7 * number % len(self.leads))  # A lead can be added to 50 times.
         except (AssertionError, httpx.HTTPError) as problem:
             self.problems.append(repr(problem))
 
