@@ -10,10 +10,10 @@ from statistics import quantiles
 from typing import NamedTuple
 
 import psycopg
+from tests.storage.databases import fresh_schema, own_postgresql, with_system_folders
 
 from benchmarks.servers import cpu_seconds
 from benchmarks.wrk import Load
-from tests.storage.databases import fresh_schema, own_postgresql, with_system_folders
 
 SQLITE, POSTGRESQL = "SQLite", "PostgreSQL"
 BODY = b"x" * 1000

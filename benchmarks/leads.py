@@ -39,6 +39,7 @@ STEADY_RATE = 100
 DELIVERIES = 2_000
 """At most so many are sent with nothing beside them."""
 PATIENCE_SECONDS = 120
+BARE = "bare one-row commits"
 CHANNEL = "crm"
 CRM_CHANNEL = f"""[[rooftops.deliver.http]]
 name = "{CHANNEL}"
@@ -71,6 +72,11 @@ class Arrivals(Struct, frozen=True):
     def per_second(self) -> float:
         """Deliveries a second while leads came."""
         return self.arrived / self.seconds
+
+    @property
+    def share(self) -> float:
+        """The share of the deliveries that had arrived when the last lead was answered."""
+        return self.arrived / self.leads.answered
 
 
 class DatabaseFigures(Struct, frozen=True):

@@ -42,7 +42,9 @@ class Group:
     def add(self, job: Callable[[Connection], object]) -> None:
         self.futures.append(self._desk.writer.submit(PROFILE.id, job))
 
-    def take(self, lead: dict[str, Any], after: Callable[[], None] = lambda: None, *, token: str | None = TOKEN) -> None:
+    def take(
+        self, lead: dict[str, Any], after: Callable[[], None] = lambda: None, *, token: str | None = TOKEN
+    ) -> None:
         """Adds a lead; `after` runs at the end of its job."""
         plain = lead | {"consent": lead["consent"] | {"granted_at": "2026-03-01T00:00:00Z"}}
         typed = msgspec.convert(plain, LeadSubmitRequest)

@@ -23,7 +23,7 @@ from dealer_agent.delivery.pace import Breaker, Pace
 from dealer_agent.delivery.parcels import Planned
 from dealer_agent.storage import outbox
 from dealer_agent.storage.delivered import keep_document
-from dealer_agent.storage.errors import StorageError
+from dealer_agent.storage.errors import AlreadyStored, StorageError
 from dealer_agent.storage.lead_writer import LeadWriter
 from dealer_agent.storage.outbox import Address, DueDelivery
 from dealer_agent.storage.store import Store
@@ -214,9 +214,11 @@ class DeliveryLoop:
         planned, made = await asyncio.to_thread(self._made, delivery)
         if planned.kept is None:
             document = planned.document(made)
-            if not await self._write(
-                lambda connection: keep_document(connection, self.vault, self.dealer_id, delivery, document)
-            ):
+            try:
+                await self._write(
+                    lambda connection: keep_document(connection, self.vault, self.dealer_id, delivery, document)
+                )
+            except AlreadyStored:
                 return None
             content = made
         else:

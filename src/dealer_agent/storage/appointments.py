@@ -136,7 +136,7 @@ READ_SHARING = select(appointments).where(
     appointments.c.status == "confirmed",
 )
 
-READ_APPOINTMENTS = (
+READ_APPOINTMENTS = Prepared(
     select(appointments)
     .where(appointments.c.dealer_id == bindparam("dealer_id"), appointments.c.lead_id == bindparam("lead_id"))
     .order_by(appointments.c.created_at, appointments.c.appointment_id)
@@ -282,8 +282,12 @@ def find_appointment(
 
 def appointments_of(connection: Connection, vault: Vault, dealer_id: str, lead_id: str) -> list[AppointmentRecord]:
     """All visits that a lead ever asked for, those that ended too, oldest first."""
-    found = connection.execute(READ_APPOINTMENTS, {"dealer_id": dealer_id, "lead_id": lead_id})
-    return [_opened(vault, row) for row in found]
+    return appointments_in(vault, READ_APPOINTMENTS.read(connection, {"dealer_id": dealer_id, "lead_id": lead_id}))
+
+
+def appointments_in(vault: Vault, rows: Iterable[Any]) -> list[AppointmentRecord]:
+    """The visits in rows of READ_APPOINTMENTS."""
+    return [_opened(vault, row) for row in rows]
 
 
 def booked_visits(
@@ -328,8 +332,8 @@ def _listed(vault: Vault, row: Row[Any]) -> ListedAppointment:
     return ListedAppointment(appointment, customer, row.vehicle)
 
 
-def _opened(vault: Vault, row: Row[Any]) -> AppointmentRecord:
-    values = {name: row._mapping[name] for name in AppointmentRecord.__dataclass_fields__}
+def _opened(vault: Vault, row: Any) -> AppointmentRecord:
+    values = {name: getattr(row, name) for name in AppointmentRecord.__dataclass_fields__}
     if values["request"] is not None:
         values["request"] = vault.open(values["request"], *_seal(row.dealer_id, row.appointment_id))
     return AppointmentRecord(**values)

@@ -71,7 +71,7 @@ def keep_as_proof(connection: Connection, vault: Vault, dealer_id: str, lead_id:
     False, and nothing is kept, where there is none, or where one of them or a contact point does not open: that was
     changed in the database and proves nothing.
     """
-    rows = connection.execute(READ_EVENTS, {"dealer_id": dealer_id, "lead_id": lead_id}).all()
+    rows = READ_EVENTS.read(connection, {"dealer_id": dealer_id, "lead_id": lead_id})
     try:
         bodies = {
             row.number: vault.open(row.body, *body_context(dealer_id, row.number))
