@@ -46,8 +46,9 @@ def test_a_target_is_met_by_figures_within_its_bound() -> None:
 
 @pytest.mark.skipif(shutil.which("wrk") is None, reason="GAP: wrk is not installed")
 def test_a_short_run_measures_both_databases(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("benchmarks.leads.DELIVERIES", 50)
-    monkeypatch.setattr("benchmarks.leads.STEADY_RATE", 10)
+    small = {"leads.DELIVERIES": 20, "leads.STEADY_RATE": 10, "leads.VEHICLES": 20, "leads.WORKERS": 1}
+    for name, value in (small | {"leads.LEADS": 9_000, "lead_requests.LEADS": 9_000}).items():
+        monkeypatch.setattr(f"benchmarks.{name}", value)
     found = lead_figures(1, 1, lambda _: None)
     assert [figures.database for figures in found.databases] == ["SQLite", "PostgreSQL"]
     for figures in found.databases:

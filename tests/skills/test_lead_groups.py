@@ -184,3 +184,14 @@ def test_a_withdrawal_counts_for_the_leads_behind_it_in_its_group(desk: Counter)
         channels.append(lead.channels)
     assert channels == [{"email", "phone"}, {"phone"}]
     assert desk.store.verify_chain(PROFILE.id).problem is None
+
+
+@pytest.mark.parametrize(("later", "status"), [("12:00", "proposed"), ("12:15", "proposed"), ("12:30", "confirmed")])
+def test_leads_of_one_group_do_not_get_one_place_twice(desk: Counter, later: str, status: str) -> None:
+    """A visit of half an hour takes the only place at its time, also from a visit that only overlaps with it."""
+    with group_of(desk) as group:
+        for at in ("12:00", "12:00", later, "15:00"):
+            visit = {"appointment_type": "trade_in_appraisal", "appointment_at": f"2026-03-04T{at}:00-06:00"}
+            group.take(a_lead(appointment=visit))
+    answered = [answer["appointment"]["status"] for answer in group.answers() if isinstance(answer, dict)]
+    assert answered == ["confirmed", "proposed", status, "confirmed"]

@@ -8,18 +8,18 @@ the one that comes second raises AlreadyStored.
 from collections import defaultdict
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from datetime import datetime
+from datetime import datetime, timedelta
 from itertools import count
 from typing import Any, Literal, NamedTuple
 
 from sqlalchemy import Connection, Row, bindparam, delete, func, insert, select, update
 
-from dealer_agent.leads.visits import Slot
+from dealer_agent.leads.visits import QUARTER, Slot
 from dealer_agent.leads.visits import quarters as quarters_of
 from dealer_agent.protocol.requests import VisitKind
 from dealer_agent.storage.errors import AlreadyStored
 from dealer_agent.storage.prepared import Prepared
-from dealer_agent.storage.schema import appointments, leads, places
+from dealer_agent.storage.schema import appointments, leads, microseconds, places
 from dealer_agent.vault.vault import Vault
 
 Status = Literal["requested", "proposed", "confirmed", "unavailable", "replaced", "cancelled"]
@@ -189,7 +189,7 @@ def busy_quarters(
 ) -> dict[datetime, int]:
     """How many places are taken in each quarter of an hour (UTC) from `since` to before `until`, where any is."""
     sought = {"dealer_id": dealer_id, "rooftop": rooftop, "kind": kind, "since": since, "until": until}
-    return dict(READ_BUSY.read(connection, sought))
+    return dict(READ_BUSY.read(connection, sought, _place_keys(rooftop, kind, since, until)))
 
 
 def take_places(
@@ -202,7 +202,8 @@ def take_places(
     """
     pool = {"dealer_id": appointment.dealer_id, "rooftop": appointment.rooftop, "kind": appointment.kind}
     taken: Mapping[datetime, set[int]] = defaultdict(set)
-    for quarter, place in READ_TAKEN.read(connection, pool | {"first": quarters[0], "last": quarters[-1]}):
+    keys = [_place_key(appointment.rooftop, appointment.kind, quarter) for quarter in quarters]
+    for quarter, place in READ_TAKEN.read(connection, pool | {"first": quarters[0], "last": quarters[-1]}, keys):
         taken[quarter].add(place)
     rows = []
     for quarter in quarters:
@@ -211,8 +212,20 @@ def take_places(
             raise AlreadyStored("every place of that time is taken")
         place = next(number for number in count() if number not in taken[quarter])
         rows.append(pool | {"quarter": quarter, "place": place, "appointment_id": appointment.appointment_id})
-    for row in rows:
-        TAKE_PLACES.add(connection, row)
+    for key, row in zip(keys, rows, strict=True):
+        TAKE_PLACES.add(connection, row, key=key)
+
+
+def _place_keys(rooftop: str, kind: str, since: datetime, until: datetime) -> list[bytes] | None:
+    """Keys of the places in the quarters from `since` to before `until`; None where they are too many to look up."""
+    if until - since > timedelta(days=1):
+        return None
+    first = since.replace(minute=since.minute // 15 * 15, second=0, microsecond=0)
+    return [_place_key(rooftop, kind, first + QUARTER * number) for number in range(-((first - until) // QUARTER))]
+
+
+def _place_key(rooftop: str, kind: str, quarter: datetime) -> bytes:
+    return f"{microseconds(quarter)} {kind} {rooftop}".encode()
 
 
 def record_appointment(connection: Connection, vault: Vault, appointment: AppointmentRecord) -> None:

@@ -174,7 +174,7 @@ def _named(columns: list[str]) -> Callable[[Iterable[Any]], Any]:
     """What makes a named tuple of a row. A statement of text names no columns."""
     if not columns:
         return tuple
-    row: Any = namedtuple("row", columns, rename=True)
+    row: Any = namedtuple("row", columns, rename=True)  # type: ignore[misc]  # The statement names the columns.
     make: Callable[[Iterable[Any]], Any] = row._make
     return make
 
