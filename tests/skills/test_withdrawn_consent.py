@@ -104,3 +104,27 @@ def test_no_answer_discloses_to_a_stranger_that_the_customer_withdrew(
     assert told(who) == told(nobody)
     mine = desk.store.find_leads_of("ridgeline", ["email:sam@example.com"])[-1]
     assert desk.store.allowed_channels("ridgeline", mine, LATER) == frozenset(), "nobody contacts the customer"
+
+
+@pytest.mark.requirement("contract-10-withdrawal-every-lead")
+@pytest.mark.parametrize(
+    ("who", "left"),
+    [
+        pytest.param(SAM, {"email"}, id="the same contact points"),
+        pytest.param(customer(**EMAIL), {"email"}, id="the e-mail address"),
+        pytest.param(customer(**PHONE), {"email"}, id="the phone number"),
+        pytest.param(customer(email="pat@example.com", phone="+12025550199"), {"email", "phone"}, id="another person"),
+    ],
+)
+def test_a_withdrawal_counts_for_every_stored_lead_with_a_contact_point_of_the_customer(
+    counter: OpenCounter, who: dict[str, Any], left: set[str]
+) -> None:
+    """Whoever sent it."""
+    desk = counter(PROFILE)
+    both = consent(allowed_channels=["email", "phone"])
+    lead = a_lead(customer=SAM, consent=both)
+    stored = [desk.take(a_lead(customer=who, consent=both), NOW, LOT, token=token) for token in (OTHER_TOKEN, None)]
+    lead_id = revoked(desk, lead, ["phone", "sms"], TOKEN)
+    for each in (lead_id, *(answer["lead_id"] for answer in stored)):
+        assert desk.store.allowed_channels("ridgeline", each, LATER) == (left if each != lead_id else {"email"})
+    assert desk.store.verify_chain("ridgeline").problem is None
