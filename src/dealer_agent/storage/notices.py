@@ -21,7 +21,6 @@ from dealer_agent.storage.privacy import erase_lead
 from dealer_agent.storage.schema import appointments
 from dealer_agent.vault.vault import Vault
 
-
 MOST_OTHER_LEADS = 200
 """The most other leads of each contact point on which a withdrawal counts. Leads that come in meanwhile wait for it."""
 
@@ -67,8 +66,8 @@ def withdraw(
 
     It counts for the lead, and for those of the customer's other leads on which one of the channels is allowed: the
     newest MOST_OTHER_LEADS of each contact point that begins with one of `known_by`. The receivers that have such a
-    lead are told. `by` is who records it. Returns the ids of the leads, `lead_id` first. Raises StorageError where there
-    is no such lead.
+    lead are told. `by` is who records it. Returns the ids of the leads, `lead_id` first. Raises StorageError where
+    there is no such lead.
     """
     contacts = [each for each in contact_points_of(connection, vault, dealer_id, lead_id) if each.startswith(known_by)]
     newest = newest_leads_of(connection, vault, dealer_id, contacts, MOST_OTHER_LEADS)
