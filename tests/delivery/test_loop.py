@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 import structlog
 from msgspec import UNSET
-from sqlalchemy import Connection
+from sqlalchemy import Connection, update
 from tests.delivery.shop import AT_ONCE, CRM, HOOK, NORTH, Failing, Hanging, Noting, Shop, so
 from tests.storage.samples import DEALER, VAULT
 
@@ -22,6 +22,7 @@ from dealer_agent.delivery.pace import Pace
 from dealer_agent.server.log import BufferedLines, configure_logs
 from dealer_agent.storage import DatabaseUnreachable, Store, migrate
 from dealer_agent.storage.outbox import Address
+from dealer_agent.storage.schema import outbox
 
 BUSY = NotDelivered("answered 503")
 REFUSED = NotDelivered("answered 422", channel_ails=False, permanent=True)
@@ -214,6 +215,24 @@ def test_what_goes_to_a_channel_that_is_gone_is_parked_and_says_so(shop: Shop) -
     shop.deliver({CRM: Noting()}, shop.settled)
     for row in (shop.row(lead_id), shop.row(moved)):
         assert (row.state, row.problem) == ("parked", loops.WRONG_CHANNEL)
+
+
+def test_who_has_lost_the_lease_before_it_sends_sends_nothing(shop: Shop) -> None:
+    """Another process claimed the delivery while this one made the document."""
+    lead_id = shop.take(CRM)
+
+    class Late(Noting):
+        def make(self, parcel: Parcel) -> bytes:
+            if not self.views:
+                lost = {"lease": "another", "leased_until": datetime.now(UTC)}
+                steal = update(outbox).where(outbox.c.lead_id == lead_id).values(lost)
+                shop.writer.submit(DEALER, lambda connection: connection.execute(steal)).result(60)
+            return super().make(parcel)
+
+    crm = Late()
+    shop.deliver({CRM: crm}, shop.settled)
+    assert len(crm.tried) == 1
+    assert shop.row(lead_id).state == "sent"
 
 
 def test_only_an_erasure_drops_a_delivery(shop: Shop) -> None:

@@ -9,7 +9,7 @@ from typing import Any
 
 import msgspec
 import pytest
-from sqlalchemy import Connection, create_engine, func, select
+from sqlalchemy import Connection, create_engine, event, func, select
 from tests.delivery.crm import profile_of, sams
 from tests.skills.counter import EMPTY_LOT, TOKEN, Counter, open_counter
 from tests.skills.shop import VAULT, a_lead
@@ -184,6 +184,34 @@ def test_a_withdrawal_counts_for_the_leads_behind_it_in_its_group(desk: Counter)
         channels.append(lead.channels)
     assert channels == [{"email", "phone"}, {"phone"}]
     assert desk.store.verify_chain(PROFILE.id).problem is None
+
+
+def test_the_rows_of_a_group_of_new_leads_are_written_together(sqlite_url: str) -> None:
+    """One run of statements for each table: a lead that reads first would write the rows of the others."""
+    written: list[str] = []
+
+    def note(statement: str) -> None:
+        verb, _, table, *_ = statement.split()
+        if verb == "INSERT" and (not written or written[-1] != table):
+            written.append(table)
+
+    def trace(connection: Connection) -> None:
+        driver: Any = connection.connection.driver_connection
+        driver.set_trace_callback(lambda statement: note(f"{statement} - -"))
+
+    with open_counter(sqlite_url, PROFILE) as desk:
+        desk.take(a_lead(), NOW)
+        event.listen(desk.store._writer, "begin", trace)
+        with group_of(desk) as group:
+            for number in range(12):
+                at = f"2026-03-{3 + number // 3:02}T{9 + number % 3 * 2:02}:00:00-06:00"
+                visit = {"appointment_type": "trade_in_appraisal", "appointment_at": at}
+                group.take(a_lead(idempotency_key=f"key-{number}", appointment=visit))
+        answers = [answer for answer in group.answers() if isinstance(answer, dict)]
+        assert [answer["appointment"]["status"] for answer in answers] == ["confirmed"] * 12
+    assert sorted(written) == sorted(
+        ["leads", "lead_contacts", "consent_events", "appointments", "places", "outbox", "idempotency"]
+    )
 
 
 @pytest.mark.parametrize(("later", "status"), [("12:00", "proposed"), ("12:15", "proposed"), ("12:30", "confirmed")])

@@ -308,6 +308,8 @@ def booked_visits(
 ) -> list[Booked]:
     """The confirmed visits of a kind that these leads have and that are not over, in the order of time."""
     sought = {"dealer_id": dealer_id, "lead_ids": list(lead_ids), "kind": kind, "now": now}
+    if not sought["lead_ids"]:
+        return []
     found = (Booked(*row) for row in connection.execute(FIND_BOOKED, sought))
     return sorted(found, key=lambda booked: (booked.starts_at, booked.appointment_id))
 

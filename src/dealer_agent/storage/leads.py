@@ -213,7 +213,9 @@ def find_duplicate(
         for contact in contacts
         # Both hashes of a row are made with one key.
         for contact_hash, vehicle in zip(_searched(vault, dealer_id, [contact]), vehicle_keys, strict=True)
-        for first in FIND_DUPLICATE.read(connection, sought | {"contact_hash": contact_hash, "vehicle_key": vehicle})
+        for first in FIND_DUPLICATE.read(
+            connection, sought | {"contact_hash": contact_hash, "vehicle_key": vehicle}, [contact_hash]
+        )
     ]
     return min(found)[1] if found else None
 
@@ -242,7 +244,8 @@ def newest_leads_of(
     """
     found: dict[str, datetime] = {}
     for contact_hash in _searched(vault, dealer_id, contacts):
-        found.update(FIND_NEWEST.read(connection, {"dealer_id": dealer_id, "contact_hash": contact_hash, "most": most}))
+        sought = {"dealer_id": dealer_id, "contact_hash": contact_hash, "most": most}
+        found.update(FIND_NEWEST.read(connection, sought, [contact_hash]))
     return found
 
 
