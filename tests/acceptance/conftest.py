@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 import pytest
 from tests.acceptance.dealers import stocked_dealer
-from tests.acceptance.running import Running, serving, succeed
+from tests.acceptance.running import Running, serving, succeed_here
 
 
 @pytest.fixture(scope="session")
@@ -26,7 +26,7 @@ class Guarded(NamedTuple):
 @pytest.fixture(scope="session")
 def guarded(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Guarded]:
     folder = stocked_dealer(tmp_path_factory.mktemp("guarded"), '\n[auth]\nmode = "bearer"\n')
-    token = succeed("tokens", "create", "Acceptance Agent", "--dir", folder).strip()
+    token = succeed_here("tokens", "create", "Acceptance Agent", "--dir", folder).strip()
     with serving(folder) as running:
         yield Guarded(running.url, token)
 
