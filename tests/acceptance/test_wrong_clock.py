@@ -3,6 +3,7 @@
 import re
 import shutil
 import subprocess
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -46,7 +47,7 @@ def test_a_service_whose_clock_is_wrong_keeps_every_lead_and_says_so_once(tmp_pa
         assert ask(running.url, "lead.submit", **lead()).status_code == 200
     for days in (-800, 800):
         with serving(folder, program=shifted(days), DATABASE_URL=database_url) as wrong:
-            eventually("it says so", lambda wrong=wrong: refused_to_delete(wrong))
+            eventually("it says so", partial(refused_to_delete, wrong))
             assert wrong.stderr().count("--clock-is-right") == 1
         assert customers(folder, database_url) == 1
     words = ["leads", "dispose", "--dir", str(folder)]
