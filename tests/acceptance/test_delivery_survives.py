@@ -2,8 +2,8 @@
 
 Buyers send leads to a service with two workers, and repeat each request until it is answered. Meanwhile SIGKILL ends a
 worker, the supervisor, every process of the service or, on PostgreSQL, a backend or the whole database server. A normal
-run kills each once: the first three on SQLite, the others on PostgreSQL. The long run has 200 kills on each database. It
-takes about 15 minutes a database on a free machine with 2 cores.
+run kills each once: the first three on SQLite, the others on PostgreSQL. The long run has 200 kills on each database.
+It takes about 15 minutes a database on a free machine with 2 cores.
 """
 
 import itertools
