@@ -30,7 +30,7 @@ PAGES = {
     "visit": visit_page(FACTS, "Example Motors", VISIT),
     "visit, problem": visit_page(FACTS, "Example Motors", VISIT, "Please choose a time."),
     "visit, hostile": visit_page(FACTS, HOSTILE_TEXT, HOSTILE, HOSTILE_TEXT),
-    "contact": contact_page(FACTS, "Example Motors", VISIT, "Please choose at least one."),
+    "contact": contact_page(FACTS, "Example Motors", VISIT, "Please choose at least one channel."),
     "contact, hostile": contact_page(FACTS, HOSTILE_TEXT, HOSTILE),
     "notice": notice_page(FACTS, "Example Motors", ROOFTOP, "This visit is cancelled", "One.", "Two."),
     "notice, hostile": notice_page(FACTS, HOSTILE_TEXT, BARE, HOSTILE_TEXT, HOSTILE_TEXT),
