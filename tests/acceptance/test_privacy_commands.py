@@ -559,10 +559,10 @@ def test_a_revoked_channel_is_not_allowed_any_more_until_the_customer_agrees_aga
     shown = shop.said("consent", "show", lead_id)
     assert all(told in shown for told in ("granted", "revoked", "Called us", USER, "by: email"))
     shop.said("consent", "revoke", "--email", email.upper())
-    assert "by: nothing" in shop.said("consent", "show", lead_id)
+    assert "by: no channel" in shop.said("consent", "show", lead_id)
     again = lead(number, message="The agent sends the old consent again.", consent=granted)
     assert ask(shop.running.url, "lead.submit", **again).status_code == 403
-    assert "by: nothing" in shop.said("consent", "show", lead_id)
+    assert "by: no channel" in shop.said("consent", "show", lead_id)
     anew = granted | {"allowed_channels": ["email"], "granted_at": datetime.now(UTC).isoformat()}
     shop.take(number, message="Write to me after all.", consent=anew)
     assert "by: email\n" in shop.said("consent", "show", lead_id)
@@ -576,7 +576,7 @@ def test_a_person_revokes_in_every_lead(shop: Shop) -> None:
     said = shop.said("consent", "revoke", "--email", email)
     for lead_id in (first, second):
         assert "nothing" in line_of(lead_id, said)
-        assert "by: nothing" in shop.said("consent", "show", lead_id)
+        assert "by: no channel" in shop.said("consent", "show", lead_id)
 
 
 def test_there_is_nothing_to_revoke_of_a_person_who_is_erased(shop: Shop) -> None:
@@ -584,7 +584,7 @@ def test_there_is_nothing_to_revoke_of_a_person_who_is_erased(shop: Shop) -> Non
     shop.said("leads", "erase", lead_id, "--yes")
     for words in ((lead_id,), ("--email", email)):
         assert shop.run("consent", "revoke", *words).returncode == 1
-    assert "by: nothing" in shop.said("consent", "show", lead_id)
+    assert "by: no channel" in shop.said("consent", "show", lead_id)
 
 
 @pytest.mark.parametrize(
@@ -692,7 +692,7 @@ def test_of_a_lead_that_is_forgotten_by_age_the_consent_can_still_be_revoked_and
     shop.said("leads", "dispose")
     assert "by: email" in shop.said("consent", "show", lead_id)
     assert lead_id in shop.said("consent", "revoke", "--email", email)
-    assert "by: nothing" in shop.said("consent", "show", lead_id)
+    assert "by: no channel" in shop.said("consent", "show", lead_id)
     assert "Robin" in shop.said("leads", "erase", "--email", email, "--yes")
     shown = shop.said("consent", "show", lead_id)
     assert "Robin" not in shown

@@ -12,6 +12,7 @@ from sqlalchemy import Connection, bindparam, select
 
 from dealer_agent.dealers.profile import Profile
 from dealer_agent.dealers.routing import notices_of, visit_cancelled_notices
+from dealer_agent.protocol.requests import VisitKind
 from dealer_agent.storage.consents import allowed_channels, record_revocation
 from dealer_agent.storage.delivered import copies
 from dealer_agent.storage.outbox import Address, Waiting, enqueue, waiting
@@ -25,7 +26,7 @@ class CancelledVisit(NamedTuple):
 
     appointment_id: str
     rooftop: str
-    kind: str
+    kind: VisitKind
     starts_at: datetime
 
 
