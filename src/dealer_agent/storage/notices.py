@@ -22,7 +22,7 @@ from dealer_agent.vault.vault import Vault
 
 
 class CancelledVisit(NamedTuple):
-    """A confirmed visit that ended with the erasure of its customer."""
+    """A confirmed future visit that an erasure cancelled."""
 
     appointment_id: str
     rooftop: str
@@ -31,7 +31,7 @@ class CancelledVisit(NamedTuple):
 
 
 class Erased(NamedTuple):
-    """What an erasure found: the receivers that have a copy (True) or may have one (False), and the visits it ended."""
+    """The receivers that have a copy (True) or may have one (False), and the visits that the erasure cancelled."""
 
     copies: dict[Address, bool]
     visits: tuple[CancelledVisit, ...]
@@ -82,8 +82,8 @@ def erase(
 ) -> Erased | None:
     """Erases the customer of a lead (`privacy.erase_lead`), and tells the channels and people of `tell`.
 
-    The receivers of the lead are told to erase it. The people of a rooftop are told which visits ended. None when
-    nothing of a customer was there to erase.
+    The receivers of the lead are told to erase it. The people of a rooftop are told which visits are cancelled. Returns
+    None if there was no customer data to erase.
     """
     key = {"dealer_id": dealer_id, "lead_id": lead_id}
     visits = tuple(CancelledVisit(*row) for row in connection.execute(READ_VISITS_TO_COME, key | {"at": at}))
