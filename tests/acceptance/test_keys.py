@@ -149,7 +149,7 @@ def test_create_makes_the_file_of_a_dealer_who_has_none_and_never_another(tmp_pa
     assert made.returncode == 0, made.stderr
     assert "Back this file up" in made.stdout
     before = key_file(tmp_path / "store").read_text()
-    refused(command_here("keys", "create", "--dir", tmp_path / "store"), "there already", "keys rotate")
+    refused(command_here("keys", "create", "--dir", tmp_path / "store"), "exists already", "keys rotate")
     assert key_file(tmp_path / "store").read_text() == before
 
 
@@ -297,7 +297,7 @@ def test_what_a_stopped_change_left_to_do_is_done_by_the_next(folder: Path) -> N
     assert used(folder)[new[0]] == 12
     all_there(folder)
     said = command_here("keys", "rotate", "--dir", folder)
-    assert "ended a change that was stopped" in said.stdout
+    assert "completed an earlier change that was interrupted" in said.stdout
     assert set(used(folder)) == {new[0]}
     assert ids_in(folder) == (new[0], old), "a change that goes on makes no third key"
     all_there(folder)
