@@ -68,10 +68,11 @@ def revoke(
     ] = None,
     directory: DirOption = HERE,
 ) -> None:
-    """Record that a customer withdrew consent: for one lead, or for every lead of a person.
+    """Record that a customer withdrew consent: the customer of a lead, or a person.
 
-    From then on the service sends the customer nothing through that channel. The running service tells CRMs and people
-    that have the lead. A consent that the customer gives later allows the channel again.
+    It counts for every lead with one of the customer's contact points. From then on the service sends the customer
+    nothing through that channel. The running service tells CRMs and people that have the leads. A consent that the
+    customer gives later allows the channel again.
     """
     one_of(lead_id, email, phone)
     revoked = tuple(dict.fromkeys(channels or Channel))
@@ -87,9 +88,14 @@ def revoke(
                 store, dealer_id, "consent revoke", leads=len(found), lead_id=found[0] if len(found) == 1 else None
             )
             at, by = datetime.now(UTC), actor()
+            done: dict[str, None] = {}
             for each in found:
-                store.record_revocation(dealer_id, each, revoked, at, by=by, reason=reason, tell=settings.dealer)
-            left = {each: store.allowed_channels(dealer_id, each, at) for each in found}
+                if each not in done:
+                    counts_for = store.record_revocation(
+                        dealer_id, each, revoked, at, by=by, reason=reason, tell=settings.dealer
+                    )
+                    done.update(dict.fromkeys(counts_for))
+            left = {each: store.allowed_channels(dealer_id, each, at) for each in done}
     made = table(f"Revoked: {', '.join(revoked)}", "Lead Id", "May still be contacted by")
     for each, allowed in left.items():
         add_row(made, each, _told(allowed))

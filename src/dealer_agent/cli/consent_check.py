@@ -31,7 +31,10 @@ NOT_COMPARED = (
     "It does not prove that the head is genuine: repeat the command with --against and a head that was recorded "
     "outside the database."
 )
-NOT_PROVEN = "It does not prove that the agent told the truth: the dealer recorded what it received."
+NOT_PROVEN = (
+    "It does not prove that the agent told the truth, because the dealer recorded what it received. It does not prove "
+    "that the person has no other leads."
+)
 
 
 def head(directory: DirOption = HERE) -> None:
@@ -132,7 +135,7 @@ def _verify_file(file: Path, recorded: list[Head] | None) -> None:
         show_event(event)
     out.print(
         f"\nThe record is valid. Each text is the one that was recorded. "
-        f"{counted(found.followed, 'event')} without a gap lead to this head:\n{found.head}",
+        f"{counted(found.head.rows, 'event')} without a gap lead to this head:\n{found.head}",
         markup=False,
     )
     out.print(COMPARED if recorded is not None else NOT_COMPARED)

@@ -37,6 +37,7 @@ DISPOSED: Final = "disposed"
 """The texts were deleted by age."""
 
 FORGOTTEN = (KEPT_AS_PROOF, ERASED, DISPOSED)
+KINDS = (GRANTED, REVOKED, *FORGOTTEN)
 SALT_BYTES = 32
 
 
@@ -147,9 +148,7 @@ _WITH_PROOFS = select(consent_events, consent_proofs.c.body.label("proof")).oute
 )
 
 READ_CHAIN = (
-    _WITH_PROOFS.where(
-        consent_events.c.dealer_id == bindparam("dealer_id"), consent_events.c.number >= bindparam("first")
-    )
+    _WITH_PROOFS.where(consent_events.c.dealer_id == bindparam("dealer_id"))
     .order_by(consent_events.c.number)
     .execution_options(yield_per=500)
 )
@@ -338,7 +337,7 @@ def verify_chain(
     end = ChainEnd(0, NOTHING_BEFORE)
     erased = 0
     forgotten_at: dict[str, int] = {}
-    for row in connection.execute(READ_CHAIN, {"dealer_id": dealer_id, "first": 0}):
+    for row in connection.execute(READ_CHAIN, {"dealer_id": dealer_id}):
         problem = _problem(vault, row, end, recorded)
         if problem is not None:
             return ChainReport(end.events, erased, end.events + 1, problem)
