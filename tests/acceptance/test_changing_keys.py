@@ -305,6 +305,6 @@ def test_an_erasure_that_was_killed_before_it_was_final_is_made_final_by_the_sam
     refused(command_here(*erase), "No lead has this e-mail address")
     done = command_here(*erase, "--final")
     assert done.returncode == 0, done.stderr
-    assert "nothing is left to erase" in done.stdout
+    assert "There is nothing to erase" in done.stdout
     assert "The erasure is final" in done.stdout
     assert old not in ids_in(folder)
