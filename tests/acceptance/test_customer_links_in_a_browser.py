@@ -100,7 +100,7 @@ def test_a_customer_moves_and_cancels_a_visit_without_scripts_by_the_keyboard_on
     assert f"{day}, {year}, {clock} to " in pages["moved"]["text"]
     assert pages["moved"]["address"] != pages["visit"]["address"]
     assert "is cancelled" in pages["cancelled"]["text"]
-    assert "Its time is free" in pages["cancelled"]["text"]
+    assert "Another customer can now book this time." in pages["cancelled"]["text"]
 
 
 @pytest.mark.requirement("contract-10-customer-links-accessible", "contract-10-customer-links-withdraw")

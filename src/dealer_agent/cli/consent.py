@@ -1,4 +1,4 @@
-"""`dealer-agent consent show` and `consent revoke`: what customers agreed to, and what they withdrew."""
+"""`dealer-agent consent show` and `consent revoke`: the consent of customers, and its withdrawal."""
 
 from collections.abc import Collection
 from datetime import UTC, datetime
@@ -59,16 +59,20 @@ def revoke(
     phone: PhoneOption = None,
     channels: Annotated[
         list[Channel] | None,
-        typer.Option("--channel", help="What is revoked; may be given several times; all of it without."),
+        typer.Option(
+            "--channel", help="A channel to revoke. Repeat it for several channels. Without it, all are revoked."
+        ),
     ] = None,
-    reason: Annotated[str | None, typer.Option(help="Why, in your words; kept with the event, encrypted.")] = None,
+    reason: Annotated[
+        str | None, typer.Option(help="Why, in your words. It is stored with the event, encrypted.")
+    ] = None,
     directory: DirOption = HERE,
 ) -> None:
-    """Note that a customer took back the consent to be contacted: the customer of a lead, or a person.
+    """Record that a customer withdrew consent: the customer of a lead, or a person.
 
     It counts for every lead with one of the customer's contact points. From then on the service sends the customer
-    nothing through that channel. CRMs and people that have the leads are told as soon as the service runs. A later
-    consent of the customer allows it again.
+    nothing through that channel. The running service tells CRMs and people that have the leads. A consent that the
+    customer gives later allows the channel again.
     """
     one_of(lead_id, email, phone)
     revoked = tuple(dict.fromkeys(channels or Channel))
@@ -79,7 +83,7 @@ def revoke(
             known = [stored for stored in leads_of(store, dealer_id, lead_id, email, phone) if is_known(stored)]
             found = [stored.lead.lead_id for stored in known]
             if not found:
-                fail("The customer is erased: nobody is left who could be contacted")
+                fail("The customer was erased: nobody can be contacted, and there is nothing to revoke")
             note_look(
                 store, dealer_id, "consent revoke", leads=len(found), lead_id=found[0] if len(found) == 1 else None
             )
@@ -104,7 +108,7 @@ def show_allowed(channels: Collection[str]) -> None:
 
 
 def _told(channels: Collection[str]) -> str:
-    return ", ".join(channel for channel in Channel if channel in channels) or "nothing"
+    return ", ".join(channel for channel in Channel if channel in channels) or "no channel"
 
 
 def show_event(event: ConsentEvent) -> None:

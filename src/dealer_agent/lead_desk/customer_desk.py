@@ -1,7 +1,7 @@
-"""What customers do with the links in their mails: see, move or cancel their visit, and withdraw consent.
+"""The actions behind the links in mails: see, move or cancel a visit, and withdraw consent.
 
-Reading runs in a thread. Every change is one job of the process's lead writer, as a lead is: the dealer is locked, so
-two changes at once give the customer one place.
+Reading runs in a thread. Every change is one job of the process's lead writer, like a lead. The job locks the
+dealer, so two changes at once book one place.
 """
 
 import asyncio
@@ -76,7 +76,7 @@ class CustomerVisit:
 
 
 class CustomerDesk:
-    """The desk of one dealer's customers. `on_stored` is called on the event loop after every change."""
+    """The actions of one dealer's customers. `on_stored` is called on the event loop after every change."""
 
     def __init__(self, desk: Desk, store: Store, writer: LeadWriter, on_stored: Callable[[], None]) -> None:
         self._desk = desk
@@ -92,7 +92,7 @@ class CustomerDesk:
     async def cancel(self, linked: Linked, now: datetime, seconds: float) -> None:
         """Cancels the visit as `dealer-agent appointments cancel` does; CRM, people and customer are told.
 
-        Raises VisitEnded; StorageError; TimeoutError after `seconds`, when nobody knows whether it is stored.
+        Raises VisitEnded, StorageError, and TimeoutError after `seconds`: then the change may be stored or not.
         """
 
         def job(connection: Connection) -> None:
@@ -103,9 +103,9 @@ class CustomerDesk:
         await self._write(job, seconds)
 
     async def move(self, linked: Linked, start: datetime, now: datetime, seconds: float) -> tuple[str, datetime]:
-        """Moves the visit, as a lead that asks for another time does; CRM, people and customer are told.
+        """Moves the visit like a lead that asks for another time; CRM, people and customer are told.
 
-        Returns the id and the end of the visit that the customer has then. Raises NotFree, and as `cancel`.
+        Returns the id and the end of the new visit. Raises NotFree, and the errors of `cancel`.
         """
         return await self._write(lambda connection: self._move(connection, linked, start, now), seconds)
 
@@ -114,7 +114,7 @@ class CustomerDesk:
 
         It counts for every lead with the same e-mail address. The link came to that address, so its reader may speak
         for it. A sender can put the phone number of another person in a lead, so leads that share only the number stay
-        as they are. Raises as `cancel`; VisitEnded only when the customer was erased.
+        as they are. Raises the errors of `cancel`; VisitEnded only if the customer was erased.
         """
 
         def job(connection: Connection) -> None:

@@ -27,7 +27,7 @@ def contact_points_of(connection: Connection, vault: Vault, dealer_id: str, lead
 
 
 def lasting_hash(vault: Vault, purpose: str, dealer_id: str, contact: str) -> bytes:
-    """A keyed hash of a contact point that a change of keys leaves as it is. Another purpose has another key."""
+    """A keyed hash of a contact point that a change of keys does not change. Each purpose has a key of its own."""
     return hmac.digest(vault.lasting_key(purpose), msgspec.json.encode((dealer_id, contact)), sha256)
 
 

@@ -12,6 +12,7 @@ from sqlalchemy import Connection, bindparam, select
 
 from dealer_agent.dealers.profile import Profile
 from dealer_agent.dealers.routing import notices_of, visit_cancelled_notices
+from dealer_agent.protocol.requests import VisitKind
 from dealer_agent.storage.consents import allowed_channels, record_revocation
 from dealer_agent.storage.contact_points import contact_points_of
 from dealer_agent.storage.delivered import copies
@@ -22,20 +23,20 @@ from dealer_agent.storage.schema import appointments
 from dealer_agent.vault.vault import Vault
 
 MOST_OTHER_LEADS = 200
-"""The most other leads of each contact point on which a withdrawal counts. Leads that come in meanwhile wait for it."""
+"""The most other leads of each contact point to which a withdrawal applies. New leads wait meanwhile."""
 
 
 class CancelledVisit(NamedTuple):
-    """A confirmed visit that ended with the erasure of its customer."""
+    """A confirmed future visit that an erasure cancelled."""
 
     appointment_id: str
     rooftop: str
-    kind: str
+    kind: VisitKind
     starts_at: datetime
 
 
 class Erased(NamedTuple):
-    """What an erasure found: the receivers that have a copy (True) or may have one (False), and the visits it ended."""
+    """The receivers that have a copy (True) or may have one (False), and the visits that the erasure cancelled."""
 
     copies: dict[Address, bool]
     visits: tuple[CancelledVisit, ...]
@@ -64,10 +65,10 @@ def withdraw(
 ) -> tuple[str, ...]:
     """Records that a customer withdrew consent for these channels, and tells the channels and people of `tell`.
 
-    It counts for the lead, and for those of the customer's other leads on which one of the channels is allowed: the
+    It applies to the lead, and to those of the customer's other leads on which one of the channels is allowed: the
     newest MOST_OTHER_LEADS of each contact point that begins with one of `known_by`. The receivers that have such a
-    lead are told. `by` is who records it. Returns the ids of the leads, `lead_id` first. Raises StorageError where
-    there is no such lead.
+    lead are told. `by` is the person who records it. Returns the ids of the leads, `lead_id` first. Raises
+    StorageError if there is no such lead.
     """
     contacts = [each for each in contact_points_of(connection, vault, dealer_id, lead_id) if each.startswith(known_by)]
     newest = newest_leads_of(connection, vault, dealer_id, contacts, MOST_OTHER_LEADS)
@@ -92,7 +93,7 @@ def _withdraw_on(
     reason: str | None,
     tell: Profile | None,
 ) -> None:
-    """Records a withdrawal on one lead. Nobody is told where none of the channels was allowed."""
+    """Records a withdrawal on one lead. Nobody is told if none of the channels was allowed."""
     was_allowed = allowed_channels(connection, dealer_id, lead_id, at).intersection(channels)
     number = record_revocation(connection, vault, dealer_id, lead_id, channels, at, by=by, reason=reason)
     if was_allowed and tell is not None:
@@ -112,8 +113,8 @@ def erase(
 ) -> Erased | None:
     """Erases the customer of a lead (`privacy.erase_lead`), and tells the channels and people of `tell`.
 
-    The receivers of the lead are told to erase it. The people of a rooftop are told which visits ended. None when
-    nothing of a customer was there to erase.
+    The receivers of the lead are told to erase it. The people of a rooftop are told which visits are cancelled. Returns
+    None if there was no customer data to erase.
     """
     key = {"dealer_id": dealer_id, "lead_id": lead_id}
     visits = tuple(CancelledVisit(*row) for row in connection.execute(READ_VISITS_TO_COME, key | {"at": at}))

@@ -1,7 +1,7 @@
-"""Which channels a person withdrew, by keyed hashes of contact points, as statements on the caller's transaction.
+"""The channels that a person withdrew, by keyed hashes of contact points, as statements on the caller's transaction.
 
-A withdrawal outlives the person's leads: after an erasure an agent may still send the old consent. The rows hold the
-hash, the channel and the time, and nothing else. To look one up costs the same however many leads a contact has.
+A withdrawal stays when the person's leads are erased: an agent may still send the old consent. A row has the hash, the
+channel and the time, and nothing else. The cost of a lookup does not depend on the number of leads of a contact.
 """
 
 from collections.abc import Collection, Iterable
