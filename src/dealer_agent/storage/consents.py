@@ -29,6 +29,8 @@ from dealer_agent.vault.vault import Vault
 
 GRANTED: Final = "granted"
 REVOKED: Final = "revoked"
+REVOKED_ELSEWHERE: Final = "revoked on another lead"
+"""The customer withdrew consent on another lead, and it counts for this one. The sender of this one is not told."""
 KEPT_AS_PROOF: Final = "kept as proof"
 """The person was erased. The texts of the lead's events are kept apart, as proof (`storage.proofs`)."""
 ERASED: Final = "erased"
@@ -37,7 +39,7 @@ DISPOSED: Final = "disposed"
 """The texts were deleted by age."""
 
 FORGOTTEN = (KEPT_AS_PROOF, ERASED, DISPOSED)
-KINDS = (GRANTED, REVOKED, *FORGOTTEN)
+KINDS = (GRANTED, REVOKED, REVOKED_ELSEWHERE, *FORGOTTEN)
 SALT_BYTES = 32
 
 
@@ -66,7 +68,7 @@ class ConsentRecord:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ConsentEvent:
-    """One event of the dealer's chain: `kind` is granted, revoked, kept as proof, erased or disposed.
+    """One event of the dealer's chain; `kind` is one of KINDS.
 
     `granted_at`, `expires_at`, `scope`, `agent`, `token_id` and `request_hash` belong to grants; `by` and `reason` (who
     revoked and why) to revocations. Once the person is forgotten, `scope` is empty, and `agent`, `token_id`,
@@ -237,14 +239,15 @@ def record_revocation(
     *,
     by: str,
     reason: str | None,
+    kind: str = REVOKED,
 ) -> int:
     """Adds an event that a customer withdrew consent for these channels, which are not used from then on.
 
-    It holds for the contact points of the lead on every lead, and outlives this one (`storage.withdrawals`). `by` is
-    who noted it. Returns the event's number. Raises StorageError where there is no such lead.
+    It also counts for later leads with one of the contact points of this one, and outlives it (`storage.withdrawals`).
+    `by` is who noted it. Returns the event's number. Raises StorageError where there is no such lead.
     """
     note_withdrawal(connection, vault, dealer_id, lead_id, channels, at)
-    return repeat_revocation(connection, vault, dealer_id, lead_id, channels, at, by=by, reason=reason)
+    return repeat_revocation(connection, vault, dealer_id, lead_id, channels, at, by=by, reason=reason, kind=kind)
 
 
 def repeat_revocation(
@@ -257,9 +260,10 @@ def repeat_revocation(
     *,
     by: str,
     reason: str | None,
+    kind: str = REVOKED,
 ) -> int:
     """Adds an earlier withdrawal of its customer to a lead. It does not change the time of the withdrawal."""
-    event = _plain_event(lead_id, REVOKED, at) | {"channels": msgspec.json.encode(tuple(channels))}
+    event = _plain_event(lead_id, kind, at) | {"channels": msgspec.json.encode(tuple(channels))}
     body = _Body(salt=_salt(), by=by, reason=reason)
     return append(connection, vault, dealer_id, event, msgspec.msgpack.encode(body))
 
@@ -316,7 +320,7 @@ def channels_allowed(events: Iterable[ConsentEvent | _Agreed], now: datetime) ->
                 for channel in event.channels:
                     if channel not in revoked_at or event.granted_at > revoked_at[channel]:
                         allowed.add(channel)
-        elif event.kind == REVOKED:
+        elif event.kind in (REVOKED, REVOKED_ELSEWHERE):
             allowed.difference_update(event.channels)
             revoked_at.update(dict.fromkeys(event.channels, event.at))
         else:

@@ -236,6 +236,7 @@ def ready_to_seal(connection: Connection, vault: Vault, dealer_id: str) -> None:
         if not noted.issubset(vault.keyring.ids):
             with suppress(BadKeys):  # The refresher reports it; the keys at hand go on working.
                 vault.refresh()
+            _require_key_of_end(connection, vault, dealer_id, noted)
         return
     if noted:
         try:
@@ -293,6 +294,22 @@ def _require_active(connection: Connection, vault: Vault, dealer_id: str) -> Non
             f"the key {vault.keyring.active} is an old one, which seals nothing any more: put the newest copy of "
             "dealer-agent.keys back, or put the newest key of DEALER_AGENT_KEYS in front"
         )
+
+
+def _require_key_of_end(connection: Connection, vault: Vault, dealer_id: str, noted: Collection[str]) -> None:
+    """Raises KeyMissing where the end of the chain of consents is sealed with a noted key that is not here.
+
+    Without that key the next event would leave the seal behind. Then the chain looks as if somebody had changed it.
+    """
+    kept = chain_end_of(connection, dealer_id)
+    with suppress(BrokenSeal):
+        if kept is None or kept.seal is None or (key_id := vault.key_of(kept.seal)) in vault.keyring.ids:
+            return
+        if key_id in noted:
+            raise KeyMissing(
+                f"another process uses the key {key_id}, which is not among the keys here: restart this process with "
+                "the keys that DEALER_AGENT_KEYS holds now, or put the newest copy of dealer-agent.keys back"
+            )
 
 
 def _check_lasting_secret(vault: Vault, dealer_id: str, proof: bytes) -> None:

@@ -13,7 +13,7 @@ from sqlalchemy import Connection, bindparam, select
 from dealer_agent.dealers.profile import Profile
 from dealer_agent.dealers.routing import notices_of, visit_cancelled_notices
 from dealer_agent.protocol.requests import VisitKind
-from dealer_agent.storage.consents import allowed_channels, record_revocation
+from dealer_agent.storage.consents import REVOKED, REVOKED_ELSEWHERE, allowed_channels, record_revocation
 from dealer_agent.storage.contact_points import contact_points_of
 from dealer_agent.storage.delivered import copies
 from dealer_agent.storage.leads import newest_leads_of
@@ -78,7 +78,8 @@ def withdraw(
         if other != lead_id and allowed_channels(connection, dealer_id, other, at).intersection(channels)
     ]
     for each in (lead_id, *others):
-        _withdraw_on(connection, vault, dealer_id, each, channels, at, by, reason, tell)
+        kind = REVOKED if each == lead_id else REVOKED_ELSEWHERE
+        _withdraw_on(connection, vault, dealer_id, each, channels, at, by, reason, tell, kind)
     return lead_id, *others
 
 
@@ -92,10 +93,11 @@ def _withdraw_on(
     by: str,
     reason: str | None,
     tell: Profile | None,
+    kind: str,
 ) -> None:
     """Records a withdrawal on one lead. Nobody is told if none of the channels was allowed."""
     was_allowed = allowed_channels(connection, dealer_id, lead_id, at).intersection(channels)
-    number = record_revocation(connection, vault, dealer_id, lead_id, channels, at, by=by, reason=reason)
+    number = record_revocation(connection, vault, dealer_id, lead_id, channels, at, by=by, reason=reason, kind=kind)
     if was_allowed and tell is not None:
         rows = notices_of(tell, "withdrawal", copies(connection, dealer_id, lead_id), str(number))
         enqueue(connection, dealer_id, lead_id, rows, at, waiting(connection, dealer_id, lead_id))
