@@ -221,6 +221,19 @@ def test_only_consent_that_stands_is_withdrawn_and_only_of_the_links_own_lead(co
     assert desk.store.allowed_channels("ridgeline", other["lead_id"], SOON) == {"email"}
 
 
+@pytest.mark.requirement("contract-10-customer-links-withdraw")
+def test_a_consent_that_has_expired_can_be_withdrawn(counter: OpenCounter) -> None:
+    """The CRM may have the lead from before, and does not know that the consent has expired."""
+    desk = counter(PROFILE)
+    until = consent(expires_at=(NOW + timedelta(minutes=1)).isoformat())
+    drive = desk.take(sams(visit(at("10:00")), consent=until), NOW, LOT)
+    desk.all_sent()
+    assert see(desk, drive).channels == {"email"}
+    withdraw(desk, drive, "email")
+    assert see(desk, drive).channels == set()
+    assert {row[1] for row in told(desk)} == {"withdrawal"}
+
+
 @pytest.mark.requirement("contract-10-customer-links-get")
 def test_what_a_customer_sees_is_of_the_dealer_and_seeing_changes_nothing(counter: OpenCounter) -> None:
     desk = counter(PROFILE)

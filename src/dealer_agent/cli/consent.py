@@ -23,6 +23,7 @@ from dealer_agent.cli.terminal import (
     settings_in,
     table,
 )
+from dealer_agent.lead_desk.contact_points import channels_of
 from dealer_agent.protocol.requests import Customer
 from dealer_agent.storage.consents import ConsentEvent
 
@@ -49,7 +50,7 @@ def show(
             found = look_at_lead(store, settings.dealer.id, lead_id, "consent show")
     for event in found.stored.consents:
         show_event(event)
-    show_allowed(found.channels)
+    show_allowed(channels_of(found.stored, found.at))
 
 
 @app.command("revoke")
@@ -85,7 +86,11 @@ def revoke(
             at, by = datetime.now(UTC), actor()
             for each in found:
                 store.record_revocation(dealer_id, each, revoked, at, by=by, reason=reason, tell=settings.dealer)
-            left = {each: store.allowed_channels(dealer_id, each, at) for each in found}
+            left = {
+                lead.lead.lead_id: channels_of(lead, at)
+                for lead in leads_of(store, dealer_id, lead_id, email, phone)
+                if is_known(lead)
+            }
     made = table(f"Revoked: {', '.join(revoked)}", "Lead Id", "May still be contacted by")
     for each, allowed in left.items():
         add_row(made, each, _told(allowed))

@@ -18,7 +18,7 @@ from sqlalchemy import Connection
 from dealer_agent.dealers.profile import DealerRooftop, Profile
 from dealer_agent.dealers.routing import deliveries_of, mail_to_customer
 from dealer_agent.inventory.catalogue import Catalogue
-from dealer_agent.lead_desk.contact_points import usable_channels
+from dealer_agent.lead_desk.contact_points import channels_of, usable_channels
 from dealer_agent.lead_desk.judging import Verdict, cannot_be_driven, find_vehicle, judge
 from dealer_agent.lead_desk.kept_lead import Changes, KeptLead, VisitAsked
 from dealer_agent.lead_desk.telling import Telling, tell_of_change
@@ -41,7 +41,6 @@ from dealer_agent.storage import leads as stored
 from dealer_agent.storage.appointments import AppointmentRecord, Booked, appointments_of, booked_visits
 from dealer_agent.storage.consents import (
     ConsentRecord,
-    allowed_channels,
     consents_of,
     is_same_consent,
     record_consent,
@@ -193,8 +192,7 @@ class LeadJob:
         if visit.status != "unavailable":
             changes = Changes(appointment=VisitAsked(self.lead.appointment, visit.reply))
             rooftop = self.desk.timetable.rooftop(kept.lead.rooftop) or visit.rooftop
-            channels = allowed_channels(connection, dealer_id, lead_id, self.now)
-            self._add(connection, lead_id, changes, visit, rooftop, channels)
+            self._add(connection, lead_id, changes, visit, rooftop, channels_of(kept, self.now))
         return _Taken(lead_id, self._answer(lead_id, "received", visit.rooftop, wanted, visit))
 
     def _keep(self, connection: Connection) -> _Taken:

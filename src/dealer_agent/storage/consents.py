@@ -6,7 +6,7 @@ Events are only ever added, to the dealer's chain (`storage.chain`). The dealer 
 import secrets
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from datetime import datetime
+from datetime import UTC, datetime
 from typing import Any, Final, NamedTuple
 
 import msgspec
@@ -37,6 +37,10 @@ DISPOSED: Final = "disposed"
 """The same, because it was kept for long enough."""
 
 FORGOTTEN = (KEPT_AS_PROOF, ERASED, DISPOSED)
+
+EVEN_EXPIRED: Final = datetime.min.replace(tzinfo=UTC)
+"""As the time of `allowed_channels`: the channels that were not withdrawn, also where the consent has expired."""
+
 SALT_BYTES = 32
 
 

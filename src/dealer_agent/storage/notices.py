@@ -12,7 +12,7 @@ from sqlalchemy import Connection, bindparam, select
 
 from dealer_agent.dealers.profile import Profile
 from dealer_agent.dealers.routing import notices_of, visit_cancelled_notices
-from dealer_agent.storage.consents import allowed_channels, record_revocation
+from dealer_agent.storage.consents import EVEN_EXPIRED, allowed_channels, record_revocation
 from dealer_agent.storage.delivered import copies
 from dealer_agent.storage.outbox import Address, Waiting, enqueue, waiting
 from dealer_agent.storage.privacy import erase_lead
@@ -58,10 +58,11 @@ def withdraw(
 ) -> int:
     """Records that a customer withdrew consent for these channels, and tells the channels and people of `tell`.
 
-    The receivers that have the lead are told, and nobody where none of the channels was allowed. `by` is who records
-    it. Returns the number of the consent event. Raises StorageError where there is no such lead.
+    The receivers that have the lead are told, and nobody where none of the channels was allowed before. A consent that
+    has expired counts: receivers may not know that. `by` is who records it. Returns the number of the consent event.
+    Raises StorageError where there is no such lead.
     """
-    was_allowed = allowed_channels(connection, dealer_id, lead_id, at).intersection(channels)
+    was_allowed = allowed_channels(connection, dealer_id, lead_id, EVEN_EXPIRED).intersection(channels)
     number = record_revocation(connection, vault, dealer_id, lead_id, channels, at, by=by, reason=reason)
     if was_allowed and tell is not None:
         rows = notices_of(tell, "withdrawal", copies(connection, dealer_id, lead_id), str(number))
