@@ -367,6 +367,7 @@ def test_a_rotation_that_is_killed_anywhere_loses_nothing_and_the_next_one_ends_
         for number in range(LEADS):
             asked(running.url, "lead.submit", **wanted(number))
     (old,) = ids_in(folder)
+    all_there(folder, **env)  # From its first entry on, the end of the access log is sealed.
     everything = used(folder, **env)[old]
 
     with rotation_stopped_after(1, "replace_key_file", folder, **env):
@@ -423,7 +424,7 @@ class Buyers:
                 number += 1
                 self.leads[number] = asked(self.url, "lead.submit", **wanted(number))["lead_id"]
                 self.meets_again(number)
-                self.meets_again(10_001 + number % 7)
+                self.meets_again(10_001 + 7 * number % len(self.leads))  # A lead can be added to 50 times.
         except (AssertionError, httpx.HTTPError) as problem:
             self.problems.append(repr(problem))
 

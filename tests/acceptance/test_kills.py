@@ -136,6 +136,7 @@ def test_a_worker_that_cannot_start_does_not_stop_the_workers_that_serve(tmp_pat
         first, second = eventually("two workers", lambda: len(running.workers()) == 2 and running.workers())
         with closing(sqlite3.connect(folder / "dealer-agent.db", timeout=30)) as database:
             database.execute("ALTER TABLE revisions RENAME TO away")
+            eventually("both workers miss the table", lambda: running.stderr().count('"what":"tokens"') >= 2)
             os.kill(first, signal.SIGKILL)
             eventually("its replacements fail", lambda: running.stderr().count('"start failed"') >= 2)
             assert asked(running.url, "inventory.search")["total"] == 3

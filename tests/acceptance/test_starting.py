@@ -235,6 +235,8 @@ def test_ctrl_c_ends_a_command_with_one_sentence_and_changes_nothing(tmp_path: P
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         text=True,
+        # A shell ignores SIGINT in what it runs in the background, and its children inherit that.
+        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.default_int_handler),
     )
     with pipe.open("wb"):  # Opened by both sides: the command reads.
         importing.send_signal(signal.SIGINT)

@@ -130,6 +130,10 @@ class AnswerJudge:
         assert len(answer.body) <= LARGEST_REFUSAL + 6 * sent
 
 
+EXPECTED = ("chain head", "request", "delivery sent")
+"""The events of a service in which nothing fails."""
+
+
 class Judge(AnswerJudge):
     """Checks answers of a running service, and the service itself."""
 
@@ -143,7 +147,7 @@ class Judge(AnswerJudge):
         assert httpx.get(f"{self._running.url}/healthz", timeout=120).status_code == 200
         assert httpx.get(f"{self._running.url}/readyz", timeout=120).status_code == 200
         # The log is written a few times a second: of a service that has just begun there may be nothing yet.
-        lines = [line for line in self._running.logged() if line["event"] not in ("request", "delivery sent")]
+        lines = [line for line in self._running.logged() if line["event"] not in EXPECTED]
         # Lines that the log leaves out are counted: these are of refusals and answers, never of a fault.
         others = {line["event"] for line in lines if line["event"] != "requests not logged" or line["status"] >= 500}
         assert not others, others

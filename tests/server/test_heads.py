@@ -1,60 +1,182 @@
-"""The heads of both chains in a file outside the database."""
+"""The service and a proxy in front of it read a head in the same way: single fields are not repeated, trailers are no
+fields, and a request for an upgrade is an ordinary request. The real application on a real socket."""
 
-from datetime import timedelta
+import json
+import socket
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-import structlog
-from tests.storage.samples import DEALER, MONDAY, VAULT
+from tests.server.dealership import ACCORD, NO_LIMITS, message, set_up
+from tests.server.sockets import TARGETS, body_of, connected, head, on_a_port, request
 
-from dealer_agent.server.heads import read_heads, record_heads
-from dealer_agent.storage import StorageError, Store, migrate
-
-MINUTE = timedelta(minutes=1)
-
-
-@pytest.fixture
-def store(tmp_path: Path) -> Store:
-    url = f"sqlite:///{tmp_path}/dealer.db"
-    migrate(url, VAULT)
-    opened = Store.open(url, VAULT)
-    opened.log_access(DEALER, MONDAY, "Alex", "leads list", leads=1)
-    return opened
+SEARCH = message("inventory.search")
+VEHICLE = message("inventory.vehicle", vin=ACCORD)
+LIMITED = NO_LIMITS.replace('inventory_vehicle = ""', 'inventory_vehicle = "1/minute"')
 
 
-@pytest.mark.requirement("contract-10-recorded-head")
-def test_heads_are_added_to_the_log_and_to_a_file_for_its_owner(store: Store, tmp_path: Path) -> None:
-    file = tmp_path / "heads.log"
-    with structlog.testing.capture_logs() as lines:
-        heads = record_heads(store, DEALER, file, MONDAY)
-    assert [line["head"] for line in lines] == [str(head) for head in heads] == file.read_text().splitlines()
-    assert file.stat().st_mode & 0o777 == 0o600
-    before = file.read_bytes()
-    store.log_access(DEALER, MONDAY, "Alex", "leads list", leads=1)
-    record_heads(store, DEALER, file, MONDAY)
-    assert file.read_bytes().startswith(before)
-    assert [(head.chain, head.rows) for head in read_heads(file)] == [("consents", 0), ("accesses", 1), ("accesses", 2)]
+@pytest.fixture(scope="module")
+def port(tmp_path_factory: pytest.TempPathFactory, stocked: Path) -> Iterator[int]:
+    directory = tmp_path_factory.mktemp("heads")
+    set_up(directory, '[service]\ntrusted_proxies = ["127.0.0.1"]\n' + LIMITED, stocked=stocked)
+    with on_a_port(directory) as port:
+        yield port
 
 
-def test_workers_that_start_together_record_one_head(store: Store, tmp_path: Path) -> None:
-    file = tmp_path / "heads.log"
-    for _ in range(4):
-        record_heads(store, DEALER, file, MONDAY)
-    assert len(file.read_text().splitlines()) == 2
-    record_heads(store, DEALER, file, MONDAY + MINUTE)
-    assert len(file.read_text().splitlines()) == 4
+def chunked(content: bytes, trailers: bytes = b"") -> bytes:
+    return b"%x\r\n%b\r\n0\r\n%b\r\n" % (len(content), content, trailers)
 
 
-def test_a_line_that_a_full_disk_cut_off_spoils_no_later_line(store: Store, tmp_path: Path) -> None:
-    file = tmp_path / "heads.log"
-    file.write_text("ridgeline consents 1")
-    record_heads(store, DEALER, file, MONDAY)
-    with pytest.raises(ValueError, match=r"line 1 of .*heads.log is no head"):
-        list(read_heads(file))
-    file.write_text("".join(file.read_text().splitlines(keepends=True)[1:]))
-    assert len(list(read_heads(file))) == 2
+def with_line(sent: bytes, line: bytes) -> bytes:
+    """The request with one more header line."""
+    first, _, rest = sent.partition(b"\r\n")
+    return first + b"\r\n" + line + b"\r\n" + rest
 
 
-def test_a_file_that_cannot_be_written_is_named(store: Store, tmp_path: Path) -> None:
-    with pytest.raises(StorageError, match=r"cannot be written to .*heads_file under \[privacy\]"):
-        record_heads(store, DEALER, tmp_path / "nowhere" / "heads.log", MONDAY)
+ROUTES = {
+    "at once": request("/message:send", body_of("/message:send", SEARCH)),
+    "json-rpc": request("/rpc", body_of("/rpc", SEARCH)),
+    "a lead": request("/message:send", body_of("/message:send", message("lead.submit"))),
+    "a page": b"GET / HTTP/1.1\r\nHost: x\r\nContent-Type: text/plain\r\n\r\n",
+    "health": b"GET /healthz HTTP/1.1\r\nHost: x\r\nContent-Type: text/plain\r\n\r\n",
+    "nothing": b"DELETE /nosuch HTTP/1.1\r\nHost: x\r\nContent-Type: text/plain\r\n\r\n",
+    "a body that comes later": head("/rpc", "Content-Type: application/json", "Content-Length: 9"),
+}
+
+
+@pytest.mark.requirement("spec-8-connection-single-fields")
+@pytest.mark.parametrize("route", ROUTES)
+@pytest.mark.parametrize(
+    ("lines", "says"),
+    [
+        (b"Host: other.example", "more than one Host"),
+        (b"Host: other.example\r\nConnection: Upgrade\r\nUpgrade: h2c", "more than one Host"),
+        (b"Authorization: Bearer a\r\nauthorization: Bearer b", "more than one Authorization"),
+        (b"content-type: application/json", "more than one Content-Type"),
+        (b"A2A-Version: 1.0\r\nA2A-Version: 0.3", "more than one A2A-Version"),
+    ],
+)
+def test_a_repeated_single_field_is_refused(port: int, route: str, lines: bytes, says: str) -> None:
+    """RFC 9112, 3.2: a request with two Host fields is refused with 400. The others are fields of one value."""
+    with connected(port) as client:
+        client.socket.sendall(with_line(ROUTES[route], lines))
+        status, headers, content = client.answer()
+        assert (status, headers["connection"]) == (400, "close")
+        assert says.lower() in json.loads(content)["error"]["message"].lower()
+        client.socket.shutdown(socket.SHUT_WR)
+        assert client.is_closed()
+
+
+@pytest.mark.requirement("spec-8-connection-single-fields")
+@pytest.mark.parametrize("route", ROUTES)
+def test_http_1_1_without_a_host_field_is_refused(port: int, route: str) -> None:
+    sent = ROUTES[route].replace(b"Host: x\r\n", b"").replace(b"Host: dealer.example\r\n", b"")
+    with connected(port) as client:
+        client.socket.sendall(sent)
+        status, _, content = client.answer()
+        assert status == 400
+        assert "Host" in json.loads(content)["error"]["message"]
+    with connected(port) as client:
+        client.socket.sendall(b"GET /healthz HTTP/1.0\r\n\r\n")
+        assert client.answer()[0] == 200
+
+
+@pytest.mark.requirement("spec-8-connection-single-fields")
+def test_other_fields_may_repeat(port: int) -> None:
+    lines = b"X-Forwarded-For: 203.0.113.1\r\nX-Forwarded-For: 203.0.113.2\r\nAccept: a\r\nAccept: b"
+    with connected(port) as client:
+        for route in ("at once", "json-rpc", "health"):
+            client.socket.sendall(with_line(ROUTES[route], lines))
+            assert client.answer()[0] == 200
+
+
+@pytest.mark.parametrize("first", ["a lead", "at once", "health"])
+def test_requests_before_a_refused_one_are_answered_before_the_refusal(port: int, first: str) -> None:
+    """A client and a proxy tell answers apart by their order only."""
+    for refused in (
+        with_line(ROUTES["health"], b"Host: y"),
+        b"NO HTTP\r\n\r\n",
+        b"CONNECT a:1 HTTP/1.1\r\nHost: a\r\n\r\n",
+    ):
+        with connected(port) as client:
+            client.socket.sendall(ROUTES[first] * 3 + refused + ROUTES["health"])
+            assert [client.answer()[0] for _ in range(4)] == [200, 200, 200, 400]
+            client.socket.shutdown(socket.SHUT_WR)
+            assert client.is_closed()
+
+
+@pytest.mark.parametrize("before", ["", "a lead"])
+def test_a_broken_body_is_refused_once(port: int, before: str) -> None:
+    sent = head("/message:send", "Content-Type: application/json", "Transfer-Encoding: chunked") + b"2\r\n{}\r\nzz\r\n"
+    with connected(port) as client:
+        client.socket.sendall(ROUTES.get(before, b"") + sent)
+        assert [client.answer()[0] for _ in range(2 if before else 1)][-1] == 400
+        client.socket.shutdown(socket.SHUT_WR)
+        assert client.is_closed()
+
+
+@pytest.mark.requirement("spec-8-connection-trailers")
+@pytest.mark.parametrize("target", TARGETS)
+@pytest.mark.parametrize("pieces", [1, 2])
+def test_a_trailer_is_no_header_field(port: int, target: str, pieces: int) -> None:
+    """The first request of an address in a minute is answered, each later one is 429: a trailer that named another
+    address would get around that. On the fast path and, with a body in two pieces, on the ASGI path."""
+    counted = f"203.0.113.{10 * pieces + TARGETS.index(target)}"
+    statuses = []
+    for number in range(3):
+        said = f"X-Forwarded-For: 198.51.100.{number}\r\nContent-Type: text/plain\r\nExpect: 100-continue\r\nX:\r\n"
+        lines = (f"X-Forwarded-For: {counted}", "Transfer-Encoding: chunked", "Content-Type: application/json")
+        sent = head(target, *lines) + chunked(body_of(target, VEHICLE), said.encode())
+        with connected(port) as client:
+            if pieces == 1:
+                client.socket.sendall(sent)
+            else:
+                client.socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+                for part in (sent[:-90], sent[-90:]):
+                    client.socket.sendall(part)
+            statuses.append(client.answer()[0])
+            client.socket.sendall(ROUTES["health"])
+            assert client.answer()[0] == 200, "the next request is itself"
+    assert statuses == [200, 429, 429]
+
+
+UPGRADES = {
+    "java's h2c": (
+        "Connection: Upgrade, HTTP2-Settings",
+        "Upgrade: h2c",
+        "HTTP2-Settings: AAEAAEAAAAIAAAABAAMAAABk",
+    ),
+    "a web socket": ("Connection: keep-alive, Upgrade", "Upgrade: websocket", "Sec-WebSocket-Version: 13"),
+    "anything": ("connection: upgrade", "upgrade: x", "Upgrade: y"),
+}
+
+
+@pytest.mark.requirement("spec-8-connection-upgrade")
+@pytest.mark.parametrize("upgrade", UPGRADES)
+@pytest.mark.parametrize("target", TARGETS)
+@pytest.mark.parametrize("size", [1, 50, 5000])
+def test_a_request_for_an_upgrade_is_an_ordinary_request(port: int, upgrade: str, target: str, size: int) -> None:
+    """RFC 9110, 7.8: a server may ignore Upgrade. The request has its body, and the next one is the next one."""
+    lines, content = UPGRADES[upgrade], body_of(target, SEARCH)
+    declared = request(target, content, *lines)
+    in_chunks = head(target, *lines, "Content-Type: application/json", "Transfer-Encoding: chunked") + chunked(content)
+    get = b"GET /healthz HTTP/1.1\r\nHost: x\r\n" + "".join(f"{line}\r\n" for line in lines).encode() + b"\r\n"
+    lead = request("/message:send", body_of("/message:send", message("lead.submit")), *lines)
+    sent = [declared, in_chunks, get, lead, get, declared]
+    raw = b"".join(sent)
+    with connected(port) as client:
+        client.socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        for start in range(0, len(raw), size):
+            client.socket.sendall(raw[start : start + size])
+        for _ in sent:
+            status, headers, _ = client.answer()
+            assert (status, headers.get("connection")) == (200, None)
+
+
+@pytest.mark.requirement("spec-8-connection-upgrade")
+def test_an_upgrade_beside_close_closes(port: int) -> None:
+    with connected(port) as client:
+        client.socket.sendall(b"GET /healthz HTTP/1.1\r\nHost: x\r\nConnection: close, upgrade\r\nUpgrade: h2c\r\n\r\n")
+        status, headers, _ = client.answer()
+        assert (status, headers["connection"]) == (200, "close")
+        assert client.is_closed()

@@ -49,7 +49,14 @@ class BufferedLines:
         """Takes one line."""
         self._lines.append(line)
 
-    debug = info = warning = error = critical = msg
+    debug = info = warning = msg
+
+    def error(self, line: bytes) -> None:
+        """Takes one line and writes it now: the process may be about to end."""
+        self.msg(line)
+        self.flush()
+
+    critical = error
 
     def flush(self) -> None:
         """Writes the lines. Lines that cannot be written, as on a full disk, are counted. The count is written as soon

@@ -1,0 +1,65 @@
+"""The heads of both chains in a file outside the database."""
+
+from datetime import timedelta
+from pathlib import Path
+
+import pytest
+import structlog
+from tests.storage.samples import DEALER, MONDAY, VAULT
+
+from dealer_agent.server import heads as heads_module
+from dealer_agent.server.heads import read_heads, record_heads
+from dealer_agent.storage import StorageError, Store, migrate
+
+MINUTE = timedelta(minutes=1)
+
+
+@pytest.fixture
+def store(tmp_path: Path) -> Store:
+    url = f"sqlite:///{tmp_path}/dealer.db"
+    migrate(url, VAULT)
+    opened = Store.open(url, VAULT)
+    opened.log_access(DEALER, MONDAY, "Alex", "leads list", leads=1)
+    return opened
+
+
+@pytest.mark.requirement("contract-10-recorded-head")
+def test_heads_are_added_to_the_log_and_to_a_file_for_its_owner(
+    store: Store, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    file = tmp_path / "heads.log"
+    # A logger keeps the first place that it was told to write to.
+    monkeypatch.setattr(heads_module, "log", structlog.get_logger())
+    with structlog.testing.capture_logs() as lines:
+        heads = record_heads(store, DEALER, file, MONDAY)
+    assert [line["head"] for line in lines] == [str(head) for head in heads] == file.read_text().splitlines()
+    assert file.stat().st_mode & 0o777 == 0o600
+    before = file.read_bytes()
+    store.log_access(DEALER, MONDAY, "Alex", "leads list", leads=1)
+    record_heads(store, DEALER, file, MONDAY)
+    assert file.read_bytes().startswith(before)
+    assert [(head.chain, head.rows) for head in read_heads(file)] == [("consents", 0), ("accesses", 1), ("accesses", 2)]
+
+
+def test_workers_that_start_together_record_one_head(store: Store, tmp_path: Path) -> None:
+    file = tmp_path / "heads.log"
+    for _ in range(4):
+        record_heads(store, DEALER, file, MONDAY)
+    assert len(file.read_text().splitlines()) == 2
+    record_heads(store, DEALER, file, MONDAY + MINUTE)
+    assert len(file.read_text().splitlines()) == 4
+
+
+def test_a_line_that_a_full_disk_cut_off_spoils_no_later_line(store: Store, tmp_path: Path) -> None:
+    file = tmp_path / "heads.log"
+    file.write_text("ridgeline consents 1")
+    record_heads(store, DEALER, file, MONDAY)
+    with pytest.raises(ValueError, match=r"line 1 of .*heads.log is no head"):
+        list(read_heads(file))
+    file.write_text("".join(file.read_text().splitlines(keepends=True)[1:]))
+    assert len(list(read_heads(file))) == 2
+
+
+def test_a_file_that_cannot_be_written_is_named(store: Store, tmp_path: Path) -> None:
+    with pytest.raises(StorageError, match=r"cannot be written to .*heads_file under \[privacy\]"):
+        record_heads(store, DEALER, tmp_path / "nowhere" / "heads.log", MONDAY)
