@@ -123,10 +123,13 @@ def secrets(folder: Path, text: str, env: dict[str, str]) -> dict[str, str]:
             {},
             ["line 7: rooftops[0].website: must hold no user name and no password"],
         ),
-        (
-            MAIL.replace("mail.example.com", "dealer:not-shown@mail.example.com"),
-            LOGIN,
-            ["line 8: mail.host: the value is no host name; write it alone, without a port or a login"],
+        *(
+            (
+                MAIL.replace("mail.example.com", address),
+                LOGIN,
+                ["line 8: mail.host: the value is no host name; write it alone, without a port or a login"],
+            )
+            for address in ("dealer:not-shown@mail.example.com", "dealer%3Anot-shown%40mail.example.com")
         ),
         (
             HTTP + "timeout_seconds = 30\n[delivery]\nlease_seconds = 30\n",

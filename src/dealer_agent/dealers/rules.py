@@ -146,7 +146,7 @@ def read_host(value: str) -> str:
     except UnicodeError:
         sound = False
     else:
-        sound = re.search(r"[\s:/@]", value) is None
+        sound = re.search(r"[\s:/@%]", value) is None
     if not sound:
         raise ValueError(
             f"{_shown(value)} is no host name; write it alone, without a port or a login, such as 'smtp.example.com'"
