@@ -1,11 +1,15 @@
 """Services that several tests share: started once, because a start takes seconds."""
 
-from collections.abc import Iterator
+import sqlite3
+from collections.abc import Callable, Iterator
+from contextlib import closing
 from pathlib import Path
 from typing import NamedTuple
 
 import pytest
+from tests.acceptance.asking import asked
 from tests.acceptance.dealers import stocked_dealer
+from tests.acceptance.key_files import LEADS, wanted
 from tests.acceptance.running import Running, serving, succeed
 
 
@@ -35,3 +39,23 @@ def guarded(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Guarded]:
 def folder(tmp_path: Path) -> Path:
     """A dealer's folder with the stock of three."""
     return stocked_dealer(tmp_path / "store")
+
+
+@pytest.fixture(scope="session")
+def with_leads(tmp_path_factory: pytest.TempPathFactory) -> Callable[[Path], Path]:
+    """Makes copies of a dealer's folder with some leads in its database."""
+    original = stocked_dealer(tmp_path_factory.mktemp("keys") / "store")
+    with serving(original) as running:
+        for number in range(LEADS):
+            asked(running.url, "lead.submit", **wanted(number))
+    with closing(sqlite3.connect(original / "dealer-agent.db")) as database:
+        database.execute("PRAGMA wal_checkpoint(TRUNCATE)")
+
+    def copied(folder: Path) -> Path:
+        folder.mkdir(mode=0o700)
+        for name in ("dealer.toml", "dealer-agent.keys", "dealer-agent.db"):
+            (folder / name).write_bytes((original / name).read_bytes())
+            (folder / name).chmod(0o600)
+        return folder
+
+    return copied

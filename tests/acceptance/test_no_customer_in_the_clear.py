@@ -11,7 +11,6 @@ import os
 import re
 import signal
 import sqlite3
-import subprocess
 import threading
 from collections.abc import Iterator
 from contextlib import closing, contextmanager
@@ -26,26 +25,14 @@ import psycopg
 import pytest
 from aiosmtpd.controller import Controller
 from aiosmtpd.smtp import SMTP, Envelope, Session
-from cryptography.hazmat.primitives.ciphers import Cipher
-from cryptography.hazmat.primitives.ciphers.algorithms import AES
-from cryptography.hazmat.primitives.ciphers.modes import CTR
-from cryptography.hazmat.primitives.hashes import SHA256
-from cryptography.hazmat.primitives.kdf.hkdf import HKDF
 from tests.acceptance.asking import body, lead
 from tests.acceptance.dealers import HONDA_VIN, stock_of_three, stocked_dealer, write_feed
 from tests.acceptance.running import Running, command_here, eventually, free_port, start, succeed
+from tests.acceptance.searching import EMAIL, MARK, PHONE, personal, readable, readable_columns, tables_of
 from tests.delivery.receivers import NOBODY
 from tests.storage.databases import fresh_schema
 
 from dealer_agent.config import key_rotation
-from dealer_agent.vault import Keyring
-
-MARK = "Zuliquixwy"
-"""Stands in everything that a customer says below, and in nothing else."""
-
-EMAIL = f"{MARK}.Mail@example.com"
-PHONE = "+1 (202) 555-0187"
-NOTATIONS = ("2025550187", "202 555 0187", "202-555-0187", "202.555.0187", "(202) 555", "555-0187", "555 0187")
 
 ROOFTOP = """
 [rooftops.deliver]
@@ -90,29 +77,6 @@ VISITS = """
 notice_minutes = 0
 horizon_days = 60
 """
-
-
-def forms_of(text: str) -> Iterator[bytes]:
-    """A text as it may stand in a file: in several encodings, as hexadecimal digits, and anywhere inside base64."""
-    for said in {text, text.lower(), text.upper()}:
-        raw = said.encode()
-        yield from (raw, raw.hex().encode(), said.encode("utf-16-le"), said.encode("utf-16-be"))
-        for shift in range(3):
-            # Only the letters that depend on the text alone, and not on its neighbours.
-            coded = base64.b64encode(bytes(shift) + raw)
-            yield coded[-(-8 * shift // 6) : 8 * (shift + len(raw)) // 6]
-
-
-NEEDLES = sorted({form for text in (MARK, *NOTATIONS) for form in forms_of(text)})
-
-
-def personal(content: bytes) -> str | None:
-    """What of a customer stands in this, with its surroundings."""
-    for needle in NEEDLES:
-        at = content.find(needle)
-        if at >= 0:
-            return repr(content[max(0, at - 80) : at + 80])
-    return None
 
 
 def next_monday() -> date:
@@ -220,19 +184,6 @@ class Afterwards:
                 self.kept[f"{when}: {path.name}"] = path.read_bytes()
         if self.url.startswith("postgresql"):
             self.kept |= {f"{when}: {name}": content for name, content in tables_of(self.url).items()}
-
-
-def tables_of(url: str) -> dict[str, bytes]:
-    """Every column of every table of a PostgreSQL schema, as text and with the bytes of binary columns as they are."""
-    content = {}
-    with psycopg.connect(url) as connection:
-        names = connection.execute("SELECT tablename FROM pg_tables WHERE schemaname = current_schema()").fetchall()
-        for (name,) in names:
-            rows = connection.execute(f'SELECT * FROM "{name}"'.encode()).fetchall()
-            cells = (cell for row in rows for cell in row)
-            content[name] = b"\n".join(cell if isinstance(cell, bytes) else str(cell).encode() for cell in cells)
-    assert {"leads", "consent_events", "accesses"} <= set(content)
-    return content
 
 
 def refused(good: dict[str, Any]) -> Iterator[dict[str, Any]]:
@@ -465,79 +416,43 @@ def test_the_files_of_the_postgresql_server_hold_nothing_of_it(after: Afterwards
     assert searched > 100
 
 
-SEALED = re.compile(rb"\x01([\x01-\x20])(?=[A-Za-z0-9])")
-"""How every sealed value begins: its form, the length of its key's id, and the id."""
-
-LONGEST_READ = 4096
-"""So many bytes of each value are searched: what names a person is at its beginning."""
-
-
-def files_of(after: Afterwards) -> Iterator[tuple[Path, bytes]]:
-    """Every file that keeps data: the dealer's folder, and the server's with its write-ahead log."""
-    folders = [after.folder]
-    if after.url.startswith("postgresql"):
-        with psycopg.connect(after.url, autocommit=True) as connection:
-            connection.execute("VACUUM")
-            connection.execute("CHECKPOINT")
-        folders.append(Path(os.environ["DEALER_AGENT_TEST_POSTGRESQL"]))
-    for folder in folders:
-        for path in folder.rglob("*"):
-            if path.is_file():
-                yield path, path.read_bytes()
-
-
-def readable(after: Afterwards) -> Iterator[str]:
-    """Where a key that still exists reads the customer, in any file: in the clear, and behind every seal.
-
-    No context is needed: without its tag, AES-GCM is AES in counter mode.
-    """
-    keyring = Keyring.parse((after.folder / "dealer-agent.keys").read_text())
-    info = b"dealer-agent vault 1: encryption"
-    derived = {key_id: HKDF(SHA256(), 32, salt=None, info=info).derive(key) for key_id, key in keyring.keys}
-    values = 0
-    for path, content in files_of(after):
-        if personal(content):
-            yield f"{path}: in the clear"
-        for match in SEALED.finditer(content):
-            start = match.end() + match[1][0]
-            nonce, sealed = content[start : start + 12], content[start + 12 : start + 12 + LONGEST_READ]
-            if len(nonce) < 12 or not re.fullmatch(rb"[A-Za-z0-9._-]+", content[match.end() : start]):
-                continue
-            values += 1
-            for key_id, key in derived.items():
-                plain = Cipher(AES(key), CTR(nonce + b"\0\0\0\2")).decryptor().update(sealed)
-                if MARK.lower().encode() in plain.lower() or b"2025550187" in plain:
-                    yield f"{path}: with {key_id}"
-    assert values > 5, "the search finds sealed values at all"
-
-
 @pytest.mark.skipif("TEST_DATABASE_URL" in os.environ, reason="the files of that server are not ours")
 def test_no_key_that_still_exists_reads_an_erased_person_in_any_file_of_the_database(
     after: Afterwards, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Contract 10: what is erased is gone. On PostgreSQL remains are in pages and WAL until their key is destroyed."""
-    monkeypatch.setattr(key_rotation, "TAKEN_UP_SECONDS", 0.0)  # The service has stopped.
+    """Contract 10: what is erased is gone. On PostgreSQL remains are in pages and WAL until their key is destroyed.
 
-    def run(*arguments: str) -> subprocess.CompletedProcess[str]:
+    The proof of consent can be read until it is erased, too. It is the only thing, and its reading is logged.
+    """
+    monkeypatch.setattr(key_rotation, "TAKEN_UP_SECONDS", 0.0)  # The service has stopped.
+    place = after.folder, after.url
+
+    def run(*arguments: str) -> str:
         done = command_here(*arguments, "--dir", after.folder, DATABASE_URL=after.url)
         assert done.returncode == 0, done.stderr
-        return done
+        return done.stdout
 
-    lead_id = after.lead_ids[0]
-    assert f"{MARK}first" in run("leads", "show", lead_id).stdout
-    assert any(readable(after)), "the search finds the person while the key is there"
-    told = run("leads", "erase", "--email", EMAIL.upper(), "--yes", "--consent-too").stdout
+    lead_id, person = after.lead_ids[0], ("--email", EMAIL.upper())
+    assert f"{MARK}first" in run("leads", "show", lead_id)
+    run("consent", "revoke", *person, "--reason", f"{MARK}reason")
+    assert {"leads.customer", "consent_events.body", "outbox.document"} <= readable_columns(*place)
+    told = run("leads", "erase", *person, "--yes")
     assert lead_id in told
     by = re.search(r"becomes\s+final\s+by\s+(\d{4}-\d\d-\d\d)", told)
     assert by is not None, told
     assert timedelta(days=30) < date.fromisoformat(by[1]) - datetime.now(UTC).date() < timedelta(days=33)
-    if after.url.startswith("postgresql"):
-        assert any(readable(after)), "remains are in pages and WAL"
-    told = run("leads", "erase", lead_id, "--yes", "--final").stdout
+    assert readable(*place), "the search of the files finds the proof, and remains in pages and WAL"
+    assert readable_columns(*place) == {"consent_proofs.body"}
+    for words in (("leads", "show", lead_id), ("consent", "show", lead_id), ("leads", "list"), ("leads", "export")):
+        assert personal(run(*words).encode()) is None
+    assert f"{MARK}consent" in run("consent", "prove", EMAIL)
+    assert "consent prove" in run("accesses", "list")
+
+    told = run("leads", "erase", *person, "--yes", "--consent-too", "--final")
     assert "The erasure is final" in told
-    assert list(readable(after)) == []
-    shown = run("leads", "show", lead_id).stdout
+    assert readable(*place) == []
+    shown = run("leads", "show", lead_id)
     assert "erased" in shown
     assert personal(shown.encode()) is None
-    assert "whole" in run("consent", "verify").stdout
-    assert "Example7" in run("leads", "list").stdout, "another person is there"
+    assert "whole" in run("consent", "verify")
+    assert "Example7" in run("leads", "list"), "another person is there"

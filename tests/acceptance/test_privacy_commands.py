@@ -683,6 +683,19 @@ def test_the_service_records_heads_and_the_check_goes_on_from_them(shop: Shop) -
         assert f"a recorded head counts {int(rows) + 999} events" in cut.stderr
     for wrong in ("no head", str(shop.folder / "nowhere"), consents.replace("accept", "another-")):
         assert shop.run("consent", "verify", "--against", wrong).returncode == 2
+    copy = shop.folder / "copy.log"
+    recorded = file.read_text()
+    digit = consents.split()[3][0]
+    edited = recorded.replace(consents.split()[3], ("b" if digit == "a" else "a") + consents.split()[3][1:])
+    for content, code, told in (
+        (edited, 1, "recorded as a head"),
+        ("", 2, "holds no head"),
+        (recorded[:-9], 2, "is no head"),
+    ):
+        copy.write_text(content)
+        done = shop.run("consent", "verify", "--against", copy)
+        assert done.returncode == code
+        assert told in " ".join(re.sub("[│╭╮╰╯─]", " ", done.stderr).split())
 
 
 def test_of_a_lead_that_is_forgotten_by_age_the_consent_can_still_be_revoked_and_erased(shop: Shop) -> None:

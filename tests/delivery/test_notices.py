@@ -96,6 +96,22 @@ def test_a_withdrawal_is_told_to_those_who_have_the_lead(house: House) -> None:
     assert "Do not contact by phone or text message." in text
 
 
+@pytest.mark.requirement("contract-10-withdrawal-every-lead")
+def test_a_withdrawal_counts_for_the_customers_other_leads(house: House) -> None:
+    """One was delivered, and its receivers are told. One waits, and is delivered without the phone number."""
+    first = house.take()["lead_id"]
+    sent = house.take(vehicle_of_interest={"stock": "S1"})["lead_id"]
+    house.all()
+    waits = house.take(vehicle_of_interest={"stock": "S2"})["lead_id"]
+    house.withdraw(first, "phone")
+    house.all()
+    json_only(house)
+    assert {event["lead_id"] for event in house.events()} == {first, sent}
+    documents = {document["lead_id"]: document for _, document in arrived(house.crm) if document["type"] == "lead"}
+    assert documents[waits]["do_not_contact_by"] == ["phone", "sms"]
+    assert PHONE not in msgspec.json.encode(documents[waits]).decode()
+
+
 def test_a_withdrawal_of_what_was_never_allowed_is_told_to_nobody(house: House) -> None:
     lead_id = house.take()["lead_id"]
     house.all()

@@ -207,18 +207,40 @@ def test_a_customer_who_withdraws_e_mail_gets_no_further_mail(counter: OpenCount
 
 
 @pytest.mark.requirement("contract-10-customer-links-withdraw")
-def test_only_consent_that_stands_is_withdrawn_and_only_of_the_links_own_lead(counter: OpenCounter) -> None:
+def test_only_consent_that_stands_is_withdrawn_and_only_of_the_mailbox_that_got_the_link(counter: OpenCounter) -> None:
     desk = counter(PROFILE)
-    drive = desk.take(sams(visit(at("10:00"))), NOW, LOT)
-    other = desk.take(a_lead(**SAM), NOW, LOT)
+    both = consent(allowed_channels=["email", "phone"])
+    who = SAM["customer"] | {"phone": "+12025550123"}
+    drive = desk.take(asking(visit(at("10:00")), "S1", customer=who, consent=both), NOW, LOT)
+    mine = desk.take(a_lead(customer=who, consent=both), NOW, LOT)
+    theirs = desk.take(a_lead(customer=who | {"email": "pat@example.com"}, consent=both), NOW, LOT, token=None)
     before = everything_stored(desk.url)
-    withdraw(desk, drive, "phone", "sms", "post", "")
+    withdraw(desk, drive, "sms", "post", "")
     assert everything_stored(desk.url) == before
-    withdraw(desk, drive, "email")
+    withdraw(desk, drive, "phone")
     once = everything_stored(desk.url)
-    withdraw(desk, drive, "email")
+    withdraw(desk, drive, "phone")
     assert everything_stored(desk.url) == once
-    assert desk.store.allowed_channels("ridgeline", other["lead_id"], SOON) == {"email"}
+    for lead, left in ((drive, {"email"}), (mine, {"email"}), (theirs, {"email", "phone"})):
+        assert desk.store.allowed_channels("ridgeline", lead["lead_id"], SOON) == left
+
+
+@pytest.mark.requirement("contract-10-customer-links-withdraw")
+def test_a_link_withdraws_nothing_for_later_leads_with_the_same_number_and_another_address(
+    counter: OpenCounter,
+) -> None:
+    """A sender can put the phone number of another person in a lead, and get the link to an address of its own."""
+    desk = counter(PROFILE)
+    both = consent(allowed_channels=["email", "phone"])
+    who = SAM["customer"] | {"phone": "+12025550123"}
+    strangers = who | {"email": "pat@example.com"}
+    drive = desk.take(asking(visit(at("10:00")), "S1", customer=strangers, consent=both), NOW, LOT, token=None)
+    withdraw(desk, drive, "email", "phone")
+    later = SOON + timedelta(minutes=1)
+    mine = desk.take(a_lead(customer=who, consent=both), later, LOT)
+    theirs = desk.take(a_lead(customer=strangers, consent=both, source_agent="Other"), later, LOT, token=None)
+    for lead, left in ((mine, {"email", "phone"}), (theirs, set())):
+        assert desk.store.allowed_channels("ridgeline", lead["lead_id"], later) == left
 
 
 @pytest.mark.requirement("contract-10-customer-links-withdraw")

@@ -11,11 +11,12 @@ from typing import Any
 import msgspec
 import pytest
 from tests.skills.counter import TOKEN, Counter
-from tests.skills.shop import a_lead, consent, customer
+from tests.skills.shop import VAULT, a_lead, consent, customer
 from tests.skills.visiting import LOT, NOW, PROFILE, asking, visit
 
 from dealer_agent.dealers.profile import Policies
 from dealer_agent.protocol.errors import ContactConsentRequired
+from dealer_agent.storage.withdrawals import withdrawn_since
 
 OpenCounter = Callable[..., Counter]
 SOON, LATER = NOW + timedelta(minutes=5), NOW + timedelta(minutes=6)
@@ -104,3 +105,50 @@ def test_no_answer_discloses_to_a_stranger_that_the_customer_withdrew(
     assert told(who) == told(nobody)
     mine = desk.store.find_leads_of("ridgeline", ["email:sam@example.com"])[-1]
     assert desk.store.allowed_channels("ridgeline", mine, LATER) == frozenset(), "nobody contacts the customer"
+
+
+@pytest.mark.requirement("contract-10-withdrawal-every-lead")
+@pytest.mark.parametrize(
+    ("who", "left"),
+    [
+        pytest.param(SAM, {"email"}, id="the same contact points"),
+        pytest.param(customer(**EMAIL), {"email"}, id="the e-mail address"),
+        pytest.param(customer(**PHONE), {"email"}, id="the phone number"),
+        pytest.param(customer(email="pat@example.com", phone="+12025550199"), {"email", "phone"}, id="another person"),
+    ],
+)
+def test_a_withdrawal_counts_for_every_stored_lead_with_a_contact_point_of_the_customer(
+    counter: OpenCounter, who: dict[str, Any], left: set[str]
+) -> None:
+    """Whoever sent it."""
+    desk = counter(PROFILE)
+    both = consent(allowed_channels=["email", "phone"])
+    lead = a_lead(customer=SAM, consent=both)
+    stored = [desk.take(a_lead(customer=who, consent=both), NOW, LOT, token=token) for token in (OTHER_TOKEN, None)]
+    lead_id = revoked(desk, lead, ["phone", "sms"], TOKEN)
+    for each in (lead_id, *(answer["lead_id"] for answer in stored)):
+        assert desk.store.allowed_channels("ridgeline", each, LATER) == (left if each != lead_id else {"email"})
+    assert desk.store.verify_chain("ridgeline").problem is None
+
+
+@pytest.mark.requirement("contract-10-withdrawal-lasts")
+@pytest.mark.parametrize("who", [SAM, customer(**EMAIL), customer(**PHONE)], ids=["both", "e-mail", "phone"])
+def test_after_an_erasure_the_old_consent_allows_nothing_whoever_sends_it(
+    counter: OpenCounter, who: dict[str, Any]
+) -> None:
+    """Until the customer agrees anew."""
+    desk = counter(PROFILE)
+    agreed = consent(allowed_channels=["email", "phone", "sms"])
+    lead_id = revoked(desk, a_lead(customer=SAM, consent=agreed), ["email", "phone", "sms"], TOKEN)
+    senders = ((TOKEN, "Example Agent"), (OTHER_TOKEN, "Example Agent"), (None, "Another Agent"))
+    for token, agent in senders:
+        desk.store.erase_lead("ridgeline", lead_id, LATER, consent_too=token is None)
+        again = desk.take(a_lead(customer=who, consent=agreed, source_agent=agent), LATER, LOT, token=token)
+        assert again["status"] == "received"
+        lead_id = again["lead_id"]
+        assert desk.store.allowed_channels("ridgeline", lead_id, LATER) == frozenset()
+    desk.store.erase_lead("ridgeline", lead_id, LATER)
+    with desk.store._reading() as connection:
+        found = withdrawn_since(connection, VAULT, "ridgeline", ["email:sam@example.com"], SOON)
+        later = withdrawn_since(connection, VAULT, "ridgeline", ["email:sam@example.com"], LATER)
+    assert (sorted(found), sorted(later)) == (["email", "phone", "sms"], []), "the time is that of the withdrawal"

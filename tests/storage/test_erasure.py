@@ -44,7 +44,7 @@ VEHICLES = {"Sam": "vin:1hgcm82633a004352", "Pat": "vin:5j6rw2h89ll000001"}
 def known(person: str, lead_id: str, at: datetime = MONDAY) -> Callable[[Connection], None]:
     """A job that stores a lead of a person with all that can belong to one."""
     name, email, phone, message, agreed_text, wish = SAID[person]
-    customer = f'{{"first_name":"{name}","email":"{email}","phone":"{phone}"}}'.encode()
+    customer = f'{{"first_name":"{name}","last_name":"Sample","email":"{email}","phone":"{phone}"}}'.encode()
     contacts = [f"email:{email}", f"phone:{phone}"]
 
     def visit(status: Any, starts_at: datetime | None) -> AppointmentRecord:

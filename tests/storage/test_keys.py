@@ -280,6 +280,41 @@ def test_who_has_not_read_a_new_key_yet_finds_what_others_stored_under_it_and_no
         assert writer.submit(DEALER, repeat).result(60) == "L9"
 
 
+def test_an_old_copy_of_the_keys_leaves_the_right_ones_working(database_url: str, renewed: Store) -> None:
+    """A command ran with the old key in front, which was destroyed. The service needs that key no more than before."""
+    while renewed.reseal(DEALER, 100):
+        pass
+    old_in_front = Vault(replace(KEYRING, keys=(*KEYRING.keys, *ONLY_NEW.keyring.keys)))
+    with Store.open(database_url, old_in_front) as store:
+        store.check_keys(DEALER)
+        assert len(store.list_leads(DEALER, 9)) == 2
+        with pytest.raises(KeyMissing, match="the key k-first was retired"):
+            store.record_revocation(DEALER, "L1", ["sms"], TUESDAY, by="Alex", reason=None)
+    with Store.open(database_url, ONLY_NEW) as store:
+        store.check_keys(DEALER)
+        store.record_revocation(DEALER, "L1", ["sms"], TUESDAY, by="Alex", reason=None)
+        assert store.verify_chain(DEALER).problem is None
+
+
+@pytest.mark.parametrize("noted", [True, False], ids=["a key of the dealer's", "a key that nobody has"])
+def test_a_process_without_the_key_that_another_uses_does_not_make_the_chain_look_changed(
+    database_url: str, writer: LeadWriter, filled: Store, renewed: Store, noted: bool
+) -> None:
+    """A command has the new key in DEALER_AGENT_KEYS, and the service was not restarted yet."""
+    renewed.record_revocation(DEALER, "L1", ["email"], TUESDAY, by="Alex", reason=None)
+    if noted:
+        with pytest.raises(KeyMissing, match=r"another process uses the key k-second.* restart this process"):
+            writer.submit(DEALER, storing("L3")).result(60)
+        assert renewed.verify_chain(DEALER).problem is None
+    else:
+        with renewed._writing() as connection:
+            connection.execute(text("DELETE FROM vault_keys WHERE key_id = 'k-second'"))
+        assert writer.submit(DEALER, storing("L3")).result(60) == "L3", "somebody changed the seal: leads are taken"
+    with closing(renewed.lead_writer()) as restarted:
+        restarted.submit(DEALER, storing("L4", vault=NEW)).result(60)
+    assert (renewed.verify_chain(DEALER).problem is None) is noted
+
+
 def test_keys_at_hand_go_on_working_where_a_new_one_cannot_be_read(database_url: str, renewed: Store) -> None:
     def unreadable() -> Keyring:
         raise BadKeys("line 1 is no key", 1)

@@ -1,5 +1,6 @@
 """The proof of consent of erased customers: kept apart, found by contact point, and checked in a file."""
 
+from base64 import b64decode, b64encode
 from datetime import timedelta
 
 import msgspec
@@ -10,6 +11,7 @@ from tests.storage.samples import DEALER, KEYRING, MONDAY, TUESDAY, WEDNESDAY, s
 from tests.storage.test_erasure import SAID, disposed, known
 
 from dealer_agent.storage import LeadWriter, Store
+from dealer_agent.storage.chain import commitment, event_hash
 from dealer_agent.storage.evidence import BadEvidence, check_evidence
 from dealer_agent.storage.heads import Head
 from dealer_agent.vault import Keyring, Vault
@@ -146,16 +148,16 @@ def test_a_record_is_checked_without_the_database(erased: Store, record: list[by
     head, _ = erased.heads(DEALER, WEDNESDAY)
     found = check_evidence(record)
     assert found.events == erased.proven_events(DEALER, ["L1"])
-    assert (found.head, found.followed, found.compared) == (head._replace(at=found.head.at), 8, 0)
+    assert (found.head, found.compared) == (head._replace(at=found.head.at), 0)
     assert check_evidence(record, [head, Head(DEALER, "accesses", 3, bytes(32), WEDNESDAY)]).compared == 1
 
 
-def test_a_record_begins_with_the_first_event_of_the_person_and_names_nobody_else(erased: Store) -> None:
+def test_a_record_names_nobody_else(erased: Store) -> None:
     lines = exported(erased, "L2")
     told = b"\n".join(lines)
     assert SAID["Pat"][1].encode() in told
     assert not [words for words in SAID["Sam"] if words.encode() in told]
-    assert check_evidence(lines).followed == 4
+    assert [event.number for event in check_evidence(lines).events] == [4, 5, 6]
 
 
 def changed(lines: list[bytes], place: int, **members: object) -> list[bytes]:
@@ -163,11 +165,21 @@ def changed(lines: list[bytes], place: int, **members: object) -> list[bytes]:
     return [*lines[:place], msgspec.json.encode(line | members), *lines[place + 1 :]]
 
 
+def without(lines: list[bytes], place: int, *names: str) -> list[bytes]:
+    line = msgspec.json.decode(lines[place])
+    return [*lines[:place], msgspec.json.encode({name: line[name] for name in line if name not in names})]
+
+
 @pytest.mark.requirement("contract-10-consent-export")
-def test_each_change_of_a_record_shows(erased: Store, record: list[bytes]) -> None:
-    first = msgspec.json.decode(record[0])
-    others = {"before": 1, "before_hash": "AAAA", "dealer_id": "lakeside", "lead_ids": ["L2"], "form": "another"}
-    for name, value in others.items():
+def test_each_change_of_a_record_shows(record: list[bytes]) -> None:
+    others: list[tuple[str, object]] = [
+        ("dealer_id", "lakeside"),
+        ("lead_ids", ["L2"]),
+        ("lead_ids", ["L1", "L9"]),
+        ("lead_ids", []),
+        ("form", "another"),
+    ]
+    for name, value in others:
         with pytest.raises(BadEvidence):
             check_evidence(changed(record, 0, **{name: value}))
     for number in range(1, len(record)):
@@ -178,20 +190,63 @@ def test_each_change_of_a_record_shows(erased: Store, record: list[bytes]) -> No
                 other = ("B" if value.startswith("A") else "A") + value[1:]
             with pytest.raises(BadEvidence):
                 check_evidence(changed(record, number, **{name: other}))
+            with pytest.raises(BadEvidence):
+                check_evidence([*without(record, number, name), *record[number + 1 :]])
+        for fewer in ([*record[:number], *record[number + 1 :]], record[:number], [record[0], *record[number + 1 :]]):
+            with pytest.raises(BadEvidence):
+                check_evidence(fewer)
+    for number in range(1, len(record) - 1):
         with pytest.raises(BadEvidence):
-            check_evidence([*record[:number], *record[number + 1 :]])
-        with pytest.raises(BadEvidence):
-            check_evidence(record[:number])
-    for broken in (
-        [],
-        [b"{}"],
-        [*record, record[-1]],
-        [b"x" * 2_000_000],
-        [record[0].replace(b"consents", b"accesses")],
-    ):
+            check_evidence([*record[:number], record[number + 1], record[number], *record[number + 2 :]])
+    for number in (1, 2, 3):
+        with pytest.raises(BadEvidence, match=rf"text of event {number} is gone"):
+            check_evidence([*without(record, number, "body", "said"), *record[number + 1 :]])
+    for broken in ([], [b"{}"], [*record, record[-1]], [record[0].replace(b"consents", b"accesses")]):
         with pytest.raises(BadEvidence):
             check_evidence(broken)
-    assert first["lead_ids"] == ["L1"]
+
+
+def forged(lines: list[bytes], **members: object) -> list[bytes]:
+    """A record whose first event says something else, with hashes that fit: this needs no key."""
+    first = msgspec.json.decode(lines[1]) | members
+    if "body" in members:
+        first["commitment"] = b64encode(commitment(b64decode(first["body"]))).decode()
+    end, made = b"", []
+    for line in (first, *map(msgspec.json.decode, lines[2:])):
+        row = line | {"dealer_id": DEALER, "channels": msgspec.json.encode(line["channels"])}
+        end = event_hash(row | {"commitment": b64decode(line["commitment"])}, end)
+        made.append(msgspec.json.encode(line | {"hash": b64encode(end).decode()}))
+    return [lines[0].replace(msgspec.json.decode(lines[0])["head"].split()[3].encode(), end.hex().encode()), *made]
+
+
+FORGED: list[dict[str, object]] = [
+    {"at": 10**18},
+    {"granted_at": -(10**18)},
+    {"expires_at": 10**30},
+    {"kind": "\x1b[2J"},
+    {"channels": {"email": True}},
+    {"body": b64encode(b"\x91" * 100_000).decode()},
+    {
+        "body": b64encode(msgspec.msgpack.encode({"salt": b"1", "customer": b'{"first_name":7}'})).decode(),
+        "said": {
+            "at": MONDAY.isoformat(),
+            "granted_at": (MONDAY - timedelta(minutes=2)).isoformat(),
+            "customer": {"first_name": 7},
+        },
+    },
+]
+LINES = [b"x" * 2_000_000, b'{"said":' + b"[" * 400_000 + b"]" * 400_000 + b"}", b"\xff", b"[]"]
+
+
+def test_a_forged_record_and_a_file_of_anything_are_no_fault_of_the_program(record: list[bytes]) -> None:
+    assert check_evidence(forged(record)).events
+    for members in FORGED:
+        with pytest.raises(BadEvidence):
+            check_evidence(forged(record, **members))
+    for line in LINES:
+        for lines in ([line], [record[0], line]):
+            with pytest.raises(BadEvidence, match=rf"line {len(lines)} "):
+                check_evidence(lines)
 
 
 @pytest.mark.requirement("contract-10-consent-export")

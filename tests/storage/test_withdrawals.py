@@ -1,14 +1,15 @@
 """A withdrawal of consent outlives the customer's leads, and holds nothing but a hash, a channel and a time."""
 
 from datetime import timedelta
+from hashlib import sha256
 
 import pytest
 from sqlalchemy import select
 from tests.storage.contents import everything
 from tests.storage.samples import DEALER, KEYRING, MONDAY, TUESDAY, VAULT, WEDNESDAY, storing
 
-from dealer_agent.storage import LeadWriter, Store
-from dealer_agent.storage.schema import withdrawals
+from dealer_agent.storage import LeadWriter, Store, WrongKey
+from dealer_agent.storage.schema import lead_contacts, withdrawals
 from dealer_agent.storage.withdrawals import withdrawn_since
 from dealer_agent.vault import Keyring, Vault
 
@@ -72,3 +73,28 @@ def test_nothing_else_is_in_it(withdrawn: Store) -> None:
     }
     assert [len(row.contact_hash) for row in rows] == [32] * 4
     assert b"sam@example.com" not in everything(withdrawn)
+
+
+def test_without_the_lasting_secret_nobody_finds_out_whose_withdrawal_it_is(withdrawn: Store) -> None:
+    """The keys of customer data do not help, and no hash is made without a key."""
+    other = Vault(Keyring(KEYRING.keys, bytes(32)))
+    assert found(withdrawn, SAM, PHONE, vault=other) == set()
+    with withdrawn._reading() as connection:
+        hashes = {bytes(value) for value in connection.execute(select(withdrawals.c.contact_hash)).scalars()}
+        others = {bytes(value) for value in connection.execute(select(lead_contacts.c.contact_hash)).scalars()}
+    guesses = [text for one in (SAM, PHONE) for text in (one, one.partition(":")[2], f'["{DEALER}","{one}"]')]
+    assert not hashes.intersection(sha256(text.encode()).digest() for text in guesses)
+    assert not hashes.intersection(others), "a lead of the same person is not found by it"
+
+
+@pytest.mark.requirement("contract-10-withdrawal-lasts")
+def test_the_lasting_secret_is_needed_after_everybody_is_erased(database_url: str, withdrawn: Store) -> None:
+    """Another one would forget every withdrawal."""
+    withdrawn.check_keys(DEALER)
+    for lead_id in ("L1", "L2"):
+        withdrawn.erase_lead(DEALER, lead_id, WEDNESDAY, consent_too=True)
+    assert withdrawn.keys_in_use(DEALER), "`keys create` makes no key file in the place of a lost one"
+    withdrawn.drop_unused_keys(DEALER)
+    other = Vault(Keyring(KEYRING.keys, bytes(32)))
+    with Store.open(database_url, other) as store, pytest.raises(WrongKey, match="lasting secret"):
+        store.check_keys(DEALER)

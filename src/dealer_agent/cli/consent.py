@@ -26,6 +26,7 @@ from dealer_agent.cli.terminal import (
 from dealer_agent.lead_desk.contact_points import channels_of
 from dealer_agent.protocol.requests import Customer
 from dealer_agent.storage.consents import ConsentEvent
+from dealer_agent.storage.store import Store
 
 app = typer.Typer(help="See, revoke, prove and verify the consent of customers.", no_args_is_help=True)
 
@@ -65,10 +66,11 @@ def revoke(
     reason: Annotated[str | None, typer.Option(help="Why, in your words; kept with the event, encrypted.")] = None,
     directory: DirOption = HERE,
 ) -> None:
-    """Note that a customer took back the consent to be contacted: in one lead, or in every one of a person.
+    """Note that a customer took back the consent to be contacted: the customer of a lead, or a person.
 
-    From then on the service sends the customer nothing through that channel. CRMs and people that have the lead are
-    told as soon as the service runs. A later consent of the customer's allows it again.
+    It counts for every lead with one of the customer's contact points. From then on the service sends the customer
+    nothing through that channel. CRMs and people that have the leads are told as soon as the service runs. A later
+    consent of the customer allows it again.
     """
     one_of(lead_id, email, phone)
     revoked = tuple(dict.fromkeys(channels or Channel))
@@ -84,17 +86,23 @@ def revoke(
                 store, dealer_id, "consent revoke", leads=len(found), lead_id=found[0] if len(found) == 1 else None
             )
             at, by = datetime.now(UTC), actor()
+            done: dict[str, None] = {}
             for each in found:
-                store.record_revocation(dealer_id, each, revoked, at, by=by, reason=reason, tell=settings.dealer)
-            left = {
-                lead.lead.lead_id: channels_of(lead, at)
-                for lead in leads_of(store, dealer_id, lead_id, email, phone)
-                if is_known(lead)
-            }
+                if each not in done:
+                    counts_for = store.record_revocation(
+                        dealer_id, each, revoked, at, by=by, reason=reason, tell=settings.dealer
+                    )
+                    done.update(dict.fromkeys(counts_for))
+            left = {each: _left(store, dealer_id, each, at) for each in done}
     made = table(f"Revoked: {', '.join(revoked)}", "Lead Id", "May still be contacted by")
     for each, allowed in left.items():
         add_row(made, each, _told(allowed))
     out.print(made)
+
+
+def _left(store: Store, dealer_id: str, lead_id: str, at: datetime) -> Collection[str]:
+    lead = store.get_lead(dealer_id, lead_id)
+    return () if lead is None else channels_of(lead, at)
 
 
 def show_allowed(channels: Collection[str]) -> None:

@@ -31,7 +31,10 @@ NOT_COMPARED = (
     "It does not prove that the head is genuine: repeat the command with --against and a head that was recorded "
     "outside the database."
 )
-NOT_PROVEN = "It does not prove that the agent told the truth: the dealer recorded what it received."
+NOT_PROVEN = (
+    "It does not prove that the agent told the truth, because the dealer recorded what it received. It does not prove "
+    "that the person has no other leads."
+)
 
 
 def head(directory: DirOption = HERE) -> None:
@@ -128,7 +131,7 @@ def _verify_file(file: Path, recorded: list[Head] | None) -> None:
         show_event(event)
     out.print(
         f"\nThe record is sound. Each text is the one that the chain was made with, and "
-        f"{counted(found.followed, 'event')} lead without a gap to this head:\n{found.head}",
+        f"{counted(found.head.rows, 'event')} lead without a gap to this head:\n{found.head}",
         markup=False,
     )
     out.print(COMPARED if recorded is not None else NOT_COMPARED)

@@ -49,8 +49,8 @@ def export(
 ) -> None:
     """Write a person's consent record with its proof to a file, which `consent verify FILE` checks.
 
-    The file is not encrypted. It also has the later events of others, which name nobody: they connect the record with
-    the head of the chain.
+    The file is not encrypted. It also has the events of others, which name nobody: they connect the record with the
+    head of the chain, and show that no event of the person's leads is left out.
     """
     with failures_in_plain_words():
         settings = settings_in(directory)

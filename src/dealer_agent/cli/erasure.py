@@ -90,12 +90,13 @@ def erase(
                 end(settings, store)
                 return
             proven = _proven(store, dealer_id, lead_id, email, phone) if consent_too else []
-            if proven and lead_id is None:
+            # A command that was killed before it was final may be repeated.
+            if (proven or final) and lead_id is None:
                 doomed = _left(store, dealer_id, email, phone)
             else:
                 doomed = [each for each in leads_of(store, dealer_id, lead_id, email, phone) if is_known(each)]
             if not doomed and not proven:
-                out.print("Erased already; nothing is left to erase.")
+                out.print("Erased already, or never here: nothing is left to erase.")
                 end(settings, store)
                 return
             others = _others(store, dealer_id, doomed)

@@ -113,7 +113,9 @@ class CustomerDesk:
     async def withdraw(self, linked: Linked, channels: Collection[str], now: datetime, seconds: float) -> None:
         """Records that the customer withdraws consent for these channels, unless it was withdrawn before.
 
-        The CRM is told. Raises as `cancel`; VisitEnded only when the customer was erased.
+        The CRM is told. It counts for every lead with the same e-mail address. The link came to that address, so its
+        reader may speak for it. A sender can put the phone number of another person in a lead, so leads that share
+        only the number stay as they are. Raises as `cancel`; VisitEnded only when the customer was erased.
         """
 
         def job(connection: Connection) -> None:
@@ -124,7 +126,16 @@ class CustomerDesk:
                 vault, lead_id = self._desk.vault, linked.lead_id
                 profile, why = self._desk.profile, "link in a mail"
                 withdraw_consent(
-                    connection, vault, profile.id, lead_id, chosen, now, by="customer", reason=why, tell=profile
+                    connection,
+                    vault,
+                    profile.id,
+                    lead_id,
+                    chosen,
+                    now,
+                    by="customer",
+                    reason=why,
+                    tell=profile,
+                    known_by=("email:",),
                 )
 
         await self._write(job, seconds)

@@ -18,8 +18,9 @@ from typing import Any, NamedTuple
 import msgspec
 from sqlalchemy import Column, Connection, Row, Select, Table, bindparam, func, insert, select, text, update
 
+from dealer_agent.storage.errors import KeyMissing
 from dealer_agent.storage.prepared import Prepared
-from dealer_agent.storage.schema import accesses, as_kept, consent_events, dealers, microseconds
+from dealer_agent.storage.schema import accesses, as_kept, consent_events, dealers, microseconds, vault_keys
 from dealer_agent.vault.errors import BrokenSeal, UnknownKey
 from dealer_agent.vault.vault import Vault
 
@@ -126,6 +127,11 @@ LOCK_DEALER = CONSENTS.read_end.with_for_update(key_share=True)
 ADD_DEALER = text("INSERT INTO dealers (dealer_id) VALUES (:dealer_id) ON CONFLICT (dealer_id) DO NOTHING")
 
 
+FIND_KEY = select(vault_keys.c.key_id).where(
+    vault_keys.c.dealer_id == bindparam("dealer_id"), vault_keys.c.key_id == bindparam("key_id")
+)
+
+
 def lock_dealer(connection: Connection, dealer_id: str) -> None:
     """Holds back every other lead of this dealer until the transaction ends, in every process."""
     found = connection.execute(LOCK_DEALER, {"dealer_id": dealer_id}).one_or_none()
@@ -178,7 +184,7 @@ def _extend(
         row = {**row_of(number), "dealer_id": dealer_id, "number": number}
         row["hash"] = event_hash(row, kept.end.head, chain)
         end = ChainEnd(number, row["hash"])
-        sound = end_is_sound(vault, dealer_id, kept, chain)
+        sound = _may_be_extended(connection, vault, dealer_id, kept, chain)
         moved = KeptEnd(end, seal_end(vault, dealer_id, end, chain) if sound else kept.seal)
         before = {"in_dealer": dealer_id, "count_before": kept.end.events, "head_before": kept.end.head}
         after = {"new_count": end.events, "new_head": end.head, "new_seal": moved.seal}
@@ -196,12 +202,38 @@ def chain_end_of(connection: Connection, dealer_id: str, chain: Chain = CONSENTS
 
 
 def end_is_sound(vault: Vault, dealer_id: str, kept: KeptEnd, chain: Chain = CONSENTS) -> bool:
-    """Whether a chain's end is the one that was sealed."""
+    """Whether a chain's end is the one that was sealed; False where the key to its seal is not here."""
+    try:
+        return _has_its_seal(vault, dealer_id, kept, chain)
+    except UnknownKey:
+        return False
+
+
+def _may_be_extended(connection: Connection, vault: Vault, dealer_id: str, kept: KeptEnd, chain: Chain) -> bool:
+    """Whether a chain's end is sound: a new seal on an end that is not would hide that.
+
+    Raises KeyMissing where a key of the dealer's is not here. The seal would stay behind, and the chain would look as
+    if somebody had changed it.
+    """
+    try:
+        return _has_its_seal(vault, dealer_id, kept, chain)
+    except UnknownKey as problem:
+        key = {"dealer_id": dealer_id, "key_id": problem.key_id}
+        if connection.execute(FIND_KEY, key).one_or_none() is None:
+            return False
+        raise KeyMissing(
+            f"another process uses the key {problem.key_id}, which is not among the keys here: restart this process "
+            "with the keys that DEALER_AGENT_KEYS holds now, or put the newest copy of dealer-agent.keys back"
+        ) from None
+
+
+def _has_its_seal(vault: Vault, dealer_id: str, kept: KeptEnd, chain: Chain) -> bool:
+    """The same as `end_is_sound`. Raises UnknownKey."""
     if kept.seal is None:
         return kept.end == ChainEnd(0, NOTHING_BEFORE)
     try:
         return vault.verify_mac(kept.seal, _sealed(kept.end), *chain.seal_context, dealer_id)
-    except (UnknownKey, BrokenSeal):
+    except BrokenSeal:
         return False
 
 

@@ -22,6 +22,7 @@ from dealer_agent.storage.chain import (
     end_problem,
     link_problem,
 )
+from dealer_agent.storage.contact_points import KNOWN_BY
 from dealer_agent.storage.schema import consent_events, consent_proofs, leads
 from dealer_agent.storage.withdrawals import note_withdrawal
 from dealer_agent.vault.errors import BrokenSeal, UnknownKey
@@ -37,6 +38,7 @@ DISPOSED: Final = "disposed"
 """The same, because it was kept for long enough."""
 
 FORGOTTEN = (KEPT_AS_PROOF, ERASED, DISPOSED)
+KINDS = (GRANTED, REVOKED, *FORGOTTEN)
 
 EVEN_EXPIRED: Final = datetime.min.replace(tzinfo=UTC)
 """As the time of `allowed_channels`: the channels that were not withdrawn, also where the consent has expired."""
@@ -151,9 +153,7 @@ _WITH_PROOFS = select(consent_events, consent_proofs.c.body.label("proof")).oute
 )
 
 READ_CHAIN = (
-    _WITH_PROOFS.where(
-        consent_events.c.dealer_id == bindparam("dealer_id"), consent_events.c.number >= bindparam("first")
-    )
+    _WITH_PROOFS.where(consent_events.c.dealer_id == bindparam("dealer_id"))
     .order_by(consent_events.c.number)
     .execution_options(yield_per=500)
 )
@@ -242,13 +242,15 @@ def record_revocation(
     *,
     by: str,
     reason: str | None,
+    known_by: tuple[str, ...] = KNOWN_BY,
 ) -> int:
     """Adds that a customer withdrew the consent for these channels: they are not used from then on.
 
-    It holds for the contact points of the lead on every lead, and outlives this one (`storage.withdrawals`). `by` is
-    who noted it. Returns the event's number. Raises StorageError where there is no such lead.
+    It counts for later leads with one of the `contact_points_of` the lead, also after its erasure
+    (`storage.withdrawals`). `by` is who noted it. Returns the event's number. Raises StorageError where there is no
+    such lead.
     """
-    note_withdrawal(connection, vault, dealer_id, lead_id, channels, at)
+    note_withdrawal(connection, vault, dealer_id, lead_id, channels, at, known_by)
     return repeat_revocation(connection, vault, dealer_id, lead_id, channels, at, by=by, reason=reason)
 
 
@@ -342,7 +344,7 @@ def verify_chain(
     end = ChainEnd(0, NOTHING_BEFORE)
     erased = 0
     forgotten_at: dict[str, int] = {}
-    for row in connection.execute(READ_CHAIN, {"dealer_id": dealer_id, "first": 0}):
+    for row in connection.execute(READ_CHAIN, {"dealer_id": dealer_id}):
         problem = _problem(vault, row, end, recorded)
         if problem is not None:
             return ChainReport(end.events, erased, end.events + 1, problem)

@@ -1,32 +1,35 @@
 """A person's consent record in a file, with its proof, and the check of such a file without the database.
 
 The file is lines of JSON. The first line names the dealer, the leads, and the chain's head. Each other line is an event
-of the chain, from the person's first event to the head. Events of the person have their `body`: the salt and the text,
-whose hash is the event's commitment. `said` repeats the body for readers, and the check compares the two. Events of
-others name nobody; the check needs them to follow the hashes from the person's events to the head.
+of the chain, from the first one to the head. Events of the person have their `body`: the salt and the text, whose hash
+is the event's commitment. `said` repeats the body for readers, and the check compares the two. Events of others name
+nobody. The check needs them to follow the hashes to the head, and to show that no event of these leads is left out.
 """
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import UTC, datetime, timedelta
-from typing import Any, Final, Literal, NamedTuple
+from typing import Annotated, Any, Final, Literal, NamedTuple
 
 import msgspec
-from msgspec import UNSET, Raw, Struct, UnsetType, ValidationError
-from sqlalchemy import Connection, Row, bindparam, select
+from msgspec import UNSET, Meta, Raw, Struct, UnsetType, ValidationError
+from sqlalchemy import Connection, Row
 
+from dealer_agent.protocol.requests import Customer
 from dealer_agent.storage.chain import CONSENTS, NOTHING_BEFORE, ChainEnd, commitment, event_hash
-from dealer_agent.storage.consents import READ_CHAIN, ConsentEvent, event_of, opened_body
+from dealer_agent.storage.consents import DISPOSED, ERASED, KINDS, READ_CHAIN, ConsentEvent, event_of, opened_body
 from dealer_agent.storage.heads import Head, by_chain
-from dealer_agent.storage.schema import consent_events, microseconds
+from dealer_agent.storage.schema import microseconds
 from dealer_agent.vault.vault import Vault
 
 FORM: Final = "dealer-agent consent record 1"
 MOST_LINE_BYTES = 1_000_000
 """A line that is longer is no line of such a file: a consent's text and names have bounds."""
 
-READ_HASH = select(consent_events.c.hash).where(
-    consent_events.c.dealer_id == bindparam("dealer_id"), consent_events.c.number == bindparam("number")
-)
+Time = Annotated[
+    int,
+    Meta(ge=microseconds(datetime.min.replace(tzinfo=UTC)), le=microseconds(datetime.max.replace(tzinfo=UTC))),
+]
+"""Microseconds since 1970, from year 1 to 9999."""
 
 
 class BadEvidence(ValueError):  # noqa: N818 - the name says what happened, as those of storage do
@@ -36,10 +39,7 @@ class BadEvidence(ValueError):  # noqa: N818 - the name says what happened, as t
 class _First(Struct, forbid_unknown_fields=True):
     form: Literal["dealer-agent consent record 1"]
     dealer_id: str
-    exported_at: str
     lead_ids: tuple[str, ...]
-    before: int
-    before_hash: bytes
     head: str
 
 
@@ -47,9 +47,9 @@ class _Event(Struct, forbid_unknown_fields=True, omit_defaults=True):
     number: int
     lead_id: str
     kind: str
-    at: int
-    granted_at: int | None
-    expires_at: int | None
+    at: Time
+    granted_at: Time | None
+    expires_at: Time | None
     channels: Raw
     purpose: str
     commitment: bytes
@@ -66,12 +66,11 @@ class Evidence(NamedTuple):
 
 
 class Checked(NamedTuple):
-    """A sound record: the person's events, the head, how many events lead to it, and how many heads were compared."""
+    """A sound record: the person's events, the head, and how many recorded heads were compared."""
 
     dealer_id: str
     events: tuple[ConsentEvent, ...]
     head: Head
-    followed: int
     compared: int
 
 
@@ -83,20 +82,8 @@ def evidence_of(connection: Connection, vault: Vault, dealer_id: str, lead_ids: 
 def _lines(
     connection: Connection, vault: Vault, dealer_id: str, lead_ids: frozenset[str], head: Head
 ) -> Iterator[bytes]:
-    first = min(
-        connection.execute(
-            select(consent_events.c.number).where(
-                consent_events.c.dealer_id == dealer_id, consent_events.c.lead_id.in_(sorted(lead_ids))
-            )
-        ).scalars(),
-        default=1,
-    )
-    before: bytes | None = connection.execute(READ_HASH, {"dealer_id": dealer_id, "number": first - 1}).scalar()
-    told = _First(
-        FORM, dealer_id, head.at.isoformat(), tuple(sorted(lead_ids)), first - 1, before or NOTHING_BEFORE, str(head)
-    )
-    yield msgspec.json.encode(told)
-    for row in connection.execute(READ_CHAIN, {"dealer_id": dealer_id, "first": first}):
+    yield msgspec.json.encode(_First(FORM, dealer_id, tuple(sorted(lead_ids)), str(head)))
+    for row in connection.execute(READ_CHAIN, {"dealer_id": dealer_id}):
         if row.number > head.rows:
             break
         yield msgspec.json.encode(_line(vault, row, theirs=row.lead_id in lead_ids))
@@ -141,8 +128,8 @@ def _said(event: ConsentEvent) -> bytes:
 def check_evidence(lines: Iterable[bytes], recorded: Iterable[Head] = ()) -> Checked:
     """Checks a record: each body against its commitment, each hash, and that the hashes lead to the head.
 
-    It also checks the `recorded` heads of this dealer that count as many events as one of the record. Raises
-    BadEvidence.
+    It also checks that each lead has events, and that no text is left out that was not erased. It compares the
+    `recorded` heads of this dealer with the events that they count. Raises BadEvidence.
     """
     numbered = enumerate(lines, start=1)
     first = _decoded(numbered, _First)
@@ -150,20 +137,27 @@ def check_evidence(lines: Iterable[bytes], recorded: Iterable[Head] = ()) -> Che
         raise BadEvidence("the file is empty")
     head = _head(first)
     hashes = _hashes(recorded, first.dealer_id)
-    end = ChainEnd(first.before, first.before_hash)
+    end = ChainEnd(0, NOTHING_BEFORE)
     compared = 0
     theirs: list[ConsentEvent] = []
+    without_text: dict[str, int] = {}
     while (event := _decoded(numbered, _Event)) is not None:
         if event.number != end.events + 1:
             raise BadEvidence(f"event {end.events + 1} is missing: event {event.number} follows event {end.events}")
         row = _row(first.dealer_id, event)
         if event_hash(row, end.head, CONSENTS) != event.hash:
             raise BadEvidence(f"event {event.number} was changed, or it does not follow the one before")
+        if event.kind not in KINDS:
+            raise BadEvidence(f"event {event.number} is of no kind that there is")
         if hashes.get(event.number, event.hash) != event.hash:
             raise BadEvidence(f"event {event.number} is not the one whose hash was recorded as a head")
         compared += event.number in hashes
         if event.lead_id in first.lead_ids:
             theirs.append(_their_event(row, event))
+            if event.kind in (ERASED, DISPOSED):
+                without_text.pop(event.lead_id, None)
+            elif event.body is None and event.commitment:
+                without_text.setdefault(event.lead_id, event.number)
         elif event.body is not None:
             raise BadEvidence(f"event {event.number} has a text and belongs to no lead that the first line names")
         end = ChainEnd(event.number, event.hash)
@@ -171,7 +165,18 @@ def check_evidence(lines: Iterable[bytes], recorded: Iterable[Head] = ()) -> Che
         raise BadEvidence(
             f"the events do not lead to the head, which counts {head.rows}: the end of the file is missing"
         )
-    return Checked(first.dealer_id, tuple(theirs), head, head.rows - first.before, compared)
+    _check_leads(first.lead_ids, theirs, without_text)
+    return Checked(first.dealer_id, tuple(theirs), head, compared)
+
+
+def _check_leads(lead_ids: Sequence[str], theirs: Sequence[ConsentEvent], without_text: Mapping[str, int]) -> None:
+    """Whether each lead has events, and none lacks its text. `without_text` has the number of an event that does."""
+    if not lead_ids:
+        raise BadEvidence("line 1 names no lead")
+    if absent := set(lead_ids).difference(event.lead_id for event in theirs):
+        raise BadEvidence(f"the lead {min(absent)}, which line 1 names, has no event")
+    if without_text:
+        raise BadEvidence(f"the text of event {min(without_text.values())} is gone, and no erasure of its lead follows")
 
 
 def _decoded(lines: Iterator[tuple[int, bytes]], kind: type[Any]) -> Any:
@@ -181,7 +186,7 @@ def _decoded(lines: Iterator[tuple[int, bytes]], kind: type[Any]) -> Any:
             raise BadEvidence(f"line {number} is too long")
         try:
             return msgspec.json.decode(line, type=kind)
-        except (ValidationError, msgspec.DecodeError):
+        except (ValidationError, msgspec.DecodeError, RecursionError):
             raise BadEvidence(f"line {number} is no line of a consent record") from None
     return None
 
@@ -223,7 +228,9 @@ def _their_event(row: dict[str, Any], event: _Event) -> ConsentEvent:
     times = {name: _time(row[name]) for name in ("at", "granted_at", "expires_at")}
     try:
         found = event_of(row | times, event.body)
-    except (ValidationError, msgspec.DecodeError):
+        if found.customer is not None:
+            msgspec.json.decode(found.customer, type=Customer)
+    except (ValidationError, msgspec.DecodeError, RecursionError):
         raise BadEvidence(f"the text of event {event.number} was changed") from None
     if event.body is not None and commitment(event.body) != event.commitment:
         raise BadEvidence(f"the text of event {event.number} is not the one that the chain was made with")

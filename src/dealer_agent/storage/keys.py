@@ -200,9 +200,13 @@ def note_active_key(connection: Connection, vault: Vault, dealer_id: str) -> Non
 
 
 def start_use(connection: Connection, vault: Vault, dealer_id: str, at: datetime) -> None:
-    """Notes that the active key is used from `at` on; one that was retired or destroyed stays so."""
-    note_active_key(connection, vault, dealer_id)
+    """Notes that the active key is used from `at` on.
+
+    A key that was retired or destroyed stays so, and gets no proof: every process would need it again.
+    """
     connection.execute(START_USE, {"dealer_id": dealer_id, "key_id": vault.keyring.active, "at": at})
+    if vault.keyring.active in _active(connection, dealer_id):
+        note_active_key(connection, vault, dealer_id)
 
 
 def note_next_key(connection: Connection, dealer_id: str, key_id: str, at: datetime) -> None:
@@ -255,8 +259,8 @@ def retire_others(connection: Connection, vault: Vault, dealer_id: str, at: date
     Raises KeyMissing for an active key that was destroyed.
     """
     chosen = {"in_dealer": dealer_id, "of_key": vault.keyring.active}
-    start_use(connection, vault, dealer_id, at)
     connection.execute(TAKE_BACK, chosen)
+    start_use(connection, vault, dealer_id, at)
     _require_active(connection, vault, dealer_id)
     connection.execute(RETIRE_OTHERS, chosen | {"at": at})
 

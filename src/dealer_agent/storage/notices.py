@@ -13,11 +13,16 @@ from sqlalchemy import Connection, bindparam, select
 from dealer_agent.dealers.profile import Profile
 from dealer_agent.dealers.routing import notices_of, visit_cancelled_notices
 from dealer_agent.storage.consents import EVEN_EXPIRED, allowed_channels, record_revocation
+from dealer_agent.storage.contact_points import KNOWN_BY, contact_points_of
 from dealer_agent.storage.delivered import copies
+from dealer_agent.storage.leads import newest_leads_of
 from dealer_agent.storage.outbox import Address, Waiting, enqueue, waiting
 from dealer_agent.storage.privacy import erase_lead
 from dealer_agent.storage.schema import appointments
 from dealer_agent.vault.vault import Vault
+
+MOST_OTHER_LEADS = 200
+"""The most other leads of each contact point on which a withdrawal counts. Leads that come in meanwhile wait for it."""
 
 
 class CancelledVisit(NamedTuple):
@@ -55,19 +60,51 @@ def withdraw(
     by: str,
     reason: str | None,
     tell: Profile | None,
-) -> int:
+    known_by: tuple[str, ...] = KNOWN_BY,
+) -> tuple[str, ...]:
     """Records that a customer withdrew consent for these channels, and tells the channels and people of `tell`.
 
-    The receivers that have the lead are told, and nobody where none of the channels was allowed before. A consent that
-    has expired counts: receivers may not know that. `by` is who records it. Returns the number of the consent event.
-    Raises StorageError where there is no such lead.
+    It counts for the lead, for later leads with an earlier consent, and for those of the customer's other leads on
+    which one of the channels was not withdrawn: the newest MOST_OTHER_LEADS of each contact point that begins with one
+    of `known_by`. The receivers that have such a
+    lead are told. `by` is who records it. Returns the ids of the leads, `lead_id` first. Raises StorageError where
+    there is no such lead.
+    """
+    contacts = contact_points_of(connection, vault, dealer_id, lead_id, known_by)
+    newest = newest_leads_of(connection, vault, dealer_id, contacts, MOST_OTHER_LEADS)
+    others = [
+        other
+        for other in sorted(newest)
+        if other != lead_id and allowed_channels(connection, dealer_id, other, EVEN_EXPIRED).intersection(channels)
+    ]
+    for each in (lead_id, *others):
+        _withdraw_on(connection, vault, dealer_id, each, channels, at, by, reason, tell, known_by)
+    return lead_id, *others
+
+
+def _withdraw_on(
+    connection: Connection,
+    vault: Vault,
+    dealer_id: str,
+    lead_id: str,
+    channels: Sequence[str],
+    at: datetime,
+    by: str,
+    reason: str | None,
+    tell: Profile | None,
+    known_by: tuple[str, ...],
+) -> None:
+    """Records a withdrawal on one lead. Nobody is told where none of the channels was allowed.
+
+    A consent that has expired counts: receivers may not know that.
     """
     was_allowed = allowed_channels(connection, dealer_id, lead_id, EVEN_EXPIRED).intersection(channels)
-    number = record_revocation(connection, vault, dealer_id, lead_id, channels, at, by=by, reason=reason)
+    number = record_revocation(
+        connection, vault, dealer_id, lead_id, channels, at, by=by, reason=reason, known_by=known_by
+    )
     if was_allowed and tell is not None:
         rows = notices_of(tell, "withdrawal", copies(connection, dealer_id, lead_id), str(number))
         enqueue(connection, dealer_id, lead_id, rows, at, waiting(connection, dealer_id, lead_id))
-    return number
 
 
 def erase(

@@ -162,8 +162,8 @@ class Store(Records):
         by: str,
         reason: str | None,
         tell: Profile | None = None,
-    ) -> int:
-        """Records a withdrawal of consent, and tells the receivers as `tell` says; the event's number in the chain."""
+    ) -> tuple[str, ...]:
+        """Records a withdrawal of consent, and tells the receivers as `tell` says; the leads on which it counts."""
         with self._locked(dealer_id) as connection:
             vault = self._keys_to_seal(connection, dealer_id)
             return notices.withdraw(
