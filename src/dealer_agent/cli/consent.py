@@ -23,8 +23,10 @@ from dealer_agent.cli.terminal import (
     settings_in,
     table,
 )
+from dealer_agent.lead_desk.contact_points import channels_of
 from dealer_agent.protocol.requests import Customer
 from dealer_agent.storage.consents import ConsentEvent
+from dealer_agent.storage.store import Store
 
 app = typer.Typer(help="See, revoke, prove and verify the consent of customers.", no_args_is_help=True)
 
@@ -49,7 +51,7 @@ def show(
             found = look_at_lead(store, settings.dealer.id, lead_id, "consent show")
     for event in found.stored.consents:
         show_event(event)
-    show_allowed(found.channels)
+    show_allowed(channels_of(found.stored, found.at))
 
 
 @app.command("revoke")
@@ -95,11 +97,16 @@ def revoke(
                         dealer_id, each, revoked, at, by=by, reason=reason, tell=settings.dealer
                     )
                     done.update(dict.fromkeys(counts_for))
-            left = {each: store.allowed_channels(dealer_id, each, at) for each in done}
+            left = {each: _left(store, dealer_id, each, at) for each in done}
     made = table(f"Revoked: {', '.join(revoked)}", "Lead Id", "May still be contacted by")
     for each, allowed in left.items():
         add_row(made, each, _told(allowed))
     out.print(made)
+
+
+def _left(store: Store, dealer_id: str, lead_id: str, at: datetime) -> Collection[str]:
+    lead = store.get_lead(dealer_id, lead_id)
+    return () if lead is None else channels_of(lead, at)
 
 
 def show_allowed(channels: Collection[str]) -> None:

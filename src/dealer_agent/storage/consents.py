@@ -6,7 +6,7 @@ Events are only ever added, to the dealer's chain (`storage.chain`). The dealer 
 import secrets
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from datetime import datetime
+from datetime import UTC, datetime
 from typing import Any, Final, NamedTuple
 
 import msgspec
@@ -22,6 +22,7 @@ from dealer_agent.storage.chain import (
     end_problem,
     link_problem,
 )
+from dealer_agent.storage.contact_points import KNOWN_BY
 from dealer_agent.storage.schema import consent_events, consent_proofs, leads
 from dealer_agent.storage.withdrawals import note_withdrawal
 from dealer_agent.vault.errors import BrokenSeal, UnknownKey
@@ -40,6 +41,10 @@ DISPOSED: Final = "disposed"
 
 FORGOTTEN = (KEPT_AS_PROOF, ERASED, DISPOSED)
 KINDS = (GRANTED, REVOKED, REVOKED_ELSEWHERE, *FORGOTTEN)
+
+EVEN_EXPIRED: Final = datetime.min.replace(tzinfo=UTC)
+"""As the time of `allowed_channels`: the channels that were not withdrawn, also where the consent has expired."""
+
 SALT_BYTES = 32
 
 
@@ -240,13 +245,15 @@ def record_revocation(
     by: str,
     reason: str | None,
     kind: str = REVOKED,
+    known_by: tuple[str, ...] = KNOWN_BY,
 ) -> int:
     """Adds an event that a customer withdrew consent for these channels, which are not used from then on.
 
-    It also counts for later leads with one of the contact points of this one, and outlives it (`storage.withdrawals`).
-    `by` is who noted it. Returns the event's number. Raises StorageError where there is no such lead.
+    It also counts for later leads with one of the `contact_points_of` this one, and outlives it
+    (`storage.withdrawals`). `by` is who noted it. Returns the event's number. Raises StorageError where there is no
+    such lead.
     """
-    note_withdrawal(connection, vault, dealer_id, lead_id, channels, at)
+    note_withdrawal(connection, vault, dealer_id, lead_id, channels, at, known_by)
     return repeat_revocation(connection, vault, dealer_id, lead_id, channels, at, by=by, reason=reason, kind=kind)
 
 

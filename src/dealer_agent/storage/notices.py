@@ -13,8 +13,14 @@ from sqlalchemy import Connection, bindparam, select
 from dealer_agent.dealers.profile import Profile
 from dealer_agent.dealers.routing import notices_of, visit_cancelled_notices
 from dealer_agent.protocol.requests import VisitKind
-from dealer_agent.storage.consents import REVOKED, REVOKED_ELSEWHERE, allowed_channels, record_revocation
-from dealer_agent.storage.contact_points import contact_points_of
+from dealer_agent.storage.consents import (
+    EVEN_EXPIRED,
+    REVOKED,
+    REVOKED_ELSEWHERE,
+    allowed_channels,
+    record_revocation,
+)
+from dealer_agent.storage.contact_points import KNOWN_BY, contact_points_of
 from dealer_agent.storage.delivered import copies
 from dealer_agent.storage.leads import newest_leads_of
 from dealer_agent.storage.outbox import Address, Waiting, enqueue, waiting
@@ -61,25 +67,25 @@ def withdraw(
     by: str,
     reason: str | None,
     tell: Profile | None,
-    known_by: tuple[str, ...] = ("email:", "phone:"),
+    known_by: tuple[str, ...] = KNOWN_BY,
 ) -> tuple[str, ...]:
     """Records that a customer withdrew consent for these channels, and tells the channels and people of `tell`.
 
-    It applies to the lead, and to those of the customer's other leads on which one of the channels is allowed: the
-    newest MOST_OTHER_LEADS of each contact point that begins with one of `known_by`. The receivers that have such a
-    lead are told. `by` is the person who records it. Returns the ids of the leads, `lead_id` first. Raises
-    StorageError if there is no such lead.
+    It applies to the lead, to later leads with an earlier consent, and to those of the customer's other leads on which
+    one of the channels was not withdrawn: the newest MOST_OTHER_LEADS of each contact point that begins with one of
+    `known_by`. The receivers that have such a lead are told. `by` is the person who records it. Returns the ids of the
+    leads, `lead_id` first. Raises StorageError if there is no such lead.
     """
-    contacts = [each for each in contact_points_of(connection, vault, dealer_id, lead_id) if each.startswith(known_by)]
+    contacts = contact_points_of(connection, vault, dealer_id, lead_id, known_by)
     newest = newest_leads_of(connection, vault, dealer_id, contacts, MOST_OTHER_LEADS)
     others = [
         other
         for other in sorted(newest)
-        if other != lead_id and allowed_channels(connection, dealer_id, other, at).intersection(channels)
+        if other != lead_id and allowed_channels(connection, dealer_id, other, EVEN_EXPIRED).intersection(channels)
     ]
     for each in (lead_id, *others):
         kind = REVOKED if each == lead_id else REVOKED_ELSEWHERE
-        _withdraw_on(connection, vault, dealer_id, each, channels, at, by, reason, tell, kind)
+        _withdraw_on(connection, vault, dealer_id, each, channels, at, by, reason, tell, kind, known_by)
     return lead_id, *others
 
 
@@ -94,10 +100,16 @@ def _withdraw_on(
     reason: str | None,
     tell: Profile | None,
     kind: str,
+    known_by: tuple[str, ...],
 ) -> None:
-    """Records a withdrawal on one lead. Nobody is told if none of the channels was allowed."""
-    was_allowed = allowed_channels(connection, dealer_id, lead_id, at).intersection(channels)
-    number = record_revocation(connection, vault, dealer_id, lead_id, channels, at, by=by, reason=reason, kind=kind)
+    """Records a withdrawal on one lead. Nobody is told if none of the channels was allowed.
+
+    A consent that has expired counts: receivers may not know that.
+    """
+    was_allowed = allowed_channels(connection, dealer_id, lead_id, EVEN_EXPIRED).intersection(channels)
+    number = record_revocation(
+        connection, vault, dealer_id, lead_id, channels, at, by=by, reason=reason, kind=kind, known_by=known_by
+    )
     if was_allowed and tell is not None:
         rows = notices_of(tell, "withdrawal", copies(connection, dealer_id, lead_id), str(number))
         enqueue(connection, dealer_id, lead_id, rows, at, waiting(connection, dealer_id, lead_id))
