@@ -54,7 +54,8 @@ def _leads(quick: bool, say: Say) -> Any:
 
 
 def _show_leads(console: Console, found: Any) -> None:
-    console.print(report.lead_table(found))
+    for table in report.lead_tables(found):
+        console.print(table)
     console.print(report.target_table(targets.lead_targets(found)))
 
 
@@ -82,7 +83,7 @@ PARTS = {
         lambda console, found: console.print(report.scale_table(found)),
         plots.plot_scale,
     ),
-    "leads": Part("leads on disk", 2, _leads, _show_leads, plots.plot_leads),
+    "leads": Part("leads on disk and their deliveries, on both databases", 5, _leads, _show_leads, plots.plot_leads),
     "engine": Part("the catalogue in the process, beside SQL engines", 7, _engine, _show_engine, plots.plot_engine),
     "import": Part(
         "a feed of a million rows, beside reading it with Polars",

@@ -1,5 +1,6 @@
 """The dealer that is measured: the demo's profile with as many made-up vehicles as wanted, in a folder of its own."""
 
+from collections.abc import Mapping
 from datetime import UTC, datetime
 from itertools import islice
 from pathlib import Path
@@ -23,17 +24,35 @@ RATE = "1000000000/minute"
 ROOFTOPS = ("Juniper Hollow Nashville", "Juniper Hollow Knoxville")
 
 
-def make_dealer(directory: Path, vehicles: int) -> None:
-    """Settings, keys and stock, as `init` and `inventory import` leave them; the rates raised, all else by default."""
+FOLDER_CHANNEL = """[[rooftops.deliver.directory]]
+name = "folder"
+path = "leads"
+"""
+"""How the demo's profile says that a rooftop's leads go to a folder."""
+
+
+def make_dealer(directory: Path, vehicles: int, env: Mapping[str, str] | None = None) -> None:
+    """Settings, keys and stock, as `init` and `inventory import` leave them; the rates raised, all else by default.
+
+    `env` is what the service finds in its environment.
+    """
     directory.mkdir(mode=0o700, parents=True, exist_ok=True)
-    rates = "\n".join(f'{name} = "{RATE}"' for name in RATES)
-    (directory / "dealer.toml").write_text(f"{demo_dealer_toml()}\n[rate_limits]\n{rates}\n", encoding="utf-8")
+    write_settings(directory)
     create_key_file(directory)
-    settings = load_settings(directory, {})
+    settings = load_settings(directory, env or {})
     migrate(settings.database_url, settings.vault)
     feed = read_feed(msgspec.json.encode(feed_units(vehicles)))
     with Store.open(settings.database_url, settings.vault) as store:
         import_feed(store, settings.dealer, feed, source="benchmark", at=datetime.now(UTC))
+
+
+def write_settings(directory: Path, channel: str = FOLDER_CHANNEL) -> None:
+    """dealer.toml with this channel at each rooftop."""
+    rates = "\n".join(f'{name} = "{RATE}"' for name in RATES)
+    toml = demo_dealer_toml()
+    assert FOLDER_CHANNEL in toml, "the demo's leads go to a folder"
+    toml = toml.replace(FOLDER_CHANNEL, channel)
+    (directory / "dealer.toml").write_text(f"{toml}\n[rate_limits]\n{rates}\n", encoding="utf-8")
 
 
 def feed_units(vehicles: int) -> list[dict[str, Any]]:

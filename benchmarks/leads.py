@@ -1,152 +1,265 @@
-"""Durable leads per second, beside bare durable one-row commits on the same disk."""
+"""Durable leads and their deliveries on both databases, beside bare durable one-row commits on the same disk.
 
-import json
-import sqlite3
+Two workers take leads from wrk on 64 connections, without a channel. Then the deliveries of these leads go to a CRM
+over HTTP, with nothing beside them. Then leads come at a steady rate, and at last from wrk again, and are delivered
+meanwhile. Processor time is that of all processes of the service; that of the PostgreSQL server is told beside it. wrk
+and the CRM share the cores with them.
+"""
+
 import tempfile
 import time
-from collections.abc import Callable
-from contextlib import closing
-from datetime import UTC, datetime, timedelta
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from datetime import UTC, datetime
 from pathlib import Path
-from statistics import median, quantiles
+from statistics import median
+from typing import Any
 
 from msgspec import Struct
+from sqlalchemy import Connection
 
-from benchmarks.buyers import post
-from benchmarks.dealership import make_dealer
+from benchmarks.databases import DatabaseKind, OpenDatabase, both
+from benchmarks.dealership import feed_units, make_dealer, write_settings
+from benchmarks.lead_requests import LEADS, lead_requests
 from benchmarks.peers.sdk_dealer import DEALER_FILE, STOCK_FILE
-from benchmarks.servers import dealer_agent, peer
-from benchmarks.wire import SDK, write_stock
+from benchmarks.servers import Server, ask, dealer_agent, peer
+from benchmarks.steady import Steady, send_steadily
+from benchmarks.wire import write_stock
 from benchmarks.wrk import Load, measure, median_load, write_requests
-from dealer_agent.config import load_settings
-from dealer_agent.protocol.examples import example_body
-from dealer_agent.protocol.skill import SKILL_BY_ID
-from dealer_agent.protocol.vocabulary import proto
-from dealer_agent.storage.connections import database_url
+from dealer_agent.config import Settings, load_settings
+from dealer_agent.dealers.routing import NewDelivery
+from dealer_agent.storage.outbox import enqueue
+from dealer_agent.storage.store import Store
 
 CONNECTIONS = 64
+WORKERS = 2
 VEHICLES = 1_000
-AREAS = ("202", "203", "205", "206", "207", "208")
-LEADS = 10_000 * len(AREAS)
-"""More than one round sends: no customer writes twice."""
-VISITS = ("test_drive", "sales", "service", "phone_call")
+STEADY_RATE = 100
+"""Leads a second."""
+DELIVERIES = 2_000
+"""At most so many are sent with nothing beside them."""
+PATIENCE_SECONDS = 120
 BARE = "bare one-row commits"
+CHANNEL = "crm"
+CRM_CHANNEL = f"""[[rooftops.deliver.http]]
+name = "{CHANNEL}"
+url = "http://127.0.0.1:%d/leads"
+"""
 
 
-class LeadRow(Struct, frozen=True):
-    """One way to store: the medians, and its rate over that of the bare commits of the same round."""
+class Deliveries(Struct, frozen=True):
+    """Deliveries with nothing beside them: how many a second, and microseconds of processor time each, the service's
+    and the database's own."""
 
-    name: str
-    load: Load
+    per_second: float
+    cpu: float
+    database_cpu: float
+
+
+class Arrivals(Struct, frozen=True):
+    """Leads that came at a steady rate for some seconds, and their deliveries: how many had arrived when the last lead
+    was answered, and how many seconds later the last one arrived. Microseconds of processor time are those of a lead
+    and its delivery together."""
+
+    leads: Steady
+    seconds: float
+    arrived: int
+    behind: float
+    cpu: float
+    database_cpu: float
+
+    @property
+    def per_second(self) -> float:
+        """Deliveries a second while leads came."""
+        return self.arrived / self.seconds
+
+    @property
+    def share(self) -> float:
+        """The share of the deliveries that had arrived when the last lead was answered."""
+        return self.arrived / self.leads.answered
+
+
+class DatabaseFigures(Struct, frozen=True):
+    """One database: bare commits; leads without a channel, whose rate over that of the bare commits is `of_bare`; their
+    deliveries; leads at a steady rate; leads as fast as they are answered with a channel, and deliveries a second
+    meanwhile. Microseconds of the database's own processes are those of a lead."""
+
+    database: str
+    bare: Load
+    leads: Load
     of_bare: float
+    database_cpu: float
+    deliveries: Deliveries
+    steady: Arrivals
+    beside: Load
+    beside_database_cpu: float
+    beside_deliveries: float
 
 
 class LeadFigures(Struct, frozen=True):
-    """Leads by two workers and by one; by the SDK's dealer, which keeps them in memory alone; then what the disk does
-    for one writer that waits for each row."""
+    """The databases, and the SDK's dealer, which keeps leads in memory alone."""
 
-    rows: list[LeadRow]
+    databases: list[DatabaseFigures]
+    sdk: Load
 
 
 def lead_figures(rounds: int, seconds: float, progress: Callable[[str], None]) -> LeadFigures:
-    """Leads of different customers through the service; the peer inserts one row and waits for the disk, in a loop.
+    """Leads of different customers. A third of them ask for a visit, and every lead has an idempotency key.
 
-    A third of the customers ask for a visit, every lead has an idempotency key, and everything is delivered as it
-    comes, into folders beside the database. Raises AssertionError where a lead that was answered is not stored.
+    Raises AssertionError where a lead that was answered is not stored, or not delivered.
     """
-    taken: dict[int, list[Load]] = {2: [], 1: []}
-    bare: dict[int, list[Load]] = {2: [], 1: []}
+    found: dict[str, list[DatabaseFigures]] = {}
     sdk: list[Load] = []
-    for number in range(1, rounds + 1):
-        for workers in taken:
-            with tempfile.TemporaryDirectory() as folder:
-                progress(f"round {number}: {BARE}")
-                bare[workers].append(_bare_commits(Path(folder) / "bare.db", min(seconds, 2)))
-                progress(f"round {number}: leads, {workers} workers")
-                taken[workers].append(_taken(Path(folder), workers, seconds))
-                if workers == 1:
-                    progress(f"round {number}: leads, {SDK}")
-                    sdk.append(_kept_by_sdk(Path(folder), seconds))
-    rows = [
-        LeadRow(
-            f"dealer-agent, {workers} worker{'s' if workers > 1 else ''}",
-            median_load(loads),
-            median(load.per_second / beside.per_second for load, beside in zip(loads, bare[workers], strict=True)),
+    vins = [unit["vin"] for unit in feed_units(VEHICLES) if "vin" in unit]
+    requests = list(lead_requests(vins, datetime.now(UTC)))
+    with both() as kinds:
+        for number in range(1, rounds + 1):
+            for kind in kinds:
+                with tempfile.TemporaryDirectory() as folder, kind.opened(Path(folder)) as database:
+                    progress(f"round {number}: {kind.name}")
+                    one = _Round(Path(folder), kind, database, requests, seconds)
+                    found.setdefault(kind.name, []).append(one.figures())
+                    if kind is kinds[0]:
+                        progress(f"round {number}: the SDK's dealer")
+                        sdk.append(one.kept_by_sdk())
+    return LeadFigures([_middle(turns) for turns in found.values()], median_load(sdk))
+
+
+def _middle(turns: Iterable[Any]) -> Any:
+    """The median of every figure over the rounds."""
+    first, *_ = turns = list(turns)
+    if isinstance(first, Load):
+        return median_load(turns)
+    if isinstance(first, Struct):
+        names = first.__struct_fields__
+        return type(first)(**{name: _middle(getattr(turn, name) for turn in turns) for name in names})
+    return first if isinstance(first, str) else median(turns)
+
+
+@dataclass(frozen=True)
+class _Round:
+    """One round of a fresh dealer."""
+
+    directory: Path
+    kind: DatabaseKind
+    database: OpenDatabase
+    requests: list[bytes]
+    seconds: float
+
+    def figures(self) -> DatabaseFigures:
+        bare = self.kind.bare_commits(self.directory, min(self.seconds, 2))
+        make_dealer(self.directory, VEHICLES, self.database.env)
+        write_settings(self.directory, "")
+        third = LEADS // 3
+        with self._service() as server:
+            write_stock(server, self.directory)
+            leads, database_cpu = self._load(server, self.requests[:third])
+        stored = self._stored()
+        # A visit at a time that is taken is refused, and its lead stored all the same.
+        assert stored >= leads.answered, f"{leads.answered} leads were answered, {stored} stored"
+        with peer("crm", pinned=False) as crm:
+            write_settings(self.directory, CRM_CHANNEL % crm.port)
+            waiting = self._enqueue()
+            with self._service() as server:
+                deliveries = self._delivered(server, crm, waiting)
+                steady = self._steady(server, crm, self.requests[third : 2 * third])
+                before, started = _taken_by(crm), time.perf_counter()
+                beside, beside_database_cpu = self._load(server, self.requests[2 * third :])
+                beside_deliveries = (_taken_by(crm) - before) / (time.perf_counter() - started)
+        return DatabaseFigures(
+            database=self.kind.name,
+            bare=bare,
+            leads=leads,
+            of_bare=leads.per_second / bare.per_second,
+            database_cpu=database_cpu,
+            deliveries=deliveries,
+            steady=steady,
+            beside=beside,
+            beside_database_cpu=beside_database_cpu,
+            beside_deliveries=beside_deliveries,
         )
-        for workers, loads in taken.items()
-    ]
-    beside = zip(sdk, bare[1], strict=True)
-    of_bare = median(load.per_second / commits.per_second for load, commits in beside)
-    rows.append(LeadRow(f"{SDK}, in memory", median_load(sdk), of_bare))
-    return LeadFigures([*rows, LeadRow(BARE, median_load([*bare[2], *bare[1]]), 1.0)])
+
+    def kept_by_sdk(self) -> Load:
+        """The same leads, sent to the peer, which checks them and keeps them in a list."""
+        env = {STOCK_FILE: str(self.directory / "stock.json"), DEALER_FILE: str(self.directory / "dealer.json")}
+        write_requests(self.directory / "requests", self.requests[: LEADS // 3])
+        with peer("sdk_dealer", env) as server:
+            load = measure(server, self.directory / "requests", seconds=self.seconds, connections=CONNECTIONS)
+        assert not load.refused, f"{load.refused} leads were refused"
+        return load
+
+    def _service(self) -> Any:
+        return dealer_agent(self.directory, WORKERS, pinned=False, env=self.database.env)
+
+    def _settings(self) -> Settings:
+        return load_settings(self.directory, self.database.env)
+
+    def _load(self, server: Server, requests: list[bytes]) -> tuple[Load, float]:
+        """Leads as fast as they are answered, and microseconds of the database's own processes a lead."""
+        path = self.directory / "requests"
+        write_requests(path, requests)
+        before = self.database.cpu_seconds()
+        load = measure(server, path, seconds=self.seconds, connections=CONNECTIONS, pinned=False)
+        used = self.database.cpu_seconds() - before
+        assert load.answered < len(requests), f"{load.answered} leads were answered: {len(requests)} are too few"
+        return load, used / load.answered * 1e6
+
+    def _stored(self) -> int:
+        settings = self._settings()
+        with Store.open(settings.database_url, settings.vault) as store:
+            return len(store.list_leads(settings.dealer.id, LEADS))
+
+    def _enqueue(self) -> int:
+        """Has leads that are stored delivered to the CRM; how many."""
+        settings = self._settings()
+        dealer_id = settings.dealer.id
+        with Store.open(settings.database_url, settings.vault) as store:
+            leads = store.list_leads(dealer_id, DELIVERIES)
+            writer = store.lead_writer()
+
+            def job(connection: Connection) -> None:
+                for lead in leads:
+                    enqueue(
+                        connection,
+                        dealer_id,
+                        lead.lead_id,
+                        [NewDelivery("lead", lead.rooftop, CHANNEL)],
+                        datetime.now(UTC),
+                    )
+
+            writer.submit(dealer_id, job).result()
+            writer.close()
+        return len(leads)
+
+    def _delivered(self, server: Server, crm: Server, waiting: int) -> Deliveries:
+        """Measures from when a tenth has arrived: by then all workers have started."""
+        first = _wait_for(crm, waiting // 10)
+        started, cpu, database_cpu = time.perf_counter(), server.cpu_seconds()[0], self.database.cpu_seconds()
+        count = _wait_for(crm, waiting) - first
+        elapsed = time.perf_counter() - started
+        used, database_used = server.cpu_seconds()[0] - cpu, self.database.cpu_seconds() - database_cpu
+        return Deliveries(count / elapsed, used / count * 1e6, database_used / count * 1e6)
+
+    def _steady(self, server: Server, crm: Server, requests: list[bytes]) -> Arrivals:
+        before = _taken_by(crm)
+        started, cpu, database_cpu = time.perf_counter(), server.cpu_seconds()[0], self.database.cpu_seconds()
+        count = round(STEADY_RATE * self.seconds)
+        leads = send_steadily(server.port, requests[:count], STEADY_RATE)
+        elapsed, arrived = time.perf_counter() - started, _taken_by(crm) - before
+        _wait_for(crm, before + count - leads.refused)
+        behind = time.perf_counter() - started - elapsed
+        used, database_used = server.cpu_seconds()[0] - cpu, self.database.cpu_seconds() - database_cpu
+        return Arrivals(leads, elapsed, arrived, behind, used / count * 1e6, database_used / count * 1e6)
 
 
-def _taken(directory: Path, workers: int, seconds: float) -> Load:
-    """One round of a fresh dealer's service; wrk shares the cores with it."""
-    make_dealer(directory, VEHICLES)
-    database = str(database_url(load_settings(directory, {}).database_url).database)
-    with closing(sqlite3.connect(database)) as connection:
-        vins = [vin for (vin,) in connection.execute("SELECT vin FROM units WHERE vin IS NOT NULL")]
-        write_requests(directory / "requests", leads(vins))
-        with dealer_agent(directory, workers, pinned=False) as server:
-            write_stock(server, directory)
-            load = measure(server, directory / "requests", seconds=seconds, connections=CONNECTIONS, pinned=False)
-        (stored,) = connection.execute("SELECT count(*) FROM leads").fetchone()
-    assert load.answered < LEADS, f"{load.answered} leads were answered: {LEADS} different ones are too few"
-    # A visit at a time that is taken is refused, and its lead stored all the same.
-    assert stored >= load.answered, f"{load.answered} leads were answered, {stored} stored"
-    return load
+def _taken_by(crm: Server) -> int:
+    return int(ask(crm.port, "GET", "/")[1])
 
 
-def _kept_by_sdk(directory: Path, seconds: float) -> Load:
-    """The same leads, sent to the peer, which checks them and keeps them in a list."""
-    env = {STOCK_FILE: str(directory / "stock.json"), DEALER_FILE: str(directory / "dealer.json")}
-    with peer("sdk_dealer", env) as server:
-        load = measure(server, directory / "requests", seconds=seconds, connections=CONNECTIONS)
-    assert not load.refused, f"{load.refused} leads were refused"
-    return load
-
-
-def leads(vins: list[str]) -> list[bytes]:
-    """Requests of as many customers. Every third asks for a visit, each at another time of the coming weeks."""
-    now = datetime.now(UTC)
-    tomorrow = now.replace(hour=0, minute=0, second=0, microsecond=0) + timedelta(days=1)
-    made = []
-    for number in range(LEADS):
-        body = example_body(SKILL_BY_ID["lead.submit"], proto(), now=now, vin=vins[number % len(vins)])
-        payload = body["message"]["parts"][0]["data"]
-        payload["customer"]["email"] = f"customer-{number}@example.com"
-        payload["customer"]["phone"] = f"+1{AREAS[number // 10_000]}555{number % 10_000:04d}"
-        payload["idempotency_key"] = f"benchmark-{number}"
-        if number % 3:
-            del payload["appointment"]
-        else:
-            # Between nine and four in Chicago, on one of 21 days.
-            at = tomorrow + timedelta(days=number // 42 % 21, hours=15, minutes=30 * (number // 3 % 14))
-            payload["appointment"] = {
-                "appointment_type": VISITS[number // 3 % len(VISITS)],
-                "appointment_at": at.isoformat(),
-            }
-        made.append(post(json.dumps(body).encode()))
-    return made
-
-
-def _bare_commits(path: Path, seconds: float) -> Load:
-    """One connection that inserts and commits, as durably as the service."""
-    waited = []
-    with closing(sqlite3.connect(path, isolation_level=None)) as connection:
-        connection.execute("PRAGMA journal_mode=WAL")
-        connection.execute("PRAGMA synchronous=FULL")
-        connection.execute("CREATE TABLE lead (id INTEGER PRIMARY KEY, body BLOB)")
-        body = b"x" * 1000
-        cpu = time.process_time()
-        started = sent = time.perf_counter()
-        while sent - started < seconds:
-            connection.execute("INSERT INTO lead (body) VALUES (?)", (body,))
-            done = time.perf_counter()
-            waited.append(done - sent)
-            sent = done
-    hundredths = quantiles(waited, n=100)
-    count = len(waited)
-    used = (time.process_time() - cpu) / count * 1e6
-    return Load(count / (sent - started), count, 0, 0, hundredths[49] * 1000, hundredths[98] * 1000, used, 0.0)
+def _wait_for(crm: Server, count: int) -> int:
+    """Waits until so many leads arrived; how many there are then."""
+    ends = time.monotonic() + PATIENCE_SECONDS
+    while (taken := _taken_by(crm)) < count:
+        assert time.monotonic() < ends, f"{taken} of {count} leads arrived"
+        time.sleep(0.02)
+    return taken

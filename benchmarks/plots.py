@@ -10,6 +10,7 @@ from matplotlib.ticker import FuncFormatter
 
 from benchmarks.engine import EngineFigures
 from benchmarks.imports import ImportFigure
+from benchmarks.leads import BARE as BARE_COMMITS
 from benchmarks.leads import LeadFigures
 from benchmarks.scale import ScaleFigures
 from benchmarks.wire import BARE, OURS, SDK, SDK_ALONE, WireFigures
@@ -60,10 +61,16 @@ def plot_scale(scale: ScaleFigures, folder: Path) -> None:
 
 
 def plot_leads(leads: LeadFigures, folder: Path) -> None:
-    """leads.svg: rate beside bare commits, and how long a lead waits."""
-    rates = _Bars("Durable per second", [row.load.per_second for row in leads.rows])
-    waits = _Bars("p99, ms", [row.load.p99 for row in leads.rows])
-    _side_by_side([row.name for row in leads.rows], rates, waits, folder / "leads.svg")
+    """leads.svg: rate beside bare commits, and the processor time of a lead."""
+    loads = {
+        f"{figures.database}, {what}": load
+        for figures in leads.databases
+        for what, load in ((BARE_COMMITS, figures.bare), ("no channel", figures.leads), ("to a CRM", figures.beside))
+    }
+    loads[f"{SDK}, in memory"] = leads.sdk
+    rates = _Bars("Durable per second", [load.per_second for load in loads.values()])
+    costs = _Bars("Processor time, ms", [load.cpu / 1000 for load in loads.values()])
+    _side_by_side(list(loads), rates, costs, folder / "leads.svg")
 
 
 def plot_engine(figures: EngineFigures, folder: Path) -> None:

@@ -4,10 +4,11 @@ from collections.abc import Iterable, Iterator
 
 from rich.table import Table
 
-from benchmarks.leads import LeadFigures
+from benchmarks.leads import BARE, CONNECTIONS, STEADY_RATE, WORKERS, LeadFigures
 from benchmarks.scale import ScaleFigures
 from benchmarks.targets import Target
-from benchmarks.wire import SERVERS, WireFigures
+from benchmarks.wire import SDK, SERVERS, WireFigures
+from benchmarks.wrk import Load
 
 
 def wire_tables(wire: WireFigures) -> Iterator[Table]:
@@ -62,23 +63,75 @@ def scale_table(scale: ScaleFigures) -> Table:
     return table
 
 
-def lead_table(leads: LeadFigures) -> Table:
-    """Leads beside bare commits."""
-    table = _table(
-        "lead.submit, on disk before the answer (SQLite, WAL, synchronous FULL)",
-        *("", "Leads/s", "Of bare", "CPU µs", "p50 ms", "p99 ms", "p99/p50"),
+def lead_tables(leads: LeadFigures) -> Iterator[Table]:
+    """Leads beside bare commits and the SDK's dealer, deliveries, and leads at a steady rate."""
+    taken = _table(
+        f"lead.submit, on disk before the answer: {WORKERS} workers, {CONNECTIONS} connections",
+        *("", "Leads/s", "Of bare", "CPU ms", "database's", "p50 ms", "p99 ms", "p99/p50", "Deliveries/s"),
     )
-    for row in leads.rows:
-        table.add_row(
-            row.name,
-            f"{row.load.per_second:,.0f}",
-            f"{row.of_bare:.2f}",
-            f"{row.load.cpu:,.0f}",
-            f"{row.load.p50:,.2f}",
-            f"{row.load.p99:,.2f}",
-            f"{row.load.tail:.1f}",
+    for figures in leads.databases:
+        bare, beside = figures.bare, figures.beside
+        taken.add_row(f"{figures.database}, {BARE}", *_lead_cells(bare, 1.0, 0.0), "")
+        taken.add_row(
+            f"{figures.database}, no channel", *_lead_cells(figures.leads, figures.of_bare, figures.database_cpu), ""
         )
-    return table
+        taken.add_row(
+            f"{figures.database}, to a CRM over HTTP",
+            *_lead_cells(beside, beside.per_second / bare.per_second, figures.beside_database_cpu),
+            f"{figures.beside_deliveries:,.0f}",
+        )
+    first = leads.databases[0]
+    taken.add_row(f"{SDK}, in memory", *_lead_cells(leads.sdk, leads.sdk.per_second / first.bare.per_second, 0.0), "")
+    yield taken
+    sent = _table("Deliveries over HTTP with nothing beside them", "", "Deliveries/s", "CPU ms", "database's")
+    for figures in leads.databases:
+        cells = (figures.deliveries.cpu / 1000, figures.deliveries.database_cpu / 1000)
+        sent.add_row(
+            figures.database,
+            f"{figures.deliveries.per_second:,.0f}",
+            *(f"{milliseconds:.2f}" for milliseconds in cells),
+        )
+    yield sent
+    steady = _table(
+        f"{STEADY_RATE} leads a second, delivered over HTTP; CPU of a lead and its delivery",
+        *(
+            "",
+            "Leads",
+            "p50 ms",
+            "p99 ms",
+            "Arrived meanwhile",
+            "Deliveries/s",
+            "The last, s later",
+            "CPU ms",
+            "database's",
+        ),
+    )
+    for figures in leads.databases:
+        found = figures.steady
+        steady.add_row(
+            figures.database,
+            f"{found.leads.answered:,.0f}",
+            f"{found.leads.p50:,.1f}",
+            f"{found.leads.p99:,.1f}",
+            f"{found.arrived:,.0f}",
+            f"{found.per_second:,.0f}",
+            f"{found.behind:,.1f}",
+            f"{found.cpu / 1000:.2f}",
+            f"{found.database_cpu / 1000:.2f}",
+        )
+    yield steady
+
+
+def _lead_cells(load: Load, of_bare: float, database_cpu: float) -> tuple[str, ...]:
+    return (
+        f"{load.per_second:,.0f}",
+        f"{of_bare:.2f}",
+        f"{load.cpu / 1000:.2f}",
+        f"{database_cpu / 1000:.2f}" if database_cpu else "",
+        f"{load.p50:,.2f}",
+        f"{load.p99:,.2f}",
+        f"{load.tail:.1f}",
+    )
 
 
 def target_table(targets: Iterable[Target]) -> Table:

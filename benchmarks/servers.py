@@ -7,7 +7,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import NamedTuple
 
@@ -22,19 +22,34 @@ class Memory(NamedTuple):
     pss: float
 
 
+def cpu_seconds(main: int) -> tuple[float, float]:
+    """Processor time so far of a process and all its descendants: all of it, and the kernel's part."""
+    user = system = 0
+    for pid in _family(main):
+        with suppress(FileNotFoundError, ProcessLookupError):
+            fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+            user, system = user + int(fields[11]), system + int(fields[12])
+    return (user + system) / TICKS, system / TICKS
+
+
+def _family(pid: int) -> Iterator[int]:
+    yield pid
+    with suppress(FileNotFoundError, ProcessLookupError):
+        for thread in Path(f"/proc/{pid}/task").iterdir():
+            for child in (thread / "children").read_text().split():
+                yield from _family(int(child))
+
+
 class Server(NamedTuple):
-    """A running server: where it listens, and the processes that answer."""
+    """A running server: where it listens, the process that was started, and the processes that answer."""
 
     port: int
+    main: int
     workers: tuple[int, ...]
 
     def cpu_seconds(self) -> tuple[float, float]:
-        """Processor time of the workers so far: all of it, and the kernel's part."""
-        user = system = 0
-        for pid in self.workers:
-            fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
-            user, system = user + int(fields[11]), system + int(fields[12])
-        return (user + system) / TICKS, system / TICKS
+        """Processor time of all its processes so far: all of it, and the kernel's part."""
+        return cpu_seconds(self.main)
 
     def memory(self) -> Memory:
         """The workers' memory now."""
@@ -64,20 +79,22 @@ def ask(port: int, method: str, path: str, body: bytes = b"") -> tuple[int, byte
 
 
 @contextmanager
-def dealer_agent(directory: Path, workers: int = 1, *, pinned: bool = True) -> Iterator[Server]:
+def dealer_agent(
+    directory: Path, workers: int = 1, *, pinned: bool = True, env: Mapping[str, str] | None = None
+) -> Iterator[Server]:
     """Our service as a user starts it; its log goes to a file beside the stock."""
     serve = ["-m", "dealer_agent.cli", "serve", "--dir", str(directory), "--workers", str(workers)]
-    with _running(serve, "/readyz", {}, directory / "serve.log", pinned=pinned) as (port, pid):
-        yield Server(port, _workers_of(pid, workers))
+    with _running(serve, "/readyz", env or {}, directory / "serve.log", pinned=pinned) as (port, pid):
+        yield Server(port, pid, _workers_of(pid, workers))
 
 
 @contextmanager
-def peer(module: str, env: Mapping[str, str] | None = None) -> Iterator[Server]:
+def peer(module: str, env: Mapping[str, str] | None = None, *, pinned: bool = True) -> Iterator[Server]:
     """A peer on uvicorn with uvloop and httptools; its access log is off, ours is on."""
     options = ["--loop", "uvloop", "--http", "httptools", "--no-access-log", "--log-level", "warning"]
     command = ["-m", "uvicorn", "--factory", f"benchmarks.peers.{module}:app", "--lifespan", "off", *options]
-    with _running(command, "/", env or {}, Path(os.devnull), pinned=True) as (port, pid):
-        yield Server(port, (pid,))
+    with _running(command, "/", env or {}, Path(os.devnull), pinned=pinned) as (port, pid):
+        yield Server(port, pid, (pid,))
 
 
 @contextmanager

@@ -2,12 +2,14 @@
 
 What a receiver may do with an attempt:
 take     take it and say so
+keep     take it, say so, and read the next request on the same connection (HTTP)
 refuse   drop the connection at once
 hang     say nothing
 4xx      refuse it (HTTP: 422; SMTP: 550)
 5xx      be broken, or busy (HTTP: 500; SMTP: 451)
 cut      cut the connection in the middle
 die      take it, and cut the connection before saying so
+leave    the same, and accept no connection from then on (HTTP)
 """
 
 import asyncio
@@ -65,6 +67,8 @@ class HttpReceiver:
     breakage: bytes = b"HTTP/1.1 500 Internal Server Error\r\nContent-Length: 0\r\n\r\n"
     taken: list[Posted] = field(default_factory=list)
     did: Counter[str] = field(default_factory=Counter)
+    connections: int = 0
+    server: asyncio.Server | None = None
     port: int = 0
 
     @property
@@ -72,15 +76,24 @@ class HttpReceiver:
         return f"http://127.0.0.1:{self.port}/leads"
 
     async def receive(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        self.connections += 1
+        try:
+            while await self._answer(reader, writer) == "keep":
+                pass
+        except (OSError, asyncio.IncompleteReadError):
+            pass
+        finally:
+            writer.close()
+
+    async def _answer(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> str:
         what = self.behaviour()
         self.did[what] += 1
-        try:
-            if what == "refuse":
-                writer.transport.abort()
-                return
+        if what == "refuse":
+            writer.transport.abort()
+        else:
             posted = await self._read(reader, cut=what == "cut")
             match what:
-                case "take":
+                case "take" | "keep":
                     self.taken.append(posted)
                     writer.write(self.answer)
                     await writer.drain()
@@ -92,15 +105,15 @@ class HttpReceiver:
                     await writer.drain()
                 case "hang":
                     await reader.read()
-                case "die":
+                case "die" | "leave":
                     self.taken.append(posted)
+                    if what == "leave":
+                        assert self.server is not None
+                        self.server.close()
                     writer.transport.abort()
                 case "cut":
                     writer.transport.abort()
-        except (OSError, asyncio.IncompleteReadError):
-            pass
-        finally:
-            writer.close()
+        return what
 
     async def _read(self, reader: asyncio.StreamReader, *, cut: bool) -> Posted:
         head = (await reader.readuntil(b"\r\n\r\n")).decode("latin-1")
@@ -118,6 +131,7 @@ def receiving_http(receiver: HttpReceiver, ssl_context: Any = None) -> Iterator[
     async def serve(ready: Callable[[asyncio.Event, int], None]) -> None:
         stop = asyncio.Event()
         server = await asyncio.start_server(receiver.receive, "127.0.0.1", receiver.port, ssl=ssl_context)
+        receiver.server = server
         ready(stop, server.sockets[0].getsockname()[1])
         await stop.wait()
         server.close()

@@ -11,7 +11,7 @@ from typing import Any
 import httpx
 import pytest
 from tests.delivery.certificates import server_certificate
-from tests.delivery.receivers import NOBODY, HttpReceiver, always, receiving_http
+from tests.delivery.receivers import NOBODY, HttpReceiver, always, one_after_the_other, receiving_http
 from tests.delivery.samples import parcel, sent, view
 
 from dealer_agent.delivery.http import LONGEST_WAIT, HttpOutlet
@@ -28,8 +28,8 @@ def receiver() -> Iterator[HttpReceiver]:
         yield running
 
 
-def send(url: str, *, form: str = "adf", timeout_seconds: float = 120, **more: Any) -> None:
-    """Sends one parcel. Raises NotDelivered."""
+def send(url: str, *, form: str = "adf", timeout_seconds: float = 120, times: int = 1, **more: Any) -> None:
+    """Sends one parcel, or the same one several times. Raises NotDelivered."""
     render, media_type, _ = FORMATS[form]
 
     async def sending() -> None:
@@ -42,7 +42,8 @@ def send(url: str, *, form: str = "adf", timeout_seconds: float = 120, **more: A
                 timeout_seconds=timeout_seconds,
                 **more,
             )
-            await sent(outlet, parcel())
+            for _ in range(times):
+                await sent(outlet, parcel())
 
     asyncio.run(sending())
 
@@ -129,6 +130,29 @@ def test_an_answer_without_an_end_is_not_waited_for(receiver: HttpReceiver) -> N
     """Its head has said everything, and its body may be of any size."""
     receiver.answer = b"HTTP/1.1 200 Fine\r\nContent-Length: 100000000000\r\n\r\n" + b"x" * 100_000
     send(receiver.url)
+
+
+def test_deliveries_share_a_connection(receiver: HttpReceiver) -> None:
+    receiver.behaviour = always("keep")
+    send(receiver.url, times=5)
+    assert (receiver.connections, len(receiver.taken)) == (1, 5)
+
+
+@pytest.mark.parametrize("closing", ["refuse", "cut", "die"])
+def test_a_kept_connection_that_the_receiver_closes_is_no_failed_delivery(receiver: HttpReceiver, closing: str) -> None:
+    """It may close an idle connection at any time, also while the next request is on its way (RFC 9112, 9.5)."""
+    receiver.behaviour = one_after_the_other("keep", closing, "keep", closing, "take")
+    send(receiver.url, times=3)
+    assert len({posted.headers["x-delivery-id"] for posted in receiver.taken}) == 1
+    assert receiver.connections == 3
+
+
+def test_a_request_that_was_sent_twice_may_have_arrived_though_the_second_found_nobody(receiver: HttpReceiver) -> None:
+    """The receiver goes away with the kept connection."""
+    receiver.behaviour = one_after_the_other("keep", "leave")
+    failed = failure(receiver.url, times=2)
+    assert failed.problem == f"the server {CANNOT_BE_REACHED}"
+    assert failed.may_have_arrived
 
 
 @pytest.mark.parametrize(

@@ -110,6 +110,20 @@ def test_a_channel_that_hangs_holds_up_its_own_leads_only(shop: Shop) -> None:
     assert len(hook.tried) == loops.AT_ONCE_EACH
 
 
+def test_one_claim_takes_from_each_address_as_much_as_it_may(shop: Shop) -> None:
+    """What one address leaves over is not given to the other, and the later leads of both wait."""
+    leads = [shop.take(CRM, HOOK) for _ in range(2 * loops.AT_ONCE_EACH)]
+    outlets = {CRM: Hanging(), HOOK: Hanging()}
+    shop.deliver(outlets, lambda: all(len(each.tried) == loops.AT_ONCE_EACH for each in outlets.values()))
+    for outlet in outlets.values():
+        assert sorted(letter.lead_id for letter in outlet.tried) == leads[: loops.AT_ONCE_EACH]
+    taking = {CRM: Noting(), HOOK: Noting()}
+    shop.deliver(taking, shop.settled)
+    for each in taking.values():
+        assert sorted(letter.lead_id for letter in each.taken) == leads
+    assert {row.attempts for row in shop.rows()} == {1}
+
+
 def test_after_the_set_age_it_is_parked(shop: Shop) -> None:
     lead_id = shop.take(CRM)
     pace = Pace(first_retry=timedelta(), park_after=timedelta())

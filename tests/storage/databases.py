@@ -90,6 +90,12 @@ class PostgreSQL:
         self._server = _library().get_server(folder, cleanup_mode=None)
         self.url: str = self._server.get_uri()
 
+    @property
+    def pid(self) -> int:
+        """The server's main process."""
+        pid: int = self._server.get_postmaster_info().process.pid
+        return pid
+
     def kill_backend(self) -> None:
         """Ends a process that serves a client with SIGKILL. The server then ends all others, and recovers."""
         with psycopg.connect(self.url) as connection:

@@ -1,14 +1,16 @@
 """Statements that the driver runs itself give what SQLAlchemy would: values, counts and errors."""
 
+from contextlib import nullcontext
 from datetime import datetime, timedelta
+from functools import partial
 
 import pytest
-from sqlalchemy import bindparam, insert, select, text
+from sqlalchemy import bindparam, func, insert, select, text, update
 from tests.storage.samples import DEALER, MONDAY
 
 from dealer_agent.storage import Store
 from dealer_agent.storage.errors import AlreadyStored, StorageError
-from dealer_agent.storage.prepared import Prepared
+from dealer_agent.storage.prepared import Prepared, collect_rows, run_plainly
 from dealer_agent.storage.schema import refusals, units
 
 ADD = Prepared(insert(units))
@@ -18,6 +20,25 @@ FIND = Prepared(
     .order_by(units.c.vehicle_id)
     .limit(2)
 )
+
+ADD_ONCE = Prepared(
+    text("""
+    INSERT INTO refusals (dealer_id, refusal_id, at, code) VALUES (:dealer_id, :refusal_id, 0, :code)
+    ON CONFLICT DO NOTHING
+"""),
+    refusals,
+)
+FIND_REFUSALS = Prepared(select(refusals.c.code).where(refusals.c.refusal_id == bindparam("refusal_id")))
+COUNT_UNITS = select(func.count()).select_from(units)
+SET_STOCK = Prepared(
+    update(units)
+    .where(units.c.vehicle_id == bindparam("vehicle"), units.c.stock == bindparam("stock_before"))
+    .values(stock=bindparam("new_stock"))
+)
+
+
+def refusal(refusal_id: str, code: str = "X") -> dict[str, str]:
+    return {"dealer_id": DEALER, "refusal_id": refusal_id, "code": code}
 
 
 def unit(vehicle_id: str, seen: datetime = MONDAY) -> dict[str, object]:
@@ -50,7 +71,7 @@ def test_a_row_that_is_there_already_is_told_as_itself(store: Store) -> None:
 
 
 def test_an_error_says_nothing_of_what_was_to_be_stored(store: Store) -> None:
-    broken = Prepared(text("INSERT INTO nowhere (name) VALUES (:name)"))
+    broken = Prepared(text("INSERT INTO nowhere (name) VALUES (:name)"), units)
     with pytest.raises(StorageError) as caught, store._writer.begin() as connection:
         broken.write(connection, {"name": "Jordan"})
     assert "Jordan" not in str(caught.value)
@@ -61,3 +82,76 @@ def test_a_time_without_an_offset_is_refused(store: Store) -> None:
     refusal = {"dealer_id": DEALER, "refusal_id": "r", "at": MONDAY.replace(tzinfo=None), "code": "X"}
     with pytest.raises(ValueError, match="offset"), store._writer.begin() as connection:
         Prepared(insert(refusals)).write(connection, refusal)
+
+
+def test_collected_rows_are_written_before_a_statement_that_could_find_them(store: Store) -> None:
+    with store._writer.begin() as connection, collect_rows(connection) as rows:
+        ADD.add(connection, unit("one"))
+        ADD_ONCE.add(connection, refusal("r"), key=b"r")
+        assert rows.touched == 2
+        assert FIND_REFUSALS.read(connection, {"refusal_id": "r"}, [b"another"]) == []
+        assert FIND_REFUSALS.read(connection, {"refusal_id": "r"}, [b"r"]) == [("X",)]
+        ADD.add(connection, unit("two"))
+        assert len(FIND.read(connection, {"dealer_id": DEALER, "since": MONDAY})) == 2
+        ADD.add(connection, unit("three"))
+        assert connection.execute(COUNT_UNITS).scalar() == 3
+
+
+def test_collected_rows_that_are_discarded_are_not_written(store: Store) -> None:
+    with store._writer.begin() as connection:
+        with collect_rows(connection) as rows:
+            ADD.add(connection, unit("one"))
+            rows.discard()
+            rows.write()
+        assert connection.execute(COUNT_UNITS).scalar() == 0
+
+
+@pytest.mark.parametrize("collected", [True, False])
+def test_a_row_that_conflicts_says_so_in_the_words_given(store: Store, collected: bool) -> None:
+    with store._writer.begin() as connection:
+        ADD_ONCE.write(connection, refusal("r"))
+        with collect_rows(connection) if collected else nullcontext() as rows:
+            ADD_ONCE.add(connection, refusal("q"), conflict="it was refused")
+            again = partial(ADD_ONCE.add, connection, refusal("r"), conflict="it was refused")
+            if rows is not None:
+                again()
+            with pytest.raises(AlreadyStored, match="it was refused"):
+                again() if rows is None else rows.write()
+
+
+def test_moves_of_one_row_are_written_as_one(store: Store) -> None:
+    seen: list[object] = []
+    with store._writer.begin() as connection:
+        ADD.write(connection, unit("one") | {"stock": "0"})
+        with collect_rows(connection) as rows:
+            for number in range(3):
+                before, after = {"vehicle": "one", "stock_before": str(number)}, {"new_stock": str(number + 1)}
+                assert SET_STOCK.move(connection, "one", before, after)
+            rows.write()
+        seen = [row[1] for row in FIND.read(connection, {"dealer_id": DEALER, "since": MONDAY})]
+    assert seen == ["3"]
+
+
+def test_a_move_of_a_row_that_another_has_changed_is_refused(store: Store) -> None:
+    before, after = {"vehicle": "one", "stock_before": "other"}, {"new_stock": "mine"}
+    with store._writer.begin() as connection:
+        ADD.write(connection, unit("one"))
+        assert not SET_STOCK.move(connection, "one", before, after)
+        with collect_rows(connection) as rows:
+            assert SET_STOCK.move(connection, "one", before, after)
+            with pytest.raises(AlreadyStored):
+                rows.write()
+
+
+def test_a_connection_collects_only_within_the_block(store: Store) -> None:
+    broken = Prepared(text("SELECT nothing"), units)
+    with store._writer.begin() as connection:
+        run_plainly(connection, "SAVEPOINT job")
+        with collect_rows(connection):
+            ADD.add(connection, unit("lost"))
+            with pytest.raises(StorageError):
+                broken.read(connection, {})
+        run_plainly(connection, "ROLLBACK TO SAVEPOINT job")
+        ADD.add(connection, unit("kept"))
+    with store._reading() as connection:
+        assert connection.execute(select(units.c.vehicle_id)).scalars().all() == ["kept"]

@@ -3,7 +3,7 @@
 import asyncio
 import hmac
 import ssl
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
@@ -60,22 +60,47 @@ class HttpOutlet:
         }
         if self.authorization is not None:
             headers["Authorization"] = self.authorization
+        ends = asyncio.get_running_loop().time() + self.timeout_seconds
+        sent_before = False
+        try:
+            # Each turn uses up a connection that was kept open, so the loop ends.
+            while (answer := await self._answer(letter.content, headers, ends)) is None:
+                sent_before = True
+        except TimeoutError:
+            raise NotDelivered(f"no answer within {self.timeout_seconds:g} s", may_have_arrived=True) from None
+        except httpx.TransportError as error:
+            never_sent = isinstance(error, httpx.ConnectError) and not sent_before
+            raise NotDelivered(_words(error), may_have_arrived=not never_sent) from None
+        _judge(answer)
+
+    async def _answer(self, content: bytes, headers: Mapping[str, str], ends: float) -> httpx.Response | None:
+        """The answer to one request, which is complete by the loop's time `ends`.
+
+        None where the receiver closed a connection that was kept open: it may do so at any time, so this is no failure.
+        Raises TimeoutError and httpx.TransportError.
+        """
         answer: httpx.Response | None = None
+        is_new = False
+
+        async def note(event: str, _: object) -> None:
+            nonlocal is_new
+            is_new = is_new or event == "connection.connect_tcp.started"
+
         try:
             async with (
-                asyncio.timeout(self.timeout_seconds),
-                self.client.stream("POST", self.url, content=letter.content, headers=headers, timeout=None) as answer,
+                asyncio.timeout_at(ends),
+                self.client.stream(
+                    "POST", self.url, content=content, headers=headers, timeout=None, extensions={"trace": note}
+                ) as answer,
             ):
                 await _end(answer)
         except TimeoutError:
             if answer is None:
-                raise NotDelivered(f"no answer within {self.timeout_seconds:g} s", may_have_arrived=True) from None
-        except httpx.TransportError as error:
-            if answer is None:
-                never_sent = isinstance(error, httpx.ConnectError)
-                raise NotDelivered(_words(error), may_have_arrived=not never_sent) from None
-        assert answer is not None, "a request ends with an answer or an exception"
-        _judge(answer)
+                raise
+        except httpx.TransportError:
+            if answer is None and is_new:
+                raise
+        return answer
 
     def _signature(self, body: bytes) -> dict[str, str]:
         timestamp = str(int(datetime.now(UTC).timestamp()))

@@ -23,7 +23,7 @@ from dealer_agent.delivery.pace import Breaker, Pace
 from dealer_agent.delivery.parcels import Planned
 from dealer_agent.storage import outbox
 from dealer_agent.storage.delivered import keep_document
-from dealer_agent.storage.errors import StorageError
+from dealer_agent.storage.errors import AlreadyStored, StorageError
 from dealer_agent.storage.lead_writer import LeadWriter
 from dealer_agent.storage.outbox import Address, DueDelivery
 from dealer_agent.storage.store import Store
@@ -37,7 +37,7 @@ TURN_SECONDS = 0.05
 AT_ONCE = 32
 """Deliveries under way in one process."""
 AT_ONCE_EACH = 8
-"""Of these, those of one channel."""
+"""Of these, those of one channel that are made or sent. What is sent leaves room while its result is recorded."""
 STOP_SECONDS = 5.0
 """How long a stop waits for what is being sent."""
 SETTLE_AGAIN_SECONDS = 1.0
@@ -58,6 +58,7 @@ class DeliveryLoop:
     plan: Callable[[DueDelivery], Planned]
     pace: Pace
     _under_way: dict[asyncio.Task[None], DueDelivery] = field(default_factory=dict)
+    _settling: set[asyncio.Task[None]] = field(default_factory=set)
     _breakers: dict[Address, Breaker] = field(default_factory=dict)
     _awake: asyncio.Event = field(default_factory=asyncio.Event)
     _due: set[Address] = field(default_factory=set)
@@ -121,8 +122,9 @@ class DeliveryLoop:
     def _room(self, addresses: list[Address]) -> dict[Address, int]:
         """How many deliveries may begin at each address; every address gets its turn."""
         counts: dict[Address, int] = defaultdict(int)
-        for delivery in self._under_way.values():
-            counts[delivery.address] += 1
+        for task, delivery in self._under_way.items():
+            if task not in self._settling:
+                counts[delivery.address] += 1
         free = AT_ONCE - len(self._under_way)
         room: dict[Address, int] = {}
         random.shuffle(addresses)
@@ -156,6 +158,7 @@ class DeliveryLoop:
 
     def _ended(self, task: asyncio.Task[None]) -> None:
         delivery = self._under_way.pop(task)
+        self._settling.discard(task)
         fault = None if task.cancelled() else task.exception()
         if fault is not None:
             # Nothing could be written down: the lease runs out.
@@ -214,9 +217,11 @@ class DeliveryLoop:
         planned, made = await asyncio.to_thread(self._made, delivery)
         if planned.kept is None:
             document = planned.document(made)
-            if not await self._write(
-                lambda connection: keep_document(connection, self.vault, self.dealer_id, delivery, document)
-            ):
+            try:
+                await self._write(
+                    lambda connection: keep_document(connection, self.vault, self.dealer_id, delivery, document)
+                )
+            except AlreadyStored:
                 return None
             content = made
         else:
@@ -268,6 +273,10 @@ class DeliveryLoop:
     async def _settle(self, delivery: DueDelivery, job: Callable[[Connection], object]) -> None:
         """Writes it down, again and again while the lease holds: what was sent should not be sent twice for a database
         that was away for a moment."""
+        task = asyncio.current_task()
+        assert task is not None, "a delivery is a task"
+        self._settling.add(task)
+        self.wake()
         deadline = asyncio.get_running_loop().time() + self.pace.lease.total_seconds()
         while True:
             try:

@@ -8,18 +8,18 @@ the one that comes second raises AlreadyStored.
 from collections import defaultdict
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from datetime import datetime
+from datetime import datetime, timedelta
 from itertools import count
 from typing import Any, Literal, NamedTuple
 
 from sqlalchemy import Connection, Row, bindparam, delete, func, insert, select, update
 
-from dealer_agent.leads.visits import Slot
+from dealer_agent.leads.visits import QUARTER, Slot
 from dealer_agent.leads.visits import quarters as quarters_of
 from dealer_agent.protocol.requests import VisitKind
 from dealer_agent.storage.errors import AlreadyStored
 from dealer_agent.storage.prepared import Prepared
-from dealer_agent.storage.schema import appointments, leads, places
+from dealer_agent.storage.schema import appointments, leads, microseconds, places
 from dealer_agent.vault.vault import Vault
 
 Status = Literal["requested", "proposed", "confirmed", "unavailable", "replaced", "cancelled"]
@@ -136,7 +136,7 @@ READ_SHARING = select(appointments).where(
     appointments.c.status == "confirmed",
 )
 
-READ_APPOINTMENTS = (
+READ_APPOINTMENTS = Prepared(
     select(appointments)
     .where(appointments.c.dealer_id == bindparam("dealer_id"), appointments.c.lead_id == bindparam("lead_id"))
     .order_by(appointments.c.created_at, appointments.c.appointment_id)
@@ -189,7 +189,7 @@ def busy_quarters(
 ) -> dict[datetime, int]:
     """How many places are taken in each quarter of an hour (UTC) from `since` to before `until`, where any is."""
     sought = {"dealer_id": dealer_id, "rooftop": rooftop, "kind": kind, "since": since, "until": until}
-    return dict(READ_BUSY.read(connection, sought))
+    return dict(READ_BUSY.read(connection, sought, _place_keys(rooftop, kind, since, until)))
 
 
 def take_places(
@@ -202,7 +202,8 @@ def take_places(
     """
     pool = {"dealer_id": appointment.dealer_id, "rooftop": appointment.rooftop, "kind": appointment.kind}
     taken: Mapping[datetime, set[int]] = defaultdict(set)
-    for quarter, place in READ_TAKEN.read(connection, pool | {"first": quarters[0], "last": quarters[-1]}):
+    keys = [_place_key(appointment.rooftop, appointment.kind, quarter) for quarter in quarters]
+    for quarter, place in READ_TAKEN.read(connection, pool | {"first": quarters[0], "last": quarters[-1]}, keys):
         taken[quarter].add(place)
     rows = []
     for quarter in quarters:
@@ -211,8 +212,20 @@ def take_places(
             raise AlreadyStored("every place of that time is taken")
         place = next(number for number in count() if number not in taken[quarter])
         rows.append(pool | {"quarter": quarter, "place": place, "appointment_id": appointment.appointment_id})
-    for row in rows:
-        TAKE_PLACES.add(connection, row)
+    for key, row in zip(keys, rows, strict=True):
+        TAKE_PLACES.add(connection, row, key=key)
+
+
+def _place_keys(rooftop: str, kind: str, since: datetime, until: datetime) -> list[bytes] | None:
+    """Keys of the places in the quarters from `since` to before `until`; None where they are too many to look up."""
+    if until - since > timedelta(days=1):
+        return None
+    first = since.replace(minute=since.minute // 15 * 15, second=0, microsecond=0)
+    return [_place_key(rooftop, kind, first + QUARTER * number) for number in range(-((first - until) // QUARTER))]
+
+
+def _place_key(rooftop: str, kind: str, quarter: datetime) -> bytes:
+    return f"{microseconds(quarter)} {kind} {rooftop}".encode()
 
 
 def record_appointment(connection: Connection, vault: Vault, appointment: AppointmentRecord) -> None:
@@ -282,8 +295,12 @@ def find_appointment(
 
 def appointments_of(connection: Connection, vault: Vault, dealer_id: str, lead_id: str) -> list[AppointmentRecord]:
     """All visits that a lead ever asked for, those that ended too, oldest first."""
-    found = connection.execute(READ_APPOINTMENTS, {"dealer_id": dealer_id, "lead_id": lead_id})
-    return [_opened(vault, row) for row in found]
+    return appointments_in(vault, READ_APPOINTMENTS.read(connection, {"dealer_id": dealer_id, "lead_id": lead_id}))
+
+
+def appointments_in(vault: Vault, rows: Iterable[Any]) -> list[AppointmentRecord]:
+    """The visits in rows of READ_APPOINTMENTS."""
+    return [_opened(vault, row) for row in rows]
 
 
 def booked_visits(
@@ -328,8 +345,8 @@ def _listed(vault: Vault, row: Row[Any]) -> ListedAppointment:
     return ListedAppointment(appointment, customer, row.vehicle)
 
 
-def _opened(vault: Vault, row: Row[Any]) -> AppointmentRecord:
-    values = {name: row._mapping[name] for name in AppointmentRecord.__dataclass_fields__}
+def _opened(vault: Vault, row: Any) -> AppointmentRecord:
+    values = {name: getattr(row, name) for name in AppointmentRecord.__dataclass_fields__}
     if values["request"] is not None:
         values["request"] = vault.open(values["request"], *_seal(row.dealer_id, row.appointment_id))
     return AppointmentRecord(**values)

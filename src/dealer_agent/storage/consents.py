@@ -23,6 +23,7 @@ from dealer_agent.storage.chain import (
     link_problem,
 )
 from dealer_agent.storage.contact_points import KNOWN_BY
+from dealer_agent.storage.prepared import Prepared
 from dealer_agent.storage.schema import consent_events, consent_proofs, leads
 from dealer_agent.storage.withdrawals import note_withdrawal
 from dealer_agent.vault.errors import BrokenSeal, UnknownKey
@@ -135,7 +136,7 @@ class _Body(Struct, omit_defaults=True):
     token: str | None = None
 
 
-READ_EVENTS = (
+READ_EVENTS = Prepared(
     select(consent_events)
     .where(consent_events.c.dealer_id == bindparam("dealer_id"), consent_events.c.lead_id == bindparam("lead_id"))
     .order_by(consent_events.c.number)
@@ -300,8 +301,12 @@ def note_forgotten(connection: Connection, vault: Vault, dealer_id: str, lead_id
 
 def consents_of(connection: Connection, vault: Vault, dealer_id: str, lead_id: str) -> tuple[ConsentEvent, ...]:
     """A lead's events, oldest first."""
-    found = connection.execute(READ_EVENTS, {"dealer_id": dealer_id, "lead_id": lead_id})
-    return tuple(_event(vault, row) for row in found)
+    return consents_in(vault, READ_EVENTS.read(connection, {"dealer_id": dealer_id, "lead_id": lead_id}))
+
+
+def consents_in(vault: Vault, rows: Iterable[Any]) -> tuple[ConsentEvent, ...]:
+    """The events in rows of READ_EVENTS."""
+    return tuple(_event(vault, row) for row in rows)
 
 
 def allowed_channels(connection: Connection, dealer_id: str, lead_id: str, now: datetime) -> frozenset[str]:
@@ -423,7 +428,7 @@ def _words(document: bytes) -> tuple[str, ...]:
     return msgspec.json.decode(document, type=tuple[str, ...])
 
 
-def _event(vault: Vault, row: Row[Any]) -> ConsentEvent:
+def _event(vault: Vault, row: Any) -> ConsentEvent:
     body = None if row.body is None else vault.open(row.body, *body_context(row.dealer_id, row.number))
     return event_of(row._asdict(), body)
 

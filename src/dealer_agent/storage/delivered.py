@@ -1,7 +1,8 @@
 """What a delivery sent, and which receivers have a lead, as statements on the caller's transaction."""
 
+from collections.abc import Sequence
 from datetime import datetime
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import msgspec
 from msgspec import Struct
@@ -60,13 +61,15 @@ READ_COPIES = select(outbox.c.rooftop, outbox.c.channel, outbox.c.state, outbox.
     OF_LEAD, outbox.c.kind.in_(WHOLE_LEADS), or_(outbox.c.state == "sent", outbox.c.unknown > 0)
 )
 
-READ_HISTORY = select(outbox.c.delivery_id, outbox.c.state).where(
-    OF_LEAD,
-    outbox.c.rooftop == bindparam("rooftop"),
-    outbox.c.channel == bindparam("channel"),
-    outbox.c.delivery_id != bindparam("delivery_id"),
-    outbox.c.kind.in_(WHOLE_LEADS),
-    or_(outbox.c.state == "sent", outbox.c.unknown > 0),
+READ_HISTORY = Prepared(
+    select(outbox.c.delivery_id, outbox.c.state).where(
+        OF_LEAD,
+        outbox.c.rooftop == bindparam("rooftop"),
+        outbox.c.channel == bindparam("channel"),
+        outbox.c.delivery_id != bindparam("delivery_id"),
+        or_(*(outbox.c.kind == kind for kind in WHOLE_LEADS)),
+        or_(outbox.c.state == "sent", outbox.c.unknown > 0),
+    )
 )
 
 KEEP_DOCUMENT = Prepared(update(outbox).where(HELD).values(document=bindparam("sealed")))
@@ -83,27 +86,33 @@ def copies(connection: Connection, dealer_id: str, lead_id: str) -> dict[Address
     return found
 
 
-def history(connection: Connection, dealer_id: str, delivery: DueDelivery) -> History:
-    """The results of other deliveries of the lead at the same receiver."""
-    sought = {
+def history_sought(dealer_id: str, delivery: DueDelivery) -> dict[str, str]:
+    """What READ_HISTORY looks for."""
+    return {
         "of_dealer": dealer_id,
         "of_lead": delivery.lead_id,
         "rooftop": delivery.rooftop,
         "channel": delivery.channel,
         "delivery_id": delivery.delivery_id,
     }
-    others = connection.execute(READ_HISTORY, sought).all()
+
+
+def history_in(others: Sequence[Any], delivery: DueDelivery) -> History:
+    """What the deliveries in rows of READ_HISTORY did."""
     later = any(row.state == "sent" and row.delivery_id > delivery.delivery_id for row in others)
     return History(bool(others), later)
 
 
 def keep_document(
     connection: Connection, vault: Vault, dealer_id: str, delivery: DueDelivery, document: KeptDocument
-) -> bool:
-    """Stores the document before its first attempt. Returns False if the lease was lost: then nothing may be sent."""
+) -> None:
+    """Stores the document before its first attempt.
+
+    Raises AlreadyStored if the lease was lost, at once or when the group is written: then nothing may be sent.
+    """
     sealed = vault.seal(msgspec.msgpack.encode(document), *document_context(dealer_id, delivery.delivery_id))
     mine = {"of_dealer": dealer_id, "settled": delivery.delivery_id, "held": delivery.lease}
-    return KEEP_DOCUMENT.write(connection, mine | {"sealed": sealed}) == 1
+    KEEP_DOCUMENT.add(connection, mine | {"sealed": sealed}, conflict="another has the lease of this delivery")
 
 
 def kept_document(vault: Vault, dealer_id: str, delivery: DueDelivery) -> KeptDocument | None:

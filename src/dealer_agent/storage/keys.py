@@ -43,7 +43,9 @@ KeyState = Literal["next", "active", "retired", "unused"]
 """`next`: every process has the key, and nothing is sealed with it yet. `active`: seals. `retired`: seals nothing any
 more, values are left. `unused`: no value is left; the key may be destroyed and never seals again."""
 
-READ_PROOFS = select(vault_keys.c.key_id, vault_keys.c.proof).where(vault_keys.c.dealer_id == bindparam("dealer_id"))
+READ_PROOFS = Prepared(
+    select(vault_keys.c.key_id, vault_keys.c.proof).where(vault_keys.c.dealer_id == bindparam("dealer_id"))
+)
 
 _MINE = vault_key_uses.c.dealer_id == bindparam("in_dealer")
 
@@ -169,7 +171,7 @@ def check_keys(connection: Connection, vault: Vault, dealer_id: str) -> bool:
     sealed with, and WrongKey when one of that name is another key.
     """
     noted = set()
-    for key_id, proof in connection.execute(READ_PROOFS, {"dealer_id": dealer_id}):
+    for key_id, proof in READ_PROOFS.read(connection, {"dealer_id": dealer_id}):
         noted.add(key_id)
         if key_id == LASTING:
             _check_lasting_secret(vault, dealer_id, proof)

@@ -12,12 +12,13 @@ from hashlib import sha256
 from typing import Any, NamedTuple
 
 import msgspec
-from sqlalchemy import Connection, LargeBinary, Row, bindparam, insert, select, text, tuple_
+from sqlalchemy import Connection, LargeBinary, bindparam, insert, select, text, tuple_
 from ulid import ULID
 
-from dealer_agent.storage.consents import GRANTED, REVOKED, ConsentEvent, ConsentRecord, consents_of, grant, touch_lead
+from dealer_agent.storage import consents
+from dealer_agent.storage.consents import GRANTED, REVOKED, ConsentEvent, ConsentRecord, grant, touch_lead
 from dealer_agent.storage.contact_points import contact_context
-from dealer_agent.storage.prepared import Prepared
+from dealer_agent.storage.prepared import Prepared, Read, read_all
 from dealer_agent.storage.schema import (
     UtcTime,
     consent_events,
@@ -173,11 +174,11 @@ LIST_LEADS_BEFORE = LIST_LEADS.where(
     .scalar_subquery()
 )
 
-READ_LEAD = select(*_LEAD_COLUMNS).where(
-    leads.c.dealer_id == bindparam("dealer_id"), leads.c.lead_id == bindparam("lead_id")
+READ_LEAD = Prepared(
+    select(*_LEAD_COLUMNS).where(leads.c.dealer_id == bindparam("dealer_id"), leads.c.lead_id == bindparam("lead_id"))
 )
 
-READ_EVENTS = (
+READ_EVENTS = Prepared(
     select(lead_events.c.event_id, lead_events.c.at, lead_events.c.changes)
     .where(lead_events.c.dealer_id == bindparam("dealer_id"), lead_events.c.lead_id == bindparam("lead_id"))
     .order_by(lead_events.c.at, lead_events.c.event_id)
@@ -351,15 +352,26 @@ def list_leads(
 
 def get_lead(connection: Connection, vault: Vault, dealer_id: str, lead_id: str) -> StoredLead | None:
     """A lead with all that belongs to it."""
+    return lead_in(vault, dealer_id, *read_all(connection, lead_reads(dealer_id, lead_id)))
+
+
+def lead_reads(dealer_id: str, lead_id: str) -> tuple[Read, Read, Read]:
+    """What finds the rows of a lead, as `lead_in` takes them."""
     key = {"dealer_id": dealer_id, "lead_id": lead_id}
-    row = connection.execute(READ_LEAD, key).one_or_none()
-    if row is None:
+    return (READ_LEAD, key), (READ_EVENTS, key), (consents.READ_EVENTS, key)
+
+
+def lead_in(
+    vault: Vault, dealer_id: str, rows: Sequence[Any], added: Iterable[Any], agreed: Iterable[Any]
+) -> StoredLead | None:
+    """The lead in the rows of `lead_reads`."""
+    if not rows:
         return None
     events = tuple(
         LeadEvent(event_id, at, None if changes is None else vault.open(changes, *event_context(dealer_id, event_id)))
-        for event_id, at, changes in connection.execute(READ_EVENTS, key)
+        for event_id, at, changes in added
     )
-    return StoredLead(_lead(vault, row), consents_of(connection, vault, dealer_id, lead_id), events)
+    return StoredLead(_lead(vault, rows[0]), consents.consents_in(vault, agreed), events)
 
 
 SEALED = ("customer", "payload", "source_agent")
@@ -379,8 +391,8 @@ def event_context(dealer_id: str, event_id: str) -> tuple[str, ...]:
     return "lead_events", "changes", dealer_id, event_id
 
 
-def _lead(vault: Vault, row: Row[Any]) -> LeadRecord:
-    values = dict(row._mapping)
+def _lead(vault: Vault, row: Any) -> LeadRecord:
+    values = row._asdict()
     for column in SEALED:
         if values[column] is not None:
             values[column] = vault.open(values[column], *lead_context(column, row.dealer_id, row.lead_id))

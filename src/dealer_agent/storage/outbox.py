@@ -154,16 +154,18 @@ READ_WAITING = select(
 
 DUE_ADDRESSES = select(outbox.c.rooftop, outbox.c.channel).where(_DUE, _FREE).distinct()
 
+_CLAIMED = ("delivery_id", "lead_id", "event_id", "kind", "created_at", "attempts", "document")
+
 # SKIP LOCKED on PostgreSQL: two workers claim side by side. On SQLite the writer's transaction is the lock.
-PICK_DUE = (
-    select(outbox.c.delivery_id)
+PICK_DUE = Prepared(
+    select(*(outbox.c[name] for name in _CLAIMED))
     .where(_DUE, _FREE, outbox.c.rooftop == bindparam("rooftop"), outbox.c.channel == bindparam("channel"))
     .order_by(outbox.c.due_at, outbox.c.delivery_id)
     .limit(bindparam("limit"))
     .with_for_update(skip_locked=True, of=outbox)
 )
 
-LEASE = (
+LEASE = Prepared(
     update(outbox)
     .where(OF_DEALER, outbox.c.delivery_id == bindparam("picked"))
     .values(
@@ -171,18 +173,6 @@ LEASE = (
         leased_until=bindparam("until"),
         attempts=outbox.c.attempts + 1,
         unknown=outbox.c.unknown + 1,
-    )
-    .returning(
-        outbox.c.delivery_id,
-        outbox.c.lead_id,
-        outbox.c.event_id,
-        outbox.c.kind,
-        outbox.c.rooftop,
-        outbox.c.channel,
-        outbox.c.created_at,
-        outbox.c.attempts,
-        outbox.c.lease,
-        outbox.c.document,
     )
 )
 
@@ -194,7 +184,7 @@ HELD = and_(
 )
 
 # Whoever sent it, sent it: also when the lease ran out meanwhile.
-SENT = (
+SENT = Prepared(
     update(outbox)
     .where(OF_DEALER, outbox.c.delivery_id == bindparam("settled"), outbox.c.state != "sent")
     .values(
@@ -355,9 +345,24 @@ def claim(
     until = now + lease
     sought = {"of_dealer": dealer_id, "now": now, "until": until, "rooftop": rooftop, "channel": channel}
     claimed = []
-    for delivery_id in connection.execute(PICK_DUE, sought | {"limit": limit}).scalars().all():
-        taken = {"of_dealer": dealer_id, "picked": delivery_id, "new_lease": new_ulid(), "until": until}
-        claimed.append(DueDelivery(*connection.execute(LEASE, taken).one()))
+    for row in PICK_DUE.read(connection, sought | {"limit": limit}):
+        lease_name = new_ulid()
+        taken = {"of_dealer": dealer_id, "picked": row.delivery_id, "new_lease": lease_name, "until": until}
+        LEASE.add(connection, taken)
+        claimed.append(
+            DueDelivery(
+                delivery_id=row.delivery_id,
+                lead_id=row.lead_id,
+                event_id=row.event_id,
+                kind=row.kind,
+                rooftop=rooftop,
+                channel=channel,
+                tried_since=row.created_at,
+                attempts=row.attempts + 1,
+                lease=lease_name,
+                document=row.document,
+            )
+        )
     return claimed
 
 
@@ -366,7 +371,7 @@ def settle_sent(
 ) -> None:
     """Records that it was sent; `note` is a problem that remains, such as a refused recipient."""
     settled = {"of_dealer": dealer_id, "settled": delivery.delivery_id, "at": at, "words": note}
-    connection.execute(SENT, settled)
+    SENT.add(connection, settled)
 
 
 def reschedule(

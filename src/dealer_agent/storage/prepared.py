@@ -8,6 +8,7 @@ table and one round trip, before any statement that could see them or depends on
 """
 
 import sqlite3
+from collections import namedtuple
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext
 from typing import Any, NamedTuple
@@ -15,9 +16,10 @@ from typing import Any, NamedTuple
 import psycopg
 from sqlalchemy import Connection, Delete, Dialect, Insert, LargeBinary, Select, Table, TextClause, Update
 from sqlalchemy.sql.util import find_tables
+from sqlalchemy.types import TypeEngine
 
 from dealer_agent.storage.errors import AlreadyStored, translated_postgresql, translated_sqlite
-from dealer_agent.storage.schema import UtcTime, metadata, microseconds
+from dealer_agent.storage.schema import UtcTime, metadata, microseconds, time_of
 
 _ROWS = "rows to write"
 """Where a connection keeps the rows that it collects."""
@@ -33,6 +35,7 @@ class _Ready(NamedTuple):
     times: tuple[str, ...]
     converts: tuple[tuple[str, Callable[[Any], Any]], ...]
     columns: tuple[tuple[int, Callable[[Any], Any]], ...]
+    named: Callable[[Iterable[Any]], Any]
 
     def parameters(self, values: Mapping[str, Any]) -> Any:
         """What the driver takes. A column that has no value here gets none."""
@@ -44,12 +47,14 @@ class _Ready(NamedTuple):
             given[name] = convert(given[name])
         return given if self.names is None else [given[name] for name in self.names]
 
-    def row(self, found: Sequence[Any]) -> tuple[Any, ...]:
-        """A row that the driver found, as SQLAlchemy would have it."""
+    def row(self, found: Sequence[Any]) -> Any:
+        """A row that the driver found, as SQLAlchemy would have it: a tuple with the names of the columns."""
+        if not self.columns:
+            return self.named(found)
         row = list(found)
         for place, convert in self.columns:
             row[place] = convert(row[place])
-        return tuple(row)
+        return self.named(row)
 
 
 class Prepared:
@@ -66,8 +71,8 @@ class Prepared:
 
     def read(
         self, connection: Connection, values: Mapping[str, Any], keys: Collection[bytes] | None = None
-    ) -> list[tuple[Any, ...]]:
-        """All rows of a SELECT. Raises StorageError.
+    ) -> list[Any]:
+        """All rows of a SELECT, as named tuples. Raises StorageError.
 
         With `keys`, of collected rows only those that were added under one of them can be among them.
         """
@@ -76,7 +81,12 @@ class Prepared:
             rows.write()
         ready = self._for(connection.dialect)
         found = _run(connection, lambda cursor: cursor.execute(ready.sql, ready.parameters(values)).fetchall())
-        return [ready.row(row) for row in found] if ready.columns else found
+        return [ready.row(row) for row in found]
+
+    def rows(self, connection: Connection, found: Iterable[Sequence[Any]]) -> list[Any]:
+        """Rows that the driver found, as `read` gives them."""
+        ready = self._for(connection.dialect)
+        return [ready.row(row) for row in found]
 
     def write(self, connection: Connection, values: Mapping[str, Any]) -> int:
         """How many rows were written. Raises StorageError."""
@@ -100,7 +110,7 @@ class Prepared:
         key: bytes | None = None,
         conflict: str | None = None,
     ) -> None:
-        """Adds a row, now or with the other rows that the connection collects.
+        """Adds or changes a row, now or with the other rows that the connection collects.
 
         `key` is one of those that a `read` by keys looks for. With `conflict`, a row that was not written raises
         AlreadyStored with these words. Raises StorageError, also later, when the collected rows are written.
@@ -146,20 +156,54 @@ class Prepared:
             # Both drivers take and return bytes as they are.
             if not isinstance(parameter.type, UtcTime | LargeBinary)
         }
-        back = [
-            None
-            if isinstance(column.type, LargeBinary)
-            else column.type.dialect_impl(dialect).result_processor(dialect, None)
-            for column in columns
-        ]
+        back = [_from_driver(column.type, dialect) for column in columns]
+        names = [column.name for column in columns]
         return _Ready(
             sql=compiled.string,
             names=tuple(compiled.positiontup) if compiled.positional else None,
             defaults=compiled.params,
-            times=tuple(name for each, name in compiled.bind_names.items() if isinstance(each.type, UtcTime)),
+            # A parameter that stands in a statement twice is in this list twice.
+            times=tuple({name for each, name in compiled.bind_names.items() if isinstance(each.type, UtcTime)}),
             converts=tuple((name, convert) for name, convert in into.items() if convert),
             columns=tuple((place, convert) for place, convert in enumerate(back) if convert),
+            named=_named(names),
         )
+
+
+def _named(columns: list[str]) -> Callable[[Iterable[Any]], Any]:
+    """What makes a named tuple of a row. A statement of text names no columns."""
+    if not columns:
+        return tuple
+    row: Any = namedtuple("row", columns, rename=True)  # type: ignore[misc]  # The statement names the columns.
+    make: Callable[[Iterable[Any]], Any] = row._make
+    return make
+
+
+def _from_driver(kind: TypeEngine[Any], dialect: Dialect) -> Callable[[Any], Any] | None:
+    """What makes a column's value of the driver's."""
+    if isinstance(kind, LargeBinary):
+        return None
+    if isinstance(kind, UtcTime):
+        return time_of
+    return kind.dialect_impl(dialect).result_processor(dialect, None)
+
+
+Read = tuple[Prepared, Mapping[str, Any]]
+"""A SELECT and its values."""
+
+
+def read_all(connection: Connection, reads: Sequence[Read]) -> list[list[Any]]:
+    """The rows of each SELECT, in one round trip. Raises StorageError."""
+    rows = _collected(connection)
+    if rows is not None and any(rows.may_be_found(statement.tables, None) for statement, _ in reads):
+        rows.write()
+
+    def work(cursors: Sequence[Any]) -> None:
+        for cursor, (statement, values) in zip(cursors, reads, strict=True):
+            cursor.execute(statement.sql(connection), statement.parameters(connection, values))
+
+    found = _run_together(connection, len(reads), work, lambda cursor: cursor.fetchall())
+    return [statement.rows(connection, rows) for (statement, _), rows in zip(reads, found, strict=True)]
 
 
 class CollectedRows:
@@ -249,18 +293,31 @@ def run_plainly(connection: Connection, sql: str) -> None:
 
 def _run_all(connection: Connection, statements: Sequence[tuple[Prepared, list[Any]]]) -> list[int]:
     """Executes each statement once for each of its rows. Returns how many rows each wrote."""
+
+    def work(cursors: Sequence[Any]) -> None:
+        for cursor, (statement, rows) in zip(cursors, statements, strict=True):
+            cursor.executemany(statement.sql(connection), rows)
+
+    return _run_together(connection, len(statements), work, lambda cursor: cursor.rowcount)
+
+
+def _run_together(
+    connection: Connection, count: int, work: Callable[[Sequence[Any]], None], result: Callable[[Any], Any]
+) -> list[Any]:
+    """Executes on so many cursors, and returns the result of each.
+
+    PostgreSQL gets everything before the first result is awaited.
+    """
     driver: Any = connection.connection.driver_connection
 
-    def work(_: Any) -> list[int]:
-        cursors = [driver.cursor() for _ in statements]
-        # PostgreSQL gets everything before the first result is awaited.
+    def all_work(_: Any) -> list[Any]:
+        cursors = [driver.cursor() for _ in range(count)]
         with driver.pipeline() if isinstance(driver, psycopg.Connection) else nullcontext():
-            for cursor, (statement, rows) in zip(cursors, statements, strict=True):
-                cursor.executemany(statement.sql(connection), rows)
-        return [cursor.rowcount for cursor in cursors]
+            work(cursors)
+        return [result(cursor) for cursor in cursors]
 
-    counts: list[int] = _run(connection, work)
-    return counts
+    results: list[Any] = _run(connection, all_work)
+    return results
 
 
 def _run(connection: Connection, work: Callable[[Any], Any]) -> Any:

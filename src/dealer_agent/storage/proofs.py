@@ -71,7 +71,7 @@ def keep_as_proof(connection: Connection, vault: Vault, dealer_id: str, lead_id:
     Returns False and keeps nothing if there is no body, or if a body or a contact point does not open: a value that
     was changed in the database proves nothing.
     """
-    rows = connection.execute(READ_EVENTS, {"dealer_id": dealer_id, "lead_id": lead_id}).all()
+    rows = READ_EVENTS.read(connection, {"dealer_id": dealer_id, "lead_id": lead_id})
     try:
         bodies = {
             row.number: vault.open(row.body, *body_context(dealer_id, row.number))

@@ -42,6 +42,11 @@ def _from_microseconds(value: int) -> datetime:
     return _EPOCH + timedelta(microseconds=value)
 
 
+def time_of(value: int | None) -> datetime | None:
+    """The time of so many microseconds since 1970."""
+    return None if value is None else _from_microseconds(value)
+
+
 def microseconds(value: datetime) -> int:
     """Since 1970. Raises ValueError for a time without an offset."""
     if value.tzinfo is None:
@@ -61,7 +66,7 @@ class UtcTime(TypeDecorator[datetime]):
 
     def process_result_value(self, value: int | None, dialect: Dialect) -> datetime | None:  # noqa: ARG002
         """From the database."""
-        return None if value is None else _from_microseconds(value)
+        return time_of(value)
 
 
 def as_kept(words: str) -> str:

@@ -1,14 +1,23 @@
 """A lead with everything that is known of it, as of one moment: what is delivered and exported is made of it."""
 
+from collections.abc import Sequence
 from datetime import datetime
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from sqlalchemy import Connection
 
-from dealer_agent.storage.appointments import AppointmentRecord, appointments_of
-from dealer_agent.storage.delivered import History, KeptDocument, history, kept_document
-from dealer_agent.storage.leads import StoredLead, get_lead
+from dealer_agent.storage.appointments import READ_APPOINTMENTS, AppointmentRecord, appointments_in
+from dealer_agent.storage.delivered import (
+    READ_HISTORY,
+    History,
+    KeptDocument,
+    history_in,
+    history_sought,
+    kept_document,
+)
+from dealer_agent.storage.leads import StoredLead, lead_in, lead_reads
 from dealer_agent.storage.outbox import DueDelivery
+from dealer_agent.storage.prepared import Read, read_all
 from dealer_agent.vault.vault import Vault
 
 
@@ -30,17 +39,28 @@ class LeadToDeliver(NamedTuple):
 
 def whole_lead(connection: Connection, vault: Vault, dealer_id: str, lead_id: str, now: datetime) -> WholeLead | None:
     """The lead as it stands, on the caller's transaction. Raises VaultError."""
-    stored = get_lead(connection, vault, dealer_id, lead_id)
-    if stored is None:
-        return None
-    visits = tuple(appointments_of(connection, vault, dealer_id, lead_id))
-    return WholeLead(stored, visits, now)
+    return _lead_in(vault, dealer_id, read_all(connection, _reads(dealer_id, lead_id)), now)
 
 
 def lead_to_deliver(
     connection: Connection, vault: Vault, dealer_id: str, delivery: DueDelivery, now: datetime
 ) -> LeadToDeliver:
     """What a delivery is made of, as of one moment. Raises VaultError."""
-    lead = whole_lead(connection, vault, dealer_id, delivery.lead_id, now)
-    kept = kept_document(vault, dealer_id, delivery)
-    return LeadToDeliver(lead, kept, history(connection, dealer_id, delivery))
+    *found, others = read_all(
+        connection, [*_reads(dealer_id, delivery.lead_id), (READ_HISTORY, history_sought(dealer_id, delivery))]
+    )
+    lead = _lead_in(vault, dealer_id, found, now)
+    return LeadToDeliver(lead, kept_document(vault, dealer_id, delivery), history_in(others, delivery))
+
+
+def _reads(dealer_id: str, lead_id: str) -> list[Read]:
+    return [*lead_reads(dealer_id, lead_id), (READ_APPOINTMENTS, {"dealer_id": dealer_id, "lead_id": lead_id})]
+
+
+def _lead_in(vault: Vault, dealer_id: str, rows: Sequence[Sequence[Any]], now: datetime) -> WholeLead | None:
+    """The lead in the rows of `_reads`."""
+    *of_lead, visits = rows
+    stored = lead_in(vault, dealer_id, *of_lead)
+    if stored is None:
+        return None
+    return WholeLead(stored, tuple(appointments_in(vault, visits)), now)

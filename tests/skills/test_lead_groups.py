@@ -1,0 +1,196 @@
+"""Leads that wait together are decided one after the other and written together (contract, part 10)."""
+
+import threading
+from collections.abc import Callable, Iterator
+from concurrent.futures import Future, wait
+from contextlib import contextmanager
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+import msgspec
+import pytest
+from sqlalchemy import Connection, create_engine, func, select
+from tests.delivery.crm import profile_of, sams
+from tests.skills.counter import EMPTY_LOT, TOKEN, Counter, open_counter
+from tests.skills.shop import VAULT, a_lead
+
+from dealer_agent.dealers.profile import HttpChannel
+from dealer_agent.lead_desk.lead_job import LeadJob
+from dealer_agent.protocol.errors import IdempotencyConflict
+from dealer_agent.protocol.replies import Answer
+from dealer_agent.protocol.requests import LeadSubmitRequest
+from dealer_agent.storage.connections import database_url as parsed_url
+from dealer_agent.storage.consents import record_revocation
+from dealer_agent.storage.schema import consent_events, idempotency, lead_contacts, leads, outbox
+
+PROFILE = profile_of(HttpChannel(name="crm", url="http://crm.example.com/leads"))
+NOW = datetime(2026, 3, 2, 12, tzinfo=UTC)
+TABLES = (leads, lead_contacts, consent_events, outbox, idempotency)
+
+
+class SampleFailureError(Exception):
+    """Something that a job raises."""
+
+
+class Group:
+    """Jobs that the writer takes as one group."""
+
+    def __init__(self, desk: Counter) -> None:
+        self._desk = desk
+        self.futures: list[Future[Any]] = []
+
+    def add(self, job: Callable[[Connection], object]) -> None:
+        self.futures.append(self._desk.writer.submit(PROFILE.id, job))
+
+    def take(
+        self, lead: dict[str, Any], after: Callable[[], None] = lambda: None, *, token: str | None = TOKEN
+    ) -> None:
+        """Adds a lead; `after` runs at the end of its job."""
+        plain = lead | {"consent": lead["consent"] | {"granted_at": "2026-03-01T00:00:00Z"}}
+        typed = msgspec.convert(plain, LeadSubmitRequest)
+        job = LeadJob.of(self._desk.desk._desk, EMPTY_LOT, typed, plain, token, b"", NOW)
+
+        def run(connection: Connection) -> object:
+            answer = job.store(connection)
+            after()
+            return answer
+
+        self.add(run)
+
+    def answers(self) -> list[dict[str, Any] | str]:
+        """The data of each answer, or the name of the exception."""
+        found: list[dict[str, Any] | str] = []
+        for future in self.futures:
+            failure = future.exception(60)
+            if failure is not None:
+                found.append(type(failure).__name__)
+            else:
+                answer = future.result()
+                assert isinstance(answer, Answer)
+                found.append(msgspec.json.decode(answer.data))
+        return found
+
+
+@pytest.fixture
+def desk(database_url: str) -> Iterator[Counter]:
+    with open_counter(database_url, PROFILE) as opened:
+        yield opened
+
+
+@contextmanager
+def group_of(desk: Counter) -> Iterator[Group]:
+    """What is added within the block is one group, which is stored at its end."""
+    go_on, entered = threading.Event(), threading.Event()
+
+    def hold(_: Connection) -> None:
+        entered.set()
+        assert go_on.wait(60)
+
+    desk.writer.submit(PROFILE.id, hold)
+    assert entered.wait(60)
+    group = Group(desk)
+    try:
+        yield group
+    finally:
+        go_on.set()
+    wait(group.futures, 60)
+
+
+def counts(desk: Counter) -> dict[str, int]:
+    """How many rows each table has."""
+    with create_engine(parsed_url(desk.url)).connect() as connection:
+        return {
+            table.name: connection.execute(select(func.count()).select_from(table)).scalar_one() for table in TABLES
+        }
+
+
+def id_of(answer: dict[str, Any] | str) -> str:
+    assert isinstance(answer, dict)
+    return str(answer["lead_id"])
+
+
+def fail() -> None:
+    raise SampleFailureError
+
+
+@pytest.mark.requirement("contract-10-durable-before-answer")
+def test_a_job_that_fails_after_it_stored_something_leaves_the_others_stored_once(desk: Counter) -> None:
+    with group_of(desk) as group:
+        for number in range(5):
+            after = fail if number == 2 else lambda: None
+            group.take(a_lead(idempotency_key=f"key-{number}"), after)
+    answers = group.answers()
+    assert answers.pop(2) == "SampleFailureError"
+    assert len({id_of(answer) for answer in answers}) == 4
+    assert {lead.lead_id for lead in desk.store.list_leads(PROFILE.id, 10)} == {id_of(answer) for answer in answers}
+    # A contact and its sender; one consent, delivery and answer.
+    assert counts(desk) == {"leads": 4, "lead_contacts": 8, "consent_events": 4, "outbox": 4, "idempotency": 4}
+    report = desk.store.verify_chain(PROFILE.id)
+    assert (report.events, report.first_broken) == (4, None)
+
+
+@pytest.mark.requirement("contract-10-duplicate")
+def test_leads_of_one_person_in_one_group_are_duplicates_of_the_first(desk: Counter) -> None:
+    with group_of(desk) as group:
+        for text in ("Is it there?", "Is it there?", "Call me."):
+            group.take(sams(message=text))
+        group.take(a_lead())
+    answers = group.answers()
+    assert [answer["status"] for answer in answers if isinstance(answer, dict)] == [
+        "received",
+        "duplicate",
+        "duplicate",
+        "received",
+    ]
+    first = id_of(answers[0])
+    assert [id_of(answer) == first for answer in answers] == [True, True, True, False]
+    kept = desk.store.get_lead(PROFILE.id, first)
+    assert kept is not None
+    assert [event.changes for event in kept.events] == [b'{"message":"Call me."}']
+    assert len(kept.consents) == 1
+    # One delivery that is not made yet holds everything.
+    assert [row.kind for row in desk.deliveries() if row.lead_id == first] == ["lead"]
+    assert desk.store.verify_chain(PROFILE.id).problem is None
+
+
+@pytest.mark.requirement("contract-10-idempotency-same-payload")
+def test_one_key_twice_in_one_group_makes_one_lead(desk: Counter) -> None:
+    same = a_lead(idempotency_key="key")
+    with group_of(desk) as group:
+        group.take(a_lead())
+        for payload in (same, same, same | {"message": "another"}):
+            group.take(payload)
+        group.take(a_lead())
+    answers = group.answers()
+    assert answers[1] == answers[2]
+    assert answers[3] == IdempotencyConflict.__name__
+    assert counts(desk) == {"leads": 3, "lead_contacts": 6, "consent_events": 3, "outbox": 3, "idempotency": 1}
+
+
+@pytest.mark.requirement("contract-10-withdrawal-lasts")
+def test_a_withdrawal_counts_for_the_leads_behind_it_in_its_group(desk: Counter) -> None:
+    """The vehicles differ, so each is a lead of its own."""
+    first = id_of(desk.take(sams(), NOW))
+    at = NOW - timedelta(hours=1)
+    with group_of(desk) as group:
+        group.take(sams(message="before", vehicle_of_interest={"stock": "A"}))
+        group.add(lambda c: record_revocation(c, VAULT, PROFILE.id, first, ["email"], at, by="Alex", reason=None))
+        group.take(sams(message="after", vehicle_of_interest={"stock": "B"}))
+    before, _, after = (future.result(60) for future in group.futures)
+    channels = []
+    for answer in (before, after):
+        lead_id = msgspec.json.decode(answer.data)["lead_id"]
+        channels.append(desk.store.allowed_channels(PROFILE.id, lead_id, NOW))
+    assert channels == [{"email", "phone"}, {"phone"}]
+    assert desk.store.verify_chain(PROFILE.id).problem is None
+
+
+@pytest.mark.parametrize(("later", "status"), [("12:00", "proposed"), ("12:15", "proposed"), ("12:30", "confirmed")])
+def test_leads_of_one_group_do_not_get_one_place_twice(desk: Counter, later: str, status: str) -> None:
+    """A visit of half an hour takes the only place at its time, also from a visit that only overlaps with it."""
+    with group_of(desk) as group:
+        for at in ("12:00", "12:00", later, "15:00"):
+            visit = {"appointment_type": "trade_in_appraisal", "appointment_at": f"2026-03-04T{at}:00-06:00"}
+            group.take(a_lead(appointment=visit))
+    answered = [answer["appointment"]["status"] for answer in group.answers() if isinstance(answer, dict)]
+    assert answered == ["confirmed", "proposed", status, "confirmed"]
