@@ -10,6 +10,7 @@ from typing import Any
 import msgspec
 from sqlalchemy import create_engine, func, select, update
 from tests.skills.shop import VAULT
+from tests.storage.current import make_current
 
 from dealer_agent.dealers.profile import Profile
 from dealer_agent.inventory.catalogue import Catalogue
@@ -17,7 +18,7 @@ from dealer_agent.lead_desk import LeadDesk
 from dealer_agent.lead_desk.calling_off import CalledOff
 from dealer_agent.protocol.replies import Answer
 from dealer_agent.protocol.requests import LeadSubmitRequest
-from dealer_agent.storage import LeadWriter, Store, migrate
+from dealer_agent.storage import LeadWriter, Store
 from dealer_agent.storage.appointments import AppointmentRecord
 from dealer_agent.storage.connections import database_url as parsed_url
 from dealer_agent.storage.outbox import DeliveryRecord
@@ -78,7 +79,7 @@ class Counter:
 @contextmanager
 def open_counter(url: str, profile: Profile, *, confirms_by_mail: bool = False) -> Iterator[Counter]:
     """The desk of a dealer at the database `url`."""
-    migrate(url, VAULT)
+    make_current(url, VAULT)
     with Store.open(url, VAULT) as store:
         store.check_keys(profile.id)
         writer = store.lead_writer()
