@@ -225,7 +225,7 @@ def dispose(
         ),
     ] = False,
 ) -> None:
-    """Erase what is old, as the running service does every hour: see [privacy] in dealer.toml.
+    """Erase what is old, as the running service does every hour: see the section privacy of dealer.toml.
 
     If the clock is far from the time at which the service last ran, nothing is erased until you confirm the clock.
     """
