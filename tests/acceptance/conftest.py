@@ -10,7 +10,7 @@ import pytest
 from tests.acceptance.asking import asked
 from tests.acceptance.dealers import stocked_dealer
 from tests.acceptance.key_files import LEADS, wanted
-from tests.acceptance.running import Running, serving, succeed
+from tests.acceptance.running import Running, serving, succeed_here
 
 
 @pytest.fixture(scope="session")
@@ -30,7 +30,7 @@ class Guarded(NamedTuple):
 @pytest.fixture(scope="session")
 def guarded(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Guarded]:
     folder = stocked_dealer(tmp_path_factory.mktemp("guarded"), '\n[auth]\nmode = "bearer"\n')
-    token = succeed("tokens", "create", "Acceptance Agent", "--dir", folder).strip()
+    token = succeed_here("tokens", "create", "Acceptance Agent", "--dir", folder).strip()
     with serving(folder) as running:
         yield Guarded(running.url, token)
 

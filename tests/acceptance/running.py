@@ -50,7 +50,7 @@ def command(
 
 def command_here(*arguments: str | Path, cwd: Path | None = None, **more: str) -> subprocess.CompletedProcess[str]:
     """The same in this process, for tables of many calls: a start takes longer than most commands do."""
-    variables: dict[str, str | None] = {"DATABASE_URL": None, "DEALER_AGENT_KEYS": None, **more}
+    variables: dict[str, str | None] = {"DATABASE_URL": None, "DEALER_AGENT_KEYS": None, "COLUMNS": "100", **more}
     with chdir(cwd or Path.cwd()):
         done = CliRunner().invoke(app, [*map(str, arguments)], env=variables, prog_name="dealer-agent")
     assert done.exception is None or isinstance(done.exception, SystemExit), done.exception
@@ -59,7 +59,15 @@ def command_here(*arguments: str | Path, cwd: Path | None = None, **more: str) -
 
 def succeed(*arguments: str | Path, cwd: Path | None = None, **more: str) -> str:
     """Runs a command that must work; what it printed."""
-    done = command(*arguments, cwd=cwd, **more)
+    return _printed(command(*arguments, cwd=cwd, **more))
+
+
+def succeed_here(*arguments: str | Path, cwd: Path | None = None, **more: str) -> str:
+    """The same in this process."""
+    return _printed(command_here(*arguments, cwd=cwd, **more))
+
+
+def _printed(done: subprocess.CompletedProcess[str]) -> str:
     assert done.returncode == 0, done.stdout + done.stderr
     return done.stdout
 

@@ -8,7 +8,7 @@ import httpx
 import pytest
 from tests.acceptance.asking import ask, asked, lead, refusal
 from tests.acceptance.dealers import generation, stocked_dealer, write_feed
-from tests.acceptance.running import eventually, start, succeed
+from tests.acceptance.running import eventually, start, succeed_here
 
 
 @pytest.mark.requirement("spec-7-internal-error")
@@ -50,7 +50,7 @@ def test_reading_goes_on_leads_are_refused_and_all_is_well_again_when_the_databa
         eventually("it says that it is ready", lambda: readiness() == 200)
         assert asked(running.url, "lead.submit", **lead(1))["status"] == "received"
         feed = write_feed(folder / "new.json", generation(1, 40))
-        succeed("inventory", "import", feed, "--dir", folder, "--allow-shrink")
+        succeed_here("inventory", "import", feed, "--dir", folder, "--allow-shrink")
         eventually("it shows an import again", lambda: asked(running.url, "inventory.search")["total"] == 40)
         eventually("both have met it again", lambda: len(reported("refresh works again")) == 2)
         assert reported("refresh failed") == reported("refresh works again") == ["stock", "tokens"]

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from sqlalchemy import Connection
 from tests.acceptance.dealers import stocked_dealer
-from tests.acceptance.running import command_here, succeed
+from tests.acceptance.running import command_here, succeed_here
 
 from dealer_agent.config import load_settings
 from dealer_agent.dealers.routing import NewDelivery
@@ -27,7 +27,7 @@ class Outbox:
     ids: dict[str, str]
 
     def run(self, *words: str) -> str:
-        return succeed("deliveries", *words, "--dir", self.folder)
+        return succeed_here("deliveries", *words, "--dir", self.folder)
 
     def refused(self, *words: str) -> str:
         done = command_here("deliveries", *words, "--dir", self.folder)
@@ -164,7 +164,7 @@ def test_a_retry_says_clearly_what_is_meant(sent_and_not: Outbox, words: tuple[s
 
 def test_a_dealer_without_leads_has_no_deliveries(tmp_path: Path) -> None:
     folder = stocked_dealer(tmp_path / "store")
-    assert succeed("deliveries", "list", "--dir", folder) == "No deliveries yet.\n"
+    assert succeed_here("deliveries", "list", "--dir", folder) == "No deliveries yet.\n"
 
 
 @pytest.mark.parametrize(

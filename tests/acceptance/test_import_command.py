@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 from tests.acceptance.dealers import generation, stocked_dealer, write_dealer, write_feed
-from tests.acceptance.running import COMMAND, command, command_here, environment, succeed
+from tests.acceptance.running import COMMAND, command, command_here, environment, succeed_here
 
 HEADER = "vin,stock,dealer_id,condition,year,make,model,price,mileage,cost,colour_of_the_key"
 
@@ -63,15 +63,15 @@ def test_the_table_counts_what_became_of_every_unit(store: Path) -> None:
 
 def test_the_history_tells_what_every_import_changed(store: Path) -> None:
     """But for dry runs and refused files, which changed nothing."""
-    assert "Nothing was imported yet" in succeed("inventory", "history", "--dir", store)
+    assert "Nothing was imported yet" in succeed_here("inventory", "history", "--dir", store)
     bring_in(store, rows(HONDA, FORD, TESLA))
     bring_in(store, rows(HONDA), "--dry-run")
     assert bring_in(store, rows(HONDA)).returncode == 1
     bring_in(store, rows(HONDA, FORD), "--allow-shrink")
-    said = succeed("inventory", "history", "--dir", store)
+    said = succeed_here("inventory", "history", "--dir", store)
     lines = [re.findall(r"\d+", line.partition("export.csv")[2]) for line in said.splitlines() if "export.csv" in line]
     assert lines == [["0", "0", "2", "1", "0"], ["3", "0", "0", "0", "0"]]
-    assert succeed("inventory", "history", "--limit", "1", "--dir", store).count("export.csv") == 1
+    assert succeed_here("inventory", "history", "--limit", "1", "--dir", store).count("export.csv") == 1
 
 
 def test_refused_rows_are_named_with_their_line_and_the_reason(store: Path) -> None:

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from tests.acceptance.asking import asked
 from tests.acceptance.dealers import generation, stocked_dealer, write_feed
-from tests.acceptance.running import PATIENCE_SECONDS, Running, eventually, serving, start, succeed
+from tests.acceptance.running import PATIENCE_SECONDS, Running, eventually, serving, start, succeed_here
 from tests.acceptance.test_workers import in_every_worker
 
 from dealer_agent.stock_room import FILE
@@ -25,7 +25,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 def bring_in(running: Running, number: int, size: int) -> None:
     feed = write_feed(running.folder / f"{number}.json", generation(number, size))
-    succeed("inventory", "import", feed, "--dir", running.folder)
+    succeed_here("inventory", "import", feed, "--dir", running.folder)
 
 
 HOLDING = """

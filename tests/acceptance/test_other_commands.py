@@ -20,7 +20,7 @@ HELP = {
     ("demo",): ("--host", "--port", "--dir", "300 vehicles"),
     ("keys",): ("create", "list", "rotate"),
     ("keys", "create"): ("--print", "DEALER_AGENT_KEYS", "--dir"),
-    ("keys", "rotate"): ("--forget-old", "goes on from there", "--dir"),
+    ("keys", "rotate"): ("--forget-old", "the next run continues", "--dir"),
     ("leads",): ("list", "show", "erase", "export", "dispose"),
     ("leads", "list"): ("--limit", "--before"),
     ("leads", "show"): ("leads list",),

@@ -26,7 +26,7 @@ from tests.acceptance.raw import connect, head, search_body
 from tests.acceptance.running import PATIENCE_SECONDS, Running, serving
 
 SOAK = bool(os.environ.get("SOAK"))
-VEHICLES, SECONDS = (100_000, 60.0) if SOAK else (1_000, 3.0)
+VEHICLES, SECONDS = (100_000, 60.0) if SOAK else (1_000, 1.5)
 IDLE, SLOW_SENDERS = (2_000, 50) if SOAK else (200, 10)
 BUSY = (512, 2_000) if SOAK else (256,)
 EXPECTED = {"200", "404", "422", "429"}

@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 from tests.acceptance.asking import ask, asked, refusal
 from tests.acceptance.dealers import generation, stocked_dealer, write_feed
-from tests.acceptance.running import Running, eventually, serving, succeed
+from tests.acceptance.running import Running, eventually, serving, succeed_here
 
 from dealer_agent.config import load_settings
 from dealer_agent.inventory.feeds import Feed, read_feed
@@ -75,7 +75,7 @@ def in_every_worker(running: Running, what: str, ask_once: Any) -> None:
 def test_every_worker_shows_an_import_without_a_restart(pair: Running) -> None:
     before = pair.workers()
     feed = write_feed(pair.folder / "three.json", generation(3, 75))
-    succeed("inventory", "import", feed, "--dir", pair.folder)
+    succeed_here("inventory", "import", feed, "--dir", pair.folder)
     in_every_worker(pair, "the import", lambda: asked(pair.url, "inventory.search")["total"] == 75)
     assert pair.workers() == before
 
@@ -83,13 +83,13 @@ def test_every_worker_shows_an_import_without_a_restart(pair: Running) -> None:
 @pytest.mark.requirement("spec-5-invalid-token")
 def test_every_worker_refuses_a_revoked_token_without_a_restart(pair: Running) -> None:
     """Specification, part 5."""
-    token = succeed("tokens", "create", "Short Visit", "--dir", pair.folder).strip()
+    token = succeed_here("tokens", "create", "Short Visit", "--dir", pair.folder).strip()
 
     def status() -> int:
         return ask(pair.url, "inventory.facets", token=token).status_code
 
     in_every_worker(pair, "the new token", lambda: status() == 200)
-    succeed("tokens", "revoke", token.split("_")[1], "--dir", pair.folder)
+    succeed_here("tokens", "revoke", token.split("_")[1], "--dir", pair.folder)
     in_every_worker(pair, "the revoked token", lambda: status() == 401)
     assert refusal(ask(pair.url, "inventory.facets", token=token))["code"] == "AUTH_REQUIRED"
 

@@ -3,6 +3,7 @@
 import re
 import shutil
 import subprocess
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -39,21 +40,18 @@ def refused_to_delete(running: Running) -> bool:
 
 
 @pytest.mark.requirement("contract-10-clock-doubtful")
-@pytest.mark.parametrize("days", [800, -800], ids=["ahead", "behind"])
-def test_a_service_whose_clock_is_wrong_keeps_every_lead_and_says_so_once(
-    tmp_path: Path, database_url: str, days: int
-) -> None:
+def test_a_service_whose_clock_is_wrong_keeps_every_lead_and_says_so_once(tmp_path: Path, database_url: str) -> None:
+    """Behind, then ahead. After the clock is confirmed, the lead that is too old by it loses its customer."""
     folder = stocked_dealer(tmp_path / "store", DATABASE_URL=database_url)
     with serving(folder, DATABASE_URL=database_url) as running:
         assert ask(running.url, "lead.submit", **lead()).status_code == 200
-    with serving(folder, program=shifted(days), DATABASE_URL=database_url) as running:
-        eventually("it says so", lambda: refused_to_delete(running))
-        assert running.stderr().count("--clock-is-right") == 1
-    assert customers(folder, database_url) == 1
-    if days < 0:
-        return
+    for days in (-800, 800):
+        with serving(folder, program=shifted(days), DATABASE_URL=database_url) as wrong:
+            eventually("it says so", partial(refused_to_delete, wrong))
+            assert wrong.stderr().count("--clock-is-right") == 1
+        assert customers(folder, database_url) == 1
     words = ["leads", "dispose", "--dir", str(folder)]
-    program = shifted(days)
+    program = shifted(800)
     for more in ((), ("--dry-run",)):
         done = command(*words, *more, program=program, DATABASE_URL=database_url)
         assert done.returncode == 1

@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 from sqlalchemy import text
+from tests.storage.current import make_current
 from tests.storage.samples import DEALER, KEYRING, MONDAY, storing
 from tests.storage.test_erasure import VEHICLES, known
 
@@ -16,7 +17,7 @@ from dealer_agent.config import key_rotation
 from dealer_agent.config.key_rotation import KeyRotation, Stopped, file_to_change
 from dealer_agent.config.keys import KEY_FILE_NAME, changing, load_vault
 from dealer_agent.server.refresh import News
-from dealer_agent.storage import KeyMissing, Store, find_duplicate, find_idempotent, migrate
+from dealer_agent.storage import KeyMissing, Store, find_duplicate, find_idempotent
 from dealer_agent.vault import Keyring, Vault, new_key, render
 
 DAYS = 30
@@ -77,7 +78,7 @@ class Machine:
 @pytest.fixture
 def machine(tmp_path: Path, database_url: str) -> Machine:
     made = Machine(tmp_path, database_url)
-    migrate(database_url)
+    make_current(database_url)
     with Store.open(database_url, made.vault()) as store:
         store.check_keys(DEALER)
         with closing(store.lead_writer()) as writer:

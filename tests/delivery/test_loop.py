@@ -14,13 +14,14 @@ import structlog
 from msgspec import UNSET
 from sqlalchemy import Connection, update
 from tests.delivery.shop import AT_ONCE, CRM, HOOK, NORTH, Failing, Hanging, Noting, Shop, so
+from tests.storage.current import make_current
 from tests.storage.samples import DEALER, VAULT
 
 from dealer_agent.delivery import loop as loops
 from dealer_agent.delivery.outlet import Letter, NotDelivered, Parcel
 from dealer_agent.delivery.pace import Pace
 from dealer_agent.server.log import BufferedLines, configure_logs
-from dealer_agent.storage import DatabaseUnreachable, Store, migrate
+from dealer_agent.storage import DatabaseUnreachable, Store
 from dealer_agent.storage.outbox import Address
 from dealer_agent.storage.schema import outbox
 
@@ -339,7 +340,7 @@ def test_two_workers_share_the_work_and_send_nothing_twice(shop: Shop, database_
 
 
 def test_a_database_that_was_away_is_asked_again(sqlite_url: str, tmp_path: Path) -> None:
-    migrate(sqlite_url, VAULT)
+    make_current(sqlite_url, VAULT)
     with Store.open(sqlite_url, VAULT) as store:
         store.check_keys(DEALER)
         shop = Shop(store, store.lead_writer())
@@ -365,7 +366,7 @@ def test_what_was_sent_is_settled_though_the_database_was_away_just_then(
 ) -> None:
     """Else it would be sent again for nothing."""
     monkeypatch.setattr(loops, "SETTLE_AGAIN_SECONDS", 0.05)
-    migrate(sqlite_url, VAULT)
+    make_current(sqlite_url, VAULT)
     file, away = tmp_path / "dealer.db", tmp_path / "away.db"
     write = loops.DeliveryLoop._write
 

@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 
 import pytest
-from tests.acceptance.running import Running, serving, succeed
+from tests.acceptance.running import Running, serving, succeed_here
 from tests.fuzz.judging import Judge
 
 from dealer_agent.config.keys import create_key_file
@@ -34,7 +34,7 @@ def service(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Running]:
     create_key_file(folder)
     feed = folder / "stock.json"
     feed.write_bytes(demo_inventory())
-    succeed("inventory", "import", feed, "--dir", folder)
+    succeed_here("inventory", "import", feed, "--dir", folder)
     with serving(folder) as running:
         yield running
 

@@ -1,6 +1,6 @@
 """No generated input makes a decoder, the application, a feed reader or the settings fail, or costs too much.
 
-3,000 inputs in every run, 1,000,000 in `make soak` (`SOAK_INPUTS`), in two processes. A failure names the seed and the
+1,000 inputs in every run, 1,000,000 in `make soak` (`SOAK_INPUTS`), in two processes. A failure names the seed and the
 number of the input; `python -m tests.fuzz.inputs --seed SEED --only NUMBER` feeds and shows it again.
 """
 
@@ -15,8 +15,8 @@ import msgspec
 import pytest
 from tests.fuzz.inputs import REQUEST_KINDS, Report
 
-INPUTS = int(os.environ.get("SOAK_INPUTS", "3000"))
-SEED = int(os.environ.get("SOAK_SEED", "0")) or (int(time.time()) if INPUTS > 3_000 else 1)
+INPUTS = int(os.environ.get("SOAK_INPUTS", "1000"))
+SEED = int(os.environ.get("SOAK_SEED", "0")) or (int(time.time()) if INPUTS > 1_000 else 1)
 """Every long run has inputs of its own; a short one has the same each time."""
 
 PROCESSES = 2

@@ -13,6 +13,7 @@ import anyio
 import httpx
 from anyio.from_thread import BlockingPortal, start_blocking_portal
 from tests.protocol.bodies import payload, request_type, response_type
+from tests.storage.current import make_current
 
 from dealer_agent.bootstrap import application
 from dealer_agent.config import load_settings
@@ -21,7 +22,6 @@ from dealer_agent.inventory.feeds import read_feed
 from dealer_agent.server.app import DealerApp
 from dealer_agent.server.tokens import new_token
 from dealer_agent.stock_room import import_feed
-from dealer_agent.storage.migrate import migrate
 from dealer_agent.storage.store import Store
 
 DATABASE = "dealer-agent.db"
@@ -199,7 +199,7 @@ def set_up(directory: Path, extra: str = NO_LIMITS, *, stocked: Path | None = No
     if stocked is not None:
         shutil.copy(stocked / DATABASE, directory / DATABASE)
         return
-    migrate(settings.database_url, settings.vault)
+    make_current(settings.database_url, settings.vault)
     now = datetime.now(UTC)
     with Store.open(settings.database_url, settings.vault) as store:
         for units, at in (([*LOT, GONE], now - timedelta(hours=1)), (LOT, now)):

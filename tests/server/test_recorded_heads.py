@@ -5,11 +5,12 @@ from pathlib import Path
 
 import pytest
 import structlog
+from tests.storage.current import make_current
 from tests.storage.samples import DEALER, MONDAY, VAULT
 
 from dealer_agent.server import heads as heads_module
 from dealer_agent.server.heads import read_heads, record_heads
-from dealer_agent.storage import StorageError, Store, migrate
+from dealer_agent.storage import StorageError, Store
 
 MINUTE = timedelta(minutes=1)
 
@@ -17,7 +18,7 @@ MINUTE = timedelta(minutes=1)
 @pytest.fixture
 def store(tmp_path: Path) -> Store:
     url = f"sqlite:///{tmp_path}/dealer.db"
-    migrate(url, VAULT)
+    make_current(url, VAULT)
     opened = Store.open(url, VAULT)
     opened.log_access(DEALER, MONDAY, "Alex", "leads list", leads=1)
     return opened

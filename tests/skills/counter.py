@@ -10,6 +10,7 @@ from typing import Any
 import msgspec
 from sqlalchemy import create_engine, func, select, update
 from tests.skills.shop import VAULT
+from tests.storage.current import make_current
 
 from dealer_agent.dealers.profile import Profile
 from dealer_agent.inventory.catalogue import Catalogue
@@ -17,7 +18,7 @@ from dealer_agent.lead_desk import LeadDesk
 from dealer_agent.lead_desk.calling_off import CalledOff
 from dealer_agent.protocol.replies import Answer
 from dealer_agent.protocol.requests import LeadSubmitRequest
-from dealer_agent.storage import LeadWriter, Store, migrate
+from dealer_agent.storage import LeadWriter, Store
 from dealer_agent.storage.appointments import AppointmentRecord
 from dealer_agent.storage.connections import database_url as parsed_url
 from dealer_agent.storage.outbox import DeliveryRecord
@@ -26,6 +27,8 @@ from dealer_agent.storage.schema import outbox, places
 EMPTY_LOT = Catalogue.build([])
 TOKEN = "01KE7AQ2N0V5X3J8R6T4Y9W1ZT"
 """The id of the token of the one sender, where a test says nothing of senders."""
+GRANTED_AT = "2026-03-01T00:00:00Z"
+"""When the customer agreed, where a test says nothing else."""
 
 
 @dataclass
@@ -38,17 +41,30 @@ class Counter:
     writer: LeadWriter
 
     def take(
-        self, lead: dict[str, Any], now: datetime, lot: Catalogue = EMPTY_LOT, *, token: str | None = TOKEN
+        self,
+        lead: dict[str, Any],
+        now: datetime,
+        lot: Catalogue = EMPTY_LOT,
+        *,
+        token: str | None = TOKEN,
+        granted_at: str = GRANTED_AT,
     ) -> dict[str, Any]:
         """The `data` of the answer."""
-        answered: dict[str, Any] = msgspec.json.decode(self.answer(lead, now, lot, token=token).data)
+        answer = self.answer(lead, now, lot, token=token, granted_at=granted_at)
+        answered: dict[str, Any] = msgspec.json.decode(answer.data)
         return answered
 
     def answer(
-        self, lead: dict[str, Any], now: datetime, lot: Catalogue = EMPTY_LOT, *, token: str | None = TOKEN
+        self,
+        lead: dict[str, Any],
+        now: datetime,
+        lot: Catalogue = EMPTY_LOT,
+        *,
+        token: str | None = TOKEN,
+        granted_at: str = GRANTED_AT,
     ) -> Answer:
         """The answer to the sender with this token; None is a sender without one."""
-        plain = lead | {"consent": lead["consent"] | {"granted_at": "2026-03-01T00:00:00Z"}}
+        plain = lead | {"consent": lead["consent"] | {"granted_at": granted_at}}
         typed = msgspec.convert(plain, LeadSubmitRequest)
         return asyncio.run(self.desk.take(typed, plain, lot, token_id=token, body=b"", now=now, seconds=60))
 
@@ -78,7 +94,7 @@ class Counter:
 @contextmanager
 def open_counter(url: str, profile: Profile, *, confirms_by_mail: bool = False) -> Iterator[Counter]:
     """The desk of a dealer at the database `url`."""
-    migrate(url, VAULT)
+    make_current(url, VAULT)
     with Store.open(url, VAULT) as store:
         store.check_keys(profile.id)
         writer = store.lead_writer()

@@ -14,6 +14,7 @@ import anyio
 import httpx
 from anyio.from_thread import BlockingPortal, start_blocking_portal
 from sqlalchemy import create_engine, select
+from tests.storage.current import make_current
 
 from dealer_agent.bootstrap import application
 from dealer_agent.config import load_settings
@@ -21,7 +22,7 @@ from dealer_agent.inventory.feeds import read_feed
 from dealer_agent.server.app import DealerApp
 from dealer_agent.server.tokens import new_token
 from dealer_agent.stock_room import import_feed
-from dealer_agent.storage import LeadRecord, Store, StoredLead, migrate
+from dealer_agent.storage import LeadRecord, Store, StoredLead
 from dealer_agent.storage.appointments import AppointmentRecord
 from dealer_agent.storage.connections import database_url as parsed_url
 from dealer_agent.storage.outbox import DeliveryRecord, list_deliveries
@@ -254,7 +255,7 @@ def open_shop(url: str, more_settings: str = "", *, rooftop_settings: str = "", 
         (Path(folder) / "dealer.toml").write_text(toml, encoding="utf-8")
         settings = load_settings(Path(folder), {"DATABASE_URL": url, "DEALER_AGENT_KEYS": KEYS})
         if stocked:
-            migrate(url)
+            make_current(url)
             with Store.open(url) as store:
                 import_stock(store, settings.dealer, [*_LOT, _SOLD])
                 import_stock(store, settings.dealer, _LOT)

@@ -9,9 +9,10 @@ from typing import Any
 
 import pytest
 from tests.skills.shop import BINDINGS, Outcome, Shop, a_lead, ago, consent, customer, open_shop, request_body
+from tests.storage.current import make_current
 
 from dealer_agent.server.tokens import new_token
-from dealer_agent.storage import Store, migrate
+from dealer_agent.storage import Store
 
 
 def without_message_id(outcome: Outcome) -> bytes:
@@ -143,7 +144,7 @@ def test_without_a_token_the_key_belongs_to_the_agents_name_and_the_contact_poin
 
 @pytest.mark.requirement("contract-10-idempotency-owner")
 def test_with_a_token_the_key_belongs_to_the_token(database_url: str) -> None:
-    migrate(database_url)
+    make_current(database_url)
     with Store.open(database_url) as store:
         secrets = [new_token() for _ in range(2)]
         tokens = [

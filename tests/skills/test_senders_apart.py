@@ -4,6 +4,7 @@ There are places enough here, so that nobody takes a time from somebody else. Th
 person is the only other thing that may differ.
 """
 
+import os
 import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
@@ -36,6 +37,7 @@ ROOM: Mapping[VisitKind, VisitRules] = {
 PLENTY = msgspec.structs.replace(PROFILE, rooftops=(rooftop("Ridgeline South", ROOM, "south"),))
 ULID = "[0-9A-HJKMNP-TV-Z]{26}"
 _dealers = count(1)
+EXAMPLES = 100 if os.environ.get("SOAK") else 30
 
 EMAIL, PHONE = {"email": "sam@example.com"}, {"phone": "+12025550123"}
 POINTS = (EMAIL, PHONE, EMAIL | PHONE, {"email": "pat@example.com"}, PHONE | {"email": "pat@example.com"})
@@ -138,7 +140,7 @@ def story(at_desk: Counter, dealer_id: str, sequence: Sequence[Sent | None], tel
 def test_a_senders_leads_are_the_same_with_and_without_those_of_others(counter: OpenCounter) -> None:
     desk = counter(PLENTY)
 
-    @settings(max_examples=100, suppress_health_check=list(HealthCheck), deadline=None)
+    @settings(max_examples=EXAMPLES, suppress_health_check=list(HealthCheck), deadline=None)
     @given(st.lists(leads_sent, min_size=2, max_size=6), st.integers(0, 5))
     def check(sequence: list[Sent], chosen: int) -> None:
         teller = sequence[chosen % len(sequence)].sender

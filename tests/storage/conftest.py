@@ -3,14 +3,15 @@
 from collections.abc import Iterator
 
 import pytest
+from tests.storage.current import make_current
 from tests.storage.samples import VAULT
 
-from dealer_agent.storage import LeadWriter, Store, migrate
+from dealer_agent.storage import LeadWriter, Store
 
 
 @pytest.fixture
 def store(database_url: str) -> Iterator[Store]:
-    migrate(database_url)
+    make_current(database_url)
     with Store.open(database_url, VAULT) as opened:
         yield opened
 

@@ -13,7 +13,7 @@ import subprocess
 import tempfile
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import closing, contextmanager, suppress
 from importlib import import_module
 from pathlib import Path
 from typing import Any
@@ -22,6 +22,7 @@ from uuid import uuid4
 
 import psycopg
 import pytest
+from tests.storage.current import Schemas
 
 _SYSTEM_FOLDERS = ("/usr/local/sbin", "/usr/sbin", "/sbin")
 """Where `useradd` is. A shell that is no login shell may lack them on its PATH."""
@@ -153,10 +154,18 @@ def postgresql_server() -> str:
     try:
         # No cleanup of its own: another worker may still be using the server when this one ends.
         url: str = _library().get_server(Path(os.environ[_FOLDER]) / "data", cleanup_mode=None).get_uri()
+        _without_syncs(url)
     except (OSError, RuntimeError, subprocess.SubprocessError, AssertionError) as error:
         # One line for each test that needs the server, not one traceback.
         pytest.fail(f"PostgreSQL did not start ({error}); or name a server in TEST_DATABASE_URL", pytrace=False)
     return url
+
+
+def _without_syncs(server: str) -> None:
+    """Spares the server the wait for the disk. It never outlives its machine."""
+    with psycopg.connect(server, autocommit=True) as connection:
+        connection.execute("ALTER SYSTEM SET fsync = off")
+        connection.execute("SELECT pg_reload_conf()")
 
 
 @pytest.fixture
@@ -165,24 +174,38 @@ def sqlite_url(tmp_path: Path) -> str:
     return f"sqlite:///{tmp_path}/dealer.db"
 
 
+def url_of(server: str, schema: str) -> str:
+    """The URL of a schema on a PostgreSQL server."""
+    joint = "&" if "?" in server else "?"
+    return f"{server}{joint}options={quote(f'-csearch_path={schema}')}"
+
+
 @contextmanager
 def fresh_schema(server: str) -> Iterator[str]:
     """The URL of an empty schema on a PostgreSQL server, for a block."""
     schema = f"test_{uuid4().hex}"
     with psycopg.connect(server, autocommit=True) as connection:
         connection.execute(f'CREATE SCHEMA "{schema}"'.encode())
-    joint = "&" if "?" in server else "?"
-    yield f"{server}{joint}options={quote(f'-csearch_path={schema}')}"
+    yield url_of(server, schema)
     with psycopg.connect(server, autocommit=True) as connection:
         connection.execute("SET lock_timeout = '120s'")
         connection.execute("SET client_min_messages = warning")
         connection.execute(f'DROP SCHEMA "{schema}" CASCADE'.encode())
 
 
+@pytest.fixture(scope="session")
+def postgresql_schemas(postgresql_server: str) -> Iterator[Schemas]:
+    """The schemas of this process, which tests use one after the other."""
+    with closing(Schemas(postgresql_server)) as schemas:
+        yield schemas
+
+
 @pytest.fixture
-def postgresql_url(postgresql_server: str) -> Iterator[str]:
-    """An empty schema of its own on a PostgreSQL server."""
-    with fresh_schema(postgresql_server) as url:
+def postgresql_url(postgresql_server: str, postgresql_schemas: Schemas) -> Iterator[str]:
+    """An empty schema of its own on a PostgreSQL server. `make_current` gives it the current tables."""
+    schema = f"test_{uuid4().hex}"
+    url = url_of(postgresql_server, schema)
+    with postgresql_schemas.lend(url, schema):
         yield url
 
 

@@ -5,9 +5,10 @@ from pathlib import Path
 
 import pytest
 from sqlalchemy import URL, Connection
+from tests.storage.current import make_current
 from tests.storage.samples import DEALER, VAULT, consent, lead
 
-from dealer_agent.storage import DatabaseUnreachable, LeadWriter, Store, migrate, record_lead
+from dealer_agent.storage import DatabaseUnreachable, LeadWriter, Store, record_lead
 
 
 def keep(writer: LeadWriter, lead_id: str) -> None:
@@ -24,7 +25,7 @@ def kept(url: str) -> list[str]:
 
 @pytest.fixture
 def file(sqlite_url: str, tmp_path: Path) -> Path:
-    migrate(sqlite_url)
+    make_current(sqlite_url)
     return tmp_path / "dealer.db"
 
 
@@ -62,6 +63,6 @@ def test_a_file_put_in_its_place_is_used_from_then_on(sqlite_url: str, file: Pat
 @pytest.mark.parametrize("name", ["a b.db", "50%.db", "what?.db", "a#b.db", "Škoda.db"])
 def test_any_file_name_will_do(tmp_path: Path, name: str) -> None:
     url = URL.create("sqlite", database=str(tmp_path / name)).render_as_string()
-    migrate(url)
+    make_current(url)
     assert kept(url) == []
     assert (tmp_path / name).stat().st_mode & 0o777 == 0o600

@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 from sqlalchemy import Connection, event, text
+from tests.storage.current import make_current
 from tests.storage.samples import DEALER, MONDAY, VAULT, first_answer, lead, storing
 
 from dealer_agent.storage import (
@@ -19,7 +20,6 @@ from dealer_agent.storage import (
     StoreClosed,
     find_duplicate,
     find_idempotent,
-    migrate,
 )
 from dealer_agent.storage.lead_writer import MOST_WAITING
 from dealer_agent.storage.stock import NEXT_STOCK_REVISION
@@ -177,7 +177,7 @@ def test_a_job_is_not_run_a_third_time(writer: LeadWriter) -> None:
 
 def test_no_lead_of_a_group_is_answered_when_the_disk_is_full(sqlite_url: str, tmp_path: Any) -> None:
     """SQLite may roll back the whole transaction then, and with it what earlier jobs of the group stored."""
-    migrate(sqlite_url)
+    make_current(sqlite_url)
     with Store.open(sqlite_url, VAULT) as store:
         writer = store.lead_writer()
 
@@ -206,7 +206,7 @@ def test_no_lead_of_a_group_is_answered_when_the_disk_is_full(sqlite_url: str, t
 def test_no_lead_of_a_group_is_answered_when_the_connection_breaks_and_the_next_group_has_a_new_one(
     postgresql_url: str,
 ) -> None:
-    migrate(postgresql_url)
+    make_current(postgresql_url)
     with Store.open(postgresql_url, VAULT) as store:
         writer = store.lead_writer()
         gate = Gate(writer)
@@ -278,7 +278,7 @@ def test_a_cancelled_lead_is_not_stored(store: Store, writer: LeadWriter) -> Non
 
 def test_an_import_under_way_holds_up_no_lead_on_postgresql(postgresql_url: str) -> None:
     """Leads and stock are locked apart. (SQLite has one writer: there a lead waits for the import's transaction.)"""
-    migrate(postgresql_url)
+    make_current(postgresql_url)
     with Store.open(postgresql_url, VAULT) as store, Store.open(postgresql_url, VAULT) as other:
         writer, importing = store.lead_writer(), other.lead_writer()
         gate = threading.Event()

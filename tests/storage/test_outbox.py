@@ -9,10 +9,11 @@ from datetime import UTC, datetime, timedelta
 import pytest
 from sqlalchemy import Connection, insert
 from tests.storage import other_sender
+from tests.storage.current import make_current
 from tests.storage.samples import DEALER, MONDAY, TUESDAY
 
 from dealer_agent.dealers.routing import NewDelivery
-from dealer_agent.storage import migrate, outbox
+from dealer_agent.storage import outbox
 from dealer_agent.storage.connections import database_url as parsed
 from dealer_agent.storage.connections import writer_engine
 from dealer_agent.storage.outbox import Address, DeliveryRecord, DueDelivery
@@ -27,7 +28,7 @@ class Database:
     """A database with one lead, and transactions on it."""
 
     def __init__(self, url: str) -> None:
-        migrate(url)
+        make_current(url)
         self.engine = writer_engine(parsed(url))
         with self.writing() as connection:
             for dealer_id in (DEALER, "other"):

@@ -6,9 +6,10 @@ from typing import Any
 import pytest
 from sqlalchemy import BindParameter, Delete, Select, Update, event
 from sqlalchemy.sql.visitors import iterate
+from tests.storage.current import make_current
 from tests.storage.samples import MONDAY
 
-from dealer_agent.storage import Store, appointments, consents, leads, migrate, outbox, privacy, withdrawals
+from dealer_agent.storage import Store, appointments, consents, leads, outbox, privacy, withdrawals
 
 KNOWN: dict[str, Any] = {
     "dealer_id": "ridgeline",
@@ -76,7 +77,7 @@ def test_no_lead_makes_the_database_read_those_of_others(
 ) -> None:
     """Deliveries and duplicates ask this each time, duplicates while every other lead waits."""
     url = f"sqlite:///{tmp_path}/dealer.db"
-    migrate(url)
+    make_current(url)
     plan: list[str] = []
     with Store.open(url) as store, store._writing() as connection:
 

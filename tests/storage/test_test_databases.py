@@ -1,12 +1,21 @@
-"""The tests' own PostgreSQL server, where root starts it from a bare environment."""
+"""The tests' own PostgreSQL server, where root starts it from a bare environment, and their databases."""
 
 import os
 import subprocess
 import sys
+from contextlib import closing
 from pathlib import Path
 
 import pytest
-from tests.storage.databases import obstacle, with_system_folders
+from sqlalchemy import inspect, text
+from tests.storage.current import Schemas, make_current
+from tests.storage.databases import obstacle, url_of, with_system_folders
+from tests.storage.samples import DEALER, VAULT, import_rows, row
+
+from dealer_agent.storage import Store, migrate
+from dealer_agent.storage.connections import database_url as parsed
+from dealer_agent.storage.connections import writer_engine
+from dealer_agent.storage.schema import SCHEMA_REVISION, metadata
 
 ROOT = Path(__file__).parents[2]
 
@@ -42,3 +51,33 @@ def test_the_message_says_what_to_do_without_useradd_and_without_the_servers_use
     (tmp_path / "useradd").touch(mode=0o755)
     assert obstacle("nobody-has-this-name", str(tmp_path)) is None
     assert obstacle("root", os.devnull) is None
+
+
+def test_a_database_of_the_tests_is_what_the_migrations_make(database_url: str) -> None:
+    make_current(database_url)
+    assert migrate(database_url) == SCHEMA_REVISION
+
+
+@pytest.mark.parametrize("change", [None, "ALTER TABLE units ADD COLUMN a INT", "DROP INDEX ix_units_dealer_id_vin"])
+def test_a_schema_is_used_again_only_where_its_tables_are_unchanged_and_empty(
+    postgresql_server: str, change: str | None
+) -> None:
+    first, second = (url_of(postgresql_server, name) for name in ("test_first", "test_second"))
+    with closing(Schemas(postgresql_server)) as schemas:
+        with schemas.lend(first, "test_first"):
+            make_current(first)
+            with Store.open(first, VAULT) as store:
+                import_rows(store, [row("V1")])
+                assert store.revision(DEALER) != (0, 0)
+            if change is not None:
+                engine = writer_engine(parsed(first))
+                with engine.begin() as connection:
+                    connection.execute(text(change))
+                engine.dispose()
+        assert len(schemas.spare) == (change is None)
+        with schemas.lend(second, "test_second"):
+            make_current(second)
+            assert schemas.spare == []
+            with Store.open(second, VAULT) as store:
+                assert store.revision(DEALER) == (0, 0)
+                assert len(inspect(store._writer).get_columns("units")) == len(metadata.tables["units"].columns)

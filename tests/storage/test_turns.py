@@ -5,16 +5,17 @@ import time
 from pathlib import Path
 from statistics import median
 
+from tests.storage.current import make_current
 from tests.storage.samples import VAULT
 
-from dealer_agent.storage import Store, migrate
+from dealer_agent.storage import Store
 
 TURNS = 9
 
 
 def test_a_writer_waits_for_the_transaction_under_way_and_for_hardly_another(tmp_path: Path) -> None:
     url = f"sqlite:///{tmp_path / 'dealer.db'}"
-    migrate(url)
+    make_current(url)
     written = 0
     enough = threading.Event()
 

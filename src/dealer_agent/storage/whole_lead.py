@@ -7,7 +7,6 @@ from typing import Any, NamedTuple
 from sqlalchemy import Connection
 
 from dealer_agent.storage.appointments import READ_APPOINTMENTS, AppointmentRecord, appointments_in
-from dealer_agent.storage.consents import channels_allowed
 from dealer_agent.storage.delivered import (
     READ_HISTORY,
     History,
@@ -23,11 +22,10 @@ from dealer_agent.vault.vault import Vault
 
 
 class WholeLead(NamedTuple):
-    """A lead, its visits (oldest first, those that ended too), and the channels that may be used at the time `at`."""
+    """A lead and its visits (oldest first, those that ended too) at the time `at`."""
 
     stored: StoredLead
     visits: tuple[AppointmentRecord, ...]
-    channels: frozenset[str]
     at: datetime
 
 
@@ -65,4 +63,4 @@ def _lead_in(vault: Vault, dealer_id: str, rows: Sequence[Sequence[Any]], now: d
     stored = lead_in(vault, dealer_id, *of_lead)
     if stored is None:
         return None
-    return WholeLead(stored, tuple(appointments_in(vault, visits)), channels_allowed(stored.consents, now), now)
+    return WholeLead(stored, tuple(appointments_in(vault, visits)), now)
