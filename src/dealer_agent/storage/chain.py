@@ -122,7 +122,7 @@ CHAINS = {"consents": CONSENTS, "accesses": ACCESSES}
 """The chains by their names in recorded heads."""
 
 # FOR NO KEY UPDATE on PostgreSQL; on SQLite the writer's transaction is the lock.
-LOCK_DEALER = CONSENTS.read_end.with_for_update(key_share=True)
+LOCK_DEALER = Prepared(CONSENTS.read_end.with_for_update(key_share=True))
 
 ADD_DEALER = text("INSERT INTO dealers (dealer_id) VALUES (:dealer_id) ON CONFLICT (dealer_id) DO NOTHING")
 
@@ -134,11 +134,11 @@ FIND_KEY = select(vault_keys.c.key_id).where(
 
 def lock_dealer(connection: Connection, dealer_id: str) -> None:
     """Locks the dealer: leads of this dealer wait, in every process, until the transaction ends."""
-    found = connection.execute(LOCK_DEALER, {"dealer_id": dealer_id}).one_or_none()
-    if found is None:
+    found = LOCK_DEALER.read(connection, {"dealer_id": dealer_id})
+    if not found:
         connection.execute(ADD_DEALER, {"dealer_id": dealer_id})
-        found = connection.execute(LOCK_DEALER, {"dealer_id": dealer_id}).one()
-    connection.info[_remembered(dealer_id)] = _kept(*found)
+        found = LOCK_DEALER.read(connection, {"dealer_id": dealer_id})
+    connection.info[_remembered(dealer_id)] = _kept(*found[0])
 
 
 def append(
