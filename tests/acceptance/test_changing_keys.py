@@ -78,7 +78,7 @@ def test_what_a_stopped_change_left_to_do_is_done_by_the_next(folder: Path) -> N
     assert used(folder)[new[0]] == 12
     all_there(folder)
     said = command_here("keys", "rotate", "--dir", folder)
-    assert "ended a change that was stopped" in said.stdout
+    assert "completed an earlier change that was interrupted" in said.stdout
     assert set(used(folder)) == {new[0]}
     assert ids_in(folder) == (new[0], old), "a change that goes on makes no third key"
     all_there(folder)
@@ -305,6 +305,6 @@ def test_an_erasure_that_was_killed_before_it_was_final_is_made_final_by_the_sam
     refused(command_here(*erase), "No lead has this e-mail address")
     done = command_here(*erase, "--final")
     assert done.returncode == 0, done.stderr
-    assert "nothing is left to erase" in done.stdout
+    assert "There is nothing to erase" in done.stdout
     assert "The erasure is final" in done.stdout
     assert old not in ids_in(folder)

@@ -99,8 +99,10 @@ def test_a_customer_moves_and_cancels_a_visit_without_scripts_by_the_keyboard_on
     day, year, clock, _ = re.split(r", (?=\d)| (?=M[SD]T)", pages["chosen"])
     assert f"{day}, {year}, {clock} to " in pages["moved"]["text"]
     assert pages["moved"]["address"] != pages["visit"]["address"]
+    told = [body.get_content() for mail in seen.mails.taken[1:] if (body := mail.message.get_body()) is not None]
+    assert any(pages["moved"]["address"] in text for text in told), "the mail of the move has the link of the new visit"
     assert "is cancelled" in pages["cancelled"]["text"]
-    assert "Its time is free" in pages["cancelled"]["text"]
+    assert "Another customer can now book this time." in pages["cancelled"]["text"]
 
 
 @pytest.mark.requirement("contract-10-customer-links-accessible", "contract-10-customer-links-withdraw")

@@ -73,7 +73,7 @@ def test_create_makes_the_file_of_a_dealer_who_has_none_and_never_another(tmp_pa
     assert made.returncode == 0, made.stderr
     assert "Back this file up" in made.stdout
     before = key_file(tmp_path / "store").read_text()
-    refused(command_here("keys", "create", "--dir", tmp_path / "store"), "there already", "keys rotate")
+    refused(command_here("keys", "create", "--dir", tmp_path / "store"), "exists already", "keys rotate")
     assert key_file(tmp_path / "store").read_text() == before
 
 

@@ -21,7 +21,7 @@ from tests.acceptance.running import (
     serving,
 )
 
-from dealer_agent.cli.serve import problem_of_card
+from dealer_agent.cli.serve import problem_of_card, problem_of_links
 
 
 def test_serve_on_a_port_in_use_says_so(folder: Path) -> None:
@@ -90,6 +90,33 @@ def test_serve_on_all_addresses_warns_of_a_card_that_names_this_machine(
     folder = stocked_dealer(tmp_path / "store", settings)
     with serving(folder, options=("--host", "0.0.0.0")) as running:
         assert ("no other machine can reach" in running.stderr()) is warns
+
+
+@pytest.mark.parametrize(
+    ("begin", "says"),
+    [
+        ("https://agent.example.com/base", None),
+        ("http://127.0.0.1:8080", "work on this machine only"),
+        ("http://[::1]:8080/base", "work on this machine only"),
+        ("http://agent.example.com", "without encryption"),
+    ],
+)
+def test_links_that_customers_cannot_use_are_a_problem(begin: str, says: str | None) -> None:
+    problem = problem_of_links(begin)
+    assert (problem is None) == (says is None)
+    if problem is not None:
+        assert says is not None
+        assert says in problem
+        assert "Set public_url under [service]" in problem
+
+
+@pytest.mark.parametrize("confirms", [True, False])
+def test_serve_warns_of_links_in_mails_that_name_this_machine(tmp_path: Path, confirms: bool) -> None:
+    """Also behind a proxy, when the service listens on this machine only."""
+    mail = '\n[mail]\nhost = "127.0.0.1"\nsecurity = "none"\nfrom_address = "leads@dealer.example.com"\n'
+    folder = stocked_dealer(tmp_path / "store", f"{mail}confirm_appointments = {str(confirms).lower()}\n")
+    with serving(folder) as running:
+        assert ("links in mails to customers" in running.stderr()) is confirms
 
 
 @pytest.mark.parametrize("subcommand", [("serve",), ("inventory", "import", __file__), ("leads", "list")])

@@ -95,6 +95,22 @@ def secrets(folder: Path, text: str, env: dict[str, str]) -> dict[str, str]:
                 "not-shown@crm.example.com",
                 ":not-shown@crm.example.com:8443/leads",
                 "dealer:not-shown@crm example com",
+                "dealer%3Anot-shown%40crm.example.com/leads",
+                "dealer:not-shown%40crm.example.com",
+                "dealer:not-shown\uff20crm.example.com",
+            )
+        ),
+        *(
+            (
+                HTTP.replace("https://crm.example.com", address),
+                {},
+                ["line 9: rooftops[0].deliver.http[0].url: must hold no user name and no password; put the value of"],
+            )
+            for address in (
+                "\\u0001https://dealer:not-shown@crm.example.com",
+                "https://crm.example.com/leads?dealer=7&password=not-shown",
+                "https://crm.example.com/leads?PWD=not-shown",
+                "https://crm.example.com/leads?pass%77ord=not-shown",
             )
         ),
         (
@@ -107,10 +123,13 @@ def secrets(folder: Path, text: str, env: dict[str, str]) -> dict[str, str]:
             {},
             ["line 7: rooftops[0].website: must hold no user name and no password"],
         ),
-        (
-            MAIL.replace("mail.example.com", "dealer:not-shown@mail.example.com"),
-            LOGIN,
-            ["line 8: mail.host: the value is no host name; write it alone, without a port or a login"],
+        *(
+            (
+                MAIL.replace("mail.example.com", address),
+                LOGIN,
+                ["line 8: mail.host: the value is no host name; write it alone, without a port or a login"],
+            )
+            for address in ("dealer:not-shown@mail.example.com", "dealer%3Anot-shown%40mail.example.com")
         ),
         (
             HTTP + "timeout_seconds = 30\n[delivery]\nlease_seconds = 30\n",
@@ -160,6 +179,7 @@ def test_a_channel_without_what_it_needs_is_refused_with_its_key(
         ),
         (HTTP.replace("https://crm.example.com", "http://127.0.0.1:8080/leads"), {}, {}),
         (HTTP.replace("https://crm.example.com", "https://crm.example.com/@dealer?to=a@b"), {}, {}),
+        (HTTP.replace("https://crm.example.com", "https://crm.example.com/leads?password_reset=no&key=7"), {}, {}),
         (HTTP.replace("https://crm.example.com", "http://localhost/leads"), {}, {}),
         (HTTP.replace("https://crm.example.com", "http://crm:8080/leads"), {}, {}),
         (HTTP.replace("https://crm.example.com", "http://[::1]:8080/leads"), {}, {}),

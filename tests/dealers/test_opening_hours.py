@@ -5,6 +5,9 @@ import sys
 from datetime import date
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from msgspec import UNSET
 
 from dealer_agent.dealers.hours import hours_text
 from dealer_agent.dealers.opening import Holidays, Opening, SpecialDay, WeekHours, department_hours
@@ -98,3 +101,52 @@ def test_the_library_is_imported_only_for_a_dealer_who_asks_for_holidays() -> No
         for text in (dealer, asked)
     ]
     assert told == ["False", "True"]
+
+
+SOME_HOURS = st.sampled_from(["closed", "09:00-12:00, 13:00-18:00", "10:00-16:00", "18:00-24:00", "08:00-22:00"])
+NAMES = ("Christmas Day", "Thanksgiving Day", "Good Friday", "Independence Day", "Independence Day (observed)")
+DAYS = ("2026-04-03", "2026-07-03", "2026-07-04", "2026-11-26", "2026-12-24", "2026-12-25", "2026-12-28")
+NAME_ON = {
+    "2026-04-03": "Good Friday",
+    "2026-07-03": "Independence Day (observed)",
+    "2026-07-04": "Independence Day",
+    "2026-11-26": "Thanksgiving Day",
+    "2026-12-25": "Christmas Day",
+}
+"""Two holidays of Tennessee never fall on one of these days."""
+DEPARTMENTS = ("sales", "service")
+
+
+@st.composite
+def openings(draw: st.DrawFn) -> Opening:
+    """Any settings that mention a day or a holiday at most once for each department, and once for all of them."""
+    whose = st.sampled_from([(), ("sales",), ("service",)])
+    dates = draw(st.sets(st.tuples(st.sampled_from(DAYS), whose), max_size=4))
+    holidays = draw(st.sets(st.tuples(st.sampled_from(NAMES), whose), max_size=4))
+    specials = [SpecialDay(date=day, hours=draw(SOME_HOURS), departments=of) for day, of in sorted(dates)]
+    specials += [SpecialDay(holiday=name, hours=draw(SOME_HOURS), departments=of) for name, of in sorted(holidays)]
+    return Opening(
+        hours={name: WeekHours(*(draw(SOME_HOURS) for _ in range(7))) for name in DEPARTMENTS},
+        closed_dates=tuple(draw(st.sets(st.sampled_from(DAYS), max_size=2)) - {day for day, of in dates if not of}),
+        special_days=tuple(draw(st.permutations(specials))),
+        holidays=Holidays(country="US", subdivision="TN", hours=draw(SOME_HOURS | st.just(UNSET))),
+    )
+
+
+@given(openings(), st.sampled_from(DAYS), st.sampled_from(DEPARTMENTS))
+def test_of_any_settings_the_first_that_names_a_day_gives_its_hours(
+    opening: Opening, day: str, department: str
+) -> None:
+    """The order of docs/hours.md, read step by step."""
+    special, name = opening.special_days, NAME_ON.get(day)
+    week = opening.hours[department]
+    steps = [
+        [one.hours for one in special if one.date == day and department in one.departments],
+        [one.hours for one in special if one.date == day and not one.departments],
+        ["closed" for closed in opening.closed_dates if closed == day],
+        [one.hours for one in special if name and one.holiday == name and department in one.departments],
+        [one.hours for one in special if name and one.holiday == name and not one.departments],
+        [hours for holidays in [opening.holidays] if name and holidays and (hours := holidays.hours)],
+        [getattr(week, f"{date.fromisoformat(day):%A}".lower())],
+    ]
+    assert on(opening, day, department) == next(hours for found in steps for hours in found)

@@ -5,9 +5,9 @@ from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
 
 import pytest
-from tests.delivery.crm import SAM, Sending, a_time, arrived, profile_of, sams
+from tests.delivery.crm import PHONE, SAM, Sending, a_time, arrived, profile_of, sams
 from tests.delivery.receivers import HttpReceiver, always, one_after_the_other, receiving_http
-from tests.skills.counter import Counter, open_counter
+from tests.skills.counter import TOKEN, Counter, open_counter
 from tests.skills.visiting import LOT
 
 from dealer_agent.dealers.profile import HttpChannel
@@ -162,3 +162,27 @@ def test_a_contact_point_that_came_later_needs_a_consent_that_came_with_it(crm: 
     _, document = arrived(crm.receiver)[-1]
     assert "phone" not in document["customer"]
     assert document["allowed_channels"] == ["email"]
+
+
+@pytest.mark.requirement("contract-10-duplicate-adds")
+@pytest.mark.parametrize("token", [TOKEN, None], ids=["token", "no token"])
+@pytest.mark.parametrize("withdrawn", [True, False])
+def test_a_channel_that_a_later_consent_allows_is_delivered(crm: Crm, token: str | None, withdrawn: bool) -> None:
+    """Nothing else is new in the later lead."""
+    channels = ("email", "phone") if withdrawn else ("email",)
+    lead_id = crm.desk.take(sams(*channels), datetime.now(UTC), LOT, token=token)["lead_id"]
+    crm.all()
+    if withdrawn:
+        crm.desk.store.record_revocation(
+            "ridgeline", lead_id, ["phone"], datetime.now(UTC), by="desk", reason=None, tell=crm.profile
+        )
+        crm.all()
+    now = datetime.now(UTC)
+    for _ in range(2):
+        crm.desk.take(sams("phone"), now, LOT, token=token, granted_at=now.isoformat())
+    crm.all()
+    *before, (_, document) = arrived(crm.receiver)
+    assert document["allowed_channels"] == ["email", "phone"]
+    assert document["customer"]["phone"] == PHONE
+    assert document["status"] == "resend"
+    assert len(before) == (2 if withdrawn else 1), "the same consent again says nothing new"

@@ -105,6 +105,12 @@ def test_a_status_says_whether_the_channel_ails_or_this_lead_is_refused(
     assert (failed.problem, failed.channel_ails, failed.permanent) == (f"answered {status}", ails, permanent)
 
 
+@pytest.mark.parametrize(("status", "may"), [(422, False), (500, False), (503, False), (502, True), (504, True)])
+def test_a_gateway_does_not_know_whether_the_lead_arrived(receiver: HttpReceiver, status: int, may: bool) -> None:
+    receiver.answer = f"HTTP/1.1 {status} No\r\nContent-Length: 0\r\n\r\n".encode()
+    assert failure(receiver.url).may_have_arrived is may
+
+
 @pytest.mark.parametrize("status", [301, 302, 303, 307, 308])
 def test_a_lead_is_never_sent_on_to_another_address(receiver: HttpReceiver, status: int) -> None:
     with receiving_http(HttpReceiver(always("take"))) as other:

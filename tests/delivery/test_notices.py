@@ -119,6 +119,18 @@ def test_a_withdrawal_of_what_was_never_allowed_is_told_to_nobody(house: House) 
     assert house.rows(kind="withdrawal") == []
 
 
+def test_a_withdrawal_is_told_also_when_the_consent_has_expired(house: House) -> None:
+    """A CRM that got the lead before does not know that the consent has expired since."""
+    now = datetime.now(UTC)
+    made = sams("email", "phone")
+    expires = {"expires_at": (now - timedelta(seconds=5)).isoformat()}
+    answer = house.desk.take(made | {"consent": made["consent"] | expires}, now - timedelta(seconds=10), LOT)
+    house.all()
+    house.withdraw(answer["lead_id"], "phone")
+    house.withdraw(answer["lead_id"], "phone")
+    assert sorted(row.channel for row in house.rows(kind="withdrawal")) == ["crm", "folder", "notify"]
+
+
 def test_a_lead_that_nobody_has_yet_says_itself_what_was_withdrawn(house: House) -> None:
     lead_id = house.take()["lead_id"]
     house.withdraw(lead_id, "phone")

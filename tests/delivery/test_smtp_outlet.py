@@ -218,7 +218,7 @@ def test_a_customer_gets_the_cancelled_visit_with_an_entry_that_takes_it_out(rec
     assert mailed.message["Subject"].endswith(" is cancelled")
     body = mailed.message.get_body(("plain",))
     assert body is not None
-    assert "It does not take place." in body.get_content()
+    assert "is cancelled:" in body.get_content()
     entries = list(mailed.message.iter_attachments())
     assert [(entry.get_content_type(), entry["Content-Type"].params["method"]) for entry in entries] == [
         ("text/calendar", "CANCEL"),

@@ -12,6 +12,7 @@ from tests.storage.samples import DEALER, MONDAY, TUESDAY, lead
 
 from dealer_agent.dealers.profile import DealerRooftop, Profile
 from dealer_agent.delivery.view import lead_view
+from dealer_agent.lead_desk.contact_points import channels_of
 from dealer_agent.leads.lead_view import LeadView, VisitTime
 from dealer_agent.protocol.requests import TradeIn
 from dealer_agent.protocol.vehicle import Vehicle
@@ -49,7 +50,7 @@ AGREED = agreed("sms", "email")
 
 
 def whole_of(stored: StoredLead, *visits: AppointmentRecord) -> WholeLead:
-    return WholeLead(stored, visits, frozenset(), TUESDAY)
+    return WholeLead(stored, visits, TUESDAY)
 
 
 def view(*visits: AppointmentRecord, events: Any = (), rooftop: str = NORTH, **request: Any) -> LeadView:
@@ -218,3 +219,15 @@ def test_of_a_forgotten_customer_there_is_no_view() -> None:
     record = replace(lead("L1"), customer=None, payload=None, erased_at=TUESDAY)
     with pytest.raises(ValueError, match="nothing is left"):
         lead_view(whole_of(StoredLead(record, (), ())), PROFILE)
+
+
+@pytest.mark.requirement("contract-10-contact-points-with-consent")
+def test_the_channels_of_a_lead_are_those_of_the_contact_points_that_it_has_now() -> None:
+    """The commands show them, and a delivery holds no other contact points."""
+    before, after = ({"first_name": "Sam", "last_name": "Sample", "phone": f"+1202555012{digit}"} for digit in "34")
+    record = lead("L1", payload=msgspec.json.encode(REQUEST), customer=msgspec.json.encode(before))
+    consents = (agreed("phone", customer=msgspec.json.encode(before)),)
+    change = LeadEvent("E1", TUESDAY, msgspec.json.encode({"customer": after}))
+    assert channels_of(StoredLead(record, consents, ()), TUESDAY) == ("phone",)
+    assert channels_of(StoredLead(record, consents, (change,)), TUESDAY) == ()
+    assert channels_of(StoredLead(replace(record, customer=None, payload=None), consents, ()), TUESDAY) == ("phone",)

@@ -206,14 +206,14 @@ def test_the_salesperson_sees_only_what_may_be_used(
         ({"vehicle": None, "wish": VehicleOfInterest(stock="X1")}, "  Not found in stock when the lead came."),
         ({"vehicle": None, "wish": VehicleOfInterest(price=50000)}, "  Price they speak of: $50,000"),
         ({"vehicle": msgspec.structs.replace(LISTING, condition="cpo")}, "  2024 Honda Accord EX, certified pre-owned"),
-        ({"resend": True, "added": True}, "  before; something was added to it, and this is all of it."),
+        ({"resend": True, "added": True}, "  already: something was added to it. This mail has the whole lead."),
         (
             {"resend": True, "called_off": a_visit("cancelled")},
-            "  before; the test drive on Tuesday, March 3, 2026, 10:00 AM CST was",
+            "  already: the test drive on Tuesday, March 3, 2026, 10:00 AM CST was",
         ),
         (
             {"resend": True, "called_off": a_visit("cancelled", times=())},
-            "  before; the test drive was cancelled, and this is all of it.",
+            "  already: the test drive was cancelled. This mail has the whole lead.",
         ),
         ({"visits": (a_visit("unavailable"),)}, "  Nothing is booked: please find a time with the customer."),
         ({"wish_extras": {f"x{number}": 1 for number in range(23)}, "vehicle": None}, "  ... and 3 more"),
@@ -262,11 +262,11 @@ We look forward to seeing you.
 
 Example Motors Nashville
 
-You get this mail because a shopping agent asked for this visit with your
-address, and said that you agreed to be contacted by e-mail. If you did not
-ask for it, please tell us.
+You get this mail because a shopping agent asked for this visit. It gave us
+your address, and said that you agreed to be contacted by e-mail. If you did
+not ask for this visit, please tell us.
 
-To stop e-mail, calls or text messages about it:
+To stop e-mail, calls or text messages about this request:
 {LINKS.address("contact", LEAD_ID, APPOINTMENT_ID, TEN_IN_NASHVILLE + timedelta(hours=1))}
 """
     )
@@ -421,7 +421,7 @@ def test_a_visit_that_was_moved_takes_its_earlier_times_out_of_the_customers_cal
 
 def test_the_customer_reads_which_time_is_off_where_it_is_another() -> None:
     text = " ".join(confirmation_mail(a_view(visits=(MOVED,)), LINKS).text.split())
-    assert "is confirmed. It takes the place of the test drive on Tuesday, March 3, 2026, 9:00 AM CST. When:" in text
+    assert "is confirmed. It replaces the test drive on Tuesday, March 3, 2026, 9:00 AM CST. When:" in text
     same_time = a_visit(replaces=(a_visit("cancelled"),))
     assert "takes the place" not in confirmation_mail(a_view(visits=(same_time,)), LINKS).text
 
@@ -436,23 +436,23 @@ def test_the_customer_reads_that_the_visit_of_that_day_and_time_is_off() -> None
         == f"""\
 Hello Jordan,
 
-Your test drive with Example Motors Nashville is cancelled. It was to be:
+Your test drive with Example Motors Nashville is cancelled:
 
 When:     Tuesday, March 3, 2026, 10:00 AM to 11:00 AM CST
 Where:    Example Motors Nashville, 1200 Example Pike, Suite 2, Nashville,
           TN 37203
 Vehicle:  2024 Honda Accord EX (stock P1234)
 
-It does not take place. If you would like another time, please call +1
-202-555-0110 or write to nashville@example.com.
+If you would like another time, please call +1 202-555-0110 or write to
+nashville@example.com.
 
 Example Motors Nashville
 
-You get this mail because a shopping agent asked for this visit with your
-address, and said that you agreed to be contacted by e-mail. If you did not
-ask for it, please tell us.
+You get this mail because a shopping agent asked for this visit. It gave us
+your address, and said that you agreed to be contacted by e-mail. If you did
+not ask for this visit, please tell us.
 
-To stop e-mail, calls or text messages about it:
+To stop e-mail, calls or text messages about this request:
 {LINKS.address("contact", LEAD_ID, APPOINTMENT_ID, TEN_IN_NASHVILLE + timedelta(hours=1))}
 """
     )

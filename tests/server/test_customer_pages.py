@@ -251,7 +251,7 @@ def test_of_an_erased_customer_the_links_show_whom_to_call(booked: Booked, purpo
         store.erase_lead("test-motors", booked.lead_id, datetime.now(UTC))
     for answer in (booked.get(path), booked.post(path, do="cancel", channel="email")):
         page = page_of(answer, 410)
-        assert page.texts("//h1") == ["We have no data of this visit any more"]
+        assert page.texts("//h1") == ["We no longer have any data about this visit"]
         assert PHONE in page.texts("//main")[0]
 
 
@@ -276,7 +276,7 @@ def test_guesses_are_limited_as_wrong_tokens_are(book: Callable[..., Booked]) ->
 def test_without_the_database_the_page_says_when_to_try_again(booked: Booked) -> None:
     with table_away(f"sqlite:///{booked.on.directory / DATABASE}", "appointments"):
         for answer in (booked.get(), booked.post(do="cancel")):
-            assert page_of(answer, 503).texts("//h1") == ["This does not work at the moment"]
+            assert page_of(answer, 503).texts("//h1") == ["This page does not work at the moment"]
     page_of(booked.get(), 200)
 
 

@@ -27,6 +27,8 @@ from dealer_agent.storage.schema import outbox, places
 EMPTY_LOT = Catalogue.build([])
 TOKEN = "01KE7AQ2N0V5X3J8R6T4Y9W1ZT"
 """The id of the token of the one sender, where a test says nothing of senders."""
+GRANTED_AT = "2026-03-01T00:00:00Z"
+"""When the customer agreed, where a test says nothing else."""
 
 
 @dataclass
@@ -39,17 +41,30 @@ class Counter:
     writer: LeadWriter
 
     def take(
-        self, lead: dict[str, Any], now: datetime, lot: Catalogue = EMPTY_LOT, *, token: str | None = TOKEN
+        self,
+        lead: dict[str, Any],
+        now: datetime,
+        lot: Catalogue = EMPTY_LOT,
+        *,
+        token: str | None = TOKEN,
+        granted_at: str = GRANTED_AT,
     ) -> dict[str, Any]:
         """The `data` of the answer."""
-        answered: dict[str, Any] = msgspec.json.decode(self.answer(lead, now, lot, token=token).data)
+        answer = self.answer(lead, now, lot, token=token, granted_at=granted_at)
+        answered: dict[str, Any] = msgspec.json.decode(answer.data)
         return answered
 
     def answer(
-        self, lead: dict[str, Any], now: datetime, lot: Catalogue = EMPTY_LOT, *, token: str | None = TOKEN
+        self,
+        lead: dict[str, Any],
+        now: datetime,
+        lot: Catalogue = EMPTY_LOT,
+        *,
+        token: str | None = TOKEN,
+        granted_at: str = GRANTED_AT,
     ) -> Answer:
         """The answer to the sender with this token; None is a sender without one."""
-        plain = lead | {"consent": lead["consent"] | {"granted_at": "2026-03-01T00:00:00Z"}}
+        plain = lead | {"consent": lead["consent"] | {"granted_at": granted_at}}
         typed = msgspec.convert(plain, LeadSubmitRequest)
         return asyncio.run(self.desk.take(typed, plain, lot, token_id=token, body=b"", now=now, seconds=60))
 

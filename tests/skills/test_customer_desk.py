@@ -225,6 +225,37 @@ def test_only_consent_that_stands_is_withdrawn_and_only_of_the_mailbox_that_got_
         assert desk.store.allowed_channels("ridgeline", lead["lead_id"], SOON) == left
 
 
+@pytest.mark.requirement("contract-10-customer-links-withdraw")
+def test_a_link_withdraws_nothing_for_later_leads_with_the_same_number_and_another_address(
+    counter: OpenCounter,
+) -> None:
+    """A sender can put the phone number of another person in a lead, and get the link to an address of its own."""
+    desk = counter(PROFILE)
+    both = consent(allowed_channels=["email", "phone"])
+    who = SAM["customer"] | {"phone": "+12025550123"}
+    strangers = who | {"email": "pat@example.com"}
+    drive = desk.take(asking(visit(at("10:00")), "S1", customer=strangers, consent=both), NOW, LOT, token=None)
+    withdraw(desk, drive, "email", "phone")
+    later = SOON + timedelta(minutes=1)
+    mine = desk.take(a_lead(customer=who, consent=both), later, LOT)
+    theirs = desk.take(a_lead(customer=strangers, consent=both, source_agent="Other"), later, LOT, token=None)
+    for lead, left in ((mine, {"email", "phone"}), (theirs, set())):
+        assert desk.store.allowed_channels("ridgeline", lead["lead_id"], later) == left
+
+
+@pytest.mark.requirement("contract-10-customer-links-withdraw")
+def test_a_consent_that_has_expired_can_be_withdrawn(counter: OpenCounter) -> None:
+    """The CRM may have the lead from before, and does not know that the consent has expired."""
+    desk = counter(PROFILE)
+    until = consent(expires_at=(NOW + timedelta(minutes=1)).isoformat())
+    drive = desk.take(sams(visit(at("10:00")), consent=until), NOW, LOT)
+    desk.all_sent()
+    assert see(desk, drive).channels == {"email"}
+    withdraw(desk, drive, "email")
+    assert see(desk, drive).channels == set()
+    assert {row[1] for row in told(desk)} == {"withdrawal"}
+
+
 @pytest.mark.requirement("contract-10-customer-links-get")
 def test_what_a_customer_sees_is_of_the_dealer_and_seeing_changes_nothing(counter: OpenCounter) -> None:
     desk = counter(PROFILE)

@@ -82,8 +82,8 @@ def test_a_lead_with_the_last_times_of_the_calendar_is_kept_and_delivered(
     assert whole is not None
     (event,) = whole.stored.consents
     assert event.expires_at == datetime(9999, 12, 31, 23, 59, 59, 123456, tzinfo=UTC)
-    assert whole.channels == {"email"}
     view = lead_view(whole, profile)
+    assert view.channels == ("email",)
     assert cells(view)["lead_id"] == lead_id
     for document in (render_adf(view), lead_json(view), salesperson_mail(view).text.encode()):
         assert b"9999" in document

@@ -74,7 +74,9 @@ def test_the_whole_lead_is_kept_with_its_consent_record(shop: Shop) -> None:
 
 
 @pytest.mark.requirement("contract-10-consent-names-agent-and-token")
-@pytest.mark.parametrize(("named", "kept"), [("Consent App", "Consent App"), (..., "Example Agent")])
+@pytest.mark.parametrize(
+    ("named", "kept"), [("Consent App", "Consent App"), (..., "Example Agent"), (" \u200b", "Example Agent")]
+)
 def test_the_consent_record_names_the_agent_the_token_and_who_agreed(shop: Shop, named: Any, kept: str) -> None:
     who = customer(email="jordan@example.com", address={"city": "Springfield"}, preferred_contact="email")
     answer = shop.send(a_lead(customer=who, consent=consent(source_agent=named)), token=shop.token)

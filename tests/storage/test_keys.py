@@ -305,10 +305,13 @@ def test_a_process_without_the_key_that_another_uses_does_not_make_the_chain_loo
     if noted:
         with pytest.raises(KeyMissing, match=r"another process uses the key k-second.* restart this process"):
             writer.submit(DEALER, storing("L3")).result(60)
+        with pytest.raises(KeyMissing, match="k-second"):
+            writer.probe(DEALER).result(60)
         assert renewed.verify_chain(DEALER).problem is None
     else:
         with renewed._writing() as connection:
-            connection.execute(text("DELETE FROM vault_keys WHERE key_id = 'k-second'"))
+            forged = {"seal": b"\x01\x09k-unknown" + bytes(32)}
+            connection.execute(text("UPDATE dealers SET consent_seal = :seal"), forged)
         assert writer.submit(DEALER, storing("L3")).result(60) == "L3", "somebody changed the seal: leads are taken"
     with closing(renewed.lead_writer()) as restarted:
         restarted.submit(DEALER, storing("L4", vault=NEW)).result(60)

@@ -1,4 +1,4 @@
-"""`dealer-agent consent show` and `consent revoke`: what customers agreed to, and what they withdrew."""
+"""`dealer-agent consent show` and `consent revoke`: the consent of customers, and its withdrawal."""
 
 from collections.abc import Collection
 from datetime import UTC, datetime
@@ -23,8 +23,10 @@ from dealer_agent.cli.terminal import (
     settings_in,
     table,
 )
+from dealer_agent.lead_desk.contact_points import channels_of
 from dealer_agent.protocol.requests import Customer
 from dealer_agent.storage.consents import ConsentEvent
+from dealer_agent.storage.store import Store
 
 app = typer.Typer(help="See, revoke, prove and verify the consent of customers.", no_args_is_help=True)
 
@@ -49,7 +51,7 @@ def show(
             found = look_at_lead(store, settings.dealer.id, lead_id, "consent show")
     for event in found.stored.consents:
         show_event(event)
-    show_allowed(found.channels)
+    show_allowed(channels_of(found.stored, found.at))
 
 
 @app.command("revoke")
@@ -59,16 +61,20 @@ def revoke(
     phone: PhoneOption = None,
     channels: Annotated[
         list[Channel] | None,
-        typer.Option("--channel", help="What is revoked; may be given several times; all of it without."),
+        typer.Option(
+            "--channel", help="A channel to revoke. Repeat it for several channels. Without it, all are revoked."
+        ),
     ] = None,
-    reason: Annotated[str | None, typer.Option(help="Why, in your words; kept with the event, encrypted.")] = None,
+    reason: Annotated[
+        str | None, typer.Option(help="Why, in your words. It is stored with the event, encrypted.")
+    ] = None,
     directory: DirOption = HERE,
 ) -> None:
-    """Note that a customer took back the consent to be contacted: the customer of a lead, or a person.
+    """Record that a customer withdrew consent: the customer of a lead, or a person.
 
     It counts for every lead with one of the customer's contact points. From then on the service sends the customer
-    nothing through that channel. CRMs and people that have the leads are told as soon as the service runs. A later
-    consent of the customer allows it again.
+    nothing through that channel. The running service tells CRMs and people that have the leads. A consent that the
+    customer gives later allows the channel again.
     """
     one_of(lead_id, email, phone)
     revoked = tuple(dict.fromkeys(channels or Channel))
@@ -79,7 +85,7 @@ def revoke(
             known = [stored for stored in leads_of(store, dealer_id, lead_id, email, phone) if is_known(stored)]
             found = [stored.lead.lead_id for stored in known]
             if not found:
-                fail("The customer is erased: nobody is left who could be contacted")
+                fail("The customer was erased: nobody can be contacted, and there is nothing to revoke")
             note_look(
                 store, dealer_id, "consent revoke", leads=len(found), lead_id=found[0] if len(found) == 1 else None
             )
@@ -91,11 +97,16 @@ def revoke(
                         dealer_id, each, revoked, at, by=by, reason=reason, tell=settings.dealer
                     )
                     done.update(dict.fromkeys(counts_for))
-            left = {each: store.allowed_channels(dealer_id, each, at) for each in done}
+            left = {each: _left(store, dealer_id, each, at) for each in done}
     made = table(f"Revoked: {', '.join(revoked)}", "Lead Id", "May still be contacted by")
     for each, allowed in left.items():
         add_row(made, each, _told(allowed))
     out.print(made)
+
+
+def _left(store: Store, dealer_id: str, lead_id: str, at: datetime) -> Collection[str]:
+    lead = store.get_lead(dealer_id, lead_id)
+    return () if lead is None else channels_of(lead, at)
 
 
 def show_allowed(channels: Collection[str]) -> None:
@@ -104,7 +115,7 @@ def show_allowed(channels: Collection[str]) -> None:
 
 
 def _told(channels: Collection[str]) -> str:
-    return ", ".join(channel for channel in Channel if channel in channels) or "nothing"
+    return ", ".join(channel for channel in Channel if channel in channels) or "no channel"
 
 
 def show_event(event: ConsentEvent) -> None:

@@ -20,13 +20,13 @@ from dealer_agent.cli.terminal import (
     settings_in,
     store_of,
 )
-from dealer_agent.server.heads import read_heads, record_heads
+from dealer_agent.server.heads import append_heads, read_heads
 from dealer_agent.storage.evidence import MOST_LINE_BYTES, BadEvidence, check_evidence
 from dealer_agent.storage.heads import Head, by_chain
 
 Given = TypeVar("Given")
 
-COMPARED = "It agrees with the recorded heads: nobody changed these events after a head was recorded that counts them."
+COMPARED = "It agrees with a recorded head: nobody changed these events after that head was recorded."
 NOT_COMPARED = (
     "It does not prove that the head is genuine: repeat the command with --against and a head that was recorded "
     "outside the database."
@@ -40,12 +40,14 @@ NOT_PROVEN = (
 def head(directory: DirOption = HERE) -> None:
     """Print the heads of the consent record and of the access log, and add them to the file of heads.
 
-    Keep what it prints where nobody can change it who can change the database. `consent verify --against` takes it.
+    Keep the output where a person who can change the database cannot change it. `consent verify --against` reads it.
     """
     with failures_in_plain_words():
         settings = settings_in(directory)
         with store_of(settings) as store:
-            heads = record_heads(store, settings.dealer.id, settings.heads_file, datetime.now(UTC))
+            now = datetime.now(UTC)
+            heads = store.heads(settings.dealer.id, now)
+            append_heads(settings.heads_file, heads, now)
     for each in heads:
         out.print(str(each), markup=False)
 
@@ -53,7 +55,9 @@ def head(directory: DirOption = HERE) -> None:
 def verify(
     file: Annotated[
         Path | None,
-        typer.Argument(metavar="[FILE]", help="A file that `consent export` wrote; it needs no database and no key."),
+        typer.Argument(
+            metavar="[FILE]", help="A file that `consent export` wrote. Checking it needs no database and no key."
+        ),
     ] = None,
     against: Annotated[
         str | None,
@@ -63,8 +67,8 @@ def verify(
 ) -> None:
     """Check that nobody changed, removed or added consent events or entries of the access log in the database.
 
-    Exit code 1, and the first broken event, where somebody did. Only with --against does it find that the newest events
-    were removed together with the count of events, or that the whole database was put back.
+    If somebody did, it names the first broken event or entry and ends with exit code 1. It finds that the newest events
+    were removed, or that an older copy of the database was put back, only with --against.
     """
     recorded = None if against is None else _recorded(against)
     if file is not None:
@@ -89,7 +93,7 @@ def verify(
     out.print(f"The access log is whole: {entries}{deleted}.")
     if recorded is not None:
         newest = max(each.at for each in recorded if each.dealer_id == dealer_id)
-        out.print(f"Both go on from the recorded heads; the newest is from {moment(newest)} UTC.")
+        out.print(f"Both agree with the recorded heads; the newest head is from {moment(newest)} UTC.")
 
 
 def _recorded(against: str) -> list[Head]:
@@ -104,7 +108,7 @@ def _recorded(against: str) -> list[Head]:
 
 
 def _of_dealer(recorded: list[Head] | None, dealer_id: str) -> Mapping[str, Mapping[int, bytes]]:
-    """The hashes of the recorded heads by chain. Ends the command where they contradict each other, or none is his."""
+    """The hashes of the recorded heads by chain. Ends the command if they contradict each other."""
     if recorded is not None and not any(each.dealer_id == dealer_id for each in recorded):
         raise typer.BadParameter(f"holds no head of the dealer {dealer_id}", param_hint="--against")
     return _or_fail(lambda: by_chain(recorded or (), dealer_id))
@@ -121,17 +125,17 @@ def _verify_file(file: Path, recorded: list[Head] | None) -> None:
     try:
         found = check_evidence(_lines(file), recorded or ())
     except BadEvidence as problem:
-        fail(f"{file} is no sound consent record: {problem}")
+        fail(f"{file} is not a valid consent record: {problem}")
     if recorded is not None and not found.compared:
         fail(
-            f"{file} cannot be compared: no recorded head of the dealer {found.dealer_id} belongs to "
-            "an event of the file. Export the record again, and record a head"
+            f"{file} cannot be compared: no recorded head of the dealer {found.dealer_id} counts "
+            "the events of the file. Export the record again: it then reaches the newest head"
         )
     for event in found.events:
         show_event(event)
     out.print(
-        f"\nThe record is sound. Each text is the one that the chain was made with, and "
-        f"{counted(found.head.rows, 'event')} lead without a gap to this head:\n{found.head}",
+        f"\nThe record is valid. Each text is the one that was recorded. "
+        f"{counted(found.head.rows, 'event')} without a gap lead to this head:\n{found.head}",
         markup=False,
     )
     out.print(COMPARED if recorded is not None else NOT_COMPARED)

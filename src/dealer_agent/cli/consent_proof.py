@@ -1,4 +1,4 @@
-"""`dealer-agent consent prove` and `consent export`: what a person consented to, also after an erasure."""
+"""`dealer-agent consent prove` and `consent export`: the consent of a person, also after an erasure."""
 
 from datetime import UTC, datetime
 from pathlib import Path
@@ -18,15 +18,15 @@ ContactArgument = Annotated[
     typer.Argument(
         metavar="CONTACT",
         callback=contact_point,
-        help="An e-mail address or a phone number; - asks for it, so that it is in no command history.",
+        help="An e-mail address or a phone number. With - the command asks for it, so that no command history has it.",
     ),
 ]
 
 
 def prove(contact: ContactArgument, directory: DirOption = HERE) -> None:
-    """Show what the person with a contact point consented to and withdrew, also of leads that are erased.
+    """Show what a person consented to and withdrew, also for erased leads.
 
-    It is kept as the law requires (16 CFR 310.5). The access log names everyone who uses this command.
+    The law requires you to keep this (16 CFR 310.5). The access log names everyone who uses this command.
     """
     with failures_in_plain_words():
         settings = settings_in(directory)
@@ -47,10 +47,10 @@ def export(
     ],
     directory: DirOption = HERE,
 ) -> None:
-    """Write a person's consent record with its proof to a file, which `consent verify FILE` checks.
+    """Write a person's consent record with its proof to a file. `consent verify FILE` checks this file.
 
-    The file is not encrypted. It also has the events of others, which name nobody: they connect the record with the
-    head of the chain, and show that no event of the person's leads is left out.
+    The file is not encrypted. It also has the events of other leads, which name nobody. They connect the record with
+    the head of the chain, and show that no event of the person's leads is left out.
     """
     with failures_in_plain_words():
         settings = settings_in(directory)
@@ -68,5 +68,5 @@ def _leads(store: Store, dealer_id: str, contact: str) -> list[str]:
     """The leads of a contact point, erased ones too. Ends the command with exit code 1 where there is none."""
     found = sorted({*store.find_leads_of(dealer_id, [contact]), *store.proven_leads(dealer_id, contact)})
     if not found:
-        fail("No consent is kept for this contact point")
+        fail("No consent is kept for this contact point: check the address or number")
     return found

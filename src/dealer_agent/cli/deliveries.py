@@ -1,4 +1,4 @@
-"""`dealer-agent deliveries`: whether leads arrived where they go, and trying again."""
+"""`dealer-agent deliveries`: whether leads arrived at their receivers, and sending them again."""
 
 from datetime import UTC, datetime
 from typing import Annotated
@@ -22,7 +22,7 @@ from dealer_agent.cli.terminal import (
 from dealer_agent.dealers.routing import TO_CUSTOMER
 from dealer_agent.storage.outbox import DeliveryRecord, State
 
-app = typer.Typer(help="See whether leads arrived at their CRMs, and have them tried again.", no_args_is_help=True)
+app = typer.Typer(help="See whether leads arrived at their CRMs, and send them again.", no_args_is_help=True)
 
 
 ChannelOption = Annotated[
@@ -41,7 +41,7 @@ def list_(
     lead: Annotated[str | None, typer.Option(metavar="LEAD", help="Only those of this lead.")] = None,
     limit: Annotated[int, typer.Option(min=1, max=100_000, help="How many, newest first.")] = 50,
 ) -> None:
-    """List deliveries: which lead, where to, in what state, and what the last problem was."""
+    """List deliveries: the lead, the channel, the state and the last problem."""
     with failures_in_plain_words():
         settings = settings_in(directory)
         with store_of(settings) as store:
@@ -60,7 +60,7 @@ def show(
     delivery_id: Annotated[str, typer.Argument(metavar="ID", help="The id, from `deliveries list`.")],
     directory: DirOption = HERE,
 ) -> None:
-    """Show one delivery whole."""
+    """Show everything about one delivery."""
     with failures_in_plain_words():
         settings = settings_in(directory)
         with store_of(settings) as store:
@@ -90,14 +90,14 @@ def retry(
         str | None, typer.Argument(metavar="[ID]", help="The id, from `deliveries list`.", show_default=False)
     ] = None,
     directory: DirOption = HERE,
-    everything: Annotated[bool, typer.Option("--all", help="All that wait or are parked.")] = False,
+    everything: Annotated[bool, typer.Option("--all", help="All deliveries that wait or are parked.")] = False,
     channel: ChannelOption = None,
 ) -> None:
-    """Have parked and waiting deliveries tried at once; the running service sends them, with the bytes of before."""
+    """Try parked and waiting deliveries again at once. The running service sends them with the same id and bytes."""
     if (delivery_id is None) != everything:
-        raise typer.BadParameter("name one delivery, or say --all (with --channel NAME for those of one channel)")
+        raise typer.BadParameter("name one delivery, or give --all (with --channel NAME for those of one channel)")
     if delivery_id is not None and channel is not None:
-        raise typer.BadParameter("--channel goes with --all")
+        raise typer.BadParameter("give --channel only with --all")
     with failures_in_plain_words():
         settings = settings_in(directory)
         with store_of(settings) as store:
@@ -106,7 +106,10 @@ def retry(
             if delivery_id is not None and record is None:
                 fail(f"There is no delivery {delivery_id}; see dealer-agent deliveries list")
             if record is not None and record.state in ("sent", "dropped"):
-                fail(f"Delivery {delivery_id} was {record.state}; only what waits or is parked is tried again")
+                again = "; dealer-agent deliveries send-again sends it again" if record.state == "sent" else ""
+                fail(
+                    f"Delivery {delivery_id} was {record.state}: only one that waits or is parked is tried again{again}"
+                )
             count = store.retry_deliveries(dealer_id, now, delivery_id=delivery_id, channel=channel)
     out.print(f"{count} {'delivery is' if count == 1 else 'deliveries are'} tried again as soon as the service runs.")
 
@@ -117,32 +120,38 @@ def send_again(
     directory: DirOption = HERE,
     channel: ChannelOption = None,
 ) -> None:
-    """Send once more what was sent, as a resend with a new delivery id: one delivery, or a lead to all that have it."""
+    """Send one delivery again, or a lead to every channel that has it, as a resend with a new delivery id.
+
+    The document is made from the lead as it is now. Mails to customers are not sent again.
+    """
     with failures_in_plain_words():
         settings = settings_in(directory)
         with customer_store(settings) as store:
             dealer_id, now = settings.dealer.id, datetime.now(UTC)
             record = store.get_delivery(dealer_id, sent_id)
             if record is not None and channel is not None:
-                raise typer.BadParameter("--channel goes with a lead")
+                raise typer.BadParameter("give --channel only with a lead")
             lead_id = sent_id if record is None else record.lead_id
             found = store.get_lead(dealer_id, lead_id)
             if found is None:
                 fail(f"There is no delivery and no lead {sent_id}; see dealer-agent deliveries list")
             if found.lead.erased_at is not None:
-                fail(f"The customer of lead {lead_id} is erased: nothing is left to send")
+                fail(f"The customer of lead {lead_id} was erased: there is nothing to send")
             if record is not None:
                 made = store.send_again(dealer_id, now, delivery_id=sent_id)
             else:
                 made = store.send_again(dealer_id, now, lead_id=lead_id, channel=channel)
             if not made:
-                fail(f"Nothing like {sent_id} was sent; what waits or is parked: dealer-agent deliveries retry")
+                fail(
+                    f"Nothing of {sent_id} can be sent again: no CRM and nobody under notify has it. "
+                    "dealer-agent deliveries retry sends what waits or is parked"
+                )
     for delivery_id in made:
         out.print(f"Delivery {delivery_id} is sent as soon as the service runs.", markup=False)
 
 
 def _state(record: DeliveryRecord, now: datetime) -> str:
-    """The state, in which what is being sent shows."""
+    """The state; `being sent` while a process sends it."""
     if record.state == "waiting" and record.leased_until is not None and record.leased_until > now:
         return "being sent"
     return record.state

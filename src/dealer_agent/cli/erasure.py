@@ -1,4 +1,4 @@
-"""`dealer-agent leads erase` and `leads dispose`: customer data that is forgotten, on request and by age."""
+"""`dealer-agent leads erase` and `leads dispose`: erase customer data on request and by age."""
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
@@ -27,6 +27,7 @@ from dealer_agent.cli.terminal import (
 )
 from dealer_agent.dealers.profile import Profile
 from dealer_agent.leads.intake import contacts
+from dealer_agent.leads.wording import VISITS
 from dealer_agent.protocol.requests import Customer
 from dealer_agent.server.refresh import ages, dispose_by_age, purge_by_age
 from dealer_agent.storage.errors import WrongKey
@@ -39,18 +40,18 @@ KEPT = {
         "the dealership's own record of what happened; nothing in it names or reaches the person"
     ),
     "Consent events without texts and names: times, channels, a salted hash": (
-        "the chain of events shows that nobody changed it; without the salt the hash tells nothing"
+        "the chain of events shows whether somebody changed it; without the salt the hash discloses nothing"
     ),
     "Withdrawals of consent: a keyed hash of the contact point, the channel, the time": (
-        "an agent may send the old consent again; it must not allow what the person withdrew"
+        "an agent may send the old consent again; it must not allow a channel that the person withdrew"
     ),
-    "Access log": "16 CFR 314.4(c)(8): who looked, when, at which lead id",
+    "Access log": "16 CFR 314.4(c)(8): who looked, when, and at which lead id",
 }
 """What an erasure leaves, and why."""
 
 PROOF = "Proof of consent: the text as shown, channels, times, agent, name, contact points; encrypted, apart"
 PROOF_WHY = (
-    "16 CFR 310.5: until {until:%Y-%m-%d}; only dealer-agent consent prove and consent export read it; "
+    "16 CFR 310.5: kept until {until:%Y-%m-%d}; only dealer-agent consent prove and consent export read it; "
     "--consent-too erases it"
 )
 
@@ -62,20 +63,24 @@ def erase(
     directory: DirOption = HERE,
     yes: Annotated[bool, typer.Option("--yes", help="Do not ask.")] = False,
     consent_too: Annotated[
-        bool, typer.Option("--consent-too", help="Erase the proof of consent as well, also of leads erased before.")
+        bool,
+        typer.Option(
+            "--consent-too", help="Erase the proof of consent too, also that of leads that were erased before."
+        ),
     ] = False,
     final: Annotated[
         bool,
         typer.Option(
-            "--final", help="Make it final now: change the key to customer data, and destroy the old one. Takes longer."
+            "--final",
+            help="Make the erasure final now: replace the key to customer data and destroy the old key. Takes longer.",
         ),
     ] = False,
 ) -> None:
-    """Forget a person: every lead with an e-mail address or phone number, or one lead. It cannot be undone.
+    """Erase a person: every lead with an e-mail address or phone number, or one lead. This cannot be undone.
 
-    Names, addresses and messages are overwritten, future visits are called off, and what waits to be delivered is not.
-    The proof of consent is kept apart as the law requires, unless you erase it, too. A service that runs needs no
-    restart.
+    The command shows what it will erase, and asks. It overwrites names, addresses and messages, cancels future visits,
+    and drops the deliveries that wait. It keeps the proof of consent apart, as the law requires, unless you give
+    --consent-too. You need not restart a running service.
     """
     one_of(lead_id, email, phone)
     with failures_in_plain_words():
@@ -96,7 +101,7 @@ def erase(
             else:
                 doomed = [each for each in leads_of(store, dealer_id, lead_id, email, phone) if is_known(each)]
             if not doomed and not proven:
-                out.print("Erased already, or never here: nothing is left to erase.")
+                out.print("There is nothing to erase: the person was erased before, or was never here.")
                 end(settings, store)
                 return
             others = _others(store, dealer_id, doomed)
@@ -105,7 +110,7 @@ def erase(
                 store, dealer_id, "leads erase", leads=count, lead_id=lead_id or (_only(doomed) if count == 1 else None)
             )
             _show_doomed(doomed, proven)
-            if not yes and not typer.confirm("Forget this person? It cannot be undone."):
+            if not yes and not typer.confirm("Erase this person? This cannot be undone."):
                 fail("Nothing was erased.")
             erased: Counter[str] = Counter()
             copies: dict[str, bool] = {}
@@ -162,16 +167,15 @@ def _note_done(done: Erased | None, copies: dict[str, bool], visits: list[Cancel
 
 def _show_told(copies: dict[str, bool], visits: Sequence[CancelledVisit]) -> None:
     """Where copies are, and which visits ended."""
-    for arrived, words in ((True, "have a copy"), (False, "may have a copy, because a delivery did not end")):
+    for arrived, words in ((True, "have a copy"), (False, "may have a copy, because a delivery was not finished")):
         where = ", ".join(plain(channel) for channel in sorted(copies) if copies[channel] is arrived)
         if where:
-            out.print(f"\nThese channels {words}: {where}. Erase it there.", markup=False)
+            out.print(f"\nThese channels {words}: {where}. Erase the lead there.", markup=False)
     if copies:
-        out.print("They are told to erase it as soon as the service runs, unless dealer.toml says otherwise.")
+        out.print("The running service tells each of them to erase it, unless `notices` in dealer.toml excludes that.")
     for visit in visits:
-        kind = visit.kind.replace("_", " ")
-        when = f"{moment(visit.starts_at)} UTC"
-        out.print(f"\nThe {kind} at {plain(visit.rooftop)} on {when} is cancelled. Its people are told.", markup=False)
+        what = f"{VISITS[visit.kind]} at {plain(visit.rooftop)} on {moment(visit.starts_at)} UTC"
+        out.print(f"\nThe {what} is cancelled. The running service tells the rooftop.", markup=False)
 
 
 def _proven(store: Store, dealer_id: str, lead_id: str | None, email: str | None, phone: str | None) -> list[str]:
@@ -197,9 +201,9 @@ def _unreadable(store: Store, dealer_id: str, lead_id: str) -> str | None:
 
 
 def _erase_unread(store: Store, profile: Profile, lead_id: str, problem: str, *, yes: bool, consent_too: bool) -> None:
-    """Erases a lead of which something was changed in the database: nothing else can be done with it."""
-    out.print(f"Nothing of the lead {lead_id} can be shown: {problem}", markup=False)
-    if not yes and not typer.confirm("Erase it all the same? It cannot be undone."):
+    """Erases a lead that was changed in the database and does not open: nothing else can be done with it."""
+    out.print(f"The lead {lead_id} cannot be shown: {problem}", markup=False)
+    if not yes and not typer.confirm("Erase it anyway? This cannot be undone."):
         fail("Nothing was erased.")
     copies: dict[str, bool] = {}
     visits: list[CancelledVisit] = []
@@ -208,12 +212,12 @@ def _erase_unread(store: Store, profile: Profile, lead_id: str, problem: str, *,
     out.print(f"The lead {lead_id} is erased.", markup=False)
     _show_told(copies, visits)
     if store.newest_proof(profile.id, [lead_id]) is not None:
-        out.print("The proof of consent is kept apart; --consent-too erases it.")
+        out.print("The proof of consent is kept apart. --consent-too erases it.")
 
 
 def dispose(
     directory: DirOption = HERE,
-    dry_run: Annotated[bool, typer.Option("--dry-run", help="Say what would be erased; erase nothing.")] = False,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Show how much would be erased. Erase nothing.")] = False,
     clock_is_right: Annotated[
         bool,
         typer.Option(
@@ -221,9 +225,9 @@ def dispose(
         ),
     ] = False,
 ) -> None:
-    """Forget what is old, as the running service does every hour: see the section privacy of dealer.toml.
+    """Erase what is old, as the running service does every hour: see [privacy] in dealer.toml.
 
-    If the clock is far from the last time that the service ran, nothing is erased until you confirm the clock.
+    If the clock is far from the time at which the service last ran, nothing is erased until you confirm the clock.
     """
     with failures_in_plain_words():
         settings = settings_in(directory)
@@ -282,7 +286,7 @@ def _counts(store: Store, dealer_id: str, doomed: Sequence[StoredLead]) -> dict[
         "Consents: texts as shown, names, in the leads": len(
             [event for stored in doomed for event in stored.consents if event.consent_text is not None]
         ),
-        "Visits: what was asked for; future ones are called off": sum(
+        "Visits: what was asked for; future ones are cancelled": sum(
             len(whole.visits)
             for lead_id in ids
             if (whole := store.whole_lead(dealer_id, lead_id, datetime.now(UTC))) is not None
@@ -293,7 +297,7 @@ def _counts(store: Store, dealer_id: str, doomed: Sequence[StoredLead]) -> dict[
 
 def _show_doomed(doomed: Sequence[StoredLead], proven: Sequence[str]) -> None:
     if proven:
-        out.print(f"The proof of consent of leads that were erased before is to be erased: {', '.join(proven)}")
+        out.print(f"The proof of consent of these erased leads will be erased: {', '.join(proven)}")
     if not doomed:
         return
     made = table("To be erased", "Id", "Received (UTC)", "Customer", "Agent")

@@ -1,4 +1,4 @@
-"""When an erasure is final: remains in the database's files are unreadable without the key that sealed them."""
+"""When an erasure is final: without the key that sealed them, remains in the database's files are unreadable."""
 
 import os
 from datetime import UTC, datetime
@@ -16,7 +16,7 @@ def require_key_file() -> None:
     if from_environment(os.environ):
         fail(
             f"--final cannot change the keys in {KEYS_VARIABLE}. Erase without it, then replace the key "
-            "(dealer-agent keys rotate --help): the erasure is final when the old key is removed there"
+            "(dealer-agent keys rotate --help): the erasure is final when you have removed the old key there"
         )
 
 
@@ -27,23 +27,24 @@ def make_final(settings: Settings, store: Store) -> None:
         rotation.vault.refresh()
         before = set(rotation.vault.keyring.ids)
         change_key(rotation, destroy=True)
-        if before & {rotation.vault.keyring.active}:  # It only finished a change that had been stopped.
+        if before & {rotation.vault.keyring.active}:  # It only completed a change that was interrupted.
             change_key(rotation, destroy=True)
         left = before.intersection(rotation.vault.keyring.ids)
     if left:
         fail(
-            f"The erasure is not final: the key {', '.join(sorted(left))} seals something that cannot be sealed anew. "
+            f"The erasure is not final: the key {', '.join(sorted(left))} is still needed, because a value cannot be "
+            "encrypted with the new key. "
             "dealer-agent consent verify says what was changed in the database"
         )
     out.print(
-        f"\nThe erasure is final: the old key is destroyed. Back up {path} anew, and destroy its older copies: with "
-        "them, remains in the database's files and in its backups can be read.",
+        f"\nThe erasure is final: the old key is destroyed. Back up {path} again, and delete its older copies: with "
+        "one of them, remains in the database's files and in its backups can be read.",
         markup=False,
     )
 
 
 def tell_when_final(settings: Settings, store: Store) -> None:
-    """Says when the erasure becomes final, or what to do for it."""
+    """Says when the erasure becomes final, or what makes it final."""
     if from_environment(os.environ):
         when = (
             f"when you have replaced the key in {KEYS_VARIABLE} and removed the old one there "
@@ -51,14 +52,15 @@ def tell_when_final(settings: Settings, store: Store) -> None:
         )
     elif file_to_change(settings.directory, os.environ) is None or not settings.dealer.privacy.rotate_keys_days:
         when = (
-            "when the key is destroyed, which the service does not do by itself here: dealer-agent leads erase --final"
+            "when the key is destroyed. The service does not do this by itself here: run dealer-agent leads erase "
+            "--final"
         )
     else:
         with rotation_of(settings, store) as rotation:
             by = rotation.final_by(datetime.now(UTC))
-        when = f"by {by:%Y-%m-%d}, when the running service has destroyed the key; --final does it at once"
+        when = f"by {by:%Y-%m-%d}: the running service destroys the key by then. --final does it at once"
     out.print(
-        f"\nThe erasure becomes final {when}. Until then, somebody who has the key and the database's files could read "
+        f"\nThe erasure becomes final {when}. Until then, a person who has the key and the database's files can read "
         "remains in them.",
         markup=False,
     )

@@ -35,7 +35,7 @@ from dealer_agent.storage.keys import KeyUse
 from dealer_agent.storage.store import Store
 from dealer_agent.vault import BadKeys, Keyring, Vault, new_key, new_lasting_secret, render
 
-app = typer.Typer(help="Make, list and change the keys to customer data.", no_args_is_help=True)
+app = typer.Typer(help="Create, list and replace the keys to customer data.", no_args_is_help=True)
 
 
 @app.command("create")
@@ -45,11 +45,11 @@ def create(
         bool,
         typer.Option(
             "--print",
-            help=f"Show a new key for {KEYS_VARIABLE}, and a lasting secret unless it has one; no file is made.",
+            help=f"Show a new key for {KEYS_VARIABLE}, and a lasting secret if the variable has none. Write no file.",
         ),
     ] = False,
 ) -> None:
-    """Make the key file of a dealer that has none; `init` did so already."""
+    """Create the key file of a dealer that has none. `init` creates it too."""
     if show:
         lasting = None if _has_lasting_secret(os.environ) else new_lasting_secret()
         entries = render(Keyring((new_key(),), lasting)).split()
@@ -58,9 +58,9 @@ def create(
     with failures_in_plain_words():
         settings = settings_in(directory)
         if from_environment(os.environ):
-            fail(f"{KEYS_VARIABLE} is set, and wins over a file: dealer-agent keys create --print shows a key for it")
+            fail(f"{KEYS_VARIABLE} is set and takes precedence over a file: keys create --print shows a key for it")
         if settings.vault is not None:
-            fail(f"{settings.directory / KEY_FILE_NAME} is there already: dealer-agent keys rotate changes the key")
+            fail(f"{settings.directory / KEY_FILE_NAME} exists already: dealer-agent keys rotate replaces the key")
         _let_go_of_lost_key(settings)
         path = create_key_file(settings.directory)
     out.print(f"The key to customer data is in {path}. Back this file up, apart from the database.", markup=False)
@@ -68,7 +68,7 @@ def create(
 
 @app.command("list")
 def list_(directory: DirOption = HERE) -> None:
-    """List the keys by their ids, and how much of the customer data is encrypted with each."""
+    """List the keys: id, use, since when, and the number of values that are encrypted with each."""
     with failures_in_plain_words():
         settings = settings_in(directory)
         vault = _vault_of(settings)
@@ -90,22 +90,22 @@ def list_(directory: DirOption = HERE) -> None:
 def rotate(
     directory: DirOption = HERE,
     forget_old: Annotated[
-        bool, typer.Option("--forget-old", help="Destroy the old keys in the file when nothing needs them any more.")
+        bool, typer.Option("--forget-old", help="Destroy the old keys in the file that nothing needs any more.")
     ] = False,
 ) -> None:
-    """Change the key: make a new one, and encrypt all customer data anew. The service may go on running.
+    """Replace the key: make a new one, and encrypt all customer data with it. The service may keep running.
 
-    May be stopped at any point: the next call goes on from there. With keys from DEALER_AGENT_KEYS, put the new key in
-    front, restart the service, call this, then remove the old key there.
+    You may stop the command at any point: the next run continues. With keys in DEALER_AGENT_KEYS, put the new key in
+    front, restart the service, run this command, then remove the old key from the variable.
     """
     with failures_in_plain_words():
         settings = settings_in(directory)
         with customer_store(settings) as store, rotation_of(settings, store) as rotation:
             if from_environment(os.environ):
                 if not _reported(rotation.reseal()):
-                    out.print(f"All customer data is under the key {rotation.vault.keyring.active} already.")
+                    out.print(f"All customer data is encrypted with the key {rotation.vault.keyring.active} already.")
                 if unused := rotation.unused():
-                    out.print(f"Nothing needs {_named(unused)}: remove what is not needed from {KEYS_VARIABLE}.")
+                    out.print(f"Nothing needs {_named(unused)} any more: remove it from {KEYS_VARIABLE}.")
                 return
             path = settings.directory / KEY_FILE_NAME
             with changing_keys(path):
@@ -114,13 +114,16 @@ def rotate(
     if destroyed:
         out.print(f"Destroyed: {_named(destroyed)}.", markup=False)
     if unused:
-        out.print(f"Nothing needs {_named(unused)} any more; --forget-old destroys what nothing needs.", markup=False)
-    out.print(f"Back up {path} anew, and keep the old copy for as long as old backups of the database.", markup=False)
+        out.print(f"Nothing needs {_named(unused)} any more: --forget-old destroys such keys.", markup=False)
+    out.print(
+        f"Back up {path} again. Delete its older copies together with the last backup of the database that needs them.",
+        markup=False,
+    )
 
 
 @contextmanager
 def rotation_of(settings: Settings, store: Store) -> Iterator[KeyRotation]:
-    """The keys of a dealer as a command changes them, with a bar that shows how far it is."""
+    """The keys of a dealer, with a progress bar while values are encrypted."""
     with progress() as bar:
         task = bar.add_task("Encrypting", total=None)
         yield KeyRotation(
@@ -140,9 +143,9 @@ def changing_keys(path: Path) -> Iterator[None]:
         with changing(path):
             yield
     except BlockingIOError:
-        fail("Another change of keys is under way: try again later")
+        fail("Another process is changing the keys: try again later")
     except PermissionError:
-        fail(f"{path} belongs to another user, or its folder may not be written: run this as the file's owner")
+        fail(f"{path} belongs to another user, or its folder is not writable: run this command as the file's owner")
 
 
 def change_key(rotation: KeyRotation, *, destroy: bool) -> list[str]:
@@ -152,13 +155,13 @@ def change_key(rotation: KeyRotation, *, destroy: bool) -> list[str]:
     if changed:
         out.print(f"The new key is {active}.", markup=False)
     else:
-        out.print(f"That ended a change that was stopped; the new key is {active}.", markup=False)
+        out.print(f"This completed an earlier change that was interrupted. The new key is {active}.", markup=False)
     return rotation.destroy_unused() if destroy else []
 
 
 def _reported(values: int) -> int:
     if values:
-        out.print(f"{values:,} values were encrypted anew.")
+        out.print(f"{values:,} values are encrypted with the new key.")
     return values
 
 
@@ -176,17 +179,19 @@ def _tell_when_due(settings: Settings, use: KeyUse | None) -> None:
         return
     due = use.since + timedelta(days=days)
     if file_to_change(settings.directory, os.environ) is not None:
-        out.print(f"The running service changes the key on {due:%Y-%m-%d}. Back the file up before.", markup=False)
+        out.print(
+            f"The running service replaces the key on {due:%Y-%m-%d}. Back up the file before then.", markup=False
+        )
     elif due <= datetime.now(UTC):
         out.print(
-            f"A change of the key is due since {due:%Y-%m-%d}: dealer-agent keys rotate --help says how.", markup=False
+            f"The key is due for replacement since {due:%Y-%m-%d}: see dealer-agent keys rotate --help.", markup=False
         )
     else:
-        out.print(f"Change the key by {due:%Y-%m-%d}: dealer-agent keys rotate --help says how.", markup=False)
+        out.print(f"Replace the key by {due:%Y-%m-%d}: see dealer-agent keys rotate --help.", markup=False)
 
 
 def _has_lasting_secret(env: Mapping[str, str]) -> bool:
-    """Whether the environment's keys have a lasting secret: then only a new key is wanted."""
+    """Whether the keys in the environment have a lasting secret."""
     try:
         return Keyring.parse(env.get(KEYS_VARIABLE, "")).lasting is not None
     except BadKeys:
@@ -201,13 +206,13 @@ def _vault_of(settings: Settings) -> Vault:
     if settings.vault is None:
         fail(
             f"There is no key: put {KEY_FILE_NAME} back from your backup or set {KEYS_VARIABLE}; "
-            "for a dealer that has no leads yet, dealer-agent keys create makes one"
+            "for a dealer that has no leads yet, dealer-agent keys create makes a key"
         )
     return settings.vault
 
 
 def _let_go_of_lost_key(settings: Settings) -> None:
-    """A new key would not open what a lost one sealed: then the command ends. One that sealed nothing is no loss."""
+    """Ends the command if the database holds data under a key that is not here; a new key would not open it."""
     # Without a database, or with one from before there were keys, nothing is sealed yet.
     with suppress(DatabaseUnreachable, SchemaOutdated), Store.open(settings.database_url) as store:
         used = store.keys_in_use(settings.dealer.id)

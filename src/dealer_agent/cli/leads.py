@@ -25,6 +25,7 @@ from dealer_agent.cli.terminal import (
     settings_in,
     table,
 )
+from dealer_agent.lead_desk.contact_points import channels_of
 from dealer_agent.storage.appointments import AppointmentRecord
 from dealer_agent.storage.outbox import DeliveryRecord
 
@@ -111,7 +112,7 @@ def show(
         _show_visit(visit)
     for consent in consents:
         show_event(consent)
-    show_allowed(whole.channels)
+    show_allowed(channels_of(whole.stored, whole.at))
     if deliveries:
         _show_deliveries(deliveries)
 

@@ -32,7 +32,7 @@ def _phone(text: str | None) -> str | None:
 
 
 def _told(text: str, what: str) -> str:
-    """What stands after the option; for `-` it is asked for: command lines are seen by others, and are kept."""
+    """The value of the option; for `-` it is asked for, because others can see command lines, and shells store them."""
     return (typer.prompt(what, err=True) if text == "-" else text).strip()
 
 
@@ -42,7 +42,7 @@ EmailOption = Annotated[
         "--email",
         metavar="ADDRESS",
         callback=_email,
-        help="Every lead with this e-mail address; - asks for it, so that it stands in no command history.",
+        help="Every lead with this e-mail address. With - the command asks for it, so that no command history has it.",
     ),
 ]
 PhoneOption = Annotated[
@@ -51,35 +51,35 @@ PhoneOption = Annotated[
         "--phone",
         metavar="NUMBER",
         callback=_phone,
-        help="Every lead with this phone number, in any notation; without a + it is a US number; - asks for it.",
+        help="Every lead with this phone number, in any notation. Without a + it is a US number. With - it asks.",
     ),
 ]
 
 
 def contact_point(text: str) -> str:
-    """An e-mail address or a phone number in the form by which `leads.intake.contacts` has it found."""
+    """An e-mail address or a phone number in the normal form of `leads.intake.contacts`."""
     told = _told(text, "E-mail address or phone number")
     return f"email:{_email(told)}" if "@" in told else f"phone:{_phone(told)}"
 
 
 def one_of(lead_id: str | None, email: str | None, phone: str | None) -> None:
-    """Raises BadParameter unless exactly one of them says who is meant."""
+    """Raises BadParameter unless exactly one of them is given."""
     if sum(given is not None for given in (lead_id, email, phone)) != 1:
-        raise typer.BadParameter("say who is meant in one way: a lead's id, --email or --phone")
+        raise typer.BadParameter("give exactly one of a lead's id, --email and --phone")
 
 
 def ids_of(store: Store, dealer_id: str, email: str | None, phone: str | None) -> list[str]:
     """The ids of all leads of an address or number, oldest first."""
-    # The normal forms by which leads.intake.contacts has them found.
+    # The normal forms of leads.intake.contacts.
     return store.find_leads_of(dealer_id, [f"email:{email}" if email is not None else f"phone:{phone}"])
 
 
 def leads_of(
     store: Store, dealer_id: str, lead_id: str | None, email: str | None, phone: str | None
 ) -> list[StoredLead]:
-    """The leads of whom `one_of` let through, oldest first; erased ones too, where an id says which.
+    """The leads that the options name (`one_of`), oldest first. An id also finds an erased lead.
 
-    Ends the command with exit code 1 where there is no such lead.
+    Ends the command with exit code 1 if there is no such lead.
     """
     if lead_id is not None:
         ids = [lead_id]
@@ -94,5 +94,5 @@ def leads_of(
 
 
 def is_known(stored: StoredLead) -> bool:
-    """Whether anything is left of a lead's customer; of one that was disposed of by age, the consent may be."""
+    """Whether anything of the lead's customer is stored; after disposal by age, the consent may still be."""
     return stored.lead.customer is not None or any(event.consent_text is not None for event in stored.consents)

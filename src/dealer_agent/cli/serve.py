@@ -40,6 +40,10 @@ WORKER_START_SECONDS = 30
 """How long a worker may be silent before it is replaced. On a busy machine a worker takes longer to start than
 uvicorn's default of 5 s, and its replacement would as well."""
 
+SET_PUBLIC_URL = (
+    'Set public_url under [service] in dealer.toml to your proxy\'s address, such as "https://agent.example.com".'
+)
+
 
 def serve(
     directory: DirOption = HERE,
@@ -58,8 +62,10 @@ def serve(
     base = (settings.service.public_url or address) + settings.service.base_path
     out.print(f"{settings.dealer.name} answers at {base}/", markup=False)
     out.print(f"Its card: {settings.service.public_url or address}/.well-known/agent-card.json", markup=False)
-    problem = problem_of_card(listener.getsockname()[0], settings.service.public_url or address)
-    if problem is not None:
+    problems = [problem_of_card(listener.getsockname()[0], settings.service.public_url or address)]
+    if settings.confirms_by_mail:
+        problems.append(problem_of_links(base))
+    for problem in filter(None, problems):
         err.print(problem, style="yellow", markup=False)
     if not stocked:
         words = f"No stock was ever imported for the dealer {settings.dealer.id}: dealer-agent inventory import FILE"
@@ -89,10 +95,18 @@ def problem_of_card(listening: str, named: str) -> str | None:
         problem = f"The agent card names {named}: customers' data would travel without encryption."
     else:
         return None
-    advice = (
-        'Set public_url under [service] in dealer.toml to your proxy\'s address, such as "https://agent.example.com".'
-    )
-    return f"{problem} {advice}"
+    return f"{problem} {SET_PUBLIC_URL}"
+
+
+def problem_of_links(begin: str) -> str | None:
+    """Why customers cannot safely use the links in their mails; None when they can. `begin` is how the links begin."""
+    parts = urlsplit(begin)
+    links = f"The links in mails to customers begin with {begin}"
+    if is_this_machine(parts.hostname or ""):
+        return f"{links}: they work on this machine only. {SET_PUBLIC_URL}"
+    if parts.scheme == "http":
+        return f"{links}: they would travel without encryption. {SET_PUBLIC_URL}"
+    return None
 
 
 def listen(host: str, port: int) -> socket.socket:

@@ -1,4 +1,4 @@
-"""Changes the keys of customer data, and destroys old ones: what was erased before cannot be read by anybody then.
+"""Changes the keys of customer data and destroys old ones, so that nobody can read what was erased before.
 
 A new key is added to the key file as the next key, which only reads. Later it becomes the active key. Everything that
 the old key seals is sealed anew, and the old key is removed from the file. Each step is finished in file and database
@@ -20,19 +20,19 @@ from dealer_agent.storage.store import Store
 from dealer_agent.vault import Vault, new_key
 
 TAKEN_UP_SECONDS = 3.0
-"""After this long every worker process has read a changed key file: they look twice a second."""
+"""The time within which every worker process reads a changed key file: they check it twice a second."""
 VALUES_AT_ONCE = 50
 """The most values that one transaction seals anew. Leads that come in meanwhile wait for it."""
 PAUSE_SECONDS = 0.02
 """The time for other transactions between two of these."""
 NOTICE = timedelta(hours=2)
-"""So long the next key is known before the service seals with it: another machine says meanwhile that it lacks it."""
+"""The least time between noting the next key and using it: a machine without the key reports it meanwhile."""
 MARGIN = timedelta(days=1)
-"""A service that runs destroys the old key within this time after a change is due."""
+"""A running service destroys the old key within this time after a change is due."""
 
 
-class Stopped(Exception):  # noqa: N818 - no fault: the next call goes on
-    """The service ends while keys change."""
+class Stopped(Exception):  # noqa: N818 - not an error: the next call continues
+    """The service stops while keys change."""
 
 
 @dataclass
@@ -53,7 +53,7 @@ class KeyRotation:
     sealed: Callable[[int], None] = field(default=lambda _: None)
 
     def keep_up(self, now: datetime) -> list[News]:
-        """Does what is due; what an operator should know of it. Of several processes at once, one does it.
+        """Does what is due, and returns news for the operator. If several processes call it at once, one does the work.
 
         Raises StorageError and VaultError.
         """
@@ -75,10 +75,10 @@ class KeyRotation:
             return [News("key not changed", {"problem": problem}, is_problem=True)]
 
     def rotate(self, now: datetime) -> bool:
-        """Makes a fresh key the active one and seals everything with it. The caller holds `changing`.
+        """Makes a new key the active one and seals everything with it. The caller holds `changing`.
 
-        False where it only finished a change that was stopped. The old keys stay in the file; `destroy_unused` removes
-        them. Raises StorageError, VaultError and OSError.
+        Returns False if it only completed a change that was interrupted. The old keys stay in the file;
+        `destroy_unused` removes them. Raises StorageError, VaultError and OSError.
         """
         self._read_again()
         if self._is_unfinished(self.store.key_uses(self.dealer_id)) and self.reseal():
@@ -89,7 +89,7 @@ class KeyRotation:
         return True
 
     def reseal(self) -> int:
-        """Seals everything with the active key that is not; how many values."""
+        """Seals with the active key every value that is sealed with another one. Returns their number."""
         total = 0
         while done := self.store.reseal(self.dealer_id, VALUES_AT_ONCE):
             total += done
@@ -98,22 +98,22 @@ class KeyRotation:
         return total
 
     def unused(self) -> list[str]:
-        """The keys here that nothing is sealed with, and nothing will be."""
+        """The keys here with which nothing is sealed and nothing will be."""
         uses, used = self.store.key_uses(self.dealer_id), self.store.keys_in_use(self.dealer_id)
         needed = {key_id for key_id, use in uses.items() if use.state != "unused"}
         return [key_id for key_id in self.vault.keyring.ids[1:] if key_id not in needed and not used.get(key_id)]
 
     def destroy_unused(self) -> list[str]:
-        """Removes the keys from the file that nothing is sealed with; their ids. The caller holds `changing`."""
+        """Removes the unused keys from the file and returns their ids. The caller holds `changing`."""
         unused = self.unused()
         if unused:
-            self.wait(TAKEN_UP_SECONDS)  # Who still reads what was sealed anew meanwhile needs the old key.
+            self.wait(TAKEN_UP_SECONDS)  # A reader that fetched a value before it was sealed again needs the old key.
             self._write(tuple(entry for entry in self.vault.keyring.keys if entry[0] not in unused))
             self.vault.refresh()
         return unused
 
     def final_by(self, now: datetime) -> datetime | None:
-        """Until when a service that runs destroys the keys here; None where nobody knows."""
+        """The time until which a running service destroys the keys here; None if the service does not change them."""
         if self.path is None or not self.days:
             return None
         use = self.store.key_uses(self.dealer_id).get(self.vault.keyring.active)
@@ -151,11 +151,11 @@ class KeyRotation:
         return news
 
     def _prepare(self, now: datetime) -> str:
-        """Adds a fresh key as the next one, and removes what a killed change may have left; its id."""
+        """Adds a new key as the next one and returns its id. Removes what a killed change may have left."""
         key = new_key()
         dropped = {*self.unused(), *self._next(self.store.key_uses(self.dealer_id))}
         self._write((*(entry for entry in self.vault.keyring.keys if entry[0] not in dropped), key))
-        # No worker may meet what is sealed with a key that it has not read yet.
+        # Every worker must have read a key before anything is sealed with it.
         self.wait(TAKEN_UP_SECONDS)
         self.vault.refresh()
         self.store.note_next_key(self.dealer_id, key[0], now)
@@ -169,7 +169,7 @@ class KeyRotation:
         self.wait(TAKEN_UP_SECONDS)
 
     def _read_again(self) -> None:
-        """Takes the keys from the file. The active one comes first, also where an old copy of the file was put back."""
+        """Reads the keys from the file. The active key comes first, also after an old copy of the file was restored."""
         self.vault.refresh()
         uses = self.store.key_uses(self.dealer_id)
         ended = [key_id for key_id, use in uses.items() if use.state in ("retired", "unused")]
@@ -183,11 +183,11 @@ class KeyRotation:
         replace_key_file(self.path, replace(self.vault.keyring, keys=keys))
 
     def _next(self, uses: Mapping[str, KeyUse]) -> list[str]:
-        """The next key, where it is noted and here."""
+        """The next key, if it is noted in the database and present here."""
         return [key_id for key_id in self.vault.keyring.ids if key_id in uses and uses[key_id].state == "next"]
 
     def _is_unfinished(self, uses: Mapping[str, KeyUse]) -> bool:
-        """Whether a change was begun: another key than the first one may still seal, or something is left of one."""
+        """Whether a change was begun and not completed."""
         first, *others = self.vault.keyring.ids
         states = {key_id: use.state for key_id, use in uses.items()}
         return states.get(first, "active") != "active" or any(
@@ -202,7 +202,7 @@ class KeyRotation:
         return self._due_at(uses, now, share) <= now
 
     def _note_lacking(self, uses: Mapping[str, KeyUse]) -> None:
-        """Says so in the database when the next key is not here: then no machine seals with it."""
+        """Notes in the database that this machine does not have the next key: then no machine seals with it."""
         here = self.machine
         for key_id, use in uses.items():
             if use.state != "next":
@@ -238,9 +238,9 @@ def waiting_until(stopped: threading.Event) -> Callable[[float], None]:
 
 
 def file_to_change(directory: Path, env: Mapping[str, str]) -> Path | None:
-    """The key file, where the service may change it; None for keys in the environment and for a link.
+    """The key file if the service may change it; None for keys in the environment and for a symbolic link.
 
-    A link's file may hold the keys of another dealer, too.
+    The file behind a link may also have the keys of another dealer.
     """
     path = directory / KEY_FILE_NAME
     return None if from_environment(env) or path.is_symlink() else path

@@ -1,6 +1,6 @@
-"""Where the keys to customer data are: in the environment, else in a file beside `dealer.toml`, for its owner only.
+"""Reads and writes the keys to customer data: in the environment, else in a private file beside `dealer.toml`.
 
-Every operation on the file is atomic and durable: a reader finds the old keys or the new, whatever dies in between.
+Every write to the file is atomic and durable: after a crash a reader finds the old keys or the new ones.
 """
 
 import fcntl
@@ -38,7 +38,7 @@ class KeyFile:
         self._seen: tuple[tuple[int, ...], Keyring] | None = None
 
     def read(self) -> Keyring:
-        """The keys that stand in the file now. Raises BadKeys, which says what to type, where they cannot be used."""
+        """The keys that are in the file now. Raises BadKeys with advice if they cannot be used."""
         try:
             with self._path.open("rb") as file:
                 state = os.fstat(file.fileno())
@@ -85,7 +85,7 @@ def load_vault(directory: Path, env: Mapping[str, str]) -> Vault | None:
 
 
 def from_environment(env: Mapping[str, str]) -> bool:
-    """Whether the keys come from the environment; a variable that is empty is not set."""
+    """Whether the keys come from the environment. An empty variable counts as not set."""
     return bool(env.get(KEYS_VARIABLE, "").strip())
 
 
@@ -121,7 +121,7 @@ def _add_lasting_secret(path: Path) -> None:
 
 @contextmanager
 def changing(path: Path, *, wait: bool = False) -> Iterator[None]:
-    """Lets one process at a time change a key file: of two, each would write over the other's new key.
+    """Lets one process at a time change a key file: two would overwrite each other's new key.
 
     Raises BlockingIOError while another process changes it, unless `wait`; and OSError.
     """
@@ -135,7 +135,7 @@ def changing(path: Path, *, wait: bool = False) -> Iterator[None]:
 
 @contextmanager
 def _written_beside(path: Path, keyring: Keyring) -> Iterator[Path]:
-    """A finished file in the same folder, for a block that puts it in place; afterwards nothing is left of it."""
+    """A complete temporary file in the same folder, which the block renames. It is deleted at the end if it is left."""
     made = path.with_name(f".{path.name}.new")
     made.unlink(missing_ok=True)  # Of one that was killed: old keys are not left lying about.
     try:

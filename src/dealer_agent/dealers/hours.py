@@ -73,7 +73,7 @@ def _read_span(text: str, value: str) -> Span:
         raise ValueError(f"'{text}' has no length; write '00:00-24:00' for the whole day, or 'closed'")
     if closes < opens:
         closes += DAY
-        if closes - opens > LONGEST_PAST_MIDNIGHT:
+        if closes > DAY and closes - opens > LONGEST_PAST_MIDNIGHT:
             hours_long = f"'{text}' closes on the next day, after more than {LONGEST_PAST_MIDNIGHT // 60} hours"
             raise ValueError(f"{hours_long}; 5 in the afternoon is 17:00, or divide the span at 24:00")
     return opens, closes

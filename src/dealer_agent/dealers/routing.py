@@ -18,7 +18,7 @@ from dealer_agent.dealers.rules import RESERVED_CHANNELS
 Kind = Literal["lead", "resend", "notify", "confirm", "cancel", "withdrawal", "erasure", "visit_cancelled"]
 CustomerKind = Literal["confirm", "cancel"]
 TO_CUSTOMER: tuple[CustomerKind, ...] = get_args(CustomerKind)
-"""What goes to the customer's own mailbox."""
+"""The kinds of deliveries that go to the customer's mailbox."""
 
 Channel = SmtpChannel | HttpChannel | DirectoryChannel
 
@@ -75,7 +75,7 @@ def notices_of(
 
 
 def visit_cancelled_notices(profile: Profile, rooftop: str, appointment_id: str) -> tuple[NewDelivery, ...]:
-    """The notice of a visit that ended with the erasure of its customer: to people, or to all channels without any."""
+    """The notices about a visit that an erasure cancelled: to people, or to all channels if there are no people."""
     there = next((each for each in profile.rooftops if each.name == rooftop), profile.rooftops[0])
     channels = (NOTIFY,) if there.deliver.notify else tuple(channels_of(there.deliver))
     return tuple(NewDelivery("visit_cancelled", there.name, name, appointment_id) for name in channels)

@@ -6,12 +6,13 @@ of one list or table is named with `agreed_by` and yields a `Defect` for each va
 """
 
 import re
+import unicodedata
 from collections.abc import Callable, Iterator
 from contextlib import suppress
 from datetime import date
 from ipaddress import ip_address
 from typing import Annotated, Any, NamedTuple, get_args
-from urllib.parse import urlsplit
+from urllib.parse import parse_qsl, unquote, urlsplit
 
 import phonenumbers
 from email_validator import EmailNotValidError, validate_email
@@ -92,26 +93,28 @@ def read_email(value: str) -> str:
         raise ValueError(f"'{value}' is no e-mail address: {error}") from None
 
 
-_LOGIN = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*://[^/?#]*@")
+_AUTHORITY = re.compile(r"[\0-\x20]*[A-Za-z][A-Za-z0-9+.-]*://([^/?#]*)")
+_PASSWORDS = ("password", "passwd", "pwd")
 
 
 def read_web_address(value: str) -> str:
     """An absolute http or https URL, without a user name or a password."""
-    if _LOGIN.match(value):
+    if _has_login(value):
         raise ValueError("must hold no user name and no password; remove what is between '//' and '@'")
     try:
         parts = urlsplit(value)
         sound = parts.scheme in ("http", "https") and bool(read_host(parts.hostname or "")) and parts.port != 0
     except ValueError:
         sound = False
-    if not sound or re.search(r"\s", value):
+    if not sound or re.search(r"[\s\0-\x1f]", value):
         raise ValueError(f"{_shown(value)} is no web address; write it in full, such as 'https://www.example.com'")
     return value
 
 
 def read_channel_address(value: str) -> str:
-    """The URL that leads are posted to."""
-    if _LOGIN.match(value):
+    """The URL that leads are posted to, also without a password in its query."""
+    query = value.partition("#")[0].partition("?")[2]
+    if _has_login(value) or any(name.casefold() in _PASSWORDS for name, _ in parse_qsl(query, keep_blank_values=True)):
         raise ValueError(
             "must hold no user name and no password; put the value of the Authorization header into an environment "
             "variable, and name the variable with authorization_env"
@@ -119,9 +122,19 @@ def read_channel_address(value: str) -> str:
     return read_web_address(value)
 
 
+def _has_login(url: str) -> bool:
+    """Whether a user name or a password comes before the host, also in percent-encoding."""
+    authority = _AUTHORITY.match(url)
+    return authority is not None and "@" in _decoded(authority[1])
+
+
+def _decoded(text: str) -> str:
+    return unicodedata.normalize("NFKC", unquote(text))
+
+
 def _shown(value: str) -> str:
     """A wrong address for a message. What has an `@` may hold a password, and is not repeated."""
-    return "the value" if "@" in value else f"'{value}'"
+    return "the value" if "@" in _decoded(value) else f"'{value}'"
 
 
 def read_host(value: str) -> str:
@@ -133,7 +146,7 @@ def read_host(value: str) -> str:
     except UnicodeError:
         sound = False
     else:
-        sound = re.search(r"[\s:/@]", value) is None
+        sound = re.search(r"[\s:/@%]", value) is None
     if not sound:
         raise ValueError(
             f"{_shown(value)} is no host name; write it alone, without a port or a login, such as 'smtp.example.com'"

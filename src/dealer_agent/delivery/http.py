@@ -23,6 +23,9 @@ LONGEST_LENGTH = 4
 BODY_SECONDS = 1.0
 """How long the body of an answer is waited for. Its content is ignored."""
 
+_GATEWAY_STATUSES = frozenset({502, 504})
+"""A gateway got no valid answer from the receiver behind it, which may have taken the lead."""
+
 _CHANNEL_STATUSES = frozenset({408, 425, 429})
 """Refusals that are about the moment. What any other 4xx refuses, it refuses for this lead, or until the settings are
 mended: the channel is not rested for it."""
@@ -100,7 +103,11 @@ def _judge(answer: httpx.Response) -> None:
         raise _refused(f"answered {status}: leads are not sent on to another address; write it as url")
     if 400 <= status < 500 and status not in _CHANNEL_STATUSES:
         raise _refused(f"answered {status}")
-    raise NotDelivered(f"answered {status}", retry_after=_retry_after(answer.headers.get("Retry-After")))
+    raise NotDelivered(
+        f"answered {status}",
+        retry_after=_retry_after(answer.headers.get("Retry-After")),
+        may_have_arrived=status in _GATEWAY_STATUSES,
+    )
 
 
 def _refused(problem: str) -> NotDelivered:

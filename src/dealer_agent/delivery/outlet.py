@@ -1,4 +1,4 @@
-"""What every outlet has in common: it makes a document of a message, and sends it or fails in our own words."""
+"""What every outlet does: it makes a document from a message and sends it, or fails in the service's own words."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -68,7 +68,7 @@ class NotDelivered(Exception):  # noqa: N818 - it says what happened
 
 
 class NotToBeSent(Exception):  # noqa: N818 - it says what happened
-    """It must not be sent any more: the person was erased, or there is nothing left to say."""
+    """The delivery must not be sent: the person was erased, or the message is out of date."""
 
     def __init__(self, problem: str) -> None:
         super().__init__(problem)
@@ -76,7 +76,7 @@ class NotToBeSent(Exception):  # noqa: N818 - it says what happened
 
 
 class NeedsNewId(Exception):  # noqa: N818 - it says what happened
-    """What its first attempt sent may not be sent again, so the delivery goes on under another id."""
+    """The document of the first attempt may not be sent again, so the delivery continues with another id."""
 
     def __init__(self, problem: str) -> None:
         super().__init__(problem)

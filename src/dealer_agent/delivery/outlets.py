@@ -1,4 +1,4 @@
-"""Every way out that a dealer's profile names, ready to send."""
+"""The outlets that a dealer's profile names, ready to send."""
 
 from collections.abc import Callable, Mapping
 from pathlib import Path

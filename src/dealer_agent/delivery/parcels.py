@@ -1,4 +1,4 @@
-"""Decides what a delivery says, from what is stored when it is sent, and whether it may still be sent."""
+"""Decides, from what is stored at the time of sending, what a delivery contains and whether it may be sent."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -32,7 +32,7 @@ class Planned(NamedTuple):
     first: bool
 
     def document(self, content: bytes) -> KeptDocument:
-        """What is kept of the first attempt."""
+        """The document of the first attempt, to be kept."""
         return KeptDocument(content, self.needs, self.first)
 
 
@@ -81,7 +81,7 @@ class Parcels:
         return lead_view(lead, self.profile, resend=found.history.arrived, because_of=delivery.event_id)
 
     def _check_mails(self, delivery: DueDelivery, view: LeadView, found: LeadToDeliver) -> None:
-        """Raises NotToBeSent when the address got too many mails: anybody can ask for visits with any address."""
+        """Raises NotToBeSent if the address got too many mails: anybody can ask for visits with any address."""
         assert found.lead is not None, "a view is of a lead"
         email, token_id = normal_email(view.customer.email or ""), found.lead.stored.lead.token_id
         before = self.store.mails_before(self.profile.id, delivery, email, token_id, MAILS_WITHIN) if email else 0
@@ -90,7 +90,7 @@ class Parcels:
 
 
 def _check_kept(found: LeadToDeliver, kept: KeptDocument, allowed: Sequence[str]) -> None:
-    """Whether what the first attempt sent may be sent again. Raises NotToBeSent and NeedsNewId."""
+    """Checks whether the document of the first attempt may be sent again. Raises NotToBeSent and NeedsNewId."""
     if found.history.superseded:
         raise NotToBeSent("a later delivery of this lead, with all of it, has arrived")
     if not set(kept.needs).issubset(allowed):

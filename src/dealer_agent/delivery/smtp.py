@@ -1,4 +1,4 @@
-"""Mail, by the dealer's own server: ADF for CRMs, plain words for people.
+"""Mail through the dealer's own server: ADF for CRMs, plain words for people.
 
 Every attempt of a delivery has the same Message-ID, so that who gets it twice can tell.
 """
@@ -114,13 +114,13 @@ class PeopleMailOutlet:
 
 @dataclass(frozen=True, slots=True)
 class CustomerMailOutlet:
-    """The customer, who is told of a visit that was confirmed or called off as long as consent allows e-mail."""
+    """Mails to the customer about a confirmed or cancelled visit, as long as consent allows e-mail."""
 
     server: MailServer
     links: CustomerLinks
 
     def make(self, parcel: Parcel) -> bytes:
-        """The mail. Raises NotToBeSent where there is nothing left to say, or no consent to do so."""
+        """The mail. Raises NotToBeSent if it is out of date or consent does not allow it."""
         view = parcel.message
         assert isinstance(view, LeadView), "customers are told of visits only"
         if "email" not in view.channels:
@@ -138,7 +138,7 @@ class CustomerMailOutlet:
 
 
 def _news_of_visit(parcel: Parcel, view: LeadView, links: CustomerLinks, now: datetime) -> Mail:
-    """What the customer is told. Raises NotToBeSent where it is not so any more, or comes too late."""
+    """The mail. Raises NotToBeSent if it is no longer true or comes too late."""
     visit = next((visit for visit in view.visits if visit.appointment_id == parcel.event_id), None)
     if parcel.kind == "cancel":
         if visit is None or visit.status != "cancelled" or not visit.times:
@@ -193,7 +193,7 @@ def _one_line(text: str) -> str:
 
 
 def _failure(error: BaseException) -> NotDelivered:
-    """What happened, in our own words: a server's text may quote the mail."""
+    """The problem in the service's own words: a server's text may quote the mail."""
     match error:
         case aiosmtplib.SMTPRecipientsRefused(recipients=refusals):
             code = max((refusal.code for refusal in refusals), default=0)

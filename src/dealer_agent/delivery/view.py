@@ -1,4 +1,4 @@
-"""What is stored of a lead, and the dealer's profile, as the one view that people and their systems get. Pure."""
+"""Makes the view of a lead that people and systems get, from the stored lead and the dealer's profile. Pure."""
 
 from collections.abc import Sequence
 from datetime import datetime
@@ -44,7 +44,7 @@ def lead_view(
     because_of: str | None = None,
     withdrawn: tuple[str, ...] = (),
 ) -> LeadView:
-    """The view of a lead as it stands, additions included, without the contact points that may not be used.
+    """The view of a lead as it is now, with additions, without the contact points that may not be used.
 
     With `resend` it is sent again, `because_of` an addition or an appointment that was called off, by its id, or
     because consent was `withdrawn`. Raises ValueError for one whose customer is forgotten.
@@ -95,14 +95,14 @@ def lead_view(
 
 
 def erased_lead(lead: WholeLead, profile: Profile, rooftop: str) -> ErasedLead:
-    """What the receivers of a lead at a rooftop are told of its erasure."""
+    """The message about an erased lead for its receivers at a rooftop."""
     record = lead.stored.lead
     assert record.erased_at is not None, "only an erasure makes this delivery"
     return ErasedLead(lead_id=record.lead_id, rooftop=rooftop_view(profile, rooftop), erased_at=record.erased_at)
 
 
 def ended_visit(visit: AppointmentRecord, profile: Profile) -> EndedVisit:
-    """What people are told of a visit that ended with the erasure of its customer."""
+    """The message about a visit that an erasure cancelled."""
     assert visit.starts_at is not None, "a confirmed visit has a time"
     return EndedVisit(
         lead_id=visit.lead_id,

@@ -6,9 +6,11 @@ from datetime import datetime
 import msgspec
 from msgspec import UNSET, UnsetType
 
+from dealer_agent.lead_desk.kept_lead import KeptLead
 from dealer_agent.protocol.formats import normal_email, normal_phone
 from dealer_agent.protocol.requests import Channel, Customer
 from dealer_agent.storage.consents import GRANTED, ConsentEvent, channels_allowed
+from dealer_agent.storage.leads import StoredLead
 
 CHANNELS: tuple[Channel, ...] = ("email", "phone", "sms")
 """In the order in which they are named."""
@@ -25,6 +27,14 @@ def usable_channels(customer: Customer, consents: Sequence[ConsentEvent], now: d
         for channel in CHANNELS
         if channel in channels_allowed((event for event in consents if _covers(event, customer, channel)), now)
     )
+
+
+def channels_of(lead: StoredLead, now: datetime) -> tuple[Channel, ...]:
+    """The `usable_channels` of a lead as it stands. Where nothing is left of the customer, those of the consent."""
+    if lead.lead.customer is None:
+        allowed = channels_allowed(lead.consents, now)
+        return tuple(channel for channel in CHANNELS if channel in allowed)
+    return usable_channels(KeptLead.of(lead).customer, lead.consents, now)
 
 
 def deliverable(customer: Customer, channels: Sequence[Channel]) -> Customer:

@@ -1,7 +1,7 @@
-"""What customers do with the links in their mails: see, move or cancel their visit, and withdraw consent.
+"""The actions behind the links in mails: see, move or cancel a visit, and withdraw consent.
 
-Reading runs in a thread. Every change is one job of the process's lead writer, as a lead is: the dealer is locked, so
-two changes at once give the customer one place.
+Reading runs in a thread. Every change is one job of the process's lead writer, like a lead. The job locks the
+dealer, so two changes at once book one place.
 """
 
 import asyncio
@@ -28,7 +28,7 @@ from dealer_agent.leads.wording import shown_vehicle
 from dealer_agent.protocol.requests import Appointment, AppointmentType
 from dealer_agent.protocol.vehicle import Vehicle
 from dealer_agent.storage.appointments import AppointmentRecord, appointments_of, find_appointment
-from dealer_agent.storage.consents import allowed_channels
+from dealer_agent.storage.consents import EVEN_EXPIRED, allowed_channels, channels_allowed
 from dealer_agent.storage.lead_writer import LeadWriter
 from dealer_agent.storage.leads import StoredLead, get_lead
 from dealer_agent.storage.notices import withdraw as withdraw_consent
@@ -63,7 +63,8 @@ class CustomerVisit:
     """What a customer's page shows: nothing of the customer.
 
     `kind`, `time` and `vehicle` are those of the visit while it can be changed (`ended` is None). `free` are the times
-    to which it can be moved. `channels` are those by which the customer may be contacted now.
+    to which it can be moved. `channels` are those that the customer allowed and did not withdraw. An expired consent
+    counts, because receivers of the lead may not know that it has expired.
     """
 
     rooftop: RooftopView
@@ -76,7 +77,7 @@ class CustomerVisit:
 
 
 class CustomerDesk:
-    """The desk of one dealer's customers. `on_stored` is called on the event loop after every change."""
+    """The actions of one dealer's customers. `on_stored` is called on the event loop after every change."""
 
     def __init__(self, desk: Desk, store: Store, writer: LeadWriter, on_stored: Callable[[], None]) -> None:
         self._desk = desk
@@ -92,7 +93,7 @@ class CustomerDesk:
     async def cancel(self, linked: Linked, now: datetime, seconds: float) -> None:
         """Cancels the visit as `dealer-agent appointments cancel` does; CRM, people and customer are told.
 
-        Raises VisitEnded; StorageError; TimeoutError after `seconds`, when nobody knows whether it is stored.
+        Raises VisitEnded, StorageError, and TimeoutError after `seconds`: then the change may be stored or not.
         """
 
         def job(connection: Connection) -> None:
@@ -103,23 +104,23 @@ class CustomerDesk:
         await self._write(job, seconds)
 
     async def move(self, linked: Linked, start: datetime, now: datetime, seconds: float) -> tuple[str, datetime]:
-        """Moves the visit, as a lead that asks for another time does; CRM, people and customer are told.
+        """Moves the visit like a lead that asks for another time; CRM, people and customer are told.
 
-        Returns the id and the end of the visit that the customer has then. Raises NotFree, and as `cancel`.
+        Returns the id and the end of the new visit. Raises NotFree, and the errors of `cancel`.
         """
         return await self._write(lambda connection: self._move(connection, linked, start, now), seconds)
 
     async def withdraw(self, linked: Linked, channels: Collection[str], now: datetime, seconds: float) -> None:
-        """Records that the customer withdraws consent for those of the channels that are allowed; the CRM is told.
+        """Records that the customer withdraws consent for these channels, unless it was withdrawn before.
 
-        It counts for every lead with the same e-mail address. The link came to that address, so its reader may speak
-        for it. A sender can put the phone number of another person in a lead, so leads that share only the number stay
-        as they are. Raises as `cancel`; VisitEnded only when the customer was erased.
+        The CRM is told. It counts for every lead with the same e-mail address. The link came to that address, so its
+        reader may speak for it. A sender can put the phone number of another person in a lead, so leads that share
+        only the number stay as they are. Raises the errors of `cancel`; VisitEnded only if the customer was erased.
         """
 
         def job(connection: Connection) -> None:
             self._lead(connection, linked)
-            allowed = allowed_channels(connection, self._dealer_id, linked.lead_id, now)
+            allowed = allowed_channels(connection, self._dealer_id, linked.lead_id, EVEN_EXPIRED)
             chosen = sorted(allowed.intersection(channels))
             if chosen:
                 vault, lead_id = self._desk.vault, linked.lead_id
@@ -158,7 +159,7 @@ class CustomerDesk:
             time=VisitTime(visit.starts_at, visit.ends_at),
             vehicle=shown_vehicle(vehicle, request.appointment_type),
             free=self._free_times(lead.stored, visit, request, now) if why is None else (),
-            channels=lead.channels,
+            channels=channels_allowed(lead.stored.consents, EVEN_EXPIRED),
         )
 
     def _free_times(

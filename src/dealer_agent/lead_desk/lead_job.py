@@ -18,15 +18,15 @@ from sqlalchemy import Connection
 from dealer_agent.dealers.profile import DealerRooftop, Profile
 from dealer_agent.dealers.routing import deliveries_of, mail_to_customer
 from dealer_agent.inventory.catalogue import Catalogue
+from dealer_agent.lead_desk.contact_points import channels_of, usable_channels
 from dealer_agent.lead_desk.judging import Verdict, cannot_be_driven, find_vehicle, judge
 from dealer_agent.lead_desk.kept_lead import Changes, KeptLead, VisitAsked
 from dealer_agent.lead_desk.telling import Telling, tell_of_change
 from dealer_agent.lead_desk.timetable import Timetable
 from dealer_agent.lead_desk.visit_book import Decision, VisitBook, unavailable
 from dealer_agent.leads import intake
-from dealer_agent.leads.answers import House, LeadAnswer, VisitAnswer, message_for
+from dealer_agent.leads.answers import House, LeadAnswer, message_for
 from dealer_agent.leads.consent import PURPOSE, Grant, reaches, withdrawn
-from dealer_agent.leads.visits import Slot
 from dealer_agent.protocol.errors import (
     AppointmentTimeUnavailable,
     IdempotencyConflict,
@@ -41,7 +41,7 @@ from dealer_agent.storage import leads as stored
 from dealer_agent.storage.appointments import AppointmentRecord, Booked, appointments_of, booked_visits
 from dealer_agent.storage.consents import (
     ConsentRecord,
-    allowed_channels,
+    consents_of,
     is_same_consent,
     record_consent,
     repeat_revocation,
@@ -192,8 +192,7 @@ class LeadJob:
         if visit.status != "unavailable":
             changes = Changes(appointment=VisitAsked(self.lead.appointment, visit.reply))
             rooftop = self.desk.timetable.rooftop(kept.lead.rooftop) or visit.rooftop
-            channels = allowed_channels(connection, dealer_id, lead_id, self.now)
-            self._add(connection, lead_id, changes, visit, rooftop, channels)
+            self._add(connection, lead_id, changes, visit, rooftop, channels_of(kept, self.now))
         return _Taken(lead_id, self._answer(lead_id, "received", visit.rooftop, wanted, visit))
 
     def _keep(self, connection: Connection) -> _Taken:
@@ -264,13 +263,9 @@ class LeadJob:
         if self.is_trusted:
             contacts = (*self.contacts, *self.senders)
             stored.record_contacts(connection, vault, earlier.lead, contacts, vehicle_key)
-        consent = self._consent(verdict.grant)
-        if any(is_same_consent(event, consent) for event in earlier.consents):
-            touch_lead(connection, dealer_id, lead_id, self.now)
-        else:
-            record_consent(connection, vault, dealer_id, lead_id, consent)
-            self._keep_revoked(connection, lead_id, verdict)
-        changes = self._said_anew(KeptLead.of(earlier))
+        kept = KeptLead.of(earlier)
+        reachable = self._add_consent(connection, earlier, kept.customer, verdict)
+        changes = self._said_anew(kept)
         visit = None
         if self.lead.appointment is not UNSET:
             standing = appointments_of(connection, vault, dealer_id, lead_id)
@@ -280,9 +275,24 @@ class LeadJob:
         kept_at = self.desk.timetable.rooftop(earlier.lead.rooftop)
         asked_of = self._home(verdict.wanted) or self.desk.timetable.first
         home = kept_at or asked_of
-        self._add(connection, lead_id, changes, visit, home, verdict.channels)
+        self._add(connection, lead_id, changes, visit, home, verdict.channels, reachable=reachable)
         shown = home if self.is_trusted else asked_of
         return self._answer(lead_id, "duplicate", visit.rooftop if visit else shown, verdict.wanted, visit)
+
+    def _add_consent(
+        self, connection: Connection, earlier: stored.StoredLead, customer: Customer, verdict: Verdict
+    ) -> bool:
+        """Records the consent, unless the lead has it. Returns whether it allows a channel that was not allowed."""
+        vault, dealer_id, lead_id = self.desk.vault, self.desk.profile.id, earlier.lead.lead_id
+        consent = self._consent(verdict.grant)
+        if any(is_same_consent(event, consent) for event in earlier.consents):
+            touch_lead(connection, dealer_id, lead_id, self.now)
+            return False
+        record_consent(connection, vault, dealer_id, lead_id, consent)
+        self._keep_revoked(connection, lead_id, verdict)
+        before = usable_channels(customer, earlier.consents, self.now)
+        after = usable_channels(customer, consents_of(connection, vault, dealer_id, lead_id), self.now)
+        return not set(after).issubset(before)
 
     def _add(
         self,
@@ -292,11 +302,16 @@ class LeadJob:
         visit: Decision | None,
         home: DealerRooftop,
         channels: Collection[str],
+        *,
+        reachable: bool = False,
     ) -> None:
-        """Stores what is added to a lead, and delivers it: to its rooftop `home`, and to the one that is visited."""
+        """Stores what is added to a lead, and delivers it: to its rooftop `home`, and to the one that is visited.
+
+        `reachable`: a new consent allows more channels. The lead is delivered again though nothing else changed.
+        """
         vault, dealer_id = self.desk.vault, self.desk.profile.id
         event_id = None
-        if changes != Changes():
+        if reachable or changes != Changes():
             said = msgspec.json.encode(changes)
             event_id = stored.append_to_lead(connection, vault, dealer_id, lead_id, self.now, said)
         self._write_visit(connection, visit, lead_id)
@@ -453,7 +468,7 @@ class LeadJob:
                 wanted=wanted,
                 repeated=status == "duplicate",
                 trade_in=self.lead.trade_in is not UNSET,
-                visit=None if visit is None else _told(visit),
+                visit=None if visit is None else visit.answer,
                 unknown_rooftop=self._named_rooftop if is_unknown else None,
             )
         )
@@ -478,20 +493,3 @@ class LeadJob:
             phone=timetable.phone(rooftop, department),
             hours=timetable.hours(rooftop, department, self.now),
         )
-
-
-def _told(visit: Decision) -> VisitAnswer:
-    return VisitAnswer(
-        kind=visit.kind,
-        status=visit.status,
-        times=visit.times,
-        kept=_time_of(visit.kept),
-        moved=_time_of(visit.moved),
-        within=visit.within is not None,
-    )
-
-
-def _time_of(record: AppointmentRecord | None) -> Slot | None:
-    if record is None or record.starts_at is None or record.ends_at is None:
-        return None
-    return Slot(record.starts_at, record.ends_at)

@@ -10,7 +10,7 @@ from sqlalchemy import Connection
 
 from dealer_agent.dealers.profile import DealerRooftop
 from dealer_agent.dealers.routing import CustomerKind, deliveries_of, mail_to_customer
-from dealer_agent.lead_desk.contact_points import usable_channels
+from dealer_agent.lead_desk.contact_points import channels_of
 from dealer_agent.lead_desk.kept_lead import Changes, KeptLead, VisitAsked
 from dealer_agent.lead_desk.timetable import Timetable
 from dealer_agent.storage.appointments import AppointmentRecord
@@ -68,10 +68,9 @@ class Telling:
         return by_mail
 
     def _may_mail(self, lead: StoredLead) -> bool:
-        customer = KeptLead.of(lead).customer
-        if not self.confirms_by_mail or customer.email is UNSET:
+        if not self.confirms_by_mail or KeptLead.of(lead).customer.email is UNSET:
             return False
-        return "email" in usable_channels(customer, lead.consents, self.now)
+        return "email" in channels_of(lead, self.now)
 
 
 def tell_of_change(vault: Vault, telling: Telling, visit: AppointmentRecord) -> None:

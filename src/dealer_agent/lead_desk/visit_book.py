@@ -17,6 +17,7 @@ from sqlalchemy import Connection
 from dealer_agent.dealers.profile import DealerRooftop
 from dealer_agent.lead_desk.busy_places import BusyPlaces, Without
 from dealer_agent.lead_desk.timetable import Timetable
+from dealer_agent.leads.answers import VisitAnswer
 from dealer_agent.leads.visits import (
     Asked,
     Outcome,
@@ -73,6 +74,18 @@ class Decision:
             return None
         booked = [earlier for earlier in self.replaced if earlier.starts_at not in (None, self.confirmed.start)]
         return booked[-1] if booked else None
+
+    @property
+    def answer(self) -> VisitAnswer:
+        """What the message to the customer says of the visit."""
+        return VisitAnswer(
+            kind=self.kind,
+            status=self.status,
+            times=self.times,
+            kept=_time_of(self.kept),
+            moved=_time_of(self.moved),
+            within=self.within is not None,
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -307,6 +320,12 @@ def unavailable(records: Iterable[AppointmentRecord], request: Appointment) -> A
         ),
         None,
     )
+
+
+def _time_of(record: AppointmentRecord | None) -> Slot | None:
+    if record is None or record.starts_at is None or record.ends_at is None:
+        return None
+    return Slot(record.starts_at, record.ends_at)
 
 
 def _request_of(record: AppointmentRecord) -> Appointment | None:

@@ -8,6 +8,7 @@ from functools import cache
 import msgspec
 from msgspec import UNSET, UnsetType
 
+from dealer_agent.leads.plain_text import one_line
 from dealer_agent.protocol.errors import ContactConsentRequired, InvalidConsent, Problem, told
 from dealer_agent.protocol.formats import is_timestamp, parse_timestamp
 from dealer_agent.protocol.problems import Checker, compile_schema, list_problems
@@ -132,11 +133,12 @@ def _moment(value: object) -> datetime | None:
 def _granted(consent: Consent) -> Grant:
     granted_at = parse_timestamp(consent.granted_at)
     assert granted_at is not None, "the schema lets only timestamps through"
+    agent = consent.source_agent or ""
     return Grant(
         granted_at=granted_at,
         channels=tuple(consent.allowed_channels),
         scope=tuple(consent.scope),
         text=consent.consent_text,
-        source_agent=consent.source_agent or None,
+        source_agent=agent if one_line(agent) else None,
         expires_at=parse_timestamp(consent.expires_at) if consent.expires_at else None,
     )

@@ -20,7 +20,7 @@ LONGEST_TOKEN = 200
 
 
 class Linked(NamedTuple):
-    """What a token names. The link works before `until`."""
+    """The content of a token. The link works before `until`."""
 
     lead_id: str
     appointment_id: str
@@ -48,7 +48,7 @@ class CustomerLinks:
         return f"/{purpose}/{token.decode('ascii')}"
 
     def read(self, purpose: Purpose, token: str) -> Linked | None:
-        """What the token names, also after it expired. None for a token that this dealer did not sign for this."""
+        """The content of a token, also after it expired. None if this dealer did not sign it for this purpose."""
         if len(token) > LONGEST_TOKEN or not token.isascii():
             return None
         try:

@@ -1,8 +1,8 @@
-"""The mails about a lead: to the CRM (its subject), to the salesperson, to the customer. Pure, and plain text.
+"""The mails about a lead: the subject of the CRM's mail, the salesperson's mail, the customer's mails. Pure plain text.
 
-No subject holds a line break or another control character, whatever the lead says. The dealer's people read what the
-sender wrote, cut and marked as the sender's. A mail to a customer holds the dealer's own data, and the customer's first
-name where it looks like a name: anybody can send a lead with somebody else's address.
+No subject has a line break or another control character. In the mails to the dealer's people, text of the sender is
+shortened and marked as the sender's. A mail to a customer has the dealer's own data only, and the customer's first name
+if it looks like a name: anybody can send a lead with somebody else's address.
 """
 
 from collections.abc import Iterable, Iterator
@@ -44,10 +44,10 @@ from dealer_agent.protocol.requests import TradeIn, VehicleOfInterest
 from dealer_agent.protocol.vehicle import Vehicle, VehicleMembers
 
 CALLS = ("phone_call", "video_call")
-"""Visits to which nobody comes."""
+"""Visits for which the customer does not come to the rooftop."""
 
 FACTS_TOLD = 20
-"""A buyer may say any number of things of a vehicle; a mail tells these, the CRM gets them all."""
+"""The most facts about a described vehicle in a mail; the CRM gets all of them."""
 
 
 class CalendarPart(NamedTuple):
@@ -68,7 +68,7 @@ class Mail:
 
 
 def adf_mail_subject(message: Message) -> str:
-    """The subject of the mail that carries the ADF: the dealership first, nothing that names the customer."""
+    """The subject of the mail with the ADF document. It begins with the rooftop and does not name the customer."""
     match message:
         case LeadView():
             return _adf_lead_subject(message)
@@ -79,12 +79,12 @@ def adf_mail_subject(message: Message) -> str:
 
 
 def people_mail(message: Message) -> Mail:
-    """A message in human words, for the people of the rooftop."""
+    """A message in plain words, for the people of the rooftop."""
     match message:
         case LeadView():
             return salesperson_mail(message)
         case ErasedLead():
-            words = [*erasure_words(message), "That includes earlier mails about it."]
+            words = [*erasure_words(message), "Also delete the earlier mails about it."]
             return Mail(adf_mail_subject(message), _text([wrapped(" ".join(words))]))
         case EndedVisit():
             lines = [piece for line in ended_visit_lines(message) for piece in wrapped(line, hanging="  ")]
@@ -103,12 +103,12 @@ def _adf_lead_subject(view: LeadView) -> str:
 
 
 def salesperson_mail(view: LeadView) -> Mail:
-    """The lead in human words, for the people of the rooftop."""
+    """The lead in plain words, for the people of the rooftop."""
     name = _customer_name(view)
     vehicle = short(wanted_words(view), 100)
     asks = f"{name} is interested in the {vehicle}." if vehicle else f"{name} would like to hear from you."
     if view.resend:
-        asks = f"{asks} You had this lead before; {_reason_again(view)}, and this is all of it."
+        asks = f"{asks} You have this lead already: {_reason_again(view)}. This mail has the whole lead."
     # Lines of the service begin at the margin. A sender's text never does, so it cannot look like one of them.
     parts = [wrapped(asks, hanging="  "), *(wrapped(words) for words in same_person_words(view))]
     for visit in view.visits:
@@ -136,7 +136,7 @@ def salesperson_mail(view: LeadView) -> Mail:
 
 
 def confirmation_mail(view: LeadView, links: CustomerLinks) -> Mail:
-    """Tells the customer of the visit that was confirmed last, with a calendar entry. Raises ValueError without one."""
+    """Confirms the visit that was confirmed last, with a calendar entry. Raises ValueError if none is confirmed."""
     visit = next((visit for visit in reversed(view.visits) if visit.status == "confirmed"), None)
     if visit is None:
         raise ValueError("only a confirmed visit can be confirmed by mail")
@@ -151,7 +151,7 @@ def confirmation_mail(view: LeadView, links: CustomerLinks) -> Mail:
         [f"We look forward to {'talking with' if visit.kind in CALLS else 'seeing'} you."],
         [house],
         _why(),
-        _link("To stop e-mail, calls or text messages about it:", "contact", view, visit, links),
+        _link("To stop e-mail, calls or text messages about this request:", "contact", view, visit, links),
     ]
     subject = f"{house}: your {kind} on {spoken_time(time.start, visit.rooftop.zone)}"
     entry = CalendarPart("visit.ics", "PUBLISH", calendar_file(house, [_entry(view, visit, time)]))
@@ -159,22 +159,22 @@ def confirmation_mail(view: LeadView, links: CustomerLinks) -> Mail:
 
 
 def cancellation_mail(view: LeadView, links: CustomerLinks) -> Mail:
-    """Tells the customer that the visit that was cancelled last does not take place; a calendar entry takes it out.
+    """Says that the visit that was cancelled last does not take place, with an entry that removes it from calendars.
 
-    Raises ValueError without one that had a time.
+    Raises ValueError if no cancelled visit had a time.
     """
     visit = next((visit for visit in reversed(view.visits) if visit.status == "cancelled" and visit.times), None)
     if visit is None:
-        raise ValueError("only a visit that was cancelled, and had a time, can be called off by mail")
+        raise ValueError("only a cancelled visit that had a time has a cancellation mail")
     time, house, kind = visit.times[0], short(visit.rooftop.name, 80), VISITS[visit.kind]
     parts = [
         _greeting(view),
-        wrapped(f"Your {kind} with {house} is cancelled. It was to be:"),
+        wrapped(f"Your {kind} with {house} is cancelled:"),
         _facts_of_visit(view, visit, time),
-        wrapped(f"It does not take place. If you would like another time, please {ways_to_reach(visit.rooftop)}."),
+        wrapped(f"If you would like another time, please {ways_to_reach(visit.rooftop)}."),
         [house],
         _why(),
-        _link("To stop e-mail, calls or text messages about it:", "contact", view, visit, links),
+        _link("To stop e-mail, calls or text messages about this request:", "contact", view, visit, links),
     ]
     subject = f"{house}: your {kind} on {spoken_time(time.start, visit.rooftop.zone)} is cancelled"
     entry = CalendarPart("visit.ics", "CANCEL", cancellation_file(_entry(view, visit, time)))
@@ -212,13 +212,13 @@ def _greeting(view: LeadView) -> list[str]:
 
 def _why() -> list[str]:
     return wrapped(
-        "You get this mail because a shopping agent asked for this visit with your address, and said that you agreed "
-        "to be contacted by e-mail. If you did not ask for it, please tell us."
+        "You get this mail because a shopping agent asked for this visit. It gave us your address, and said that you "
+        "agreed to be contacted by e-mail. If you did not ask for this visit, please tell us."
     )
 
 
 def _link(words: str, purpose: Purpose, view: LeadView, visit: VisitView, links: CustomerLinks) -> list[str]:
-    """A link on a line of its own: a mail program then finds its end."""
+    """A link on a line of its own, so that mail programs find its end."""
     assert visit.appointment_id is not None, "a visit with a time has an id"
     ends_at = visit.times[0].end or visit.times[0].start
     return [*wrapped(words), links.address(purpose, view.lead_id, visit.appointment_id, ends_at)]
@@ -232,15 +232,15 @@ def ways_to_reach(rooftop: RooftopView) -> str:
 
 
 def _instead(visit: VisitView, time: VisitTime) -> list[str]:
-    """That another time, which the customer may have been told of, is off."""
+    """That the visit replaces one at another time, which the customer may know."""
     moved = [earlier for earlier in visit.replaces if earlier.times[0].start != time.start]
-    return [f"It takes the place of {_the_visit(moved[-1])}."] if moved else []
+    return [f"It replaces {_the_visit(moved[-1])}."] if moved else []
 
 
 def _earlier_entries(view: LeadView, visit: VisitView) -> list[CalendarPart]:
-    """What takes the visits out of the customer's calendar in whose place this one is, each under its own UID.
+    """Calendar entries that remove the visits which this one replaced, each under its own UID.
 
-    All of them: nobody knows of which the customer had a mail.
+    It has all of them, because the customer may have had a mail about any of them.
     """
     return [
         CalendarPart(f"earlier-{number}.ics", "CANCEL", cancellation_file(_entry(view, earlier, earlier.times[0])))
@@ -297,7 +297,7 @@ def _shared(view: LeadView, visit: VisitView) -> list[str]:
 
 
 def _reach(view: LeadView) -> list[str]:
-    """The contact points that may be used, and what for; then the channels that may not be used."""
+    """The contact points that may be used and their use, then the channels that must not be used."""
     customer, channels = view.customer, view.channels
     told = withdrawal_words(view)
     preferred = customer.preferred_contact
@@ -388,7 +388,7 @@ def _to_bring(view: LeadView, visit: VisitView) -> list[str]:
 
 
 def _own_clock(visit: VisitView, time: VisitTime) -> str:
-    """The time on the buyer's own clock, where they named one that shows another time than the rooftop's."""
+    """The time in the buyer's time zone; empty if they named none or its clock shows the rooftop's time."""
     own = visit.request.timezone
     if own is UNSET or time.start.astimezone(ZoneInfo(own)).utcoffset() == (
         time.start.astimezone(ZoneInfo(visit.rooftop.zone)).utcoffset()

@@ -260,17 +260,20 @@ def _listed_times(name: str, times: list[str]) -> list[str]:
 
 
 def erasure_words(erased: ErasedLead) -> list[str]:
-    """What to do about a lead whose customer was erased, as sentences."""
-    return [f"The customer of lead {erased.lead_id} was erased at their request.", "Erase your copy of this lead."]
+    """Sentences that tell a receiver to erase its copy of an erased lead."""
+    return [
+        f"The customer's data in lead {erased.lead_id} was erased at their request.",
+        "Erase your copy of this lead.",
+    ]
 
 
 def ended_visit_lines(ended: EndedVisit) -> list[str]:
-    """A visit that ended with the erasure of its customer, for the people who expect it."""
+    """Lines about a visit that was cancelled because its customer was erased, for the people who expect it."""
     name = VISITS[ended.kind]
     return [
         f"{name[0].upper()}{name[1:]} cancelled, at {short(ended.rooftop.name)}",
         f"When: {spoken_stretch(ended.time, ended.rooftop.zone)}",
-        f"Nobody comes: the customer of lead {ended.lead_id} was erased at their request.",
+        f"Nobody will come: the customer's data in lead {ended.lead_id} was erased at their request.",
     ]
 
 

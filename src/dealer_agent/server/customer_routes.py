@@ -1,7 +1,7 @@
 """The pages behind the links in a customer's mail (docs/customer-links.md).
 
-The token in the path is the only secret: no cookie, no login. GET changes nothing, because mail scanners open links.
-Neither the token nor the path is ever logged.
+The token in the path is the only secret: there is no cookie and no login. GET changes nothing, because mail scanners
+open links. The service logs neither the token nor the path.
 """
 
 from collections.abc import Mapping
@@ -43,10 +43,10 @@ HEADERS = {
 }
 
 _ENDED: Mapping[Ended, tuple[str, str]] = {
-    "begun": ("This visit cannot be changed any more", "It has begun, or it is over."),
-    "cancelled": ("This visit is cancelled", "It does not take place."),
+    "begun": ("This visit can no longer be changed", "It has begun, or it is over."),
+    "cancelled": ("This visit is cancelled", "It cannot be changed."),
     "moved": ("This visit was moved", "The newest mail about it has a link for its new time."),
-    "gone": ("We have no data of this visit any more", "Nothing can be changed here."),
+    "gone": ("We no longer have any data about this visit", "You cannot change anything here."),
 }
 
 Form = Mapping[str, list[str]]
@@ -63,7 +63,7 @@ def customer_routes(service: Service) -> list[Route]:
 
 
 class CustomerPages:
-    """The handlers of both pages."""
+    """The request handlers of both pages."""
 
     def __init__(self, service: Service) -> None:
         self._service = service
@@ -86,21 +86,21 @@ class CustomerPages:
             return self._notice(404, self._first_rooftop(), "This link does not work", said)
         try:
             form = await self._form(request) if request.method == "POST" else None
-            # The block ends before the answer is sent: a client may take long to read it.
+            # Leave the block before the response is sent: a client may read it slowly.
             with service.load:
                 return await self._linked(linked, purpose, form)
         except ClientGoneError:
             return Response(status_code=400)
         except (StorageError, TimeoutError) as failure:
             log.error("customer page failed", error=type(failure).__qualname__)
-            said = "Please open the link again in some minutes: the page then shows what was changed."
-            return self._notice(503, self._first_rooftop(), "This does not work at the moment", said)
+            said = "Please open the link again in a few minutes. The page then shows whether your change was made."
+            return self._notice(503, self._first_rooftop(), "This page does not work at the moment", said)
 
     async def _linked(self, linked: Linked, purpose: Purpose, form: Form | None) -> Response:
         now = datetime.now(UTC)
         visit = await self._service.customers.see(linked, now)
         if now >= linked.until:
-            return self._notice(410, visit.rooftop, "This link has expired", "Nothing can be changed here any more.")
+            return self._notice(410, visit.rooftop, "This link has expired", "You can no longer change anything here.")
         try:
             if purpose == "contact":
                 return await self._contact(linked, visit, form, now)
@@ -120,7 +120,7 @@ class CustomerPages:
             await customers.cancel(linked, now, self._seconds)
             self._log("cancelled", linked)
             title = f"Your {VISITS[visit.kind]} is cancelled"
-            return self._notice(200, visit.rooftop, title, "Its time is free for somebody else.")
+            return self._notice(200, visit.rooftop, title, "Another customer can now book this time.")
         moment = parse_timestamp(start) if did == ["move"] and is_timestamp(start) else None
         if moment is None:
             return self._visit_page(400, visit, "Nothing was changed. Please choose a time.")
@@ -130,7 +130,7 @@ class CustomerPages:
             visit = await customers.see(linked, now)
             if visit.ended is not None:
                 return self._ended(visit.rooftop, visit.ended)
-            return self._visit_page(409, visit, "This time is not free any more. Please choose another one.")
+            return self._visit_page(409, visit, "This time is no longer free. Please choose another one.")
         self._log("moved", linked)
         return self._see_other(links.path("visit", linked.lead_id, appointment_id, ends_at))
 
@@ -141,14 +141,14 @@ class CustomerPages:
         if form is None:
             return self._html(200, contact_page(facts, dealer, visit))
         if not form.get("channel"):
-            said = "Nothing was changed. Please choose at least one."
+            said = "Nothing was changed. Please choose at least one channel."
             return self._html(400, contact_page(facts, dealer, visit, said))
         await self._service.customers.withdraw(linked, form["channel"], now, self._seconds)
         self._log("consent withdrawn", linked)
         return self._html(200, contact_page(facts, dealer, await self._service.customers.see(linked, now)))
 
     async def _form(self, request: Request) -> Form:
-        """The fields of a form. A body that is no form has none. Raises SchemaValidationFailed and ClientGoneError."""
+        """The fields of a form; none if the body is not a form. Raises SchemaValidationFailed and ClientGoneError."""
         body = await read_body(request.receive, FORM_LIMIT_BYTES, self._seconds)
         try:
             return parse_qs(body.decode("ascii"), max_num_fields=MOST_FIELDS)

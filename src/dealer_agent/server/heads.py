@@ -19,19 +19,22 @@ HEADS_SECONDS = 86_400.0
 """The heads are recorded once a day."""
 
 ONE_START = timedelta(minutes=1)
-"""A head that was recorded within this time is not recorded again: the workers of a service start together."""
+"""An equal head is recorded only once within this time: the workers of a service start together."""
 
 _TAIL_BYTES = 8 * MOST_CHARACTERS
 
 
 def record_heads(store: Store, dealer_id: str, path: Path, now: datetime) -> list[Head]:
-    """Writes the heads to the log and to the end of the file, which gets mode 0600 when it is made; the heads.
-
-    Raises StorageError.
-    """
+    """Writes the heads to the log and to the file (`append_heads`), and returns them. Raises StorageError."""
     heads = store.heads(dealer_id, now)
     for head in heads:
         log.info("chain head", head=str(head))
+    append_heads(path, heads, now)
+    return heads
+
+
+def append_heads(path: Path, heads: Iterable[Head], now: datetime) -> None:
+    """Adds the heads to the end of the file, which is made with mode 0600. Raises StorageError."""
     try:
         _append(path, heads, now)
     except OSError as error:
@@ -39,7 +42,6 @@ def record_heads(store: Store, dealer_id: str, path: Path, now: datetime) -> lis
             f"the heads of the consent record and the access log cannot be written to {path} ({error.strerror}): "
             "choose another file with heads_file under [privacy]"
         ) from None
-    return heads
 
 
 def _append(path: Path, heads: Iterable[Head], now: datetime) -> None:

@@ -88,7 +88,7 @@ def log_access(
     leads: int,
     deleted: ChainEnd | None = None,
 ) -> str:
-    """Notes that `actor` looked at the customer data of so many leads; `lead_id` where it is one. Returns its id.
+    """Records that `actor` looked at the customer data of `leads` leads; `lead_id` if it is one. Returns the id.
 
     `deleted` is the newest of the entries that were deleted just now.
     """
@@ -102,14 +102,14 @@ def log_access(
 
 
 def list_accesses(connection: Connection, dealer_id: str, limit: int) -> list[Access]:
-    """The newest first."""
+    """The entries, newest first."""
     return [Access(*row) for row in connection.execute(LIST_ACCESSES, {"dealer_id": dealer_id, "limit": limit})]
 
 
 def delete_accesses(
     connection: Connection, vault: Vault, dealer_id: str, before: datetime, now: datetime, most: int
 ) -> int:
-    """Deletes the oldest entries from before `before`, up to `most`, and adds an entry about it; how many."""
+    """Deletes up to `most` of the oldest entries before `before`, and adds an entry about it. Returns their number."""
     count, newest = 0, ChainEnd(0, NOTHING_BEFORE)
     for row in connection.execute(FIND_OLDEST, {"dealer_id": dealer_id, "most": most}):
         if row.at >= before:

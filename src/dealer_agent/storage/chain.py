@@ -25,7 +25,7 @@ from dealer_agent.vault.errors import BrokenSeal, UnknownKey
 from dealer_agent.vault.vault import Vault
 
 NOTHING_BEFORE = b""
-"""What stands for the hash before the first event."""
+"""The hash before the first event."""
 
 
 class ChainEnd(NamedTuple):
@@ -72,7 +72,7 @@ class Chain:
 
     @cached_property
     def move_end(self) -> Prepared:
-        """Moves the end, unless it is not the expected one any more."""
+        """Moves the end if it is still the expected one."""
         return Prepared(
             update(dealers)
             .where(
@@ -119,7 +119,7 @@ ACCESSES = Chain(
 )
 
 CHAINS = {"consents": CONSENTS, "accesses": ACCESSES}
-"""The chains by the names that recorded heads have for them."""
+"""The chains by their names in recorded heads."""
 
 # FOR NO KEY UPDATE on PostgreSQL; on SQLite the writer's transaction is the lock.
 LOCK_DEALER = CONSENTS.read_end.with_for_update(key_share=True)
@@ -133,7 +133,7 @@ FIND_KEY = select(vault_keys.c.key_id).where(
 
 
 def lock_dealer(connection: Connection, dealer_id: str) -> None:
-    """Holds back every other lead of this dealer until the transaction ends, in every process."""
+    """Locks the dealer: leads of this dealer wait, in every process, until the transaction ends."""
     found = connection.execute(LOCK_DEALER, {"dealer_id": dealer_id}).one_or_none()
     if found is None:
         connection.execute(ADD_DEALER, {"dealer_id": dealer_id})
@@ -238,7 +238,7 @@ def _has_its_seal(vault: Vault, dealer_id: str, kept: KeptEnd, chain: Chain) -> 
 
 
 def link_problem(row: Row[Any], before: ChainEnd, recorded: Mapping[int, bytes], chain: Chain = CONSENTS) -> str | None:
-    """What is wrong with the number and the hash of the row after `before`; `recorded` are heads by their number."""
+    """The problem with number or hash of the row after `before`; `recorded` are the hashes of heads by number."""
     if row.number != before.events + 1:
         return "it is missing" if row.number > before.events + 1 else "its number is no number of an event"
     if row.hash != event_hash(row._asdict(), before.head, chain):
@@ -256,7 +256,7 @@ def end_problem(
     recorded: Mapping[int, bytes],
     chain: Chain = CONSENTS,
 ) -> str | None:
-    """What is wrong with the end of a chain whose rows are all sound."""
+    """The problem with the end of a chain whose rows are all valid."""
     kept = chain_end_of(connection, dealer_id, chain) or KeptEnd(ChainEnd(0, NOTHING_BEFORE), None)
     if kept.end.events > end.events:
         return f"it is missing: there were {kept.end.events} events"
@@ -273,7 +273,7 @@ def end_problem(
 
 
 def commitment(body: bytes | None) -> bytes:
-    """What the chain holds of a body. It begins with a random salt, so that nobody can guess at the rest."""
+    """The commitment to a body in the chain. A body begins with a random salt, so nobody can guess the rest."""
     return b"" if body is None else sha256(body).digest()
 
 
@@ -289,7 +289,7 @@ def event_hash(row: Mapping[str, Any], before: bytes, chain: Chain = CONSENTS) -
 
 
 def _plain(value: Any) -> Any:
-    """A value as the column has it: microseconds since 1970, and text that both databases can keep."""
+    """A value as it is stored: times in microseconds since 1970, and text that both databases can store."""
     if isinstance(value, datetime):
         return microseconds(value)
     return as_kept(value) if isinstance(value, str) else value

@@ -1,4 +1,4 @@
-"""What customers agreed to and what they took back, as statements on the caller's transaction (contract, part 10).
+"""Consent and its withdrawal, as statements on the caller's transaction (contract, part 10).
 
 Events are only ever added, to the dealer's chain (`storage.chain`). The dealer is locked by whoever adds one.
 """
@@ -6,7 +6,7 @@ Events are only ever added, to the dealer's chain (`storage.chain`). The dealer 
 import secrets
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from datetime import datetime
+from datetime import UTC, datetime
 from typing import Any, Final, NamedTuple
 
 import msgspec
@@ -22,6 +22,7 @@ from dealer_agent.storage.chain import (
     end_problem,
     link_problem,
 )
+from dealer_agent.storage.contact_points import KNOWN_BY
 from dealer_agent.storage.schema import consent_events, consent_proofs, leads
 from dealer_agent.storage.withdrawals import note_withdrawal
 from dealer_agent.vault.errors import BrokenSeal, UnknownKey
@@ -29,15 +30,21 @@ from dealer_agent.vault.vault import Vault
 
 GRANTED: Final = "granted"
 REVOKED: Final = "revoked"
+REVOKED_ELSEWHERE: Final = "revoked on another lead"
+"""The customer withdrew consent on another lead, and it counts for this one. The sender of this one is not told."""
 KEPT_AS_PROOF: Final = "kept as proof"
-"""The person asked to be erased. What the lead's events said of them is kept apart, as proof (`storage.proofs`)."""
+"""The person was erased. The texts of the lead's events are kept apart, as proof (`storage.proofs`)."""
 ERASED: Final = "erased"
-"""What the lead's events said of the person was deleted, because the person asked for it."""
+"""The texts of the lead's events were deleted, because the person asked for it."""
 DISPOSED: Final = "disposed"
-"""The same, because it was kept for long enough."""
+"""The texts were deleted by age."""
 
 FORGOTTEN = (KEPT_AS_PROOF, ERASED, DISPOSED)
-KINDS = (GRANTED, REVOKED, *FORGOTTEN)
+KINDS = (GRANTED, REVOKED, REVOKED_ELSEWHERE, *FORGOTTEN)
+
+EVEN_EXPIRED: Final = datetime.min.replace(tzinfo=UTC)
+"""As the time of `allowed_channels`: the channels that were not withdrawn, also where the consent has expired."""
+
 SALT_BYTES = 32
 
 
@@ -66,7 +73,7 @@ class ConsentRecord:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ConsentEvent:
-    """One event of the dealer's chain: `kind` is granted, revoked, kept as proof, erased or disposed.
+    """One event of the dealer's chain; `kind` is one of KINDS.
 
     `granted_at`, `expires_at`, `scope`, `agent`, `token_id` and `request_hash` belong to grants; `by` and `reason` (who
     revoked and why) to revocations. Once the person is forgotten, `scope` is empty, and `agent`, `token_id`,
@@ -115,7 +122,7 @@ class ChainReport(NamedTuple):
 
 
 class _Body(Struct, omit_defaults=True):
-    """What of an event is sealed."""
+    """The sealed part of an event."""
 
     salt: bytes
     text: str | None = None
@@ -153,7 +160,7 @@ READ_CHAIN = (
     .execution_options(yield_per=500)
 )
 
-# In no order: to have one, SQLite would read the whole chain.
+# Without ORDER BY: with it, SQLite reads the whole chain.
 READ_EVENTS_WITH_PROOFS = _WITH_PROOFS.where(
     consent_events.c.dealer_id == bindparam("dealer_id"),
     consent_events.c.lead_id.in_(bindparam("lead_ids", expanding=True)),
@@ -190,7 +197,7 @@ TOUCH_LEAD = (
 
 
 def record_consent(connection: Connection, vault: Vault, dealer_id: str, lead_id: str, consent: ConsentRecord) -> int:
-    """Adds what the customer of an earlier lead agreed to this time. Returns the event's number.
+    """Adds a new consent of the customer of an earlier lead. Returns the event's number.
 
     Raises StorageError where there is no such lead.
     """
@@ -200,7 +207,7 @@ def record_consent(connection: Connection, vault: Vault, dealer_id: str, lead_id
 
 
 def touch_lead(connection: Connection, dealer_id: str, lead_id: str, at: datetime) -> None:
-    """Notes that somebody had a use for a lead's data: disposal counts from the last one."""
+    """Records a use of a lead's data: disposal by age counts from the last use."""
     connection.execute(TOUCH_LEAD, {"in_dealer": dealer_id, "of_lead": lead_id, "at": at})
 
 
@@ -237,14 +244,17 @@ def record_revocation(
     *,
     by: str,
     reason: str | None,
+    kind: str = REVOKED,
+    known_by: tuple[str, ...] = KNOWN_BY,
 ) -> int:
-    """Adds that a customer withdrew the consent for these channels: they are not used from then on.
+    """Adds an event that a customer withdrew consent for these channels, which are not used from then on.
 
-    It holds for the contact points of the lead on every lead, and outlives this one (`storage.withdrawals`). `by` is
-    who noted it. Returns the event's number. Raises StorageError where there is no such lead.
+    It also counts for later leads with one of the `contact_points_of` this one, and outlives it
+    (`storage.withdrawals`). `by` is who noted it. Returns the event's number. Raises StorageError where there is no
+    such lead.
     """
-    note_withdrawal(connection, vault, dealer_id, lead_id, channels, at)
-    return repeat_revocation(connection, vault, dealer_id, lead_id, channels, at, by=by, reason=reason)
+    note_withdrawal(connection, vault, dealer_id, lead_id, channels, at, known_by)
+    return repeat_revocation(connection, vault, dealer_id, lead_id, channels, at, by=by, reason=reason, kind=kind)
 
 
 def repeat_revocation(
@@ -257,15 +267,16 @@ def repeat_revocation(
     *,
     by: str,
     reason: str | None,
+    kind: str = REVOKED,
 ) -> int:
-    """Adds to a lead what its customer withdrew before: no contact point gets a newer time of withdrawal by it."""
-    event = _plain_event(lead_id, REVOKED, at) | {"channels": msgspec.json.encode(tuple(channels))}
+    """Adds an earlier withdrawal of its customer to a lead. It does not change the time of the withdrawal."""
+    event = _plain_event(lead_id, kind, at) | {"channels": msgspec.json.encode(tuple(channels))}
     body = _Body(salt=_salt(), by=by, reason=reason)
     return append(connection, vault, dealer_id, event, msgspec.msgpack.encode(body))
 
 
 def is_same_consent(event: ConsentEvent, consent: ConsentRecord) -> bool:
-    """Whether an event records this very consent: agents send one with every request, which says nothing new."""
+    """Whether an event already records this consent: agents send the same one with every request."""
     same = ("granted_at", "expires_at", "channels", "scope", "purpose", "consent_text", "customer", "token_id")
     return (
         event.kind == GRANTED
@@ -283,7 +294,7 @@ def forget_consents(connection: Connection, vault: Vault, dealer_id: str, lead_i
 
 
 def note_forgotten(connection: Connection, vault: Vault, dealer_id: str, lead_id: str, at: datetime, kind: str) -> None:
-    """Adds to the chain what became of the texts of a lead's events: `kind` is one of FORGOTTEN."""
+    """Adds an event that the texts of a lead's events were deleted or moved: `kind` is one of FORGOTTEN."""
     append(connection, vault, dealer_id, _plain_event(lead_id, kind, at))
 
 
@@ -316,7 +327,7 @@ def channels_allowed(events: Iterable[ConsentEvent | _Agreed], now: datetime) ->
                 for channel in event.channels:
                     if channel not in revoked_at or event.granted_at > revoked_at[channel]:
                         allowed.add(channel)
-        elif event.kind == REVOKED:
+        elif event.kind in (REVOKED, REVOKED_ELSEWHERE):
             allowed.difference_update(event.channels)
             revoked_at.update(dict.fromkeys(event.channels, event.at))
         else:

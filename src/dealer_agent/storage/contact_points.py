@@ -10,24 +10,29 @@ from sqlalchemy import Connection, bindparam, select
 from dealer_agent.storage.schema import lead_contacts
 from dealer_agent.vault.vault import Vault
 
+KNOWN_BY = ("email:", "phone:")
+"""What the contact points begin with (`leads.intake.contacts`)."""
+
 READ_CONTACTS = select(lead_contacts.c.contact).where(
     lead_contacts.c.dealer_id == bindparam("dealer_id"), lead_contacts.c.lead_id == bindparam("lead_id")
 )
 
 
-def contact_points_of(connection: Connection, vault: Vault, dealer_id: str, lead_id: str) -> set[str]:
-    """The e-mail addresses and phone numbers (normalised) of a lead, without the keys of its senders.
+def contact_points_of(
+    connection: Connection, vault: Vault, dealer_id: str, lead_id: str, known_by: tuple[str, ...] = KNOWN_BY
+) -> set[str]:
+    """The e-mail addresses and phone numbers (normalised) of a lead that begin with one of `known_by`.
 
     Raises BrokenSeal and UnknownKey.
     """
     rows: Any = connection.execute(READ_CONTACTS, {"dealer_id": dealer_id, "lead_id": lead_id}).scalars()
     found = {vault.open(row, *contact_context("contact", dealer_id, lead_id)).decode() for row in rows}
-    # A sender's key is a JSON array (`leads.intake`).
-    return {contact for contact in found if not contact.startswith("[")}
+    # The keys of the lead's senders are left out: they are JSON arrays (`leads.intake`).
+    return {contact for contact in found if contact.startswith(known_by)}
 
 
 def lasting_hash(vault: Vault, purpose: str, dealer_id: str, contact: str) -> bytes:
-    """A keyed hash of a contact point that a change of keys leaves as it is. Another purpose has another key."""
+    """A keyed hash of a contact point that a change of keys does not change. Each purpose has a key of its own."""
     return hmac.digest(vault.lasting_key(purpose), msgspec.json.encode((dealer_id, contact)), sha256)
 
 

@@ -24,7 +24,7 @@ from dealer_agent.storage.schema import outbox
 from dealer_agent.vault.vault import Vault
 
 MOST_OF_LEAD = 1000
-"""More deliveries than a lead ever has."""
+"""A bound that is above the number of deliveries of any lead."""
 
 
 class KeptDocument(Struct, frozen=True):
@@ -40,7 +40,7 @@ class KeptDocument(Struct, frozen=True):
 
 
 class Copy(NamedTuple):
-    """That a receiver has a lead, or may have it where `arrived` is False. `being_sent` is a delivery under way."""
+    """A receiver that has a lead, or may have it if `arrived` is False. `being_sent` is a delivery in progress."""
 
     arrived: bool
     being_sent: str | None
@@ -84,7 +84,7 @@ def copies(connection: Connection, dealer_id: str, lead_id: str) -> dict[Address
 
 
 def history(connection: Connection, dealer_id: str, delivery: DueDelivery) -> History:
-    """What other deliveries of the lead did at the delivery's receiver."""
+    """The results of other deliveries of the lead at the same receiver."""
     sought = {
         "of_dealer": dealer_id,
         "of_lead": delivery.lead_id,
@@ -100,14 +100,14 @@ def history(connection: Connection, dealer_id: str, delivery: DueDelivery) -> Hi
 def keep_document(
     connection: Connection, vault: Vault, dealer_id: str, delivery: DueDelivery, document: KeptDocument
 ) -> bool:
-    """Stores what is about to be sent for the first time. False where the lease was lost: then nothing may be sent."""
+    """Stores the document before its first attempt. Returns False if the lease was lost: then nothing may be sent."""
     sealed = vault.seal(msgspec.msgpack.encode(document), *document_context(dealer_id, delivery.delivery_id))
     mine = {"of_dealer": dealer_id, "settled": delivery.delivery_id, "held": delivery.lease}
     return KEEP_DOCUMENT.write(connection, mine | {"sealed": sealed}) == 1
 
 
 def kept_document(vault: Vault, dealer_id: str, delivery: DueDelivery) -> KeptDocument | None:
-    """What the first attempt of a delivery sent; None before the first. Raises VaultError."""
+    """The document of the first attempt of a delivery; None before that attempt. Raises VaultError."""
     if delivery.document is None:
         return None
     opened = vault.open(delivery.document, *document_context(dealer_id, delivery.delivery_id))
@@ -128,7 +128,7 @@ def send_again(
     delivery_id: str | None = None,
     channel: str | None = None,
 ) -> list[str]:
-    """Sends once more, under new ids, a delivery that was sent, or a lead to each receiver that it was sent to.
+    """Sends a delivery again, or a lead to each receiver that it was sent to, with new ids.
 
     Returns the new ids; none where nothing like it was sent. `channel` leaves out the others.
     """

@@ -23,7 +23,7 @@ from dealer_agent.vault.vault import Vault
 
 FORM: Final = "dealer-agent consent record 1"
 MOST_LINE_BYTES = 1_000_000
-"""A line that is longer is no line of such a file: a consent's text and names have bounds."""
+"""The longest line of such a file: the text and the names of a consent have bounds."""
 
 Time = Annotated[
     int,
@@ -33,7 +33,7 @@ Time = Annotated[
 
 
 class BadEvidence(ValueError):  # noqa: N818 - the name says what happened, as those of storage do
-    """The file is no consent record, or the record in it is not sound; the message says what and where."""
+    """The file is not a consent record, or the record is not valid; the message says why and where."""
 
 
 class _First(Struct, forbid_unknown_fields=True):
@@ -59,14 +59,14 @@ class _Event(Struct, forbid_unknown_fields=True, omit_defaults=True):
 
 
 class Evidence(NamedTuple):
-    """What an export writes: its head, and its lines, to be read while the store is."""
+    """What an export writes: its head and its lines. Read the lines while the store is open."""
 
     head: Head
     lines: Iterator[bytes]
 
 
 class Checked(NamedTuple):
-    """A sound record: the person's events, the head, and how many recorded heads were compared."""
+    """A valid record: the person's events, the head, and the number of recorded heads that were compared."""
 
     dealer_id: str
     events: tuple[ConsentEvent, ...]
@@ -108,7 +108,7 @@ def _line(vault: Vault, row: Row[Any], *, theirs: bool) -> _Event:
 
 
 def _said(event: ConsentEvent) -> bytes:
-    """What an event says, for readers."""
+    """The readable content of an event."""
     told = {
         "at": event.at.isoformat(),
         "granted_at": event.granted_at and event.granted_at.isoformat(),

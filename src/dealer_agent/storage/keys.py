@@ -131,7 +131,7 @@ STEPS = (
     _Sealed(idempotency.c.reply, idempotency.c.fingerprint),
     _Sealed(lead_contacts.c.contact, lead_contacts.c.contact_hash),
 )
-"""What a change of keys goes through; the ends of the chains come last."""
+"""The columns that a change of keys goes through; the ends of the chains come last."""
 
 CONTACT_KEY = tuple(column.name for column in lead_contacts.primary_key)
 DROP_CONTACT = delete(lead_contacts).where(*(lead_contacts.c[name] == bindparam(f"the_{name}") for name in CONTACT_KEY))
@@ -149,7 +149,7 @@ ADD_REPLY = text("""
 
 
 class KeyUse(NamedTuple):
-    """What a key is for, since when, and the machine that lacks it; only the next key may be lacking."""
+    """The use of a key, since when, and the machine that does not have it; only the next key may be missing."""
 
     state: KeyState
     since: datetime
@@ -157,7 +157,7 @@ class KeyUse(NamedTuple):
 
 
 def key_uses(connection: Connection, dealer_id: str) -> dict[str, KeyUse]:
-    """All keys that the dealer's data was ever sealed with, and the next one; the one with the newest state last."""
+    """All keys that ever sealed the dealer's data, and the next one; the key with the newest state comes last."""
     rows = connection.execute(READ_USES, {"in_dealer": dealer_id})
     return {row.key_id: KeyUse(row.state, row.since, row.lacked_by) for row in rows}
 
@@ -210,13 +210,13 @@ def start_use(connection: Connection, vault: Vault, dealer_id: str, at: datetime
 
 
 def note_next_key(connection: Connection, dealer_id: str, key_id: str, at: datetime) -> None:
-    """Notes the key that comes next. It takes the place of another next key, which nothing is sealed with."""
+    """Notes the next key. It replaces another next key, with which nothing is sealed."""
     connection.execute(DROP_NEXT, {"in_dealer": dealer_id})
     connection.execute(ADD_NEXT, {"dealer_id": dealer_id, "key_id": key_id, "state": "next", "since": at})
 
 
 def note_lacking(connection: Connection, dealer_id: str, key_id: str, machine: str | None) -> None:
-    """Notes which machine lacks the next key, or that it is there now: nothing is sealed with a key that is lacking."""
+    """Notes which machine does not have the next key, or None. Until then nothing is sealed with that key."""
     connection.execute(NOTE_LACKING, {"in_dealer": dealer_id, "of_key": key_id, "machine": machine})
 
 
@@ -236,6 +236,7 @@ def ready_to_seal(connection: Connection, vault: Vault, dealer_id: str) -> None:
         if not noted.issubset(vault.keyring.ids):
             with suppress(BadKeys):  # The refresher reports it; the keys at hand go on working.
                 vault.refresh()
+            _require_key_of_end(connection, vault, dealer_id, noted)
         return
     if noted:
         try:
@@ -295,6 +296,22 @@ def _require_active(connection: Connection, vault: Vault, dealer_id: str) -> Non
         )
 
 
+def _require_key_of_end(connection: Connection, vault: Vault, dealer_id: str, noted: Collection[str]) -> None:
+    """Raises KeyMissing where the end of the chain of consents is sealed with a noted key that is not here.
+
+    Without that key the next event would leave the seal behind. Then the chain looks as if somebody had changed it.
+    """
+    kept = chain_end_of(connection, dealer_id)
+    with suppress(BrokenSeal):
+        if kept is None or kept.seal is None or (key_id := vault.key_of(kept.seal)) in vault.keyring.ids:
+            return
+        if key_id in noted:
+            raise KeyMissing(
+                f"another process uses the key {key_id}, which is not among the keys here: restart this process with "
+                "the keys that DEALER_AGENT_KEYS holds now, or put the newest copy of dealer-agent.keys back"
+            )
+
+
 def _check_lasting_secret(vault: Vault, dealer_id: str, proof: bytes) -> None:
     expected = None if vault.keyring.lasting is None else vault.lasting_key(_lasting_purpose(dealer_id))
     if expected is None or not hmac.compare_digest(expected, proof):
@@ -305,7 +322,7 @@ def _check_lasting_secret(vault: Vault, dealer_id: str, proof: bytes) -> None:
 
 
 def keys_in_use(connection: Connection, dealer_id: str) -> dict[str, int]:
-    """How many values of the dealer's are sealed with each key; needs no key itself."""
+    """The number of the dealer's values that are sealed with each key. Needs no key."""
     used: Counter[str] = Counter()
     for column in (*(sealed.column for sealed in STEPS), *(chain.seal for chain in CHAINS.values())):
         dealer = column.table.c.dealer_id == dealer_id
@@ -395,7 +412,7 @@ def reseal(
 
 
 def reseal_end(connection: Connection, vault: Vault, dealer_id: str) -> int:
-    """Seals the ends of the chains with the active key; how many were not. The dealer is locked."""
+    """Seals the ends of the chains with the active key. Returns how many it changed. The dealer is locked."""
     return sum(_reseal_end(connection, vault, dealer_id, chain) for chain in CHAINS.values())
 
 
@@ -412,7 +429,7 @@ def _reseal_end(connection: Connection, vault: Vault, dealer_id: str, chain: Cha
 
 
 def _header(vault: Vault) -> bytes:
-    """What everything begins with that is sealed with the active key."""
+    """The first bytes of every value that is sealed with the active key."""
     sealed = vault.seal(b"")
     return sealed[: 2 + len(vault.key_of(sealed))]
 
@@ -432,7 +449,7 @@ def _reseal_column(
 
 
 def _reseal_contacts(connection: Connection, vault: Vault, dealer_id: str, rows: Sequence[Row[Any]]) -> None:
-    """Contacts get a new hash, which is in their key: so they are written anew."""
+    """Inserts the contacts again: their hash, which is part of the primary key, changes."""
     for row in rows:
         contact = vault.open(row.contact, *contact_context("contact", dealer_id, row.lead_id)).decode()
         vehicle = row.vehicle
@@ -445,7 +462,7 @@ def _reseal_contacts(connection: Connection, vault: Vault, dealer_id: str, rows:
 
 
 def _reseal_replies(connection: Connection, vault: Vault, dealer_id: str, rows: Sequence[Row[Any]]) -> None:
-    """Answers get a new fingerprint, which is their key: so they are written anew."""
+    """Inserts the stored responses again: their fingerprint, which is the primary key, changes."""
     for row in rows:
         answer = open_reply(vault, dealer_id, row.reply)
         connection.execute(DROP_REPLY, {"in_dealer": dealer_id, "of_key": row.fingerprint})

@@ -12,8 +12,15 @@ from sqlalchemy import Connection, bindparam, select
 
 from dealer_agent.dealers.profile import Profile
 from dealer_agent.dealers.routing import notices_of, visit_cancelled_notices
-from dealer_agent.storage.consents import allowed_channels, record_revocation
-from dealer_agent.storage.contact_points import contact_points_of
+from dealer_agent.protocol.requests import VisitKind
+from dealer_agent.storage.consents import (
+    EVEN_EXPIRED,
+    REVOKED,
+    REVOKED_ELSEWHERE,
+    allowed_channels,
+    record_revocation,
+)
+from dealer_agent.storage.contact_points import KNOWN_BY, contact_points_of
 from dealer_agent.storage.delivered import copies
 from dealer_agent.storage.leads import newest_leads_of
 from dealer_agent.storage.outbox import Address, Waiting, enqueue, waiting
@@ -22,20 +29,20 @@ from dealer_agent.storage.schema import appointments
 from dealer_agent.vault.vault import Vault
 
 MOST_OTHER_LEADS = 200
-"""The most other leads of each contact point on which a withdrawal counts. Leads that come in meanwhile wait for it."""
+"""The most other leads of each contact point to which a withdrawal applies. New leads wait meanwhile."""
 
 
 class CancelledVisit(NamedTuple):
-    """A confirmed visit that ended with the erasure of its customer."""
+    """A confirmed future visit that an erasure cancelled."""
 
     appointment_id: str
     rooftop: str
-    kind: str
+    kind: VisitKind
     starts_at: datetime
 
 
 class Erased(NamedTuple):
-    """What an erasure found: the receivers that have a copy (True) or may have one (False), and the visits it ended."""
+    """The receivers that have a copy (True) or may have one (False), and the visits that the erasure cancelled."""
 
     copies: dict[Address, bool]
     visits: tuple[CancelledVisit, ...]
@@ -60,24 +67,25 @@ def withdraw(
     by: str,
     reason: str | None,
     tell: Profile | None,
-    known_by: tuple[str, ...] = ("email:", "phone:"),
+    known_by: tuple[str, ...] = KNOWN_BY,
 ) -> tuple[str, ...]:
     """Records that a customer withdrew consent for these channels, and tells the channels and people of `tell`.
 
-    It counts for the lead, and for those of the customer's other leads on which one of the channels is allowed: the
-    newest MOST_OTHER_LEADS of each contact point that begins with one of `known_by`. The receivers that have such a
-    lead are told. `by` is who records it. Returns the ids of the leads, `lead_id` first. Raises StorageError where
-    there is no such lead.
+    It applies to the lead, to later leads with an earlier consent, and to those of the customer's other leads on which
+    one of the channels was not withdrawn: the newest MOST_OTHER_LEADS of each contact point that begins with one of
+    `known_by`. The receivers that have such a lead are told. `by` is the person who records it. Returns the ids of the
+    leads, `lead_id` first. Raises StorageError if there is no such lead.
     """
-    contacts = [each for each in contact_points_of(connection, vault, dealer_id, lead_id) if each.startswith(known_by)]
+    contacts = contact_points_of(connection, vault, dealer_id, lead_id, known_by)
     newest = newest_leads_of(connection, vault, dealer_id, contacts, MOST_OTHER_LEADS)
     others = [
         other
         for other in sorted(newest)
-        if other != lead_id and allowed_channels(connection, dealer_id, other, at).intersection(channels)
+        if other != lead_id and allowed_channels(connection, dealer_id, other, EVEN_EXPIRED).intersection(channels)
     ]
     for each in (lead_id, *others):
-        _withdraw_on(connection, vault, dealer_id, each, channels, at, by, reason, tell)
+        kind = REVOKED if each == lead_id else REVOKED_ELSEWHERE
+        _withdraw_on(connection, vault, dealer_id, each, channels, at, by, reason, tell, kind, known_by)
     return lead_id, *others
 
 
@@ -91,10 +99,17 @@ def _withdraw_on(
     by: str,
     reason: str | None,
     tell: Profile | None,
+    kind: str,
+    known_by: tuple[str, ...],
 ) -> None:
-    """Records a withdrawal on one lead. Nobody is told where none of the channels was allowed."""
-    was_allowed = allowed_channels(connection, dealer_id, lead_id, at).intersection(channels)
-    number = record_revocation(connection, vault, dealer_id, lead_id, channels, at, by=by, reason=reason)
+    """Records a withdrawal on one lead. Nobody is told if none of the channels was allowed.
+
+    A consent that has expired counts: receivers may not know that.
+    """
+    was_allowed = allowed_channels(connection, dealer_id, lead_id, EVEN_EXPIRED).intersection(channels)
+    number = record_revocation(
+        connection, vault, dealer_id, lead_id, channels, at, by=by, reason=reason, kind=kind, known_by=known_by
+    )
     if was_allowed and tell is not None:
         rows = notices_of(tell, "withdrawal", copies(connection, dealer_id, lead_id), str(number))
         enqueue(connection, dealer_id, lead_id, rows, at, waiting(connection, dealer_id, lead_id))
@@ -112,8 +127,8 @@ def erase(
 ) -> Erased | None:
     """Erases the customer of a lead (`privacy.erase_lead`), and tells the channels and people of `tell`.
 
-    The receivers of the lead are told to erase it. The people of a rooftop are told which visits ended. None when
-    nothing of a customer was there to erase.
+    The receivers of the lead are told to erase it. The people of a rooftop are told which visits are cancelled. Returns
+    None if there was no customer data to erase.
     """
     key = {"dealer_id": dealer_id, "lead_id": lead_id}
     visits = tuple(CancelledVisit(*row) for row in connection.execute(READ_VISITS_TO_COME, key | {"at": at}))

@@ -1,4 +1,4 @@
-"""What is to be sent, and what became of it, as statements on the caller's transaction (contract, part 10).
+"""The queue of deliveries and their results, as statements on the caller's transaction (contract, part 10).
 
 Delivery is at least once: a row is claimed under a lease, sent outside any transaction, and settled. Who dies meanwhile
 leaves a lease that runs out; then another claims the row, and sends it with the same id. A lease is a name that is
@@ -66,7 +66,7 @@ class DueDelivery(NamedTuple):
 
 
 class DeliveryRecord(NamedTuple):
-    """A row as people see it. `created_at` is when it was made, or when somebody last asked to have it tried anew.
+    """A row as people see it. `created_at` is when it was made, or when somebody last asked for a retry.
 
     A row that waits and has a `leased_until` in the future is being sent. `unknown` counts the attempts of which nobody
     knows whether they arrived, and the one that is under way.
@@ -144,7 +144,7 @@ _FREE = or_(
 ADD_DELIVERY = Prepared(insert(outbox))
 
 WHOLE_LEADS: tuple[Kind, ...] = ("lead", "resend", "notify")
-"""What holds a whole lead."""
+"""The kinds whose document is the whole lead."""
 
 OF_LEAD = and_(OF_DEALER, outbox.c.lead_id == bindparam("of_lead"))
 
@@ -268,7 +268,7 @@ def enqueue(
     at: datetime,
     after: Mapping[Address, Waiting] | None = None,
 ) -> list[str]:
-    """Has these sent, from now on; their ids. To be called in the transaction that stores the reason for them.
+    """Adds rows that are due now and returns their ids. Call it in the transaction that stores the reason for them.
 
     `after` is what waits at the receivers and goes first (`waiting`). At a new lead's receivers nothing waits.
     """
@@ -331,13 +331,13 @@ def mails_before(
 
 
 def due_addresses(connection: Connection, dealer_id: str, now: datetime, lease: timedelta) -> list[Address]:
-    """Where something is to be sent now that nobody is sending: whoever sends has it for no longer than `lease`."""
+    """The addresses with a delivery that is due and that no process holds. A process holds one for at most `lease`."""
     sought = {"of_dealer": dealer_id, "now": now, "until": now + lease}
     return [(row.rooftop, row.channel) for row in connection.execute(DUE_ADDRESSES, sought)]
 
 
 def waiting(connection: Connection, dealer_id: str, lead_id: str) -> dict[Address, Waiting]:
-    """What of a lead waits at each receiver."""
+    """The newest waiting delivery of a lead at each receiver."""
     found: dict[Address, Waiting] = {}
     for row in connection.execute(READ_WAITING, {"of_dealer": dealer_id, "of_lead": lead_id}):
         address = row.rooftop, row.channel
@@ -350,7 +350,7 @@ def waiting(connection: Connection, dealer_id: str, lead_id: str) -> dict[Addres
 def claim(
     connection: Connection, dealer_id: str, now: datetime, lease: timedelta, address: Address, limit: int
 ) -> list[DueDelivery]:
-    """The longest due at `address`, up to `limit`, for the caller alone until the lease ends."""
+    """Claims up to `limit` due rows at `address`, the oldest first. The caller has them until the lease ends."""
     rooftop, channel = address
     until = now + lease
     sought = {"of_dealer": dealer_id, "now": now, "until": until, "rooftop": rooftop, "channel": channel}
@@ -364,7 +364,7 @@ def claim(
 def settle_sent(
     connection: Connection, dealer_id: str, delivery: DueDelivery, at: datetime, note: str | None = None
 ) -> None:
-    """It was sent; `note` is what is to be said of it nevertheless."""
+    """Records that it was sent; `note` is a problem that remains, such as a refused recipient."""
     settled = {"of_dealer": dealer_id, "settled": delivery.delivery_id, "at": at, "words": note}
     connection.execute(SENT, settled)
 
@@ -378,7 +378,7 @@ def reschedule(
     *,
     may_have_arrived: bool = False,
 ) -> bool:
-    """It failed, and is tried again at `due_at`. False where the lease was lost: then nothing is changed."""
+    """Records a failure and the time of the next attempt. Returns False and changes nothing if the lease was lost."""
     known = 0 if may_have_arrived else 1
     return _settle(connection, RESCHEDULE, dealer_id, delivery, next_due=due_at, words=problem, known=known)
 
@@ -392,20 +392,20 @@ def park(
     *,
     may_have_arrived: bool = False,
 ) -> bool:
-    """It is tried no more until somebody asks for it. False where the lease was lost."""
+    """Parks it: it is not tried until somebody asks for a retry. Returns False if the lease was lost."""
     known = 0 if may_have_arrived else 1
     return _settle(connection, PARK, dealer_id, delivery, at=at, words=problem, known=known)
 
 
 def drop(connection: Connection, dealer_id: str, delivery: DueDelivery, at: datetime, problem: str) -> bool:
-    """It must not be sent any more, and was not sent now. False where the lease was lost."""
+    """Drops it: it must not be sent, and was not sent in this attempt. Returns False if the lease was lost."""
     return _settle(connection, DROP, dealer_id, delivery, at=at, words=problem, known=1)
 
 
 def send_under_new_id(
     connection: Connection, dealer_id: str, delivery: DueDelivery, at: datetime, reason: str
 ) -> str | None:
-    """What it sent before may not be sent again: another delivery takes its place. None where the lease was lost."""
+    """Replaces it by a delivery with a new id: its document may not be sent again. None if the lease was lost."""
     again = NewDelivery(delivery.kind, delivery.rooftop, delivery.channel, delivery.event_id)
     if not drop(connection, dealer_id, delivery, at, reason):
         return None
@@ -418,7 +418,7 @@ def send_under_new_id(
 def release(
     connection: Connection, dealer_id: str, deliveries: Collection[DueDelivery], *, may_have_arrived: bool = False
 ) -> None:
-    """They were claimed and not tried to the end: others may claim them at once, and the attempt does not count."""
+    """Gives claimed rows back: other processes may claim them at once, and the attempt does not count."""
     for delivery in deliveries:
         _settle(connection, RELEASE, dealer_id, delivery, known=0 if may_have_arrived else 1)
 
@@ -426,7 +426,7 @@ def release(
 def retry_deliveries(
     connection: Connection, dealer_id: str, at: datetime, *, delivery_id: str | None = None, channel: str | None = None
 ) -> int:
-    """Has what waits or is parked tried at once: one row, those of one channel, or all. How many.
+    """Makes waiting and parked rows due now: one row, those of one channel, or all. Returns their number.
 
     Their age counts from now on. Each is sent with the same bytes under the same id.
     """
@@ -450,7 +450,7 @@ def list_deliveries(
     channel: str | None = None,
     lead_id: str | None = None,
 ) -> list[DeliveryRecord]:
-    """The newest first, of those that were asked for."""
+    """The rows that match, newest first."""
     chosen = select(*_RECORD).where(outbox.c.dealer_id == dealer_id)
     for column, value in ((outbox.c.state, state), (outbox.c.channel, channel), (outbox.c.lead_id, lead_id)):
         if value is not None:

@@ -41,11 +41,11 @@ from dealer_agent.storage.schema import (
 from dealer_agent.vault.vault import Vault
 
 BATCH = 100
-"""The most leads that one transaction disposes of: new leads wait for no more."""
+"""The most leads that one transaction disposes of: it bounds how long new leads wait."""
 
 
 class Disposed(NamedTuple):
-    """How many leads lost their customer, and of how many the consent went."""
+    """The number of leads whose customer data, and of those whose consent texts, were deleted."""
 
     leads: int
     consents: int
@@ -109,8 +109,8 @@ FREE_PAST_PLACES = delete(places).where(
     ),
 )
 
-# Whoever makes one of them now has lost the lease, and sends nothing. Whoever sends one of them now may have sent it:
-# `leased_until` says until when, and what the receiver is told of the erasure waits for that.
+# A process that is making one of these documents has lost the lease and sends nothing. A process that is sending one
+# may have sent it: `leased_until` says until when. The notice about the erasure waits until then.
 DROP_DELIVERIES = (
     update(outbox)
     .where(
@@ -130,7 +130,7 @@ FIND_VISITS_TO_COME = select(appointments.c.appointment_id).where(
     or_(appointments.c.starts_at.is_(None), appointments.c.starts_at > bindparam("at")),
 )
 
-# A lead whose customer is still to come, or that is still to be delivered, is in use.
+# A lead with a future visit or a waiting delivery is in use.
 _UNUSED = and_(
     leads.c.dealer_id == bindparam("dealer_id"),
     leads.c.used_at < bindparam("since"),
@@ -189,11 +189,11 @@ COUNT_OLD_CONSENTS = (
 def erase_lead(
     connection: Connection, vault: Vault, dealer_id: str, lead_id: str, at: datetime, *, consent_too: bool = False
 ) -> bool:
-    """Forgets the customer of a lead, for good; False when nothing of a customer was there to forget.
+    """Erases the customer of a lead. Returns False if there was no customer data.
 
-    Empties every sealed column of the lead and of what belongs to it, drops what would still be sent, calls off the
-    visits that are to come and frees their places; what another lead has in them stays. The proof of consent is kept
-    apart, unless it is to be erased with `consent_too`. The chain of consent events has an event about the erasure.
+    It empties every sealed column of the lead and of its rows in other tables, drops waiting deliveries, cancels future
+    visits and frees their places. An appraisal of another lead within such a visit stays. It keeps the proof of consent
+    apart, unless `consent_too` is set. It adds an event about the erasure to the chain of consent events.
     """
     emptied = _empty(connection, dealer_id, [lead_id], at)
     kept = not consent_too and keep_as_proof(connection, vault, dealer_id, lead_id)
@@ -214,12 +214,11 @@ def dispose(
     consents_before: datetime,
     now: datetime,
 ) -> Disposed:
-    """Forgets customers whose leads nobody used since `leads_unused_since`, up to BATCH of them.
+    """Erases up to BATCH customers whose leads were not used since `leads_unused_since`.
 
-    Rows that only served the use of such a lead are deleted. Its consent stays, with the hashes that find it by e-mail
-    or phone, until the last of its events is from before `consents_before`. So does the proof of an erased customer's
-    consent. A lead is in use while it waits for its
-    delivery, or while its customer has a visit to come.
+    It deletes the rows that only served the use of such a lead. The consent stays, with the hashes that find it by
+    e-mail or phone, until its last event is older than `consents_before`. The same applies to the proof of an erased
+    customer's consent. A lead with a waiting delivery or a future visit is in use.
     """
     unused = connection.execute(FIND_UNUSED, {"dealer_id": dealer_id, "since": leads_unused_since, "now": now})
     lead_ids = list(unused.scalars())
@@ -243,7 +242,7 @@ def dispose(
 def disposable(
     connection: Connection, dealer_id: str, *, leads_unused_since: datetime, consents_before: datetime, now: datetime
 ) -> Disposed:
-    """How much `dispose`, called until nothing is left, would forget."""
+    """How much `dispose` would erase if it was called until nothing is left."""
     limits = {"dealer_id": dealer_id, "since": leads_unused_since, "before": consents_before, "now": now}
     unused = connection.execute(COUNT_UNUSED, limits).scalar_one()
     consents = sum(connection.execute(count, limits).scalar_one() for count in (COUNT_OLD_CONSENTS, COUNT_OLD_PROOFS))
@@ -251,7 +250,7 @@ def disposable(
 
 
 def _empty(connection: Connection, dealer_id: str, lead_ids: Sequence[str], at: datetime) -> int:
-    """Empties all of these leads but their contacts and consents; how many there are whose customer was known."""
+    """Empties these leads except contacts and consents. Returns the number of leads whose customer was known."""
     chosen = {"in_dealer": dealer_id, "lead_ids": list(lead_ids), "at": at}
     to_come = list(connection.execute(FIND_VISITS_TO_COME, chosen | {"dealer_id": dealer_id}).scalars())
     hand_over(connection, dealer_id, to_come, lead_ids)

@@ -1,7 +1,7 @@
 """The proof of consent of erased customers (16 CFR 310.5), as statements on the caller's transaction.
 
 An erasure moves the bodies of the customer's consent events here. They are sealed, found by a keyed hash of a contact
-point, and deleted by age or on request. They serve as proof and nothing else. Who moves or deletes them holds the
+point, and deleted by age or on request. They are used as proof only. The caller of a function that writes holds the
 dealer's lock.
 """
 
@@ -66,10 +66,10 @@ DROP_PROOF_CONTACTS = delete(proof_contacts).where(
 
 
 def keep_as_proof(connection: Connection, vault: Vault, dealer_id: str, lead_id: str) -> bool:
-    """Copies the bodies of a lead's consent events here; the caller deletes them there.
+    """Copies the bodies of a lead's consent events into the proofs; the caller deletes them from the events.
 
-    False, and nothing is kept, where there is none, or where one of them or a contact point does not open: that was
-    changed in the database and proves nothing.
+    Returns False and keeps nothing if there is no body, or if a body or a contact point does not open: a value that
+    was changed in the database proves nothing.
     """
     rows = connection.execute(READ_EVENTS, {"dealer_id": dealer_id, "lead_id": lead_id}).all()
     try:
@@ -95,7 +95,7 @@ def keep_as_proof(connection: Connection, vault: Vault, dealer_id: str, lead_id:
 
 
 def drop_proofs(connection: Connection, dealer_id: str, lead_ids: Sequence[str]) -> int:
-    """Deletes the proofs of these leads; how many events had one."""
+    """Deletes the proofs of these leads. Returns the number of events that had one."""
     chosen = {"in_dealer": dealer_id, "lead_ids": list(lead_ids)}
     connection.execute(DROP_PROOF_CONTACTS, chosen)
     return connection.execute(DROP_PROOFS, chosen).rowcount
@@ -108,7 +108,7 @@ def old_proofs(connection: Connection, dealer_id: str, before: datetime, most: i
 
 
 def newest_proof(connection: Connection, dealer_id: str, lead_ids: Sequence[str]) -> datetime | None:
-    """The time of the newest event of these leads whose proof is kept; None where none is kept."""
+    """The time of the newest event of these leads whose proof is kept; None if no proof is kept."""
     found: datetime | None = connection.execute(
         NEWEST_PROOF, {"dealer_id": dealer_id, "lead_ids": list(lead_ids)}
     ).scalar()

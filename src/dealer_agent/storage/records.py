@@ -1,4 +1,4 @@
-"""The part of the store that answers for the use of customer data: consent, its proof, and the access log."""
+"""The part of the store for records of the use of customer data: consent, its proof, and the access log."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -41,13 +41,13 @@ class Records(Database):
     def log_access(
         self, dealer_id: str, at: datetime, actor: str, action: str, *, lead_id: str | None = None, leads: int
     ) -> str:
-        """Notes that `actor` looked at the customer data of so many leads; `lead_id` where it is one."""
+        """Records that `actor` looked at the customer data of `leads` leads; `lead_id` if it is one."""
         with self._locked(dealer_id) as connection:
             vault = self._keys_to_seal(connection, dealer_id)
             return accesses.log_access(connection, vault, dealer_id, at, actor, action, lead_id=lead_id, leads=leads)
 
     def list_accesses(self, dealer_id: str, limit: int) -> list[Access]:
-        """The newest first."""
+        """The entries of the access log, newest first."""
         with self._reading() as connection:
             return accesses.list_accesses(connection, dealer_id, limit)
 
@@ -62,13 +62,13 @@ class Records(Database):
             return proofs.proven_events(connection, self._keys(connection, dealer_id), dealer_id, lead_ids)
 
     def newest_proof(self, dealer_id: str, lead_ids: Sequence[str]) -> datetime | None:
-        """The time of the newest event of these leads whose proof is kept; None where none is kept."""
+        """The time of the newest event of these leads whose proof is kept; None if no proof is kept."""
         with self._reading() as connection:
             return proofs.newest_proof(connection, dealer_id, lead_ids)
 
     @contextmanager
     def exporting_consent(self, dealer_id: str, lead_ids: Sequence[str], now: datetime) -> Iterator[Evidence]:
-        """The record of these leads with the chain that it is part of: read within the block."""
+        """The record of these leads and the chain up to its head. Read it inside the block."""
         head, _ = self.heads(dealer_id, now)
         with self._reading() as connection:
             yield evidence.evidence_of(connection, self._keys(connection, dealer_id), dealer_id, lead_ids, head)

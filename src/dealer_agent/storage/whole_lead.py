@@ -6,7 +6,6 @@ from typing import NamedTuple
 from sqlalchemy import Connection
 
 from dealer_agent.storage.appointments import AppointmentRecord, appointments_of
-from dealer_agent.storage.consents import allowed_channels
 from dealer_agent.storage.delivered import History, KeptDocument, history, kept_document
 from dealer_agent.storage.leads import StoredLead, get_lead
 from dealer_agent.storage.outbox import DueDelivery
@@ -14,11 +13,10 @@ from dealer_agent.vault.vault import Vault
 
 
 class WholeLead(NamedTuple):
-    """A lead, its visits (oldest first, those that ended too), and the channels that may be used at the time `at`."""
+    """A lead and its visits (oldest first, those that ended too) at the time `at`."""
 
     stored: StoredLead
     visits: tuple[AppointmentRecord, ...]
-    channels: frozenset[str]
     at: datetime
 
 
@@ -36,7 +34,7 @@ def whole_lead(connection: Connection, vault: Vault, dealer_id: str, lead_id: st
     if stored is None:
         return None
     visits = tuple(appointments_of(connection, vault, dealer_id, lead_id))
-    return WholeLead(stored, visits, allowed_channels(connection, dealer_id, lead_id, now), now)
+    return WholeLead(stored, visits, now)
 
 
 def lead_to_deliver(

@@ -1,7 +1,7 @@
-"""Which channels a person withdrew, by keyed hashes of contact points, as statements on the caller's transaction.
+"""The channels that a person withdrew, by keyed hashes of contact points, as statements on the caller's transaction.
 
-A withdrawal outlives the person's leads: after an erasure an agent may still send the old consent. The rows hold the
-hash, the channel and the time, and nothing else. To look one up costs the same however many leads a contact has.
+A withdrawal stays when the person's leads are erased: an agent may still send the old consent. A row has the hash, the
+channel and the time, and nothing else. The cost of a lookup does not depend on the number of leads of a contact.
 """
 
 from collections.abc import Collection, Iterable
@@ -10,7 +10,7 @@ from datetime import datetime
 import msgspec
 from sqlalchemy import Connection, bindparam, select, text
 
-from dealer_agent.storage.contact_points import contact_points_of, lasting_hash
+from dealer_agent.storage.contact_points import KNOWN_BY, contact_points_of, lasting_hash
 from dealer_agent.storage.prepared import Prepared
 from dealer_agent.storage.schema import UtcTime, consent_events, withdrawals
 from dealer_agent.vault.vault import Vault
@@ -42,9 +42,15 @@ MOST_CONTACTS = 2
 
 
 def note_withdrawal(
-    connection: Connection, vault: Vault, dealer_id: str, lead_id: str, channels: Collection[str], at: datetime
+    connection: Connection,
+    vault: Vault,
+    dealer_id: str,
+    lead_id: str,
+    channels: Collection[str],
+    at: datetime,
+    known_by: tuple[str, ...] = KNOWN_BY,
 ) -> None:
-    """Notes that the customer of a lead withdrew these channels, for all contact points of the lead."""
+    """Notes that the customer of a lead withdrew these channels, for its `contact_points_of`."""
     rows = [
         {
             "dealer_id": dealer_id,
@@ -52,7 +58,7 @@ def note_withdrawal(
             "channel": channel,
             "at": at,
         }
-        for contact in contact_points_of(connection, vault, dealer_id, lead_id)
+        for contact in contact_points_of(connection, vault, dealer_id, lead_id, known_by)
         for channel in channels
     ]
     if rows:

@@ -30,7 +30,7 @@ PAGES = {
     "visit": visit_page(FACTS, "Example Motors", VISIT),
     "visit, problem": visit_page(FACTS, "Example Motors", VISIT, "Please choose a time."),
     "visit, hostile": visit_page(FACTS, HOSTILE_TEXT, HOSTILE, HOSTILE_TEXT),
-    "contact": contact_page(FACTS, "Example Motors", VISIT, "Please choose at least one."),
+    "contact": contact_page(FACTS, "Example Motors", VISIT, "Please choose at least one channel."),
     "contact, hostile": contact_page(FACTS, HOSTILE_TEXT, HOSTILE),
     "notice": notice_page(FACTS, "Example Motors", ROOFTOP, "This visit is cancelled", "One.", "Two."),
     "notice, hostile": notice_page(FACTS, HOSTILE_TEXT, BARE, HOSTILE_TEXT, HOSTILE_TEXT),
@@ -77,7 +77,7 @@ def test_the_free_times_are_grouped_by_day_on_the_rooftops_clock() -> None:
     times = page.texts("//optgroup/option")
     assert times[0] == "Wednesday, March 4, 2026, 6:00 AM CST"
     assert page.texts("//dl/div")[2] == "Vehicle2024 Honda Accord EX (stock P1234)"
-    assert "There is no free time" in read_page(PAGES["visit, hostile"]).texts("//main")[0]
+    assert "No free time" in read_page(PAGES["visit, hostile"]).texts("//main")[0]
 
 
 def test_only_channels_that_are_allowed_can_be_withdrawn() -> None:

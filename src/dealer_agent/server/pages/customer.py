@@ -1,6 +1,6 @@
-"""The pages behind the links in a customer's mail. They show the dealer and the visit, and nothing of the customer.
+"""The pages behind the links in a customer's mail. They show the dealer and the visit, and no data of the customer.
 
-Every form works without scripts: it is sent to the page's own address.
+Every form works without scripts. The browser sends it to the page's own address.
 """
 
 from itertools import groupby
@@ -19,14 +19,14 @@ _CHANNEL_LABELS = {"email": "E-mail", "phone": "Phone calls", "sms": "Text messa
 
 
 class Choice(NamedTuple):
-    """A value of a form and what it is called."""
+    """A value of a form and its label."""
 
     value: str
     label: str
 
 
 def visit_page(facts: CardFacts, dealer: str, visit: CustomerVisit, problem: str | None = None) -> str:
-    """A visit that can be changed, with forms to move and to cancel it. `problem` is why a form changed nothing."""
+    """A visit that can be changed, with forms to move and to cancel it. `problem` says why a form changed nothing."""
     assert visit.time is not None, "a visit that can be changed has a time"
     zone = visit.rooftop.zone
     days = [
@@ -47,7 +47,7 @@ def visit_page(facts: CardFacts, dealer: str, visit: CustomerVisit, problem: str
 
 
 def contact_page(facts: CardFacts, dealer: str, visit: CustomerVisit, problem: str | None = None) -> str:
-    """By which channels the customer may be contacted, with a form to withdraw consent for them."""
+    """The channels that the customer does not allow, and a form to withdraw consent for the others."""
     allowed = [Choice(channel, _CHANNEL_LABELS[channel]) for channel in CHANNELS if channel in visit.channels]
     refused = [_CHANNEL_LABELS[channel] for channel in CHANNELS if channel not in visit.channels]
     common = _common(dealer, visit.rooftop, problem)
@@ -55,12 +55,12 @@ def contact_page(facts: CardFacts, dealer: str, visit: CustomerVisit, problem: s
 
 
 def notice_page(facts: CardFacts, dealer: str, rooftop: RooftopView, title: str, *said: str) -> str:
-    """A page without a form: what happened, then what to do."""
+    """A page without a form that says what happened, then what to do."""
     return render("notice.html", facts, **_common(dealer, rooftop, None), title=title, said=said)
 
 
 def _common(dealer: str, rooftop: RooftopView, problem: str | None) -> dict[str, object]:
-    """What the layout of these pages shows."""
+    """The values for the layout of these pages."""
     phone = (rooftop.phone, phone_number(rooftop.phone)) if rooftop.phone else None
     return {
         "dealer": dealer,
