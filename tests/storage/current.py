@@ -14,6 +14,7 @@ from uuid import uuid4
 import psycopg
 from psycopg import sql
 
+from dealer_agent.storage.connections import database_url
 from dealer_agent.storage.migrate import migrate
 from dealer_agent.storage.schema import metadata
 from dealer_agent.vault import Vault
@@ -33,8 +34,9 @@ def make_current(url: str, vault: Vault | None = None) -> None:
     schemas = _LENT.get(url)
     if schemas is not None and schemas.make_current(url):
         return
-    file = Path(url.removeprefix("sqlite:///"))
-    if not url.startswith("sqlite:///") or file.exists():
+    parsed = database_url(url)
+    file = Path(str(parsed.database))
+    if parsed.get_backend_name() != "sqlite" or file.exists():
         migrate(url, vault)
         return
     file.touch(0o600, exist_ok=False)
