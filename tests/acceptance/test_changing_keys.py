@@ -177,7 +177,7 @@ def test_a_rotation_that_is_killed_anywhere_loses_nothing_and_the_next_one_ends_
 
 def test_of_two_rotations_at_once_the_second_is_refused(folder: Path) -> None:
     with rotation_stopped_after(1, "replace_key_file", folder):
-        refused(command_here("keys", "rotate", "--dir", folder), "under way")
+        refused(command_here("keys", "rotate", "--dir", folder), "Another process is changing the keys")
 
 
 class Buyers:

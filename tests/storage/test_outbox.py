@@ -90,6 +90,13 @@ def test_a_claimed_row_is_nobody_elses_until_its_lease_ends(database: Database) 
     assert second.lease != first.lease
 
 
+def test_a_process_that_read_its_clock_before_another_one_claimed_gets_nothing(database: Database) -> None:
+    """It may have waited for the database since then."""
+    database.enqueue(NewDelivery("lead", *CRM))
+    assert database.claim(MONDAY)
+    assert database.claim(MONDAY - timedelta(milliseconds=5)) == []
+
+
 @pytest.mark.parametrize("ahead", [timedelta(hours=1), timedelta(days=400)])
 def test_what_was_stored_or_leased_by_a_clock_that_was_ahead_is_not_kept_waiting(
     database: Database, ahead: timedelta

@@ -23,6 +23,7 @@ KNOWN: dict[str, Any] = {
     "kind": "test_drive",
     "now": MONDAY,
     "until": MONDAY,
+    "latest": MONDAY,
     "hashes": [b"one", b"two"],
     "contact_hash": b"one",
     "one_hash": b"one",
@@ -51,10 +52,10 @@ def parameters_of(statement: Select[Any] | Update | Delete) -> set[str]:
 @pytest.mark.parametrize(
     ("statement", "found_by"),
     [
-        pytest.param(consents.READ_EVENTS, "lead_id=?", id="the consents of a lead"),
+        pytest.param(consents.READ_EVENTS.statement, "lead_id=?", id="the consents of a lead"),
         pytest.param(consents.READ_CHANNELS, "lead_id=?", id="the channels that may be used"),
-        pytest.param(leads.READ_EVENTS, "lead_id=?", id="what was added to a lead"),
-        pytest.param(appointments.READ_APPOINTMENTS, "lead_id=?", id="the visits of a lead"),
+        pytest.param(leads.READ_EVENTS.statement, "lead_id=?", id="what was added to a lead"),
+        pytest.param(appointments.READ_APPOINTMENTS.statement, "lead_id=?", id="the visits of a lead"),
         pytest.param(appointments.READ_SHARING, "shares=?", id="what is part of a visit"),
         pytest.param(appointments.READ_APPOINTMENT, "appointment_id=?", id="one visit"),
         pytest.param(appointments.LEAVE_ALONE, "appointment_id=?", id="a visit that goes on alone"),
@@ -69,7 +70,7 @@ def parameters_of(statement: Select[Any] | Update | Delete) -> set[str]:
         pytest.param(leads.FIND_NEWEST.statement, "contact_hash=?", id="the newest leads of a person"),
         pytest.param(consents.READ_EVENTS_WITH_PROOFS, "lead_id=?", id="the proof of an erased lead"),
         pytest.param(outbox.READ_WAITING, "lead_id=?", id="what of a lead still waits"),
-        pytest.param(outbox.PICK_DUE, "channel=?", id="what is due at a channel"),
+        pytest.param(outbox.PICK_DUE.statement, "channel=?", id="what is due at a channel"),
     ],
 )
 def test_no_lead_makes_the_database_read_those_of_others(

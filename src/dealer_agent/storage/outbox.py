@@ -112,8 +112,8 @@ COUNT_MAILS_BEFORE = (
 
 # Not named as the column, which SQLAlchemy keeps for itself in an UPDATE.
 OF_DEALER = outbox.c.dealer_id == bindparam("of_dealer")
-# A clock may be set back: what was never put off is due whenever it was stored, and no lease can end later than one
-# that begins now.
+# A clock may be set back: what was never put off is due whenever it was stored, and a lease that ends after `latest` is
+# one of the clock as it was. `latest` is two leases away: another process may have read its clock a little later.
 _DUE = and_(
     OF_DEALER,
     outbox.c.state == "waiting",
@@ -121,7 +121,7 @@ _DUE = and_(
     or_(
         outbox.c.leased_until.is_(None),
         outbox.c.leased_until <= bindparam("now"),
-        outbox.c.leased_until > bindparam("until"),
+        outbox.c.leased_until > bindparam("latest"),
     ),
 )
 
@@ -136,7 +136,7 @@ _FREE = or_(
         _before.c.delivery_id == outbox.c.follows,
         or_(
             _before.c.state == "waiting",
-            and_(_before.c.leased_until > bindparam("now"), _before.c.leased_until <= bindparam("until")),
+            and_(_before.c.leased_until > bindparam("now"), _before.c.leased_until <= bindparam("latest")),
         ),
     ),
 )
@@ -322,7 +322,7 @@ def mails_before(
 
 def due_addresses(connection: Connection, dealer_id: str, now: datetime, lease: timedelta) -> list[Address]:
     """The addresses with a delivery that is due and that no process holds. A process holds one for at most `lease`."""
-    sought = {"of_dealer": dealer_id, "now": now, "until": now + lease}
+    sought = {"of_dealer": dealer_id, "now": now, "latest": now + 2 * lease}
     return [(row.rooftop, row.channel) for row in connection.execute(DUE_ADDRESSES, sought)]
 
 
@@ -343,7 +343,7 @@ def claim(
     """Claims up to `limit` due rows at `address`, the oldest first. The caller has them until the lease ends."""
     rooftop, channel = address
     until = now + lease
-    sought = {"of_dealer": dealer_id, "now": now, "until": until, "rooftop": rooftop, "channel": channel}
+    sought = {"of_dealer": dealer_id, "now": now, "latest": until + lease, "rooftop": rooftop, "channel": channel}
     claimed = []
     for row in PICK_DUE.read(connection, sought | {"limit": limit}):
         lease_name = new_ulid()
