@@ -475,6 +475,7 @@ def test_adf_is_one_valid_document_with_a_prospect_for_each_lead(shop: Shop) -> 
 def test_a_file_is_its_owners_alone_and_takes_the_place_of_an_older_one_whole(
     shop: Shop, tmp_path: Path, form: str
 ) -> None:
+    shop.wait_for_own_disposal()  # It would be between the two exports.
     lead_id, _ = shop.take()
     path = tmp_path / f"leads.{form}"
     path.write_text("old")
