@@ -154,17 +154,21 @@ def postgresql_server() -> str:
     try:
         # No cleanup of its own: another worker may still be using the server when this one ends.
         url: str = _library().get_server(Path(os.environ[_FOLDER]) / "data", cleanup_mode=None).get_uri()
-        _without_syncs(url)
+        _prepare(url)
     except (OSError, RuntimeError, subprocess.SubprocessError, AssertionError) as error:
         # One line for each test that needs the server, not one traceback.
         pytest.fail(f"PostgreSQL did not start ({error}); or name a server in TEST_DATABASE_URL", pytrace=False)
     return url
 
 
-def _without_syncs(server: str) -> None:
-    """Spares the server the wait for the disk. It never outlives its machine."""
+def _prepare(server: str) -> None:
+    """Spares the server the wait for the disk: it never outlives its machine.
+
+    Autovacuum would lock the tables of a test in another order than the statements that empty them.
+    """
     with psycopg.connect(server, autocommit=True) as connection:
         connection.execute("ALTER SYSTEM SET fsync = off")
+        connection.execute("ALTER SYSTEM SET autovacuum = off")
         connection.execute("SELECT pg_reload_conf()")
 
 

@@ -69,7 +69,7 @@ class BufferedLines:
             try:
                 self._stream.write(b"\n".join([*lost, *lines, b""]))
                 self._stream.flush()
-            except OSError:
+            except (OSError, ValueError):  # A stream that is closed raises ValueError.
                 self._lost += len(lines)
             else:
                 self._lost = 0
