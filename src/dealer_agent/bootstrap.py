@@ -14,6 +14,7 @@ from ipaddress import ip_network
 from pathlib import Path
 
 import httpx
+import msgspec
 
 from dealer_agent import __version__
 from dealer_agent.config import Settings, load_settings
@@ -59,10 +60,24 @@ def app() -> DealerApp:
     """The application of a worker process; the command line says by environment which dealer, and where it listens."""
     forbid_core_dumps()
     _stop_without_parent()
+    prepare_message_types(msgspec.Struct)
     # Imported objects stay. A collection that scans them again would delay a request.
     gc.freeze()
     directory = Path(os.environ[DIRECTORY_VARIABLE])
     return application(load_settings(directory, os.environ), os.environ[ADDRESS_VARIABLE])
+
+
+def prepare_message_types(base: type[msgspec.Struct]) -> None:
+    """Has msgspec build what it needs to decode the types that derive from `base`.
+
+    msgspec does it when a type is first decoded. If two threads decode a type for the first time at once, the process
+    crashes with a segmentation fault.
+    """
+    for each in base.__subclasses__():
+        # It raises TypeError for types that are never decoded.
+        with suppress(TypeError):
+            msgspec.json.Decoder(each)
+        prepare_message_types(each)
 
 
 def _stop_without_parent() -> None:

@@ -34,9 +34,9 @@ log = structlog.get_logger()
 POLL_SECONDS = 1.0
 TURN_SECONDS = 0.05
 """How long a claim or a result waits for others: what is written within a turn shares a transaction."""
-AT_ONCE = 32
+AT_ONCE = 64
 """Deliveries under way in one process."""
-AT_ONCE_EACH = 8
+AT_ONCE_EACH = 16
 """Of these, those of one channel that are made or sent. What is sent leaves room while its result is recorded."""
 STOP_SECONDS = 5.0
 """How long a stop waits for what is being sent."""
