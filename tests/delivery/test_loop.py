@@ -117,11 +117,11 @@ def test_one_claim_takes_from_each_address_as_much_as_it_may(shop: Shop) -> None
     outlets = {CRM: Hanging(), HOOK: Hanging()}
     shop.deliver(outlets, lambda: all(len(each.tried) == loops.AT_ONCE_EACH for each in outlets.values()))
     for outlet in outlets.values():
-        assert sorted(letter.lead_id for letter in outlet.tried) == leads[: loops.AT_ONCE_EACH]
+        assert {letter.lead_id for letter in outlet.tried} == set(leads[: loops.AT_ONCE_EACH])
     taking = {CRM: Noting(), HOOK: Noting()}
     shop.deliver(taking, shop.settled)
     for each in taking.values():
-        assert sorted(letter.lead_id for letter in each.taken) == leads
+        assert sorted(letter.lead_id for letter in each.taken) == sorted(leads)
     assert {row.attempts for row in shop.rows()} == {1}
 
 
