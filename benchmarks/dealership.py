@@ -9,11 +9,11 @@ from typing import Any
 import msgspec
 
 from benchmarks.stock_maker import stock
+from dealer_agent.catalogue_loading import import_feed
 from dealer_agent.config import load_settings
 from dealer_agent.config.keys import create_key_file
 from dealer_agent.demo import demo_dealer_toml
 from dealer_agent.inventory.feeds import read_feed
-from dealer_agent.stock_room import import_feed
 from dealer_agent.storage.migrate import migrate
 from dealer_agent.storage.store import Store
 
@@ -40,9 +40,9 @@ def make_dealer(directory: Path, vehicles: int, env: Mapping[str, str] | None = 
     write_settings(directory)
     create_key_file(directory)
     settings = load_settings(directory, env or {})
-    migrate(settings.database_url, settings.vault)
+    migrate(settings.database_url, settings.cipher)
     feed = read_feed(msgspec.json.encode(feed_units(vehicles)))
-    with Store.open(settings.database_url, settings.vault) as store:
+    with Store.open(settings.database_url, settings.cipher) as store:
         import_feed(store, settings.dealer, feed, source="benchmark", at=datetime.now(UTC))
 
 

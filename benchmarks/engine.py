@@ -133,7 +133,7 @@ def _measured(task: str, size: int, folder: Path, engine: str = OURS) -> object:
     return {"ready": ready, "totals": totals, "latencies": latencies, "memory": _memory(), "on_disk": on_disk}
 
 
-_FILES = {OURS: "stock-on-show.bin", "SQLite": "sqlite.db", "DuckDB": "duck.db", "Polars": "polars.arrow"}
+_FILES = {OURS: "catalogue-snapshot.bin", "SQLite": "sqlite.db", "DuckDB": "duck.db", "Polars": "polars.arrow"}
 
 
 def _parts_of(engine: str) -> tuple[Make, Open]:

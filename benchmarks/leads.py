@@ -206,14 +206,14 @@ class _Round:
 
     def _stored(self) -> int:
         settings = self._settings()
-        with Store.open(settings.database_url, settings.vault) as store:
+        with Store.open(settings.database_url, settings.cipher) as store:
             return len(store.list_leads(settings.dealer.id, LEADS))
 
     def _enqueue(self) -> int:
         """Has leads that are stored delivered to the CRM; how many."""
         settings = self._settings()
         dealer_id = settings.dealer.id
-        with Store.open(settings.database_url, settings.vault) as store:
+        with Store.open(settings.database_url, settings.cipher) as store:
             leads = store.list_leads(dealer_id, DELIVERIES)
             writer = store.lead_writer()
 

@@ -17,16 +17,19 @@ import httpx
 import msgspec
 
 from dealer_agent import __version__
+from dealer_agent.catalogue_loading import SnapshotLoader
 from dealer_agent.config import Settings, load_settings
 from dealer_agent.config.channels import channel_secrets
 from dealer_agent.config.key_rotation import KeyRotation, file_to_change, waiting_until
+from dealer_agent.delivery.delivery_content import DeliveryContents
 from dealer_agent.delivery.loop import DeliveryLoop
 from dealer_agent.delivery.outlets import outlets_of
-from dealer_agent.delivery.pace import Pace
-from dealer_agent.delivery.parcels import Parcels
+from dealer_agent.delivery.retry_policy import Pace
 from dealer_agent.delivery.smtp import MailServer
-from dealer_agent.lead_desk import LeadDesk
-from dealer_agent.lead_desk.visit_calendar import subscribed_calendar
+from dealer_agent.encryption import Cipher
+from dealer_agent.encryption.core_dumps import forbid_core_dumps
+from dealer_agent.lead_intake import LeadIntake
+from dealer_agent.lead_intake.visit_calendar import subscribed_calendar
 from dealer_agent.leads.customer_links import CustomerLinks
 from dealer_agent.protocol.card import CardFacts
 from dealer_agent.protocol.skill import SKILLS
@@ -45,11 +48,8 @@ from dealer_agent.server.service import (
     Service,
 )
 from dealer_agent.skills import dealer_of
-from dealer_agent.stock_room import ShowRoom
 from dealer_agent.storage.lead_writer import LeadWriter
 from dealer_agent.storage.store import Store
-from dealer_agent.vault import Vault
-from dealer_agent.vault.core_dumps import forbid_core_dumps
 
 DIRECTORY_VARIABLE = "DEALER_AGENT_DIR"
 ADDRESS_VARIABLE = "DEALER_AGENT_LISTENS_AT"
@@ -115,9 +115,9 @@ async def service(settings: Settings, listens_at: str) -> AsyncIterator[Service]
     async with AsyncExitStack() as closing:
         closing.callback(lines.flush)
         closing.callback(end_interval)
-        store = await asyncio.to_thread(Store.open, settings.database_url, settings.vault)
+        store = await asyncio.to_thread(Store.open, settings.database_url, settings.cipher)
         closing.callback(store.close)
-        vault = await asyncio.to_thread(store.check_keys, profile.id)
+        cipher = await asyncio.to_thread(store.check_keys, profile.id)
         # Before the first lead: a lead that is stored while the clock is wrong must not make that time trusted.
         await asyncio.to_thread(note_first_time, store, profile.id, datetime.now(UTC))
         writer = store.lead_writer()
@@ -125,19 +125,19 @@ async def service(settings: Settings, listens_at: str) -> AsyncIterator[Service]
         links = CustomerLinks(
             dealer_id=profile.id,
             base_url=_base_url(settings, listens_at),
-            key=vault.lasting_key("customer links"),
+            key=cipher.lasting_key("customer links"),
             valid=timedelta(days=settings.mail.links_valid_days),
         )
-        deliveries = await closing.enter_async_context(_deliveries(settings, store, writer, vault, links))
+        deliveries = await closing.enter_async_context(_deliveries(settings, store, writer, cipher, links))
         limits = RateLimits(settings.directory / RATE_LIMITS_FILE, _rate_rules(settings))
         closing.callback(limits.close)
-        room = ShowRoom(store, settings.database_url, profile, settings.directory)
+        room = SnapshotLoader(store, settings.database_url, profile, settings.directory)
         closing.callback(room.close)
         seen = await asyncio.to_thread(store.revision, profile.id)
         shown = await asyncio.to_thread(room.load, datetime.now(UTC))
         dealer = dealer_of(
             profile,
-            LeadDesk(profile, writer, vault, confirms_by_mail=settings.confirms_by_mail, on_stored=deliveries.wake),
+            LeadIntake(profile, writer, cipher, confirms_by_mail=settings.confirms_by_mail, on_stored=deliveries.wake),
             default_limit=settings.search.default_limit,
             limit_cap=settings.search.limit_cap,
         )
@@ -158,14 +158,16 @@ async def service(settings: Settings, listens_at: str) -> AsyncIterator[Service]
         closing.callback(stopped.set)
         rotation = KeyRotation(
             store=store,
-            vault=vault,
+            cipher=cipher,
             dealer_id=profile.id,
             path=file_to_change(settings.directory, os.environ),
             days=profile.privacy.rotate_keys_days,
             machine=f"{socket.gethostname()}:{settings.directory}",
             wait=waiting_until(stopped),
         )
-        refresher = Refresher(store, writer, running, room, seen, settings.vault, settings.heads_file, rotation.keep_up)
+        refresher = Refresher(
+            store, writer, running, room, seen, settings.cipher, settings.heads_file, rotation.keep_up
+        )
         for work in (refresher.run(), flush_logs(lines)):
             closing.push_async_callback(_end, asyncio.create_task(work))
         yield running
@@ -179,7 +181,7 @@ async def _end(task: asyncio.Task[None]) -> None:
 
 @asynccontextmanager
 async def _deliveries(
-    settings: Settings, store: Store, writer: LeadWriter, vault: Vault, links: CustomerLinks
+    settings: Settings, store: Store, writer: LeadWriter, cipher: Cipher, links: CustomerLinks
 ) -> AsyncIterator[DeliveryLoop]:
     """Delivers for a block; at its end, what is being sent gets a little time."""
     secrets = channel_secrets(settings, os.environ)
@@ -192,8 +194,8 @@ async def _deliveries(
             secrets=secrets,
             client=client,
         )
-        parcels = Parcels(store, settings.dealer)
-        loop = DeliveryLoop(settings.dealer.id, store, writer, vault, outlets, parcels.of, _pace(settings))
+        parcels = DeliveryContents(store, settings.dealer)
+        loop = DeliveryLoop(settings.dealer.id, store, writer, cipher, outlets, parcels.of, _pace(settings))
         running = asyncio.create_task(loop.run())
         try:
             yield loop

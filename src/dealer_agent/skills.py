@@ -15,8 +15,8 @@ from msgspec import UNSET
 from dealer_agent.dealers.information import dealer_information
 from dealer_agent.dealers.offers import offered_price
 from dealer_agent.dealers.profile import Profile
-from dealer_agent.inventory.catalogue import Catalogue, Gone
-from dealer_agent.lead_desk import LeadDesk
+from dealer_agent.inventory.catalogue import Catalogue, RemovedUnit
+from dealer_agent.lead_intake import LeadIntake
 from dealer_agent.protocol.envelope import Request
 from dealer_agent.protocol.errors import InternalError, ProtocolError, VehicleNotFound, VehicleUnavailable, refusal
 from dealer_agent.protocol.replies import Answer
@@ -40,7 +40,7 @@ class Dealer:
     profile: Profile
     information: bytes
     catalogue: Catalogue
-    desk: LeadDesk
+    desk: LeadIntake
     default_limit: int
     limit_cap: int
     stock_at: datetime | None = None
@@ -50,7 +50,7 @@ class Dealer:
         return replace(self, catalogue=catalogue, stock_at=at)
 
 
-def dealer_of(profile: Profile, desk: LeadDesk, *, default_limit: int, limit_cap: int) -> Dealer:
+def dealer_of(profile: Profile, desk: LeadIntake, *, default_limit: int, limit_cap: int) -> Dealer:
     """The dealer of a profile, with nothing in stock yet: dealer.information's reply is made here, once."""
     about = msgspec.json.encode(dealer_information(profile))
     return Dealer(profile, about, Catalogue.build([]), desk, default_limit, limit_cap)
@@ -85,7 +85,7 @@ def vehicle(dealer: Dealer, request: InventoryVehicleRequest) -> Answer:
     found = dealer.catalogue.find(request.vin, request.stock, request.vehicle_id)
     if found is None:
         raise VehicleNotFound("No listing has this VIN, stock number or vehicle id.")
-    if isinstance(found, Gone):
+    if isinstance(found, RemovedUnit):
         raise VehicleUnavailable("This vehicle is no longer available.", {"vehicle_id": found.vehicle_id})
     if request.zip is UNSET:
         return Answer(found.json)

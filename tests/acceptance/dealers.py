@@ -8,10 +8,10 @@ from typing import Any
 
 from tests.storage.current import make_current
 
+from dealer_agent.catalogue_loading import import_feed
 from dealer_agent.config import load_settings
 from dealer_agent.config.keys import create_key_file
 from dealer_agent.inventory.feeds import read_feed
-from dealer_agent.stock_room import import_feed
 from dealer_agent.storage.store import Store
 
 HONDA_VIN, FORD_VIN, TESLA_VIN = "1HGCY2F57RA000001", "1FTFW1E50PFA00002", "5YJ3E1EA8PF000003"
@@ -125,8 +125,8 @@ def stocked_dealer(
     """A dealer's folder with its stock in the database: the folder's own, or the one that `environment` names."""
     write_dealer(folder, settings)
     loaded = load_settings(folder, environment)
-    make_current(loaded.database_url, loaded.vault)
+    make_current(loaded.database_url, loaded.cipher)
     feed = read_feed(json.dumps(units if units is not None else stock_of_three()).encode())
-    with Store.open(loaded.database_url, loaded.vault) as store:
+    with Store.open(loaded.database_url, loaded.cipher) as store:
         import_feed(store, loaded.dealer, feed, source="stock.json", at=datetime.now(UTC))
     return folder

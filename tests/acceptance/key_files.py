@@ -9,8 +9,8 @@ from tests.acceptance.dealers import HONDA_VIN
 from tests.acceptance.running import command_here
 
 from dealer_agent.config import load_settings
+from dealer_agent.encryption import Keyring, render
 from dealer_agent.storage.store import Store
-from dealer_agent.vault import Keyring, render
 
 LEADS = 12
 
@@ -36,7 +36,7 @@ def printed_key(env: str) -> str:
 def used(folder: Path, **env: Any) -> dict[str, int]:
     """How many values each key seals."""
     settings = load_settings(folder, env)
-    with Store.open(settings.database_url, settings.vault) as store:
+    with Store.open(settings.database_url, settings.cipher) as store:
         return {key_id: count for key_id, count in store.keys_in_use(settings.dealer.id).items() if count}
 
 

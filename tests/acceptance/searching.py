@@ -14,9 +14,9 @@ from cryptography.hazmat.primitives.hashes import SHA256
 from cryptography.hazmat.primitives.kdf.hkdf import HKDF
 from sqlalchemy import create_engine, select
 
+from dealer_agent.encryption import Keyring
 from dealer_agent.storage.connections import database_url
 from dealer_agent.storage.schema import metadata
-from dealer_agent.vault import Keyring
 
 MARK = "Zuliquixwy"
 """Stands in everything that a customer says below, and in nothing else."""

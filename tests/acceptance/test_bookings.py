@@ -71,7 +71,7 @@ def booking(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFac
         folder = stocked_dealer(tmp_path_factory.mktemp("books"), BOOKS, None, **environment)
         settings = load_settings(folder, environment)
         running = opened.enter_context(serving(folder, workers=2, **environment))
-        store = opened.enter_context(Store.open(settings.database_url, settings.vault))
+        store = opened.enter_context(Store.open(settings.database_url, settings.cipher))
         yield Booking(running.url, store)
 
 

@@ -20,8 +20,8 @@ from tests.acceptance.key_files import LEADS, all_there, entries, ids_in, key_fi
 from tests.acceptance.running import Running, command_here, environment, eventually, serving, succeed
 
 from dealer_agent.config import key_rotation, load_settings
+from dealer_agent.encryption import Keyring, new_key, render
 from dealer_agent.storage.store import Store
-from dealer_agent.vault import Keyring, new_key, render
 
 
 @pytest.fixture
@@ -72,7 +72,7 @@ def test_what_a_stopped_change_left_to_do_is_done_by_the_next(folder: Path) -> N
     before = Keyring.parse(key_file(folder).read_text())
     key_file(folder).write_text(render(replace(before, keys=(new, *before.keys))))
     settings = load_settings(folder, {})
-    with Store.open(settings.database_url, settings.vault) as store:
+    with Store.open(settings.database_url, settings.cipher) as store:
         assert store.reseal(settings.dealer.id, 7) == 7
         assert store.reseal(settings.dealer.id, 5) == 5
     assert used(folder)[new[0]] == 12
@@ -221,13 +221,13 @@ def let_the_key_become_due(folder: Path, env: Mapping[str, str], monkeypatch: py
     """The active key is old, and the next one is known."""
     monkeypatch.setattr(key_rotation, "TAKEN_UP_SECONDS", 0.0)
     settings = load_settings(folder, env)
-    vault = settings.vault
-    assert vault is not None
-    with Store.open(settings.database_url, vault) as store:
+    cipher = settings.cipher
+    assert cipher is not None
+    with Store.open(settings.database_url, cipher) as store:
         store.check_keys(settings.dealer.id)
         with store._writing() as connection:
             connection.execute(text("UPDATE vault_key_uses SET since = 0"))
-        rotation = key_rotation.KeyRotation(store, vault, settings.dealer.id, key_file(folder), days=30)
+        rotation = key_rotation.KeyRotation(store, cipher, settings.dealer.id, key_file(folder), days=30)
         assert rotation.keep_up(datetime.now(UTC) - timedelta(days=1))
 
 

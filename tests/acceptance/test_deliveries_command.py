@@ -39,9 +39,9 @@ class Outbox:
 def sent_and_not(tmp_path: Path) -> Outbox:
     folder = stocked_dealer(tmp_path / "store")
     settings = load_settings(folder, {})
-    dealer, vault, now = settings.dealer.id, settings.vault, datetime.now(UTC)
-    assert vault is not None
-    with Store.open(settings.database_url, vault) as store:
+    dealer, cipher, now = settings.dealer.id, settings.cipher, datetime.now(UTC)
+    assert cipher is not None
+    with Store.open(settings.database_url, cipher) as store:
         store.check_keys(dealer)
         writer = store.lead_writer()
         record = LeadRecord(
@@ -65,7 +65,7 @@ def sent_and_not(tmp_path: Path) -> Outbox:
         )
 
         def job(connection: Connection) -> dict[str, str]:
-            record_lead(connection, vault, record, consent, contacts=[], vehicle_key=None)
+            record_lead(connection, cipher, record, consent, contacts=[], vehicle_key=None)
             made: dict[str, str] = {}
             for number, state in enumerate(("waiting", "sent", "parked", "dropped", "being sent")):
                 at = now + timedelta(milliseconds=number)

@@ -294,7 +294,7 @@ def test_every_answered_lead_is_delivered_though_receivers_fail_and_processes_ar
             buyers.stop()
             web.behaviour = mail.behaviour = always("take")
             eventually("two workers", lambda: len(machine.running.workers()) == 2)
-            with Store.open(settings.database_url, settings.vault) as store:
+            with Store.open(settings.database_url, settings.cipher) as store:
                 stored = {record.lead_id for record in store.list_leads(settings.dealer.id, 10**6)}
 
                 def nothing_waits() -> bool:

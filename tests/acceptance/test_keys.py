@@ -12,7 +12,7 @@ from tests.acceptance.key_files import all_there, entries, ids_in, key_file, pri
 from tests.acceptance.running import command, command_here
 
 from dealer_agent.config.keys import create_key_file
-from dealer_agent.vault import Keyring, new_key, render
+from dealer_agent.encryption import Keyring, new_key, render
 
 A_LEAD = "01KE7AQ2N0V5X3J8R6T4Y9W1ZA"
 READING = [

@@ -90,7 +90,7 @@ def test_a_killed_machine_shows_the_old_stock_or_the_new_and_keeps_every_answere
             on_show = int(marker[-1])
             assert total == SIZES[on_show]
             the_same_answers_again(running, senders)
-            with Store.open(settings.database_url, settings.vault) as store:
+            with Store.open(settings.database_url, settings.cipher) as store:
                 assert set(senders.answered.values()) <= {
                     lead.lead_id for lead in store.list_leads(settings.dealer.id, 10**6)
                 }

@@ -12,8 +12,8 @@ from tests.acceptance.dealers import generation, stocked_dealer, write_feed
 from tests.acceptance.running import PATIENCE_SECONDS, Running, eventually, serving, start, succeed_here
 from tests.acceptance.test_workers import in_every_worker
 
-from dealer_agent.stock_room import FILE
-from dealer_agent.stock_room.show_room import SMALL
+from dealer_agent.catalogue_loading import FILE
+from dealer_agent.catalogue_loading.snapshot_loader import SMALL
 
 MANY = SMALL + 500
 
@@ -37,7 +37,7 @@ hold = sys.argv.pop(1)
 class Held(subprocess.Popen):
     def __init__(self, command, **more):
         super().__init__(command, **more)
-        if command[-1] == "dealer_agent.stock_room" and os.path.exists(hold):
+        if command[-1] == "dealer_agent.catalogue_loading" and os.path.exists(hold):
             self.send_signal(signal.SIGSTOP)
 
 subprocess.Popen = Held
@@ -61,7 +61,7 @@ def makers(running: Running) -> Iterator[int]:
         try:
             parent = process.joinpath("stat").read_text().rpartition(")")[2].split()[1]
             ours = int(parent) in (running.process.pid, *running.workers())
-            if ours and b"dealer_agent.stock_room" in process.joinpath("cmdline").read_bytes():
+            if ours and b"dealer_agent.catalogue_loading" in process.joinpath("cmdline").read_bytes():
                 yield int(process.name)
         except OSError:
             continue  # It has ended.
@@ -73,7 +73,7 @@ def total(running: Running) -> int:
 
 
 def files(folder: Path) -> set[str]:
-    return {path.name for path in folder.glob("stock-on-show.*")}
+    return {path.name for path in folder.glob("catalogue-snapshot.*")}
 
 
 def test_both_workers_show_it_and_what_an_import_made_of_it(folder: Path) -> None:
@@ -82,7 +82,7 @@ def test_both_workers_show_it_and_what_an_import_made_of_it(folder: Path) -> Non
         in_every_worker(running, "the stock", lambda: total(running) == MANY)
         bring_in(running, 1, MANY + 100)
         in_every_worker(running, "the import", lambda: total(running) == MANY + 100)
-        assert files(folder) == {FILE, "stock-on-show.lock", "stock-on-show.old"}
+        assert files(folder) == {FILE, "catalogue-snapshot.lock", "catalogue-snapshot.old"}
 
 
 def test_when_the_process_is_killed_the_old_stock_stays_and_the_new_one_is_made_at_the_next_attempt(
@@ -112,4 +112,4 @@ def test_a_service_that_was_killed_while_its_stock_was_made_leaves_nothing_behin
     eventually("its process has ended", lambda: not Path(f"/proc/{maker}").exists())
     with serving(folder) as again:
         assert total(again) == MANY + 300
-        assert files(folder) <= {FILE, "stock-on-show.lock", "stock-on-show.old"}
+        assert files(folder) <= {FILE, "catalogue-snapshot.lock", "catalogue-snapshot.old"}

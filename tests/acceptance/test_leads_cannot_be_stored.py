@@ -67,7 +67,7 @@ def leads_are(running: Running, words: str) -> bool:
 def stored(folder: Path, **environment: str) -> list[str]:
     """The customers of all leads, from the newest to the oldest."""
     settings = load_settings(folder, environment)
-    with Store.open(settings.database_url, settings.vault) as store:
+    with Store.open(settings.database_url, settings.cipher) as store:
         return [json.loads(each.customer)["last_name"] for each in store.list_leads("acceptance", 100) if each.customer]
 
 

@@ -40,7 +40,7 @@ def test_what_was_begun_before_the_stop_is_answered_and_what_was_stored_was_answ
             assert headers["connection"] == "close"
             assert told["message"]["parts"][0]["data"]["data"]["total"] == 3
         # At the end of the block the exit code is seen to be 0.
-    with Store.open(settings.database_url, settings.vault) as store:
+    with Store.open(settings.database_url, settings.cipher) as store:
         kept = {lead.lead_id for lead in store.list_leads(settings.dealer.id, 10**6)}
     assert kept == set(senders.answered.values())
 

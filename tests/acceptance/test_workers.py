@@ -15,9 +15,9 @@ from tests.acceptance.asking import ask, asked, refusal
 from tests.acceptance.dealers import generation, stocked_dealer, write_feed
 from tests.acceptance.running import Running, eventually, serving, succeed_here
 
+from dealer_agent.catalogue_loading import import_feed
 from dealer_agent.config import load_settings
 from dealer_agent.inventory.feeds import Feed, read_feed
-from dealer_agent.stock_room import import_feed
 from dealer_agent.storage.store import Store
 
 SETTINGS = """
@@ -129,7 +129,7 @@ def test_readers_never_see_a_mixture_of_two_stocks(pair: Running) -> None:
             seen.append((page["total"], len(page["vehicles"]), markers))
 
     readers = [threading.Thread(target=read) for _ in range(2)]
-    with Store.open(settings.database_url, settings.vault) as store:
+    with Store.open(settings.database_url, settings.cipher) as store:
 
         def bring_in(feed: Feed) -> None:
             import_feed(store, settings.dealer, feed, source="stock.json", at=datetime.now(UTC), allow_shrink=True)

@@ -30,7 +30,7 @@ def shifted(days: int) -> tuple[str, ...]:
 def customers(folder: Path, url: str) -> int:
     """How many leads still have their customer."""
     settings = load_settings(folder, {"DATABASE_URL": url})
-    with Store.open(url, settings.vault) as store:
+    with Store.open(url, settings.cipher) as store:
         return sum(each.erased_at is None for each in store.list_leads(settings.dealer.id, 10))
 
 

@@ -14,11 +14,11 @@ from tests.storage.samples import DEALER, KEYRING, MONDAY, storing
 from tests.storage.test_erasure import VEHICLES, known
 
 from dealer_agent.config import key_rotation
-from dealer_agent.config.key_rotation import KeyRotation, Stopped, file_to_change
-from dealer_agent.config.keys import KEY_FILE_NAME, changing, load_vault
+from dealer_agent.config.key_rotation import KeyRotation, RotationStopped, file_to_change
+from dealer_agent.config.keys import KEY_FILE_NAME, changing, load_cipher
+from dealer_agent.encryption import Cipher, Keyring, new_key, render
 from dealer_agent.server.refresh import News
 from dealer_agent.storage import KeyMissing, Store, find_duplicate, find_idempotent
-from dealer_agent.vault import Keyring, Vault, new_key, render
 
 DAYS = 30
 LEADS = ("L1", "L2")
@@ -33,28 +33,28 @@ class Machine:
         self.path.write_text(render(KEYRING))
         self.path.chmod(0o600)
 
-    def vault(self) -> Vault:
-        vault = load_vault(self.path.parent, {})
-        assert vault is not None
-        return vault
+    def cipher(self) -> Cipher:
+        cipher = load_cipher(self.path.parent, {})
+        assert cipher is not None
+        return cipher
 
     def ids(self) -> tuple[str, ...]:
         return Keyring.parse(self.path.read_text()).ids
 
     def keep_up(
-        self, days: float, *, vault: Vault | None = None, wait: Callable[[float], None] = lambda _: None
+        self, days: float, *, cipher: Cipher | None = None, wait: Callable[[float], None] = lambda _: None
     ) -> list[News]:
         """What a process that starts then does, so many days from now."""
-        chosen = vault or self.vault()
-        path = self.path if vault is None else None
+        chosen = cipher or self.cipher()
+        path = self.path if cipher is None else None
         with Store.open(self.url, chosen) as store:
             rotation = KeyRotation(store, chosen, DEALER, path, DAYS, "here" if path else "elsewhere", wait)
             return rotation.keep_up(datetime.now(UTC) + timedelta(days=days))
 
     def all_is_there(self) -> None:
         """Everything of both people can be read and found with the file's keys, and new leads are taken."""
-        vault = self.vault()
-        with Store.open(self.url, vault) as store, closing(store.lead_writer()) as writer:
+        cipher = self.cipher()
+        with Store.open(self.url, cipher) as store, closing(store.lead_writer()) as writer:
             store.check_keys(DEALER)
             for lead_id, person in zip(LEADS, ("Sam", "Pat"), strict=True):
                 found = store.get_lead(DEALER, lead_id)
@@ -63,10 +63,10 @@ class Machine:
                 assert None not in [event.changes for event in found.events]
                 assert len(store.appointments_of(DEALER, lead_id)) == 3
                 contacts = [f"email:{person.lower()}.sample@example.com"]
-                again = partial(find_duplicate, vault=vault, dealer_id=DEALER, contacts=contacts)
+                again = partial(find_duplicate, cipher=cipher, dealer_id=DEALER, contacts=contacts)
                 repeated = partial(again, vehicle_key=VEHICLES[person], since=MONDAY)
                 assert writer.submit(DEALER, repeated).result(60) == lead_id
-                answer = partial(find_idempotent, vault=vault, dealer_id=DEALER, scope="token", key=lead_id)
+                answer = partial(find_idempotent, cipher=cipher, dealer_id=DEALER, scope="token", key=lead_id)
                 assert writer.submit(DEALER, partial(answer, now=MONDAY)).result(60) is not None
             assert store.verify_chain(DEALER).problem is None
 
@@ -79,7 +79,7 @@ class Machine:
 def machine(tmp_path: Path, database_url: str) -> Machine:
     made = Machine(tmp_path, database_url)
     make_current(database_url)
-    with Store.open(database_url, made.vault()) as store:
+    with Store.open(database_url, made.cipher()) as store:
         store.check_keys(DEALER)
         with closing(store.lead_writer()) as writer:
             for person, lead_id in (("Sam", "L1"), ("Pat", "L2")):
@@ -106,7 +106,7 @@ def test_a_key_is_replaced_by_age_and_the_old_one_destroyed(machine: Machine) ->
     assert machine.used() == {following}
     machine.all_is_there()
     assert machine.keep_up(14) == [], "the age of the new key counts"
-    with Store.open(machine.url, Vault(KEYRING)) as store, pytest.raises(KeyMissing, match=following):
+    with Store.open(machine.url, Cipher(KEYRING)) as store, pytest.raises(KeyMissing, match=following):
         store.check_keys(DEALER)
 
 
@@ -121,9 +121,9 @@ def test_a_change_that_is_stopped_anywhere_loses_nothing_and_is_finished_later(
 
         def wait(_: float, pauses: "count[int]" = pauses, number: int = number) -> None:
             if next(pauses) == number:
-                raise Stopped
+                raise RotationStopped
 
-        with suppress(Stopped):
+        with suppress(RotationStopped):
             machine.keep_up(31 + number, wait=wait)
             if machine.ids()[0] != "k-first" and len(machine.ids()) == 1:
                 break
@@ -152,8 +152,8 @@ def test_a_key_that_something_is_sealed_with_is_never_destroyed(machine: Machine
             with Store.open(machine.url) as store, store._writing() as connection:
                 connection.execute(text("UPDATE leads SET customer = :old WHERE lead_id = 'L1'"), {"old": old})
 
-    with Store.open(machine.url, vault := machine.vault()) as store:
-        rotation = KeyRotation(store, vault, DEALER, machine.path, DAYS, wait=lambda _: None)
+    with Store.open(machine.url, cipher := machine.cipher()) as store:
+        rotation = KeyRotation(store, cipher, DEALER, machine.path, DAYS, wait=lambda _: None)
         rotation.rotate(datetime.now(UTC))
         wait(key_rotation.TAKEN_UP_SECONDS)
         assert rotation.destroy_unused() == []
@@ -165,14 +165,14 @@ def test_a_key_that_something_is_sealed_with_is_never_destroyed(machine: Machine
 
 def test_a_machine_with_other_keys_prevents_the_change_until_it_has_the_new_one(machine: Machine) -> None:
     machine.keep_up(16)
-    assert machine.keep_up(16, vault=Vault(KEYRING)) == []
+    assert machine.keep_up(16, cipher=Cipher(KEYRING)) == []
     (refused,) = machine.keep_up(31)
     assert refused.event == "key not changed"
     assert refused.is_problem
     assert "DEALER_AGENT_KEYS" in refused.facts["problem"]
     assert machine.ids()[0] == "k-first"
     machine.all_is_there()
-    machine.keep_up(31, vault=Vault(Keyring.parse(machine.path.read_text())))
+    machine.keep_up(31, cipher=Cipher(Keyring.parse(machine.path.read_text())))
     assert events(machine.keep_up(31)) == ["key changed: back up the key file"]
 
 
@@ -182,33 +182,33 @@ def test_an_old_copy_of_the_key_file_that_is_put_back_brings_no_destroyed_key_ba
     machine.keep_up(31)
     (active,) = machine.ids()
     machine.path.write_text(backup)
-    vault = machine.vault()
+    cipher = machine.cipher()
     with (
-        Store.open(machine.url, vault) as store,
+        Store.open(machine.url, cipher) as store,
         closing(store.lead_writer()) as writer,
         pytest.raises(KeyMissing, match="k-first is an old one"),
     ):
-        writer.submit(DEALER, storing("L3", vault=vault)).result(60)
+        writer.submit(DEALER, storing("L3", cipher=cipher)).result(60)
     assert events(machine.keep_up(1)) == ["key changed: back up the key file"]
     assert machine.ids() == (active,)
     machine.all_is_there()
 
 
 def test_a_service_with_keys_from_the_environment_says_when_a_change_is_due(machine: Machine) -> None:
-    old, new = Vault(KEYRING), new_key()
-    both = Vault(Keyring((new, *KEYRING.keys), KEYRING.lasting))
-    assert machine.keep_up(29, vault=old) == []
-    (due,) = machine.keep_up(31, vault=old)
+    old, new = Cipher(KEYRING), new_key()
+    both = Cipher(Keyring((new, *KEYRING.keys), KEYRING.lasting))
+    assert machine.keep_up(29, cipher=old) == []
+    (due,) = machine.keep_up(31, cipher=old)
     assert (due.event, due.is_problem) == ("change of keys is due", True)
     with Store.open(machine.url, both) as store:
         store.check_keys(DEALER)
         rotation = KeyRotation(store, both, DEALER, None, DAYS, wait=lambda _: None)
         assert rotation.reseal() > 0
         assert rotation.unused() == ["k-first"]
-    (left,) = machine.keep_up(1, vault=both)
+    (left,) = machine.keep_up(1, cipher=both)
     assert left.event == "old key is still here"
     assert "k-first" in left.facts["problem"]
-    assert machine.keep_up(1, vault=Vault(Keyring((new,), KEYRING.lasting))) == []
+    assert machine.keep_up(1, cipher=Cipher(Keyring((new,), KEYRING.lasting))) == []
 
 
 def test_the_service_changes_no_keys_of_the_environment_and_no_file_behind_a_link(tmp_path: Path) -> None:
@@ -227,7 +227,7 @@ def test_a_lead_that_is_stored_during_a_change_is_sealed_with_the_new_key(
     """By a worker that read the keys before the change, and keeps them until it must look again."""
     monkeypatch.setattr(key_rotation, "VALUES_AT_ONCE", 3)
     machine.keep_up(16)
-    late = machine.vault()
+    late = machine.cipher()
     taken: list[str] = []
     with Store.open(machine.url, late) as store, closing(store.lead_writer()) as writer:
 
@@ -246,5 +246,5 @@ def test_a_lead_that_is_stored_during_a_change_is_sealed_with_the_new_key(
     machine.all_is_there()
 
 
-def _storing(lead_id: str, vault: Vault) -> Callable[..., str]:
-    return storing(lead_id, vault=vault, contacts=[f"email:{lead_id}@example.com"])
+def _storing(lead_id: str, cipher: Cipher) -> Callable[..., str]:
+    return storing(lead_id, cipher=cipher, contacts=[f"email:{lead_id}@example.com"])

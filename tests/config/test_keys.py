@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 
 from dealer_agent.config import SettingsError, load_settings
-from dealer_agent.config.keys import KeyFile, changing, create_key_file, load_vault, replace_key_file
-from dealer_agent.vault import BadKeys, Keyring, Vault, new_key, render
+from dealer_agent.config.keys import KeyFile, changing, create_key_file, load_cipher, replace_key_file
+from dealer_agent.encryption import Cipher, InvalidKeys, Keyring, new_key, render
 
 ONE, TWO = ("k-one", bytes(range(32))), ("k-two", bytes(range(100, 132)))
 LASTING = bytes(range(64, 96))
@@ -28,15 +28,15 @@ def key_file(tmp_path: Path) -> Path:
 
 def refused(folder: Path, env: dict[str, str] | None = None) -> str:
     with pytest.raises(SettingsError) as problem:
-        load_vault(folder, env or {})
+        load_cipher(folder, env or {})
     assert ONE_TEXT[:8] not in str(problem.value)
     return str(problem.value)
 
 
-def loaded(folder: Path, env: dict[str, str] | None = None) -> Vault:
-    vault = load_vault(folder, env or {})
-    assert vault is not None
-    return vault
+def loaded(folder: Path, env: dict[str, str] | None = None) -> Cipher:
+    cipher = load_cipher(folder, env or {})
+    assert cipher is not None
+    return cipher
 
 
 def test_keys_come_from_the_file_beside_dealer_toml(key_file: Path) -> None:
@@ -73,18 +73,18 @@ def test_a_variable_that_is_empty_is_not_set(key_file: Path, value: str) -> None
 
 
 def test_without_any_key_there_is_no_vault(tmp_path: Path) -> None:
-    assert load_vault(tmp_path, {}) is None
+    assert load_cipher(tmp_path, {}) is None
 
 
 def test_the_settings_hold_the_vault(key_file: Path) -> None:
     toml = 'id = "acme"\nname = "Acme"\nfeed_price = "advertised"\n[[rooftops]]\nname = "N"\ntimezone = "Asia/Tokyo"\n'
     (key_file.parent / "dealer.toml").write_text(toml)
-    vault = load_settings(key_file.parent, {}).vault
-    assert vault is not None
-    assert vault.keyring.ids == ("k-one",)
+    cipher = load_settings(key_file.parent, {}).cipher
+    assert cipher is not None
+    assert cipher.keyring.ids == ("k-one",)
     assert ONE_TEXT not in repr(load_settings(key_file.parent, {}))
     key_file.unlink()
-    assert load_settings(key_file.parent, {}).vault is None
+    assert load_settings(key_file.parent, {}).cipher is None
 
 
 @pytest.mark.parametrize("mode", [0o640, 0o604, 0o660, 0o644, 0o666, 0o610, 0o620, 0o777], ids=oct)
@@ -225,10 +225,10 @@ def test_a_file_is_parsed_again_only_when_it_changed(key_file: Path) -> None:
 
 
 def test_a_running_vault_takes_the_keys_of_a_changed_file(key_file: Path) -> None:
-    vault = loaded(key_file.parent)
+    cipher = loaded(key_file.parent)
     replace_key_file(key_file, Keyring((TWO, ONE), LASTING))
-    assert vault.open(Vault(Keyring((TWO,))).seal(b"Robin")) == b"Robin"
-    assert vault.keyring.active == "k-two"
+    assert cipher.open(Cipher(Keyring((TWO,))).seal(b"Robin")) == b"Robin"
+    assert cipher.keyring.active == "k-two"
 
 
 BREAKING: dict[str, tuple[Callable[[Path], object], str]] = {
@@ -242,13 +242,13 @@ BREAKING: dict[str, tuple[Callable[[Path], object], str]] = {
 def test_a_running_vault_keeps_its_keys_when_the_file_breaks(
     key_file: Path, breaking: Callable[[Path], object], told: str
 ) -> None:
-    vault = loaded(key_file.parent)
-    sealed = vault.seal(b"Robin")
+    cipher = loaded(key_file.parent)
+    sealed = cipher.seal(b"Robin")
     breaking(key_file)
-    with pytest.raises(BadKeys, match=told) as problem:
-        vault.refresh()
+    with pytest.raises(InvalidKeys, match=told) as problem:
+        cipher.refresh()
     assert ONE_TEXT[:8] not in str(problem.value)
-    assert vault.open(sealed) == b"Robin"
+    assert cipher.open(sealed) == b"Robin"
 
 
 def test_a_file_that_somebody_else_would_lose_is_left_as_it_is(key_file: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -9,8 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from dealer_agent.config import Settings, SettingsError, load_settings
-from dealer_agent.config.checking import defects
 from dealer_agent.config.settings import DealerFile
+from dealer_agent.config.settings_problems import defects
 
 Load = Callable[[str], Settings]
 Refuse = Callable[[str], list[str]]

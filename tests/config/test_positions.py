@@ -7,8 +7,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dealer_agent.config.positions import key_lines, nearest_line
-from dealer_agent.dealers.rules import Path
+from dealer_agent.config.toml_positions import key_lines, nearest_line
+from dealer_agent.dealers.profile_checks import Path
 
 DOCUMENT = '''\
 # a remark with key = 1 and [header]

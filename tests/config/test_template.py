@@ -10,8 +10,8 @@ from hypothesis import strategies as st
 
 from dealer_agent.config import load_settings, write_dealer_toml
 from dealer_agent.config.loading import read_dealer_file
+from dealer_agent.config.new_dealer_file import dealer_toml
 from dealer_agent.config.settings import DealerFile
-from dealer_agent.config.starting import dealer_toml
 
 
 @pytest.mark.requirement("contract-6-feed-price-default")

@@ -8,12 +8,12 @@ import pytest
 from tests.cost.asking import KINDS
 from tests.cost.published_bounds import rows
 
-from dealer_agent.lead_desk import customer_desk
+from dealer_agent.lead_intake import customer_actions
 from dealer_agent.leads import customer_links
 from dealer_agent.protocol import envelope, errors, json_rpc
 from dealer_agent.protocol.schemas import request_schema
 from dealer_agent.protocol.skill import SKILLS
-from dealer_agent.server import at_once, body, connection, customer_routes
+from dealer_agent.server import body, connection, customer_routes, fast_path
 
 DOCS = Path(__file__).parents[2] / "docs"
 DOCUMENT = (DOCS / "limits.md").read_text("utf-8")
@@ -35,7 +35,7 @@ def test_the_table_of_bounds_is_that_of_the_schemas() -> None:
         ("problems in an error", errors.PROBLEMS_SHOWN),
         ("characters of a received value in an error", errors.RECEIVED_LIMIT),
         ("bytes of a body that count once against the rate", body.COUNTED_BYTES),
-        ("bytes of a body that is decoded before it is counted", at_once.SHORT_BODY_BYTES),
+        ("bytes of a body that is decoded before it is counted", fast_path.SHORT_BODY_BYTES),
         ("bytes of a head", connection.BoundedConnection.head_limit_bytes),
     ],
 )
@@ -73,8 +73,8 @@ def test_nothing_in_a_request_is_without_a_bound(skill: Any) -> None:
 @pytest.mark.parametrize(
     ("words", "number"),
     [
-        ("days of free times that a page offers", customer_desk.MOVE_DAYS),
-        ("free times that a page offers", customer_desk.MOST_TIMES),
+        ("days of free times that a page offers", customer_actions.MOVE_DAYS),
+        ("free times that a page offers", customer_actions.MOST_TIMES),
         ("bytes of a form", customer_routes.FORM_LIMIT_BYTES),
         ("fields of a form", customer_routes.MOST_FIELDS),
         ("characters of a token", customer_links.LONGEST_TOKEN),

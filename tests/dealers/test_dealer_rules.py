@@ -5,21 +5,21 @@ from typing import Any
 
 import pytest
 
-from dealer_agent.dealers import rules
+from dealer_agent.dealers import profile_checks
 
 
 @pytest.mark.parametrize(
     ("reader", "written", "expected"),
     [
-        (rules.read_phone, "(202) 555-0123", "+12025550123"),
-        (rules.read_phone, "+1 202 555 0123", "+12025550123"),
-        (rules.read_email, "sales@example.com", "sales@example.com"),
-        (rules.read_time_zone, "America/Chicago", "America/Chicago"),
-        (rules.read_web_address, "https://www.example.com:8443/a?b=c", "https://www.example.com:8443/a?b=c"),
-        (rules.read_country, "CA", "CA"),
-        (rules.read_zip_prefix, "372", "372"),
-        (rules.read_slug, "main-street-2", "main-street-2"),
-        (rules.read_text, "Acme", "Acme"),
+        (profile_checks.read_phone, "(202) 555-0123", "+12025550123"),
+        (profile_checks.read_phone, "+1 202 555 0123", "+12025550123"),
+        (profile_checks.read_email, "sales@example.com", "sales@example.com"),
+        (profile_checks.read_time_zone, "America/Chicago", "America/Chicago"),
+        (profile_checks.read_web_address, "https://www.example.com:8443/a?b=c", "https://www.example.com:8443/a?b=c"),
+        (profile_checks.read_country, "CA", "CA"),
+        (profile_checks.read_zip_prefix, "372", "372"),
+        (profile_checks.read_slug, "main-street-2", "main-street-2"),
+        (profile_checks.read_text, "Acme", "Acme"),
     ],
 )
 def test_a_sound_value_is_given_back_in_its_proper_form(
@@ -31,32 +31,32 @@ def test_a_sound_value_is_given_back_in_its_proper_form(
 @pytest.mark.parametrize(
     ("reader", "written"),
     [
-        (rules.read_phone, "call us"),
-        (rules.read_phone, "555"),
-        (rules.read_phone, "+1 202 555 0123 0123 0123"),
-        (rules.read_email, "sales at example.com"),
-        (rules.read_email, "sales@"),
-        (rules.read_time_zone, "America/Chicgo"),
-        (rules.read_time_zone, "../etc/passwd"),
-        (rules.read_time_zone, ""),
-        (rules.read_web_address, "www.example.com"),
-        (rules.read_web_address, "ftp://example.com"),
-        (rules.read_web_address, "https://"),
-        (rules.read_web_address, "https://exa mple.com"),
-        (rules.read_web_address, "https://example.com:x"),
-        (rules.read_country, "USA"),
-        (rules.read_country, "us"),
-        (rules.read_zip_prefix, "372031"),
-        (rules.read_zip_prefix, ""),
-        (rules.read_zip_prefix, "37x"),
-        (rules.read_slug, "Main Street"),
-        (rules.read_slug, "-a"),
-        (rules.read_slug, "a" * 64),
-        (rules.read_slug, "acme\n"),
-        (rules.read_date, "2026-02-30"),
-        (rules.read_date, "1999-12-31"),
-        (rules.read_date, "9999-12-31"),
-        (rules.read_text, " "),
+        (profile_checks.read_phone, "call us"),
+        (profile_checks.read_phone, "555"),
+        (profile_checks.read_phone, "+1 202 555 0123 0123 0123"),
+        (profile_checks.read_email, "sales at example.com"),
+        (profile_checks.read_email, "sales@"),
+        (profile_checks.read_time_zone, "America/Chicgo"),
+        (profile_checks.read_time_zone, "../etc/passwd"),
+        (profile_checks.read_time_zone, ""),
+        (profile_checks.read_web_address, "www.example.com"),
+        (profile_checks.read_web_address, "ftp://example.com"),
+        (profile_checks.read_web_address, "https://"),
+        (profile_checks.read_web_address, "https://exa mple.com"),
+        (profile_checks.read_web_address, "https://example.com:x"),
+        (profile_checks.read_country, "USA"),
+        (profile_checks.read_country, "us"),
+        (profile_checks.read_zip_prefix, "372031"),
+        (profile_checks.read_zip_prefix, ""),
+        (profile_checks.read_zip_prefix, "37x"),
+        (profile_checks.read_slug, "Main Street"),
+        (profile_checks.read_slug, "-a"),
+        (profile_checks.read_slug, "a" * 64),
+        (profile_checks.read_slug, "acme\n"),
+        (profile_checks.read_date, "2026-02-30"),
+        (profile_checks.read_date, "1999-12-31"),
+        (profile_checks.read_date, "9999-12-31"),
+        (profile_checks.read_text, " "),
     ],
 )
 def test_an_unsound_value_is_refused(reader: Callable[[str], object], written: str) -> None:
@@ -66,7 +66,7 @@ def test_an_unsound_value_is_refused(reader: Callable[[str], object], written: s
 
 def test_a_misspelled_time_zone_is_told_the_nearest_one() -> None:
     with pytest.raises(ValueError, match=r"did you mean America/Chicago\?$"):
-        rules.read_time_zone("America/Chicgo")
+        profile_checks.read_time_zone("America/Chicgo")
 
 
 @pytest.mark.parametrize(
@@ -80,8 +80,8 @@ def test_a_misspelled_time_zone_is_told_the_nearest_one() -> None:
         ([{"name": 3}, "South", {"feed_ids": 7}], []),
     ],
 )
-def test_no_two_rooftops_share_a_name_or_a_feed_id(rooftops: list[Any], paths: list[rules.Path]) -> None:
-    assert [defect.path for defect in rules.rooftops_are_told_apart(rooftops)] == paths
+def test_no_two_rooftops_share_a_name_or_a_feed_id(rooftops: list[Any], paths: list[profile_checks.Path]) -> None:
+    assert [defect.path for defect in profile_checks.rooftops_are_told_apart(rooftops)] == paths
 
 
 @pytest.mark.parametrize(
@@ -98,4 +98,4 @@ def test_no_two_rooftops_share_a_name_or_a_feed_id(rooftops: list[Any], paths: l
     ],
 )
 def test_a_zip_code_has_its_countrys_form(address: dict[str, str], sound: bool) -> None:
-    assert [defect.path for defect in rules.zip_fits_country(address)] == ([] if sound else [("zip",)])
+    assert [defect.path for defect in profile_checks.zip_fits_country(address)] == ([] if sound else [("zip",)])

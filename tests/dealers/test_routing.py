@@ -2,8 +2,8 @@
 
 import pytest
 
-from dealer_agent.config.checking import SettingsError
 from dealer_agent.config.loading import read_dealer_file
+from dealer_agent.config.settings_problems import SettingsError
 from dealer_agent.dealers.profile import DealerRooftop, Deliver, DirectoryChannel, HttpChannel, SmtpChannel
 from dealer_agent.dealers.routing import NewDelivery, channels_of, deliveries_of, mail_to_customer
 

@@ -17,10 +17,10 @@ from tests.skills.shop import VAULT, a_lead
 from tests.skills.visiting import PROFILE
 
 from dealer_agent.dealers.profile import Deliver, DirectoryChannel, HttpChannel, Profile
+from dealer_agent.delivery.delivery_content import DeliveryContents
 from dealer_agent.delivery.loop import DeliveryLoop
 from dealer_agent.delivery.outlets import outlets_of
-from dealer_agent.delivery.pace import Pace
-from dealer_agent.delivery.parcels import Parcels
+from dealer_agent.delivery.retry_policy import Pace
 from dealer_agent.delivery.smtp import MailServer
 from dealer_agent.storage.connections import database_url as parsed_url
 from dealer_agent.storage.outbox import DeliveryRecord
@@ -84,7 +84,7 @@ class Sending:
                     self.profile, directory=Path("/nowhere"), server=self.server, links=LINKS, secrets={}, client=client
                 )
                 store = self.desk.store
-                parcels = Parcels(store, self.profile)
+                parcels = DeliveryContents(store, self.profile)
                 loop = DeliveryLoop(self.profile.id, store, self.desk.writer, VAULT, outlets, parcels.of, pace)
                 running = asyncio.create_task(loop.run())
                 try:

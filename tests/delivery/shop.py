@@ -12,10 +12,10 @@ from tests.storage.samples import DEALER, VAULT, consent, lead
 
 from dealer_agent.dealers.profile import DealerRooftop, Profile
 from dealer_agent.dealers.routing import NewDelivery
+from dealer_agent.delivery.delivery_content import DeliveryContents
 from dealer_agent.delivery.loop import DeliveryLoop
-from dealer_agent.delivery.outlet import Letter, NotDelivered, Outlets, Parcel
-from dealer_agent.delivery.pace import Pace
-from dealer_agent.delivery.parcels import Parcels
+from dealer_agent.delivery.outlet import DeliveryDocument, NotDelivered, OutgoingMessage, Outlets
+from dealer_agent.delivery.retry_policy import Pace
 from dealer_agent.leads.lead_view import LeadView
 from dealer_agent.protocol.ids import new_ulid
 from dealer_agent.storage import LeadWriter, Store, outbox, record_lead
@@ -71,7 +71,9 @@ class Shop:
     @asynccontextmanager
     async def delivering(self, outlets: Outlets, pace: Pace = AT_ONCE) -> AsyncIterator[DeliveryLoop]:
         """A loop that runs for a block, then stops in good order."""
-        loop = DeliveryLoop(DEALER, self.store, self.writer, VAULT, outlets, Parcels(self.store, PROFILE).of, pace)
+        loop = DeliveryLoop(
+            DEALER, self.store, self.writer, VAULT, outlets, DeliveryContents(self.store, PROFILE).of, pace
+        )
         running = asyncio.create_task(loop.run())
         try:
             yield loop
@@ -105,17 +107,17 @@ class Noting:
     """An outlet that notes what it is given. It fails with each of `failures` first; None lets one pass."""
 
     def __init__(self, *failures: Exception | None) -> None:
-        self.taken: list[Letter] = []
-        self.tried: list[Letter] = []
+        self.taken: list[OutgoingMessage] = []
+        self.tried: list[OutgoingMessage] = []
         self.views: dict[str, LeadView] = {}
         self.failures = list(failures)
 
-    def make(self, parcel: Parcel) -> bytes:
+    def make(self, parcel: DeliveryDocument) -> bytes:
         assert isinstance(parcel.message, LeadView)
         self.views[parcel.delivery_id] = parcel.message
         return parcel.delivery_id.encode()
 
-    async def send(self, letter: Letter) -> str | None:
+    async def send(self, letter: OutgoingMessage) -> str | None:
         self.tried.append(letter)
         failure = self.failures.pop(0) if self.failures else None
         if failure is not None:
@@ -131,7 +133,7 @@ class Failing(Noting):
         super().__init__()
         self.more = more
 
-    async def send(self, letter: Letter) -> str | None:
+    async def send(self, letter: OutgoingMessage) -> str | None:
         self.tried.append(letter)
         raise NotDelivered("answered 500", **self.more)
 
@@ -139,7 +141,7 @@ class Failing(Noting):
 class Hanging(Noting):
     """An outlet that takes a letter and never comes back."""
 
-    async def send(self, letter: Letter) -> str | None:
+    async def send(self, letter: OutgoingMessage) -> str | None:
         self.tried.append(letter)
         await asyncio.Event().wait()
         return None

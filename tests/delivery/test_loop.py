@@ -18,8 +18,8 @@ from tests.storage.current import make_current
 from tests.storage.samples import DEALER, VAULT
 
 from dealer_agent.delivery import loop as loops
-from dealer_agent.delivery.outlet import Letter, NotDelivered, Parcel
-from dealer_agent.delivery.pace import Pace
+from dealer_agent.delivery.outlet import DeliveryDocument, NotDelivered, OutgoingMessage
+from dealer_agent.delivery.retry_policy import Pace
 from dealer_agent.server.log import BufferedLines, configure_logs
 from dealer_agent.storage import DatabaseUnreachable, Store
 from dealer_agent.storage.outbox import Address
@@ -73,7 +73,7 @@ def test_a_document_is_made_in_a_thread(shop: Shop) -> None:
     makers: set[int] = set()
 
     class Watched(Noting):
-        def make(self, parcel: Parcel) -> bytes:
+        def make(self, parcel: DeliveryDocument) -> bytes:
             makers.add(threading.get_ident())
             return super().make(parcel)
 
@@ -223,7 +223,7 @@ def test_who_has_lost_the_lease_before_it_sends_sends_nothing(shop: Shop) -> Non
     lead_id = shop.take(CRM)
 
     class Late(Noting):
-        def make(self, parcel: Parcel) -> bytes:
+        def make(self, parcel: DeliveryDocument) -> bytes:
             if not self.views:
                 lost = {"lease": "another", "leased_until": datetime.now(UTC)}
                 steal = update(outbox).where(outbox.c.lead_id == lead_id).values(lost)
@@ -310,7 +310,7 @@ def test_a_stop_lets_what_is_nearly_sent_end(shop: Shop, monkeypatch: pytest.Mon
     begun = asyncio.Event()
 
     class Slow(Noting):
-        async def send(self, letter: Letter) -> str | None:
+        async def send(self, letter: OutgoingMessage) -> str | None:
             begun.set()
             await asyncio.sleep(0.3)
             return await super().send(letter)
@@ -380,7 +380,7 @@ def test_what_was_sent_is_settled_though_the_database_was_away_just_then(
     monkeypatch.setattr(loops.DeliveryLoop, "_write", back_when_it_was_missed)
 
     class Unlucky(Noting):
-        async def send(self, letter: Letter) -> str | None:
+        async def send(self, letter: OutgoingMessage) -> str | None:
             file.rename(away)
             return await super().send(letter)
 

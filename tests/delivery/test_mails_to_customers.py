@@ -20,9 +20,9 @@ from tests.skills.shop import VAULT, a_lead, consent, customer
 from tests.skills.visiting import LOT, PROFILE
 
 from dealer_agent.dealers.profile import VisitRules
+from dealer_agent.delivery.delivery_content import MOST_MAILS, DeliveryContents
 from dealer_agent.delivery.loop import DeliveryLoop
 from dealer_agent.delivery.outlet import Outlets
-from dealer_agent.delivery.parcels import MOST_MAILS, Parcels
 from dealer_agent.delivery.smtp import CustomerMailOutlet, MailServer
 from dealer_agent.protocol.requests import VISIT_KIND_OF, LeadSubmitRequest, VisitKind
 
@@ -143,7 +143,7 @@ def mail_all(desk: Counter, receiver: MailReceiver) -> None:
 
     async def run() -> None:
         loop = DeliveryLoop(
-            "ridgeline", desk.store, desk.writer, VAULT, outlets, Parcels(desk.store, HOUSE).of, AT_ONCE
+            "ridgeline", desk.store, desk.writer, VAULT, outlets, DeliveryContents(desk.store, HOUSE).of, AT_ONCE
         )
         running = asyncio.create_task(loop.run())
         await so(lambda: not waits())

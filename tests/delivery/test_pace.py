@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dealer_agent.delivery.pace import Breaker, Pace
+from dealer_agent.delivery.retry_policy import Breaker, Pace
 
 PACE = Pace(first_retry=timedelta(seconds=15), longest_retry=timedelta(minutes=60))
 

@@ -14,7 +14,7 @@ from tests.delivery.samples import NORTH, parcel, visit
 from tests.delivery.samples import sent as make_and_send
 from tests.leads.lead_views import LINKS
 
-from dealer_agent.delivery.outlet import NotDelivered, NotToBeSent, Outlet, Parcel
+from dealer_agent.delivery.outlet import DeliveryDocument, DeliveryDropped, NotDelivered, Outlet
 from dealer_agent.delivery.smtp import CrmMailOutlet, CustomerMailOutlet, MailServer, PeopleMailOutlet
 from dealer_agent.leads.adf import adf_of
 from dealer_agent.leads.mails import adf_mail_subject
@@ -43,11 +43,11 @@ def server(receiver: Any, **more: Any) -> MailServer:
     return MailServer(**(values | more))
 
 
-def send(outlet: Outlet, sent: Parcel | None = None) -> str | None:
+def send(outlet: Outlet, sent: DeliveryDocument | None = None) -> str | None:
     return asyncio.run(make_and_send(outlet, sent or parcel()))
 
 
-def failure(outlet: Outlet, sent: Parcel | None = None) -> NotDelivered:
+def failure(outlet: Outlet, sent: DeliveryDocument | None = None) -> NotDelivered:
     with pytest.raises(NotDelivered) as raised:
         send(outlet, sent)
     return raised.value
@@ -247,7 +247,7 @@ def test_a_customer_is_not_told_of_a_cancellation_without_consent_or_cause(
     receiver: MailReceiver, more: dict[str, Any], reason: str
 ) -> None:
     sent = parcel(event_id="A1", kind="cancel", **({"visits": (visit("A1", "cancelled"),)} | more))
-    with pytest.raises(NotToBeSent, match=f"^{reason}$"):
+    with pytest.raises(DeliveryDropped, match=f"^{reason}$"):
         send(CustomerMailOutlet(server(receiver), LINKS), sent)
     assert not receiver.taken
 
@@ -270,7 +270,7 @@ def test_a_customer_is_not_written_to_without_consent_or_cause(
     receiver: MailReceiver, more: dict[str, Any], reason: str
 ) -> None:
     sent = parcel(event_id="A1", kind="confirm", **({"visits": (visit("A1"),)} | more))
-    with pytest.raises(NotToBeSent, match=f"^{reason}$"):
+    with pytest.raises(DeliveryDropped, match=f"^{reason}$"):
         send(CustomerMailOutlet(server(receiver), LINKS), sent)
     assert not receiver.taken
 

@@ -12,14 +12,14 @@ from tests.storage.samples import DEALER, MONDAY, TUESDAY, lead
 
 from dealer_agent.dealers.profile import DealerRooftop, Profile
 from dealer_agent.delivery.view import lead_view
-from dealer_agent.lead_desk.contact_points import channels_of
+from dealer_agent.lead_intake.allowed_contact_points import channels_of
 from dealer_agent.leads.lead_view import LeadView, VisitTime
 from dealer_agent.protocol.requests import TradeIn
 from dealer_agent.protocol.vehicle import Vehicle
 from dealer_agent.storage.appointments import AppointmentRecord
 from dealer_agent.storage.consents import ConsentEvent
+from dealer_agent.storage.lead_record import LeadDetails
 from dealer_agent.storage.leads import LeadEvent, StoredLead
-from dealer_agent.storage.whole_lead import WholeLead
 
 SOUTH = "Ridgeline South"
 PROFILE = Profile(
@@ -49,8 +49,8 @@ def agreed(*channels: str, **more: Any) -> ConsentEvent:
 AGREED = agreed("sms", "email")
 
 
-def whole_of(stored: StoredLead, *visits: AppointmentRecord) -> WholeLead:
-    return WholeLead(stored, visits, TUESDAY)
+def whole_of(stored: StoredLead, *visits: AppointmentRecord) -> LeadDetails:
+    return LeadDetails(stored, visits, TUESDAY)
 
 
 def view(*visits: AppointmentRecord, events: Any = (), rooftop: str = NORTH, **request: Any) -> LeadView:

@@ -29,14 +29,14 @@ from tests.protocol.test_two_roads import VALID as VALID_BODIES
 from tests.protocol.test_two_roads import assert_same_request
 
 from dealer_agent.config import SettingsError, load_settings
-from dealer_agent.config.starting import dealer_toml
+from dealer_agent.config.new_dealer_file import dealer_toml
 from dealer_agent.demo import demo_dealer_toml
 from dealer_agent.inventory.feeds import LAYOUT_NAMES
 from dealer_agent.protocol.envelope import Request, decode_plain_request, examine, read_json
 from dealer_agent.protocol.errors import ProtocolError
 from dealer_agent.protocol.json_rpc import decode_call, decode_plain_call
-from dealer_agent.server.at_once import BINDINGS, SERVICE, SHORT_BODY_BYTES
-from dealer_agent.server.exchange import Exchange, Head
+from dealer_agent.server.fast_path import BINDINGS, SERVICE, SHORT_BODY_BYTES
+from dealer_agent.server.request_pipeline import Head, RequestPipeline
 
 ACCEPTED = "accepted"
 """The outcome of an accepted input begins with this."""
@@ -213,7 +213,7 @@ def application_kind(app: App, state: dict[str, Any], judge: AnswerJudge) -> Kin
         binding = bindings.get(sent.target.encode())
         if binding is None or sent.method != "POST" or len(sent.body) > SHORT_BODY_BYTES:
             return None
-        under_way = Exchange(binding, service, Head(list(sent.headers), dict(sent.headers), "198.51.100.7"))
+        under_way = RequestPipeline(binding, service, Head(list(sent.headers), dict(sent.headers), "198.51.100.7"))
         if not under_way.can_answer_at_once(sent.body):
             return None
         reply = under_way.reply_at_once()

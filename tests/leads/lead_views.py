@@ -10,10 +10,10 @@ from hypothesis import strategies as st
 from msgspec import UNSET
 from tests.leads.json_values import as_body, json_values
 
-from dealer_agent.lead_desk.contact_points import deliverable
+from dealer_agent.lead_intake.allowed_contact_points import deliverable
 from dealer_agent.leads.customer_links import CustomerLinks
-from dealer_agent.leads.intake import contacts, customer_kept
 from dealer_agent.leads.lead_view import AgentView, LeadView, RooftopView, VisitStatus, VisitTime, VisitView, extras_of
+from dealer_agent.leads.received_lead import contacts, customer_kept
 from dealer_agent.leads.wording import VISITS
 from dealer_agent.protocol.envelope import decode_request
 from dealer_agent.protocol.requests import Address, Appointment, Customer, LeadSubmitRequest, TradeIn, VehicleOfInterest

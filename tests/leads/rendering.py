@@ -27,7 +27,7 @@ from tests.leads.lead_views import (
 )
 
 from dealer_agent.leads.adf import adf_of
-from dealer_agent.leads.calendar import CalendarVisit, calendar_file
+from dealer_agent.leads.icalendar import CalendarVisit, calendar_file
 from dealer_agent.leads.lead_json import json_of
 from dealer_agent.leads.lead_view import (
     AgentView,
@@ -40,8 +40,8 @@ from dealer_agent.leads.lead_view import (
     VisitView,
 )
 from dealer_agent.leads.mails import Mail, adf_mail_subject, cancellation_mail, confirmation_mail, people_mail
-from dealer_agent.leads.spoken import day_and_time, zone_name
 from dealer_agent.leads.spreadsheet import COLUMNS, cells
+from dealer_agent.leads.us_formats import day_and_time, zone_name
 from dealer_agent.protocol.requests import (
     Appointment,
     AppointmentType,

@@ -8,9 +8,9 @@ import msgspec
 import pytest
 from msgspec import UNSET
 
-from dealer_agent.leads.answers import House, LeadAnswer, VisitAnswer, message_for
-from dealer_agent.leads.intake import Gone
-from dealer_agent.leads.spoken import clock_time, day_and_time, either, phone_number, zone_name
+from dealer_agent.leads.customer_message import LeadAnswer, RooftopContact, VisitAnswer, message_for
+from dealer_agent.leads.received_lead import UnavailableVehicle
+from dealer_agent.leads.us_formats import clock_time, day_and_time, either, phone_number, zone_name
 from dealer_agent.leads.visits import Slot
 from dealer_agent.protocol.requests import VISIT_KIND_OF, VehicleOfInterest, VisitKind
 from dealer_agent.protocol.responses import MESSAGE_LENGTH
@@ -20,7 +20,7 @@ NOW = datetime(2026, 3, 11, 15, 0, tzinfo=UTC)
 """Wednesday, 10:00 AM in Chicago."""
 CHICAGO = "America/Chicago"
 THURSDAY = datetime(2026, 3, 12, 15, 30, tzinfo=UTC)
-HOUSE = House(name="Main Street Motors", zone=CHICAGO)
+HOUSE = RooftopContact(name="Main Street Motors", zone=CHICAGO)
 OPEN = replace(HOUSE, hours=(datetime(2026, 3, 11, 14, tzinfo=UTC), datetime(2026, 3, 12, 1, tzinfo=UTC)))
 OPENS = replace(HOUSE, hours=(datetime(2026, 3, 12, 14, tzinfo=UTC), datetime(2026, 3, 13, 1, tzinfo=UTC)))
 CIVIC = msgspec.convert(
@@ -72,7 +72,7 @@ def slot(start: datetime = THURSDAY, **later: float) -> Slot:
             "Main Street Motors has your earlier request and added this one to it. Someone will contact you.",
         ),
         (
-            {"wanted": Gone("v")},
+            {"wanted": UnavailableVehicle("v")},
             "Main Street Motors has your request. Someone will contact you. "
             "The vehicle you asked about is no longer available; you will hear about others.",
         ),
@@ -131,7 +131,7 @@ CONFIRMED = asked("confirmed", times=[slot()])
         ),
         (
             asked("confirmed", kind="service", times=[slot()]),
-            {"wanted": Gone("v")},
+            {"wanted": UnavailableVehicle("v")},
             "Your service visit is confirmed for Thursday, March 12 at 10:30 AM (Central time) at Main Street Motors. "
             "The vehicle you asked about is no longer available; you will hear about others.",
         ),

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from tests.leads.json_values import as_body, json_values
 
-from dealer_agent.leads.intake import contacts, customer_kept, names_a_vehicle, payload_hash, vehicle_key
+from dealer_agent.leads.received_lead import contacts, customer_kept, names_a_vehicle, payload_hash, vehicle_key
 from dealer_agent.protocol.envelope import Request, decode_request
 from dealer_agent.protocol.errors import refusal
 from dealer_agent.protocol.requests import LeadSubmitRequest

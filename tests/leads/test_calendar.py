@@ -9,7 +9,7 @@ import pytest
 from hypothesis import example, given
 from tests.leads.lead_views import APPOINTMENT_ID, RECEIVED, ROOFTOP, TEN_IN_NASHVILLE, nasty, near, zones
 
-from dealer_agent.leads.calendar import CalendarVisit, calendar_file, cancellation_file
+from dealer_agent.leads.icalendar import CalendarVisit, calendar_file, cancellation_file
 from dealer_agent.leads.lead_view import RooftopView
 from dealer_agent.leads.plain_text import short
 

@@ -10,8 +10,8 @@ from hypothesis import strategies as st
 from msgspec import UNSET
 from tests.leads.json_values import as_body, json_values
 
-from dealer_agent.leads.intake import (
-    Gone,
+from dealer_agent.leads.received_lead import (
+    UnavailableVehicle,
     Wanted,
     agent_name,
     contacts,
@@ -85,8 +85,11 @@ SAME: list[tuple[tuple[VehicleOfInterest, Wanted], tuple[VehicleOfInterest, Want
     ((wish(stock="P100"), None), (wish(stock="p100"), None)),
     ((wish(vin=VIN), in_stock(vin=VIN)), (wish(stock="P100"), in_stock(vin=VIN, stock="P100"))),
     ((wish(vin=VIN), None), (wish(vin=VIN), in_stock(vin=VIN))),
-    ((wish(vin=VIN), in_stock(vin=VIN)), (wish(vin=VIN), Gone(f"vin-{VIN}", VIN))),
-    ((wish(stock="P100"), in_stock(stock="P100")), (wish(vehicle_id="stock-p100"), Gone("stock-p100", stock="P100"))),
+    ((wish(vin=VIN), in_stock(vin=VIN)), (wish(vin=VIN), UnavailableVehicle(f"vin-{VIN}", VIN))),
+    (
+        (wish(stock="P100"), in_stock(stock="P100")),
+        (wish(vehicle_id="stock-p100"), UnavailableVehicle("stock-p100", stock="P100")),
+    ),
     ((wish(year=2020, make="Honda"), None), (wish(year=2020, make="HONDA"), None)),
     ((wish(make="Honda", vin=""), None), (wish(make=" Honda", model=" ", stock=" "), None)),
 ]

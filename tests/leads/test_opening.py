@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from tests.leads.opening_oracle import DAY, open_steps
 from tests.leads.visiting import CHICAGO, Spans, hours, hours_of, week
 
-from dealer_agent.leads.opening import Hours, open_hours
+from dealer_agent.leads.opening_spans import Hours, open_hours
 
 MINUTE = timedelta(minutes=1)
 ZONES = [

@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from dealer_agent.leads.intake import vehicle_key
+from dealer_agent.leads.received_lead import vehicle_key
 from dealer_agent.protocol.requests import VehicleOfInterest
 
 KIND = {"year": 2020, "make": " Ford", "model": "FOCUS", "trim": "St "}

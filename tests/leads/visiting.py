@@ -6,7 +6,7 @@ from typing import Any
 
 import msgspec
 
-from dealer_agent.leads.opening import Hours
+from dealer_agent.leads.opening_spans import Hours
 from dealer_agent.leads.visits import QUARTER, Asked, Busy, Outcome, Slot, VisitPlan, asked_for, quarters, settle
 from dealer_agent.protocol.requests import Appointment
 

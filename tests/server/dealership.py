@@ -16,12 +16,12 @@ from tests.protocol.bodies import payload, request_type, response_type
 from tests.storage.current import make_current
 
 from dealer_agent.bootstrap import application
+from dealer_agent.catalogue_loading import import_feed
 from dealer_agent.config import load_settings
 from dealer_agent.config.keys import create_key_file
 from dealer_agent.inventory.feeds import read_feed
 from dealer_agent.server.app import DealerApp
 from dealer_agent.server.tokens import new_token
-from dealer_agent.stock_room import import_feed
 from dealer_agent.storage.store import Store
 
 DATABASE = "dealer-agent.db"
@@ -169,7 +169,7 @@ class Dealership:
     def store(self) -> Store:
         """The dealer's database, as the command line opens it."""
         settings = load_settings(self.directory, {})
-        return Store.open(settings.database_url, settings.vault)
+        return Store.open(settings.database_url, settings.cipher)
 
     def new_token(self) -> tuple[str, str]:
         """A token's id and its text."""
@@ -199,9 +199,9 @@ def set_up(directory: Path, extra: str = NO_LIMITS, *, stocked: Path | None = No
     if stocked is not None:
         shutil.copy(stocked / DATABASE, directory / DATABASE)
         return
-    make_current(settings.database_url, settings.vault)
+    make_current(settings.database_url, settings.cipher)
     now = datetime.now(UTC)
-    with Store.open(settings.database_url, settings.vault) as store:
+    with Store.open(settings.database_url, settings.cipher) as store:
         for units, at in (([*LOT, GONE], now - timedelta(hours=1)), (LOT, now)):
             feed = read_feed(json.dumps(units).encode())
             assert not feed.refused

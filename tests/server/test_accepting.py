@@ -12,7 +12,7 @@ from contextlib import ExitStack
 import pytest
 import uvloop
 
-from dealer_agent.server.accepting import ACCEPTED_PER_TURN, AcceptingLoop
+from dealer_agent.server.event_loop import ACCEPTED_PER_TURN, AcceptingLoop
 
 CLIENTS = 200
 SECONDS = 1.0

@@ -17,9 +17,9 @@ from tests.server.dealership import NO_LIMITS, message, set_up
 from tests.server.sockets import TARGETS, body_of, connected, on_a_port, request
 
 from dealer_agent.protocol.errors import RateLimited
-from dealer_agent.server import load
+from dealer_agent.server import admission
+from dealer_agent.server.admission import Admission
 from dealer_agent.server.connection import BoundedConnection
-from dealer_agent.server.load import Load
 
 SEARCH = message("inventory.search", pagination={"limit": 100})
 HEALTH = b"GET /healthz HTTP/1.1\r\nHost: x\r\n\r\n"
@@ -29,7 +29,7 @@ class Watched(BoundedConnection):
     """Names the server's event loop and load, and the clients' ports in the order of the answers."""
 
     loop_of_the_server: asyncio.AbstractEventLoop | None = None
-    load_of_the_server: Load | None = None
+    load_of_the_server: Admission | None = None
     answered: ClassVar[list[int]] = []
     most_parsed_ahead = 0
 
@@ -56,10 +56,10 @@ def port(tmp_path_factory: pytest.TempPathFactory, stocked: Path) -> Iterator[in
 @pytest.fixture
 def busy(monkeypatch: pytest.MonkeyPatch) -> None:
     """One request a turn, and a queue of two is too long."""
-    monkeypatch.setattr(load, "TURN_SECONDS", 0.0)
-    monkeypatch.setattr(load, "SHORT_QUEUE", 1)
+    monkeypatch.setattr(admission, "TURN_SECONDS", 0.0)
+    monkeypatch.setattr(admission, "SHORT_QUEUE", 1)
     for name in ("STANDING_SECONDS", "BURST_SECONDS"):
-        monkeypatch.setattr(load, name, 0.0)
+        monkeypatch.setattr(admission, name, 0.0)
 
 
 def answers_to(port: int, sent: list[bytes]) -> list[tuple[int, dict[str, str], bytes]]:
@@ -142,7 +142,7 @@ def test_a_refused_client_may_use_its_connection_again(port: int) -> None:
             client.socket.sendall(HEALTH)
             assert client.answer()[0] == 200
     assert seen[200] > 0
-    assert seen[429] > 2 * load.REFUSED_PER_TURN
+    assert seen[429] > 2 * admission.REFUSED_PER_TURN
 
 
 @pytest.mark.usefixtures("busy")
@@ -150,8 +150,8 @@ def test_a_refused_client_may_use_its_connection_again(port: int) -> None:
 def test_health_checks_and_leads_are_answered_where_searches_are_refused(
     port: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(load, "BURST_SECONDS", 60.0)
-    monkeypatch.setattr(load, "OVERLOADED_AFTER_SECONDS", -1.0)
+    monkeypatch.setattr(admission, "BURST_SECONDS", 60.0)
+    monkeypatch.setattr(admission, "OVERLOADED_AFTER_SECONDS", -1.0)
     search = request("/message:send", body_of("", SEARCH))
     answers_to(port, [search] * 40)
     kinds = {"lead": request("/rpc", body_of("/rpc", message("lead.submit"))), "health": HEALTH, "search": search}
@@ -177,10 +177,10 @@ def test_routes_over_asgi_are_refused_as_well(port: int) -> None:
 @pytest.mark.requirement("contract-3-overload")
 def test_a_burst_is_answered_in_the_order_of_its_arrival(port: int, monkeypatch: pytest.MonkeyPatch) -> None:
     """Nobody is refused because many come at once, and who pipelines has no advantage over others."""
-    monkeypatch.setattr(load, "TURN_SECONDS", 0.0)
-    monkeypatch.setattr(load, "BURST_SECONDS", 600.0)
-    monkeypatch.setattr(load, "OVERLOADED_AFTER_SECONDS", 600.0)
-    monkeypatch.setattr(load, "STANDING_SECONDS", 600.0)
+    monkeypatch.setattr(admission, "TURN_SECONDS", 0.0)
+    monkeypatch.setattr(admission, "BURST_SECONDS", 600.0)
+    monkeypatch.setattr(admission, "OVERLOADED_AFTER_SECONDS", 600.0)
+    monkeypatch.setattr(admission, "STANDING_SECONDS", 600.0)
     one = request("/message:send", body_of("", SEARCH))
     with connected(port) as greedy, ExitStack() as closing:
         others = [closing.enter_context(connected(port)) for _ in range(20)]
@@ -203,7 +203,7 @@ def test_a_burst_is_answered_in_the_order_of_its_arrival(port: int, monkeypatch:
 
 @pytest.mark.requirement("contract-3-overload")
 def test_a_client_that_leaves_the_queue_costs_nobody_an_answer(port: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(load, "TURN_SECONDS", 0.0)
+    monkeypatch.setattr(admission, "TURN_SECONDS", 0.0)
     one = request("/message:send", body_of("", SEARCH))
     with connected(port) as stays:
         with ExitStack() as closing:
@@ -235,7 +235,7 @@ def test_clients_that_pipeline_refused_requests_wait_for_their_turn_once_each(
             client.socket.sendall(HEALTH)
             assert client.answer()[0] == 200
         assert Watched.load_of_the_server is not None
-        monkeypatch.setattr(load, "REFUSED_PER_TURN", 4)
+        monkeypatch.setattr(admission, "REFUSED_PER_TURN", 4)
         monkeypatch.setattr(Watched.load_of_the_server, "_stopped", Counting())
         with standing_still():
             for client in others:
@@ -253,7 +253,7 @@ def test_clients_that_pipeline_refused_requests_wait_for_their_turn_once_each(
 def test_clients_that_do_not_read_keep_nobody_from_the_published_documents(
     port: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(load, "MOST_IN_PROGRESS", 2)
+    monkeypatch.setattr(admission, "MOST_IN_PROGRESS", 2)
     large = b"GET /openapi.json HTTP/1.1\r\nHost: x\r\n\r\n"
     answered_before = len(Watched.answered)
     with ExitStack() as closing:
@@ -291,8 +291,8 @@ def test_few_requests_of_a_connection_are_parsed_ahead(port: int, part: int) -> 
 @pytest.mark.usefixtures("busy")
 @pytest.mark.requirement("contract-3-overload")
 def test_the_words_of_a_lead_in_another_request_give_no_priority(port: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(load, "BURST_SECONDS", 60.0)
-    monkeypatch.setattr(load, "OVERLOADED_AFTER_SECONDS", -1.0)
+    monkeypatch.setattr(admission, "BURST_SECONDS", 60.0)
+    monkeypatch.setattr(admission, "OVERLOADED_AFTER_SECONDS", -1.0)
     search = request("/message:send", body_of("", SEARCH))
     answers_to(port, [search] * 40)
     told = SEARCH | {"metadata": {"note": "lead.submit.request" + " " * 5000}}
@@ -302,9 +302,9 @@ def test_the_words_of_a_lead_in_another_request_give_no_priority(port: int, monk
 
 
 def test_work_that_waits_for_the_database_has_a_limit(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(load, "MOST_IN_PROGRESS", 2)
-    monkeypatch.setattr(Load, "refuse", lambda _: 0.0)
-    busy = Load()
+    monkeypatch.setattr(admission, "MOST_IN_PROGRESS", 2)
+    monkeypatch.setattr(Admission, "refuse", lambda _: 0.0)
+    busy = Admission()
     with busy, busy, pytest.raises(RateLimited), busy:
         pass
     with busy, busy:
@@ -315,9 +315,9 @@ def test_refusals_are_counted_in_one_line_of_the_log(
     tmp_path: Path, stocked: Path, capfdbinary: pytest.CaptureFixture[bytes], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     for name in ("TURN_SECONDS", "STANDING_SECONDS", "BURST_SECONDS"):
-        monkeypatch.setattr(load, name, 0.0)
-    monkeypatch.setattr(load, "SHORT_QUEUE", 1)
-    monkeypatch.setattr(load, "REPORT_SECONDS", 0.5)
+        monkeypatch.setattr(admission, name, 0.0)
+    monkeypatch.setattr(admission, "SHORT_QUEUE", 1)
+    monkeypatch.setattr(admission, "REPORT_SECONDS", 0.5)
     set_up(tmp_path, NO_LIMITS, stocked=stocked)
     sent = [request("/message:send", body_of("", SEARCH))] * 40
     written = b""

@@ -8,8 +8,8 @@ import structlog
 from tests.storage.current import make_current
 from tests.storage.samples import DEALER, MONDAY, VAULT
 
-from dealer_agent.server import heads as heads_module
-from dealer_agent.server.heads import read_heads, record_heads
+from dealer_agent.server import chain_heads as heads_module
+from dealer_agent.server.chain_heads import read_heads, record_heads
 from dealer_agent.storage import StorageError, Store
 
 MINUTE = timedelta(minutes=1)

@@ -16,8 +16,8 @@ import pytest
 from tests.server.dealership import ACCORD, NO_LIMITS, SOLD, message, set_up
 from tests.server.sockets import TARGETS, Client, body_of, connected, head, on_a_port, request
 
-from dealer_agent.server.at_once import SHORT_BODY_BYTES
 from dealer_agent.server.connection import BoundedConnection
+from dealer_agent.server.fast_path import SHORT_BODY_BYTES
 
 
 class Watched(BoundedConnection):

@@ -14,8 +14,8 @@ from tests.storage.current import make_current
 
 from dealer_agent.dealers.profile import Profile
 from dealer_agent.inventory.catalogue import Catalogue
-from dealer_agent.lead_desk import LeadDesk
-from dealer_agent.lead_desk.calling_off import CalledOff
+from dealer_agent.lead_intake import LeadIntake
+from dealer_agent.lead_intake.cancellation import Cancellation
 from dealer_agent.protocol.replies import Answer
 from dealer_agent.protocol.requests import LeadSubmitRequest
 from dealer_agent.storage import LeadWriter, Store
@@ -36,7 +36,7 @@ class Counter:
     """A dealer's desk and the store behind it."""
 
     url: str
-    desk: LeadDesk
+    desk: LeadIntake
     store: Store
     writer: LeadWriter
 
@@ -77,7 +77,7 @@ class Counter:
         with create_engine(parsed_url(self.url)).connect() as connection:
             return connection.execute(select(func.count()).where(places.c.kind == kind)).scalar_one()
 
-    def call_off(self, answer: dict[str, Any], now: datetime, *, tell: bool = True) -> CalledOff:
+    def call_off(self, answer: dict[str, Any], now: datetime, *, tell: bool = True) -> Cancellation:
         """The dealer cancels the visit that was answered so."""
         return self.desk.call_off(answer["appointment"]["appointment_id"], tell=tell, now=now)
 
@@ -99,6 +99,6 @@ def open_counter(url: str, profile: Profile, *, confirms_by_mail: bool = False) 
         store.check_keys(profile.id)
         writer = store.lead_writer()
         try:
-            yield Counter(url, LeadDesk(profile, writer, VAULT, confirms_by_mail=confirms_by_mail), store, writer)
+            yield Counter(url, LeadIntake(profile, writer, VAULT, confirms_by_mail=confirms_by_mail), store, writer)
         finally:
             writer.close()

@@ -17,11 +17,12 @@ from sqlalchemy import create_engine, select
 from tests.storage.current import make_current
 
 from dealer_agent.bootstrap import application
+from dealer_agent.catalogue_loading import import_feed
 from dealer_agent.config import load_settings
+from dealer_agent.encryption import Cipher, Keyring
 from dealer_agent.inventory.feeds import read_feed
 from dealer_agent.server.app import DealerApp
 from dealer_agent.server.tokens import new_token
-from dealer_agent.stock_room import import_feed
 from dealer_agent.storage import LeadRecord, Store, StoredLead
 from dealer_agent.storage.appointments import AppointmentRecord
 from dealer_agent.storage.connections import database_url as parsed_url
@@ -37,7 +38,6 @@ from dealer_agent.storage.schema import (
     places,
     refusals,
 )
-from dealer_agent.vault import Keyring, Vault
 
 ACCORD, TACOMA, SOLD = "1HGCY2F57RA000001", "3TYLD4S86VD100909", "1FTEW1EP0LFA00001"
 """The first is at North, the second at South, the third was sold. A trailer without a VIN has stock number T-1."""
@@ -84,7 +84,7 @@ _LOT: list[dict[str, Any]] = [
 _SOLD = {"vin": SOLD, "stock": "N-1", "rooftop": "Ridgeline North", "year": 2020, "make": "Ford", "model": "F-150"}
 
 KEYS = "k-shop:AAECAwQFBgcICQoLDA0ODxAREhMUFRYXGBkaGxwdHh8,lasting:QEFCQ0RFRkdISUpLTE1OT1BRUlNUVVZXWFlaW1xdXl8"
-VAULT = Vault(Keyring.parse(KEYS))
+VAULT = Cipher(Keyring.parse(KEYS))
 
 _customers = count(1)
 

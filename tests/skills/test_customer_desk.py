@@ -13,9 +13,9 @@ from tests.skills.test_visits_called_off import SAM, SOON, WITH_PEOPLE, id_of, s
 from tests.skills.visiting import LOT, NOW, PROFILE, asking, at, visit, windows
 
 from dealer_agent.dealers.profile import VisitRules
-from dealer_agent.lead_desk import CustomerDesk
-from dealer_agent.lead_desk.customer_desk import CustomerVisit, NotFree, VisitEnded
-from dealer_agent.lead_desk.lead_job import MOST_ADDITIONS
+from dealer_agent.lead_intake import CustomerActions
+from dealer_agent.lead_intake.customer_actions import CustomerVisit, NotFree, VisitEnded
+from dealer_agent.lead_intake.lead_transaction import MOST_ADDITIONS
 from dealer_agent.leads.customer_links import Linked
 
 OpenCounter = Callable[..., Counter]
@@ -28,7 +28,7 @@ def linked(answer: dict[str, Any]) -> Linked:
     return Linked(answer["lead_id"], id_of(answer), NOW + timedelta(days=60))
 
 
-def customers(desk: Counter) -> CustomerDesk:
+def customers(desk: Counter) -> CustomerActions:
     return desk.desk.for_customers(desk.store)
 
 

@@ -15,7 +15,7 @@ from tests.skills.counter import EMPTY_LOT, TOKEN, Counter, open_counter
 from tests.skills.shop import VAULT, a_lead
 
 from dealer_agent.dealers.profile import HttpChannel
-from dealer_agent.lead_desk.lead_job import LeadJob
+from dealer_agent.lead_intake.lead_transaction import LeadTransaction
 from dealer_agent.protocol.errors import IdempotencyConflict
 from dealer_agent.protocol.replies import Answer
 from dealer_agent.protocol.requests import LeadSubmitRequest
@@ -48,7 +48,7 @@ class Group:
         """Adds a lead; `after` runs at the end of its job."""
         plain = lead | {"consent": lead["consent"] | {"granted_at": "2026-03-01T00:00:00Z"}}
         typed = msgspec.convert(plain, LeadSubmitRequest)
-        job = LeadJob.of(self._desk.desk._desk, EMPTY_LOT, typed, plain, token, b"", NOW)
+        job = LeadTransaction.of(self._desk.desk._desk, EMPTY_LOT, typed, plain, token, b"", NOW)
 
         def run(connection: Connection) -> object:
             answer = job.store(connection)

@@ -16,8 +16,8 @@ from tests.skills.counter import EMPTY_LOT, TOKEN, Counter
 from tests.skills.shop import VAULT, a_lead, customer
 from tests.skills.visiting import NOW, PROFILE, visit
 
-from dealer_agent.lead_desk.lead_job import MOST_ADDITIONS, LeadJob
-from dealer_agent.leads.intake import contacts, senders
+from dealer_agent.lead_intake.lead_transaction import MOST_ADDITIONS, LeadTransaction
+from dealer_agent.leads.received_lead import contacts, senders
 from dealer_agent.protocol.requests import LeadSubmitRequest
 from dealer_agent.storage.leads import HASH_CONTEXT
 from dealer_agent.storage.outbox import mails_before
@@ -57,10 +57,10 @@ def cost(connection: Connection, work: Callable[[Connection], object]) -> int:
     return int(connection.execute(read).scalar_one() - before)
 
 
-def job_of(at: Counter, lead: dict[str, Any], token: str | None) -> LeadJob:
+def job_of(at: Counter, lead: dict[str, Any], token: str | None) -> LeadTransaction:
     plain = lead | {"consent": lead["consent"] | {"granted_at": "2026-03-01T00:00:00Z"}}
     typed = msgspec.convert(plain, LeadSubmitRequest)
-    return LeadJob.of(at.desk._desk, EMPTY_LOT, typed, plain, token, b"", SOON)
+    return LeadTransaction.of(at.desk._desk, EMPTY_LOT, typed, plain, token, b"", SOON)
 
 
 def fill(at: Counter, found_by: list[str], token: str | None) -> None:

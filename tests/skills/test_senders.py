@@ -15,11 +15,11 @@ from tests.skills.shop import a_lead, customer
 from tests.skills.visiting import LOT, NOW, PROFILE, asking, at, visit, windows
 
 from dealer_agent.delivery.view import lead_view
-from dealer_agent.lead_desk.lead_job import MOST_ADDITIONS
+from dealer_agent.lead_intake.lead_transaction import MOST_ADDITIONS
 from dealer_agent.leads.adf import render_adf
-from dealer_agent.leads.intake import contacts
 from dealer_agent.leads.lead_json import lead_json
 from dealer_agent.leads.mails import salesperson_mail
+from dealer_agent.leads.received_lead import contacts
 from dealer_agent.leads.spreadsheet import cells
 from dealer_agent.protocol.replies import Answer
 from dealer_agent.protocol.requests import Customer

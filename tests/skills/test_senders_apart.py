@@ -23,7 +23,7 @@ from tests.skills.visiting import LOT, NOW, PROFILE, at, rooftop, visit, windows
 
 from dealer_agent.dealers.profile import VisitRules
 from dealer_agent.delivery.view import lead_view
-from dealer_agent.lead_desk import LeadDesk
+from dealer_agent.lead_intake import LeadIntake
 from dealer_agent.leads.adf import render_adf
 from dealer_agent.leads.mails import confirmation_mail
 from dealer_agent.protocol.errors import ProtocolError
@@ -102,7 +102,7 @@ def story(at_desk: Counter, dealer_id: str, sequence: Sequence[Sent | None], tel
     """
     profile = msgspec.structs.replace(PLENTY, id=dealer_id)
     at_desk.store.check_keys(dealer_id)
-    desk = LeadDesk(profile, at_desk.writer, VAULT, confirms_by_mail=True)
+    desk = LeadIntake(profile, at_desk.writer, VAULT, confirms_by_mail=True)
     counter = Counter(at_desk.url, desk, at_desk.store, at_desk.writer)
     told: list[object] = []
     own: list[str] = []

@@ -11,7 +11,7 @@ from tests.skills.shop import a_lead, consent, customer
 from tests.skills.visiting import LOT, NOW, PROFILE, asking, at, listing, visit, windows
 
 from dealer_agent.inventory.catalogue import Catalogue
-from dealer_agent.lead_desk.lead_job import MOST_ADDITIONS
+from dealer_agent.lead_intake.lead_transaction import MOST_ADDITIONS
 from dealer_agent.protocol.errors import AppointmentTimeUnavailable
 
 OpenCounter = Callable[..., Counter]

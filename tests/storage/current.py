@@ -14,10 +14,10 @@ from uuid import uuid4
 import psycopg
 from psycopg import sql
 
+from dealer_agent.encryption import Cipher
 from dealer_agent.storage.connections import database_url
 from dealer_agent.storage.migrate import migrate
 from dealer_agent.storage.schema import metadata
-from dealer_agent.vault import Vault
 
 MOST_BYTES = 4_000_000
 """A schema with more data than this is dropped, because it takes longer to empty."""
@@ -29,7 +29,7 @@ _READ_SIZE = b"""
 """
 
 
-def make_current(url: str, vault: Vault | None = None) -> None:
+def make_current(url: str, cipher: Cipher | None = None) -> None:
     """Does for an empty database what `migrate` does. Any other database is left to `migrate`."""
     schemas = _LENT.get(url)
     if schemas is not None and schemas.make_current(url):
@@ -37,7 +37,7 @@ def make_current(url: str, vault: Vault | None = None) -> None:
     parsed = database_url(url)
     file = Path(str(parsed.database))
     if parsed.get_backend_name() != "sqlite" or file.exists():
-        migrate(url, vault)
+        migrate(url, cipher)
         return
     file.touch(0o600, exist_ok=False)
     file.write_bytes(_sqlite_file())

@@ -9,6 +9,7 @@ from typing import Any, NamedTuple
 from msgspec import UNSET
 from sqlalchemy import Connection
 
+from dealer_agent.encryption import Cipher, Keyring
 from dealer_agent.inventory.unit import Unit
 from dealer_agent.storage import (
     ConsentRecord,
@@ -23,12 +24,11 @@ from dealer_agent.storage import (
     record_idempotency,
     record_lead,
 )
-from dealer_agent.vault import Keyring, Vault
 
 DEALER = "ridgeline"
 MONDAY = datetime(2026, 3, 2, 9, 30, 0, 123456, tzinfo=UTC)
 KEYRING = Keyring((("k-first", bytes(range(32))),), lasting=bytes(range(64, 96)))
-VAULT = Vault(KEYRING)
+VAULT = Cipher(KEYRING)
 TUESDAY = MONDAY + timedelta(days=1)
 WEDNESDAY = MONDAY + timedelta(days=2)
 
@@ -105,15 +105,15 @@ def storing(
     contacts: Sequence[str] = ("sam@example.com",),
     vehicle_key: str | None = None,
     idempotency: IdempotencyRecord | None = None,
-    vault: Vault = VAULT,
+    cipher: Cipher = VAULT,
 ) -> Callable[[Connection], str]:
     """A job that stores a lead and returns its id."""
 
     def job(connection: Connection) -> str:
         first = lead(lead_id, received_at)
-        record_lead(connection, vault, first, consent(received_at), contacts=contacts, vehicle_key=vehicle_key)
+        record_lead(connection, cipher, first, consent(received_at), contacts=contacts, vehicle_key=vehicle_key)
         if idempotency is not None:
-            record_idempotency(connection, vault, DEALER, replace(idempotency, lead_id=lead_id))
+            record_idempotency(connection, cipher, DEALER, replace(idempotency, lead_id=lead_id))
         return lead_id
 
     return job

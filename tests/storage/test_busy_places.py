@@ -9,8 +9,8 @@ from hypothesis import strategies as st
 from sqlalchemy import Connection
 from tests.storage.samples import DEALER, MONDAY, VAULT, storing
 
-from dealer_agent.lead_desk import busy_places
-from dealer_agent.lead_desk.busy_places import BusyPlaces, Without
+from dealer_agent.lead_intake import availability
+from dealer_agent.lead_intake.availability import Availability, Without
 from dealer_agent.storage import LeadWriter
 from dealer_agent.storage.appointments import AppointmentRecord, busy_quarters, record_appointment, take_places
 
@@ -62,7 +62,7 @@ def test_wherever_somebody_looks_as_many_places_are_taken_as_were_taken(
     def job(connection: Connection) -> None:
         storing("L1")(connection)
         visits = book(connection, starts)
-        busy = BusyPlaces(connection, DEALER, "Ridgeline North", "test_drive", SPAN)
+        busy = Availability(connection, DEALER, "Ridgeline North", "test_drive", SPAN)
         less = Without(busy, visits[:ending])
         for number in looked_at:
             assert busy.get(at(number), 0) == sum(start in (number, number - 1) for start in starts)
@@ -85,10 +85,10 @@ def test_little_is_read_for_a_time_that_is_free_and_more_for_who_looks_further(
         read.append(until - since)
         return busy_quarters(*given)  # type: ignore[arg-type]
 
-    monkeypatch.setattr(busy_places, "busy_quarters", noted)
+    monkeypatch.setattr(availability, "busy_quarters", noted)
 
     def job(connection: Connection) -> None:
-        busy = BusyPlaces(connection, DEALER, "Ridgeline North", "test_drive", SPAN)
+        busy = Availability(connection, DEALER, "Ridgeline North", "test_drive", SPAN)
         asked = NINE + timedelta(days=10)
         for number in range(4):
             busy.get(asked + number * QUARTER, 0)

@@ -11,6 +11,7 @@ from sqlalchemy import Connection, text
 from tests.storage.samples import DEALER, KEYRING, MONDAY, TUESDAY, VAULT, WEDNESDAY, consent, lead, storing
 from ulid import ULID
 
+from dealer_agent.encryption import Cipher, Keyring
 from dealer_agent.storage import (
     ChainReport,
     ConsentRecord,
@@ -23,10 +24,9 @@ from dealer_agent.storage import (
     record_revocation,
     verify_chain,
 )
-from dealer_agent.storage.chain import ChainEnd, event_hash, lock_dealer, seal_end
+from dealer_agent.storage.event_chain import ChainEnd, event_hash, lock_dealer, seal_end
 from dealer_agent.storage.privacy import erase_lead
 from dealer_agent.storage.schema import consent_events
-from dealer_agent.vault import Keyring, Vault
 
 CHANNELS = ("email", "phone", "sms")
 
@@ -168,7 +168,7 @@ def test_tampering_shows(chained: Store, statements: list[str], first_broken: in
     assert words in found.problem
 
 
-def rewritten(connection: Connection, vault: Vault | None, *, head: bool = True) -> None:
+def rewritten(connection: Connection, cipher: Cipher | None, *, head: bool = True) -> None:
     """Takes back a revocation, by somebody who knows this program and makes every hash anew; `head`: the end's too."""
     events = [dict(row._mapping) for row in connection.execute(consent_events.select().order_by("number"))]
     events[2]["channels"] = b"[]"
@@ -181,23 +181,25 @@ def rewritten(connection: Connection, vault: Vault | None, *, head: bool = True)
         )
     if head:
         connection.execute(text("UPDATE dealers SET consent_head = :head"), {"head": before})
-    if vault is not None:
-        seal = seal_end(vault, DEALER, ChainEnd(len(events), before))
+    if cipher is not None:
+        seal = seal_end(cipher, DEALER, ChainEnd(len(events), before))
         connection.execute(text("UPDATE dealers SET consent_seal = :seal"), {"seal": seal})
 
 
 @pytest.mark.parametrize(
-    ("vault", "head"),
+    ("cipher", "head"),
     [
         pytest.param(None, True, id="with the old seal"),
         pytest.param(None, False, id="with the old end and its seal"),
-        pytest.param(Vault(Keyring((("k-first", b"another key with the same name..."[:32]),))), True, id="another key"),
-        pytest.param(Vault(Keyring((("k-own", bytes(32)),))), True, id="a key of their own"),
+        pytest.param(
+            Cipher(Keyring((("k-first", b"another key with the same name..."[:32]),))), True, id="another key"
+        ),
+        pytest.param(Cipher(Keyring((("k-own", bytes(32)),))), True, id="a key of their own"),
     ],
 )
-def test_a_chain_that_was_written_anew_without_the_key_shows(chained: Store, vault: Vault | None, head: bool) -> None:
+def test_a_chain_that_was_written_anew_without_the_key_shows(chained: Store, cipher: Cipher | None, head: bool) -> None:
     with chained._writing() as connection:
-        rewritten(connection, vault, head=head)
+        rewritten(connection, cipher, head=head)
     found = chained.verify_chain(DEALER)
     assert (found.events, found.first_broken) == (5, 6)
     assert found.problem is not None
@@ -240,7 +242,7 @@ def test_a_job_that_fails_leaves_no_gap_in_the_chain(store: Store, writer: LeadW
 def test_a_text_under_a_key_that_is_lost_is_said_to_be(database_url: str, chained: Store) -> None:
     with chained._writing() as connection:
         connection.execute(text("DELETE FROM vault_keys"))
-    other = Vault(Keyring((("k-other", bytes(32)),)))
+    other = Cipher(Keyring((("k-other", bytes(32)),)))
     with Store.open(database_url, other) as store:
         found = store.verify_chain(DEALER)
     assert found.first_broken == 1

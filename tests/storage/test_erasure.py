@@ -25,10 +25,10 @@ from dealer_agent.storage import (
     record_revocation,
 )
 from dealer_agent.storage.appointments import AppointmentRecord, busy_quarters, record_appointment, take_places
-from dealer_agent.storage.delivered import KeptDocument, keep_document
 from dealer_agent.storage.outbox import claim, enqueue, reschedule
 from dealer_agent.storage.privacy import BATCH, Disposed
 from dealer_agent.storage.schema import consent_proofs, metadata
+from dealer_agent.storage.sent_deliveries import KeptDocument, keep_document
 
 HOUR = timedelta(hours=1)
 SAID = {
@@ -268,7 +268,7 @@ def test_a_person_finds_the_consent_of_a_lead_that_is_disposed_of_and_may_have_i
         found = writer.submit(
             DEALER,
             partial(
-                find_duplicate, vault=VAULT, dealer_id=DEALER, contacts=contacts, vehicle_key=vehicle, since=MONDAY
+                find_duplicate, cipher=VAULT, dealer_id=DEALER, contacts=contacts, vehicle_key=vehicle, since=MONDAY
             ),
         ).result(60)
         assert found is None, "a new request of theirs is a new lead"

@@ -13,6 +13,7 @@ from tests.storage.samples import DEALER, KEYRING, MONDAY, TUESDAY, VAULT, conse
 from tests.storage.test_erasure import VEHICLES, known
 from ulid import ULID
 
+from dealer_agent.encryption import Cipher, InvalidKeys, Keyring
 from dealer_agent.storage import (
     KeyMissing,
     LeadWriter,
@@ -29,11 +30,10 @@ from dealer_agent.storage import (
 )
 from dealer_agent.storage.keys import STEPS, ResealProgress, find_others, reseal, reseal_end
 from dealer_agent.storage.schema import metadata
-from dealer_agent.vault import BadKeys, Keyring, Vault
 
-NEW = Vault(replace(KEYRING, keys=(("k-second", bytes(range(1, 33))), *KEYRING.keys)))
-ONLY_NEW = Vault(replace(KEYRING, keys=NEW.keyring.keys[:1]))
-IMPOSTOR = Vault(replace(KEYRING, keys=((KEYRING.active, bytes(32)),)))
+NEW = Cipher(replace(KEYRING, keys=(("k-second", bytes(range(1, 33))), *KEYRING.keys)))
+ONLY_NEW = Cipher(replace(KEYRING, keys=NEW.keyring.keys[:1]))
+IMPOSTOR = Cipher(replace(KEYRING, keys=((KEYRING.active, bytes(32)),)))
 """Another key of the same name."""
 
 VALUES = 2 * 14 + 1
@@ -78,16 +78,16 @@ def test_without_a_key_what_holds_no_customer_data_works_and_the_rest_says_what_
 
 
 @pytest.mark.parametrize(
-    ("vault", "failure", "words"),
+    ("cipher", "failure", "words"),
     [
         pytest.param(IMPOSTOR, WrongKey, "k-first is not the one", id="a wrong key"),
         pytest.param(ONLY_NEW, KeyMissing, "k-first, which is not among the keys", id="a lost key"),
     ],
 )
 def test_a_wrong_or_lost_key_is_refused_before_anything_is_read_or_written(
-    database_url: str, filled: Store, vault: Vault, failure: type[StorageError], words: str
+    database_url: str, filled: Store, cipher: Cipher, failure: type[StorageError], words: str
 ) -> None:
-    with Store.open(database_url, vault) as store:
+    with Store.open(database_url, cipher) as store:
         for call in (
             lambda: store.check_keys(DEALER),
             lambda: store.list_leads(DEALER, 1),
@@ -98,7 +98,7 @@ def test_a_wrong_or_lost_key_is_refused_before_anything_is_read_or_written(
             with pytest.raises(failure, match=words) as refused:
                 call()
             assert bytes(32).hex() not in str(refused.value)
-        assert store.check_keys("lakeside") is vault, "another dealer's data has keys of its own"
+        assert store.check_keys("lakeside") is cipher, "another dealer's data has keys of its own"
     assert filled.verify_chain(DEALER).events == 6
     assert filled.list_leads(DEALER, 9)[0].erased_at is None
 
@@ -172,12 +172,12 @@ def test_a_worker_that_has_not_read_the_new_keys_yet_seals_nothing_with_the_old_
 ) -> None:
     """Otherwise it would write behind the progress of the change, and the value would be lost with the key."""
     source = [NEW.keyring]
-    late = Vault(KEYRING, lambda: source[0])
+    late = Cipher(KEYRING, lambda: source[0])
     with Store.open(database_url, late) as store, closing(store.lead_writer()) as writer:
         while renewed.keys_in_use(DEALER).get("k-first", 0) > 5:
             renewed.reseal(DEALER, 5)
         assert late.keyring.active == "k-first"
-        writer.submit(DEALER, storing("A1", vault=late)).result(60)
+        writer.submit(DEALER, storing("A1", cipher=late)).result(60)
         while renewed.reseal(DEALER, 5):
             pass
     assert set(renewed.keys_in_use(DEALER)) == {"k-second"}
@@ -197,8 +197,8 @@ def test_a_change_whose_transaction_failed_leaves_nothing_out(renewed: Store) ->
 def test_both_keys_are_needed_until_the_change_is_done(database_url: str, renewed: Store) -> None:
     renewed.check_keys(DEALER)
     renewed.reseal(DEALER, 3)
-    for vault, missing in ((VAULT, "k-second"), (ONLY_NEW, "k-first")):
-        with Store.open(database_url, vault) as store, pytest.raises(KeyMissing, match=missing):
+    for cipher, missing in ((VAULT, "k-second"), (ONLY_NEW, "k-first")):
+        with Store.open(database_url, cipher) as store, pytest.raises(KeyMissing, match=missing):
             store.check_keys(DEALER)
 
 
@@ -245,13 +245,13 @@ def test_a_writer_whose_key_was_retired_takes_the_one_that_its_source_has_now(
     database_url: str, renewed: Store
 ) -> None:
     source = [KEYRING]
-    late = Vault(KEYRING, lambda: source[0])
+    late = Cipher(KEYRING, lambda: source[0])
     with Store.open(database_url, late) as store, closing(store.lead_writer()) as writer:
-        writer.submit(DEALER, storing("L3", vault=late)).result(60)
+        writer.submit(DEALER, storing("L3", cipher=late)).result(60)
         while renewed.reseal(DEALER, 100):
             pass
         source[0] = ONLY_NEW.keyring
-        writer.submit(DEALER, storing("L4", vault=late)).result(60)
+        writer.submit(DEALER, storing("L4", cipher=late)).result(60)
     assert set(renewed.keys_in_use(DEALER)) == {"k-second"}
     assert {lead.lead_id for lead in renewed.list_leads(DEALER, 9)} == {"L1", "L2", "L3", "L4"}
 
@@ -262,7 +262,7 @@ def test_who_has_not_read_a_new_key_yet_finds_what_others_stored_under_it_and_no
     """However late: a process may have stood still while the key changed, and has not looked at the file since."""
     store.check_keys(DEALER)
     source, contacts = [KEYRING], ["email:jo@example.com"]
-    late = Vault(KEYRING, lambda: source[0])
+    late = Cipher(KEYRING, lambda: source[0])
 
     def repeat(connection: Connection) -> str | None:
         return find_duplicate(connection, late, DEALER, contacts, None, MONDAY)
@@ -276,7 +276,7 @@ def test_who_has_not_read_a_new_key_yet_finds_what_others_stored_under_it_and_no
         assert writer.submit(DEALER, repeat).result(60) is None
         source[0] = NEW.keyring
         ahead.check_keys(DEALER)
-        other.submit(DEALER, storing("L9", vault=NEW, contacts=contacts)).result(60)
+        other.submit(DEALER, storing("L9", cipher=NEW, contacts=contacts)).result(60)
         assert writer.submit(DEALER, repeat).result(60) == "L9"
 
 
@@ -284,7 +284,7 @@ def test_an_old_copy_of_the_keys_leaves_the_right_ones_working(database_url: str
     """A command ran with the old key in front, which was destroyed. The service needs that key no more than before."""
     while renewed.reseal(DEALER, 100):
         pass
-    old_in_front = Vault(replace(KEYRING, keys=(*KEYRING.keys, *ONLY_NEW.keyring.keys)))
+    old_in_front = Cipher(replace(KEYRING, keys=(*KEYRING.keys, *ONLY_NEW.keyring.keys)))
     with Store.open(database_url, old_in_front) as store:
         store.check_keys(DEALER)
         assert len(store.list_leads(DEALER, 9)) == 2
@@ -314,23 +314,23 @@ def test_a_process_without_the_key_that_another_uses_does_not_make_the_chain_loo
             connection.execute(text("UPDATE dealers SET consent_seal = :seal"), forged)
         assert writer.submit(DEALER, storing("L3")).result(60) == "L3", "somebody changed the seal: leads are taken"
     with closing(renewed.lead_writer()) as restarted:
-        restarted.submit(DEALER, storing("L4", vault=NEW)).result(60)
+        restarted.submit(DEALER, storing("L4", cipher=NEW)).result(60)
     assert (renewed.verify_chain(DEALER).problem is None) is noted
 
 
 def test_keys_at_hand_go_on_working_where_a_new_one_cannot_be_read(database_url: str, renewed: Store) -> None:
     def unreadable() -> Keyring:
-        raise BadKeys("line 1 is no key", 1)
+        raise InvalidKeys("line 1 is no key", 1)
 
-    with Store.open(database_url, Vault(KEYRING, unreadable)) as store, closing(store.lead_writer()) as writer:
+    with Store.open(database_url, Cipher(KEYRING, unreadable)) as store, closing(store.lead_writer()) as writer:
         assert writer.submit(DEALER, storing("L3")).result(60) == "L3"
 
 
 def test_a_key_that_cannot_be_read_takes_the_place_of_no_retired_one(database_url: str, renewed: Store) -> None:
     def unreadable() -> Keyring:
-        raise BadKeys("line 1 is no key", 1)
+        raise InvalidKeys("line 1 is no key", 1)
 
-    with Store.open(database_url, Vault(KEYRING, unreadable)) as store, closing(store.lead_writer()) as writer:
+    with Store.open(database_url, Cipher(KEYRING, unreadable)) as store, closing(store.lead_writer()) as writer:
         while renewed.reseal(DEALER, 100):
             pass
         with pytest.raises(KeyMissing, match="k-first was retired, and the new one cannot be read: line 1"):
@@ -385,14 +385,14 @@ def test_whatever_keys_were_in_front_one_after_the_other_the_last_one_gets_it_al
 ) -> None:
     """Leads come while keys go to and fro; then everything comes under the key that is in front at the end."""
     ring = [("k-zero", bytes(32)), ("k-one-longer-id", bytes([1] * 32)), ("k-2", bytes([2] * 32))]
-    vaults = [Vault(Keyring((ring[n], *(key for key in ring if key != ring[n])))) for n in range(3)]
+    vaults = [Cipher(Keyring((ring[n], *(key for key in ring if key != ring[n])))) for n in range(3)]
     dealer_id = str(ULID())  # Every example has a dealer of its own.
     with store._locked(dealer_id) as connection:
         for turn, key in enumerate(keys):
             first = lead(f"L{turn}", dealer_id=dealer_id)
             record_lead(connection, vaults[key], first, consent(), contacts=["email:sam"], vehicle_key=None)
             record_idempotency(connection, vaults[key], dealer_id, first_answer(str(turn)))
-        alone = Vault(Keyring((ring[keys[-1]],)))
+        alone = Cipher(Keyring((ring[keys[-1]],)))
         last, progress = vaults[keys[-1]], ResealProgress()
         while names := find_others(connection, last, dealer_id, limit, progress):
             reseal(connection, last, dealer_id, limit, progress, names)

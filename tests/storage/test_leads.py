@@ -193,7 +193,7 @@ def test_an_addition_is_found_by_the_id_that_it_was_given(store: Store, writer: 
 def test_a_lead_was_last_used_at_the_latest_of_its_uses(store: Store, writer: LeadWriter) -> None:
     stored(writer, storing("L1", TUESDAY), storing("L2", TUESDAY))
     for at, latest in ((MONDAY, TUESDAY), (WEDNESDAY, WEDNESDAY), (TUESDAY, WEDNESDAY)):
-        stored(writer, partial(append_to_lead, vault=VAULT, dealer_id=DEALER, lead_id="L1", at=at, changes=b"{}"))
+        stored(writer, partial(append_to_lead, cipher=VAULT, dealer_id=DEALER, lead_id="L1", at=at, changes=b"{}"))
         assert kept(store, "L1").lead.used_at == latest
     assert kept(store, "L2").lead.used_at == TUESDAY
 

@@ -10,7 +10,7 @@ from tests.storage.samples import DEALER, MONDAY
 
 from dealer_agent.storage import Store
 from dealer_agent.storage.errors import AlreadyStored, StorageError
-from dealer_agent.storage.prepared import Prepared, collect_rows, run_plainly
+from dealer_agent.storage.prepared_statements import Prepared, collect_rows, run_plainly
 from dealer_agent.storage.schema import refusals, units
 
 ADD = Prepared(insert(units))

@@ -10,11 +10,11 @@ from tests.storage.contents import everything, sealed_values
 from tests.storage.samples import DEALER, KEYRING, MONDAY, TUESDAY, WEDNESDAY, storing
 from tests.storage.test_erasure import SAID, disposed, known
 
+from dealer_agent.encryption import Cipher, Keyring
 from dealer_agent.storage import LeadWriter, Store
-from dealer_agent.storage.chain import commitment, event_hash
-from dealer_agent.storage.evidence import BadEvidence, check_evidence
-from dealer_agent.storage.heads import Head
-from dealer_agent.vault import Keyring, Vault
+from dealer_agent.storage.chain_heads import Head
+from dealer_agent.storage.consent_evidence import BadEvidence, check_evidence
+from dealer_agent.storage.event_chain import commitment, event_hash
 
 _, EMAIL, PHONE, _, TEXT, _ = SAID["Sam"]
 SAM = (f"email:{EMAIL}", f"phone:{PHONE}")
@@ -85,13 +85,13 @@ def test_the_proof_is_deleted_by_age(erased: Store) -> None:
 
 
 def test_the_proof_outlives_a_change_of_keys(database_url: str, erased: Store) -> None:
-    newer = Vault(Keyring((("k-second", bytes(range(1, 33))), *KEYRING.keys), KEYRING.lasting))
+    newer = Cipher(Keyring((("k-second", bytes(range(1, 33))), *KEYRING.keys), KEYRING.lasting))
     with Store.open(database_url, newer) as store:
         store.check_keys(DEALER)
         while store.reseal(DEALER, 100):
             pass
         assert set(store.keys_in_use(DEALER)) == {"k-second"}
-    with Store.open(database_url, Vault(Keyring(newer.keyring.keys[:1], KEYRING.lasting))) as store:
+    with Store.open(database_url, Cipher(Keyring(newer.keyring.keys[:1], KEYRING.lasting))) as store:
         assert store.proven_leads(DEALER, SAM[1]) == ["L1"]
         assert store.proven_events(DEALER, ["L1"])[0].consent_text == TEXT
         assert store.verify_chain(DEALER).problem is None

@@ -8,7 +8,7 @@ from sqlalchemy import Engine, event, insert
 from tests.storage.samples import DEALER, MONDAY, storing
 
 from dealer_agent.dealers.profile import DealerRooftop, Profile
-from dealer_agent.lead_desk.visit_calendar import FUTURE, MOST_VISITS, PAST, subscribed_calendar
+from dealer_agent.lead_intake.visit_calendar import FUTURE, MOST_VISITS, PAST, subscribed_calendar
 from dealer_agent.storage import LeadWriter, Store
 from dealer_agent.storage.schema import appointments
 

@@ -10,8 +10,8 @@ from tests.storage.samples import DEALER, MONDAY, TUESDAY, VAULT, WEDNESDAY, con
 
 from dealer_agent.storage import LeadWriter, Store, record_consent, record_revocation, verify_chain
 from dealer_agent.storage.accesses import verify_accesses
-from dealer_agent.storage.chain import CHAINS
-from dealer_agent.storage.heads import Head, by_chain
+from dealer_agent.storage.chain_heads import Head, by_chain
+from dealer_agent.storage.event_chain import CHAINS
 
 LATER = WEDNESDAY + timedelta(days=1)
 

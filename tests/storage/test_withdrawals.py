@@ -8,10 +8,10 @@ from sqlalchemy import select
 from tests.storage.contents import everything
 from tests.storage.samples import DEALER, KEYRING, MONDAY, TUESDAY, VAULT, WEDNESDAY, storing
 
+from dealer_agent.encryption import Cipher, Keyring
 from dealer_agent.storage import LeadWriter, Store, WrongKey
 from dealer_agent.storage.schema import lead_contacts, withdrawals
 from dealer_agent.storage.withdrawals import withdrawn_since
-from dealer_agent.vault import Keyring, Vault
 
 SAM, PHONE, PAT = "email:sam@example.com", "phone:+12025550123", "email:pat@example.com"
 SENDER = '["agent","Example Agent","email:sam@example.com"]'
@@ -27,10 +27,10 @@ def withdrawn(store: Store, writer: LeadWriter) -> Store:
 
 
 def found(
-    store: Store, *contacts: str, vault: Vault = VAULT, dealer_id: str = DEALER, at: timedelta = timedelta()
+    store: Store, *contacts: str, cipher: Cipher = VAULT, dealer_id: str = DEALER, at: timedelta = timedelta()
 ) -> set[str]:
     with store._reading() as connection:
-        return set(withdrawn_since(connection, vault, dealer_id, contacts, TUESDAY + at))
+        return set(withdrawn_since(connection, cipher, dealer_id, contacts, TUESDAY + at))
 
 
 @pytest.mark.requirement("contract-10-withdrawal-lasts")
@@ -53,14 +53,14 @@ def test_a_withdrawal_outlives_erasure_and_changes_of_keys(
     database_url: str, withdrawn: Store, consent_too: bool
 ) -> None:
     withdrawn.erase_lead(DEALER, "L1", WEDNESDAY, consent_too=consent_too)
-    newer = Vault(Keyring((("k-second", bytes(range(1, 33))), *KEYRING.keys), KEYRING.lasting))
+    newer = Cipher(Keyring((("k-second", bytes(range(1, 33))), *KEYRING.keys), KEYRING.lasting))
     with Store.open(database_url, newer) as store:
         while store.reseal(DEALER, 100):
             pass
-    only_new = Vault(Keyring(newer.keyring.keys[:1], KEYRING.lasting))
+    only_new = Cipher(Keyring(newer.keyring.keys[:1], KEYRING.lasting))
     with Store.open(database_url, only_new) as store:
         assert store.find_leads_of(DEALER, [SAM]) == []
-        assert found(store, SAM, vault=only_new) == {"phone", "sms"}
+        assert found(store, SAM, cipher=only_new) == {"phone", "sms"}
 
 
 def test_nothing_else_is_in_it(withdrawn: Store) -> None:
@@ -77,8 +77,8 @@ def test_nothing_else_is_in_it(withdrawn: Store) -> None:
 
 def test_without_the_lasting_secret_nobody_finds_out_whose_withdrawal_it_is(withdrawn: Store) -> None:
     """The keys of customer data do not help, and no hash is made without a key."""
-    other = Vault(Keyring(KEYRING.keys, bytes(32)))
-    assert found(withdrawn, SAM, PHONE, vault=other) == set()
+    other = Cipher(Keyring(KEYRING.keys, bytes(32)))
+    assert found(withdrawn, SAM, PHONE, cipher=other) == set()
     with withdrawn._reading() as connection:
         hashes = {bytes(value) for value in connection.execute(select(withdrawals.c.contact_hash)).scalars()}
         others = {bytes(value) for value in connection.execute(select(lead_contacts.c.contact_hash)).scalars()}
@@ -95,6 +95,6 @@ def test_the_lasting_secret_is_needed_after_everybody_is_erased(database_url: st
         withdrawn.erase_lead(DEALER, lead_id, WEDNESDAY, consent_too=True)
     assert withdrawn.keys_in_use(DEALER), "`keys create` makes no key file in the place of a lost one"
     withdrawn.drop_unused_keys(DEALER)
-    other = Vault(Keyring(KEYRING.keys, bytes(32)))
+    other = Cipher(Keyring(KEYRING.keys, bytes(32)))
     with Store.open(database_url, other) as store, pytest.raises(WrongKey, match="lasting secret"):
         store.check_keys(DEALER)

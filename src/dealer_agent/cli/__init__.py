@@ -20,7 +20,7 @@ from dealer_agent.cli import (
     serve,
     tokens,
 )
-from dealer_agent.vault.core_dumps import forbid_core_dumps
+from dealer_agent.encryption.core_dumps import forbid_core_dumps
 
 app = typer.Typer(
     name="dealer-agent",

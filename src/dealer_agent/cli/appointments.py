@@ -10,7 +10,7 @@ from zoneinfo import ZoneInfo
 import msgspec
 import typer
 
-from dealer_agent.cli.looking import note_look
+from dealer_agent.cli.access_recording import note_look
 from dealer_agent.cli.private_file import ordinary_file, private_file
 from dealer_agent.cli.terminal import (
     HERE,
@@ -27,11 +27,11 @@ from dealer_agent.cli.terminal import (
 )
 from dealer_agent.config import Settings
 from dealer_agent.dealers.profile import Profile
-from dealer_agent.lead_desk import LeadDesk, NoVisitToCancel
-from dealer_agent.lead_desk.calling_off import CalledOff
-from dealer_agent.lead_desk.rooftop_views import rooftop_view
-from dealer_agent.lead_desk.visit_calendar import PAST, visit_calendar
-from dealer_agent.leads.intake import vehicle_name
+from dealer_agent.lead_intake import LeadIntake, NoVisitToCancel
+from dealer_agent.lead_intake.cancellation import Cancellation
+from dealer_agent.lead_intake.rooftop_views import rooftop_view
+from dealer_agent.lead_intake.visit_calendar import PAST, visit_calendar
+from dealer_agent.leads.received_lead import vehicle_name
 from dealer_agent.protocol.requests import Customer
 from dealer_agent.protocol.vehicle import Vehicle
 from dealer_agent.server.tokens import new_token
@@ -82,8 +82,8 @@ def cancel(
     with failures_in_plain_words():
         settings = settings_in(directory)
         with customer_store(settings) as store, closing(store.lead_writer()) as writer:
-            vault = store.check_keys(settings.dealer.id)
-            desk = LeadDesk(settings.dealer, writer, vault, confirms_by_mail=settings.confirms_by_mail)
+            cipher = store.check_keys(settings.dealer.id)
+            desk = LeadIntake(settings.dealer, writer, cipher, confirms_by_mail=settings.confirms_by_mail)
             try:
                 done = desk.call_off(appointment_id, tell=not tell_nobody, now=datetime.now(UTC))
             except NoVisitToCancel as problem:
@@ -128,7 +128,7 @@ def calendar(
             out.print(f"{counted(len(booked), 'visit')} written to {file}", markup=False)
 
 
-def _cancelled(done: CalledOff, *, told: bool) -> Iterator[str]:
+def _cancelled(done: Cancellation, *, told: bool) -> Iterator[str]:
     """What became of a visit that was called off, and what is left to do."""
     yield f"Visit {done.visit.appointment_id} is cancelled."
     for part in done.parts:

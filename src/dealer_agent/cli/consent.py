@@ -8,8 +8,8 @@ from typing import Annotated
 import msgspec
 import typer
 
-from dealer_agent.cli.looking import actor, look_at_lead, note_look
-from dealer_agent.cli.people import EmailOption, LeadArgument, PhoneOption, is_known, leads_of, one_of
+from dealer_agent.cli.access_recording import actor, look_at_lead, note_look
+from dealer_agent.cli.person_lookup import EmailOption, LeadArgument, PhoneOption, is_known, leads_of, one_of
 from dealer_agent.cli.terminal import (
     HERE,
     DirOption,
@@ -23,7 +23,7 @@ from dealer_agent.cli.terminal import (
     settings_in,
     table,
 )
-from dealer_agent.lead_desk.contact_points import channels_of
+from dealer_agent.lead_intake.allowed_contact_points import channels_of
 from dealer_agent.protocol.requests import Customer
 from dealer_agent.storage.consents import ConsentEvent
 from dealer_agent.storage.store import Store

@@ -20,9 +20,9 @@ from dealer_agent.cli.terminal import (
     settings_in,
     store_of,
 )
-from dealer_agent.server.heads import append_heads, read_heads
-from dealer_agent.storage.evidence import MOST_LINE_BYTES, BadEvidence, check_evidence
-from dealer_agent.storage.heads import Head, by_chain
+from dealer_agent.server.chain_heads import append_heads, read_heads
+from dealer_agent.storage.chain_heads import Head, by_chain
+from dealer_agent.storage.consent_evidence import MOST_LINE_BYTES, BadEvidence, check_evidence
 
 Given = TypeVar("Given")
 

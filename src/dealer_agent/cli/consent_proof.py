@@ -6,9 +6,9 @@ from typing import Annotated
 
 import typer
 
+from dealer_agent.cli.access_recording import note_look
 from dealer_agent.cli.consent import show_event
-from dealer_agent.cli.looking import note_look
-from dealer_agent.cli.people import contact_point
+from dealer_agent.cli.person_lookup import contact_point
 from dealer_agent.cli.private_file import ordinary_file, private_file
 from dealer_agent.cli.terminal import HERE, DirOption, customer_store, fail, failures_in_plain_words, out, settings_in
 from dealer_agent.storage.store import Store

@@ -9,6 +9,7 @@ from typing import Annotated
 import typer
 from rich.markup import escape
 
+from dealer_agent.catalogue_loading import import_feed
 from dealer_agent.cli.serve import LOOPBACK, HostOption, PortOption, address_of, listen, run
 from dealer_agent.cli.terminal import fail, failures_in_plain_words, out, store_of
 from dealer_agent.config import load_settings
@@ -19,7 +20,6 @@ from dealer_agent.inventory.feeds import read_feed
 from dealer_agent.protocol.examples import curl_command
 from dealer_agent.protocol.skill import SKILL_BY_ID
 from dealer_agent.protocol.vocabulary import proto
-from dealer_agent.stock_room import import_feed
 
 DEMO_LEADS = "leads"
 """The folder of the invented dealer's channel."""

@@ -8,10 +8,10 @@ from typing import Annotated
 import msgspec
 import typer
 
-from dealer_agent.cli.finality import make_final, require_key_file, tell_when_final
+from dealer_agent.cli.access_recording import note_look
+from dealer_agent.cli.erasure_finality import make_final, require_key_file, tell_when_final
 from dealer_agent.cli.leads import DELIVERIES, ERASED
-from dealer_agent.cli.looking import note_look
-from dealer_agent.cli.people import EmailOption, LeadArgument, PhoneOption, ids_of, is_known, leads_of, one_of
+from dealer_agent.cli.person_lookup import EmailOption, LeadArgument, PhoneOption, ids_of, is_known, leads_of, one_of
 from dealer_agent.cli.terminal import (
     HERE,
     DirOption,
@@ -26,7 +26,7 @@ from dealer_agent.cli.terminal import (
     table,
 )
 from dealer_agent.dealers.profile import Profile
-from dealer_agent.leads.intake import contacts
+from dealer_agent.leads.received_lead import contacts
 from dealer_agent.leads.wording import VISITS
 from dealer_agent.protocol.requests import Customer
 from dealer_agent.server.refresh import ages, dispose_by_age, purge_by_age

@@ -15,7 +15,7 @@ import msgspec
 import typer
 from lxml import etree
 
-from dealer_agent.cli.looking import note_look
+from dealer_agent.cli.access_recording import note_look
 from dealer_agent.cli.private_file import ordinary_file, private_file
 from dealer_agent.cli.terminal import (
     HERE,

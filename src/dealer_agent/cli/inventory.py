@@ -7,6 +7,7 @@ from typing import Annotated
 import typer
 from msgspec import UNSET
 
+from dealer_agent.catalogue_loading import ImportResult, import_feed
 from dealer_agent.cli.terminal import (
     HERE,
     DirOption,
@@ -23,7 +24,6 @@ from dealer_agent.cli.terminal import (
 )
 from dealer_agent.dealers.profile import Profile
 from dealer_agent.inventory.feeds import LAYOUT_NAMES, MOST_FILE_MIB, Feed, Remark, Repeat, read_feed
-from dealer_agent.stock_room import Imported, import_feed
 from dealer_agent.storage.errors import StockShrinks
 
 app = typer.Typer(help="Bring the stock in, and see what is in it.", no_args_is_help=True)
@@ -160,7 +160,7 @@ def _told(repeat: Repeat) -> Remark:
     )
 
 
-def _show_outcome(feed: Feed, done: Imported, dealer: Profile, *, dry_run: bool) -> None:
+def _show_outcome(feed: Feed, done: ImportResult, dealer: Profile, *, dry_run: bool) -> None:
     outcome = done.outcome
     made = table("\nWhat would happen" if dry_run else "\nImported", "Units", "Count #")
     rows = {

@@ -30,10 +30,10 @@ from dealer_agent.config.keys import (
     create_key_file,
     from_environment,
 )
+from dealer_agent.encryption import Cipher, InvalidKeys, Keyring, new_key, new_lasting_secret, render
 from dealer_agent.storage.errors import DatabaseUnreachable, SchemaOutdated
 from dealer_agent.storage.keys import KeyUse
 from dealer_agent.storage.store import Store
-from dealer_agent.vault import BadKeys, Keyring, Vault, new_key, new_lasting_secret, render
 
 app = typer.Typer(help="Create, list and replace the keys to customer data.", no_args_is_help=True)
 
@@ -59,7 +59,7 @@ def create(
         settings = settings_in(directory)
         if from_environment(os.environ):
             fail(f"{KEYS_VARIABLE} is set and takes precedence over a file: keys create --print shows a key for it")
-        if settings.vault is not None:
+        if settings.cipher is not None:
             fail(f"{settings.directory / KEY_FILE_NAME} exists already: dealer-agent keys rotate replaces the key")
         _let_go_of_lost_key(settings)
         path = create_key_file(settings.directory)
@@ -71,19 +71,19 @@ def list_(directory: DirOption = HERE) -> None:
     """List the keys: id, use, since when, and the number of values that are encrypted with each."""
     with failures_in_plain_words():
         settings = settings_in(directory)
-        vault = _vault_of(settings)
+        cipher = _cipher_of(settings)
         with customer_store(settings) as store:
             used = store.keys_in_use(settings.dealer.id)
             uses = store.key_uses(settings.dealer.id)
     made = table("Keys to customer data", "Id", "Use", "Since (UTC)", "Values #")
-    for key_id in vault.keyring.ids:
-        use, active = uses.get(key_id), key_id == vault.keyring.active
+    for key_id in cipher.keyring.ids:
+        use, active = uses.get(key_id), key_id == cipher.keyring.active
         since = f"{use.since:%Y-%m-%d %H:%M}" if use is not None else ""
         add_row(made, key_id, _use_of(use, active=active), since, f"{used.get(key_id, 0):,}")
     out.print(made)
     source = KEYS_VARIABLE if from_environment(os.environ) else settings.directory / KEY_FILE_NAME
     out.print(f"They come from {source}.", markup=False)
-    _tell_when_due(settings, uses.get(vault.keyring.active))
+    _tell_when_due(settings, uses.get(cipher.keyring.active))
 
 
 @app.command("rotate")
@@ -103,7 +103,7 @@ def rotate(
         with customer_store(settings) as store, rotation_of(settings, store) as rotation:
             if from_environment(os.environ):
                 if not _reported(rotation.reseal()):
-                    out.print(f"All customer data is encrypted with the key {rotation.vault.keyring.active} already.")
+                    out.print(f"All customer data is encrypted with the key {rotation.cipher.keyring.active} already.")
                 if unused := rotation.unused():
                     out.print(f"Nothing needs {_named(unused)} any more: remove it from {KEYS_VARIABLE}.")
                 return
@@ -128,7 +128,7 @@ def rotation_of(settings: Settings, store: Store) -> Iterator[KeyRotation]:
         task = bar.add_task("Encrypting", total=None)
         yield KeyRotation(
             store=store,
-            vault=_vault_of(settings),
+            cipher=_cipher_of(settings),
             dealer_id=settings.dealer.id,
             path=None if from_environment(os.environ) else settings.directory / KEY_FILE_NAME,
             days=settings.dealer.privacy.rotate_keys_days,
@@ -151,7 +151,7 @@ def changing_keys(path: Path) -> Iterator[None]:
 def change_key(rotation: KeyRotation, *, destroy: bool) -> list[str]:
     """Makes a new key and encrypts everything anew; the keys that were destroyed."""
     changed = rotation.rotate(datetime.now(UTC))
-    active = rotation.vault.keyring.active
+    active = rotation.cipher.keyring.active
     if changed:
         out.print(f"The new key is {active}.", markup=False)
     else:
@@ -194,7 +194,7 @@ def _has_lasting_secret(env: Mapping[str, str]) -> bool:
     """Whether the keys in the environment have a lasting secret."""
     try:
         return Keyring.parse(env.get(KEYS_VARIABLE, "")).lasting is not None
-    except BadKeys:
+    except InvalidKeys:
         return False
 
 
@@ -202,13 +202,13 @@ def _named(key_ids: list[str]) -> str:
     return ", ".join(key_ids)
 
 
-def _vault_of(settings: Settings) -> Vault:
-    if settings.vault is None:
+def _cipher_of(settings: Settings) -> Cipher:
+    if settings.cipher is None:
         fail(
             f"There is no key: put {KEY_FILE_NAME} back from your backup or set {KEYS_VARIABLE}; "
             "for a dealer that has no leads yet, dealer-agent keys create makes a key"
         )
-    return settings.vault
+    return settings.cipher
 
 
 def _let_go_of_lost_key(settings: Settings) -> None:

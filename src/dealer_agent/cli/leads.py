@@ -9,8 +9,8 @@ import msgspec
 import typer
 from rich.table import Table
 
+from dealer_agent.cli.access_recording import look_at_lead, note_look
 from dealer_agent.cli.consent import show_allowed, show_event
-from dealer_agent.cli.looking import look_at_lead, note_look
 from dealer_agent.cli.terminal import (
     HERE,
     DirOption,
@@ -25,7 +25,7 @@ from dealer_agent.cli.terminal import (
     settings_in,
     table,
 )
-from dealer_agent.lead_desk.contact_points import channels_of
+from dealer_agent.lead_intake.allowed_contact_points import channels_of
 from dealer_agent.storage.appointments import AppointmentRecord
 from dealer_agent.storage.outbox import DeliveryRecord
 

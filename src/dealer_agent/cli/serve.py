@@ -173,7 +173,7 @@ def run(settings: Settings, listener: socket.socket, address: str, workers: int)
         "dealer_agent.bootstrap:app",
         factory=True,
         http=BoundedConnection,
-        loop="dealer_agent.server.accepting:AcceptingLoop",
+        loop="dealer_agent.server.event_loop:AcceptingLoop",
         workers=workers,
         # Its warnings are of requests that are refused, which have a line of their own in the log.
         log_level="error",

@@ -20,11 +20,11 @@ from rich.text import Text
 
 from dealer_agent.config import Settings, SettingsError, load_settings
 from dealer_agent.config.loading import FILE_NAME
+from dealer_agent.encryption import EncryptionError
 from dealer_agent.inventory.feeds import FeedError
 from dealer_agent.storage.errors import StorageError
 from dealer_agent.storage.migrate import migrate
 from dealer_agent.storage.store import Store
-from dealer_agent.vault import VaultError
 
 _PIPE_COLUMNS = 200
 """A file or a pipe has no width of its own; rows that are not folded can be searched."""
@@ -56,7 +56,7 @@ def failures_in_plain_words() -> Iterator[None]:
     """What can go wrong with a dealer's files, keys and database ends the command with exit code 1 and one message."""
     try:
         yield
-    except (SettingsError, FeedError, StorageError, VaultError) as problem:
+    except (SettingsError, FeedError, StorageError, EncryptionError) as problem:
         fail(str(problem))
     except KeyboardInterrupt:
         err.print("Stopped by Ctrl-C.")
@@ -94,8 +94,8 @@ def settings_in(directory: Path) -> Settings:
 @contextmanager
 def store_of(settings: Settings) -> Iterator[Store]:
     """The dealer's store, brought up to date first. Raises StorageError."""
-    migrate(settings.database_url, settings.vault)
-    with Store.open(settings.database_url, settings.vault) as store:
+    migrate(settings.database_url, settings.cipher)
+    with Store.open(settings.database_url, settings.cipher) as store:
         yield store
 
 

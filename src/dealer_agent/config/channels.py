@@ -7,12 +7,12 @@ from urllib.parse import urlsplit
 
 from msgspec import UNSET
 
-from dealer_agent.config.checking import Problem, SettingsError, key_name
 from dealer_agent.config.loading import FILE_NAME
-from dealer_agent.config.positions import key_lines, nearest_line
 from dealer_agent.config.settings import Settings
+from dealer_agent.config.settings_problems import Problem, SettingsError, key_name
+from dealer_agent.config.toml_positions import key_lines, nearest_line
 from dealer_agent.dealers.profile import Deliver, HttpChannel
-from dealer_agent.dealers.rules import Defect, Path
+from dealer_agent.dealers.profile_checks import Defect, Path
 
 LEAST_LEASE_MARGIN_SECONDS = 5
 """What a lease must hold beyond the time for sending: making the document, writing down what became of it."""

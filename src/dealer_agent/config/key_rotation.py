@@ -14,10 +14,10 @@ from datetime import datetime, timedelta
 from pathlib import Path
 
 from dealer_agent.config.keys import KEY_FILE_NAME, changing, from_environment, replace_key_file
+from dealer_agent.encryption import Cipher, new_key
 from dealer_agent.server.refresh import News
 from dealer_agent.storage.keys import KeyUse
 from dealer_agent.storage.store import Store
-from dealer_agent.vault import Vault, new_key
 
 TAKEN_UP_SECONDS = 3.0
 """The time within which every worker process reads a changed key file: they check it twice a second."""
@@ -31,7 +31,7 @@ MARGIN = timedelta(days=1)
 """A running service destroys the old key within this time after a change is due."""
 
 
-class Stopped(Exception):  # noqa: N818 - not an error: the next call continues
+class RotationStopped(Exception):  # noqa: N818 - not an error: the next call continues
     """The service stops while keys change."""
 
 
@@ -44,7 +44,7 @@ class KeyRotation:
     """
 
     store: Store
-    vault: Vault
+    cipher: Cipher
     dealer_id: str
     path: Path | None
     days: int
@@ -55,7 +55,7 @@ class KeyRotation:
     def keep_up(self, now: datetime) -> list[News]:
         """Does what is due, and returns news for the operator. If several processes call it at once, one does the work.
 
-        Raises StorageError and VaultError.
+        Raises StorageError and EncryptionError.
         """
         uses = self.store.key_uses(self.dealer_id)
         self._note_lacking(uses)
@@ -78,7 +78,7 @@ class KeyRotation:
         """Makes a new key the active one and seals everything with it. The caller holds `changing`.
 
         Returns False if it only completed a change that was interrupted. The old keys stay in the file;
-        `destroy_unused` removes them. Raises StorageError, VaultError and OSError.
+        `destroy_unused` removes them. Raises StorageError, EncryptionError and OSError.
         """
         self._read_again()
         if self._is_unfinished(self.store.key_uses(self.dealer_id)) and self.reseal():
@@ -101,22 +101,22 @@ class KeyRotation:
         """The keys here with which nothing is sealed and nothing will be."""
         uses, used = self.store.key_uses(self.dealer_id), self.store.keys_in_use(self.dealer_id)
         needed = {key_id for key_id, use in uses.items() if use.state != "unused"}
-        return [key_id for key_id in self.vault.keyring.ids[1:] if key_id not in needed and not used.get(key_id)]
+        return [key_id for key_id in self.cipher.keyring.ids[1:] if key_id not in needed and not used.get(key_id)]
 
     def destroy_unused(self) -> list[str]:
         """Removes the unused keys from the file and returns their ids. The caller holds `changing`."""
         unused = self.unused()
         if unused:
             self.wait(TAKEN_UP_SECONDS)  # A reader that fetched a value before it was sealed again needs the old key.
-            self._write(tuple(entry for entry in self.vault.keyring.keys if entry[0] not in unused))
-            self.vault.refresh()
+            self._write(tuple(entry for entry in self.cipher.keyring.keys if entry[0] not in unused))
+            self.cipher.refresh()
         return unused
 
     def final_by(self, now: datetime) -> datetime | None:
         """The time until which a running service destroys the keys here; None if the service does not change them."""
         if self.path is None or not self.days:
             return None
-        use = self.store.key_uses(self.dealer_id).get(self.vault.keyring.active)
+        use = self.store.key_uses(self.dealer_id).get(self.cipher.keyring.active)
         since = now if use is None or use.state == "next" else use.since
         return max(since + timedelta(days=self.days), now) + MARGIN
 
@@ -142,7 +142,7 @@ class KeyRotation:
 
     def _finish(self) -> list[News]:
         values, destroyed = self.reseal(), self.destroy_unused()
-        told = {"active": self.vault.keyring.active, "values": values, "destroyed": ", ".join(destroyed)}
+        told = {"active": self.cipher.keyring.active, "values": values, "destroyed": ", ".join(destroyed)}
         news = [News("key changed: back up the key file", told)]
         uses = self.store.key_uses(self.dealer_id)
         if retired := [key_id for key_id, use in uses.items() if use.state == "retired"]:
@@ -154,48 +154,48 @@ class KeyRotation:
         """Adds a new key as the next one and returns its id. Removes what a killed change may have left."""
         key = new_key()
         dropped = {*self.unused(), *self._next(self.store.key_uses(self.dealer_id))}
-        self._write((*(entry for entry in self.vault.keyring.keys if entry[0] not in dropped), key))
+        self._write((*(entry for entry in self.cipher.keyring.keys if entry[0] not in dropped), key))
         # Every worker must have read a key before anything is sealed with it.
         self.wait(TAKEN_UP_SECONDS)
-        self.vault.refresh()
+        self.cipher.refresh()
         self.store.note_next_key(self.dealer_id, key[0], now)
         return key[0]
 
     def _promote(self) -> None:
         """Makes the next key the active one."""
         (key_id,) = self._next(self.store.key_uses(self.dealer_id))
-        self._write(tuple(sorted(self.vault.keyring.keys, key=lambda entry: entry[0] != key_id)))
-        self.vault.refresh()
+        self._write(tuple(sorted(self.cipher.keyring.keys, key=lambda entry: entry[0] != key_id)))
+        self.cipher.refresh()
         self.wait(TAKEN_UP_SECONDS)
 
     def _read_again(self) -> None:
         """Reads the keys from the file. The active key comes first, also after an old copy of the file was restored."""
-        self.vault.refresh()
+        self.cipher.refresh()
         uses = self.store.key_uses(self.dealer_id)
         ended = [key_id for key_id, use in uses.items() if use.state in ("retired", "unused")]
-        if self.vault.keyring.active in ended and any(use.state == "active" for use in uses.values()):
-            old = {key_id: uses[key_id].state != "active" for key_id in self.vault.keyring.ids if key_id in uses}
-            self._write(tuple(sorted(self.vault.keyring.keys, key=lambda entry: old.get(entry[0], True))))
-            self.vault.refresh()
+        if self.cipher.keyring.active in ended and any(use.state == "active" for use in uses.values()):
+            old = {key_id: uses[key_id].state != "active" for key_id in self.cipher.keyring.ids if key_id in uses}
+            self._write(tuple(sorted(self.cipher.keyring.keys, key=lambda entry: old.get(entry[0], True))))
+            self.cipher.refresh()
 
     def _write(self, keys: tuple[tuple[str, bytes], ...]) -> None:
         assert self.path is not None
-        replace_key_file(self.path, replace(self.vault.keyring, keys=keys))
+        replace_key_file(self.path, replace(self.cipher.keyring, keys=keys))
 
     def _next(self, uses: Mapping[str, KeyUse]) -> list[str]:
         """The next key, if it is noted in the database and present here."""
-        return [key_id for key_id in self.vault.keyring.ids if key_id in uses and uses[key_id].state == "next"]
+        return [key_id for key_id in self.cipher.keyring.ids if key_id in uses and uses[key_id].state == "next"]
 
     def _is_unfinished(self, uses: Mapping[str, KeyUse]) -> bool:
         """Whether a change was begun and not completed."""
-        first, *others = self.vault.keyring.ids
+        first, *others = self.cipher.keyring.ids
         states = {key_id: use.state for key_id, use in uses.items()}
         return states.get(first, "active") != "active" or any(
             states.get(key_id) not in (None, "next") for key_id in others
         )
 
     def _due_at(self, uses: Mapping[str, KeyUse], now: datetime, share: float = 1.0) -> datetime:
-        use = uses.get(self.vault.keyring.active)
+        use = uses.get(self.cipher.keyring.active)
         return (now if use is None else use.since) + timedelta(days=self.days) * share
 
     def _is_due(self, uses: Mapping[str, KeyUse], now: datetime, share: float = 1.0) -> bool:
@@ -207,16 +207,16 @@ class KeyRotation:
         for key_id, use in uses.items():
             if use.state != "next":
                 continue
-            if key_id not in self.vault.keyring.ids:
-                self.vault.refresh()
-            lacks = key_id not in self.vault.keyring.ids
+            if key_id not in self.cipher.keyring.ids:
+                self.cipher.refresh()
+            lacks = key_id not in self.cipher.keyring.ids
             if lacks and use.lacked_by is None:
                 self.store.note_lacking(self.dealer_id, key_id, here)
             elif not lacks and use.lacked_by == here:
                 self.store.note_lacking(self.dealer_id, key_id, None)
 
     def _news_for_operator(self, uses: Mapping[str, KeyUse], now: datetime) -> list[News]:
-        ended = [key_id for key_id in self.vault.keyring.ids if key_id in uses and uses[key_id].state == "unused"]
+        ended = [key_id for key_id in self.cipher.keyring.ids if key_id in uses and uses[key_id].state == "unused"]
         news = []
         if ended:
             advice = f"remove {', '.join(ended)}: nothing needs it, and erased data stays readable with it"
@@ -232,7 +232,7 @@ def waiting_until(stopped: threading.Event) -> Callable[[float], None]:
 
     def wait(seconds: float) -> None:
         if stopped.wait(seconds):
-            raise Stopped
+            raise RotationStopped
 
     return wait
 

@@ -10,9 +10,9 @@ from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
 
-from dealer_agent.config.checking import Problem, SettingsError
-from dealer_agent.vault import BadKeys, Keyring, Vault, new_key, new_lasting_secret, render
-from dealer_agent.vault.private import advice, is_open_to_others
+from dealer_agent.config.settings_problems import Problem, SettingsError
+from dealer_agent.encryption import Cipher, InvalidKeys, Keyring, new_key, new_lasting_secret, render
+from dealer_agent.encryption.file_permissions import advice, is_open_to_others
 
 KEYS_VARIABLE = "DEALER_AGENT_KEYS"
 KEY_FILE_NAME = "dealer-agent.keys"
@@ -38,7 +38,7 @@ class KeyFile:
         self._seen: tuple[tuple[int, ...], Keyring] | None = None
 
     def read(self) -> Keyring:
-        """The keys that are in the file now. Raises BadKeys with advice if they cannot be used."""
+        """The keys that are in the file now. Raises InvalidKeys with advice if they cannot be used."""
         try:
             with self._path.open("rb") as file:
                 state = os.fstat(file.fileno())
@@ -50,13 +50,13 @@ class KeyFile:
                 self._seen = seen, keyring
                 return keyring
         except FileNotFoundError:
-            raise BadKeys(f"is gone from {self._path.parent}: put it back from your backup") from None
+            raise InvalidKeys(f"is gone from {self._path.parent}: put it back from your backup") from None
         except OSError as error:
-            raise BadKeys(f"cannot be read: {error.strerror}") from None
+            raise InvalidKeys(f"cannot be read: {error.strerror}") from None
 
 
-def load_vault(directory: Path, env: Mapping[str, str]) -> Vault | None:
-    """The vault under the keys of `DEALER_AGENT_KEYS`, else of the directory's key file; None where there are none.
+def load_cipher(directory: Path, env: Mapping[str, str]) -> Cipher | None:
+    """The cipher under the keys of `DEALER_AGENT_KEYS`, else of the directory's key file; None where there are none.
 
     The keys have a lasting secret: a key file without one gets one here. Raises SettingsError, which never quotes a
     key.
@@ -64,11 +64,11 @@ def load_vault(directory: Path, env: Mapping[str, str]) -> Vault | None:
     if from_environment(env):
         try:
             keyring = Keyring.parse(env[KEYS_VARIABLE])
-        except BadKeys as error:
+        except InvalidKeys as error:
             raise SettingsError([Problem(KEYS_VARIABLE, None, "", str(error))]) from None
         if keyring.lasting is None:
             raise SettingsError([Problem(KEYS_VARIABLE, None, "", _LASTING_IS_MISSING)])
-        return Vault(keyring)
+        return Cipher(keyring)
     path = directory / KEY_FILE_NAME
     # Not `exists`: a link that leads nowhere, and a folder that may not be entered, are faults and no absence.
     if not os.path.lexists(path):
@@ -77,8 +77,8 @@ def load_vault(directory: Path, env: Mapping[str, str]) -> Vault | None:
     try:
         if file.read().lasting is None:
             _add_lasting_secret(path)
-        return Vault(file.read(), file.read)
-    except BadKeys as error:
+        return Cipher(file.read(), file.read)
+    except InvalidKeys as error:
         raise SettingsError([Problem(KEY_FILE_NAME, error.line, "", str(error))]) from None
     except OSError:
         raise SettingsError([Problem(KEY_FILE_NAME, None, "", _LASTING_IS_MISSING)]) from None
@@ -112,7 +112,7 @@ def replace_key_file(path: Path, keyring: Keyring) -> None:
 
 
 def _add_lasting_secret(path: Path) -> None:
-    """Adds a lasting secret to a key file that has none. Raises BadKeys and OSError."""
+    """Adds a lasting secret to a key file that has none. Raises InvalidKeys and OSError."""
     with changing(path, wait=True):
         found = KeyFile(path).read()
         if found.lasting is None:
@@ -159,8 +159,8 @@ def _sync(directory: Path) -> None:
 
 def _parsed(mode: int, content: bytes, path: Path) -> Keyring:
     if is_open_to_others(mode):
-        raise BadKeys(advice("600", [path]))
+        raise InvalidKeys(advice("600", [path]))
     try:
         return Keyring.parse(content.decode("utf-8-sig"))
     except UnicodeDecodeError:
-        raise BadKeys("is no text: put the file back from your backup") from None
+        raise InvalidKeys("is no text: put the file back from your backup") from None

@@ -7,11 +7,11 @@ from pathlib import Path
 
 import msgspec
 
-from dealer_agent.config.checking import Problem, SettingsError, defects, key_name
-from dealer_agent.config.keys import load_vault
-from dealer_agent.config.positions import key_lines, nearest_line
+from dealer_agent.config.keys import load_cipher
 from dealer_agent.config.settings import DealerFile, Settings, read_public_url
-from dealer_agent.vault.private import advice, open_to_others
+from dealer_agent.config.settings_problems import Problem, SettingsError, defects, key_name
+from dealer_agent.config.toml_positions import key_lines, nearest_line
+from dealer_agent.encryption.file_permissions import advice, open_to_others
 
 FILE_NAME = "dealer.toml"
 
@@ -39,7 +39,7 @@ def load_settings(directory: Path, env: Mapping[str, str]) -> Settings:
         logs=file.logs,
         mail=file.mail,
         delivery=file.delivery,
-        vault=load_vault(directory, env),
+        cipher=load_cipher(directory, env),
     )
 
 

@@ -10,7 +10,7 @@ from limits import parse_many
 from msgspec import Meta, Struct
 
 from dealer_agent.dealers.profile import Profile
-from dealer_agent.dealers.rules import (
+from dealer_agent.dealers.profile_checks import (
     Defect,
     Text,
     agreed_by,
@@ -20,10 +20,10 @@ from dealer_agent.dealers.rules import (
     read_host,
     read_web_address,
 )
+from dealer_agent.encryption import Cipher
 from dealer_agent.protocol.did_you_mean import did_you_mean
 from dealer_agent.protocol.skill import SKILL_BY_ID
 from dealer_agent.protocol.vocabulary import proto
-from dealer_agent.vault import Vault
 
 _PROTO = proto()
 
@@ -214,7 +214,7 @@ class DealerFile(Profile, frozen=True, kw_only=True, forbid_unknown_fields=True)
 class Settings(Struct, frozen=True, kw_only=True):
     """All that the parts are put together from. `directory` holds `dealer.toml` and the default database.
 
-    `vault` decrypts customer data; None when there is no key: then only work without customer data is possible.
+    `cipher` decrypts customer data; None when there is no key: then only work without customer data is possible.
     """
 
     directory: Path
@@ -227,7 +227,7 @@ class Settings(Struct, frozen=True, kw_only=True):
     logs: Logs
     mail: Mail
     delivery: Delivery
-    vault: Vault | None = None
+    cipher: Cipher | None = None
 
     @property
     def heads_file(self) -> Path:

@@ -13,8 +13,8 @@ from typing import Annotated
 from msgspec import UNSET, Meta, Struct, UnsetType
 
 from dealer_agent.dealers.hours import Spans, read_hours
+from dealer_agent.dealers.profile_checks import Text, read_by, read_date
 from dealer_agent.dealers.public_holidays import holidays_of
-from dealer_agent.dealers.rules import Text, read_by, read_date
 
 MOST_SPECIAL_DAYS = 100
 MOST_CLOSED_DATES = 400

@@ -9,8 +9,8 @@ from typing import Annotated, Literal, get_args
 from msgspec import UNSET, Meta, Struct, UnsetType, field
 
 from dealer_agent.dealers.opening import Dates, Opening
-from dealer_agent.dealers.opening_rules import hours_agree
-from dealer_agent.dealers.rules import (
+from dealer_agent.dealers.opening_checks import hours_agree
+from dealer_agent.dealers.profile_checks import (
     Text,
     agreed_by,
     channels_are_told_apart,

@@ -13,7 +13,7 @@ from dealer_agent.dealers.profile import (
     Profile,
     SmtpChannel,
 )
-from dealer_agent.dealers.rules import RESERVED_CHANNELS
+from dealer_agent.dealers.profile_checks import RESERVED_CHANNELS
 
 Kind = Literal["lead", "resend", "notify", "confirm", "cancel", "withdrawal", "erasure", "visit_cancelled"]
 CustomerKind = Literal["confirm", "cancel"]

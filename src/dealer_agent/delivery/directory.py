@@ -8,7 +8,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
-from dealer_agent.delivery.outlet import Letter, NotDelivered, Parcel
+from dealer_agent.delivery.outlet import DeliveryDocument, NotDelivered, OutgoingMessage
 from dealer_agent.leads.lead_view import Message
 from dealer_agent.protocol.ids import new_ulid
 
@@ -27,11 +27,11 @@ class DirectoryOutlet:
     suffix: str
     render: Callable[[Message], bytes]
 
-    def make(self, parcel: Parcel) -> bytes:
+    def make(self, parcel: DeliveryDocument) -> bytes:
         """The content of the file."""
         return self.render(parcel.message)
 
-    async def send(self, letter: Letter) -> None:
+    async def send(self, letter: OutgoingMessage) -> None:
         """Durable once this returns. Raises NotDelivered."""
         try:
             await asyncio.to_thread(self._write, letter)
@@ -40,7 +40,7 @@ class DirectoryOutlet:
             may_have_arrived = (self.folder / f"{letter.delivery_id}.{self.suffix}").exists()
             raise NotDelivered(words, may_have_arrived=may_have_arrived) from None
 
-    def _write(self, letter: Letter) -> None:
+    def _write(self, letter: OutgoingMessage) -> None:
         delivery_id, content = letter.delivery_id, letter.content
         self.folder.mkdir(mode=0o700, parents=True, exist_ok=True)
         # A hidden folder: a program that collects files must not take an unfinished one.

@@ -11,7 +11,7 @@ from email.utils import parsedate_to_datetime
 
 import httpx
 
-from dealer_agent.delivery.outlet import Letter, NotDelivered, Parcel
+from dealer_agent.delivery.outlet import DeliveryDocument, NotDelivered, OutgoingMessage
 from dealer_agent.leads.lead_view import Message
 from dealer_agent.storage.errors import CANNOT_BE_REACHED
 
@@ -46,11 +46,11 @@ class HttpOutlet:
     secret: bytes | None = None
     authorization: str | None = None
 
-    def make(self, parcel: Parcel) -> bytes:
+    def make(self, parcel: DeliveryDocument) -> bytes:
         """The body of the request."""
         return self.render(parcel.message)
 
-    async def send(self, letter: Letter) -> None:
+    async def send(self, letter: OutgoingMessage) -> None:
         """Posts within the deadline, from connecting to the answer's head. Raises NotDelivered."""
         headers = {
             "Content-Type": self.media_type,

@@ -18,16 +18,16 @@ import structlog
 from sqlalchemy import Connection
 
 from dealer_agent.dealers.routing import TO_CUSTOMER
-from dealer_agent.delivery.outlet import Letter, NeedsNewId, NotDelivered, NotToBeSent, Outlets
-from dealer_agent.delivery.pace import Breaker, Pace
-from dealer_agent.delivery.parcels import Planned
+from dealer_agent.delivery.delivery_content import Planned
+from dealer_agent.delivery.outlet import DeliveryDropped, NeedsNewId, NotDelivered, OutgoingMessage, Outlets
+from dealer_agent.delivery.retry_policy import Breaker, Pace
+from dealer_agent.encryption.cipher import Cipher
 from dealer_agent.storage import outbox
-from dealer_agent.storage.delivered import keep_document
 from dealer_agent.storage.errors import AlreadyStored, StorageError
 from dealer_agent.storage.lead_writer import LeadWriter
 from dealer_agent.storage.outbox import Address, DueDelivery
+from dealer_agent.storage.sent_deliveries import keep_document
 from dealer_agent.storage.store import Store
-from dealer_agent.vault.vault import Vault
 
 log = structlog.get_logger()
 
@@ -48,12 +48,12 @@ Result = TypeVar("Result")
 
 @dataclass
 class DeliveryLoop:
-    """One dealer's deliveries in one process. `plan` is `Parcels.of`; `vault` seals what is kept for later attempts."""
+    """One dealer's deliveries in one process. `plan` is `DeliveryContents.of`; `cipher` seals stored documents."""
 
     dealer_id: str
     store: Store
     writer: LeadWriter
-    vault: Vault
+    cipher: Cipher
     outlets: Outlets
     plan: Callable[[DueDelivery], Planned]
     pace: Pace
@@ -181,7 +181,7 @@ class DeliveryLoop:
                     lambda connection: outbox.release(connection, self.dealer_id, [delivery], may_have_arrived=sending)
                 )
             raise
-        except NotToBeSent as reason:
+        except DeliveryDropped as reason:
             log.info("delivery dropped", **_named(delivery), reason=reason.problem)
             now, problem = datetime.now(UTC), reason.problem
             await self._settle(
@@ -212,21 +212,21 @@ class DeliveryLoop:
                 delivery, lambda connection: outbox.settle_sent(connection, self.dealer_id, delivery, now, note)
             )
 
-    async def _letter(self, delivery: DueDelivery) -> Letter | None:
+    async def _letter(self, delivery: DueDelivery) -> OutgoingMessage | None:
         """What to send: the bytes of the first attempt, which are stored before it begins. None for a lost lease."""
         planned, made = await asyncio.to_thread(self._made, delivery)
         if planned.kept is None:
             document = planned.document(made)
             try:
                 await self._write(
-                    lambda connection: keep_document(connection, self.vault, self.dealer_id, delivery, document)
+                    lambda connection: keep_document(connection, self.cipher, self.dealer_id, delivery, document)
                 )
             except AlreadyStored:
                 return None
             content = made
         else:
             content = planned.kept.content
-        return Letter(delivery.delivery_id, delivery.lead_id, content)
+        return OutgoingMessage(delivery.delivery_id, delivery.lead_id, content)
 
     def _made(self, delivery: DueDelivery) -> tuple[Planned, bytes]:
         """The plan, and the document as it is made now. A mail to a customer is always made: it may be too late."""

@@ -11,7 +11,7 @@ from dealer_agent.storage.outbox import Address
 
 
 @dataclass(frozen=True, slots=True)
-class Parcel:
+class DeliveryDocument:
     """A message, made of what is stored now. `event_id` and `kind` are those of the delivery."""
 
     delivery_id: str
@@ -20,7 +20,7 @@ class Parcel:
     kind: Kind = "lead"
 
 
-class Letter(NamedTuple):
+class OutgoingMessage(NamedTuple):
     """A document under the id that it is sent with each time: receivers recognise repeats by it."""
 
     delivery_id: str
@@ -31,10 +31,10 @@ class Letter(NamedTuple):
 class Outlet(Protocol):
     """A receiver of leads."""
 
-    def make(self, parcel: Parcel) -> bytes:
-        """The document. Blocks: a lead at its bounds takes a good part of a second. Raises NotToBeSent."""
+    def make(self, parcel: DeliveryDocument) -> bytes:
+        """The document. Blocks: a lead at its bounds takes a good part of a second. Raises DeliveryDropped."""
 
-    async def send(self, letter: Letter) -> str | None:
+    async def send(self, letter: OutgoingMessage) -> str | None:
         """Sends a document; returns a note about one that arrived. Raises NotDelivered."""
 
 
@@ -67,7 +67,7 @@ class NotDelivered(Exception):  # noqa: N818 - it says what happened
         self.may_have_arrived = may_have_arrived
 
 
-class NotToBeSent(Exception):  # noqa: N818 - it says what happened
+class DeliveryDropped(Exception):  # noqa: N818 - it says what happened
     """The delivery must not be sent: the person was erased, or the message is out of date."""
 
     def __init__(self, problem: str) -> None:

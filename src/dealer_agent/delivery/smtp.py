@@ -16,7 +16,7 @@ from typing import Literal
 
 import aiosmtplib
 
-from dealer_agent.delivery.outlet import Letter, NotDelivered, NotToBeSent, Parcel
+from dealer_agent.delivery.outlet import DeliveryDocument, DeliveryDropped, NotDelivered, OutgoingMessage
 from dealer_agent.leads.adf import adf_of
 from dealer_agent.leads.customer_links import CustomerLinks
 from dealer_agent.leads.lead_view import LeadView
@@ -83,7 +83,7 @@ class CrmMailOutlet:
     server: MailServer
     to: tuple[str, ...]
 
-    def make(self, parcel: Parcel) -> bytes:
+    def make(self, parcel: DeliveryDocument) -> bytes:
         """The mail."""
         message = _message(self.server, parcel, self.to, adf_mail_subject(parcel.message))
         text = adf_of(parcel.message).decode("ascii")
@@ -91,7 +91,7 @@ class CrmMailOutlet:
         message.set_content(text, cte="7bit" if fits else "quoted-printable")
         return message.as_bytes()
 
-    async def send(self, letter: Letter) -> str | None:
+    async def send(self, letter: OutgoingMessage) -> str | None:
         """Raises NotDelivered."""
         return await self.server.send(letter.content, self.to)
 
@@ -103,11 +103,11 @@ class PeopleMailOutlet:
     server: MailServer
     to: tuple[str, ...]
 
-    def make(self, parcel: Parcel) -> bytes:
+    def make(self, parcel: DeliveryDocument) -> bytes:
         """The mail."""
         return _worded(self.server, parcel, self.to, people_mail(parcel.message))
 
-    async def send(self, letter: Letter) -> str | None:
+    async def send(self, letter: OutgoingMessage) -> str | None:
         """Raises NotDelivered."""
         return await self.server.send(letter.content, self.to)
 
@@ -119,41 +119,41 @@ class CustomerMailOutlet:
     server: MailServer
     links: CustomerLinks
 
-    def make(self, parcel: Parcel) -> bytes:
-        """The mail. Raises NotToBeSent if it is out of date or consent does not allow it."""
+    def make(self, parcel: DeliveryDocument) -> bytes:
+        """The mail. Raises DeliveryDropped if it is out of date or consent does not allow it."""
         view = parcel.message
         assert isinstance(view, LeadView), "customers are told of visits only"
         if "email" not in view.channels:
-            raise NotToBeSent("the customer does not agree to e-mail any more")
+            raise DeliveryDropped("the customer does not agree to e-mail any more")
         if not view.customer.email:
-            raise NotToBeSent("the customer has no e-mail address any more")
+            raise DeliveryDropped("the customer has no e-mail address any more")
         mail = _news_of_visit(parcel, view, self.links, datetime.now(UTC))
         return _worded(self.server, parcel, (view.customer.email,), mail)
 
-    async def send(self, letter: Letter) -> str | None:
+    async def send(self, letter: OutgoingMessage) -> str | None:
         """Raises NotDelivered."""
         # As text: the parser of bytes reads no address beyond ASCII.
         to = message_from_string(letter.content.decode(), policy=policy.SMTPUTF8)["To"]
         return await self.server.send(letter.content, tuple(each.addr_spec for each in to.addresses))
 
 
-def _news_of_visit(parcel: Parcel, view: LeadView, links: CustomerLinks, now: datetime) -> Mail:
-    """The mail. Raises NotToBeSent if it is no longer true or comes too late."""
+def _news_of_visit(parcel: DeliveryDocument, view: LeadView, links: CustomerLinks, now: datetime) -> Mail:
+    """The mail. Raises DeliveryDropped if it is no longer true or comes too late."""
     visit = next((visit for visit in view.visits if visit.appointment_id == parcel.event_id), None)
     if parcel.kind == "cancel":
         if visit is None or visit.status != "cancelled" or not visit.times:
-            raise NotToBeSent("the visit is not cancelled")
+            raise DeliveryDropped("the visit is not cancelled")
         if (visit.times[0].end or visit.times[0].start) <= now:
-            raise NotToBeSent("the visit would be over")
+            raise DeliveryDropped("the visit would be over")
         return cancellation_mail(replace(view, visits=(visit,)), links)
     if visit is None or visit.status != "confirmed":
-        raise NotToBeSent("the visit is not confirmed any more")
+        raise DeliveryDropped("the visit is not confirmed any more")
     if visit.times[0].start <= now:
-        raise NotToBeSent("the visit has begun")
+        raise DeliveryDropped("the visit has begun")
     return confirmation_mail(replace(view, visits=(visit,)), links)
 
 
-def _message(server: MailServer, parcel: Parcel, to: tuple[str, ...], subject: str) -> EmailMessage:
+def _message(server: MailServer, parcel: DeliveryDocument, to: tuple[str, ...], subject: str) -> EmailMessage:
     utf8 = _beyond_ascii(server.from_address, *to)
     message = EmailMessage(policy=policy.SMTP.clone(cte_type="7bit", utf8=utf8))
     message["From"] = _address(server.from_address, server.from_name)
@@ -165,7 +165,7 @@ def _message(server: MailServer, parcel: Parcel, to: tuple[str, ...], subject: s
     return message
 
 
-def _worded(server: MailServer, parcel: Parcel, to: tuple[str, ...], mail: Mail) -> bytes:
+def _worded(server: MailServer, parcel: DeliveryDocument, to: tuple[str, ...], mail: Mail) -> bytes:
     message = _message(server, parcel, to, mail.subject)
     message.set_content(mail.text)
     for part in mail.calendars:

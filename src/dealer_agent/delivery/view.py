@@ -8,9 +8,9 @@ import msgspec
 from msgspec import UNSET
 
 from dealer_agent.dealers.profile import Profile
-from dealer_agent.lead_desk.contact_points import deliverable, usable_channels
-from dealer_agent.lead_desk.kept_lead import Changes
-from dealer_agent.lead_desk.rooftop_views import rooftop_view
+from dealer_agent.lead_intake.allowed_contact_points import deliverable, usable_channels
+from dealer_agent.lead_intake.lead_history import Changes
+from dealer_agent.lead_intake.rooftop_views import rooftop_view
 from dealer_agent.leads.lead_view import (
     AgentView,
     EndedVisit,
@@ -33,11 +33,11 @@ from dealer_agent.protocol.requests import (
 from dealer_agent.protocol.responses import AppointmentReply
 from dealer_agent.protocol.vehicle import Vehicle
 from dealer_agent.storage.appointments import AppointmentRecord
-from dealer_agent.storage.whole_lead import WholeLead
+from dealer_agent.storage.lead_record import LeadDetails
 
 
 def lead_view(
-    lead: WholeLead,
+    lead: LeadDetails,
     profile: Profile,
     *,
     resend: bool = False,
@@ -94,7 +94,7 @@ def lead_view(
     )
 
 
-def erased_lead(lead: WholeLead, profile: Profile, rooftop: str) -> ErasedLead:
+def erased_lead(lead: LeadDetails, profile: Profile, rooftop: str) -> ErasedLead:
     """The message about an erased lead for its receivers at a rooftop."""
     record = lead.stored.lead
     assert record.erased_at is not None, "only an erasure makes this delivery"

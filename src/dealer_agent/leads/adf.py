@@ -12,9 +12,9 @@ from lxml import etree
 from lxml.etree import _Element as Element
 from msgspec import UNSET, UnsetType
 
-from dealer_agent.leads.intake import names_a_vehicle
 from dealer_agent.leads.lead_view import EndedVisit, ErasedLead, LeadView, Message, RooftopView
 from dealer_agent.leads.plain_text import lines, one_line, wrapped
+from dealer_agent.leads.received_lead import names_a_vehicle
 from dealer_agent.leads.wording import (
     NOT_SPECIFIED,
     STATUSES,

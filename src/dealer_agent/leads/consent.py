@@ -11,7 +11,7 @@ from msgspec import UNSET, UnsetType
 from dealer_agent.leads.plain_text import one_line
 from dealer_agent.protocol.errors import ContactConsentRequired, InvalidConsent, Problem, told
 from dealer_agent.protocol.formats import is_timestamp, parse_timestamp
-from dealer_agent.protocol.problems import Checker, compile_schema, list_problems
+from dealer_agent.protocol.request_problems import Checker, compile_schema, list_problems
 from dealer_agent.protocol.requests import Consent, Customer
 from dealer_agent.protocol.schemas import consent_schema
 

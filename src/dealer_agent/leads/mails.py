@@ -12,13 +12,13 @@ from zoneinfo import ZoneInfo
 
 from msgspec import UNSET
 
-from dealer_agent.leads.calendar import CalendarVisit, Method, calendar_file, cancellation_file
 from dealer_agent.leads.customer_links import CustomerLinks, Purpose
-from dealer_agent.leads.intake import names_a_vehicle
+from dealer_agent.leads.icalendar import CalendarVisit, Method, calendar_file, cancellation_file
 from dealer_agent.leads.lead_view import EndedVisit, ErasedLead, LeadView, Message, RooftopView, VisitTime, VisitView
 from dealer_agent.leads.person_name import name_in
 from dealer_agent.leads.plain_text import quoted, short, wrapped
-from dealer_agent.leads.spoken import either, phone_number
+from dealer_agent.leads.received_lead import names_a_vehicle
+from dealer_agent.leads.us_formats import either, phone_number
 from dealer_agent.leads.wording import (
     CONDITIONS,
     STATUSES,

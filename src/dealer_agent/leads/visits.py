@@ -18,8 +18,8 @@ from zoneinfo import ZoneInfo
 
 from msgspec import UNSET
 
-from dealer_agent.leads.opening import Hours, Stretch, stretches
-from dealer_agent.leads.zones import end_of_day, first_showing_minute, instant_of, with_offset
+from dealer_agent.leads.local_time import end_of_day, first_showing_minute, instant_of, with_offset
+from dealer_agent.leads.opening_spans import Hours, Stretch, stretches
 from dealer_agent.protocol.formats import parse_timestamp
 from dealer_agent.protocol.requests import Appointment, VisitKind
 from dealer_agent.protocol.responses import AppointmentReply, TimeSlot

@@ -11,9 +11,9 @@ from zoneinfo import ZoneInfo
 from msgspec import UNSET
 
 from dealer_agent.leads.lead_view import EndedVisit, ErasedLead, LeadView, RooftopView, VisitTime, VisitView
+from dealer_agent.leads.local_time import instant_of
 from dealer_agent.leads.plain_text import one_line, short
-from dealer_agent.leads.spoken import clock_time, either
-from dealer_agent.leads.zones import instant_of
+from dealer_agent.leads.us_formats import clock_time, either
 from dealer_agent.protocol.formats import in_zone, parse_timestamp
 from dealer_agent.protocol.requests import Appointment, AppointmentType, TradeIn, VehicleOfInterest
 from dealer_agent.protocol.vehicle import ListingStatus, Vehicle, VehicleMembers

@@ -22,7 +22,7 @@ from dealer_agent.protocol.errors import (
     UnsupportedSkill,
     refusal,
 )
-from dealer_agent.protocol.problems import Checker, compile_schema, list_problems, payload_problems
+from dealer_agent.protocol.request_problems import Checker, compile_schema, list_problems, payload_problems
 from dealer_agent.protocol.requests import (
     DealerInformationRequest,
     InventoryFacetsRequest,

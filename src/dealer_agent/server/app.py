@@ -14,13 +14,13 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 
 from dealer_agent.protocol.errors import InternalError, ProtocolError
 from dealer_agent.protocol.ids import new_ulid
-from dealer_agent.server.at_once import BINDINGS, BUSY, SERVICE
-from dealer_agent.server.busy import BusyReplies
 from dealer_agent.server.cross_origin import PREFLIGHT, is_preflight
-from dealer_agent.server.exchange import Binding, exchange
+from dealer_agent.server.fast_path import BINDINGS, BUSY, SERVICE
 from dealer_agent.server.http_json import HttpJson
 from dealer_agent.server.json_rpc import JsonRpc
 from dealer_agent.server.log import places
+from dealer_agent.server.overload_replies import OverloadReplies
+from dealer_agent.server.request_pipeline import Binding, pipeline
 from dealer_agent.server.routes import HEALTH_PATHS, count_request, error_response, http_error, router
 from dealer_agent.server.service import MESSAGE_SEND, RPC, Service
 
@@ -51,7 +51,7 @@ class DealerApp:
             path = path[:-1]
         binding = self._bindings.get(path)
         if binding is not None and scope["method"] == "POST":
-            await exchange(binding, service, scope, receive, send)
+            await pipeline(binding, service, scope, receive, send)
         else:
             await self._route(service, path, scope, receive, send)
 
@@ -96,7 +96,7 @@ class DealerApp:
                 self._service, self._router = service, router(service)
                 # Connections answer reading skills themselves, and refuse what is no HTTP in the service's words.
                 by_target = {path.encode(): binding for path, binding in self._bindings.items()}
-                busy = BusyReplies(by_target.values(), service.wire.default)
+                busy = OverloadReplies(by_target.values(), service.wire.default)
                 scope.get("state", {}).update({SERVICE: service, BINDINGS: by_target, BUSY: busy})
                 await send({"type": "lifespan.startup.complete"})
                 await receive()

@@ -19,9 +19,9 @@ from uvicorn.protocols.http.flow_control import FlowControl
 from uvicorn.protocols.http.httptools_impl import STATUS_LINE
 
 from dealer_agent.protocol.errors import ProtocolError, RateLimited, SchemaValidationFailed
-from dealer_agent.server.at_once import AnsweringConnection
-from dealer_agent.server.callers import limited_address
+from dealer_agent.server.client_identity import limited_address
 from dealer_agent.server.client_transport import ClientTransport
+from dealer_agent.server.fast_path import AnsweringConnection
 from dealer_agent.server.open_connections import OpenConnections, connection_limit
 from dealer_agent.server.routes import error_response
 from dealer_agent.server.service import MAX_CONNECTIONS, MAX_CONNECTIONS_PER_ADDRESS

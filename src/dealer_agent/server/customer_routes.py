@@ -13,15 +13,15 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
 
-from dealer_agent.lead_desk.customer_desk import CustomerVisit, Ended, NotFree, VisitEnded
-from dealer_agent.lead_desk.rooftop_views import rooftop_view
+from dealer_agent.lead_intake.customer_actions import CustomerVisit, Ended, NotFree, VisitEnded
+from dealer_agent.lead_intake.rooftop_views import rooftop_view
 from dealer_agent.leads.customer_links import Linked, Purpose
 from dealer_agent.leads.lead_view import RooftopView
 from dealer_agent.leads.mails import ways_to_reach
 from dealer_agent.leads.wording import VISITS
 from dealer_agent.protocol.formats import is_timestamp, parse_timestamp
 from dealer_agent.server.body import ClientGoneError, read_body
-from dealer_agent.server.callers import caller_of, count_bad_token
+from dealer_agent.server.client_identity import caller_of, count_bad_token
 from dealer_agent.server.pages import FORM_SECURITY_POLICY, contact_page, notice_page, visit_page
 from dealer_agent.server.pages.site import Site
 from dealer_agent.server.service import Service

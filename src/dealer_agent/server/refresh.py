@@ -10,12 +10,13 @@ from typing import Any, NamedTuple
 
 import structlog
 
+from dealer_agent.catalogue_loading import SnapshotError, SnapshotLoader
 from dealer_agent.dealers.profile import Profile
-from dealer_agent.server.heads import HEADS_SECONDS, record_heads
+from dealer_agent.encryption import Cipher, EncryptionError
+from dealer_agent.server.chain_heads import HEADS_SECONDS, record_heads
 from dealer_agent.server.log import FLUSH_SECONDS, INTERVAL_SECONDS, BufferedLines, end_interval, places
 from dealer_agent.server.service import LEADS_TAKEN, Service
-from dealer_agent.server.tokens import TokenBook
-from dealer_agent.stock_room import ShowRoom, SnapshotError
+from dealer_agent.server.tokens import TokenRegistry
 from dealer_agent.storage.errors import (
     BUSY,
     FULL,
@@ -31,7 +32,6 @@ from dealer_agent.storage.privacy import Disposed
 from dealer_agent.storage.retention import Purged
 from dealer_agent.storage.stock import Revision
 from dealer_agent.storage.store import Store
-from dealer_agent.vault import Vault, VaultError
 
 log = structlog.get_logger()
 
@@ -52,9 +52,9 @@ class News(NamedTuple):
     is_problem: bool = False
 
 
-def load_tokens(store: Store, dealer_id: str) -> TokenBook:
+def load_tokens(store: Store, dealer_id: str) -> TokenRegistry:
     """The tokens that open the door now. Raises StorageError."""
-    return TokenBook((token.token_id, token.token_hash) for token in store.active_token_hashes(dealer_id))
+    return TokenRegistry((token.token_id, token.token_hash) for token in store.active_token_hashes(dealer_id))
 
 
 def ages(dealer: Profile, now: datetime) -> dict[str, datetime]:
@@ -105,9 +105,9 @@ class Refresher:
     store: Store
     writer: LeadWriter
     service: Service
-    room: ShowRoom
+    room: SnapshotLoader
     seen: Revision
-    vault: Vault | None
+    cipher: Cipher | None
     heads_file: Path
     change_keys: Callable[[datetime], list[News]]
     failing: set[str] = field(default_factory=set)
@@ -137,7 +137,7 @@ class Refresher:
             except Exception as fault:  # noqa: BLE001 - the boundary: recorded, and tried again.
                 if name not in self.failing:
                     # The message of a foreign error may hold anything; these are our own.
-                    ours = isinstance(fault, StorageError | VaultError | SnapshotError)
+                    ours = isinstance(fault, StorageError | EncryptionError | SnapshotError)
                     told = {"problem": str(fault)} if ours else {"places": places(fault)}
                     log.error("refresh failed", what=name, error=type(fault).__qualname__, **told)
                 self.failing.add(name)
@@ -169,8 +169,8 @@ class Refresher:
         log.info("tokens refreshed")
 
     async def _refresh_keys(self) -> None:
-        if self.vault is not None and await asyncio.to_thread(self.vault.refresh):
-            log.info("keys refreshed", active=self.vault.keyring.active, keys=len(self.vault.keyring.ids))
+        if self.cipher is not None and await asyncio.to_thread(self.cipher.refresh):
+            log.info("keys refreshed", active=self.cipher.keyring.active, keys=len(self.cipher.keyring.ids))
 
     async def _probe_leads(self) -> None:
         """Checks whether leads can be stored, for /readyz."""

@@ -28,7 +28,7 @@ from dealer_agent.protocol.ids import new_ulid
 from dealer_agent.protocol.openapi import openapi_document
 from dealer_agent.protocol.schemas import published_schemas
 from dealer_agent.server.body import JSON
-from dealer_agent.server.callers import caller_of, count_address, count_bad_token, count_health_check
+from dealer_agent.server.client_identity import caller_of, count_address, count_bad_token, count_health_check
 from dealer_agent.server.cross_origin import READABLE_ANYWHERE
 from dealer_agent.server.customer_routes import customer_routes
 from dealer_agent.server.log import RequestLine, log_request

@@ -4,15 +4,15 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from ipaddress import IPv4Network, IPv6Network
 
-from dealer_agent.lead_desk import CustomerDesk
+from dealer_agent.lead_intake import CustomerActions
 from dealer_agent.leads.customer_links import CustomerLinks
 from dealer_agent.protocol.card import CardFacts
 from dealer_agent.protocol.requests import LeadSubmitRequest
 from dealer_agent.protocol.skill import SKILL_BY_PAYLOAD
 from dealer_agent.protocol.vocabulary import Wire
+from dealer_agent.server.admission import Admission
 from dealer_agent.server.limits import RateLimits
-from dealer_agent.server.load import Load
-from dealer_agent.server.tokens import TokenBook
+from dealer_agent.server.tokens import TokenRegistry
 from dealer_agent.skills import Dealer
 
 ADDRESS_RULE = "address"
@@ -67,14 +67,14 @@ class Service:
     """
 
     dealer: Dealer
-    tokens: TokenBook
+    tokens: TokenRegistry
     wire: Wire
     limits: RateLimits
     options: Options
     card: CardFacts
     calendar: Callable[[bytes], bytes | None]
-    customers: CustomerDesk
+    customers: CustomerActions
     links: CustomerLinks
     ready: bool = False
-    load: Load = field(default_factory=Load)
+    load: Admission = field(default_factory=Admission)
     leads: str = LEADS_TAKEN

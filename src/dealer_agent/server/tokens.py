@@ -33,7 +33,7 @@ def hashed(secret: str) -> bytes:
     return hashlib.sha256(secret.encode()).digest()
 
 
-class TokenBook:
+class TokenRegistry:
     """The tokens that open the door now."""
 
     def __init__(self, active: Iterable[tuple[str, bytes]]) -> None:

@@ -9,10 +9,17 @@ from typing import NamedTuple
 
 from sqlalchemy import Connection, bindparam, delete, select
 
+from dealer_agent.encryption.cipher import Cipher
 from dealer_agent.protocol.ids import new_ulid
-from dealer_agent.storage.chain import ACCESSES, NOTHING_BEFORE, ChainEnd, append_access, end_problem, link_problem
+from dealer_agent.storage.event_chain import (
+    ACCESSES,
+    NOTHING_BEFORE,
+    ChainEnd,
+    append_access,
+    end_problem,
+    link_problem,
+)
 from dealer_agent.storage.schema import accesses
-from dealer_agent.vault.vault import Vault
 
 PROGRAM = "dealer-agent"
 """The actor of an entry when no person acted."""
@@ -78,7 +85,7 @@ DELETE_OLDEST = delete(accesses).where(
 
 def log_access(
     connection: Connection,
-    vault: Vault,
+    cipher: Cipher,
     dealer_id: str,
     at: datetime,
     actor: str,
@@ -97,7 +104,7 @@ def log_access(
         "deleted": None if deleted is None else deleted.events,
         "deleted_head": None if deleted is None else deleted.head,
     }
-    append_access(connection, vault, dealer_id, entry)
+    append_access(connection, cipher, dealer_id, entry)
     return access_id
 
 
@@ -107,7 +114,7 @@ def list_accesses(connection: Connection, dealer_id: str, limit: int) -> list[Ac
 
 
 def delete_accesses(
-    connection: Connection, vault: Vault, dealer_id: str, before: datetime, now: datetime, most: int
+    connection: Connection, cipher: Cipher, dealer_id: str, before: datetime, now: datetime, most: int
 ) -> int:
     """Deletes up to `most` of the oldest entries before `before`, and adds an entry about it. Returns their number."""
     count, newest = 0, ChainEnd(0, NOTHING_BEFORE)
@@ -118,12 +125,12 @@ def delete_accesses(
     if count:
         connection.execute(DELETE_OLDEST, {"in_dealer": dealer_id, "newest": newest.events})
         action = f"delete {count} entries from before {before:%Y-%m-%d} out of this log, up to number {newest.events}"
-        log_access(connection, vault, dealer_id, now, PROGRAM, action, leads=0, deleted=newest)
+        log_access(connection, cipher, dealer_id, now, PROGRAM, action, leads=0, deleted=newest)
     return count
 
 
 def verify_accesses(
-    connection: Connection, vault: Vault, dealer_id: str, recorded: Mapping[int, bytes] | None = None
+    connection: Connection, cipher: Cipher, dealer_id: str, recorded: Mapping[int, bytes] | None = None
 ) -> AccessReport:
     """Checks every entry of a dealer's access log, and its end; `recorded` are hashes of heads by their number.
 
@@ -140,5 +147,5 @@ def verify_accesses(
         if problem := link_problem(row, end, recorded, ACCESSES):
             return AccessReport(end.events, start.events, end.events + 1, problem)
         end = ChainEnd(row.number, row.hash)
-    problem = end_problem(connection, vault, dealer_id, end, recorded, ACCESSES)
+    problem = end_problem(connection, cipher, dealer_id, end, recorded, ACCESSES)
     return AccessReport(end.events, start.events, None if problem is None else end.events + 1, problem)

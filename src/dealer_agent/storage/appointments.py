@@ -14,13 +14,13 @@ from typing import Any, Literal, NamedTuple
 
 from sqlalchemy import Connection, Row, bindparam, delete, func, insert, select, update
 
+from dealer_agent.encryption.cipher import Cipher
 from dealer_agent.leads.visits import QUARTER, Slot
 from dealer_agent.leads.visits import quarters as quarters_of
 from dealer_agent.protocol.requests import VisitKind
 from dealer_agent.storage.errors import AlreadyStored
-from dealer_agent.storage.prepared import Prepared
+from dealer_agent.storage.prepared_statements import Prepared
 from dealer_agent.storage.schema import appointments, leads, microseconds, places
-from dealer_agent.vault.vault import Vault
 
 Status = Literal["requested", "proposed", "confirmed", "unavailable", "replaced", "cancelled"]
 """`unavailable`: no time was to be had, and people must find one. `replaced`: the customer asked anew. `cancelled`: the
@@ -228,11 +228,11 @@ def _place_key(rooftop: str, kind: str, quarter: datetime) -> bytes:
     return f"{microseconds(quarter)} {kind} {rooftop}".encode()
 
 
-def record_appointment(connection: Connection, vault: Vault, appointment: AppointmentRecord) -> None:
+def record_appointment(connection: Connection, cipher: Cipher, appointment: AppointmentRecord) -> None:
     """Stores a visit of a lead that is recorded; a confirmed one's places are taken apart. Seals what was asked."""
     row = {name: getattr(appointment, name) for name in AppointmentRecord.__dataclass_fields__}
     if appointment.request is not None:
-        row["request"] = vault.seal(appointment.request, *_seal(appointment.dealer_id, appointment.appointment_id))
+        row["request"] = cipher.seal(appointment.request, *_seal(appointment.dealer_id, appointment.appointment_id))
     ADD_APPOINTMENT.add(connection, row)
 
 
@@ -253,13 +253,13 @@ def end_appointments(
 
 
 def sharing(
-    connection: Connection, vault: Vault, dealer_id: str, appointment_ids: Sequence[str]
+    connection: Connection, cipher: Cipher, dealer_id: str, appointment_ids: Sequence[str]
 ) -> list[AppointmentRecord]:
     """The confirmed visits that use the places of any of these."""
     if not appointment_ids:
         return []
     sought = {"dealer_id": dealer_id, "appointment_ids": list(appointment_ids)}
-    return [_opened(vault, row) for row in connection.execute(READ_SHARING, sought)]
+    return [_opened(cipher, row) for row in connection.execute(READ_SHARING, sought)]
 
 
 def hand_over(
@@ -285,22 +285,22 @@ def hand_over(
 
 
 def find_appointment(
-    connection: Connection, vault: Vault, dealer_id: str, appointment_id: str
+    connection: Connection, cipher: Cipher, dealer_id: str, appointment_id: str
 ) -> AppointmentRecord | None:
     """One visit, though it has ended."""
     sought = {"dealer_id": dealer_id, "appointment_id": appointment_id}
     row = connection.execute(READ_APPOINTMENT, sought).one_or_none()
-    return None if row is None else _opened(vault, row)
+    return None if row is None else _opened(cipher, row)
 
 
-def appointments_of(connection: Connection, vault: Vault, dealer_id: str, lead_id: str) -> list[AppointmentRecord]:
+def appointments_of(connection: Connection, cipher: Cipher, dealer_id: str, lead_id: str) -> list[AppointmentRecord]:
     """All visits that a lead ever asked for, those that ended too, oldest first."""
-    return appointments_in(vault, READ_APPOINTMENTS.read(connection, {"dealer_id": dealer_id, "lead_id": lead_id}))
+    return appointments_in(cipher, READ_APPOINTMENTS.read(connection, {"dealer_id": dealer_id, "lead_id": lead_id}))
 
 
-def appointments_in(vault: Vault, rows: Iterable[Any]) -> list[AppointmentRecord]:
+def appointments_in(cipher: Cipher, rows: Iterable[Any]) -> list[AppointmentRecord]:
     """The visits in rows of READ_APPOINTMENTS."""
-    return [_opened(vault, row) for row in rows]
+    return [_opened(cipher, row) for row in rows]
 
 
 def booked_visits(
@@ -314,13 +314,20 @@ def booked_visits(
     return sorted(found, key=lambda booked: (booked.starts_at, booked.appointment_id))
 
 
-def list_booked(connection: Connection, vault: Vault, dealer_id: str, since: datetime) -> list[ListedAppointment]:
+def list_booked(connection: Connection, cipher: Cipher, dealer_id: str, since: datetime) -> list[ListedAppointment]:
     """The visits that were ever confirmed for a time from `since` on, cancelled ones too, in the order of time."""
-    return [_listed(vault, row) for row in connection.execute(LIST_BOOKED, {"dealer_id": dealer_id, "since": since})]
+    return [_listed(cipher, row) for row in connection.execute(LIST_BOOKED, {"dealer_id": dealer_id, "since": since})]
 
 
 def list_shown(
-    connection: Connection, vault: Vault, dealer_id: str, *, since: datetime, now: datetime, until: datetime, most: int
+    connection: Connection,
+    cipher: Cipher,
+    dealer_id: str,
+    *,
+    since: datetime,
+    now: datetime,
+    until: datetime,
+    most: int,
 ) -> list[ListedAppointment]:
     """At most `most` of the visits that were ever confirmed for a time from `since` to before `until`, by time.
 
@@ -331,26 +338,26 @@ def list_shown(
         if len(found) < most:
             sought = {"since": since, "now": now, "until": until, "most": most - len(found)}
             found += connection.execute(statement, sought | {"dealer_id": dealer_id})
-    return [_listed(vault, row) for row in sorted(found, key=lambda row: (row.starts_at, row.appointment_id))]
+    return [_listed(cipher, row) for row in sorted(found, key=lambda row: (row.starts_at, row.appointment_id))]
 
 
-def list_waiting(connection: Connection, vault: Vault, dealer_id: str, since: datetime) -> list[ListedAppointment]:
+def list_waiting(connection: Connection, cipher: Cipher, dealer_id: str, since: datetime) -> list[ListedAppointment]:
     """The visits asked for since `since` that have no time yet: a person must arrange them. Oldest first."""
-    return [_listed(vault, row) for row in connection.execute(LIST_WAITING, {"dealer_id": dealer_id, "since": since})]
+    return [_listed(cipher, row) for row in connection.execute(LIST_WAITING, {"dealer_id": dealer_id, "since": since})]
 
 
-def _listed(vault: Vault, row: Row[Any]) -> ListedAppointment:
-    appointment = _opened(vault, row)
+def _listed(cipher: Cipher, row: Row[Any]) -> ListedAppointment:
+    appointment = _opened(cipher, row)
     customer = row.customer
     if customer is not None:
-        customer = vault.open(customer, "leads", "customer", appointment.dealer_id, appointment.lead_id)
+        customer = cipher.open(customer, "leads", "customer", appointment.dealer_id, appointment.lead_id)
     return ListedAppointment(appointment, customer, row.vehicle)
 
 
-def _opened(vault: Vault, row: Any) -> AppointmentRecord:
+def _opened(cipher: Cipher, row: Any) -> AppointmentRecord:
     values = {name: getattr(row, name) for name in AppointmentRecord.__dataclass_fields__}
     if values["request"] is not None:
-        values["request"] = vault.open(values["request"], *_seal(row.dealer_id, row.appointment_id))
+        values["request"] = cipher.open(values["request"], *_seal(row.dealer_id, row.appointment_id))
     return AppointmentRecord(**values)
 
 

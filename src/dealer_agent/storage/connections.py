@@ -25,9 +25,9 @@ from sqlalchemy import URL, Connection, Engine, create_engine, event, make_url
 from sqlalchemy.exc import ArgumentError, DisconnectionError
 from sqlalchemy.pool import ConnectionPoolEntry
 
+from dealer_agent.encryption.file_permissions import advice, open_to_others
 from dealer_agent.storage.errors import FULL, BadDatabaseUrl, DatabaseExposed, DatabaseUnreachable, DiskFull
-from dealer_agent.storage.prepared import write_collected
-from dealer_agent.vault.private import advice, open_to_others
+from dealer_agent.storage.prepared_statements import write_collected
 
 BUSY_SECONDS = 30
 """How long a writer waits for another process's lock: longer than the longest import."""

@@ -13,7 +13,10 @@ import msgspec
 from msgspec import Struct
 from sqlalchemy import Connection, Row, bindparam, exists, select, update
 
-from dealer_agent.storage.chain import (
+from dealer_agent.encryption.cipher import Cipher
+from dealer_agent.encryption.errors import DecryptionFailed, UnknownKey
+from dealer_agent.storage.contact_points import KNOWN_BY
+from dealer_agent.storage.event_chain import (
     NOTHING_BEFORE,
     ChainEnd,
     append,
@@ -22,12 +25,9 @@ from dealer_agent.storage.chain import (
     end_problem,
     link_problem,
 )
-from dealer_agent.storage.contact_points import KNOWN_BY
-from dealer_agent.storage.prepared import Prepared
+from dealer_agent.storage.prepared_statements import Prepared
 from dealer_agent.storage.schema import consent_events, consent_proofs, leads
 from dealer_agent.storage.withdrawals import note_withdrawal
-from dealer_agent.vault.errors import BrokenSeal, UnknownKey
-from dealer_agent.vault.vault import Vault
 
 GRANTED: Final = "granted"
 REVOKED: Final = "revoked"
@@ -197,12 +197,12 @@ TOUCH_LEAD = (
 )
 
 
-def record_consent(connection: Connection, vault: Vault, dealer_id: str, lead_id: str, consent: ConsentRecord) -> int:
+def record_consent(connection: Connection, cipher: Cipher, dealer_id: str, lead_id: str, consent: ConsentRecord) -> int:
     """Adds a new consent of the customer of an earlier lead. Returns the event's number.
 
     Raises StorageError where there is no such lead.
     """
-    number = grant(connection, vault, dealer_id, lead_id, consent)
+    number = grant(connection, cipher, dealer_id, lead_id, consent)
     touch_lead(connection, dealer_id, lead_id, consent.received_at)
     return number
 
@@ -212,7 +212,7 @@ def touch_lead(connection: Connection, dealer_id: str, lead_id: str, at: datetim
     connection.execute(TOUCH_LEAD, {"in_dealer": dealer_id, "of_lead": lead_id, "at": at})
 
 
-def grant(connection: Connection, vault: Vault, dealer_id: str, lead_id: str, consent: ConsentRecord) -> int:
+def grant(connection: Connection, cipher: Cipher, dealer_id: str, lead_id: str, consent: ConsentRecord) -> int:
     """Adds the consent that came with a lead."""
     event = {
         "lead_id": lead_id,
@@ -232,12 +232,12 @@ def grant(connection: Connection, vault: Vault, dealer_id: str, lead_id: str, co
         agent=consent.source_agent,
         token=consent.token_id,
     )
-    return append(connection, vault, dealer_id, event, msgspec.msgpack.encode(body))
+    return append(connection, cipher, dealer_id, event, msgspec.msgpack.encode(body))
 
 
 def record_revocation(
     connection: Connection,
-    vault: Vault,
+    cipher: Cipher,
     dealer_id: str,
     lead_id: str,
     channels: Sequence[str],
@@ -254,13 +254,13 @@ def record_revocation(
     (`storage.withdrawals`). `by` is who noted it. Returns the event's number. Raises StorageError where there is no
     such lead.
     """
-    note_withdrawal(connection, vault, dealer_id, lead_id, channels, at, known_by)
-    return repeat_revocation(connection, vault, dealer_id, lead_id, channels, at, by=by, reason=reason, kind=kind)
+    note_withdrawal(connection, cipher, dealer_id, lead_id, channels, at, known_by)
+    return repeat_revocation(connection, cipher, dealer_id, lead_id, channels, at, by=by, reason=reason, kind=kind)
 
 
 def repeat_revocation(
     connection: Connection,
-    vault: Vault,
+    cipher: Cipher,
     dealer_id: str,
     lead_id: str,
     channels: Sequence[str],
@@ -273,7 +273,7 @@ def repeat_revocation(
     """Adds an earlier withdrawal of its customer to a lead. It does not change the time of the withdrawal."""
     event = _plain_event(lead_id, kind, at) | {"channels": msgspec.json.encode(tuple(channels))}
     body = _Body(salt=_salt(), by=by, reason=reason)
-    return append(connection, vault, dealer_id, event, msgspec.msgpack.encode(body))
+    return append(connection, cipher, dealer_id, event, msgspec.msgpack.encode(body))
 
 
 def is_same_consent(event: ConsentEvent, consent: ConsentRecord) -> bool:
@@ -286,27 +286,31 @@ def is_same_consent(event: ConsentEvent, consent: ConsentRecord) -> bool:
     )
 
 
-def forget_consents(connection: Connection, vault: Vault, dealer_id: str, lead_id: str, at: datetime, kind: str) -> int:
+def forget_consents(
+    connection: Connection, cipher: Cipher, dealer_id: str, lead_id: str, at: datetime, kind: str
+) -> int:
     """Deletes the texts of a lead's events, and adds an event about it (`kind`); the number of texts."""
     dropped = connection.execute(DROP_BODIES, {"in_dealer": dealer_id, "of_lead": lead_id}).rowcount
     if dropped:
-        note_forgotten(connection, vault, dealer_id, lead_id, at, kind)
+        note_forgotten(connection, cipher, dealer_id, lead_id, at, kind)
     return dropped
 
 
-def note_forgotten(connection: Connection, vault: Vault, dealer_id: str, lead_id: str, at: datetime, kind: str) -> None:
+def note_forgotten(
+    connection: Connection, cipher: Cipher, dealer_id: str, lead_id: str, at: datetime, kind: str
+) -> None:
     """Adds an event that the texts of a lead's events were deleted or moved: `kind` is one of FORGOTTEN."""
-    append(connection, vault, dealer_id, _plain_event(lead_id, kind, at))
+    append(connection, cipher, dealer_id, _plain_event(lead_id, kind, at))
 
 
-def consents_of(connection: Connection, vault: Vault, dealer_id: str, lead_id: str) -> tuple[ConsentEvent, ...]:
+def consents_of(connection: Connection, cipher: Cipher, dealer_id: str, lead_id: str) -> tuple[ConsentEvent, ...]:
     """A lead's events, oldest first."""
-    return consents_in(vault, READ_EVENTS.read(connection, {"dealer_id": dealer_id, "lead_id": lead_id}))
+    return consents_in(cipher, READ_EVENTS.read(connection, {"dealer_id": dealer_id, "lead_id": lead_id}))
 
 
-def consents_in(vault: Vault, rows: Iterable[Any]) -> tuple[ConsentEvent, ...]:
+def consents_in(cipher: Cipher, rows: Iterable[Any]) -> tuple[ConsentEvent, ...]:
     """The events in rows of READ_EVENTS."""
-    return tuple(_event(vault, row) for row in rows)
+    return tuple(_event(cipher, row) for row in rows)
 
 
 def allowed_channels(connection: Connection, dealer_id: str, lead_id: str, now: datetime) -> frozenset[str]:
@@ -341,7 +345,7 @@ def channels_allowed(events: Iterable[ConsentEvent | _Agreed], now: datetime) ->
 
 
 def verify_chain(
-    connection: Connection, vault: Vault, dealer_id: str, recorded: Mapping[int, bytes] | None = None
+    connection: Connection, cipher: Cipher, dealer_id: str, recorded: Mapping[int, bytes] | None = None
 ) -> ChainReport:
     """Checks every event of a dealer's chain, and its end; `recorded` are hashes of heads by their number.
 
@@ -354,7 +358,7 @@ def verify_chain(
     erased = 0
     forgotten_at: dict[str, int] = {}
     for row in connection.execute(READ_CHAIN, {"dealer_id": dealer_id}):
-        problem = _problem(vault, row, end, recorded)
+        problem = _problem(cipher, row, end, recorded)
         if problem is not None:
             return ChainReport(end.events, erased, end.events + 1, problem)
         end = ChainEnd(row.number, row.hash)
@@ -367,30 +371,30 @@ def verify_chain(
     if forgotten_at:
         problem = "its text is gone, and no erasure of its lead follows"
         return ChainReport(end.events, erased, min(forgotten_at.values()), problem)
-    problem = _problem_at_end(connection, vault, dealer_id, end, recorded)
+    problem = _problem_at_end(connection, cipher, dealer_id, end, recorded)
     return ChainReport(end.events, erased, None if problem is None else end.events + 1, problem)
 
 
-def _problem(vault: Vault, row: Row[Any], before: ChainEnd, recorded: Mapping[int, bytes]) -> str | None:
+def _problem(cipher: Cipher, row: Row[Any], before: ChainEnd, recorded: Mapping[int, bytes]) -> str | None:
     """What is wrong with the event after `before`."""
     if wrong := link_problem(row, before, recorded):
         return wrong
     try:
-        body = opened_body(vault, row)
+        body = opened_body(cipher, row)
     except UnknownKey as problem:
         return f"its text is sealed with the key {problem.key_id}, which is not among the keys here"
-    except BrokenSeal:
+    except DecryptionFailed:
         return "its text was changed"
     if body is None or commitment(body) == row.commitment:
         return None
     return "its text is not the one that the chain was made with"
 
 
-def opened_body(vault: Vault, row: Row[Any]) -> bytes | None:
-    """The body of a row of READ_CHAIN; None where it is deleted. Raises UnknownKey and BrokenSeal."""
+def opened_body(cipher: Cipher, row: Row[Any]) -> bytes | None:
+    """The body of a row of READ_CHAIN; None where it is deleted. Raises UnknownKey and DecryptionFailed."""
     if row.body is not None:
-        return vault.open(row.body, *body_context(row.dealer_id, row.number))
-    return None if row.proof is None else vault.open(row.proof, *proof_context(row.dealer_id, row.number))
+        return cipher.open(row.body, *body_context(row.dealer_id, row.number))
+    return None if row.proof is None else cipher.open(row.proof, *proof_context(row.dealer_id, row.number))
 
 
 def proof_context(dealer_id: str, number: int) -> tuple[str, ...]:
@@ -399,10 +403,10 @@ def proof_context(dealer_id: str, number: int) -> tuple[str, ...]:
 
 
 def _problem_at_end(
-    connection: Connection, vault: Vault, dealer_id: str, end: ChainEnd, recorded: Mapping[int, bytes]
+    connection: Connection, cipher: Cipher, dealer_id: str, end: ChainEnd, recorded: Mapping[int, bytes]
 ) -> str | None:
     """What is wrong with the end of a chain whose events are all sound."""
-    if problem := end_problem(connection, vault, dealer_id, end, recorded):
+    if problem := end_problem(connection, cipher, dealer_id, end, recorded):
         return problem
     lead_id = connection.execute(FIND_LEAD_WITHOUT_CONSENT, {"dealer_id": dealer_id}).scalar()
     return None if lead_id is None else f"the lead {lead_id} has no event in the chain"
@@ -428,8 +432,8 @@ def _words(document: bytes) -> tuple[str, ...]:
     return msgspec.json.decode(document, type=tuple[str, ...])
 
 
-def _event(vault: Vault, row: Any) -> ConsentEvent:
-    body = None if row.body is None else vault.open(row.body, *body_context(row.dealer_id, row.number))
+def _event(cipher: Cipher, row: Any) -> ConsentEvent:
+    body = None if row.body is None else cipher.open(row.body, *body_context(row.dealer_id, row.number))
     return event_of(row._asdict(), body)
 
 

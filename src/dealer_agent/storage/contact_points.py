@@ -7,8 +7,8 @@ from typing import Any
 import msgspec
 from sqlalchemy import Connection, bindparam, select
 
+from dealer_agent.encryption.cipher import Cipher
 from dealer_agent.storage.schema import lead_contacts
-from dealer_agent.vault.vault import Vault
 
 KNOWN_BY = ("email:", "phone:")
 """What the contact points begin with (`leads.intake.contacts`)."""
@@ -19,21 +19,21 @@ READ_CONTACTS = select(lead_contacts.c.contact).where(
 
 
 def contact_points_of(
-    connection: Connection, vault: Vault, dealer_id: str, lead_id: str, known_by: tuple[str, ...] = KNOWN_BY
+    connection: Connection, cipher: Cipher, dealer_id: str, lead_id: str, known_by: tuple[str, ...] = KNOWN_BY
 ) -> set[str]:
     """The e-mail addresses and phone numbers (normalised) of a lead that begin with one of `known_by`.
 
-    Raises BrokenSeal and UnknownKey.
+    Raises DecryptionFailed and UnknownKey.
     """
     rows: Any = connection.execute(READ_CONTACTS, {"dealer_id": dealer_id, "lead_id": lead_id}).scalars()
-    found = {vault.open(row, *contact_context("contact", dealer_id, lead_id)).decode() for row in rows}
+    found = {cipher.open(row, *contact_context("contact", dealer_id, lead_id)).decode() for row in rows}
     # The keys of the lead's senders are left out: they are JSON arrays (`leads.intake`).
     return {contact for contact in found if contact.startswith(known_by)}
 
 
-def lasting_hash(vault: Vault, purpose: str, dealer_id: str, contact: str) -> bytes:
+def lasting_hash(cipher: Cipher, purpose: str, dealer_id: str, contact: str) -> bytes:
     """A keyed hash of a contact point that a change of keys does not change. Each purpose has a key of its own."""
-    return hmac.digest(vault.lasting_key(purpose), msgspec.json.encode((dealer_id, contact)), sha256)
+    return hmac.digest(cipher.lasting_key(purpose), msgspec.json.encode((dealer_id, contact)), sha256)
 
 
 def contact_context(column: str, dealer_id: str, lead_id: str) -> tuple[str, ...]:

@@ -6,28 +6,28 @@ from typing import Self
 
 from sqlalchemy import Connection, Engine
 
+from dealer_agent.encryption.cipher import Cipher
 from dealer_agent.storage import keys
-from dealer_agent.storage.chain import lock_dealer
 from dealer_agent.storage.connections import database_url, reader_engine, require_private, writer_engine
 from dealer_agent.storage.errors import KeyMissing, translating
+from dealer_agent.storage.event_chain import lock_dealer
 from dealer_agent.storage.migrate import check_schema
-from dealer_agent.vault.vault import Vault
 
 
 class Database:
     """Threads may share one. Processes may not: each opens its own, after a fork."""
 
-    def __init__(self, writer: Engine, reader: Engine, vault: Vault | None) -> None:
+    def __init__(self, writer: Engine, reader: Engine, cipher: Cipher | None) -> None:
         self._writer = writer
         self._reader = reader
-        self._vault = vault
+        self._vault = cipher
 
     @classmethod
-    def open(cls, url: str, vault: Vault | None = None) -> Self:
+    def open(cls, url: str, cipher: Cipher | None = None) -> Self:
         """Opens the migrated database at `url`. Raises SchemaOutdated, SchemaTooNew, and any StorageError."""
         parsed = database_url(url)
         require_private(parsed)
-        store = cls(writer_engine(parsed), reader_engine(parsed), vault)
+        store = cls(writer_engine(parsed), reader_engine(parsed), cipher)
         try:
             with store._reading() as connection:
                 check_schema(connection)
@@ -47,19 +47,19 @@ class Database:
     def __exit__(self, *_: object) -> None:
         self.close()
 
-    def _keys(self, connection: Connection, dealer_id: str) -> Vault:
-        """The vault, once its keys are known to be the dealer's."""
-        vault = self._vault_given()
-        keys.check_keys(connection, vault, dealer_id)
-        return vault
+    def _keys(self, connection: Connection, dealer_id: str) -> Cipher:
+        """The cipher, once its keys are known to be the dealer's."""
+        cipher = self._cipher_given()
+        keys.check_keys(connection, cipher, dealer_id)
+        return cipher
 
-    def _keys_to_seal(self, connection: Connection, dealer_id: str) -> Vault:
+    def _keys_to_seal(self, connection: Connection, dealer_id: str) -> Cipher:
         """The same for who seals with them. The dealer is locked."""
-        vault = self._keys(connection, dealer_id)
-        keys.ready_to_seal(connection, vault, dealer_id)
-        return vault
+        cipher = self._keys(connection, dealer_id)
+        keys.ready_to_seal(connection, cipher, dealer_id)
+        return cipher
 
-    def _vault_given(self) -> Vault:
+    def _cipher_given(self) -> Cipher:
         if self._vault is None:
             raise KeyMissing(
                 "customer data is sealed and there is no key here: set DEALER_AGENT_KEYS, or put the key file "

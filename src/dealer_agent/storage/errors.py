@@ -14,7 +14,7 @@ import psycopg
 from sqlalchemy.exc import DBAPIError, PendingRollbackError, SQLAlchemyError, StatementError
 from sqlalchemy.exc import TimeoutError as PoolTimeout
 
-from dealer_agent.vault.errors import BrokenSeal, UnknownKey
+from dealer_agent.encryption.errors import DecryptionFailed, UnknownKey
 
 
 class StorageError(Exception):
@@ -203,7 +203,7 @@ def _of_sqlite(error: sqlite3.Error) -> tuple[type[StorageError], str, str]:
 
 @contextmanager
 def translating() -> Iterator[None]:
-    """Errors of the database and of the vault leave this block as `StorageError`.
+    """Errors of the database and of the cipher leave this block as `StorageError`.
 
     A value of the wrong kind leaves it as itself.
     """
@@ -211,7 +211,7 @@ def translating() -> Iterator[None]:
         yield
     except UnknownKey as error:
         raise KeyMissing(str(error)) from None
-    except BrokenSeal as error:
+    except DecryptionFailed as error:
         raise WrongKey(str(error)) from None
     except SQLAlchemyError as error:
         if isinstance(error, StatementError) and not isinstance(error, DBAPIError) and error.orig is not None:

@@ -9,10 +9,10 @@ import msgspec
 from msgspec import Struct
 from sqlalchemy import Connection, bindparam, delete, select, text
 
-from dealer_agent.storage.prepared import Prepared
+from dealer_agent.encryption.cipher import Cipher
+from dealer_agent.encryption.errors import DecryptionFailed
+from dealer_agent.storage.prepared_statements import Prepared
 from dealer_agent.storage.schema import UtcTime, idempotency
-from dealer_agent.vault.errors import BrokenSeal
-from dealer_agent.vault.vault import Vault
 
 IDEMPOTENCY_KEPT = timedelta(days=30)
 FINGERPRINT_CONTEXT = ("idempotency", "fingerprint")
@@ -77,50 +77,50 @@ DROP_REPLY = Prepared(
 
 
 def find_idempotent(
-    connection: Connection, vault: Vault, dealer_id: str, scope: str, key: str, now: datetime
+    connection: Connection, cipher: Cipher, dealer_id: str, scope: str, key: str, now: datetime
 ) -> StoredReply | None:
     """The first answer to this key, for 30 days."""
     known_as = _known_as(scope, key)
     sought = {"dealer_id": dealer_id, "since": now - IDEMPOTENCY_KEPT}
-    for fingerprint in vault.hashes(known_as.hex(), *FINGERPRINT_CONTEXT, dealer_id):
+    for fingerprint in cipher.hashes(known_as.hex(), *FINGERPRINT_CONTEXT, dealer_id):
         for sealed, at in FIND_REPLY.read(connection, sought | {"fingerprint": fingerprint}, [fingerprint]):
-            kept = open_reply(vault, dealer_id, sealed)
+            kept = open_reply(cipher, dealer_id, sealed)
             if kept.known_as != known_as:
-                raise BrokenSeal(*reply_context(dealer_id))
+                raise DecryptionFailed(*reply_context(dealer_id))
             return StoredReply(kept.payload_hash, kept.reply, at)
     return None
 
 
-def record_idempotency(connection: Connection, vault: Vault, dealer_id: str, record: IdempotencyRecord) -> None:
+def record_idempotency(connection: Connection, cipher: Cipher, dealer_id: str, record: IdempotencyRecord) -> None:
     """Keeps the first answer to a key. Raises AlreadyStored when the key has one that is younger than 30 days."""
     answer = KeptReply(record.payload_hash, record.reply, _known_as(record.scope, record.key))
-    kept = reply_row(vault, dealer_id, answer, record.at, record.lead_id) | {"since": record.at - IDEMPOTENCY_KEPT}
+    kept = reply_row(cipher, dealer_id, answer, record.at, record.lead_id) | {"since": record.at - IDEMPOTENCY_KEPT}
     KEEP_REPLY.add(connection, kept, key=kept["fingerprint"], conflict="this idempotency key has an answer")
 
 
-def replace_idempotency(connection: Connection, vault: Vault, dealer_id: str, record: IdempotencyRecord) -> None:
+def replace_idempotency(connection: Connection, cipher: Cipher, dealer_id: str, record: IdempotencyRecord) -> None:
     """Keeps another answer to a key than the one that is kept."""
-    for fingerprint in vault.hashes(_known_as(record.scope, record.key).hex(), *FINGERPRINT_CONTEXT, dealer_id):
+    for fingerprint in cipher.hashes(_known_as(record.scope, record.key).hex(), *FINGERPRINT_CONTEXT, dealer_id):
         DROP_REPLY.write(connection, {"dealer_id": dealer_id, "fingerprint": fingerprint})
-    record_idempotency(connection, vault, dealer_id, record)
+    record_idempotency(connection, cipher, dealer_id, record)
 
 
-def reply_row(vault: Vault, dealer_id: str, answer: KeptReply, at: datetime, lead_id: str | None) -> dict[str, Any]:
+def reply_row(cipher: Cipher, dealer_id: str, answer: KeptReply, at: datetime, lead_id: str | None) -> dict[str, Any]:
     """A row of `idempotency`."""
     # Sealed before it is hashed, as a contact is.
-    sealed = vault.seal(msgspec.msgpack.encode(answer), *reply_context(dealer_id))
+    sealed = cipher.seal(msgspec.msgpack.encode(answer), *reply_context(dealer_id))
     return {
         "dealer_id": dealer_id,
-        "fingerprint": vault.hash(answer.known_as.hex(), *FINGERPRINT_CONTEXT, dealer_id),
+        "fingerprint": cipher.hash(answer.known_as.hex(), *FINGERPRINT_CONTEXT, dealer_id),
         "at": at,
         "lead_id": lead_id,
         "reply": sealed,
     }
 
 
-def open_reply(vault: Vault, dealer_id: str, sealed: bytes) -> KeptReply:
+def open_reply(cipher: Cipher, dealer_id: str, sealed: bytes) -> KeptReply:
     """What is in the sealed column of `idempotency`."""
-    return msgspec.msgpack.decode(vault.open(sealed, *reply_context(dealer_id)), type=KeptReply)
+    return msgspec.msgpack.decode(cipher.open(sealed, *reply_context(dealer_id)), type=KeptReply)
 
 
 def reply_context(dealer_id: str) -> tuple[str, ...]:

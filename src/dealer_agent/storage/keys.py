@@ -14,12 +14,15 @@ from typing import Any, Literal, NamedTuple
 
 from sqlalchemy import Column, Connection, Row, bindparam, delete, func, insert, select, text, update
 
-from dealer_agent.storage.chain import CHAINS, Chain, chain_end_of, end_is_sound, seal_end
+from dealer_agent.encryption.cipher import Cipher
+from dealer_agent.encryption.errors import DecryptionFailed, InvalidKeys, UnknownKey
+from dealer_agent.encryption.keyring import LASTING
 from dealer_agent.storage.contact_points import contact_context
 from dealer_agent.storage.errors import KeyMissing, WrongKey
+from dealer_agent.storage.event_chain import CHAINS, Chain, chain_end_of, end_is_sound, seal_end
 from dealer_agent.storage.idempotency import open_reply, reply_row
 from dealer_agent.storage.leads import ADD_CONTACT, contact_row
-from dealer_agent.storage.prepared import Prepared
+from dealer_agent.storage.prepared_statements import Prepared
 from dealer_agent.storage.schema import (
     UtcTime,
     appointments,
@@ -33,9 +36,6 @@ from dealer_agent.storage.schema import (
     vault_key_uses,
     vault_keys,
 )
-from dealer_agent.vault.errors import BadKeys, BrokenSeal, UnknownKey
-from dealer_agent.vault.keyring import LASTING
-from dealer_agent.vault.vault import Vault
 
 PROOF = b"customer data of this dealer is sealed with this key"
 
@@ -164,7 +164,7 @@ def key_uses(connection: Connection, dealer_id: str) -> dict[str, KeyUse]:
     return {row.key_id: KeyUse(row.state, row.since, row.lacked_by) for row in rows}
 
 
-def check_keys(connection: Connection, vault: Vault, dealer_id: str) -> bool:
+def check_keys(connection: Connection, cipher: Cipher, dealer_id: str) -> bool:
     """Whether the active key and the lasting secret are noted (`note_active_key`).
 
     Call it before customer data is read or written. Raises KeyMissing when a key is not here that the dealer's data is
@@ -174,41 +174,41 @@ def check_keys(connection: Connection, vault: Vault, dealer_id: str) -> bool:
     for key_id, proof in READ_PROOFS.read(connection, {"dealer_id": dealer_id}):
         noted.add(key_id)
         if key_id == LASTING:
-            _check_lasting_secret(vault, dealer_id, proof)
+            _check_lasting_secret(cipher, dealer_id, proof)
             continue
         try:
-            vault.open(proof, *_proof_context(dealer_id, key_id))
+            cipher.open(proof, *_proof_context(dealer_id, key_id))
         except UnknownKey as problem:
             raise KeyMissing(str(problem)) from None
-        except BrokenSeal:
+        except DecryptionFailed:
             raise WrongKey(
                 f"the key {key_id} is not the one that customer data is sealed with: put the right one back from your "
                 "backup, into dealer-agent.keys or DEALER_AGENT_KEYS"
             ) from None
-    return vault.keyring.active in noted and (vault.keyring.lasting is None or LASTING in noted)
+    return cipher.keyring.active in noted and (cipher.keyring.lasting is None or LASTING in noted)
 
 
-def note_active_key(connection: Connection, vault: Vault, dealer_id: str) -> None:
+def note_active_key(connection: Connection, cipher: Cipher, dealer_id: str) -> None:
     """Stores a proof of the active key, with which data of the dealer is sealed from now on, and of the lasting secret.
 
     Migrations call it: it writes nothing but proofs.
     """
-    key_id = vault.keyring.active
-    proofs = {key_id: vault.seal(PROOF, *_proof_context(dealer_id, key_id))}
-    if vault.keyring.lasting is not None:
-        proofs[LASTING] = vault.lasting_key(_lasting_purpose(dealer_id))
+    key_id = cipher.keyring.active
+    proofs = {key_id: cipher.seal(PROOF, *_proof_context(dealer_id, key_id))}
+    if cipher.keyring.lasting is not None:
+        proofs[LASTING] = cipher.lasting_key(_lasting_purpose(dealer_id))
     for name, proof in proofs.items():
         connection.execute(ADD_PROOF, {"dealer_id": dealer_id, "key_id": name, "proof": proof})
 
 
-def start_use(connection: Connection, vault: Vault, dealer_id: str, at: datetime) -> None:
+def start_use(connection: Connection, cipher: Cipher, dealer_id: str, at: datetime) -> None:
     """Notes that the active key is used from `at` on.
 
     A key that was retired or destroyed stays so, and gets no proof: every process would need it again.
     """
-    connection.execute(START_USE, {"dealer_id": dealer_id, "key_id": vault.keyring.active, "at": at})
-    if vault.keyring.active in _active(connection, dealer_id):
-        note_active_key(connection, vault, dealer_id)
+    connection.execute(START_USE, {"dealer_id": dealer_id, "key_id": cipher.keyring.active, "at": at})
+    if cipher.keyring.active in _active(connection, dealer_id):
+        note_active_key(connection, cipher, dealer_id)
 
 
 def note_next_key(connection: Connection, dealer_id: str, key_id: str, at: datetime) -> None:
@@ -222,7 +222,7 @@ def note_lacking(connection: Connection, dealer_id: str, key_id: str, machine: s
     connection.execute(NOTE_LACKING, {"in_dealer": dealer_id, "of_key": key_id, "machine": machine})
 
 
-def ready_to_seal(connection: Connection, vault: Vault, dealer_id: str) -> None:
+def ready_to_seal(connection: Connection, cipher: Cipher, dealer_id: str) -> None:
     """Makes sure that the dealer's data may be sealed with the active key. The dealer is locked.
 
     Another process may have retired the key since this one last looked (`retire_others`): the key may be destroyed, so
@@ -233,38 +233,38 @@ def ready_to_seal(connection: Connection, vault: Vault, dealer_id: str) -> None:
     would not be found, and a known customer would be a stranger.
     """
     noted = _active(connection, dealer_id)
-    retired = vault.keyring.active
+    retired = cipher.keyring.active
     if retired in noted:
-        if not noted.issubset(vault.keyring.ids):
-            with suppress(BadKeys):  # The refresher reports it; the keys at hand go on working.
-                vault.refresh()
-            _require_key_of_end(connection, vault, dealer_id, noted)
+        if not noted.issubset(cipher.keyring.ids):
+            with suppress(InvalidKeys):  # The refresher reports it; the keys at hand go on working.
+                cipher.refresh()
+            _require_key_of_end(connection, cipher, dealer_id, noted)
         return
     if noted:
         try:
-            vault.refresh()
-        except BadKeys as problem:
+            cipher.refresh()
+        except InvalidKeys as problem:
             raise KeyMissing(f"the key {retired} was retired, and the new one cannot be read: {problem}") from None
-        if vault.keyring.active in noted:
+        if cipher.keyring.active in noted:
             return
-        if not vault.follows_its_source:
+        if not cipher.follows_its_source:
             raise KeyMissing(
                 f"the key {retired} was retired by dealer-agent keys rotate: restart this process with the keys that "
                 "DEALER_AGENT_KEYS holds now"
             )
-    start_use(connection, vault, dealer_id, datetime.now(UTC))
-    _require_active(connection, vault, dealer_id)
+    start_use(connection, cipher, dealer_id, datetime.now(UTC))
+    _require_active(connection, cipher, dealer_id)
 
 
-def retire_others(connection: Connection, vault: Vault, dealer_id: str, at: datetime) -> None:
+def retire_others(connection: Connection, cipher: Cipher, dealer_id: str, at: datetime) -> None:
     """Retires all keys but the active one: nothing is sealed with them any more. The dealer is locked.
 
     Raises KeyMissing for an active key that was destroyed.
     """
-    chosen = {"in_dealer": dealer_id, "of_key": vault.keyring.active}
+    chosen = {"in_dealer": dealer_id, "of_key": cipher.keyring.active}
     connection.execute(TAKE_BACK, chosen)
-    start_use(connection, vault, dealer_id, at)
-    _require_active(connection, vault, dealer_id)
+    start_use(connection, cipher, dealer_id, at)
+    _require_active(connection, cipher, dealer_id)
     connection.execute(RETIRE_OTHERS, chosen | {"at": at})
 
 
@@ -290,22 +290,22 @@ def _active(connection: Connection, dealer_id: str) -> set[str]:
     return {key_id for (key_id,) in READ_ACTIVE.read(connection, {"in_dealer": dealer_id})}
 
 
-def _require_active(connection: Connection, vault: Vault, dealer_id: str) -> None:
-    if vault.keyring.active not in _active(connection, dealer_id):
+def _require_active(connection: Connection, cipher: Cipher, dealer_id: str) -> None:
+    if cipher.keyring.active not in _active(connection, dealer_id):
         raise KeyMissing(
-            f"the key {vault.keyring.active} is an old one, which seals nothing any more: put the newest copy of "
+            f"the key {cipher.keyring.active} is an old one, which seals nothing any more: put the newest copy of "
             "dealer-agent.keys back, or put the newest key of DEALER_AGENT_KEYS in front"
         )
 
 
-def _require_key_of_end(connection: Connection, vault: Vault, dealer_id: str, noted: Collection[str]) -> None:
+def _require_key_of_end(connection: Connection, cipher: Cipher, dealer_id: str, noted: Collection[str]) -> None:
     """Raises KeyMissing where the end of the chain of consents is sealed with a noted key that is not here.
 
     Without that key the next event would leave the seal behind. Then the chain looks as if somebody had changed it.
     """
     kept = chain_end_of(connection, dealer_id)
-    with suppress(BrokenSeal):
-        if kept is None or kept.seal is None or (key_id := vault.key_of(kept.seal)) in vault.keyring.ids:
+    with suppress(DecryptionFailed):
+        if kept is None or kept.seal is None or (key_id := cipher.key_of(kept.seal)) in cipher.keyring.ids:
             return
         if key_id in noted:
             raise KeyMissing(
@@ -314,8 +314,8 @@ def _require_key_of_end(connection: Connection, vault: Vault, dealer_id: str, no
             )
 
 
-def _check_lasting_secret(vault: Vault, dealer_id: str, proof: bytes) -> None:
-    expected = None if vault.keyring.lasting is None else vault.lasting_key(_lasting_purpose(dealer_id))
+def _check_lasting_secret(cipher: Cipher, dealer_id: str, proof: bytes) -> None:
+    expected = None if cipher.keyring.lasting is None else cipher.lasting_key(_lasting_purpose(dealer_id))
     if expected is None or not hmac.compare_digest(expected, proof):
         raise WrongKey(
             "the lasting secret is not the one that this database was used with: put the right one back from your "
@@ -355,14 +355,14 @@ class ResealProgress:
 
 
 def find_others(
-    connection: Connection, vault: Vault, dealer_id: str, limit: int, progress: ResealProgress
+    connection: Connection, cipher: Cipher, dealer_id: str, limit: int, progress: ResealProgress
 ) -> list[Any]:
     """The names of up to `limit` rows of one step that are not sealed with the active key; empty at the end.
 
     It may read whole tables, so it locks nothing. It misses nothing: other keys were retired before
     (`retire_others`), and nothing is sealed with them any more.
     """
-    header = _header(vault)
+    header = _header(cipher)
     while progress.step < len(STEPS):
         sealed = STEPS[progress.step]
         column, row_id = sealed.column, sealed.row_id
@@ -383,14 +383,14 @@ def find_others(
 
 
 def reseal(
-    connection: Connection, vault: Vault, dealer_id: str, limit: int, progress: ResealProgress, names: Sequence[Any]
+    connection: Connection, cipher: Cipher, dealer_id: str, limit: int, progress: ResealProgress, names: Sequence[Any]
 ) -> int:
     """Seals these rows of the progress's step (`find_others`) with the active key, up to `limit`; how many they were.
 
-    The dealer is locked. Raises BrokenSeal for a value that does not open. It names the row, and erasing the lead is
+    The dealer is locked. Raises DecryptionFailed for a value that does not open. Names the row, and erasing the lead is
     all that can be done with it.
     """
-    header = _header(vault)
+    header = _header(cipher)
     sealed = STEPS[progress.step]
     column, row_id = sealed.column, sealed.row_id
     found = (
@@ -405,70 +405,70 @@ def reseal(
     )
     rows = connection.execute(found).all()
     if column is lead_contacts.c.contact:
-        _reseal_contacts(connection, vault, dealer_id, rows)
+        _reseal_contacts(connection, cipher, dealer_id, rows)
     elif column is idempotency.c.reply:
-        _reseal_replies(connection, vault, dealer_id, rows)
+        _reseal_replies(connection, cipher, dealer_id, rows)
     elif rows:
-        _reseal_column(connection, vault, dealer_id, sealed, rows)
+        _reseal_column(connection, cipher, dealer_id, sealed, rows)
     return len(rows)
 
 
-def reseal_end(connection: Connection, vault: Vault, dealer_id: str) -> int:
+def reseal_end(connection: Connection, cipher: Cipher, dealer_id: str) -> int:
     """Seals the ends of the chains with the active key. Returns how many it changed. The dealer is locked."""
-    return sum(_reseal_end(connection, vault, dealer_id, chain) for chain in CHAINS.values())
+    return sum(_reseal_end(connection, cipher, dealer_id, chain) for chain in CHAINS.values())
 
 
-def _reseal_end(connection: Connection, vault: Vault, dealer_id: str, chain: Chain) -> int:
+def _reseal_end(connection: Connection, cipher: Cipher, dealer_id: str, chain: Chain) -> int:
     kept = chain_end_of(connection, dealer_id, chain)
     # An end that is not sound stays as it is: a new seal would hide that.
-    if kept is None or kept.seal is None or kept.seal.startswith(_header(vault)):
+    if kept is None or kept.seal is None or kept.seal.startswith(_header(cipher)):
         return 0
-    if not end_is_sound(vault, dealer_id, kept, chain):
+    if not end_is_sound(cipher, dealer_id, kept, chain):
         return 0
-    new_seal = seal_end(vault, dealer_id, kept.end, chain)
+    new_seal = seal_end(cipher, dealer_id, kept.end, chain)
     connection.execute(chain.set_seal, {"in_dealer": dealer_id, "new_seal": new_seal})
     return 1
 
 
-def _header(vault: Vault) -> bytes:
+def _header(cipher: Cipher) -> bytes:
     """The first bytes of every value that is sealed with the active key."""
-    sealed = vault.seal(b"")
-    return sealed[: 2 + len(vault.key_of(sealed))]
+    sealed = cipher.seal(b"")
+    return sealed[: 2 + len(cipher.key_of(sealed))]
 
 
 def _reseal_column(
-    connection: Connection, vault: Vault, dealer_id: str, sealed: _Sealed, rows: Sequence[Row[Any]]
+    connection: Connection, cipher: Cipher, dealer_id: str, sealed: _Sealed, rows: Sequence[Row[Any]]
 ) -> None:
     column, row_id = sealed.column, sealed.row_id
     renewed = []
     for row in rows:
         named = row._mapping[row_id]
         context = sealed.context(dealer_id, named)
-        value = vault.seal(vault.open(row._mapping[column], *context), *context)
+        value = cipher.seal(cipher.open(row._mapping[column], *context), *context)
         renewed.append({"row_id_": named, "sealed_": value})
     place = (column.table.c.dealer_id == dealer_id) & (row_id == bindparam("row_id_"))
     connection.execute(update(column.table).where(place).values({column: bindparam("sealed_")}), renewed)
 
 
-def _reseal_contacts(connection: Connection, vault: Vault, dealer_id: str, rows: Sequence[Row[Any]]) -> None:
+def _reseal_contacts(connection: Connection, cipher: Cipher, dealer_id: str, rows: Sequence[Row[Any]]) -> None:
     """Inserts the contacts again: their hash, which is part of the primary key, changes."""
     for row in rows:
-        contact = vault.open(row.contact, *contact_context("contact", dealer_id, row.lead_id)).decode()
+        contact = cipher.open(row.contact, *contact_context("contact", dealer_id, row.lead_id)).decode()
         vehicle = row.vehicle
         if vehicle is not None:
-            vehicle = vault.open(vehicle, *contact_context("vehicle", dealer_id, row.lead_id))
+            vehicle = cipher.open(vehicle, *contact_context("vehicle", dealer_id, row.lead_id))
         connection.execute(DROP_CONTACT, {f"the_{name}": row._mapping[name] for name in CONTACT_KEY})
         # The same contact may have come with a duplicate since the key changed: then its row is there already.
-        renewed = contact_row(vault, dealer_id, row.lead_id, contact, vehicle, row.received_at)
+        renewed = contact_row(cipher, dealer_id, row.lead_id, contact, vehicle, row.received_at)
         ADD_CONTACT.write(connection, renewed)
 
 
-def _reseal_replies(connection: Connection, vault: Vault, dealer_id: str, rows: Sequence[Row[Any]]) -> None:
+def _reseal_replies(connection: Connection, cipher: Cipher, dealer_id: str, rows: Sequence[Row[Any]]) -> None:
     """Inserts the stored responses again: their fingerprint, which is the primary key, changes."""
     for row in rows:
-        answer = open_reply(vault, dealer_id, row.reply)
+        answer = open_reply(cipher, dealer_id, row.reply)
         connection.execute(DROP_REPLY, {"in_dealer": dealer_id, "of_key": row.fingerprint})
-        connection.execute(ADD_REPLY, reply_row(vault, dealer_id, answer, row.at, row.lead_id))
+        connection.execute(ADD_REPLY, reply_row(cipher, dealer_id, answer, row.at, row.lead_id))
 
 
 def _proof_context(dealer_id: str, key_id: str) -> tuple[str, ...]:

@@ -19,7 +19,7 @@ from typing import Any, Generic, TypeVar
 
 from sqlalchemy import Connection, Engine, bindparam, update
 
-from dealer_agent.storage.chain import lock_dealer
+from dealer_agent.encryption.cipher import Cipher
 from dealer_agent.storage.errors import (
     AlreadyStored,
     DatabaseBusy,
@@ -28,10 +28,10 @@ from dealer_agent.storage.errors import (
     StoreClosed,
     translating,
 )
+from dealer_agent.storage.event_chain import lock_dealer
 from dealer_agent.storage.keys import ready_to_seal
-from dealer_agent.storage.prepared import CollectedRows, collect_rows, run_plainly
+from dealer_agent.storage.prepared_statements import CollectedRows, collect_rows, run_plainly
 from dealer_agent.storage.schema import revisions
-from dealer_agent.vault.vault import Vault
 
 GROUP = 64
 """The most jobs in one transaction: bounds how long the first of them waits for the last."""
@@ -113,10 +113,10 @@ class _Submitted(Generic[Result]):
 class LeadWriter:
     """Stores leads durably. Threads and event loops may share one; every process makes its own (after a fork)."""
 
-    def __init__(self, writer: Engine, vault: Vault | None) -> None:
-        """Without a vault there is nothing that a job could seal with."""
+    def __init__(self, writer: Engine, cipher: Cipher | None) -> None:
+        """Without a cipher there is nothing that a job could seal with."""
         self._writer = writer
-        self._vault = vault
+        self._vault = cipher
         self._queue: SimpleQueue[_Submitted[Any] | None] = SimpleQueue()
         self._closing = threading.Lock()
         self._closed = False

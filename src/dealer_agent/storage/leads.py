@@ -15,10 +15,11 @@ import msgspec
 from sqlalchemy import Connection, LargeBinary, bindparam, insert, select, text, tuple_
 from ulid import ULID
 
+from dealer_agent.encryption.cipher import Cipher
 from dealer_agent.storage import consents
 from dealer_agent.storage.consents import GRANTED, REVOKED, ConsentEvent, ConsentRecord, grant, touch_lead
 from dealer_agent.storage.contact_points import contact_context
-from dealer_agent.storage.prepared import Prepared, Read, read_all
+from dealer_agent.storage.prepared_statements import Prepared, Read, read_all
 from dealer_agent.storage.schema import (
     UtcTime,
     consent_events,
@@ -27,7 +28,6 @@ from dealer_agent.storage.schema import (
     leads,
     refusals,
 )
-from dealer_agent.vault.vault import Vault
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -185,9 +185,9 @@ READ_EVENTS = Prepared(
 )
 
 
-def is_known(connection: Connection, vault: Vault, dealer_id: str, contacts: Iterable[str]) -> bool:
+def is_known(connection: Connection, cipher: Cipher, dealer_id: str, contacts: Iterable[str]) -> bool:
     """Whether any lead has one of `contacts` (normalised): else there is nothing to be found of who has them."""
-    hashes = _searched(vault, dealer_id, contacts)
+    hashes = _searched(cipher, dealer_id, contacts)
     if not hashes:
         return False
     sought = {f"hash_{number}": found for number, found in enumerate(hashes)}
@@ -196,7 +196,7 @@ def is_known(connection: Connection, vault: Vault, dealer_id: str, contacts: Ite
 
 def find_duplicate(
     connection: Connection,
-    vault: Vault,
+    cipher: Cipher,
     dealer_id: str,
     contacts: Sequence[str],
     vehicle_key: str | None,
@@ -207,12 +207,12 @@ def find_duplicate(
     `contacts` are contact points (normalised) or senders. Never a lead whose customer is forgotten.
     """
     sought = {"dealer_id": dealer_id, "since": since}
-    vehicle_keys = _vehicle_keys(vault, dealer_id, vehicle_key)
+    vehicle_keys = _vehicle_keys(cipher, dealer_id, vehicle_key)
     found = [
         first
         for contact in contacts
         # Both hashes of a row are made with one key.
-        for contact_hash, vehicle in zip(_searched(vault, dealer_id, [contact]), vehicle_keys, strict=True)
+        for contact_hash, vehicle in zip(_searched(cipher, dealer_id, [contact]), vehicle_keys, strict=True)
         for first in FIND_DUPLICATE.read(
             connection, sought | {"contact_hash": contact_hash, "vehicle_key": vehicle}, [contact_hash]
         )
@@ -220,14 +220,14 @@ def find_duplicate(
     return min(found)[1] if found else None
 
 
-def find_leads_of(connection: Connection, vault: Vault, dealer_id: str, contacts: Iterable[str]) -> list[str]:
+def find_leads_of(connection: Connection, cipher: Cipher, dealer_id: str, contacts: Iterable[str]) -> list[str]:
     """All leads of a person, oldest first, by normalised contacts: those too of which only the consent is left.
 
     By senders in the place of contacts, the leads of a sender.
     """
     first_seen: dict[str, datetime] = {}
     # Databases take only so many parameters, and a person who was impersonated may have thousands of contacts.
-    hashes = _searched(vault, dealer_id, contacts)
+    hashes = _searched(cipher, dealer_id, contacts)
     for first in range(0, len(hashes), HASHES_AT_ONCE):
         sought = {"dealer_id": dealer_id, "hashes": hashes[first : first + HASHES_AT_ONCE]}
         for lead_id, at in connection.execute(FIND_LEADS_OF, sought):
@@ -236,21 +236,21 @@ def find_leads_of(connection: Connection, vault: Vault, dealer_id: str, contacts
 
 
 def newest_leads_of(
-    connection: Connection, vault: Vault, dealer_id: str, contacts: Iterable[str], most: int
+    connection: Connection, cipher: Cipher, dealer_id: str, contacts: Iterable[str], most: int
 ) -> dict[str, datetime]:
     """At most `most` leads of each contact (a contact point or a sender) under each key, with their times.
 
     A lead that is being taken asks this: it must not cost more for a person who has thousands of leads.
     """
     found: dict[str, datetime] = {}
-    for contact_hash in _searched(vault, dealer_id, contacts):
+    for contact_hash in _searched(cipher, dealer_id, contacts):
         sought = {"dealer_id": dealer_id, "contact_hash": contact_hash, "most": most}
         found.update(FIND_NEWEST.read(connection, sought, [contact_hash]))
     return found
 
 
 def withdrawn_from(
-    connection: Connection, vault: Vault, dealer_id: str, senders: Iterable[str], granted_at: datetime
+    connection: Connection, cipher: Cipher, dealer_id: str, senders: Iterable[str], granted_at: datetime
 ) -> frozenset[str]:
     """The channels that a person withdrew at `granted_at` or later on one of a sender's NEWEST_LEADS leads.
 
@@ -265,7 +265,7 @@ def withdrawn_from(
     }
     return frozenset(
         channel
-        for contact_hash in _searched(vault, dealer_id, senders)
+        for contact_hash in _searched(cipher, dealer_id, senders)
         for (channels,) in FIND_WITHDRAWN.read(connection, sought | {"contact_hash": contact_hash})
         for channel in msgspec.json.decode(channels, type=list[str])
     )
@@ -273,7 +273,7 @@ def withdrawn_from(
 
 def record_lead(
     connection: Connection,
-    vault: Vault,
+    cipher: Cipher,
     lead: LeadRecord,
     consent: ConsentRecord,
     *,
@@ -290,47 +290,47 @@ def record_lead(
         row["source_agent"] = lead.source_agent.encode()
     for column in SEALED:
         if row[column] is not None:
-            row[column] = vault.seal(row[column], *lead_context(column, lead.dealer_id, lead.lead_id))
+            row[column] = cipher.seal(row[column], *lead_context(column, lead.dealer_id, lead.lead_id))
     ADD_LEAD.add(connection, row)
-    record_contacts(connection, vault, lead, contacts, vehicle_key)
+    record_contacts(connection, cipher, lead, contacts, vehicle_key)
     if consent.customer is None:
         consent = replace(consent, customer=lead.customer)
-    grant(connection, vault, lead.dealer_id, lead.lead_id, consent)
+    grant(connection, cipher, lead.dealer_id, lead.lead_id, consent)
 
 
 def record_contacts(
-    connection: Connection, vault: Vault, lead: LeadRecord, contacts: Sequence[str], vehicle_key: str | None
+    connection: Connection, cipher: Cipher, lead: LeadRecord, contacts: Sequence[str], vehicle_key: str | None
 ) -> None:
     """Lets a lead be found by `contacts` too: those that a duplicate brought, beside the first's own."""
     vehicle = None if vehicle_key is None else _vehicle_hash(vehicle_key)
     for contact in dict.fromkeys(contacts):
-        row = contact_row(vault, lead.dealer_id, lead.lead_id, contact, vehicle, lead.received_at)
+        row = contact_row(cipher, lead.dealer_id, lead.lead_id, contact, vehicle, lead.received_at)
         ADD_CONTACT.add(connection, row, key=row["contact_hash"])
 
 
 def contact_row(
-    vault: Vault, dealer_id: str, lead_id: str, contact: str, vehicle: bytes | None, received_at: datetime
+    cipher: Cipher, dealer_id: str, lead_id: str, contact: str, vehicle: bytes | None, received_at: datetime
 ) -> dict[str, Any]:
     """A row of `lead_contacts`; `vehicle` is the unkeyed hash of the vehicle, None where there is none."""
     # Sealed before anything is hashed: should the active key change in between, the contact still shows the older key.
-    sealed = vault.seal(contact.encode(), *contact_context("contact", dealer_id, lead_id))
+    sealed = cipher.seal(contact.encode(), *contact_context("contact", dealer_id, lead_id))
     return {
         "dealer_id": dealer_id,
-        "contact_hash": vault.hash(contact, *HASH_CONTEXT, dealer_id),
-        "vehicle_key": NO_VEHICLE if vehicle is None else vault.hash(vehicle.hex(), *VEHICLE_CONTEXT, dealer_id),
+        "contact_hash": cipher.hash(contact, *HASH_CONTEXT, dealer_id),
+        "vehicle_key": NO_VEHICLE if vehicle is None else cipher.hash(vehicle.hex(), *VEHICLE_CONTEXT, dealer_id),
         "received_at": received_at,
         "lead_id": lead_id,
         "contact": sealed,
-        "vehicle": None if vehicle is None else vault.seal(vehicle, *contact_context("vehicle", dealer_id, lead_id)),
+        "vehicle": None if vehicle is None else cipher.seal(vehicle, *contact_context("vehicle", dealer_id, lead_id)),
     }
 
 
 def append_to_lead(
-    connection: Connection, vault: Vault, dealer_id: str, lead_id: str, at: datetime, changes: bytes
+    connection: Connection, cipher: Cipher, dealer_id: str, lead_id: str, at: datetime, changes: bytes
 ) -> str:
     """Adds to a lead what a duplicate of it says anew, a JSON document, and returns the addition's id."""
     event_id = str(ULID())
-    sealed = vault.seal(changes, *event_context(dealer_id, event_id))
+    sealed = cipher.seal(changes, *event_context(dealer_id, event_id))
     event = {"dealer_id": dealer_id, "event_id": event_id, "lead_id": lead_id, "at": at, "changes": sealed}
     connection.execute(ADD_EVENT, event)
     touch_lead(connection, dealer_id, lead_id, at)
@@ -343,19 +343,19 @@ def record_refusal(connection: Connection, dealer_id: str, at: datetime, code: s
 
 
 def list_leads(
-    connection: Connection, vault: Vault, dealer_id: str, limit: int, before: str | None = None
+    connection: Connection, cipher: Cipher, dealer_id: str, limit: int, before: str | None = None
 ) -> list[LeadRecord]:
     """The newest first; those older than the lead `before`, when given."""
     if before is None:
         found = connection.execute(LIST_LEADS, {"dealer_id": dealer_id, "limit": limit})
     else:
         found = connection.execute(LIST_LEADS_BEFORE, {"dealer_id": dealer_id, "limit": limit, "before": before})
-    return [_lead(vault, row) for row in found]
+    return [_lead(cipher, row) for row in found]
 
 
-def get_lead(connection: Connection, vault: Vault, dealer_id: str, lead_id: str) -> StoredLead | None:
+def get_lead(connection: Connection, cipher: Cipher, dealer_id: str, lead_id: str) -> StoredLead | None:
     """A lead with all that belongs to it."""
-    return lead_in(vault, dealer_id, *read_all(connection, lead_reads(dealer_id, lead_id)))
+    return lead_in(cipher, dealer_id, *read_all(connection, lead_reads(dealer_id, lead_id)))
 
 
 def lead_reads(dealer_id: str, lead_id: str) -> tuple[Read, Read, Read]:
@@ -365,16 +365,16 @@ def lead_reads(dealer_id: str, lead_id: str) -> tuple[Read, Read, Read]:
 
 
 def lead_in(
-    vault: Vault, dealer_id: str, rows: Sequence[Any], added: Iterable[Any], agreed: Iterable[Any]
+    cipher: Cipher, dealer_id: str, rows: Sequence[Any], added: Iterable[Any], agreed: Iterable[Any]
 ) -> StoredLead | None:
     """The lead in the rows of `lead_reads`."""
     if not rows:
         return None
     events = tuple(
-        LeadEvent(event_id, at, None if changes is None else vault.open(changes, *event_context(dealer_id, event_id)))
+        LeadEvent(event_id, at, None if changes is None else cipher.open(changes, *event_context(dealer_id, event_id)))
         for event_id, at, changes in added
     )
-    return StoredLead(_lead(vault, rows[0]), consents.consents_in(vault, agreed), events)
+    return StoredLead(_lead(cipher, rows[0]), consents.consents_in(cipher, agreed), events)
 
 
 SEALED = ("customer", "payload", "source_agent")
@@ -394,25 +394,25 @@ def event_context(dealer_id: str, event_id: str) -> tuple[str, ...]:
     return "lead_events", "changes", dealer_id, event_id
 
 
-def _lead(vault: Vault, row: Any) -> LeadRecord:
+def _lead(cipher: Cipher, row: Any) -> LeadRecord:
     values = row._asdict()
     for column in SEALED:
         if values[column] is not None:
-            values[column] = vault.open(values[column], *lead_context(column, row.dealer_id, row.lead_id))
+            values[column] = cipher.open(values[column], *lead_context(column, row.dealer_id, row.lead_id))
     if values["source_agent"] is not None:
         values["source_agent"] = values["source_agent"].decode()
     return LeadRecord(**values)
 
 
-def _searched(vault: Vault, dealer_id: str, contacts: Iterable[str]) -> list[bytes]:
-    return [found for contact in contacts for found in vault.hashes(contact, *HASH_CONTEXT, dealer_id)]
+def _searched(cipher: Cipher, dealer_id: str, contacts: Iterable[str]) -> list[bytes]:
+    return [found for contact in contacts for found in cipher.hashes(contact, *HASH_CONTEXT, dealer_id)]
 
 
-def _vehicle_keys(vault: Vault, dealer_id: str, vehicle_key: str | None) -> list[bytes]:
+def _vehicle_keys(cipher: Cipher, dealer_id: str, vehicle_key: str | None) -> list[bytes]:
     """The hash under every key, in the order of `Vault.hashes`."""
     if vehicle_key is None:
-        return [NO_VEHICLE] * len(vault.keyring.ids)
-    return vault.hashes(_vehicle_hash(vehicle_key).hex(), *VEHICLE_CONTEXT, dealer_id)
+        return [NO_VEHICLE] * len(cipher.keyring.ids)
+    return cipher.hashes(_vehicle_hash(vehicle_key).hex(), *VEHICLE_CONTEXT, dealer_id)
 
 
 def _vehicle_hash(vehicle_key: str) -> bytes:

@@ -12,7 +12,7 @@ from pathlib import Path
 
 from sqlalchemy import URL, Connection, inspect, text
 
-from dealer_agent.storage.chain import ACCESSES, chain_end_of, seal_end
+from dealer_agent.encryption.cipher import Cipher
 from dealer_agent.storage.connections import BUSY_SECONDS, database_url, require_private, writer_engine
 from dealer_agent.storage.errors import (
     DatabaseBusy,
@@ -25,10 +25,10 @@ from dealer_agent.storage.errors import (
     translated_sqlite,
     translating,
 )
+from dealer_agent.storage.event_chain import ACCESSES, chain_end_of, seal_end
 from dealer_agent.storage.keys import check_keys, note_active_key
 from dealer_agent.storage.schema import SCHEMA_REVISION
 from dealer_agent.storage.withdrawals import note_earlier_withdrawals
-from dealer_agent.vault.vault import Vault
 
 READ_REVISION = text("SELECT version_num FROM alembic_version")
 SEALING = ("0003", "0006")
@@ -45,11 +45,11 @@ LOCK_SCHEMA = text("SELECT pg_advisory_xact_lock(4919150214103305)")
 """Any number does, as long as it stays: it names the lock within the PostgreSQL database."""
 
 
-def migrate(url: str, vault: Vault | None = None, *, to: str = SCHEMA_REVISION) -> str | None:
+def migrate(url: str, cipher: Cipher | None = None, *, to: str = SCHEMA_REVISION) -> str | None:
     """Brings the database at `url` to revision `to`, and returns the revision it had (None: it was empty).
 
-    Does nothing to a current database. `vault` seals customer data of before 0003, and what else of an older database
-    must be sealed or hashed. Raises KeyMissing where there is such data and no vault,
+    Does nothing to a current database. `cipher` seals customer data of before 0003, and what else of an older database
+    must be sealed or hashed. Raises KeyMissing where there is such data and no cipher,
     SchemaTooNew for a database that a newer program wrote, and any StorageError.
     """
     parsed = database_url(url)
@@ -65,9 +65,9 @@ def migrate(url: str, vault: Vault | None = None, *, to: str = SCHEMA_REVISION) 
             if found is not None and found > SCHEMA_REVISION:
                 raise _too_new(found)
             if found is None or found < to:
-                _upgrade(connection, vault, to)
+                _upgrade(connection, cipher, to)
                 if (found or "") < PROOF <= to:
-                    _complete_proof(connection, vault)
+                    _complete_proof(connection, cipher)
                 if found is None and connection.dialect.name == "sqlite":
                     connection.exec_driver_sql(f"PRAGMA user_version={clean_mark(to)}")
         if connection.dialect.name == "sqlite":
@@ -96,7 +96,7 @@ def schema_revision(connection: Connection) -> str | None:
     return revision
 
 
-def _upgrade(connection: Connection, vault: Vault | None, to: str) -> None:
+def _upgrade(connection: Connection, cipher: Cipher | None, to: str) -> None:
     # Imported here: Alembic takes a third of a second, and almost every start finds the schema current.
     from alembic import command
     from alembic.config import Config
@@ -105,26 +105,26 @@ def _upgrade(connection: Connection, vault: Vault | None, to: str) -> None:
     config.set_main_option("path_separator", "os")
     config.set_main_option("script_location", str(Path(__file__).with_name("migrations")).replace("%", "%%"))
     config.attributes["connection"] = connection
-    config.attributes["vault"] = vault
+    config.attributes["cipher"] = cipher
     command.upgrade(config, to)
 
 
-def _complete_proof(connection: Connection, vault: Vault | None) -> None:
+def _complete_proof(connection: Connection, cipher: Cipher | None) -> None:
     """Does the part of 0009 that needs keys. Raises KeyMissing and WrongKey when there is such a part and no key."""
     if not connection.execute(READ_LEFT).scalar():
         return
-    if vault is None:
+    if cipher is None:
         raise KeyMissing(
             "this version seals the access log and keeps the withdrawals of consent, and there is no key: put the key "
             "file dealer-agent.keys beside dealer.toml, or set DEALER_AGENT_KEYS"
         )
     for dealer_id in connection.execute(READ_DEALERS).scalars().all():
-        if not check_keys(connection, vault, dealer_id):
-            note_active_key(connection, vault, dealer_id)
-        note_earlier_withdrawals(connection, vault, dealer_id)
+        if not check_keys(connection, cipher, dealer_id):
+            note_active_key(connection, cipher, dealer_id)
+        note_earlier_withdrawals(connection, cipher, dealer_id)
         log = chain_end_of(connection, dealer_id, ACCESSES)
         if log is not None and log.end.events:
-            sealed = {"in_dealer": dealer_id, "new_seal": seal_end(vault, dealer_id, log.end, ACCESSES)}
+            sealed = {"in_dealer": dealer_id, "new_seal": seal_end(cipher, dealer_id, log.end, ACCESSES)}
             connection.execute(ACCESSES.set_seal, sealed)
 
 

@@ -12,6 +12,7 @@ from sqlalchemy import Connection, bindparam, select
 
 from dealer_agent.dealers.profile import Profile
 from dealer_agent.dealers.routing import notices_of, visit_cancelled_notices
+from dealer_agent.encryption.cipher import Cipher
 from dealer_agent.protocol.requests import VisitKind
 from dealer_agent.storage.consents import (
     EVEN_EXPIRED,
@@ -21,12 +22,11 @@ from dealer_agent.storage.consents import (
     record_revocation,
 )
 from dealer_agent.storage.contact_points import KNOWN_BY, contact_points_of
-from dealer_agent.storage.delivered import copies
 from dealer_agent.storage.leads import newest_leads_of
 from dealer_agent.storage.outbox import Address, Waiting, enqueue, waiting
 from dealer_agent.storage.privacy import erase_lead
 from dealer_agent.storage.schema import appointments
-from dealer_agent.vault.vault import Vault
+from dealer_agent.storage.sent_deliveries import copies
 
 MOST_OTHER_LEADS = 200
 """The most other leads of each contact point to which a withdrawal applies. New leads wait meanwhile."""
@@ -58,7 +58,7 @@ READ_VISITS_TO_COME = select(*(appointments.c[name] for name in CancelledVisit._
 
 def withdraw(
     connection: Connection,
-    vault: Vault,
+    cipher: Cipher,
     dealer_id: str,
     lead_id: str,
     channels: Sequence[str],
@@ -76,8 +76,8 @@ def withdraw(
     `known_by`. The receivers that have such a lead are told. `by` is the person who records it. Returns the ids of the
     leads, `lead_id` first. Raises StorageError if there is no such lead.
     """
-    contacts = contact_points_of(connection, vault, dealer_id, lead_id, known_by)
-    newest = newest_leads_of(connection, vault, dealer_id, contacts, MOST_OTHER_LEADS)
+    contacts = contact_points_of(connection, cipher, dealer_id, lead_id, known_by)
+    newest = newest_leads_of(connection, cipher, dealer_id, contacts, MOST_OTHER_LEADS)
     others = [
         other
         for other in sorted(newest)
@@ -85,13 +85,13 @@ def withdraw(
     ]
     for each in (lead_id, *others):
         kind = REVOKED if each == lead_id else REVOKED_ELSEWHERE
-        _withdraw_on(connection, vault, dealer_id, each, channels, at, by, reason, tell, kind, known_by)
+        _withdraw_on(connection, cipher, dealer_id, each, channels, at, by, reason, tell, kind, known_by)
     return lead_id, *others
 
 
 def _withdraw_on(
     connection: Connection,
-    vault: Vault,
+    cipher: Cipher,
     dealer_id: str,
     lead_id: str,
     channels: Sequence[str],
@@ -108,7 +108,7 @@ def _withdraw_on(
     """
     was_allowed = allowed_channels(connection, dealer_id, lead_id, EVEN_EXPIRED).intersection(channels)
     number = record_revocation(
-        connection, vault, dealer_id, lead_id, channels, at, by=by, reason=reason, kind=kind, known_by=known_by
+        connection, cipher, dealer_id, lead_id, channels, at, by=by, reason=reason, kind=kind, known_by=known_by
     )
     if was_allowed and tell is not None:
         rows = notices_of(tell, "withdrawal", copies(connection, dealer_id, lead_id), str(number))
@@ -117,7 +117,7 @@ def _withdraw_on(
 
 def erase(
     connection: Connection,
-    vault: Vault,
+    cipher: Cipher,
     dealer_id: str,
     lead_id: str,
     at: datetime,
@@ -133,7 +133,7 @@ def erase(
     key = {"dealer_id": dealer_id, "lead_id": lead_id}
     visits = tuple(CancelledVisit(*row) for row in connection.execute(READ_VISITS_TO_COME, key | {"at": at}))
     found = copies(connection, dealer_id, lead_id)
-    if not erase_lead(connection, vault, dealer_id, lead_id, at, consent_too=consent_too):
+    if not erase_lead(connection, cipher, dealer_id, lead_id, at, consent_too=consent_too):
         return None
     if tell is not None:
         rows = notices_of(tell, "erasure", found)

@@ -15,12 +15,12 @@ from typing import Any, Literal, NamedTuple
 from sqlalchemy import Connection, Integer, String, and_, bindparam, exists, func, insert, or_, select, tuple_, update
 
 from dealer_agent.dealers.routing import Kind, NewDelivery
-from dealer_agent.leads.intake import sender_with_token
+from dealer_agent.encryption.cipher import Cipher
+from dealer_agent.leads.received_lead import sender_with_token
 from dealer_agent.protocol.ids import new_ulid
 from dealer_agent.storage.leads import newest_leads_of
-from dealer_agent.storage.prepared import Prepared
+from dealer_agent.storage.prepared_statements import Prepared
 from dealer_agent.storage.schema import UtcTime, leads, outbox
-from dealer_agent.vault.vault import Vault
 
 State = Literal["waiting", "sent", "parked", "dropped"]
 STATES: tuple[State, ...] = ("waiting", "sent", "parked", "dropped")
@@ -289,7 +289,7 @@ def enqueue(
 
 def mails_before(
     connection: Connection,
-    vault: Vault,
+    cipher: Cipher,
     dealer_id: str,
     delivery: DueDelivery,
     email: str,
@@ -304,7 +304,7 @@ def mails_before(
     """
     contact = f"email:{email}"
     contact = contact if token_id is None else sender_with_token(token_id, contact)
-    newest = newest_leads_of(connection, vault, dealer_id, [contact], MOST_LEADS)
+    newest = newest_leads_of(connection, cipher, dealer_id, [contact], MOST_LEADS)
     since = delivery.tried_since - within
     if sum(at > since for at in newest.values()) >= MOST_LEADS:
         return MOST_LEADS

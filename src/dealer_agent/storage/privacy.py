@@ -24,6 +24,7 @@ from sqlalchemy import (
     update,
 )
 
+from dealer_agent.encryption.cipher import Cipher
 from dealer_agent.storage.appointments import STANDING, end_appointments, hand_over
 from dealer_agent.storage.consents import DISPOSED, ERASED, KEPT_AS_PROOF, forget_consents, note_forgotten
 from dealer_agent.storage.leads import NO_VEHICLE
@@ -38,7 +39,6 @@ from dealer_agent.storage.schema import (
     outbox,
     places,
 )
-from dealer_agent.vault.vault import Vault
 
 BATCH = 100
 """The most leads that one transaction disposes of: it bounds how long new leads wait."""
@@ -187,7 +187,7 @@ COUNT_OLD_CONSENTS = (
 
 
 def erase_lead(
-    connection: Connection, vault: Vault, dealer_id: str, lead_id: str, at: datetime, *, consent_too: bool = False
+    connection: Connection, cipher: Cipher, dealer_id: str, lead_id: str, at: datetime, *, consent_too: bool = False
 ) -> bool:
     """Erases the customer of a lead. Returns False if there was no customer data.
 
@@ -196,18 +196,18 @@ def erase_lead(
     apart, unless `consent_too` is set. It adds an event about the erasure to the chain of consent events.
     """
     emptied = _empty(connection, dealer_id, [lead_id], at)
-    kept = not consent_too and keep_as_proof(connection, vault, dealer_id, lead_id)
+    kept = not consent_too and keep_as_proof(connection, cipher, dealer_id, lead_id)
     proofs = drop_proofs(connection, dealer_id, [lead_id]) if consent_too else 0
     dropped = connection.execute(DROP_CONTACTS, {"in_dealer": dealer_id, "lead_ids": [lead_id]}).rowcount
-    forgotten = forget_consents(connection, vault, dealer_id, lead_id, at, KEPT_AS_PROOF if kept else ERASED)
+    forgotten = forget_consents(connection, cipher, dealer_id, lead_id, at, KEPT_AS_PROOF if kept else ERASED)
     if proofs and not forgotten:
-        note_forgotten(connection, vault, dealer_id, lead_id, at, ERASED)
+        note_forgotten(connection, cipher, dealer_id, lead_id, at, ERASED)
     return bool(emptied or dropped or forgotten or proofs)
 
 
 def dispose(
     connection: Connection,
-    vault: Vault,
+    cipher: Cipher,
     dealer_id: str,
     *,
     leads_unused_since: datetime,
@@ -228,14 +228,14 @@ def dispose(
             connection.execute(statement, {"in_dealer": dealer_id, "lead_ids": lead_ids})
     old = list(connection.execute(FIND_OLD_CONSENTS, {"dealer_id": dealer_id, "before": consents_before}).scalars())
     for lead_id in old:
-        forget_consents(connection, vault, dealer_id, lead_id, now, DISPOSED)
+        forget_consents(connection, cipher, dealer_id, lead_id, now, DISPOSED)
     if old:
         connection.execute(DROP_CONTACTS, {"in_dealer": dealer_id, "lead_ids": old})
     proven = old_proofs(connection, dealer_id, consents_before, BATCH - len(old))
     if proven:
         drop_proofs(connection, dealer_id, proven)
     for lead_id in proven:
-        note_forgotten(connection, vault, dealer_id, lead_id, now, DISPOSED)
+        note_forgotten(connection, cipher, dealer_id, lead_id, now, DISPOSED)
     return Disposed(leads=len(lead_ids), consents=len(old) + len(proven))
 
 

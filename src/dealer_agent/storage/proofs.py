@@ -11,7 +11,8 @@ from typing import Any
 
 from sqlalchemy import BindParameter, Connection, Row, bindparam, delete, func, insert, select, text
 
-from dealer_agent.storage.chain import body_context
+from dealer_agent.encryption.cipher import Cipher
+from dealer_agent.encryption.errors import DecryptionFailed, UnknownKey
 from dealer_agent.storage.consents import (
     READ_EVENTS,
     READ_EVENTS_WITH_PROOFS,
@@ -21,9 +22,8 @@ from dealer_agent.storage.consents import (
     proof_context,
 )
 from dealer_agent.storage.contact_points import contact_points_of, lasting_hash
+from dealer_agent.storage.event_chain import body_context
 from dealer_agent.storage.schema import consent_proofs, proof_contacts
-from dealer_agent.vault.errors import BrokenSeal, UnknownKey
-from dealer_agent.vault.vault import Vault
 
 PURPOSE = "proofs of consent"
 
@@ -65,7 +65,7 @@ DROP_PROOF_CONTACTS = delete(proof_contacts).where(
 )
 
 
-def keep_as_proof(connection: Connection, vault: Vault, dealer_id: str, lead_id: str) -> bool:
+def keep_as_proof(connection: Connection, cipher: Cipher, dealer_id: str, lead_id: str) -> bool:
     """Copies the bodies of a lead's consent events into the proofs; the caller deletes them from the events.
 
     Returns False and keeps nothing if there is no body, or if a body or a contact point does not open: a value that
@@ -74,22 +74,22 @@ def keep_as_proof(connection: Connection, vault: Vault, dealer_id: str, lead_id:
     rows = READ_EVENTS.read(connection, {"dealer_id": dealer_id, "lead_id": lead_id})
     try:
         bodies = {
-            row.number: vault.open(row.body, *body_context(dealer_id, row.number))
+            row.number: cipher.open(row.body, *body_context(dealer_id, row.number))
             for row in rows
             if row.body is not None
         }
-        contacts = contact_points_of(connection, vault, dealer_id, lead_id)
-    except (UnknownKey, BrokenSeal):
+        contacts = contact_points_of(connection, cipher, dealer_id, lead_id)
+    except (UnknownKey, DecryptionFailed):
         return False
     if not bodies:
         return False
     last_at = max(row.at for row in sorted(rows, key=lambda row: row.number))
     for number, body in bodies.items():
-        sealed = vault.seal(body, *proof_context(dealer_id, number))
+        sealed = cipher.seal(body, *proof_context(dealer_id, number))
         proof = {"dealer_id": dealer_id, "number": number, "lead_id": lead_id, "last_at": last_at, "body": sealed}
         connection.execute(ADD_PROOF, proof)
     for contact in contacts:
-        found_by = lasting_hash(vault, PURPOSE, dealer_id, contact)
+        found_by = lasting_hash(cipher, PURPOSE, dealer_id, contact)
         connection.execute(ADD_PROOF_CONTACT, {"dealer_id": dealer_id, "contact_hash": found_by, "lead_id": lead_id})
     return True
 
@@ -115,17 +115,17 @@ def newest_proof(connection: Connection, dealer_id: str, lead_ids: Sequence[str]
     return found
 
 
-def proven_leads(connection: Connection, vault: Vault, dealer_id: str, contact: str) -> list[str]:
+def proven_leads(connection: Connection, cipher: Cipher, dealer_id: str, contact: str) -> list[str]:
     """The erased leads of a contact point whose proof is kept."""
-    found_by = lasting_hash(vault, PURPOSE, dealer_id, contact)
+    found_by = lasting_hash(cipher, PURPOSE, dealer_id, contact)
     return sorted(connection.execute(FIND_PROVEN, {"dealer_id": dealer_id, "contact_hash": found_by}).scalars())
 
 
 def proven_events(
-    connection: Connection, vault: Vault, dealer_id: str, lead_ids: Sequence[str]
+    connection: Connection, cipher: Cipher, dealer_id: str, lead_ids: Sequence[str]
 ) -> tuple[ConsentEvent, ...]:
-    """The events of these leads in their order, with what is kept as proof. Raises BrokenSeal."""
+    """The events of these leads in their order, with what is kept as proof. Raises DecryptionFailed."""
     rows: Sequence[Row[Any]] = connection.execute(
         READ_EVENTS_WITH_PROOFS, {"dealer_id": dealer_id, "lead_ids": list(lead_ids)}
     ).all()
-    return tuple(event_of(row._asdict(), opened_body(vault, row)) for row in sorted(rows, key=lambda row: row.number))
+    return tuple(event_of(row._asdict(), opened_body(cipher, row)) for row in sorted(rows, key=lambda row: row.number))

@@ -4,13 +4,13 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from datetime import datetime
 
-from dealer_agent.storage import accesses, consents, evidence, proofs
+from dealer_agent.storage import accesses, consent_evidence, consents, proofs
 from dealer_agent.storage.accesses import Access, AccessReport
-from dealer_agent.storage.chain import CHAINS, NOTHING_BEFORE, ChainEnd, KeptEnd, chain_end_of
+from dealer_agent.storage.chain_heads import Head
+from dealer_agent.storage.consent_evidence import Evidence
 from dealer_agent.storage.consents import ChainReport, ConsentEvent
 from dealer_agent.storage.database import Database
-from dealer_agent.storage.evidence import Evidence
-from dealer_agent.storage.heads import Head
+from dealer_agent.storage.event_chain import CHAINS, NOTHING_BEFORE, ChainEnd, KeptEnd, chain_end_of
 
 
 class Records(Database):
@@ -43,8 +43,8 @@ class Records(Database):
     ) -> str:
         """Records that `actor` looked at the customer data of `leads` leads; `lead_id` if it is one."""
         with self._locked(dealer_id) as connection:
-            vault = self._keys_to_seal(connection, dealer_id)
-            return accesses.log_access(connection, vault, dealer_id, at, actor, action, lead_id=lead_id, leads=leads)
+            cipher = self._keys_to_seal(connection, dealer_id)
+            return accesses.log_access(connection, cipher, dealer_id, at, actor, action, lead_id=lead_id, leads=leads)
 
     def list_accesses(self, dealer_id: str, limit: int) -> list[Access]:
         """The entries of the access log, newest first."""
@@ -71,4 +71,4 @@ class Records(Database):
         """The record of these leads and the chain up to its head. Read it inside the block."""
         head, _ = self.heads(dealer_id, now)
         with self._reading() as connection:
-            yield evidence.evidence_of(connection, self._keys(connection, dealer_id), dealer_id, lead_ids, head)
+            yield consent_evidence.evidence_of(connection, self._keys(connection, dealer_id), dealer_id, lead_ids, head)

@@ -8,9 +8,9 @@ from typing import NamedTuple
 
 from sqlalchemy import Column, Connection, Delete, bindparam, delete, select
 
+from dealer_agent.encryption.cipher import Cipher
 from dealer_agent.storage.accesses import delete_accesses
 from dealer_agent.storage.schema import idempotency, refusals
-from dealer_agent.vault.vault import Vault
 
 ROWS_AT_ONCE = 1000
 """The most rows that one transaction deletes: a lead waits for at most one such transaction."""
@@ -58,6 +58,6 @@ def drop_old_refusals(connection: Connection, dealer_id: str, before: datetime) 
     return connection.execute(DROP_OLD_REFUSALS, {"dealer_id": dealer_id, "before": before}).rowcount
 
 
-def drop_old_accesses(connection: Connection, vault: Vault, dealer_id: str, before: datetime, now: datetime) -> int:
+def drop_old_accesses(connection: Connection, cipher: Cipher, dealer_id: str, before: datetime, now: datetime) -> int:
     """The same for the access log. The same transaction adds an entry about the deletion. The dealer is locked."""
-    return delete_accesses(connection, vault, dealer_id, before, now, ROWS_AT_ONCE)
+    return delete_accesses(connection, cipher, dealer_id, before, now, ROWS_AT_ONCE)

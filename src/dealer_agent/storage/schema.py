@@ -6,7 +6,7 @@ the session's zone; an integer compares, sorts, indexes and comes back alike on 
 JSON documents are UTF-8 bytes, as msgspec writes them: neither database may rewrite what a buyer or a feed said, and
 text columns of PostgreSQL cannot hold every string that JSON can.
 
-What a stranger wrote, or what is about a person, is only in columns whose comment says "sealed": the vault encrypts
+What a stranger wrote, or what is about a person, is only in columns whose comment says "sealed": the cipher encrypts
 each value and binds it to its table, column and row. What finds such a value again is a keyed hash. Erasing a person
 empties the sealed columns and the keyed hashes.
 """

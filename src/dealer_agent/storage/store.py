@@ -8,28 +8,30 @@ from datetime import UTC, datetime, timedelta
 from sqlalchemy import Connection, Engine
 
 from dealer_agent.dealers.profile import Profile
+from dealer_agent.encryption.cipher import Cipher
 from dealer_agent.storage import (
     appointments,
     clock,
-    delivered,
     keys,
     leads,
     notices,
     outbox,
     privacy,
     retention,
+    sent_deliveries,
     stock,
     tokens,
 )
 from dealer_agent.storage.appointments import AppointmentRecord, ListedAppointment
-from dealer_agent.storage.chain import lock_dealer
 from dealer_agent.storage.connections import (
     check_space,
     truncate_log,
 )
 from dealer_agent.storage.errors import ClockDoubtful, translating
+from dealer_agent.storage.event_chain import lock_dealer
 from dealer_agent.storage.idempotency import IDEMPOTENCY_KEPT
 from dealer_agent.storage.keys import KeyUse, ResealProgress
+from dealer_agent.storage.lead_record import LeadDetails, LeadToDeliver, lead_to_deliver, whole_lead
 from dealer_agent.storage.lead_writer import LeadWriter
 from dealer_agent.storage.leads import LeadRecord, StoredLead
 from dealer_agent.storage.matching import ImportRow
@@ -40,19 +42,17 @@ from dealer_agent.storage.records import Records
 from dealer_agent.storage.retention import Purged
 from dealer_agent.storage.stock import ImportOutcome, ImportRecord, Revision, Stock, StockMark
 from dealer_agent.storage.tokens import ActiveToken, Purpose, TokenRecord
-from dealer_agent.storage.whole_lead import LeadToDeliver, WholeLead, lead_to_deliver, whole_lead
-from dealer_agent.vault.vault import Vault
 
 
 class Store(Records):
     """Threads may share a store. Processes may not: each opens its own, after a fork.
 
     Leads are written through `lead_writer()`; everything else is a method. What reads or writes customer data checks
-    the keys first and raises KeyMissing or WrongKey: a store that was opened without a vault has none.
+    the keys first and raises KeyMissing or WrongKey: a store that was opened without a cipher has none.
     """
 
-    def __init__(self, writer: Engine, reader: Engine, vault: Vault | None) -> None:
-        super().__init__(writer, reader, vault)
+    def __init__(self, writer: Engine, reader: Engine, cipher: Cipher | None) -> None:
+        super().__init__(writer, reader, cipher)
         self._resealed: defaultdict[tuple[str, str], ResealProgress] = defaultdict(ResealProgress)
 
     def lead_writer(self) -> LeadWriter:
@@ -134,18 +134,18 @@ class Store(Records):
         with self._reading() as connection:
             return leads.get_lead(connection, self._keys(connection, dealer_id), dealer_id, lead_id)
 
-    def check_keys(self, dealer_id: str) -> Vault:
-        """The vault, once its keys are known to be those of the dealer's customer data; notes the active one.
+    def check_keys(self, dealer_id: str) -> Cipher:
+        """The cipher, once its keys are known to be those of the dealer's customer data; notes the active one.
 
         Raises KeyMissing and WrongKey.
         """
-        vault = self._vault_given()
+        cipher = self._cipher_given()
         with self._reading() as connection:
-            noted = keys.check_keys(connection, vault, dealer_id)
+            noted = keys.check_keys(connection, cipher, dealer_id)
         if not noted:
             with self._writing() as connection:
-                keys.start_use(connection, vault, dealer_id, datetime.now(UTC))
-        return vault
+                keys.start_use(connection, cipher, dealer_id, datetime.now(UTC))
+        return cipher
 
     def find_leads_of(self, dealer_id: str, contacts: Iterable[str]) -> list[str]:
         """All leads of a person, oldest first, by normalised contacts (`email:...`, `phone:...`)."""
@@ -165,9 +165,9 @@ class Store(Records):
     ) -> tuple[str, ...]:
         """Records a withdrawal of consent, and tells the receivers as `tell` says; the leads on which it counts."""
         with self._locked(dealer_id) as connection:
-            vault = self._keys_to_seal(connection, dealer_id)
+            cipher = self._keys_to_seal(connection, dealer_id)
             return notices.withdraw(
-                connection, vault, dealer_id, lead_id, channels, at, by=by, reason=reason, tell=tell
+                connection, cipher, dealer_id, lead_id, channels, at, by=by, reason=reason, tell=tell
             )
 
     def erase_lead(
@@ -179,8 +179,8 @@ class Store(Records):
         unless `consent_too`.
         """
         with self._locked(dealer_id) as connection:
-            vault = self._keys_to_seal(connection, dealer_id)
-            erased = notices.erase(connection, vault, dealer_id, lead_id, at, tell, consent_too=consent_too)
+            cipher = self._keys_to_seal(connection, dealer_id)
+            erased = notices.erase(connection, cipher, dealer_id, lead_id, at, tell, consent_too=consent_too)
         truncate_log(self._writer)
         return erased
 
@@ -228,25 +228,25 @@ class Store(Records):
         The first call retires the other keys. 0 says that no value is left under them: their use has ended. Leads wait
         for no more than the sealing: what takes long is read without a lock.
         """
-        place = dealer_id, self._vault_given().keyring.active
+        place = dealer_id, self._cipher_given().keyring.active
         progress = self._resealed[place]
         if progress.at_start:
             with self._locked(dealer_id) as connection:
-                vault = self._keys(connection, dealer_id)
-                keys.retire_others(connection, vault, dealer_id, datetime.now(UTC))
+                cipher = self._keys(connection, dealer_id)
+                keys.retire_others(connection, cipher, dealer_id, datetime.now(UTC))
         while True:
             with self._reading() as connection:
-                vault = self._keys(connection, dealer_id)
-                names = keys.find_others(connection, vault, dealer_id, limit, progress)
+                cipher = self._keys(connection, dealer_id)
+                names = keys.find_others(connection, cipher, dealer_id, limit, progress)
             if not names:
                 break
             with self._locked(dealer_id) as connection:
                 # None are left where an erasure was faster.
-                if done := keys.reseal(connection, vault, dealer_id, limit, progress, names):
+                if done := keys.reseal(connection, cipher, dealer_id, limit, progress, names):
                     return done
         del self._resealed[place]
         with self._locked(dealer_id) as connection:
-            if done := keys.reseal_end(connection, vault, dealer_id):
+            if done := keys.reseal_end(connection, cipher, dealer_id):
                 return done
         used = self.keys_in_use(dealer_id)
         with self._locked(dealer_id) as connection:
@@ -278,7 +278,7 @@ class Store(Records):
         with self._reading() as connection:
             return keys.keys_in_use(connection, dealer_id)
 
-    def whole_lead(self, dealer_id: str, lead_id: str, now: datetime) -> WholeLead | None:
+    def whole_lead(self, dealer_id: str, lead_id: str, now: datetime) -> LeadDetails | None:
         """A lead with its visits, and the channels that may be used now, as of one moment."""
         with self._reading() as connection:
             return whole_lead(connection, self._keys(connection, dealer_id), dealer_id, lead_id, now)
@@ -293,8 +293,8 @@ class Store(Records):
     ) -> int:
         """How many mails like this delivery went to an address in the time before it."""
         with self._reading() as connection:
-            vault = self._keys(connection, dealer_id)
-            return outbox.mails_before(connection, vault, dealer_id, delivery, email, token_id, within)
+            cipher = self._keys(connection, dealer_id)
+            return outbox.mails_before(connection, cipher, dealer_id, delivery, email, token_id, within)
 
     def appointments_of(self, dealer_id: str, lead_id: str) -> list[AppointmentRecord]:
         """All visits that a lead ever asked for, oldest first."""
@@ -384,7 +384,7 @@ class Store(Records):
     ) -> list[str]:
         """Sends once more what was sent: a delivery, or a lead to each of its receivers. Returns the new ids."""
         with self._locked(dealer_id) as connection:
-            return delivered.send_again(
+            return sent_deliveries.send_again(
                 connection, dealer_id, at, lead_id=lead_id, delivery_id=delivery_id, channel=channel
             )
 
@@ -399,8 +399,8 @@ class Store(Records):
 
         def drop_accesses(connection: Connection) -> int:
             lock_dealer(connection, dealer_id)
-            vault = self._keys_to_seal(connection, dealer_id)
-            return retention.drop_old_accesses(connection, vault, dealer_id, accesses_before, now)
+            cipher = self._keys_to_seal(connection, dealer_id)
+            return retention.drop_old_accesses(connection, cipher, dealer_id, accesses_before, now)
 
         return Purged(
             self._in_batches(lambda each: retention.drop_old_replies(each, dealer_id, answers_before)),

@@ -10,10 +10,10 @@ from datetime import datetime
 import msgspec
 from sqlalchemy import Connection, bindparam, select, text
 
+from dealer_agent.encryption.cipher import Cipher
 from dealer_agent.storage.contact_points import KNOWN_BY, contact_points_of, lasting_hash
-from dealer_agent.storage.prepared import Prepared
+from dealer_agent.storage.prepared_statements import Prepared
 from dealer_agent.storage.schema import UtcTime, consent_events, withdrawals
-from dealer_agent.vault.vault import Vault
 
 PURPOSE = "withdrawals"
 
@@ -43,7 +43,7 @@ MOST_CONTACTS = 2
 
 def note_withdrawal(
     connection: Connection,
-    vault: Vault,
+    cipher: Cipher,
     dealer_id: str,
     lead_id: str,
     channels: Collection[str],
@@ -54,11 +54,11 @@ def note_withdrawal(
     rows = [
         {
             "dealer_id": dealer_id,
-            "contact_hash": lasting_hash(vault, PURPOSE, dealer_id, contact),
+            "contact_hash": lasting_hash(cipher, PURPOSE, dealer_id, contact),
             "channel": channel,
             "at": at,
         }
-        for contact in contact_points_of(connection, vault, dealer_id, lead_id, known_by)
+        for contact in contact_points_of(connection, cipher, dealer_id, lead_id, known_by)
         for channel in channels
     ]
     if rows:
@@ -66,13 +66,13 @@ def note_withdrawal(
 
 
 def withdrawn_since(
-    connection: Connection, vault: Vault, dealer_id: str, contacts: Iterable[str], granted_at: datetime
+    connection: Connection, cipher: Cipher, dealer_id: str, contacts: Iterable[str], granted_at: datetime
 ) -> frozenset[str]:
     """The channels that were withdrawn at `granted_at` or later for any of at most MOST_CONTACTS contact points.
 
     A withdrawal counts for every vehicle.
     """
-    hashes = [lasting_hash(vault, PURPOSE, dealer_id, contact) for contact in contacts]
+    hashes = [lasting_hash(cipher, PURPOSE, dealer_id, contact) for contact in contacts]
     if not hashes:
         return frozenset()
     assert len(hashes) <= MOST_CONTACTS, "the statement takes no more"
@@ -80,7 +80,7 @@ def withdrawn_since(
     return frozenset(channel for (channel,) in FIND_WITHDRAWN.read(connection, sought))
 
 
-def note_earlier_withdrawals(connection: Connection, vault: Vault, dealer_id: str) -> None:
+def note_earlier_withdrawals(connection: Connection, cipher: Cipher, dealer_id: str) -> None:
     """Notes the withdrawals that are only in the chain of consent events: those of before revision 0009."""
     for lead_id, channels, at in connection.execute(READ_REVOCATIONS, {"dealer_id": dealer_id}).all():
-        note_withdrawal(connection, vault, dealer_id, lead_id, msgspec.json.decode(channels, type=list[str]), at)
+        note_withdrawal(connection, cipher, dealer_id, lead_id, msgspec.json.decode(channels, type=list[str]), at)

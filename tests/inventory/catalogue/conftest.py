@@ -8,7 +8,7 @@ import msgspec
 import pytest
 from msgspec import UNSET, UnsetType
 
-from dealer_agent.inventory.catalogue import Catalogue, Gone, Listing
+from dealer_agent.inventory.catalogue import Catalogue, Listing, RemovedUnit
 from dealer_agent.protocol.requests import Filters, Sort
 from dealer_agent.protocol.vehicle import Vehicle
 
@@ -32,7 +32,7 @@ def made(vehicle_id: str, **members: Any) -> Vehicle:
 class Lot:
     """A catalogue, and answers by vehicle id."""
 
-    def __init__(self, vehicles: dict[str, dict[str, Any]], gone: tuple[Gone, ...] = ()) -> None:
+    def __init__(self, vehicles: dict[str, dict[str, Any]], gone: tuple[RemovedUnit, ...] = ()) -> None:
         self.catalogue = Catalogue.build(
             (Listing.of(made(name, **members)) for name, members in vehicles.items()), gone
         )

@@ -10,20 +10,20 @@ from hypothesis import given
 from hypothesis import strategies as st
 from tests.inventory.catalogue.conftest import made
 
-from dealer_agent.inventory.catalogue import Catalogue, Gone, Listing, documents
+from dealer_agent.inventory.catalogue import Catalogue, Listing, RemovedUnit, documents
 from dealer_agent.inventory.catalogue.documents import DocumentWriter
-from dealer_agent.inventory.catalogue.flat import Flat, FlatWriter
+from dealer_agent.inventory.catalogue.flat_arrays import FlatArrays, FlatWriter
 from dealer_agent.inventory.catalogue.identifiers import Identifiers
-from dealer_agent.inventory.catalogue.making import write_snapshot
-from dealer_agent.inventory.catalogue.words import SortedWords
+from dealer_agent.inventory.catalogue.snapshot_builder import write_snapshot
+from dealer_agent.inventory.catalogue.word_table import SortedWords
 from dealer_agent.protocol.requests import Filters, Sort
 
 LOT = [Listing.of(made(f"v{n:03}", vin=f"VIN{n:014}", make="Ford", price=n, features=("Tow",))) for n in range(90)]
-GONE = [Gone("w1", vin="SOLD1", stock="S1"), Gone("w2", stock="s1"), Gone("w3", vin="sold1")]
+GONE = [RemovedUnit("w1", vin="SOLD1", stock="S1"), RemovedUnit("w2", stock="s1"), RemovedUnit("w3", vin="sold1")]
 
 
-def written(file: BytesIO) -> Flat:
-    return Flat(file.getvalue())
+def written(file: BytesIO) -> FlatArrays:
+    return FlatArrays(file.getvalue())
 
 
 def test_a_mapped_file_answers_as_the_snapshot_in_memory_does(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -35,7 +35,7 @@ def test_a_mapped_file_answers_as_the_snapshot_in_memory_does(tmp_path: Path, mo
     # As of a stock so large that no listing is at hand.
     monkeypatch.setattr(documents, "_AT_HAND", 0)
     with (tmp_path / "lot").open("rb") as file:
-        mapped = Catalogue(Flat(mmap(file.fileno(), 0, access=ACCESS_READ)))
+        mapped = Catalogue(FlatArrays(mmap(file.fileno(), 0, access=ACCESS_READ)))
     assert len(mapped) == len(here) == 90
     for filters in (Filters(), Filters(query="ford tow"), Filters(price_min=80), Filters(vin="vin00000000000007")):
         for sort in (Sort("price", "asc"), Sort("stock", "desc")):
@@ -65,7 +65,7 @@ def test_what_is_not_the_whole_of_a_snapshot_is_refused(spoiled: bytes | str) ->
     data = {"cut": whole[:-1], "more": whole + b"\0"}.get(spoiled, spoiled) if isinstance(spoiled, str) else spoiled
     assert isinstance(data, bytes)
     with pytest.raises(ValueError, match="no snapshot"):
-        Flat(data)
+        FlatArrays(data)
 
 
 def test_documents_have_the_numbers_of_an_order_and_may_be_empty(monkeypatch: pytest.MonkeyPatch) -> None:

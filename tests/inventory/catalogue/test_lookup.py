@@ -6,7 +6,7 @@ import msgspec
 import pytest
 from tests.inventory.catalogue.conftest import MakeLot, made
 
-from dealer_agent.inventory.catalogue import Catalogue, Gone, Listing
+from dealer_agent.inventory.catalogue import Catalogue, Listing, RemovedUnit
 
 LOT: dict[str, dict[str, Any]] = {
     "vin-A": {"vin": "1HGCM82633A004352", "stock": "S1", "changed": 1},
@@ -19,10 +19,10 @@ LOT: dict[str, dict[str, Any]] = {
     "blank": {"vin": "", "stock": ""},
 }
 GONE = (
-    Gone("gone-1", vin="SOLD1", stock="G1"),
-    Gone("gone-2", stock="s1"),
-    Gone("gone-3", vin="returned", stock="G3"),
-    Gone("back", vin="RETURNED"),
+    RemovedUnit("gone-1", vin="SOLD1", stock="G1"),
+    RemovedUnit("gone-2", stock="s1"),
+    RemovedUnit("gone-3", vin="returned", stock="G3"),
+    RemovedUnit("back", vin="RETURNED"),
 )
 
 
@@ -66,7 +66,7 @@ GONE = (
 def test_find(lot: MakeLot, asked: dict[str, str], found: str | None) -> None:
     answer = lot(gone=GONE, **LOT).catalogue.find(**asked)
     match answer:
-        case Gone():
+        case RemovedUnit():
             assert f"gone {answer.vehicle_id}" == found
         case Listing():
             assert answer.vehicle.vehicle_id == found

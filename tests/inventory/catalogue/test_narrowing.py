@@ -8,7 +8,7 @@ import msgspec
 import pytest
 from tests.inventory.catalogue.conftest import Lot, made
 
-from dealer_agent.inventory.catalogue import Catalogue, Listing, orders
+from dealer_agent.inventory.catalogue import Catalogue, Listing, sort_orders
 from dealer_agent.protocol.requests import Filters, Sort
 
 MakeLot = Callable[..., Lot]
@@ -129,7 +129,7 @@ def test_a_large_stock_is_answered_like_a_small_one(
     plain = [stock.page(skip, limit, sort, **filters) for skip, limit in PAGES]
     whole = stock.page(sort=sort, **filters)
     assert plain == [whole[skip : skip + limit] for skip, limit in PAGES]
-    monkeypatch.setattr(orders, "_CHUNK", 3)
+    monkeypatch.setattr(sort_orders, "_CHUNK", 3)
     assert [stock.page(skip, limit, sort, **filters) for skip, limit in PAGES] == plain
 
 

@@ -26,7 +26,7 @@ from tests.inventory.oracle.oracle import (
     split_words,
 )
 
-from dealer_agent.inventory.catalogue import Catalogue, Gone, orders
+from dealer_agent.inventory.catalogue import Catalogue, RemovedUnit, sort_orders
 from dealer_agent.inventory.catalogue import Listing as CatalogueListing
 from dealer_agent.inventory.catalogue import filters as filters_module
 from dealer_agent.protocol.requests import Filters, Sort
@@ -41,7 +41,7 @@ _LARGE = [HealthCheck.too_slow, HealthCheck.data_too_large, HealthCheck.large_ba
 
 def _catalogue(listings: Sequence[Listing], gone: Sequence[Listing] = ()) -> Catalogue:
     return Catalogue.build(
-        [CatalogueListing.of(Vehicle(**listing)) for listing in listings], [Gone(**unit) for unit in gone]
+        [CatalogueListing.of(Vehicle(**listing)) for listing in listings], [RemovedUnit(**unit) for unit in gone]
     )
 
 
@@ -119,7 +119,7 @@ def test_search_and_facets_answer_as_the_oracle_does() -> None:
 
 def test_a_stock_that_is_walked_in_pieces_answers_as_the_oracle_does(monkeypatch: pytest.MonkeyPatch) -> None:
     """Contract 7. With pieces of 3 units 40 take the ways that otherwise only stocks above 16,384 units take."""
-    monkeypatch.setattr(orders, "_CHUNK", 3)
+    monkeypatch.setattr(sort_orders, "_CHUNK", 3)
     _compare_random_cases(CASES // 4)
 
 
@@ -128,7 +128,7 @@ def test_a_stock_in_which_an_index_leads_to_few_units_answers_as_the_oracle_does
     monkeypatch: pytest.MonkeyPatch, few: int
 ) -> None:
     """Contract 7. With 0 an index is always followed, else when it leads to less than a half or to a few."""
-    monkeypatch.setattr(orders, "_CHUNK", 3)
+    monkeypatch.setattr(sort_orders, "_CHUNK", 3)
     monkeypatch.setattr(filters_module, "_MANY_ROWS", 3)
     monkeypatch.setattr(filters_module, "_FEW", few)
     _compare_random_cases(CASES // 4)
@@ -141,7 +141,7 @@ def test_the_pages_of_a_query_in_a_large_stock_follow_one_another(
     """Contract 7: pages neither repeat nor drop a unit, best match first, many matches being equally good."""
     for query in worlds.WORDS:
         total, whole = _search(catalogue_of_each, {"query": query}, 0, len(EACH), None)
-        monkeypatch.setattr(orders, "_CHUNK", 3)
+        monkeypatch.setattr(sort_orders, "_CHUNK", 3)
         walked = [_search(catalogue_of_each, {"query": query}, skip, limit, None)[1] for skip in range(0, total, limit)]
         monkeypatch.undo()
         assert [one for page in walked for one in page] == whole
@@ -220,7 +220,7 @@ def test_a_unit_is_found_by_the_first_identifier_that_matches(
         state, expected = oracle_find(listings, gone, identifiers)
         if found is None:
             assert state == "unknown"
-        elif isinstance(found, Gone):
+        elif isinstance(found, RemovedUnit):
             assert state == "gone"
             assert found.vehicle_id in expected
         else:

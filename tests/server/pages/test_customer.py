@@ -8,7 +8,7 @@ from tests.leads.lead_views import ROOFTOP, TEN_IN_NASHVILLE
 from tests.server.pages.conftest import Page, read_page
 from tests.server.pages.samples import HOSTILE_TEXT, card_facts
 
-from dealer_agent.lead_desk.customer_desk import CustomerVisit
+from dealer_agent.lead_intake.customer_actions import CustomerVisit
 from dealer_agent.leads.lead_view import RooftopView, VisitTime
 from dealer_agent.leads.visits import Slot
 from dealer_agent.server.pages import contact_page, notice_page, visit_page

@@ -13,7 +13,7 @@ import numpy as np
 from msgspec import UNSET, UnsetType
 from numpy.typing import NDArray
 
-from dealer_agent.inventory.catalogue.flat import Flat, FlatWriter
+from dealer_agent.inventory.catalogue.flat_arrays import FlatArrays, FlatWriter
 
 Mask = NDArray[np.bool_]
 """Which rows match: one boolean for each listing."""
@@ -50,7 +50,7 @@ class Column(Generic[V]):
         self.starts = starts
 
     @staticmethod
-    def read(flat: Flat, name: str) -> "Column[Any]":
+    def read(flat: FlatArrays, name: str) -> "Column[Any]":
         """The column of that name."""
         values = flat.json(f"{name}.values", list[Any])
         return Column(values, flat.array(f"{name}.codes"), flat.array(f"{name}.rows"), flat.numbers(f"{name}.starts"))

@@ -6,7 +6,7 @@ from collections.abc import Iterable
 import numpy as np
 
 from dealer_agent.inventory.catalogue.columns import Rows
-from dealer_agent.inventory.catalogue.flat import Flat, FlatWriter
+from dealer_agent.inventory.catalogue.flat_arrays import FlatArrays, FlatWriter
 
 # Up to here each document is an object from the beginning: a page of those costs least.
 _AT_HAND = 20_000
@@ -40,7 +40,7 @@ class Documents:
 
     __slots__ = ("_at_hand", "_buffer", "_ends", "_first", "_starts")
 
-    def __init__(self, flat: Flat, name: str) -> None:
+    def __init__(self, flat: FlatArrays, name: str) -> None:
         self._buffer = flat.buffer
         self._first, _ = flat.place(name)
         self._starts = flat.numbers(f"{name}.starts")

@@ -6,7 +6,7 @@ from zlib import crc32
 
 import numpy as np
 
-from dealer_agent.inventory.catalogue.flat import Flat, FlatWriter
+from dealer_agent.inventory.catalogue.flat_arrays import FlatArrays, FlatWriter
 
 
 class Identifiers:
@@ -14,7 +14,7 @@ class Identifiers:
 
     __slots__ = ("_buffer", "_ends", "_entries", "_mask", "_rows", "_texts")
 
-    def __init__(self, flat: Flat, name: str) -> None:
+    def __init__(self, flat: FlatArrays, name: str) -> None:
         self._buffer = flat.buffer
         self._entries = flat.numbers(f"{name}.buckets")
         self._rows = flat.numbers(f"{name}.rows")

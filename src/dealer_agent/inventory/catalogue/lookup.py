@@ -5,12 +5,12 @@ from collections.abc import Sequence
 import msgspec
 from msgspec import UNSET
 
+from dealer_agent.inventory.catalogue.contents import RemovedUnit, Text
 from dealer_agent.inventory.catalogue.documents import Documents, DocumentWriter
-from dealer_agent.inventory.catalogue.flat import Flat, FlatWriter
+from dealer_agent.inventory.catalogue.flat_arrays import FlatArrays, FlatWriter
 from dealer_agent.inventory.catalogue.identifiers import Identifiers
-from dealer_agent.inventory.catalogue.stock import Gone, Text
 
-_GONE = msgspec.json.Decoder(Gone)
+_GONE = msgspec.json.Decoder(RemovedUnit)
 
 
 class Lookup:
@@ -21,14 +21,18 @@ class Lookup:
 
     __slots__ = ("_gone", "_gone_units", "_here")
 
-    def __init__(self, flat: Flat) -> None:
+    def __init__(self, flat: FlatArrays) -> None:
         self._here = tuple(Identifiers(flat, f"here.{name}") for name in _NAMES)
         self._gone = tuple(Identifiers(flat, f"gone.{name}") for name in _NAMES)
         self._gone_units = Documents(flat, "gone")
 
     @staticmethod
     def write(
-        writer: FlatWriter, vins: Sequence[Text], stocks: Sequence[Text], ids: Sequence[str], gone: Sequence[Gone]
+        writer: FlatWriter,
+        vins: Sequence[Text],
+        stocks: Sequence[Text],
+        ids: Sequence[str],
+        gone: Sequence[RemovedUnit],
     ) -> None:
         """VIN, stock number and vehicle id of each row, and the units gone: of two with one identifier the last."""
         last_first = gone[::-1]
@@ -50,7 +54,7 @@ class Lookup:
             for name, identifiers in zip(_NAMES, numbers, strict=True):
                 Identifiers.write(writer, f"{where}.{name}", list(identifiers))
 
-    def find(self, vin: Text, stock: Text, vehicle_id: Text) -> int | Gone | None:
+    def find(self, vin: Text, stock: Text, vehicle_id: Text) -> int | RemovedUnit | None:
         """A row, a unit gone, or None: the first identifier that matches decides, VIN, then stock, then vehicle id.
 
         Of two units with one stock number the newer, which is the first in the default order. A unit gone is found

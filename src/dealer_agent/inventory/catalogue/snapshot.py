@@ -12,15 +12,15 @@ import numpy as np
 from msgspec import UNSET, Struct, UnsetType
 
 from dealer_agent.inventory.catalogue.columns import Column
+from dealer_agent.inventory.catalogue.contents import Listing, RemovedUnit, Text
 from dealer_agent.inventory.catalogue.documents import Documents
 from dealer_agent.inventory.catalogue.facets import facets_of
 from dealer_agent.inventory.catalogue.filters import Found, Matcher
-from dealer_agent.inventory.catalogue.flat import Flat, FlatWriter
+from dealer_agent.inventory.catalogue.flat_arrays import FlatArrays, FlatWriter
 from dealer_agent.inventory.catalogue.lookup import Lookup
-from dealer_agent.inventory.catalogue.making import FILTERED, write_snapshot
-from dealer_agent.inventory.catalogue.orders import Orders, page_by_score, page_of, page_of_all, page_of_few
-from dealer_agent.inventory.catalogue.stock import Gone, Listing, Text
-from dealer_agent.inventory.catalogue.text import Scores, TextIndex
+from dealer_agent.inventory.catalogue.snapshot_builder import FILTERED, write_snapshot
+from dealer_agent.inventory.catalogue.sort_orders import Orders, page_by_score, page_of, page_of_all, page_of_few
+from dealer_agent.inventory.catalogue.text_search import Scores, TextIndex
 from dealer_agent.protocol.requests import Filters, Sort, SortField
 from dealer_agent.protocol.responses import Facets, TextCount
 
@@ -41,7 +41,7 @@ class Catalogue:
 
     __slots__ = ("_columns", "_facets", "_json", "_lookup", "_matcher", "_orders", "_text")
 
-    def __init__(self, flat: Flat) -> None:
+    def __init__(self, flat: FlatArrays) -> None:
         """The snapshot of a flat form that `write_snapshot` made."""
         self._json = Documents(flat, "listings")
         self._columns = {member: Column.read(flat, f"columns.{member}") for member in FILTERED}
@@ -52,13 +52,13 @@ class Catalogue:
         self._facets = facets_of(self._columns, None)
 
     @classmethod
-    def build(cls, listings: Iterable[Listing], gone: Sequence[Gone] = ()) -> "Catalogue":
+    def build(cls, listings: Iterable[Listing], gone: Sequence[RemovedUnit] = ()) -> "Catalogue":
         """The snapshot, in memory, of these listings, in any order, and of the units that are gone and remembered."""
         file = BytesIO()
         writer = FlatWriter(file)
         write_snapshot(writer, listings, gone)
         writer.finish()
-        return cls(Flat(file.getvalue()))
+        return cls(FlatArrays(file.getvalue()))
 
     def __len__(self) -> int:
         return len(self._json)
@@ -97,7 +97,7 @@ class Catalogue:
         found, _ = self._found(filters)
         return self._facets if found is None else facets_of(self._columns, found.rows())
 
-    def find(self, vin: Text = UNSET, stock: Text = UNSET, vehicle_id: Text = UNSET) -> Listing | Gone | None:
+    def find(self, vin: Text = UNSET, stock: Text = UNSET, vehicle_id: Text = UNSET) -> Listing | RemovedUnit | None:
         """The unit on the lot, else the unit that is gone, that the first matching identifier names."""
         found = self._lookup.find(vin, stock, vehicle_id)
         return Listing(self._json.having((found,))[0]) if isinstance(found, int) else found

@@ -9,6 +9,7 @@ from dealer_agent.inventory.feeds.columns import Columns, layout_of_name, named_
 from dealer_agent.inventory.feeds.decoding import check_size, encoding_of, head_of, open_text
 from dealer_agent.inventory.feeds.delimited import cells_of, read_table
 from dealer_agent.inventory.feeds.feed import Counts, Feed, FeedError, FeedRow, Remark, Repeat
+from dealer_agent.inventory.feeds.json_members import extras, further_members
 from dealer_agent.inventory.feeds.json_records import Record, flattened, read_records
 from dealer_agent.inventory.feeds.layouts import Layout
 from dealer_agent.inventory.feeds.limits import (
@@ -18,7 +19,6 @@ from dealer_agent.inventory.feeds.limits import (
     MOST_REPORTED,
     MOST_ROWS_WITHOUT_UNIT,
 )
-from dealer_agent.inventory.feeds.members import extras, further_members
 from dealer_agent.inventory.feeds.units import Reading, read_unit
 from dealer_agent.inventory.unit import Unit
 

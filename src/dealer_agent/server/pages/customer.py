@@ -6,11 +6,11 @@ Every form works without scripts. The browser sends it to the page's own address
 from itertools import groupby
 from typing import NamedTuple
 
-from dealer_agent.lead_desk.customer_desk import CustomerVisit
+from dealer_agent.lead_intake.customer_actions import CustomerVisit
 from dealer_agent.leads.lead_view import RooftopView
 from dealer_agent.leads.mails import CALLS
 from dealer_agent.leads.plain_text import short
-from dealer_agent.leads.spoken import phone_number
+from dealer_agent.leads.us_formats import phone_number
 from dealer_agent.leads.wording import CHANNELS, VISITS, place_words, spoken_day, spoken_stretch, spoken_time
 from dealer_agent.protocol.card import CardFacts
 from dealer_agent.server.pages.site import render

@@ -15,10 +15,10 @@ import sqlalchemy as sa
 from alembic import context, op
 from msgspec import Struct
 
-from dealer_agent.storage.chain import NOTHING_BEFORE, ChainEnd, body_context, commitment, seal_end
+from dealer_agent.encryption.cipher import Cipher
 from dealer_agent.storage.errors import KeyMissing
+from dealer_agent.storage.event_chain import NOTHING_BEFORE, ChainEnd, body_context, commitment, seal_end
 from dealer_agent.storage.keys import note_active_key
-from dealer_agent.vault.vault import Vault
 
 revision = "0003"
 down_revision = "0002"
@@ -50,7 +50,7 @@ def upgrade() -> None:
     _make_lead_tables()
     _make_visit_tables()
     _make_other_tables()
-    _Carrier(op.get_bind(), context.config.attributes["vault"]).carry()
+    _Carrier(op.get_bind(), context.config.attributes["cipher"]).carry()
     for table in _REPLACED:
         op.drop_table(f"old_{table}")
 
@@ -244,9 +244,9 @@ def _belongs_to_a_lead(table: str) -> sa.ForeignKeyConstraint:
 class _Carrier:
     """Carries the old rows over; times stay as they are, microseconds since 1970."""
 
-    def __init__(self, connection: sa.Connection, vault: Vault | None) -> None:
+    def __init__(self, connection: sa.Connection, cipher: Cipher | None) -> None:
         self._connection = connection
-        self._given = vault
+        self._given = cipher
 
     def carry(self) -> None:
         """Raises KeyMissing when there is something to seal and no key."""

@@ -15,7 +15,10 @@ import msgspec
 import sqlalchemy as sa
 from alembic import context, op
 
-from dealer_agent.storage.chain import (
+from dealer_agent.encryption.cipher import Cipher
+from dealer_agent.encryption.errors import DecryptionFailed
+from dealer_agent.storage.errors import KeyMissing
+from dealer_agent.storage.event_chain import (
     NOTHING_BEFORE,
     ChainEnd,
     KeptEnd,
@@ -25,13 +28,10 @@ from dealer_agent.storage.chain import (
     event_hash,
     seal_end,
 )
-from dealer_agent.storage.errors import KeyMissing
 from dealer_agent.storage.idempotency import KeptReply, reply_row
 from dealer_agent.storage.keys import check_keys, note_active_key
 from dealer_agent.storage.leads import contact_row, lead_context
 from dealer_agent.storage.migrations.versions.r0003_privacy import event_hash_1
-from dealer_agent.vault.errors import BrokenSeal
-from dealer_agent.vault.vault import Vault
 
 revision = "0006"
 down_revision = "0005"
@@ -78,7 +78,7 @@ def upgrade() -> None:
             op.execute(f"ALTER TABLE old_{table} RENAME CONSTRAINT pk_{table} TO pk_old_{table}")
     _make_tables()
     op.add_column("leads", sa.Column("sealed_agent", sa.LargeBinary, comment="sealed"))
-    _Carrier(op.get_bind(), context.config.attributes["vault"]).carry()
+    _Carrier(op.get_bind(), context.config.attributes["cipher"]).carry()
     for table in _REPLACED:
         op.drop_table(f"old_{table}")
     op.drop_column("leads", "source_agent")
@@ -157,9 +157,9 @@ def _belongs_to_a_lead(table: str) -> sa.ForeignKeyConstraint:
 class _Carrier:
     """Carries the old rows over; times stay as they are, microseconds since 1970."""
 
-    def __init__(self, connection: sa.Connection, vault: Vault | None) -> None:
+    def __init__(self, connection: sa.Connection, cipher: Cipher | None) -> None:
         self._connection = connection
-        self._given = vault
+        self._given = cipher
 
     def carry(self) -> None:
         """Raises KeyMissing and WrongKey when there is something to seal and not the dealer's keys."""
@@ -255,7 +255,7 @@ class _Carrier:
             return {}
         try:
             opened = self._vault.open(bytes(old["body"]), *place)
-        except BrokenSeal:
+        except DecryptionFailed:
             return {}
         if commitment(opened) != bytes(old["commitment"]):
             return {}

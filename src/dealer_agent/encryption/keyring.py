@@ -1,0 +1,120 @@
+"""The keys and their text form: one `id:key` a line. Pure but for a new key's random numbers.
+
+The text in a file and in an environment variable is the same. Commas separate entries as line ends do:
+
+    # The first key is the active one.
+    k-7f3k2m9q0a:ZJ0...43 characters of base64url...
+    k-0m4x8c1v5t:9bX...
+    lasting:Qw8...
+
+The entry `lasting` is no key of customer data. It is the secret that a change of keys never replaces.
+"""
+
+import re
+import secrets
+from base64 import urlsafe_b64decode, urlsafe_b64encode
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from typing import Self
+
+from dealer_agent.encryption.errors import InvalidKeys
+from dealer_agent.protocol.ids import new_ulid
+
+KEY_BYTES = 32
+LASTING = "lasting"
+"""The name of the lasting secret's entry: no key has this id."""
+
+# An id is shorter than a key's text, so a key that stands in the id's place is never taken for an id, and never shown.
+_ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,31}")
+_KEY = re.compile(r"[A-Za-z0-9_-]{43}=?")
+_RANDOM_OF_ULID = 10
+
+
+@dataclass(frozen=True)
+class Keyring:
+    """Key ids, each with its 32 bytes; the first is active: it seals, the others only open.
+
+    `lasting` are the 32 bytes of the lasting secret; None where the text has none.
+    """
+
+    # A keyring may be shown in a trace: its keys may not.
+    keys: tuple[tuple[str, bytes], ...] = field(repr=False)
+    lasting: bytes | None = field(default=None, repr=False)
+
+    def __post_init__(self) -> None:
+        """Raises InvalidKeys where there is no key, and ValueError for ids and keys that the text form cannot hold."""
+        if not self.keys:
+            raise InvalidKeys("no key in it")
+        if len({key_id for key_id, _ in self.keys}) < len(self.keys) or len({key for _, key in self.keys}) < len(
+            self.keys
+        ):
+            raise ValueError("a key or its id stands in the keyring twice")
+        for key_id, key in self.keys:
+            if not is_key_id(key_id) or key_id == LASTING or len(key) != KEY_BYTES:
+                raise ValueError("a key has 32 bytes, and an id of 1 to 32 letters, digits and -._")
+        if self.lasting is not None and (len(self.lasting) != KEY_BYTES or self.lasting in dict(self.keys).values()):
+            raise ValueError("the lasting secret has 32 bytes, and no key has the same")
+
+    @classmethod
+    def parse(cls, text: str) -> Self:
+        """A keyring from its text; empty lines and what follows `#` are skipped.
+
+        Raises InvalidKeys with the line of the first thing that is wrong; its message quotes nothing of the text.
+        """
+        keys: dict[str, bytes] = {}
+        for line, entry in _entries(text):
+            key_id, colon, key_text = (part.strip() for part in entry.partition(":"))
+            if not colon:
+                raise InvalidKeys("is no key: write its id, a colon and the key, like `dealer-agent keys create`", line)
+            if not is_key_id(key_id):
+                raise InvalidKeys("the id before the colon must be 1 to 32 letters, digits and -._", line)
+            if _KEY.fullmatch(key_text) is None:
+                raise InvalidKeys("what follows the colon must be 43 characters of base64url, which are 32 bytes", line)
+            key = urlsafe_b64decode(key_text.removesuffix("=") + "=")
+            if key_id in keys:
+                if key_id == LASTING:
+                    raise InvalidKeys("has a second lasting secret: keep the older one, and remove the new one", line)
+                raise InvalidKeys("has an id that was there before", line)
+            if key in keys.values():
+                raise InvalidKeys("has a key that was there before under another id", line)
+            keys[key_id] = key
+        lasting = keys.pop(LASTING, None)
+        return cls(tuple(keys.items()), lasting)
+
+    @property
+    def active(self) -> str:
+        """The id of the key that seals."""
+        return self.keys[0][0]
+
+    @property
+    def ids(self) -> tuple[str, ...]:
+        """All ids, the active one first."""
+        return tuple(key_id for key_id, _ in self.keys)
+
+
+def is_key_id(text: str) -> bool:
+    """Whether a key may have this id. `LASTING` is no key's id, but is read like one."""
+    return _ID.fullmatch(text) is not None
+
+
+def new_key() -> tuple[str, bytes]:
+    """A fresh key and its id, such as `k-7f3k2m9q0a`."""
+    return f"k-{new_ulid()[-_RANDOM_OF_ULID:].lower()}", secrets.token_bytes(KEY_BYTES)
+
+
+def new_lasting_secret() -> bytes:
+    """A fresh lasting secret."""
+    return secrets.token_bytes(KEY_BYTES)
+
+
+def render(keyring: Keyring) -> str:
+    """The keyring's text, one entry a line: what `Keyring.parse` reads."""
+    entries = keyring.keys if keyring.lasting is None else (*keyring.keys, (LASTING, keyring.lasting))
+    return "".join(f"{name}:{urlsafe_b64encode(key).decode().rstrip('=')}\n" for name, key in entries)
+
+
+def _entries(text: str) -> Iterator[tuple[int, str]]:
+    for number, line in enumerate(text.split("\n"), start=1):
+        for entry in line.partition("#")[0].split(","):
+            if entry.strip():
+                yield number, entry

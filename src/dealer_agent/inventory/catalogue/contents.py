@@ -1,0 +1,46 @@
+"""What the catalogue holds: listings on the lot, and the units that are gone and remembered. Pure."""
+
+from collections.abc import Mapping
+
+import msgspec
+from msgspec import UNSET, Struct, UnsetType
+
+from dealer_agent.inventory.listing import listing_json
+from dealer_agent.protocol.vehicle import Scalar, Vehicle
+
+Text = str | UnsetType
+
+_VEHICLE = msgspec.json.Decoder(Vehicle)
+
+
+class Listing:
+    """A unit on the lot: `json` is the listing as it goes over the wire, made once.
+
+    `vehicle` is decoded from it when somebody asks: a large stock is held as bytes, not as objects.
+    """
+
+    __slots__ = ("_vehicle", "json")
+
+    def __init__(self, json: bytes, vehicle: Vehicle | None = None) -> None:
+        self.json = json
+        self._vehicle = vehicle
+
+    @classmethod
+    def of(cls, vehicle: Vehicle, extras: Mapping[str, Scalar] | None = None) -> "Listing":
+        """The listing of a vehicle, with the dealer's members that are passed through."""
+        return cls(listing_json(vehicle, extras), vehicle)
+
+    @property
+    def vehicle(self) -> Vehicle:
+        """The listing without its extra members."""
+        if self._vehicle is None:
+            self._vehicle = _VEHICLE.decode(self.json)
+        return self._vehicle
+
+
+class RemovedUnit(Struct, frozen=True):
+    """A unit that was sold or left the feed, and is still remembered (contract, part 6)."""
+
+    vehicle_id: str
+    vin: Text = UNSET
+    stock: Text = UNSET

@@ -1,0 +1,146 @@
+"""Orders of the stock and the page out of an order (specification, part 2.4; contract, part 7). Pure.
+
+Every order is total: ties go by ascending `vehicle_id`, in both directions, and what is absent comes last in both. Rows
+are listings in the default order, so that one needs no permutation.
+"""
+
+from itertools import pairwise
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dealer_agent.inventory.catalogue.columns import Coded, Mask, Rows
+from dealer_agent.inventory.catalogue.flat_arrays import FlatArrays, FlatWriter
+
+# Up to here a whole column is handled faster than the thought of handling less of it.
+_CHUNK = 16_384
+# Ranking one matching row costs about as much as walking past this many rows in order.
+_RANKING_COST = 6
+
+
+class Order(NamedTuple):
+    """A permutation of the rows, and each row's place in it."""
+
+    rows: Rows
+    ranks: Rows
+
+    @staticmethod
+    def read(flat: FlatArrays, name: str) -> "Order":
+        """The order of that name."""
+        return Order(flat.array(f"{name}.rows"), flat.array(f"{name}.ranks"))
+
+    def write(self, writer: FlatWriter, name: str) -> None:
+        """Adds it to a flat form."""
+        writer.array(f"{name}.rows", self.rows)
+        writer.array(f"{name}.ranks", self.ranks)
+
+
+class Orders(NamedTuple):
+    """One sort field in both directions."""
+
+    asc: Order
+    desc: Order
+
+    @staticmethod
+    def read(flat: FlatArrays, name: str) -> "Orders":
+        """Both orders of that name."""
+        return Orders(Order.read(flat, f"{name}.asc"), Order.read(flat, f"{name}.desc"))
+
+    def write(self, writer: FlatWriter, name: str) -> None:
+        """Adds both to a flat form."""
+        self.asc.write(writer, f"{name}.asc")
+        self.desc.write(writer, f"{name}.desc")
+
+
+def orders_by(column: Coded[Any], by_id: Rows) -> Orders:
+    """Both orders by a column; `by_id` are the rows by ascending vehicle id. Case alone does not part strings."""
+    absent = len(column.values)
+    places = np.arange(absent + 1)
+    if column.values and isinstance(column.values[0], str):
+        folded = [value.casefold() for value in column.values]
+        places[1:-1] = np.cumsum([left != right for left, right in pairwise(folded)])
+    backwards = absent - 1 - places
+    backwards[-1] = absent
+    return Orders(_order(places[column.codes], by_id), _order(backwards[column.codes], by_id))
+
+
+def _order(keys: NDArray[np.int_], by_id: Rows) -> Order:
+    rows = by_id[np.argsort(keys[by_id], kind="stable")]
+    ranks = np.empty_like(rows)
+    ranks[rows] = np.arange(len(rows), dtype=rows.dtype)
+    return Order(rows, ranks)
+
+
+def page_of_all(count: int, skip: int, limit: int, order: Order | None) -> Rows:
+    """The rows of a page when nothing is filtered; `order` None is the default order."""
+    end = min(skip + limit, count)
+    return np.arange(skip, end) if order is None else order.rows[skip:end]
+
+
+def page_of(mask: Mask, total: int, skip: int, limit: int, order: Order | None) -> Rows:
+    """The rows of a page out of the `total` rows of the mask; `order` None is the default order."""
+    end = min(skip + limit, total)
+    if skip >= end:
+        return _NO_ROWS
+    count = len(mask)
+    if count <= _CHUNK:
+        rows = mask.nonzero()[0] if order is None else order.rows[mask[order.rows]]
+        return rows[skip:end]
+    if order is not None and total * total * _RANKING_COST < end * count:
+        ranks = order.ranks[mask.nonzero()[0]]
+        ranks.sort()
+        return order.rows[ranks[skip:end]]
+    return _walk(mask, total, skip, end, order)
+
+
+def page_of_few(rows: Rows, skip: int, limit: int, order: Order | None) -> Rows:
+    """The rows of a page out of rows that rise; `order` None is the default order."""
+    end = min(skip + limit, len(rows))
+    if order is None or skip >= end:
+        return rows[skip:end]
+    ranks = order.ranks.take(rows)
+    ranks.sort()
+    return order.rows.take(ranks[skip:end])
+
+
+def page_by_score(rows: Rows, scores: NDArray[np.uint16], skip: int, limit: int) -> Rows:
+    """The rows of a page out of rows that rise, by descending score; ties in the default order."""
+    end = min(skip + limit, len(rows))
+    if skip >= end:
+        return _NO_ROWS
+    marks = scores[rows]
+    if len(rows) <= _CHUNK:
+        return rows[_best_first(marks)[skip:end]]
+    # Only the rows above the page's last score need sorting: those that have it stand in the default order already.
+    reached = np.cumsum(np.bincount(marks)[::-1])
+    last = len(reached) - 1 - np.searchsorted(reached, end)
+    above = marks > last
+    best = rows[above]
+    best = best[_best_first(marks[above])]
+    return np.concatenate((best[skip:end], rows[marks == last][max(0, skip - len(best)) : end - len(best)]))
+
+
+_NO_ROWS: Rows = np.empty(0, np.intp)
+
+
+def _best_first(scores: NDArray[np.uint16]) -> NDArray[np.intp]:
+    return np.argsort(np.iinfo(np.uint16).max - scores, kind="stable")
+
+
+def _walk(mask: Mask, total: int, skip: int, end: int, order: Order | None) -> Rows:
+    """Goes through the order in pieces, no further than the page's end."""
+    count = len(mask)
+    step = max(_CHUNK, count * end // total * 5 // 4)
+    found: list[Rows] = []
+    passed = 0
+    for start in range(0, count, step):
+        piece = mask[start : start + step] if order is None else mask[order.rows[start : start + step]]
+        hits = int(np.count_nonzero(piece))
+        if passed + hits > skip:
+            found.append(piece.nonzero()[0][max(0, skip - passed) : end - passed] + start)
+        passed += hits
+        if passed >= end:
+            break
+    rows = np.concatenate(found)
+    return rows if order is None else order.rows[rows]

@@ -1,0 +1,219 @@
+"""Free-text search: an inverted index of the words by which listings are found (contract, part 7). Pure.
+
+Which words these are, and what a query asks for, the vocabulary says; this keeps for every word the rows that have it,
+in three ranks of weight. Words are sorted, so the words with one beginning stand together, and so do their rows.
+"""
+
+from array import array
+from collections.abc import Iterable, Mapping
+from itertools import chain
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dealer_agent.inventory.catalogue.columns import Coded, Codes, Numbering, Rows, row_type
+from dealer_agent.inventory.catalogue.flat_arrays import FlatArrays, FlatWriter
+from dealer_agent.inventory.catalogue.word_table import SortedWords
+from dealer_agent.inventory.vocabulary import index_words, query_terms
+from dealer_agent.protocol.vehicle import Vehicle
+
+Scores = NDArray[np.uint16]
+
+NAMES = ("make", "model", "trim")
+FACTS = (
+    "year",
+    "condition",
+    "body",
+    "fuel",
+    "driveline",
+    "transmission",
+    "engine",
+    "exterior_color",
+    "interior_color",
+)
+"""Facts as well, but of each unit alone, are stock number and VIN. Features and description are the prose."""
+
+# A marker says that a listing has a canonical word. It is no beginning of anything, and no word is a beginning of it.
+_MARK = "="
+
+
+class _Worth(NamedTuple):
+    """What a hit in one rank is worth: the beginning of a word, a whole word."""
+
+    begun: int
+    whole: int
+
+
+# From the least worth to the most.
+_RANKS = {"prose": _Worth(1, 2), "facts": _Worth(4, 6), "names": _Worth(12, 16)}
+
+
+class TextIndex:
+    """Scores the rows for a query."""
+
+    __slots__ = ("_count", "_ranks", "_words")
+
+    def __init__(self, flat: FlatArrays, count: int) -> None:
+        self._words = SortedWords(flat, "words")
+        # The postings of each rank: `rows[starts[i]:starts[i + 1]]` have word number i.
+        self._ranks = tuple(
+            (flat.numbers(f"words.{rank}.starts"), flat.array(f"words.{rank}.rows"), worth)
+            for rank, worth in _RANKS.items()
+        )
+        self._count = count
+
+    def scores(self, query: str) -> Scores | None:
+        """For each row, zero when a term of the query is not found in it; None when the query has no terms.
+
+        A term counts as its best hit: in make, model or trim above other facts, these above prose, and a whole word
+        above the beginning of one. A term that is asked twice counts once.
+        """
+        total: Scores | None = None
+        for term in dict.fromkeys(query_terms(query)):
+            hits = self._hits(term)
+            if total is None:
+                total = hits
+            else:
+                both = np.logical_and(total, hits)
+                total += hits
+                total *= both
+        return total
+
+    def _hits(self, term: Iterable[str]) -> Scores:
+        hits = np.zeros(self._count, np.uint16)
+        spans = []
+        for alternative in term:
+            marker = _MARK in alternative
+            text = _MARK + alternative if marker else alternative
+            first, there = self._words.place(text)
+            whole = first + there
+            last = whole if marker else self._words.place(text + "\U0010ffff")[0]
+            if first < last:
+                spans.append((first, whole, last))
+        # From the least worth to the most, so that the best hit is the one that stays.
+        for starts, rows, worth in self._ranks:
+            for _, whole, last in spans:
+                begin, end = starts[whole], starts[last]
+                if begin < end:
+                    hits[rows[begin:end]] = worth.begun
+            for first, whole, _ in spans:
+                begin, end = starts[first], starts[whole]
+                if begin < end:
+                    hits[rows[begin:end]] = worth.whole
+        return hits
+
+
+class _Lists:
+    """A list of numbers for each listing: the numbers in a row, and how many each listing has."""
+
+    def __init__(self) -> None:
+        self._numbers = array("I")
+        self._counts = array("I")
+
+    def add(self, numbers: Iterable[int]) -> None:
+        """The next listing's."""
+        before = len(self._numbers)
+        self._numbers.extend(numbers)
+        self._counts.append(len(self._numbers) - before)
+
+    def __len__(self) -> int:
+        return len(self._counts)
+
+    def taken(self) -> tuple[NDArray[np.uint32], NDArray[np.uint32]]:
+        """The numbers, and which listing each is of."""
+        counts = np.frombuffer(self._counts, np.uint32)
+        return np.frombuffer(self._numbers, np.uint32), np.repeat(np.arange(len(counts), dtype=np.uint32), counts)
+
+
+class TextCollector:
+    """Collects the words of the stock: what hardly repeats listing by listing, the rest from the finished columns."""
+
+    def __init__(self) -> None:
+        self._numbers: Numbering[str] = Numbering()
+        self._features: Numbering[str] = Numbering()
+        self._features_of = _Lists()
+        self._descriptions = _Lists()
+        self._numbers_of = _Lists()
+
+    def add(self, vehicle: Vehicle) -> None:
+        """The next listing; in any order."""
+        self._features_of.add(map(self._features.__getitem__, vehicle.features or ()))
+        self._descriptions.add(self._numbered("description", vehicle.description) if vehicle.description else ())
+        stock = self._numbered("stock", vehicle.stock) if vehicle.stock else ()
+        vin = self._numbered("vin", vehicle.vin) if vehicle.vin else ()
+        self._numbers_of.add(chain(stock, vin))
+
+    def write(self, writer: FlatWriter, columns: Mapping[str, Coded[Any]], default_order: Rows) -> None:
+        """The finished index, which uses the collector up; `default_order` says which collected listing each row is."""
+        features = self._words_of("features", self._features)
+        names = [(columns[name].codes, self._words_of(name, columns[name].values)) for name in NAMES]
+        facts = [(columns[name].codes, self._words_of(name, columns[name].values)) for name in FACTS]
+        numbers = {_MARK + word if _MARK in word else word: number for word, number in self._numbers.items()}
+        self._numbers.clear()
+        words = sorted(numbers)
+        SortedWords.write(writer, "words", words)
+        places = np.empty(len(words), np.int64)
+        places[[numbers[word] for word in words]] = np.arange(len(words))
+        row_of = np.empty(len(default_order), np.int64)
+        row_of[default_order] = np.arange(len(default_order))
+        in_order = np.arange(len(default_order))
+
+        def pairs(words_found: NDArray[np.uint32], rows: NDArray[np.int64]) -> NDArray[np.int64]:
+            """A word's place and a row in one number, so that they sort together."""
+            made = places[words_found]
+            made <<= 32
+            made |= rows
+            return made
+
+        def listed(lists: _Lists) -> tuple[NDArray[np.uint32], NDArray[np.int64]]:
+            found, listings = lists.taken()
+            return found, row_of[listings]
+
+        for rank, pieces in (
+            ("prose", [pairs(*listed(self._descriptions)), pairs(*features.of(*listed(self._features_of)))]),
+            (
+                "facts",
+                [pairs(*listed(self._numbers_of)), *(pairs(*each.of(codes, in_order)) for codes, each in facts)],
+            ),
+            ("names", [pairs(*each.of(codes, in_order)) for codes, each in names]),
+        ):
+            _write_rank(writer, rank, pieces, len(words), row_type(len(default_order)))
+
+    def _numbered(self, field: str, text: str) -> Iterable[int]:
+        return map(self._numbers.__getitem__, index_words(field, text))
+
+    def _words_of(self, field: str, values: Iterable[Any]) -> "_ValueWords":
+        """The words of each of a field's values."""
+        words = _Lists()
+        for value in values:
+            words.add(self._numbered(field, str(value)))
+        return _ValueWords(words)
+
+
+class _ValueWords:
+    """The words of the values that codes stand for; the last code stands for none and has no words."""
+
+    def __init__(self, words: _Lists) -> None:
+        self._words, values = words.taken()
+        self._counts = np.bincount(values, minlength=len(words) + 1)
+        self._firsts = np.cumsum(self._counts) - self._counts
+
+    def of(self, codes: Codes, rows: NDArray[np.int64]) -> tuple[NDArray[np.uint32], NDArray[np.int64]]:
+        """The words of these codes, and of what row each of them is."""
+        lengths = self._counts[codes]
+        # Code by code, the numbers of its words: where these begin, and one on for each.
+        at = np.repeat(self._firsts[codes] - np.cumsum(lengths) + lengths, lengths)
+        at += np.arange(len(at))
+        return self._words[at], np.repeat(rows, lengths)
+
+
+def _write_rank(writer: FlatWriter, name: str, pieces: list[NDArray[np.int64]], words: int, rows: type[Any]) -> None:
+    """Sorts pairs by the word's place, then row. A word that a row has twice, it has."""
+    pairs = np.concatenate(pieces)
+    pieces.clear()
+    pairs.sort()
+    pairs = pairs[np.diff(pairs, prepend=-1) != 0]
+    writer.array(f"words.{name}.starts", np.searchsorted(pairs, np.arange(words + 1) << 32))
+    # The lower half of a pair is its row.
+    writer.array(f"words.{name}.rows", pairs.astype(np.int32).astype(rows, copy=False))

@@ -1,0 +1,80 @@
+"""Records the heads of a dealer's chains outside the database: in the log, and in a file that only grows."""
+
+import fcntl
+import os
+from collections.abc import Iterable, Iterator
+from contextlib import suppress
+from datetime import datetime, timedelta
+from pathlib import Path
+
+import structlog
+
+from dealer_agent.storage.chain_heads import MOST_CHARACTERS, Head
+from dealer_agent.storage.errors import StorageError
+from dealer_agent.storage.store import Store
+
+log = structlog.get_logger()
+
+HEADS_SECONDS = 86_400.0
+"""The heads are recorded once a day."""
+
+ONE_START = timedelta(minutes=1)
+"""An equal head is recorded only once within this time: the workers of a service start together."""
+
+_TAIL_BYTES = 8 * MOST_CHARACTERS
+
+
+def record_heads(store: Store, dealer_id: str, path: Path, now: datetime) -> list[Head]:
+    """Writes the heads to the log and to the file (`append_heads`), and returns them. Raises StorageError."""
+    heads = store.heads(dealer_id, now)
+    for head in heads:
+        log.info("chain head", head=str(head))
+    append_heads(path, heads, now)
+    return heads
+
+
+def append_heads(path: Path, heads: Iterable[Head], now: datetime) -> None:
+    """Adds the heads to the end of the file, which is made with mode 0600. Raises StorageError."""
+    try:
+        _append(path, heads, now)
+    except OSError as error:
+        raise StorageError(
+            f"the heads of the consent record and the access log cannot be written to {path} ({error.strerror}): "
+            "choose another file with heads_file under [privacy]"
+        ) from None
+
+
+def _append(path: Path, heads: Iterable[Head], now: datetime) -> None:
+    descriptor = os.open(path, os.O_RDWR | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC, 0o600)
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX)
+        tail = os.pread(descriptor, _TAIL_BYTES, max(0, os.fstat(descriptor).st_size - _TAIL_BYTES))
+        recent = {head[:-1] for head in _heads_in(tail) if abs(now - head.at) < ONE_START}
+        lines = "".join(f"{head}\n" for head in heads if head[:-1] not in recent)
+        # A full disk may have cut the last line off.
+        begin = "" if not tail or tail.endswith(b"\n") else "\n"
+        if lines:
+            os.write(descriptor, (begin + lines).encode())
+            os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
+
+
+def _heads_in(tail: bytes) -> Iterator[Head]:
+    for line in tail.decode("ascii", "replace").splitlines():
+        with suppress(ValueError):
+            yield Head.parse(line)
+
+
+def read_heads(path: Path) -> Iterator[Head]:
+    """The heads in a file, oldest first. Raises OSError, and ValueError that names the line which is no head."""
+    with path.open("rb") as file:
+        number = 0
+        while line := file.readline(MOST_CHARACTERS):
+            number += 1
+            if not line.strip():
+                continue
+            try:
+                yield Head.parse(line.decode("ascii", "replace"))
+            except ValueError as problem:
+                raise ValueError(f"line {number} of {path} {problem}") from None

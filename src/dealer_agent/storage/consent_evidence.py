@@ -1,0 +1,245 @@
+"""A person's consent record in a file, with its proof, and the check of such a file without the database.
+
+The file is lines of JSON. The first line names the dealer, the leads, and the chain's head. Each other line is an event
+of the chain, from the first one to the head. Events of the person have their `body`: the salt and the text, whose hash
+is the event's commitment. `said` repeats the body for readers, and the check compares the two. Events of others name
+nobody. The check needs them to follow the hashes to the head, and to show that no event of these leads is left out.
+"""
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from datetime import UTC, datetime, timedelta
+from typing import Annotated, Any, Final, Literal, NamedTuple
+
+import msgspec
+from msgspec import UNSET, Meta, Raw, Struct, UnsetType, ValidationError
+from sqlalchemy import Connection, Row
+
+from dealer_agent.encryption.cipher import Cipher
+from dealer_agent.protocol.requests import Customer
+from dealer_agent.storage.chain_heads import Head, by_chain
+from dealer_agent.storage.consents import DISPOSED, ERASED, KINDS, READ_CHAIN, ConsentEvent, event_of, opened_body
+from dealer_agent.storage.event_chain import CONSENTS, NOTHING_BEFORE, ChainEnd, commitment, event_hash
+from dealer_agent.storage.schema import microseconds
+
+FORM: Final = "dealer-agent consent record 1"
+MOST_LINE_BYTES = 1_000_000
+"""The longest line of such a file: the text and the names of a consent have bounds."""
+
+Time = Annotated[
+    int,
+    Meta(ge=microseconds(datetime.min.replace(tzinfo=UTC)), le=microseconds(datetime.max.replace(tzinfo=UTC))),
+]
+"""Microseconds since 1970, from year 1 to 9999."""
+
+
+class BadEvidence(ValueError):  # noqa: N818 - the name says what happened, as those of storage do
+    """The file is not a consent record, or the record is not valid; the message says why and where."""
+
+
+class _First(Struct, forbid_unknown_fields=True):
+    form: Literal["dealer-agent consent record 1"]
+    dealer_id: str
+    lead_ids: tuple[str, ...]
+    head: str
+
+
+class _Event(Struct, forbid_unknown_fields=True, omit_defaults=True):
+    number: int
+    lead_id: str
+    kind: str
+    at: Time
+    granted_at: Time | None
+    expires_at: Time | None
+    channels: Raw
+    purpose: str
+    commitment: bytes
+    hash: bytes
+    body: bytes | None = None
+    said: Raw | UnsetType = UNSET
+
+
+class Evidence(NamedTuple):
+    """What an export writes: its head and its lines. Read the lines while the store is open."""
+
+    head: Head
+    lines: Iterator[bytes]
+
+
+class Checked(NamedTuple):
+    """A valid record: the person's events, the head, and the number of recorded heads that were compared."""
+
+    dealer_id: str
+    events: tuple[ConsentEvent, ...]
+    head: Head
+    compared: int
+
+
+def evidence_of(
+    connection: Connection, cipher: Cipher, dealer_id: str, lead_ids: Sequence[str], head: Head
+) -> Evidence:
+    """The record of these leads. `head` is the chain's head. Raises DecryptionFailed while the lines are read."""
+    return Evidence(head, _lines(connection, cipher, dealer_id, frozenset(lead_ids), head))
+
+
+def _lines(
+    connection: Connection, cipher: Cipher, dealer_id: str, lead_ids: frozenset[str], head: Head
+) -> Iterator[bytes]:
+    yield msgspec.json.encode(_First(FORM, dealer_id, tuple(sorted(lead_ids)), str(head)))
+    for row in connection.execute(READ_CHAIN, {"dealer_id": dealer_id}):
+        if row.number > head.rows:
+            break
+        yield msgspec.json.encode(_line(cipher, row, theirs=row.lead_id in lead_ids))
+
+
+def _line(cipher: Cipher, row: Row[Any], *, theirs: bool) -> _Event:
+    body = opened_body(cipher, row) if theirs else None
+    return _Event(
+        number=row.number,
+        lead_id=row.lead_id,
+        kind=row.kind,
+        at=microseconds(row.at),
+        granted_at=None if row.granted_at is None else microseconds(row.granted_at),
+        expires_at=None if row.expires_at is None else microseconds(row.expires_at),
+        channels=Raw(row.channels),
+        purpose=row.purpose,
+        commitment=row.commitment,
+        hash=row.hash,
+        body=body,
+        said=UNSET if body is None else Raw(_said(event_of(row._asdict(), body))),
+    )
+
+
+def _said(event: ConsentEvent) -> bytes:
+    """The readable content of an event."""
+    told = {
+        "at": event.at.isoformat(),
+        "granted_at": event.granted_at and event.granted_at.isoformat(),
+        "expires_at": event.expires_at and event.expires_at.isoformat(),
+        "customer": event.customer and Raw(event.customer),
+        "text": event.consent_text,
+        "scope": event.scope,
+        "agent": event.agent,
+        "token_id": event.token_id,
+        "request_hash": event.request_hash and event.request_hash.hex(),
+        "by": event.by,
+        "reason": event.reason,
+    }
+    return msgspec.json.encode({name: value for name, value in told.items() if value})
+
+
+def check_evidence(lines: Iterable[bytes], recorded: Iterable[Head] = ()) -> Checked:
+    """Checks a record: each body against its commitment, each hash, and that the hashes lead to the head.
+
+    It also checks that each lead has events, and that no text is left out that was not erased. It compares the
+    `recorded` heads of this dealer with the events that they count. Raises BadEvidence.
+    """
+    numbered = enumerate(lines, start=1)
+    first = _decoded(numbered, _First)
+    if first is None:
+        raise BadEvidence("the file is empty")
+    head = _head(first)
+    hashes = _hashes(recorded, first.dealer_id)
+    end = ChainEnd(0, NOTHING_BEFORE)
+    compared = 0
+    theirs: list[ConsentEvent] = []
+    without_text: dict[str, int] = {}
+    while (event := _decoded(numbered, _Event)) is not None:
+        if event.number != end.events + 1:
+            raise BadEvidence(f"event {end.events + 1} is missing: event {event.number} follows event {end.events}")
+        row = _row(first.dealer_id, event)
+        if event_hash(row, end.head, CONSENTS) != event.hash:
+            raise BadEvidence(f"event {event.number} was changed, or it does not follow the one before")
+        if event.kind not in KINDS:
+            raise BadEvidence(f"event {event.number} is of no kind that there is")
+        if hashes.get(event.number, event.hash) != event.hash:
+            raise BadEvidence(f"event {event.number} is not the one whose hash was recorded as a head")
+        compared += event.number in hashes
+        if event.lead_id in first.lead_ids:
+            theirs.append(_their_event(row, event))
+            if event.kind in (ERASED, DISPOSED):
+                without_text.pop(event.lead_id, None)
+            elif event.body is None and event.commitment:
+                without_text.setdefault(event.lead_id, event.number)
+        elif event.body is not None:
+            raise BadEvidence(f"event {event.number} has a text and belongs to no lead that the first line names")
+        end = ChainEnd(event.number, event.hash)
+    if end != (head.rows, head.hash):
+        raise BadEvidence(
+            f"the events do not lead to the head, which counts {head.rows}: the end of the file is missing"
+        )
+    _check_leads(first.lead_ids, theirs, without_text)
+    return Checked(first.dealer_id, tuple(theirs), head, compared)
+
+
+def _check_leads(lead_ids: Sequence[str], theirs: Sequence[ConsentEvent], without_text: Mapping[str, int]) -> None:
+    """Whether each lead has events, and none lacks its text. `without_text` has the number of an event that does."""
+    if not lead_ids:
+        raise BadEvidence("line 1 names no lead")
+    if absent := set(lead_ids).difference(event.lead_id for event in theirs):
+        raise BadEvidence(f"the lead {min(absent)}, which line 1 names, has no event")
+    if without_text:
+        raise BadEvidence(f"the text of event {min(without_text.values())} is gone, and no erasure of its lead follows")
+
+
+def _decoded(lines: Iterator[tuple[int, bytes]], kind: type[Any]) -> Any:
+    """The next line; None at the end."""
+    for number, line in lines:
+        if len(line) > MOST_LINE_BYTES:
+            raise BadEvidence(f"line {number} is too long")
+        try:
+            return msgspec.json.decode(line, type=kind)
+        except (ValidationError, msgspec.DecodeError, RecursionError):
+            raise BadEvidence(f"line {number} is no line of a consent record") from None
+    return None
+
+
+def _head(first: _First) -> Head:
+    try:
+        head = Head.parse(first.head)
+    except ValueError as problem:
+        raise BadEvidence(f"the head in line 1 {problem}") from None
+    if (head.dealer_id, head.chain) != (first.dealer_id, "consents"):
+        raise BadEvidence("the head in line 1 is of another dealer or of another chain")
+    return head
+
+
+def _hashes(recorded: Iterable[Head], dealer_id: str) -> Mapping[int, bytes]:
+    try:
+        return by_chain(recorded, dealer_id)["consents"]
+    except ValueError as problem:
+        raise BadEvidence(str(problem)) from None
+
+
+def _row(dealer_id: str, event: _Event) -> dict[str, Any]:
+    """The columns of an event."""
+    return {
+        "dealer_id": dealer_id,
+        "number": event.number,
+        "lead_id": event.lead_id,
+        "kind": event.kind,
+        "at": event.at,
+        "granted_at": event.granted_at,
+        "expires_at": event.expires_at,
+        "channels": bytes(event.channels),
+        "purpose": event.purpose,
+        "commitment": event.commitment,
+    }
+
+
+def _their_event(row: dict[str, Any], event: _Event) -> ConsentEvent:
+    times = {name: _time(row[name]) for name in ("at", "granted_at", "expires_at")}
+    try:
+        found = event_of(row | times, event.body)
+        if found.customer is not None:
+            msgspec.json.decode(found.customer, type=Customer)
+    except (ValidationError, msgspec.DecodeError, RecursionError):
+        raise BadEvidence(f"the text of event {event.number} was changed") from None
+    if event.body is not None and commitment(event.body) != event.commitment:
+        raise BadEvidence(f"the text of event {event.number} is not the one that the chain was made with")
+    if event.body is not None and (event.said is UNSET or bytes(event.said) != _said(found)):
+        raise BadEvidence(f"`said` of event {event.number} is not what its body says")
+    return found
+
+
+def _time(value: int | None) -> datetime | None:
+    return None if value is None else datetime(1970, 1, 1, tzinfo=UTC) + timedelta(microseconds=value)
