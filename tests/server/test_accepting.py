@@ -65,7 +65,7 @@ def test_many_clients_are_accepted_in_one_turn(
 
 OUT_OF_FILES = """
 import asyncio, resource, socket, time
-from dealer_agent.server import accepting
+from dealer_agent.server import event_loop
 
 class Echo(asyncio.Protocol):
     def connection_made(self, transport):
@@ -84,7 +84,7 @@ async def main():
     print(time.process_time() - began)
 
 resource.setrlimit(resource.RLIMIT_NOFILE, (40, 40))
-with asyncio.Runner(loop_factory=accepting.AcceptingLoop) as runner:
+with asyncio.Runner(loop_factory=event_loop.AcceptingLoop) as runner:
     runner.run(main())
 """
 
