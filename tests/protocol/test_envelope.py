@@ -25,7 +25,9 @@ from dealer_agent.protocol.replies import Answer, reply_body
         pytest.param(
             "/configuration",
             "acceptedOutputModes",
-            marks=pytest.mark.requirement("configuration-required", "configuration-refusal-helps"),
+            marks=pytest.mark.requirement(
+                "configuration-required", "deviation-configuration", "configuration-refusal-helps"
+            ),
         ),
         pytest.param(
             "/configuration/acceptedOutputModes",
