@@ -8,8 +8,7 @@ from typing import Any
 
 from tests.keeping import keep
 
-from dealer_agent.protocol.card import CardFacts, card_0_1_0, card_1_0_0
-from dealer_agent.protocol.examples import (
+from dealer_agent.apidocs.examples import (
     curl_command,
     example_call,
     example_error,
@@ -18,8 +17,9 @@ from dealer_agent.protocol.examples import (
     example_reply,
     json_text,
 )
-from dealer_agent.protocol.glossary import STATUS_MEANINGS
-from dealer_agent.protocol.openapi import JSON_RPC_STATUSES, openapi_document
+from dealer_agent.apidocs.glossary import STATUS_MEANINGS
+from dealer_agent.apidocs.openapi import JSON_RPC_STATUSES, openapi_document
+from dealer_agent.protocol.card import CardFacts, card_0_1_0, card_1_0_0
 from dealer_agent.protocol.schemas import published_schemas
 from dealer_agent.protocol.skill import SKILL_BY_ID, SKILLS, Skill
 from dealer_agent.protocol.vocabulary import AUTOAGENT, proto, wire

@@ -9,6 +9,7 @@ from typing import Annotated
 import typer
 from rich.markup import escape
 
+from dealer_agent.apidocs.examples import curl_command
 from dealer_agent.catalogue_loading import import_feed
 from dealer_agent.cli.serve import LOOPBACK, HostOption, PortOption, address_of, listen, run
 from dealer_agent.cli.terminal import fail, failures_in_plain_words, out, store_of
@@ -17,7 +18,6 @@ from dealer_agent.config.keys import KEYS_VARIABLE, create_key_file
 from dealer_agent.config.loading import FILE_NAME
 from dealer_agent.demo import demo_dealer_toml, demo_inventory
 from dealer_agent.inventory.feeds import read_feed
-from dealer_agent.protocol.examples import curl_command
 from dealer_agent.protocol.skill import SKILL_BY_ID
 from dealer_agent.protocol.vocabulary import proto
 

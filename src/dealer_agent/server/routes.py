@@ -13,6 +13,7 @@ from starlette.responses import Response
 from starlette.routing import BaseRoute, Route, Router
 from starlette.types import Scope
 
+from dealer_agent.apidocs.openapi import openapi_document
 from dealer_agent.dealers.information import dealer_information
 from dealer_agent.dealers.opening import department_hours
 from dealer_agent.protocol.card import card_0_1_0, card_1_0_0
@@ -25,7 +26,6 @@ from dealer_agent.protocol.errors import (
     http_error_body,
 )
 from dealer_agent.protocol.ids import new_ulid
-from dealer_agent.protocol.openapi import openapi_document
 from dealer_agent.protocol.schemas import published_schemas
 from dealer_agent.server.body import JSON
 from dealer_agent.server.client_identity import caller_of, count_address, count_bad_token, count_health_check

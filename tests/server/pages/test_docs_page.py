@@ -6,11 +6,11 @@ import pytest
 from tests.server.pages.conftest import Page, read_page, written
 from tests.server.pages.samples import card_facts, facts_of
 
+from dealer_agent.apidocs.components import payload_component, reply_component
+from dealer_agent.apidocs.examples import curl_command, example_payload, example_reply
+from dealer_agent.apidocs.openapi import openapi_document
 from dealer_agent.protocol.card import CardFacts
 from dealer_agent.protocol.errors import ERRORS, ErrorRow
-from dealer_agent.protocol.examples import curl_command, example_payload, example_reply
-from dealer_agent.protocol.openapi import openapi_document
-from dealer_agent.protocol.openapi_components import payload_component, reply_component
 from dealer_agent.protocol.skill import SKILL_BY_ID, SKILLS, Skill
 from dealer_agent.protocol.vocabulary import AUTOAGENT, Wire, proto, wire
 from dealer_agent.server.pages import docs_page

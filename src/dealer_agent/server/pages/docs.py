@@ -5,10 +5,8 @@ from typing import Any
 
 from markupsafe import Markup, escape
 
-from dealer_agent.protocol.card import CardFacts
-from dealer_agent.protocol.envelope import NESTING_LIMIT
-from dealer_agent.protocol.errors import ERRORS
-from dealer_agent.protocol.examples import (
+from dealer_agent.apidocs.components import payload_component, reply_component
+from dealer_agent.apidocs.examples import (
     TOKEN_VARIABLE,
     curl_command,
     example_body,
@@ -19,8 +17,10 @@ from dealer_agent.protocol.examples import (
     example_reply,
     json_text,
 )
-from dealer_agent.protocol.glossary import CODE_MEANINGS
-from dealer_agent.protocol.openapi_components import payload_component, reply_component
+from dealer_agent.apidocs.glossary import CODE_MEANINGS
+from dealer_agent.protocol.card import CardFacts
+from dealer_agent.protocol.envelope import NESTING_LIMIT
+from dealer_agent.protocol.errors import ERRORS
 from dealer_agent.protocol.skill import Skill
 from dealer_agent.protocol.vocabulary import Wire
 from dealer_agent.server.pages.site import render

@@ -3,9 +3,8 @@
 Addresses and skills come from the same facts as the agent card.
 """
 
-from dealer_agent.protocol.card import BEARER_SCHEME, CardFacts, card_0_1_0, card_1_0_0
-from dealer_agent.protocol.errors import ERRORS
-from dealer_agent.protocol.examples import (
+from dealer_agent.apidocs.components import Json, components, ref
+from dealer_agent.apidocs.examples import (
     example_body,
     example_call,
     example_error,
@@ -13,8 +12,9 @@ from dealer_agent.protocol.examples import (
     example_json_rpc_reply,
     example_reply,
 )
-from dealer_agent.protocol.glossary import CODE_MEANINGS, STATUS_MEANINGS, TRANSPORT_CODES
-from dealer_agent.protocol.openapi_components import Json, components, ref
+from dealer_agent.apidocs.glossary import CODE_MEANINGS, STATUS_MEANINGS, TRANSPORT_CODES
+from dealer_agent.protocol.card import BEARER_SCHEME, CardFacts, card_0_1_0, card_1_0_0
+from dealer_agent.protocol.errors import ERRORS
 from dealer_agent.protocol.schemas import published_schemas
 from dealer_agent.protocol.vocabulary import Wire
 

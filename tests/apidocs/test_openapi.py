@@ -15,11 +15,8 @@ from hypothesis import HealthCheck, Phase, given, settings
 from openapi_spec_validator import OpenAPIV31SpecValidator
 from tests.protocol.publishing import facts
 
-from dealer_agent.protocol import errors
-from dealer_agent.protocol.card import card_0_1_0, card_1_0_0
-from dealer_agent.protocol.envelope import decode_request
-from dealer_agent.protocol.errors import ERRORS, ProtocolError, http_error_body, json_rpc_error_body
-from dealer_agent.protocol.examples import (
+from dealer_agent.apidocs.components import payload_component, reply_component
+from dealer_agent.apidocs.examples import (
     example_body,
     example_call,
     example_error,
@@ -27,11 +24,14 @@ from dealer_agent.protocol.examples import (
     example_json_rpc_reply,
     example_reply,
 )
+from dealer_agent.apidocs.glossary import CODE_MEANINGS, FIELD_MEANINGS, SCHEMA_MEANINGS, STATUS_MEANINGS
+from dealer_agent.apidocs.openapi import openapi_document
+from dealer_agent.protocol import errors
+from dealer_agent.protocol.card import card_0_1_0, card_1_0_0
+from dealer_agent.protocol.envelope import decode_request
+from dealer_agent.protocol.errors import ERRORS, ProtocolError, http_error_body, json_rpc_error_body
 from dealer_agent.protocol.formats import FORMATS
-from dealer_agent.protocol.glossary import CODE_MEANINGS, FIELD_MEANINGS, SCHEMA_MEANINGS, STATUS_MEANINGS
 from dealer_agent.protocol.json_rpc import decode_call
-from dealer_agent.protocol.openapi import openapi_document
-from dealer_agent.protocol.openapi_components import payload_component, reply_component
 from dealer_agent.protocol.schemas import published_schemas
 from dealer_agent.protocol.skill import SKILL_BY_ID, SKILLS, Skill
 from dealer_agent.protocol.vocabulary import AUTOAGENT, Vocabulary, Wire, proto, wire

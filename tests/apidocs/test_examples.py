@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from dealer_agent.protocol.examples import (
+from dealer_agent.apidocs.examples import (
     TOKEN_VARIABLE,
     curl_command,
     example_body,
