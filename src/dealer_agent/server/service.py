@@ -7,8 +7,7 @@ from ipaddress import IPv4Network, IPv6Network
 from dealer_agent.lead_intake import CustomerActions
 from dealer_agent.leads.customer_links import CustomerLinks
 from dealer_agent.protocol.card import CardFacts
-from dealer_agent.protocol.requests import LeadSubmitRequest
-from dealer_agent.protocol.skill import SKILL_BY_PAYLOAD
+from dealer_agent.protocol.skill import SKILL_BY_PAYLOAD, LeadSubmitRequest
 from dealer_agent.protocol.vocabulary import Wire
 from dealer_agent.server.admission import Admission
 from dealer_agent.server.limits import RateLimits
