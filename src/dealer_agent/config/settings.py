@@ -28,8 +28,7 @@ from dealer_agent.dealers.profile_checks import (
 )
 from dealer_agent.encryption import Cipher
 from dealer_agent.protocol.did_you_mean import did_you_mean
-from dealer_agent.protocol.requests import LeadSubmitRequest
-from dealer_agent.protocol.skill import SKILL_BY_ID, SKILL_BY_PAYLOAD
+from dealer_agent.protocol.skill import LEAD_SUBMIT, SKILL_BY_ID
 from dealer_agent.protocol.vocabulary import Vocabulary, proto
 
 _PROTO = proto()
@@ -149,7 +148,7 @@ class ServiceSettings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
     @cached_property
     def largest_body_bytes(self) -> int:
         """The most bytes of a body whose skill is not known yet."""
-        takes_leads = SKILL_BY_PAYLOAD[LeadSubmitRequest].id in self.skills
+        takes_leads = LEAD_SUBMIT in self.skills
         return max(self.body_limit_bytes, self.lead_body_limit_bytes) if takes_leads else self.body_limit_bytes
 
     @property

@@ -28,7 +28,7 @@ from dealer_agent.protocol.errors import (
 )
 from dealer_agent.protocol.ids import new_ulid
 from dealer_agent.protocol.replies import Answer, reply_pieces
-from dealer_agent.protocol.requests import LeadSubmitRequest
+from dealer_agent.protocol.skill import LeadSubmitRequest
 from dealer_agent.protocol.vocabulary import Vocabulary, Wire
 from dealer_agent.server.body import (
     JSON,
@@ -279,7 +279,7 @@ class RequestPipeline:
         """The answer to what was refused; a fault of ours is recorded, and refused as such."""
         error_id = f"err_{self._line.request_id}"
         refused = fault if isinstance(fault, ProtocolError) else self._recorded(fault, error_id)
-        self._line.code, self._line.error_id = refused.row.code, error_id
+        self._line.code, self._line.error_id = refused.code, error_id
         status, body = self._binding.failure(refused, self._words, error_id, datetime.now(UTC), self._call_id)
         return self._reply(status, refused.headers, [body])
 

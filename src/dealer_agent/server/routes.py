@@ -23,9 +23,9 @@ from dealer_agent.protocol.errors import (
     TaskNotFound,
     UnsupportedOperation,
     UnsupportedSkill,
-    http_error_body,
 )
 from dealer_agent.protocol.ids import new_ulid
+from dealer_agent.protocol.replies import http_error_body
 from dealer_agent.protocol.schemas import published_schemas
 from dealer_agent.server.body import JSON
 from dealer_agent.server.client_identity import caller_of, count_address, count_bad_token, count_health_check
@@ -232,6 +232,6 @@ def error_response(error: ProtocolError, service: Service, request_id: str | Non
     error_id = f"err_{request_id}"
     if service.settings.logs.access:
         # The path is not logged: a client may write anything there.
-        log_request(RequestLine(request_id, status=error.http, code=error.row.code, error_id=error_id))
+        log_request(RequestLine(request_id, status=error.http, code=error.code, error_id=error_id))
     body = http_error_body(error, service.wire.default, error_id, datetime.now(UTC))
     return Response(body, error.http, media_type=JSON, headers=READABLE_ANYWHERE | dict(error.headers))
