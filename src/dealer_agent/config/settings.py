@@ -148,7 +148,7 @@ class ServiceSettings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
     @cached_property
     def largest_body_bytes(self) -> int:
         """The most bytes of a body whose skill is not known yet."""
-        takes_leads = LEAD_SUBMIT in self.skills
+        takes_leads = LEAD_SUBMIT.id in self.skills
         return max(self.body_limit_bytes, self.lead_body_limit_bytes) if takes_leads else self.body_limit_bytes
 
     @property
