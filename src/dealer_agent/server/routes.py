@@ -65,7 +65,7 @@ def routes(service: Service) -> list[BaseRoute]:
         Route("/", _served(HomePage(service).now)),
         Route("/docs", _served(lambda: docs)),
         Route("/static/style.css", _fixed(stylesheet(), "text/css; charset=utf-8")),
-        Route("/.well-known/agent-card.json", _fixed(cards[service.options.revision])),
+        Route("/.well-known/agent-card.json", _fixed(cards[service.settings.service.revision])),
         Route("/cards/1.0.0.json", _fixed(cards["1.0.0"])),
         Route("/cards/0.1.0.json", _fixed(cards["0.1.0"])),
         Route("/openapi.json", _fixed(_encoded(openapi))),
@@ -230,7 +230,7 @@ def error_response(error: ProtocolError, service: Service, request_id: str | Non
     """An error outside the two bindings, in the default vocabulary. Its id is in the log, as theirs is."""
     request_id = request_id or new_ulid()
     error_id = f"err_{request_id}"
-    if service.options.access_log:
+    if service.settings.logs.access:
         # The path is not logged: a client may write anything there.
         log_request(RequestLine(request_id, status=error.http, code=error.code, error_id=error_id))
     body = http_error_body(error, service.wire.default, error_id, datetime.now(UTC))
