@@ -8,7 +8,8 @@ import pytest
 from tests.protocol.bodies import WIRE, body, decode, refused
 
 from dealer_agent.protocol import errors
-from dealer_agent.protocol.errors import ERRORS, ProtocolError, http_error_body, json_rpc_error_body
+from dealer_agent.protocol.errors import ERRORS, ProtocolError
+from dealer_agent.protocol.replies import http_error_body, json_rpc_error_body
 from dealer_agent.protocol.vocabulary import AUTOAGENT, proto, wire
 
 VENDORS = ("proto", "autoagent")
@@ -36,7 +37,7 @@ TABLE = {
 A2A = {"TASK_NOT_FOUND", "PUSH_NOTIFICATION_NOT_SUPPORTED", "UNSUPPORTED_OPERATION", "VERSION_NOT_SUPPORTED"}
 
 KINDS: dict[str, type[ProtocolError]] = {
-    kind.row.code: kind
+    kind.code: kind
     for kind in vars(errors).values()
     if isinstance(kind, type) and issubclass(kind, ProtocolError) and kind is not ProtocolError
 }
