@@ -121,9 +121,10 @@ def test_the_tables_of_errors_are_those_of_the_service() -> None:
     rows = {words(row[0])[0]: row[1:3] for part in (ours, a2as) for row in table(part, "Code")}
     numbers = {code: (int(http), *map(int, json_rpc.split(" / "))) for code, (http, json_rpc) in rows.items()}
     assert numbers == {
-        row.code: (row.http, *dict.fromkeys((row.json_rpc, row.json_rpc_autoagent))) for row in ERRORS.values()
+        code: (error.http, error.json_rpc, *filter(None, [error.json_rpc_autoagent])) for code, error in ERRORS.items()
     }
-    assert set(words(paragraph(text(), "retryable"))[1:]) == {row.code for row in ERRORS.values() if row.retryable}
+    retryable = {code for code, error in ERRORS.items() if error.retryable}
+    assert set(words(paragraph(text(), "retryable"))[1:]) == retryable
 
 
 def test_the_words_of_sorts_facets_and_appointments_are_those_of_the_schemas() -> None:
