@@ -22,6 +22,7 @@ from tests.acceptance.running import Running, command_here, environment, eventua
 from dealer_agent.config import load_settings
 from dealer_agent.encryption import Keyring, new_key, render
 from dealer_agent.server import key_rotation
+from dealer_agent.storage.reencryption import reencrypt
 from dealer_agent.storage.store import Store
 
 pytestmark = pytest.mark.outside_protocol("keys: docs/keys.md")
@@ -76,8 +77,8 @@ def test_what_a_stopped_change_left_to_do_is_done_by_the_next(folder: Path) -> N
     key_file(folder).write_text(render(replace(before, keys=(new, *before.keys))))
     settings = load_settings(folder, {})
     with Store.open(settings.database_url, settings.cipher) as store:
-        assert store.reseal(settings.dealer.id, 7) == 7
-        assert store.reseal(settings.dealer.id, 5) == 5
+        change = reencrypt(store, settings.dealer.id, 6)
+        assert (next(change), next(change)) == (6, 6)
     assert used(folder)[new[0]] == 12
     all_there(folder)
     said = command_here("keys", "rotate", "--dir", folder)
@@ -228,8 +229,8 @@ def let_the_key_become_due(folder: Path, env: Mapping[str, str], monkeypatch: py
     assert cipher is not None
     with Store.open(settings.database_url, cipher) as store:
         store.check_keys(settings.dealer.id)
-        with store._writing() as connection:
-            connection.execute(text("UPDATE vault_key_uses SET since = 0"))
+        with store.write(settings.dealer.id) as tx:
+            tx.connection.execute(text("UPDATE vault_key_uses SET since = 0"))
         rotation = key_rotation.KeyRotation(store, cipher, settings.dealer.id, key_file(folder), days=30)
         assert rotation.keep_up(datetime.now(UTC) - timedelta(days=1))
 

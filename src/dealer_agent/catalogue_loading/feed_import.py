@@ -7,6 +7,7 @@ from datetime import datetime
 from dealer_agent.catalogue_loading.listing_policy import listing_policy
 from dealer_agent.dealers.profile import Profile
 from dealer_agent.inventory.feeds import Feed
+from dealer_agent.inventory.import_plan import ImportRow
 from dealer_agent.inventory.listing import (
     ListingPolicy,
     UnitRecord,
@@ -16,8 +17,7 @@ from dealer_agent.inventory.listing import (
     vehicle_id_for,
 )
 from dealer_agent.inventory.unit import Unit
-from dealer_agent.storage.matching import ImportRow
-from dealer_agent.storage.stock import ImportOutcome
+from dealer_agent.storage.stock import ImportOutcome, apply_import
 from dealer_agent.storage.store import Store
 
 UNKNOWN_ROOFTOPS_TOLD = 5
@@ -62,7 +62,8 @@ def import_feed(
         rows.append(_import_row(row.unit, policy, at))
         if on_progress is not None and number % 200 == 0:
             on_progress(number, len(feed.units))
-    outcome = store.apply_import(
+    outcome = apply_import(
+        store,
         profile.id,
         rows,
         at=at,

@@ -26,6 +26,7 @@ from dealer_agent.catalogue_loading.snapshot_process import SnapshotJob, replace
 from dealer_agent.catalogue_loading.snapshots import LoadedSnapshot, SnapshotInputs, label_of, shown, write_stock
 from dealer_agent.dealers.profile import Profile
 from dealer_agent.inventory.catalogue.flat_arrays import FlatArrays
+from dealer_agent.storage.stock import has_more_live_units, read_mark
 from dealer_agent.storage.store import Store
 
 FILE = "catalogue-snapshot.bin"
@@ -69,7 +70,9 @@ class SnapshotLoader:
 
     def load(self, now: datetime) -> LoadedSnapshot:
         """The stock as it stands; waits for it. Raises StorageError and SnapshotError."""
-        if self._store.has_more_live_units(self._recipe.policy.dealer_id, self._small):
+        with self._store.read(self._recipe.policy.dealer_id) as tx:
+            is_large = has_more_live_units(tx, self._small)
+        if is_large:
             return shown(self._large(now))
         for large in (self._file, replaced_by(self._file)):
             large.unlink(missing_ok=True)
@@ -115,7 +118,8 @@ class SnapshotLoader:
             label = label_of(found)
         except (FileNotFoundError, ValueError, KeyError, msgspec.MsgspecError):  # None, or not one of this code's.
             return None
-        stock = self._store.stock_mark(self._recipe.policy.dealer_id)
+        with self._store.read(self._recipe.policy.dealer_id) as tx:
+            stock = read_mark(tx)
         same = label.recipe == self._recipe.digest and label.stock == stock
         return found if same and now - label.made_at < _MOST_AGE else None
 

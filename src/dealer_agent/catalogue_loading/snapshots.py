@@ -15,7 +15,7 @@ from dealer_agent.inventory.catalogue import Catalogue, Listing, RemovedUnit
 from dealer_agent.inventory.catalogue.flat_arrays import FlatArrays, FlatWriter
 from dealer_agent.inventory.catalogue.snapshot_builder import write_snapshot
 from dealer_agent.inventory.listing import ListingPolicy, UnitRecord, list_unit
-from dealer_agent.storage.stock import LiveUnit, StockMark
+from dealer_agent.storage.stock import LiveUnit, StockMark, read_stock
 from dealer_agent.storage.store import Store
 
 
@@ -54,7 +54,8 @@ class LoadedSnapshot(NamedTuple):
 def write_stock(store: Store, recipe: SnapshotInputs, now: datetime, file: BinaryIO) -> None:
     """A snapshot of the stock as it stands. One listing after the other is in memory. Raises StorageError."""
     dealer_id = recipe.policy.dealer_id
-    with store.reading_stock(dealer_id, remember_days=recipe.remember_days, now=now) as stock:
+    with store.read(dealer_id, now) as tx:
+        stock = read_stock(tx, recipe.remember_days)
         gone = [RemovedUnit(unit.vehicle_id, unit.vin or UNSET, unit.stock or UNSET) for unit in stock.gone]
         listed = _Listed(stock.live, recipe.policy)
         writer = FlatWriter(file)

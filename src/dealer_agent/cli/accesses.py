@@ -14,6 +14,7 @@ from dealer_agent.cli.terminal import (
     store_of,
     table,
 )
+from dealer_agent.storage.accesses import list_accesses
 
 app = typer.Typer(help="See who looked at customer data.", no_args_is_help=True)
 
@@ -26,8 +27,8 @@ def list_(
     """List the newest looks at customer data: when, who, by which command, and at how many leads."""
     with failures_in_plain_words():
         settings = settings_in(directory)
-        with store_of(settings) as store:
-            accesses = store.list_accesses(settings.dealer.id, limit)
+        with store_of(settings) as store, store.read(settings.dealer.id) as tx:
+            accesses = list_accesses(tx, limit)
     made = table("Looks at customer data", "At (UTC)", "Who", "What", "Lead Id", "Leads #")
     for access in accesses:
         at = f"{access.at:%Y-%m-%d %H:%M:%S}"

@@ -35,7 +35,8 @@ from dealer_agent.leads.received_lead import vehicle_name
 from dealer_agent.protocol.requests import Customer
 from dealer_agent.protocol.vehicle import Vehicle
 from dealer_agent.server.tokens import new_token
-from dealer_agent.storage.appointments import ListedAppointment
+from dealer_agent.storage.appointments import ListedAppointment, list_booked, list_waiting
+from dealer_agent.storage.tokens import create_token
 
 app = typer.Typer(help="See, cancel and subscribe to the visits that buyers asked for.", no_args_is_help=True)
 
@@ -55,9 +56,10 @@ def list_(
         profile = settings.dealer
         now = datetime.now(UTC)
         with customer_store(settings) as store:
-            waiting = store.list_waiting(profile.id, now - timedelta(days=WAITING_DAYS))
-            booked = store.list_booked(profile.id, now - timedelta(days=past))
-            shown = waiting + [listed for listed in booked if everything or listed.appointment.stands]
+            with store.read(profile.id, now) as tx:
+                waiting = list_waiting(tx, now - timedelta(days=WAITING_DAYS))
+                booked = list_booked(tx, now - timedelta(days=past))
+            shown = waiting + [listed for listed in booked if everything or listed.appointment.is_active]
             note_look(store, profile.id, "appointments list", leads=_customers(shown))
     made = table("Visits", "Id", "When", "Kind", "Rooftop", "Status", "Customer", "Vehicle", "Lead Id")
     for listed in shown:
@@ -82,8 +84,7 @@ def cancel(
     with failures_in_plain_words():
         settings = settings_in(directory)
         with customer_store(settings) as store, closing(store.lead_writer()) as writer:
-            cipher = store.check_keys(settings.dealer.id)
-            desk = LeadIntake(settings.dealer, writer, cipher, confirms_by_mail=settings.mail.confirms_visits)
+            desk = LeadIntake(settings.dealer, writer, confirms_by_mail=settings.mail.confirms_visits)
             try:
                 done = desk.call_off(appointment_id, tell=not tell_nobody, now=datetime.now(UTC))
             except NoVisitToCancel as problem:
@@ -117,7 +118,8 @@ def calendar(
             _subscribe(settings)
             return
         with customer_store(settings) as store:
-            booked = store.list_booked(settings.dealer.id, datetime.now(UTC) - PAST)
+            with store.read(settings.dealer.id) as tx:
+                booked = list_booked(tx, tx.now - PAST)
             made = visit_calendar(settings.dealer, booked)
             note_look(store, settings.dealer.id, "appointments calendar", leads=_customers(booked))
         if file is None:
@@ -146,9 +148,8 @@ def _cancelled(done: Cancellation, *, told: bool) -> Iterator[str]:
 
 def _subscribe(settings: Settings) -> None:
     secret = new_token()
-    with customer_store(settings) as store:
-        at = datetime.now(UTC)
-        token_id = store.create_token(settings.dealer.id, "calendar", secret.secret_hash, at, purpose="calendar")
+    with customer_store(settings) as store, store.write(settings.dealer.id) as tx:
+        token_id = create_token(tx, "calendar", secret.secret_hash, "calendar")
     path = f"{settings.service.base_path}/calendar/{secret.secret}.ics"
     err.print(
         f"Calendar {token_id}. Whoever has this address sees who comes when: keep it, it is shown this once. "

@@ -26,6 +26,8 @@ from dealer_agent.cli.terminal import (
 from dealer_agent.lead_intake.allowed_contact_points import channels_of
 from dealer_agent.protocol.requests import Customer
 from dealer_agent.storage.consents import ConsentEvent
+from dealer_agent.storage.leads import get_lead
+from dealer_agent.storage.notices import withdraw
 from dealer_agent.storage.store import Store
 
 app = typer.Typer(help="See, revoke, prove and verify the consent of customers.", no_args_is_help=True)
@@ -93,10 +95,9 @@ def revoke(
             done: dict[str, None] = {}
             for each in found:
                 if each not in done:
-                    counts_for = store.record_revocation(
-                        dealer_id, each, revoked, at, by=by, reason=reason, tell=settings.dealer
-                    )
-                    done.update(dict.fromkeys(counts_for))
+                    with store.lock(dealer_id, at) as tx:
+                        applies_to = withdraw(tx, each, revoked, by=by, reason=reason, profile=settings.dealer)
+                    done.update(dict.fromkeys(applies_to))
             left = {each: _left(store, dealer_id, each, at) for each in done}
     made = table(f"Revoked: {', '.join(revoked)}", "Lead Id", "May still be contacted by")
     for each, allowed in left.items():
@@ -105,7 +106,8 @@ def revoke(
 
 
 def _left(store: Store, dealer_id: str, lead_id: str, at: datetime) -> Collection[str]:
-    lead = store.get_lead(dealer_id, lead_id)
+    with store.read(dealer_id) as tx:
+        lead = get_lead(tx, lead_id)
     return () if lead is None else channels_of(lead, at)
 
 

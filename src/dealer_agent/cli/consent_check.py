@@ -1,7 +1,6 @@
 """`dealer-agent consent verify` and `consent head`: whether somebody tampered with the records."""
 
 from collections.abc import Callable, Iterator, Mapping
-from datetime import UTC, datetime
 from pathlib import Path
 from typing import Annotated, TypeVar
 
@@ -21,8 +20,11 @@ from dealer_agent.cli.terminal import (
     store_of,
 )
 from dealer_agent.server.chain_heads import append_heads, read_heads
+from dealer_agent.storage.accesses import verify_accesses
 from dealer_agent.storage.chain_heads import Head, by_chain
 from dealer_agent.storage.consent_evidence import MOST_LINE_BYTES, BadEvidence, check_evidence
+from dealer_agent.storage.consents import verify_chain
+from dealer_agent.storage.event_chain import heads
 
 Given = TypeVar("Given")
 
@@ -44,11 +46,10 @@ def head(directory: DirOption = HERE) -> None:
     """
     with failures_in_plain_words():
         settings = settings_in(directory)
-        with store_of(settings) as store:
-            now = datetime.now(UTC)
-            heads = store.heads(settings.dealer.id, now)
-            append_heads(settings.heads_file, heads, now)
-    for each in heads:
+        with store_of(settings) as store, store.read(settings.dealer.id) as tx:
+            found = heads(tx)
+        append_heads(settings.heads_file, found, tx.now)
+    for each in found:
         out.print(str(each), markup=False)
 
 
@@ -78,10 +79,10 @@ def verify(
     with failures_in_plain_words():
         settings = settings_in(directory)
         dealer_id = settings.dealer.id
-        heads = _of_dealer(recorded, dealer_id)
-        with customer_store(settings) as store:
-            report = store.verify_chain(dealer_id, heads["consents"])
-            log = store.verify_accesses(dealer_id, heads["accesses"])
+        known = _of_dealer(recorded, dealer_id)
+        with customer_store(settings) as store, store.read(dealer_id) as tx:
+            report = verify_chain(tx, known["consents"])
+            log = verify_accesses(tx, known["accesses"])
     if report.first_broken is not None:
         fail(f"The consent record is broken at event {report.first_broken}: {report.problem}")
     if log.first_broken is not None:

@@ -30,9 +30,16 @@ from dealer_agent.leads.received_lead import contacts
 from dealer_agent.leads.wording import VISITS
 from dealer_agent.protocol.requests import Customer
 from dealer_agent.server.refresh import ages, dispose_by_age, purge_by_age
+from dealer_agent.storage.appointments import appointments_of
+from dealer_agent.storage.clock import clock_problem, confirm_clock
+from dealer_agent.storage.erasure import disposable, erase_lead
 from dealer_agent.storage.errors import WrongKey
-from dealer_agent.storage.leads import StoredLead
+from dealer_agent.storage.lead_record import lead_details
+from dealer_agent.storage.leads import StoredLead, find_leads_of, get_lead
 from dealer_agent.storage.notices import CancelledVisit, Erased
+from dealer_agent.storage.notices import erase as erase_with_notices
+from dealer_agent.storage.outbox import list_deliveries
+from dealer_agent.storage.proofs import newest_proof, proven_leads
 from dealer_agent.storage.store import Store
 
 KEPT = {
@@ -117,20 +124,21 @@ def erase(
             visits: list[CancelledVisit] = []
             ids = list(proven)
             for each in proven:
-                store.erase_lead(dealer_id, each, datetime.now(UTC), consent_too=True)
+                with store.lock(dealer_id) as tx:
+                    erase_lead(tx, each, consent_too=True)
             while doomed:
                 erased.update(_counts(store, dealer_id, doomed))
                 for stored in doomed:
                     ids.append(stored.lead.lead_id)
-                    done = store.erase_lead(
-                        dealer_id, ids[-1], datetime.now(UTC), tell=settings.dealer, consent_too=consent_too
-                    )
+                    with store.lock(dealer_id) as tx:
+                        done = erase_with_notices(tx, ids[-1], settings.dealer, consent_too=consent_too)
                     _note_done(done, copies, visits)
                 # Those too that came while the question was being read.
                 doomed = [] if lead_id is not None else _left(store, dealer_id, email, phone)
             if proven:
                 erased["Proofs of consent of leads that were erased before"] = len(proven)
-            newest = store.newest_proof(dealer_id, ids)
+            with store.read(dealer_id) as tx:
+                newest = newest_proof(tx, ids)
             keep = timedelta(days=settings.dealer.privacy.keep_consents_days)
             _report(erased, None if newest is None else newest + keep)
             _show_told(copies, visits)
@@ -180,21 +188,25 @@ def _show_told(copies: dict[str, bool], visits: Sequence[CancelledVisit]) -> Non
 
 def _proven(store: Store, dealer_id: str, lead_id: str | None, email: str | None, phone: str | None) -> list[str]:
     """The leads that were erased before and whose proof of consent is kept."""
-    if lead_id is not None:
-        return [] if store.newest_proof(dealer_id, [lead_id]) is None else [lead_id]
-    return store.proven_leads(dealer_id, f"email:{email}" if email is not None else f"phone:{phone}")
+    with store.read(dealer_id) as tx:
+        if lead_id is not None:
+            return [] if newest_proof(tx, [lead_id]) is None else [lead_id]
+        return proven_leads(tx, f"email:{email}" if email is not None else f"phone:{phone}")
 
 
 def _left(store: Store, dealer_id: str, email: str | None, phone: str | None) -> list[StoredLead]:
     """What is there of a person, after what was there is erased."""
-    found = (store.get_lead(dealer_id, each) for each in ids_of(store, dealer_id, email, phone))
+    ids = ids_of(store, dealer_id, email, phone)
+    with store.read(dealer_id) as tx:
+        found = [get_lead(tx, each) for each in ids]
     return [stored for stored in found if stored is not None and is_known(stored)]
 
 
 def _unreadable(store: Store, dealer_id: str, lead_id: str) -> str | None:
     """Why a lead cannot be shown to who erases it; None where it can."""
     try:
-        store.whole_lead(dealer_id, lead_id, datetime.now(UTC))
+        with store.read(dealer_id) as tx:
+            lead_details(tx, lead_id)
     except WrongKey as problem:
         return str(problem)
     return None
@@ -207,11 +219,14 @@ def _erase_unread(store: Store, profile: Profile, lead_id: str, problem: str, *,
         fail("Nothing was erased.")
     copies: dict[str, bool] = {}
     visits: list[CancelledVisit] = []
-    done = store.erase_lead(profile.id, lead_id, datetime.now(UTC), tell=profile, consent_too=consent_too)
+    with store.lock(profile.id) as tx:
+        done = erase_with_notices(tx, lead_id, profile, consent_too=consent_too)
     _note_done(done, copies, visits)
     out.print(f"The lead {lead_id} is erased.", markup=False)
     _show_told(copies, visits)
-    if store.newest_proof(profile.id, [lead_id]) is not None:
+    with store.read(profile.id) as tx:
+        proof = newest_proof(tx, [lead_id])
+    if proof is not None:
         out.print("The proof of consent is kept apart. --consent-too erases it.")
 
 
@@ -234,12 +249,14 @@ def dispose(
         with customer_store(settings) as store:
             now = datetime.now(UTC)
             if dry_run:
-                if (problem := store.clock_problem(settings.dealer.id, now)) and not clock_is_right:
-                    fail(problem)
-                done = store.disposable(settings.dealer.id, **ages(settings.dealer, now), now=now)
+                with store.read(settings.dealer.id, now) as tx:
+                    if (problem := clock_problem(tx)) and not clock_is_right:
+                        fail(problem)
+                    done = disposable(tx, **ages(settings.dealer, now))
             else:
                 if clock_is_right:
-                    store.confirm_clock(settings.dealer.id, now)
+                    with store.write(settings.dealer.id, now) as tx:
+                        confirm_clock(tx)
                 done = dispose_by_age(store, settings.dealer, now)
                 purge_by_age(store, settings.dealer, now)
     kept = settings.dealer.privacy
@@ -259,7 +276,8 @@ def _others(store: Store, dealer_id: str, doomed: Sequence[StoredLead]) -> list[
     """Leads that share an address or a number with these, and are not among them."""
     known = {contact for stored in doomed for customer in _customers(stored) for contact in contacts(customer)}
     mine = {stored.lead.lead_id for stored in doomed}
-    return [each for each in store.find_leads_of(dealer_id, sorted(known)) if each not in mine]
+    with store.read(dealer_id) as tx:
+        return [each for each in find_leads_of(tx, sorted(known)) if each not in mine]
 
 
 def _customers(stored: StoredLead) -> list[Customer]:
@@ -279,18 +297,16 @@ class _Changes(msgspec.Struct):
 def _counts(store: Store, dealer_id: str, doomed: Sequence[StoredLead]) -> dict[str, int]:
     """What there is to erase."""
     ids = [stored.lead.lead_id for stored in doomed]
-    deliveries = [each for lead_id in ids for each in store.list_deliveries(dealer_id, DELIVERIES, lead_id=lead_id)]
+    with store.read(dealer_id) as tx:
+        deliveries = [each for lead_id in ids for each in list_deliveries(tx, DELIVERIES, lead_id=lead_id)]
+        visits = sum(len(appointments_of(tx, lead_id)) for lead_id in ids)
     return {
         "Leads: names, addresses, numbers, messages, the requests as they came": len(doomed),
         "Additions to them": sum(len(stored.events) for stored in doomed),
         "Consents: texts as shown, names, in the leads": len(
             [event for stored in doomed for event in stored.consents if event.consent_text is not None]
         ),
-        "Visits: what was asked for; future ones are cancelled": sum(
-            len(whole.visits)
-            for lead_id in ids
-            if (whole := store.whole_lead(dealer_id, lead_id, datetime.now(UTC))) is not None
-        ),
+        "Visits: what was asked for; future ones are cancelled": visits,
         "Deliveries that were waiting": sum(each.state in ("waiting", "parked") for each in deliveries),
     }
 

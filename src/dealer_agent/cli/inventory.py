@@ -25,6 +25,7 @@ from dealer_agent.cli.terminal import (
 from dealer_agent.dealers.profile import Profile
 from dealer_agent.inventory.feeds import LAYOUT_NAMES, MOST_FILE_MIB, Feed, Remark, Repeat, read_feed
 from dealer_agent.storage.errors import StockShrinks
+from dealer_agent.storage.stock import list_imports
 
 app = typer.Typer(help="Bring the stock in, and see what is in it.", no_args_is_help=True)
 
@@ -113,8 +114,8 @@ def history(
     """List the imports: when, from which file, and what each changed."""
     with failures_in_plain_words():
         settings = settings_in(directory)
-        with store_of(settings) as store:
-            records = store.list_imports(settings.dealer.id, limit)
+        with store_of(settings) as store, store.read(settings.dealer.id) as tx:
+            records = list_imports(tx, limit)
     counts = ("added", "changed", "unchanged", "sold", "back")
     made = table("Imports", "At (UTC)", "File", "Layout", *(f"{name.title()} #" for name in counts))
     for record in records:

@@ -2,7 +2,6 @@
 
 from collections import Counter
 from collections.abc import Sequence
-from datetime import UTC, datetime
 from typing import Annotated, Any
 
 import msgspec
@@ -27,7 +26,10 @@ from dealer_agent.cli.terminal import (
 )
 from dealer_agent.lead_intake.allowed_contact_points import channels_of
 from dealer_agent.storage.appointments import AppointmentRecord
-from dealer_agent.storage.outbox import DeliveryRecord
+from dealer_agent.storage.clock import clock_problem
+from dealer_agent.storage.lead_record import lead_details
+from dealer_agent.storage.leads import list_leads
+from dealer_agent.storage.outbox import DeliveryRecord, list_deliveries
 
 app = typer.Typer(help="See, export and erase the leads that were taken.", no_args_is_help=True)
 
@@ -53,14 +55,17 @@ def list_(
         settings = settings_in(directory)
         dealer_id = settings.dealer.id
         with customer_store(settings) as store:
-            if problem := store.clock_problem(dealer_id, datetime.now(UTC)):
+            with store.read(dealer_id) as tx:
+                problem = clock_problem(tx)
+                leads = list_leads(tx, limit, before)
+            if problem:
                 err.print(f"Warning: {problem}", style="yellow", markup=False)
-            leads = store.list_leads(dealer_id, limit, before)
             note_look(store, dealer_id, "leads list", leads=sum(lead.erased_at is None for lead in leads))
             for lead in leads:
-                whole = store.whole_lead(dealer_id, lead.lead_id, datetime.now(UTC))
+                with store.read(dealer_id) as tx:
+                    whole = lead_details(tx, lead.lead_id)
+                    deliveries = list_deliveries(tx, DELIVERIES, lead_id=lead.lead_id)
                 visit = whole.visits[-1].status if whole is not None and whole.visits else ""
-                deliveries = store.list_deliveries(dealer_id, DELIVERIES, lead_id=lead.lead_id)
                 name, vehicle = _name(lead.customer), lead.stock or lead.vin or _claimed(lead.payload)
                 received = f"{lead.received_at:%Y-%m-%d %H:%M}"
                 where = (lead.rooftop, lead.source_agent or ERASED)
@@ -90,7 +95,8 @@ def show(
         dealer_id = settings.dealer.id
         with customer_store(settings) as store:
             whole = look_at_lead(store, dealer_id, lead_id, "leads show")
-            deliveries = store.list_deliveries(dealer_id, DELIVERIES, lead_id=lead_id)
+            with store.read(dealer_id) as tx:
+                deliveries = list_deliveries(tx, DELIVERIES, lead_id=lead_id)
     lead, consents, events = whole.stored
     out.print(f"[bold]Lead {lead.lead_id}[/], {lead.status} {moment(lead.received_at)} UTC")
     for_rooftop = f", for {plain(lead.rooftop)}" if lead.rooftop else ""

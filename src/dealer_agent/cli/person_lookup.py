@@ -7,7 +7,7 @@ import typer
 from dealer_agent.cli.terminal import fail
 from dealer_agent.dealers.profile_checks import read_phone
 from dealer_agent.protocol.formats import normal_email
-from dealer_agent.storage.leads import StoredLead
+from dealer_agent.storage.leads import StoredLead, find_leads_of, get_lead
 from dealer_agent.storage.store import Store
 
 LeadArgument = Annotated[str | None, typer.Argument(metavar="[LEAD]", help="The id, from `leads list`.")]
@@ -71,7 +71,8 @@ def one_of(lead_id: str | None, email: str | None, phone: str | None) -> None:
 def ids_of(store: Store, dealer_id: str, email: str | None, phone: str | None) -> list[str]:
     """The ids of all leads of an address or number, oldest first."""
     # The normal forms of leads.intake.contacts.
-    return store.find_leads_of(dealer_id, [f"email:{email}" if email is not None else f"phone:{phone}"])
+    with store.read(dealer_id) as tx:
+        return find_leads_of(tx, [f"email:{email}" if email is not None else f"phone:{phone}"])
 
 
 def leads_of(
@@ -87,7 +88,8 @@ def leads_of(
         ids = ids_of(store, dealer_id, email, phone)
         if not ids:
             fail(f"No lead has this {'e-mail address' if email is not None else 'phone number'}")
-    found = [store.get_lead(dealer_id, each) for each in ids]
+    with store.read(dealer_id) as tx:
+        found = [get_lead(tx, each) for each in ids]
     if None in found:
         fail(f"There is no lead {lead_id}; see dealer-agent leads list")
     return [stored for stored in found if stored is not None]

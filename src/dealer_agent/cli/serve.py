@@ -28,6 +28,7 @@ from dealer_agent.config import Settings
 from dealer_agent.config.channels import channel_secrets, is_this_machine
 from dealer_agent.server.connection import BoundedConnection
 from dealer_agent.server.open_connections import RESERVED_FILES
+from dealer_agent.storage.stock import read_revision
 
 HostOption = Annotated[str, typer.Option(help="The address to listen on; 0.0.0.0 is every one of this machine's.")]
 PortOption = Annotated[int, typer.Option(min=1, max=65535, help="The port to listen on.")]
@@ -55,8 +56,8 @@ def serve(
     with failures_in_plain_words():
         settings = settings_in(directory)
         channel_secrets(settings, os.environ)  # Every channel has what it needs, or the service does not start.
-        with customer_store(settings) as store:
-            stocked = store.revision(settings.dealer.id).stock > 0
+        with customer_store(settings) as store, store.read(settings.dealer.id) as tx:
+            stocked = read_revision(tx).stock > 0
         listener = listen(host, port)
     address = address_of(host, port)
     base = settings.base_url(address)

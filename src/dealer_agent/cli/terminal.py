@@ -94,7 +94,7 @@ def settings_in(directory: Path) -> Settings:
 @contextmanager
 def store_of(settings: Settings) -> Iterator[Store]:
     """The dealer's store, brought up to date first. Raises StorageError."""
-    migrate(settings.database_url, settings.cipher)
+    migrate(settings.database_url)
     with Store.open(settings.database_url, settings.cipher) as store:
         yield store
 

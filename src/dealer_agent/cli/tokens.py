@@ -1,6 +1,5 @@
 """`dealer-agent tokens`: who may call, where the service asks for a token."""
 
-from datetime import UTC, datetime
 from typing import Annotated
 
 import typer
@@ -18,6 +17,7 @@ from dealer_agent.cli.terminal import (
     table,
 )
 from dealer_agent.server.tokens import new_token
+from dealer_agent.storage.tokens import create_token, list_tokens, revoke_token
 
 app = typer.Typer(help="Make, list and revoke bearer tokens for buyer agents.", no_args_is_help=True)
 
@@ -33,8 +33,8 @@ def create(
     with failures_in_plain_words():
         settings = settings_in(directory)
         token = new_token()
-        with store_of(settings) as store:
-            token_id = store.create_token(settings.dealer.id, name, token.secret_hash, datetime.now(UTC))
+        with store_of(settings) as store, store.write(settings.dealer.id) as tx:
+            token_id = create_token(tx, name, token.secret_hash)
     err.print(f"Token {token_id} for {name}. Keep it now: it is shown this once.", markup=False)
     out.print(token.text(token_id), markup=False, soft_wrap=True)
     if settings.auth.mode == "none":
@@ -46,8 +46,8 @@ def list_(directory: DirOption = HERE) -> None:
     """List the tokens, revoked ones too."""
     with failures_in_plain_words():
         settings = settings_in(directory)
-        with store_of(settings) as store:
-            tokens = store.list_tokens(settings.dealer.id)
+        with store_of(settings) as store, store.read(settings.dealer.id) as tx:
+            tokens = list_tokens(tx)
     made = table("Tokens", "Id", "Name", "Opens", "Created", "Revoked")
     for token in tokens:
         revoked = f"{token.revoked_at:%Y-%m-%d %H:%M}" if token.revoked_at else ""
@@ -62,8 +62,8 @@ def revoke(
     """End a token for ever; a running service refuses it within two seconds."""
     with failures_in_plain_words():
         settings = settings_in(directory)
-        with store_of(settings) as store:
-            revoked = store.revoke_token(settings.dealer.id, token_id, datetime.now(UTC))
+        with store_of(settings) as store, store.write(settings.dealer.id) as tx:
+            revoked = revoke_token(tx, token_id)
         if not revoked:
             fail(f"There is no active token {token_id}; see dealer-agent tokens list")
     out.print(f"Token {token_id} is revoked.")
