@@ -47,7 +47,7 @@ def limits(tmp_path: Path, clock: Clock) -> Iterator[Callable[..., RateLimits]]:
 
 
 def _allowed(limits: RateLimits, tries: int, rule: str = "search", client: str = BUYER) -> int:
-    return sum(limits.hit(rule, client) is None for _ in range(tries))
+    return sum(limits.acquire(rule, client) is None for _ in range(tries))
 
 
 @pytest.mark.parametrize(
@@ -91,19 +91,19 @@ def test_a_refusal_names_the_whole_seconds_to_wait(
     table = limits(rule)
     assert _allowed(table, 3) == 3
     clock.now += passed_seconds
-    assert table.hit("search", BUYER) == wait
+    assert table.acquire("search", BUYER) == wait
 
 
 def test_who_waits_as_long_as_told_is_let_in(limits: Callable[..., RateLimits], clock: Clock) -> None:
     """Contract 3: Retry-After is the truth."""
     table = limits("5/minute; 7/hour")
     for _ in range(20):
-        wait = table.hit("search", BUYER)
+        wait = table.acquire("search", BUYER)
         if wait is not None:
             clock.now += wait - 1.25
-            assert table.hit("search", BUYER) is not None
+            assert table.acquire("search", BUYER) is not None
             clock.now += 1.25
-            assert table.hit("search", BUYER) is None
+            assert table.acquire("search", BUYER) is None
 
 
 def test_a_window_is_over_at_its_end_and_the_next_one_holds_as_many(
@@ -121,25 +121,25 @@ def test_a_refused_hit_counts_against_no_limit_of_the_rule(limits: Callable[...,
     clock.now += 1
     assert _allowed(table, 50) == 2
     clock.now += 1
-    assert table.hit("search", BUYER) == 58
+    assert table.acquire("search", BUYER) == 58
 
 
 def test_a_hit_may_cost_more_and_is_counted_whole_or_not_at_all(limits: Callable[..., RateLimits]) -> None:
     table = limits("10/minute; 12/hour")
-    assert [table.hit("search", BUYER, cost) for cost in (4, 7, 6, 1)] == [None, 60, None, 60]
+    assert [table.acquire("search", BUYER, cost) for cost in (4, 7, 6, 1)] == [None, 60, None, 60]
     # What costs more than the whole limit is allowed once the limit is whole.
-    assert [table.hit("search", OTHER, 50), table.hit("search", OTHER)] == [None, 3600]
+    assert [table.acquire("search", OTHER, 50), table.acquire("search", OTHER)] == [None, 3600]
 
 
 def test_a_hit_that_is_given_back_was_never_counted(limits: Callable[..., RateLimits], clock: Clock) -> None:
     table = limits("2/minute; 5/hour")
     for _ in range(9):
-        assert table.hit("search", BUYER) is None
-        table.give_back("search", BUYER)
+        assert table.acquire("search", BUYER) is None
+        table.release("search", BUYER)
     assert _allowed(table, 9) == 2
     clock.now += 60
-    table.give_back("search", BUYER)
-    table.give_back("search", OTHER)
+    table.release("search", BUYER)
+    table.release("search", OTHER)
     assert (_allowed(table, 9), _allowed(table, 9, client=OTHER)) == (2, 2)
 
 
@@ -147,9 +147,9 @@ def test_rules_in_turn_count_as_far_as_the_first_that_refuses(limits: Callable[.
     """Contract 3: the address's rate is asked before the skill's; what it refuses uses up none of the skill's."""
     kept = limits(address="2/minute", search="3/hour", unlimited="")
     turn = ("unlimited", "address", "search")
-    assert [kept.hit_in_turn(turn, "a") for _ in range(3)] == [None, None, ("address", 60)]
-    assert [kept.hit("search", "a") for _ in range(2)] == [None, 3600]
-    assert kept.hit_in_turn(("search", "address"), "a") == ("search", 3600)
+    assert [kept.acquire_in_order(turn, "a") for _ in range(3)] == [None, None, ("address", 60)]
+    assert [kept.acquire("search", "a") for _ in range(2)] == [None, 3600]
+    assert kept.acquire_in_order(("search", "address"), "a") == ("search", 3600)
 
 
 def test_clients_and_rules_are_counted_apart(limits: Callable[..., RateLimits]) -> None:
@@ -162,7 +162,7 @@ def test_clients_and_rules_are_counted_apart(limits: Callable[..., RateLimits]) 
 
 def test_an_unknown_rule_is_the_callers_mistake(limits: Callable[..., RateLimits]) -> None:
     with pytest.raises(KeyError):
-        limits().hit("leads", BUYER)
+        limits().acquire("leads", BUYER)
 
 
 @pytest.mark.parametrize(
@@ -207,7 +207,7 @@ def test_a_clock_set_back_shuts_nobody_out_for_longer_than_the_window(
     table = limits("3/minute")
     assert _allowed(table, 9) == 3
     clock.now -= seconds
-    wait = table.hit("search", BUYER)
+    wait = table.acquire("search", BUYER)
     assert wait is None or wait <= 60
 
 
@@ -215,7 +215,7 @@ def test_a_clock_corrected_by_milliseconds_opens_no_new_window(limits: Callable[
     table = limits("3/minute")
     assert _allowed(table, 9) == 3
     clock.now -= 0.004
-    assert table.hit("search", BUYER) is not None
+    assert table.acquire("search", BUYER) is not None
 
 
 def test_a_flood_of_addresses_costs_no_room_and_frees_no_one_from_a_longer_limit(
@@ -225,30 +225,30 @@ def test_a_flood_of_addresses_costs_no_room_and_frees_no_one_from_a_longer_limit
     table = limits("3/minute", lead="2/hour")
     assert _allowed(table, 9, rule="lead") == 2
     size = (tmp_path / "limits").stat().st_size
-    refused = sum(table.hit("search", f"2001:db8::{number:x}") is not None for number in range(150_000))
+    refused = sum(table.acquire("search", f"2001:db8::{number:x}") is not None for number in range(150_000))
     assert refused == 0
     assert (tmp_path / "limits").stat().st_size == size < 4_000_000
-    assert table.hit("lead", BUYER) == 3600
+    assert table.acquire("lead", BUYER) == 3600
     assert _allowed(table, 9, client="2001:db8::1") <= 3
 
 
 def test_what_has_expired_makes_room_before_what_has_not(limits: Callable[..., RateLimits], clock: Clock) -> None:
     table = limits("2/2minutes", lead="2/minute")
     for number in range(150_000):
-        table.hit("search", f"2001:db8::{number:x}")
+        table.acquire("search", f"2001:db8::{number:x}")
     clock.now += 119
     assert _allowed(table, 9, rule="lead") == 2
     clock.now += 2
     for number in range(20_000):
-        table.hit("search", f"2001:db8:1::{number:x}")
-    assert table.hit("lead", BUYER) == 58
+        table.acquire("search", f"2001:db8:1::{number:x}")
+    assert table.acquire("lead", BUYER) == 58
 
 
 def test_a_limit_added_to_a_rule_takes_no_room_from_the_rules_own(limits: Callable[..., RateLimits]) -> None:
     """A restart with another rule finds the counters of the old one, in a full table and the first of it to expire."""
     before = limits("9/day", lead="2/minute")
     for number in range(150_000):
-        before.hit("search", f"2001:db8::{number:x}")
+        before.acquire("search", f"2001:db8::{number:x}")
     assert _allowed(before, 1, rule="lead") == 1
     assert _allowed(limits("9/day", lead="2/minute; 9/hour"), 9, rule="lead") == 1
 
@@ -257,13 +257,13 @@ def test_the_file_holds_no_address_and_only_its_owner_reads_it(
     limits: Callable[..., RateLimits], tmp_path: Path
 ) -> None:
     """House rule: no personal data; the key of the hashes is made anew for each file."""
-    limits("3/minute").hit("search", BUYER)
+    limits("3/minute").acquire("search", BUYER)
     one = tmp_path / "limits"
     assert BUYER.encode() not in one.read_bytes()
     assert stat.S_IMODE(one.stat().st_mode) == 0o600
 
     other = RateLimits(tmp_path / "other", {"search": "3/minute"}, clock=Clock())
-    other.hit("search", BUYER)
+    other.acquire("search", BUYER)
     other.close()
     assert {one.read_bytes()[at : at + 12] for at in _used(one)}.isdisjoint(
         {(tmp_path / "other").read_bytes()[at : at + 12] for at in _used(tmp_path / "other")}
@@ -294,7 +294,7 @@ def test_a_table_that_a_killed_worker_began_is_begun_again(
 
 def _hit_in_a_worker(path: Path, rule: str, tries: int) -> tuple[int, int]:
     table = RateLimits(path, {"search": rule})
-    answers = [table.hit("search", BUYER) for _ in range(tries)]
+    answers = [table.acquire("search", BUYER) for _ in range(tries)]
     table.close()
     return answers.count(None), os.getpid()
 
@@ -357,7 +357,7 @@ from dealer_agent.server.limits import RateLimits
 table = RateLimits(Path(sys.argv[1]), {"search": "1000000/hour"})
 print("begun", flush=True)
 while True:
-    table.hit("search", sys.argv[2])
+    table.acquire("search", sys.argv[2])
 """
 
 
@@ -371,5 +371,5 @@ def test_workers_killed_in_the_middle_of_hits_leave_a_table_that_works(
             assert worker.stdout is not None
             assert worker.stdout.readline() == b"begun\n"
             worker.send_signal(signal.SIGKILL)
-        assert table.hit("search", BUYER) is None
+        assert table.acquire("search", BUYER) is None
     assert _allowed(table, 9) == 3

@@ -17,7 +17,7 @@ from tests.server.dealership import NO_LIMITS, message, set_up
 from tests.server.sockets import TARGETS, body_of, connected, on_a_port, request
 
 from dealer_agent.protocol.errors import RateLimited
-from dealer_agent.server import admission
+from dealer_agent.server import admission, refresh
 from dealer_agent.server.admission import Admission
 from dealer_agent.server.connection import BoundedConnection
 
@@ -317,7 +317,7 @@ def test_refusals_are_counted_in_one_line_of_the_log(
     for name in ("TURN_SECONDS", "STANDING_SECONDS", "BURST_SECONDS"):
         monkeypatch.setattr(admission, name, 0.0)
     monkeypatch.setattr(admission, "SHORT_QUEUE", 1)
-    monkeypatch.setattr(admission, "REPORT_SECONDS", 0.5)
+    monkeypatch.setattr(refresh, "INTERVAL_SECONDS", 0.5)
     set_up(tmp_path, NO_LIMITS, stocked=stocked)
     sent = [request("/message:send", body_of("", SEARCH))] * 40
     written = b""

@@ -55,6 +55,9 @@ _MediaType = Annotated[str, Meta(max_length=MEDIA_TYPE_LENGTH)]
 
 INTEGER_LIMIT = 2.0**63
 
+LEAD = SKILL_BY_PAYLOAD[LeadSubmitRequest].id.encode()
+"""The body of a lead contains these bytes, unless its client has escaped them."""
+
 
 class Request(Struct, frozen=True, gc=False):
     """A request whose skill is known. Either `payload` is there, or `problems` says why not.
@@ -187,7 +190,7 @@ _lenient = compile_schema(
 )
 
 
-def decode_request(body: bytes, wire: Wire, *, lenient: bool = False) -> Request:
+def decode_request(body: bytes, wire: Wire, lenient: bool = False) -> Request:
     """The request in an HTTP+JSON body. Raises ProtocolError for what is wrong up to the skill (contract, part 3).
 
     `lenient` lets generic A2A clients leave out the configuration.
@@ -203,8 +206,11 @@ def decode_request(body: bytes, wire: Wire, *, lenient: bool = False) -> Request
 
 
 def decode_plain_request(body: bytes, wire: Wire) -> Request | None:
-    """The request in an HTTP+JSON body by the fast road alone; None where it takes the slow one."""
-    if not plainly_sound(body):
+    """The request of a reading skill, if the body is valid and has nothing unusual in it; else None.
+
+    A lead is never tried here, so that it is decoded once.
+    """
+    if LEAD in body or not plainly_sound(body):
         return None
     try:
         return settle(_decoder.decode(body), wire)

@@ -6,6 +6,7 @@ import msgspec
 from msgspec import UNSET, Struct, UnsetType
 
 from dealer_agent.protocol.envelope import (
+    LEAD,
     NOT_DECODED,
     Look,
     Request,
@@ -77,7 +78,7 @@ _look_decoder = msgspec.json.Decoder(_Look)
 _head_decoder = msgspec.json.Decoder(_Head)
 
 
-def decode_call(body: bytes, wire: Wire, *, lenient: bool = False) -> tuple[bytes, Request | ProtocolError]:
+def decode_call(body: bytes, wire: Wire, lenient: bool = False) -> tuple[bytes, Request | ProtocolError]:
     """The call's id as it came (JSON text), and its request, or the error that answers it."""
     plain_call = decode_plain_call(body, wire)
     if plain_call is not None:
@@ -95,8 +96,8 @@ def decode_call(body: bytes, wire: Wire, *, lenient: bool = False) -> tuple[byte
 
 
 def decode_plain_call(body: bytes, wire: Wire) -> tuple[bytes, Request] | None:
-    """The call's id and its request by the fast road alone; None where it takes the slow one."""
-    if not plainly_sound(body):
+    """The call's id and its request, if `envelope.decode_plain_request` would decode it; else None."""
+    if LEAD in body or not plainly_sound(body):
         return None
     try:
         call = _call_decoder.decode(body)

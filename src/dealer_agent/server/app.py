@@ -14,13 +14,12 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 
 from dealer_agent.protocol.errors import InternalError, ProtocolError
 from dealer_agent.protocol.ids import new_ulid
+from dealer_agent.server.bindings import HTTP_JSON, JSON_RPC
 from dealer_agent.server.cross_origin import PREFLIGHT, is_preflight
-from dealer_agent.server.fast_path import BINDINGS, BUSY, SERVICE
-from dealer_agent.server.http_json import HttpJson
-from dealer_agent.server.json_rpc import JsonRpc
+from dealer_agent.server.fast_path import BINDINGS, OVERLOAD_REPLIES, SERVICE
 from dealer_agent.server.log import places
 from dealer_agent.server.overload_replies import OverloadReplies
-from dealer_agent.server.request_pipeline import Binding, pipeline
+from dealer_agent.server.request_pipeline import handle_post
 from dealer_agent.server.routes import HEALTH_PATHS, count_request, error_response, http_error, router
 from dealer_agent.server.service import MESSAGE_SEND, RPC, Service
 
@@ -32,7 +31,7 @@ class DealerApp:
 
     def __init__(self, opened: Callable[[], AbstractAsyncContextManager[Service]], base_path: str = "") -> None:
         self._opened = opened
-        self._bindings: dict[str, Binding] = {base_path + MESSAGE_SEND: HttpJson(), base_path + RPC: JsonRpc()}
+        self._bindings = {base_path + MESSAGE_SEND: HTTP_JSON, base_path + RPC: JSON_RPC}
         self._base_path = base_path
         self._service: Service | None = None
         self._router: Router | None = None
@@ -51,7 +50,7 @@ class DealerApp:
             path = path[:-1]
         binding = self._bindings.get(path)
         if binding is not None and scope["method"] == "POST":
-            await pipeline(binding, service, scope, receive, send)
+            await handle_post(binding, service, scope, receive, send)
         else:
             await self._route(service, path, scope, receive, send)
 
@@ -75,7 +74,7 @@ class DealerApp:
                 await self._router({**scope, "path": below, "app": self}, receive, send)
                 return
             else:
-                await service.load.turn()
+                await service.load.wait_for_turn()
                 await self._router({**scope, "path": below, "app": self}, receive, send)
                 return
         except HTTPException as problem:
@@ -97,7 +96,7 @@ class DealerApp:
                 # Connections answer reading skills themselves, and refuse what is no HTTP in the service's words.
                 by_target = {path.encode(): binding for path, binding in self._bindings.items()}
                 busy = OverloadReplies(by_target.values(), service.wire.default)
-                scope.get("state", {}).update({SERVICE: service, BINDINGS: by_target, BUSY: busy})
+                scope.get("state", {}).update({SERVICE: service, BINDINGS: by_target, OVERLOAD_REPLIES: busy})
                 await send({"type": "lifespan.startup.complete"})
                 await receive()
         except Exception as fault:

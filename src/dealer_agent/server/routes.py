@@ -28,13 +28,13 @@ from dealer_agent.protocol.ids import new_ulid
 from dealer_agent.protocol.openapi import openapi_document
 from dealer_agent.protocol.schemas import published_schemas
 from dealer_agent.server.body import JSON
-from dealer_agent.server.client_identity import caller_of, count_address, count_bad_token, count_health_check
+from dealer_agent.server.client_address import scope_address
 from dealer_agent.server.cross_origin import READABLE_ANYWHERE
 from dealer_agent.server.customer_routes import customer_routes
 from dealer_agent.server.log import RequestLine, log_request
 from dealer_agent.server.pages import CONTENT_SECURITY_POLICY, docs_page, home_page, stylesheet
-from dealer_agent.server.service import MESSAGE_SEND, Service
-from dealer_agent.server.tokens import hashed
+from dealer_agent.server.service import ADDRESS_RULE, BAD_TOKENS_RULE, HEALTH_RULE, MESSAGE_SEND, Service
+from dealer_agent.server.tokens import hash_secret
 from dealer_agent.skills import Dealer
 
 CARD_SECONDS = 300
@@ -184,9 +184,9 @@ def _calendar(service: Service) -> Handler:
     async def respond(request: Request) -> Response:
         # The block ends before the answer is sent: a client may take long to read it.
         with service.load:
-            made = await run_in_threadpool(service.calendar, hashed(request.path_params["secret"]))
+            made = await run_in_threadpool(service.calendar, hash_secret(request.path_params["secret"]))
         if made is None:
-            count_bad_token(service, caller_of(request.scope, service))
+            service.limits.enforce(BAD_TOKENS_RULE, scope_address(request.scope, service.options.trusted_proxies))
             raise HTTPException(404)
         headers = {"cache-control": "no-store", "x-content-type-options": "nosniff"}
         return Response(made, media_type="text/calendar; charset=utf-8", headers=headers)
@@ -207,11 +207,8 @@ def count_request(service: Service, scope: Scope, path: str) -> None:
     Health checks have a rate of their own: a load balancer that shares its address with buyers must not be refused
     because of them.
     """
-    address = caller_of(scope, service)
-    if path in HEALTH_PATHS:
-        count_health_check(service, address)
-    else:
-        count_address(service, address)
+    rule = HEALTH_RULE if path in HEALTH_PATHS else ADDRESS_RULE
+    service.limits.enforce(rule, scope_address(scope, service.options.trusted_proxies))
 
 
 def http_error(service: Service, problem: HTTPException) -> Response:

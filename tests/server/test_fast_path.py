@@ -17,7 +17,7 @@ from tests.server.dealership import ACCORD, NO_LIMITS, SOLD, message, set_up
 from tests.server.sockets import TARGETS, Client, body_of, connected, head, on_a_port, request
 
 from dealer_agent.server.connection import BoundedConnection
-from dealer_agent.server.fast_path import SHORT_BODY_BYTES
+from dealer_agent.server.fast_path import FAST_BODY_BYTES
 
 
 class Watched(BoundedConnection):
@@ -120,7 +120,7 @@ def test_both_roads_give_the_same_answer(port: int, target: str, asked: str) -> 
         request("/message:send/", body_of("", SEARCH)),
         request("/message:send?A2A-Version=1.0", body_of("", SEARCH)),
         request("/message:send", body_of("", SEARCH), "Expect: 100-continue"),
-        request("/message:send", body_of("", SEARCH) + b" " * SHORT_BODY_BYTES),
+        request("/message:send", body_of("", SEARCH) + b" " * FAST_BODY_BYTES),
         request("/message:send", body_of("", SEARCH), "Connection: close"),
         request("/message:send", body_of("", SEARCH), version="1.0"),
         request("/rpc", body_of("/message:send", SEARCH)),
