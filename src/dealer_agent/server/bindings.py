@@ -9,11 +9,9 @@ from typing import NamedTuple
 
 from dealer_agent.protocol import envelope, json_rpc
 from dealer_agent.protocol.envelope import Request
-from dealer_agent.protocol.errors import ProtocolError, http_error_body, json_rpc_error_body
+from dealer_agent.protocol.errors import ProtocolError
+from dealer_agent.protocol.replies import http_error_body, json_rpc_error_body
 from dealer_agent.protocol.vocabulary import Vocabulary, Wire
-
-TRANSPORT_STATUSES = frozenset({401, 408, 413, 415, 429})
-"""Over JSON-RPC these errors keep their HTTP status. Every other answer has status 200."""
 
 
 class Binding(NamedTuple):
@@ -61,7 +59,7 @@ def _http_error(
 def _json_rpc_error(
     error: ProtocolError, vocabulary: Vocabulary, error_id: str, at: datetime, call_id: bytes
 ) -> tuple[int, bytes]:
-    status = error.http if error.http in TRANSPORT_STATUSES else 200
+    status = error.http if error.http in json_rpc.HTTP_STATUSES else 200
     return status, json_rpc_error_body(error, vocabulary, error_id, at, call_id)
 
 

@@ -4,7 +4,8 @@ import asyncio
 
 from starlette.types import Receive
 
-from dealer_agent.protocol.errors import Problem, SchemaValidationFailed, told
+from dealer_agent.protocol.errors import SchemaValidationFailed
+from dealer_agent.protocol.problems import Problem, message_and_details
 
 JSON = "application/json"
 
@@ -50,7 +51,7 @@ def wrong_media_type(words: str) -> SchemaValidationFailed:
 
 
 def _refusal(subject: str, words: str, keyword: str, status: int) -> SchemaValidationFailed:
-    _, details = told([Problem("", keyword, f"{subject} {words}")], "envelope")
+    _, details = message_and_details([Problem("", keyword, f"{subject} {words}")], "envelope")
     # The rest of a body that is too large or too slow is not read, so the connection cannot be used again.
     headers = () if status == 415 else (("connection", "close"),)
     return SchemaValidationFailed(f"{subject} {words}.", details, http=status, headers=headers)

@@ -67,7 +67,7 @@ class CustomerPages:
 
     def __init__(self, service: Service) -> None:
         self._service = service
-        self._seconds = service.options.request_timeout_seconds
+        self._seconds = service.settings.service.request_timeout_seconds
 
     async def visit(self, request: Request) -> Response:
         """See, move or cancel a visit."""
@@ -81,7 +81,9 @@ class CustomerPages:
         service = self._service
         linked = service.links.read(purpose, request.path_params["token"])
         if linked is None:
-            service.limits.enforce(BAD_TOKENS_RULE, scope_address(request.scope, service.options.trusted_proxies))
+            service.limits.enforce(
+                BAD_TOKENS_RULE, scope_address(request.scope, service.settings.service.trusted_networks)
+            )
             said = "Please copy the whole link from the mail."
             return self._notice(404, self._first_rooftop(), "This link does not work", said)
         try:

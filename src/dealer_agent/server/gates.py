@@ -19,10 +19,9 @@ from dealer_agent.protocol.errors import (
     RateLimited,
     UnsupportedSkill,
     VersionNotSupported,
-    refusal,
 )
 from dealer_agent.protocol.ids import new_ulid
-from dealer_agent.protocol.requests import LeadSubmitRequest
+from dealer_agent.protocol.problems import validation_error
 from dealer_agent.protocol.vocabulary import bare_media_type
 from dealer_agent.server.bindings import Binding
 from dealer_agent.server.body import JSON, too_large, wrong_media_type
@@ -90,7 +89,7 @@ class IncomingRequest:
         self.headers = headers
         self.fields = fields
         self.query = query
-        self.address = client_address(peer, headers, service.options.trusted_proxies)
+        self.address = client_address(peer, headers, service.settings.service.trusted_networks)
         self.line = RequestLine(new_ulid(), binding.name)
         # Until the body is decoded, an error has no call id, and uses the default vocabulary.
         self.call_id = b"null"
@@ -111,7 +110,7 @@ def check_declared_size(incoming: IncomingRequest) -> None:
     """Refuses a body whose declared size is over the limit of all skills (413)."""
     length = incoming.fields.get(b"content-length")
     size = int(length[:20]) if length is not None and length.isdigit() else 0
-    limit = incoming.service.options.largest_body_bytes
+    limit = incoming.service.settings.service.largest_body_bytes
     if size > limit:
         _count_once(incoming)
         raise too_large(f"must have at most {limit} bytes")
@@ -143,7 +142,7 @@ def check_token(incoming: IncomingRequest) -> None:
     service, authorization = incoming.service, incoming.fields.get(b"authorization")
     token = None if authorization is None else bearer_token(authorization.decode("latin-1"))
     incoming.token_id = None if token is None else service.tokens.owner(token)
-    if token is None and service.options.all_bearer:
+    if token is None and service.settings.every_skill_needs_token:
         raise AuthRequired("Send a token: Authorization: Bearer <ACCESS_TOKEN>.")
     if token is not None and incoming.token_id is None:
         service.limits.enforce(BAD_TOKENS_RULE, incoming.address)
@@ -159,13 +158,13 @@ def count_body(incoming: IncomingRequest) -> None:
 
 def check_size(incoming: IncomingRequest) -> None:
     """Refuses a body that only a lead may have (413)."""
-    options, body = incoming.service.options, incoming.body
-    is_large = len(body) > options.body_limit_bytes
+    settings, body = incoming.service.settings.service, incoming.body
+    is_large = len(body) > settings.body_limit_bytes
     incoming.is_lead = (is_large or LEAD in body) and incoming.binding.names_a_lead(body)
     if is_large and not incoming.is_lead:
         raise too_large(
-            f"must have at most {options.body_limit_bytes} bytes; "
-            f"only that of a lead may have up to {options.lead_body_limit_bytes}"
+            f"must have at most {settings.body_limit_bytes} bytes; "
+            f"only that of a lead may have up to {settings.lead_body_limit_bytes}"
         )
 
 
@@ -173,7 +172,9 @@ def decode(incoming: IncomingRequest) -> None:
     """Decodes JSON, envelope and payload, unless the fast path has done so. From here on an error has the call's id."""
     if incoming.decoded is None:
         service = incoming.service
-        incoming.decoded = incoming.binding.decode(incoming.body, service.wire, service.options.lenient_configuration)
+        incoming.decoded = incoming.binding.decode(
+            incoming.body, service.wire, service.settings.service.lenient_configuration
+        )
     incoming.call_id, result = incoming.decoded
     incoming.vocabulary = result.vocabulary or incoming.vocabulary
 
@@ -202,7 +203,7 @@ def check_envelope(incoming: IncomingRequest) -> None:
 def check_skill(incoming: IncomingRequest) -> None:
     """Refuses a skill that the dealer has switched off."""
     skill_id = incoming.request.skill.id
-    if skill_id not in incoming.service.options.skills:
+    if skill_id not in incoming.service.settings.service.skills:
         details = {"in": "payload", "instancePath": "/type"}
         raise UnsupportedSkill(f"This dealer does not offer {skill_id}.", details)
 
@@ -210,7 +211,7 @@ def check_skill(incoming: IncomingRequest) -> None:
 def check_skill_token(incoming: IncomingRequest) -> None:
     """Refuses a request without a token if its skill requires one (401)."""
     skill_id = incoming.request.skill.id
-    if incoming.token_id is None and skill_id in incoming.service.options.bearer_skills:
+    if incoming.token_id is None and skill_id in incoming.service.settings.token_skills:
         raise AuthRequired(f"{skill_id} asks for a token: Authorization: Bearer <ACCESS_TOKEN>.")
 
 
@@ -223,10 +224,10 @@ def check_payload(incoming: IncomingRequest) -> None:
     """Refuses a payload that its schema does not allow."""
     request = incoming.request
     if request.problems:
-        error = refusal(list(request.problems), "payload")
-        if request.skill.payload is LeadSubmitRequest:
+        error = validation_error(list(request.problems), "payload")
+        if request.skill.is_lead:
             count_malformed_lead(incoming)
-            incoming.service.dealer.desk.note_refusal(error.row.code, datetime.now(UTC))
+            incoming.service.dealer.desk.note_refusal(error.code, datetime.now(UTC))
         raise error
 
 
@@ -254,13 +255,13 @@ def pass_all_gates(incoming: IncomingRequest) -> None:
 
     Only its two rates can refuse a usual request of this kind. They are counted together, under one lock.
     """
-    fields, options, skill_id = incoming.fields, incoming.service.options, incoming.request.skill.id
+    fields, settings, skill_id = incoming.fields, incoming.service.settings, incoming.request.skill.id
     if (
         b"authorization" in fields
-        or options.bearer_skills
+        or settings.token_skills
         or fields.get(b"a2a-version") != b"1.0"
         or fields.get(b"content-type") != b"application/json"
-        or skill_id not in options.skills
+        or skill_id not in settings.service.skills
     ):
         pass_gates((*HEAD_GATES, *BODY_GATES, *REQUEST_GATES), incoming)
         return

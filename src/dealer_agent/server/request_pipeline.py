@@ -15,7 +15,6 @@ from starlette.types import Receive, Scope, Send
 
 from dealer_agent.protocol.errors import ContactConsentRequired, InternalError, InvalidConsent, ProtocolError
 from dealer_agent.protocol.replies import Answer, reply_pieces
-from dealer_agent.protocol.requests import LeadSubmitRequest
 from dealer_agent.server.bindings import Binding
 from dealer_agent.server.body import ClientGoneError, read_body
 from dealer_agent.server.cross_origin import HEAD_LINES
@@ -51,14 +50,14 @@ class Reply(Struct, frozen=True, gc=False):
 async def answer(incoming: IncomingRequest, receive: Receive) -> Reply:
     """The reply to any request. Raises ClientGoneError."""
     service = incoming.service
-    options = service.options
+    settings = service.settings.service
     try:
         pass_gates(HEAD_GATES, incoming)
-        incoming.body = await read_body(receive, options.largest_body_bytes, options.request_timeout_seconds)
+        incoming.body = await read_body(receive, settings.largest_body_bytes, settings.request_timeout_seconds)
         pass_gates(BODY_GATES, incoming)
         await service.load.wait_for_turn(is_lead=incoming.is_lead)
         pass_gates(REQUEST_GATES, incoming)
-        if incoming.request.skill.payload is LeadSubmitRequest:
+        if incoming.request.skill.is_lead:
             return _success(incoming, await _submit_lead(incoming))
         return _success(incoming, read(service.dealer, incoming.request))
     except ClientGoneError:
@@ -73,7 +72,7 @@ def decode_plain(incoming: IncomingRequest, body: bytes) -> bool:
     A small body is decoded before the rate limits: this costs less than their refusal. An invalid request takes the
     path over ASGI, where the limits come first, so that clients see no difference.
     """
-    if len(body) > incoming.service.options.body_limit_bytes:
+    if len(body) > incoming.service.settings.service.body_limit_bytes:
         return False
     decoded = incoming.binding.decode_plain(body, incoming.service.wire)
     if decoded is None:
@@ -93,7 +92,7 @@ def answer_plain(incoming: IncomingRequest) -> Reply:
 
 def log_reply(incoming: IncomingRequest, reply: Reply) -> None:
     """Writes the log line of a request, after the reply is sent."""
-    if incoming.service.options.access_log:
+    if incoming.service.settings.logs.access:
         incoming.line.status = reply.status
         log_request(incoming.line, incoming.started)
 
@@ -124,7 +123,7 @@ async def handle_post(binding: Binding, service: Service, scope: Scope, receive:
 
 async def _submit_lead(incoming: IncomingRequest) -> Answer:
     service = incoming.service
-    seconds = service.options.request_timeout_seconds - (perf_counter() - incoming.started)
+    seconds = service.settings.service.request_timeout_seconds - (perf_counter() - incoming.started)
     try:
         return await submit_lead(
             service.dealer, incoming.request, token_id=incoming.token_id, body=incoming.body, seconds=seconds
@@ -157,7 +156,7 @@ def _failure(incoming: IncomingRequest, fault: Exception) -> Reply:
             **problem,
         )
         error = InternalError("Something failed on the dealer's side. The same request may be sent again.")
-    line.code, line.error_id = error.row.code, error_id
+    line.code, line.error_id = error.code, error_id
     status, body = incoming.binding.encode_error(
         error, incoming.vocabulary, error_id, datetime.now(UTC), incoming.call_id
     )
