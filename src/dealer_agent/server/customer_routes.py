@@ -21,7 +21,6 @@ from dealer_agent.leads.mails import ways_to_reach
 from dealer_agent.leads.wording import VISITS
 from dealer_agent.protocol.formats import is_timestamp, parse_timestamp
 from dealer_agent.server.body import ClientGoneError, read_body
-from dealer_agent.server.client_address import scope_address
 from dealer_agent.server.pages import FORM_SECURITY_POLICY, contact_page, notice_page, visit_page
 from dealer_agent.server.pages.site import Site
 from dealer_agent.server.service import BAD_TOKENS_RULE, Service
@@ -81,9 +80,7 @@ class CustomerPages:
         service = self._service
         linked = service.links.read(purpose, request.path_params["token"])
         if linked is None:
-            service.limits.enforce(
-                BAD_TOKENS_RULE, scope_address(request.scope, service.settings.service.trusted_networks)
-            )
+            service.count_request(BAD_TOKENS_RULE, request.scope)
             said = "Please copy the whole link from the mail."
             return self._notice(404, self._first_rooftop(), "This link does not work", said)
         try:

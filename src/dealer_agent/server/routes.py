@@ -28,7 +28,6 @@ from dealer_agent.protocol.ids import new_ulid
 from dealer_agent.protocol.replies import http_error_body
 from dealer_agent.protocol.schemas import published_schemas
 from dealer_agent.server.body import JSON
-from dealer_agent.server.client_address import scope_address
 from dealer_agent.server.cross_origin import READABLE_ANYWHERE
 from dealer_agent.server.customer_routes import customer_routes
 from dealer_agent.server.log import RequestLine, log_request
@@ -186,9 +185,7 @@ def _calendar(service: Service) -> Handler:
         with service.load:
             made = await run_in_threadpool(service.calendar, hash_secret(request.path_params["secret"]))
         if made is None:
-            service.limits.enforce(
-                BAD_TOKENS_RULE, scope_address(request.scope, service.settings.service.trusted_networks)
-            )
+            service.count_request(BAD_TOKENS_RULE, request.scope)
             raise HTTPException(404)
         headers = {"cache-control": "no-store", "x-content-type-options": "nosniff"}
         return Response(made, media_type="text/calendar; charset=utf-8", headers=headers)
@@ -209,8 +206,7 @@ def count_request(service: Service, scope: Scope, path: str) -> None:
     Health checks have a rate of their own: a load balancer that shares its address with buyers must not be refused
     because of them.
     """
-    rule = HEALTH_RULE if path in HEALTH_PATHS else ADDRESS_RULE
-    service.limits.enforce(rule, scope_address(scope, service.settings.service.trusted_networks))
+    service.count_request(HEALTH_RULE if path in HEALTH_PATHS else ADDRESS_RULE, scope)
 
 
 def http_error(service: Service, problem: HTTPException) -> Response:
