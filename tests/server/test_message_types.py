@@ -3,6 +3,10 @@
 import subprocess
 import sys
 
+import pytest
+
+pytestmark = pytest.mark.outside_protocol("decoding in threads")
+
 SCRIPT = """
 import sys
 import threading
