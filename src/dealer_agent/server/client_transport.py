@@ -18,9 +18,16 @@ SILENCE_SECONDS = 5.0
 STALL_SECONDS = 40.0
 """A client that receives no byte of its responses for this long is gone."""
 
+FLOW, HELD, OVERLOAD = 1, 2, 4
+"""Why reading pauses: uvicorn's flow control, received bytes that are not parsed yet, or an overload of the process."""
+
 
 class ClientTransport(asyncio.Transport):
-    """The transport of one connection. `may_send` returns whether the client may still be sending a request."""
+    """The transport of one connection.
+
+    `paused` holds the reasons for which reading pauses. `parse_held` is called when HELD is the only one left.
+    `may_send` returns whether the client may still be sending a request.
+    """
 
     discard_bytes = DISCARD_BYTES
     discard_seconds = DISCARD_SECONDS
@@ -28,12 +35,18 @@ class ClientTransport(asyncio.Transport):
     stall_seconds = STALL_SECONDS
 
     def __init__(
-        self, transport: asyncio.Transport, loop: asyncio.AbstractEventLoop, may_send: Callable[[], bool]
+        self,
+        transport: asyncio.Transport,
+        loop: asyncio.AbstractEventLoop,
+        may_send: Callable[[], bool],
+        parse_held: Callable[[], None],
     ) -> None:
         super().__init__()
         self._transport = transport
         self._loop = loop
         self._may_send = may_send
+        self._parse_held = parse_held
+        self.paused = 0
         # Whether the sending direction is closed, and all bytes of the client are discarded.
         self.half_closed = False
         self._discarded = 0
@@ -57,6 +70,7 @@ class ClientTransport(asyncio.Transport):
             self.half_closed = True
             self.start_discarding()
             self._transport.write_eof()
+            self.paused = 0
             self._transport.resume_reading()
         else:
             self._transport.close()
@@ -117,10 +131,17 @@ class ClientTransport(asyncio.Transport):
         """How many written bytes are not sent yet."""
         return self._transport.get_write_buffer_size()
 
-    def pause_reading(self) -> None:
-        """As asyncio's."""
-        self._transport.pause_reading()
+    def pause_reading(self, reason: int = FLOW) -> None:
+        """Stops reading for a reason."""
+        if not self.paused:
+            self._transport.pause_reading()
+        self.paused |= reason
 
-    def resume_reading(self) -> None:
-        """As asyncio's."""
-        self._transport.resume_reading()
+    def resume_reading(self, reason: int = FLOW) -> None:
+        """Removes a reason, and reads again if there is no other."""
+        if self.paused & reason and not self.is_closing():
+            self.paused &= ~reason
+            if not self.paused:
+                self._transport.resume_reading()
+            elif self.paused == HELD:
+                self._parse_held()

@@ -13,18 +13,16 @@ The limits are in docs/protocol.md#bounds. Invalid HTTP is in docs/protocol.md#h
 
 import asyncio
 from collections import Counter
-from collections.abc import Callable
 from typing import Any
 
 import httptools
-from uvicorn.protocols.http.flow_control import FlowControl
 from uvicorn.protocols.http.httptools_impl import STATUS_LINE
 
 from dealer_agent.config.settings import ServiceSettings
 from dealer_agent.protocol.errors import ProtocolError, RateLimited, SchemaValidationFailed
 from dealer_agent.server.client_address import limited_address
-from dealer_agent.server.client_transport import ClientTransport
-from dealer_agent.server.fast_path import FastPathConnection
+from dealer_agent.server.client_transport import HELD, ClientTransport
+from dealer_agent.server.fast_path import FAST_BODY_BYTES, FastPathConnection
 from dealer_agent.server.open_connections import OpenConnections, connection_limit
 from dealer_agent.server.routes import error_response
 
@@ -50,43 +48,6 @@ class _Refused(Exception):  # noqa: N818 - it only ends a callback of the parser
     """A request that the parser accepts and the service refuses. The message says why."""
 
 
-class _Flow(FlowControl):
-    """uvicorn's flow control. It also reads nothing while bytes are held back."""
-
-    def __init__(self, transport: asyncio.Transport, parse_later: Callable[[], None]) -> None:
-        super().__init__(transport)
-        self._parse_later = parse_later
-        self.holds = False
-
-    def pause_reading(self) -> None:
-        """Called by uvicorn when it has enough bytes."""
-        if not self.read_paused:
-            self.read_paused = True
-            self._transport.pause_reading()
-
-    def resume_reading(self) -> None:
-        """Called by uvicorn when it can take bytes again."""
-        if self.read_paused:
-            self.read_paused = False
-            if self.holds:
-                self._parse_later()
-            else:
-                self._transport.resume_reading()
-
-    def hold(self) -> None:
-        """Stops reading, because bytes are held back."""
-        if not self.holds:
-            self.holds = True
-            self._transport.pause_reading()
-
-    def release(self) -> None:
-        """Reads again, because no bytes are held back."""
-        if self.holds:
-            self.holds = False
-            if not self.read_paused:
-                self._transport.resume_reading()
-
-
 class BoundedConnection(FastPathConnection):
     """A connection with limits."""
 
@@ -100,10 +61,10 @@ class BoundedConnection(FastPathConnection):
     __slots__ = (
         "_connections",
         "_discards",
-        "_expects_nothing",
         "_head_open",
         "_head_timer",
         "_held",
+        "_is_last",
         "_is_scheduled",
         "_message_open",
         "_other_bytes",
@@ -111,8 +72,6 @@ class BoundedConnection(FastPathConnection):
         "_requests_parsed",
     )
 
-    transport: ClientTransport
-    flow: _Flow
     _connections: OpenConnections
 
     def __init__(self, *args: Any, **options: Any) -> None:
@@ -131,13 +90,12 @@ class BoundedConnection(FastPathConnection):
         # The open request is answered, and the rest of its body is discarded.
         self._discards = False
         # The client has closed its sending direction, or the server stops.
-        self._expects_nothing = False
+        self._is_last = False
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]  # As uvicorn's own.
         """Called by the event loop."""
-        client = ClientTransport(transport, self.loop, self._may_send)
+        client = ClientTransport(transport, self.loop, self._may_send, self._parse_later)
         super().connection_made(client)
-        self.flow = _Flow(client, self._parse_later)
         trusted = self._service.settings.service.trusted_networks if self._service else ()
         self._connections = self._open_connections()
         if self._connections.admit(client, limited_address(self.client[0] if self.client else None, trusted)):
@@ -164,7 +122,7 @@ class BoundedConnection(FastPathConnection):
             and self._may_parse()
         ):
             self._parse(data)
-            if self._binding is not None or self._head_open or self._expects_nothing:
+            if self._binding is not None or self._head_open or self._is_last:
                 self._after_all_bytes()
         else:
             self._held = memoryview(bytes(self._held) + data)
@@ -175,8 +133,8 @@ class BoundedConnection(FastPathConnection):
         if self.transport.is_closing():
             return False
         lacks_body = self._message_open and not self._head_open and not self.pipeline
-        self._expects_nothing = bool(self._held) or (self._is_answering() and not lacks_body)
-        return self._expects_nothing
+        self._is_last = bool(self._held) or (self._is_answering() and not lacks_body)
+        return self._is_last
 
     def resume_writing(self) -> None:
         """Called by the event loop when the client reads again."""
@@ -185,7 +143,7 @@ class BoundedConnection(FastPathConnection):
 
     def shutdown(self) -> None:
         """Called when the server stops. Requests in progress are answered."""
-        self._expects_nothing = True
+        self._is_last = True
         super().shutdown()
 
     def send_400_response(self, msg: str) -> None:
@@ -195,10 +153,12 @@ class BoundedConnection(FastPathConnection):
 
     def on_message_begin(self) -> None:
         """Called by the parser at the first byte of a request."""
+        # Not uvicorn's method: it makes an ASGI scope, which the fast path does not need.
+        self.url, self.headers, self.expect_100_continue = b"", [], False
+        self._binding, self._body = None, b""
         self._message_open = self._head_open = True
         self._other_bytes = 0
         self._connections.set_busy(self.transport)
-        super().on_message_begin()
 
     def on_header(self, name: bytes, value: bytes) -> None:
         """Called by the parser. Trailers are ignored, because they must not replace a header that a proxy has set."""
@@ -219,7 +179,9 @@ class BoundedConnection(FastPathConnection):
             self._check_single_headers()
         if b"expect" in fields:
             self.expect_100_continue = fields[b"expect"].lower() == b"100-continue"
-        super().on_headers_complete()
+        self._binding = self._bindings.get(self.url)
+        if self._binding is None or not self._may_take_fast_path():
+            self._continue_over_asgi()
         self._head_open = False
 
     def on_body(self, body: bytes) -> None:
@@ -227,7 +189,12 @@ class BoundedConnection(FastPathConnection):
         self._other_bytes -= len(body)
         if self._discards:
             self.transport.discard(len(body))
-        super().on_body(body)
+        if self._binding is None:
+            super().on_body(body)
+        else:
+            self._body = self._body + body if self._body else body
+            if len(self._body) > FAST_BODY_BYTES:
+                self._continue_over_asgi()
 
     def on_message_complete(self) -> None:
         """Called by the parser at the end of a request."""
@@ -239,7 +206,11 @@ class BoundedConnection(FastPathConnection):
             self._discards = False
             self.transport.stop_discarding()
             self._connections.set_idle(self.transport)
-        super().on_message_complete()
+        if self._binding is not None and not self._handle(self._binding):
+            self._continue_over_asgi()
+        if self._binding is None:
+            super().on_message_complete()
+        self._binding = None
 
     def on_response_complete(self) -> None:
         """Called after a response. Differs from uvicorn's method in one point: it starts no timer for idle connections.
@@ -260,20 +231,13 @@ class BoundedConnection(FastPathConnection):
             self.send_400_response(self._refusal)
         elif self._held:
             self._parse_later()
-        elif self._expects_nothing:
+        elif self._is_last:
             self.transport.close()
         elif not self._message_open:
             self._connections.set_idle(self.transport)
         elif not self._head_open:
             self._discards = True
             self.transport.start_discarding()
-
-    def _resume_after_overload(self) -> None:
-        if self.flow.holds:
-            self._is_stopped = False
-            self._parse_later()
-        else:
-            super()._resume_after_overload()
 
     def _open_connections(self) -> OpenConnections:
         found: OpenConnections | None = self.app_state.get(CONNECTIONS)
@@ -288,13 +252,12 @@ class BoundedConnection(FastPathConnection):
         return found
 
     def _may_send(self) -> bool:
-        return not self._expects_nothing and (self._message_open or bool(self._held) or self._refusal is not None)
+        return not self._is_last and (self._message_open or bool(self._held) or self._refusal is not None)
 
     def _may_parse(self) -> bool:
         """Whether the next request may be parsed. Never while another one waits: so at most one slice of them waits."""
-        flow = self.flow
         return not (
-            self.pipeline or self._is_stopped or flow.read_paused or flow.write_paused or self._refusal is not None
+            self.pipeline or self.transport.paused & ~HELD or self.flow.write_paused or self._refusal is not None
         )
 
     def _parse_later(self) -> None:
@@ -316,11 +279,11 @@ class BoundedConnection(FastPathConnection):
         if self._refusal is not None or self.transport.is_closing():
             return
         if self._held:
-            self.flow.hold()
+            self.transport.pause_reading(HELD)
             if self._may_parse():
                 self._parse_later()
         else:
-            self.flow.release()
+            self.transport.resume_reading(HELD)
             self._after_all_bytes()
 
     def _parse(self, data: bytes) -> None:
@@ -369,7 +332,7 @@ class BoundedConnection(FastPathConnection):
         elif self._head_open and self._head_timer is None:
             # A head that arrives at once costs no timer.
             self._start_head_timer()
-        if self._expects_nothing and not self._is_answering():
+        if self._is_last and not self._is_answering():
             self.transport.close()
 
     def _refuse(self, why: str) -> None:
@@ -392,7 +355,7 @@ class BoundedConnection(FastPathConnection):
                 self.transport.close()
                 return
         if waits:
-            self.flow.hold()
+            self.transport.pause_reading(HELD)
         else:
             self.send_400_response(why)
 

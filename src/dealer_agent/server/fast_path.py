@@ -11,6 +11,7 @@ for an earlier one of their connection.
 
 import asyncio
 from collections.abc import Mapping
+from functools import partial
 from typing import Any, cast
 
 from uvicorn.protocols.http.httptools_impl import STATUS_LINE, HttpToolsProtocol, RequestResponseCycle
@@ -18,6 +19,7 @@ from uvicorn.protocols.http.httptools_impl import STATUS_LINE, HttpToolsProtocol
 from dealer_agent.protocol.envelope import LEAD
 from dealer_agent.server.admission import NEVER, Admission
 from dealer_agent.server.bindings import Binding
+from dealer_agent.server.client_transport import OVERLOAD, ClientTransport
 from dealer_agent.server.gates import IncomingRequest
 from dealer_agent.server.overload_replies import OverloadReplies
 from dealer_agent.server.request_pipeline import answer_plain, decode_plain, log_reply
@@ -60,7 +62,7 @@ class QueuedRequest:
 
 
 class FastPathConnection(HttpToolsProtocol):
-    """uvicorn's connection with the fast path."""
+    """uvicorn's connection with the methods of the fast path. `BoundedConnection` calls them."""
 
     # Python reads a slot faster than an attribute in a dictionary.
     __slots__ = (
@@ -68,7 +70,6 @@ class FastPathConnection(HttpToolsProtocol):
         "_bindings",
         "_body",
         "_fields",
-        "_is_stopped",
         "_load",
         "_overload_replies",
         "_refused_at",
@@ -77,6 +78,7 @@ class FastPathConnection(HttpToolsProtocol):
         "_service",
     )
 
+    transport: ClientTransport
     _load: Admission
     _overload_replies: OverloadReplies
 
@@ -86,8 +88,6 @@ class FastPathConnection(HttpToolsProtocol):
         self._bindings: Mapping[bytes, Binding] = {}
         # When the process last refused a request of this connection because it was overloaded.
         self._refused_at = NEVER
-        # Whether an overload has stopped reading. `_load` will call `_resume_after_overload`.
-        self._is_stopped = False
         # The binding of a request that may take the fast path. None before its head and after its end.
         self._binding: Binding | None = None
         self._body = b""
@@ -105,51 +105,18 @@ class FastPathConnection(HttpToolsProtocol):
             self._load, self._overload_replies = self._service.load, self.app_state[OVERLOAD_REPLIES]
             self._bindings = self.app_state[BINDINGS]
 
-    def on_message_begin(self) -> None:
-        """Called by the parser at the first byte of a request. Only the path over ASGI makes uvicorn's scope."""
-        self.url = b""
-        self.headers = []
-        self.expect_100_continue = False
-        self._binding, self._body = None, b""
-
-    def on_headers_complete(self) -> None:
-        """Called by the parser."""
-        self._binding = self._bindings.get(self.url)
-        if self._binding is None or not self._may_take_fast_path():
-            self._continue_over_asgi()
-
-    def on_body(self, body: bytes) -> None:
-        """Called by the parser for each part of a body."""
-        if self._binding is None:
-            super().on_body(body)
-        else:
-            self._body = self._body + body if self._body else body
-            if len(self._body) > FAST_BODY_BYTES:
-                self._continue_over_asgi()
-
-    def on_message_complete(self) -> None:
-        """Called by the parser at the end of a request."""
-        if self._binding is not None and not self._handle(self._binding):
-            self._continue_over_asgi()
-        if self._binding is None:
-            super().on_message_complete()
-        self._binding = None
-
     def _may_take_fast_path(self) -> bool:
-        parser = self.parser
+        parser, fields = self.parser, self._fields
+        # Without these headers only HTTP/1.1 keeps a connection open. To ask the parser for the version takes longer.
+        is_http_1_1 = b"connection" not in fields and b"proxy-connection" not in fields
         return (
             parser.get_method() == b"POST"
             and parser.should_keep_alive()
-            # The parser takes longer to return its version.
-            and (self._has_no_connection_header() or parser.get_http_version() == "1.1")
+            and (is_http_1_1 or parser.get_http_version() == "1.1")
             and not self.expect_100_continue
             and not self.flow.write_paused
             and (self.cycle is None or self.cycle.response_complete)
         )
-
-    def _has_no_connection_header(self) -> bool:
-        """If so, only a request of HTTP/1.1 keeps its connection open."""
-        return b"connection" not in self._fields and b"proxy-connection" not in self._fields
 
     def _handle(self, binding: Binding) -> bool:
         """Answers, queues or refuses a request. False if it must take the path over ASGI."""
@@ -187,16 +154,11 @@ class FastPathConnection(HttpToolsProtocol):
 
     def _refuse_as_busy(self, binding: Binding) -> None:
         self._refused_at = self._load.refuse()
-        if not self._is_stopped and self._load.stops_reading(self._resume_after_overload):
-            self._is_stopped = True
-            self.transport.pause_reading()
-        self.transport.write(self._overload_replies.reply(binding, self._body, self._current_server_lines()))
+        transport = self.transport
+        if not transport.paused & OVERLOAD and self._load.stops_reading(partial(transport.resume_reading, OVERLOAD)):
+            transport.pause_reading(OVERLOAD)
+        transport.write(self._overload_replies.reply(binding, self._body, self._current_server_lines()))
         self.on_response_complete()
-
-    def _resume_after_overload(self) -> None:
-        self._is_stopped = False
-        if not self.flow.read_paused and not self.transport.is_closing():
-            self.transport.resume_reading()
 
     def _current_server_lines(self) -> bytes:
         if self._server_headers is not self.server_state.default_headers:
