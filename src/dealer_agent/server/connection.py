@@ -22,9 +22,9 @@ from dealer_agent.config.settings import ServiceSettings
 from dealer_agent.protocol.errors import ProtocolError, RateLimited, SchemaValidationFailed
 from dealer_agent.server.client_address import limited_address
 from dealer_agent.server.client_transport import HELD, ClientTransport
+from dealer_agent.server.error_replies import error_response
 from dealer_agent.server.fast_path import FAST_BODY_BYTES, FastPathConnection
 from dealer_agent.server.open_connections import OpenConnections, connection_limit
-from dealer_agent.server.routes import error_response
 
 CONNECTIONS = "connections"
 """The member of the lifespan's state that holds the open connections of the process."""

@@ -8,6 +8,7 @@ business rules come last: they are checked in the transaction that stores a lead
 
 import re
 from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from time import perf_counter
 from urllib.parse import unquote_plus
@@ -22,7 +23,7 @@ from dealer_agent.protocol.errors import (
 )
 from dealer_agent.protocol.ids import new_ulid
 from dealer_agent.protocol.problems import validation_error
-from dealer_agent.protocol.vocabulary import bare_media_type
+from dealer_agent.protocol.vocabulary import Vocabulary, bare_media_type
 from dealer_agent.server.bindings import Binding
 from dealer_agent.server.body import JSON, too_large, wrong_media_type
 from dealer_agent.server.client_address import client_address
@@ -38,64 +39,40 @@ _SUPPORTED_VERSION = re.compile(r"1(\.[0-9]+)+", re.ASCII)
 # The first parameter of this name counts. parse_qs would take 20 ms for a long query.
 _VERSION_IN_QUERY = re.compile(rb"(?:^|&)A2A-Version=([^&]*)")
 
-Headers = list[tuple[bytes, bytes]]
 
-
+@dataclass(slots=True, eq=False)
 class IncomingRequest:
     """A POST to a binding: what arrived, and what the gates have found out.
 
     `headers` have lower-case names. `fields` has the last header of each name. The ULID in `line` is the id of the
-    reply, of its error and of its log line.
+    reply, of its error and of its log line. Until the body is decoded, an error has no call id, and it uses the default
+    vocabulary.
     """
 
-    __slots__ = (
-        "address",
-        "binding",
-        "body",
-        "call_id",
-        "cost",
-        "decoded",
-        "fields",
-        "headers",
-        "is_lead",
-        "line",
-        "media_type",
-        "query",
-        "request",
-        "service",
-        "started",
-        "token_id",
-        "vocabulary",
-    )
+    binding: Binding
+    service: Service
+    headers: list[tuple[bytes, bytes]]
+    fields: Mapping[bytes, bytes]
+    peer: str | None
+    query: bytes = b""
+    call_id: bytes = b"null"
+    media_type: str = JSON
+    decoded: tuple[bytes, Request | ProtocolError] | None = None
+    started: float = field(init=False)
+    line: RequestLine = field(init=False)
+    vocabulary: Vocabulary = field(init=False)
+    address: str = field(init=False)
+    token_id: str | None = field(init=False)
+    body: bytes = field(init=False)
+    cost: int = field(init=False)
+    is_lead: bool = field(init=False)
+    request: Request = field(init=False)
 
-    body: bytes
-    cost: int
-    is_lead: bool
-    request: Request
-    token_id: str | None
-
-    def __init__(
-        self,
-        binding: Binding,
-        service: Service,
-        headers: Headers,
-        fields: Mapping[bytes, bytes],
-        peer: str | None,
-        query: bytes = b"",
-    ) -> None:
+    def __post_init__(self) -> None:
         self.started = perf_counter()
-        self.binding = binding
-        self.service = service
-        self.headers = headers
-        self.fields = fields
-        self.query = query
-        self.address = client_address(peer, headers, service.settings.service.trusted_networks)
-        self.line = RequestLine(new_ulid(), binding.name)
-        # Until the body is decoded, an error has no call id, and uses the default vocabulary.
-        self.call_id = b"null"
-        self.media_type = JSON
-        self.vocabulary = service.wire.default
-        self.decoded: tuple[bytes, Request | ProtocolError] | None = None
+        self.line = RequestLine(new_ulid(), self.binding.name)
+        self.vocabulary = self.service.wire.default
+        self.address = client_address(self.peer, self.headers, self.service.settings.service.trusted_networks)
 
     @property
     def client(self) -> str:

@@ -9,15 +9,15 @@ from datetime import UTC, datetime
 from itertools import islice
 from time import perf_counter
 
-import structlog
 from msgspec import Struct
 from starlette.types import Receive, Scope, Send
 
-from dealer_agent.protocol.errors import ContactConsentRequired, InternalError, InvalidConsent, ProtocolError
+from dealer_agent.protocol.errors import ContactConsentRequired, InvalidConsent
 from dealer_agent.protocol.replies import Answer, reply_pieces
 from dealer_agent.server.bindings import Binding
 from dealer_agent.server.body import ClientGoneError, read_body
 from dealer_agent.server.cross_origin import HEAD_LINES
+from dealer_agent.server.error_replies import as_protocol_error
 from dealer_agent.server.gates import (
     BODY_GATES,
     HEAD_GATES,
@@ -27,12 +27,9 @@ from dealer_agent.server.gates import (
     pass_all_gates,
     pass_gates,
 )
-from dealer_agent.server.log import log_request, places
+from dealer_agent.server.log import log_request
 from dealer_agent.server.service import Service
 from dealer_agent.skills import read, submit_lead
-from dealer_agent.storage.errors import StorageError
-
-log = structlog.get_logger()
 
 _MOST_EXTENSIONS = 100
 """How many of the extensions that a request names are read."""
@@ -139,23 +136,8 @@ def _success(incoming: IncomingRequest, result: Answer) -> Reply:
 
 
 def _failure(incoming: IncomingRequest, fault: Exception) -> Reply:
-    """The reply to a refused request. Any other exception is logged, and answered as INTERNAL_ERROR."""
     line = incoming.line
-    error_id = f"err_{line.request_id}"
-    if isinstance(fault, ProtocolError):
-        error = fault
-    else:
-        # The message of another package's exception may contain what a customer wrote. A StorageError's never does.
-        problem = {"problem": str(fault)} if isinstance(fault, StorageError) else {}
-        log.error(
-            "fault",
-            request_id=line.request_id,
-            error_id=error_id,
-            error=type(fault).__qualname__,
-            places=places(fault),
-            **problem,
-        )
-        error = InternalError("Something failed on the dealer's side. The same request may be sent again.")
+    error, error_id = as_protocol_error(fault, line.request_id), f"err_{line.request_id}"
     line.code, line.error_id = error.code, error_id
     status, body = incoming.binding.encode_error(
         error, incoming.vocabulary, error_id, datetime.now(UTC), incoming.call_id
