@@ -9,10 +9,11 @@ import errno
 import socket
 from collections.abc import Callable
 from contextlib import suppress
-from typing import Any, Protocol, cast
+from typing import Any
 
 import structlog
 import uvloop
+from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
 log = structlog.get_logger()
 
@@ -26,13 +27,6 @@ RECEIVE_BYTES = 32 * 1024
 a client pipelines requests and reads no responses, the process holds these bytes."""
 
 _EXHAUSTED = frozenset({errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM})
-
-
-class _Connection(Protocol):
-    """The method that uvicorn's connections have and asyncio's protocols have not."""
-
-    def shutdown(self) -> None:
-        """Closes now, or after the response in progress."""
 
 
 class AcceptingLoop(uvloop.Loop):
@@ -50,7 +44,7 @@ class Acceptor:
     """Accepts connections from a listening socket, which worker processes may share."""
 
     def __init__(
-        self, loop: asyncio.AbstractEventLoop, listener: socket.socket, factory: Callable[[], asyncio.BaseProtocol]
+        self, loop: asyncio.AbstractEventLoop, listener: socket.socket, factory: Callable[[], HttpToolsProtocol]
     ) -> None:
         self._loop = loop
         self._listener = listener
@@ -98,7 +92,7 @@ class Acceptor:
             _, protocol = await self._loop.connect_accepted_socket(self._factory, accepted)
             if self._closed:
                 # The server has shut down the other connections before this one was set up.
-                cast(_Connection, protocol).shutdown()
+                protocol.shutdown()
 
     def _pause(self, problem: OSError) -> None:
         """Pauses accepting. Otherwise the kernel would report the client in every turn, and the loop would spin."""

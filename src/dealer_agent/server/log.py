@@ -120,18 +120,6 @@ class RequestLine(Struct, gc=False):
     at: datetime | UnsetType = UNSET
 
 
-class _SuppressedRequests(Struct):
-    """How many request lines of one kind an interval has suppressed."""
-
-    status: int
-    suppressed: int
-    code: str | UnsetType
-    skill: str | UnsetType
-    at: datetime
-    event: str = "requests not logged"
-    level: str = "info"
-
-
 _request_lines: list[BufferedLines] = []
 """The destination of request lines. Empty when the level is above `info`, and before logs are configured."""
 _requests = Sampler()
@@ -158,10 +146,10 @@ def count_refusal() -> None:
 
 def end_interval() -> None:
     """Writes how many lines of each kind were suppressed since the last call."""
-    log, at = structlog.get_logger(), datetime.now(UTC)
+    log = structlog.get_logger()
     for (status, code, skill), count in _requests.end_interval().items():
-        for lines in _request_lines:
-            lines.msg(_encode_line(_SuppressedRequests(status, count, code, skill, at)))
+        kind = {name: value for name, value in (("code", code), ("skill", skill)) if value is not UNSET}
+        log.info("requests not logged", status=status, suppressed=count, **kind, most_lines=sys.maxsize)
     suppressed = _events.end_interval()
     if refused := suppressed.pop(REFUSED, 0):
         log.warning(REFUSED, requests=refused)
