@@ -19,8 +19,9 @@ from tests.protocol.bodies import (
     response_type,
 )
 
-from dealer_agent.protocol.envelope import NESTING_LIMIT, decode_request
+from dealer_agent.protocol.envelope import decode_request
 from dealer_agent.protocol.errors import UnsupportedSkill
+from dealer_agent.protocol.json_body import NESTING_LIMIT
 from dealer_agent.protocol.json_rpc import decode_call
 from dealer_agent.protocol.problems import PROBLEMS_SHOWN
 

@@ -10,7 +10,7 @@ from typing import Any
 
 from dealer_agent.apidocs.glossary import FIELD_MEANINGS, SCHEMA_MEANINGS
 from dealer_agent.protocol.card import CardFacts
-from dealer_agent.protocol.envelope import ID_LENGTH, MEDIA_TYPE_LENGTH, MODES_LIMIT, PARTS_LIMIT
+from dealer_agent.protocol.envelope_problems import ID_LENGTH, MEDIA_TYPE_LENGTH, MODES_LIMIT, PARTS_LIMIT
 from dealer_agent.protocol.errors import ERRORS
 from dealer_agent.protocol.json_rpc import CALL_ID_LENGTH
 from dealer_agent.protocol.replies import A2A_DOMAIN, ERROR_INFO_TYPE

@@ -6,14 +6,12 @@ import msgspec
 from msgspec import UNSET, Struct, UnsetType
 
 from dealer_agent.protocol.envelope import (
-    NOT_DECODED,
-    Look,
+    LEAD,
     Request,
+    RequestTypes,
     SendMessage,
-    examine,
-    plainly_sound,
-    read_json,
-    settle,
+    check_request,
+    plain_request,
 )
 from dealer_agent.protocol.errors import (
     ProtocolError,
@@ -23,9 +21,10 @@ from dealer_agent.protocol.errors import (
     UnsupportedOperation,
     UnsupportedSkill,
 )
+from dealer_agent.protocol.json_body import NOT_DECODED, is_sound, read_json
 from dealer_agent.protocol.vocabulary import Wire
 
-PARSE_ERROR, INVALID_REQUEST, METHOD_NOT_FOUND = -32700, -32600, -32601
+INVALID_REQUEST, METHOD_NOT_FOUND = -32600, -32601
 
 HTTP_STATUSES = frozenset({401, 408, 413, 415, 429})
 """The HTTP statuses that errors keep. Every other reply to a call has status 200."""
@@ -59,8 +58,8 @@ class _Call(Struct, frozen=True):
     params: SendMessage
 
 
-class _Look(Struct, frozen=True):
-    params: Look
+class _CallTypes(Struct, frozen=True):
+    params: RequestTypes
 
 
 class _Head(Struct, frozen=True):
@@ -76,34 +75,34 @@ class _Id(Struct, frozen=True):
 
 _id_decoder = msgspec.json.Decoder(_Id)
 _call_decoder = msgspec.json.Decoder(_Call)
-_look_decoder = msgspec.json.Decoder(_Look)
+_types_decoder = msgspec.json.Decoder(_CallTypes)
 _head_decoder = msgspec.json.Decoder(_Head)
 
 
-def decode_call(body: bytes, wire: Wire, *, lenient: bool = False) -> tuple[bytes, Request | ProtocolError]:
+def decode_call(body: bytes, wire: Wire, lenient: bool = False) -> tuple[bytes, Request | ProtocolError]:
     """The call's id as it came (JSON text), and its request, or the error that answers it."""
     plain_call = decode_plain_call(body, wire)
     if plain_call is not None:
         return plain_call
     rpc_id = NO_ID
     try:
-        plain = read_json(body, json_rpc=PARSE_ERROR)
+        plain = read_json(body)
         head = _head(plain, body)
         if isinstance(head.id, msgspec.Raw) and _is_id(bytes(head.id)):
             rpc_id = bytes(head.id)
         _refuse_other_calls(head, rpc_id)
-        return rpc_id, examine(plain.get("params", {}), wire, lenient=lenient)
+        return rpc_id, check_request(plain.get("params", {}), wire, lenient=lenient)
     except ProtocolError as error:
         return rpc_id, error
 
 
 def decode_plain_call(body: bytes, wire: Wire) -> tuple[bytes, Request] | None:
     """The call's id and its request by the fast road alone; None where it takes the slow one."""
-    if not plainly_sound(body):
+    if LEAD in body or not is_sound(body):
         return None
     try:
         call = _call_decoder.decode(body)
-        request = settle(call.params, wire)
+        request = plain_request(call.params, wire)
     except NOT_DECODED:
         return None
     rpc_id = bytes(call.id)
@@ -113,14 +112,14 @@ def decode_plain_call(body: bytes, wire: Wire) -> tuple[bytes, Request] | None:
 def names_a_lead(body: bytes) -> bool:
     """Whether a body is a call whose message has a lead as its data, at a cost far below that of decoding it."""
     try:
-        return _look_decoder.decode(body).params.names_a_lead
+        return _types_decoder.decode(body).params.is_lead
     except NOT_DECODED:
         return False
 
 
 def call_id(body: bytes) -> bytes:
     """A call's id as received (JSON text), without decoding the rest of the call; `null` when there is none."""
-    if not plainly_sound(body):
+    if not is_sound(body):
         return NO_ID
     try:
         rpc_id = bytes(_id_decoder.decode(body).id)

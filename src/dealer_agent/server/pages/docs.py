@@ -18,8 +18,8 @@ from dealer_agent.apidocs.examples import (
     json_text,
 )
 from dealer_agent.protocol.card import CardFacts
-from dealer_agent.protocol.envelope import NESTING_LIMIT
 from dealer_agent.protocol.errors import ERRORS
+from dealer_agent.protocol.json_body import NESTING_LIMIT
 from dealer_agent.protocol.skill import DEALER_INFORMATION, INVENTORY_FACETS, INVENTORY_SEARCH, Skill
 from dealer_agent.protocol.vocabulary import Wire
 from dealer_agent.server.pages.site import render
