@@ -124,7 +124,7 @@ def _part_problems(body: Any, vocabulary: Vocabulary) -> list[Problem]:
     problems = []
     for pointer, node in [("", message), *((f"/parts/{index}", part) for index, part in enumerate(parts or ()))]:
         if isinstance(node, dict) and "kind" in node:
-            words = "is the legacy v0.3 form; in v1.0 a part is told by its member name (data, text) and has no kind"
+            words = "is the legacy v0.3 form; in v1.0 a part has no kind: its member name (data, text) says what it is"
             problems.append(Problem(f"/message{pointer}/kind", "additionalProperties", words))
     if parts is not None:
         count = sum(isinstance(part, dict) and "data" in part for part in parts)

@@ -17,6 +17,7 @@ from dealer_agent.apidocs.examples import (
     example_reply,
     json_text,
 )
+from dealer_agent.apidocs.openapi import SKILL_COUNT
 from dealer_agent.protocol.card import CardFacts
 from dealer_agent.protocol.errors import ERRORS
 from dealer_agent.protocol.json_body import NESTING_LIMIT
@@ -90,6 +91,7 @@ def docs_page(openapi: Json, facts: CardFacts, wire: Wire) -> str:
         words=words,
         both=(wire.default, wire.other),
         parts=parts,
+        skill_count=SKILL_COUNT.lower(),
         quick_start=[(skill, _curl(facts, skill, wire)) for skill in quick],
         quick_start_asks_for_token=any(skill.id in facts.bearer_skills for skill in quick),
         token_variable=TOKEN_VARIABLE,
