@@ -140,15 +140,18 @@ class Facet(NamedTuple):
 _COUNTS: Final = {int: list[YearCount]}
 _RANGES: Final = {int: IntRange, float: FloatRange}
 
-COUNT_FACETS: Final = [
-    Facet(row.counts.name, row, _COUNTS.get(row.value_type, list[TextCount]))
-    for row in sorted((row for row in FIELDS.values() if row.counts), key=attrgetter("counts.position"))
-    if row.counts
-]
-RANGE_FACETS: Final = [
-    Facet(f"{row.name}_range", row, _RANGES[row.value_type])
-    for row in sorted((row for row in FIELDS.values() if row.minmax), key=attrgetter("minmax.position"))
-]
+COUNT_FACETS: Final = sorted(
+    (
+        Facet(row.counts.name, row, _COUNTS.get(row.value_type, list[TextCount]))
+        for row in FIELDS.values()
+        if row.counts
+    ),
+    key=attrgetter("field.counts.position"),
+)
+RANGE_FACETS: Final = sorted(
+    (Facet(f"{row.name}_range", row, _RANGES[row.value_type]) for row in FIELDS.values() if row.minmax),
+    key=attrgetter("field.minmax.position"),
+)
 """The facets in the published order: first those that count values, then the ranges."""
 
 _FacetMembers: Any = defstruct(

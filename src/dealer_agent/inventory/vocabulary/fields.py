@@ -3,7 +3,6 @@
 from collections.abc import Mapping
 from functools import lru_cache
 from types import MappingProxyType
-from typing import Literal
 
 from dealer_agent.inventory.vocabulary.bodies import BODY
 from dealer_agent.inventory.vocabulary.drivetrain import CHARGE_PORT, DRIVELINE, DRIVELINE_INCLUDES, FUEL, TRANSMISSION
@@ -11,10 +10,6 @@ from dealer_agent.inventory.vocabulary.makes import MAKE
 from dealer_agent.inventory.vocabulary.sale import CONDITION, STATUS, VEHICLE_TYPE
 from dealer_agent.inventory.vocabulary.tables import LONGEST, Table
 from dealer_agent.inventory.vocabulary.text import fold
-
-CanonicalField = Literal[
-    "make", "transmission", "fuel", "driveline", "body", "charge_port", "condition", "vehicle_type", "status"
-]
 
 TABLES: Mapping[str, Table] = MappingProxyType(
     {
@@ -32,17 +27,17 @@ TABLES: Mapping[str, Table] = MappingProxyType(
 
 
 @lru_cache(maxsize=32_768)
-def _known(field: CanonicalField, text: str) -> str | None:
+def _known(field: str, text: str) -> str | None:
     return TABLES[field].read(text)
 
 
-def known(field: CanonicalField, text: str) -> str | None:
+def known(field: str, text: str) -> str | None:
     """The canonical word that `text` stands for in `field`, or None when it is no known word."""
     # Long texts are no words, and must not fill the cache.
     return _known(field, text) if len(text) <= LONGEST else None
 
 
-def canonical(field: CanonicalField, text: str) -> str:
+def canonical(field: str, text: str) -> str:
     """The canonical word that `text` stands for in `field`; a text that is no known word is given back stripped."""
     word = known(field, text)
     return text.strip() if word is None else word
