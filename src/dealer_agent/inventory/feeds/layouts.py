@@ -68,7 +68,7 @@ GENERIC = Layout(
     },
     patterns=((r"(?:image|photo|picture)(?:url|link)?\d+(?:url)?", "photos"),),
 )
-"""The names that systems commonly use. Each other layout but `canonical` falls back on them for the rest of its columns."""
+"""The names that systems commonly use. All layouts but `canonical` fall back on them for columns they do not name."""
 
 
 def _layouts() -> dict[str, Layout]:
