@@ -1,7 +1,6 @@
 """Facets: which values occur in the matching set, and how often (docs/protocol.md#inventory-facets). Pure."""
 
 from collections.abc import Mapping
-from operator import itemgetter
 from typing import Any
 
 import numpy as np
@@ -24,23 +23,25 @@ _COUNTED = [
 ]
 """Facet, field, type of its values, and the range facet of the same field: it needs no further look at the rows."""
 
-_count = itemgetter(1)
-
 
 def facets_of(columns: Mapping[str, Column[Any]], rows: Rows | None) -> Facets:
     """The facets of some rows, or of the whole stock. Highest count first, equal counts by value."""
     found: dict[str, Any] = {}
     for name, field, value_type, value_range in _COUNTED:
         values = columns[field].values
-        if counted := _highest_first(columns[field], rows):
-            if value_type is int:
-                found[name] = [YearCount(values[code], count) for code, count in counted]
-            elif value_type is bool:
-                found[name] = [TextCount("true" if values[code] else "false", count) for code, count in counted]
-            else:
-                found[name] = [TextCount(values[code], count) for code, count in counted]
-            if value_range is not None:
-                found[value_range.name] = _range(value_type, values[min(counted)[0]], values[max(counted)[0]])
+        counts = _counts(columns[field], rows)
+        codes = [code for code, count in enumerate(counts) if count]
+        if not codes:
+            continue
+        if value_range is not None:
+            found[value_range.name] = _range(value_type, values[codes[0]], values[codes[-1]])
+        codes.sort(key=counts.__getitem__, reverse=True)
+        if value_type is int:
+            found[name] = [YearCount(values[code], counts[code]) for code in codes]
+        elif value_type is bool:
+            found[name] = [TextCount("true" if values[code] else "false", counts[code]) for code in codes]
+        else:
+            found[name] = [TextCount(values[code], counts[code]) for code in codes]
     for field, facet in _RANGES.items():
         if ends := _ends(columns[field], rows):
             found[facet.name] = _range(facet.field.value_type, *ends)
@@ -61,13 +62,6 @@ def _counts(column: Column[Any], rows: Rows | None) -> list[int]:
         return known[: column.absent]
     counted: list[int] = np.bincount(column.codes.take(rows), minlength=column.absent).tolist()
     return counted[: column.absent]
-
-
-def _highest_first(column: Column[Any], rows: Rows | None) -> list[tuple[int, int]]:
-    """The codes that occur, with their counts: highest count first, equal counts by code, which is by value."""
-    present = [(code, count) for code, count in enumerate(_counts(column, rows)) if count]
-    present.sort(key=_count, reverse=True)
-    return present
 
 
 def _ends(column: Column[Any], rows: Rows | None) -> tuple[Any, Any] | None:

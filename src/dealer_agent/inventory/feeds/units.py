@@ -4,9 +4,9 @@ A cell that cannot be parsed counts as absent, and a remark reports it. No cell 
 """
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, NamedTuple
 
 from vininfo import Vin
 
@@ -51,6 +51,12 @@ class _RowReader:
         self.members: dict[str, Any] = {}
         self.remarks: list[str] = []
         self.is_sold = False
+
+    def read(self, steps: "Iterable[_Step]") -> None:
+        """Reads the members for which the row has a cell."""
+        for read, member, feed in steps:
+            if member in self.cells or feed.more_columns:
+                read(self, member, feed)
 
     def status(self, member: str, _: Feed) -> None:
         texts = [line(_SCHEMA_ORG.sub("", text), 60) for text in self.cells.get(member, ())]
@@ -133,8 +139,10 @@ class _RowReader:
     def word(self, member: str, _: Feed) -> None:
         """The canonical word of a vocabulary, which is named like the member, or the text as it is."""
         self._keep(member, canonical(member, self._word(member, 80)))
-        if member == "fuel" and member not in self.members and self.layout.fuel_inside_engine:
-            self._keep(member, known("fuel", self.members.get("engine", "")))
+
+    def fuel_inside_engine(self) -> None:
+        if "fuel" not in self.members and "engine" in self.members:
+            self._keep("fuel", known("fuel", self.members["engine"]))
 
     def prose(self, member: str, _: Feed) -> None:
         self._keep(member, prose(self._first(member) or ""))
@@ -225,10 +233,16 @@ class _RowReader:
         self.remarks.append(f"{name}: {line(text, 60)!r} is not understood; it is left out.")
 
 
-def _steps(*readers: Reader) -> tuple[tuple[Callable[[_RowReader, str, Feed], None], str, Feed], ...]:
+class _Step(NamedTuple):
+    read: Callable[[_RowReader, str, Feed], None]
+    member: str
+    feed: Feed
+
+
+def _steps(*readers: Reader) -> tuple[_Step, ...]:
     """Reader by reader, the members that each one reads."""
     return tuple(
-        (getattr(_RowReader, name), member, feed)
+        _Step(getattr(_RowReader, name), member, feed)
         for name in readers
         for member, feed in FEEDS.items()
         if feed.reader == name
@@ -239,7 +253,6 @@ def _steps(*readers: Reader) -> tuple[tuple[Callable[[_RowReader, str, Feed], No
 _IDENTIFY = _steps(
     *("status", "vehicle_type", "year", "whole", "amount", "dollars", "miles", "cubic_centimetres", "vin", "stock")
 )
-# An engine may name the fuel, so lines come before words.
 _DESCRIBE = _steps(
     *("line", "word", "prose", "names", "condition", "truth", "day", "moment", "photos", "features", "address")
 )
@@ -248,8 +261,7 @@ _DESCRIBE = _steps(
 def read_unit(cells: Cells, layout: Layout, ready: dict[str, Any] | None = None) -> Reading:
     """The unit of a row's cells. `ready` are members that need no parsing: fees, other_attributes, extras."""
     row = _RowReader(cells, layout)
-    for read, member, feed in _IDENTIFY:
-        read(row, member, feed)
+    row.read(_IDENTIFY)
     identifier = row.members.get("vin") or row.members.get("stock")
     reading = Reading(identifier=identifier, remarks=row.remarks)
     if identifier is None:
@@ -261,7 +273,8 @@ def read_unit(cells: Cells, layout: Layout, ready: dict[str, Any] | None = None)
         )
         return reading
     if not row.is_sold:
-        for read, member, feed in _DESCRIBE:
-            read(row, member, feed)
+        row.read(_DESCRIBE)
+        if layout.fuel_inside_engine:
+            row.fuel_inside_engine()
         reading.unit = Unit(**row.members, **(ready or {}))
     return reading
