@@ -22,7 +22,7 @@ from dealer_agent.protocol.skill import SKILLS
 
 GENERATED = Path(__file__).with_name("generated")
 
-pytestmark = pytest.mark.requirement("contract-2-openapi-generators")
+pytestmark = pytest.mark.requirement("openapi-generators")
 
 
 @pytest.fixture(scope="module")

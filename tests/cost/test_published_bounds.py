@@ -19,7 +19,7 @@ DOCS = Path(__file__).parents[2] / "docs"
 DOCUMENT = (DOCS / "limits.md").read_text("utf-8")
 
 
-@pytest.mark.requirement("contract-10-bounds")
+@pytest.mark.requirement("request-bounds")
 def test_the_table_of_bounds_is_that_of_the_schemas() -> None:
     """Write it anew with `.venv/bin/python -m tests.cost.published_bounds`."""
     assert "\n".join(rows()) in DOCUMENT
@@ -64,7 +64,7 @@ def unbounded(schema: Any, path: str) -> Iterator[str]:
             yield from unbounded(one, f"{path}/*")
 
 
-@pytest.mark.requirement("contract-10-bounds")
+@pytest.mark.requirement("request-bounds")
 @pytest.mark.parametrize("skill", SKILLS, ids=lambda skill: skill.id)
 def test_nothing_in_a_request_is_without_a_bound(skill: Any) -> None:
     assert list(unbounded(request_schema(skill), skill.id)) == []

@@ -54,7 +54,7 @@ members = st.fixed_dictionaries(
 windows = st.lists(objects("start end"), min_size=1, max_size=3)
 
 
-@pytest.mark.requirement("contract-10-consent-never-422", "contract-10-vehicle-members-and-extras")
+@pytest.mark.requirement("consent-never-422", "lead-vehicles-members-and-extras")
 @given(more=st.one_of(members, json_values.map(lambda value: {"customer": value}), objects("x appointment trade_in")))
 def test_any_member_is_accepted_or_refused(more: dict[str, Any]) -> None:
     request = request_of(GOOD | more)

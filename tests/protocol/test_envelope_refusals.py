@@ -127,7 +127,7 @@ EXAMPLE_PART = (
 )
 
 
-@pytest.mark.requirement("contract-2-no-or-two-data-parts")
+@pytest.mark.requirement("no-or-two-data-parts")
 @pytest.mark.parametrize(
     ("parts", "text"),
     [
@@ -145,7 +145,7 @@ def test_a_message_without_data_is_shown_a_data_part(parts: list[object], text: 
     assert found["/message/parts"]["message"] == words
 
 
-@pytest.mark.requirement("contract-3-all-problems-at-once")
+@pytest.mark.requirement("all-problems-at-once")
 @pytest.mark.parametrize(
     ("sent", "bare"),
     [({}, ""), ({"filters": {}}, ""), (payload("inventory.search"), "the body is the payload alone; ")],
