@@ -165,7 +165,7 @@ def test_a_file_with_everything_is_read(load: Load) -> None:
     assert settings.dealer.area_offers[0].zip_prefixes == ("372",)
     assert settings.service.public_url == "https://agent.example.com"
     assert settings.service.trusted_proxies == ("10.0.0.0/8", "::1")
-    assert settings.rate_limits.by_skill()["lead.submit"] == "5/minute; 50/day"
+    assert settings.rate_limits.by_rule["lead.submit"] == "5/minute; 50/day"
     assert settings.rate_limits.address == ""
     assert settings.logs.access is False
 

@@ -10,7 +10,7 @@ from tests.cost.published_bounds import rows
 
 from dealer_agent.lead_intake import customer_actions
 from dealer_agent.leads import customer_links
-from dealer_agent.protocol import envelope, errors, json_rpc
+from dealer_agent.protocol import envelope, json_rpc, problems
 from dealer_agent.protocol.schemas import request_schema
 from dealer_agent.protocol.skill import SKILLS
 from dealer_agent.server import body, connection, customer_routes, fast_path
@@ -32,8 +32,8 @@ def test_the_table_of_bounds_is_that_of_the_schemas() -> None:
         ("opening brackets", envelope.VALUES_LIMIT),
         ("levels of objects and arrays", envelope.NESTING_LIMIT),
         ("characters of a JSON-RPC `id`", json_rpc.CALL_ID_LENGTH),
-        ("problems in an error", errors.PROBLEMS_SHOWN),
-        ("characters of a received value in an error", errors.RECEIVED_LIMIT),
+        ("problems in an error", problems.PROBLEMS_SHOWN),
+        ("characters of a received value in an error", problems.RECEIVED_LIMIT),
         ("bytes of a body that count once against the rate", body.COUNTED_BYTES),
         ("bytes of a body that is decoded before it is counted", fast_path.SHORT_BODY_BYTES),
         ("bytes of a head", connection.BoundedConnection.head_limit_bytes),

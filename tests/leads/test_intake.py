@@ -22,7 +22,8 @@ from dealer_agent.leads.received_lead import (
     vehicle_name,
 )
 from dealer_agent.protocol.envelope import read_json
-from dealer_agent.protocol.requests import Customer, LeadSubmitRequest, VehicleOfInterest
+from dealer_agent.protocol.requests import Customer, VehicleOfInterest
+from dealer_agent.protocol.skill import LeadSubmitRequest
 from dealer_agent.protocol.vehicle import Vehicle
 
 VIN = "1HGCY2F57RA000001"

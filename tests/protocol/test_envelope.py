@@ -6,8 +6,13 @@ from typing import Any
 import pytest
 from tests.protocol.bodies import STEMS, WIRE, body, changed, decode, pointers, refused, request_type, response_type
 
+from dealer_agent.protocol.envelope import Request
 from dealer_agent.protocol.ids import new_ulid
-from dealer_agent.protocol.replies import Answer, reply_body
+from dealer_agent.protocol.replies import Answer, reply_pieces
+
+
+def reply_body(request: Request, message_id: str, answer: Answer) -> bytes:
+    return b"".join(reply_pieces(request, message_id, answer))
 
 
 @pytest.mark.parametrize(
@@ -25,7 +30,9 @@ from dealer_agent.protocol.replies import Answer, reply_body
         pytest.param(
             "/configuration",
             "acceptedOutputModes",
-            marks=pytest.mark.requirement("configuration-required", "configuration-refusal-helps"),
+            marks=pytest.mark.requirement(
+                "configuration-required", "deviation-configuration", "configuration-refusal-helps"
+            ),
         ),
         pytest.param(
             "/configuration/acceptedOutputModes",
@@ -37,7 +44,7 @@ from dealer_agent.protocol.replies import Answer, reply_body
 @pytest.mark.requirement("envelope-absent-is-missing")
 def test_an_absent_member_of_the_envelope_is_missing_at_its_own_pointer(pointer: str, says: str) -> None:
     error = refused(changed(body(), pointer))
-    assert error.row.code == "MISSING_REQUIRED_FIELD"
+    assert error.code == "MISSING_REQUIRED_FIELD"
     assert error.details["in"] == "envelope"
     assert pointers(error) == [pointer]
     assert error.details["errors"][0]["keyword"] == "required"
@@ -78,7 +85,7 @@ def test_an_absent_member_of_the_envelope_is_missing_at_its_own_pointer(pointer:
 @pytest.mark.requirement("envelope-wrong-is-schema")
 def test_a_wrong_member_of_the_envelope_fails_validation(pointer: str, value: object, keyword: str) -> None:
     error = refused(changed(body(), pointer, value))
-    assert error.row.code == "SCHEMA_VALIDATION_FAILED"
+    assert error.code == "SCHEMA_VALIDATION_FAILED"
     assert error.details["in"] == "envelope"
     assert (pointer, keyword) in [(each["instancePath"], each["keyword"]) for each in error.details["errors"]]
 
@@ -100,7 +107,7 @@ def test_a_setting_lets_generic_clients_leave_out_the_configuration(document: di
 @pytest.mark.parametrize(("pointer", "value"), [("/configuration", None), ("/configuration/acceptedOutputModes", 7)])
 @pytest.mark.requirement("lenient-configuration")
 def test_the_setting_lets_nothing_wrong_through(pointer: str, value: object) -> None:
-    assert refused(changed(body(), pointer, value), lenient=True).row.code == "SCHEMA_VALIDATION_FAILED"
+    assert refused(changed(body(), pointer, value), lenient=True).code == "SCHEMA_VALIDATION_FAILED"
     assert refused(changed(body(), "/configuration/acceptedOutputModes", ["text/html"]), lenient=True)
 
 
@@ -121,7 +128,7 @@ def test_text_parts_beside_the_data_part_are_ignored(places: tuple[int, ...]) ->
 @pytest.mark.requirement("no-or-two-data-parts", "one-data-part")
 def test_there_is_exactly_one_data_part(count: int, beside: list[Any]) -> None:
     error = refused(changed(body(), "/message/parts", [*body()["message"]["parts"] * count, *beside]))
-    assert error.row.code == "SCHEMA_VALIDATION_FAILED"
+    assert error.code == "SCHEMA_VALIDATION_FAILED"
     assert pointers(error) == ["/message/parts"]
     assert error.details["in"] == "envelope"
 
@@ -138,7 +145,7 @@ def test_there_is_exactly_one_data_part(count: int, beside: list[Any]) -> None:
 @pytest.mark.requirement("legacy-form", "data-part-members")
 def test_the_legacy_form_is_refused_with_words_on_the_form_of_today(pointer: str, value: str) -> None:
     error = refused(changed(body(), pointer, value))
-    assert error.row.code == "SCHEMA_VALIDATION_FAILED"
+    assert error.code == "SCHEMA_VALIDATION_FAILED"
     assert pointers(error) == [pointer]
     assert "v0.3" in error.message
     assert "v1.0" in error.message
@@ -184,14 +191,14 @@ def test_the_reply_repeats_the_context_id(skill: str) -> None:
 @pytest.mark.requirement("task-id")
 def test_a_task_id_names_a_task_that_cannot_exist() -> None:
     error = refused(changed(body(), "/message/taskId", "task-1"))
-    assert (error.row.code, error.http, error.row.a2a) == ("TASK_NOT_FOUND", 404, True)
+    assert (error.code, error.http, error.is_a2a) == ("TASK_NOT_FOUND", 404, True)
 
 
 @pytest.mark.parametrize("name", ["taskPushNotificationConfig", "pushNotificationConfig"])
 @pytest.mark.requirement("push-configuration")
 def test_a_push_notification_configuration_is_not_supported(name: str) -> None:
     error = refused(changed(body(), f"/configuration/{name}", {"url": "https://example.com/push"}))
-    assert (error.row.code, error.http, error.row.a2a) == ("PUSH_NOTIFICATION_NOT_SUPPORTED", 400, True)
+    assert (error.code, error.http, error.is_a2a) == ("PUSH_NOTIFICATION_NOT_SUPPORTED", 400, True)
 
 
 @pytest.mark.parametrize(
@@ -217,7 +224,7 @@ def test_a_media_type_of_another_skill_is_refused(skill: str, other: str | None)
         return
     media_type = request_type(other) if other else "application/json"
     error = refused(changed(body(skill), "/message/parts/0/mediaType", media_type))
-    assert error.row.code == "SCHEMA_VALIDATION_FAILED"
+    assert error.code == "SCHEMA_VALIDATION_FAILED"
     assert pointers(error) == ["/message/parts/0/mediaType"]
     assert error.details["received"] == media_type
     assert request_type(skill) in error.message
@@ -269,7 +276,7 @@ def test_the_output_modes_must_cover_the_response(skill: str, modes: list[str], 
         assert decode(sent).skill.id == skill
         return
     error = refused(sent)
-    assert error.row.code == "SCHEMA_VALIDATION_FAILED"
+    assert error.code == "SCHEMA_VALIDATION_FAILED"
     assert pointers(error) == ["/configuration/acceptedOutputModes"]
     assert error.details["expected"] == response_type(skill)
 
@@ -284,7 +291,7 @@ def test_the_expected_output_mode_is_told_in_the_requests_vocabulary() -> None:
 @pytest.mark.requirement("unknown-type", "error-unsupported-skill")
 def test_a_type_that_is_no_known_request_is_an_unsupported_skill(named: str) -> None:
     error = refused(body("inventory.search", type=named))
-    assert (error.row.code, error.http) == ("UNSUPPORTED_SKILL", 404)
+    assert (error.code, error.http) == ("UNSUPPORTED_SKILL", 404)
     assert error.details["in"] == "payload"
     assert error.details["instancePath"] == "/type"
 
@@ -293,14 +300,14 @@ def test_a_type_that_is_no_known_request_is_an_unsupported_skill(named: str) -> 
 @pytest.mark.requirement("request-type", "null-refused")
 def test_a_type_that_is_no_string_fails_validation(value: object) -> None:
     error = refused(body("inventory.search", type=value))
-    assert error.row.code == "SCHEMA_VALIDATION_FAILED"
+    assert error.code == "SCHEMA_VALIDATION_FAILED"
     assert (error.details["in"], pointers(error)) == ("payload", ["/type"])
 
 
 @pytest.mark.requirement("request-type")
 def test_a_payload_without_a_type_lacks_a_required_field() -> None:
     error = refused(changed(body(), "/message/parts/0/data/type"))
-    assert error.row.code == "MISSING_REQUIRED_FIELD"
+    assert error.code == "MISSING_REQUIRED_FIELD"
     assert (error.details["in"], pointers(error)) == ("payload", ["/type"])
 
 

@@ -8,7 +8,8 @@ import pytest
 from tests.protocol.bodies import WIRE, body, decode, refused
 
 from dealer_agent.protocol import errors
-from dealer_agent.protocol.errors import ERRORS, ProtocolError, http_error_body, json_rpc_error_body
+from dealer_agent.protocol.errors import ERRORS, ProtocolError
+from dealer_agent.protocol.replies import http_error_body, json_rpc_error_body
 from dealer_agent.protocol.vocabulary import AUTOAGENT, proto, wire
 
 VENDORS = ("proto", "autoagent")
@@ -36,7 +37,7 @@ TABLE = {
 A2A = {"TASK_NOT_FOUND", "PUSH_NOTIFICATION_NOT_SUPPORTED", "UNSUPPORTED_OPERATION", "VERSION_NOT_SUPPORTED"}
 
 KINDS: dict[str, type[ProtocolError]] = {
-    kind.row.code: kind
+    kind.code: kind
     for kind in vars(errors).values()
     if isinstance(kind, type) and issubclass(kind, ProtocolError) and kind is not ProtocolError
 }
@@ -180,7 +181,7 @@ def test_the_time_is_utc_to_the_millisecond(at: datetime, text: str) -> None:
     assert json.loads(raw)["error"]["details"][1]["created_at"] == text
 
 
-@pytest.mark.requirement("rpc-error-data", "vocabulary-json-rpc-form")
+@pytest.mark.requirement("rpc-error-data", "deviation-error-data", "vocabulary-json-rpc-form")
 def test_json_rpc_data_is_both_entries_or_the_payload_without_its_type_url() -> None:
     error = refused(body(filters={"year_min": 1800}))
     entries = sent(error)["error"]["details"]

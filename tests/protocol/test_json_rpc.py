@@ -12,7 +12,7 @@ from dealer_agent.protocol.json_rpc import decode_call, result_pieces
 
 
 def number(error: ProtocolError, vendor: str = "proto") -> int:
-    return error.json_rpc or (error.row.json_rpc if vendor == "proto" else error.row.json_rpc_autoagent)
+    return error.json_rpc_autoagent or error.json_rpc if vendor == "autoagent" else error.json_rpc
 
 
 @pytest.mark.parametrize("skill", STEMS)
@@ -93,6 +93,7 @@ def test_a_method_that_a2a_does_not_have_is_not_found(method: str) -> None:
 TASKS = pytest.mark.requirement("rpc-get-cancel-task")
 PUSHES = pytest.mark.requirement("rpc-push")
 UNDECLARED = pytest.mark.requirement("rpc-undeclared")
+LISTS_TASKS = pytest.mark.requirement("deviation-list-tasks")
 
 
 @pytest.mark.parametrize(
@@ -104,7 +105,7 @@ UNDECLARED = pytest.mark.requirement("rpc-undeclared")
         pytest.param("GetTaskPushNotificationConfig", -32003, "PUSH_NOTIFICATION_NOT_SUPPORTED", marks=PUSHES),
         pytest.param("ListTaskPushNotificationConfigs", -32003, "PUSH_NOTIFICATION_NOT_SUPPORTED", marks=PUSHES),
         pytest.param("DeleteTaskPushNotificationConfig", -32003, "PUSH_NOTIFICATION_NOT_SUPPORTED", marks=PUSHES),
-        pytest.param("ListTasks", -32004, "UNSUPPORTED_OPERATION", marks=UNDECLARED),
+        pytest.param("ListTasks", -32004, "UNSUPPORTED_OPERATION", marks=[UNDECLARED, LISTS_TASKS]),
         pytest.param("SendStreamingMessage", -32004, "UNSUPPORTED_OPERATION", marks=UNDECLARED),
         pytest.param("SubscribeToTask", -32004, "UNSUPPORTED_OPERATION", marks=UNDECLARED),
         pytest.param("GetExtendedAgentCard", -32004, "UNSUPPORTED_OPERATION", marks=UNDECLARED),
@@ -114,7 +115,7 @@ UNDECLARED = pytest.mark.requirement("rpc-undeclared")
 @pytest.mark.requirement("undeclared-operations", "one-request-one-response")
 def test_a2as_other_methods_answer_as_a2a_says(method: str, expected: int, reason: str, params: Any) -> None:
     _, error = refused_call(call(params, method=method))
-    assert (number(error), error.row.code, error.row.a2a) == (expected, reason, True)
+    assert (number(error), error.code, error.is_a2a) == (expected, reason, True)
 
 
 @pytest.mark.parametrize("members", [{"filters": {"year_min": 1}}, {"sort": {}}])
@@ -129,7 +130,7 @@ def test_a_payload_that_fails_keeps_its_problems_until_token_and_rate_are_checke
 @pytest.mark.requirement("rpc-unsupported-skill")
 def test_an_unknown_skill_has_a_number_of_each_form() -> None:
     _, error = refused_call(call(body(type="lead.cancel.request")))
-    assert error.row.code == "UNSUPPORTED_SKILL"
+    assert error.code == "UNSUPPORTED_SKILL"
     assert (number(error), number(error, "autoagent")) == (-32004, -32601)
 
 
@@ -145,7 +146,7 @@ def test_pointers_of_the_envelope_start_at_the_params(params: object) -> None:
 @pytest.mark.requirement("rpc-validation")
 def test_a_call_without_params_lacks_them() -> None:
     _, error = refused_call(changed(call(body()), "/params"))
-    assert (error.row.code, number(error)) == ("MISSING_REQUIRED_FIELD", -32602)
+    assert (error.code, number(error)) == ("MISSING_REQUIRED_FIELD", -32602)
 
 
 @pytest.mark.requirement("other-members-ignored")

@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 from tests.protocol.bodies import body, payload, refused
 
-from dealer_agent.protocol.errors import PROBLEMS_SHOWN
+from dealer_agent.protocol.problems import PROBLEMS_SHOWN
 from dealer_agent.protocol.request_problems import payload_problems
 from dealer_agent.protocol.skill import SKILL_BY_ID
 

@@ -185,7 +185,7 @@ def test_a_damaged_request_is_taken_or_refused_with_a_pointer_to_each_problem(do
         assert verdict.http in (422, 404, 400)
         assert verdict.details["in"] in ("payload", "envelope")
         pointers = [each["instancePath"] for each in verdict.details.get("errors", [])]
-        assert pointers or verdict.row.code not in ("SCHEMA_VALIDATION_FAILED", "MISSING_REQUIRED_FIELD")
+        assert pointers or verdict.code not in ("SCHEMA_VALIDATION_FAILED", "MISSING_REQUIRED_FIELD")
         assert pointers == sorted(pointers)
     assert all(pointer == "" or pointer.startswith("/") for pointer in pointers)
 
@@ -223,8 +223,8 @@ def test_both_bindings_come_to_one_verdict(document: dict[str, Any]) -> None:
         )
     else:
         assert isinstance(over_rpc, ProtocolError)
-        assert (over_rpc.row, over_rpc.message, over_rpc.details) == (
-            over_http.row,
+        assert (type(over_rpc), over_rpc.message, over_rpc.details) == (
+            type(over_http),
             over_http.message,
             over_http.details,
         )

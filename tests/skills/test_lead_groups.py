@@ -18,7 +18,7 @@ from dealer_agent.dealers.profile import HttpChannel
 from dealer_agent.lead_intake.lead_transaction import LeadTransaction
 from dealer_agent.protocol.errors import IdempotencyConflict
 from dealer_agent.protocol.replies import Answer
-from dealer_agent.protocol.requests import LeadSubmitRequest
+from dealer_agent.protocol.skill import LeadSubmitRequest
 from dealer_agent.storage.connections import database_url as parsed_url
 from dealer_agent.storage.consents import record_revocation
 from dealer_agent.storage.schema import consent_events, idempotency, lead_contacts, leads, outbox

@@ -18,7 +18,7 @@ from tests.skills.visiting import NOW, PROFILE, visit
 
 from dealer_agent.lead_intake.lead_transaction import MOST_ADDITIONS, LeadTransaction
 from dealer_agent.leads.received_lead import contacts, senders
-from dealer_agent.protocol.requests import LeadSubmitRequest
+from dealer_agent.protocol.skill import LeadSubmitRequest
 from dealer_agent.storage.leads import HASH_CONTEXT
 from dealer_agent.storage.outbox import mails_before
 from dealer_agent.storage.schema import microseconds

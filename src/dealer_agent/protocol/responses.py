@@ -5,8 +5,8 @@ from typing import Any, Final, Literal, NamedTuple
 
 from msgspec import UNSET, Struct, UnsetType, defstruct
 
-from dealer_agent.protocol.vehicle import FIELDS, Fee, Vehicle
-from dealer_agent.protocol.vehicle_field import Natural, VehicleField
+from dealer_agent.protocol.vehicle import FIELDS, Fee
+from dealer_agent.protocol.vehicle_field import VehicleField
 
 
 class Named(Struct, frozen=True):
@@ -75,30 +75,6 @@ class Rooftop(Struct, frozen=True, kw_only=True):
     notes: str | UnsetType = UNSET
     capabilities: tuple[str, ...] | UnsetType = UNSET
     fees: tuple[Fee, ...] | UnsetType = UNSET
-
-
-class DealerInformation(Struct, frozen=True):
-    """dealer.information (contract, part 5). At least one rooftop."""
-
-    name: str
-    rooftops: tuple[Rooftop, ...]
-    welcome_message: str | UnsetType = UNSET
-
-
-class SearchPage(Struct, frozen=True):
-    """inventory.search (2.5): `skip` and `limit` as applied."""
-
-    total: Natural
-    skip: Natural
-    limit: Natural
-    vehicles: list[Vehicle]
-
-
-class VehicleDetail(Vehicle, frozen=True, kw_only=True, omit_defaults=True):
-    """inventory.vehicle (contract, part 9): the listing, and what the buyer's ZIP code adds."""
-
-    zip: str | UnsetType = UNSET
-    offered_price: Natural | UnsetType = UNSET
 
 
 class TextCount(Struct, frozen=True):
@@ -194,12 +170,3 @@ class DealerContact(Struct, frozen=True):
 
 MESSAGE_LENGTH: Final = 2_000
 """The most characters of the `message` beside a lead's receipt."""
-
-
-class LeadReceipt(Struct, frozen=True, kw_only=True):
-    """lead.submit (contract, part 10)."""
-
-    lead_id: str
-    status: Literal["received", "duplicate", "rejected"]
-    appointment: AppointmentReply | UnsetType = UNSET
-    dealer: DealerContact | UnsetType = UNSET
