@@ -1,9 +1,7 @@
-"""Canonical words by field, and how values are compared (contract, parts 6 and 7). Pure functions."""
+"""Canonical words, and how values are compared (docs/protocol.md#vocabulary). Pure functions."""
 
 from collections.abc import Mapping
 from functools import lru_cache
-from types import MappingProxyType
-from typing import Literal
 
 from dealer_agent.inventory.vocabulary.bodies import BODY
 from dealer_agent.inventory.vocabulary.drivetrain import CHARGE_PORT, DRIVELINE, DRIVELINE_INCLUDES, FUEL, TRANSMISSION
@@ -12,59 +10,54 @@ from dealer_agent.inventory.vocabulary.sale import CONDITION, STATUS, VEHICLE_TY
 from dealer_agent.inventory.vocabulary.tables import LONGEST, Table
 from dealer_agent.inventory.vocabulary.text import fold
 
-CanonicalField = Literal[
-    "make", "transmission", "fuel", "driveline", "body", "charge_port", "condition", "vehicle_type", "status"
-]
-
-TABLES: Mapping[str, Table] = MappingProxyType(
-    {
-        "make": MAKE,
-        "transmission": TRANSMISSION,
-        "fuel": FUEL,
-        "driveline": DRIVELINE,
-        "body": BODY,
-        "charge_port": CHARGE_PORT,
-        "condition": CONDITION,
-        "vehicle_type": VEHICLE_TYPE,
-        "status": STATUS,
-    }
-)
+TABLES: Mapping[str, Table] = {
+    "make": MAKE,
+    "transmission": TRANSMISSION,
+    "fuel": FUEL,
+    "driveline": DRIVELINE,
+    "body": BODY,
+    "charge_port": CHARGE_PORT,
+    "condition": CONDITION,
+    "vehicle_type": VEHICLE_TYPE,
+    "status": STATUS,
+}
+"""Vocabularies by name. Colours are matched by their words instead: see `colours`."""
 
 
 @lru_cache(maxsize=32_768)
-def _known(field: CanonicalField, text: str) -> str | None:
-    return TABLES[field].read(text)
+def _known(vocabulary: str, text: str) -> str | None:
+    return TABLES[vocabulary].read(text)
 
 
-def known(field: CanonicalField, text: str) -> str | None:
-    """The canonical word that `text` stands for in `field`, or None when it is no known word."""
-    # Long texts are no words, and must not fill the cache.
-    return _known(field, text) if len(text) <= LONGEST else None
+def known(vocabulary: str, text: str) -> str | None:
+    """The canonical word for `text`. None for a text that the vocabulary does not know."""
+    # A long text is never a word, and must not fill the cache.
+    return _known(vocabulary, text) if len(text) <= LONGEST else None
 
 
-def canonical(field: CanonicalField, text: str) -> str:
-    """The canonical word that `text` stands for in `field`; a text that is no known word is given back stripped."""
-    word = known(field, text)
+def canonical(vocabulary: str, text: str) -> str:
+    """The canonical word for `text`. A text that the vocabulary does not know is returned stripped."""
+    word = known(vocabulary, text)
     return text.strip() if word is None else word
 
 
 @lru_cache(maxsize=32_768)
-def _short_value_key(field: str, text: str) -> str:
-    table, folded = TABLES.get(field), fold(text)
+def _short_value_key(vocabulary: str | None, text: str) -> str:
+    table, folded = TABLES.get(vocabulary or ""), fold(text)
     word = None if table is None else table.read_folded(text, folded)
     return folded if word is None else fold(word)
 
 
-def value_key(field: str, text: str) -> str:
-    """What a listing's value is compared by: the folded canonical word, or the folded text.
+def value_key(vocabulary: str | None, text: str) -> str:
+    """The key by which a listing's value is compared: the folded canonical word, else the folded text.
 
-    A value of nothing but punctuation (Kia sells a Soul with the trim `!`) is compared by that.
+    The key of a value of punctuation alone is that value: Kia sells a Soul with the trim `!`.
     """
-    key = _short_value_key(field, text) if len(text) <= LONGEST else fold(text)
+    key = _short_value_key(vocabulary, text) if len(text) <= LONGEST else fold(text)
     return key or text.strip().casefold()
 
 
-def wanted_keys(field: str, text: str) -> frozenset[str]:
-    """The `value_key`s that a filter's value finds in `field`: one, but `2wd` also finds fwd and rwd."""
-    key = value_key(field, text)
-    return DRIVELINE_INCLUDES.get(key, frozenset({key})) if field == "driveline" else frozenset({key})
+def wanted_keys(vocabulary: str | None, text: str) -> frozenset[str]:
+    """The `value_key`s that a filter's value finds: one, but `2wd` also finds fwd and rwd."""
+    key = value_key(vocabulary, text)
+    return DRIVELINE_INCLUDES.get(key, frozenset({key})) if vocabulary == "driveline" else frozenset({key})
