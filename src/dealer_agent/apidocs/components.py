@@ -3,10 +3,9 @@
 The payloads are the schemas under `/schemas/`, with their definitions moved to `components`.
 """
 
-import re
 from typing import Any
 
-from dealer_agent.apidocs.glossary import FIELD_MEANINGS, SCHEMA_MEANINGS
+from dealer_agent.apidocs.glossary import FIELD_MEANINGS
 from dealer_agent.protocol.card import CardFacts
 from dealer_agent.protocol.envelope_problems import ID_LENGTH, MEDIA_TYPE_LENGTH, MODES_LIMIT, PARTS_LIMIT
 from dealer_agent.protocol.errors import ERRORS
@@ -40,9 +39,6 @@ def components(facts: CardFacts, wire: Wire) -> dict[str, Json]:
     for skill in facts.skills:
         found |= _lifted(payload_component(skill), request_schema(skill))
         found |= _lifted(reply_component(skill), response_schema(skill))
-    for name, words in SCHEMA_MEANINGS.items():
-        if name in found:
-            found[name]["description"] = words
     for name, meanings in FIELD_MEANINGS.items():
         for member, words in meanings.items() if name in found else ():
             found[name]["properties"][member]["description"] = words
@@ -62,11 +58,8 @@ def _lifted(name: str, schema: Schema) -> dict[str, Json]:
     return components | {name: root | {"title": name}}
 
 
-_INTERNAL_REFERENCE = re.compile(r"\s*\((?:\d|contract|specification)[^)]*\)")
-
-
 def _moved(node: Any) -> Any:
-    """A copy with references to components, and without references to the papers that the types are written from."""
+    """A copy with references to components."""
     if isinstance(node, list):
         return [_moved(item) for item in node]
     if not isinstance(node, dict):
@@ -74,8 +67,6 @@ def _moved(node: Any) -> Any:
     moved = {name: _moved(value) for name, value in node.items()}
     if isinstance(moved.get("$ref"), str):
         moved["$ref"] = moved["$ref"].replace("#/$defs/", "#/components/schemas/")
-    if isinstance(moved.get("description"), str):
-        moved["description"] = _INTERNAL_REFERENCE.sub("", moved["description"])
     return moved
 
 

@@ -322,10 +322,7 @@ class VehicleMembers(Struct, frozen=True, omit_defaults=True, kw_only=True):
 
 
 class Vehicle(VehicleMembers, frozen=True, omit_defaults=True, kw_only=True):
-    """A listing. `vehicle_id`, `status`, `rooftop` and `updated_at` are always there.
-
-    `price` is the advertised price with every mandatory dealer charge in it; `fees` are already inside it.
-    """
+    """A listing. An absent member is unknown. Members of the dealer's own may stand beside these."""
 
     vehicle_id: Annotated[
         str,
