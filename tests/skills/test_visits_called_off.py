@@ -1,4 +1,4 @@
-"""What a visit that the dealer calls off, or that moves, tells whom (contract, part 10). On both databases."""
+"""Who gets news of a visit that is cancelled or moved (docs/protocol.md#customer-links-cancel). On both databases."""
 
 from collections.abc import Callable
 from datetime import timedelta
