@@ -9,19 +9,16 @@ checked. So a stored lead with wider bounds still decodes.
 """
 
 from collections.abc import Mapping
-from typing import Annotated, Final, Literal, get_args
+from operator import attrgetter
+from typing import TYPE_CHECKING, Annotated, Any, Final, Literal, get_args, get_origin
 
-from msgspec import UNSET, Meta, Struct, UnsetType
+from msgspec import UNSET, Meta, Struct, UnsetType, defstruct
 
 from dealer_agent.protocol.formats import LONGEST
-from dealer_agent.protocol.vehicle import Natural, SaleCondition, VehicleMembers, VehicleType
+from dealer_agent.protocol.vehicle import FIELDS, SaleCondition, VehicleMembers
+from dealer_agent.protocol.vehicle_field import AnyOf, Exact, IsTrue, Natural, Range, VehicleField, Word
 
-Year = Annotated[int, Meta(ge=1900, le=2100)]
-# `\Z`, not `$`: a `$` lets a trailing newline through.
-Vin = Annotated[str, Meta(pattern=r"^[A-HJ-NPR-Z0-9]{17}\Z")]
 Query = Annotated[str, Meta(max_length=200)]
-Word = Annotated[str, Meta(max_length=200)]
-Words = Annotated[list[Word], Meta(max_length=100)]
 
 
 def bounded(**keywords: int | str) -> Meta:
@@ -37,45 +34,55 @@ EXTRA_NAME_LENGTH: Final = 200
 """The most members of an object in a lead that allows unknown ones, and the most characters of a member's name."""
 
 LEAD_VEHICLE_BOUNDS: Final[Mapping[str, Mapping[str, int]]] = {
-    "description": {"maxLength": 20_000},
-    "notes": {"maxLength": 20_000},
-    "features": {"maxItems": 500},
-    "photos": {"maxItems": 200},
-    "fees": {"maxItems": 50},
-    "other_attributes": {"maxProperties": EXTRA_MEMBERS},
+    name: row.field.lead_bounds for name, row in FIELDS.items() if row.field.lead_bounds is not None
 }
 """Bounds of the members of a lead's vehicles, which a dealer's own listings do not have."""
 
 
-class Filters(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
-    """The flat filter block (2.4). Absent members and empty arrays mean no constraint; ranges include their ends."""
+def _filter_members(row: VehicleField) -> Mapping[str, tuple[Any, str]]:
+    """The filters of a field: name to type and description."""
+    match row.filter:
+        case AnyOf() as any_of:
+            value = row.value_type if get_origin(row.value_type) is Literal else Word
+            values = Annotated[list[value], Meta(max_length=100)]  # type: ignore[valid-type]
+            return {any_of.name or row.name: (values, any_of.description)}
+        case Range() as bounds:
+            least = {f"{row.name}_min": (bounds.bound, bounds.description)} if bounds.minimum else {}
+            return least | {f"{row.name}_max": (bounds.bound, bounds.max_description or bounds.description)}
+        case IsTrue(description=description):
+            return {row.name: (bool, description)}
+        case Exact(description=description, value=value):
+            return {row.name: (value, description)}
+        case None:
+            return {}
 
-    make: Words | UnsetType = UNSET
-    model: Words | UnsetType = UNSET
-    trim: Words | UnsetType = UNSET
-    condition: Annotated[list[SaleCondition], Meta(max_length=100)] | UnsetType = UNSET
-    vehicle_type: Annotated[list[VehicleType], Meta(max_length=100)] | UnsetType = UNSET
-    transmission: Words | UnsetType = UNSET
-    fuel: Words | UnsetType = UNSET
-    electric_range_mi_min: Natural | UnsetType = UNSET
-    electric_range_mi_max: Natural | UnsetType = UNSET
-    dc_fast_charge: bool | UnsetType = UNSET
-    charge_port: Words | UnsetType = UNSET
-    driveline: Words | UnsetType = UNSET
-    body: Words | UnsetType = UNSET
-    displacement_cc_min: Natural | UnsetType = UNSET
-    displacement_cc_max: Natural | UnsetType = UNSET
-    exterior_color: Words | UnsetType = UNSET
-    interior_color: Words | UnsetType = UNSET
-    rooftops: Words | UnsetType = UNSET
-    year_min: Year | UnsetType = UNSET
-    year_max: Year | UnsetType = UNSET
-    price_min: Natural | UnsetType = UNSET
-    price_max: Natural | UnsetType = UNSET
-    mileage_max: Natural | UnsetType = UNSET
-    vin: Vin | UnsetType = UNSET
-    stock: Word | UnsetType = UNSET
-    query: Query | UnsetType = UNSET
+
+FILTERED: Final = sorted((row for row in FIELDS.values() if row.filter), key=attrgetter("filter.position"))
+"""The fields that have a filter, in the published order."""
+
+_FILTERS: dict[str, tuple[Any, str]] = {
+    **{name: member for row in FILTERED for name, member in _filter_members(row).items()},
+    "query": (
+        Query,
+        "Every word must be found, as a word or the start of one, in what the listing says. Without `sort`, the best "
+        "match comes first.",
+    ),
+}
+
+FILTER_MEANINGS: Final = {name: description for name, (_, description) in _FILTERS.items() if description}
+"""Filter name to its description."""
+
+_FilterMembers: Any = defstruct(
+    "_FilterMembers",
+    [(name, kind | UnsetType, UNSET) for name, (kind, _) in _FILTERS.items()],
+    frozen=True,
+    forbid_unknown_fields=True,
+    kw_only=True,
+)
+
+
+class Filters(_FilterMembers):  # type: ignore[misc]  # Members derive from FIELDS; mypy takes each for Any.
+    """The flat filter block (2.4). Absent members and empty arrays mean no constraint; ranges include their ends."""
 
 
 class Pagination(Struct, frozen=True, forbid_unknown_fields=True):
@@ -85,7 +92,11 @@ class Pagination(Struct, frozen=True, forbid_unknown_fields=True):
     limit: Annotated[int, Meta(ge=1, le=1000)] | UnsetType = UNSET
 
 
-SortField = Literal["price", "list_price", "msrp", "mileage", "year", "make", "model", "stock", "updated_at"]
+SORT_FIELDS: Final = tuple(name for name, row in FIELDS.items() if row.field.sort)
+if TYPE_CHECKING:
+    SortField = str
+else:
+    SortField = Literal[SORT_FIELDS]
 
 
 class Sort(Struct, frozen=True, forbid_unknown_fields=True):
