@@ -21,7 +21,7 @@ from dealer_agent.leads.received_lead import (
     vehicle_key,
     vehicle_name,
 )
-from dealer_agent.protocol.envelope import read_json
+from dealer_agent.protocol.json_body import read_json
 from dealer_agent.protocol.requests import Customer, VehicleOfInterest
 from dealer_agent.protocol.skill import LeadSubmitRequest
 from dealer_agent.protocol.vehicle import Vehicle

@@ -19,8 +19,9 @@ from tests.protocol.bodies import (
     response_type,
 )
 
-from dealer_agent.protocol.envelope import NESTING_LIMIT, decode_request
+from dealer_agent.protocol.envelope import decode_request
 from dealer_agent.protocol.errors import UnsupportedSkill
+from dealer_agent.protocol.json_body import NESTING_LIMIT
 from dealer_agent.protocol.json_rpc import decode_call
 from dealer_agent.protocol.problems import PROBLEMS_SHOWN
 
@@ -87,7 +88,7 @@ def test_a_kind_is_named_as_the_legacy_form(pointer: str) -> None:
     _, problem = _only(changed(body(), pointer, "message"))
     assert (problem["instancePath"], problem["keyword"]) == (pointer, "additionalProperties")
     assert problem["message"] == (
-        "is the legacy v0.3 form; in v1.0 a part is told by its member name (data, text) and has no kind"
+        "is the legacy v0.3 form; in v1.0 a part has no kind: its member name (data, text) says what it is"
     )
 
 
@@ -282,7 +283,7 @@ BOTH_FORMS = {
         (
             {"appointment": BOTH_FORMS},
             "/appointment/appointment_at",
-            "cannot stand beside requested_windows",
+            "cannot be combined with requested_windows",
             "2027-01-05T10:00:00Z",
         ),
         ({"source_agent": 7}, "/source_agent", "must be a string or an object", 7),

@@ -116,7 +116,7 @@ def test_both_forms_of_appointment_cannot_stand_beside_each_other() -> None:
     assert problem["instancePath"] in forms
     assert problem["keyword"] == "not"
     (other,) = forms - {problem["instancePath"]}
-    assert problem["message"] == f"cannot stand beside {other.rpartition('/')[2]}"
+    assert problem["message"] == f"cannot be combined with {other.rpartition('/')[2]}"
 
 
 @pytest.mark.requirement("not-json")

@@ -70,7 +70,9 @@ PAGES = {
     "home, tokens": home(card_facts(bearer=ALL_TOKENS)),
     "home, bare": read_page(home_page(BARE, Facets(), 0, card_facts(), opening={}, updated_at=None, now=FRIDAY_NOON)),
     "home, hostile": read_page(
-        home_page(HOSTILE, MANY_MAKES, 10**12, hostile_facts(), opening=HOSTILE_OPENING, updated_at=UPDATED)
+        home_page(
+            HOSTILE, MANY_MAKES, 10**12, hostile_facts(), opening=HOSTILE_OPENING, updated_at=UPDATED, now=FRIDAY_NOON
+        )
     ),
     "docs": docs(card_facts()),
     "docs, tokens": docs(card_facts(bearer=SOME_TOKENS)),

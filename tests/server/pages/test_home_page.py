@@ -29,7 +29,7 @@ from dealer_agent.dealers.opening import Opening, SpecialDay, WeekHours, departm
 from dealer_agent.protocol.responses import Facets, IntRange, Rooftop, TextCount
 from dealer_agent.protocol.skill import SKILLS, DealerInformation
 from dealer_agent.server.pages import home_page
-from dealer_agent.server.pages.home import spelled
+from dealer_agent.server.pages.home import label_of
 
 pytestmark = pytest.mark.outside_protocol("the HTML pages")
 
@@ -210,7 +210,7 @@ def test_a_special_day_has_its_own_hours_and_no_row_of_the_week_is_today(hours: 
     ],
 )
 def test_words_of_the_wire_are_written_as_people_write_them(word: str, written_out: str) -> None:
-    assert spelled(word) == written_out
+    assert label_of(word) == written_out
 
 
 def test_unknown_fees_are_not_said_to_be_none() -> None:
