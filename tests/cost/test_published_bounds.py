@@ -1,4 +1,4 @@
-"""docs/limits.md has the bounds of the types, and every member of a request has a bound (contract, part 10)."""
+"""docs/limits.md has the bounds of the types, and every member has a bound (docs/protocol.md#request-bounds)."""
 
 from collections.abc import Iterator
 from pathlib import Path

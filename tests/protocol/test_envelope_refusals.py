@@ -1,4 +1,4 @@
-"""What an envelope's refusal names: place, rule, what came and what would do (Contract 2 and 3)."""
+"""The refusal of an envelope names place, keyword, received value and expected value (docs/protocol.md#envelope)."""
 
 import json
 from typing import Any
@@ -139,7 +139,7 @@ EXAMPLE_PART = (
     ],
 )
 def test_a_message_without_data_is_shown_a_data_part(parts: list[object], text: str) -> None:
-    """Contract 2: exactly one data part. A person who tries the service with a text learns what to send."""
+    """Exactly one data part. A person who tries the service with a text learns what to send."""
     errors = refused(changed(body(), "/message/parts", parts)).details["errors"]
     found = {problem["instancePath"]: problem for problem in errors}
     assert found["/message/parts"]["keyword"] == "contains"

@@ -1,4 +1,4 @@
-"""Error bodies on both bindings, and the one table of codes (specification, 2.8 and 7; contract, parts 1 and 3)."""
+"""Error bodies on both bindings, and the one table of codes (docs/protocol.md#errors, docs/protocol.md#vocabulary)."""
 
 import json
 from datetime import UTC, datetime, timedelta
@@ -56,7 +56,7 @@ def sent(error: ProtocolError, words: Any = None) -> dict[str, Any]:
 
 
 def test_there_is_a_class_for_every_code_and_a_row_for_every_class() -> None:
-    """Spec 7; contract 3."""
+    """See docs/protocol.md#errors."""
     assert set(KINDS) == set(ERRORS) == set(TABLE)
 
 

@@ -1,4 +1,4 @@
-"""The fast road and the slow road come to one verdict, and nothing but a ProtocolError leaves either (contract 2, 3).
+"""The fast path and the slow path accept the same requests, and raise only ProtocolError (docs/protocol.md#errors).
 
 Valid requests are damaged at random places; what msgspec takes at once is held against what the schemas say.
 """

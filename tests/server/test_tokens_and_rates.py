@@ -1,4 +1,4 @@
-"""Who may ask, and how often (specification, parts 5, 7 and 8; contract, part 3)."""
+"""Who may ask, and how often (docs/protocol.md#authentication, docs/protocol.md#rate-limits)."""
 
 import json
 import time

@@ -1,4 +1,4 @@
-"""What surrounds a message: paths, methods, types, sizes, versions, extensions, A2A's other routes (contract 2-4)."""
+"""Paths, methods, content types, sizes, versions, extensions, A2A's other routes (docs/protocol.md#http)."""
 
 import json
 from collections.abc import AsyncIterator

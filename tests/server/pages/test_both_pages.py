@@ -145,7 +145,7 @@ def test_every_link_leads_to_something_that_is_served(page: Page) -> None:
 
 @pytest.mark.parametrize("make", [home, docs])
 def test_below_a_proxy_s_path_all_links_stay_below_it(make: Any) -> None:
-    """Contract 4: `public_url` may hold a path."""
+    """`public_url` may hold a path (docs/protocol.md#public-url)."""
     page = make(card_facts("https://example.com/agent"))
     assert {path.removeprefix("/agent") for path in local_links(page)} <= served()
     assert all(path.startswith("/agent/") for path in local_links(page))

@@ -5,9 +5,7 @@ from functools import lru_cache
 from itertools import chain, pairwise
 
 from dealer_agent.inventory.vocabulary.colours import colour_words
-from dealer_agent.inventory.vocabulary.drivetrain import DRIVELINE_INCLUDES
-from dealer_agent.inventory.vocabulary.fields import TABLES
-from dealer_agent.inventory.vocabulary.tables import LONGEST
+from dealer_agent.inventory.vocabulary.tables import LONGEST, TABLES, expanded
 from dealer_agent.inventory.vocabulary.text import fold, parts, word_groups, words
 from dealer_agent.protocol.vehicle import FIELDS
 
@@ -65,8 +63,8 @@ def _phrases() -> tuple[dict[str, frozenset[str]], frozenset[str]]:
     starts: set[str] = set()
     for field in sorted(_CANONICAL):
         for word, spelled in TABLES[field].spellings.items():
-            finds = DRIVELINE_INCLUDES.get(word, {word}) if field == "driveline" else {word}
-            for text in (word, *spelled):
+            finds = TABLES[field].includes.get(word, (word,))
+            for text in (word, *expanded(spelled)):
                 meanings.setdefault(fold(text), set()).update(_marker(field, found) for found in finds)
                 spelled_parts = parts(text)
                 if len(spelled_parts) > 1:
