@@ -83,7 +83,7 @@ A refusal lists every problem at once, and says in `retryable` whether the same 
 _TAGS = {
     "Skills": "What a buyer agent asks: one message in, one message out.",
     "Discovery": "What an agent reads before it asks: the cards, the schemas, this document.",
-    "Health": "For whoever operates the service.",
+    "Health": "For the operator of the service.",
 }
 
 
@@ -105,7 +105,7 @@ def _paths(facts: CardFacts, wire: Wire) -> dict[str, Json]:
         "/.well-known/agent-card.json": _document(
             "getAgentCard",
             "The agent card",
-            "Where every A2A agent looks first. The dealer chooses which revision stands here.",
+            "Every A2A agent looks here first. The dealer chooses the revision.",
             {"schema": {"anyOf": [ref("AgentCard"), ref("LegacyAgentCard")]}},
         ),
         "/cards/1.0.0.json": _document(

@@ -244,7 +244,7 @@ class VehicleMembers(Struct, frozen=True, omit_defaults=True, kw_only=True):
     exterior_color: Annotated[
         str | UnsetType,
         Field("Exterior colour", vocabulary="colour", search="fact"),
-        AnyOf(14, "All words must stand in the listing's colour; paint names count as their basic colour too."),
+        AnyOf(14, "All words must be in the listing's colour; paint names count as their basic colour too."),
         Counts("exterior_colors", 13),
         Feed(
             "line",
@@ -322,7 +322,7 @@ class VehicleMembers(Struct, frozen=True, omit_defaults=True, kw_only=True):
 
 
 class Vehicle(VehicleMembers, frozen=True, omit_defaults=True, kw_only=True):
-    """A listing. An absent member is unknown. Members of the dealer's own may stand beside these."""
+    """A listing. An absent member is unknown. A dealer can add members of its own."""
 
     vehicle_id: Annotated[
         str,
