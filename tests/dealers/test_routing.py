@@ -1,4 +1,4 @@
-"""Which deliveries a lead needs: every channel of its rooftop, its people, and the customer (contract, part 10)."""
+"""The deliveries of a lead: channels of its rooftop, its people, the customer (docs/protocol.md#lead-submit)."""
 
 import pytest
 

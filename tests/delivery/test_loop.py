@@ -1,4 +1,4 @@
-"""The loop that claims, sends and settles: at least once, nothing lost, nobody held up (contract, part 10)."""
+"""The loop that claims, sends and settles deliveries: each at least once, none lost (docs/protocol.md#durability)."""
 
 import asyncio
 import io

@@ -1,4 +1,4 @@
-"""What is sent is the lead as it stands: additions, visits, consent (contract, part 10)."""
+"""What is sent is the lead as it stands: additions, visits, consent (docs/protocol.md#contact-points-with-consent)."""
 
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta

@@ -1,4 +1,4 @@
-"""Leads as they are told: one whole sample, and any that the contract admits. Nobody in them is real."""
+"""Leads as they are delivered: one complete sample, and any valid lead. Nobody in them is real."""
 
 from collections.abc import Callable
 from dataclasses import replace
@@ -255,7 +255,7 @@ payloads = st.fixed_dictionaries(
         "submitted_at": _timestamps(offset=True),
     },
 )
-"""Every lead that the contract admits, as JSON values; consent is judged elsewhere."""
+"""Every valid lead, as JSON values; consent is checked elsewhere."""
 
 _listings = st.builds(
     lambda known, more: msgspec.convert(msgspec.to_builtins(LISTING) | known | more, Vehicle),
@@ -276,7 +276,7 @@ _rooftops = st.builds(
 
 
 def lead_in(payload: dict[str, Any]) -> LeadSubmitRequest:
-    """The lead, as the service decodes it. Fails where the contract does not admit it."""
+    """The lead, as the service decodes it. Fails if it is not valid."""
     part = {"data": payload, "mediaType": "application/vnd.proto.lead-submit-request+json"}
     message = {"messageId": "01", "role": "ROLE_USER", "parts": [part]}
     body = {"message": message, "configuration": {"acceptedOutputModes": ["application/json"]}}

@@ -1,4 +1,4 @@
-"""What the customer is told (contract, part 10): what happens next, when, and with whom, on the rooftop's clock."""
+"""The message to the customer: what happens next, when, and with whom (docs/protocol.md#lead-reply-message)."""
 
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta

@@ -1,4 +1,4 @@
-"""Whatever stands in a lead's members, it is accepted or refused with 422 (Contract 3 and 10)."""
+"""A lead with any values in its members is accepted, or refused with 422 (docs/protocol.md#lead-submit)."""
 
 from datetime import UTC, datetime
 from typing import Any

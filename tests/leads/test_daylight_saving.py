@@ -1,4 +1,4 @@
-"""Visits around the nights in which the rooftop's clock is changed, and where it never is (Contract 10).
+"""Visits near the nights in which the clock of the rooftop changes (docs/protocol.md#confirmation).
 
 The two zones below differ in their offsets alone, so one table serves both: `S` stands for the offset of standard
 time and `D` for that of daylight-saving time. On 8 March 2026 the clock jumps from 02:00 S to 03:00 D; on 1 November

@@ -1,4 +1,4 @@
-"""What a lead is compared by, and what is said of it (Contract 10)."""
+"""What a lead is compared by, and what is said of it (docs/protocol.md#lead-submit)."""
 
 from datetime import UTC, datetime
 from typing import Any
@@ -21,7 +21,7 @@ from dealer_agent.leads.received_lead import (
     vehicle_key,
     vehicle_name,
 )
-from dealer_agent.protocol.envelope import read_json
+from dealer_agent.protocol.json_body import read_json
 from dealer_agent.protocol.requests import Customer, VehicleOfInterest
 from dealer_agent.protocol.skill import LeadSubmitRequest
 from dealer_agent.protocol.vehicle import Vehicle
@@ -163,7 +163,7 @@ PAYLOAD: dict[str, Any] = {
     ],
 )
 def test_the_same_payload_is_the_same_whatever_its_order_its_time_and_its_kind_of_number(again: Any) -> None:
-    """Contract 2: 2020.0 is the integer 2020."""
+    """2020.0 is the integer 2020."""
     assert payload_hash(read_json(as_body(again))) == payload_hash(PAYLOAD)
 
 

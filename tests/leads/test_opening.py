@@ -1,4 +1,4 @@
-"""Whether a department is open, and when it opens next (Contract 10: inside the rooftop's hours, in its time zone)."""
+"""Whether a department is open, and when it opens next (docs/protocol.md#confirmation)."""
 
 from collections.abc import Mapping
 from datetime import UTC, date, datetime, timedelta

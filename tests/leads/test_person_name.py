@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 
 from dealer_agent.leads.person_name import name_in
 
-pytestmark = pytest.mark.outside_protocol("mails: docs/delivery.md")
+pytestmark = pytest.mark.outside_protocol("mails")
 
 NAMES = (
     *(

@@ -1,4 +1,4 @@
-"""What a request asks of a rooftop, and how the buyer is answered (Contract 10)."""
+"""What a request asks of a rooftop, and how the buyer is answered (docs/protocol.md#appointments)."""
 
 from datetime import UTC, datetime, time, timedelta
 from itertools import pairwise

@@ -1,4 +1,4 @@
-"""Which time a visit gets (Contract 10)."""
+"""Which time a visit gets (docs/protocol.md#appointments)."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from datetime import UTC, datetime, timedelta

@@ -1,4 +1,4 @@
-"""`settle` against a slow oracle that tries every quarter of an hour and knows no shortcuts (Contract 10)."""
+"""`settle` against a slow oracle that tries every quarter of an hour (docs/protocol.md#confirmation)."""
 
 from collections.abc import Mapping
 from dataclasses import replace

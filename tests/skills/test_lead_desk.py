@@ -1,4 +1,4 @@
-"""The lead desk by the clock: how long answers are kept, and how long a lead has duplicates (Contract 10)."""
+"""How long answers are stored, and how long a lead has duplicates (docs/protocol.md#idempotency-30-days)."""
 
 from collections.abc import Callable
 from datetime import UTC, datetime, timedelta

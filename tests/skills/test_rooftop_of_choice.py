@@ -1,4 +1,4 @@
-"""The rooftop that a buyer names in `vehicle_of_interest.rooftop` (contract, part 10). On both databases."""
+"""The rooftop in `vehicle_of_interest.rooftop` (docs/protocol.md#visit-rooftop). On both databases."""
 
 from collections.abc import Callable
 from typing import Any

@@ -1,4 +1,4 @@
-"""Which leads have the same sender; another sender can neither change nor read a lead (contract, part 10). On both
+"""Which leads have the same sender. No other sender changes or reads a lead (docs/protocol.md#duplicates). On both
 databases.
 
 A phone number and an e-mail address are no secrets. Only a token shows who sends.

@@ -4,8 +4,9 @@ Times are told on the clock of a rooftop with the abbreviation of its zone, whic
 """
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime
+from operator import itemgetter
 from zoneinfo import ZoneInfo
 
 from msgspec import UNSET
@@ -16,7 +17,7 @@ from dealer_agent.leads.plain_text import one_line, short
 from dealer_agent.leads.us_formats import clock_time, either
 from dealer_agent.protocol.formats import in_zone, parse_timestamp
 from dealer_agent.protocol.requests import Appointment, AppointmentType, TradeIn, VehicleOfInterest
-from dealer_agent.protocol.vehicle import ListingStatus, Vehicle, VehicleMembers
+from dealer_agent.protocol.vehicle import FIELDS, ListingStatus, Vehicle, VehicleMembers
 
 NOT_SPECIFIED = "Not specified"
 """Stands where a reader's rules want something and nothing is known."""
@@ -134,28 +135,13 @@ def wanted_words(view: LeadView) -> str:
     return "" if view.wish is UNSET else vehicle_words(view.wish)
 
 
-# Beyond what ADF has elements for: member, what it is called, unit.
-_FACTS = (
-    ("engine", "Engine", ""),
-    ("displacement_cc", "Displacement", " cc"),
-    ("fuel", "Fuel", ""),
-    ("driveline", "Drive", ""),
-    ("city_mpg", "City", " mpg"),
-    ("highway_mpg", "Highway", " mpg"),
-    ("electric_range_mi", "Electric range", " mi"),
-    ("battery_kwh", "Battery", " kWh"),
-    ("motor_power_hp", "Motor power", " hp"),
-    ("dc_fast_charge", "DC fast charging", ""),
-    ("charge_port", "Charge port", ""),
-    ("vdp_url", "Web page", ""),
+_FACT_ROWS = sorted(
+    ((fact.position, row.name, row.field.label, fact) for row in FIELDS.values() if (fact := row.lead_fact)),
+    key=itemgetter(0),
 )
-_CLAIMS = (
-    ("vehicle_type", "Type", ""),
-    *_FACTS,
-    ("inventory_date", "In stock since", ""),
-    ("description", "Description", ""),
-    ("notes", "Notes", ""),
-)
+# Field, label, unit: of a vehicle that a buyer describes, and of a listing.
+_CLAIMS = [(name, label, fact.unit) for _, name, label, fact in _FACT_ROWS]
+_FACTS = [(name, label, fact.unit) for _, name, label, fact in _FACT_ROWS if not fact.claim_only]
 
 
 def listing_facts(vehicle: Vehicle) -> list[str]:
@@ -179,7 +165,7 @@ def added_facts(vehicle: VehicleOfInterest | TradeIn, extras: Mapping[str, objec
     return [f"{name}: {value}" for name, value in named if value]
 
 
-def _facts(vehicle: VehicleMembers, table: tuple[tuple[str, str, str], ...]) -> list[str]:
+def _facts(vehicle: VehicleMembers, table: Iterable[tuple[str, str, str]]) -> list[str]:
     told = []
     for member, name, unit in table:
         value = getattr(vehicle, member)

@@ -6,7 +6,6 @@ the next one. Rows are listings in the default order, newest `changed_at` first.
 
 from collections.abc import Iterable, Sequence
 from io import BytesIO
-from typing import get_args
 
 import numpy as np
 from msgspec import UNSET, Struct, UnsetType
@@ -21,7 +20,7 @@ from dealer_agent.inventory.catalogue.lookup import Lookup
 from dealer_agent.inventory.catalogue.snapshot_builder import FILTERED, write_snapshot
 from dealer_agent.inventory.catalogue.sort_orders import Orders, page_by_score, page_of, page_of_all, page_of_few
 from dealer_agent.inventory.catalogue.text_search import Scores, TextIndex
-from dealer_agent.protocol.requests import Filters, Sort, SortField
+from dealer_agent.protocol.requests import SORT_FIELDS, Filters, Sort
 from dealer_agent.protocol.responses import Facets, TextCount
 
 
@@ -45,7 +44,7 @@ class Catalogue:
         """The snapshot of a flat form that `write_snapshot` made."""
         self._json = Documents(flat, "listings")
         self._columns = {member: Column.read(flat, f"columns.{member}") for member in FILTERED}
-        self._orders = {field: Orders.read(flat, f"orders.{field}") for field in get_args(SortField)}
+        self._orders = {field: Orders.read(flat, f"orders.{field}") for field in SORT_FIELDS}
         self._text = TextIndex(flat, len(self._json))
         self._lookup = Lookup(flat)
         self._matcher = Matcher(self._columns, self._lookup, len(self._json))

@@ -16,23 +16,19 @@ from dealer_agent.inventory.catalogue.columns import Coded, Codes, Numbering, Ro
 from dealer_agent.inventory.catalogue.flat_arrays import FlatArrays, FlatWriter
 from dealer_agent.inventory.catalogue.word_table import SortedWords
 from dealer_agent.inventory.vocabulary import index_words, query_terms
-from dealer_agent.protocol.vehicle import Vehicle
+from dealer_agent.protocol.vehicle import FIELDS, Vehicle
+from dealer_agent.protocol.vehicle_field import SearchWeight
 
 Scores = NDArray[np.uint16]
 
-NAMES = ("make", "model", "trim")
-FACTS = (
-    "year",
-    "condition",
-    "body",
-    "fuel",
-    "driveline",
-    "transmission",
-    "engine",
-    "exterior_color",
-    "interior_color",
-)
-"""Facts as well, but of each unit alone, are stock number and VIN. Features and description are the prose."""
+
+def _searched(weight: SearchWeight) -> list[str]:
+    return [name for name, row in FIELDS.items() if row.field.search == weight]
+
+
+_NAMES, _FACTS, _IDENTIFIERS = _searched("name"), _searched("fact"), _searched("identifier")
+_PROSE = [name for name in _searched("prose") if FIELDS[name].value_type is str]
+_LISTS = [name for name in _searched("prose") if name not in _PROSE]
 
 # A marker says that a listing has a canonical word. It is no beginning of anything, and no word is a beginning of it.
 _MARK = "="
@@ -127,28 +123,30 @@ class _Lists:
 
 
 class TextCollector:
-    """Collects the words of the stock: what hardly repeats listing by listing, the rest from the finished columns."""
+    """Collects the words of the stock.
+
+    Texts that hardly repeat are split listing by listing, all others once for each value of a finished column.
+    """
 
     def __init__(self) -> None:
         self._numbers: Numbering[str] = Numbering()
-        self._features: Numbering[str] = Numbering()
-        self._features_of = _Lists()
-        self._descriptions = _Lists()
-        self._numbers_of = _Lists()
+        self._values: dict[str, Numbering[str]] = {name: Numbering() for name in _LISTS}
+        self._values_of = {name: _Lists() for name in _LISTS}
+        self._prose = _Lists()
+        self._identifiers = _Lists()
 
     def add(self, vehicle: Vehicle) -> None:
         """The next listing; in any order."""
-        self._features_of.add(map(self._features.__getitem__, vehicle.features or ()))
-        self._descriptions.add(self._numbered("description", vehicle.description) if vehicle.description else ())
-        stock = self._numbered("stock", vehicle.stock) if vehicle.stock else ()
-        vin = self._numbered("vin", vehicle.vin) if vehicle.vin else ()
-        self._numbers_of.add(chain(stock, vin))
+        for name, numbering in self._values.items():
+            self._values_of[name].add(map(numbering.__getitem__, getattr(vehicle, name) or ()))
+        self._prose.add(self._words_in(vehicle, _PROSE))
+        self._identifiers.add(self._words_in(vehicle, _IDENTIFIERS))
 
     def write(self, writer: FlatWriter, columns: Mapping[str, Coded[Any]], default_order: Rows) -> None:
-        """The finished index, which uses the collector up; `default_order` says which collected listing each row is."""
-        features = self._words_of("features", self._features)
-        names = [(columns[name].codes, self._words_of(name, columns[name].values)) for name in NAMES]
-        facts = [(columns[name].codes, self._words_of(name, columns[name].values)) for name in FACTS]
+        """Writes the index; afterwards the collector is empty. Row n is the listing that came as `default_order[n]`."""
+        lists = [(self._values_of[name], self._words_of(name, values)) for name, values in self._values.items()]
+        names = [(columns[name].codes, self._words_of(name, columns[name].values)) for name in _NAMES]
+        facts = [(columns[name].codes, self._words_of(name, columns[name].values)) for name in _FACTS]
         numbers = {_MARK + word if _MARK in word else word: number for word, number in self._numbers.items()}
         self._numbers.clear()
         words = sorted(numbers)
@@ -171,10 +169,10 @@ class TextCollector:
             return found, row_of[listings]
 
         for rank, pieces in (
-            ("prose", [pairs(*listed(self._descriptions)), pairs(*features.of(*listed(self._features_of)))]),
+            ("prose", [pairs(*listed(self._prose)), *(pairs(*each.of(*listed(given))) for given, each in lists)]),
             (
                 "facts",
-                [pairs(*listed(self._numbers_of)), *(pairs(*each.of(codes, in_order)) for codes, each in facts)],
+                [pairs(*listed(self._identifiers)), *(pairs(*each.of(codes, in_order)) for codes, each in facts)],
             ),
             ("names", [pairs(*each.of(codes, in_order)) for codes, each in names]),
         ):
@@ -182,6 +180,10 @@ class TextCollector:
 
     def _numbered(self, field: str, text: str) -> Iterable[int]:
         return map(self._numbers.__getitem__, index_words(field, text))
+
+    def _words_in(self, vehicle: Vehicle, fields: Iterable[str]) -> Iterable[int]:
+        texts = ((field, getattr(vehicle, field)) for field in fields)
+        return chain.from_iterable(self._numbered(field, text) for field, text in texts if text)
 
     def _words_of(self, field: str, values: Iterable[Any]) -> "_ValueWords":
         """The words of each of a field's values."""

@@ -22,14 +22,13 @@ start of one (`is_found`).
 """
 
 from dealer_agent.inventory.vocabulary.colours import colour_matches, colour_words, wanted_colour_words
-from dealer_agent.inventory.vocabulary.fields import CanonicalField, canonical, known, value_key, wanted_keys
 from dealer_agent.inventory.vocabulary.query import FILLERS, SEARCHED, Term, index_words, is_found, query_terms
+from dealer_agent.inventory.vocabulary.tables import canonical, known, value_key, wanted_keys
 from dealer_agent.inventory.vocabulary.text import fold, words
 
 __all__ = [
     "FILLERS",
     "SEARCHED",
-    "CanonicalField",
     "Term",
     "canonical",
     "colour_matches",

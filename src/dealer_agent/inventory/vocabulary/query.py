@@ -5,10 +5,9 @@ from functools import lru_cache
 from itertools import chain, pairwise
 
 from dealer_agent.inventory.vocabulary.colours import colour_words
-from dealer_agent.inventory.vocabulary.drivetrain import DRIVELINE_INCLUDES
-from dealer_agent.inventory.vocabulary.fields import TABLES
-from dealer_agent.inventory.vocabulary.tables import LONGEST
+from dealer_agent.inventory.vocabulary.tables import LONGEST, TABLES, expanded
 from dealer_agent.inventory.vocabulary.text import fold, parts, word_groups, words
+from dealer_agent.protocol.vehicle import FIELDS
 
 Term = frozenset[str]
 """The alternatives of one term of a query: found when one of them is a word, or the start of one, of the listing."""
@@ -40,12 +39,13 @@ FILLERS = frozenset(
 )
 """Words of a query that ask for nothing."""
 
-NAMES = frozenset({"make", "model", "trim"})
-CANONICAL = frozenset({"make", "condition", "body", "fuel", "driveline", "transmission"})
-COLOURS = frozenset({"exterior_color", "interior_color"})
-NUMBERS = frozenset({"stock", "vin"})
-SEARCHED = NAMES | CANONICAL | COLOURS | NUMBERS | {"year", "engine", "features", "description"}
-"""The fields in which a query is looked for."""
+SEARCHED = frozenset(name for name, row in FIELDS.items() if row.field.search)
+"""The fields that a query searches."""
+
+_NAMES = frozenset(name for name, row in FIELDS.items() if row.field.search == "name")
+_IDENTIFIERS = frozenset(name for name, row in FIELDS.items() if row.field.search == "identifier")
+_COLOURS = frozenset(name for name, row in FIELDS.items() if row.field.vocabulary == "colour")
+_CANONICAL = SEARCHED & TABLES.keys()
 
 _GRAY = frozenset({"gray", "grey"})
 _RUNS = re.compile(r"\d+|\D+")
@@ -61,10 +61,10 @@ def _phrases() -> tuple[dict[str, frozenset[str]], frozenset[str]]:
     """Folded spelling to the markers that it means, and the words with which a spelling of several words begins."""
     meanings: dict[str, set[str]] = {}
     starts: set[str] = set()
-    for field in sorted(CANONICAL):
+    for field in sorted(_CANONICAL):
         for word, spelled in TABLES[field].spellings.items():
-            finds = DRIVELINE_INCLUDES.get(word, {word}) if field == "driveline" else {word}
-            for text in (word, *spelled):
+            finds = TABLES[field].includes.get(word, (word,))
+            for text in (word, *expanded(spelled)):
                 meanings.setdefault(fold(text), set()).update(_marker(field, found) for found in finds)
                 spelled_parts = parts(text)
                 if len(spelled_parts) > 1:
@@ -131,16 +131,16 @@ def _prose_words(text: str) -> set[str]:
 
 def _index_words(field: str, text: str) -> frozenset[str]:
     found = _prose_words(text)
-    if field in NUMBERS:
+    if field in _IDENTIFIERS:
         found.add(fold(text))
-    if field in NAMES:
+    if field in _NAMES:
         found |= _name_words(text)
-    if field in COLOURS:
+    if field in _COLOURS:
         found |= colour_words(text)
-    if field in CANONICAL:
+    if field in _CANONICAL:
         word = TABLES[field].read(text)
         if word is not None:
-            found |= _name_words(word) if field in NAMES else set(words(word))
+            found |= _name_words(word) if field in _NAMES else set(words(word))
             found.add(_marker(field, word))
     return frozenset(found - {""})
 
@@ -153,10 +153,10 @@ def index_words(field: str, text: str) -> frozenset[str]:
 
     A year is given as its digits. Words with `=` in them are markers of canonical words, which only terms hold.
     """
-    if field in NUMBERS and text.isascii() and text.isalnum():
+    if field in _IDENTIFIERS and text.isascii() and text.isalnum():
         return frozenset((text.lower(),))
     # Long texts and numbers hardly repeat: keeping them would only push out what does.
-    return _index_words(field, text) if field in NUMBERS or len(text) > LONGEST else _index_words_kept(field, text)
+    return _index_words(field, text) if field in _IDENTIFIERS or len(text) > LONGEST else _index_words_kept(field, text)
 
 
 def is_found(term: Term, listing_words: frozenset[str]) -> bool:

@@ -1,6 +1,6 @@
-"""The pages behind the links in a customer's mail. They show the dealer and the visit, and no data of the customer.
+"""The pages behind the links in a customer's mail. They show the dealer and the visit, but no data of the customer.
 
-Every form works without scripts. The browser sends it to the page's own address.
+The browser sends each form to the address of its page.
 """
 
 from itertools import groupby
