@@ -8,10 +8,10 @@ import msgspec
 import pytest
 from msgspec import UNSET
 
-from dealer_agent.leads.customer_message import LeadAnswer, RooftopContact, VisitAnswer, message_for
+from dealer_agent.leads.answer_message import LeadAnswer, RooftopContact, VisitAnswer, message_for
 from dealer_agent.leads.received_lead import UnavailableVehicle
 from dealer_agent.leads.us_formats import clock_time, day_and_time, either, phone_number, zone_name
-from dealer_agent.leads.visits import Slot
+from dealer_agent.leads.visit_times import Slot
 from dealer_agent.protocol.requests import VISIT_KIND_OF, VehicleOfInterest, VisitKind
 from dealer_agent.protocol.responses import MESSAGE_LENGTH
 from dealer_agent.protocol.vehicle import Vehicle

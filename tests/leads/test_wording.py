@@ -16,9 +16,9 @@ from dealer_agent.leads.wording import (
     asked_times,
     claimed_facts,
     listed,
+    period_words,
     place_words,
-    spoken_stretch,
-    spoken_time,
+    time_words,
     vehicle_words,
 )
 from dealer_agent.protocol.requests import Appointment, RequestedWindow, TradeIn, VehicleOfInterest
@@ -37,7 +37,7 @@ from dealer_agent.protocol.vehicle import Vehicle
     ],
 )
 def test_a_time_is_told_on_the_zones_clock(moment: datetime, zone: str, words: str) -> None:
-    assert spoken_time(moment, zone) == words
+    assert time_words(moment, zone) == words
 
 
 @pytest.mark.parametrize(
@@ -56,7 +56,7 @@ def test_a_time_is_told_on_the_zones_clock(moment: datetime, zone: str, words: s
 )
 def test_a_stretch_tells_of_both_ends_what_differs(start: datetime, minutes: int | None, words: str) -> None:
     end = None if minutes is None else start + timedelta(minutes=minutes)
-    assert spoken_stretch(VisitTime(start, end), "America/Chicago") == words
+    assert period_words(VisitTime(start, end), "America/Chicago") == words
 
 
 @pytest.mark.parametrize(

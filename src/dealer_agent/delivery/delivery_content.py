@@ -10,7 +10,7 @@ from dealer_agent.dealers.routing import TO_CUSTOMER
 from dealer_agent.delivery.outlet import DeliveryDocument, DeliveryDropped, NeedsNewId, NotDelivered
 from dealer_agent.delivery.view import ended_visit, erased_lead, lead_view
 from dealer_agent.encryption.errors import EncryptionError
-from dealer_agent.leads.lead_view import LeadView, Message
+from dealer_agent.leads.lead_view import DeliveredMessage, LeadView
 from dealer_agent.protocol.formats import normal_email
 from dealer_agent.storage.consents import ConsentEvent
 from dealer_agent.storage.lead_record import LeadToDeliver
@@ -62,7 +62,7 @@ class DeliveryContents:
         parcel = DeliveryDocument(delivery.delivery_id, message, delivery.event_id, delivery.kind)
         return Planned(parcel, found.kept, needs, first)
 
-    def _message(self, delivery: DueDelivery, found: LeadToDeliver) -> Message:
+    def _message(self, delivery: DueDelivery, found: LeadToDeliver) -> DeliveredMessage:
         lead = found.lead
         if lead is None:
             raise DeliveryDropped("there is no such lead")

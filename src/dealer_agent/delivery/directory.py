@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from dealer_agent.delivery.outlet import DeliveryDocument, NotDelivered, OutgoingMessage
-from dealer_agent.leads.lead_view import Message
+from dealer_agent.leads.lead_view import DeliveredMessage
 from dealer_agent.protocol.ids import new_ulid
 
 UNFINISHED = ".unfinished"
@@ -25,7 +25,7 @@ class DirectoryOutlet:
 
     folder: Path
     suffix: str
-    render: Callable[[Message], bytes]
+    render: Callable[[DeliveredMessage], bytes]
 
     def make(self, parcel: DeliveryDocument) -> bytes:
         """The content of the file."""

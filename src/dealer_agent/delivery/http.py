@@ -12,7 +12,7 @@ from email.utils import parsedate_to_datetime
 import httpx
 
 from dealer_agent.delivery.outlet import DeliveryDocument, NotDelivered, OutgoingMessage
-from dealer_agent.leads.lead_view import Message
+from dealer_agent.leads.lead_view import DeliveredMessage
 from dealer_agent.storage.errors import CANNOT_BE_REACHED
 
 LONGEST_WAIT = timedelta(hours=24)
@@ -41,7 +41,7 @@ class HttpOutlet:
     client: httpx.AsyncClient
     url: str
     media_type: str
-    render: Callable[[Message], bytes]
+    render: Callable[[DeliveredMessage], bytes]
     timeout_seconds: float
     secret: bytes | None = None
     authorization: str | None = None

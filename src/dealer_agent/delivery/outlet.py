@@ -6,7 +6,7 @@ from datetime import timedelta
 from typing import NamedTuple, Protocol
 
 from dealer_agent.dealers.routing import Kind
-from dealer_agent.leads.lead_view import Message
+from dealer_agent.leads.lead_view import DeliveredMessage
 from dealer_agent.storage.outbox import Address
 
 
@@ -15,7 +15,7 @@ class DeliveryDocument:
     """A message, made of what is stored now. `event_id` and `kind` are those of the delivery."""
 
     delivery_id: str
-    message: Message
+    message: DeliveredMessage
     event_id: str | None = None
     kind: Kind = "lead"
 

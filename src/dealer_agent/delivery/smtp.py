@@ -17,10 +17,10 @@ from typing import Literal
 import aiosmtplib
 
 from dealer_agent.delivery.outlet import DeliveryDocument, DeliveryDropped, NotDelivered, OutgoingMessage
-from dealer_agent.leads.adf import adf_of
+from dealer_agent.leads.adf import render_adf_message
 from dealer_agent.leads.customer_links import CustomerLinks
 from dealer_agent.leads.lead_view import LeadView
-from dealer_agent.leads.mails import Mail, adf_mail_subject, cancellation_mail, confirmation_mail, people_mail
+from dealer_agent.leads.mails import Mail, adf_mail_subject, cancellation_mail, confirmation_mail, staff_mail
 from dealer_agent.storage.errors import CANNOT_BE_REACHED
 
 GOODBYE_SECONDS = 2.0
@@ -86,7 +86,7 @@ class CrmMailOutlet:
     def make(self, parcel: DeliveryDocument) -> bytes:
         """The mail."""
         message = _message(self.server, parcel, self.to, adf_mail_subject(parcel.message))
-        text = adf_of(parcel.message).decode("ascii")
+        text = render_adf_message(parcel.message).decode("ascii")
         fits = max(map(len, text.splitlines())) <= LONGEST_LINE
         message.set_content(text, cte="7bit" if fits else "quoted-printable")
         return message.as_bytes()
@@ -105,7 +105,7 @@ class PeopleMailOutlet:
 
     def make(self, parcel: DeliveryDocument) -> bytes:
         """The mail."""
-        return _worded(self.server, parcel, self.to, people_mail(parcel.message))
+        return _worded(self.server, parcel, self.to, staff_mail(parcel.message))
 
     async def send(self, letter: OutgoingMessage) -> str | None:
         """Raises NotDelivered."""

@@ -13,7 +13,7 @@ from dealer_agent.lead_intake.lead_history import Changes
 from dealer_agent.lead_intake.rooftop_views import rooftop_view
 from dealer_agent.leads.lead_view import (
     AgentView,
-    EndedVisit,
+    CancelledVisit,
     ErasedLead,
     LeadView,
     VisitStatus,
@@ -101,10 +101,10 @@ def erased_lead(lead: LeadDetails, profile: Profile, rooftop: str) -> ErasedLead
     return ErasedLead(lead_id=record.lead_id, rooftop=rooftop_view(profile, rooftop), erased_at=record.erased_at)
 
 
-def ended_visit(visit: AppointmentRecord, profile: Profile) -> EndedVisit:
+def ended_visit(visit: AppointmentRecord, profile: Profile) -> CancelledVisit:
     """The message about a visit that an erasure cancelled."""
     assert visit.starts_at is not None, "a confirmed visit has a time"
-    return EndedVisit(
+    return CancelledVisit(
         lead_id=visit.lead_id,
         appointment_id=visit.appointment_id,
         kind=cast(AppointmentType, visit.kind),

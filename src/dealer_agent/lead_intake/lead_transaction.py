@@ -26,8 +26,8 @@ from dealer_agent.lead_intake.notifications import Notifications, tell_of_change
 from dealer_agent.lead_intake.timetable import Timetable
 from dealer_agent.lead_intake.visit_booking import Decision, VisitBooking, unavailable
 from dealer_agent.leads import received_lead
-from dealer_agent.leads.consent import PURPOSE, Grant, reaches, withdrawn
-from dealer_agent.leads.customer_message import LeadAnswer, RooftopContact, message_for
+from dealer_agent.leads.answer_message import LeadAnswer, RooftopContact, message_for
+from dealer_agent.leads.consent import PURPOSE, Grant, consent_was_withdrawn, reaches_customer
 from dealer_agent.protocol.errors import (
     AppointmentTimeUnavailable,
     IdempotencyConflict,
@@ -125,9 +125,9 @@ class LeadTransaction:
         now: datetime,
     ) -> Self:
         """The job of a lead that is valid but for its consent. Raises ProtocolError for one that may not be taken."""
-        contacts = received_lead.contacts(lead.customer)
-        customer = received_lead.customer_kept(lead.customer, contacts)
-        senders = received_lead.senders(token_id, lead, contacts)
+        contacts = received_lead.contact_points(lead.customer)
+        customer = received_lead.with_normal_phone(lead.customer, contacts)
+        senders = received_lead.sender_keys(token_id, lead, contacts)
         verdict = judge(lead, catalogue, now) if lead.idempotency_key is UNSET else None
         request_hash = sha256(body).digest()
         return cls(desk, catalogue, lead, payload, token_id, request_hash, now, contacts, senders, customer, verdict)
@@ -204,7 +204,7 @@ class LeadTransaction:
         verdict = verdict._replace(revoked=revoked)
         if not stored.is_known(connection, cipher, dealer_id, self.contacts):
             return self._take_new(connection, verdict, vehicle_key)
-        if not reaches(verdict.channels, self.customer):
+        if not reaches_customer(verdict.channels, self.customer):
             self._refuse_withdrawn(connection, verdict.grant)
         window = timedelta(hours=self.desk.profile.policies.duplicate_window_hours)
         if window:
@@ -225,8 +225,8 @@ class LeadTransaction:
         """
         dealer_id = self.desk.profile.id
         known = stored.withdrawn_from(connection, self.desk.cipher, dealer_id, self.senders, grant.granted_at)
-        if not reaches((channel for channel in grant.channels if channel not in known), self.customer):
-            raise withdrawn()
+        if not reaches_customer((channel for channel in grant.channels if channel not in known), self.customer):
+            raise consent_was_withdrawn()
 
     def _take_new(
         self, connection: Connection, verdict: Verdict, vehicle_key: str | None, first_id: str | None = None
@@ -354,7 +354,7 @@ class LeadTransaction:
             )
 
     def _decide_visit(
-        self, connection: Connection, wanted: received_lead.Wanted, earlier: Sequence[AppointmentRecord] | None
+        self, connection: Connection, wanted: received_lead.FoundVehicle, earlier: Sequence[AppointmentRecord] | None
     ) -> Decision | None:
         """What becomes of the visit asked for; `earlier` are those of the lead that this one is added to."""
         if self.lead.appointment is UNSET:
@@ -394,7 +394,7 @@ class LeadTransaction:
         desk = self.desk
         return Notifications(connection, desk.profile.id, desk.timetable, desk.confirms_by_mail, self.now)
 
-    def _home(self, wanted: received_lead.Wanted) -> DealerRooftop | None:
+    def _home(self, wanted: received_lead.FoundVehicle) -> DealerRooftop | None:
         """The rooftop that has the vehicle; where the stock does not have it, the one that the buyer names."""
         timetable = self.desk.timetable
         if isinstance(wanted, Vehicle):
@@ -444,7 +444,7 @@ class LeadTransaction:
             purpose=PURPOSE,
             consent_text=grant.text,
             request_hash=self.request_hash,
-            customer=received_lead.who_consents(self.customer),
+            customer=received_lead.consenting_customer(self.customer),
             source_agent=grant.source_agent or received_lead.agent_name(self.lead),
             expires_at=grant.expires_at,
             token_id=self.token_id,
@@ -455,7 +455,7 @@ class LeadTransaction:
         lead_id: str,
         status: Literal["received", "duplicate"],
         rooftop: DealerRooftop,
-        wanted: received_lead.Wanted,
+        wanted: received_lead.FoundVehicle,
         visit: Decision | None,
     ) -> Answer | ProtocolError:
         house = self._house(rooftop)

@@ -12,7 +12,7 @@ from lxml import etree
 from lxml.etree import _Element as Element
 from msgspec import UNSET, UnsetType
 
-from dealer_agent.leads.lead_view import EndedVisit, ErasedLead, LeadView, Message, RooftopView
+from dealer_agent.leads.lead_view import CancelledVisit, DeliveredMessage, ErasedLead, LeadView, RooftopView
 from dealer_agent.leads.plain_text import lines, one_line, wrapped
 from dealer_agent.leads.received_lead import names_a_vehicle
 from dealer_agent.leads.wording import (
@@ -61,14 +61,14 @@ def render_adf(view: LeadView) -> bytes:
     return _written(adf)
 
 
-def adf_of(message: Message) -> bytes:
+def render_adf_message(message: DeliveredMessage) -> bytes:
     """A message as one ADF document."""
     match message:
         case LeadView():
             return render_adf(message)
         case ErasedLead():
             return _notice(message.lead_id, message.rooftop, message.erased_at, erasure_words(message))
-        case EndedVisit():
+        case CancelledVisit():
             return _notice(message.lead_id, message.rooftop, message.ended_at, ended_visit_lines(message))
 
 

@@ -58,12 +58,12 @@ def judge_consent(consent: object, customer: Customer, now: datetime) -> Grant:
     return _granted(msgspec.convert(consent, Consent))
 
 
-def reaches(channels: Iterable[str], customer: Customer) -> bool:
+def reaches_customer(channels: Iterable[str], customer: Customer) -> bool:
     """Whether one of the channels has a contact point of the customer."""
     return any(_POINT_OF[channel](customer) is not UNSET for channel in channels)
 
 
-def withdrawn() -> ContactConsentRequired:
+def consent_was_withdrawn() -> ContactConsentRequired:
     """The refusal of a consent that the customer has withdrawn: every channel that could reach them."""
     words = "the customer withdrew these channels after granted_at: ask for a new consent"
     return ContactConsentRequired(*told([Problem(_CHANNELS_AT, "contains", words)], "payload"))
@@ -101,7 +101,7 @@ def _lacking(consent: object, customer: Customer) -> list[Problem]:
         return problems
     elif preferred is not None and preferred not in allowed:
         problems.append(Problem(_CHANNELS_AT, "contains", f"must hold the preferred channel, {preferred}"))
-    elif (known := [channel for channel in _POINT_OF if channel in allowed]) and not reaches(known, customer):
+    elif (known := [channel for channel in _POINT_OF if channel in allowed]) and not reaches_customer(known, customer):
         words = (
             "must hold a channel that reaches the customer: email needs customer.email; phone, sms need customer.phone"
         )

@@ -12,14 +12,14 @@ from typing import Literal, NamedTuple
 
 from itsdangerous import BadSignature, Signer
 
-Purpose = Literal["visit", "contact"]
+LinkPurpose = Literal["visit", "contact"]
 """`visit`: see, move or cancel the visit. `contact`: withdraw consent. The path of the page has the same name."""
 
 LONGEST_TOKEN = 200
 """Characters. A longer token is refused before its signature is computed."""
 
 
-class Linked(NamedTuple):
+class LinkTarget(NamedTuple):
     """The content of a token. The link works before `until`."""
 
     lead_id: str
@@ -37,17 +37,17 @@ class CustomerLinks:
     valid: timedelta
     """For how long after the end of a visit its links work."""
 
-    def address(self, purpose: Purpose, lead_id: str, appointment_id: str, ends_at: datetime) -> str:
+    def address(self, purpose: LinkPurpose, lead_id: str, appointment_id: str, ends_at: datetime) -> str:
         """The web address for a mail. The same visit always gets the same address."""
         return f"{self.base_url}{self.path(purpose, lead_id, appointment_id, ends_at)}"
 
-    def path(self, purpose: Purpose, lead_id: str, appointment_id: str, ends_at: datetime) -> str:
+    def path(self, purpose: LinkPurpose, lead_id: str, appointment_id: str, ends_at: datetime) -> str:
         """The path of the same address, below that of the service."""
         until = int((ends_at + self.valid).timestamp())
         token = self._signer(purpose).sign(f"{lead_id}.{appointment_id}.{until}")
         return f"/{purpose}/{token.decode('ascii')}"
 
-    def read(self, purpose: Purpose, token: str) -> Linked | None:
+    def read(self, purpose: LinkPurpose, token: str) -> LinkTarget | None:
         """The content of a token, also after it expired. None if this dealer did not sign it for this purpose."""
         if len(token) > LONGEST_TOKEN or not token.isascii():
             return None
@@ -56,8 +56,8 @@ class CustomerLinks:
         except BadSignature:
             return None
         lead_id, appointment_id, until = signed.split(".")
-        return Linked(lead_id, appointment_id, datetime.fromtimestamp(int(until), UTC))
+        return LinkTarget(lead_id, appointment_id, datetime.fromtimestamp(int(until), UTC))
 
-    def _signer(self, purpose: Purpose) -> Signer:
+    def _signer(self, purpose: LinkPurpose) -> Signer:
         salt = f"customer link, {purpose}: {self.dealer_id}"
         return Signer(self.key, salt, key_derivation="hmac", digest_method=sha256)

@@ -9,10 +9,10 @@ import msgspec
 from msgspec import UNSET, Struct, UnsetType
 
 from dealer_agent.leads.lead_view import (
-    EndedVisit,
+    CancelledVisit,
+    DeliveredMessage,
     ErasedLead,
     LeadView,
-    Message,
     RooftopView,
     VisitStatus,
     VisitTime,
@@ -113,7 +113,7 @@ class _VisitCancelled(Struct, tag_field="type", tag="visit_cancelled", kw_only=T
     time: _Time
 
 
-def json_of(message: Message) -> bytes:
+def render_json(message: DeliveredMessage) -> bytes:
     """A message as one JSON object in UTF-8."""
     match message:
         case LeadView(withdrawn=()):
@@ -128,7 +128,7 @@ def json_of(message: Message) -> bytes:
             return msgspec.json.encode(withdrawn)
         case ErasedLead():
             return msgspec.json.encode(_LeadErased(lead_id=message.lead_id))
-        case EndedVisit():
+        case CancelledVisit():
             zone = message.rooftop.zone
             ended = _VisitCancelled(
                 lead_id=message.lead_id,

@@ -132,7 +132,7 @@ class ErasedLead:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class EndedVisit:
+class CancelledVisit:
     """A confirmed visit that ended because its customer was erased. Holds nothing of the customer."""
 
     lead_id: str
@@ -143,7 +143,7 @@ class EndedVisit:
     ended_at: datetime
 
 
-Message = LeadView | ErasedLead | EndedVisit
+DeliveredMessage = LeadView | ErasedLead | CancelledVisit
 """What a delivery says."""
 
 

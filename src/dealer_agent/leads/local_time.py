@@ -22,7 +22,7 @@ def instant_of(moment: datetime, zone: tzinfo | None) -> datetime:
     return in_zone(moment if moment.tzinfo else moment.replace(tzinfo=zone), UTC)
 
 
-def first_showing(day: date, clock: time, zone: ZoneInfo) -> datetime:
+def first_instant(day: date, clock: time, zone: ZoneInfo) -> datetime:
     """The instant (UTC) at which the clock shows the time or a later one for the first time on that day."""
     shown = datetime.combine(day, clock)
     after = instant_of(shown, zone)
@@ -35,15 +35,15 @@ def first_showing(day: date, clock: time, zone: ZoneInfo) -> datetime:
     return change
 
 
-def first_showing_minute(day: date, minute: int, zone: ZoneInfo) -> datetime:
+def instant_of_minute(day: date, minute: int, zone: ZoneInfo) -> datetime:
     """The same for a time in minutes from midnight, which may be on the next day."""
     days, shown = divmod(minute, 24 * 60)
-    return first_showing(day + days * _DAY, time(*divmod(shown, 60)), zone)
+    return first_instant(day + days * _DAY, time(*divmod(shown, 60)), zone)
 
 
 def end_of_day(moment: datetime, zone: ZoneInfo) -> datetime:
     """The instant (UTC) at which the day of the moment ends in the zone."""
-    return first_showing(moment.astimezone(zone).date() + _DAY, time.min, zone)
+    return first_instant(moment.astimezone(zone).date() + _DAY, time.min, zone)
 
 
 def with_offset(moment: datetime, zone: ZoneInfo) -> datetime:

@@ -12,10 +12,18 @@ from zoneinfo import ZoneInfo
 
 from msgspec import UNSET
 
-from dealer_agent.leads.customer_links import CustomerLinks, Purpose
+from dealer_agent.leads.customer_links import CustomerLinks, LinkPurpose
 from dealer_agent.leads.icalendar import CalendarVisit, Method, calendar_file, cancellation_file
-from dealer_agent.leads.lead_view import EndedVisit, ErasedLead, LeadView, Message, RooftopView, VisitTime, VisitView
-from dealer_agent.leads.person_name import name_in
+from dealer_agent.leads.lead_view import (
+    CancelledVisit,
+    DeliveredMessage,
+    ErasedLead,
+    LeadView,
+    RooftopView,
+    VisitTime,
+    VisitView,
+)
+from dealer_agent.leads.person_name import likely_name
 from dealer_agent.leads.plain_text import quoted, short, wrapped
 from dealer_agent.leads.received_lead import names_a_vehicle
 from dealer_agent.leads.us_formats import either, phone_number
@@ -27,13 +35,13 @@ from dealer_agent.leads.wording import (
     ended_visit_lines,
     erasure_words,
     listing_facts,
+    listing_words,
     money,
+    period_words,
     place_words,
     refusal_words,
     same_person_words,
-    shown_vehicle,
-    spoken_stretch,
-    spoken_time,
+    time_words,
     vehicle_words,
     visit_lines,
     visit_title,
@@ -67,32 +75,32 @@ class Mail:
     calendars: tuple[CalendarPart, ...] = ()
 
 
-def adf_mail_subject(message: Message) -> str:
+def adf_mail_subject(message: DeliveredMessage) -> str:
     """The subject of the mail with the ADF document. It begins with the rooftop and does not name the customer."""
     match message:
         case LeadView():
             return _adf_lead_subject(message)
         case ErasedLead():
             return f"{short(message.rooftop.name, 80)}: lead {message.lead_id} erased"
-        case EndedVisit():
+        case CancelledVisit():
             return _ended_visit_subject(message)
 
 
-def people_mail(message: Message) -> Mail:
+def staff_mail(message: DeliveredMessage) -> Mail:
     """A message in plain words, for the people of the rooftop."""
     match message:
         case LeadView():
-            return salesperson_mail(message)
+            return lead_mail(message)
         case ErasedLead():
             words = [*erasure_words(message), "Also delete the earlier mails about it."]
             return Mail(adf_mail_subject(message), _text([wrapped(" ".join(words))]))
-        case EndedVisit():
+        case CancelledVisit():
             lines = [piece for line in ended_visit_lines(message) for piece in wrapped(line, hanging="  ")]
             return Mail(_ended_visit_subject(message), _text([lines]))
 
 
-def _ended_visit_subject(ended: EndedVisit) -> str:
-    when = spoken_time(ended.time.start, ended.rooftop.zone)
+def _ended_visit_subject(ended: CancelledVisit) -> str:
+    when = time_words(ended.time.start, ended.rooftop.zone)
     return f"{short(ended.rooftop.name, 80)}: {VISITS[ended.kind]} on {when} cancelled"
 
 
@@ -102,7 +110,7 @@ def _adf_lead_subject(view: LeadView) -> str:
     return f"{short(view.rooftop.name, 80)}: {words}"
 
 
-def salesperson_mail(view: LeadView) -> Mail:
+def lead_mail(view: LeadView) -> Mail:
     """The lead in plain words, for the people of the rooftop."""
     name = _customer_name(view)
     vehicle = short(wanted_words(view), 100)
@@ -124,7 +132,7 @@ def salesperson_mail(view: LeadView) -> Mail:
         parts.append(_part("Their trade-in, as they describe it", *_trade_in(view, view.trade_in)))
     parts += [["They write:", *words] for message in view.messages if (words := quoted(message))]
     agent = short(view.agent.name, 80) or "unnamed"
-    received = spoken_time(view.received_at, view.rooftop.zone)
+    received = time_words(view.received_at, view.rooftop.zone)
     sent = f"Sent on their behalf by an AI shopping agent ({agent}) on {received}. Lead {view.lead_id}."
     parts.append(wrapped(sent, hanging="  "))
     visits = [visit for visit in view.visits if visit.status in ("confirmed", "proposed", "requested")]
@@ -153,7 +161,7 @@ def confirmation_mail(view: LeadView, links: CustomerLinks) -> Mail:
         _why(),
         _link("To stop e-mail, calls or text messages about this request:", "contact", view, visit, links),
     ]
-    subject = f"{house}: your {kind} on {spoken_time(time.start, visit.rooftop.zone)}"
+    subject = f"{house}: your {kind} on {time_words(time.start, visit.rooftop.zone)}"
     entry = CalendarPart("visit.ics", "PUBLISH", calendar_file(house, [_entry(view, visit, time)]))
     return Mail(subject, _text(parts), (entry, *_earlier_entries(view, visit)))
 
@@ -176,7 +184,7 @@ def cancellation_mail(view: LeadView, links: CustomerLinks) -> Mail:
         _why(),
         _link("To stop e-mail, calls or text messages about this request:", "contact", view, visit, links),
     ]
-    subject = f"{house}: your {kind} on {spoken_time(time.start, visit.rooftop.zone)} is cancelled"
+    subject = f"{house}: your {kind} on {time_words(time.start, visit.rooftop.zone)} is cancelled"
     entry = CalendarPart("visit.ics", "CANCEL", cancellation_file(_entry(view, visit, time)))
     return Mail(subject, _text(parts), (entry, *_earlier_entries(view, visit)))
 
@@ -201,12 +209,12 @@ def _reason_again(view: LeadView) -> str:
 
 def _the_visit(visit: VisitView) -> str:
     """`the test drive on Tuesday, March 3, 2026, 10:00 AM CST`."""
-    when = f" on {spoken_time(visit.times[0].start, visit.rooftop.zone)}" if visit.times else ""
+    when = f" on {time_words(visit.times[0].start, visit.rooftop.zone)}" if visit.times else ""
     return f"the {VISITS[visit.kind]}{when}"
 
 
 def _greeting(view: LeadView) -> list[str]:
-    first_name = name_in(view.customer.first_name)
+    first_name = likely_name(view.customer.first_name)
     return [f"Hello {first_name}," if first_name else "Hello,"]
 
 
@@ -217,7 +225,7 @@ def _why() -> list[str]:
     )
 
 
-def _link(words: str, purpose: Purpose, view: LeadView, visit: VisitView, links: CustomerLinks) -> list[str]:
+def _link(words: str, purpose: LinkPurpose, view: LeadView, visit: VisitView, links: CustomerLinks) -> list[str]:
     """A link on a line of its own, so that mail programs find its end."""
     assert visit.appointment_id is not None, "a visit with a time has an id"
     ends_at = visit.times[0].end or visit.times[0].start
@@ -256,12 +264,12 @@ def _all_replaced(visit: VisitView) -> Iterator[VisitView]:
 
 def _facts_of_visit(view: LeadView, visit: VisitView, time: VisitTime) -> list[str]:
     rooftop = visit.rooftop
-    told = [f"When:     {spoken_stretch(time, rooftop.zone)}"]
+    told = [f"When:     {period_words(time, rooftop.zone)}"]
     if own := _own_clock(visit, time):
         told.append(f"          ({own} on your clock)")
     place = f"With:     {short(rooftop.name)}" if visit.kind in CALLS else f"Where:    {place_words(rooftop)}"
     told += wrapped(place, hanging=" " * 10)
-    if vehicle := shown_vehicle(view.vehicle, visit.kind):
+    if vehicle := listing_words(view.vehicle, visit.kind):
         told.append(f"Vehicle:  {vehicle}")
     return told
 
@@ -270,8 +278,8 @@ def _entry(view: LeadView, visit: VisitView, time: VisitTime) -> CalendarVisit:
     assert visit.appointment_id is not None, "a visit with a time has an id"
     rooftop, kind = visit.rooftop, VISITS[visit.kind]
     notes = (
-        shown_vehicle(view.vehicle, visit.kind),
-        spoken_stretch(time, rooftop.zone),
+        listing_words(view.vehicle, visit.kind),
+        period_words(time, rooftop.zone),
         phone_number(rooftop.phone) if rooftop.phone else "",
     )
     return CalendarVisit(
@@ -394,7 +402,7 @@ def _own_clock(visit: VisitView, time: VisitTime) -> str:
         time.start.astimezone(ZoneInfo(visit.rooftop.zone)).utcoffset()
     ):
         return ""
-    return spoken_stretch(time, own)
+    return period_words(time, own)
 
 
 def _part(title: str, *told: str) -> list[str]:

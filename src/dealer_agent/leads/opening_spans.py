@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterator, Sequence
 from datetime import date, datetime, timedelta
 from zoneinfo import ZoneInfo
 
-from dealer_agent.leads.local_time import first_showing_minute
+from dealer_agent.leads.local_time import instant_of_minute
 
 LOOK_AHEAD = 14
 """Days. The answer does not name the opening time of a dealer that is closed for longer."""
@@ -17,35 +17,35 @@ LOOK_AHEAD = 14
 Hours = Callable[[date], Sequence[tuple[int, int]]]
 """The spans that begin on a day, in order, apart from each other."""
 
-Stretch = tuple[datetime, datetime]
+Span = tuple[datetime, datetime]
 
 _DAY = timedelta(days=1)
 _MIDNIGHT = 24 * 60
 
 
-def open_hours(hours: Hours, zone: str, now: datetime) -> Stretch | None:
+def current_or_next_span(hours: Hours, zone: str, now: datetime) -> Span | None:
     """The stretch (UTC) in which the department is open: the one that holds `now`, else the next; None without one.
 
     A stretch that began earlier than yesterday is given from yesterday on, and it ends within `LOOK_AHEAD` days.
     """
     clock = ZoneInfo(zone)
     today = now.astimezone(clock).date()
-    return next((found for found in stretches(hours, clock, today, today + LOOK_AHEAD * _DAY) if found[1] > now), None)
+    return next((found for found in open_spans(hours, clock, today, today + LOOK_AHEAD * _DAY) if found[1] > now), None)
 
 
-def stretches(hours: Hours, zone: ZoneInfo, first: date, last: date) -> Iterator[Stretch]:
+def open_spans(hours: Hours, zone: ZoneInfo, first: date, last: date) -> Iterator[Span]:
     """The stretches (UTC) in which the department is open on the days, both included, in order of time.
 
     Spans that touch or overlap are one stretch, also over midnight. Spans of the days before and after count where
     they touch these days.
     """
-    stretch: Stretch | None = None
+    stretch: Span | None = None
     day = first - _DAY if _reaches_midnight(hours(first - _DAY)) else first
     end = last + _DAY if _reaches_midnight(hours(last)) else last
     while day <= end:
         spans = hours(day)
         for opens, closes in spans:
-            begin, finish = (first_showing_minute(day, minute, zone) for minute in (opens, closes))
+            begin, finish = (instant_of_minute(day, minute, zone) for minute in (opens, closes))
             if begin == finish:
                 continue  # The clock skips the whole span.
             if stretch is not None and begin <= stretch[1]:

@@ -25,7 +25,7 @@ _UNSEEN = frozenset(
 ) | frozenset(map(chr, range(0xE0100, 0xE01F0)))
 
 
-def name_in(text: str) -> str:
+def likely_name(text: str) -> str:
     """The text as a name, in Unicode's composed form (NFC); empty when it does not look like a name."""
     name = unicodedata.normalize("NFC", text.strip(" "))
     # Compatibility characters (full width, mathematical, ligatures) are not in names.

@@ -25,7 +25,7 @@ class UnavailableVehicle:
     stock: str | UnsetType = UNSET
 
 
-Wanted = Vehicle | UnavailableVehicle | None
+FoundVehicle = Vehicle | UnavailableVehicle | None
 """What the vehicle of interest turned out to be in stock; None when nothing in stock was named or found."""
 
 
@@ -34,7 +34,7 @@ def agent_name(request: LeadSubmitRequest) -> str:
     return request.source_agent if isinstance(request.source_agent, str) else request.source_agent.name
 
 
-def contacts(customer: Customer) -> tuple[str, ...]:
+def contact_points(customer: Customer) -> tuple[str, ...]:
     """What a customer is recognised by: e-mail address without case, phone number as E.164."""
     found = []
     if customer.email is not UNSET and (email := normal_email(customer.email)):
@@ -44,18 +44,18 @@ def contacts(customer: Customer) -> tuple[str, ...]:
     return tuple(found)
 
 
-def senders(token_id: str | None, request: LeadSubmitRequest, known: Sequence[str]) -> tuple[str, ...]:
+def sender_keys(token_id: str | None, request: LeadSubmitRequest, known: Sequence[str]) -> tuple[str, ...]:
     """The keys that identify a sender together with the customer, whose `contacts` are `known`.
 
     With a token: one key for each contact point, of the token and the contact point. Without a token the sender is
     unknown: one key of the agent's name and all contact points (contract, part 10).
     """
     if token_id is not None:
-        return tuple(sender_with_token(token_id, contact) for contact in known)
+        return tuple(token_sender_key(token_id, contact) for contact in known)
     return (_sender("agent", agent_name(request), *sorted(known)),)
 
 
-def sender_with_token(token_id: str, contact: str) -> str:
+def token_sender_key(token_id: str, contact: str) -> str:
     """The key that identifies a sender with a token together with a contact point of the customer."""
     return _sender("token", token_id, contact)
 
@@ -70,13 +70,13 @@ def _sender(*parts: str) -> str:
     return msgspec.json.encode(parts).decode()
 
 
-def customer_kept(customer: Customer, known: Iterable[str]) -> Customer:
+def with_normal_phone(customer: Customer, known: Iterable[str]) -> Customer:
     """The customer with the phone number as E.164, which is among their `contacts`."""
     phones = (contact.removeprefix(PHONE) for contact in known if contact.startswith(PHONE))
     return msgspec.structs.replace(customer, phone=next(phones, customer.phone))
 
 
-def who_consents(customer: Customer) -> bytes:
+def consenting_customer(customer: Customer) -> bytes:
     """The customer as the consent record names them, in JSON: the name, and the contact points that it is given for."""
     kept = {name: getattr(customer, name) for name in ("first_name", "last_name", "email", "phone")}
     return msgspec.json.encode({name: value for name, value in kept.items() if value is not UNSET})
@@ -87,7 +87,7 @@ def names_a_vehicle(wish: VehicleOfInterest | UnsetType) -> bool:
     return wish is not UNSET and _identity(wish) is not None
 
 
-def vehicle_key(wish: VehicleOfInterest | UnsetType, wanted: Wanted) -> str | None:
+def vehicle_key(wish: VehicleOfInterest | UnsetType, wanted: FoundVehicle) -> str | None:
     """What makes two leads of one customer speak of the same vehicle; None when a lead speaks of none.
 
     The VIN comes first even where the stock knows the vehicle: so it is the same one before and after its import.

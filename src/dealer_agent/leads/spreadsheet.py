@@ -32,7 +32,7 @@ COLUMNS = (
 )
 
 
-def harmless(cell: str) -> str:
+def without_formula(cell: str) -> str:
     """A cell that no spreadsheet takes for a formula; without what would steer a terminal that it is printed on."""
     cell = _CONTROLS.sub("", cell)
     return f"'{cell}" if _FORMULA.match(cell) else cell
@@ -55,7 +55,7 @@ def cells(view: LeadView) -> dict[str, str]:
         **_visit(view.visits[-1] if view.visits else None),
         "may_be_same_person_as": view.may_be_same_person_as or "",
     }
-    return {name: harmless(cell) for name, cell in told.items()}
+    return {name: without_formula(cell) for name, cell in told.items()}
 
 
 def _customer(view: LeadView) -> Mapping[str, str]:

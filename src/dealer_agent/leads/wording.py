@@ -10,7 +10,7 @@ from zoneinfo import ZoneInfo
 
 from msgspec import UNSET
 
-from dealer_agent.leads.lead_view import EndedVisit, ErasedLead, LeadView, RooftopView, VisitTime, VisitView
+from dealer_agent.leads.lead_view import CancelledVisit, ErasedLead, LeadView, RooftopView, VisitTime, VisitView
 from dealer_agent.leads.local_time import instant_of
 from dealer_agent.leads.plain_text import one_line, short
 from dealer_agent.leads.us_formats import clock_time, either
@@ -36,25 +36,25 @@ CHANNELS: Mapping[str, str] = {"email": "e-mail", "phone": "phone", "sms": "text
 """In the order in which people are told of them."""
 
 
-def spoken_day(moment: datetime, zone: str) -> str:
+def day_words(moment: datetime, zone: str) -> str:
     """`Tuesday, March 3, 2026`, on the zone's calendar."""
     local = in_zone(moment, ZoneInfo(zone))
     return f"{local:%A, %B} {local.day}, {local.year}"
 
 
-def spoken_time(moment: datetime, zone: str) -> str:
+def time_words(moment: datetime, zone: str) -> str:
     """`Tuesday, March 3, 2026, 10:00 AM CST`, on the zone's clock."""
-    return f"{spoken_day(moment, zone)}, {clock_time(moment, zone)} {_zone_name(moment, zone)}"
+    return f"{day_words(moment, zone)}, {clock_time(moment, zone)} {_zone_name(moment, zone)}"
 
 
-def spoken_stretch(time: VisitTime, zone: str) -> str:
+def period_words(time: VisitTime, zone: str) -> str:
     """`Tuesday, March 3, 2026, 10:00 AM to 11:00 AM CST`; what differs between the two ends is told of both."""
     start, end = time.start, time.end
     if end is None:
-        return spoken_time(start, zone)
-    day, until = spoken_day(start, zone), spoken_day(end, zone)
+        return time_words(start, zone)
+    day, until = day_words(start, zone), day_words(end, zone)
     if day != until:
-        return f"{spoken_time(start, zone)} to {spoken_time(end, zone)}"
+        return f"{time_words(start, zone)} to {time_words(end, zone)}"
     begins = clock_time(start, zone)
     if _zone_name(start, zone) != _zone_name(end, zone):
         begins = f"{begins} {_zone_name(start, zone)}"
@@ -116,7 +116,7 @@ def vehicle_words(vehicle: VehicleMembers) -> str:
     return " ".join(filter(None, (one_line(str(part)) for part in parts if part is not UNSET)))
 
 
-def shown_vehicle(vehicle: Vehicle | None, kind: AppointmentType) -> str:
+def listing_words(vehicle: Vehicle | None, kind: AppointmentType) -> str:
     """The listing that a visit is about, with its stock number.
 
     Empty for an appraisal and a service visit: they are about the customer's own vehicle.
@@ -230,8 +230,8 @@ TIMES_TOLD = 10
 def visit_lines(visit: VisitView) -> list[str]:
     """A visit for the salesperson: how it stands, its times on the rooftop's clock, and what they should do."""
     zone = visit.rooftop.zone
-    asked = [spoken_stretch(time, zone) for time in asked_times(visit.request, zone)]
-    times = [spoken_stretch(time, zone) for time in visit.times]
+    asked = [period_words(time, zone) for time in asked_times(visit.request, zone)]
+    times = [period_words(time, zone) for time in visit.times]
     place = short(visit.rooftop.name)
     told = [f"{visit_title(visit)}, at {place}"]
     match visit.status:
@@ -267,12 +267,12 @@ def erasure_words(erased: ErasedLead) -> list[str]:
     ]
 
 
-def ended_visit_lines(ended: EndedVisit) -> list[str]:
+def ended_visit_lines(ended: CancelledVisit) -> list[str]:
     """Lines about a visit that was cancelled because its customer was erased, for the people who expect it."""
     name = VISITS[ended.kind]
     return [
         f"{name[0].upper()}{name[1:]} cancelled, at {short(ended.rooftop.name)}",
-        f"When: {spoken_stretch(ended.time, ended.rooftop.zone)}",
+        f"When: {period_words(ended.time, ended.rooftop.zone)}",
         f"Nobody will come: the customer's data in lead {ended.lead_id} was erased at their request.",
     ]
 

@@ -18,8 +18,8 @@ from zoneinfo import ZoneInfo
 
 from msgspec import UNSET
 
-from dealer_agent.leads.local_time import end_of_day, first_showing_minute, instant_of, with_offset
-from dealer_agent.leads.opening_spans import Hours, Stretch, stretches
+from dealer_agent.leads.local_time import end_of_day, instant_of, instant_of_minute, with_offset
+from dealer_agent.leads.opening_spans import Hours, Span, open_spans
 from dealer_agent.protocol.formats import parse_timestamp
 from dealer_agent.protocol.requests import Appointment, VisitKind
 from dealer_agent.protocol.responses import AppointmentReply, TimeSlot
@@ -28,7 +28,7 @@ QUARTER = timedelta(minutes=15)
 PROPOSALS = 3
 
 
-class Busy(Protocol):
+class BusyQuarters(Protocol):
     """How many visits touch which quarters of an hour; a dictionary is one. It may be asked much, and in no order."""
 
     def get(self, quarter: datetime, default: int, /) -> int:
@@ -71,23 +71,23 @@ class Slot:
 
 
 @dataclass(frozen=True, slots=True)
-class Asked:
+class RequestedTimes:
     """When the buyer would come, by windows or `at` one time, and for how long. Aware; a window may end too early."""
 
-    windows: tuple[Stretch, ...]
+    windows: tuple[Span, ...]
     at: datetime | None
     duration: timedelta
 
 
 @dataclass(frozen=True, slots=True)
-class Outcome:
+class TimeChoice:
     """A confirmed time, or up to three proposed ones in order of time, or neither: nothing is to be had."""
 
     confirmed: Slot | None
     proposed: tuple[Slot, ...] = ()
 
 
-def asked_for(appointment: Appointment, plan: VisitPlan) -> Asked | None:
+def requested_times(appointment: Appointment, plan: VisitPlan) -> RequestedTimes | None:
     """What a valid request asks for, in UTC; None when it gives no time.
 
     A window's times without an offset are read in the appointment's time zone, by `zones.instant_of`. A window without
@@ -96,7 +96,7 @@ def asked_for(appointment: Appointment, plan: VisitPlan) -> Asked | None:
     """
     duration = _duration(appointment, plan)
     if appointment.appointment_at is not UNSET:
-        return Asked((), _instant(appointment.appointment_at, None), duration)
+        return RequestedTimes((), _instant(appointment.appointment_at, None), duration)
     if appointment.requested_windows is UNSET:
         return None
     buyer = None if appointment.timezone is UNSET else ZoneInfo(appointment.timezone)
@@ -105,10 +105,10 @@ def asked_for(appointment: Appointment, plan: VisitPlan) -> Asked | None:
     for window in appointment.requested_windows:
         start = _instant(window.start, buyer)
         windows.append((start, end_of_day(start, rooftop) if window.end is UNSET else _instant(window.end, buyer)))
-    return Asked(tuple(windows), None, duration)
+    return RequestedTimes(tuple(windows), None, duration)
 
 
-def settle(asked: Asked, plan: VisitPlan, busy: Busy, now: datetime) -> Outcome:
+def choose_time(asked: RequestedTimes, plan: VisitPlan, busy: BusyQuarters, now: datetime) -> TimeChoice:
     """The earliest free visit in the windows, or the one exactly `at`; else the three nearest free ones.
 
     Only quarters inside `span` are looked up in `busy`.
@@ -117,11 +117,13 @@ def settle(asked: Asked, plan: VisitPlan, busy: Busy, now: datetime) -> Outcome:
     wanted = _wanted(asked)
     for earliest, latest in wanted:
         for start in calendar.between(earliest, latest):
-            return Outcome(_slot(start, asked, plan))
-    return Outcome(None, tuple(_slot(start, asked, plan) for start in _nearest(wanted, calendar)))
+            return TimeChoice(_slot(start, asked, plan))
+    return TimeChoice(None, tuple(_slot(start, asked, plan) for start in _nearest(wanted, calendar)))
 
 
-def free_slots(duration: timedelta, plan: VisitPlan, busy: Busy, now: datetime, until: datetime) -> Iterator[Slot]:
+def free_slots(
+    duration: timedelta, plan: VisitPlan, busy: BusyQuarters, now: datetime, until: datetime
+) -> Iterator[Slot]:
     """Every free visit of this length that begins by `until`, in order of time.
 
     Only quarters from `now` to the end of the last visit are looked up in `busy`.
@@ -131,13 +133,13 @@ def free_slots(duration: timedelta, plan: VisitPlan, busy: Busy, now: datetime, 
         yield Slot(with_offset(start, zone), with_offset(start + duration, zone))
 
 
-def span(asked: Asked, plan: VisitPlan, now: datetime) -> tuple[datetime, datetime]:
+def bookable_span(asked: RequestedTimes, plan: VisitPlan, now: datetime) -> tuple[datetime, datetime]:
     """From when until when (UTC, the end excluded) `settle` may ask for busy quarters: all that can be booked."""
     first, last = _bookable(plan, now)
     return first, max(first, last + asked.duration)
 
 
-def quarters(slot: Slot) -> list[datetime]:
+def quarters_of(slot: Slot) -> list[datetime]:
     """The quarters of an hour that the visit touches, by their beginning in UTC."""
     start, end = slot.start.astimezone(UTC), slot.end.astimezone(UTC)
     quarter = _next_quarter(start)
@@ -148,7 +150,7 @@ def quarters(slot: Slot) -> list[datetime]:
     return touched
 
 
-def reply(outcome: Outcome, asked: Asked, appointment_id: str) -> AppointmentReply:
+def appointment_reply(outcome: TimeChoice, asked: RequestedTimes, appointment_id: str) -> AppointmentReply:
     """What the buyer is answered, in the form in which they asked; `rejected` when nothing is to be had."""
     if outcome.confirmed is not None:
         window = _told(outcome.confirmed)
@@ -164,7 +166,7 @@ def reply(outcome: Outcome, asked: Asked, appointment_id: str) -> AppointmentRep
     return AppointmentReply(appointment_id=appointment_id, status="proposed", proposed_slots=windows)
 
 
-def fits_inside(asked: Asked, existing: Slot) -> bool:
+def fits_inside(asked: RequestedTimes, existing: Slot) -> bool:
     """Whether a visit can be part of one that stands: its time is in it, or one of its windows overlaps it."""
     start, end = existing.start.astimezone(UTC), existing.end.astimezone(UTC)
     if asked.at is not None:
@@ -187,13 +189,13 @@ def _duration(appointment: Appointment, plan: VisitPlan) -> timedelta:
     return next(long_enough, allowed[-1])
 
 
-def _bookable(plan: VisitPlan, now: datetime) -> Stretch:
+def _bookable(plan: VisitPlan, now: datetime) -> Span:
     """The earliest and the latest start of a visit, both included; the latest may be the earlier one."""
     now = now.astimezone(UTC)
     return now + plan.notice, now + plan.horizon
 
 
-def _wanted(asked: Asked) -> list[Stretch]:
+def _wanted(asked: RequestedTimes) -> list[Span]:
     """The stretches in which a visit that suits begins, ends included, in order and apart from each other.
 
     A window that is too short for the visit gives one that ends before it starts.
@@ -205,10 +207,10 @@ def _wanted(asked: Asked) -> list[Stretch]:
     return [(start, end - asked.duration) for start, end in _merged(windows)]
 
 
-def _merged(stretches: Sequence[Stretch]) -> list[Stretch]:
+def _merged(stretches: Sequence[Span]) -> list[Span]:
     """Stretches in order of their start, with those that overlap or touch made one."""
-    merged: list[Stretch] = []
-    for start, end in stretches:
+    merged: list[Span] = []
+    for start, end in open_spans:
         if merged and start <= merged[-1][1]:
             merged[-1] = (merged[-1][0], max(merged[-1][1], end))
         else:
@@ -219,7 +221,7 @@ def _merged(stretches: Sequence[Stretch]) -> list[Stretch]:
 class _Calendar:
     """The starts of free visits, in UTC, found as they are asked for."""
 
-    def __init__(self, plan: VisitPlan, duration: timedelta, busy: Busy, now: datetime) -> None:
+    def __init__(self, plan: VisitPlan, duration: timedelta, busy: BusyQuarters, now: datetime) -> None:
         self.first, self.last = _bookable(plan, now)
         self._plan, self._duration, self._busy = plan, duration, busy
         self._zone = ZoneInfo(plan.zone)
@@ -247,8 +249,8 @@ class _Calendar:
 
     def _allowed(self, day: date) -> Iterator[datetime]:
         """The starts of visits that hours, grid, notice and horizon allow on the day."""
-        midnight, next_midnight = (first_showing_minute(day, minute, self._zone) for minute in (0, 24 * 60))
-        for opens, closes in stretches(self._plan.hours, self._zone, day, day):
+        midnight, next_midnight = (instant_of_minute(day, minute, self._zone) for minute in (0, 24 * 60))
+        for opens, closes in open_spans(self._plan.hours, self._zone, day, day):
             start = _next_quarter(max(opens, midnight, self.first))
             last_start = min(closes - self._duration, next_midnight - QUARTER, self.last)
             while start <= last_start:
@@ -258,7 +260,7 @@ class _Calendar:
                 start += QUARTER
 
 
-def _nearest(wanted: list[Stretch], calendar: _Calendar) -> list[datetime]:
+def _nearest(wanted: list[Span], calendar: _Calendar) -> list[datetime]:
     """The free starts nearest to a wanted one, in order of time. Looks ever further around until enough are found."""
     first, last = calendar.first, calendar.last
     # A stretch that is no longer than a moment still says when: a window too short for the visit counts by its start.
@@ -292,7 +294,7 @@ def _nearest(wanted: list[Stretch], calendar: _Calendar) -> list[datetime]:
     return []
 
 
-def _around(targets: list[Stretch], first: datetime, last: datetime) -> list[Stretch]:
+def _around(targets: list[Span], first: datetime, last: datetime) -> list[Span]:
     """The targets that something bookable can be nearest to: of those before and of those after all of it, one."""
     before = [target for target in targets if target[1] < first]
     after = [target for target in targets if target[0] > last]
@@ -305,7 +307,7 @@ def _next_quarter(moment: datetime) -> datetime:
     return moment + (_EPOCH - moment) % QUARTER
 
 
-def _slot(start: datetime, asked: Asked, plan: VisitPlan) -> Slot:
+def _slot(start: datetime, asked: RequestedTimes, plan: VisitPlan) -> Slot:
     zone = ZoneInfo(plan.zone)
     return Slot(with_offset(start, zone), with_offset(start + asked.duration, zone))
 

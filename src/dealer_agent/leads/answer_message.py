@@ -12,9 +12,9 @@ from zoneinfo import ZoneInfo
 from msgspec import UnsetType
 
 from dealer_agent.leads.plain_text import short
-from dealer_agent.leads.received_lead import UnavailableVehicle, Wanted, names_a_vehicle, vehicle_name
+from dealer_agent.leads.received_lead import FoundVehicle, UnavailableVehicle, names_a_vehicle, vehicle_name
 from dealer_agent.leads.us_formats import clock_time, day_and_time, either, phone_number, zone_name
-from dealer_agent.leads.visits import Slot
+from dealer_agent.leads.visit_times import Slot
 from dealer_agent.protocol.requests import VehicleOfInterest, VisitKind
 from dealer_agent.protocol.vehicle import Vehicle
 
@@ -78,7 +78,7 @@ class LeadAnswer:
     house: RooftopContact
     now: datetime
     wish: VehicleOfInterest | UnsetType
-    wanted: Wanted
+    wanted: FoundVehicle
     repeated: bool = False
     trade_in: bool = False
     visit: VisitAnswer | None = None
