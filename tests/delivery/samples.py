@@ -5,7 +5,8 @@ from typing import Any
 
 from dealer_agent.dealers.routing import Kind
 from dealer_agent.delivery.outlet import DeliveryDocument, OutgoingMessage, Outlet
-from dealer_agent.leads.lead_view import AgentView, LeadView, RooftopView, VisitStatus, VisitTime, VisitView
+from dealer_agent.leads.lead_view import AgentView, LeadView, RooftopView, VisitTime, VisitView
+from dealer_agent.leads.statuses import VisitStatus
 from dealer_agent.protocol.requests import Appointment, Customer
 
 MONDAY = datetime(2026, 3, 2, 9, 30, tzinfo=UTC)

@@ -11,12 +11,12 @@ from tests.delivery.samples import parcel, sent, view
 
 from dealer_agent.delivery.directory import LEFT_BEHIND_SECONDS, UNFINISHED, DirectoryOutlet
 from dealer_agent.delivery.outlet import NotDelivered
-from dealer_agent.leads.adf import render_adf_message
+from dealer_agent.leads.adf import render_adf
 from dealer_agent.leads.lead_json import render_json
 
 
 def outlet(folder: Path) -> DirectoryOutlet:
-    return DirectoryOutlet(folder, "xml", render_adf_message)
+    return DirectoryOutlet(folder, "xml", render_adf)
 
 
 def finished(folder: Path) -> list[Path]:
@@ -33,7 +33,7 @@ def test_a_file_is_named_by_the_delivery_and_readable_by_its_owner_alone(tmp_pat
     asyncio.run(sent(outlet(folder), parcel("D1")))
     (file,) = finished(folder)
     assert file.name == "D1.xml"
-    assert file.read_bytes() == render_adf_message(view())
+    assert file.read_bytes() == render_adf(view())
     assert stat.S_IMODE(file.stat().st_mode) == 0o600
     assert stat.S_IMODE(folder.stat().st_mode) == stat.S_IMODE((folder / UNFINISHED).stat().st_mode) == 0o700
 
@@ -49,7 +49,7 @@ def test_a_repeat_replaces_the_file_of_its_name(tmp_path: Path) -> None:
     asyncio.run(sent(outlet(tmp_path), parcel("D1")))
     assert [file.name for file in finished(tmp_path)] == ["D1.xml"]
     assert not unfinished(tmp_path)
-    assert (tmp_path / "D1.xml").read_bytes() == render_adf_message(view())
+    assert (tmp_path / "D1.xml").read_bytes() == render_adf(view())
 
 
 def test_what_a_killed_attempt_left_behind_goes_with_the_next(tmp_path: Path) -> None:

@@ -18,7 +18,7 @@ from dealer_agent.delivery.http import LONGEST_WAIT, HttpOutlet
 from dealer_agent.delivery.outlet import NotDelivered
 from dealer_agent.delivery.outlets import FORMATS
 from dealer_agent.leads.adf import render_adf
-from dealer_agent.leads.lead_json import lead_json
+from dealer_agent.leads.lead_json import render_json
 from dealer_agent.storage.errors import CANNOT_BE_REACHED
 
 
@@ -58,7 +58,7 @@ def failure(url: str, **more: Any) -> NotDelivered:
     ("form", "media_type", "body"),
     [
         ("adf", "application/xml; charset=utf-8", render_adf(view())),
-        ("json", "application/json", lead_json(view())),
+        ("json", "application/json", render_json(view())),
     ],
 )
 def test_a_lead_is_posted_with_its_ids_and_nothing_of_the_customer_in_the_head(

@@ -16,8 +16,8 @@ from tests.leads.lead_views import LINKS
 
 from dealer_agent.delivery.outlet import DeliveryDocument, DeliveryDropped, NotDelivered, Outlet
 from dealer_agent.delivery.smtp import CrmMailOutlet, CustomerMailOutlet, MailServer, PeopleMailOutlet
-from dealer_agent.leads.adf import render_adf_message
-from dealer_agent.leads.mails import adf_mail_subject
+from dealer_agent.leads.adf import render_adf
+from dealer_agent.leads.staff_mails import adf_mail_subject
 from dealer_agent.protocol.requests import Customer
 from dealer_agent.storage.errors import CANNOT_BE_REACHED
 
@@ -63,7 +63,7 @@ def test_a_crm_gets_the_adf_alone_as_plain_ascii_text(receiver: MailReceiver) ->
     assert not mailed.message.is_multipart()
     assert mailed.raw.isascii()
     assert mailed.message["Content-Transfer-Encoding"] == "7bit"
-    assert mailed.message.get_content().replace("\r\n", "\n").encode() == render_adf_message(sent.message)
+    assert mailed.message.get_content().replace("\r\n", "\n").encode() == render_adf(sent.message)
     assert mailed.message["To"] == CRM[0]
 
 
@@ -88,7 +88,7 @@ def test_a_line_longer_than_mail_allows_is_encoded_and_comes_out_whole(receiver:
     send(CrmMailOutlet(server(receiver), CRM), sent)
     (mailed,) = receiver.taken
     assert max(map(len, mailed.raw.splitlines())) <= 998
-    assert mailed.message.get_content().replace("\r\n", "\n").encode() == render_adf_message(sent.message)
+    assert mailed.message.get_content().replace("\r\n", "\n").encode() == render_adf(sent.message)
 
 
 @pytest.mark.parametrize(

@@ -26,7 +26,8 @@ from tests.leads.lead_views import (
     a_visit,
 )
 
-from dealer_agent.leads.adf import render_adf_message
+from dealer_agent.leads.adf import render_adf
+from dealer_agent.leads.customer_mails import cancellation_mail, confirmation_mail
 from dealer_agent.leads.icalendar import CalendarVisit, calendar_file
 from dealer_agent.leads.lead_json import render_json
 from dealer_agent.leads.lead_view import (
@@ -39,8 +40,9 @@ from dealer_agent.leads.lead_view import (
     VisitTime,
     VisitView,
 )
-from dealer_agent.leads.mails import Mail, adf_mail_subject, cancellation_mail, confirmation_mail, staff_mail
+from dealer_agent.leads.mail_text import Mail
 from dealer_agent.leads.spreadsheet import COLUMNS, cells
+from dealer_agent.leads.staff_mails import adf_mail_subject, staff_mail
 from dealer_agent.leads.us_formats import day_and_time, zone_name
 from dealer_agent.protocol.requests import (
     Appointment,
@@ -181,7 +183,7 @@ def notices() -> dict[str, DeliveredMessage]:
         kind="test_drive",
         rooftop=ROOFTOP,
         time=VisitTime(TEN_IN_NASHVILLE, TEN_IN_NASHVILLE + timedelta(hours=1)),
-        ended_at=RECEIVED,
+        cancelled_at=RECEIVED,
     )
     withdrawn = a_view(channels=("email",), resend=True, withdrawn=("phone", "sms"), visits=(a_visit(),))
     return {"withdrawal": withdrawn, "erasure": erased, "visit_cancelled": ended}
@@ -206,7 +208,7 @@ def rendered() -> dict[str, str]:
     sheet.writeheader()
     views = leads() | more_leads()
     for name, message in (views | notices()).items():
-        files[f"{name}.adf.xml"] = render_adf_message(message).decode()
+        files[f"{name}.adf.xml"] = render_adf(message).decode()
         files[f"{name}.json"] = msgspec.json.format(render_json(message), indent=2).decode() + "\n"
         files[f"{name}.mail.txt"] = _mail(staff_mail(message)) + f"\nSubject with ADF: {adf_mail_subject(message)}\n"
     for view in views.values():

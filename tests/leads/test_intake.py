@@ -18,9 +18,9 @@ from dealer_agent.leads.received_lead import (
     names_a_vehicle,
     payload_hash,
     vehicle_key,
-    vehicle_name,
     with_normal_phone,
 )
+from dealer_agent.leads.vehicle_words import vehicle_name
 from dealer_agent.protocol.envelope import read_json
 from dealer_agent.protocol.requests import Customer, LeadSubmitRequest, VehicleOfInterest
 from dealer_agent.protocol.vehicle import Vehicle

@@ -6,21 +6,12 @@ from typing import Any
 import pytest
 from tests.leads.lead_views import LISTING, ROOFTOP
 
+from dealer_agent.leads.channels import CHANNELS
 from dealer_agent.leads.lead_view import RooftopView, VisitTime, extras_of
 from dealer_agent.leads.plain_text import lines, one_line, quoted, short
-from dealer_agent.leads.wording import (
-    CHANNELS,
-    CONDITIONS,
-    STATUSES,
-    VISITS,
-    asked_times,
-    claimed_facts,
-    listed,
-    period_words,
-    place_words,
-    time_words,
-    vehicle_words,
-)
+from dealer_agent.leads.us_formats import join_words, period_words, time_words
+from dealer_agent.leads.vehicle_words import CONDITIONS, STATUSES, described_facts, vehicle_words
+from dealer_agent.leads.visit_words import VISITS, place_words, requested_periods
 from dealer_agent.protocol.requests import Appointment, RequestedWindow, TradeIn, VehicleOfInterest
 from dealer_agent.protocol.vehicle import Vehicle
 
@@ -76,7 +67,7 @@ def test_a_stretch_tells_of_both_ends_what_differs(start: datetime, minutes: int
     ],
 )
 def test_the_times_asked_for_are_read_on_the_buyers_clock(request_: Appointment, starts: list[str]) -> None:
-    times = asked_times(request_, "America/Chicago")
+    times = requested_periods(request_, "America/Chicago")
     assert [time.start.astimezone(UTC).isoformat() for time in times] == starts
 
 
@@ -93,7 +84,7 @@ def test_every_word_of_the_protocol_has_its_human_word() -> None:
     [(["a"], "a"), (["a", "b"], "a and b"), (["a", "b", "c"], "a, b, and c")],
 )
 def test_lists_read_as_people_say_them(words: list[str], told: str) -> None:
-    assert listed(words) == told
+    assert join_words(words, "and") == told
 
 
 @pytest.mark.parametrize(
@@ -129,12 +120,12 @@ def test_a_place_is_told_on_one_line() -> None:
     ],
 )
 def test_what_a_buyer_adds_is_told_whatever_it_is(value: Any, told: str) -> None:
-    assert claimed_facts(TradeIn(), {"x": value}) == [f"x: {told}"]
+    assert described_facts(TradeIn(), {"x": value}) == [f"x: {told}"]
 
 
 @pytest.mark.parametrize(("name", "value", "told"), [("x", "", []), ("x", None, []), ("", "y", ["Other: y"])])
 def test_what_says_nothing_is_left_out(name: str, value: Any, told: list[str]) -> None:
-    assert claimed_facts(TradeIn(), {name: value}) == told
+    assert described_facts(TradeIn(), {name: value}) == told
 
 
 def test_extras_are_the_members_that_the_protocol_does_not_know() -> None:

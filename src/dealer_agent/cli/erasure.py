@@ -27,7 +27,7 @@ from dealer_agent.cli.terminal import (
 )
 from dealer_agent.dealers.profile import Profile
 from dealer_agent.leads.received_lead import contact_points
-from dealer_agent.leads.wording import VISITS
+from dealer_agent.leads.visit_words import VISITS
 from dealer_agent.protocol.requests import Customer
 from dealer_agent.server.refresh import ages, dispose_by_age, purge_by_age
 from dealer_agent.storage.errors import WrongKey

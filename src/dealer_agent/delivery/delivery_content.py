@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
-from typing import NamedTuple
+from typing import NamedTuple, cast
 
 from dealer_agent.dealers.profile import Profile
 from dealer_agent.dealers.routing import TO_CUSTOMER
@@ -12,6 +12,7 @@ from dealer_agent.delivery.view import ended_visit, erased_lead, lead_view
 from dealer_agent.encryption.errors import EncryptionError
 from dealer_agent.leads.lead_view import DeliveredMessage, LeadView
 from dealer_agent.protocol.formats import normal_email
+from dealer_agent.protocol.requests import Channel
 from dealer_agent.storage.consents import ConsentEvent
 from dealer_agent.storage.lead_record import LeadToDeliver
 from dealer_agent.storage.outbox import DueDelivery
@@ -99,5 +100,5 @@ def _check_kept(found: LeadToDeliver, kept: KeptDocument, allowed: Sequence[str]
         raise NeedsNewId("the lead has arrived since it was made: sent again under another id")
 
 
-def _withdrawn(consents: Sequence[ConsentEvent], number: str | None) -> tuple[str, ...]:
-    return next((event.channels for event in consents if str(event.number) == number), ())
+def _withdrawn(consents: Sequence[ConsentEvent], number: str | None) -> tuple[Channel, ...]:
+    return next((cast(tuple[Channel, ...], event.channels) for event in consents if str(event.number) == number), ())

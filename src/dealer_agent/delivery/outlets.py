@@ -12,14 +12,14 @@ from dealer_agent.delivery.directory import DirectoryOutlet
 from dealer_agent.delivery.http import HttpOutlet
 from dealer_agent.delivery.outlet import Outlet
 from dealer_agent.delivery.smtp import CrmMailOutlet, CustomerMailOutlet, MailServer, PeopleMailOutlet
-from dealer_agent.leads.adf import render_adf_message
+from dealer_agent.leads.adf import render_adf
 from dealer_agent.leads.customer_links import CustomerLinks
 from dealer_agent.leads.lead_json import render_json
 from dealer_agent.leads.lead_view import DeliveredMessage
 from dealer_agent.storage.outbox import Address
 
 FORMATS: Mapping[str, tuple[Callable[[DeliveredMessage], bytes], str, str]] = {
-    "adf": (render_adf_message, "application/xml; charset=utf-8", "xml"),
+    "adf": (render_adf, "application/xml; charset=utf-8", "xml"),
     "json": (render_json, "application/json", "json"),
 }
 """What makes it, its media type, and the suffix of its file."""

@@ -17,10 +17,12 @@ from typing import Literal
 import aiosmtplib
 
 from dealer_agent.delivery.outlet import DeliveryDocument, DeliveryDropped, NotDelivered, OutgoingMessage
-from dealer_agent.leads.adf import render_adf_message
+from dealer_agent.leads.adf import render_adf
 from dealer_agent.leads.customer_links import CustomerLinks
+from dealer_agent.leads.customer_mails import cancellation_mail, confirmation_mail
 from dealer_agent.leads.lead_view import LeadView
-from dealer_agent.leads.mails import Mail, adf_mail_subject, cancellation_mail, confirmation_mail, staff_mail
+from dealer_agent.leads.mail_text import Mail
+from dealer_agent.leads.staff_mails import adf_mail_subject, staff_mail
 from dealer_agent.storage.errors import CANNOT_BE_REACHED
 
 GOODBYE_SECONDS = 2.0
@@ -86,7 +88,7 @@ class CrmMailOutlet:
     def make(self, parcel: DeliveryDocument) -> bytes:
         """The mail."""
         message = _message(self.server, parcel, self.to, adf_mail_subject(parcel.message))
-        text = render_adf_message(parcel.message).decode("ascii")
+        text = render_adf(parcel.message).decode("ascii")
         fits = max(map(len, text.splitlines())) <= LONGEST_LINE
         message.set_content(text, cte="7bit" if fits else "quoted-printable")
         return message.as_bytes()

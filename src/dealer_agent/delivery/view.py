@@ -16,15 +16,16 @@ from dealer_agent.leads.lead_view import (
     CancelledVisit,
     ErasedLead,
     LeadView,
-    VisitStatus,
     VisitTime,
     VisitView,
     extras_of,
 )
+from dealer_agent.leads.statuses import VisitStatus
 from dealer_agent.protocol.formats import parse_timestamp
 from dealer_agent.protocol.requests import (
     Appointment,
     AppointmentType,
+    Channel,
     Customer,
     LeadSubmitRequest,
     TradeIn,
@@ -42,7 +43,7 @@ def lead_view(
     *,
     resend: bool = False,
     because_of: str | None = None,
-    withdrawn: tuple[str, ...] = (),
+    withdrawn: tuple[Channel, ...] = (),
 ) -> LeadView:
     """The view of a lead as it is now, with additions, without the contact points that may not be used.
 
@@ -87,7 +88,7 @@ def lead_view(
         messages=tuple(messages),
         visits=visits,
         resend=resend,
-        called_off=called_off,
+        cancelled_visit=called_off,
         withdrawn=withdrawn,
         added=resend and because_of is not None and called_off is None,
         may_be_same_person_as=record.may_be_same_person_as,
@@ -110,7 +111,7 @@ def ended_visit(visit: AppointmentRecord, profile: Profile) -> CancelledVisit:
         kind=cast(AppointmentType, visit.kind),
         rooftop=rooftop_view(profile, visit.rooftop),
         time=VisitTime(visit.starts_at, visit.ends_at),
-        ended_at=visit.cancelled_at or visit.created_at,
+        cancelled_at=visit.cancelled_at or visit.created_at,
     )
 
 

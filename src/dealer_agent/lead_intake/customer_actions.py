@@ -23,8 +23,8 @@ from dealer_agent.lead_intake.rooftop_views import rooftop_view
 from dealer_agent.lead_intake.visit_booking import VisitBooking
 from dealer_agent.leads.customer_links import LinkTarget
 from dealer_agent.leads.lead_view import RooftopView, VisitTime
+from dealer_agent.leads.vehicle_words import listing_words
 from dealer_agent.leads.visit_times import QUARTER, Slot, free_slots, requested_times
-from dealer_agent.leads.wording import listing_words
 from dealer_agent.protocol.requests import Appointment, AppointmentType
 from dealer_agent.protocol.vehicle import Vehicle
 from dealer_agent.storage.appointments import AppointmentRecord, appointments_of, find_appointment

@@ -26,8 +26,9 @@ from dealer_agent.lead_intake.notifications import Notifications, tell_of_change
 from dealer_agent.lead_intake.timetable import Timetable
 from dealer_agent.lead_intake.visit_booking import Decision, VisitBooking, unavailable
 from dealer_agent.leads import received_lead
-from dealer_agent.leads.answer_message import LeadAnswer, RooftopContact, message_for
-from dealer_agent.leads.consent import PURPOSE, Grant, consent_was_withdrawn, reaches_customer
+from dealer_agent.leads.answer_message import Department, LeadAnswer, answer_message
+from dealer_agent.leads.channels import can_reach
+from dealer_agent.leads.consent import PURPOSE, Grant, consent_was_withdrawn
 from dealer_agent.protocol.errors import (
     AppointmentTimeUnavailable,
     IdempotencyConflict,
@@ -204,7 +205,7 @@ class LeadTransaction:
         verdict = verdict._replace(revoked=revoked)
         if not stored.is_known(connection, cipher, dealer_id, self.contacts):
             return self._take_new(connection, verdict, vehicle_key)
-        if not reaches_customer(verdict.channels, self.customer):
+        if not can_reach(self.customer, verdict.channels):
             self._refuse_withdrawn(connection, verdict.grant)
         window = timedelta(hours=self.desk.profile.policies.duplicate_window_hours)
         if window:
@@ -225,7 +226,7 @@ class LeadTransaction:
         """
         dealer_id = self.desk.profile.id
         known = stored.withdrawn_from(connection, self.desk.cipher, dealer_id, self.senders, grant.granted_at)
-        if not reaches_customer((channel for channel in grant.channels if channel not in known), self.customer):
+        if not can_reach(self.customer, (channel for channel in grant.channels if channel not in known)):
             raise consent_was_withdrawn()
 
     def _take_new(
@@ -458,14 +459,14 @@ class LeadTransaction:
         wanted: received_lead.FoundVehicle,
         visit: Decision | None,
     ) -> Answer | ProtocolError:
-        house = self._house(rooftop)
+        department = self._department(rooftop)
         is_unknown = not isinstance(wanted, Vehicle) and self._home(wanted) is None
-        words = message_for(
+        words = answer_message(
             LeadAnswer(
-                house=house,
+                department=department,
                 now=self.now,
                 wish=self.lead.vehicle_of_interest,
-                wanted=wanted,
+                found=wanted,
                 repeated=status == "duplicate",
                 trade_in=self.lead.trade_in is not UNSET,
                 visit=None if visit is None else visit.answer,
@@ -479,16 +480,16 @@ class LeadTransaction:
             lead_id=lead_id,
             status=status,
             appointment=UNSET if visit is None else visit.reply,
-            dealer=DealerContact(house.name, house.phone or UNSET),
+            dealer=DealerContact(department.rooftop, department.phone or UNSET),
         )
         return Answer(msgspec.json.encode(receipt), words)
 
-    def _house(self, rooftop: DealerRooftop) -> RooftopContact:
+    def _department(self, rooftop: DealerRooftop) -> Department:
         timetable = self.desk.timetable
         kind = None if self.lead.appointment is UNSET else VISIT_KIND_OF[self.lead.appointment.appointment_type]
         department = timetable.department(rooftop, kind)
-        return RooftopContact(
-            name=rooftop.name,
+        return Department(
+            rooftop=rooftop.name,
             zone=rooftop.timezone,
             phone=timetable.phone(rooftop, department),
             hours=timetable.hours(rooftop, department, self.now),

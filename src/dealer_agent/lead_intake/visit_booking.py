@@ -162,9 +162,7 @@ class VisitBooking:
         kind = VISIT_KIND_OF[request.appointment_type]
         same = [record for record in earlier if record.kind == kind and _request_of(record) == request]
         noted = next((record for record in same if _answered(record).status == "requested"), None)
-        appointment_reply = (
-            AppointmentReply(appointment_id=new_ulid(), status="requested") if noted is None else _answered(noted)
-        )
+        requested = AppointmentReply(appointment_id=new_ulid(), status="requested")
         return Decision(
             kind=kind,
             rooftop=self._place(home, kind),

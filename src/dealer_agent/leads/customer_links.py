@@ -1,8 +1,8 @@
-"""Signed links for customers. A link names one visit of one lead, what it is for, and how long it works. Pure.
+"""Signed links for customers (docs/protocol.md#customer-links). Pure.
 
-A token has the form `LEAD.APPOINTMENT.UNTIL.SIGNATURE`; UNTIL is a time in seconds since 1970. itsdangerous makes the
-signature with HMAC-SHA256. Its key depends on the purpose and the dealer, so a token for one purpose is invalid for
-another. Nothing is stored for a link. See docs/customer-links.md.
+A link names a visit, a purpose and its last second. A token is `LEAD.APPOINTMENT.UNTIL.SIGNATURE`, with UNTIL in
+seconds since 1970 and an HMAC-SHA256. The key of the signature depends on the purpose and the dealer, so a token is
+valid for one purpose only. No link is stored.
 """
 
 from dataclasses import dataclass, field
@@ -13,10 +13,10 @@ from typing import Literal, NamedTuple
 from itsdangerous import BadSignature, Signer
 
 LinkPurpose = Literal["visit", "contact"]
-"""`visit`: see, move or cancel the visit. `contact`: withdraw consent. The path of the page has the same name."""
+"""`visit`: see, move or cancel the visit. `contact`: withdraw consent. It is also the path of the page."""
 
 LONGEST_TOKEN = 200
-"""Characters. A longer token is refused before its signature is computed."""
+"""Characters. A longer token is rejected before its signature is computed."""
 
 
 class LinkTarget(NamedTuple):
@@ -29,26 +29,28 @@ class LinkTarget(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class CustomerLinks:
-    """Makes and reads the links of one dealer. `base_url` is the address of the service, without a slash at its end."""
+    """Makes and reads the links of one dealer.
+
+    `base_url` is the address of the service, without a slash at its end. A link works for `valid` after the visit ends.
+    """
 
     dealer_id: str
     base_url: str
     key: bytes = field(repr=False)
     valid: timedelta
-    """For how long after the end of a visit its links work."""
 
     def address(self, purpose: LinkPurpose, lead_id: str, appointment_id: str, ends_at: datetime) -> str:
-        """The web address for a mail. The same visit always gets the same address."""
+        """The web address for a mail. A visit always gets the same address."""
         return f"{self.base_url}{self.path(purpose, lead_id, appointment_id, ends_at)}"
 
     def path(self, purpose: LinkPurpose, lead_id: str, appointment_id: str, ends_at: datetime) -> str:
-        """The path of the same address, below that of the service."""
+        """The path of this address below `base_url`."""
         until = int((ends_at + self.valid).timestamp())
         token = self._signer(purpose).sign(f"{lead_id}.{appointment_id}.{until}")
         return f"/{purpose}/{token.decode('ascii')}"
 
     def read(self, purpose: LinkPurpose, token: str) -> LinkTarget | None:
-        """The content of a token, also after it expired. None if this dealer did not sign it for this purpose."""
+        """The content of a token, even if it has expired. None if this dealer did not sign it for this purpose."""
         if len(token) > LONGEST_TOKEN or not token.isascii():
             return None
         try:

@@ -1,11 +1,12 @@
-"""Which time a visit gets: the earliest that suits buyer and rooftop, else the nearest three (contract, part 10). Pure.
+"""Chooses the time of a visit (docs/protocol.md#appointments). Pure.
 
-A visit begins on the rooftop's grid, which is counted from midnight on the rooftop's clock as the clock shows it, and
-lies wholly inside one stretch of opening hours (`leads.opening`). It keeps its length when the clock is changed during
-the visit. Places are counted by quarters of an hour of UTC, on which every zone's grid falls.
+It is the earliest free time that suits buyer and rooftop, else the three nearest free times are proposed. A visit
+starts on the rooftop's grid, which counts from midnight on the rooftop's clock, and is within one span of opening
+hours. It keeps its length when the clock changes during the visit. Places are counted for each quarter of an hour in
+UTC.
 
-What the buyer says: windows that overlap or touch are one stretch of time; a visit fits a window when it lies wholly
-inside. The nearest visit is the one that would have to be moved least to suit; of two equally near, the earlier.
+Windows of the buyer that overlap or touch are one window. A visit suits if it is wholly inside a window. The nearest
+visit is the one with the smallest move to a time that suits; of two equally near, the earlier one.
 """
 
 from bisect import bisect_left, bisect_right
@@ -18,9 +19,9 @@ from zoneinfo import ZoneInfo
 
 from msgspec import UNSET
 
-from dealer_agent.leads.local_time import end_of_day, instant_of, instant_of_minute, with_offset
+from dealer_agent.leads.local_time import end_of_day, instant_of_minute, read_instant, with_offset
 from dealer_agent.leads.opening_spans import Hours, Span, open_spans
-from dealer_agent.protocol.formats import parse_timestamp
+from dealer_agent.leads.statuses import CONFIRMED, PROPOSED, REJECTED
 from dealer_agent.protocol.requests import Appointment, VisitKind
 from dealer_agent.protocol.responses import AppointmentReply, TimeSlot
 
@@ -29,26 +30,26 @@ PROPOSALS = 3
 
 
 class BusyQuarters(Protocol):
-    """How many visits touch which quarters of an hour; a dictionary is one. It may be asked much, and in no order."""
+    """The number of visits in each quarter of an hour, by its start in UTC. A dictionary is one."""
 
     def get(self, quarter: datetime, default: int, /) -> int:
-        """Of the quarter that begins then (UTC); `default` where there are none."""
+        """The number of visits in this quarter, else `default`."""
 
 
 _DAY = timedelta(days=1)
 _MINUTE = timedelta(minutes=1)
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
-# The calendar begins with year 1 and ends with year 9999: a day added to a time in between cannot leave it.
+# A day added to a time between these cannot leave the calendar, which has the years 1 to 9999.
 _EARLIEST, _LATEST = datetime(2, 1, 1, tzinfo=UTC), datetime(9999, 1, 1, tzinfo=UTC)
 
 
 @dataclass(frozen=True, slots=True)
 class VisitPlan:
-    """How one kind of visit is booked at a rooftop: `dealers.profile.VisitRules` and the hours that they name.
+    """How a rooftop books one kind of visit: `dealers.profile.VisitRules` with the hours of the department.
 
-    `zone` is an IANA name; `hours` are those of the department, on the days on which the kind of visit is booked.
-    `duration` is the usual one, `allowed` are the others that a buyer may ask for; both, and `grid`, are whole
-    quarters of an hour, and `grid` divides the day. No duration is longer than a day. `places` visits may overlap.
+    `zone` is an IANA name. `allowed` are the durations that a buyer may ask for beside the usual one. Durations and
+    `grid` are whole quarters of an hour, `grid` divides the day, and no duration is longer than a day. `places` visits
+    may overlap.
     """
 
     kind: VisitKind
@@ -64,7 +65,7 @@ class VisitPlan:
 
 @dataclass(frozen=True, slots=True)
 class Slot:
-    """The time of a visit. Aware; `settle` gives the rooftop's offset of that moment, as a fixed one."""
+    """The time of a visit. `choose_time` returns it with the rooftop's offset at that moment."""
 
     start: datetime
     end: datetime
@@ -72,7 +73,7 @@ class Slot:
 
 @dataclass(frozen=True, slots=True)
 class RequestedTimes:
-    """When the buyer would come, by windows or `at` one time, and for how long. Aware; a window may end too early."""
+    """The windows, or the one time `at`, that the buyer requests. A window may be too short for the duration."""
 
     windows: tuple[Span, ...]
     at: datetime | None
@@ -81,18 +82,17 @@ class RequestedTimes:
 
 @dataclass(frozen=True, slots=True)
 class TimeChoice:
-    """A confirmed time, or up to three proposed ones in order of time, or neither: nothing is to be had."""
+    """A confirmed time, or up to three proposed ones in order of time, or neither if no time is free."""
 
     confirmed: Slot | None
     proposed: tuple[Slot, ...] = ()
 
 
 def requested_times(appointment: Appointment, plan: VisitPlan) -> RequestedTimes | None:
-    """What a valid request asks for, in UTC; None when it gives no time.
+    """The times of a valid request, in UTC. None if it names no time.
 
-    A window's times without an offset are read in the appointment's time zone, by `zones.instant_of`. A window without
-    an end reaches to the end of its day at the rooftop. The duration is the shortest that the rooftop allows and that
-    is no shorter than asked, else the longest.
+    A window's time without an offset is in the appointment's zone. A window without an end lasts until the end of its
+    day at the rooftop. The duration is the shortest allowed one that is long enough, else the longest.
     """
     duration = _duration(appointment, plan)
     if appointment.appointment_at is not UNSET:
@@ -109,9 +109,9 @@ def requested_times(appointment: Appointment, plan: VisitPlan) -> RequestedTimes
 
 
 def choose_time(asked: RequestedTimes, plan: VisitPlan, busy: BusyQuarters, now: datetime) -> TimeChoice:
-    """The earliest free visit in the windows, or the one exactly `at`; else the three nearest free ones.
+    """The earliest free visit in the windows, or exactly `at`, else the three nearest free ones.
 
-    Only quarters inside `span` are looked up in `busy`.
+    Looks up only the quarters of `bookable_span` in `busy`.
     """
     calendar = _Calendar(plan, asked.duration, busy, now)
     wanted = _wanted(asked)
@@ -124,9 +124,9 @@ def choose_time(asked: RequestedTimes, plan: VisitPlan, busy: BusyQuarters, now:
 def free_slots(
     duration: timedelta, plan: VisitPlan, busy: BusyQuarters, now: datetime, until: datetime
 ) -> Iterator[Slot]:
-    """Every free visit of this length that begins by `until`, in order of time.
+    """All free visits of this length that start by `until`, in order of time.
 
-    Only quarters from `now` to the end of the last visit are looked up in `busy`.
+    Looks up only the quarters from `now` to the end of the last visit in `busy`.
     """
     zone = ZoneInfo(plan.zone)
     for start in _Calendar(plan, duration, busy, now).between(now.astimezone(UTC), until.astimezone(UTC)):
@@ -134,13 +134,13 @@ def free_slots(
 
 
 def bookable_span(asked: RequestedTimes, plan: VisitPlan, now: datetime) -> tuple[datetime, datetime]:
-    """From when until when (UTC, the end excluded) `settle` may ask for busy quarters: all that can be booked."""
+    """The quarters that `choose_time` may look up: from the first to before the second time, in UTC."""
     first, last = _bookable(plan, now)
     return first, max(first, last + asked.duration)
 
 
 def quarters_of(slot: Slot) -> list[datetime]:
-    """The quarters of an hour that the visit touches, by their beginning in UTC."""
+    """The starts (UTC) of the quarters of an hour that the visit touches."""
     start, end = slot.start.astimezone(UTC), slot.end.astimezone(UTC)
     quarter = _next_quarter(start)
     touched = [quarter - QUARTER] if start < quarter else []
@@ -150,24 +150,28 @@ def quarters_of(slot: Slot) -> list[datetime]:
     return touched
 
 
-def appointment_reply(outcome: TimeChoice, asked: RequestedTimes, appointment_id: str) -> AppointmentReply:
-    """What the buyer is answered, in the form in which they asked; `rejected` when nothing is to be had."""
-    if outcome.confirmed is not None:
-        window = _told(outcome.confirmed)
-        if asked.at is not None:
-            return AppointmentReply(appointment_id=appointment_id, status="confirmed", confirmed_at=window.start)
-        return AppointmentReply(appointment_id=appointment_id, status="confirmed", confirmed_window=window)
-    if not outcome.proposed:
-        return AppointmentReply(appointment_id=appointment_id, status="rejected")
-    windows = [_told(slot) for slot in outcome.proposed]
-    if asked.at is not None:
-        times = [window.start for window in windows]
-        return AppointmentReply(appointment_id=appointment_id, status="proposed", proposed_times=times)
-    return AppointmentReply(appointment_id=appointment_id, status="proposed", proposed_slots=windows)
+def appointment_reply(choice: TimeChoice, asked: RequestedTimes, appointment_id: str) -> AppointmentReply:
+    """The reply in the form of the request: one time for `at`, else windows. `rejected` if no time is free."""
+    windows = [_time_slot(slot) for slot in (choice.proposed if choice.confirmed is None else [choice.confirmed])]
+    starts = [window.start for window in windows]
+    exact = asked.at is not None
+    if choice.confirmed is not None:
+        at, window = (starts[0], UNSET) if exact else (UNSET, windows[0])
+        return AppointmentReply(
+            appointment_id=appointment_id, status=CONFIRMED, confirmed_at=at, confirmed_window=window
+        )
+    if not windows:
+        return AppointmentReply(appointment_id=appointment_id, status=REJECTED)
+    return AppointmentReply(
+        appointment_id=appointment_id,
+        status=PROPOSED,
+        proposed_times=starts if exact else UNSET,
+        proposed_slots=UNSET if exact else windows,
+    )
 
 
 def fits_inside(asked: RequestedTimes, existing: Slot) -> bool:
-    """Whether a visit can be part of one that stands: its time is in it, or one of its windows overlaps it."""
+    """Whether a visit can be part of a booked one: its time is inside, or one of its windows overlaps it."""
     start, end = existing.start.astimezone(UTC), existing.end.astimezone(UTC)
     if asked.at is not None:
         return start <= asked.at < end
@@ -175,30 +179,28 @@ def fits_inside(asked: RequestedTimes, existing: Slot) -> bool:
 
 
 def _instant(text: str, zone: ZoneInfo | None) -> datetime:
-    moment = parse_timestamp(text)
-    assert moment is not None, "the schema lets only timestamps through"
-    return min(max(instant_of(moment, zone), _EARLIEST), _LATEST)
+    return min(max(read_instant(text, zone), _EARLIEST), _LATEST)
 
 
 def _duration(appointment: Appointment, plan: VisitPlan) -> timedelta:
     if appointment.duration_minutes is UNSET:
         return plan.duration
     allowed = sorted({plan.duration, *plan.allowed})
-    # Compared as numbers: what is asked for may be longer than time can be counted.
+    # Compared as numbers, because the request may ask for more minutes than a timedelta can hold.
     long_enough = (length for length in allowed if length // _MINUTE >= appointment.duration_minutes)
     return next(long_enough, allowed[-1])
 
 
 def _bookable(plan: VisitPlan, now: datetime) -> Span:
-    """The earliest and the latest start of a visit, both included; the latest may be the earlier one."""
+    """The first and the last bookable start, both included. There is none if the last is before the first."""
     now = now.astimezone(UTC)
     return now + plan.notice, now + plan.horizon
 
 
 def _wanted(asked: RequestedTimes) -> list[Span]:
-    """The stretches in which a visit that suits begins, ends included, in order and apart from each other.
+    """The separate spans of the starts that suit, in order, ends included.
 
-    A window that is too short for the visit gives one that ends before it starts.
+    A window that is too short for the visit makes a span that ends before it starts.
     """
     if asked.at is not None:
         at = asked.at.astimezone(UTC)
@@ -207,10 +209,10 @@ def _wanted(asked: RequestedTimes) -> list[Span]:
     return [(start, end - asked.duration) for start, end in _merged(windows)]
 
 
-def _merged(stretches: Sequence[Span]) -> list[Span]:
-    """Stretches in order of their start, with those that overlap or touch made one."""
+def _merged(spans: Sequence[Span]) -> list[Span]:
+    """Joins spans that overlap or touch. `spans` are in order of their start."""
     merged: list[Span] = []
-    for start, end in open_spans:
+    for start, end in spans:
         if merged and start <= merged[-1][1]:
             merged[-1] = (merged[-1][0], max(merged[-1][1], end))
         else:
@@ -219,7 +221,7 @@ def _merged(stretches: Sequence[Span]) -> list[Span]:
 
 
 class _Calendar:
-    """The starts of free visits, in UTC, found as they are asked for."""
+    """Finds the starts (UTC) of free visits."""
 
     def __init__(self, plan: VisitPlan, duration: timedelta, busy: BusyQuarters, now: datetime) -> None:
         self.first, self.last = _bookable(plan, now)
@@ -230,7 +232,7 @@ class _Calendar:
         self._days: dict[date, list[datetime]] = {}
 
     def between(self, earliest: datetime, latest: datetime) -> Iterator[datetime]:
-        """The starts of free visits between the two, both included, in order of time."""
+        """The starts of free visits from `earliest` to `latest`, both included, in order of time."""
         earliest, latest = max(earliest, self.first), min(latest, self.last)
         if earliest > latest:
             return
@@ -248,7 +250,7 @@ class _Calendar:
         return all(self._busy.get(start + after, 0) < self._plan.places for after in self._touched)
 
     def _allowed(self, day: date) -> Iterator[datetime]:
-        """The starts of visits that hours, grid, notice and horizon allow on the day."""
+        """The starts on the day that hours, grid, notice and horizon allow."""
         midnight, next_midnight = (instant_of_minute(day, minute, self._zone) for minute in (0, 24 * 60))
         for opens, closes in open_spans(self._plan.hours, self._zone, day, day):
             start = _next_quarter(max(opens, midnight, self.first))
@@ -261,25 +263,25 @@ class _Calendar:
 
 
 def _nearest(wanted: list[Span], calendar: _Calendar) -> list[datetime]:
-    """The free starts nearest to a wanted one, in order of time. Looks ever further around until enough are found."""
+    """The free starts nearest to a wanted one, in order of time. Widens the search until it has enough."""
     first, last = calendar.first, calendar.last
-    # A stretch that is no longer than a moment still says when: a window too short for the visit counts by its start.
+    # A window that is too short for the visit counts by its start.
     targets = _around([(earliest, max(earliest, latest)) for earliest, latest in wanted], first, last)
     begins = [earliest for earliest, _ in targets]
 
     def distance(start: datetime) -> timedelta:
-        # Nothing free lies between the ends of a target: it would have been confirmed.
+        # No free start is inside a target: it would have been confirmed.
         place = bisect_right(begins, start)
         before = [start - targets[place - 1][1]] if place else []
         after = [begins[place] - start] if place < len(begins) else []
         return min(before + after)
 
-    # How far the nearest target lies from what can be booked; from there a day more, two, four ...
+    # The distance from the nearest target to the bookable time. The search adds one day to it, then two, four ...
     away = max(min(max(first - latest, earliest - last) for earliest, latest in targets), timedelta())
     further = _DAY
     while first <= last:
         reach = away + further
-        # Compared before it is added: a target may lie at the end of time.
+        # Compare before adding: a target may be at the end of the calendar.
         around = [
             (
                 first if earliest - first < reach else earliest - reach,
@@ -287,7 +289,7 @@ def _nearest(wanted: list[Span], calendar: _Calendar) -> list[datetime]:
             )
             for earliest, latest in targets
         ]
-        near = [start for stretch in _merged(around) for start in calendar.between(*stretch)]
+        near = [start for span in _merged(around) for start in calendar.between(*span)]
         if len(near) >= PROPOSALS or further > last - first:
             return sorted(nsmallest(PROPOSALS, near, key=lambda start: (distance(start), start)))
         further *= 2
@@ -295,7 +297,7 @@ def _nearest(wanted: list[Span], calendar: _Calendar) -> list[datetime]:
 
 
 def _around(targets: list[Span], first: datetime, last: datetime) -> list[Span]:
-    """The targets that something bookable can be nearest to: of those before and of those after all of it, one."""
+    """The targets that can be nearest to a bookable start: only one before and one after the bookable time."""
     before = [target for target in targets if target[1] < first]
     after = [target for target in targets if target[0] > last]
     between = [target for target in targets if target[1] >= first and target[0] <= last]
@@ -303,7 +305,7 @@ def _around(targets: list[Span], first: datetime, last: datetime) -> list[Span]:
 
 
 def _next_quarter(moment: datetime) -> datetime:
-    """The moment itself or the first after it on which a quarter of an hour begins."""
+    """The moment, rounded up to a quarter of an hour."""
     return moment + (_EPOCH - moment) % QUARTER
 
 
@@ -312,5 +314,5 @@ def _slot(start: datetime, asked: RequestedTimes, plan: VisitPlan) -> Slot:
     return Slot(with_offset(start, zone), with_offset(start + asked.duration, zone))
 
 
-def _told(slot: Slot) -> TimeSlot:
+def _time_slot(slot: Slot) -> TimeSlot:
     return TimeSlot(start=slot.start.isoformat(timespec="seconds"), end=slot.end.isoformat(timespec="seconds"))
