@@ -25,7 +25,7 @@ from tests.leads.visiting import (
 
 from dealer_agent.leads.visit_times import RequestedTimes, Slot, VisitPlan, choose_time, fits_inside, quarters_of
 
-pytestmark = pytest.mark.requirement("contract-10-confirm-in-hours")
+pytestmark = pytest.mark.requirement("confirm-in-hours")
 
 ZONES = [
     pytest.param("America/New_York", {"S": "-05:00", "D": "-04:00"}, id="New York"),

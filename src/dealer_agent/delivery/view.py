@@ -27,11 +27,11 @@ from dealer_agent.protocol.requests import (
     AppointmentType,
     Channel,
     Customer,
-    LeadSubmitRequest,
     TradeIn,
     VehicleOfInterest,
 )
 from dealer_agent.protocol.responses import AppointmentReply
+from dealer_agent.protocol.skill import LeadSubmitRequest
 from dealer_agent.protocol.vehicle import Vehicle
 from dealer_agent.storage.appointments import AppointmentRecord
 from dealer_agent.storage.lead_record import LeadDetails

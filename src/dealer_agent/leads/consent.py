@@ -9,8 +9,9 @@ from msgspec import UNSET
 
 from dealer_agent.leads.channels import CHANNELS, can_reach
 from dealer_agent.leads.plain_text import one_line
-from dealer_agent.protocol.errors import ContactConsentRequired, InvalidConsent, Problem, told
+from dealer_agent.protocol.errors import ContactConsentRequired, InvalidConsent
 from dealer_agent.protocol.formats import is_timestamp, parse_timestamp
+from dealer_agent.protocol.problems import Problem, message_and_details
 from dealer_agent.protocol.request_problems import Checker, compile_schema, list_problems
 from dealer_agent.protocol.requests import Consent, Customer
 from dealer_agent.protocol.schemas import consent_schema
@@ -45,7 +46,7 @@ def judge_consent(consent: object, customer: Customer, now: datetime) -> Grant:
     """
     if consent is UNSET:
         absent = Problem("/consent", "required", "is required: a lead needs the customer's consent")
-        raise ContactConsentRequired(*told([absent], "payload"))
+        raise ContactConsentRequired(*message_and_details([absent], "payload"))
     missing = _missing(consent, customer)
     named = {problem.pointer for problem in missing}
     malformed = [
@@ -56,14 +57,14 @@ def judge_consent(consent: object, customer: Customer, now: datetime) -> Grant:
     problems = missing + malformed + _beyond_schema(consent, now)
     if problems:
         kind = ContactConsentRequired if missing else InvalidConsent
-        raise kind(*told(problems, "payload"))
+        raise kind(*message_and_details(problems, "payload"))
     return _grant(msgspec.convert(consent, Consent))
 
 
 def consent_was_withdrawn() -> ContactConsentRequired:
     """The error for a consent of which the customer has withdrawn every channel that reaches them."""
     words = "the customer withdrew these channels after granted_at: ask for a new consent"
-    return ContactConsentRequired(*told([Problem(_CHANNELS_AT, "contains", words)], "payload"))
+    return ContactConsentRequired(*message_and_details([Problem(_CHANNELS_AT, "contains", words)], "payload"))
 
 
 @cache
