@@ -10,7 +10,6 @@ from msgspec import UNSET
 from dealer_agent.dealers.profile import Profile
 from dealer_agent.lead_intake.allowed_contact_points import deliverable, usable_channels
 from dealer_agent.lead_intake.lead_history import Changes
-from dealer_agent.lead_intake.rooftop_views import rooftop_view
 from dealer_agent.leads.lead_view import (
     AgentView,
     CancelledVisit,
@@ -20,6 +19,7 @@ from dealer_agent.leads.lead_view import (
     VisitView,
     extras_of,
 )
+from dealer_agent.leads.rooftop_views import rooftop_view
 from dealer_agent.leads.statuses import VisitStatus
 from dealer_agent.protocol.formats import parse_timestamp
 from dealer_agent.protocol.requests import (

@@ -19,10 +19,10 @@ from dealer_agent.lead_intake.availability import Without
 from dealer_agent.lead_intake.cancellation import call_off
 from dealer_agent.lead_intake.lead_transaction import MOST_ADDITIONS, IntakeContext
 from dealer_agent.lead_intake.notifications import Notifications, tell_of_change
-from dealer_agent.lead_intake.rooftop_views import rooftop_view
 from dealer_agent.lead_intake.visit_booking import VisitBooking
 from dealer_agent.leads.customer_links import LinkTarget
 from dealer_agent.leads.lead_view import RooftopView, VisitTime
+from dealer_agent.leads.rooftop_views import rooftop_view
 from dealer_agent.leads.vehicle_words import listing_words
 from dealer_agent.leads.visit_times import QUARTER, Slot, free_slots, requested_times
 from dealer_agent.protocol.requests import Appointment, AppointmentType

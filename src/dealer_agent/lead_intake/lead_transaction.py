@@ -23,12 +23,12 @@ from dealer_agent.lead_intake.acceptance import Verdict, cannot_be_driven, find_
 from dealer_agent.lead_intake.allowed_contact_points import channels_of, usable_channels
 from dealer_agent.lead_intake.lead_history import Changes, LeadHistory, VisitAsked
 from dealer_agent.lead_intake.notifications import Notifications, tell_of_change
-from dealer_agent.lead_intake.timetable import Timetable
 from dealer_agent.lead_intake.visit_booking import Decision, VisitBooking, unavailable
 from dealer_agent.leads import received_lead
 from dealer_agent.leads.answer_message import Department, LeadAnswer, answer_message
 from dealer_agent.leads.channels import can_reach
 from dealer_agent.leads.consent import PURPOSE, Grant, consent_was_withdrawn
+from dealer_agent.leads.timetable import Timetable
 from dealer_agent.protocol.errors import (
     AppointmentTimeUnavailable,
     IdempotencyConflict,

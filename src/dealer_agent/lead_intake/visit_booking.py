@@ -17,9 +17,9 @@ from sqlalchemy import Connection
 from dealer_agent.dealers.profile import DealerRooftop
 from dealer_agent.encryption import Cipher
 from dealer_agent.lead_intake.availability import Availability, Without
-from dealer_agent.lead_intake.timetable import Timetable
 from dealer_agent.leads.answer_message import VisitAnswer
 from dealer_agent.leads.local_time import with_offset
+from dealer_agent.leads.timetable import Timetable
 from dealer_agent.leads.visit_times import (
     RequestedTimes,
     Slot,
