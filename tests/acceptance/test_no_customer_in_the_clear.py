@@ -34,6 +34,8 @@ from tests.storage.databases import fresh_schema
 
 from dealer_agent.server import key_rotation
 
+pytestmark = pytest.mark.requirement("sealed-at-rest", "personal-data-not-echoed")
+
 ROOFTOP = """
 [rooftops.deliver]
 notify = ["sales@acceptance.example.com"]

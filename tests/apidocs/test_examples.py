@@ -21,6 +21,8 @@ from dealer_agent.apidocs.examples import (
 from dealer_agent.protocol.skill import SKILL_BY_ID, SKILLS, Skill
 from dealer_agent.protocol.vocabulary import AUTOAGENT, proto
 
+pytestmark = pytest.mark.requirement("openapi-document")
+
 PROTO = proto()
 AT = datetime(2026, 11, 20, 12, tzinfo=UTC)
 SEARCH = SKILL_BY_ID["inventory.search"]

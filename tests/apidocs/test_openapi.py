@@ -39,6 +39,8 @@ from dealer_agent.protocol.schemas import published_schemas
 from dealer_agent.protocol.skill import SKILL_BY_ID, SKILLS, Skill
 from dealer_agent.protocol.vocabulary import AUTOAGENT, Vocabulary, Wire, proto, wire
 
+pytestmark = pytest.mark.requirement("openapi-document")
+
 PROTO = proto()
 WIRE = wire("proto", PROTO)
 BOTH = (PROTO, AUTOAGENT)

@@ -220,7 +220,7 @@ def test_a_grant_holds_all_that_was_agreed_to() -> None:
     assert judge_consent(GOOD, person(), NOW).expires_at is None
 
 
-@pytest.mark.requirement("consent-scope", "consent-preferred-channel")
+@pytest.mark.requirement("consent-scope", "deviation-scope", "consent-preferred-channel")
 @pytest.mark.parametrize(
     "defect", [{"consent_text": ""}, {"granted_at": None}, {"extra": 1}, {"expires_at": NOW.isoformat()}]
 )

@@ -12,7 +12,7 @@ from dealer_agent.protocol.schemas import request_schema
 from dealer_agent.protocol.skill import SKILLS
 
 
-@pytest.mark.requirement("phone")
+@pytest.mark.requirement("phone", "deviation-identifiers")
 @pytest.mark.parametrize(
     ("written", "kept"),
     [

@@ -34,6 +34,8 @@ from dealer_agent.leads.mail_text import CalendarPart, Mail
 from dealer_agent.leads.staff_mails import adf_mail_subject, staff_mail
 from dealer_agent.protocol.requests import Appointment, Customer, VehicleOfInterest
 
+pytestmark = pytest.mark.outside_protocol("mails: docs/delivery.md")
+
 UNPRINTABLE = re.compile("[\0-\x1f\x7f-\x9f\u2028\u2029\u202a-\u202e\u2066-\u2069\ud800-\udfff]")
 
 

@@ -15,6 +15,8 @@ from dealer_agent.leads.visit_words import VISITS, place_words, requested_period
 from dealer_agent.protocol.requests import Appointment, RequestedWindow, TradeIn, VehicleOfInterest
 from dealer_agent.protocol.vehicle import Vehicle
 
+pytestmark = pytest.mark.outside_protocol("words of mails and ADF: docs/delivery.md")
+
 
 @pytest.mark.parametrize(
     ("moment", "zone", "words"),

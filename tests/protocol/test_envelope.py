@@ -30,7 +30,9 @@ def reply_body(request: Request, message_id: str, answer: Answer) -> bytes:
         pytest.param(
             "/configuration",
             "acceptedOutputModes",
-            marks=pytest.mark.requirement("configuration-required", "configuration-refusal-helps"),
+            marks=pytest.mark.requirement(
+                "configuration-required", "deviation-configuration", "configuration-refusal-helps"
+            ),
         ),
         pytest.param(
             "/configuration/acceptedOutputModes",

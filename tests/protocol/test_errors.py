@@ -181,7 +181,7 @@ def test_the_time_is_utc_to_the_millisecond(at: datetime, text: str) -> None:
     assert json.loads(raw)["error"]["details"][1]["created_at"] == text
 
 
-@pytest.mark.requirement("rpc-error-data", "vocabulary-json-rpc-form")
+@pytest.mark.requirement("rpc-error-data", "deviation-error-data", "vocabulary-json-rpc-form")
 def test_json_rpc_data_is_both_entries_or_the_payload_without_its_type_url() -> None:
     error = refused(body(filters={"year_min": 1800}))
     entries = sent(error)["error"]["details"]

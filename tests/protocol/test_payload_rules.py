@@ -355,7 +355,7 @@ def test_a_search_is_told_by_its_type(type_name: str) -> None:
         pytest.param({"zip": "1" * 17}, "/zip", "maxLength", marks=pytest.mark.requirement("zip-length")),
     ],
 )
-@pytest.mark.requirement("vehicle-members", "vin-compared")
+@pytest.mark.requirement("vehicle-members", "vin-compared", "deviation-identifiers")
 def test_a_vehicle_is_named_by_strings(members: dict[str, Any], pointer: str | None, keyword: str | None) -> None:
     document = body("inventory.vehicle")
     for name, value in members.items():

@@ -11,7 +11,9 @@ from dealer_agent.protocol.problems import PROBLEMS_SHOWN
 DATA = "/message/parts/0/data"
 
 
-@pytest.mark.requirement("all-problems-at-once", "problem-entries", "problem-keyword", "first-problem-leads")
+@pytest.mark.requirement(
+    "all-problems-at-once", "problem-entries", "deviation-error-members", "problem-keyword", "first-problem-leads"
+)
 def test_all_problems_are_told_at_once_sorted_by_pointer() -> None:
     error = refused(
         body(
@@ -278,7 +280,7 @@ def test_a_reply_does_not_dwarf_its_request() -> None:
 
 
 @pytest.mark.parametrize("condition", ["excellent", "good"])
-@pytest.mark.requirement("wrong-condition")
+@pytest.mark.requirement("wrong-condition", "deviation-invalid-condition")
 def test_a_condition_from_the_other_vocabulary_fails_validation(condition: str) -> None:
     wish = refused(changed(body("lead.submit"), f"{DATA}/vehicle_of_interest", {"condition": condition}))
     search = refused(body(filters={"condition": [condition]}))

@@ -10,6 +10,8 @@ from dealer_agent.protocol.envelope import decode_request
 from dealer_agent.protocol.errors import ProtocolError
 from dealer_agent.protocol.json_rpc import decode_call
 
+pytestmark = pytest.mark.requirement("not-json", "order-envelope-skill")
+
 NOT_UTF_8 = [b"\xff", b"\xc0\xaf", b"\xed\xa0\x80", b"\xf5\x80\x80\x80"]
 
 

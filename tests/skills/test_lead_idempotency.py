@@ -79,7 +79,7 @@ def test_payloads_are_compared_without_submitted_at_as_json_values(shop: Shop) -
     assert len(shop.list_leads()) == 1
 
 
-@pytest.mark.requirement("idempotency-same-payload", "error-idempotency-conflict")
+@pytest.mark.requirement("idempotency-same-payload", "error-idempotency-conflict", "idempotency-conflict")
 def test_the_same_key_with_another_payload_is_a_conflict(shop: Shop) -> None:
     lead = a_keyed_lead()
     first = shop.send(lead)

@@ -32,6 +32,8 @@ from dealer_agent.protocol.vocabulary import proto, wire
 from dealer_agent.server.pages import CONTENT_SECURITY_POLICY, docs_page, home_page, stylesheet
 from dealer_agent.server.pages.site import coloured_json, with_code
 
+pytestmark = pytest.mark.outside_protocol("the HTML pages")
+
 WIRE = wire("proto", proto())
 
 

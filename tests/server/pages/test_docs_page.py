@@ -15,6 +15,8 @@ from dealer_agent.protocol.skill import SKILL_BY_ID, SKILLS, Skill
 from dealer_agent.protocol.vocabulary import AUTOAGENT, Wire, proto, wire
 from dealer_agent.server.pages import docs_page
 
+pytestmark = pytest.mark.outside_protocol("the HTML pages")
+
 PROTO = proto(domain="errors.dealer.example")
 WIRE = wire("proto", PROTO)
 

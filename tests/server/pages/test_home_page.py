@@ -31,6 +31,8 @@ from dealer_agent.protocol.skill import SKILLS, DealerInformation
 from dealer_agent.server.pages import home_page
 from dealer_agent.server.pages.home import spelled
 
+pytestmark = pytest.mark.outside_protocol("the HTML pages")
+
 
 def shown(
     information: DealerInformation = POTOMAC,
