@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 from tests.delivery.samples import parcel, sent, view
 
-from dealer_agent.delivery.directory import LEFT_BEHIND_SECONDS, UNFINISHED, DirectoryOutlet
-from dealer_agent.delivery.outlet import NotDelivered
+from dealer_agent.delivery.errors import NotDelivered
+from dealer_agent.delivery.outlets.directory import LEFT_BEHIND_SECONDS, UNFINISHED, DirectoryOutlet
 from dealer_agent.leads.adf import render_adf
 from dealer_agent.leads.lead_json import render_json
 
@@ -81,7 +81,7 @@ def test_a_lead_that_cannot_be_synced_is_no_file(tmp_path: Path, monkeypatch: py
     monkeypatch.setattr(os, "fsync", full)
     with pytest.raises(NotDelivered, match=r"^the folder cannot be written to: No space left on device$") as raised:
         asyncio.run(sent(outlet(tmp_path), parcel("D1")))
-    assert raised.value.channel_ails
+    assert raised.value.channel_failed
     assert not finished(tmp_path)
     assert not unfinished(tmp_path)
 
