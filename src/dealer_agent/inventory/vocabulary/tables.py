@@ -116,7 +116,12 @@ _INCLUDED = {
 }
 
 
-def wanted_keys(vocabulary: str | None, text: str) -> frozenset[str]:
-    """The `value_key`s that a filter's value finds: one, but `2wd` also finds fwd and rwd."""
+@lru_cache(maxsize=8_192)
+def _short_wanted_keys(vocabulary: str | None, text: str) -> frozenset[str]:
     key = value_key(vocabulary, text)
     return _INCLUDED.get((vocabulary or "", key)) or frozenset((key,))
+
+
+def wanted_keys(vocabulary: str | None, text: str) -> frozenset[str]:
+    """The `value_key`s that a filter's value finds: one, but `2wd` also finds fwd and rwd."""
+    return _short_wanted_keys(vocabulary, text) if len(text) <= LONGEST else frozenset((value_key(None, text),))
