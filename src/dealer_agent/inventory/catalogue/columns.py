@@ -34,7 +34,7 @@ def row_type(count: int) -> type[np.signedinteger[Any]]:
 
 
 class Column(Generic[V]):
-    """Dictionary-encoded values: sorted distinct `values`, and the `codes` of the rows. `absent` is the code of no value.
+    """Dictionary-encoded values: sorted distinct `values`, and the `codes` of the rows. `absent` is one more code.
 
     `by_code` are the row numbers sorted by code: `by_code[starts[c]:starts[c + 1]]`, ascending, have code c. They give
     a few rows without reading the others.

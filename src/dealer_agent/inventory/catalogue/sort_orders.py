@@ -54,7 +54,7 @@ class Orders(NamedTuple):
 
 
 def orders_by(column: Coded[Any], by_id: Rows) -> Orders:
-    """Both orders by a column. `by_id` are the rows by ascending vehicle id. Texts that differ only in case are ties."""
+    """Both orders by a column. `by_id` are the rows by ascending vehicle id. Texts equal without case are ties."""
     absent = len(column.values)
     places = np.arange(absent + 1)
     if column.values and isinstance(column.values[0], str):

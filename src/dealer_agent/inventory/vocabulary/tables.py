@@ -75,6 +75,9 @@ _DATA = msgspec.toml.decode(
 PAINTS: Mapping[str, list[str]] = _DATA.pop("paints")
 """Basic colour to the words of paint names that count as it when the name has no basic colour."""
 
+FILLERS = frozenset(_DATA.pop("query")["fillers"])
+"""Words of a query that are no constraint."""
+
 TABLES: Mapping[str, Table] = {name: Table(**table) for name, table in _DATA.items()}
 """Vocabularies by name. Colours are compared by their words instead: see `colours`."""
 
