@@ -21,10 +21,9 @@ from dealer_agent.leads.rooftop_views import rooftop_view
 from dealer_agent.leads.visit_words import VISITS
 from dealer_agent.protocol.formats import is_timestamp, parse_timestamp
 from dealer_agent.server.body import ClientGoneError, read_body
-from dealer_agent.server.client_identity import caller_of, count_bad_token
 from dealer_agent.server.pages import FORM_SECURITY_POLICY, contact_page, notice_page, visit_page
 from dealer_agent.server.pages.site import Site
-from dealer_agent.server.service import Service
+from dealer_agent.server.service import BAD_TOKENS_RULE, Service
 from dealer_agent.storage.errors import StorageError
 
 log = structlog.get_logger()
@@ -81,7 +80,7 @@ class CustomerPages:
         service = self._service
         linked = service.links.read(purpose, request.path_params["token"])
         if linked is None:
-            count_bad_token(service, caller_of(request.scope, service))
+            service.count_request(BAD_TOKENS_RULE, request.scope)
             said = "Please copy the whole link from the mail."
             return self._notice(404, self._first_rooftop(), "This link does not work", said)
         try:
