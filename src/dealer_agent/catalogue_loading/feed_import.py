@@ -12,7 +12,6 @@ from dealer_agent.inventory.listing import (
     UnitRecord,
     list_unit,
     listing_digest,
-    match_rooftop,
     vehicle_id_for,
 )
 from dealer_agent.inventory.unit import Unit
@@ -55,7 +54,7 @@ def import_feed(
     without_rooftop = 0
     unknown: dict[str, None] = {}
     for number, row in enumerate(feed.units, 1):
-        if not match_rooftop(row.unit.rooftop_hints, policy)[1]:
+        if policy.rooftop_of(row.unit.rooftop_hints) is None:
             without_rooftop += 1
             if len(unknown) < UNKNOWN_ROOFTOPS_TOLD:
                 unknown.update(dict.fromkeys(row.unit.rooftop_hints))
