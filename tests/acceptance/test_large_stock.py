@@ -79,7 +79,7 @@ def files(folder: Path) -> set[str]:
 
 
 def test_both_workers_show_it_and_what_an_import_made_of_it(folder: Path) -> None:
-    """Contract 6."""
+    """See docs/protocol.md#listings."""
     with serving(folder, workers=2) as running:
         in_every_worker(running, "the stock", lambda: total(running) == MANY)
         bring_in(running, 1, MANY + 100)

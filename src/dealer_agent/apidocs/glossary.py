@@ -1,30 +1,10 @@
-"""Descriptions of objects and members for the developers of buyer agents. Pure.
+"""Descriptions of members for the developers of buyer agents. Pure.
 
 The OpenAPI document and the page `/docs` have them.
 """
 
 from dealer_agent.protocol.requests import FILTER_MEANINGS
 from dealer_agent.protocol.vehicle import FIELDS
-
-SCHEMA_MEANINGS: dict[str, str] = {
-    "Filters": "Absent members and empty arrays mean no constraint. Texts match whole values without regard to case, "
-    "accents, spacing and punctuation, and through well-known synonyms. Ranges include their ends; a listing without "
-    "the value does not match a range on it.",
-    "Pagination": "Which part of the matching set to return.",
-    "Sort": "An order; both members are required. What has no value sorts last in both directions.",
-    "Privacy": "Searching is best done anonymously: who the buyer is belongs into a lead, and only there.",
-    "Customer": "A name, and an e-mail address or a phone number.",
-    "Consent": "What the customer agreed to, when, and through which channels.",
-    "Appointment": "A visit asked for: by windows or by one time, never both. Both forms are understood everywhere.",
-    "RequestedWindow": "A stretch of time that suits the buyer.",
-    "VehicleOfInterest": "The vehicle that the buyer asks about: any member of a vehicle and extras, none required.",
-    "TradeIn": "The vehicle that the buyer would trade in: any member of a vehicle and extras, none required. Its "
-    "condition is a grade.",
-    "Vehicle": "A listing. An absent member is unknown. Members of the dealer's own may stand beside these.",
-    "Facets": "Highest count first, then by value. A facet without a value in the matching set is left out.",
-    "AppointmentReply": "What became of the visit asked for. Times carry the rooftop's offset.",
-}
-"""Component name to its description, where the type's own is not written for this reader."""
 
 FIELD_MEANINGS: dict[str, dict[str, str]] = {
     "InventoryVehicleRequest": {

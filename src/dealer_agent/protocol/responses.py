@@ -1,4 +1,7 @@
-"""The five response payloads' `data` (specification, part 2.5; contract, parts 5 to 10). Pure types."""
+"""The parts of response payloads; `protocol.skill` has the payloads. Pure types.
+
+The published schemas have the docstrings as descriptions.
+"""
 
 from operator import attrgetter
 from typing import Any, Final, Literal, NamedTuple
@@ -140,7 +143,7 @@ _FacetMembers: Any = defstruct(
 
 
 class Facets(_FacetMembers):  # type: ignore[misc]  # Members derive from FIELDS; mypy takes each for Any.
-    """inventory.facets (contract, part 8). Highest count first, then by value; a facet without a value is left out."""
+    """Highest count first, then by value. A facet without a value in the matching set is left out."""
 
 
 class TimeSlot(Struct, frozen=True):
@@ -151,7 +154,7 @@ class TimeSlot(Struct, frozen=True):
 
 
 class AppointmentReply(Struct, frozen=True, kw_only=True):
-    """What became of the visit asked for (contract, part 10)."""
+    """What became of the visit asked for. Times carry the rooftop's offset."""
 
     appointment_id: str
     status: Literal["requested", "proposed", "confirmed", "rejected"]

@@ -244,7 +244,7 @@ class VehicleMembers(Struct, frozen=True, omit_defaults=True, kw_only=True):
     exterior_color: Annotated[
         str | UnsetType,
         Field("Exterior colour", vocabulary="colour", search="fact"),
-        AnyOf(14, "All words must stand in the listing's colour; paint names count as their basic colour too."),
+        AnyOf(14, "All words must be in the listing's colour; paint names count as their basic colour too."),
         Counts("exterior_colors", 13),
         Feed(
             "line",
@@ -322,10 +322,7 @@ class VehicleMembers(Struct, frozen=True, omit_defaults=True, kw_only=True):
 
 
 class Vehicle(VehicleMembers, frozen=True, omit_defaults=True, kw_only=True):
-    """A listing. `vehicle_id`, `status`, `rooftop` and `updated_at` are always there.
-
-    `price` is the advertised price with every mandatory dealer charge in it; `fees` are already inside it.
-    """
+    """A listing. An absent member is unknown. A dealer can add members of its own."""
 
     vehicle_id: Annotated[
         str,

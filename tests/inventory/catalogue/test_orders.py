@@ -1,4 +1,4 @@
-"""Orders and pages of inventory.search (specification, part 2.4; contract, part 7)."""
+"""Orders and pages of inventory.search (docs/protocol.md#inventory-search)."""
 
 from collections.abc import Callable
 from typing import Any, get_args
@@ -104,7 +104,7 @@ def test_a_page_is_cut_out_of_the_whole_with_its_true_total(
 
 
 def test_a_page_has_the_listings_ready_json_and_their_rows(lot: MakeLot) -> None:
-    """Spec 2.5; the JSON is made once per snapshot."""
+    """The JSON is made once per snapshot."""
     listing = Listing.of(made("a", price=5), {"lot": "B7"})
     catalogue = Catalogue.build([listing, Listing.of(made("b"))])
     page = catalogue.search(Filters(price_min=5), 0, 20)

@@ -1,4 +1,4 @@
-"""Values are brought to the contract's canonical words (contract, parts 6 and 7)."""
+"""Values become canonical words (docs/protocol.md#canonical-words)."""
 
 import pytest
 from hypothesis import given
@@ -132,7 +132,6 @@ def test_what_the_trade_writes_is_the_canonical_word(field: str, spelled: str, w
 )
 @pytest.mark.requirement("unknown-word-kept")
 def test_a_word_of_the_dealers_that_is_none_of_these_is_kept_as_it_is(field: str, text: str) -> None:
-    """Contract 6."""
     assert known(field, text) is None
     assert canonical(field, f"  {text} ") == text
 
@@ -160,14 +159,12 @@ def test_a_word_of_the_dealers_that_is_none_of_these_is_kept_as_it_is(field: str
 )
 @pytest.mark.requirement("whole-values", "synonyms", "synonyms-2wd", "hybrid-not-phev")
 def test_a_filter_finds_what_its_synonyms_say(field: str, wanted: str, listed: str, found: bool) -> None:
-    """Contract 7."""
     assert (value_key(field, listed) in wanted_keys(field, wanted)) is found
 
 
 @pytest.mark.parametrize("text", ["F-150", "f150", "F 150", "  f-150!", "Ｆ１５０"])  # noqa: RUF001
 @pytest.mark.requirement("without-case-accents-punctuation")
 def test_case_accents_spacing_and_punctuation_do_not_count(text: str) -> None:
-    """Contract 7."""
     assert fold(text) == "f150"
 
 

@@ -1,4 +1,4 @@
-"""By which words a listing is found, and into which terms a query falls (contract, part 7)."""
+"""By which words a listing is found, and into which terms a query falls (docs/protocol.md#inventory-search)."""
 
 import pytest
 from tests.inventory.vocabulary.finding import is_found

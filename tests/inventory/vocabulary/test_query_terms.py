@@ -1,4 +1,4 @@
-"""Free text: every word must be found, fillers apart, with the synonyms of the filters (contract, part 7)."""
+"""Free text: every word except fillers must be found, also by synonyms (docs/protocol.md#query-every-word)."""
 
 import pytest
 from hypothesis import given
