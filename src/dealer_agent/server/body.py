@@ -83,7 +83,7 @@ def _too_large(limit: int) -> SchemaValidationFailed:
 
 def _refused(words: str, what: str, http: int) -> SchemaValidationFailed:
     _, details = message_and_details(
-        [Problem("", "contentMediaType" if http == 415 else "maxLength", f"{what} {words}")], "envelope"
+        [Problem((), f"{what} {words}", "contentMediaType" if http == 415 else "maxLength")], "envelope"
     )
     # What is left of the body is not read: the connection cannot be used again.
     closing = () if http == 415 else (("connection", "close"),)
