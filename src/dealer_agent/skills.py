@@ -20,7 +20,6 @@ from dealer_agent.inventory.catalogue import Catalogue, RemovedUnit
 from dealer_agent.lead_intake import LeadIntake
 from dealer_agent.protocol.envelope import Request
 from dealer_agent.protocol.errors import InternalError, ProtocolError, VehicleNotFound, VehicleUnavailable
-from dealer_agent.protocol.problems import validation_error
 from dealer_agent.protocol.replies import Answer
 from dealer_agent.protocol.skill import (
     DealerInformationRequest,
@@ -107,8 +106,7 @@ READING_SKILLS: dict[type[Payload], Callable[[Dealer, Any], Answer]] = {
 
 def read(dealer: Dealer, request: Request) -> Answer:
     """The answer of a reading skill. Raises ProtocolError."""
-    if request.payload is None:
-        raise validation_error(list(request.problems), "payload")
+    assert request.payload is not None, "the payload is checked before"
     return READING_SKILLS[type(request.payload)](dealer, request.payload)
 
 
@@ -122,8 +120,7 @@ async def submit_lead(dealer: Dealer, request: Request, *, token_id: str | None,
     """
     now = datetime.now(UTC)
     try:
-        if request.payload is None or request.plain is None:
-            raise validation_error(list(request.problems), "payload")
+        assert request.plain is not None, "the payload is checked before"
         lead = cast(LeadSubmitRequest, request.payload)
         return await dealer.desk.take(
             lead, request.plain, dealer.catalogue, token_id=token_id, body=body, now=now, seconds=seconds

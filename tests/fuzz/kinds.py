@@ -25,8 +25,8 @@ from tests.inventory.feeds.test_feed_files import check as feed_check
 from tests.inventory.feeds.test_feed_json_layouts import FILES as JSON_FEEDS
 from tests.inventory.feeds.test_feed_layouts import FILES as TABLE_FEEDS
 from tests.protocol.bodies import STEMS, WIRE, body, call
-from tests.protocol.test_two_roads import VALID as VALID_BODIES
-from tests.protocol.test_two_roads import assert_same_request
+from tests.protocol.test_two_decoders import VALID as VALID_BODIES
+from tests.protocol.test_two_decoders import assert_same_request
 
 from dealer_agent.config import SettingsError, load_settings
 from dealer_agent.config.new_dealer_file import dealer_toml
@@ -36,8 +36,9 @@ from dealer_agent.protocol.envelope import Request, check_request, decode_plain_
 from dealer_agent.protocol.errors import ProtocolError
 from dealer_agent.protocol.json_body import read_json
 from dealer_agent.protocol.json_rpc import decode_call, decode_plain_call
-from dealer_agent.server.fast_path import BINDINGS, SERVICE, SHORT_BODY_BYTES
-from dealer_agent.server.request_pipeline import Head, RequestPipeline
+from dealer_agent.server.fast_path import BINDINGS, FAST_BODY_BYTES, SERVICE
+from dealer_agent.server.gates import IncomingRequest
+from dealer_agent.server.request_pipeline import answer_plain, decode_plain
 
 ACCEPTED = "accepted"
 """The outcome of an accepted input begins with this."""
@@ -110,7 +111,7 @@ def envelope_kind() -> Kind:
 
     def take(sent: bytes) -> str:
         # The service decodes only short bodies in the fast way.
-        fast = decode_plain_request(sent, WIRE) if len(sent) <= SHORT_BODY_BYTES else None
+        fast = decode_plain_request(sent, WIRE) if len(sent) <= FAST_BODY_BYTES else None
         try:
             slow: Request | ProtocolError = check_request(read_json(sent), WIRE)
         except ProtocolError as error:
@@ -133,7 +134,7 @@ def json_rpc_kind() -> Kind:
         return bodies.text(source, frames)
 
     def take(sent: bytes) -> str:
-        fast = decode_plain_call(sent, WIRE) if len(sent) <= SHORT_BODY_BYTES else None
+        fast = decode_plain_call(sent, WIRE) if len(sent) <= FAST_BODY_BYTES else None
         rpc_id, verdict = decode_call(sent, WIRE)
         assert not isinstance(json.loads(rpc_id), dict | list | bool), rpc_id
         assert fast is None or fast[0] == rpc_id
@@ -212,12 +213,12 @@ def application_kind(app: App, state: dict[str, Any], judge: AnswerJudge) -> Kin
 
     def at_once(sent: Sent) -> Answer | None:
         binding = bindings.get(sent.target.encode())
-        if binding is None or sent.method != "POST" or len(sent.body) > SHORT_BODY_BYTES:
+        if binding is None or sent.method != "POST" or len(sent.body) > FAST_BODY_BYTES:
             return None
-        under_way = RequestPipeline(binding, service, Head(list(sent.headers), dict(sent.headers), "198.51.100.7"))
-        if not under_way.can_answer_at_once(sent.body):
+        incoming = IncomingRequest(binding, service, list(sent.headers), dict(sent.headers), "198.51.100.7")
+        if not decode_plain(incoming, sent.body):
             return None
-        reply = under_way.reply_at_once()
+        reply = answer_plain(incoming)
         head = dict(line.split(b": ", 1) for line in reply.head.split(b"\r\n")[:-1])
         return Answer(reply.status, {"content-type": head[b"content-type"].decode()}, b"".join(reply.body))
 

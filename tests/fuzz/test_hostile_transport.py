@@ -158,7 +158,7 @@ def _framed_requests(draw: st.DrawFn) -> tuple[str, bytes]:
 @pytest.mark.requirement("same-error-body-everywhere")
 @pytest.mark.requirement("content-type-415")
 @pytest.mark.requirement("nothing-internal-leaves")
-def test_a_request_in_hostile_wrapping_is_a_reply_or_a_whole_refusal(
+def test_a_request_with_hostile_framing_gets_a_valid_reply_or_a_complete_error(
     service: Running, judge: Judge, record_property: Any
 ) -> None:
     sent = unanswered = 0
@@ -202,7 +202,7 @@ _NO_HTTP = {
 
 @pytest.mark.requirement("same-error-body-everywhere")
 @pytest.mark.parametrize("raw", _NO_HTTP.values(), ids=_NO_HTTP)
-def test_what_is_no_http_is_refused_in_the_same_envelope(service: Running, judge: Judge, raw: bytes) -> None:
+def test_invalid_http_is_refused_in_the_error_envelope(service: Running, judge: Judge, raw: bytes) -> None:
     answer = exchange(service.port, raw)
     assert answer is not None
     assert answer.status == 400
@@ -214,7 +214,7 @@ def test_what_is_no_http_is_refused_in_the_same_envelope(service: Running, judge
 @pytest.mark.parametrize("target", TARGETS)
 @pytest.mark.parametrize("size", [256 * 1024 + 1, 1_000_000, 5_000_000])
 @pytest.mark.parametrize("framing", ["declared", "chunked"])
-def test_a_body_over_the_limit_is_413_however_it_comes(
+def test_a_body_over_the_limit_is_413_with_and_without_a_declared_size(
     service: Running, judge: Judge, target: str, size: int, framing: str
 ) -> None:
     body = valid_body("inventory.search", target)
@@ -285,7 +285,7 @@ _ODD_PATHS = (
 @pytest.mark.requirement("http-405")
 @pytest.mark.requirement("http-404")
 @pytest.mark.requirement("a2a-routes")
-def test_every_method_on_every_path_is_a_document_or_a_whole_refusal(
+def test_every_method_on_every_path_gets_a_document_or_a_complete_error(
     service: Running, judge: Judge, record_property: Any
 ) -> None:
     documented = httpx.get(f"{service.url}/openapi.json", timeout=120).json()["paths"]

@@ -36,7 +36,7 @@ CHECKS = [
 @pytest.mark.requirement("same-error-body-everywhere")
 @pytest.mark.requirement("error-code-is-status")
 @pytest.mark.parametrize("mode", list(GenerationMode), ids=lambda mode: mode.value)
-def test_every_operation_answers_as_it_is_documented(
+def test_every_operation_answers_as_documented(
     service: Running, judge: Judge, mode: GenerationMode, record_property: Any
 ) -> None:
     schema = schemathesis.openapi.from_url(f"{service.url}/openapi.json")

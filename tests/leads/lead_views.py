@@ -12,9 +12,10 @@ from tests.leads.json_values import as_body, json_values
 
 from dealer_agent.lead_intake.allowed_contact_points import deliverable
 from dealer_agent.leads.customer_links import CustomerLinks
-from dealer_agent.leads.lead_view import AgentView, LeadView, RooftopView, VisitStatus, VisitTime, VisitView, extras_of
-from dealer_agent.leads.received_lead import contacts, customer_kept
-from dealer_agent.leads.wording import VISITS
+from dealer_agent.leads.lead_view import AgentView, LeadView, RooftopView, VisitTime, VisitView, extras_of
+from dealer_agent.leads.received_lead import contact_points, with_normal_phone
+from dealer_agent.leads.statuses import VisitStatus
+from dealer_agent.leads.visit_words import VISITS
 from dealer_agent.protocol.envelope import decode_request
 from dealer_agent.protocol.requests import Address, Appointment, Customer, TradeIn, VehicleOfInterest
 from dealer_agent.protocol.responses import PostalAddress
@@ -99,7 +100,7 @@ VIEW = LeadView(
 def a_view(**changes: Any) -> LeadView:
     """The sample lead with changes, without the contact points that may not be used."""
     view = replace(VIEW, **changes)
-    return replace(view, customer=deliverable(view.customer, view.channels))  # type: ignore[arg-type]
+    return replace(view, customer=deliverable(view.customer, view.channels))
 
 
 def a_visit(status: VisitStatus = "confirmed", *, request: Appointment | None = None, **changes: Any) -> VisitView:
@@ -313,7 +314,7 @@ def views(draw: Callable[..., Any]) -> LeadView:
         received_at=RECEIVED,
         submitted_at=None if lead.submitted_at is UNSET else datetime.fromisoformat(lead.submitted_at),
         agent=AgentView.of(lead.source_agent),
-        customer=customer_kept(lead.customer, contacts(lead.customer)),
+        customer=with_normal_phone(lead.customer, contact_points(lead.customer)),
         channels=tuple(draw(st.sets(st.sampled_from(["email", "phone", "sms"])))),
         vehicle=draw(st.none() | _listings),
         wish=lead.vehicle_of_interest,

@@ -50,7 +50,7 @@ def test_every_route_unknown_path_and_wrong_method_counts_against_its_address(op
 
 
 @pytest.mark.requirement("rate-limits-are-settings", "every-request-counts")
-def test_health_checks_count_apart_from_the_requests_of_buyers(open_dealership: OpenDealership) -> None:
+def test_health_checks_count_separately_from_other_requests(open_dealership: OpenDealership) -> None:
     """A load balancer may have the address of every buyer behind it."""
     opened = open_dealership(ONCE)
     assert opened.get("/docs").status_code == 200

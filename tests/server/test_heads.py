@@ -56,7 +56,7 @@ ROUTES = {
         (b"A2A-Version: 1.0\r\nA2A-Version: 0.3", "more than one A2A-Version"),
     ],
 )
-def test_a_repeated_single_field_is_refused(port: int, route: str, lines: bytes, says: str) -> None:
+def test_a_repeated_single_header_is_refused(port: int, route: str, lines: bytes, says: str) -> None:
     """RFC 9112, 3.2: a request with two Host fields is refused with 400. The others are fields of one value."""
     with connected(port) as client:
         client.socket.sendall(with_line(ROUTES[route], lines))
@@ -82,7 +82,7 @@ def test_http_1_1_without_a_host_field_is_refused(port: int, route: str) -> None
 
 
 @pytest.mark.requirement("http-single-fields")
-def test_other_fields_may_repeat(port: int) -> None:
+def test_other_headers_may_repeat(port: int) -> None:
     lines = b"X-Forwarded-For: 203.0.113.1\r\nX-Forwarded-For: 203.0.113.2\r\nAccept: a\r\nAccept: b"
     with connected(port) as client:
         for route in ("at once", "json-rpc", "health"):
@@ -174,7 +174,7 @@ def test_a_request_for_an_upgrade_is_an_ordinary_request(port: int, upgrade: str
 
 
 @pytest.mark.requirement("connection-upgrade")
-def test_an_upgrade_beside_close_closes(port: int) -> None:
+def test_an_upgrade_request_with_connection_close_closes(port: int) -> None:
     with connected(port) as client:
         client.socket.sendall(b"GET /healthz HTTP/1.1\r\nHost: x\r\nConnection: close, upgrade\r\nUpgrade: h2c\r\n\r\n")
         status, headers, _ = client.answer()

@@ -130,7 +130,7 @@ async def _ratios(directory: Path) -> dict[str, float]:
     return found
 
 
-def test_a_read_costs_no_more_than_a_few_ready_replies(tmp_path: Path, stocked: Path) -> None:
+def test_a_reading_request_costs_at_most_a_few_ready_replies(tmp_path: Path, stocked: Path) -> None:
     set_up(tmp_path, "[rate_limits]\n" + UNLIMITED, stocked=stocked)
     ratios = asyncio.run(_ratios(tmp_path))
     assert {skill: ratio for skill, ratio in ratios.items() if ratio > MOST[skill]} == {}, ratios

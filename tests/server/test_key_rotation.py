@@ -111,7 +111,7 @@ def test_a_key_is_replaced_by_age_and_the_old_one_destroyed(machine: Machine) ->
         store.check_keys(DEALER)
 
 
-def test_a_change_that_is_stopped_anywhere_loses_nothing_and_is_finished_later(
+def test_a_key_change_that_is_killed_at_any_step_loses_nothing_and_completes_later(
     machine: Machine, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """It is stopped at its first pause, then at its second, and so on: between files, transactions and values."""
@@ -142,7 +142,7 @@ def test_only_one_process_changes_the_keys(machine: Machine) -> None:
     assert machine.ids() == ("k-first",)
 
 
-def test_a_key_that_something_is_sealed_with_is_never_destroyed(machine: Machine) -> None:
+def test_a_key_in_use_is_never_destroyed(machine: Machine) -> None:
     """Even where the value came behind the service's back, after the change."""
     machine.keep_up(31)
     with Store.open(machine.url) as store, store._reading() as connection:
@@ -177,7 +177,7 @@ def test_a_machine_with_other_keys_prevents_the_change_until_it_has_the_new_one(
     assert events(machine.keep_up(31)) == ["key changed: back up the key file"]
 
 
-def test_an_old_copy_of_the_key_file_that_is_put_back_brings_no_destroyed_key_back(machine: Machine) -> None:
+def test_an_old_copy_of_the_key_file_does_not_restore_a_destroyed_key(machine: Machine) -> None:
     machine.keep_up(16)
     backup = machine.path.read_text()
     machine.keep_up(31)

@@ -17,7 +17,7 @@ from tests.server.dealership import NO_LIMITS, message, set_up
 from tests.server.sockets import TARGETS, body_of, connected, on_a_port, request
 
 from dealer_agent.protocol.errors import RateLimited
-from dealer_agent.server import admission
+from dealer_agent.server import admission, refresh
 from dealer_agent.server.admission import Admission
 from dealer_agent.server.connection import BoundedConnection
 
@@ -202,7 +202,9 @@ def test_a_burst_is_answered_in_the_order_of_its_arrival(port: int, monkeypatch:
 
 
 @pytest.mark.requirement("overload")
-def test_a_client_that_leaves_the_queue_costs_nobody_an_answer(port: int, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_client_that_disconnects_in_the_queue_does_not_affect_others(
+    port: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(admission, "TURN_SECONDS", 0.0)
     one = request("/message:send", body_of("", SEARCH))
     with connected(port) as stays:
@@ -216,7 +218,7 @@ def test_a_client_that_leaves_the_queue_costs_nobody_an_answer(port: int, monkey
 
 @pytest.mark.usefixtures("busy")
 @pytest.mark.requirement("overload")
-def test_clients_that_pipeline_refused_requests_wait_for_their_turn_once_each(
+def test_clients_that_pipeline_refused_requests_are_stopped_once_each(
     port: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     most = 0
@@ -250,7 +252,7 @@ def test_clients_that_pipeline_refused_requests_wait_for_their_turn_once_each(
 
 
 @pytest.mark.requirement("overload")
-def test_clients_that_do_not_read_keep_nobody_from_the_published_documents(
+def test_clients_that_do_not_read_do_not_block_the_published_documents(
     port: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(admission, "MOST_IN_PROGRESS", 2)
@@ -274,7 +276,7 @@ def test_clients_that_do_not_read_keep_nobody_from_the_published_documents(
 
 
 @pytest.mark.parametrize("part", [1 << 20, 4000], ids=["at-once", "in-parts"])
-def test_few_requests_of_a_connection_are_parsed_ahead(port: int, part: int) -> None:
+def test_only_a_few_requests_of_a_connection_are_parsed_ahead(port: int, part: int) -> None:
     """Each takes memory until it is answered, and there may be thousands of connections."""
     sent = b"GET /x HTTP/1.1\r\nHost:a\r\n\r\n" * 1000
     with connected(port) as client:
@@ -290,7 +292,7 @@ def test_few_requests_of_a_connection_are_parsed_ahead(port: int, part: int) -> 
 
 @pytest.mark.usefixtures("busy")
 @pytest.mark.requirement("overload")
-def test_the_words_of_a_lead_in_another_request_give_no_priority(port: int, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_request_that_only_mentions_a_lead_gets_no_priority(port: int, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(admission, "BURST_SECONDS", 60.0)
     monkeypatch.setattr(admission, "OVERLOADED_AFTER_SECONDS", -1.0)
     search = request("/message:send", body_of("", SEARCH))
@@ -301,7 +303,7 @@ def test_the_words_of_a_lead_in_another_request_give_no_priority(port: int, monk
     assert statuses[429] > 20
 
 
-def test_work_that_waits_for_the_database_has_a_limit(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_number_of_requests_that_wait_for_the_database_is_limited(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(admission, "MOST_IN_PROGRESS", 2)
     monkeypatch.setattr(Admission, "refuse", lambda _: 0.0)
     busy = Admission()
@@ -317,7 +319,7 @@ def test_refusals_are_counted_in_one_line_of_the_log(
     for name in ("TURN_SECONDS", "STANDING_SECONDS", "BURST_SECONDS"):
         monkeypatch.setattr(admission, name, 0.0)
     monkeypatch.setattr(admission, "SHORT_QUEUE", 1)
-    monkeypatch.setattr(admission, "REPORT_SECONDS", 0.5)
+    monkeypatch.setattr(refresh, "INTERVAL_SECONDS", 0.5)
     set_up(tmp_path, NO_LIMITS, stocked=stocked)
     sent = [request("/message:send", body_of("", SEARCH))] * 40
     written = b""

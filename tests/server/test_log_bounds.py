@@ -114,7 +114,7 @@ def test_the_log_has_the_first_lines_of_a_flood_and_the_number_of_the_others(
     assert all("error_id" in line for line in lines) is (name != "valid")
 
 
-def test_a_sampler_begins_anew_with_each_interval_and_tells_kinds_apart() -> None:
+def test_a_sampler_counts_each_kind_separately_and_restarts_with_each_interval() -> None:
     sampler = Sampler()
     assert [sampler.admits("a", 2) for _ in range(5)] == [True, True, False, False, False]
     assert sampler.admits("b", 2)

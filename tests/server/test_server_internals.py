@@ -104,7 +104,7 @@ def test_an_upgrade_ends_the_request_after_its_head_and_the_exception_has_the_of
 
 
 @pytest.mark.parametrize("callback", ["header", "head", "body", "complete"])
-def test_an_exception_in_a_callback_ends_the_parsing_and_is_the_context_of_the_parsers(callback: str) -> None:
+def test_an_exception_in_a_callback_ends_parsing_and_is_the_context_of_the_parsers_exception(callback: str) -> None:
     protocol = Heard(callback)
     with pytest.raises(httptools.HttpParserError) as failed:
         httptools.HttpRequestParser(protocol).feed_data((HEAD + b"Content-Length: 2\r\n\r\n{}") * 2)
@@ -179,7 +179,7 @@ def test_uvicorn_keeps_pipelined_requests_newest_first_and_pauses_reading() -> N
     asyncio.run(see())
 
 
-def test_a_cycle_writes_and_closes_by_the_connections_transport_and_is_silent_when_disconnected() -> None:
+def test_a_cycle_uses_the_transport_of_the_connection_and_writes_nothing_when_disconnected() -> None:
     async def see() -> None:
         _, transport, (second, third) = await _three_requests()
         assert second.transport is transport

@@ -32,9 +32,7 @@ def ask(opened: Dealership, skill: str, token: str | None = None, address: str |
     "auth-required-on-every-card",
     "deviation-auth-required",
 )
-def test_where_every_skill_asks_for_a_token_every_request_must_carry_one(
-    open_dealership: OpenDealership, skill: str
-) -> None:
+def test_every_request_needs_a_token_if_every_skill_requires_one(open_dealership: OpenDealership, skill: str) -> None:
     opened = open_dealership(ALL)
     _, token = opened.new_token()
     with on_the_air(opened.directory) as again:
@@ -53,9 +51,7 @@ def test_without_a_declared_token_no_skill_needs_one(dealership: Dealership, ski
 
 @pytest.mark.parametrize("skill", STEMS)
 @pytest.mark.requirement("wrong-token-401", "token-invalid")
-def test_a_token_that_is_sent_and_wrong_is_always_401(
-    dealership: Dealership, open_dealership: OpenDealership, skill: str
-) -> None:
+def test_an_invalid_token_is_always_401(dealership: Dealership, open_dealership: OpenDealership, skill: str) -> None:
     named = open_dealership(NAMED)
     assert ask(dealership, skill, "dat_x_wrong") == (401, "AUTH_REQUIRED")
     assert ask(named, skill, "dat_x_wrong") == (401, "AUTH_REQUIRED")
@@ -63,7 +59,7 @@ def test_a_token_that_is_sent_and_wrong_is_always_401(
 
 
 @pytest.mark.requirement("token-invalid", "token-missing")
-def test_only_a_whole_live_token_of_this_dealer_opens(open_dealership: OpenDealership) -> None:
+def test_only_a_complete_active_token_of_this_dealer_is_valid(open_dealership: OpenDealership) -> None:
     opened = open_dealership(ALL)
     token_id, token = opened.new_token()
     other_id, other = opened.new_token()
@@ -96,7 +92,7 @@ def test_only_a_whole_live_token_of_this_dealer_opens(open_dealership: OpenDeale
 
 
 @pytest.mark.requirement("rpc-http-status", "www-authenticate")
-def test_over_json_rpc_a_missing_token_and_a_rate_keep_their_status(open_dealership: OpenDealership) -> None:
+def test_missing_tokens_and_rate_limits_keep_their_status_over_json_rpc(open_dealership: OpenDealership) -> None:
     opened = open_dealership(ALL)
     answer = opened.call_rpc(message("inventory.search"))
     assert (answer.status_code, answer.headers["www-authenticate"]) == (401, "Bearer")
@@ -110,7 +106,7 @@ def test_over_json_rpc_a_missing_token_and_a_rate_keep_their_status(open_dealers
 
 
 @pytest.mark.requirement("rpc-rate-limited", "reply-vocabulary")
-def test_a_rate_over_json_rpc_speaks_the_requests_vocabulary(open_dealership: OpenDealership) -> None:
+def test_a_rate_limit_over_json_rpc_uses_the_vocabulary_of_the_request(open_dealership: OpenDealership) -> None:
     opened = open_dealership(NO_LIMITS.replace('lead_submit = ""', 'lead_submit = "1/hour"'))
     assert opened.call_rpc(message("lead.submit")).status_code == 200
     answer = opened.call_rpc(message("lead.submit", "autoagent"))
@@ -138,7 +134,7 @@ def test_a_running_service_sees_a_new_token_and_its_revocation(open_dealership: 
 
 
 @pytest.mark.requirement("wrong-token-counts", "error-rate-limited")
-def test_wrong_tokens_count_against_their_address_alone(open_dealership: OpenDealership) -> None:
+def test_wrong_tokens_count_only_against_their_address(open_dealership: OpenDealership) -> None:
     opened = open_dealership(ALL.replace('bad_tokens = ""', 'bad_tokens = "3/hour"'))
     _, token = opened.new_token()
     with on_the_air(opened.directory) as again:
@@ -156,7 +152,7 @@ def test_wrong_tokens_count_against_their_address_alone(open_dealership: OpenDea
 
 @pytest.mark.parametrize("skill", STEMS)
 @pytest.mark.requirement("rate-limits-are-settings", "error-rate-limited", "retry-after")
-def test_each_skill_has_a_rate_of_its_own_for_each_client(open_dealership: OpenDealership, skill: str) -> None:
+def test_each_skill_has_its_own_rate_for_each_client(open_dealership: OpenDealership, skill: str) -> None:
     name = skill.replace(".", "_")
     opened = open_dealership(NO_LIMITS.replace(f'{name} = ""', f'{name} = "2/hour"'))
     assert [ask(opened, skill)[0] for _ in range(4)] == [200, 200, 429, 429]
@@ -171,7 +167,7 @@ def test_each_skill_has_a_rate_of_its_own_for_each_client(open_dealership: OpenD
 
 
 @pytest.mark.requirement("rate-limits-are-settings")
-def test_a_client_is_its_token_wherever_it_comes_from_else_its_address(open_dealership: OpenDealership) -> None:
+def test_a_client_is_counted_by_its_token_or_else_by_its_address(open_dealership: OpenDealership) -> None:
     opened = open_dealership(NO_LIMITS.replace('inventory_search = ""', 'inventory_search = "1/hour"'))
     (_, one), (_, two) = opened.new_token(), opened.new_token()
     with on_the_air(opened.directory) as again:
@@ -183,7 +179,7 @@ def test_a_client_is_its_token_wherever_it_comes_from_else_its_address(open_deal
 
 
 @pytest.mark.requirement("rate-limits-are-settings")
-def test_by_default_reading_is_generous_and_leads_are_few(open_dealership: OpenDealership) -> None:
+def test_the_default_rates_are_high_for_reading_and_low_for_leads(open_dealership: OpenDealership) -> None:
     opened = open_dealership("")
     assert {ask(opened, "inventory.search")[0] for _ in range(100)} == {200}
     statuses = [ask(opened, "lead.submit")[0] for _ in range(30)]
@@ -228,7 +224,7 @@ def once_from(opened: Dealership, peer: str, *forwarded: str) -> int:
     ],
 )
 @pytest.mark.requirement("rate-limits-are-settings")
-def test_behind_a_trusted_proxy_the_client_is_the_forwarded_address_and_no_one_can_forge_it(
+def test_behind_a_trusted_proxy_the_forwarded_address_counts_and_cannot_be_forged(
     open_dealership: OpenDealership, first: tuple[str, ...], second: tuple[str, ...], same_client: bool
 ) -> None:
     opened = open_dealership(BEHIND_PROXY)
@@ -237,7 +233,7 @@ def test_behind_a_trusted_proxy_the_client_is_the_forwarded_address_and_no_one_c
 
 
 @pytest.mark.requirement("rate-limits-are-settings")
-def test_without_trusted_proxies_a_forwarded_address_means_nothing(open_dealership: OpenDealership) -> None:
+def test_without_trusted_proxies_forwarded_addresses_are_ignored(open_dealership: OpenDealership) -> None:
     opened = open_dealership(NO_LIMITS.replace('inventory_search = ""', 'inventory_search = "1/hour"'))
     assert once_from(opened, "127.0.0.1", "203.0.113.5") == 200
     assert once_from(opened, "127.0.0.1", "203.0.113.6") == 429

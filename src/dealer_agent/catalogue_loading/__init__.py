@@ -1,4 +1,4 @@
-"""The stock room: a feed into the store, the store's stock on show (contract, part 6)."""
+"""Imports feeds into the database and loads snapshots of the stock from it (docs/protocol.md#listings)."""
 
 from dealer_agent.catalogue_loading.feed_import import ImportResult, import_feed
 from dealer_agent.catalogue_loading.snapshot_loader import FILE, SnapshotError, SnapshotLoader

@@ -26,8 +26,8 @@ from dealer_agent.cli.terminal import (
     table,
 )
 from dealer_agent.dealers.profile import Profile
-from dealer_agent.leads.received_lead import contacts
-from dealer_agent.leads.wording import VISITS
+from dealer_agent.leads.received_lead import contact_points
+from dealer_agent.leads.visit_words import VISITS
 from dealer_agent.protocol.requests import Customer
 from dealer_agent.server.refresh import ages, dispose_by_age, purge_by_age
 from dealer_agent.storage.errors import WrongKey
@@ -257,7 +257,7 @@ def _only(leads: Sequence[StoredLead]) -> str | None:
 
 def _others(store: Store, dealer_id: str, doomed: Sequence[StoredLead]) -> list[str]:
     """Leads that share an address or a number with these, and are not among them."""
-    known = {contact for stored in doomed for customer in _customers(stored) for contact in contacts(customer)}
+    known = {contact for stored in doomed for customer in _customers(stored) for contact in contact_points(customer)}
     mine = {stored.lead.lead_id for stored in doomed}
     return [each for each in store.find_leads_of(dealer_id, sorted(known)) if each not in mine]
 

@@ -9,11 +9,10 @@ A `position` is the place in the published schemas and in texts. A row without o
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from datetime import datetime
 from typing import Annotated, Any, Final, Literal
 
-from msgspec import Meta
+from msgspec import Meta, Struct
 
 Natural = Annotated[int, Meta(ge=0, le=2**63 - 1)]
 """An integer from zero to what 64 bits hold."""
@@ -74,8 +73,7 @@ Reader = Literal[
 """The parsers of feed cells, which are in `inventory.feeds.units`."""
 
 
-@dataclass(frozen=True, slots=True)
-class Field:
+class Field(Struct, frozen=True):
     """What people and the catalogue know of a field.
 
     `description` says what the schema's own words cannot say. `absent_means` is the value that filters and facets use
@@ -92,8 +90,7 @@ class Field:
     lead_bounds: Mapping[str, int] | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class AnyOf:
+class AnyOf(Struct, frozen=True):
     """A filter that lists values. A listing with one of them matches. `name` is the filter's if not the field's."""
 
     position: int = LAST
@@ -101,8 +98,7 @@ class AnyOf:
     name: str = ""
 
 
-@dataclass(frozen=True, slots=True)
-class Range:
+class Range(Struct, frozen=True):
     """The filters `FIELD_min` and `FIELD_max`, ends included. Without `minimum` there is only `FIELD_max`."""
 
     position: int = LAST
@@ -112,16 +108,14 @@ class Range:
     minimum: bool = True
 
 
-@dataclass(frozen=True, slots=True)
-class IsTrue:
+class IsTrue(Struct, frozen=True):
     """A filter that selects the listings where the field is true. False is no constraint."""
 
     position: int = LAST
     description: str = ""
 
 
-@dataclass(frozen=True, slots=True)
-class Exact:
+class Exact(Struct, frozen=True):
     """A filter for the one value of an identifier."""
 
     position: int = LAST
@@ -129,23 +123,20 @@ class Exact:
     value: Any = Word
 
 
-@dataclass(frozen=True, slots=True)
-class Counts:
+class Counts(Struct, frozen=True):
     """A facet that counts the listings of each value."""
 
     name: str
     position: int = LAST
 
 
-@dataclass(frozen=True, slots=True)
-class MinMax:
+class MinMax(Struct, frozen=True):
     """The facet `FIELD_range`: the least and the greatest value."""
 
     position: int = LAST
 
 
-@dataclass(frozen=True, slots=True)
-class LeadFact:
+class LeadFact(Struct, frozen=True):
     """A line `LABEL: VALUE UNIT` about a lead's vehicle. `claim_only`: only about one that the buyer describes."""
 
     position: int = LAST
@@ -153,8 +144,7 @@ class LeadFact:
     claim_only: bool = False
 
 
-@dataclass(frozen=True, slots=True)
-class Feed:
+class Feed(Struct, frozen=True):
     """How an inventory feed gives the field.
 
     `columns` are its names in files of unknown origin, best first; `own_columns` those in the service's own layout.
@@ -170,8 +160,7 @@ class Feed:
     more_columns: Mapping[str, tuple[str, ...]] | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class VehicleField:
+class VehicleField(Struct, frozen=True):
     """One row of the table. `value_type` is the member's type without `Annotated` and `UnsetType`."""
 
     name: str

@@ -3,8 +3,9 @@
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from tests.inventory.vocabulary.finding import is_found
 
-from dealer_agent.inventory.vocabulary import FILLERS, SEARCHED, index_words, is_found, query_terms
+from dealer_agent.inventory.vocabulary import FILLERS, SEARCHED, index_words, query_terms
 
 RAV4 = {
     "make": "Toyota",

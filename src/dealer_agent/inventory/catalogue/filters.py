@@ -1,6 +1,6 @@
-"""The flat filter block over the columns (specification, part 2.4; contract, part 7). Pure.
+"""Filters over the columns (docs/protocol.md#inventory-search). Pure.
 
-What a string finds is decided once for each distinct value of a column, never for each listing.
+A text is compared with each distinct value of a column once, when the snapshot opens, and never with each listing.
 """
 
 from collections.abc import Collection, Mapping
@@ -24,7 +24,7 @@ _FEW = 24
 
 
 class _ValueFinder:
-    """Finds the codes of a column that a wanted string means: whole values, folded, through well-known synonyms."""
+    """Finds the codes of values by whole values, folded, and by known spellings."""
 
     __slots__ = ("_codes", "_vocabulary", "column")
 
@@ -37,7 +37,7 @@ class _ValueFinder:
                 self._codes.setdefault(key, []).append(code)
 
     def codes(self, wanted: list[str]) -> Collection[int]:
-        """The codes that one of the strings finds."""
+        """The codes that any of the texts finds."""
         found: set[int] = set()
         for text in wanted:
             for key in wanted_keys(self._vocabulary, text):
@@ -46,7 +46,7 @@ class _ValueFinder:
 
 
 class _ColourFinder:
-    """Finds the codes of a colour column whose colours have all words of a wanted one."""
+    """Finds the codes of colours that have all words of a wanted colour."""
 
     __slots__ = ("_codes", "column")
 
@@ -58,7 +58,7 @@ class _ColourFinder:
                 self._codes.setdefault(word, set()).add(code)
 
     def codes(self, wanted: list[str]) -> Collection[int]:
-        """The codes that one of the strings finds; a string without a word finds none."""
+        """The codes that any of the texts finds. A text without a word finds none."""
         found: set[int] = set()
         nothing: set[int] = set()
         for text in wanted:
@@ -68,7 +68,7 @@ class _ColourFinder:
 
 
 class _Values(NamedTuple):
-    """The rows that have one of some values of a column."""
+    """The rows with any of some values of a column."""
 
     column: Column[Any]
     codes: Collection[int]
@@ -88,7 +88,7 @@ class _Values(NamedTuple):
 
 
 class _Range(NamedTuple):
-    """The rows that have a value of a column in a range."""
+    """The rows with a value of a column in a range."""
 
     column: Column[Any]
     first: int
@@ -105,7 +105,7 @@ class _Range(NamedTuple):
 
 
 class _Unit(NamedTuple):
-    """The rows that have an identifier: hardly ever more than one."""
+    """The rows with an identifier: rarely more than one."""
 
     found: list[int]
     of: int
@@ -126,13 +126,13 @@ _Wanted = _Values | _Range | _Unit
 
 
 class Found(NamedTuple):
-    """The rows that match: as a mask, or, where an index led to a few of many, their numbers, which rise."""
+    """The rows that match: a mask, or their ascending numbers where an index found a few of many rows."""
 
     mask: Mask | None
     few: Rows | None
 
     def rows(self) -> Rows:
-        """Their numbers."""
+        """The ascending numbers of the rows."""
         if self.few is not None:
             return self.few
         assert self.mask is not None
@@ -165,7 +165,7 @@ class Matcher:
                     self._flags.append((place[row.name], columns[row.name]))
 
     def matching(self, filters: Filters) -> Found | None:
-        """The rows that meet every filter, or None when nothing is asked for. A mask is the caller's to change."""
+        """The rows that match every filter. None without a filter. The caller may change a mask."""
         wanted = self._wanted(filters)
         if not wanted:
             return None

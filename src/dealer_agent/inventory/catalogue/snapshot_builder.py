@@ -1,7 +1,6 @@
-"""The making of a snapshot: listings in, the flat form out (contract, parts 6 to 8). Pure.
+"""Builds a snapshot from listings. Pure.
 
-Listings are read once, one by one, and none is kept: of a large stock only what is sorted is in memory, never the
-listings themselves.
+Listings are read once and not kept, so that a large stock does not fill the memory: only values to sort stay in memory.
 """
 
 from array import array
@@ -27,10 +26,7 @@ from dealer_agent.protocol.vehicle_field import AnyOf, IsTrue, Range
 
 
 def write_snapshot(writer: FlatWriter, listings: Iterable[Listing], gone: Sequence[RemovedUnit]) -> None:
-    """Adds what `Catalogue` reads, of these listings, in any order, and of the units that are gone and remembered.
-
-    Vehicle ids are distinct.
-    """
+    """Writes what `Catalogue` reads, from listings in any order and the removed units. Vehicle ids must be distinct."""
     json = DocumentWriter(writer, "listings")
     found = _collect(listings, json)
     count = len(found.ids)
@@ -79,7 +75,7 @@ _BATCH = 5_000
 
 
 class _Collected(NamedTuple):
-    """What is kept of the listings, in the order in which they come. Times are microseconds since 1970."""
+    """The values to sort, in the order in which the listings come. Times are microseconds since 1970."""
 
     ids: list[str]
     vins: list[Text]
@@ -90,7 +86,7 @@ class _Collected(NamedTuple):
 
 
 def _collect(listings: Iterable[Listing], json: DocumentWriter) -> _Collected:
-    """Reads the listings once. None of them is needed afterwards."""
+    """Reads the listings, and writes their JSON."""
     found = _Collected(
         ids=[],
         vins=[],

@@ -1,7 +1,7 @@
-"""Free-text search: an inverted index of the words by which listings are found (contract, part 7). Pure.
+"""Free-text search with an inverted index (docs/protocol.md#inventory-search). Pure.
 
-Which words these are, and what a query asks for, the vocabulary says; this keeps for every word the rows that have it,
-in three ranks of weight. Words are sorted, so the words with one beginning stand together, and so do their rows.
+`inventory.vocabulary` defines the words of a listing and the terms of a query. The index has the rows of each word, in
+three ranks of weight. Words are sorted, so words with the same prefix are adjacent, and so are their rows.
 """
 
 from array import array
@@ -30,18 +30,18 @@ _NAMES, _FACTS, _IDENTIFIERS = _searched("name"), _searched("fact"), _searched("
 _PROSE = [name for name in _searched("prose") if FIELDS[name].value_type is str]
 _LISTS = [name for name in _searched("prose") if name not in _PROSE]
 
-# A marker says that a listing has a canonical word. It is no beginning of anything, and no word is a beginning of it.
+# A marker is the canonical word of a field, such as `fuel=gas`. A marker is only found whole, never by a prefix.
 _MARK = "="
 
 
 class _Worth(NamedTuple):
-    """What a hit in one rank is worth: the beginning of a word, a whole word."""
+    """The score of a hit in one rank: on the prefix of a word, or on a whole word."""
 
-    begun: int
+    prefix: int
     whole: int
 
 
-# From the least worth to the most.
+# By ascending weight.
 _RANKS = {"prose": _Worth(1, 2), "facts": _Worth(4, 6), "names": _Worth(12, 16)}
 
 
@@ -52,7 +52,7 @@ class TextIndex:
 
     def __init__(self, flat: FlatArrays, count: int) -> None:
         self._words = SortedWords(flat, "words")
-        # The postings of each rank: `rows[starts[i]:starts[i + 1]]` have word number i.
+        # In each rank, `rows[starts[i]:starts[i + 1]]` have word number i.
         self._ranks = tuple(
             (flat.numbers(f"words.{rank}.starts"), flat.array(f"words.{rank}.rows"), worth)
             for rank, worth in _RANKS.items()
@@ -60,10 +60,10 @@ class TextIndex:
         self._count = count
 
     def scores(self, query: str) -> Scores | None:
-        """For each row, zero when a term of the query is not found in it; None when the query has no terms.
+        """The score of each row: zero if a term of the query is missing. None for a query without terms.
 
-        A term counts as its best hit: in make, model or trim above other facts, these above prose, and a whole word
-        above the beginning of one. A term that is asked twice counts once.
+        A term scores its best hit: a name above a fact, a fact above prose, and a whole word above a prefix. A repeated
+        term counts once.
         """
         total: Scores | None = None
         for term in dict.fromkeys(query_terms(query)):
@@ -87,12 +87,12 @@ class TextIndex:
             last = whole if marker else self._words.place(text + "\U0010ffff")[0]
             if first < last:
                 spans.append((first, whole, last))
-        # From the least worth to the most, so that the best hit is the one that stays.
+        # By ascending weight, so that the best hit is written last.
         for starts, rows, worth in self._ranks:
             for _, whole, last in spans:
                 begin, end = starts[whole], starts[last]
                 if begin < end:
-                    hits[rows[begin:end]] = worth.begun
+                    hits[rows[begin:end]] = worth.prefix
             for first, whole, _ in spans:
                 begin, end = starts[first], starts[whole]
                 if begin < end:
@@ -101,14 +101,14 @@ class TextIndex:
 
 
 class _Lists:
-    """A list of numbers for each listing: the numbers in a row, and how many each listing has."""
+    """A list of numbers for each listing, in two arrays: all numbers, and how many each listing has."""
 
     def __init__(self) -> None:
         self._numbers = array("I")
         self._counts = array("I")
 
     def add(self, numbers: Iterable[int]) -> None:
-        """The next listing's."""
+        """Adds the numbers of the next listing."""
         before = len(self._numbers)
         self._numbers.extend(numbers)
         self._counts.append(len(self._numbers) - before)
@@ -117,7 +117,7 @@ class _Lists:
         return len(self._counts)
 
     def taken(self) -> tuple[NDArray[np.uint32], NDArray[np.uint32]]:
-        """The numbers, and which listing each is of."""
+        """All numbers, and the listing of each."""
         counts = np.frombuffer(self._counts, np.uint32)
         return np.frombuffer(self._numbers, np.uint32), np.repeat(np.arange(len(counts), dtype=np.uint32), counts)
 
@@ -136,7 +136,7 @@ class TextCollector:
         self._identifiers = _Lists()
 
     def add(self, vehicle: Vehicle) -> None:
-        """The next listing; in any order."""
+        """Adds the next listing, in any order."""
         for name, numbering in self._values.items():
             self._values_of[name].add(map(numbering.__getitem__, getattr(vehicle, name) or ()))
         self._prose.add(self._words_in(vehicle, _PROSE))
@@ -158,7 +158,7 @@ class TextCollector:
         in_order = np.arange(len(default_order))
 
         def pairs(words_found: NDArray[np.uint32], rows: NDArray[np.int64]) -> NDArray[np.int64]:
-            """A word's place and a row in one number, so that they sort together."""
+            """Each word's place and row as one number, for one sort."""
             made = places[words_found]
             made <<= 32
             made |= rows
@@ -194,7 +194,7 @@ class TextCollector:
 
 
 class _ValueWords:
-    """The words of the values that codes stand for; the last code stands for none and has no words."""
+    """The words of each code's value. The last code stands for an absent value and has no words."""
 
     def __init__(self, words: _Lists) -> None:
         self._words, values = words.taken()
@@ -202,16 +202,16 @@ class _ValueWords:
         self._firsts = np.cumsum(self._counts) - self._counts
 
     def of(self, codes: Codes, rows: NDArray[np.int64]) -> tuple[NDArray[np.uint32], NDArray[np.int64]]:
-        """The words of these codes, and of what row each of them is."""
+        """The words of these codes, and the row of each word."""
         lengths = self._counts[codes]
-        # Code by code, the numbers of its words: where these begin, and one on for each.
+        # For each code, the positions of its words: the first position, and one more for each further word.
         at = np.repeat(self._firsts[codes] - np.cumsum(lengths) + lengths, lengths)
         at += np.arange(len(at))
         return self._words[at], np.repeat(rows, lengths)
 
 
 def _write_rank(writer: FlatWriter, name: str, pieces: list[NDArray[np.int64]], words: int, rows: type[Any]) -> None:
-    """Sorts pairs by the word's place, then row. A word that a row has twice, it has."""
+    """Sorts pairs by the word's place, then by row, and removes duplicates."""
     pairs = np.concatenate(pieces)
     pieces.clear()
     pairs.sort()

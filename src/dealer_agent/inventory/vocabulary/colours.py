@@ -1,4 +1,4 @@
-"""Colours: matched by the words of their name, paint names also by their basic colour (contract, part 7). Pure."""
+"""Colours match by their words, and paint names also by basic colour (docs/protocol.md#inventory-search). Pure."""
 
 import re
 from functools import lru_cache
@@ -18,16 +18,16 @@ _COLOUR_BREAK = re.compile(r"[/(),;|&+]|\b(?:and|with|w/|over|on)\b", re.IGNOREC
 
 
 def wanted_colour_words(text: str) -> frozenset[str]:
-    """The folded words of a colour that a buyer asks for; grey is gray. No basic colours are added."""
+    """The folded words of a colour that a buyer asks for. Grey is gray."""
     return frozenset(_SPELLED.get(word, word) for word in parts(text))
 
 
 @lru_cache(maxsize=16_384)
 def colour_words(text: str) -> frozenset[str]:
-    """The folded words of a listing's colour, and the basic colours that its paint names count as.
+    """The folded words of a listing's colour, and the basic colours of its paint names.
 
-    `Granite Crystal` is also gray, `Graphite Blue` is not: a basic colour in the name says what it is. The parts of a
-    colour that `/`, brackets, commas or `and` divide are read each for itself: `Black (Charcoal)` is black and gray.
+    `Granite Crystal` is also gray. `Graphite Blue` is not, because its name has a basic colour. Parts separated by
+    `/`, brackets, commas or `and` are read on their own: `Black (Charcoal)` is black and gray.
     """
     found = set(wanted_colour_words(text))
     for part in _COLOUR_BREAK.split(text):
@@ -39,5 +39,5 @@ def colour_words(text: str) -> frozenset[str]:
 
 
 def colour_matches(wanted: frozenset[str], listed: frozenset[str]) -> bool:
-    """Whether all words of a wanted colour (`wanted_colour_words`) stand in a listing's (`colour_words`)."""
+    """Whether the `colour_words` of a listing include all `wanted_colour_words`."""
     return bool(wanted) and wanted <= listed

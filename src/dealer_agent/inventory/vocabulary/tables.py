@@ -75,6 +75,9 @@ _DATA = msgspec.toml.decode(
 PAINTS: Mapping[str, list[str]] = _DATA.pop("paints")
 """Basic colour to the words of paint names that count as it when the name has no basic colour."""
 
+FILLERS = frozenset(_DATA.pop("query")["fillers"])
+"""Words of a query that are no constraint."""
+
 TABLES: Mapping[str, Table] = {name: Table(**table) for name, table in _DATA.items()}
 """Vocabularies by name. Colours are compared by their words instead: see `colours`."""
 
@@ -116,7 +119,12 @@ _INCLUDED = {
 }
 
 
-def wanted_keys(vocabulary: str | None, text: str) -> frozenset[str]:
-    """The `value_key`s that a filter's value finds: one, but `2wd` also finds fwd and rwd."""
+@lru_cache(maxsize=8_192)
+def _short_wanted_keys(vocabulary: str | None, text: str) -> frozenset[str]:
     key = value_key(vocabulary, text)
     return _INCLUDED.get((vocabulary or "", key)) or frozenset((key,))
+
+
+def wanted_keys(vocabulary: str | None, text: str) -> frozenset[str]:
+    """The `value_key`s that a filter's value finds: one, but `2wd` also finds fwd and rwd."""
+    return _short_wanted_keys(vocabulary, text) if len(text) <= LONGEST else frozenset((value_key(None, text),))

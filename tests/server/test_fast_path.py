@@ -17,7 +17,7 @@ from tests.server.dealership import ACCORD, NO_LIMITS, SOLD, message, set_up
 from tests.server.sockets import TARGETS, Client, body_of, connected, head, on_a_port, request
 
 from dealer_agent.server.connection import BoundedConnection
-from dealer_agent.server.fast_path import SHORT_BODY_BYTES
+from dealer_agent.server.fast_path import FAST_BODY_BYTES
 
 pytestmark = pytest.mark.outside_protocol("the fast path answers as the normal path does")
 
@@ -102,7 +102,7 @@ ASKED: dict[str, tuple[dict[str, Any], tuple[str, ...]]] = {
 
 @pytest.mark.parametrize("target", TARGETS)
 @pytest.mark.parametrize("asked", ASKED)
-def test_both_roads_give_the_same_answer(port: int, target: str, asked: str) -> None:
+def test_both_paths_give_the_same_response(port: int, target: str, asked: str) -> None:
     """One order of checks, one envelope. Only the ids and the date differ (docs/protocol.md#order-of-checks)."""
     document, lines = ASKED[asked]
     sent = request(target, body_of(target, document), *lines)
@@ -122,13 +122,13 @@ def test_both_roads_give_the_same_answer(port: int, target: str, asked: str) -> 
         request("/message:send/", body_of("", SEARCH)),
         request("/message:send?A2A-Version=1.0", body_of("", SEARCH)),
         request("/message:send", body_of("", SEARCH), "Expect: 100-continue"),
-        request("/message:send", body_of("", SEARCH) + b" " * SHORT_BODY_BYTES),
+        request("/message:send", body_of("", SEARCH) + b" " * FAST_BODY_BYTES),
         request("/message:send", body_of("", SEARCH), "Connection: close"),
         request("/message:send", body_of("", SEARCH), version="1.0"),
         request("/rpc", body_of("/message:send", SEARCH)),
     ],
 )
-def test_whatever_is_unusual_takes_the_long_road(port: int, sent: bytes) -> None:
+def test_unusual_requests_go_over_asgi(port: int, sent: bytes) -> None:
     before = Watched.long_roads
     with connected(port) as client:
         client.socket.sendall(sent)
@@ -147,7 +147,7 @@ def test_whatever_is_unusual_takes_the_long_road(port: int, sent: bytes) -> None
         ("Proxy-Connection: keep-alive", "1.0"),
     ],
 )
-def test_a_connection_that_is_to_close_is_closed_behind_the_answer(port: int, line: str, version: str) -> None:
+def test_a_connection_that_must_close_closes_after_the_response(port: int, line: str, version: str) -> None:
     with connected(port) as client:
         client.socket.sendall(request("/rpc", body_of("/rpc", SEARCH), line, version=version))
         status, headers, _ = client.answer()
@@ -155,7 +155,7 @@ def test_a_connection_that_is_to_close_is_closed_behind_the_answer(port: int, li
         assert client.is_closed()
 
 
-def test_a_chunked_body_that_is_there_is_answered_at_once(port: int) -> None:
+def test_a_complete_chunked_body_takes_the_fast_path(port: int) -> None:
     content = body_of("/rpc", SEARCH)
     chunks = b"".join(b"%x\r\n%b\r\n" % (len(part), part) for part in (content[:7], content[7:])) + b"0\r\n\r\n"
     sent = head("/rpc", "Transfer-Encoding: chunked", "Content-Type: application/json") + chunks
@@ -163,7 +163,7 @@ def test_a_chunked_body_that_is_there_is_answered_at_once(port: int) -> None:
     assert (long_roads, answer[0]) == (0, 200)
 
 
-def test_requests_in_a_row_are_answered_in_order_on_whichever_road(port: int) -> None:
+def test_pipelined_requests_are_answered_in_order_on_both_paths(port: int) -> None:
     """A lead waits for the disk; what came behind it on the connection is answered behind it."""
     rpc = {"jsonrpc": "2.0", "method": "SendMessage"}
     asked = [SEARCH, message("lead.submit"), SEARCH, message("inventory.vehicle", vin=ACCORD), {}, SEARCH] * 5
@@ -180,7 +180,7 @@ def test_requests_in_a_row_are_answered_in_order_on_whichever_road(port: int) ->
         assert Watched.long_roads == before, "a connection that has seen the long road finds back"
 
 
-def test_a_client_that_does_not_read_makes_the_service_keep_little_for_it(port: int) -> None:
+def test_a_client_that_does_not_read_responses_takes_little_memory(port: int) -> None:
     """A buyer's agent must not be able to fill the dealer's memory (docs/protocol.md#bounds)."""
     one = request("/message:send", body_of("", message("inventory.search", pagination={"limit": 100})))
     count = 2_000
@@ -195,7 +195,7 @@ def test_a_client_that_does_not_read_makes_the_service_keep_little_for_it(port: 
     assert Watched.most_unsent < 1_000_000
 
 
-def test_the_log_has_one_line_a_request_with_the_same_members_on_both_roads(
+def test_the_log_has_one_line_for_each_request_with_the_same_members_on_both_paths(
     tmp_path: Path, stocked: Path, capfdbinary: pytest.CaptureFixture[bytes]
 ) -> None:
     set_up(tmp_path, NO_LIMITS, stocked=stocked)
