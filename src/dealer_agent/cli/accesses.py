@@ -15,7 +15,7 @@ from dealer_agent.cli.terminal import (
     table,
 )
 
-app = typer.Typer(help="See who looked at customer data.", no_args_is_help=True)
+app = typer.Typer(no_args_is_help=True)
 
 
 @app.command("list")

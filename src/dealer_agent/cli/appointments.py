@@ -37,7 +37,7 @@ from dealer_agent.protocol.vehicle import Vehicle
 from dealer_agent.server.tokens import new_token
 from dealer_agent.storage.appointments import ListedAppointment
 
-app = typer.Typer(help="See, cancel and subscribe to the visits that buyers asked for.", no_args_is_help=True)
+app = typer.Typer(no_args_is_help=True)
 
 WAITING_DAYS = 30
 """A visit that nobody arranged for so long is not listed any more."""

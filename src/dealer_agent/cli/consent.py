@@ -28,7 +28,7 @@ from dealer_agent.protocol.requests import Customer
 from dealer_agent.storage.consents import ConsentEvent
 from dealer_agent.storage.store import Store
 
-app = typer.Typer(help="See, revoke, prove and verify the consent of customers.", no_args_is_help=True)
+app = typer.Typer(no_args_is_help=True)
 
 
 class Channel(StrEnum):

@@ -22,7 +22,7 @@ from dealer_agent.cli.terminal import (
 from dealer_agent.dealers.routing import TO_CUSTOMER
 from dealer_agent.storage.outbox import DeliveryRecord, State
 
-app = typer.Typer(help="See whether leads arrived at their CRMs, and send them again.", no_args_is_help=True)
+app = typer.Typer(no_args_is_help=True)
 
 
 ChannelOption = Annotated[

@@ -21,17 +21,20 @@ from dealer_agent.protocol.examples import curl_command
 from dealer_agent.protocol.skill import SKILL_BY_ID
 from dealer_agent.protocol.vocabulary import proto
 
+app = typer.Typer(add_completion=False)
+
 DEMO_LEADS = "leads"
 """The folder of the invented dealer's channel."""
 SHOWN = ("inventory.search", "inventory.vehicle", "lead.submit")
 
 
+@app.command()
 def demo(
     directory: Annotated[Path, typer.Option("--dir", help="The folder for the invented dealer.")] = Path("demo-store"),
     host: HostOption = LOOPBACK,
     port: PortOption = 8080,
 ) -> None:
-    """Serve an invented dealer with more than 300 vehicles, and show how to ask it something."""
+    """Writes the invented dealer, imports its inventory, prints example requests, then serves."""
     with failures_in_plain_words():
         listener = listen(host, port)
         _write_dealer(directory)

@@ -10,12 +10,15 @@ from dealer_agent.cli.terminal import fail, failures_in_plain_words, out
 from dealer_agent.config import write_dealer_toml
 from dealer_agent.config.keys import KEY_FILE_NAME, KEYS_VARIABLE, create_key_file, from_environment
 
+app = typer.Typer(add_completion=False)
 
+
+@app.command()
 def init(
     directory: Annotated[Path, typer.Argument(metavar="FOLDER", help="The folder to make, such as my-store.")],
     name: Annotated[str | None, typer.Option(help="The dealer's name; made from the folder's without it.")] = None,
 ) -> None:
-    """Write a commented dealer.toml: profile, rooftops, hours, fees, policies, and how the service behaves."""
+    """Writes `dealer.toml`, and the key file if there is none."""
     with failures_in_plain_words():
         try:
             path = write_dealer_toml(directory, name if name is not None else _name_of(directory))

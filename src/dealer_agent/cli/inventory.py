@@ -26,7 +26,7 @@ from dealer_agent.dealers.profile import Profile
 from dealer_agent.inventory.feeds import LAYOUT_NAMES, MOST_FILE_MIB, Feed, Remark, Repeat, read_feed
 from dealer_agent.storage.errors import StockShrinks
 
-app = typer.Typer(help="Bring the stock in, and see what is in it.", no_args_is_help=True)
+app = typer.Typer(no_args_is_help=True)
 
 REMARKS_SHOWN = 20
 COLUMNS_SHOWN = 50

@@ -35,7 +35,7 @@ from dealer_agent.storage.errors import DatabaseUnreachable, SchemaOutdated
 from dealer_agent.storage.keys import KeyUse
 from dealer_agent.storage.store import Store
 
-app = typer.Typer(help="Create, list and replace the keys to customer data.", no_args_is_help=True)
+app = typer.Typer(no_args_is_help=True)
 
 
 @app.command("create")

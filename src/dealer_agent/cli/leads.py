@@ -29,7 +29,7 @@ from dealer_agent.lead_intake.allowed_contact_points import channels_of
 from dealer_agent.storage.appointments import AppointmentRecord
 from dealer_agent.storage.outbox import DeliveryRecord
 
-app = typer.Typer(help="See, export and erase the leads that were taken.", no_args_is_help=True)
+app = typer.Typer(no_args_is_help=True)
 
 DELIVERIES = 1000
 """More than a lead ever has."""

@@ -29,6 +29,8 @@ from dealer_agent.config.channels import channel_secrets, is_this_machine
 from dealer_agent.server.connection import BoundedConnection
 from dealer_agent.server.open_connections import RESERVED_FILES
 
+app = typer.Typer(add_completion=False)
+
 HostOption = Annotated[str, typer.Option(help="The address to listen on; 0.0.0.0 is every one of this machine's.")]
 PortOption = Annotated[int, typer.Option(min=1, max=65535, help="The port to listen on.")]
 WorkersOption = Annotated[int, typer.Option(min=1, max=64, help="Processes that answer; as many as cores, at most.")]
@@ -45,13 +47,14 @@ SET_PUBLIC_URL = (
 )
 
 
+@app.command()
 def serve(
     directory: DirOption = HERE,
     host: HostOption = LOOPBACK,
     port: PortOption = 8080,
     workers: WorkersOption = 1,
 ) -> None:
-    """Answer buyer agents until told to stop (Ctrl-C or SIGTERM); requests under way are answered first."""
+    """Checks settings, keys and database, then serves in the foreground."""
     with failures_in_plain_words():
         settings = settings_in(directory)
         channel_secrets(settings, os.environ)  # Every channel has what it needs, or the service does not start.

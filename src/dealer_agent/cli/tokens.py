@@ -19,7 +19,7 @@ from dealer_agent.cli.terminal import (
 )
 from dealer_agent.server.tokens import new_token
 
-app = typer.Typer(help="Make, list and revoke bearer tokens for buyer agents.", no_args_is_help=True)
+app = typer.Typer(no_args_is_help=True)
 
 
 @app.command("create")
