@@ -19,9 +19,10 @@ from dealer_agent.dealers.profile import Profile
 from dealer_agent.inventory.catalogue import Catalogue, RemovedUnit
 from dealer_agent.lead_intake import LeadIntake
 from dealer_agent.protocol.envelope import Request
-from dealer_agent.protocol.errors import InternalError, ProtocolError, VehicleNotFound, VehicleUnavailable, refusal
+from dealer_agent.protocol.errors import InternalError, ProtocolError, VehicleNotFound, VehicleUnavailable
+from dealer_agent.protocol.problems import validation_error
 from dealer_agent.protocol.replies import Answer
-from dealer_agent.protocol.requests import (
+from dealer_agent.protocol.skill import (
     DealerInformationRequest,
     InventoryFacetsRequest,
     InventorySearchRequest,
@@ -107,7 +108,7 @@ READING_SKILLS: dict[type[Payload], Callable[[Dealer, Any], Answer]] = {
 def read(dealer: Dealer, request: Request) -> Answer:
     """The answer of a reading skill. Raises ProtocolError."""
     if request.payload is None:
-        raise refusal(list(request.problems), "payload")
+        raise validation_error(list(request.problems), "payload")
     return READING_SKILLS[type(request.payload)](dealer, request.payload)
 
 
@@ -122,7 +123,7 @@ async def submit_lead(dealer: Dealer, request: Request, *, token_id: str | None,
     now = datetime.now(UTC)
     try:
         if request.payload is None or request.plain is None:
-            raise refusal(list(request.problems), "payload")
+            raise validation_error(list(request.problems), "payload")
         lead = cast(LeadSubmitRequest, request.payload)
         return await dealer.desk.take(
             lead, request.plain, dealer.catalogue, token_id=token_id, body=body, now=now, seconds=seconds
@@ -130,5 +131,5 @@ async def submit_lead(dealer: Dealer, request: Request, *, token_id: str | None,
     except InternalError:
         raise
     except ProtocolError as error:
-        dealer.desk.note_refusal(error.row.code, now)
+        dealer.desk.note_refusal(error.code, now)
         raise

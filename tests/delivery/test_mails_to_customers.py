@@ -25,7 +25,8 @@ from dealer_agent.delivery.delivery_content import MOST_MAILS, DeliveryContents
 from dealer_agent.delivery.loop import DeliveryLoop
 from dealer_agent.delivery.outlet import Outlets
 from dealer_agent.delivery.smtp import CustomerMailOutlet, MailServer
-from dealer_agent.protocol.requests import VISIT_KIND_OF, LeadSubmitRequest, VisitKind
+from dealer_agent.protocol.requests import VISIT_KIND_OF, VisitKind
+from dealer_agent.protocol.skill import LeadSubmitRequest
 
 SOON = datetime.now(UTC) + timedelta(days=2)
 VICTIM = "victim@example.org"

@@ -27,7 +27,7 @@ def with_bytes(document: dict[str, Any], inserted: bytes) -> bytes:
 def test_an_ignored_member_that_is_not_utf_8_is_not_json(inserted: bytes) -> None:
     """Contract 3: not JSON is refused, also where nobody reads it."""
     error = refused(with_bytes(body() | {"tenant": "MARK"}, inserted))
-    assert (error.row.code, error.http) == ("SCHEMA_VALIDATION_FAILED", 422)
+    assert (error.code, error.http) == ("SCHEMA_VALIDATION_FAILED", 422)
 
 
 @pytest.mark.parametrize("inserted", NOT_UTF_8)
@@ -57,6 +57,6 @@ def test_other_scripts_are_taken() -> None:
 def test_a_defect_of_the_envelope_answers_before_an_unknown_skill(spoil: Any, code: str) -> None:
     """Contract 3, order of checks: envelope, then skill."""
     sent = body(type="inventory.order.request")
-    assert refused(json.dumps(sent).encode()).row.code == "UNSUPPORTED_SKILL"
+    assert refused(json.dumps(sent).encode()).code == "UNSUPPORTED_SKILL"
     spoil(sent)
-    assert refused(json.dumps(sent).encode()).row.code == code
+    assert refused(json.dumps(sent).encode()).code == code

@@ -8,10 +8,10 @@ from datetime import timedelta
 from functools import cached_property
 from ipaddress import IPv4Network, IPv6Network, ip_network
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 from urllib.parse import urlsplit
 
-from msgspec import Meta, Struct
+from msgspec import Meta, Struct, defstruct
 from msgspec.structs import asdict
 
 from dealer_agent.dealers.profile import Profile
@@ -27,8 +27,7 @@ from dealer_agent.dealers.profile_checks import (
 )
 from dealer_agent.encryption import Cipher
 from dealer_agent.protocol.did_you_mean import did_you_mean
-from dealer_agent.protocol.requests import LeadSubmitRequest
-from dealer_agent.protocol.skill import SKILL_BY_ID, SKILL_BY_PAYLOAD
+from dealer_agent.protocol.skill import LEAD_SUBMIT, SKILL_BY_ID, SKILLS
 from dealer_agent.protocol.vocabulary import Vocabulary, proto
 
 _PROTO = proto()
@@ -63,7 +62,7 @@ def read_mail_host(value: str) -> str:
 
 
 def read_skill(value: str) -> str:
-    """The id of one of the five skills."""
+    """The id of a skill."""
     if value not in SKILL_BY_ID:
         known = list(SKILL_BY_ID)
         raise ValueError(f"'{value}' must be one of {', '.join(known)}" + did_you_mean(value, known))
@@ -151,7 +150,7 @@ class ServiceSettings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
     @cached_property
     def largest_body_bytes(self) -> int:
         """The most bytes of a body whose skill is not known yet."""
-        takes_leads = SKILL_BY_PAYLOAD[LeadSubmitRequest].id in self.skills
+        takes_leads = LEAD_SUBMIT.id in self.skills
         return max(self.body_limit_bytes, self.lead_body_limit_bytes) if takes_leads else self.body_limit_bytes
 
     @property
@@ -179,14 +178,7 @@ class AuthSettings(Struct, frozen=True, forbid_unknown_fields=True):
     skills: Skills = ()
 
 
-class RateLimitSettings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """The rate limits of each client (docs/protocol.md#rate-limits). An empty text is no limit."""
-
-    dealer_information: Rate = "600/minute"
-    inventory_facets: Rate = "600/minute"
-    inventory_search: Rate = "600/minute"
-    inventory_vehicle: Rate = "1200/minute"
-    lead_submit: Rate = "10/minute"
+class _OtherRateLimits(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     malformed_leads: Rate = "60/minute"
     address: Rate = "6000/minute"
     bad_tokens: Rate = "20/minute"
@@ -195,8 +187,22 @@ class RateLimitSettings(Struct, frozen=True, kw_only=True, forbid_unknown_fields
     @property
     def by_rule(self) -> dict[str, str]:
         """Each limit, by the id of its skill or by its own name."""
-        skill_ids = {skill_id.replace(".", "_"): skill_id for skill_id in SKILL_BY_ID}
+        skill_ids = {skill.rate_setting: skill.id for skill in SKILLS}
         return {skill_ids.get(name, name): limit for name, limit in asdict(self).items()}
+
+
+if TYPE_CHECKING:
+    RateLimitSettings = _OtherRateLimits
+else:
+    RateLimitSettings = defstruct(
+        "RateLimitSettings",
+        [(skill.rate_setting, Rate, skill.default_rate) for skill in SKILLS],
+        bases=(_OtherRateLimits,),
+        frozen=True,
+        kw_only=True,
+        forbid_unknown_fields=True,
+    )
+    """The rate limits of each client (docs/protocol.md#rate-limits). An empty text is no limit. Each skill has one."""
 
 
 class LogSettings(Struct, frozen=True, forbid_unknown_fields=True):

@@ -28,7 +28,7 @@ from dealer_agent.protocol.errors import (
 )
 from dealer_agent.protocol.ids import new_ulid
 from dealer_agent.protocol.replies import Answer, reply_pieces
-from dealer_agent.protocol.requests import LeadSubmitRequest
+from dealer_agent.protocol.skill import LEAD_SUBMIT
 from dealer_agent.protocol.vocabulary import Vocabulary, Wire
 from dealer_agent.server.body import (
     JSON,
@@ -56,7 +56,7 @@ log = structlog.get_logger()
 
 Headers = list[tuple[bytes, bytes]]
 
-LEAD = b"lead.submit"
+LEAD = LEAD_SUBMIT.id.encode()
 """Every lead has this in its body. An overloaded process refuses leads later than reading requests."""
 
 _SUPPORTED_VERSION = re.compile(r"1(\.[0-9]+)+", re.ASCII)
@@ -155,7 +155,7 @@ class RequestPipeline:
             await service.load.turn(patient=LEAD in body and self._binding.names_a_lead(body))
             self._call_id, decoded = self._binding.decode(body, service.wire, lenient=settings.lenient_configuration)
             request = self._admit_to_skill(decoded, address, token_id)
-            if request.skill.payload is LeadSubmitRequest:
+            if request.skill.is_lead:
                 answer = await self._submit_lead(request, body, address, token_id)
             else:
                 answer = read(service.dealer, request)
@@ -279,7 +279,7 @@ class RequestPipeline:
         """The answer to what was refused; a fault of ours is recorded, and refused as such."""
         error_id = f"err_{self._line.request_id}"
         refused = fault if isinstance(fault, ProtocolError) else self._recorded(fault, error_id)
-        self._line.code, self._line.error_id = refused.row.code, error_id
+        self._line.code, self._line.error_id = refused.code, error_id
         status, body = self._binding.failure(refused, self._words, error_id, datetime.now(UTC), self._call_id)
         return self._reply(status, refused.headers, [body])
 

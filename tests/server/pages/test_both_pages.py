@@ -23,8 +23,8 @@ from tests.server.pages.samples import (
     facts_of,
 )
 
+from dealer_agent.apidocs.openapi import openapi_document
 from dealer_agent.protocol.card import CardFacts
-from dealer_agent.protocol.openapi import openapi_document
 from dealer_agent.protocol.responses import Facets
 from dealer_agent.protocol.schemas import published_schemas
 from dealer_agent.protocol.skill import SKILLS
