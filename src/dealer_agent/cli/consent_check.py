@@ -51,7 +51,7 @@ def verify(
     file: Annotated[
         Path | None,
         typer.Argument(
-            metavar="[FILE]", help="A file that `consent export` wrote. Checking it needs no database and no key."
+            metavar="FILE", help="A file that `consent export` wrote. Checking it needs no database and no key."
         ),
     ] = None,
     against: Annotated[

@@ -83,7 +83,7 @@ def show(
 @app.command("retry")
 def retry(
     delivery_id: Annotated[
-        str | None, typer.Argument(metavar="[ID]", help="The id, from `deliveries list`.", show_default=False)
+        str | None, typer.Argument(metavar="ID", help="The id, from `deliveries list`.", show_default=False)
     ] = None,
     directory: DirOption = HERE,
     everything: Annotated[bool, typer.Option("--all", help="All deliveries that wait or are parked.")] = False,
