@@ -24,6 +24,8 @@ from dealer_agent.encryption import Keyring, new_key, render
 from dealer_agent.server import key_rotation
 from dealer_agent.storage.store import Store
 
+pytestmark = pytest.mark.outside_protocol("keys")
+
 
 @pytest.fixture
 def folder(with_leads: Callable[[Path], Path], tmp_path: Path) -> Path:

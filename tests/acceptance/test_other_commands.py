@@ -102,7 +102,7 @@ def test_init_writes_a_dealer_that_imports_and_lists_at_once(tmp_path: Path) -> 
     toml = tmp_path / "my-store" / "dealer.toml"
     text = toml.read_text()
     assert 'name = "My Store"' in text
-    # What the feed's price is taken to be, with the rule beside it (contract, part 6).
+    # What the feed's price is taken to be, with the rule beside it (docs/protocol.md#feed-price).
     rule, _, _ = text.partition('\nfeed_price = "advertised"\n')
     assert rule != text
     assert "every mandatory dealer charge" in rule
@@ -130,7 +130,7 @@ def test_init_where_no_folder_can_be_says_so(tmp_path: Path, place: str) -> None
 
 
 def test_a_token_is_shown_once_and_kept_as_a_hash(folder: Path) -> None:
-    """Specification, part 5; contract: stored as hashes."""
+    """Tokens are stored as hashes (docs/protocol.md#authentication)."""
     made = command_here("tokens", "create", "Agent [/red]", "--dir", folder)
     assert made.returncode == 0, made.stderr
     token = made.stdout.strip()

@@ -1,4 +1,4 @@
-"""A real vAuto export, through the command line and out through the service (contract, part 6)."""
+"""A real vAuto export, through the command line and out through the service (docs/protocol.md#listings)."""
 
 import csv
 from collections import Counter
@@ -9,6 +9,8 @@ import pytest
 from tests.acceptance.asking import asked
 from tests.acceptance.dealers import write_dealer
 from tests.acceptance.running import serving, succeed
+
+pytestmark = pytest.mark.requirement("listing-member-types", "word-body", "word-driveline", "price-advertised")
 
 EXPORT = Path(__file__).parents[3] / "shared" / "data" / "vauto" / "vauto_inventory.csv"
 

@@ -1,4 +1,4 @@
-"""docs/limits.md has the bounds of the types, and every member of a request has a bound (contract, part 10)."""
+"""docs/limits.md has the bounds of the types, and every member has a bound (docs/protocol.md#request-bounds)."""
 
 from collections.abc import Iterator
 from pathlib import Path
@@ -10,7 +10,7 @@ from tests.cost.published_bounds import rows
 
 from dealer_agent.lead_intake import customer_actions
 from dealer_agent.leads import customer_links
-from dealer_agent.protocol import envelope, json_rpc, problems
+from dealer_agent.protocol import json_body, json_rpc, problems
 from dealer_agent.protocol.schemas import request_schema
 from dealer_agent.protocol.skill import SKILLS
 from dealer_agent.server import body, connection, customer_routes, fast_path
@@ -28,9 +28,9 @@ def test_the_table_of_bounds_is_that_of_the_schemas() -> None:
 @pytest.mark.parametrize(
     ("words", "number"),
     [
-        ("values", envelope.VALUES_LIMIT),
-        ("opening brackets", envelope.VALUES_LIMIT),
-        ("levels of objects and arrays", envelope.NESTING_LIMIT),
+        ("values", json_body.VALUES_LIMIT),
+        ("opening brackets", json_body.VALUES_LIMIT),
+        ("levels of objects and arrays", json_body.NESTING_LIMIT),
         ("characters of a JSON-RPC `id`", json_rpc.CALL_ID_LENGTH),
         ("problems in an error", problems.PROBLEMS_SHOWN),
         ("characters of a received value in an error", problems.RECEIVED_LIMIT),

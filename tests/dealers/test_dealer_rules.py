@@ -1,4 +1,4 @@
-"""What the values of a dealer's profile must look like (contract, part 5)."""
+"""What the values of a dealer's profile must look like (docs/protocol.md#dealer-information)."""
 
 from collections.abc import Callable
 from typing import Any

@@ -1,4 +1,4 @@
-"""What every answer must be: a reply or a refusal in the form of the specification (parts 2 and 7)."""
+"""Every answer is a reply or a refusal in the documented form (docs/protocol.md#errors)."""
 
 import json
 import re
@@ -25,7 +25,7 @@ LARGEST_REFUSAL = 128 * 1024
 """Bytes of the longest list of problems, apart from what is repeated of the request."""
 
 TRANSPORT_STATUSES = {401, 408, 413, 415, 429}
-"""What a JSON-RPC answer may have besides 200 (contract, part 3)."""
+"""What a JSON-RPC answer may have besides 200 (docs/protocol.md#errors)."""
 
 
 class AnswerJudge:
@@ -58,7 +58,7 @@ class AnswerJudge:
             self._bounded(answer, sent)
 
     def refused(self, answer: Answer, *, sent: int = 0) -> None:
-        """The error envelope, exactly (specification, part 7 and 2.8; contract, part 3)."""
+        """The error envelope, exactly (docs/protocol.md#errors)."""
         document = self._document(answer)
         assert answer.status < 500, document
         self.conforms("Error", document)

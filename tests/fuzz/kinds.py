@@ -32,8 +32,9 @@ from dealer_agent.config import SettingsError, load_settings
 from dealer_agent.config.new_dealer_file import dealer_toml
 from dealer_agent.demo import demo_dealer_toml
 from dealer_agent.inventory.feeds import LAYOUT_NAMES
-from dealer_agent.protocol.envelope import Request, decode_plain_request, examine, read_json
+from dealer_agent.protocol.envelope import Request, check_request, decode_plain_request
 from dealer_agent.protocol.errors import ProtocolError
+from dealer_agent.protocol.json_body import read_json
 from dealer_agent.protocol.json_rpc import decode_call, decode_plain_call
 from dealer_agent.server.fast_path import BINDINGS, SERVICE, SHORT_BODY_BYTES
 from dealer_agent.server.request_pipeline import Head, RequestPipeline
@@ -111,7 +112,7 @@ def envelope_kind() -> Kind:
         # The service decodes only short bodies in the fast way.
         fast = decode_plain_request(sent, WIRE) if len(sent) <= SHORT_BODY_BYTES else None
         try:
-            slow: Request | ProtocolError = examine(read_json(sent), WIRE)
+            slow: Request | ProtocolError = check_request(read_json(sent), WIRE)
         except ProtocolError as error:
             slow = error
         return _verdict(sent, fast, slow)

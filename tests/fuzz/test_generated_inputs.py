@@ -26,7 +26,7 @@ ROOT = Path(__file__).resolve().parents[2]
 @pytest.mark.requirement("anything-else-wrong")
 @pytest.mark.requirement("nothing-internal-leaves")
 def test_no_generated_input_fails_or_costs_more_than_the_bound(tmp_path: Path, record_property: Any) -> None:
-    """Contract 3: every input is taken or refused in the protocol's words; and a request costs at most 20 ms."""
+    """Every input is taken or refused in the protocol's words; and a request costs at most 20 ms."""
     started = time.monotonic()
     reports = [tmp_path / f"{part}.json" for part in range(PROCESSES)]
     parts = [

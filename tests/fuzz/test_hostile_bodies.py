@@ -1,4 +1,4 @@
-"""Whatever stands in a body: a reply or the error envelope, never a 500 (specification, part 7; contract, part 3)."""
+"""Whatever stands in a body: a reply or the error envelope, never a 500 (docs/protocol.md#errors)."""
 
 from typing import Any
 

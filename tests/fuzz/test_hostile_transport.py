@@ -1,4 +1,4 @@
-"""Whatever stands around a body: headers, framing, methods, paths (specification, part 7; contract, 2 and 3)."""
+"""Whatever stands around a body: headers, framing, methods, paths (docs/protocol.md#errors, docs/protocol.md#http)."""
 
 import json
 from typing import Any

@@ -1,6 +1,6 @@
 """The service keeps the OpenAPI document that it serves, for what fits it and for what does not.
 
-Specification, part 7; contract, part 3.
+See docs/protocol.md#errors.
 """
 
 from typing import Any

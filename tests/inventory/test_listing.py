@@ -1,4 +1,4 @@
-"""From a unit to the listing that buyers see (contract, part 6)."""
+"""From a unit to the listing that buyers see (docs/protocol.md#listings)."""
 
 import subprocess
 import sys
@@ -191,7 +191,7 @@ def test_the_json_leaves_out_what_is_unknown_and_writes_times_in_utc() -> None:
 @pytest.mark.requirement("integers-sent-plain", "listing-member-types")
 @pytest.mark.parametrize("member", ["electric_range_mi", "battery_kwh", "motor_power_hp"])
 def test_numbers_without_a_fraction_go_as_integers(member: Any) -> None:
-    """Contract 2: what the service sends are integers without a fraction."""
+    """What the service sends are integers without a fraction."""
     assert f'"{member}":310,'.encode() in listing_json(listing(**{member: 310.0}))
     assert f'"{member}":310.5'.encode() in listing_json(listing(**{member: 310.5}))
 

@@ -1,4 +1,4 @@
-"""Ids and times of listings are the same on every machine (contract, part 6)."""
+"""Ids and times of listings are the same on every machine (docs/protocol.md#updated-at)."""
 
 import time
 from collections.abc import Iterator
@@ -16,6 +16,8 @@ from dealer_agent.inventory.listing import (
     vehicle_id_for,
 )
 from dealer_agent.inventory.unit import Unit
+
+pytestmark = pytest.mark.requirement("vehicle-id", "updated-at")
 
 VIN = "1HGCM82633A004352"
 POLICY = ListingPolicy(dealer_id="d", feed_price="advertised", rooftops=(RooftopRule("North"),))

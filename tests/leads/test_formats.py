@@ -1,4 +1,4 @@
-"""The formats that a lead's members must have (Contract 10)."""
+"""The formats that a lead's members must have (docs/protocol.md#lead-submit)."""
 
 from datetime import UTC
 
@@ -12,7 +12,7 @@ from dealer_agent.protocol.schemas import request_schema
 from dealer_agent.protocol.skill import SKILLS
 
 
-@pytest.mark.requirement("phone")
+@pytest.mark.requirement("phone", "deviation-identifiers")
 @pytest.mark.parametrize(
     ("written", "kept"),
     [

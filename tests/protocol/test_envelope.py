@@ -1,4 +1,4 @@
-"""The message envelope, sentence by sentence (specification, 2.1; contract, part 2)."""
+"""The message envelope, sentence by sentence (docs/protocol.md#envelope)."""
 
 import json
 from typing import Any
@@ -30,7 +30,9 @@ def reply_body(request: Request, message_id: str, answer: Answer) -> bytes:
         pytest.param(
             "/configuration",
             "acceptedOutputModes",
-            marks=pytest.mark.requirement("configuration-required", "configuration-refusal-helps"),
+            marks=pytest.mark.requirement(
+                "configuration-required", "deviation-configuration", "configuration-refusal-helps"
+            ),
         ),
         pytest.param(
             "/configuration/acceptedOutputModes",

@@ -1,4 +1,4 @@
-"""The JSON-RPC 2.0 call, row by row of the contract's table (contract, part 3; specification, part 9)."""
+"""The JSON-RPC 2.0 call, row by row of the tables (docs/protocol.md#json-rpc)."""
 
 import json
 from typing import Any
@@ -42,7 +42,7 @@ def test_an_id_of_another_type_is_no_request(call_id: object) -> None:
 
 
 def test_a_result_stands_beside_the_id() -> None:
-    """Contract 3; JSON-RPC 2.0, response object."""
+    """The response object of JSON-RPC 2.0."""
     pieces = result_pieces(b'"a"', [b'{"message"', b":{}}"])
     assert b"".join(pieces) == b'{"jsonrpc":"2.0","id":"a","result":{"message":{}}}'
 
@@ -93,6 +93,7 @@ def test_a_method_that_a2a_does_not_have_is_not_found(method: str) -> None:
 TASKS = pytest.mark.requirement("rpc-get-cancel-task")
 PUSHES = pytest.mark.requirement("rpc-push")
 UNDECLARED = pytest.mark.requirement("rpc-undeclared")
+LISTS_TASKS = pytest.mark.requirement("deviation-list-tasks")
 
 
 @pytest.mark.parametrize(
@@ -104,7 +105,7 @@ UNDECLARED = pytest.mark.requirement("rpc-undeclared")
         pytest.param("GetTaskPushNotificationConfig", -32003, "PUSH_NOTIFICATION_NOT_SUPPORTED", marks=PUSHES),
         pytest.param("ListTaskPushNotificationConfigs", -32003, "PUSH_NOTIFICATION_NOT_SUPPORTED", marks=PUSHES),
         pytest.param("DeleteTaskPushNotificationConfig", -32003, "PUSH_NOTIFICATION_NOT_SUPPORTED", marks=PUSHES),
-        pytest.param("ListTasks", -32004, "UNSUPPORTED_OPERATION", marks=UNDECLARED),
+        pytest.param("ListTasks", -32004, "UNSUPPORTED_OPERATION", marks=[UNDECLARED, LISTS_TASKS]),
         pytest.param("SendStreamingMessage", -32004, "UNSUPPORTED_OPERATION", marks=UNDECLARED),
         pytest.param("SubscribeToTask", -32004, "UNSUPPORTED_OPERATION", marks=UNDECLARED),
         pytest.param("GetExtendedAgentCard", -32004, "UNSUPPORTED_OPERATION", marks=UNDECLARED),

@@ -1,4 +1,4 @@
-"""What a refusal tells: all problems at once, in order, without what is personal (contract, part 3)."""
+"""What a refusal tells: all problems at once, in order, without what is personal (docs/protocol.md#errors)."""
 
 import json
 from typing import Any
@@ -11,7 +11,9 @@ from dealer_agent.protocol.problems import PROBLEMS_SHOWN
 DATA = "/message/parts/0/data"
 
 
-@pytest.mark.requirement("all-problems-at-once", "problem-entries", "problem-keyword", "first-problem-leads")
+@pytest.mark.requirement(
+    "all-problems-at-once", "problem-entries", "deviation-error-members", "problem-keyword", "first-problem-leads"
+)
 def test_all_problems_are_told_at_once_sorted_by_pointer() -> None:
     error = refused(
         body(
@@ -205,7 +207,7 @@ def test_what_is_not_json_or_no_object_fails_validation(raw: bytes) -> None:
 
 @pytest.mark.parametrize("skill", ["dealer.information", "inventory.facets", "inventory.search", "inventory.vehicle"])
 def test_an_escaped_lone_surrogate_anywhere_is_refused(skill: str) -> None:
-    """Contract 3: not JSON in UTF-8."""
+    """Not JSON in UTF-8 (docs/protocol.md#errors)."""
     raw = json.dumps(changed(body(skill), "/message/messageId", "MARK")).encode().replace(b"MARK", b"\\udc00")
     assert refused(raw).http == 422
 
@@ -278,7 +280,7 @@ def test_a_reply_does_not_dwarf_its_request() -> None:
 
 
 @pytest.mark.parametrize("condition", ["excellent", "good"])
-@pytest.mark.requirement("wrong-condition")
+@pytest.mark.requirement("wrong-condition", "deviation-invalid-condition")
 def test_a_condition_from_the_other_vocabulary_fails_validation(condition: str) -> None:
     wish = refused(changed(body("lead.submit"), f"{DATA}/vehicle_of_interest", {"condition": condition}))
     search = refused(body(filters={"condition": [condition]}))

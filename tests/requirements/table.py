@@ -5,7 +5,7 @@ Marks are read from the source, not from collected tests, so that a run of one t
 
 import ast
 import tomllib
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal, NamedTuple
@@ -53,6 +53,27 @@ def marks_in(source: str, name: str) -> Iterator[Mark]:
                 yield Mark(value if isinstance(value, str) else None, f"{name}:{node.lineno}")
 
 
+CITING = ("acceptance", "inventory", "leads", "protocol", "server", "skills")
+"""The folders whose test files each cite a rule, or say that they test something else."""
+
+
+def cites_nothing(source: str, name: str) -> bool:
+    """Whether a test module has neither a mark of a requirement nor `pytest.mark.outside_protocol("...")`."""
+    calls = [node for node in ast.walk(ast.parse(source, name)) if isinstance(node, ast.Call)]
+    outside = any(ast.unparse(call.func) == "pytest.mark.outside_protocol" and call.args for call in calls)
+    return not outside and not list(marks_in(source, name))
+
+
+def files_that_cite_nothing() -> list[str]:
+    """The test files of the folders `CITING` that cite no rule."""
+    return [
+        str(path.relative_to(TESTS))
+        for folder in CITING
+        for path in sorted((TESTS / folder).rglob("test_*.py"))
+        if cites_nothing(path.read_text("utf-8"), path.name)
+    ]
+
+
 def marks() -> list[Mark]:
     """Every mark of the project's tests."""
     return [
@@ -82,3 +103,15 @@ def problems(rows: list[Requirement], found: list[Mark]) -> list[str]:
             if row.kind == "gap" and row.id in proved
         ),
     ]
+
+
+def rows_without_a_rule(rows: list[Requirement], rules: Iterable[str]) -> list[str]:
+    """The rows whose rule is not an anchor of the document."""
+    known = set(rules)
+    return [f"{row.id}: the document has no rule {row.rule}" for row in rows if row.rule not in known]
+
+
+def rules_without_a_row(rows: list[Requirement], rules: Iterable[str]) -> list[str]:
+    """The rules of the document that no row names."""
+    named = {row.rule for row in rows}
+    return [f"{rule}: the rule has no row" for rule in rules if rule not in named]

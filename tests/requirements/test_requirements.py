@@ -1,7 +1,21 @@
 """Every requirement has a test with its mark, or is recorded as a gap. Each check is also shown to fail."""
 
 import pytest
-from tests.requirements.table import Mark, Requirement, marks, marks_in, problems, read_table, requirements
+from tests.requirements.table import (
+    CITING,
+    TESTS,
+    Mark,
+    Requirement,
+    cites_nothing,
+    files_that_cite_nothing,
+    marks,
+    marks_in,
+    problems,
+    read_table,
+    requirements,
+    rows_without_a_rule,
+    rules_without_a_row,
+)
 
 
 def test_every_requirement_has_a_test_or_is_a_recorded_gap() -> None:
@@ -52,3 +66,28 @@ def test_nothing(): ...
 def test_a_row_with_an_unknown_member_is_refused() -> None:
     with pytest.raises(TypeError):
         read_table('[[requirement]]\nid = "a"\nrule = "b"\ngaps = "misspelt"')
+
+
+def test_every_test_file_of_the_protocol_cites_a_rule() -> None:
+    assert all((TESTS / folder).is_dir() for folder in CITING)
+    assert files_that_cite_nothing() == []
+
+
+@pytest.mark.parametrize(
+    ("source", "expected"),
+    [
+        ("def test_it(): ...", True),
+        ('pytestmark = pytest.mark.requirement("a")', False),
+        ('@pytest.mark.requirement("a")\ndef test_it(): ...', False),
+        ('pytestmark = pytest.mark.outside_protocol("the HTML pages")', False),
+        ("pytestmark = pytest.mark.outside_protocol()", True),
+    ],
+)
+def test_a_test_file_without_a_rule_is_found(source: str, expected: bool) -> None:
+    assert cites_nothing(source, "test_x.py") is expected
+
+
+def test_a_row_and_a_rule_that_miss_each_other_are_found() -> None:
+    rows = [Requirement("first", "a"), Requirement("second", "a"), Requirement("third", "b")]
+    assert rows_without_a_rule(rows, ["a", "c"]) == ["third: the document has no rule b"]
+    assert rules_without_a_row(rows, ["a", "c"]) == ["c: the rule has no row"]

@@ -1,4 +1,4 @@
-"""The five skills over both bindings, in both vocabularies (specification 1, 2.1, 4; contract 1, 3)."""
+"""The five skills over both bindings, in both vocabularies (docs/protocol.md)."""
 
 import re
 from pathlib import Path
@@ -17,7 +17,7 @@ def asked(skill: str, vendor: str = "proto") -> dict[str, Any]:
 
 
 def spoken(answer: dict[str, Any], skill: str, vendor: str) -> None:
-    """An agent's message of the specification's form, and nothing else in it."""
+    """An agent's message in the documented form, and nothing else."""
     assert set(answer) == {"message"}
     said = answer["message"]
     assert set(said) == {"messageId", "role", "parts"}

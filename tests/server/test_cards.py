@@ -1,4 +1,4 @@
-"""The agent card in both revisions and every auth mode (specification, parts 1, 5 and 9; contract, part 4)."""
+"""The agent card in both revisions and every auth mode (docs/protocol.md)."""
 
 import json
 import re

@@ -1,5 +1,7 @@
-"""A client can read the answer to its request, and no client keeps a connection for ever (contract, part 3). The real
-application on a real socket."""
+"""A client can read the answer to its request, and no client keeps a connection forever (docs/protocol.md#http).
+
+The real application on a real socket.
+"""
 
 import json
 import socket

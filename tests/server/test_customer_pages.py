@@ -14,7 +14,7 @@ from tests.server.dealership import DATABASE, NO_LIMITS, Dealership, error_of, m
 from tests.server.pages.conftest import Page, read_page
 from tests.skills.shop import everything_stored, table_away
 
-from dealer_agent.leads.customer_links import LONGEST_TOKEN, CustomerLinks, Purpose
+from dealer_agent.leads.customer_links import LONGEST_TOKEN, CustomerLinks, LinkPurpose
 from dealer_agent.server.customer_routes import FORM_LIMIT_BYTES, MOST_FIELDS
 from dealer_agent.server.service import Service
 
@@ -52,7 +52,7 @@ class Booked(NamedTuple):
         assert service is not None
         return service
 
-    def path(self, purpose: Purpose = "visit", ends_in: timedelta = timedelta(days=2), **more: Any) -> str:
+    def path(self, purpose: LinkPurpose = "visit", ends_in: timedelta = timedelta(days=2), **more: Any) -> str:
         links = replace(self.service.links, **more)
         return links.path(purpose, self.lead_id, self.appointment_id, datetime.now(UTC) + ends_in)
 
@@ -230,7 +230,7 @@ def test_a_link_that_this_dealer_did_not_sign_for_this_page_is_unknown(booked: B
 
 @pytest.mark.requirement("customer-links-expire")
 @pytest.mark.parametrize("purpose", ["visit", "contact"])
-def test_a_link_works_until_the_days_after_the_visit_are_over(booked: Booked, purpose: Purpose) -> None:
+def test_a_link_works_until_the_days_after_the_visit_are_over(booked: Booked, purpose: LinkPurpose) -> None:
     valid = booked.service.links.valid
     assert valid == timedelta(days=30)
     page_of(booked.get(booked.path(purpose, timedelta(minutes=2) - valid)), 200)
@@ -245,7 +245,7 @@ def test_a_link_works_until_the_days_after_the_visit_are_over(booked: Booked, pu
 
 @pytest.mark.requirement("customer-links-ended")
 @pytest.mark.parametrize("purpose", ["visit", "contact"])
-def test_of_an_erased_customer_the_links_show_whom_to_call(booked: Booked, purpose: Purpose) -> None:
+def test_of_an_erased_customer_the_links_show_whom_to_call(booked: Booked, purpose: LinkPurpose) -> None:
     path = booked.path(purpose)
     with booked.on.store() as store:
         store.erase_lead("test-motors", booked.lead_id, datetime.now(UTC))

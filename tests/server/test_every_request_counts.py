@@ -1,4 +1,4 @@
-"""Every request counts against its address, and documents cost little (specification, part 8; contract, part 3)."""
+"""Every request counts against its address, and documents cost little (docs/protocol.md#every-request-counts)."""
 
 from datetime import UTC, datetime, timedelta
 
@@ -39,7 +39,7 @@ def test_every_route_unknown_path_and_wrong_method_counts_against_its_address(op
         first = opened.request(method, path, headers=headers, address=address)
         assert first.status_code != 429, (method, path)
         if method == "POST" and path.rstrip("/") in BINDINGS:
-            # A wrong media type is told before the rate is (contract, part 3). It counts, which the next request shows.
+            # The content type is checked first (docs/protocol.md#order). The next request shows that this one counts.
             assert first.status_code == 415
             method, path = "GET", "/docs"
         second = opened.request(method, path, headers=headers, address=address)

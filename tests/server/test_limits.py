@@ -1,4 +1,4 @@
-"""Rate limits (specification, part 8; contract, part 3; issue: they hold across the worker processes of a machine)."""
+"""Rate limits, also across the worker processes of a machine (docs/protocol.md#rate-limits)."""
 
 import multiprocessing
 import os
@@ -13,6 +13,8 @@ from pathlib import Path
 import pytest
 
 from dealer_agent.server.limits import RateLimits
+
+pytestmark = pytest.mark.requirement("rate-limits-are-settings", "retry-after")
 
 BUYER = "198.51.100.7"
 OTHER = "198.51.100.8"
@@ -67,7 +69,7 @@ def _allowed(limits: RateLimits, tries: int, rule: str = "search", client: str =
     ],
 )
 def test_every_limit_of_a_rule_holds(limits: Callable[..., RateLimits], rule: str, tries: int, allowed: int) -> None:
-    """Spec 8: rate limits are set by each dealer. An empty rule is no limit."""
+    """Rate limits are set by each dealer. An empty rule is no limit."""
     assert _allowed(limits(rule), tries) == allowed
 
 
@@ -87,7 +89,7 @@ def test_every_limit_of_a_rule_holds(limits: Callable[..., RateLimits], rule: st
 def test_a_refusal_names_the_whole_seconds_to_wait(
     limits: Callable[..., RateLimits], clock: Clock, rule: str, passed_seconds: float, wait: int
 ) -> None:
-    """Contract 3: RATE_LIMITED carries Retry-After."""
+    """RATE_LIMITED carries Retry-After."""
     table = limits(rule)
     assert _allowed(table, 3) == 3
     clock.now += passed_seconds
@@ -95,7 +97,7 @@ def test_a_refusal_names_the_whole_seconds_to_wait(
 
 
 def test_who_waits_as_long_as_told_is_let_in(limits: Callable[..., RateLimits], clock: Clock) -> None:
-    """Contract 3: Retry-After is the truth."""
+    """Retry-After is the truth."""
     table = limits("5/minute; 7/hour")
     for _ in range(20):
         wait = table.hit("search", BUYER)
@@ -144,7 +146,7 @@ def test_a_hit_that_is_given_back_was_never_counted(limits: Callable[..., RateLi
 
 
 def test_rules_in_turn_count_as_far_as_the_first_that_refuses(limits: Callable[..., RateLimits]) -> None:
-    """Contract 3: the address's rate is asked before the skill's; what it refuses uses up none of the skill's."""
+    """The address's rate is asked before the skill's; what it refuses uses up none of the skill's."""
     kept = limits(address="2/minute", search="3/hour", unlimited="")
     turn = ("unlimited", "address", "search")
     assert [kept.hit_in_turn(turn, "a") for _ in range(3)] == [None, None, ("address", 60)]

@@ -1,4 +1,4 @@
-"""What a process writes and answers when things go wrong: never personal data, never its inside (contract 3)."""
+"""Logs and errors have no personal data and no internals (docs/protocol.md#nothing-internal-leaves)."""
 
 import json
 import os

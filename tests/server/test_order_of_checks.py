@@ -1,4 +1,4 @@
-"""Of two things wrong the one that is checked first is told (contract, part 3: order of checks)."""
+"""Of two defects, the answer names the one that is checked first (docs/protocol.md#order-of-checks)."""
 
 import json
 from datetime import UTC, datetime, timedelta

@@ -19,6 +19,8 @@ from tests.server.sockets import TARGETS, Client, body_of, connected, head, on_a
 from dealer_agent.server.connection import BoundedConnection
 from dealer_agent.server.fast_path import SHORT_BODY_BYTES
 
+pytestmark = pytest.mark.outside_protocol("the fast path answers as the normal path does")
+
 
 class Watched(BoundedConnection):
     """Counts the requests that take the long road, and sees how much waits to be sent, and whether too much does."""
@@ -101,7 +103,7 @@ ASKED: dict[str, tuple[dict[str, Any], tuple[str, ...]]] = {
 @pytest.mark.parametrize("target", TARGETS)
 @pytest.mark.parametrize("asked", ASKED)
 def test_both_roads_give_the_same_answer(port: int, target: str, asked: str) -> None:
-    """Contract 3: one order of checks, one envelope. Only the ids and the date differ."""
+    """One order of checks, one envelope. Only the ids and the date differ (docs/protocol.md#order-of-checks)."""
     document, lines = ASKED[asked]
     sent = request(target, body_of(target, document), *lines)
     short_roads, answer = long_roads_of(port, lambda client: client.socket.sendall(sent))
@@ -179,7 +181,7 @@ def test_requests_in_a_row_are_answered_in_order_on_whichever_road(port: int) ->
 
 
 def test_a_client_that_does_not_read_makes_the_service_keep_little_for_it(port: int) -> None:
-    """Spec 8: a buyer's agent must not be able to fill the dealer's memory."""
+    """A buyer's agent must not be able to fill the dealer's memory (docs/protocol.md#bounds)."""
     one = request("/message:send", body_of("", message("inventory.search", pagination={"limit": 100})))
     count = 2_000
     with connected(port) as client:

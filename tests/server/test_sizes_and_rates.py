@@ -1,4 +1,4 @@
-"""The size of a request, and how often it counts against a rate (contract, parts 3 and 10)."""
+"""The size of a request, and how often it counts against a rate (docs/protocol.md#charged-by-size)."""
 
 import json
 from typing import Any, cast

@@ -1,4 +1,4 @@
-"""Who may ask, and how often (specification, parts 5, 7 and 8; contract, part 3)."""
+"""Who may ask, and how often (docs/protocol.md#authentication, docs/protocol.md#rate-limits)."""
 
 import json
 import time
@@ -30,6 +30,7 @@ def ask(opened: Dealership, skill: str, token: str | None = None, address: str |
     "error-auth-required",
     "www-authenticate",
     "auth-required-on-every-card",
+    "deviation-auth-required",
 )
 def test_where_every_skill_asks_for_a_token_every_request_must_carry_one(
     open_dealership: OpenDealership, skill: str

@@ -1,4 +1,4 @@
-"""What surrounds a message: paths, methods, types, sizes, versions, extensions, A2A's other routes (contract 2-4)."""
+"""Paths, methods, content types, sizes, versions, extensions, A2A's other routes (docs/protocol.md#http)."""
 
 import json
 from collections.abc import AsyncIterator
@@ -170,7 +170,7 @@ def test_the_error_for_a_message_in_the_form_of_the_other_binding_names_its_addr
 
 @BINDINGS
 @pytest.mark.parametrize("version", ["1.0", "1.1", "1.0.0", " 1.0 ", "1.99"])
-@pytest.mark.requirement("a2a-version-served")
+@pytest.mark.requirement("a2a-version-served", "deviation-absent-version")
 def test_version_1_is_served_as_header_and_as_query_parameter(dealership: Dealership, path: str, version: str) -> None:
     assert dealership.post(sent_to(path), path, headers={"A2A-Version": version}).status_code == 200
     assert dealership.post(sent_to(path), f"{path}?A2A-Version={version.strip()}").status_code == 200

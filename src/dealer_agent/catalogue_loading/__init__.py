@@ -1,1 +1,1 @@
-"""Feeds go into the store, and the stock comes out of it as a snapshot (docs/protocol.md#listings)."""
+"""Imports feeds into the database and loads snapshots of the stock from it (docs/protocol.md#listings)."""

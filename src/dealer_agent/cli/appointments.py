@@ -15,8 +15,8 @@ from dealer_agent.cli.terminal import HERE, DirOption, counted, err, fail, open_
 from dealer_agent.config import Settings
 from dealer_agent.dealers.profile import Profile
 from dealer_agent.lead_intake.cancellation import Cancellation, NoVisitToCancel
-from dealer_agent.lead_intake.rooftop_views import rooftop_view
-from dealer_agent.leads.received_lead import vehicle_name
+from dealer_agent.leads.rooftop_views import rooftop_view
+from dealer_agent.leads.vehicle_words import vehicle_name
 from dealer_agent.protocol.requests import Customer
 from dealer_agent.protocol.vehicle import Vehicle
 from dealer_agent.server.tokens import new_token

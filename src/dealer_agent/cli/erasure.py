@@ -25,8 +25,8 @@ from dealer_agent.cli.terminal import (
     print_table,
 )
 from dealer_agent.dealers.profile import Profile
-from dealer_agent.leads.received_lead import contacts
-from dealer_agent.leads.wording import VISITS
+from dealer_agent.leads.received_lead import contact_points
+from dealer_agent.leads.visit_words import VISITS
 from dealer_agent.protocol.requests import Customer
 from dealer_agent.storage.errors import WrongKey
 from dealer_agent.storage.leads import StoredLead
@@ -209,7 +209,7 @@ def _proven(store: Store, dealer_id: str, person: Person) -> list[str]:
 
 def _others(store: Store, dealer_id: str, leads: Sequence[StoredLead]) -> list[str]:
     """The ids of other leads that share an e-mail address or a phone number with these."""
-    known = {contact for stored in leads for customer in _customers(stored) for contact in contacts(customer)}
+    known = {contact for stored in leads for customer in _customers(stored) for contact in contact_points(customer)}
     erased = {stored.lead.lead_id for stored in leads}
     return [each for each in store.find_leads_of(dealer_id, sorted(known)) if each not in erased]
 

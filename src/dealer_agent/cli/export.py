@@ -21,7 +21,7 @@ from dealer_agent.cli.terminal import HERE, DirOption, counted, err, fail, open_
 from dealer_agent.config import Settings
 from dealer_agent.delivery.view import lead_view
 from dealer_agent.leads.adf import PROLOG, render_adf
-from dealer_agent.leads.lead_json import lead_json
+from dealer_agent.leads.lead_json import render_json
 from dealer_agent.leads.lead_view import LeadView
 from dealer_agent.leads.spreadsheet import COLUMNS, cells
 from dealer_agent.storage.store import Store
@@ -127,7 +127,7 @@ def _json(views: Iterable[LeadView]) -> Iterator[bytes]:
     """An array with one lead per line. It is ASCII, so that it cannot control a terminal."""
     before = "[\n"
     for view in views:
-        yield (before + json.dumps(msgspec.json.decode(lead_json(view)), separators=(",", ":"))).encode()
+        yield (before + json.dumps(msgspec.json.decode(render_json(view)), separators=(",", ":"))).encode()
         before = ",\n"
     yield b"[]\n" if before == "[\n" else b"\n]\n"
 

@@ -216,8 +216,7 @@ def channels_are_told_apart(deliver: Any) -> Iterator[Defect]:
     seen: set[str] = set()
     if not isinstance(deliver, dict):
         return
-    for kind in ("smtp", "http", "directory"):
-        channels = deliver.get(kind, [])
+    for kind, channels in deliver.items():
         for place, channel in enumerate(channels if isinstance(channels, list) else []):
             match channel:
                 case {"name": str(name)}:

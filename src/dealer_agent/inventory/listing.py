@@ -17,7 +17,7 @@ from msgspec import UNSET, Struct, UnsetType
 from dealer_agent.inventory.unit import Unit
 from dealer_agent.inventory.vocabulary import fold
 from dealer_agent.protocol.skill import VehicleDetail
-from dealer_agent.protocol.vehicle import Fee, Scalar, Vehicle, VehicleMembers
+from dealer_agent.protocol.vehicle import FIELDS, Fee, Scalar, Vehicle, VehicleMembers
 
 FeedPrice = Literal["advertised", "before_fees"]
 """What the feed's selling price is: the advertised price, or the price before the rooftop's mandatory charges."""
@@ -148,6 +148,7 @@ def listing_digest(vehicle: Vehicle, extras: Mapping[str, Scalar] | None = None)
 _MEMBERS = VehicleMembers.__struct_fields__
 _members_of = attrgetter(*_MEMBERS)
 
+_FLOATS = [name for name, row in FIELDS.items() if row.value_type is float]
 _NO_TIME = datetime.min.replace(tzinfo=UTC)
 _KNOWN = frozenset(VehicleDetail.__struct_fields__)
 
@@ -171,7 +172,7 @@ def _passed_through(extras: Mapping[str, Scalar] | None) -> dict[str, Scalar]:
 def _whole_numbers(vehicle: Vehicle) -> Vehicle:
     """The same vehicle with `310` for `310.0`."""
     whole: dict[str, int] = {}
-    for name in ("electric_range_mi", "battery_kwh", "motor_power_hp"):
+    for name in _FLOATS:
         number = getattr(vehicle, name)
         if isinstance(number, float) and number.is_integer():
             whole[name] = int(number)

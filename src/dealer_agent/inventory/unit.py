@@ -8,7 +8,8 @@ from datetime import datetime
 
 from msgspec import UNSET, UnsetType, field
 
-from dealer_agent.protocol.vehicle import ListingStatus, Natural, SaleCondition, Scalar, VehicleMembers
+from dealer_agent.protocol.vehicle import ListingStatus, SaleCondition, Scalar, VehicleMembers
+from dealer_agent.protocol.vehicle_field import Natural
 
 
 class Unit(VehicleMembers, frozen=True, omit_defaults=True, kw_only=True):

@@ -1,1 +1,1 @@
-"""Leads are taken here: decided purely, stored in one transaction, answered when durable (contract, part 10)."""
+"""Receives leads: decides, stores each in one transaction, and answers (docs/protocol.md#lead-submit)."""

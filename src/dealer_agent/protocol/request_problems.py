@@ -1,7 +1,6 @@
-"""The slow road: everything that is wrong with a request, listed (contract, part 3). Pure.
+"""Lists everything that is wrong with a payload, by its published schema (docs/protocol.md#errors). Pure.
 
-Only a request that failed to decode comes here. The published schemas find the problems. What a customer wrote about
-themselves is never repeated.
+A problem never repeats what a customer wrote.
 """
 
 from collections.abc import Iterator
@@ -20,14 +19,14 @@ from dealer_agent.protocol.schemas import Schema, checking_schema
 from dealer_agent.protocol.skill import Skill
 
 _PERSONAL = ("customer", "consent", "message", "notes")
-"""Members whose values, at any depth below them, are never echoed."""
+"""Members whose values are never repeated, at any depth."""
 
 LOOKED_AT = PROBLEMS_SHOWN + 1
-"""How many problems are described, and how many items of one array are checked: one more than are listed. Describing a
-problem takes some 10 µs."""
+"""The most problems that are described, and the most items of one array that are checked: one more than an error lists.
+To describe a problem takes about 10 µs."""
 
 _SUGGESTED = 10
-"""The most unknown members for which the nearest known name is searched: one search takes some 0.3 ms."""
+"""The most unknown members that get the nearest known name. One search takes about 0.3 ms."""
 
 _FORMAT_WORDS = {
     "email": "must be an e-mail address",
@@ -51,7 +50,7 @@ _TYPE_WORDS = {
 class Checker(NamedTuple):
     """The validators of one schema: of the whole schema, and of its size limits only.
 
-    `names` says whether the names of members are bounded. `known` has the names of all members in the schema.
+    With `names`, member names are bounded. `known` has the names of all members in the schema.
     """
 
     schema: Schema
@@ -62,11 +61,10 @@ class Checker(NamedTuple):
 
 
 def compile_schema(schema: Schema, *, names: bool = True) -> Checker:
-    """Validators of a schema that assert our formats too."""
+    """The validators of a schema. They check the formats of `protocol.formats`."""
     whole = jsonschema_rs.Draft202012Validator(schema, validate_formats=True, formats=FORMATS)
-    return Checker(
-        schema, whole, jsonschema_rs.Draft202012Validator(_sizes_of(schema)), names, frozenset(_members(schema))
-    )
+    sizes = jsonschema_rs.Draft202012Validator(_sizes_of(schema))
+    return Checker(schema, whole, sizes, names, frozenset(_members(schema)))
 
 
 _SIZES = ("$ref", "maxLength", "maxItems", "maxProperties")
@@ -97,7 +95,7 @@ def _checker(skill: Skill) -> Checker:
 
 
 def payload_problems(skill: Skill, payload: dict[str, Any]) -> list[Problem]:
-    """What is wrong with a payload; empty when nothing is. Pointers start at the payload."""
+    """What is wrong with a payload. Pointers start at the payload."""
     problems = list_problems(_checker(skill), payload)
     if skill.is_lead:
         problems += _appointment_problems(payload.get("appointment"))
@@ -105,10 +103,11 @@ def payload_problems(skill: Skill, payload: dict[str, Any]) -> list[Problem]:
 
 
 def list_problems(checker: Checker, instance: object) -> list[Problem]:
-    """One problem for each thing wrong; a missing or unknown member is named itself, one entry each.
+    """All problems of an instance. Each missing or unknown member has its own problem.
 
-    Sizes are checked first: the content of a value that is too long is not checked. Of other arrays the first
-    `LOOKED_AT` items are checked, and more only when these have no problem. Problems beyond `LOOKED_AT` are counted.
+    Sizes are checked first: the content of a value that is too long is not checked. Of other arrays, the first
+    `LOOKED_AT` items are checked. The others are checked only if these have no problem. At most `LOOKED_AT` problems
+    are described. The others are counted in `left_out`.
     """
     unread = set(_with_long_names(instance)) if checker.names else set()
     if not unread and checker.whole.is_valid(instance):
@@ -138,9 +137,9 @@ _LONG_NAME = f"must have no member whose name has more than {EXTRA_NAME_LENGTH} 
 
 
 def _with_long_names(instance: object) -> Iterator[_Path]:
-    """The paths of the objects that have a member whose name is too long.
+    """The paths of the objects that have a member with a name that is too long.
 
-    Not by the schema's `propertyNames`: each of its errors holds the text of the whole object.
+    The schema's `propertyNames` is not used: each of its errors contains the text of the whole object.
     """
     waiting: list[tuple[Any, _Path]] = [(instance, ())]
     while waiting:
@@ -155,9 +154,9 @@ def _with_long_names(instance: object) -> Iterator[_Path]:
 
 
 def _cut(value: Any, known: frozenset[str], unread: set[_Path], path: _Path = ()) -> Any:
-    """A copy with no more than `LOOKED_AT` items of each array, and with empty values at the paths `unread`.
+    """A copy with at most `LOOKED_AT` items of each array, and with empty values at the paths `unread`.
 
-    Of an object with too many members, the known ones and some others are kept: one error would hold the text of all.
+    An object with too many members keeps the known ones and some others: one error contains the text of all.
     """
     if path in unread:
         return type(value)()
@@ -178,12 +177,12 @@ def _cut(value: Any, known: frozenset[str], unread: set[_Path], path: _Path = ()
 
 
 def _is_within(path: list[str | int], paths: set[_Path]) -> bool:
-    """Whether a path leads to one of the others or into its value."""
+    """Whether a path is one of the paths or below one of them."""
     return any(tuple(path[:length]) in paths for length in range(len(path) + 1))
 
 
 def _size_of(error: jsonschema_rs.ValidationError) -> int:
-    """How many problems an error stands for."""
+    """The number of problems in one error of the validator."""
     kind: Any = error.kind
     return len(kind.unexpected) if kind.name == "additionalProperties" else 1
 
@@ -202,13 +201,13 @@ def pointer_of(path: list[str | int]) -> str:
 
 
 def problem_at(path: list[str | int], keyword: str, message: str, received: object) -> Problem:
-    """A problem with a received value, which is left out where it is personal."""
+    """A problem with the received value. A personal value is left out."""
     personal = any(step in _PERSONAL for step in path)
     return Problem(pointer_of(path), keyword, message, None if personal else (received,))
 
 
 def _translated(error: jsonschema_rs.ValidationError, checker: Checker, most: int, suggestions: int) -> list[Problem]:
-    """The problems of one error, at most so many; the first unknown members get the known name that is nearest."""
+    """At most `most` problems of one error. The first `suggestions` unknown members get the nearest known name."""
     if most <= 0:
         return []
     path = list(error.instance_path)
@@ -226,13 +225,12 @@ def _translated(error: jsonschema_rs.ValidationError, checker: Checker, most: in
                 for place, name in enumerate(kind.unexpected[:most])
             ]
         case "anyOf":
-            # The only unions left in our schemas ask for one member of several.
+            # The only unions in checked schemas require one of several members.
             names = [branch[0].kind.property for branch in kind.context]
-            first = Problem(pointer_of([*path, names[0]]), "required", f"one of {', '.join(names)} is required")
-            return [first]
+            return [Problem(pointer_of([*path, names[0]]), "required", f"one of {', '.join(names)} is required")]
         case "not":
             names = kind.schema["required"]
-            return [problem_at([*path, names[-1]], "not", f"cannot stand beside {names[0]}", instance[names[-1]])]
+            return [problem_at([*path, names[-1]], "not", f"cannot be combined with {names[0]}", instance[names[-1]])]
     return [problem_at(path, kind.name, _words(kind), instance)]
 
 
@@ -278,7 +276,8 @@ def _words(kind: Any) -> str:
 
 
 def _appointment_problems(appointment: object) -> list[Problem]:
-    """What no schema can say of an appointment: offsets, and windows that end before they start (contract, part 10)."""
+    """Problems that a schema cannot find: absent offsets, and windows that end before they start
+    (docs/protocol.md#appointments)."""
     if not isinstance(appointment, dict):
         return []
     windows = appointment.get("requested_windows")
@@ -304,6 +303,6 @@ def _appointment_problems(appointment: object) -> list[Problem]:
 
 def _ends_too_early(start: datetime, end: datetime) -> bool:
     if (start.tzinfo is None) != (end.tzinfo is None):
-        # One clock time and one instant: which is later depends on the zone; a whole day apart settles it anyway.
+        # A local time and an instant: without the zone, only their clock times can be compared.
         return end.replace(tzinfo=None) <= start.replace(tzinfo=None)
     return end <= start

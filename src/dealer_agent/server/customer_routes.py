@@ -14,11 +14,11 @@ from starlette.responses import Response
 from starlette.routing import Route
 
 from dealer_agent.lead_intake.customer_actions import CustomerVisit, Ended, NotFree, VisitEnded
-from dealer_agent.lead_intake.rooftop_views import rooftop_view
-from dealer_agent.leads.customer_links import Linked, Purpose
+from dealer_agent.leads.customer_links import LinkPurpose, LinkTarget
+from dealer_agent.leads.customer_mails import ways_to_reach
 from dealer_agent.leads.lead_view import RooftopView
-from dealer_agent.leads.mails import ways_to_reach
-from dealer_agent.leads.wording import VISITS
+from dealer_agent.leads.rooftop_views import rooftop_view
+from dealer_agent.leads.visit_words import VISITS
 from dealer_agent.protocol.formats import is_timestamp, parse_timestamp
 from dealer_agent.server.body import ClientGoneError, read_body
 from dealer_agent.server.client_identity import caller_of, count_bad_token
@@ -77,7 +77,7 @@ class CustomerPages:
         """Withdraw consent by channel."""
         return await self._answer(request, "contact")
 
-    async def _answer(self, request: Request, purpose: Purpose) -> Response:
+    async def _answer(self, request: Request, purpose: LinkPurpose) -> Response:
         service = self._service
         linked = service.links.read(purpose, request.path_params["token"])
         if linked is None:
@@ -96,7 +96,7 @@ class CustomerPages:
             said = "Please open the link again in a few minutes. The page then shows whether your change was made."
             return self._notice(503, self._first_rooftop(), "This page does not work at the moment", said)
 
-    async def _linked(self, linked: Linked, purpose: Purpose, form: Form | None) -> Response:
+    async def _linked(self, linked: LinkTarget, purpose: LinkPurpose, form: Form | None) -> Response:
         now = datetime.now(UTC)
         visit = await self._service.customers.see(linked, now)
         if now >= linked.until:
@@ -109,7 +109,7 @@ class CustomerPages:
             # It ended since it was read.
             return self._ended(visit.rooftop, ended.why)
 
-    async def _visit(self, linked: Linked, visit: CustomerVisit, form: Form | None, now: datetime) -> Response:
+    async def _visit(self, linked: LinkTarget, visit: CustomerVisit, form: Form | None, now: datetime) -> Response:
         if visit.ended is not None:
             return self._ended(visit.rooftop, visit.ended)
         if form is None:
@@ -134,7 +134,7 @@ class CustomerPages:
         self._log("moved", linked)
         return self._see_other(links.path("visit", linked.lead_id, appointment_id, ends_at))
 
-    async def _contact(self, linked: Linked, visit: CustomerVisit, form: Form | None, now: datetime) -> Response:
+    async def _contact(self, linked: LinkTarget, visit: CustomerVisit, form: Form | None, now: datetime) -> Response:
         if visit.ended == "gone":
             return self._ended(visit.rooftop, visit.ended)
         facts, dealer = self._service.card, self._service.dealer.profile.name
@@ -178,5 +178,5 @@ class CustomerPages:
     def _see_other(self, path: str) -> Response:
         return Response(status_code=303, headers=HEADERS | {"location": Site(self._service.card).to(path)})
 
-    def _log(self, did: str, linked: Linked) -> None:
+    def _log(self, did: str, linked: LinkTarget) -> None:
         log.info("customer link used", did=did, lead=linked.lead_id, appointment=linked.appointment_id)

@@ -1,4 +1,4 @@
-"""Single values: money, miles, dates, displacement and the rest (contract, part 6; docs/feeds.md, conventions)."""
+"""Single values: money, miles, dates, displacement and others (docs/protocol.md#listings; docs/feeds.md)."""
 
 import time
 from collections.abc import Iterator
@@ -9,6 +9,8 @@ from msgspec import UNSET
 
 from dealer_agent.inventory.feeds import Feed, read_feed
 from dealer_agent.inventory.unit import Unit
+
+pytestmark = pytest.mark.requirement("listing-member-types", "makes-spelled")
 
 VIN = "1HGCM82633A004352"
 

@@ -1,4 +1,4 @@
-"""One unit by its VIN, stock number or vehicle id, on the lot or remembered (contract, parts 6 and 9). Pure."""
+"""Finds a unit by VIN, stock number or vehicle id, in stock or removed (docs/protocol.md#inventory-vehicle). Pure."""
 
 from collections.abc import Sequence
 
@@ -14,9 +14,9 @@ _GONE = msgspec.json.Decoder(RemovedUnit)
 
 
 class Lookup:
-    """Identifiers of the stock, row by row in the default order, and of the units gone.
+    """The identifiers of the stock and of the removed units.
 
-    VINs are compared upper-cased and stripped, stock numbers without regard to case, vehicle ids as they are.
+    VINs are compared upper-cased and stripped, stock numbers without case, vehicle ids as they are.
     """
 
     __slots__ = ("_gone", "_gone_units", "_here")
@@ -34,7 +34,7 @@ class Lookup:
         ids: Sequence[str],
         gone: Sequence[RemovedUnit],
     ) -> None:
-        """VIN, stock number and vehicle id of each row, and the units gone: of two with one identifier the last."""
+        """Writes the identifiers of each row and the removed units. Of two with one identifier, the last is found."""
         last_first = gone[::-1]
         remembered = DocumentWriter(writer, "gone")
         for unit in last_first:
@@ -55,10 +55,10 @@ class Lookup:
                 Identifiers.write(writer, f"{where}.{name}", list(identifiers))
 
     def find(self, vin: Text, stock: Text, vehicle_id: Text) -> int | RemovedUnit | None:
-        """A row, a unit gone, or None: the first identifier that matches decides, VIN, then stock, then vehicle id.
+        """A row, a removed unit, or None. The first identifier that matches decides: VIN, then stock, then vehicle id.
 
-        Of two units with one stock number the newer, which is the first in the default order. A unit gone is found
-        only where none on the lot has the same identifier.
+        Of two units with one stock number, the newer one is found: it is the first in the default order. A removed unit
+        is found only if no unit in stock has the same identifier.
         """
         keys = (_vin_key(vin), _stock_key(stock), "" if vehicle_id is UNSET else vehicle_id)
         for key, here, gone in zip(keys, self._here, self._gone, strict=True):
@@ -72,12 +72,12 @@ class Lookup:
         return None
 
     def rows_of_vin(self, vin: str) -> list[int]:
-        """The rows that have this VIN."""
-        return self._here[0].every(_vin_key(vin))
+        """The rows with this VIN."""
+        return self._here[0].all(_vin_key(vin))
 
     def rows_of_stock(self, stock: str) -> list[int]:
-        """The rows that have this stock number."""
-        return self._here[1].every(_stock_key(stock))
+        """The rows with this stock number."""
+        return self._here[1].all(_stock_key(stock))
 
 
 _NAMES = ("vin", "stock", "id")

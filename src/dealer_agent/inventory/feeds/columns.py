@@ -52,7 +52,7 @@ def understand(names: Sequence[str], layout: Layout) -> Columns:
     by_name: dict[str, list[int]] = {}
     for index, name in enumerate(names):
         folded = fold(name)
-        if folded and index not in withheld and folded not in layout.strangers:
+        if folded and index not in withheld and folded not in layout.ignored:
             by_name.setdefault(folded, []).append(index)
     fields: dict[str, tuple[int, ...]] = {}
     taken: set[int] = set()

@@ -136,7 +136,7 @@ def _first_rows(head: str, delimiter: str, most: int) -> list[list[str]]:
 def _is_carsforsale(rows: list[list[str]]) -> bool:
     """Whether these are rows of CarsForSale's file, which has no header: VIN and year stand where it puts them."""
     return bool(rows) and all(
-        len(CARSFORSALE.positions) - 2 <= len(row) <= len(CARSFORSALE.positions) + 2
+        len(CARSFORSALE.header) - 2 <= len(row) <= len(CARSFORSALE.header) + 2
         and (_VIN.fullmatch(row[2].strip()) or row[3].strip())
         and re.fullmatch(r"(?:19|20)\d\d", row[6].strip()) is not None
         and row[1].strip().casefold() in {"n", "u", "new", "used", "cpo", "c", ""}
@@ -163,7 +163,7 @@ def read_table(data: bytes, encoding: str, head: str, layout_name: str | None) -
         header = headers[delimiter]
         layout = layout or recognise(header, "delimited")
     elif layout in (None, CARSFORSALE) and (found := _headerless_delimiter(head)):
-        header = list(CARSFORSALE.positions)
+        header = list(CARSFORSALE.header)
         layout, delimiter = CARSFORSALE, found
     else:
         next(_rows(open_text(data, encoding), ",", literal=False), None)  # A line without an end has its own message.

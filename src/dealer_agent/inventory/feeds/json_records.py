@@ -32,7 +32,11 @@ _LD_JSON = "application/ld+json"
 _HEAD = 4_096
 """The characters at the start of a text in which an HTML tag shows that it is a web page."""
 _IDENTITY = frozenset(
-    name for layout in LAYOUTS.values() for field in ("vin", "stock") for name in layout.folded[field] if name != "id"
+    name
+    for layout in LAYOUTS.values()
+    for field in ("vin", "stock")
+    for name in layout.folded.get(field, ())
+    if name != "id"
 )
 """Folded names of members by which a unit can be told from another; an `id` is too common to be one."""
 

@@ -120,6 +120,12 @@ def amount(text: str) -> float | None:
     return value if math.isfinite(value) and value < 1e6 else None
 
 
+def whole(text: str) -> int | None:
+    """The same, rounded to a whole number; halves go up."""
+    number = amount(text)
+    return None if number is None else int(number + 0.5)
+
+
 def cubic_centimetres(text: str, unit: str = "") -> int | None:
     """Engine displacement of `2.5 L`, `350 cid`, `1998 cc`; a number alone is in `unit`, else litres when below 30."""
     match = _number(_DISPLACEMENT, text)
