@@ -25,7 +25,7 @@ from dealer_agent.server import key_rotation
 from dealer_agent.storage.reencryption import reencrypt
 from dealer_agent.storage.store import Store
 
-pytestmark = pytest.mark.outside_protocol("keys: docs/keys.md")
+pytestmark = pytest.mark.outside_protocol("keys")
 
 
 @pytest.fixture

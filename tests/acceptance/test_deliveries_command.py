@@ -18,7 +18,7 @@ from dealer_agent.storage.outbox import Address
 from dealer_agent.storage.store import Store
 from dealer_agent.storage.transaction import Transaction
 
-pytestmark = pytest.mark.outside_protocol("the command `deliveries`: docs/delivery.md")
+pytestmark = pytest.mark.outside_protocol("the command `deliveries`")
 
 NORTH = "Acceptance Motors North"
 

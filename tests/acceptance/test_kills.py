@@ -1,4 +1,4 @@
-"""SIGKILL in the middle of an import and of a stream of leads; then the service is started again (contract, 6 and 10).
+"""SIGKILL during an import and during a stream of leads, then a new start (docs/protocol.md#durable-before-answer).
 
 Twice in a normal run, `SOAK_KILLS` times in the long one.
 """
@@ -68,7 +68,7 @@ def the_same_answers_again(running: Running, senders: Senders) -> None:
 
 @pytest.mark.requirement("durable-before-answer")
 def test_a_killed_machine_shows_the_old_stock_or_the_new_and_keeps_every_answered_lead(tmp_path: Path) -> None:
-    """Contract 6 (an import is one transaction) and 10 (what was answered survives), with one worker and with two."""
+    """An import is one transaction, and an answered lead survives, with one worker and with two."""
     folder = stocked_dealer(tmp_path / "store", units=generation(0, SIZES[0]))
     for number, size in SIZES.items():
         write_feed(folder / f"stock-{number}.json", generation(number, size))

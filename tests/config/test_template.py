@@ -21,7 +21,7 @@ def test_the_written_file_loads_as_it_is(tmp_path: Path) -> None:
     settings = load_settings(path.parent, {})
     assert (settings.dealer.id, settings.dealer.name) == ("my-store", "My Store")
     assert settings.dealer.rooftops[0].name == "My Store"
-    # Contract 6: the default that `init` writes.
+    # The default that `init` writes (docs/protocol.md#feed-price).
     assert settings.dealer.feed_price == "advertised"
 
 

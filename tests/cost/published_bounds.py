@@ -6,7 +6,7 @@
 from collections.abc import Iterator
 from typing import Any
 
-from dealer_agent.protocol.envelope import ENVELOPE_SCHEMA
+from dealer_agent.protocol.envelope_problems import ENVELOPE_SCHEMA
 from dealer_agent.protocol.schemas import request_schema
 from dealer_agent.protocol.skill import SKILLS
 

@@ -103,7 +103,7 @@ def test_it_is_read_without_a_refused_row_a_warning_or_a_column_that_is_not_unde
 
 
 def test_every_value_is_read_as_it_stands() -> None:
-    """Contract 6: its words are the canonical ones already, so reading changes none of them."""
+    """Its words are the canonical ones already, so reading changes none of them (docs/protocol.md#canonical-words)."""
     members = {"price": "selling_price", "updated_at": "feed_updated_at"}
     for row, unit in zip(read_feed(demo_inventory()).units, UNITS, strict=True):
         read = json.loads(msgspec.json.encode(row.unit))
@@ -113,7 +113,7 @@ def test_every_value_is_read_as_it_stands() -> None:
 
 
 def test_every_unit_is_a_listing_by_its_types() -> None:
-    """Contract 6."""
+    """See docs/protocol.md#canonical-words."""
     for unit in UNITS:
         msgspec.convert(unit | {"vehicle_id": "vin-" + unit["vin"]}, Vehicle)
 

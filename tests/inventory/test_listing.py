@@ -1,4 +1,4 @@
-"""From a unit to the listing that buyers see (contract, part 6)."""
+"""From a unit to the listing that buyers see (docs/protocol.md#listings)."""
 
 import subprocess
 import sys
@@ -17,7 +17,6 @@ from dealer_agent.inventory.listing import (
     list_unit,
     listing_digest,
     listing_json,
-    match_rooftop,
     vehicle_id_for,
 )
 from dealer_agent.inventory.unit import Unit
@@ -88,7 +87,8 @@ TWO_ROOFTOPS = ListingPolicy(
 def test_feed_ids_and_names_map_to_rooftops_and_what_matches_none_goes_to_the_first(
     hints: Any, name: Any, matched: Any
 ) -> None:
-    assert match_rooftop(hints, TWO_ROOFTOPS) == (name, matched)
+    assert (TWO_ROOFTOPS.rooftop_of(hints) is not None) is matched
+    assert list_unit(Unit(stock="A", rooftop_hints=hints), RECORD, TWO_ROOFTOPS).rooftop == name
 
 
 def test_the_fees_of_the_units_own_rooftop_count() -> None:
@@ -191,7 +191,7 @@ def test_the_json_leaves_out_what_is_unknown_and_writes_times_in_utc() -> None:
 @pytest.mark.requirement("integers-sent-plain", "listing-member-types")
 @pytest.mark.parametrize("member", ["electric_range_mi", "battery_kwh", "motor_power_hp"])
 def test_numbers_without_a_fraction_go_as_integers(member: Any) -> None:
-    """Contract 2: what the service sends are integers without a fraction."""
+    """What the service sends are integers without a fraction."""
     assert f'"{member}":310,'.encode() in listing_json(listing(**{member: 310.0}))
     assert f'"{member}":310.5'.encode() in listing_json(listing(**{member: 310.5}))
 

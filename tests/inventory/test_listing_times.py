@@ -1,4 +1,4 @@
-"""Ids and times of listings are the same on every machine (contract, part 6)."""
+"""Ids and times of listings are the same on every machine (docs/protocol.md#updated-at)."""
 
 import time
 from collections.abc import Iterator

@@ -20,7 +20,7 @@ STEMS = {
     "inventory.vehicle": "vehicle-detail",
     "lead.submit": "lead-submit",
 }
-"""Skill id to the middle of its media types (specification, 2.1)."""
+"""Skill id to the middle of its media types (docs/protocol.md#envelope)."""
 
 VIN = "1HGCY2F57RA000001"
 

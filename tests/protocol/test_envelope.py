@@ -1,4 +1,4 @@
-"""The message envelope, sentence by sentence (specification, 2.1; contract, part 2)."""
+"""The message envelope, sentence by sentence (docs/protocol.md#envelope)."""
 
 import json
 from typing import Any

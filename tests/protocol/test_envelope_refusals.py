@@ -1,4 +1,4 @@
-"""What an envelope's refusal names: place, rule, what came and what would do (Contract 2 and 3)."""
+"""The refusal of an envelope names place, keyword, received value and expected value (docs/protocol.md#envelope)."""
 
 import json
 from typing import Any
@@ -19,8 +19,9 @@ from tests.protocol.bodies import (
     response_type,
 )
 
-from dealer_agent.protocol.envelope import NESTING_LIMIT, decode_request
+from dealer_agent.protocol.envelope import decode_request
 from dealer_agent.protocol.errors import UnsupportedSkill
+from dealer_agent.protocol.json_body import NESTING_LIMIT
 from dealer_agent.protocol.json_rpc import decode_call
 from dealer_agent.protocol.problems import PROBLEMS_SHOWN
 
@@ -87,7 +88,7 @@ def test_a_kind_is_named_as_the_legacy_form(pointer: str) -> None:
     _, problem = _only(changed(body(), pointer, "message"))
     assert (problem["instancePath"], problem["keyword"]) == (pointer, "additionalProperties")
     assert problem["message"] == (
-        "is the legacy v0.3 form; in v1.0 a part is told by its member name (data, text) and has no kind"
+        "is the legacy v0.3 form; in v1.0 a part has no kind: its member name (data, text) says what it is"
     )
 
 
@@ -138,7 +139,7 @@ EXAMPLE_PART = (
     ],
 )
 def test_a_message_without_data_is_shown_a_data_part(parts: list[object], text: str) -> None:
-    """Contract 2: exactly one data part. A person who tries the service with a text learns what to send."""
+    """Exactly one data part. A person who tries the service with a text learns what to send."""
     errors = refused(changed(body(), "/message/parts", parts)).details["errors"]
     found = {problem["instancePath"]: problem for problem in errors}
     assert found["/message/parts"]["keyword"] == "contains"
@@ -282,7 +283,7 @@ BOTH_FORMS = {
         (
             {"appointment": BOTH_FORMS},
             "/appointment/appointment_at",
-            "cannot stand beside requested_windows",
+            "cannot be combined with requested_windows",
             "2027-01-05T10:00:00Z",
         ),
         ({"source_agent": 7}, "/source_agent", "must be a string or an object", 7),

@@ -1,6 +1,7 @@
-"""Error bodies on both bindings, and the one table of codes (specification, 2.8 and 7; contract, parts 1 and 3)."""
+"""Error bodies on both bindings, and the one table of codes (docs/protocol.md#errors, docs/protocol.md#vocabulary)."""
 
 import json
+import re
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
@@ -55,8 +56,19 @@ def sent(error: ProtocolError, words: Any = None) -> dict[str, Any]:
     return answer
 
 
+def test_the_docstring_draws_every_class() -> None:
+    drawn = re.findall(r"[├└]── (\w+)", errors.__doc__ or "")
+    assert drawn == [kind.__name__ for kind in ERRORS.values()]
+
+
+@pytest.mark.parametrize("kind", ERRORS.values(), ids=lambda kind: kind.code)
+def test_every_class_has_an_example_and_says_what_it_means(kind: type[ProtocolError]) -> None:
+    assert kind(*kind.example).message
+    assert len(kind.description()) > 20
+
+
 def test_there_is_a_class_for_every_code_and_a_row_for_every_class() -> None:
-    """Spec 7; contract 3."""
+    """See docs/protocol.md#errors."""
     assert set(KINDS) == set(ERRORS) == set(TABLE)
 
 

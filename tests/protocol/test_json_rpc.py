@@ -1,4 +1,4 @@
-"""The JSON-RPC 2.0 call, row by row of the contract's table (contract, part 3; specification, part 9)."""
+"""The JSON-RPC 2.0 call, row by row of the tables (docs/protocol.md#json-rpc)."""
 
 import json
 from typing import Any
@@ -42,7 +42,7 @@ def test_an_id_of_another_type_is_no_request(call_id: object) -> None:
 
 
 def test_a_result_stands_beside_the_id() -> None:
-    """Contract 3; JSON-RPC 2.0, response object."""
+    """The response object of JSON-RPC 2.0."""
     pieces = result_pieces(b'"a"', [b'{"message"', b":{}}"])
     assert b"".join(pieces) == b'{"jsonrpc":"2.0","id":"a","result":{"message":{}}}'
 

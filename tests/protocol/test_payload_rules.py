@@ -1,4 +1,4 @@
-"""What each request payload may hold, row by row of the tables (specification, 2.2 to 2.7 and 8; contract, 5 to 10)."""
+"""What each request payload may hold, row by row of the tables (docs/protocol.md)."""
 
 from typing import Any
 

@@ -1,4 +1,4 @@
-"""What a refusal tells: all problems at once, in order, without what is personal (contract, part 3)."""
+"""What a refusal tells: all problems at once, in order, without what is personal (docs/protocol.md#errors)."""
 
 import json
 from typing import Any
@@ -207,7 +207,7 @@ def test_what_is_not_json_or_no_object_fails_validation(raw: bytes) -> None:
 
 @pytest.mark.parametrize("skill", ["dealer.information", "inventory.facets", "inventory.search", "inventory.vehicle"])
 def test_an_escaped_lone_surrogate_anywhere_is_refused(skill: str) -> None:
-    """Contract 3: not JSON in UTF-8."""
+    """Not JSON in UTF-8 (docs/protocol.md#errors)."""
     raw = json.dumps(changed(body(skill), "/message/messageId", "MARK")).encode().replace(b"MARK", b"\\udc00")
     assert refused(raw).http == 422
 

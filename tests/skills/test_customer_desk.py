@@ -14,10 +14,9 @@ from tests.skills.visiting import LOT, NOW, PROFILE, asking, at, visit, windows
 from tests.storage.calls import lock_at, read
 
 from dealer_agent.dealers.profile import VisitRules
-from dealer_agent.lead_intake import CustomerActions
-from dealer_agent.lead_intake.customer_actions import CustomerVisit, NotFree, VisitEnded
+from dealer_agent.lead_intake.customer_actions import CustomerActions, CustomerVisit, NotFree, VisitEnded
 from dealer_agent.lead_intake.lead_transaction import MOST_ADDITIONS
-from dealer_agent.leads.customer_links import Linked
+from dealer_agent.leads.customer_links import LinkTarget
 from dealer_agent.storage.consents import allowed_channels
 from dealer_agent.storage.erasure import erase_lead
 from dealer_agent.storage.leads import get_lead
@@ -27,9 +26,9 @@ Result = TypeVar("Result")
 WAIT = 60.0
 
 
-def linked(answer: dict[str, Any]) -> Linked:
+def linked(answer: dict[str, Any]) -> LinkTarget:
     """What the link in the mail of this answer's visit names."""
-    return Linked(answer["lead_id"], id_of(answer), NOW + timedelta(days=60))
+    return LinkTarget(answer["lead_id"], id_of(answer), NOW + timedelta(days=60))
 
 
 def customers(desk: Counter) -> CustomerActions:

@@ -1,4 +1,4 @@
-"""The rooftop that a buyer names in `vehicle_of_interest.rooftop` (contract, part 10). On both databases."""
+"""The rooftop in `vehicle_of_interest.rooftop` (docs/protocol.md#visit-rooftop). On both databases."""
 
 from collections.abc import Callable
 from typing import Any
@@ -9,7 +9,7 @@ from tests.skills.shop import Shop, a_lead
 from tests.skills.visiting import LOT, NOW, PROFILE, asking, at, visit
 from tests.storage.calls import read
 
-from dealer_agent.leads.customer_message import NAME_LENGTH
+from dealer_agent.leads.answer_message import NAME_LENGTH
 from dealer_agent.protocol.responses import MESSAGE_LENGTH
 from dealer_agent.storage.leads import get_lead
 

@@ -1,4 +1,4 @@
-"""What a visit that the dealer calls off, or that moves, tells whom (contract, part 10). On both databases."""
+"""Who gets news of a visit that is cancelled or moved (docs/protocol.md#customer-links-cancel). On both databases."""
 
 from collections.abc import Callable
 from datetime import timedelta
@@ -14,11 +14,11 @@ from tests.storage.samples import NO_NOTICES
 
 from dealer_agent.dealers.profile import Deliver
 from dealer_agent.inventory.catalogue import Catalogue
-from dealer_agent.lead_intake import NoVisitToCancel
+from dealer_agent.lead_intake.cancellation import NoVisitToCancel
 from dealer_agent.storage.erasure import erase_lead
 from dealer_agent.storage.notices import withdraw
 
-pytestmark = pytest.mark.outside_protocol("cancelled visits: docs/appointments.md")
+pytestmark = pytest.mark.outside_protocol("cancelled visits")
 
 OpenCounter = Callable[..., Counter]
 SAM = {"customer": customer(email="sam@example.com")}

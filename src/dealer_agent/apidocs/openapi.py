@@ -13,6 +13,7 @@ from dealer_agent.apidocs.statuses import STATUSES, Status
 from dealer_agent.protocol.card import BEARER_SCHEME, CardFacts, card_0_1_0, card_1_0_0
 from dealer_agent.protocol.json_rpc import HTTP_STATUSES
 from dealer_agent.protocol.schemas import published_schemas
+from dealer_agent.protocol.skill import SKILLS
 from dealer_agent.protocol.vocabulary import Wire
 
 MEDIA_TYPES = ("application/json", "application/a2a+json")
@@ -22,7 +23,7 @@ JSON_RPC_STATUSES = sorted({405, *HTTP_STATUSES})
 
 
 def server_root(facts: CardFacts) -> str:
-    """The service's own address, below which cards, schemas and pages stand. No trailing slash."""
+    """The address of the service, without a trailing slash. Cards, schemas and pages are below it."""
     return facts.schemas_url.removesuffix("/schemas")
 
 
@@ -37,7 +38,7 @@ def rpc_path(facts: CardFacts) -> str:
 
 
 def openapi_document(facts: CardFacts, wire: Wire) -> Json:
-    """The document of the enabled skills; plain JSON values."""
+    """The document for the enabled skills, as plain JSON values."""
     document: Json = {
         "openapi": "3.1.0",
         "info": {
@@ -63,8 +64,14 @@ def openapi_document(facts: CardFacts, wire: Wire) -> Json:
     return document
 
 
-_INTRODUCTION = """\
-Five skills share one route. The skill is named by `type` in the payload of the message's one data part, and by that
+_NUMBERS = ("No", "One", "Two", "Three", "Four", "Five", "Six", "Seven", "Eight", "Nine", "Ten")
+
+SKILL_COUNT = _NUMBERS[len(SKILLS)]
+"""The number of skills, as a word."""
+
+_INTRODUCTION = f"""\
+{SKILL_COUNT} skills share one route. \
+The skill is named by `type` in the payload of the message's one data part, and by that
 part's `mediaType`. The same requests travel as JSON-RPC 2.0 calls of `SendMessage`.
 
 Both vocabularies of the wire, `proto` and `autoagent`, are understood; the reply speaks the one of the request.
@@ -76,7 +83,7 @@ A refusal lists every problem at once, and says in `retryable` whether the same 
 _TAGS = {
     "Skills": "What a buyer agent asks: one message in, one message out.",
     "Discovery": "What an agent reads before it asks: the cards, the schemas, this document.",
-    "Health": "For whoever operates the service.",
+    "Health": "For the operator of the service.",
 }
 
 
@@ -98,7 +105,7 @@ def _paths(facts: CardFacts, wire: Wire) -> dict[str, Json]:
         "/.well-known/agent-card.json": _document(
             "getAgentCard",
             "The agent card",
-            "Where every A2A agent looks first. The dealer chooses which revision stands here.",
+            "Every A2A agent looks here first. The dealer chooses the revision.",
             {"schema": {"anyOf": [ref("AgentCard"), ref("LegacyAgentCard")]}},
         ),
         "/cards/1.0.0.json": _document(
@@ -195,7 +202,7 @@ def _skill_operation(facts: CardFacts, name: str, summary: str, words: str, cont
         "responses": responses,
     }
     if facts.bearer_skills:
-        # An empty requirement: skills that ask for no token share the route with those that do.
+        # The empty requirement is for the skills of this route that require no token.
         requirement: list[Json] = [{BEARER_SCHEME: []}]
         operation["security"] = requirement if facts.auth_type == "bearer" else [{}, *requirement]
     return operation

@@ -16,7 +16,7 @@ from typing import Any, Literal, NamedTuple
 from sqlalchemy import Executable, Integer, String, and_, bindparam, exists, func, insert, or_, select, tuple_, update
 
 from dealer_agent.dealers.routing import Kind, NewDelivery
-from dealer_agent.leads.received_lead import sender_with_token
+from dealer_agent.leads.received_lead import token_sender_key
 from dealer_agent.protocol.ids import new_ulid
 from dealer_agent.storage.leads import newest_leads_of
 from dealer_agent.storage.prepared_statements import Prepared
@@ -282,7 +282,7 @@ def count_mails_before(
     MOST_LEADS leads only. If all of them came within that time, the result is at least MOST_LEADS.
     """
     contact = f"email:{email}"
-    contact = contact if token_id is None else sender_with_token(token_id, contact)
+    contact = contact if token_id is None else token_sender_key(token_id, contact)
     newest = newest_leads_of(tx, [contact], MOST_LEADS)
     since = delivery.tried_since - within
     if sum(at > since for at in newest.values()) >= MOST_LEADS:

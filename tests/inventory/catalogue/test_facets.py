@@ -1,4 +1,4 @@
-"""inventory.facets over the catalogue (specification, part 2.3; contract, part 8)."""
+"""inventory.facets over the catalogue (docs/protocol.md#inventory-facets)."""
 
 from typing import Any
 
@@ -152,7 +152,7 @@ def test_the_highest_count_comes_first_then_the_value_without_regard_to_case(lot
 
 @pytest.mark.requirement("facet-years")
 def test_years_and_ranges_are_integers_on_the_wire(lot: MakeLot) -> None:
-    """Contract 2: what the service sends are integers without a fraction."""
+    """What the service sends are integers without a fraction."""
     sent = msgspec.json.encode(lot(**LOT).catalogue.facets(Filters(make=["Ford"])))
     assert b'"electric_range_mi_range":{"min":310,"max":310}' in sent
     assert b'{"value":2026,"count":2}' in sent

@@ -1,4 +1,4 @@
-"""The filters of inventory.search (specification, part 2.4; contract, part 7)."""
+"""The filters of inventory.search (docs/protocol.md#inventory-search)."""
 
 from collections.abc import Callable
 from typing import Any
@@ -249,7 +249,7 @@ def test_more_values_than_fit_a_byte_are_told_apart(lot: Callable[..., Any]) -> 
 
 @pytest.mark.parametrize("make", ["Chevy", "chevrolet", "CHEVROLET"])
 def test_a_listing_is_found_through_synonyms_whichever_of_them_it_holds(lot: Callable[..., Any], make: str) -> None:
-    """Contract 7: whole values, folded, through well-known synonyms."""
+    """Whole values, folded, through well-known synonyms (docs/protocol.md#inventory-search)."""
     assert lot(a={"make": "Chevy"}, b={"make": "Chevrolet"}, c={"make": "Ford"}).finds(make=[make]) == "a b"
 
 

@@ -35,7 +35,7 @@ def test_a_mapped_file_answers_as_the_snapshot_in_memory_does(tmp_path: Path, mo
         writer.finish()
     here = Catalogue.build(LOT, GONE)
     # As of a stock so large that no listing is at hand.
-    monkeypatch.setattr(documents, "_AT_HAND", 0)
+    monkeypatch.setattr(documents, "_LOADED", 0)
     with (tmp_path / "lot").open("rb") as file:
         mapped = Catalogue(FlatArrays(mmap(file.fileno(), 0, access=ACCESS_READ)))
     assert len(mapped) == len(here) == 90
@@ -72,7 +72,7 @@ def test_what_is_not_the_whole_of_a_snapshot_is_refused(spoiled: bytes | str) ->
 
 def test_documents_have_the_numbers_of_an_order_and_may_be_empty(monkeypatch: pytest.MonkeyPatch) -> None:
     for at_hand in (0, 100):
-        monkeypatch.setattr(documents, "_AT_HAND", at_hand)
+        monkeypatch.setattr(documents, "_LOADED", at_hand)
         file = BytesIO()
         writer = FlatWriter(file)
         writer.text("before", b"xyz")
@@ -109,5 +109,5 @@ def test_an_identifier_finds_all_rows_that_have_it_the_first_one_first(identifie
     found = Identifiers(written(file), "ids")
     for text in {*identifiers, "nobody", "\ud800"} - {""}:
         rows = [row for row, identifier in enumerate(identifiers) if identifier == text]
-        assert found.every(text) == rows
+        assert found.all(text) == rows
         assert found.first(text) == (rows[0] if rows else None)

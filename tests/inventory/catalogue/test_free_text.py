@@ -1,4 +1,4 @@
-"""Free-text search (specification, part 2.4; contract, part 7)."""
+"""Free-text search (docs/protocol.md#inventory-search)."""
 
 from typing import Any
 

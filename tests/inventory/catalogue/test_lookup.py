@@ -1,4 +1,4 @@
-"""Finding one unit, on the lot or gone (specification, part 2.6; contract, parts 6 and 9)."""
+"""Finding one unit, on the lot or gone (docs/protocol.md#inventory-vehicle, docs/protocol.md#listings)."""
 
 from typing import Any
 

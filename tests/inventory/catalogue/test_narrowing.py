@@ -1,4 +1,4 @@
-"""Filters together, orders and identifiers that several units share (specification, part 2.4; contract, part 7)."""
+"""Filters together, orders and identifiers that several units share (docs/protocol.md#inventory-search)."""
 
 from collections.abc import Callable
 from datetime import timedelta
@@ -113,7 +113,7 @@ PAGES = [(0, 1), (0, 3), (0, 5), (3, 4), (7, 1), (10, 20), (30, 15), (40, 10), (
 def test_a_large_stock_is_answered_like_a_small_one(
     lot: MakeLot, monkeypatch: pytest.MonkeyPatch, filters: dict[str, Any], sort: Any
 ) -> None:
-    """Contract 7. With pieces of 3 units, 90 take the ways that otherwise only stocks above 16,384 units take."""
+    """With pieces of 3 units, 90 take the ways that otherwise only stocks above 16,384 units take."""
     stock = lot(
         **{
             f"u{number:02}": {

@@ -1,4 +1,4 @@
-"""Orders and pages of inventory.search (specification, part 2.4; contract, part 7)."""
+"""Orders and pages of inventory.search (docs/protocol.md#inventory-search)."""
 
 from collections.abc import Callable
 from typing import Any, get_args
@@ -57,8 +57,8 @@ def test_every_field_sorts_both_ways_with_ties_by_ascending_id_and_absent_last(
     with_value = {"c": {member: high}, "b": {member: low}, "z": {member: low}, "a": {member: high}}
     without: dict[str, Any] = {} if field == "updated_at" else {"y": {}, "d": {}}
     stock = lot(**without, **with_value)
-    assert stock.page(sort=Sort(field, "asc")) == ["b", "z", "a", "c", *sorted(without)]  # type: ignore[arg-type]
-    assert stock.page(sort=Sort(field, "desc")) == ["a", "c", "b", "z", *sorted(without)]  # type: ignore[arg-type]
+    assert stock.page(sort=Sort(field, "asc")) == ["b", "z", "a", "c", *sorted(without)]
+    assert stock.page(sort=Sort(field, "desc")) == ["a", "c", "b", "z", *sorted(without)]
 
 
 @pytest.mark.requirement("sort-strings")
@@ -104,7 +104,7 @@ def test_a_page_is_cut_out_of_the_whole_with_its_true_total(
 
 
 def test_a_page_has_the_listings_ready_json_and_their_rows(lot: MakeLot) -> None:
-    """Spec 2.5; the JSON is made once per snapshot."""
+    """The JSON is made once per snapshot."""
     listing = Listing.of(made("a", price=5), {"lot": "B7"})
     catalogue = Catalogue.build([listing, Listing.of(made("b"))])
     page = catalogue.search(Filters(price_min=5), 0, 20)

@@ -16,7 +16,7 @@ from msgspec import UNSET
 
 from dealer_agent.inventory.feeds import FeedError, limits, read_feed
 
-pytestmark = pytest.mark.outside_protocol("feeds: docs/feeds.md")
+pytestmark = pytest.mark.outside_protocol("feeds")
 
 DOCUMENT = (Path(__file__).parents[3] / "docs" / "feeds.md").read_text("utf-8")
 HEADER = b"vin,stock,condition,year,make,model,price,mileage\n"

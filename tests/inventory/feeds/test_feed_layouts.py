@@ -1,4 +1,4 @@
-"""Every delimited layout is recognised from its file and read into the contract's words (contract, part 6)."""
+"""Every delimited layout is recognised, and read into canonical words (docs/protocol.md#canonical-words)."""
 
 import csv
 import io
@@ -12,7 +12,7 @@ from msgspec import UNSET
 from dealer_agent.inventory.feeds import LAYOUT_NAMES, Feed, FeedError, read_feed
 from dealer_agent.inventory.unit import Unit
 
-pytestmark = pytest.mark.outside_protocol("feeds: docs/feeds.md")
+pytestmark = pytest.mark.outside_protocol("feeds")
 
 VIN = "1HGCM82633A004352"
 OTHER_VIN = "5YJ3E1EA7KF317000"
@@ -484,7 +484,7 @@ def test_canonical_csv_reports_columns_that_it_does_not_understand() -> None:
 )
 @pytest.mark.parametrize("row", [VAUTO, HOMENET, DEALERSOCKET, GOOGLE, META, CANONICAL, WILD])
 def test_what_a_unit_cost_is_never_read(row: dict[str, str], column: str) -> None:
-    """Contract 6; issue of the feeds: never served, whatever the file holds."""
+    """The service never shows them, whatever the file has (docs/feeds.md)."""
     feed = read_feed(delimited(row | {column: "98765"}))
     assert column in feed.columns_withheld
     assert column not in feed.columns_not_understood

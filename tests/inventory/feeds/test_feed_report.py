@@ -12,7 +12,7 @@ from tests.inventory.feeds.test_feed_values import feed_of, unit_of
 
 from dealer_agent.inventory.feeds import LAYOUT_NAMES, FeedError, Remark, read_feed
 
-pytestmark = pytest.mark.outside_protocol("feeds: docs/feeds.md")
+pytestmark = pytest.mark.outside_protocol("feeds")
 
 VIN = "1HGCM82633A004352"
 ROWS = 1_700

@@ -1,4 +1,4 @@
-"""Single values: money, miles, dates, displacement and the rest (contract, part 6; docs/feeds.md, conventions)."""
+"""Single values: money, miles, dates, displacement and others (docs/protocol.md#listings; docs/feeds.md)."""
 
 import time
 from collections.abc import Iterator

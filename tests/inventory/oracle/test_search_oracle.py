@@ -1,4 +1,4 @@
-"""The catalogue against the oracle: equal for random stocks, filters, sorts and pages (contract 6 to 9; spec 2.4, 2.5).
+"""The catalogue against the oracle: equal for random stocks, filters, sorts and pages (docs/protocol.md).
 
 A case is one stock, filter block, sort and page, for which the page, the total and the facets are compared.
 `SOAK_CASES` in the environment asks for more than the 700 of every run.
@@ -60,7 +60,7 @@ def _search(
 
 
 def _check_best_first(listings: Sequence[Listing], ids: Sequence[str], query: str) -> None:
-    """Contract 7: without `sort`, the best match of a query comes first."""
+    """Without `sort`, the best match of a query comes first."""
     by_id = {listing["vehicle_id"]: listing for listing in listings}
     for place, first in enumerate(ids):
         for second in ids[place + 1 :]:
@@ -99,7 +99,7 @@ def catalogue_of_each() -> Catalogue:
 
 @pytest.mark.parametrize("member", worlds.FILTERS)
 def test_every_filter_by_itself_finds_what_the_oracle_finds(catalogue_of_each: Catalogue, member: str) -> None:
-    """Spec 2.4, each row of the filter table; contract 7."""
+    """Each row of the table of filters (docs/protocol.md#filters)."""
     wanted = [[value] for value in worlds.WANTED_WORDS.get(member, [])] or worlds.WANTED_VALUES[member]
     totals = {_compare(catalogue_of_each, EACH, {member: value}, None, 0, len(EACH)) for value in wanted}
     assert any(0 < total < len(EACH) for total in totals)
@@ -108,19 +108,19 @@ def test_every_filter_by_itself_finds_what_the_oracle_finds(catalogue_of_each: C
 @pytest.mark.parametrize("order", ["asc", "desc"])
 @pytest.mark.parametrize("field", worlds.SORT_FIELDS)
 def test_every_sort_stands_in_the_oracles_order(catalogue_of_each: Catalogue, field: str, order: str) -> None:
-    """Spec 2.4, each sort field; contract 7."""
+    """Each field of docs/protocol.md#sort-fields."""
     blocks: list[FilterBlock] = [{}, {"condition": []}, {"query": "zorvex"}, {"vehicle_type": ["car"]}]
     for filters in blocks:
         _compare(catalogue_of_each, EACH, filters, (field, order), 0, len(EACH))
 
 
 def test_search_and_facets_answer_as_the_oracle_does() -> None:
-    """Contract 7 and 8; spec 2.4, all filters, sorts and pages; 2.5, total."""
+    """All filters, sorts and pages."""
     _compare_random_cases(CASES)
 
 
 def test_a_stock_that_is_walked_in_pieces_answers_as_the_oracle_does(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Contract 7. With pieces of 3 units 40 take the ways that otherwise only stocks above 16,384 units take."""
+    """With pieces of 3 units 40 take the ways that otherwise only stocks above 16,384 units take."""
     monkeypatch.setattr(sort_orders, "_CHUNK", 3)
     _compare_random_cases(CASES // 4)
 
@@ -129,7 +129,7 @@ def test_a_stock_that_is_walked_in_pieces_answers_as_the_oracle_does(monkeypatch
 def test_a_stock_in_which_an_index_leads_to_few_units_answers_as_the_oracle_does(
     monkeypatch: pytest.MonkeyPatch, few: int
 ) -> None:
-    """Contract 7. With 0 an index is always followed, else when it leads to less than a half or to a few."""
+    """With 0 an index is always followed, else when it leads to less than a half or to a few."""
     monkeypatch.setattr(sort_orders, "_CHUNK", 3)
     monkeypatch.setattr(filters_module, "_MANY_ROWS", 3)
     monkeypatch.setattr(filters_module, "_FEW", few)
@@ -140,7 +140,7 @@ def test_a_stock_in_which_an_index_leads_to_few_units_answers_as_the_oracle_does
 def test_the_pages_of_a_query_in_a_large_stock_follow_one_another(
     catalogue_of_each: Catalogue, monkeypatch: pytest.MonkeyPatch, limit: int
 ) -> None:
-    """Contract 7: pages neither repeat nor drop a unit, best match first, many matches being equally good."""
+    """Pages neither repeat nor drop a unit, best match first, many matches being equally good."""
     for query in worlds.WORDS:
         total, whole = _search(catalogue_of_each, {"query": query}, 0, len(EACH), None)
         monkeypatch.setattr(sort_orders, "_CHUNK", 3)
@@ -180,7 +180,7 @@ def _compare_random_cases(cases: int) -> None:
 def test_the_pages_together_are_the_matching_set_without_repeats(
     listings: list[Listing], filters: FilterBlock, sort: tuple[str, str] | None, limit: int
 ) -> None:
-    """Contract 7: every order is total, so pages neither repeat nor drop a unit."""
+    """Every order is total, so pages neither repeat nor drop a unit."""
     catalogue = _catalogue(listings)
     total, matching = oracle_search(listings, filters, 0, len(listings), sort)
     walked: list[str] = []
@@ -194,7 +194,7 @@ def test_the_pages_together_are_the_matching_set_without_repeats(
 def test_the_order_in_which_a_feed_lists_its_units_changes_no_answer(
     listings: list[Listing], filters: FilterBlock, sort: tuple[str, str] | None, random: Any
 ) -> None:
-    """Contract 7: every order is total."""
+    """Every order is total."""
     shuffled = random.sample(listings, len(listings))
     assert _search(_catalogue(listings), filters, 0, 100, sort) == _search(_catalogue(shuffled), filters, 0, 100, sort)
 
@@ -204,7 +204,7 @@ def test_the_order_in_which_a_feed_lists_its_units_changes_no_answer(
 def test_a_unit_is_found_by_the_first_identifier_that_matches(
     listings: list[Listing], gone: list[Listing], data: st.DataObject
 ) -> None:
-    """Contract 9; contract 6: what is gone is remembered, and never in search or facets."""
+    """What is gone is remembered, and never in search or facets."""
     catalogue = _catalogue(listings, gone)
     ids = [unit["vehicle_id"] for unit in [*listings, *gone]]
     for _ in range(5):
@@ -269,7 +269,7 @@ def _invented_stock(draw: st.DrawFn) -> list[Listing]:
 def test_every_word_of_a_query_is_found_as_a_word_or_its_start_in_the_members_that_are_searched(
     listings: list[Listing], query: list[str]
 ) -> None:
-    """Contract 7, by the contract alone: the words are in no vocabulary, so nothing is asked of it."""
+    """The words are in no vocabulary, so this test does not depend on it."""
     wanted = [split_words(word)[0] for word in query if word not in ("a", "the")]
     expected = []
     for listing in listings:
@@ -286,7 +286,7 @@ NAMED = ("make", "model", "trim")
 @settings(max_examples=100, deadline=None, suppress_health_check=_LARGE)
 @given(_invented_stock(), st.sampled_from(INVENTED))
 def test_a_unit_named_by_the_word_comes_before_one_that_only_tells_of_it(listings: list[Listing], word: str) -> None:
-    """Contract 7: make, model and trim weigh more than prose."""
+    """Make, model and trim weigh more than prose."""
     (wanted,) = split_words(word)
 
     def named(listing: Listing) -> bool:
@@ -304,7 +304,7 @@ def test_a_unit_named_by_the_word_comes_before_one_that_only_tells_of_it(listing
 
 
 def test_equal_instants_in_two_zones_are_one_moment_of_the_default_order() -> None:
-    """Contract 7: ties by ascending vehicle id."""
+    """Ties by ascending vehicle id."""
     always = {"status": "available", "rooftop": "North", "updated_at": worlds.MOMENTS[0]}
     listings = [
         {"vehicle_id": "vin-2", "changed_at": worlds.MOMENTS[0], **always},
@@ -324,7 +324,7 @@ def test_equal_instants_in_two_zones_are_one_moment_of_the_default_order() -> No
     ],
 )
 def test_the_oracle_itself_ranks_as_the_contract_says(query: str, best_first: list[str]) -> None:
-    """Contract 7; the oracle's own proof, without a catalogue."""
+    """The oracle is tested without a catalogue."""
     always = {"status": "available", "rooftop": "North", "updated_at": worlds.MOMENTS[0]}
     listings: list[Listing] = [
         {"vehicle_id": "told", "description": "a zorvex, not a quillan", **always},

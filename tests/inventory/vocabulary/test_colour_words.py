@@ -1,4 +1,4 @@
-"""Colours match by their words, and paint names by their basic colour (contract, part 7)."""
+"""Colours match by their words, and paint names by their basic colour (docs/protocol.md#inventory-search)."""
 
 import pytest
 

@@ -1,8 +1,9 @@
-"""By which words a listing is found, and into which terms a query falls (contract, part 7)."""
+"""By which words a listing is found, and into which terms a query falls (docs/protocol.md#inventory-search)."""
 
 import pytest
+from tests.inventory.vocabulary.finding import is_found
 
-from dealer_agent.inventory.vocabulary import index_words, is_found, known, query_terms, value_key, wanted_keys
+from dealer_agent.inventory.vocabulary import index_words, known, query_terms, value_key, wanted_keys
 
 pytestmark = pytest.mark.requirement("query-every-word", "query-synonyms")
 

@@ -1,10 +1,11 @@
-"""Free text: every word must be found, fillers apart, with the synonyms of the filters (contract, part 7)."""
+"""Free text: every word except fillers must be found, also by synonyms (docs/protocol.md#query-every-word)."""
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from tests.inventory.vocabulary.finding import is_found
 
-from dealer_agent.inventory.vocabulary import FILLERS, SEARCHED, index_words, is_found, query_terms
+from dealer_agent.inventory.vocabulary import FILLERS, SEARCHED, index_words, query_terms
 
 RAV4 = {
     "make": "Toyota",

@@ -70,7 +70,9 @@ PAGES = {
     "home, tokens": home(card_facts(bearer=ALL_TOKENS)),
     "home, bare": read_page(home_page(BARE, Facets(), 0, card_facts(), opening={}, updated_at=None, now=FRIDAY_NOON)),
     "home, hostile": read_page(
-        home_page(HOSTILE, MANY_MAKES, 10**12, hostile_facts(), opening=HOSTILE_OPENING, updated_at=UPDATED)
+        home_page(
+            HOSTILE, MANY_MAKES, 10**12, hostile_facts(), opening=HOSTILE_OPENING, updated_at=UPDATED, now=FRIDAY_NOON
+        )
     ),
     "docs": docs(card_facts()),
     "docs, tokens": docs(card_facts(bearer=SOME_TOKENS)),
@@ -143,7 +145,7 @@ def test_every_link_leads_to_something_that_is_served(page: Page) -> None:
 
 @pytest.mark.parametrize("make", [home, docs])
 def test_below_a_proxy_s_path_all_links_stay_below_it(make: Any) -> None:
-    """Contract 4: `public_url` may hold a path."""
+    """`public_url` may hold a path (docs/protocol.md#public-url)."""
     page = make(card_facts("https://example.com/agent"))
     assert {path.removeprefix("/agent") for path in local_links(page)} <= served()
     assert all(path.startswith("/agent/") for path in local_links(page))

@@ -1,4 +1,4 @@
-"""The fast road and the slow road come to one verdict, and nothing but a ProtocolError leaves either (contract 2, 3).
+"""The fast path and the slow path accept the same requests, and raise only ProtocolError (docs/protocol.md#errors).
 
 Valid requests are damaged at random places; what msgspec takes at once is held against what the schemas say.
 """
@@ -14,16 +14,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from tests.protocol.bodies import STEMS, VIN, WIRE, body, call
 
-from dealer_agent.protocol.envelope import (
-    NOT_DECODED,
-    Request,
-    SendMessage,
-    decode_request,
-    examine,
-    read_json,
-    settle,
-)
+from dealer_agent.protocol.envelope import Request, SendMessage, check_request, decode_request, plain_request
 from dealer_agent.protocol.errors import ProtocolError
+from dealer_agent.protocol.json_body import NOT_DECODED, read_json
 from dealer_agent.protocol.json_rpc import decode_call
 
 pytestmark = pytest.mark.requirement("anything-else-wrong")
@@ -128,14 +121,14 @@ _decoder = msgspec.json.Decoder(SendMessage)
 
 def by_fast_road(raw: bytes) -> Request | None:
     try:
-        return settle(_decoder.decode(raw), WIRE)
+        return plain_request(_decoder.decode(raw), WIRE)
     except NOT_DECODED:
         return None
 
 
 def by_slow_road(raw: bytes) -> Request | ProtocolError:
     try:
-        return examine(read_json(raw), WIRE)
+        return check_request(read_json(raw), WIRE)
     except ProtocolError as error:
         return error
 
