@@ -45,8 +45,8 @@ def components(facts: CardFacts, wire: Wire) -> dict[str, Json]:
         found |= _lifted(payload_component(skill), request_schema(skill))
         found |= _lifted(reply_component(skill), response_schema(skill))
     for name, meanings in FIELD_MEANINGS.items():
-        for member, words in meanings.items() if name in found else ():
-            found[name]["properties"][member]["description"] = words
+        for member, meaning in meanings.items() if name in found else ():
+            found[name]["properties"][member]["description"] = meaning
     return dict(sorted(found.items()))
 
 
@@ -153,7 +153,7 @@ def _request_envelope(name: str, skill: Skill, wire: Wire) -> dict[str, Json]:
         "items": {"type": "string", "maxLength": MEDIA_TYPE_LENGTH},
         "minItems": 1,
         "maxItems": MODES_LIMIT,
-        "contains": {"enum": [*(words.response_media_type(skill) for words in wire.both), *JSON_MODES]},
+        "contains": {"enum": [*(vocabulary.response_media_type(skill) for vocabulary in wire.both), *JSON_MODES]},
     }
     configuration = {
         "description": "What the buyer accepts. Push notifications are refused.",
@@ -173,7 +173,7 @@ def _request_envelope(name: str, skill: Skill, wire: Wire) -> dict[str, Json]:
         f"{name}Message": message,
         f"{name}Part": part,
         f"{name}Configuration": configuration,
-        media_type: _words(*(words.request_media_type(skill) for words in wire.both)),
+        media_type: _enum(*(vocabulary.request_media_type(skill) for vocabulary in wire.both)),
     }
 
 
@@ -193,13 +193,13 @@ def _reply_envelope(name: str, skill: Skill, wire: Wire) -> dict[str, Json]:
         | {"description": f"The answer of {skill.id}."},
         f"{name}ReplyMessage": message | {"description": "A2A's message."},
         f"{name}ReplyPart": part | {"description": "The data part: the payload and its media type."},
-        media_type: _words(*(words.response_media_type(skill) for words in wire.both)),
+        media_type: _enum(*(vocabulary.response_media_type(skill) for vocabulary in wire.both)),
     }
 
 
 def _error_components(wire: Wire) -> dict[str, Json]:
     bare = PARTS["schemas"]["BareErrorPayload"]
-    type_url = _words(*(words.error_type_url for words in wire.both))
+    type_url = _enum(*(vocabulary.error_type_url for vocabulary in wire.both))
     return {
         "ErrorPayload": {
             "description": "The protocol's own error. Its `@type` is the `type` as an address.",
@@ -211,14 +211,14 @@ def _error_components(wire: Wire) -> dict[str, Json]:
             "dependentSchemas": {"type": {"type": "object", "properties": {"@type": type_url}, "required": ["@type"]}},
             "propertyNames": {"enum": ["@type", *bare["properties"]]},
         },
-        "ErrorCode": _words(*ERRORS) | {"description": "The protocol's error code."},
-        "ErrorDomain": _words(*(words.domain for words in wire.both), A2A_DOMAIN),
-        "ErrorType": _words(*(words.error_type for words in wire.both)),
+        "ErrorCode": _enum(*ERRORS) | {"description": "The protocol's error code."},
+        "ErrorDomain": _enum(*(vocabulary.domain for vocabulary in wire.both), A2A_DOMAIN),
+        "ErrorType": _enum(*(vocabulary.error_type for vocabulary in wire.both)),
     }
 
 
-def _words(*words: str) -> Json:
-    return {"type": "string", "enum": list(words)}
+def _enum(*values: str) -> Json:
+    return {"type": "string", "enum": list(values)}
 
 
 def _closed(properties: Json, **optional: Json) -> Json:

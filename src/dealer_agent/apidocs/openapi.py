@@ -185,12 +185,14 @@ def _call(facts: CardFacts, wire: Wire) -> Json:
     )
 
 
-def _skill_operation(facts: CardFacts, name: str, summary: str, words: str, content: Json, responses: Json) -> Json:
+def _skill_operation(
+    facts: CardFacts, name: str, summary: str, description: str, content: Json, responses: Json
+) -> Json:
     operation: Json = {
         "operationId": name,
         "tags": ["Skills"],
         "summary": summary,
-        "description": words,
+        "description": description,
         "parameters": PARTS["parameters"],
         "requestBody": {"required": True, "content": content},
         "responses": responses,
@@ -213,8 +215,10 @@ def _json_content(media: Json) -> Json:
     return dict.fromkeys(MEDIA_TYPES, media)
 
 
-def _ok(words: str, media: Json) -> Json:
-    return {"200": {"description": words, "headers": _header_refs("A2A-Extensions"), "content": _json_content(media)}}
+def _ok(description: str, media: Json) -> Json:
+    return {
+        "200": {"description": description, "headers": _header_refs("A2A-Extensions"), "content": _json_content(media)}
+    }
 
 
 def _refusal(status: Status, schema: Json, example: Json) -> Json:
@@ -240,7 +244,7 @@ def _error_schema(status: Status) -> Json:
 def _document(
     name: str,
     summary: str,
-    words: str,
+    description: str,
     media: Json,
     *,
     parameters: list[Json] | None = None,
@@ -250,7 +254,7 @@ def _document(
         "operationId": name,
         "tags": ["Discovery"],
         "summary": summary,
-        "description": words,
+        "description": description,
         "responses": {
             "200": {
                 "description": summary,
@@ -272,5 +276,5 @@ def _document(
 def _health(name: str, summary: str, more: dict[str, str] | None = None) -> Json:
     content = {"application/json": {"schema": ref("Health")}}
     described = {"200": "Yes."} | (more or {})
-    responses = {status: {"description": words, "content": content} for status, words in described.items()}
+    responses = {status: {"description": description, "content": content} for status, description in described.items()}
     return {"operationId": name, "tags": ["Health"], "summary": summary, "responses": responses}
