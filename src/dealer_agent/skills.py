@@ -17,7 +17,7 @@ from dealer_agent.dealers.information import dealer_information
 from dealer_agent.dealers.offers import offered_price
 from dealer_agent.dealers.profile import Profile
 from dealer_agent.inventory.catalogue import Catalogue, RemovedUnit
-from dealer_agent.lead_intake import LeadIntake
+from dealer_agent.lead_intake.intake import LeadIntake
 from dealer_agent.protocol.envelope import Request
 from dealer_agent.protocol.errors import InternalError, ProtocolError, VehicleNotFound, VehicleUnavailable
 from dealer_agent.protocol.replies import Answer

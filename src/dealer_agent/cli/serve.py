@@ -1,4 +1,4 @@
-"""`dealer-agent serve`: the service on the air, in the foreground."""
+"""`dealer-agent serve`: runs the service in the foreground."""
 
 import os
 import resource
@@ -14,46 +14,40 @@ from uvicorn.config import STARTUP_FAILURE
 from uvicorn.supervisors.multiprocess import Multiprocess, Process
 
 from dealer_agent.bootstrap import ADDRESS_VARIABLE, DIRECTORY_VARIABLE
-from dealer_agent.cli.terminal import (
-    HERE,
-    DirOption,
-    customer_store,
-    err,
-    fail,
-    failures_in_plain_words,
-    out,
-    settings_in,
-)
+from dealer_agent.cli.terminal import HERE, DirOption, customer_store, err, fail, find_settings, out, report_errors
 from dealer_agent.config import Settings
 from dealer_agent.config.channels import channel_secrets, is_this_machine
 from dealer_agent.server.connection import BoundedConnection
 from dealer_agent.server.open_connections import RESERVED_FILES
 
-HostOption = Annotated[str, typer.Option(help="The address to listen on; 0.0.0.0 is every one of this machine's.")]
+app = typer.Typer(add_completion=False)
+
+HostOption = Annotated[str, typer.Option(help="The address to listen on. 0.0.0.0 means all addresses of this machine.")]
 PortOption = Annotated[int, typer.Option(min=1, max=65535, help="The port to listen on.")]
-WorkersOption = Annotated[int, typer.Option(min=1, max=64, help="Processes that answer; as many as cores, at most.")]
+WorkersOption = Annotated[int, typer.Option(min=1, max=64, help="Worker processes, at most one for each core.")]
 
 LOOPBACK = "127.0.0.1"
 KEEP_ALIVE_SECONDS = 75
-"""Longer than the 60 s for which proxies keep an idle connection: they, not we, should close it first."""
+"""Longer than the usual 60 s of a proxy, so that the proxy closes an idle connection first."""
 WORKER_START_SECONDS = 30
-"""How long a worker may be silent before it is replaced. On a busy machine a worker takes longer to start than
-uvicorn's default of 5 s, and its replacement would as well."""
+"""The time after which a silent worker is replaced. On a busy machine a worker takes longer to start than uvicorn's
+default of 5 s."""
 
 SET_PUBLIC_URL = (
     'Set public_url under [service] in dealer.toml to your proxy\'s address, such as "https://agent.example.com".'
 )
 
 
+@app.command()
 def serve(
     directory: DirOption = HERE,
     host: HostOption = LOOPBACK,
     port: PortOption = 8080,
     workers: WorkersOption = 1,
 ) -> None:
-    """Answer buyer agents until told to stop (Ctrl-C or SIGTERM); requests under way are answered first."""
-    with failures_in_plain_words():
-        settings = settings_in(directory)
+    """Checks settings, keys and database, then serves in the foreground."""
+    with report_errors():
+        settings = find_settings(directory)
         channel_secrets(settings, os.environ)  # Every channel has what it needs, or the service does not start.
         with customer_store(settings) as store:
             stocked = store.revision(settings.dealer.id).stock > 0
@@ -74,15 +68,15 @@ def serve(
 
 
 def address_of(host: str, port: int) -> str:
-    """The address to type, for a host and port to listen on."""
+    """The URL at which a person on this machine reaches a service that listens on the host and port."""
     shown = {"0.0.0.0": LOOPBACK, "::": "[::1]"}.get(host, f"[{host}]" if ":" in host else host)  # noqa: S104
     return f"http://{shown}:{port}"
 
 
 def problem_of_card(listening: str, named: str) -> str | None:
-    """Why buyers on other machines cannot use the address in the agent card; None when they can.
+    """Why buyers on other machines cannot use the address in the agent card; None if they can.
 
-    `listening` is the IP address of the socket. For a service on a loopback address this is no problem.
+    `listening` is the IP address of the socket. A service on a loopback address has no such problem.
     """
     if is_this_machine(listening):
         return None
@@ -99,7 +93,7 @@ def problem_of_card(listening: str, named: str) -> str | None:
 
 
 def problem_of_links(begin: str) -> str | None:
-    """Why customers cannot safely use the links in their mails; None when they can. `begin` is how the links begin."""
+    """Why customers cannot safely use the links in their mails; None if they can. The links begin with `begin`."""
     parts = urlsplit(begin)
     links = f"The links in mails to customers begin with {begin}"
     if is_this_machine(parts.hostname or ""):
@@ -110,7 +104,7 @@ def problem_of_links(begin: str) -> str | None:
 
 
 def listen(host: str, port: int) -> socket.socket:
-    """A socket that listens; ends the command in plain words where that cannot be."""
+    """A listening socket. Ends the command with a message if the address cannot be used."""
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
     try:
         return socket.create_server((host, port), family=family, backlog=2048)
@@ -122,7 +116,7 @@ def listen(host: str, port: int) -> socket.socket:
 
 
 def _allow_many_connections(most: int) -> None:
-    """Raises the soft limit of open files, commonly 1,024: every connection is an open file."""
+    """Raises the soft limit of open files, often 1,024: every connection is an open file."""
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     wanted = most + RESERVED_FILES
     if hard != resource.RLIM_INFINITY:
@@ -132,19 +126,20 @@ def _allow_many_connections(most: int) -> None:
 
 
 class _Supervisor(Multiprocess):
-    """Keeps the worker processes."""
+    """Supervises the worker processes."""
 
     _has_served = False
 
     def keep_subprocess_alive(self) -> None:
-        """Asks the workers whether they live, and replaces those that do not.
+        """Replaces the workers that have died.
 
-        A worker that cannot start stops the service, unless a worker has served: its database may be away for a moment.
+        A worker that cannot start stops the service, unless a worker has served before: the database may be down for a
+        moment.
         """
         if self.should_exit.is_set():
             return
-        # A worker's end of its pipe belongs to it alone: then it is closed when the worker dies. Else one that dies
-        # before it has answered would be waited for as long as one that starts may take.
+        # Only the worker keeps its end of the pipe open, so that it closes when the worker dies. Otherwise the
+        # supervisor would wait WORKER_START_SECONDS for a worker that dies before its first answer.
         for process in self.processes:
             process.child_conn.close()
         self._has_served = self._has_served or any(process.is_ready() for process in self.processes)
@@ -157,14 +152,14 @@ class _Supervisor(Multiprocess):
                     self.processes[index].start()
 
     def terminate_all(self) -> None:
-        """Lets go of the port first: while the workers finish, new clients are refused, and do not wait for nothing."""
+        """Closes the port first: new clients are refused at once while the workers finish."""
         for listener in self.sockets:
             listener.close()
         super().terminate_all()
 
 
 def run(settings: Settings, listener: socket.socket, address: str, workers: int) -> None:
-    """Serves until SIGINT or SIGTERM. Exits with 1 when the service does not come up."""
+    """Serves until SIGINT or SIGTERM. Ends the command with exit code 1 if the service does not start."""
     _allow_many_connections(settings.service.max_connections)
     os.environ[DIRECTORY_VARIABLE] = str(settings.directory.resolve())
     os.environ[ADDRESS_VARIABLE] = address
@@ -175,7 +170,7 @@ def run(settings: Settings, listener: socket.socket, address: str, workers: int)
         http=BoundedConnection,
         loop="dealer_agent.server.event_loop:AcceptingLoop",
         workers=workers,
-        # Its warnings are of requests that are refused, which have a line of their own in the log.
+        # Its warnings are about refused requests, which our own log has.
         log_level="error",
         access_log=False,
         server_header=False,
@@ -192,11 +187,11 @@ def run(settings: Settings, listener: socket.socket, address: str, workers: int)
         failed = any(process.exitcode == STARTUP_FAILURE for process in supervisor.processes)
     else:
         server = uvicorn.Server(config)
-        # A server that has stopped raises its signal again, for whoever handled it before: with nobody there, an
-        # orderly stop would look like a death by signal.
+        # A stopped server raises its signal again for the earlier handler. Without a handler, an orderly stop would
+        # look like a death by signal.
         for number in (signal.SIGINT, signal.SIGTERM):
             signal.signal(number, server.handle_exit)
-        # A terminal that closes is a stop like any other, unless `nohup` says that it is none.
+        # A terminal that closes stops the service, except under `nohup`.
         if signal.getsignal(signal.SIGHUP) != signal.SIG_IGN:
             signal.signal(signal.SIGHUP, server.handle_exit)
         with suppress(SystemExit):
