@@ -142,7 +142,7 @@ async def service(settings: Settings, listens_at: str) -> AsyncIterator[Service]
             settings=settings,
             card=_card_facts(settings, listens_at),
             calendar=lambda secret_hash: subscribed_calendar(store, profile, secret_hash, datetime.now(UTC)),
-            customers=dealer.desk.for_customers(store),
+            customers=dealer.lead_intake.for_customers(store),
             links=links,
             ready=True,
         )

@@ -13,7 +13,7 @@ from dealer_agent.leads import customer_links
 from dealer_agent.protocol import json_body, json_rpc, problems
 from dealer_agent.protocol.schemas import request_schema
 from dealer_agent.protocol.skill import SKILLS
-from dealer_agent.server import body, connection, customer_routes, fast_path
+from dealer_agent.server import connection, customer_routes, fast_path, gates
 
 DOCS = Path(__file__).parents[2] / "docs"
 DOCUMENT = (DOCS / "limits.md").read_text("utf-8")
@@ -21,7 +21,7 @@ DOCUMENT = (DOCS / "limits.md").read_text("utf-8")
 
 @pytest.mark.requirement("request-bounds")
 def test_the_table_of_bounds_is_that_of_the_schemas() -> None:
-    """Write it anew with `.venv/bin/python -m tests.cost.published_bounds`."""
+    """To update the table, run `.venv/bin/python -m tests.cost.published_bounds`."""
     assert "\n".join(rows()) in DOCUMENT
 
 
@@ -34,8 +34,8 @@ def test_the_table_of_bounds_is_that_of_the_schemas() -> None:
         ("characters of a JSON-RPC `id`", json_rpc.CALL_ID_LENGTH),
         ("problems in an error", problems.PROBLEMS_SHOWN),
         ("characters of a received value in an error", problems.RECEIVED_LIMIT),
-        ("bytes of a body that count once against the rate", body.COUNTED_BYTES),
-        ("bytes of a body that is decoded before it is counted", fast_path.SHORT_BODY_BYTES),
+        ("bytes of a body that count once against the rate", gates.COUNTED_BYTES),
+        ("bytes of a body that is decoded before it is counted", fast_path.FAST_BODY_BYTES),
         ("bytes of a head", connection.BoundedConnection.head_limit_bytes),
     ],
 )
@@ -66,7 +66,7 @@ def unbounded(schema: Any, path: str) -> Iterator[str]:
 
 @pytest.mark.requirement("request-bounds")
 @pytest.mark.parametrize("skill", SKILLS, ids=lambda skill: skill.id)
-def test_nothing_in_a_request_is_without_a_bound(skill: Any) -> None:
+def test_everything_in_a_request_has_a_bound(skill: Any) -> None:
     assert list(unbounded(request_schema(skill), skill.id)) == []
 
 

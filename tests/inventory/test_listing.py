@@ -17,7 +17,6 @@ from dealer_agent.inventory.listing import (
     list_unit,
     listing_digest,
     listing_json,
-    match_rooftop,
     vehicle_id_for,
 )
 from dealer_agent.inventory.unit import Unit
@@ -88,7 +87,8 @@ TWO_ROOFTOPS = ListingPolicy(
 def test_feed_ids_and_names_map_to_rooftops_and_what_matches_none_goes_to_the_first(
     hints: Any, name: Any, matched: Any
 ) -> None:
-    assert match_rooftop(hints, TWO_ROOFTOPS) == (name, matched)
+    assert (TWO_ROOFTOPS.rooftop_of(hints) is not None) is matched
+    assert list_unit(Unit(stock="A", rooftop_hints=hints), RECORD, TWO_ROOFTOPS).rooftop == name
 
 
 def test_the_fees_of_the_units_own_rooftop_count() -> None:

@@ -13,7 +13,7 @@ from dealer_agent.protocol.json_rpc import CALL_ID_LENGTH
 from dealer_agent.protocol.replies import A2A_DOMAIN, ERROR_INFO_TYPE
 from dealer_agent.protocol.schemas import Schema, request_schema, response_schema
 from dealer_agent.protocol.skill import Skill
-from dealer_agent.protocol.vocabulary import Wire
+from dealer_agent.protocol.vocabulary import JSON_MODES, Wire
 
 Json = dict[str, Any]
 
@@ -110,7 +110,6 @@ def _any_of_members(*names: str) -> Json:
 
 
 def _request_envelope(name: str, skill: Skill, wire: Wire) -> dict[str, Json]:
-    both = (wire.default, wire.other)
     media_type = f"{name}RequestMediaType"
     part = {
         "description": "The data part: the payload and its media type. `kind`, of A2A v0.3, is refused.",
@@ -151,7 +150,7 @@ def _request_envelope(name: str, skill: Skill, wire: Wire) -> dict[str, Json]:
         "items": {"type": "string", "maxLength": MEDIA_TYPE_LENGTH},
         "minItems": 1,
         "maxItems": MODES_LIMIT,
-        "contains": {"enum": [words.response_media_type(skill) for words in both] + _COVERING},
+        "contains": {"enum": [*(words.response_media_type(skill) for words in wire.both), *JSON_MODES]},
     }
     configuration = {
         "description": "What the buyer accepts. Push notifications are refused.",
@@ -171,11 +170,8 @@ def _request_envelope(name: str, skill: Skill, wire: Wire) -> dict[str, Json]:
         f"{name}Message": message,
         f"{name}Part": part,
         f"{name}Configuration": configuration,
-        media_type: _words(*(words.request_media_type(skill) for words in both)),
+        media_type: _words(*(words.request_media_type(skill) for words in wire.both)),
     }
-
-
-_COVERING = ["application/json", "application/*", "*/*"]
 
 
 def _reply_envelope(name: str, skill: Skill, wire: Wire) -> dict[str, Json]:
@@ -194,12 +190,11 @@ def _reply_envelope(name: str, skill: Skill, wire: Wire) -> dict[str, Json]:
         | {"description": f"The answer of {skill.id}."},
         f"{name}ReplyMessage": message | {"description": "A2A's message."},
         f"{name}ReplyPart": part | {"description": "The data part: the payload and its media type."},
-        media_type: _words(*(words.response_media_type(skill) for words in (wire.default, wire.other))),
+        media_type: _words(*(words.response_media_type(skill) for words in wire.both)),
     }
 
 
 def _error_components(wire: Wire) -> dict[str, Json]:
-    both = (wire.default, wire.other)
     details = {
         "in": {"type": "string", "enum": ["payload", "envelope"], "description": "Where `instancePath` starts."},
         "instancePath": {"type": "string", "description": "JSON pointer to the first problem."},
@@ -255,14 +250,14 @@ def _error_components(wire: Wire) -> dict[str, Json]:
             **_open(**bare),
             # `@type` is not in the properties: openapi-python-client gives `type` and `@type` one name and then drops
             # the object. The object is not closed: the models of datamodel-code-generator would refuse `@type`.
-            "dependentSchemas": {"type": _open(**{"@type": _words(*(words.error_type_url for words in both))})},
+            "dependentSchemas": {"type": _open(**{"@type": _words(*(words.error_type_url for words in wire.both))})},
             "propertyNames": {"enum": ["@type", *bare]},
         },
         "BareErrorPayload": _closed(bare) | {"description": "The protocol's own error, without `@type`."},
         "ErrorPayloadDetails": {"type": "object", "properties": details},
         "ErrorCode": _words(*ERRORS) | {"description": "The protocol's error code."},
-        "ErrorDomain": _words(*(words.domain for words in both), A2A_DOMAIN),
-        "ErrorType": _words(*(words.error_type for words in both)),
+        "ErrorDomain": _words(*(words.domain for words in wire.both), A2A_DOMAIN),
+        "ErrorType": _words(*(words.error_type for words in wire.both)),
         "Problem": _closed(problem, received={"description": "The value that was received."}),
     }
 

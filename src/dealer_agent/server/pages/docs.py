@@ -89,7 +89,7 @@ def docs_page(openapi: Json, facts: CardFacts, wire: Wire) -> str:
         facts,
         introduction=openapi["info"]["description"].split("\n\n"),
         words=words,
-        both=(wire.default, wire.other),
+        both=wire.both,
         parts=parts,
         skill_count=SKILL_COUNT.lower(),
         quick_start=[(skill, _curl(facts, skill, wire)) for skill in quick],
