@@ -13,6 +13,7 @@ from alembic.script import ScriptDirectory
 from sqlalchemy import URL, Engine, text
 from tests.storage.calls import read
 from tests.storage.samples import DEALER, MONDAY, VAULT, import_rows, row, stock_of
+from tests.storage.schema_text import schema_text
 
 import dealer_agent.storage
 from dealer_agent.storage.connections import database_url as parse
@@ -22,6 +23,8 @@ from dealer_agent.storage.migrate import migrate, prepare_file
 from dealer_agent.storage.schema import SCHEMA_REVISION, metadata
 from dealer_agent.storage.stock import read_revision
 from dealer_agent.storage.store import Store
+
+SCHEMAS = Path(__file__).with_name("schemas")
 
 
 @pytest.fixture
@@ -90,6 +93,16 @@ def test_the_migrations_make_the_tables_that_the_program_uses(database_url: str,
     with engine.begin() as connection:
         assert compare_metadata(MigrationContext.configure(connection, opts={"compare_type": True}), metadata) == []
     engine.dispose()
+
+
+def test_the_migration_makes_the_schema_of_the_nine_migrations_that_it_replaced(
+    database_url: str, engine: Engine
+) -> None:
+    """So a database that those made is opened unchanged: its revision is the same."""
+    migrate(database_url)
+    made = schema_text(engine)
+    engine.dispose()
+    assert made == (SCHEMAS / f"{engine.dialect.name}.txt").read_text()
 
 
 def test_the_newest_migration_is_the_one_the_program_needs() -> None:
