@@ -1,4 +1,4 @@
-"""Customer data at rest: keys, sealing, keyed hashes. Pure but for the random numbers."""
+"""Customer data at rest: keys, encryption, keyed hashes. Pure, except for random numbers."""
 
 from dealer_agent.encryption.cipher import Cipher
 from dealer_agent.encryption.errors import DecryptionFailed, EncryptionError, InvalidKeys, UnknownKey

@@ -1,7 +1,8 @@
-"""Sealing, opening and keyed hashes of customer data. Pure but for the random numbers.
+"""Encryption and keyed hashes of customer data. Pure, except for random numbers.
 
-Sealed: the byte 1, one byte of length, the key's id, 12 bytes of nonce, AES-256-GCM over the plain bytes. What stands
-before the nonce and the whole context are authenticated too: bytes that were moved to another row do not open.
+An encrypted value is: the byte 1, the length of the key's id in one byte, the id, a nonce of 12 bytes, and the plain
+bytes in AES-256-GCM. The bytes before the nonce and the context are authenticated too: a value that was moved to
+another row cannot be decrypted.
 """
 
 import hmac
@@ -24,7 +25,7 @@ _NONCE_BYTES = 12
 
 
 class _Key:
-    """What is derived from one key: a key of its own for each use, so that no use tells anything of another."""
+    """The keys that are derived from one key: each use has its own, so that one use discloses nothing about another."""
 
     def __init__(self, key_id: str, key: bytes) -> None:
         self.header = _FORM + bytes([len(key_id)]) + key_id.encode("ascii")
@@ -48,7 +49,7 @@ def _derived(key: bytes, use: bytes) -> bytes:
 
 
 class _Keys:
-    """A keyring's keys by id, and the keys derived from its lasting secret. A cipher whose keys change gets another."""
+    """The keys of a keyring by id, and the keys derived from its lasting secret."""
 
     def __init__(self, keyring: Keyring) -> None:
         self.keyring = keyring
@@ -58,11 +59,11 @@ class _Keys:
 
 
 class Cipher:
-    """Seals and opens under the keys of a keyring. Threads may share it.
+    """Encrypts and decrypts with the keys of a keyring. Threads may share it.
 
-    A context says where the bytes belong, such as table, column, dealer and row id. Only the same context, part by
-    part, opens or verifies them. `reload` gives the keyring as it stands now (the same object where nothing changed),
-    or raises InvalidKeys.
+    A context says where a value belongs, such as table, column, dealer and row id. Only the same context, part by part,
+    decrypts or verifies the value. `reload` returns the present keyring (the same object if nothing changed), or raises
+    InvalidKeys.
     """
 
     def __init__(self, keyring: Keyring, reload: Callable[[], Keyring] | None = None) -> None:
@@ -80,7 +81,7 @@ class Cipher:
         return self._reload is not None
 
     def refresh(self) -> bool:
-        """Takes the keys that are in their source now; whether they changed. Raises InvalidKeys, and keeps the old."""
+        """Reads the keys from their source. Returns whether they changed. Raises InvalidKeys and keeps the old keys."""
         if self._reload is None:
             return False
         found = self._reload()
@@ -92,38 +93,38 @@ class Cipher:
         return True
 
     def encrypt(self, plain: bytes, *context: str) -> bytes:
-        """The bytes, encrypted under the active key with a fresh random nonce."""
+        """The bytes encrypted with the active key and a fresh random nonce."""
         key = self._keys.active
         nonce = secrets.token_bytes(_NONCE_BYTES)
         return key.header + nonce + key.cipher.encrypt(nonce, plain, key.header + _encoded(context))
 
-    def decrypt(self, sealed: bytes, *context: str) -> bytes:
-        """What was sealed. Raises UnknownKey (after one look for new keys) and DecryptionFailed."""
-        key = self._key(self.key_of(sealed, *context))
+    def decrypt(self, encrypted: bytes, *context: str) -> bytes:
+        """The plain bytes. Raises UnknownKey (after reading the source of the keys again) and DecryptionFailed."""
+        key = self._key(self.key_of(encrypted, *context))
         nonce_end = len(key.header) + _NONCE_BYTES
-        nonce, encrypted = sealed[len(key.header) : nonce_end], sealed[nonce_end:]
+        nonce, ciphertext = encrypted[len(key.header) : nonce_end], encrypted[nonce_end:]
         if len(nonce) < _NONCE_BYTES:
             raise DecryptionFailed(*context)
         try:
-            return key.cipher.decrypt(nonce, encrypted, key.header + _encoded(context))
+            return key.cipher.decrypt(nonce, ciphertext, key.header + _encoded(context))
         except InvalidTag:
             raise DecryptionFailed(*context) from None
 
-    def key_of(self, sealed: bytes, *context: str) -> str:
-        """The id of the key that something is sealed or authenticated with. Raises DecryptionFailed if it has none."""
-        if sealed[:1] != _FORM or len(sealed) < len(_FORM) + 1:
+    def key_of(self, value: bytes, *context: str) -> str:
+        """The id of the key of an encrypted value or of a MAC. Raises DecryptionFailed if it has none."""
+        if value[:1] != _FORM or len(value) < len(_FORM) + 1:
             raise DecryptionFailed(*context)
-        key_id = bytes(sealed[2 : 2 + sealed[1]]).decode("ascii", "replace")
-        if len(key_id) != sealed[1] or not is_key_id(key_id):
+        key_id = bytes(value[2 : 2 + value[1]]).decode("ascii", "replace")
+        if len(key_id) != value[1] or not is_key_id(key_id):
             raise DecryptionFailed(*context)
         return key_id
 
     def hash(self, value: str, *context: str) -> bytes:
-        """32 bytes by which the value is found again, under the active key; without the key they say nothing of it."""
+        """32 bytes that find the value again, under the active key. Without the key they disclose nothing."""
         return _authenticated(self._keys.active.lookup, value.encode("utf-8", "surrogatepass"), context)
 
     def hashes(self, value: str, *context: str) -> list[bytes]:
-        """The same under every key, the active one first: what a lookup searches while keys change."""
+        """The same under each key, the active one first: a lookup needs all of them while keys change."""
         plain = value.encode("utf-8", "surrogatepass")
         return [_authenticated(key.lookup, plain, context) for key in self._keys.by_id.values()]
 
@@ -133,7 +134,7 @@ class Cipher:
         return key.header + _authenticated(key.mac, data, context)
 
     def verify_mac(self, mac: bytes, data: bytes, *context: str) -> bool:
-        """Whether `mac` was made of these data in this context. Raises UnknownKey, and DecryptionFailed for no MAC."""
+        """Whether `mac` is that of these data in this context. Raises UnknownKey, and DecryptionFailed for no MAC."""
         key = self._key(self.key_of(mac))
         return hmac.compare_digest(mac, key.header + _authenticated(key.mac, data, context))
 
@@ -141,7 +142,7 @@ class Cipher:
         """32 bytes for one purpose, derived from the lasting secret. A change of keys does not change them.
 
         Data under this key stays readable after an erasure. So use it only for what holds no readable customer data:
-        keyed hashes and signatures. Raises InvalidKeys where the keyring has no lasting secret; the cipher of a running
+        keyed hashes and signatures. Raises InvalidKeys if the keyring has no lasting secret; the cipher of a running
         service has one (`config.keys.load_cipher`).
         """
         keys = self._keys
@@ -152,7 +153,7 @@ class Cipher:
         return keys.lasting[purpose]
 
     def _key(self, key_id: str) -> _Key:
-        """Raises UnknownKey. Another process may have made the key a moment ago: its source is asked once."""
+        """Raises UnknownKey. Another process may just have made the key, so the source of the keys is read once."""
         key = self._keys.by_id.get(key_id)
         if key is None:
             try:
@@ -166,11 +167,11 @@ class Cipher:
 
 
 def _encoded(parts: tuple[str, ...]) -> bytes:
-    """Each part with its length in front: no two contexts are encoded alike, however their parts are divided."""
+    """Each part with its length in front, so that different contexts have different encodings."""
     return b"".join(map(_with_length, parts))
 
 
-# The parts are names of tables and columns, and ids of dealers and rows: nothing of a customer.
+# The cache holds nothing of a customer: the parts are names of tables and columns, and ids of dealers and rows.
 @lru_cache(maxsize=1024)
 def _with_length(part: str) -> bytes:
     encoded = part.encode("utf-8", "surrogatepass")

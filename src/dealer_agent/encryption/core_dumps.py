@@ -1,4 +1,4 @@
-"""Prevents core dumps: that of a process with keys would write the keys and customers' data into a file."""
+"""Prevents core dumps, which would write keys and customer data into a file."""
 
 import ctypes
 import resource
@@ -8,7 +8,7 @@ _PR_SET_DUMPABLE = 4
 
 
 def forbid_core_dumps() -> None:
-    """Call it at the start of every process: a program that a process executes does not inherit all of it.
+    """Call it at the start of every process: a child process does not inherit all of it.
 
     The limit of 0 prevents core files. On Linux the kernel may also send a dump to a program, which the limit does not
     prevent. So the process is also made not dumpable. Other processes of its user cannot read its memory then.

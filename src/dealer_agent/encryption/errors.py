@@ -1,10 +1,10 @@
-"""What the cipher can fail with. Messages are plain words for the dealer; they never hold a key or what was sealed."""
+"""The errors of the cipher. Messages are sentences for the dealer. They never contain a key or a plain value."""
 
-# ruff: noqa: N818 - the names say what happened, as storage's do
+# ruff: noqa: N818 - the names say what happened, as in storage
 
 
 class EncryptionError(Exception):
-    """Whatever goes wrong with keys and with what they seal."""
+    """Any error of keys and encrypted values."""
 
 
 class InvalidKeys(EncryptionError):
@@ -16,7 +16,7 @@ class InvalidKeys(EncryptionError):
 
 
 class UnknownKey(EncryptionError):
-    """The data was sealed with a key that is not in the keyring."""
+    """The data was encrypted with a key that is not in the keyring."""
 
     def __init__(self, key_id: str) -> None:
         super().__init__(
@@ -27,9 +27,9 @@ class UnknownKey(EncryptionError):
 
 
 class DecryptionFailed(EncryptionError):
-    """The data was changed, belongs to another place, or was sealed with another key of the same name.
+    """The data was changed or moved, or was encrypted with another key of the same name.
 
-    `context` is what it should be bound to: table, column, dealer, then what names the row.
+    `context` is the context that it should have: table, column, dealer, then the ids of the row.
     """
 
     def __init__(self, *context: str) -> None:

@@ -1,4 +1,4 @@
-"""Whether only their owner has access to files and folders with customer data."""
+"""Checks that only the owner can access files and folders with customer data."""
 
 import stat
 from collections.abc import Iterable
@@ -8,7 +8,7 @@ _OTHERS = stat.S_IRWXG | stat.S_IRWXO
 
 
 def is_open_to_others(mode: int) -> bool:
-    """Whether a mode lets the group or everybody read, write or enter."""
+    """Whether a mode gives any access to the group or to everybody."""
     return bool(mode & _OTHERS)
 
 
@@ -18,5 +18,5 @@ def open_to_others(paths: Iterable[Path]) -> list[Path]:
 
 
 def advice(mode: str, paths: Iterable[Path]) -> str:
-    """What is wrong and the command that helps."""
+    """The problem and the command that solves it."""
     return f"may be read by other users of this machine; type: chmod {mode} {' '.join(map(str, paths))}"

@@ -1,13 +1,13 @@
-"""The keys and their text form: one `id:key` a line. Pure but for a new key's random numbers.
+"""The keys and their text form: one `id:key` a line. Pure, except for the random numbers of a new key.
 
-The text in a file and in an environment variable is the same. Commas separate entries as line ends do:
+A file and an environment variable have the same text. Commas separate entries like line ends:
 
     # The first key is the active one.
     k-7f3k2m9q0a:ZJ0...43 characters of base64url...
     k-0m4x8c1v5t:9bX...
     lasting:Qw8...
 
-The entry `lasting` is no key of customer data. It is the secret that a change of keys never replaces.
+The entry `lasting` is not a key of customer data. It is the secret that a change of keys never replaces.
 """
 
 import re
@@ -24,7 +24,7 @@ KEY_BYTES = 32
 LASTING = "lasting"
 """The name of the lasting secret's entry: no key has this id."""
 
-# An id is shorter than a key's text, so a key that stands in the id's place is never taken for an id, and never shown.
+# An id is shorter than the text of a key. So a key in the place of an id is never accepted as an id, and never shown.
 _ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,31}")
 _KEY = re.compile(r"[A-Za-z0-9_-]{43}=?")
 _RANDOM_OF_ULID = 10
@@ -32,23 +32,23 @@ _RANDOM_OF_ULID = 10
 
 @dataclass(frozen=True)
 class Keyring:
-    """Key ids, each with its 32 bytes; the first is active: it seals, the others only open.
+    """Key ids, each with its 32 bytes. The first is the active key, which encrypts; the others only decrypt.
 
-    `lasting` are the 32 bytes of the lasting secret; None where the text has none.
+    `lasting` are the 32 bytes of the lasting secret; None if the text has none.
     """
 
-    # A keyring may be shown in a trace: its keys may not.
+    # A trace may show a keyring, but never its keys.
     keys: tuple[tuple[str, bytes], ...] = field(repr=False)
     lasting: bytes | None = field(default=None, repr=False)
 
     def __post_init__(self) -> None:
-        """Raises InvalidKeys where there is no key, and ValueError for ids and keys that the text form cannot hold."""
+        """Raises InvalidKeys without a key, and ValueError for ids and keys that the text form cannot contain."""
         if not self.keys:
             raise InvalidKeys("no key in it")
         if len({key_id for key_id, _ in self.keys}) < len(self.keys) or len({key for _, key in self.keys}) < len(
             self.keys
         ):
-            raise ValueError("a key or its id stands in the keyring twice")
+            raise ValueError("a key or its id is in the keyring twice")
         for key_id, key in self.keys:
             if not is_key_id(key_id) or key_id == LASTING or len(key) != KEY_BYTES:
                 raise ValueError("a key has 32 bytes, and an id of 1 to 32 letters, digits and -._")
@@ -57,9 +57,9 @@ class Keyring:
 
     @classmethod
     def parse(cls, text: str) -> Self:
-        """A keyring from its text; empty lines and what follows `#` are skipped.
+        """A keyring from its text. Empty lines and comments after `#` are skipped.
 
-        Raises InvalidKeys with the line of the first thing that is wrong; its message quotes nothing of the text.
+        Raises InvalidKeys with the line of the first error. Its message quotes nothing of the text.
         """
         keys: dict[str, bytes] = {}
         for line, entry in _entries(text):
@@ -83,7 +83,7 @@ class Keyring:
 
     @property
     def active(self) -> str:
-        """The id of the key that seals."""
+        """The id of the key that encrypts."""
         return self.keys[0][0]
 
     @property
@@ -93,7 +93,7 @@ class Keyring:
 
 
 def is_key_id(text: str) -> bool:
-    """Whether a key may have this id. `LASTING` is no key's id, but is read like one."""
+    """Whether a key may have this id. `LASTING` is not the id of a key, but is read like one."""
     return _ID.fullmatch(text) is not None
 
 
@@ -108,7 +108,7 @@ def new_lasting_secret() -> bytes:
 
 
 def render(keyring: Keyring) -> str:
-    """The keyring's text, one entry a line: what `Keyring.parse` reads."""
+    """The text of a keyring, one entry a line, for `Keyring.parse`."""
     entries = keyring.keys if keyring.lasting is None else (*keyring.keys, (LASTING, keyring.lasting))
     return "".join(f"{name}:{urlsafe_b64encode(key).decode().rstrip('=')}\n" for name, key in entries)
 

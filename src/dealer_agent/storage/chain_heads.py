@@ -1,7 +1,7 @@
-"""Heads of a dealer's chains, as they are recorded outside the database. Pure.
+"""Heads of a dealer's hash chains, for records outside the database. Pure.
 
-A head says how many rows a chain has, and the hash of the last. Its text is one line: the dealer's id, the chain, the
-number of rows, the hash in hexadecimal digits, and the time in UTC.
+A head is the number of rows of a chain, and the hash of the last row. Its text is one line: the dealer's id, the chain,
+the number of rows, the hash in hexadecimal digits, and the time in UTC.
 
     ridgeline consents 1204 9c56...64 digits... 2026-03-02T09:30:00Z
 """
@@ -12,7 +12,7 @@ from datetime import UTC, datetime
 from typing import NamedTuple, Self
 
 MOST_CHARACTERS = 512
-"""A line that is longer is no head."""
+"""The most characters of a head."""
 
 _HEAD = re.compile(
     r"(?P<dealer>[a-z0-9-]{1,100}) (?P<chain>consents|accesses) (?P<count>[0-9]{1,18}) (?P<hash>[0-9a-f]{64}|-)"
@@ -22,7 +22,7 @@ _FORM = "%Y-%m-%dT%H:%M:%SZ"
 
 
 class Head(NamedTuple):
-    """A chain's head at a time. The hash of a chain without rows is empty."""
+    """The head of a chain at a time. The hash of a chain without rows is empty."""
 
     dealer_id: str
     chain: str
@@ -46,10 +46,9 @@ class Head(NamedTuple):
 
 
 def by_chain(heads: Iterable[Head], dealer_id: str) -> dict[str, Mapping[int, bytes]]:
-    """The hashes of a dealer's heads by chain and number of rows, as the checks of the chains take them.
+    """The hashes of a dealer's heads by chain and number of rows, for the checks of the chains.
 
-    Raises ValueError for two heads of one number with different hashes: one of them is of a chain that was written
-    anew.
+    Raises ValueError for two heads with the same number and different hashes: the chain was rewritten.
     """
     found: dict[str, dict[int, bytes]] = {"consents": {}, "accesses": {}}
     for head in heads:

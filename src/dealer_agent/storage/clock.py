@@ -1,8 +1,8 @@
 """Whether this machine's clock is plausible.
 
 Data is deleted by age, so a clock that is wrong by years would delete everything. A running service stores the time
-every hour (`clocks.trusted_at`). A time far from the last one is implausible: then nothing is deleted by age and no
-time is stored, until the clock is right again or a person confirms it. Rows that are stored meanwhile do not matter.
+every hour (`clocks.trusted_at`). A time far from the last one is implausible. Then nothing is deleted by age and no
+time is stored, until the clock is right again or a person confirms it.
 """
 
 from datetime import datetime, timedelta

@@ -1,13 +1,14 @@
-"""From a URL to connections: one engine that reads snapshots, one that writes durably. The only dialect-specific room.
+"""Connects to the database of a URL: one engine reads snapshots, one writes durably. All dialect-specific code is here.
 
-SQLite: SQLAlchemy's default leaves a SELECT outside the transaction, and a plain BEGIN fails with "locked" as soon as a
-reader turns writer. So pysqlite's own transaction control is switched off, writers say BEGIN IMMEDIATE, readers BEGIN
-(a snapshot, in WAL mode), the writer syncs every commit (`synchronous=FULL`) and overwrites what it deletes with zeros
-(`secure_delete`). A connection never makes the file (`storage.migrate` does, for its owner alone), and is not used
-again once another file, or none, stands in its place: what goes into a file that was moved away or deleted is lost.
+SQLite: by default, SQLAlchemy leaves a SELECT outside the transaction, and a plain BEGIN fails with "locked" when a
+reader starts to write. So the transaction control of pysqlite is off. Writers begin with BEGIN IMMEDIATE, readers with
+BEGIN (a snapshot, in WAL mode). The writer syncs every commit (`synchronous=FULL`) and overwrites deleted data with
+zeros (`secure_delete`). A connection never creates the file (`storage.migrate` does). It is closed if the file was
+moved, deleted or replaced: data written to such a file is lost.
 
-PostgreSQL: readers are REPEATABLE READ and read-only (a snapshot too); writers are READ COMMITTED, lock rows, and turn
-`synchronous_commit` on where the server has it off: an answered lead survives a power cut (contract, part 10).
+PostgreSQL: readers are REPEATABLE READ and read-only (a snapshot too). Writers are READ COMMITTED and lock rows. They
+turn `synchronous_commit` on if the server has it off: an answered lead survives a power cut
+(docs/protocol.md#durability).
 """
 
 import errno
@@ -30,13 +31,13 @@ from dealer_agent.storage.errors import FULL, BadDatabaseUrl, DatabaseExposed, D
 from dealer_agent.storage.prepared_statements import write_collected
 
 BUSY_SECONDS = 30
-"""How long a writer waits for another process's lock: longer than the longest import."""
+"""How long a writer waits for the lock of another process: longer than the longest import."""
 
 SPACE_BYTES = 256 * 1024
 """The free disk space that a SQLite database needs: more than a usual group of leads."""
 
 TURN_SECONDS = 0.001
-"""How often a SQLite writer looks whether its turn has come."""
+"""How often a waiting SQLite writer tries again."""
 
 _POSTGRESQL_SCHEMES = ("postgres", "postgresql", "postgresql+psycopg")
 
@@ -44,12 +45,12 @@ _POSTGRESQL_SCHEMES = ("postgres", "postgresql", "postgresql+psycopg")
 def database_url(url: str) -> URL:
     """`url` with the driver filled in. Raises BadDatabaseUrl.
 
-    `sqlite:///relative/path`, `sqlite:////absolute/path`, `postgresql://...` and `postgres://...` are understood.
+    It accepts `sqlite:///relative/path`, `sqlite:////absolute/path`, `postgresql://...` and `postgres://...`.
     """
     try:
         parsed = make_url(url)
     except (ArgumentError, ValueError):
-        # Both errors may quote the URL, and with it a password.
+        # Both errors may quote the URL, which may contain a password.
         raise BadDatabaseUrl("the database URL cannot be read: postgresql://... or sqlite:///path expected") from None
     if parsed.drivername in _POSTGRESQL_SCHEMES:
         _check_host(parsed.host)
@@ -62,7 +63,7 @@ def database_url(url: str) -> URL:
 
 
 def require_private(url: URL) -> None:
-    """Raises DatabaseExposed when other users may read a SQLite file, or its `-wal` and `-shm` files."""
+    """Raises DatabaseExposed if other users may read a SQLite file, or its `-wal` and `-shm` files."""
     if url.get_backend_name() != "sqlite":
         return
     file = Path(str(url.database)).absolute()
@@ -75,7 +76,7 @@ def require_private(url: URL) -> None:
 
 
 def _check_host(host: str | None) -> None:
-    # The driver raises UnicodeError for such a name, which is no database error.
+    # The driver raises UnicodeError for an invalid name, which is not a database error.
     try:
         (host or "").encode("idna")
     except UnicodeError:
@@ -83,7 +84,7 @@ def _check_host(host: str | None) -> None:
 
 
 def writer_engine(url: URL) -> Engine:
-    """Connections whose transactions are durable once committed."""
+    """Connections whose committed transactions are durable."""
     if url.get_backend_name() == "sqlite":
         engine = _sqlite_engine(url)
         _on_connect(
@@ -92,7 +93,7 @@ def writer_engine(url: URL) -> Engine:
             "PRAGMA foreign_keys=ON",
             "PRAGMA synchronous=FULL",
             "PRAGMA secure_delete=ON",
-            # What a savepoint would restore; as a file, it costs a lead more than the lead itself.
+            # The data that a savepoint restores. In a file, it would cost more than the lead itself.
             "PRAGMA temp_store=MEMORY",
         )
         _take_turns(engine, Path(f"{Path(str(url.database)).absolute()}-wal"))
@@ -122,16 +123,16 @@ def reader_engine(url: URL) -> Engine:
 
 
 def check_space(engine: Engine) -> None:
-    """Raises DiskFull where the disk, or its quota, has no room for more leads beside a SQLite file.
+    """Raises DiskFull if the disk, or its quota, has no space for more leads in a SQLite file.
 
-    It writes a file without a name and drops it before the kernel flushes it to the disk. It cannot check the disk of
+    It writes a file without a name, and closes it before the kernel flushes it to the disk. It cannot check the disk of
     a PostgreSQL server.
     """
     if engine.dialect.name != "sqlite":
         return
     try:
-        with tempfile.TemporaryFile(dir=Path(str(engine.url.database)).absolute().parent, buffering=0) as room:
-            written = room.write(bytes(SPACE_BYTES))
+        with tempfile.TemporaryFile(dir=Path(str(engine.url.database)).absolute().parent, buffering=0) as file:
+            written = file.write(bytes(SPACE_BYTES))
     except OSError as problem:
         # The database reports other problems of the folder itself.
         if problem.errno in (errno.ENOSPC, errno.EDQUOT):
@@ -142,9 +143,9 @@ def check_space(engine: Engine) -> None:
 
 
 def truncate_log(engine: Engine) -> None:
-    """Empties SQLite's write-ahead log, which holds what was erased until others write over it.
+    """Empties SQLite's write-ahead log, which contains erased data until it is overwritten.
 
-    As far as others who read or write let us, within a second; the next one who asks does the rest.
+    It waits a second for other readers and writers. If they do not finish, the next call empties the log.
     """
     if engine.dialect.name != "sqlite":
         return
@@ -171,13 +172,13 @@ def _sqlite_engine(url: URL) -> Engine:
     @event.listens_for(engine, "checkout")
     def refuse_other_file(_connection: sqlite3.Connection, record: ConnectionPoolEntry, _fairy: object) -> None:
         if _file_at(path) != record.info["file"]:
-            raise DisconnectionError("another database file, or none, stands in the place of the one that was opened")
+            raise DisconnectionError("the database file was moved, deleted or replaced after it was opened")
 
     return engine
 
 
 def _file_at(path: Path) -> tuple[int, int] | None:
-    """Which file it is that stands at `path` now."""
+    """The device and inode of the file at `path`."""
     try:
         found = path.stat()
     except OSError:
@@ -198,11 +199,12 @@ def _on_connect(engine: Engine, *pragmas: str) -> None:
 
 
 def _take_turns(engine: Engine, log: Path) -> None:
-    """Writers begin one after the other, whichever process they are in.
+    """Makes the writers of all processes begin one after the other.
 
-    SQLite has no queue: who finds it locked sleeps longer and longer, up to 0.1 s, while who has just committed begins
-    again at once, so that of two busy processes one starves. Here one at a time may try, often, and the others wait to
-    be the next: a lock on the write-ahead log, which SQLite itself puts none on, so that closing it frees nothing else.
+    SQLite has no queue. A writer that finds it locked sleeps longer and longer, up to 0.1 s, and a writer that has
+    committed begins again at once. So one of two busy processes starves. Here one writer at a time tries, often, and
+    the others wait for a lock on the write-ahead log. SQLite itself does not lock this file, so closing it releases
+    nothing else.
     """
 
     @event.listens_for(engine, "begin")
@@ -210,7 +212,7 @@ def _take_turns(engine: Engine, log: Path) -> None:
         ends = time.monotonic() + BUSY_SECONDS
         driver = connection.connection.driver_connection
         assert driver is not None, "a connection that begins is open"
-        with _next_at(log, ends):
+        with _turn(log, ends):
             driver.execute("PRAGMA busy_timeout=0")
             try:
                 while time.monotonic() < ends:
@@ -222,25 +224,24 @@ def _take_turns(engine: Engine, log: Path) -> None:
                         time.sleep(TURN_SECONDS)
                     else:
                         return
-                # It fails again, as an error of SQLAlchemy's.
+                # It fails again, with an error of SQLAlchemy.
                 connection.exec_driver_sql("BEGIN IMMEDIATE")
             finally:
                 driver.execute(f"PRAGMA busy_timeout={BUSY_SECONDS * 1000}")
 
 
 @contextmanager
-def _next_at(log: Path, ends: float) -> Iterator[None]:
-    """Lets one at a time through. Whoever cannot wait here, for want of the file or of time, goes on: the database
-    has a lock of its own."""
+def _turn(log: Path, ends: float) -> Iterator[None]:
+    """Waits for the lock on the log. Without the file, or after `ends`, it continues: the database has its own lock."""
     try:
-        place = os.open(log, os.O_RDONLY | os.O_CLOEXEC)
+        file = os.open(log, os.O_RDONLY | os.O_CLOEXEC)
     except OSError:
         yield
         return
     try:
         while time.monotonic() < ends:
             try:
-                fcntl.flock(place, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
             except BlockingIOError:
                 time.sleep(TURN_SECONDS)
             except OSError:
@@ -249,7 +250,7 @@ def _next_at(log: Path, ends: float) -> Iterator[None]:
                 break
         yield
     finally:
-        os.close(place)
+        os.close(file)
 
 
 def _on_begin(engine: Engine, statement: str) -> None:

@@ -1,10 +1,17 @@
-"""What storage can fail with: one tree, and the one table that translates the databases' own errors into it.
+"""The errors of storage: one tree, and the tables that translate the errors of the databases.
 
-Messages are plain words for the dealer's log. They never hold a password, a statement, a path inside the program or a
-value that was being stored: drivers quote the offending row, so the driver's error is not chained either.
+Messages are sentences for the dealer's log. They never contain a password, a statement, a path inside the program or a
+value that was stored. Drivers quote the row, so the driver's error is not chained either.
+
+    StorageError
+        BadDatabaseUrl, DatabaseExposed, StoreClosed
+        DatabaseFailure: DatabaseUnreachable, DatabaseBusy, DiskFull, DatabaseReadOnly, DatabaseDamaged
+        SchemaOutdated, SchemaTooNew
+        KeyMissing, WrongKey
+        AlreadyStored, StockShrinks, ClockDoubtful
 """
 
-# ruff: noqa: N818 - the names say what happened, as httpx's do
+# ruff: noqa: N818 - the names say what happened, as in httpx
 
 import sqlite3
 from collections.abc import Iterator
@@ -18,51 +25,51 @@ from dealer_agent.encryption.errors import DecryptionFailed, UnknownKey
 
 
 class StorageError(Exception):
-    """Whatever goes wrong in storage; also the class of what fits no better one."""
+    """Any error of storage. An error that fits no subclass has this class."""
 
 
 class BadDatabaseUrl(StorageError):
-    """The URL names no database that can be used here."""
+    """The URL is not that of a supported database."""
 
 
 class DatabaseFailure(StorageError):
-    """The database itself failed: whatever was under way in the transaction is lost."""
+    """The database itself failed. The transaction is lost."""
 
 
 class DatabaseUnreachable(DatabaseFailure):
-    """No connection: the server is down, the name is wrong, or it does not let us in."""
+    """No connection: the server is down, the name is wrong, or it rejects the user."""
 
 
 class DatabaseBusy(DatabaseFailure):
-    """Others held the database for too long; the same call may succeed later."""
+    """Another process held the database for too long. The same call may succeed later."""
 
 
 class DiskFull(DatabaseFailure):
-    """There is no room left for what should be stored."""
+    """There is no space left."""
 
 
 class DatabaseReadOnly(DatabaseFailure):
-    """The database may be read and not written."""
+    """The database cannot be written."""
 
 
 class DatabaseDamaged(DatabaseFailure):
-    """The file is no database, or its content is broken."""
+    """The file is not a database, or its content is damaged."""
 
 
 class AlreadyStored(StorageError):
-    """A unique constraint says that another one was first."""
+    """A unique constraint says that another transaction was first."""
 
 
 class DatabaseExposed(StorageError):
-    """Other users may read the database file: the service's user must make it private."""
+    """Other users may read the database file."""
 
 
 class ClockDoubtful(StorageError):
-    """The clock is far from the last time that the service ran: nothing is deleted by age."""
+    """The clock is far from the last time that the service ran. Nothing is deleted by age."""
 
 
 class SchemaOutdated(StorageError):
-    """The database is empty or older than this program: migrate it."""
+    """The database is empty, or its schema is too old."""
 
 
 class SchemaTooNew(StorageError):
@@ -74,15 +81,15 @@ class StoreClosed(StorageError):
 
 
 class KeyMissing(StorageError):
-    """Customer data cannot be read or written: the key it is sealed with is not here."""
+    """Customer data cannot be read or written: its key is missing."""
 
 
 class WrongKey(StorageError):
-    """Customer data does not open: the key is not the one it was sealed with, or the data was changed."""
+    """Customer data cannot be decrypted: the key is another one, or the data was changed."""
 
 
 class StockShrinks(StorageError):
-    """A full file would take more units off sale than allowed (units for sale: before, after, and removed)."""
+    """A full file would remove more units than allowed. The attributes count units for sale."""
 
     def __init__(self, *, before: int, after: int, removed: int) -> None:
         new = after - (before - removed)
@@ -95,24 +102,24 @@ class StockShrinks(StorageError):
         self.removed = removed
 
 
-_Verdict = tuple[type[StorageError], str]
+_Meaning = tuple[type[StorageError], str]
 
 CANNOT_BE_REACHED = "cannot be reached: check the host name and the port, and that the server runs"
 """Why a connection to a server failed, and what to do: for databases and receivers of leads."""
 
-UNREACHABLE: _Verdict = (
+UNREACHABLE: _Meaning = (
     DatabaseUnreachable,
     f"the database {CANNOT_BE_REACHED}; then check the database's name, user and password",
 )
-BUSY: _Verdict = (DatabaseBusy, "the database is busy: another process holds it for too long")
-FULL: _Verdict = (DiskFull, "the disk or the quota of the database is full")
-READ_ONLY: _Verdict = (DatabaseReadOnly, "the database is read-only, or this user may not write to it")
-DAMAGED: _Verdict = (DatabaseDamaged, "the database is damaged, or the file is no database")
-TAKEN: _Verdict = (AlreadyStored, "this is already stored")
-OUT_OF_MEMORY: _Verdict = (DatabaseFailure, "the database ran out of memory")
-OTHER: _Verdict = (StorageError, "the database refused a statement")
+BUSY: _Meaning = (DatabaseBusy, "the database is busy: another process holds it for too long")
+FULL: _Meaning = (DiskFull, "the disk or the quota of the database is full")
+READ_ONLY: _Meaning = (DatabaseReadOnly, "the database is read-only, or this user may not write to it")
+DAMAGED: _Meaning = (DatabaseDamaged, "the database is damaged, or the file is no database")
+TAKEN: _Meaning = (AlreadyStored, "this is already stored")
+OUT_OF_MEMORY: _Meaning = (DatabaseFailure, "the database ran out of memory")
+OTHER: _Meaning = (StorageError, "the database refused a statement")
 
-SQLITE_ERRORS: dict[int, _Verdict] = {
+SQLITE_ERRORS: dict[int, _Meaning] = {
     sqlite3.SQLITE_BUSY: BUSY,
     sqlite3.SQLITE_LOCKED: BUSY,
     sqlite3.SQLITE_CANTOPEN: (
@@ -132,7 +139,7 @@ SQLITE_ERRORS: dict[int, _Verdict] = {
 }
 """By extended result code, else by primary result code (its lowest byte)."""
 
-POSTGRESQL_ERRORS: dict[str, _Verdict] = {
+POSTGRESQL_ERRORS: dict[str, _Meaning] = {
     "08": UNREACHABLE,
     "23505": TAKEN,
     "25006": READ_ONLY,
@@ -152,7 +159,7 @@ POSTGRESQL_ERRORS: dict[str, _Verdict] = {
 
 
 def translated(error: SQLAlchemyError) -> StorageError:
-    """The error of this tree that says what `error` means."""
+    """The error of this tree for an error of SQLAlchemy."""
     if isinstance(error, PoolTimeout):
         return DatabaseBusy(BUSY[1])
     if isinstance(error, PendingRollbackError):
@@ -170,13 +177,13 @@ def translated(error: SQLAlchemyError) -> StorageError:
 
 
 def translated_sqlite(error: sqlite3.Error) -> StorageError:
-    """The same for what SQLite's driver raised without SQLAlchemy between."""
+    """The same for an error of SQLite's driver."""
     kind, words, code = _of_sqlite(error)
     return kind(f"{words} ({code})")
 
 
 def translated_postgresql(error: psycopg.Error) -> StorageError:
-    """And for what PostgreSQL's driver raised."""
+    """The same for an error of PostgreSQL's driver."""
     kind, words, code = _of_postgresql(error, disconnected=False)
     return kind(f"{words} ({code})")
 
@@ -184,9 +191,9 @@ def translated_postgresql(error: psycopg.Error) -> StorageError:
 def _of_postgresql(error: psycopg.Error, *, disconnected: bool) -> tuple[type[StorageError], str, str]:
     state = error.sqlstate
     if state is None:
-        # A connection that fails or breaks comes without a SQLSTATE, whatever the server said.
-        verdict = UNREACHABLE if disconnected or isinstance(error, psycopg.OperationalError) else OTHER
-        return *verdict, type(error).__name__
+        # The error of a connection that fails has no SQLSTATE.
+        meaning = UNREACHABLE if disconnected or isinstance(error, psycopg.OperationalError) else OTHER
+        return *meaning, type(error).__name__
     for prefix in (state, state[:3], state[:2]):
         if prefix in POSTGRESQL_ERRORS:
             return *POSTGRESQL_ERRORS[prefix], state
@@ -194,18 +201,18 @@ def _of_postgresql(error: psycopg.Error, *, disconnected: bool) -> tuple[type[St
 
 
 def _of_sqlite(error: sqlite3.Error) -> tuple[type[StorageError], str, str]:
-    code = getattr(error, "sqlite_errorcode", None)  # The driver's own errors (closed connection, ...) have none.
+    code = getattr(error, "sqlite_errorcode", None)  # The driver's own errors, such as a closed connection, have none.
     if code is None:
         return *OTHER, type(error).__name__
-    verdict = SQLITE_ERRORS.get(code) or SQLITE_ERRORS.get(code & 0xFF) or OTHER
-    return *verdict, error.sqlite_errorname
+    meaning = SQLITE_ERRORS.get(code) or SQLITE_ERRORS.get(code & 0xFF) or OTHER
+    return *meaning, error.sqlite_errorname
 
 
 @contextmanager
 def translating() -> Iterator[None]:
-    """Errors of the database and of the cipher leave this block as `StorageError`.
+    """Turns errors of the database and of the cipher in a block into `StorageError`.
 
-    A value of the wrong kind leaves it as itself.
+    The error about a value of the wrong type stays as it is.
     """
     try:
         yield

@@ -1,10 +1,10 @@
-"""Prepared statements for the path of a lead: compiled once for each database, and executed by the driver itself.
+"""Prepared statements for storing leads: compiled once for each database, and executed by the driver.
 
-SQLAlchemy's own execution costs several times what SQLite does for the statement, and every other lead waits meanwhile.
-Statement, conversions and transaction are still SQLAlchemy's; only the execution is not.
+The execution by SQLAlchemy takes several times longer than SQLite takes for the statement, and every other lead waits
+meanwhile. SQLAlchemy still provides the statement, the conversions and the transaction.
 
 A group of jobs collects the rows that it adds (`collect_rows`). They are written together, with one statement for each
-table and one round trip, before any statement that could see them or depends on them.
+table and one round trip, before any statement that could find them or depends on them.
 """
 
 import sqlite3
@@ -23,7 +23,7 @@ from dealer_agent.storage.schema import UtcTime, metadata, microseconds, time_of
 from dealer_agent.storage.transaction import Transaction, dealer_parameter
 
 _ROWS = "rows to write"
-"""Where a connection keeps the rows that it collects."""
+"""The key of the collected rows in the `info` of a connection."""
 
 
 class _Compiled(NamedTuple):
@@ -152,7 +152,7 @@ class Prepared:
 
 
 def _named(columns: list[str]) -> Callable[[Iterable[Any]], Any]:
-    """What makes a named tuple of a row."""
+    """A function that makes a named tuple of a row."""
     if not columns:
         return tuple
     row: Any = namedtuple("row", columns, rename=True)  # type: ignore[misc]  # The statement names the columns.
@@ -161,7 +161,7 @@ def _named(columns: list[str]) -> Callable[[Iterable[Any]], Any]:
 
 
 def _from_driver(kind: TypeEngine[Any], dialect: Dialect) -> Callable[[Any], Any] | None:
-    """What makes a column's value of the driver's."""
+    """A function that converts a value of the driver; None if it needs no conversion."""
     if isinstance(kind, LargeBinary):
         return None
     if isinstance(kind, UtcTime):
@@ -189,7 +189,7 @@ def read_all(tx: Transaction, reads: Sequence[Read]) -> list[list[Any]]:
 
 
 class CollectedRows:
-    """Rows that are added together. `touched` grows with each row, and with each other statement that may write."""
+    """Rows that are written together. `touched` counts the rows, and other statements that may write."""
 
     def __init__(self, connection: Connection) -> None:
         self.touched = 0
@@ -197,7 +197,7 @@ class CollectedRows:
         self.discard()
 
     def discard(self) -> None:
-        """Forgets the rows."""
+        """Discards the rows."""
         self._rows: dict[Prepared, list[Any]] = {}
         self._moves: dict[tuple[Prepared, str], tuple[Mapping[str, Any], Mapping[str, Any]]] = {}
         self._conflicts: dict[Prepared, str] = {}
@@ -222,7 +222,7 @@ class CollectedRows:
         self._tables |= statement.tables
 
     def may_be_found(self, tables: frozenset[str], keys: Collection[bytes] | None) -> bool:
-        """Whether a SELECT from these tables, or one for some keys, could find what is collected."""
+        """Whether a SELECT from these tables, or one for some keys, could find a collected row."""
         return not tables.isdisjoint(self._tables) and (keys is None or not self._keys.isdisjoint(keys))
 
     def write(self) -> None:
@@ -248,7 +248,7 @@ _RANKS = {table.name: rank for rank, table in enumerate(metadata.sorted_tables)}
 
 @contextmanager
 def collect_rows(connection: Connection) -> Iterator[CollectedRows]:
-    """Has a connection collect the rows that are added in a block. The caller writes them before its end."""
+    """Collects the rows that are added on a connection in a block. The caller writes them before its end."""
     rows = connection.info[_ROWS] = CollectedRows(connection)
     try:
         yield rows
@@ -257,7 +257,7 @@ def collect_rows(connection: Connection) -> Iterator[CollectedRows]:
 
 
 def write_collected(connection: Connection) -> None:
-    """To be called before a statement that may write or see any row. Raises StorageError."""
+    """Call it before a statement that may write or find any row. Raises StorageError."""
     rows = _collected(connection)
     if rows is not None:
         rows.touched += 1
@@ -287,9 +287,9 @@ def _run_all(connection: Connection, statements: Sequence[tuple[Prepared, list[A
 def _run_together(
     connection: Connection, count: int, work: Callable[[Sequence[Any]], None], result: Callable[[Any], Any]
 ) -> list[Any]:
-    """Executes on so many cursors, and returns the result of each.
+    """Executes `work` with `count` cursors, and returns the result of each.
 
-    PostgreSQL gets everything before the first result is awaited.
+    PostgreSQL gets all statements before the first result is read.
     """
     driver: Any = connection.connection.driver_connection
 

@@ -1,14 +1,14 @@
-"""The tables, the same on SQLite and PostgreSQL. Every one leads with `dealer_id`, so that it can be partitioned by it.
+"""The tables, the same on SQLite and PostgreSQL. Each key begins with `dealer_id`: the tables can be partitioned by it.
 
-A point in time is an integer: microseconds since 1970 in UTC. SQLite has no type for it and PostgreSQL hands it out in
-the session's zone; an integer compares, sorts, indexes and comes back alike on both, at a third of ISO text's size.
+A time is an integer: microseconds since 1970 in UTC. SQLite has no type for times, and PostgreSQL returns them in the
+zone of the session. An integer compares, sorts and indexes the same on both, in a third of the size of ISO text.
 
-JSON documents are UTF-8 bytes, as msgspec writes them: neither database may rewrite what a buyer or a feed said, and
-text columns of PostgreSQL cannot hold every string that JSON can.
+JSON documents are UTF-8 bytes, as msgspec writes them. The databases must not rewrite the content of a buyer or a feed,
+and text columns of PostgreSQL cannot store every JSON string.
 
-What a stranger wrote, or what is about a person, is only in columns whose comment says "sealed": the cipher encrypts
-each value and binds it to its table, column and row. What finds such a value again is a keyed hash. Erasing a person
-empties the sealed columns and the keyed hashes.
+Text from strangers, and data about people, is only in columns with the comment "sealed". The cipher encrypts each value
+and binds it to its table, column and row. A keyed hash finds the value again. An erasure empties the encrypted columns
+and the keyed hashes.
 """
 
 from datetime import UTC, datetime, timedelta
@@ -51,19 +51,19 @@ def _from_microseconds(value: int) -> datetime:
 
 
 def time_of(value: int | None) -> datetime | None:
-    """The time of so many microseconds since 1970."""
+    """The time of a number of microseconds since 1970."""
     return None if value is None else _from_microseconds(value)
 
 
 def microseconds(value: datetime) -> int:
-    """Since 1970. Raises ValueError for a time without an offset."""
+    """The microseconds since 1970. Raises ValueError for a time without an offset."""
     if value.tzinfo is None:
         raise ValueError("a time without an offset")
     return (value - _EPOCH) // _MICROSECOND
 
 
 class UtcTime(TypeDecorator[datetime]):
-    """An aware datetime, kept as microseconds since 1970; comes back in UTC. Raises ValueError for a naive one."""
+    """An aware datetime, stored as microseconds since 1970, and read in UTC. Raises ValueError for a naive one."""
 
     impl = BigInteger
     cache_ok = True
@@ -78,12 +78,12 @@ class UtcTime(TypeDecorator[datetime]):
 
 
 def as_stored(words: str) -> str:
-    """Text from outside as it is kept: U+0000, which PostgreSQL cannot keep in text, becomes U+FFFD."""
+    """Text as it is stored: U+0000, which PostgreSQL cannot store, becomes U+FFFD."""
     return words.replace("\0", "\N{REPLACEMENT CHARACTER}")
 
 
 class Words(TypeDecorator[str]):
-    """Text from outside, alike on both databases (`as_stored`)."""
+    """Text from outside, the same on both databases (`as_stored`)."""
 
     impl = String
     cache_ok = True
@@ -117,10 +117,10 @@ def _of_lead() -> ForeignKeyConstraint:
     return ForeignKeyConstraint(["dealer_id", "lead_id"], ["leads.dealer_id", "leads.lead_id"])
 
 
-# Two rows a dealer, on purpose: leads are taken one after the other under the lock of `dealers`, stock and tokens are
-# written under the lock of `revisions`. So a long import never holds up a lead.
-# The dealer's row also holds the ends of its two chains (`storage.chain`), sealed with a key: rows that are removed
-# from the end are missed, too. `accesses` counts the entries that the access log ever had.
+# A dealer has a row in `dealers`, which is the lock for leads, and one in `revisions`, which is the lock for stock and
+# tokens. So a long import never delays a lead.
+# The dealer's row also has the ends of its two hash chains (`storage.event_chain`), each with a MAC in the column named
+# `seal`: removed rows at the end are detected too. `accesses` counts the entries that the access log ever had.
 dealers = Table(
     "dealers",
     metadata,
@@ -133,7 +133,7 @@ dealers = Table(
     Column("access_seal", LargeBinary),
 )
 
-# Which keys the dealer's data is sealed with; `proof` is a known text sealed with the key, so that a wrong one shows.
+# The keys that encrypt the dealer's data. `proof` is a known text, encrypted with the key: it detects a wrong key.
 vault_keys = Table(
     "vault_keys",
     metadata,
@@ -142,8 +142,8 @@ vault_keys = Table(
     Column("proof", LargeBinary, nullable=False),
 )
 
-# What each key is for (`storage.keys.KeyState`), since when, and which machine lacks the next key. Rows stay: a key
-# that was destroyed never seals again, even if an old copy of the key file is put back.
+# The use of each key (`storage.keys.KeyState`), since when, and the machine that does not have the next key. Rows stay:
+# a destroyed key never encrypts again, even if an old copy of the key file is restored.
 vault_key_uses = Table(
     "vault_key_uses",
     metadata,
@@ -154,7 +154,7 @@ vault_key_uses = Table(
     Column("lacked_by", Words),
 )
 
-# `trusted_at` is the newest time at which a running service found its clock plausible: `storage.clock`.
+# `trusted_at` is the newest time at which a running service found its clock plausible (`storage.clock`).
 clocks = Table(
     "clocks",
     metadata,
@@ -170,7 +170,7 @@ revisions = Table(
     Column("token_revision", BigInteger, nullable=False),
 )
 
-# What every import confirms is apart from the documents, which seldom change: PostgreSQL writes whole rows.
+# Every import changes these rows. The documents, which seldom change, have another table: PostgreSQL writes whole rows.
 units = Table(
     "units",
     metadata,
@@ -213,11 +213,10 @@ imports = Table(
     Column("back", Integer, nullable=False),
 )
 
-# `rooftop` is where the lead goes. `vehicle` is the listing as it stood in stock when the lead came (JSON, nothing
-# personal). `used_at` is the last time that anybody had a use for the customer's data: disposal counts from it.
-# `source_agent` is the name that the sender gave.
-# `token_id` is the token that the sender showed, if any. `may_be_same_person_as` is an earlier lead of another sender
-# with one of the same contact points and the same vehicle; erasing either lead removes it.
+# `rooftop` is where the lead goes. `vehicle` is the listing at the time of the lead (JSON, nothing personal). `used_at`
+# is the last use of the customer's data: disposal counts from it. `source_agent` is the name that the sender gave.
+# `token_id` is the sender's token, if it sent one. `may_be_same_person_as` is an earlier lead of another sender with the
+# same vehicle and one of the same contact points; erasing either lead removes it.
 leads = Table(
     "leads",
     metadata,
@@ -260,9 +259,9 @@ lead_events = Table(
     Index(None, "dealer_id", "lead_id"),
 )
 
-# What finds a lead again: its contact points, and its sender together with them (`leads.intake.senders`).
-# `contact_hash` and `vehicle_key` are keyed hashes; the latter is empty where the lead names no vehicle, and after the
-# lead is disposed of. `vehicle` is the hash that `vehicle_key` is made of: it is needed when the keys change.
+# The contact points of a lead, and its sender together with them (`leads.received_lead`): they find the lead again.
+# `contact_hash` and `vehicle_key` are keyed hashes. `vehicle_key` is empty if the lead names no vehicle, and after its
+# disposal. `vehicle` is the hash from which `vehicle_key` is made: a change of keys needs it.
 lead_contacts = Table(
     "lead_contacts",
     metadata,
@@ -275,12 +274,12 @@ lead_contacts = Table(
     Column("vehicle", LargeBinary, comment="sealed"),
     _of_lead(),
     Index(None, "dealer_id", "lead_id"),
-    # The newest leads of a contact: who has thousands of leads makes no lead more expensive.
+    # The newest leads of a contact: a lead of a person with thousands of leads costs no more than others.
     Index(None, "dealer_id", "contact_hash", "received_at", "lead_id"),
 )
 
-# Which channels were withdrawn for a contact point, and when last. `contact_hash` is made with a lasting key. The row
-# outlives the customer's leads, so that an old consent that an agent sends again allows nothing.
+# The channels that were withdrawn for a contact point, and the last time. `contact_hash` is made with a lasting key. A
+# row outlives the customer's leads, so that an old consent that an agent sends again allows nothing.
 withdrawals = Table(
     "withdrawals",
     metadata,
@@ -305,7 +304,7 @@ consent_proofs = Table(
     Index(None, "dealer_id", "last_at"),
 )
 
-# What finds a proof: the contact points of the erased customer, as hashes that are made with a lasting key.
+# The contact points of erased customers, as hashes that are made with a lasting key: they find the proofs.
 proof_contacts = Table(
     "proof_contacts",
     metadata,
@@ -316,9 +315,9 @@ proof_contacts = Table(
     Index(None, "dealer_id", "lead_id"),
 )
 
-# Append-only, a chain for each dealer: `hash` covers the number, the clear columns, `commitment` and the `hash` before.
-# `commitment` is a salted hash of `body` (text as shown, scope, agent, request's hash, what names the person); the salt
-# is sealed with it. So erasing a person and changing keys leave the chain whole.
+# A hash chain for each dealer. Rows are only added. `hash` covers the number, the columns that are not encrypted,
+# `commitment` and the `hash` before. `commitment` is a salted hash of `body` (text as shown, scope, agent, hash of the
+# request, the person); the salt is encrypted with it. So the chain stays valid after erasures and changes of keys.
 consent_events = Table(
     "consent_events",
     metadata,
@@ -335,11 +334,11 @@ consent_events = Table(
     Column("body", LargeBinary, comment="sealed"),
     Column("hash", LargeBinary, nullable=False),
     _of_lead(),
-    # With the number: a lead's events are asked for in order, and SQLite reads the whole chain rather than sort them.
+    # With the number: events are read in order, and SQLite would read the whole chain instead of sorting them.
     Index(None, "dealer_id", "lead_id", "number"),
 )
 
-# `reply` is the appointment as it was answered (JSON: ids, status and times). `shares` is the visit that it is part of.
+# `reply` is the reply to the request (JSON: ids, status and times). `shares` is the visit that it is part of.
 appointments = Table(
     "appointments",
     metadata,
@@ -385,11 +384,11 @@ places = Table(
     Index(None, "dealer_id", "appointment_id"),
 )
 
-# One row for each thing to be sent. `state` is waiting, sent, parked or dropped; a waiting row that is leased is being
-# sent. `event_id` is the reason of the delivery (`dealers.routing.NewDelivery`). `document` is what the first attempt
-# sent; every later attempt sends the same bytes. It is empty before the first attempt and after the last. `unknown`
-# counts the attempts that may have arrived: nobody knows. `follows` is an earlier delivery of the same lead to the same
-# receiver: this one waits until that one is settled.
+# One row for each delivery. `state` is waiting, sent, parked or dropped; a waiting row with a lease is being sent.
+# `event_id` is the reason of the delivery (`dealers.routing.NewDelivery`). `document` is what the first attempt sent;
+# every later attempt sends the same bytes. It is empty before the first attempt and after the last. `unknown` counts
+# the attempts that may have arrived. `follows` is an earlier delivery of the same lead to the same receiver: this one
+# waits until that one is sent, parked or dropped.
 outbox = Table(
     "outbox",
     metadata,
@@ -413,13 +412,13 @@ outbox = Table(
     Column("follows", String),
     _of_lead(),
     Index(None, "dealer_id", "state", "rooftop", "channel", "due_at", "delivery_id"),
-    # With the state: SQLite would rather read all deliveries that wait than those of one lead.
+    # With the state: SQLite would read all waiting deliveries instead of those of one lead.
     Index(None, "dealer_id", "lead_id", "state"),
 )
 
-# Who looked at customer data: kept though the data itself is erased. A chain for each dealer, as consent events are.
-# The oldest entries are deleted by age: the entry about a deletion has the number and the hash of the newest entry that
-# was deleted (`deleted`, `deleted_head`).
+# The access log: who looked at customer data. It stays when the data is erased. A hash chain for each dealer, like
+# consent events. The oldest entries are deleted by age: the entry about a deletion has the number and the hash of the
+# newest deleted entry (`deleted`, `deleted_head`).
 accesses = Table(
     "accesses",
     metadata,
@@ -438,8 +437,8 @@ accesses = Table(
     Index(None, "dealer_id", "number", unique=True),
 )
 
-# `fingerprint` is a keyed hash of scope and key. `reply` also holds the hash of the payload, and the hash that
-# `fingerprint` is made of: an unkeyed hash can be guessed.
+# `fingerprint` is a keyed hash of scope and key. `reply` also contains the hash of the payload, and the hash from which
+# `fingerprint` is made: an unkeyed hash can be guessed.
 idempotency = Table(
     "idempotency",
     metadata,
