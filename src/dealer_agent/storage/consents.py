@@ -16,7 +16,7 @@ from sqlalchemy import Row, bindparam, exists, select, update
 
 from dealer_agent.encryption.errors import DecryptionFailed, UnknownKey
 from dealer_agent.storage.contact_points import CONTACT_POINTS
-from dealer_agent.storage.event_chain import EMPTY, ChainEnd, append, commitment, end_problem, link_problem
+from dealer_agent.storage.event_chain import BODY, EMPTY, ChainEnd, append, commitment, end_problem, link_problem
 from dealer_agent.storage.prepared_statements import Prepared
 from dealer_agent.storage.schema import consent_events, consent_proofs, leads, of_dealer
 from dealer_agent.storage.transaction import Transaction
@@ -270,7 +270,7 @@ def consents_in(tx: Transaction, rows: Iterable[Any]) -> tuple[ConsentEvent, ...
     return tuple(
         event_of(
             row._asdict(),
-            None if row.body is None else tx.decrypt(row.body, consent_events.c.body, str(row.number)),
+            None if row.body is None else tx.decrypt(row.body, BODY, str(row.number)),
         )
         for row in rows
     )
@@ -356,7 +356,7 @@ def _problem(tx: Transaction, row: Row[Any], before: ChainEnd, recorded: Mapping
 def decrypted_body(tx: Transaction, row: Row[Any]) -> bytes | None:
     """The body in a row of READ_CHAIN; None if it was deleted. Raises UnknownKey and DecryptionFailed."""
     if row.body is not None:
-        return tx.decrypt(row.body, consent_events.c.body, str(row.number))
+        return tx.decrypt(row.body, BODY, str(row.number))
     return None if row.proof is None else tx.decrypt(row.proof, consent_proofs.c.body, str(row.number))
 
 

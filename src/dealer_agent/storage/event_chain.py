@@ -115,6 +115,8 @@ ACCESSES = Chain(
     dealers.c.access_seal,
 )
 
+BODY = consent_events.c.body
+
 CHAINS = {"consents": CONSENTS, "accesses": ACCESSES}
 """The chains by their names in recorded heads."""
 
@@ -146,7 +148,7 @@ def append(tx: Transaction, event: Mapping[str, Any], body: bytes | None = None)
     stored: StoredEnd = tx.connection.info[_cache_key(tx)]
 
     def row_of(number: int) -> dict[str, Any]:
-        encrypted = None if body is None else tx.encrypt(body, consent_events.c.body, str(number))
+        encrypted = None if body is None else tx.encrypt(body, BODY, str(number))
         return {**event, "commitment": commitment(body), "body": encrypted}
 
     moved = _extend(tx, CONSENTS, stored, row_of)

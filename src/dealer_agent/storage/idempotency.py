@@ -49,6 +49,8 @@ class ReplyContent(Struct, array_like=True):
     key_hash: bytes
 
 
+FINGERPRINT, REPLY = idempotency.c.fingerprint, idempotency.c.reply
+
 FIND_REPLY = Prepared(
     select(idempotency.c.reply, idempotency.c.at).where(
         of_dealer(idempotency),
@@ -76,7 +78,7 @@ def find_idempotent(tx: Transaction, scope: str, key: str) -> StoredReply | None
     """The response that was stored for this key within the last 30 days."""
     key_hash = _key_hash(scope, key)
     since = tx.now - IDEMPOTENCY_KEPT
-    for fingerprint in tx.hashes(key_hash.hex(), idempotency.c.fingerprint):
+    for fingerprint in tx.hashes(key_hash.hex(), FINGERPRINT):
         for encrypted, at in FIND_REPLY.read(tx, {"fingerprint": fingerprint, "since": since}, [fingerprint]):
             content = decrypted_reply(tx, encrypted)
             if content.key_hash != key_hash:
@@ -94,7 +96,7 @@ def record_idempotency(tx: Transaction, record: IdempotencyRecord) -> None:
 
 def replace_idempotency(tx: Transaction, record: IdempotencyRecord) -> None:
     """Replaces the response that is stored for a key."""
-    for fingerprint in tx.hashes(_key_hash(record.scope, record.key).hex(), idempotency.c.fingerprint):
+    for fingerprint in tx.hashes(_key_hash(record.scope, record.key).hex(), FINGERPRINT):
         DELETE_REPLY.write(tx, {"of_key": fingerprint})
     record_idempotency(tx, record)
 
@@ -102,9 +104,9 @@ def replace_idempotency(tx: Transaction, record: IdempotencyRecord) -> None:
 def reply_row(tx: Transaction, content: ReplyContent, at: datetime, lead_id: str | None) -> dict[str, Any]:
     """A row of `idempotency`."""
     # Encrypted before it is hashed, like a contact.
-    encrypted = tx.encrypt(msgspec.msgpack.encode(content), idempotency.c.reply)
+    encrypted = tx.encrypt(msgspec.msgpack.encode(content), REPLY)
     return {
-        "fingerprint": tx.hash(content.key_hash.hex(), idempotency.c.fingerprint),
+        "fingerprint": tx.hash(content.key_hash.hex(), FINGERPRINT),
         "at": at,
         "lead_id": lead_id,
         "reply": encrypted,
@@ -113,7 +115,7 @@ def reply_row(tx: Transaction, content: ReplyContent, at: datetime, lead_id: str
 
 def decrypted_reply(tx: Transaction, encrypted: bytes) -> ReplyContent:
     """The content of the column `reply`. The content itself names its key, so the context names no row."""
-    return msgspec.msgpack.decode(tx.decrypt(encrypted, idempotency.c.reply), type=ReplyContent)
+    return msgspec.msgpack.decode(tx.decrypt(encrypted, REPLY), type=ReplyContent)
 
 
 def _key_hash(scope: str, key: str) -> bytes:

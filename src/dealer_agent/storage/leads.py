@@ -67,6 +67,9 @@ class StoredLead(NamedTuple):
 
 
 ENCRYPTED = (leads.c.customer, leads.c.payload, leads.c.source_agent)
+# Looked up once: it takes as long as a hash.
+CONTACT, CONTACT_HASH = lead_contacts.c.contact, lead_contacts.c.contact_hash
+VEHICLE, VEHICLE_KEY = lead_contacts.c.vehicle, lead_contacts.c.vehicle_key
 NO_VEHICLE = b""
 """The `vehicle_key` of a lead that names no vehicle."""
 
@@ -275,14 +278,14 @@ def contact_row(
 ) -> dict[str, Any]:
     """A row of `lead_contacts`; `vehicle` is the unkeyed hash of the vehicle, None without one."""
     # Encrypted before it is hashed: if the active key changes in between, the contact still names the older key.
-    encrypted = tx.encrypt(contact.encode(), lead_contacts.c.contact, lead_id)
+    encrypted = tx.encrypt(contact.encode(), CONTACT, lead_id)
     return {
-        "contact_hash": tx.hash(contact, lead_contacts.c.contact_hash),
-        "vehicle_key": NO_VEHICLE if vehicle is None else tx.hash(vehicle.hex(), lead_contacts.c.vehicle_key),
+        "contact_hash": tx.hash(contact, CONTACT_HASH),
+        "vehicle_key": NO_VEHICLE if vehicle is None else tx.hash(vehicle.hex(), VEHICLE_KEY),
         "received_at": received_at,
         "lead_id": lead_id,
         "contact": encrypted,
-        "vehicle": None if vehicle is None else tx.encrypt(vehicle, lead_contacts.c.vehicle, lead_id),
+        "vehicle": None if vehicle is None else tx.encrypt(vehicle, VEHICLE, lead_id),
     }
 
 
@@ -345,14 +348,14 @@ def _lead(tx: Transaction, row: Any) -> LeadRecord:
 
 def _hashes(tx: Transaction, contacts: Iterable[str]) -> list[bytes]:
     """The hashes of contacts under each key."""
-    return [found for contact in contacts for found in tx.hashes(contact, lead_contacts.c.contact_hash)]
+    return [found for contact in contacts for found in tx.hashes(contact, CONTACT_HASH)]
 
 
 def _vehicle_keys(tx: Transaction, vehicle_key: str | None) -> list[bytes]:
     """The hash under each key, in the order of `Cipher.hashes`."""
     if vehicle_key is None:
         return [NO_VEHICLE] * len(tx.cipher.keyring.ids)
-    return tx.hashes(_vehicle_hash(vehicle_key).hex(), lead_contacts.c.vehicle_key)
+    return tx.hashes(_vehicle_hash(vehicle_key).hex(), VEHICLE_KEY)
 
 
 def _vehicle_hash(vehicle_key: str) -> bytes:

@@ -215,8 +215,8 @@ imports = Table(
 
 # `rooftop` is where the lead goes. `vehicle` is the listing at the time of the lead (JSON, nothing personal). `used_at`
 # is the last use of the customer's data: disposal counts from it. `source_agent` is the name that the sender gave.
-# `token_id` is the sender's token, if it sent one. `may_be_same_person_as` is an earlier lead of another sender with the
-# same vehicle and one of the same contact points; erasing either lead removes it.
+# `token_id` is the sender's token, if it sent one. `may_be_same_person_as` is an earlier lead of another sender, with
+# the same vehicle and one of the same contact points; erasing either lead removes it.
 leads = Table(
     "leads",
     metadata,
