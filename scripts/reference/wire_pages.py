@@ -1,0 +1,172 @@
+"""The pages for developers of buyer agents: skills, errors and fields, from the OpenAPI document."""
+
+import json
+from collections.abc import Iterator
+from functools import cache
+from typing import Any
+
+from tests.protocol.publishing import documents
+
+from dealer_agent.inventory.feeds.layouts import LAYOUTS
+from dealer_agent.protocol.errors import ERRORS
+from dealer_agent.protocol.glossary import CODE_MEANINGS, STATUS_MEANINGS
+from dealer_agent.protocol.skill import SKILLS, Skill
+from scripts.reference.markdown import code, page, table
+
+LARGEST = 2**63 - 1
+
+
+def skills_page() -> str:
+    """Each skill with the members of its request and of its response."""
+    introduction = (
+        "A request names one skill in the `type` of its data part. The tables list every member, its type and its "
+        "bounds. [The protocol](../protocol.md) has the rules. A running service publishes the same as JSON Schemas "
+        "under `/schemas/` and as an OpenAPI document at `/openapi.json`. `/docs` has an example for each skill."
+    )
+    shown: set[str] = set()
+    return page("Skills", introduction, ("\n\n".join(_skill(skill, shown)) for skill in SKILLS))
+
+
+def errors_page() -> str:
+    """Each error code with its numbers, its meaning and what to do."""
+    introduction = (
+        "An error has a code, a message for people, and an `error_id`. The log of the service has the same id. "
+        "`details` has what a program needs to repair the request. See [the protocol](../protocol.md#errors)."
+    )
+    codes = table(
+        ("Code", "HTTP", "JSON-RPC", "JSON-RPC, `autoagent`", "Send again later", "Meaning"),
+        (
+            (
+                code(row.code),
+                str(row.http),
+                str(row.json_rpc),
+                str(row.json_rpc_autoagent),
+                "yes" if row.retryable else "no",
+                CODE_MEANINGS[row.code],
+            )
+            for row in ERRORS.values()
+        ),
+    )
+    statuses = table(("Status", "Meaning"), ((str(status), text) for status, text in STATUS_MEANINGS.items()))
+    return page("Errors", introduction, ("## Codes", codes, "## HTTP statuses", statuses))
+
+
+def fields_page() -> str:
+    """Each field of a vehicle: in listings, in feeds, in filters, facets and sorts."""
+    introduction = (
+        "A listing has these fields. A field that is not known is absent, never null. A dealer may add fields. "
+        "*Feed column* is the name in the [canonical feed layout](feeds.md#the-canonical-layout). "
+        "A filter narrows `inventory.search` and `inventory.facets`."
+    )
+    filters, facets = _schema("Filters")["properties"], _schema("Facets")["properties"]
+    sorts = _schema("Sort")["properties"]["field"]["enum"]
+    columns = {names[0] for names in LAYOUTS["canonical"].columns.values()}
+    listing = _schema("Vehicle")["properties"]
+    rows = []
+    for name, schema in _schema("VehicleDetail")["properties"].items():
+        its_filters = [one for one in (name, f"{name}_min", f"{name}_max", _plural(name)) if one in filters]
+        its_facets = [one for one in (name, _plural(name)) if one in facets]
+        uses = [("filter", its_filters), ("facet", its_facets), ("sort", [name] if name in sorts else [])]
+        in_requests = "; ".join(f"{use} {', '.join(map(code, names))}" for use, names in uses if names)
+        column = code(name) if name in columns else ""
+        rows.append((code(name), _type(schema), column, in_requests, (schema | listing.get(name, {})).get("description", "")))
+    header = ("Field", "Type", "Feed column", "In requests", "Meaning")
+    return page("Fields of a vehicle", introduction, (table(header, rows),))
+
+
+def _plural(name: str) -> str:
+    return f"{name.removesuffix('y')}ies" if name.endswith("y") else f"{name}s"
+
+
+@cache
+def _schemas() -> dict[str, Any]:
+    document: dict[str, Any] = json.loads(documents()["openapi.json"])
+    schemas: dict[str, Any] = document["components"]["schemas"]
+    return schemas
+
+
+def _schema(name: str) -> Any:
+    return _schemas()[name]
+
+
+def _skill(skill: Skill, shown: set[str]) -> Iterator[str]:
+    name = skill.payload.__name__
+    yield f"## {skill.id}\n\n{skill.description}"
+    yield "\n\n".join(_members(name, shown))
+    yield "\n\n".join(_members(name.removesuffix("Request") + "Response", shown))
+
+
+def _members(name: str, shown: set[str]) -> Iterator[str]:
+    """The section of one schema, then of the schemas that it names for the first time."""
+    if name in shown:
+        return
+    shown.add(name)
+    schema = _schema(name)
+    yield f"### {name}"
+    if "description" in schema:
+        yield str(schema["description"])
+    required = schema.get("required", ())
+    rows = [
+        (code(member), _type(one), "yes" if member in required else "no", one.get("description", ""))
+        for member, one in schema.get("properties", {}).items()
+    ]
+    others = schema.get("additionalProperties")
+    if isinstance(others, dict):
+        rows.append(("other members", _type(others), "no", _bounds(schema)))
+    if rows:
+        yield table(("Member", "Type", "Required", "Meaning"), rows)
+    for inner in _named(schema):
+        yield from _members(inner, shown)
+
+
+def _named(schema: Any) -> Iterator[str]:
+    match schema:
+        case {"$ref": str(ref)}:
+            yield ref.rpartition("/")[2]
+        case dict():
+            for key, inner in schema.items():
+                if key != "not":
+                    yield from _named(inner)
+        case list():
+            for inner in schema:
+                yield from _named(inner)
+
+
+def _type(schema: dict[str, Any]) -> str:
+    """The type of a value, with its bounds."""
+    match schema:
+        case {"$ref": str(ref)}:
+            name = ref.rpartition("/")[2]
+            return f"[{name}](skills.md#{name.lower()})"
+        case {"anyOf": list(branches)}:
+            return " or ".join(_type(one) for one in branches)
+        case {"const": value}:
+            return code(value)
+        case {"enum": list(values)}:
+            return ", ".join(map(code, values))
+        case {"type": "array", "items": items}:
+            text = f"list of {_type(items)}"
+        case {"type": list(kinds)}:
+            text = " or ".join(kinds)
+        case {"type": str(kind), "format": str(form)}:
+            text = f"{kind} ({form})"
+        case {"type": str(kind)}:
+            text = kind
+        case _:
+            text = "any value"
+    return ", ".join(filter(None, (text, _bounds(schema))))
+
+
+def _bounds(schema: dict[str, Any]) -> str:
+    words = {
+        "maxLength": "at most {:,} characters",
+        "maxItems": "at most {:,} entries",
+        "maxProperties": "at most {:,} members",
+        "minimum": "at least {:,}",
+        "maximum": "at most {:,}",
+        "pattern": "`{}`",
+    }
+    bounds = [words[name].format(schema[name]) for name in words if name in schema and schema[name] != LARGEST]
+    if "propertyNames" in schema:
+        bounds.append(f"names of at most {schema['propertyNames']['maxLength']:,} characters")
+    return ", ".join(bounds)
