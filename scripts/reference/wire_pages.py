@@ -23,8 +23,15 @@ def skills_page() -> str:
         "bounds. [The protocol](../protocol.md) has the rules. A running service publishes the same as JSON Schemas "
         "under `/schemas/` and as an OpenAPI document at `/openapi.json`. `/docs` has an example for each skill."
     )
-    shown: set[str] = set()
-    return page("Skills", introduction, ("\n\n".join(_skill(skill, shown)) for skill in SKILLS))
+    shown = {"InventorySearchRequest"}
+    envelope = (
+        "## The envelope",
+        "A request is an A2A message with one data part. These are the members for `inventory.search`. The other skills "
+        "have the same members with their own media types.",
+        *_members("SendInventorySearch", shown),
+    )
+    shown.remove("InventorySearchRequest")
+    return page("Skills", introduction, (*envelope, *("\n\n".join(_skill(skill, shown)) for skill in SKILLS)))
 
 
 def errors_page() -> str:
@@ -112,9 +119,8 @@ def _members(name: str, shown: set[str]) -> Iterator[str]:
     ]
     others = schema.get("additionalProperties")
     if isinstance(others, dict):
-        rows.append(("other members", _type(others), "no", _bounds(schema)))
-    if rows:
-        yield table(("Member", "Type", "Required", "Meaning"), rows)
+        rows.append((f"other members{_bounds(schema)}", _type(others), "no", ""))
+    yield table(("Member", "Type", "Required", "Meaning"), rows) if rows else _type(schema)
     for inner in _named(schema):
         yield from _members(inner, shown)
 
@@ -145,7 +151,7 @@ def _type(schema: dict[str, Any]) -> str:
         case {"enum": list(values)}:
             return ", ".join(map(code, values))
         case {"type": "array", "items": items}:
-            text = f"list of {_type(items)}"
+            return f"list{_bounds(schema)} of {_type(items)}"
         case {"type": list(kinds)}:
             text = " or ".join(kinds)
         case {"type": str(kind), "format": str(form)}:
@@ -154,7 +160,7 @@ def _type(schema: dict[str, Any]) -> str:
             text = kind
         case _:
             text = "any value"
-    return ", ".join(filter(None, (text, _bounds(schema))))
+    return text + _bounds(schema)
 
 
 def _bounds(schema: dict[str, Any]) -> str:
@@ -169,4 +175,4 @@ def _bounds(schema: dict[str, Any]) -> str:
     bounds = [words[name].format(schema[name]) for name in words if name in schema and schema[name] != LARGEST]
     if "propertyNames" in schema:
         bounds.append(f"names of at most {schema['propertyNames']['maxLength']:,} characters")
-    return ", ".join(bounds)
+    return f" ({', '.join(bounds)})" if bounds else ""
