@@ -9,7 +9,7 @@ import random
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple, get_args
 
-from dealer_agent.protocol.examples import example_body
+from dealer_agent.apidocs.examples import example_body
 from dealer_agent.protocol.requests import SortField
 from dealer_agent.protocol.skill import SKILL_BY_ID
 from dealer_agent.protocol.vocabulary import proto

@@ -5,7 +5,7 @@ from collections.abc import Iterator, Sequence
 from datetime import datetime, timedelta
 
 from benchmarks.buyers import post
-from dealer_agent.protocol.examples import example_body
+from dealer_agent.apidocs.examples import example_body
 from dealer_agent.protocol.skill import SKILL_BY_ID
 from dealer_agent.protocol.vocabulary import proto
 

@@ -7,10 +7,9 @@ import os
 import signal
 import socket
 import threading
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack, asynccontextmanager, suppress
-from datetime import UTC, datetime, timedelta
-from ipaddress import ip_network
+from datetime import UTC, datetime
 from pathlib import Path
 
 import httpx
@@ -20,12 +19,9 @@ from dealer_agent import __version__
 from dealer_agent.catalogue_loading import SnapshotLoader
 from dealer_agent.config import Settings, load_settings
 from dealer_agent.config.channels import channel_secrets
-from dealer_agent.config.key_rotation import KeyRotation, file_to_change, waiting_until
 from dealer_agent.delivery.delivery_content import DeliveryContents
 from dealer_agent.delivery.loop import DeliveryLoop
 from dealer_agent.delivery.outlets import outlets_of
-from dealer_agent.delivery.retry_policy import Pace
-from dealer_agent.delivery.smtp import MailServer
 from dealer_agent.encryption import Cipher
 from dealer_agent.encryption.core_dumps import forbid_core_dumps
 from dealer_agent.lead_intake import LeadIntake
@@ -33,18 +29,14 @@ from dealer_agent.lead_intake.visit_calendar import subscribed_calendar
 from dealer_agent.leads.customer_links import CustomerLinks
 from dealer_agent.protocol.card import CardFacts
 from dealer_agent.protocol.skill import SKILLS
-from dealer_agent.protocol.vocabulary import Vocabulary, proto, wire
+from dealer_agent.protocol.vocabulary import wire
 from dealer_agent.server.app import DealerApp
+from dealer_agent.server.key_rotation import KeyRotation, file_to_change, waiting_until
 from dealer_agent.server.limits import RateLimits
 from dealer_agent.server.log import configure_logs, end_interval
 from dealer_agent.server.refresh import Refresher, flush_logs, load_tokens, note_first_time
 from dealer_agent.server.service import (
-    ADDRESS_RULE,
-    BAD_TOKENS_RULE,
-    HEALTH_RULE,
-    MALFORMED_LEADS_RULE,
     RPC,
-    Options,
     Service,
 )
 from dealer_agent.skills import dealer_of
@@ -124,12 +116,12 @@ async def service(settings: Settings, listens_at: str) -> AsyncIterator[Service]
         closing.push_async_callback(asyncio.to_thread, writer.close)
         links = CustomerLinks(
             dealer_id=profile.id,
-            base_url=_base_url(settings, listens_at),
+            base_url=settings.base_url(listens_at),
             key=cipher.lasting_key("customer links"),
-            valid=timedelta(days=settings.mail.links_valid_days),
+            valid=settings.mail.links_valid,
         )
         deliveries = await closing.enter_async_context(_deliveries(settings, store, writer, cipher, links))
-        limits = RateLimits(settings.directory / RATE_LIMITS_FILE, _rate_rules(settings))
+        limits = RateLimits(settings.directory / RATE_LIMITS_FILE, settings.rate_limits.by_rule)
         closing.callback(limits.close)
         room = SnapshotLoader(store, settings.database_url, profile, settings.directory)
         closing.callback(room.close)
@@ -137,16 +129,17 @@ async def service(settings: Settings, listens_at: str) -> AsyncIterator[Service]
         shown = await asyncio.to_thread(room.load, datetime.now(UTC))
         dealer = dealer_of(
             profile,
-            LeadIntake(profile, writer, cipher, confirms_by_mail=settings.confirms_by_mail, on_stored=deliveries.wake),
-            default_limit=settings.search.default_limit,
-            limit_cap=settings.search.limit_cap,
+            LeadIntake(
+                profile, writer, cipher, confirms_by_mail=settings.mail.confirms_visits, on_stored=deliveries.wake
+            ),
+            settings.search,
         )
         running = Service(
             dealer=dealer.with_stock(shown.catalogue, shown.at),
             tokens=await asyncio.to_thread(load_tokens, store, profile.id),
-            wire=wire(settings.service.vocabulary, _proto_words(settings)),
+            wire=wire(settings.service.vocabulary, settings.service.proto),
             limits=limits,
-            options=_options(settings),
+            settings=settings,
             card=_card_facts(settings, listens_at),
             calendar=lambda secret_hash: subscribed_calendar(store, profile, secret_hash, datetime.now(UTC)),
             customers=dealer.desk.for_customers(store),
@@ -188,14 +181,14 @@ async def _deliveries(
     async with httpx.AsyncClient(headers={"User-Agent": f"dealer-agent/{__version__}"}) as client:
         outlets = outlets_of(
             settings.dealer,
+            settings.mail,
             directory=settings.directory,
-            server=_mail_server(settings, secrets),
             links=links,
             secrets=secrets,
             client=client,
         )
         parcels = DeliveryContents(store, settings.dealer)
-        loop = DeliveryLoop(settings.dealer.id, store, writer, cipher, outlets, parcels.of, _pace(settings))
+        loop = DeliveryLoop(settings.dealer.id, store, writer, cipher, outlets, parcels.of, settings.delivery)
         running = asyncio.create_task(loop.run())
         try:
             yield loop
@@ -204,79 +197,10 @@ async def _deliveries(
             await running
 
 
-def _mail_server(settings: Settings, secrets: Mapping[str, str]) -> MailServer | None:
-    mail = settings.mail
-    if not mail.host:
-        return None
-    return MailServer(
-        host=mail.host,
-        port=mail.port,
-        security=mail.security,
-        from_address=mail.from_address,
-        from_name=settings.dealer.name,
-        timeout_seconds=mail.timeout_seconds,
-        user=secrets.get(mail.user_env),
-        password=secrets.get(mail.password_env),
-    )
-
-
-def _pace(settings: Settings) -> Pace:
-    chosen = settings.delivery
-    return Pace(
-        first_retry=timedelta(seconds=chosen.first_retry_seconds),
-        longest_retry=timedelta(minutes=chosen.longest_retry_minutes),
-        park_after=timedelta(hours=chosen.park_after_hours),
-        breaker_failures=chosen.breaker_failures,
-        breaker_rest=timedelta(seconds=chosen.breaker_seconds),
-        lease=timedelta(seconds=chosen.lease_seconds),
-    )
-
-
-def _rate_rules(settings: Settings) -> dict[str, str]:
-    rates = settings.rate_limits
-    return {
-        **rates.by_skill(),
-        ADDRESS_RULE: rates.address,
-        BAD_TOKENS_RULE: rates.bad_tokens,
-        HEALTH_RULE: rates.health,
-        MALFORMED_LEADS_RULE: rates.malformed_leads,
-    }
-
-
-def _options(settings: Settings) -> Options:
-    everything = frozenset(skill.id for skill in SKILLS)
-    chosen = settings.service
-    bearer = frozenset(settings.auth.skills) or everything
-    return Options(
-        skills=everything - frozenset(chosen.skills_off),
-        bearer_skills=bearer if settings.auth.mode == "bearer" else frozenset(),
-        revision=chosen.revision,
-        lenient_configuration=chosen.lenient_configuration,
-        body_limit_bytes=chosen.body_limit_kib * 1024,
-        lead_body_limit_bytes=chosen.lead_body_limit_kib * 1024,
-        request_timeout_seconds=chosen.request_timeout_seconds,
-        trusted_proxies=tuple(ip_network(network) for network in chosen.trusted_proxies),
-        access_log=settings.logs.access,
-        max_connections=chosen.max_connections,
-        max_connections_per_address=chosen.max_connections_per_address,
-    )
-
-
-def _proto_words(settings: Settings) -> Vocabulary:
-    chosen = settings.service
-    return proto(chosen.error_domain, chosen.extension_uri_1_0_0, chosen.extension_uri_0_1_0)
-
-
-def _base_url(settings: Settings, listens_at: str) -> str:
-    """The address of the service for cards and mails."""
-    return (settings.service.public_url or listens_at) + settings.service.base_path
-
-
 def _card_facts(settings: Settings, listens_at: str) -> CardFacts:
     """What the cards say. Addresses are the public ones where they are set (contract, part 4)."""
-    options = _options(settings)
     profile = settings.dealer
-    base = _base_url(settings, listens_at)
+    base = settings.base_url(listens_at)
     websites = [rooftop.website for rooftop in profile.rooftops if rooftop.website]
     return CardFacts(
         name=profile.name,
@@ -289,6 +213,6 @@ def _card_facts(settings: Settings, listens_at: str) -> CardFacts:
         json_rpc_url=base + RPC,
         schemas_url=f"{base}/schemas",
         documentation_url=f"{base}/docs",
-        skills=tuple(skill for skill in SKILLS if skill.id in options.skills),
-        bearer_skills=options.bearer_skills & options.skills,
+        skills=tuple(skill for skill in SKILLS if skill.id in settings.service.skills),
+        bearer_skills=settings.token_skills,
     )

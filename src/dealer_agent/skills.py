@@ -12,15 +12,17 @@ from typing import Any, cast
 import msgspec
 from msgspec import UNSET
 
+from dealer_agent.config.settings import SearchSettings
 from dealer_agent.dealers.information import dealer_information
 from dealer_agent.dealers.offers import offered_price
 from dealer_agent.dealers.profile import Profile
 from dealer_agent.inventory.catalogue import Catalogue, RemovedUnit
 from dealer_agent.lead_intake import LeadIntake
 from dealer_agent.protocol.envelope import Request
-from dealer_agent.protocol.errors import InternalError, ProtocolError, VehicleNotFound, VehicleUnavailable, refusal
+from dealer_agent.protocol.errors import InternalError, ProtocolError, VehicleNotFound, VehicleUnavailable
+from dealer_agent.protocol.problems import validation_error
 from dealer_agent.protocol.replies import Answer
-from dealer_agent.protocol.requests import (
+from dealer_agent.protocol.skill import (
     DealerInformationRequest,
     InventoryFacetsRequest,
     InventorySearchRequest,
@@ -41,8 +43,7 @@ class Dealer:
     information: bytes
     catalogue: Catalogue
     desk: LeadIntake
-    default_limit: int
-    limit_cap: int
+    search: SearchSettings
     stock_at: datetime | None = None
 
     def with_stock(self, catalogue: Catalogue, at: datetime | None) -> "Dealer":
@@ -50,10 +51,10 @@ class Dealer:
         return replace(self, catalogue=catalogue, stock_at=at)
 
 
-def dealer_of(profile: Profile, desk: LeadIntake, *, default_limit: int, limit_cap: int) -> Dealer:
+def dealer_of(profile: Profile, desk: LeadIntake, search: SearchSettings) -> Dealer:
     """The dealer of a profile, with nothing in stock yet: dealer.information's reply is made here, once."""
     about = msgspec.json.encode(dealer_information(profile))
-    return Dealer(profile, about, Catalogue.build([]), desk, default_limit, limit_cap)
+    return Dealer(profile, about, Catalogue.build([]), desk, search)
 
 
 def information(dealer: Dealer, _: DealerInformationRequest) -> Answer:
@@ -63,10 +64,10 @@ def information(dealer: Dealer, _: DealerInformationRequest) -> Answer:
 
 def search(dealer: Dealer, request: InventorySearchRequest) -> Answer:
     """inventory.search (2.4 and 2.5; contract, part 7): a page of ready listings, `limit` capped by the dealer."""
-    skip, limit = 0, dealer.default_limit
+    skip, limit = 0, dealer.search.default_limit
     if request.pagination:
         skip = request.pagination.skip or 0
-        limit = min(request.pagination.limit or limit, dealer.limit_cap)
+        limit = min(request.pagination.limit or limit, dealer.search.limit_cap)
     page = dealer.catalogue.search(request.filters, skip, limit, request.sort)
     head = b'{"total":%d,"skip":%d,"limit":%d,"vehicles":[' % (page.total, skip, limit)
     rest = [b","] * max(1, 2 * len(page.listings))
@@ -107,7 +108,7 @@ READING_SKILLS: dict[type[Payload], Callable[[Dealer, Any], Answer]] = {
 def read(dealer: Dealer, request: Request) -> Answer:
     """The answer of a reading skill. Raises ProtocolError."""
     if request.payload is None:
-        raise refusal(list(request.problems), "payload")
+        raise validation_error(list(request.problems), "payload")
     return READING_SKILLS[type(request.payload)](dealer, request.payload)
 
 
@@ -122,7 +123,7 @@ async def submit_lead(dealer: Dealer, request: Request, *, token_id: str | None,
     now = datetime.now(UTC)
     try:
         if request.payload is None or request.plain is None:
-            raise refusal(list(request.problems), "payload")
+            raise validation_error(list(request.problems), "payload")
         lead = cast(LeadSubmitRequest, request.payload)
         return await dealer.desk.take(
             lead, request.plain, dealer.catalogue, token_id=token_id, body=body, now=now, seconds=seconds
@@ -130,5 +131,5 @@ async def submit_lead(dealer: Dealer, request: Request, *, token_id: str | None,
     except InternalError:
         raise
     except ProtocolError as error:
-        dealer.desk.note_refusal(error.row.code, now)
+        dealer.desk.note_refusal(error.code, now)
         raise

@@ -16,6 +16,8 @@ from tests.acceptance.dealers import FORD_VIN, stocked_dealer
 from tests.acceptance.running import Running, command_here, eventually, serving
 from tests.delivery.receivers import MailReceiver, always, receiving_mail
 
+pytestmark = pytest.mark.requirement("calendar-bounded")
+
 BOOKS = """
 [rooftops.deliver]
 notify = ["sales@acceptance.example.com"]

@@ -21,7 +21,7 @@ def chunk(content: bytes) -> bytes:
     return b"%x\r\n%s\r\n" % (len(content), content)
 
 
-@pytest.mark.requirement("contract-3-413")
+@pytest.mark.requirement("http-413")
 def test_a_body_without_a_length_is_refused_while_it_is_read(service: Running) -> None:
     with connect(service.url) as connection:
         connection.sendall(head("Transfer-Encoding: chunked"))
@@ -35,7 +35,7 @@ def test_a_body_without_a_length_is_refused_while_it_is_read(service: Running) -
     assert told["error"]["details"][1]["code"] == "SCHEMA_VALIDATION_FAILED"
 
 
-@pytest.mark.requirement("contract-3-413")
+@pytest.mark.requirement("http-413")
 def test_a_body_that_says_that_it_is_too_large_is_refused_before_it_is_sent(service: Running) -> None:
     with connect(service.url) as connection:
         connection.sendall(head(f"Content-Length: {LEAD_LIMIT + 1}"))

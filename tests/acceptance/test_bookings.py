@@ -87,7 +87,7 @@ def noon(days: int) -> str:
     return datetime.combine(datetime.now(CLOCK).date() + timedelta(days=days), time(12), CLOCK).isoformat()
 
 
-@pytest.mark.requirement("contract-10-confirm-free-place", "contract-10-propose-three")
+@pytest.mark.requirement("confirm-free-place", "propose-three")
 @pytest.mark.parametrize("turn", range(ROUNDS))
 def test_of_many_who_ask_for_one_time_as_many_get_it_as_there_are_places(booking: Booking, turn: int) -> None:
     wish = {"appointment_type": "test_drive", "appointment_at": noon(2 + turn)}
@@ -112,7 +112,7 @@ def test_of_many_who_ask_for_one_time_as_many_get_it_as_there_are_places(booking
     assert stored == confirmed
 
 
-@pytest.mark.requirement("contract-10-confirm-free-place", "contract-10-none-to-be-had")
+@pytest.mark.requirement("confirm-free-place", "no-time-available")
 def test_of_many_who_ask_for_the_only_time_all_others_are_refused_and_kept_as_leads(booking: Booking) -> None:
     now = datetime.now(UTC)
     window = {"start": now.isoformat(), "end": (now + timedelta(days=3)).isoformat()}
@@ -145,7 +145,7 @@ def copies(booking: Booking, number: int, **members: Any) -> list[httpx.Response
     return send_at_once(booking.url, [lead(number, appointment=wish, **members)] * COPIES)
 
 
-@pytest.mark.requirement("contract-10-idempotency-same-payload")
+@pytest.mark.requirement("idempotency-same-payload")
 def test_a_hundred_copies_with_one_key_are_one_lead_with_one_answer(booking: Booking) -> None:
     responses = copies(booking, 20_000, idempotency_key="copies")
     assert len({without_message_id(response) for response in responses}) == 1
@@ -157,7 +157,7 @@ def test_a_hundred_copies_with_one_key_are_one_lead_with_one_answer(booking: Boo
     assert len(booking.store.appointments_of(DEALER, answered["lead_id"])) == 1
 
 
-@pytest.mark.requirement("contract-10-duplicate-no-token")
+@pytest.mark.requirement("duplicate-no-token")
 def test_a_hundred_copies_without_a_key_are_one_lead_with_one_visit(booking: Booking) -> None:
     answers = [answer(response, "lead.submit") for response in copies(booking, 30_000)]
     assert Counter(one["status"] for one in answers) == {"received": 1, "duplicate": COPIES - 1}

@@ -19,9 +19,12 @@ from tests.acceptance.dealers import stocked_dealer
 from tests.acceptance.key_files import LEADS, all_there, entries, ids_in, key_file, printed_key, refused, used, wanted
 from tests.acceptance.running import Running, command_here, environment, eventually, serving, succeed
 
-from dealer_agent.config import key_rotation, load_settings
+from dealer_agent.config import load_settings
 from dealer_agent.encryption import Keyring, new_key, render
+from dealer_agent.server import key_rotation
 from dealer_agent.storage.store import Store
+
+pytestmark = pytest.mark.outside_protocol("keys: docs/keys.md")
 
 
 @pytest.fixture
@@ -102,7 +105,7 @@ def test_keys_of_the_environment_are_changed_by_the_operator_and_rotate_encrypts
 STOPPED = """
 import os, signal, sys
 from dealer_agent.cli import main
-from dealer_agent.config import key_rotation as keys
+from dealer_agent.server import key_rotation as keys
 
 keys.VALUES_AT_ONCE, keys.TAKEN_UP_SECONDS = 1, 0.0
 times, owner, name = int(sys.argv.pop(1)), keys.Store if sys.argv[1] == "reseal" else keys, sys.argv.pop(1)

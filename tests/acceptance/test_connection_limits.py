@@ -52,7 +52,7 @@ def running(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Running]:
         yield running
 
 
-@pytest.mark.requirement("spec-8-connection-pipelining")
+@pytest.mark.requirement("connection-pipelining")
 @pytest.mark.parametrize(
     "one",
     [
@@ -107,7 +107,7 @@ def with_files(most: int) -> tuple[str, ...]:
     return ("sh", "-c", f'ulimit -n {most} && exec "$0" "$@"', COMMAND)
 
 
-@pytest.mark.requirement("spec-8-connection-limits")
+@pytest.mark.requirement("connection-limits")
 @pytest.mark.parametrize("sent", [b"", b"GET /healthz HTTP/1.1\r\nHost: x\r\n\r\n"], ids=["fresh", "answered"])
 def test_idle_connections_make_room_for_leads(tmp_path: Path, sent: bytes) -> None:
     folder = stocked_dealer(tmp_path)
@@ -117,7 +117,7 @@ def test_idle_connections_make_room_for_leads(tmp_path: Path, sent: bytes) -> No
         assert ask(running.url, "inventory.search").status_code == 200
 
 
-@pytest.mark.requirement("spec-8-connection-limits")
+@pytest.mark.requirement("connection-limits")
 def test_a_client_beyond_the_limit_of_connections_gets_429(tmp_path: Path) -> None:
     """Contract 3: RATE_LIMITED carries Retry-After. A busy connection is not closed for another client."""
     folder = stocked_dealer(tmp_path, "\n[service]\nmax_connections = 16\n")
@@ -134,7 +134,7 @@ def test_a_client_beyond_the_limit_of_connections_gets_429(tmp_path: Path) -> No
         assert served
 
 
-@pytest.mark.requirement("spec-8-connection-limits")
+@pytest.mark.requirement("connection-limits")
 def test_a_request_that_waits_in_the_kernel_is_not_idle(tmp_path: Path) -> None:
     """Clients that are accepted in one turn of the loop do not displace one another before their requests are read."""
     folder = stocked_dealer(tmp_path, "\n[service]\nmax_connections = 16\n")
@@ -164,7 +164,7 @@ def own_address() -> str:
     return address
 
 
-@pytest.mark.requirement("spec-8-connection-limits")
+@pytest.mark.requirement("connection-limits")
 @pytest.mark.parametrize("exempt", [False, True])
 def test_an_address_has_a_limit_of_its_own(tmp_path: Path, exempt: bool) -> None:
     """The idle connection of the same address makes room, and no other; a trusted proxy has no such limit."""
@@ -189,7 +189,7 @@ def test_an_address_has_a_limit_of_its_own(tmp_path: Path, exempt: bool) -> None
         assert other.recv(15) == b"HTTP/1.1 200 OK"
 
 
-@pytest.mark.requirement("spec-8-connection-limits")
+@pytest.mark.requirement("connection-limits")
 def test_the_service_accepts_again_after_file_descriptors_ran_out(tmp_path: Path) -> None:
     """Whatever else uses up the descriptors: the service accepts again once there are some."""
     if shutil.which("prlimit") is None:
@@ -245,7 +245,7 @@ def _refuses(port: int) -> bool:
     return False
 
 
-@pytest.mark.requirement("spec-8-connection-trailers")
+@pytest.mark.requirement("connection-trailers")
 def test_no_trailer_gets_around_the_limits_behind_a_real_proxy(tmp_path: Path) -> None:
     """The proxy's X-Forwarded-For counts, and not the one that a client writes behind its body."""
     rates = 'bad_tokens = "3/minute"\n\n[service]\ntrusted_proxies = ["127.0.0.1"]\n'

@@ -57,7 +57,7 @@ def told(service: Running) -> dict[str, Any]:
     return told
 
 
-@pytest.mark.requirement("contract-4-cross-origin")
+@pytest.mark.requirement("cross-origin")
 def test_a_page_of_another_origin_reads_answers_and_errors(told: dict[str, Any]) -> None:
     read = told["read"]
     assert read["card"]["body"]["name"] == "Acceptance Motors"
@@ -69,7 +69,7 @@ def test_a_page_of_another_origin_reads_answers_and_errors(told: dict[str, Any])
     assert read["token"]["authenticate"] == "Bearer"
 
 
-@pytest.mark.requirement("contract-4-cross-origin")
+@pytest.mark.requirement("cross-origin")
 def test_the_browser_sends_no_cookie_and_refuses_a_call_with_credentials(told: dict[str, Any]) -> None:
     assert told["read"]["withCookies"] == {"refused": "TypeError"}
     assert told["read"]["otherHeader"] == {"refused": "TypeError"}

@@ -16,6 +16,8 @@ from dealer_agent.storage.consents import ConsentRecord
 from dealer_agent.storage.leads import record_lead
 from dealer_agent.storage.outbox import Address
 
+pytestmark = pytest.mark.outside_protocol("the command `deliveries`: docs/delivery.md")
+
 NORTH = "Acceptance Motors North"
 
 

@@ -264,7 +264,7 @@ def database(
         yield url, server
 
 
-@pytest.mark.requirement("contract-10-durable-before-answer")
+@pytest.mark.requirement("durable-before-answer")
 def test_every_answered_lead_is_delivered_though_receivers_fail_and_processes_are_killed(
     tmp_path: Path, record_property: Any, database: tuple[str, PostgreSQL | None]
 ) -> None:

@@ -12,6 +12,8 @@ import httpx
 import pytest
 from tests.acceptance.running import COMMAND, PATIENCE_SECONDS, command_here, environment, eventually, free_port
 
+pytestmark = pytest.mark.outside_protocol("the command `demo`")
+
 
 def pasted(command_line: str) -> dict[str, Any]:
     """The data of the answer that the command prints."""

@@ -16,13 +16,13 @@ from tests.acceptance.running import Running
 from tests.acceptance.test_javascript_client import JS, installed
 from tests.protocol.publishing import KEPT
 
-from dealer_agent.protocol.examples import example_payload
-from dealer_agent.protocol.openapi_components import payload_component
+from dealer_agent.apidocs.components import payload_component
+from dealer_agent.apidocs.examples import example_payload
 from dealer_agent.protocol.skill import SKILLS
 
 GENERATED = Path(__file__).with_name("generated")
 
-pytestmark = pytest.mark.requirement("contract-2-openapi-generators")
+pytestmark = pytest.mark.requirement("openapi-generators")
 
 
 @pytest.fixture(scope="module")

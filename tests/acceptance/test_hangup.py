@@ -8,6 +8,8 @@ from tests.acceptance.dealers import stocked_dealer
 from tests.acceptance.raw import begun_upload, connect, read_to_the_end, search_body
 from tests.acceptance.running import PATIENCE_SECONDS, eventually, serving
 
+pytestmark = pytest.mark.outside_protocol("how the service stops")
+
 
 @pytest.mark.parametrize("under_nohup", [False, True])
 def test_a_request_under_way_is_answered_when_the_terminal_closes(tmp_path: Path, under_nohup: bool) -> None:

@@ -96,8 +96,8 @@ def test_columns_that_say_nothing_to_us_and_columns_that_are_never_read_are_name
     assert "Layout canonical" in said
 
 
-@pytest.mark.requirement("contract-6-import-names-assumption")
-@pytest.mark.requirement("contract-6-rooftop-unmatched")
+@pytest.mark.requirement("import-names-assumption")
+@pytest.mark.requirement("rooftop-unmatched")
 def test_units_without_a_rooftop_and_the_meaning_of_the_price_are_told(store: Path) -> None:
     said = bring_in(store, rows(HONDA, TESLA)).stdout
     assert re.search(r"1 unit names no rooftop .*Acceptance Motors North", said)

@@ -32,8 +32,8 @@ def installed() -> Path:
     return Path(node)
 
 
-@pytest.mark.requirement("spec-1-five-skills")
-@pytest.mark.requirement("spec-4-base-url-is-the-cards")
+@pytest.mark.requirement("five-skills")
+@pytest.mark.requirement("base-url-of-card")
 def test_the_javascript_client_uses_all_skills_over_both_bindings(service: Running, guarded: Guarded) -> None:
     node = installed()
     told = subprocess.run(

@@ -64,7 +64,7 @@ def the_same_answers_again(running: Running, senders: Senders) -> None:
     assert asked(running.url, "lead.submit", **senders.leads[key])["lead_id"] == lead_id
 
 
-@pytest.mark.requirement("contract-10-durable-before-answer")
+@pytest.mark.requirement("durable-before-answer")
 def test_a_killed_machine_shows_the_old_stock_or_the_new_and_keeps_every_answered_lead(tmp_path: Path) -> None:
     """Contract 6 (an import is one transaction) and 10 (what was answered survives), with one worker and with two."""
     folder = stocked_dealer(tmp_path / "store", units=generation(0, SIZES[0]))

@@ -15,6 +15,8 @@ from tests.acceptance.test_workers import in_every_worker
 from dealer_agent.catalogue_loading import FILE
 from dealer_agent.catalogue_loading.snapshot_loader import SMALL
 
+pytestmark = pytest.mark.outside_protocol("how a large stock is loaded")
+
 MANY = SMALL + 500
 
 

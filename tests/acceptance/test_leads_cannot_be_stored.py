@@ -102,7 +102,7 @@ def taken_again(running: Running, folder: Path, **environment: str) -> None:
     assert sorted(stored(folder, **environment)) == ["Example0", "Example1", "Example100"]
 
 
-@pytest.mark.requirement("contract-10-refused-in-time", "contract-4-readiness-names-leads")
+@pytest.mark.requirement("refused-in-time", "readiness")
 def test_a_locked_sqlite_file_refuses_leads_in_time_and_stores_none_of_them_later(tmp_path: Path) -> None:
     folder = stocked_dealer(tmp_path / "store", ONE_SECOND)
     with serving(folder) as running:
@@ -111,7 +111,7 @@ def test_a_locked_sqlite_file_refuses_leads_in_time_and_stores_none_of_them_late
         taken_again(running, folder)
 
 
-@pytest.mark.requirement("contract-10-refused-in-time", "contract-4-readiness-names-leads")
+@pytest.mark.requirement("refused-in-time", "readiness")
 def test_a_locked_dealer_on_postgresql_refuses_leads_in_time_and_stores_none_of_them_later(
     tmp_path: Path, postgresql_url: str
 ) -> None:
@@ -123,7 +123,7 @@ def test_a_locked_dealer_on_postgresql_refuses_leads_in_time_and_stores_none_of_
         taken_again(running, folder, DATABASE_URL=postgresql_url)
 
 
-@pytest.mark.requirement("contract-10-refused-in-time")
+@pytest.mark.requirement("refused-in-time")
 def test_a_lead_that_is_being_stored_is_waited_for_and_a_retry_with_its_key_finds_it(
     tmp_path: Path, postgresql_url: str
 ) -> None:
@@ -156,7 +156,7 @@ def small_disk(folder: Path) -> Iterator[Path]:
         subprocess.run(["umount", "--lazy", folder], check=True)
 
 
-@pytest.mark.requirement("contract-10-refused-in-time", "contract-4-readiness-names-leads")
+@pytest.mark.requirement("refused-in-time", "readiness")
 def test_on_a_full_disk_leads_are_refused_and_are_taken_again_when_there_is_room(tmp_path: Path) -> None:
     with small_disk(tmp_path / "disk") as disk:
         # The log is on the same disk, as in the folder of a dealer who arranged nothing else.

@@ -57,7 +57,7 @@ def test_the_command_alone_shows_its_help_and_its_version_on_request() -> None:
     assert command_here("--version").stdout == f"dealer-agent {__version__}\n"
 
 
-@pytest.mark.requirement("contract-6-feed-price-default")
+@pytest.mark.requirement("feed-price-default")
 def test_init_writes_a_dealer_that_imports_and_lists_at_once(tmp_path: Path) -> None:
     said = command_here("init", "my-store", cwd=tmp_path)
     assert said.returncode == 0

@@ -99,7 +99,7 @@ def crowd(url: str) -> Iterator[None]:
             sender.join()
 
 
-@pytest.mark.requirement("contract-3-overload")
+@pytest.mark.requirement("overload")
 def test_three_times_the_capacity_is_answered_soon_or_refused_at_once(
     loaded: Loaded, record_property: Callable[[str, object], None]
 ) -> None:
@@ -125,7 +125,7 @@ def test_three_times_the_capacity_is_answered_soon_or_refused_at_once(
 
 
 @pytest.mark.parametrize("connections", BUSY)
-@pytest.mark.requirement("contract-3-overload")
+@pytest.mark.requirement("overload")
 def test_new_connections_are_answered_beside_busy_ones(
     loaded: Loaded, connections: int, record_property: Callable[[str, object], None]
 ) -> None:

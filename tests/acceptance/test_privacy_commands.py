@@ -625,9 +625,9 @@ def test_tampering_is_found_and_the_first_broken_event_named(shop: Shop, tamper:
 # --- Age ---
 
 
-@pytest.mark.requirement("contract-10-withdrawal-lasts")
-@pytest.mark.requirement("contract-10-proof-kept")
-@pytest.mark.requirement("contract-10-consent-export")
+@pytest.mark.requirement("withdrawal-lasts")
+@pytest.mark.requirement("proof-kept")
+@pytest.mark.requirement("consent-export")
 def test_after_an_erasure_a_withdrawal_still_holds_and_the_consent_can_still_be_proven(
     shop: Shop, tmp_path: Path
 ) -> None:
@@ -670,7 +670,7 @@ def test_after_an_erasure_a_withdrawal_still_holds_and_the_consent_can_still_be_
     assert "whole" in shop.said("consent", "verify")
 
 
-@pytest.mark.requirement("contract-10-recorded-head")
+@pytest.mark.requirement("recorded-head")
 def test_the_service_records_heads_and_the_check_goes_on_from_them(shop: Shop) -> None:
     file = shop.folder / "consent-heads.log"
     eventually("the service recorded its heads", file.exists)

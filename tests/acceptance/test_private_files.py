@@ -27,7 +27,7 @@ def exposed(folder: Path) -> list[str]:
     return [str(path) for path in paths if path.name != "dealer.toml" and stat.S_IMODE(path.stat().st_mode) & 0o077]
 
 
-@pytest.mark.requirement("contract-10-private-files")
+@pytest.mark.requirement("private-files")
 def test_other_users_have_no_access_to_any_file_of_the_service(tmp_path: Path) -> None:
     folder = tmp_path / "new" / "store"
     succeed("init", folder)

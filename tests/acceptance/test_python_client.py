@@ -93,10 +93,10 @@ def data_of(message: dict[str, Any], skill: str) -> dict[str, Any]:
     return data
 
 
-@pytest.mark.requirement("spec-1-json-rpc-on-every-card")
-@pytest.mark.requirement("spec-1-http-json-entry")
-@pytest.mark.requirement("contract-4-interfaces-in-order")
-@pytest.mark.requirement("spec-1-out-of-scope-operations")
+@pytest.mark.requirement("card-both-bindings")
+@pytest.mark.requirement("card-http-json-entry")
+@pytest.mark.requirement("card-interfaces-in-order")
+@pytest.mark.requirement("undeclared-operations")
 def test_the_client_finds_both_bindings_on_the_well_known_card_with_json_rpc_first(service: Running) -> None:
     """Contract 4; specification, part 1, rule 3."""
 
@@ -111,8 +111,8 @@ def test_the_client_finds_both_bindings_on_the_well_known_card_with_json_rpc_fir
     assert not card.capabilities.streaming
 
 
-@pytest.mark.requirement("spec-4-types-dealer-information")
-@pytest.mark.requirement("spec-4-base-url-is-the-cards")
+@pytest.mark.requirement("types-dealer-information")
+@pytest.mark.requirement("base-url-of-card")
 @both_bindings
 def test_the_client_learns_who_the_dealer_is(service: Running, binding: str) -> None:
     message, _ = through_the_card(service.url, binding, "dealer.information")
@@ -121,7 +121,7 @@ def test_the_client_learns_who_the_dealer_is(service: Running, binding: str) -> 
     assert [rooftop["name"] for rooftop in data["rooftops"]] == ["Acceptance Motors North", "Acceptance Motors South"]
 
 
-@pytest.mark.requirement("spec-4-types-inventory-facets")
+@pytest.mark.requirement("types-inventory-facets")
 @both_bindings
 def test_the_client_counts_the_stock(service: Running, binding: str) -> None:
     message, _ = through_the_card(service.url, binding, "inventory.facets", filters={"condition": ["used", "cpo"]})
@@ -129,9 +129,9 @@ def test_the_client_counts_the_stock(service: Running, binding: str) -> None:
     assert {entry["value"]: entry["count"] for entry in data["makes"]} == {"Honda": 1, "Tesla": 1}
 
 
-@pytest.mark.requirement("spec-4-types-inventory-search")
-@pytest.mark.requirement("contract-2-whole-doubles")
-@pytest.mark.requirement("contract-2-integers-sent-plain")
+@pytest.mark.requirement("types-inventory-search")
+@pytest.mark.requirement("whole-doubles")
+@pytest.mark.requirement("integers-sent-plain")
 @both_bindings
 def test_the_client_searches_with_integers_that_travel_as_doubles(service: Running, binding: str) -> None:
     """Contract 2: a number with a zero fraction is an integer; what the service sends has no fraction."""
@@ -151,7 +151,7 @@ def test_the_client_searches_with_integers_that_travel_as_doubles(service: Runni
     assert "28040.0" not in wire.got[0].text
 
 
-@pytest.mark.requirement("spec-4-types-inventory-vehicle")
+@pytest.mark.requirement("types-inventory-vehicle")
 @both_bindings
 def test_the_client_sees_one_vehicle(service: Running, binding: str) -> None:
     message, _ = through_the_card(service.url, binding, "inventory.vehicle", vin=HONDA_VIN, zip="22301")
@@ -172,10 +172,10 @@ APPOINTMENTS: dict[str, dict[str, Any]] = {
 
 @both_bindings
 @pytest.mark.parametrize("when", APPOINTMENTS)
-@pytest.mark.requirement("spec-4-types-lead-submit")
-@pytest.mark.requirement("spec-2.7-any-combination")
-@pytest.mark.requirement("contract-4-both-appointments-on-every-interface")
-@pytest.mark.requirement("contract-10-reply-appointment")
+@pytest.mark.requirement("types-lead-submit")
+@pytest.mark.requirement("lead-any-combination")
+@pytest.mark.requirement("both-appointment-forms-everywhere")
+@pytest.mark.requirement("appointment-reply")
 def test_the_client_submits_a_lead(service: Running, binding: str, when: str) -> None:
     """With vehicle, trade-in and an appointment in the form of either revision."""
     members = lead(
@@ -225,8 +225,8 @@ REFUSED: dict[str, tuple[str, dict[str, Any], int, int, str]] = {
 }
 
 
-@pytest.mark.requirement("spec-4-failure-is-non-2xx")
-@pytest.mark.requirement("spec-7-error-info")
+@pytest.mark.requirement("failure-is-not-2xx")
+@pytest.mark.requirement("error-info-members")
 @both_bindings
 @pytest.mark.parametrize(("skill", "members", "status", "number", "code"), REFUSED.values(), ids=REFUSED)
 def test_the_client_raises_what_the_service_refuses(
@@ -247,8 +247,8 @@ def test_the_client_raises_what_the_service_refuses(
         assert info["reason"] == payload["code"] == code
 
 
-@pytest.mark.requirement("spec-5-auth-type-bearer")
-@pytest.mark.requirement("contract-4-security")
+@pytest.mark.requirement("bearer-required")
+@pytest.mark.requirement("card-security")
 @both_bindings
 def test_the_client_shows_the_token_that_the_card_asks_for(guarded: Guarded, binding: str) -> None:
     """Specification, part 5. The client reads the scheme from the card, and sends the token because of it."""
@@ -257,10 +257,10 @@ def test_the_client_shows_the_token_that_the_card_asks_for(guarded: Guarded, bin
     assert wire.sent[0].headers["authorization"] == f"Bearer {guarded.token}"
 
 
-@pytest.mark.requirement("spec-5-missing-token")
-@pytest.mark.requirement("spec-5-invalid-token")
-@pytest.mark.requirement("contract-3-www-authenticate")
-@pytest.mark.requirement("contract-4-auth-required-everywhere")
+@pytest.mark.requirement("token-missing")
+@pytest.mark.requirement("token-invalid")
+@pytest.mark.requirement("www-authenticate")
+@pytest.mark.requirement("auth-required-on-every-card")
 @both_bindings
 @pytest.mark.parametrize("token", [None, "dat_01KE7AQ2N0V5X3J8R6T4Y9W1ZA_wrong"])
 def test_the_client_is_refused_without_the_token(guarded: Guarded, binding: str, token: str | None) -> None:

@@ -23,6 +23,8 @@ from tests.acceptance.running import (
 
 from dealer_agent.cli.serve import problem_of_card, problem_of_links
 
+pytestmark = pytest.mark.outside_protocol("how the service starts")
+
 
 def test_serve_on_a_port_in_use_says_so(folder: Path) -> None:
     with socket.create_server(("127.0.0.1", 0)) as taken:

@@ -13,6 +13,8 @@ from tests.acceptance.senders import Senders
 from dealer_agent.config import load_settings
 from dealer_agent.storage.store import Store
 
+pytestmark = pytest.mark.outside_protocol("how the service stops")
+
 
 @pytest.mark.parametrize("workers", [1, 2])
 def test_what_was_begun_before_the_stop_is_answered_and_what_was_stored_was_answered(

@@ -49,7 +49,7 @@ def events(log: str) -> list[str]:
     return [event for line in log.splitlines() for event, pattern in _EVENTS.items() if pattern.search(line)]
 
 
-@pytest.mark.requirement("contract-10-durable-before-answer")
+@pytest.mark.requirement("durable-before-answer")
 @pytest.mark.skipif(shutil.which("strace") is None, reason="GAP: no strace here (package strace), so no sync was seen")
 def test_between_the_request_of_a_lead_and_its_answer_lies_a_sync_of_the_database(tmp_path: Path) -> None:
     folder = stocked_dealer(tmp_path / "store")

@@ -10,6 +10,8 @@ from tests.acceptance.asking import asked
 from tests.acceptance.dealers import write_dealer
 from tests.acceptance.running import serving, succeed
 
+pytestmark = pytest.mark.requirement("listing-member-types", "word-body", "word-driveline", "price-advertised")
+
 EXPORT = Path(__file__).parents[3] / "shared" / "data" / "vauto" / "vauto_inventory.csv"
 
 CANONICAL = {

@@ -80,7 +80,7 @@ def test_every_worker_shows_an_import_without_a_restart(pair: Running) -> None:
     assert pair.workers() == before
 
 
-@pytest.mark.requirement("spec-5-invalid-token")
+@pytest.mark.requirement("token-invalid")
 def test_every_worker_refuses_a_revoked_token_without_a_restart(pair: Running) -> None:
     """Specification, part 5."""
     token = succeed_here("tokens", "create", "Short Visit", "--dir", pair.folder).strip()
@@ -94,9 +94,9 @@ def test_every_worker_refuses_a_revoked_token_without_a_restart(pair: Running) -
     assert refusal(ask(pair.url, "inventory.facets", token=token))["code"] == "AUTH_REQUIRED"
 
 
-@pytest.mark.requirement("spec-8-rate-limits")
-@pytest.mark.requirement("spec-7-rate-limited")
-@pytest.mark.requirement("contract-3-retry-after")
+@pytest.mark.requirement("rate-limits-are-settings")
+@pytest.mark.requirement("error-rate-limited")
+@pytest.mark.requirement("retry-after")
 def test_one_client_is_counted_by_both_workers_together(pair: Running) -> None:
     """Specification, part 8: five an hour are five, whichever worker is asked."""
     statuses: Counter[int] = Counter()

@@ -39,7 +39,7 @@ def refused_to_delete(running: Running) -> bool:
     return any(re.search(r"\b(799|800) days", problem) for problem in problems)
 
 
-@pytest.mark.requirement("contract-10-clock-doubtful")
+@pytest.mark.requirement("clock-doubtful")
 def test_a_service_whose_clock_is_wrong_keeps_every_lead_and_says_so_once(tmp_path: Path, database_url: str) -> None:
     """Behind, then ahead. After the clock is confirmed, the lead that is too old by it loses its customer."""
     folder = stocked_dealer(tmp_path / "store", DATABASE_URL=database_url)

@@ -165,7 +165,7 @@ def test_a_file_with_everything_is_read(load: Load) -> None:
     assert settings.dealer.area_offers[0].zip_prefixes == ("372",)
     assert settings.service.public_url == "https://agent.example.com"
     assert settings.service.trusted_proxies == ("10.0.0.0/8", "::1")
-    assert settings.rate_limits.by_skill()["lead.submit"] == "5/minute; 50/day"
+    assert settings.rate_limits.by_rule["lead.submit"] == "5/minute; 50/day"
     assert settings.rate_limits.address == ""
     assert settings.logs.access is False
 
@@ -337,7 +337,7 @@ def test_what_a_dealer_may_write_is_taken(load: Load, added: str) -> None:
     assert load(LEAST + added).dealer.name == "Acme Motors"
 
 
-@pytest.mark.requirement("contract-5-rooftops")
+@pytest.mark.requirement("dealer-rooftops")
 def test_a_dealer_needs_a_rooftop(refuse: Refuse) -> None:
     """Contract 5: at least one."""
     top = "".join(LEAST.splitlines(keepends=True)[:3])
@@ -345,7 +345,7 @@ def test_a_dealer_needs_a_rooftop(refuse: Refuse) -> None:
     assert refuse(top + "rooftops = []") == ["line 4: rooftops: needs at least 1 entry"]
 
 
-@pytest.mark.requirement("contract-6-feed-price-default")
+@pytest.mark.requirement("feed-price-default")
 def test_what_the_feeds_price_is_must_be_said(refuse: Refuse) -> None:
     """Contract 6: it is never guessed."""
     assert refuse(LEAST.replace('feed_price = "advertised"\n', "")) == [

@@ -14,7 +14,7 @@ from dealer_agent.config.new_dealer_file import dealer_toml
 from dealer_agent.config.settings import DealerFile
 
 
-@pytest.mark.requirement("contract-6-feed-price-default")
+@pytest.mark.requirement("feed-price-default")
 def test_the_written_file_loads_as_it_is(tmp_path: Path) -> None:
     path = write_dealer_toml(tmp_path / "my-store", "My Store")
     assert path == tmp_path / "my-store" / "dealer.toml"

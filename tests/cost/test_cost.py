@@ -28,7 +28,7 @@ def dealer(request: Any, tmp_path_factory: pytest.TempPathFactory, stocked: Any)
         yield request.param, opened
 
 
-@pytest.mark.requirement("contract-10-cost")
+@pytest.mark.requirement("request-cost")
 @pytest.mark.parametrize("name", KINDS)
 def test_no_request_costs_more_than_the_bound(dealer: tuple[int, Dealership], name: str, record_property: Any) -> None:
     units, dealership = dealer

@@ -10,7 +10,7 @@ from tests.cost.published_bounds import rows
 
 from dealer_agent.lead_intake import customer_actions
 from dealer_agent.leads import customer_links
-from dealer_agent.protocol import envelope, errors, json_rpc
+from dealer_agent.protocol import envelope, json_rpc, problems
 from dealer_agent.protocol.schemas import request_schema
 from dealer_agent.protocol.skill import SKILLS
 from dealer_agent.server import body, connection, customer_routes, fast_path
@@ -19,7 +19,7 @@ DOCS = Path(__file__).parents[2] / "docs"
 DOCUMENT = (DOCS / "limits.md").read_text("utf-8")
 
 
-@pytest.mark.requirement("contract-10-bounds")
+@pytest.mark.requirement("request-bounds")
 def test_the_table_of_bounds_is_that_of_the_schemas() -> None:
     """Write it anew with `.venv/bin/python -m tests.cost.published_bounds`."""
     assert "\n".join(rows()) in DOCUMENT
@@ -32,8 +32,8 @@ def test_the_table_of_bounds_is_that_of_the_schemas() -> None:
         ("opening brackets", envelope.VALUES_LIMIT),
         ("levels of objects and arrays", envelope.NESTING_LIMIT),
         ("characters of a JSON-RPC `id`", json_rpc.CALL_ID_LENGTH),
-        ("problems in an error", errors.PROBLEMS_SHOWN),
-        ("characters of a received value in an error", errors.RECEIVED_LIMIT),
+        ("problems in an error", problems.PROBLEMS_SHOWN),
+        ("characters of a received value in an error", problems.RECEIVED_LIMIT),
         ("bytes of a body that count once against the rate", body.COUNTED_BYTES),
         ("bytes of a body that is decoded before it is counted", fast_path.SHORT_BODY_BYTES),
         ("bytes of a head", connection.BoundedConnection.head_limit_bytes),
@@ -64,7 +64,7 @@ def unbounded(schema: Any, path: str) -> Iterator[str]:
             yield from unbounded(one, f"{path}/*")
 
 
-@pytest.mark.requirement("contract-10-bounds")
+@pytest.mark.requirement("request-bounds")
 @pytest.mark.parametrize("skill", SKILLS, ids=lambda skill: skill.id)
 def test_nothing_in_a_request_is_without_a_bound(skill: Any) -> None:
     assert list(unbounded(request_schema(skill), skill.id)) == []

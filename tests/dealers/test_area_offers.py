@@ -29,7 +29,7 @@ def _offer(amount_off: int = 500, **members: Any) -> AreaOffer:
     return AreaOffer(**(described | members))
 
 
-@pytest.mark.requirement("contract-9-area-offers", "contract-9-offered-price")
+@pytest.mark.requirement("area-offers", "offered-price")
 @pytest.mark.parametrize(
     ("zip_code", "expected"),
     [
@@ -46,7 +46,7 @@ def test_an_offer_is_for_zip_codes_that_begin_with_its_prefixes(zip_code: str, e
     assert offered_price(_vehicle(), zip_code, [_offer()]) == expected
 
 
-@pytest.mark.requirement("contract-9-area-offers", "contract-9-offered-price")
+@pytest.mark.requirement("area-offers", "offered-price")
 @pytest.mark.parametrize(
     ("limits", "expected"),
     [

@@ -40,16 +40,16 @@ FULL = DealerRooftop(
 
 
 @pytest.mark.requirement(
-    "contract-5-name",
-    "contract-5-welcome-message",
-    "contract-5-rooftops",
-    "contract-5-rooftop-name",
-    "contract-5-rooftop-contact",
-    "contract-5-rooftop-address",
-    "contract-5-rooftop-schedules",
-    "contract-5-rooftop-timezone",
-    "contract-5-rooftop-notes-capabilities",
-    "contract-5-rooftop-fees",
+    "dealer-name",
+    "dealer-welcome-message",
+    "dealer-rooftops",
+    "rooftop-name",
+    "rooftop-contact",
+    "rooftop-address",
+    "rooftop-schedules",
+    "rooftop-timezone",
+    "rooftop-notes-capabilities",
+    "rooftop-fees",
 )
 def test_a_full_rooftop_has_every_member_of_the_contract_and_no_feed_ids() -> None:
     assert _answer(_profile(FULL, welcome_message="Hello")) == {
@@ -96,7 +96,7 @@ def test_a_full_rooftop_has_every_member_of_the_contract_and_no_feed_ids() -> No
     }
 
 
-@pytest.mark.requirement("contract-5-rooftop-contact", "contract-5-welcome-message")
+@pytest.mark.requirement("rooftop-contact", "dealer-welcome-message")
 def test_what_the_profile_leaves_out_is_absent() -> None:
     bare = DealerRooftop(name="Acme North", timezone="America/Chicago")
     assert _answer(_profile(bare)) == {
@@ -105,13 +105,13 @@ def test_what_the_profile_leaves_out_is_absent() -> None:
     }
 
 
-@pytest.mark.requirement("contract-5-rooftop-fees")
+@pytest.mark.requirement("rooftop-fees")
 def test_fees_that_are_none_are_told_from_fees_that_are_unknown() -> None:
     free = DealerRooftop(name="Acme North", timezone="America/Chicago", fees=())
     assert _answer(_profile(free))["rooftops"] == [{"name": "Acme North", "timezone": "America/Chicago", "fees": []}]
 
 
-@pytest.mark.requirement("contract-5-rooftop-schedules")
+@pytest.mark.requirement("rooftop-schedules")
 def test_each_day_of_the_week_keeps_its_own_hours() -> None:
     days = ("monday", "tuesday", "wednesday", "thursday", "friday", "saturday", "sunday")
     week = WeekHours(**{day: f"0{hour}:00-20:00" for hour, day in enumerate(days)})
@@ -122,7 +122,7 @@ def test_each_day_of_the_week_keeps_its_own_hours() -> None:
     assert [value[day]["open"] for day in days] == [f"0{hour}:00" for hour in range(7)]
 
 
-@pytest.mark.requirement("contract-5-rooftop-schedules")
+@pytest.mark.requirement("rooftop-schedules")
 def test_each_further_span_of_a_day_is_in_a_schedule_of_its_own_and_midnight_is_a_time_of_the_next_day() -> None:
     week = WeekHours(monday="09:00-12:00, 13:00-18:00", friday="09:00-12:00, 18:00-02:00", saturday="00:00-24:00")
     hours = {"sales": week, "service": WeekHours(monday="7:00-24:00")}
@@ -140,7 +140,7 @@ def test_each_further_span_of_a_day_is_in_a_schedule_of_its_own_and_midnight_is_
     assert all(len(schedule["value"]) == 7 for schedule in schedules)
 
 
-@pytest.mark.requirement("contract-5-rooftop-notes-capabilities")
+@pytest.mark.requirement("rooftop-notes-capabilities")
 def test_special_days_are_told_in_the_notes() -> None:
     rooftop = msgspec.structs.replace(
         FULL,
@@ -158,7 +158,7 @@ def test_special_days_are_told_in_the_notes() -> None:
     )
 
 
-@pytest.mark.requirement("contract-5-rooftop-notes-capabilities")
+@pytest.mark.requirement("rooftop-notes-capabilities")
 def test_the_houses_policies_follow_the_notes_of_every_rooftop() -> None:
     plain = DealerRooftop(name="Acme South", timezone="America/Chicago")
     told = dealer_information(_profile(FULL, plain, policies=Policies(text="Five-day return.")))
@@ -168,7 +168,7 @@ def test_the_houses_policies_follow_the_notes_of_every_rooftop() -> None:
     ]
 
 
-@pytest.mark.requirement("contract-5-rooftop-address")
+@pytest.mark.requirement("rooftop-address")
 def test_a_second_address_line_and_a_country_are_kept() -> None:
     address = Address(
         address_line_1="1 Example Way",

@@ -16,17 +16,16 @@ from tests.skills.counter import Counter
 from tests.skills.shop import VAULT, a_lead
 from tests.skills.visiting import PROFILE
 
+from dealer_agent.config.settings import DeliverySettings, MailSettings
 from dealer_agent.dealers.profile import Deliver, DirectoryChannel, HttpChannel, Profile
 from dealer_agent.delivery.delivery_content import DeliveryContents
 from dealer_agent.delivery.loop import DeliveryLoop
 from dealer_agent.delivery.outlets import outlets_of
-from dealer_agent.delivery.retry_policy import Pace
-from dealer_agent.delivery.smtp import MailServer
 from dealer_agent.storage.connections import database_url as parsed_url
 from dealer_agent.storage.outbox import DeliveryRecord
 from dealer_agent.storage.schema import outbox
 
-LATER = Pace(first_retry=timedelta(hours=1), longest_retry=timedelta(hours=1), breaker_failures=100)
+LATER = DeliverySettings(first_retry_seconds=3600, longest_retry_minutes=60, breaker_failures=100)
 """A failure is tried again when the test says so."""
 EMAIL, PHONE = "sam@example.com", "+12025550123"
 SAM = {"first_name": "Sam", "last_name": "Sample", "email": EMAIL, "phone": PHONE}
@@ -52,40 +51,40 @@ def profile_of(*http: HttpChannel, notify: tuple[str, ...] = (), folder: Path | 
     )
 
 
+def mail_settings(receiver: MailReceiver) -> MailSettings:
+    """The section `[mail]` of a dealer whose mail server is the receiver."""
+    return MailSettings(
+        host="127.0.0.1",
+        port=receiver.port,
+        security="none",
+        from_address="leads@dealer.example.com",
+        timeout_seconds=120,
+    )
+
+
 class Sending:
     """Sends what waits at a desk."""
 
     def __init__(self, desk: Counter, profile: Profile, mail: MailReceiver | None = None) -> None:
         self.desk, self.profile = desk, profile
-        self.server = (
-            None
-            if mail is None
-            else MailServer(
-                host="127.0.0.1",
-                port=mail.port,
-                security="none",
-                from_address="leads@dealer.example.com",
-                from_name="Ridgeline Motors",
-                timeout_seconds=120,
-            )
-        )
+        self.mail_settings = MailSettings() if mail is None else mail_settings(mail)
 
     def rows(self, **wanted: str) -> list[DeliveryRecord]:
         """The deliveries with these values, oldest first."""
         found = sorted(self.desk.deliveries(), key=lambda row: row.delivery_id)
         return [row for row in found if all(getattr(row, name) == value for name, value in wanted.items())]
 
-    def until(self, done: Callable[[], object], pace: Pace = LATER) -> None:
+    def until(self, done: Callable[[], object], settings: DeliverySettings = LATER) -> None:
         """Sends until something is so; what is being sent then is let end."""
 
         async def run() -> None:
             async with httpx.AsyncClient() as client:
                 outlets = outlets_of(
-                    self.profile, directory=Path("/nowhere"), server=self.server, links=LINKS, secrets={}, client=client
+                    self.profile, self.mail_settings, directory=Path("/nowhere"), links=LINKS, secrets={}, client=client
                 )
                 store = self.desk.store
                 parcels = DeliveryContents(store, self.profile)
-                loop = DeliveryLoop(self.profile.id, store, self.desk.writer, VAULT, outlets, parcels.of, pace)
+                loop = DeliveryLoop(self.profile.id, store, self.desk.writer, VAULT, outlets, parcels.of, settings)
                 running = asyncio.create_task(loop.run())
                 try:
                     await so(done)

@@ -3,19 +3,19 @@
 import asyncio
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, datetime
 from typing import Any
 
 import msgspec
 from sqlalchemy import Connection
 from tests.storage.samples import DEALER, VAULT, consent, lead
 
+from dealer_agent.config.settings import DeliverySettings
 from dealer_agent.dealers.profile import DealerRooftop, Profile
 from dealer_agent.dealers.routing import NewDelivery
 from dealer_agent.delivery.delivery_content import DeliveryContents
 from dealer_agent.delivery.loop import DeliveryLoop
 from dealer_agent.delivery.outlet import DeliveryDocument, NotDelivered, OutgoingMessage, Outlets
-from dealer_agent.delivery.retry_policy import Pace
 from dealer_agent.leads.lead_view import LeadView
 from dealer_agent.protocol.ids import new_ulid
 from dealer_agent.storage import LeadWriter, Store, outbox, record_lead
@@ -29,7 +29,7 @@ PROFILE = Profile(
     feed_price="advertised",
     rooftops=(DealerRooftop(name=NORTH, timezone="America/Chicago"),),
 )
-AT_ONCE = Pace(first_retry=timedelta(), lease=timedelta(seconds=60))
+AT_ONCE = DeliverySettings(first_retry_seconds=0, lease_seconds=60)
 """Failures are tried again without a wait."""
 
 REQUEST: dict[str, Any] = {
@@ -69,10 +69,10 @@ class Shop:
         return found
 
     @asynccontextmanager
-    async def delivering(self, outlets: Outlets, pace: Pace = AT_ONCE) -> AsyncIterator[DeliveryLoop]:
+    async def delivering(self, outlets: Outlets, settings: DeliverySettings = AT_ONCE) -> AsyncIterator[DeliveryLoop]:
         """A loop that runs for a block, then stops in good order."""
         loop = DeliveryLoop(
-            DEALER, self.store, self.writer, VAULT, outlets, DeliveryContents(self.store, PROFILE).of, pace
+            DEALER, self.store, self.writer, VAULT, outlets, DeliveryContents(self.store, PROFILE).of, settings
         )
         running = asyncio.create_task(loop.run())
         try:
@@ -81,11 +81,11 @@ class Shop:
             loop.stop()
             await running
 
-    def deliver(self, outlets: Outlets, until: Callable[[], object], pace: Pace = AT_ONCE) -> None:
+    def deliver(self, outlets: Outlets, until: Callable[[], object], settings: DeliverySettings = AT_ONCE) -> None:
         """Runs a loop until something is so."""
 
         async def run() -> None:
-            async with self.delivering(outlets, pace):
+            async with self.delivering(outlets, settings):
                 await so(until)
 
         asyncio.run(run())

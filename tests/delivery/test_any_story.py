@@ -126,7 +126,7 @@ def house(database_url: str) -> Iterator[tuple[Counter, Profile, HttpReceiver, M
             yield desk, profile, crm, mail
 
 
-@pytest.mark.requirement("contract-10-contact-points-with-consent", "contract-10-consent-end-keeps-lead")
+@pytest.mark.requirement("contact-points-with-consent", "consent-end-keeps-lead")
 def test_a_crm_knows_in_the_end_who_may_be_contacted_and_never_gets_more(
     house: tuple[Counter, Profile, HttpReceiver, MailReceiver],
 ) -> None:

@@ -126,7 +126,7 @@ def test_a_withdrawal_between_two_attempts_gives_the_delivery_a_new_id(crm: Crm,
     assert {len(bodies) for bodies in crm.bodies().values()} == {1}
 
 
-@pytest.mark.requirement("contract-10-consent-end-keeps-lead")
+@pytest.mark.requirement("consent-end-keeps-lead")
 def test_a_lead_whose_consent_ends_before_it_is_sent_is_delivered_without_contact_points(crm: Crm) -> None:
     made = sams("email", "phone", appointment={"appointment_type": "test_drive", "appointment_at": a_time()})
     now = datetime.now(UTC)
@@ -140,7 +140,7 @@ def test_a_lead_whose_consent_ends_before_it_is_sent_is_delivered_without_contac
     assert [visit["status"] for visit in document["appointments"]] == ["confirmed"]
 
 
-@pytest.mark.requirement("contract-10-contact-points-with-consent")
+@pytest.mark.requirement("contact-points-with-consent")
 @pytest.mark.parametrize(
     ("channels", "left"),
     [(("email",), {"email"}), (("phone",), {"phone"}), (("sms",), {"phone"}), (("email", "sms"), {"email", "phone"})],
@@ -164,7 +164,7 @@ def test_a_contact_point_that_came_later_needs_a_consent_that_came_with_it(crm: 
     assert document["allowed_channels"] == ["email"]
 
 
-@pytest.mark.requirement("contract-10-duplicate-adds")
+@pytest.mark.requirement("duplicate-adds")
 @pytest.mark.parametrize("token", [TOKEN, None], ids=["token", "no token"])
 @pytest.mark.parametrize("withdrawn", [True, False])
 def test_a_channel_that_a_later_consent_allows_is_delivered(crm: Crm, token: str | None, withdrawn: bool) -> None:

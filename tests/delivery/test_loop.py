@@ -17,9 +17,9 @@ from tests.delivery.shop import AT_ONCE, CRM, HOOK, NORTH, Failing, Hanging, Not
 from tests.storage.current import make_current
 from tests.storage.samples import DEALER, VAULT
 
+from dealer_agent.config.settings import DeliverySettings
 from dealer_agent.delivery import loop as loops
 from dealer_agent.delivery.outlet import DeliveryDocument, NotDelivered, OutgoingMessage
-from dealer_agent.delivery.retry_policy import Pace
 from dealer_agent.server.log import BufferedLines, configure_logs
 from dealer_agent.storage import DatabaseUnreachable, Store
 from dealer_agent.storage.outbox import Address
@@ -94,8 +94,8 @@ def test_a_failed_delivery_comes_back_with_the_same_id_until_it_arrives(shop: Sh
 
 def test_the_wait_grows_and_the_problem_is_told(shop: Shop) -> None:
     lead_id = shop.take(CRM)
-    pace = Pace(first_retry=timedelta(hours=1), longest_retry=timedelta(hours=1))
-    shop.deliver({CRM: Failing()}, lambda: shop.row(lead_id).problem, pace)
+    settings = DeliverySettings(first_retry_seconds=3600, longest_retry_minutes=60)
+    shop.deliver({CRM: Failing()}, lambda: shop.row(lead_id).problem, settings)
     row = shop.row(lead_id)
     assert (row.state, row.problem, row.leased_until) == ("waiting", "answered 500", None)
     assert row.created_at <= row.due_at <= datetime.now(UTC) + timedelta(hours=1)
@@ -127,8 +127,8 @@ def test_one_claim_takes_from_each_address_as_much_as_it_may(shop: Shop) -> None
 
 def test_after_the_set_age_it_is_parked(shop: Shop) -> None:
     lead_id = shop.take(CRM)
-    pace = Pace(first_retry=timedelta(), park_after=timedelta())
-    shop.deliver({CRM: Failing()}, shop.settled, pace)
+    settings = DeliverySettings(first_retry_seconds=0, park_after_hours=0)
+    shop.deliver({CRM: Failing()}, shop.settled, settings)
     row = shop.row(lead_id)
     assert (row.state, row.attempts, row.problem) == ("parked", 1, "answered 500")
 
@@ -136,10 +136,10 @@ def test_after_the_set_age_it_is_parked(shop: Shop) -> None:
 def test_a_parked_one_that_is_retried_is_tried_again(shop: Shop) -> None:
     crm = Noting(BUSY)
     lead_id = shop.take(CRM)
-    pace = Pace(first_retry=timedelta(), park_after=timedelta())
+    settings = DeliverySettings(first_retry_seconds=0, park_after_hours=0)
 
     async def run() -> None:
-        async with shop.delivering({CRM: crm}, pace):
+        async with shop.delivering({CRM: crm}, settings):
             await so(lambda: shop.row(lead_id).state == "parked")
             assert await asyncio.to_thread(shop.store.retry_deliveries, DEALER, datetime.now(UTC), channel="crm") == 1
             await so(lambda: shop.row(lead_id).state == "sent")
@@ -178,10 +178,10 @@ def test_a_receiver_that_asks_for_time_gets_it_for_all_that_is_meant_for_it(shop
 def test_a_channel_that_failed_often_rests_and_its_leads_wait_untried(shop: Shop) -> None:
     crm, hook = Failing(), Noting()
     first = shop.take(CRM)
-    pace = Pace(first_retry=timedelta(), breaker_failures=3, breaker_rest=timedelta(hours=1))
+    settings = DeliverySettings(first_retry_seconds=0, breaker_failures=3, breaker_seconds=3600)
 
     async def run() -> None:
-        async with shop.delivering({CRM: crm, HOOK: hook}, pace):
+        async with shop.delivering({CRM: crm, HOOK: hook}, settings):
             await so(lambda: shop.row(first).attempts == 3 and shop.row(first).leased_until is None)
             await asyncio.to_thread(shop.take, CRM, HOOK)
             await so(lambda: hook.taken)
@@ -196,8 +196,8 @@ def test_a_rested_channel_is_tried_by_one_and_then_gets_all(shop: Shop) -> None:
     crm = Noting(BUSY, BUSY, BUSY)
     for _ in range(6):
         shop.take(CRM)
-    pace = Pace(first_retry=timedelta(), breaker_failures=3, breaker_rest=timedelta(seconds=0.1))
-    shop.deliver({CRM: crm}, shop.settled, pace)
+    settings = DeliverySettings(first_retry_seconds=0, breaker_failures=3, breaker_seconds=1)
+    shop.deliver({CRM: crm}, shop.settled, settings)
     assert {row.state for row in shop.rows()} == {"sent"}
 
 
@@ -205,8 +205,8 @@ def test_refused_leads_do_not_rest_the_channel_for_the_others(shop: Shop) -> Non
     crm = Noting(*[REFUSED] * 20)
     for _ in range(3):
         shop.take(CRM)
-    pace = Pace(first_retry=timedelta(), breaker_failures=3, breaker_rest=timedelta(hours=1))
-    shop.deliver({CRM: crm}, shop.settled, pace)
+    settings = DeliverySettings(first_retry_seconds=0, breaker_failures=3, breaker_seconds=3600)
+    shop.deliver({CRM: crm}, shop.settled, settings)
     assert {row.state for row in shop.rows()} == {"sent"}
 
 
@@ -276,9 +276,9 @@ def logs(monkeypatch: pytest.MonkeyPatch) -> Logs:
 def test_a_fault_of_ours_costs_one_attempt_and_tells_nothing_of_the_customer(shop: Shop, logs: Logs) -> None:
     crm = Noting(RuntimeError("sam@example.com is in this message"), None)
     lead_id = shop.take(CRM)
-    shop.deliver({CRM: crm}, lambda: shop.row(lead_id).problem, Pace())
+    shop.deliver({CRM: crm}, lambda: shop.row(lead_id).problem, DeliverySettings())
     shop.store.retry_deliveries(DEALER, datetime.now(UTC))
-    shop.deliver({CRM: crm}, shop.settled, Pace())
+    shop.deliver({CRM: crm}, shop.settled, DeliverySettings())
     assert '"event":"fault"' in logs.text()
     assert '"error":"RuntimeError"' in logs.text()
     assert "sam" not in logs.text().lower()
@@ -290,7 +290,7 @@ def test_problems_and_logs_of_every_outcome_hold_nothing_of_the_customer(shop: S
         shop.take(CRM)
     shop.take((NORTH, "gone"))
     crm = Noting(BUSY, REFUSED, ValueError("Sam Sample"), None)
-    shop.deliver({CRM: crm}, shop.settled, Pace(first_retry=timedelta(), breaker_rest=timedelta()))
+    shop.deliver({CRM: crm}, shop.settled, DeliverySettings(first_retry_seconds=0, breaker_seconds=0))
     told = logs.text() + " ".join(row.problem or "" for row in shop.rows())
     assert "delivery sent" in told
     assert "sample" not in told.lower()

@@ -12,6 +12,7 @@ from typing import Any
 import msgspec
 import pytest
 from msgspec import inspect
+from tests.delivery.crm import mail_settings
 from tests.delivery.receivers import MailReceiver, always, receiving_mail
 from tests.delivery.shop import AT_ONCE, so
 from tests.leads.lead_views import LINKS
@@ -24,7 +25,8 @@ from dealer_agent.delivery.delivery_content import MOST_MAILS, DeliveryContents
 from dealer_agent.delivery.loop import DeliveryLoop
 from dealer_agent.delivery.outlet import Outlets
 from dealer_agent.delivery.smtp import CustomerMailOutlet, MailServer
-from dealer_agent.protocol.requests import VISIT_KIND_OF, LeadSubmitRequest, VisitKind
+from dealer_agent.protocol.requests import VISIT_KIND_OF, VisitKind
+from dealer_agent.protocol.skill import LeadSubmitRequest
 
 SOON = datetime.now(UTC) + timedelta(days=2)
 VICTIM = "victim@example.org"
@@ -128,14 +130,7 @@ def receiver() -> Iterator[MailReceiver]:
 
 def mail_all(desk: Counter, receiver: MailReceiver) -> None:
     """Sends every mail to customers that waits."""
-    server = MailServer(
-        host="127.0.0.1",
-        port=receiver.port,
-        security="none",
-        from_address="leads@dealer.example.com",
-        from_name="Ridgeline Motors",
-        timeout_seconds=120,
-    )
+    server = MailServer(mail_settings(receiver), "Ridgeline Motors")
     outlets: Outlets = {(HOUSE.rooftops[0].name, "customer"): CustomerMailOutlet(server, LINKS)}
 
     def waits() -> bool:

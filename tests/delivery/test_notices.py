@@ -96,7 +96,7 @@ def test_a_withdrawal_is_told_to_those_who_have_the_lead(house: House) -> None:
     assert "Do not contact by phone or text message." in text
 
 
-@pytest.mark.requirement("contract-10-withdrawal-every-lead")
+@pytest.mark.requirement("withdrawal-every-lead")
 def test_a_withdrawal_counts_for_the_customers_other_leads(house: House) -> None:
     """One was delivered, and its receivers are told. One waits, and is delivered without the phone number."""
     first = house.take()["lead_id"]

@@ -14,6 +14,7 @@ from tests.delivery.samples import NORTH, parcel, visit
 from tests.delivery.samples import sent as make_and_send
 from tests.leads.lead_views import LINKS
 
+from dealer_agent.config.settings import MailSettings
 from dealer_agent.delivery.outlet import DeliveryDocument, DeliveryDropped, NotDelivered, Outlet
 from dealer_agent.delivery.smtp import CrmMailOutlet, CustomerMailOutlet, MailServer, PeopleMailOutlet
 from dealer_agent.leads.adf import adf_of
@@ -37,10 +38,10 @@ def server(receiver: Any, **more: Any) -> MailServer:
         "port": receiver.port,
         "security": "none",
         "from_address": "leads@dealer.example.com",
-        "from_name": "Example Motors",
         "timeout_seconds": 120,
-    }
-    return MailServer(**(values | more))
+    } | more
+    given = {name: values.pop(name) for name in ("user", "password") if name in values}
+    return MailServer(from_name=values.pop("from_name", "Example Motors"), settings=MailSettings(**values), **given)
 
 
 def send(outlet: Outlet, sent: DeliveryDocument | None = None) -> str | None:
@@ -117,7 +118,7 @@ def test_a_server_that_says_nothing_is_given_up(receiver: MailReceiver) -> None:
 
 @pytest.mark.parametrize("host", ["127.0.0.1", "no-such-host.invalid"])
 def test_a_closed_port_and_an_unknown_host_have_the_same_words(host: str) -> None:
-    gone = replace(server(MailReceiver(always("take"), port=NOBODY)), host=host)
+    gone = server(MailReceiver(always("take"), port=NOBODY), host=host)
     assert failure(CrmMailOutlet(gone, CRM)).problem == f"the mail server {CANNOT_BE_REACHED}"
 
 

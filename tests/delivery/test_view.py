@@ -221,7 +221,7 @@ def test_of_a_forgotten_customer_there_is_no_view() -> None:
         lead_view(whole_of(StoredLead(record, (), ())), PROFILE)
 
 
-@pytest.mark.requirement("contract-10-contact-points-with-consent")
+@pytest.mark.requirement("contact-points-with-consent")
 def test_the_channels_of_a_lead_are_those_of_the_contact_points_that_it_has_now() -> None:
     """The commands show them, and a delivery holds no other contact points."""
     before, after = ({"first_name": "Sam", "last_name": "Sample", "phone": f"+1202555012{digit}"} for digit in "34")

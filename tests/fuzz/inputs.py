@@ -39,7 +39,7 @@ from tests.fuzz.kinds import (
 from dealer_agent.bootstrap import application
 from dealer_agent.config import load_settings
 from dealer_agent.config.keys import create_key_file
-from dealer_agent.config.settings import Rates
+from dealer_agent.config.settings import RateLimitSettings
 
 UNITS = 1_000
 WORST_SHOWN = 3
@@ -175,7 +175,7 @@ async def prepared(seed: int, folder: Path) -> AsyncIterator[Run]:
     dealer = folder / "dealer"
     make_dealer(dealer, UNITS)
     # The file ends with its rate limits. Nothing is refused for its rate, and no request is logged.
-    other_rates = [f'{rate} = ""' for rate in Rates.__struct_fields__ if rate not in RATES]
+    other_rates = [f'{rate} = ""' for rate in RateLimitSettings.__struct_fields__ if rate not in RATES]
     with (dealer / "dealer.toml").open("a", encoding="utf-8") as settings:
         settings.write("\n".join((*other_rates, "[logs]", "access = false", 'level = "warning"', "")))
     app = application(load_settings(dealer, {}), "http://127.0.0.1:8080")

@@ -149,7 +149,7 @@ def _verdict(sent: bytes, fast: Request | None, slow: Request | ProtocolError) -
         return f"{ACCEPTED} by both ways: {fast.skill.id}"
     if isinstance(slow, ProtocolError):
         assert slow.http < 500
-        return f"refused: {slow.row.code}"
+        return f"refused: {slow.code}"
     assert bool(slow.problems) is (slow.payload is None)
     return f"refused: payload of {slow.skill.id}" if slow.problems else f"{ACCEPTED} by the slow way: {slow.skill.id}"
 

@@ -23,8 +23,8 @@ PROCESSES = 2
 ROOT = Path(__file__).resolve().parents[2]
 
 
-@pytest.mark.requirement("contract-3-anything-else")
-@pytest.mark.requirement("contract-3-nothing-internal-leaves")
+@pytest.mark.requirement("anything-else-wrong")
+@pytest.mark.requirement("nothing-internal-leaves")
 def test_no_generated_input_fails_or_costs_more_than_the_bound(tmp_path: Path, record_property: Any) -> None:
     """Contract 3: every input is taken or refused in the protocol's words; and a request costs at most 20 ms."""
     started = time.monotonic()

@@ -155,9 +155,9 @@ def _framed_requests(draw: st.DrawFn) -> tuple[str, bytes]:
     return target, raw
 
 
-@pytest.mark.requirement("contract-3-same-envelope-everywhere")
-@pytest.mark.requirement("contract-2-content-type-415")
-@pytest.mark.requirement("contract-3-nothing-internal-leaves")
+@pytest.mark.requirement("same-error-body-everywhere")
+@pytest.mark.requirement("content-type-415")
+@pytest.mark.requirement("nothing-internal-leaves")
 def test_a_request_in_hostile_wrapping_is_a_reply_or_a_whole_refusal(
     service: Running, judge: Judge, record_property: Any
 ) -> None:
@@ -200,7 +200,7 @@ _NO_HTTP = {
 }
 
 
-@pytest.mark.requirement("contract-3-same-envelope-everywhere")
+@pytest.mark.requirement("same-error-body-everywhere")
 @pytest.mark.parametrize("raw", _NO_HTTP.values(), ids=_NO_HTTP)
 def test_what_is_no_http_is_refused_in_the_same_envelope(service: Running, judge: Judge, raw: bytes) -> None:
     answer = exchange(service.port, raw)
@@ -210,7 +210,7 @@ def test_what_is_no_http_is_refused_in_the_same_envelope(service: Running, judge
     judge.refused(answer, sent=len(raw))
 
 
-@pytest.mark.requirement("contract-3-413")
+@pytest.mark.requirement("http-413")
 @pytest.mark.parametrize("target", TARGETS)
 @pytest.mark.parametrize("size", [256 * 1024 + 1, 1_000_000, 5_000_000])
 @pytest.mark.parametrize("framing", ["declared", "chunked"])
@@ -282,9 +282,9 @@ _ODD_PATHS = (
 )
 
 
-@pytest.mark.requirement("contract-3-405")
-@pytest.mark.requirement("contract-3-404")
-@pytest.mark.requirement("contract-3-a2a-routes")
+@pytest.mark.requirement("http-405")
+@pytest.mark.requirement("http-404")
+@pytest.mark.requirement("a2a-routes")
 def test_every_method_on_every_path_is_a_document_or_a_whole_refusal(
     service: Running, judge: Judge, record_property: Any
 ) -> None:

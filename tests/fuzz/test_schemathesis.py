@@ -33,8 +33,8 @@ CHECKS = [
 ]
 
 
-@pytest.mark.requirement("contract-3-same-envelope-everywhere")
-@pytest.mark.requirement("spec-7-error-code")
+@pytest.mark.requirement("same-error-body-everywhere")
+@pytest.mark.requirement("error-code-is-status")
 @pytest.mark.parametrize("mode", list(GenerationMode), ids=lambda mode: mode.value)
 def test_every_operation_answers_as_it_is_documented(
     service: Running, judge: Judge, mode: GenerationMode, record_property: Any

@@ -17,6 +17,8 @@ from dealer_agent.inventory.listing import (
 )
 from dealer_agent.inventory.unit import Unit
 
+pytestmark = pytest.mark.requirement("vehicle-id", "updated-at")
+
 VIN = "1HGCM82633A004352"
 POLICY = ListingPolicy(dealer_id="d", feed_price="advertised", rooftops=(RooftopRule("North"),))
 NOON = datetime(2026, 5, 4, 12, tzinfo=UTC)

@@ -16,8 +16,9 @@ from dealer_agent.leads.lead_view import AgentView, LeadView, RooftopView, Visit
 from dealer_agent.leads.received_lead import contacts, customer_kept
 from dealer_agent.leads.wording import VISITS
 from dealer_agent.protocol.envelope import decode_request
-from dealer_agent.protocol.requests import Address, Appointment, Customer, LeadSubmitRequest, TradeIn, VehicleOfInterest
+from dealer_agent.protocol.requests import Address, Appointment, Customer, TradeIn, VehicleOfInterest
 from dealer_agent.protocol.responses import PostalAddress
+from dealer_agent.protocol.skill import LeadSubmitRequest
 from dealer_agent.protocol.vehicle import Fee, Vehicle
 from dealer_agent.protocol.vocabulary import proto, wire
 

@@ -22,6 +22,8 @@ from dealer_agent.leads.lead_view import AgentView, RooftopView, VisitTime
 from dealer_agent.protocol.requests import Address, Appointment, Customer, RequestedWindow, VehicleOfInterest
 from dealer_agent.protocol.vehicle import Fee
 
+pytestmark = pytest.mark.outside_protocol("ADF: docs/delivery.md")
+
 
 def test_the_prospect_is_named_by_the_lead_and_says_when_the_buyer_asked() -> None:
     prospect = prospect_of(a_view(submitted_at=datetime(2026, 3, 2, 21, 4, 59, 999, tzinfo=UTC)))

@@ -192,7 +192,7 @@ def test_a_visit_without_a_time_is_told_with_what_is_free_and_what_stays_booked(
     assert told(visit, **facts) == words
 
 
-@pytest.mark.requirement("contract-10-message-bound")
+@pytest.mark.requirement("lead-reply-message")
 @pytest.mark.parametrize(
     "visit", [None, replace(CONFIRMED, moved=slot(hours=-25), within=True), PROPOSED, asked("unavailable", kept=slot())]
 )

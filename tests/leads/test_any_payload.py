@@ -10,8 +10,8 @@ from tests.leads.json_values import as_body, json_values
 
 from dealer_agent.leads.received_lead import contacts, customer_kept, names_a_vehicle, payload_hash, vehicle_key
 from dealer_agent.protocol.envelope import Request, decode_request
-from dealer_agent.protocol.errors import refusal
-from dealer_agent.protocol.requests import LeadSubmitRequest
+from dealer_agent.protocol.problems import validation_error
+from dealer_agent.protocol.skill import LeadSubmitRequest
 from dealer_agent.protocol.vocabulary import proto, wire
 
 WIRE = wire("proto", proto())
@@ -54,12 +54,12 @@ members = st.fixed_dictionaries(
 windows = st.lists(objects("start end"), min_size=1, max_size=3)
 
 
-@pytest.mark.requirement("contract-10-consent-never-422", "contract-10-vehicle-members-and-extras")
+@pytest.mark.requirement("consent-never-422", "lead-vehicles-members-and-extras")
 @given(more=st.one_of(members, json_values.map(lambda value: {"customer": value}), objects("x appointment trade_in")))
 def test_any_member_is_accepted_or_refused(more: dict[str, Any]) -> None:
     request = request_of(GOOD | more)
     if request.payload is None:
-        error = refusal(list(request.problems), "payload")
+        error = validation_error(list(request.problems), "payload")
         assert error.http == 422
         assert not any(one["instancePath"].startswith("/consent") for one in error.details["errors"])
     else:
@@ -75,4 +75,4 @@ def test_any_member_is_accepted_or_refused(more: dict[str, Any]) -> None:
 @given(window=windows, zone=st.sampled_from([{}, {"timezone": "America/Chicago"}, {"timezone": 5}]))
 def test_any_window_is_accepted_or_refused(window: list[dict[str, Any]], zone: dict[str, Any]) -> None:
     request = request_of(GOOD | {"appointment": {**VISIT, "requested_windows": window, **zone}})
-    assert request.payload is not None or refusal(list(request.problems), "payload").http == 422
+    assert request.payload is not None or validation_error(list(request.problems), "payload").http == 422

@@ -25,7 +25,7 @@ from tests.leads.visiting import (
 
 from dealer_agent.leads.visits import Asked, Slot, VisitPlan, fits_inside, quarters, settle
 
-pytestmark = pytest.mark.requirement("contract-10-confirm-in-hours")
+pytestmark = pytest.mark.requirement("confirm-in-hours")
 
 ZONES = [
     pytest.param("America/New_York", {"S": "-05:00", "D": "-04:00"}, id="New York"),

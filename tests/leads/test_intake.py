@@ -22,7 +22,8 @@ from dealer_agent.leads.received_lead import (
     vehicle_name,
 )
 from dealer_agent.protocol.envelope import read_json
-from dealer_agent.protocol.requests import Customer, LeadSubmitRequest, VehicleOfInterest
+from dealer_agent.protocol.requests import Customer, VehicleOfInterest
+from dealer_agent.protocol.skill import LeadSubmitRequest
 from dealer_agent.protocol.vehicle import Vehicle
 
 VIN = "1HGCY2F57RA000001"
@@ -46,7 +47,7 @@ def customer(**members: Any) -> Customer:
     return Customer("Jordan", "Example", **members)
 
 
-@pytest.mark.requirement("contract-10-duplicate")
+@pytest.mark.requirement("duplicate-same-token")
 @pytest.mark.parametrize(
     ("one", "other"),
     [
@@ -58,7 +59,7 @@ def test_contacts_are_compared_normalised(one: Customer, other: Customer) -> Non
     assert contacts(one) == contacts(other) != ()
 
 
-@pytest.mark.requirement("contract-10-duplicate")
+@pytest.mark.requirement("duplicate-same-token")
 def test_email_and_phone_each_make_a_contact() -> None:
     both = contacts(customer(email="jordan@example.com", phone="+12025550123"))
     assert set(both) == {
@@ -70,7 +71,7 @@ def test_email_and_phone_each_make_a_contact() -> None:
     assert contacts(customer(email="jordan@example.com")) != contacts(customer(email="sam@example.com"))
 
 
-@pytest.mark.requirement("contract-10-phone")
+@pytest.mark.requirement("phone")
 def test_the_phone_number_is_kept_as_e164_and_the_rest_as_it_came() -> None:
     given = customer(phone="+1 (202) 555-0123", email="Jordan@Example.com")
     kept = customer_kept(given, contacts(given))
@@ -95,7 +96,7 @@ SAME: list[tuple[tuple[VehicleOfInterest, Wanted], tuple[VehicleOfInterest, Want
 ]
 
 
-@pytest.mark.requirement("contract-10-duplicate")
+@pytest.mark.requirement("duplicate-same-token")
 @pytest.mark.parametrize(("one", "other"), SAME)
 def test_two_wishes_are_for_the_same_vehicle(one: Any, other: Any) -> None:
     assert vehicle_key(*one) == vehicle_key(*other) is not None
@@ -114,13 +115,13 @@ OTHER: list[tuple[tuple[Any, Wanted], tuple[Any, Wanted]]] = [
 ]
 
 
-@pytest.mark.requirement("contract-10-duplicate")
+@pytest.mark.requirement("duplicate-same-token")
 @pytest.mark.parametrize(("one", "other"), OTHER)
 def test_two_wishes_are_for_different_vehicles(one: Any, other: Any) -> None:
     assert vehicle_key(*one) != vehicle_key(*other)
 
 
-@pytest.mark.requirement("contract-10-duplicate")
+@pytest.mark.requirement("duplicate-same-token")
 @pytest.mark.parametrize("nothing", [UNSET, wish(), wish(condition="used"), wish(vin="", make=" ")])
 def test_a_wish_that_tells_no_vehicle_counts_as_none(nothing: Any) -> None:
     assert vehicle_key(nothing, None) is None
@@ -150,7 +151,7 @@ PAYLOAD: dict[str, Any] = {
 }
 
 
-@pytest.mark.requirement("contract-10-idempotency-submitted-at")
+@pytest.mark.requirement("idempotency-submitted-at")
 @pytest.mark.parametrize(
     "again",
     [
@@ -166,7 +167,7 @@ def test_the_same_payload_is_the_same_whatever_its_order_its_time_and_its_kind_o
     assert payload_hash(read_json(as_body(again))) == payload_hash(PAYLOAD)
 
 
-@pytest.mark.requirement("contract-10-idempotency-submitted-at")
+@pytest.mark.requirement("idempotency-submitted-at")
 @pytest.mark.parametrize(
     "changed",
     [
@@ -185,7 +186,7 @@ def test_any_json_can_be_compared(value: Any) -> None:
     assert payload_hash(read_json(as_body({"extra": value}))) == payload_hash(read_json(as_body({"extra": value})))
 
 
-@pytest.mark.requirement("contract-10-source-agent", "spec-2.7-source-agent")
+@pytest.mark.requirement("source-agent", "lead-source-agent-string")
 @pytest.mark.parametrize("source", ["Example Agent", {"name": "Example Agent", "url": "https://agent.example.com"}])
 def test_an_agent_is_called_by_its_name_in_either_form(source: Any) -> None:
     told = {"type": "lead.submit.request", "customer": {"first_name": "J", "last_name": "E"}, "source_agent": source}

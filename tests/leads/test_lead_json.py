@@ -13,6 +13,8 @@ from dealer_agent.leads.lead_json import lead_json
 from dealer_agent.leads.lead_view import AgentView, LeadView, RooftopView
 from dealer_agent.protocol.requests import Appointment, Customer, VehicleOfInterest
 
+pytestmark = pytest.mark.outside_protocol("JSON deliveries: docs/delivery.md")
+
 DOCS = Path(__file__).parents[2] / "docs" / "delivery.md"
 
 

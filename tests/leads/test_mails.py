@@ -39,6 +39,8 @@ from dealer_agent.leads.mails import (
 )
 from dealer_agent.protocol.requests import Appointment, Customer, VehicleOfInterest
 
+pytestmark = pytest.mark.outside_protocol("mails: docs/delivery.md")
+
 UNPRINTABLE = re.compile("[\0-\x1f\x7f-\x9f\u2028\u2029\u202a-\u202e\u2066-\u2069\ud800-\udfff]")
 
 

@@ -55,7 +55,7 @@ def a_case(chance: Random) -> Case:
     return hours_of(open_on, special), chance.choice(ZONES), now
 
 
-@pytest.mark.requirement("contract-10-confirm-in-hours")
+@pytest.mark.requirement("confirm-in-hours")
 @settings(max_examples=100, deadline=None)
 @given(case=st.randoms(use_true_random=True).map(a_case))
 def test_a_walk_along_the_clock_finds_the_same_opening_and_closing(case: Case) -> None:

@@ -6,6 +6,8 @@ from hypothesis import strategies as st
 
 from dealer_agent.leads.person_name import name_in
 
+pytestmark = pytest.mark.outside_protocol("mails: docs/delivery.md")
+
 NAMES = (
     *(
         "Jordan",

@@ -7,6 +7,8 @@ import pytest
 from dealer_agent.leads.received_lead import vehicle_key
 from dealer_agent.protocol.requests import VehicleOfInterest
 
+pytestmark = pytest.mark.requirement("duplicate-window")
+
 KIND = {"year": 2020, "make": " Ford", "model": "FOCUS", "trim": "St "}
 
 

@@ -97,7 +97,7 @@ AT_ASKED = Asked((), SLOT.start, minutes(60))
 WINDOW_ASKED = Asked(((SLOT.start, SLOT.end),), None, minutes(60))
 
 
-@pytest.mark.requirement("contract-10-reply-confirmed-at")
+@pytest.mark.requirement("confirmed-at")
 @pytest.mark.parametrize(
     ("outcome", "expected"),
     [
@@ -110,7 +110,7 @@ def test_appointment_at_is_answered_by_times(outcome: Outcome, expected: Appoint
     assert reply(outcome, AT_ASKED, "01TEST") == expected
 
 
-@pytest.mark.requirement("contract-10-reply-confirmed-window")
+@pytest.mark.requirement("confirmed-window")
 @pytest.mark.parametrize(
     ("outcome", "expected"),
     [
@@ -123,7 +123,7 @@ def test_windows_are_answered_by_windows(outcome: Outcome, expected: Appointment
     assert reply(outcome, WINDOW_ASKED, "01TEST") == expected
 
 
-@pytest.mark.requirement("contract-10-reply-confirmed-at", "contract-10-reply-confirmed-window")
+@pytest.mark.requirement("confirmed-at", "confirmed-window")
 @pytest.mark.parametrize(
     ("zone", "now", "at", "told"),
     [

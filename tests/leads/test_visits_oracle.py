@@ -177,7 +177,7 @@ def a_case(chance: Random) -> Case:
 cases = st.randoms(use_true_random=True).map(a_case)
 
 
-@pytest.mark.requirement("contract-10-confirm-in-hours", "contract-10-confirm-notice", "contract-10-propose-three")
+@pytest.mark.requirement("confirm-in-hours", "confirm-notice", "propose-three")
 @settings(max_examples=300, deadline=None)
 @given(case=cases)
 def test_the_earliest_fitting_visit_is_confirmed_else_the_nearest_three_are_proposed(

@@ -5,8 +5,10 @@ from datetime import UTC, datetime
 from typing import Any
 
 from dealer_agent.protocol.envelope import Request, decode_request
-from dealer_agent.protocol.errors import ProtocolError, error_details, refusal
+from dealer_agent.protocol.errors import ProtocolError
 from dealer_agent.protocol.json_rpc import decode_call
+from dealer_agent.protocol.problems import validation_error
+from dealer_agent.protocol.replies import error_details
 from dealer_agent.protocol.vocabulary import proto, wire
 
 WIRE = wire("proto", proto())
@@ -88,7 +90,7 @@ def decode(document: object, *, lenient: bool = False) -> Request:
     raw = document if isinstance(document, bytes) else json.dumps(document).encode()
     request = decode_request(raw, WIRE, lenient=lenient)
     if request.problems:
-        raise refusal(list(request.problems), "payload", request.vocabulary)
+        raise validation_error(list(request.problems), "payload", request.vocabulary)
     return request
 
 

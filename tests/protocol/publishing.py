@@ -8,9 +8,9 @@ from typing import Any
 
 from tests.keeping import keep
 
-from dealer_agent.protocol.card import CardFacts, card_0_1_0, card_1_0_0
-from dealer_agent.protocol.examples import (
+from dealer_agent.apidocs.examples import (
     curl_command,
+    example_body,
     example_call,
     example_error,
     example_json_rpc_error,
@@ -18,8 +18,9 @@ from dealer_agent.protocol.examples import (
     example_reply,
     json_text,
 )
-from dealer_agent.protocol.glossary import STATUS_MEANINGS
-from dealer_agent.protocol.openapi import JSON_RPC_STATUSES, openapi_document
+from dealer_agent.apidocs.openapi import JSON_RPC_STATUSES, openapi_document
+from dealer_agent.apidocs.statuses import STATUSES
+from dealer_agent.protocol.card import CardFacts, card_0_1_0, card_1_0_0
 from dealer_agent.protocol.schemas import published_schemas
 from dealer_agent.protocol.skill import SKILL_BY_ID, SKILLS, Skill
 from dealer_agent.protocol.vocabulary import AUTOAGENT, proto, wire
@@ -66,9 +67,9 @@ def documents() -> dict[str, str]:
         replies = {skill.id: example_reply(skill, vocabulary) for skill in SKILLS}
         files[f"examples/{vocabulary.vendor}.http-json.json"] = {
             **replies,
-            **{str(status): example_error(status, vocabulary) for status in STATUS_MEANINGS},
+            **{str(status): example_error(status, vocabulary) for status in STATUSES},
         }
-        calls = {skill.id: example_call(skill, vocabulary) for skill in SKILLS}
+        calls = {skill.id: example_call(example_body(skill, vocabulary)) for skill in SKILLS}
         files[f"examples/{vocabulary.vendor}.json-rpc.json"] = {
             **calls,
             "reply": example_json_rpc_reply(vocabulary),

@@ -20,8 +20,9 @@ from tests.protocol.bodies import (
 )
 
 from dealer_agent.protocol.envelope import NESTING_LIMIT, decode_request
-from dealer_agent.protocol.errors import PROBLEMS_SHOWN, UnsupportedSkill
+from dealer_agent.protocol.errors import UnsupportedSkill
 from dealer_agent.protocol.json_rpc import decode_call
+from dealer_agent.protocol.problems import PROBLEMS_SHOWN
 
 HINT = 'send "configuration": {"acceptedOutputModes": ["application/json"]}'
 SEARCH_RESPONSE = response_type("inventory.search")
@@ -127,7 +128,7 @@ EXAMPLE_PART = (
 )
 
 
-@pytest.mark.requirement("contract-2-no-or-two-data-parts")
+@pytest.mark.requirement("no-or-two-data-parts")
 @pytest.mark.parametrize(
     ("parts", "text"),
     [
@@ -145,7 +146,7 @@ def test_a_message_without_data_is_shown_a_data_part(parts: list[object], text: 
     assert found["/message/parts"]["message"] == words
 
 
-@pytest.mark.requirement("contract-3-all-problems-at-once")
+@pytest.mark.requirement("all-problems-at-once")
 @pytest.mark.parametrize(
     ("sent", "bare"),
     [({}, ""), ({"filters": {}}, ""), (payload("inventory.search"), "the body is the payload alone; ")],
@@ -153,7 +154,7 @@ def test_a_message_without_data_is_shown_a_data_part(parts: list[object], text: 
 def test_a_body_without_a_message_is_shown_the_whole_form(sent: dict[str, Any], bare: str) -> None:
     """The form shows `configuration` too: only the message is named as missing."""
     error = refused(sent)
-    assert (error.row.code, error.details["instancePath"]) == ("MISSING_REQUIRED_FIELD", "/message")
+    assert (error.code, error.details["instancePath"]) == ("MISSING_REQUIRED_FIELD", "/message")
     lead, _, form = error.message.partition("send ")
     assert lead == f"/message: is required; {bare}"
     # The form is a request that is answered.

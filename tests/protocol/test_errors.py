@@ -8,7 +8,8 @@ import pytest
 from tests.protocol.bodies import WIRE, body, decode, refused
 
 from dealer_agent.protocol import errors
-from dealer_agent.protocol.errors import ERRORS, ProtocolError, http_error_body, json_rpc_error_body
+from dealer_agent.protocol.errors import ERRORS, ProtocolError
+from dealer_agent.protocol.replies import http_error_body, json_rpc_error_body
 from dealer_agent.protocol.vocabulary import AUTOAGENT, proto, wire
 
 VENDORS = ("proto", "autoagent")
@@ -36,7 +37,7 @@ TABLE = {
 A2A = {"TASK_NOT_FOUND", "PUSH_NOTIFICATION_NOT_SUPPORTED", "UNSUPPORTED_OPERATION", "VERSION_NOT_SUPPORTED"}
 
 KINDS: dict[str, type[ProtocolError]] = {
-    kind.row.code: kind
+    kind.code: kind
     for kind in vars(errors).values()
     if isinstance(kind, type) and issubclass(kind, ProtocolError) and kind is not ProtocolError
 }
@@ -60,9 +61,7 @@ def test_there_is_a_class_for_every_code_and_a_row_for_every_class() -> None:
 
 
 @pytest.mark.parametrize("code", TABLE)
-@pytest.mark.requirement(
-    "contract-3-retryable", "spec-2.8-retryable", "contract-3-rpc-every-other-code", "contract-3-rpc-validation"
-)
+@pytest.mark.requirement("retryable", "error-payload-retryable", "rpc-every-other-code", "rpc-validation")
 def test_every_code_has_its_statuses_and_says_whether_to_try_again(code: str) -> None:
     http, rpc, rpc_autoagent, retryable = TABLE[code]
     error = raised(code)
@@ -74,27 +73,27 @@ def test_every_code_has_its_statuses_and_says_whether_to_try_again(code: str) ->
 
 
 @pytest.mark.requirement(
-    "spec-2.8-at-type",
-    "spec-2.8-type",
-    "spec-2.8-error-id",
-    "spec-2.8-code",
-    "spec-2.8-message",
-    "spec-2.8-details",
-    "spec-2.8-created-at",
-    "spec-7-error-key",
-    "spec-7-error-code",
-    "spec-7-error-message",
-    "spec-7-error-details",
-    "spec-7-error-info",
-    "spec-7-payload-whole",
-    "contract-3-body-members",
-    "contract-3-error-info-type",
-    "contract-3-metadata",
-    "contract-3-payload-fields",
-    "contract-3-created-at",
-    "contract-1-error-type",
-    "contract-1-error-type-url",
-    "contract-1-domain",
+    "error-payload-at-type",
+    "error-payload-type",
+    "error-payload-error-id",
+    "error-payload-code",
+    "error-payload-message",
+    "error-payload-details",
+    "error-payload-created-at",
+    "error-key",
+    "error-code-is-status",
+    "error-message",
+    "error-details",
+    "error-info-members",
+    "error-payload-whole",
+    "error-body-members",
+    "error-info-type",
+    "error-info-metadata",
+    "error-payload-fields",
+    "created-at",
+    "vocabulary-error-type",
+    "vocabulary-error-type-url",
+    "vocabulary-domain",
 )
 def test_an_error_body_is_this_member_for_member() -> None:
     error = refused(body(filters={"year_min": 1800}))
@@ -141,7 +140,7 @@ def test_an_error_body_is_this_member_for_member() -> None:
 
 
 @pytest.mark.parametrize("code", TABLE)
-@pytest.mark.requirement("contract-3-payload-fields", "contract-3-metadata")
+@pytest.mark.requirement("error-payload-fields", "error-info-metadata")
 def test_metadata_and_details_are_there_even_when_there_is_little_to_say(code: str) -> None:
     info, answer = sent(raised(code))["error"]["details"]
     assert info["metadata"] == {"error_id": answer["error_id"]}
@@ -160,7 +159,7 @@ def test_metadata_and_details_are_there_even_when_there_is_little_to_say(code: s
 
 @pytest.mark.parametrize("code", TABLE)
 @pytest.mark.parametrize("words", [proto(), AUTOAGENT], ids=["proto", "autoagent"])
-@pytest.mark.requirement("contract-3-a2a-errors")
+@pytest.mark.requirement("a2a-errors")
 def test_a2as_own_errors_carry_a2as_domain_and_one_reason(code: str, words: Any) -> None:
     info, answer = sent(raised(code), words)["error"]["details"]
     assert info["reason"] == answer["code"] == code
@@ -176,13 +175,13 @@ def test_a2as_own_errors_carry_a2as_domain_and_one_reason(code: str, words: Any)
         (AT + timedelta(microseconds=2), "2026-01-05T15:04:05.679Z"),
     ],
 )
-@pytest.mark.requirement("contract-3-created-at")
+@pytest.mark.requirement("created-at")
 def test_the_time_is_utc_to_the_millisecond(at: datetime, text: str) -> None:
     raw = http_error_body(raised("INTERNAL_ERROR"), proto(), "err_1", at)
     assert json.loads(raw)["error"]["details"][1]["created_at"] == text
 
 
-@pytest.mark.requirement("contract-3-rpc-data", "contract-1-json-rpc-form")
+@pytest.mark.requirement("rpc-error-data", "deviation-error-data", "vocabulary-json-rpc-form")
 def test_json_rpc_data_is_both_entries_or_the_payload_without_its_type_url() -> None:
     error = refused(body(filters={"year_min": 1800}))
     entries = sent(error)["error"]["details"]
@@ -202,7 +201,7 @@ def test_json_rpc_data_is_both_entries_or_the_payload_without_its_type_url() -> 
     }
 
 
-@pytest.mark.requirement("contract-3-www-authenticate", "contract-3-retry-after")
+@pytest.mark.requirement("www-authenticate", "retry-after")
 def test_what_to_do_next_stands_in_headers_and_details() -> None:
     assert raised("AUTH_REQUIRED").headers == (("www-authenticate", "Bearer"),)
     limited = raised("RATE_LIMITED")
@@ -211,7 +210,7 @@ def test_what_to_do_next_stands_in_headers_and_details() -> None:
 
 
 @pytest.mark.parametrize("vendor", VENDORS)
-@pytest.mark.requirement("contract-1-reply-speaks-the-requests")
+@pytest.mark.requirement("reply-vocabulary")
 def test_an_error_of_a_request_speaks_the_requests_vocabulary(vendor: str) -> None:
     for document in (
         body("inventory.search", vendor, filters={"year_min": 1}),
@@ -224,7 +223,7 @@ def test_an_error_of_a_request_speaks_the_requests_vocabulary(vendor: str) -> No
 
 
 @pytest.mark.parametrize("default", VENDORS)
-@pytest.mark.requirement("contract-1-default-speaks", "contract-1-same-payloads")
+@pytest.mark.requirement("default-vocabulary", "same-payloads")
 def test_the_default_speaks_where_the_request_does_not_tell(default: str) -> None:
     words = wire(default, proto())
     assert words.default.vendor == default

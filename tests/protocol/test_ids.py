@@ -5,9 +5,12 @@ from concurrent.futures import ProcessPoolExecutor
 from datetime import UTC, datetime, timedelta
 from itertools import pairwise
 
+import pytest
 from ulid import ULID
 
 from dealer_agent.protocol.ids import new_ulid
+
+pytestmark = pytest.mark.requirement("reply-message-id", "error-id")
 
 
 def _some(count: int) -> list[str]:

@@ -5,12 +5,12 @@ from typing import Any
 import pytest
 from tests.protocol.bodies import body, payload, refused
 
-from dealer_agent.protocol.errors import PROBLEMS_SHOWN
+from dealer_agent.protocol.problems import PROBLEMS_SHOWN
 from dealer_agent.protocol.request_problems import payload_problems
 from dealer_agent.protocol.skill import SKILL_BY_ID
 
 
-@pytest.mark.requirement("contract-10-at-most-100-problems")
+@pytest.mark.requirement("at-most-100-problems")
 @pytest.mark.parametrize(
     ("skill", "members"),
     [
@@ -52,13 +52,13 @@ def test_one_problem_is_found_wherever_it_stands(place: int) -> None:
     assert [(each.pointer, each.received) for each in problems] == [(f"/vehicle_of_interest/features/{place}", (7,))]
 
 
-@pytest.mark.requirement("contract-10-bounds")
+@pytest.mark.requirement("request-bounds")
 def test_a_long_received_value_is_cut_in_the_error() -> None:
     error = refused(body(filters={"n" * 200: "v" * 5_000, "make": {"a": ["w" * 5_000]}}))
     assert [len(each["received"]) for each in error.details["errors"]] == [200, 200]
 
 
-@pytest.mark.requirement("contract-10-bounds")
+@pytest.mark.requirement("request-bounds")
 @pytest.mark.parametrize(
     ("skill", "members", "pointer"),
     [

@@ -1,7 +1,10 @@
 """What buyers see of the contract."""
 
+import pytest
 from tests.keeping import fail_where_they_differ
 from tests.protocol.publishing import KEPT, documents
+
+pytestmark = pytest.mark.requirement("schemas-served", "openapi-document")
 
 
 def test_what_is_published_is_what_was_agreed() -> None:

@@ -10,6 +10,8 @@ from dealer_agent.protocol.envelope import decode_request
 from dealer_agent.protocol.errors import ProtocolError
 from dealer_agent.protocol.json_rpc import decode_call
 
+pytestmark = pytest.mark.requirement("not-json", "order-envelope-skill")
+
 NOT_UTF_8 = [b"\xff", b"\xc0\xaf", b"\xed\xa0\x80", b"\xf5\x80\x80\x80"]
 
 
@@ -27,7 +29,7 @@ def with_bytes(document: dict[str, Any], inserted: bytes) -> bytes:
 def test_an_ignored_member_that_is_not_utf_8_is_not_json(inserted: bytes) -> None:
     """Contract 3: not JSON is refused, also where nobody reads it."""
     error = refused(with_bytes(body() | {"tenant": "MARK"}, inserted))
-    assert (error.row.code, error.http) == ("SCHEMA_VALIDATION_FAILED", 422)
+    assert (error.code, error.http) == ("SCHEMA_VALIDATION_FAILED", 422)
 
 
 @pytest.mark.parametrize("inserted", NOT_UTF_8)
@@ -57,6 +59,6 @@ def test_other_scripts_are_taken() -> None:
 def test_a_defect_of_the_envelope_answers_before_an_unknown_skill(spoil: Any, code: str) -> None:
     """Contract 3, order of checks: envelope, then skill."""
     sent = body(type="inventory.order.request")
-    assert refused(json.dumps(sent).encode()).row.code == "UNSUPPORTED_SKILL"
+    assert refused(json.dumps(sent).encode()).code == "UNSUPPORTED_SKILL"
     spoil(sent)
-    assert refused(json.dumps(sent).encode()).row.code == code
+    assert refused(json.dumps(sent).encode()).code == code

@@ -26,7 +26,7 @@ from dealer_agent.protocol.envelope import (
 from dealer_agent.protocol.errors import ProtocolError
 from dealer_agent.protocol.json_rpc import decode_call
 
-pytestmark = pytest.mark.requirement("contract-3-anything-else")
+pytestmark = pytest.mark.requirement("anything-else-wrong")
 
 FILTERS: dict[str, Any] = {
     **{name: ["x", "Y-1"] for name in ("make", "model", "trim", "transmission", "fuel", "charge_port", "driveline")},
@@ -175,7 +175,7 @@ def test_what_the_fast_road_takes_the_slow_road_takes_too_and_understands_alike(
 
 @settings(max_examples=800, deadline=None)
 @given(damaged())
-@pytest.mark.requirement("contract-3-all-problems-at-once", "contract-3-missing-or-unknown-named-itself")
+@pytest.mark.requirement("all-problems-at-once", "missing-or-unknown-named")
 def test_a_damaged_request_is_taken_or_refused_with_a_pointer_to_each_problem(document: dict[str, Any]) -> None:
     verdict = by_slow_road(json.dumps(document).encode())
     if isinstance(verdict, Request):
@@ -185,7 +185,7 @@ def test_a_damaged_request_is_taken_or_refused_with_a_pointer_to_each_problem(do
         assert verdict.http in (422, 404, 400)
         assert verdict.details["in"] in ("payload", "envelope")
         pointers = [each["instancePath"] for each in verdict.details.get("errors", [])]
-        assert pointers or verdict.row.code not in ("SCHEMA_VALIDATION_FAILED", "MISSING_REQUIRED_FIELD")
+        assert pointers or verdict.code not in ("SCHEMA_VALIDATION_FAILED", "MISSING_REQUIRED_FIELD")
         assert pointers == sorted(pointers)
     assert all(pointer == "" or pointer.startswith("/") for pointer in pointers)
 
@@ -195,7 +195,7 @@ BREAKAGE = [b"", b"{", b"]", b'"', b"\\ud800", b"\xff", b"NaN", b"1e999", b"-", 
 
 @settings(max_examples=400, deadline=None)
 @given(damaged(), st.data())
-@pytest.mark.requirement("contract-3-not-json")
+@pytest.mark.requirement("not-json")
 def test_bytes_damaged_anywhere_raise_nothing_but_protocol_errors(
     document: dict[str, Any], data: st.DataObject
 ) -> None:
@@ -210,7 +210,7 @@ def test_bytes_damaged_anywhere_raise_nothing_but_protocol_errors(
 
 @settings(max_examples=300, deadline=None)
 @given(damaged())
-@pytest.mark.requirement("contract-3-rpc-result")
+@pytest.mark.requirement("rpc-result")
 def test_both_bindings_come_to_one_verdict(document: dict[str, Any]) -> None:
     over_http = by_slow_road(json.dumps(document).encode())
     _, over_rpc = decode_call(json.dumps(call(document)).encode(), WIRE)
@@ -223,8 +223,8 @@ def test_both_bindings_come_to_one_verdict(document: dict[str, Any]) -> None:
         )
     else:
         assert isinstance(over_rpc, ProtocolError)
-        assert (over_rpc.row, over_rpc.message, over_rpc.details) == (
-            over_http.row,
+        assert (type(over_rpc), over_rpc.message, over_rpc.details) == (
+            type(over_http),
             over_http.message,
             over_http.details,
         )
@@ -240,7 +240,7 @@ def as_doubles(node: Any) -> Any:
 
 
 @pytest.mark.parametrize("document", VALID, ids=list(STEMS))
-@pytest.mark.requirement("contract-2-whole-doubles")
+@pytest.mark.requirement("whole-doubles")
 def test_a_request_that_came_through_protobuf_means_the_same(document: dict[str, Any]) -> None:
     plain = decode_request(json.dumps(document).encode(), WIRE)
     doubled = decode_request(json.dumps(as_doubles(document)).encode(), WIRE)
@@ -250,7 +250,7 @@ def test_a_request_that_came_through_protobuf_means_the_same(document: dict[str,
     assert doubled.plain == plain.plain
 
 
-@pytest.mark.requirement("contract-3-not-json")
+@pytest.mark.requirement("not-json")
 def test_random_bytes_are_refused() -> None:
     source = random.Random(20260105)
     for length in range(300):

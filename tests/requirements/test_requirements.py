@@ -1,36 +1,50 @@
-"""Every requirement has a test that is marked with it, or is a recorded gap; and this check bites."""
+"""Every requirement has a test with its mark, or is recorded as a gap. Each check is also shown to fail."""
 
 import pytest
-from tests.requirements.table import Marker, Requirement, complaints, markers, markers_in, read_table, requirements
+from tests.requirements.table import (
+    CITING,
+    TESTS,
+    Mark,
+    Requirement,
+    cites_nothing,
+    files_that_cite_nothing,
+    marks,
+    marks_in,
+    problems,
+    read_table,
+    requirements,
+    rows_without_a_rule,
+    rules_without_a_row,
+)
 
 
 def test_every_requirement_has_a_test_or_is_a_recorded_gap() -> None:
-    problems = complaints(requirements(), markers())
-    assert not problems, "\n".join([f"{len(problems)} problems:", *problems])
+    found = problems(requirements(), marks())
+    assert not found, "\n".join([f"{len(found)} problems:", *found])
 
 
-PROVED = Requirement("proved", "Spec 1", "It is proved.")
-GAP = Requirement("later", "Spec 2", "It comes later.", gap="not built")
+PROVED = Requirement("proved", "rule")
+GAP = Requirement("later", "rule", "The reason.", kind="gap")
 
 
 @pytest.mark.parametrize(
-    ("rows", "claims", "told"),
+    ("rows", "found", "expected"),
     [
-        ([PROVED, GAP], [Marker("proved", "a:1"), Marker("proved", "a:2")], []),
-        ([PROVED], [], ["proved: no test proves it (It is proved.)"]),
-        ([GAP], [Marker("later", "a:1")], ["later: is recorded as a gap, but has a test"]),
-        ([PROVED], [Marker("proved", "a:1"), Marker("else", "a:2")], ["a:2: no row is called else"]),
-        ([PROVED], [Marker("proved", "a:1"), Marker(None, "a:2")], ["a:2: a marker must be a plain string"]),
-        ([PROVED, PROVED], [Marker("proved", "a:1")], ["proved: stands twice in the table"]),
+        ([PROVED, GAP], [Mark("proved", "a:1"), Mark("proved", "a:2")], []),
+        ([PROVED], [], ["proved: no test has this mark"]),
+        ([GAP], [Mark("later", "a:1")], ["later: the row is a gap, but a test has its mark"]),
+        ([PROVED], [Mark("proved", "a:1"), Mark("else", "a:2")], ["a:2: the table has no row else"]),
+        ([PROVED], [Mark("proved", "a:1"), Mark(None, "a:2")], ["a:2: the mark is not a plain string"]),
+        ([PROVED, PROVED], [Mark("proved", "a:1")], ["proved: the table has this id twice"]),
     ],
 )
-def test_what_is_missing_unknown_or_contradictory_is_told(
-    rows: list[Requirement], claims: list[Marker], told: list[str]
+def test_a_missing_unknown_or_contradictory_mark_is_a_problem(
+    rows: list[Requirement], found: list[Mark], expected: list[str]
 ) -> None:
-    assert complaints(rows, claims) == told
+    assert problems(rows, found) == expected
 
 
-def test_markers_are_read_wherever_they_stand() -> None:
+def test_marks_are_found_on_modules_tests_and_cases() -> None:
     source = """
 pytestmark = pytest.mark.requirement("module")
 
@@ -44,18 +58,36 @@ def test_that(): ...
 @pytest.mark.requirement()
 def test_nothing(): ...
 """
-    found = [marker.requirement for marker in markers_in(source, "test_x.py")]
+    found = [mark.requirement for mark in marks_in(source, "test_x.py")]
     assert sorted(filter(None, found)) == ["case", "first", "module", "second"]
     assert found.count(None) == 2
 
 
 def test_a_row_with_an_unknown_member_is_refused() -> None:
     with pytest.raises(TypeError):
-        read_table('[[requirement]]\nid = "a"\nsource = "Spec 1"\nsays = "A."\ngaps = "misspelt"')
+        read_table('[[requirement]]\nid = "a"\nrule = "b"\ngaps = "misspelt"')
 
 
-def test_rows_cite_the_specification_or_the_contract_in_the_order_of_the_documents() -> None:
-    rows = requirements()
-    assert all(row.source.split(" ")[0] in ("Spec", "Contract") for row in rows)
-    assert all(row.id.startswith(row.source.lower().replace(" ", "-") + "-") for row in rows)
-    assert len(rows) > 250
+def test_every_test_file_of_the_protocol_cites_a_rule() -> None:
+    assert all((TESTS / folder).is_dir() for folder in CITING)
+    assert files_that_cite_nothing() == []
+
+
+@pytest.mark.parametrize(
+    ("source", "expected"),
+    [
+        ("def test_it(): ...", True),
+        ('pytestmark = pytest.mark.requirement("a")', False),
+        ('@pytest.mark.requirement("a")\ndef test_it(): ...', False),
+        ('pytestmark = pytest.mark.outside_protocol("the HTML pages")', False),
+        ("pytestmark = pytest.mark.outside_protocol()", True),
+    ],
+)
+def test_a_test_file_without_a_rule_is_found(source: str, expected: bool) -> None:
+    assert cites_nothing(source, "test_x.py") is expected
+
+
+def test_a_row_and_a_rule_that_miss_each_other_are_found() -> None:
+    rows = [Requirement("first", "a"), Requirement("second", "a"), Requirement("third", "b")]
+    assert rows_without_a_rule(rows, ["a", "c"]) == ["third: the document has no rule b"]
+    assert rules_without_a_row(rows, ["a", "c"]) == ["c: the rule has no row"]

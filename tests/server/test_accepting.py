@@ -43,7 +43,7 @@ async def _turns_to_accept_all(listener: socket.socket) -> int:
 
 @pytest.mark.parametrize(("kind", "most"), [(AcceptingLoop, CLIENTS // ACCEPTED_PER_TURN + 2), (uvloop.Loop, None)])
 @pytest.mark.parametrize("address", ["127.0.0.1", "::1"])
-@pytest.mark.requirement("contract-3-overload")
+@pytest.mark.requirement("overload")
 def test_many_clients_are_accepted_in_one_turn(
     kind: Callable[[], asyncio.AbstractEventLoop], most: int | None, address: str
 ) -> None:
@@ -89,7 +89,7 @@ with asyncio.Runner(loop_factory=event_loop.AcceptingLoop) as runner:
 """
 
 
-@pytest.mark.requirement("contract-3-overload")
+@pytest.mark.requirement("overload")
 def test_without_file_descriptors_new_clients_wait_and_the_process_rests() -> None:
     process = subprocess.Popen(
         [sys.executable, "-c", OUT_OF_FILES], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True

@@ -36,44 +36,44 @@ def spoken(answer: dict[str, Any], skill: str, vendor: str) -> None:
     [
         pytest.param(
             "dealer.information",
-            marks=pytest.mark.requirement("spec-2.1-media-types-dealer-information", "spec-4-types-dealer-information"),
+            marks=pytest.mark.requirement("media-types-dealer-information", "types-dealer-information"),
         ),
         pytest.param(
             "inventory.facets",
-            marks=pytest.mark.requirement("spec-2.1-media-types-inventory-facets", "spec-4-types-inventory-facets"),
+            marks=pytest.mark.requirement("media-types-inventory-facets", "types-inventory-facets"),
         ),
         pytest.param(
             "inventory.search",
-            marks=pytest.mark.requirement("spec-2.1-media-types-inventory-search", "spec-4-types-inventory-search"),
+            marks=pytest.mark.requirement("media-types-inventory-search", "types-inventory-search"),
         ),
         pytest.param(
             "inventory.vehicle",
-            marks=pytest.mark.requirement("spec-2.1-media-types-inventory-vehicle", "spec-4-types-inventory-vehicle"),
+            marks=pytest.mark.requirement("media-types-inventory-vehicle", "types-inventory-vehicle"),
         ),
         pytest.param(
             "lead.submit",
-            marks=pytest.mark.requirement("spec-2.1-media-types-lead-submit", "spec-4-types-lead-submit"),
+            marks=pytest.mark.requirement("media-types-lead-submit", "types-lead-submit"),
         ),
     ],
 )
 @VENDORS
 @pytest.mark.requirement(
-    "spec-1-five-skills",
-    "spec-1-one-request-one-response",
-    "spec-2.1-role",
-    "spec-2.1-one-part",
-    "spec-2.1-part-data",
-    "spec-2.1-response-type-and-data",
-    "spec-4-route",
-    "spec-4-request-part",
-    "spec-4-response-part",
-    "spec-9-http-path",
-    "spec-9-emits-v1-only",
-    "contract-1-both-accepted-everywhere",
-    "contract-1-reply-speaks-the-requests",
-    "contract-2-reply-ulid",
-    "contract-3-rpc-result",
-    "contract-4-one-set-of-interfaces",
+    "five-skills",
+    "one-request-one-response",
+    "message-role",
+    "one-data-part",
+    "data-part-members",
+    "reply-type-and-data",
+    "message-send",
+    "request-part",
+    "reply-part",
+    "http-path",
+    "emits-v1-only",
+    "both-vocabularies-accepted",
+    "reply-vocabulary",
+    "reply-message-id",
+    "rpc-result",
+    "one-set-of-interfaces",
 )
 def test_a_skill_answers_over_both_bindings_in_the_requests_vocabulary(
     dealership: Dealership, skill: str, vendor: str
@@ -89,7 +89,7 @@ def test_a_skill_answers_over_both_bindings_in_the_requests_vocabulary(
     spoken(answer.json()["result"], skill, vendor)
 
 
-@pytest.mark.requirement("spec-2.1-message-id-fresh", "contract-2-reply-ulid")
+@pytest.mark.requirement("reply-message-id")
 def test_every_reply_has_an_id_of_its_own_whatever_the_requests_was(dealership: Dealership) -> None:
     sent = asked("dealer.information")
     seen = {sent["message"]["messageId"]}
@@ -100,7 +100,7 @@ def test_every_reply_has_an_id_of_its_own_whatever_the_requests_was(dealership: 
         sent["message"]["messageId"] = reply_id
 
 
-@pytest.mark.requirement("contract-1-same-payloads")
+@pytest.mark.requirement("same-payloads")
 @pytest.mark.parametrize("skill", [skill for skill in STEMS if skill != "lead.submit"])
 def test_the_same_payload_gets_the_same_data_in_both_vocabularies_and_bindings(
     dealership: Dealership, skill: str
@@ -112,7 +112,7 @@ def test_the_same_payload_gets_the_same_data_in_both_vocabularies_and_bindings(
     assert data[0] == data[1] == data[2] == data[3]
 
 
-@pytest.mark.requirement("contract-2-context-id-repeated")
+@pytest.mark.requirement("context-id")
 def test_a_context_id_comes_back_on_both_bindings(dealership: Dealership) -> None:
     sent = asked("dealer.information")
     sent["message"]["contextId"] = "context-1"
@@ -133,19 +133,19 @@ REFUSED: list[tuple[str, dict[str, Any], str, int, int, int]] = [
 
 @pytest.mark.parametrize(("skill", "members", "code", "http", "rpc", "rpc_autoagent"), REFUSED)
 @pytest.mark.requirement(
-    "spec-4-failure-is-non-2xx",
-    "spec-7-error-key",
-    "spec-7-error-code",
-    "spec-7-vehicle-not-found",
-    "spec-7-vehicle-unavailable",
-    "spec-7-contact-consent-required",
-    "spec-7-invalid-consent",
-    "contract-1-json-rpc-form",
-    "contract-3-error-id",
-    "contract-3-rpc-http-status",
-    "contract-3-rpc-data",
-    "contract-3-rpc-every-other-code",
-    "contract-3-rpc-unsupported-skill",
+    "failure-is-not-2xx",
+    "error-key",
+    "error-code-is-status",
+    "error-vehicle-not-found",
+    "error-vehicle-unavailable",
+    "error-contact-consent-required",
+    "error-invalid-consent",
+    "vocabulary-json-rpc-form",
+    "error-id",
+    "rpc-http-status",
+    "rpc-error-data",
+    "rpc-every-other-code",
+    "rpc-unsupported-skill",
 )
 @VENDORS
 def test_a_skill_that_cannot_be_fulfilled_answers_the_error_of_its_code(
@@ -183,7 +183,7 @@ def test_a_skill_that_cannot_be_fulfilled_answers_the_error_of_its_code(
     assert (error_of(answer)["code"], error_of(answer)["type"]) == (code, name)
 
 
-@pytest.mark.requirement("contract-1-default-speaks", "contract-1-domain", "contract-1-json-rpc-form")
+@pytest.mark.requirement("default-vocabulary", "vocabulary-domain", "vocabulary-json-rpc-form")
 def test_the_configured_default_speaks_where_the_request_tells_no_vocabulary(open_dealership: Any) -> None:
     for settings, name, domain in (
         ('[service]\nvocabulary = "autoagent"', "aap.error", "autoagentprotocol.org"),
@@ -198,9 +198,7 @@ def test_the_configured_default_speaks_where_the_request_tells_no_vocabulary(ope
         assert isinstance(data, list if name == "proto.error" else dict)
 
 
-@pytest.mark.requirement(
-    "spec-2.5-total", "spec-2.5-skip", "spec-2.5-limit", "spec-2.5-vehicles", "contract-7-no-facets"
-)
+@pytest.mark.requirement("search-total", "search-skip", "search-limit", "search-vehicles", "no-facets-in-search")
 def test_a_search_tells_total_skip_limit_and_the_vehicles_of_the_page(dealership: Dealership) -> None:
     page = dealership.ask("inventory.search", pagination={"skip": 3, "limit": 5})
     assert set(page) == {"total", "skip", "limit", "vehicles"}
@@ -209,33 +207,33 @@ def test_a_search_tells_total_skip_limit_and_the_vehicles_of_the_page(dealership
     assert page["vehicles"] == whole["vehicles"][3:8]
 
 
-@pytest.mark.requirement("contract-7-default-page", "spec-2.4-paging-defaults", "spec-8-default-limit")
+@pytest.mark.requirement("default-page", "paging-defaults", "default-limit")
 def test_the_default_page_is_the_first_twenty(dealership: Dealership) -> None:
     page = dealership.ask("inventory.search")
     assert (page["skip"], page["limit"], len(page["vehicles"])) == (0, 20, 20)
 
 
 @pytest.mark.parametrize(("asked_for", "applied"), [(1, 1), (99, 99), (100, 100), (101, 100), (1000, 100)])
-@pytest.mark.requirement("contract-7-cap", "spec-8-limit-cap")
+@pytest.mark.requirement("page-cap-echoed", "page-cap")
 def test_a_larger_page_is_applied_as_a_hundred(dealership: Dealership, asked_for: int, applied: int) -> None:
     page = dealership.ask("inventory.search", pagination={"limit": asked_for})
     assert (page["limit"], len(page["vehicles"])) == (applied, applied)
 
 
-@pytest.mark.requirement("contract-7-skip-past-end")
+@pytest.mark.requirement("skip-past-end")
 def test_a_page_past_the_end_is_empty_with_the_true_total(dealership: Dealership) -> None:
     page = dealership.ask("inventory.search", pagination={"skip": 10_000})
     assert (page["total"], page["skip"], page["vehicles"]) == (len(LOT), 10_000, [])
 
 
-@pytest.mark.requirement("spec-2.4-paging-defaults", "spec-8-default-limit", "spec-8-limit-cap")
+@pytest.mark.requirement("paging-defaults", "default-limit", "page-cap")
 def test_the_dealer_sets_default_and_cap(open_dealership: Any) -> None:
     opened = open_dealership("[search]\ndefault_limit = 7\nlimit_cap = 9")
     assert opened.ask("inventory.search")["limit"] == 7
     assert opened.ask("inventory.search", pagination={"limit": 50})["limit"] == 9
 
 
-@pytest.mark.requirement("spec-2.5-vehicle-fields", "contract-6-extras-passed-through", "contract-6-absent-is-unknown")
+@pytest.mark.requirement("listing-fields", "extras-passed-through", "absent-is-unknown")
 def test_a_listing_has_what_the_feed_said_and_what_is_always_there(dealership: Dealership) -> None:
     (found,) = dealership.ask("inventory.search", filters={"vin": ACCORD})["vehicles"]
     sent = LOT[0]
@@ -246,7 +244,7 @@ def test_a_listing_has_what_the_feed_said_and_what_is_always_there(dealership: D
     assert dealership.ask("inventory.vehicle", vin=ACCORD.lower()) == found
 
 
-@pytest.mark.requirement("contract-2-integers-sent-plain")
+@pytest.mark.requirement("integers-sent-plain")
 def test_integers_are_sent_without_a_fraction(dealership: Dealership) -> None:
     raw = dealership.post(message("inventory.search", pagination={"limit": 100})).content
     assert re.search(rb'"(price|year|mileage|total|skip|limit)":\d+[.eE]', raw) is None
@@ -256,7 +254,7 @@ def test_integers_are_sent_without_a_fraction(dealership: Dealership) -> None:
     assert re.search(rb'"(count|min|max)":\d+\.0', raw) is None
 
 
-@pytest.mark.requirement("contract-9-data-is-listing", "contract-9-zip-repeated", "contract-9-offered-price")
+@pytest.mark.requirement("vehicle-reply-listing", "zip-repeated", "offered-price")
 def test_with_a_zip_the_reply_repeats_it_and_has_the_areas_offer(dealership: Dealership) -> None:
     plain = dealership.ask("inventory.vehicle", vin=ACCORD)
     assert dealership.ask("inventory.vehicle", vin=ACCORD, zip="37203") == {
@@ -267,7 +265,7 @@ def test_with_a_zip_the_reply_repeats_it_and_has_the_areas_offer(dealership: Dea
     assert dealership.ask("inventory.vehicle", vin=ACCORD, zip="90210") == {**plain, "zip": "90210"}
 
 
-@pytest.mark.requirement("contract-6-sold-not-shown", "contract-6-sold-remembered", "contract-9-vin-compared")
+@pytest.mark.requirement("sold-not-shown", "sold-remembered", "vin-compared")
 def test_a_sold_unit_is_not_shown_but_remembered(dealership: Dealership) -> None:
     assert dealership.ask("inventory.search", filters={"vin": SOLD})["total"] == 0
     assert "Ford" not in [each["value"] for each in dealership.ask("inventory.facets")["makes"]]
@@ -275,7 +273,7 @@ def test_a_sold_unit_is_not_shown_but_remembered(dealership: Dealership) -> None
     assert error_of(dealership.post(message("inventory.vehicle", vin="X")))["code"] == "VEHICLE_NOT_FOUND"
 
 
-@pytest.mark.requirement("contract-6-rooftop", "spec-2.4-filter-rooftops")
+@pytest.mark.requirement("listing-rooftop", "filter-rooftops")
 def test_every_listings_rooftop_is_one_of_dealer_information(dealership: Dealership) -> None:
     names = {rooftop["name"] for rooftop in dealership.ask("dealer.information")["rooftops"]}
     shown = {each["rooftop"] for each in dealership.ask("inventory.search", pagination={"limit": 100})["vehicles"]}
@@ -285,14 +283,14 @@ def test_every_listings_rooftop_is_one_of_dealer_information(dealership: Dealers
         assert found["total"] == sum(unit["rooftop"] == name for unit in LOT)
 
 
-@pytest.mark.requirement("contract-5-payload-message")
+@pytest.mark.requirement("reply-message")
 def test_a_message_may_stand_beside_type_and_data(dealership: Dealership) -> None:
     payload = dealership.post(message("lead.submit")).json()["message"]["parts"][0]["data"]
     assert set(payload) == {"type", "data", "message"}
     assert isinstance(payload["message"], str)
 
 
-@pytest.mark.requirement("contract-2-skill-off")
+@pytest.mark.requirement("skill-off")
 def test_a_skill_that_is_switched_off_is_unsupported_and_not_on_the_cards(open_dealership: Any) -> None:
     opened = open_dealership('[service]\nskills_off = ["lead.submit", "inventory.facets"]')
     for skill in STEMS:
@@ -312,7 +310,7 @@ def test_a_skill_that_is_switched_off_is_unsupported_and_not_on_the_cards(open_d
         assert "lead.submit" not in opened.get(path).text
 
 
-@pytest.mark.requirement("contract-2-lenient-configuration")
+@pytest.mark.requirement("lenient-configuration")
 def test_a_setting_takes_messages_without_a_configuration(open_dealership: Any, dealership: Dealership) -> None:
     sent = {"message": asked("dealer.information")["message"]}
     assert dealership.post(sent).status_code == 422
@@ -322,7 +320,7 @@ def test_a_setting_takes_messages_without_a_configuration(open_dealership: Any, 
     assert opened.call_rpc(sent).json()["result"]
 
 
-@pytest.mark.requirement("spec-2.4-sort-by-advertised-price", "spec-2.4-sort-unpriced-last")
+@pytest.mark.requirement("sort-by-advertised-price", "sort-unpriced-last")
 def test_a_sort_by_price_goes_by_the_advertised_price_with_the_mandatory_charges_in_it(
     tmp_path: Path, stocked: Path
 ) -> None:
@@ -361,10 +359,10 @@ APPOINTMENTS: list[dict[str, Any]] = [
 @pytest.mark.parametrize("appointment", APPOINTMENTS)
 @pytest.mark.parametrize("revision", ["1.0.0", "0.1.0"])
 @pytest.mark.requirement(
-    "contract-4-both-appointments-on-every-interface",
-    "spec-2.7-appointment-0.1.0",
-    "spec-2.7-appointment-1.0.0",
-    "spec-9-both-revisions",
+    "both-appointment-forms-everywhere",
+    "appointment-windows-form",
+    "appointment-at-form",
+    "both-revisions",
 )
 def test_both_forms_of_appointment_are_understood_on_every_interface(
     open_dealership: Any, appointment: dict[str, Any], revision: str

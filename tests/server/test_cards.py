@@ -23,7 +23,7 @@ MODES = pytest.mark.parametrize("auth", [NONE, ALL, NAMED, ALL_BY_NAME], ids=["n
 
 @MODES
 @pytest.mark.parametrize("vocabulary", ["proto", "autoagent"])
-@pytest.mark.requirement("contract-4-card-1.0.0-members", "spec-9-card-spelling", "spec-1-json-rpc-on-every-card")
+@pytest.mark.requirement("card-1.0.0-members", "card-spelling", "card-both-bindings")
 def test_the_card_of_revision_1_is_an_a2a_card_to_the_letter(
     open_dealership: OpenDealership, auth: str, vocabulary: str
 ) -> None:
@@ -42,11 +42,11 @@ def test_the_card_of_revision_1_is_an_a2a_card_to_the_letter(
 
 
 @pytest.mark.requirement(
-    "contract-4-interfaces-in-order",
-    "contract-4-capabilities",
-    "spec-1-interface-list-names",
-    "spec-1-http-json-entry",
-    "spec-1-out-of-scope-operations",
+    "card-interfaces-in-order",
+    "card-capabilities",
+    "card-interface-list-names",
+    "card-http-json-entry",
+    "undeclared-operations",
 )
 def test_both_cards_name_json_rpc_first_then_http_json(dealership: Dealership) -> None:
     new, old = (dealership.get(path).json() for path in CARDS[:2])
@@ -63,7 +63,7 @@ def test_both_cards_name_json_rpc_first_then_http_json(dealership: Dealership) -
     assert "extendedAgentCard" not in new["capabilities"]
 
 
-@pytest.mark.requirement("spec-4-base-url-is-the-cards", "spec-1-http-json-entry", "contract-3-rpc-result")
+@pytest.mark.requirement("base-url-of-card", "card-http-json-entry", "rpc-result")
 def test_the_cards_addresses_are_where_the_interfaces_answer(dealership: Dealership) -> None:
     for interface in dealership.get("/cards/1.0.0.json").json()["supportedInterfaces"]:
         path = httpx.URL(interface["url"]).path.rstrip("/")
@@ -85,8 +85,8 @@ def in_snake_case(node: Any) -> Any:
 
 
 @MODES
-@pytest.mark.requirement("contract-4-card-0.1.0", "spec-9-card-spelling", "contract-1-extension-0.1.0")
-@pytest.mark.requirement("contract-3-bearer-declared-when-all")
+@pytest.mark.requirement("card-0.1.0-members", "card-spelling", "vocabulary-extension-0.1.0")
+@pytest.mark.requirement("bearer-declared-when-all")
 def test_the_card_of_revision_0_1_says_the_same_in_snake_case_with_its_auth_type(
     open_dealership: OpenDealership, auth: str
 ) -> None:
@@ -105,7 +105,7 @@ def test_the_card_of_revision_0_1_says_the_same_in_snake_case_with_its_auth_type
 
 
 @MODES
-@pytest.mark.requirement("contract-4-security", "contract-4-cards-need-no-token")
+@pytest.mark.requirement("card-security", "cards-need-no-token")
 def test_security_is_declared_where_tokens_are_asked_for(open_dealership: OpenDealership, auth: str) -> None:
     opened = open_dealership(auth + NO_LIMITS)
     card = opened.get("/cards/1.0.0.json").json()
@@ -121,7 +121,7 @@ def test_security_is_declared_where_tokens_are_asked_for(open_dealership: OpenDe
     assert asking == ({"lead.submit", "inventory.vehicle"} if auth == NAMED else set(STEMS))
 
 
-@pytest.mark.requirement("contract-4-modes", "contract-4-skills")
+@pytest.mark.requirement("card-modes", "card-skills")
 def test_each_skill_is_described_with_its_media_types(dealership: Dealership) -> None:
     card = dealership.get("/cards/1.0.0.json").json()
     assert [each["id"] for each in card["skills"]] == list(STEMS)
@@ -135,9 +135,7 @@ def test_each_skill_is_described_with_its_media_types(dealership: Dealership) ->
     assert card["defaultOutputModes"] == [mode for each in card["skills"] for mode in each["outputModes"]]
 
 
-@pytest.mark.requirement(
-    "contract-2-extension-not-required", "contract-1-extension-1.0.0", "contract-1-extension-0.1.0"
-)
+@pytest.mark.requirement("extension-not-required", "vocabulary-extension-1.0.0", "vocabulary-extension-0.1.0")
 def test_the_profile_is_an_extension_that_nobody_must_know(open_dealership: OpenDealership) -> None:
     opened = open_dealership(
         '[service]\nextension_uri_1_0_0 = "https://dealer.example/ext/1"\n'
@@ -152,7 +150,7 @@ def test_the_profile_is_an_extension_that_nobody_must_know(open_dealership: Open
         assert [each["required"] for each in extensions] == [False, False]
 
 
-@pytest.mark.requirement("contract-4-extension-id")
+@pytest.mark.requirement("card-extension-id")
 def test_the_extensions_id_changes_when_the_card_does(open_dealership: OpenDealership) -> None:
     def ids(extra: str) -> list[str]:
         opened = open_dealership(extra)
@@ -166,7 +164,7 @@ def test_the_extensions_id_changes_when_the_card_does(open_dealership: OpenDeale
         assert not set(ids(other)) & set(first)
 
 
-@pytest.mark.requirement("contract-4-extension-schemas", "contract-4-schemas-served", "contract-4-schemas-from-types")
+@pytest.mark.requirement("card-extension-schemas", "schemas-served", "schemas-from-types")
 def test_the_schemas_that_the_card_names_are_served_and_judge_as_the_service_does(dealership: Dealership) -> None:
     for path in CARDS[:2]:
         for extension in dealership.get(path).json()["capabilities"]["extensions"]:
@@ -189,7 +187,7 @@ def test_the_schemas_that_the_card_names_are_served_and_judge_as_the_service_doe
 
 
 @pytest.mark.parametrize("path", [*CARDS, "/schemas/inventory.search.request.json"])
-@pytest.mark.requirement("contract-4-card-caching")
+@pytest.mark.requirement("card-caching")
 def test_a_card_is_cached_by_its_etag(dealership: Dealership, path: str) -> None:
     first = dealership.get(path)
     etag = first.headers["etag"]
@@ -204,8 +202,8 @@ def test_a_card_is_cached_by_its_etag(dealership: Dealership, path: str) -> None
 
 
 @pytest.mark.parametrize(("settings", "revision"), [("", "1.0.0"), ('[service]\nrevision = "0.1.0"', "0.1.0")])
-@pytest.mark.requirement("contract-4-two-cards", "contract-4-well-known", "spec-9-both-revisions")
-@pytest.mark.requirement("contract-4-one-set-of-interfaces")
+@pytest.mark.requirement("two-cards", "well-known-card", "both-revisions")
+@pytest.mark.requirement("one-set-of-interfaces")
 def test_a_setting_names_the_card_at_the_well_known_address(
     open_dealership: OpenDealership, settings: str, revision: str
 ) -> None:
@@ -225,7 +223,7 @@ def test_a_setting_names_the_card_at_the_well_known_address(
         ('[service]\npublic_url = "https://example.com/x"\nbase_path = "/agent"', "https://example.com/x/agent"),
     ],
 )
-@pytest.mark.requirement("contract-4-public-url", "contract-4-base-path")
+@pytest.mark.requirement("public-url", "base-path")
 def test_cards_carry_the_public_address_else_the_one_listened_on(
     open_dealership: OpenDealership, settings: str, base: str
 ) -> None:
@@ -237,7 +235,7 @@ def test_cards_carry_the_public_address_else_the_one_listened_on(
 
 
 @pytest.mark.parametrize("path", CARDS)
-@pytest.mark.requirement("contract-4-cards-need-no-token")
+@pytest.mark.requirement("cards-need-no-token")
 def test_cards_need_no_token(open_dealership: OpenDealership, path: str) -> None:
     opened = open_dealership(ALL)
     assert opened.get(path).status_code == 200

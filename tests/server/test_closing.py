@@ -86,7 +86,7 @@ REFUSED = {
 }
 
 
-@pytest.mark.requirement("spec-8-connection-refusal-is-read")
+@pytest.mark.requirement("connection-refusal-is-read")
 @pytest.mark.parametrize("case", REFUSED)
 def test_a_client_that_sends_all_before_it_reads_gets_its_refusal(port: int, case: str) -> None:
     expected, sent = REFUSED[case]
@@ -105,7 +105,7 @@ def test_a_client_that_sends_all_before_it_reads_gets_its_refusal(port: int, cas
     assert statuses == [expected] * 5
 
 
-@pytest.mark.requirement("spec-8-connection-refusal-is-read")
+@pytest.mark.requirement("connection-refusal-is-read")
 @pytest.mark.parametrize("target", TARGETS)
 def test_a_body_that_comes_too_slowly_is_408(port: int, target: str) -> None:
     with connected(port) as client:
@@ -115,7 +115,7 @@ def test_a_body_that_comes_too_slowly_is_408(port: int, target: str) -> None:
         assert client.is_closed()
 
 
-@pytest.mark.requirement("spec-8-connection-half-closed")
+@pytest.mark.requirement("connection-half-closed")
 @pytest.mark.parametrize(
     "sent", [[AT_ONCE], [LEAD], [HEALTH], [LEAD, HEALTH, AT_ONCE] * 40], ids=["read", "lead", "get", "many"]
 )
@@ -127,7 +127,7 @@ def test_a_client_that_sends_nothing_more_gets_all_its_answers(port: int, sent: 
         assert client.is_closed()
 
 
-@pytest.mark.requirement("spec-8-connection-half-closed")
+@pytest.mark.requirement("connection-half-closed")
 @pytest.mark.parametrize("rest", [AT_ONCE[:30], AT_ONCE[:-1], LEAD[:-1]])
 def test_a_request_that_is_never_whole_is_not_answered(port: int, rest: bytes) -> None:
     with connected(port) as client:
@@ -151,7 +151,7 @@ def closed_by_server(client: Client) -> bool:
 PAGE = request("/message:send", body_of("", message("inventory.search", pagination={"limit": 100})))
 
 
-@pytest.mark.requirement("spec-8-connection-stalled")
+@pytest.mark.requirement("connection-stalled")
 def test_a_client_that_accepts_nothing_is_disconnected(port: int, monkeypatch: pytest.MonkeyPatch) -> None:
     """The kernels' buffers take some megabytes; behind them the service would keep the answers for ever."""
     monkeypatch.setattr(ClientTransport, "stall_seconds", 0.5)
@@ -159,7 +159,7 @@ def test_a_client_that_accepts_nothing_is_disconnected(port: int, monkeypatch: p
         client.socket.sendall(PAGE * 20_000)
 
 
-@pytest.mark.requirement("spec-8-connection-stalled")
+@pytest.mark.requirement("connection-stalled")
 @pytest.mark.parametrize("last", ["", "Connection: close"])
 def test_a_client_that_does_not_accept_its_last_answer_is_disconnected(
     port: int, last: str, monkeypatch: pytest.MonkeyPatch
@@ -180,7 +180,7 @@ def test_a_client_that_does_not_accept_its_last_answer_is_disconnected(
         eventually("the connection is gone", lambda: connection.gone)
 
 
-@pytest.mark.requirement("spec-8-connection-stalled")
+@pytest.mark.requirement("connection-stalled")
 def test_a_client_that_reads_slowly_is_kept(port: int, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(ClientTransport, "stall_seconds", 2.0)
     count = 400
@@ -192,7 +192,7 @@ def test_a_client_that_reads_slowly_is_kept(port: int, monkeypatch: pytest.Monke
         sender.join()
 
 
-@pytest.mark.requirement("spec-8-connection-refusal-is-read")
+@pytest.mark.requirement("connection-refusal-is-read")
 @pytest.mark.parametrize("case", ["413, declared", "404", "400, no HTTP"])
 @pytest.mark.parametrize("limit", ["discard_seconds", "silence_seconds", "discard_bytes"])
 def test_what_is_discarded_is_bounded(port: int, case: str, limit: str, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -218,7 +218,7 @@ def test_an_idle_connection_is_closed_in_the_end(directory: Path) -> None:
         assert closed_by_server(client)
 
 
-@pytest.mark.requirement("spec-8-connection-pipelining")
+@pytest.mark.requirement("connection-pipelining")
 @pytest.mark.parametrize("size", [1 << 20, 1000])
 def test_hundreds_of_pipelined_requests_are_answered_in_order(port: int, size: int) -> None:
     """On the fast path and on the ASGI path, mixed."""

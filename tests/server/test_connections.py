@@ -13,6 +13,8 @@ from starlette.types import Receive, Scope, Send
 
 from dealer_agent.server.connection import BoundedConnection
 
+pytestmark = pytest.mark.requirement("request-bounds")
+
 REQUEST = b"POST / HTTP/1.1\r\nHost: x\r\nContent-Length: 2\r\n\r\n{}"
 
 

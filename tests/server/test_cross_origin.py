@@ -19,7 +19,7 @@ def listed(value: str) -> set[str]:
 
 
 @BINDINGS
-@pytest.mark.requirement("contract-4-cross-origin")
+@pytest.mark.requirement("cross-origin")
 def test_a_preflight_allows_what_an_agent_sends_and_no_credentials(dealership: Dealership, path: str) -> None:
     answer = dealership.request("OPTIONS", path, headers=ASKS)
     assert (answer.status_code, answer.content) == (204, b"")
@@ -33,7 +33,7 @@ def test_a_preflight_allows_what_an_agent_sends_and_no_credentials(dealership: D
 
 
 @BINDINGS
-@pytest.mark.requirement("contract-4-cross-origin")
+@pytest.mark.requirement("cross-origin")
 def test_a_page_may_read_every_answer_and_error(open_dealership: OpenDealership, path: str) -> None:
     limits = NO_LIMITS.replace('inventory_facets = ""', 'inventory_facets = "1/hour"')
     opened = open_dealership(
@@ -59,7 +59,7 @@ def test_a_page_may_read_every_answer_and_error(open_dealership: OpenDealership,
         assert "access-control-allow-credentials" not in answer.headers
 
 
-@pytest.mark.requirement("contract-4-cross-origin")
+@pytest.mark.requirement("cross-origin")
 def test_pages_health_and_the_calendar_are_not_for_other_origins(dealership: Dealership) -> None:
     for path in ("/", "/docs", "/healthz", "/readyz"):
         assert "access-control-allow-origin" not in dealership.get(path, **PAGE).headers

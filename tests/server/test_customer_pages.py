@@ -118,7 +118,7 @@ def chosen(page: Page) -> str:
     return str(page.all("//select[@name='start']//option[@value!='']")[-1].get("value"))
 
 
-@pytest.mark.requirement("contract-10-customer-links-get", "contract-10-customer-links-private")
+@pytest.mark.requirement("customer-links-get", "customer-links-private")
 def test_opening_the_links_shows_the_visit_and_nothing_of_the_customer_and_changes_nothing(booked: Booked) -> None:
     before = booked.stored()
     page = page_of(booked.get(), 200)
@@ -135,7 +135,7 @@ def test_opening_the_links_shows_the_visit_and_nothing_of_the_customer_and_chang
     assert booked.stored() == before
 
 
-@pytest.mark.requirement("contract-10-customer-links-move")
+@pytest.mark.requirement("customer-links-move")
 def test_a_form_moves_the_visit_and_leads_to_its_new_page(booked: Booked) -> None:
     start = chosen(page_of(booked.get(), 200))
     moved = booked.post(do="move", start=start)
@@ -150,7 +150,7 @@ def test_a_form_moves_the_visit_and_leads_to_its_new_page(booked: Booked) -> Non
     assert page_of(booked.post(do="cancel"), 410).texts("//h1") == ["This visit was moved"]
 
 
-@pytest.mark.requirement("contract-10-customer-links-move")
+@pytest.mark.requirement("customer-links-move")
 @pytest.mark.parametrize(
     ("fields", "status"),
     [
@@ -175,7 +175,7 @@ def test_a_form_that_cannot_be_followed_changes_nothing_and_says_so(
     assert booked.stored() == before
 
 
-@pytest.mark.requirement("contract-10-customer-links-cancel")
+@pytest.mark.requirement("customer-links-cancel")
 def test_a_form_cancels_the_visit_once(booked: Booked) -> None:
     page = page_of(booked.post(do="cancel"), 200)
     assert page.texts("//h1") == ["Your test drive is cancelled"]
@@ -185,7 +185,7 @@ def test_a_form_cancels_the_visit_once(booked: Booked) -> None:
         assert PHONE in page.texts("//main")[0]
 
 
-@pytest.mark.requirement("contract-10-customer-links-withdraw")
+@pytest.mark.requirement("customer-links-withdraw")
 def test_a_form_withdraws_consent_for_the_channels_that_are_ticked(booked: Booked) -> None:
     path = booked.path("contact")
     offered = [str(box.get("value")) for box in page_of(booked.get(path), 200).all("//input[@name='channel']")]
@@ -200,7 +200,7 @@ def test_a_form_withdraws_consent_for_the_channels_that_are_ticked(booked: Booke
     assert not page_of(booked.get(path), 200).all("//form")
 
 
-@pytest.mark.requirement("contract-10-customer-links-signed")
+@pytest.mark.requirement("customer-links-signed")
 def test_a_link_that_this_dealer_did_not_sign_for_this_page_is_unknown(booked: Booked) -> None:
     path = booked.path()
     lead_id, appointment_id, until, signature = path.rpartition("/")[2].split(".")
@@ -228,7 +228,7 @@ def test_a_link_that_this_dealer_did_not_sign_for_this_page_is_unknown(booked: B
     assert booked.stored() == before
 
 
-@pytest.mark.requirement("contract-10-customer-links-expire")
+@pytest.mark.requirement("customer-links-expire")
 @pytest.mark.parametrize("purpose", ["visit", "contact"])
 def test_a_link_works_until_the_days_after_the_visit_are_over(booked: Booked, purpose: Purpose) -> None:
     valid = booked.service.links.valid
@@ -243,7 +243,7 @@ def test_a_link_works_until_the_days_after_the_visit_are_over(booked: Booked, pu
     assert booked.stored() == before
 
 
-@pytest.mark.requirement("contract-10-customer-links-ended")
+@pytest.mark.requirement("customer-links-ended")
 @pytest.mark.parametrize("purpose", ["visit", "contact"])
 def test_of_an_erased_customer_the_links_show_whom_to_call(booked: Booked, purpose: Purpose) -> None:
     path = booked.path(purpose)
@@ -265,7 +265,7 @@ def test_a_body_that_is_no_small_form_changes_nothing(booked: Booked) -> None:
     assert booked.stored() == before
 
 
-@pytest.mark.requirement("contract-10-customer-links-signed")
+@pytest.mark.requirement("customer-links-signed")
 def test_guesses_are_limited_as_wrong_tokens_are(book: Callable[..., Booked]) -> None:
     booked = book(NO_LIMITS.replace('bad_tokens = ""', 'bad_tokens = "3/hour"'))
     statuses = [booked.get(f"/contact/guess-{number}").status_code for number in range(5)]
@@ -293,7 +293,7 @@ def test_a_link_has_the_public_address_and_works_below_a_base_path(book: Callabl
     assert moved.headers["location"].startswith("/shop/agent/visit/")
 
 
-@pytest.mark.requirement("contract-10-customer-links-signed")
+@pytest.mark.requirement("customer-links-signed")
 def test_the_text_of_the_links_never_shows_their_key(booked: Booked) -> None:
     links = booked.service.links
     assert "key" not in repr(links)

@@ -44,7 +44,7 @@ ROUTES = {
 }
 
 
-@pytest.mark.requirement("spec-8-connection-single-fields")
+@pytest.mark.requirement("http-single-fields")
 @pytest.mark.parametrize("route", ROUTES)
 @pytest.mark.parametrize(
     ("lines", "says"),
@@ -67,7 +67,7 @@ def test_a_repeated_single_field_is_refused(port: int, route: str, lines: bytes,
         assert client.is_closed()
 
 
-@pytest.mark.requirement("spec-8-connection-single-fields")
+@pytest.mark.requirement("http-single-fields")
 @pytest.mark.parametrize("route", ROUTES)
 def test_http_1_1_without_a_host_field_is_refused(port: int, route: str) -> None:
     sent = ROUTES[route].replace(b"Host: x\r\n", b"").replace(b"Host: dealer.example\r\n", b"")
@@ -81,7 +81,7 @@ def test_http_1_1_without_a_host_field_is_refused(port: int, route: str) -> None
         assert client.answer()[0] == 200
 
 
-@pytest.mark.requirement("spec-8-connection-single-fields")
+@pytest.mark.requirement("http-single-fields")
 def test_other_fields_may_repeat(port: int) -> None:
     lines = b"X-Forwarded-For: 203.0.113.1\r\nX-Forwarded-For: 203.0.113.2\r\nAccept: a\r\nAccept: b"
     with connected(port) as client:
@@ -115,7 +115,7 @@ def test_a_broken_body_is_refused_once(port: int, before: str) -> None:
         assert client.is_closed()
 
 
-@pytest.mark.requirement("spec-8-connection-trailers")
+@pytest.mark.requirement("connection-trailers")
 @pytest.mark.parametrize("target", TARGETS)
 @pytest.mark.parametrize("pieces", [1, 2])
 def test_a_trailer_is_no_header_field(port: int, target: str, pieces: int) -> None:
@@ -151,7 +151,7 @@ UPGRADES = {
 }
 
 
-@pytest.mark.requirement("spec-8-connection-upgrade")
+@pytest.mark.requirement("connection-upgrade")
 @pytest.mark.parametrize("upgrade", UPGRADES)
 @pytest.mark.parametrize("target", TARGETS)
 @pytest.mark.parametrize("size", [1, 50, 5000])
@@ -173,7 +173,7 @@ def test_a_request_for_an_upgrade_is_an_ordinary_request(port: int, upgrade: str
             assert (status, headers.get("connection")) == (200, None)
 
 
-@pytest.mark.requirement("spec-8-connection-upgrade")
+@pytest.mark.requirement("connection-upgrade")
 def test_an_upgrade_beside_close_closes(port: int) -> None:
     with connected(port) as client:
         client.socket.sendall(b"GET /healthz HTTP/1.1\r\nHost: x\r\nConnection: close, upgrade\r\nUpgrade: h2c\r\n\r\n")

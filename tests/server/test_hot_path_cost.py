@@ -11,6 +11,7 @@ import time
 from pathlib import Path
 from typing import Any, cast
 
+import pytest
 import uvicorn
 from starlette.types import Receive, Scope, Send
 from tests.server.dealership import ACCORD, LISTENS_AT, set_up
@@ -21,6 +22,8 @@ from uvicorn.server import ServerState
 from dealer_agent.bootstrap import application
 from dealer_agent.config import load_settings
 from dealer_agent.server.connection import BoundedConnection
+
+pytestmark = pytest.mark.outside_protocol("the cost of the hot path")
 
 REQUESTS = 400
 ROUNDS = 7

@@ -14,6 +14,8 @@ import pytest
 
 from dealer_agent.server.limits import RateLimits
 
+pytestmark = pytest.mark.requirement("rate-limits-are-settings", "retry-after")
+
 BUYER = "198.51.100.7"
 OTHER = "198.51.100.8"
 

@@ -98,9 +98,9 @@ def refusals(answers: list[tuple[int, dict[str, str], bytes]]) -> list[tuple[dic
 
 
 @pytest.mark.usefixtures("busy")
-@pytest.mark.requirement("contract-3-overload")
-@pytest.mark.requirement("contract-3-retry-after")
-@pytest.mark.requirement("contract-3-retryable")
+@pytest.mark.requirement("overload")
+@pytest.mark.requirement("retry-after")
+@pytest.mark.requirement("retryable")
 @pytest.mark.parametrize("target", ["/message:send", "/rpc"])
 def test_a_request_that_would_wait_too_long_is_refused_in_the_format_of_its_binding(port: int, target: str) -> None:
     sent = [request(target, body_of(target, SEARCH))] * 40
@@ -127,7 +127,7 @@ def test_a_request_that_would_wait_too_long_is_refused_in_the_format_of_its_bind
 
 
 @pytest.mark.usefixtures("busy")
-@pytest.mark.requirement("contract-3-overload")
+@pytest.mark.requirement("overload")
 def test_a_refused_client_may_use_its_connection_again(port: int) -> None:
     one = request("/message:send", body_of("", SEARCH))
     with ExitStack() as closing:
@@ -146,7 +146,7 @@ def test_a_refused_client_may_use_its_connection_again(port: int) -> None:
 
 
 @pytest.mark.usefixtures("busy")
-@pytest.mark.requirement("contract-3-overload")
+@pytest.mark.requirement("overload")
 def test_health_checks_and_leads_are_answered_where_searches_are_refused(
     port: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -164,7 +164,7 @@ def test_health_checks_and_leads_are_answered_where_searches_are_refused(
 
 
 @pytest.mark.usefixtures("busy")
-@pytest.mark.requirement("contract-3-overload")
+@pytest.mark.requirement("overload")
 def test_routes_over_asgi_are_refused_as_well(port: int) -> None:
     card = b"GET /.well-known/agent-card.json HTTP/1.1\r\nHost: x\r\n\r\n"
     search = request("/message:send", body_of("", SEARCH))
@@ -174,7 +174,7 @@ def test_routes_over_asgi_are_refused_as_well(port: int) -> None:
     assert refusals(answers[::2])[0][1]["error"]["details"][1]["code"] == "RATE_LIMITED"
 
 
-@pytest.mark.requirement("contract-3-overload")
+@pytest.mark.requirement("overload")
 def test_a_burst_is_answered_in_the_order_of_its_arrival(port: int, monkeypatch: pytest.MonkeyPatch) -> None:
     """Nobody is refused because many come at once, and who pipelines has no advantage over others."""
     monkeypatch.setattr(admission, "TURN_SECONDS", 0.0)
@@ -201,7 +201,7 @@ def test_a_burst_is_answered_in_the_order_of_its_arrival(port: int, monkeypatch:
         assert before_the_last.count(own) < 30, ports
 
 
-@pytest.mark.requirement("contract-3-overload")
+@pytest.mark.requirement("overload")
 def test_a_client_that_leaves_the_queue_costs_nobody_an_answer(port: int, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(admission, "TURN_SECONDS", 0.0)
     one = request("/message:send", body_of("", SEARCH))
@@ -215,7 +215,7 @@ def test_a_client_that_leaves_the_queue_costs_nobody_an_answer(port: int, monkey
 
 
 @pytest.mark.usefixtures("busy")
-@pytest.mark.requirement("contract-3-overload")
+@pytest.mark.requirement("overload")
 def test_clients_that_pipeline_refused_requests_wait_for_their_turn_once_each(
     port: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -249,7 +249,7 @@ def test_clients_that_pipeline_refused_requests_wait_for_their_turn_once_each(
     assert 0 < most <= len(greedy) + len(others)
 
 
-@pytest.mark.requirement("contract-3-overload")
+@pytest.mark.requirement("overload")
 def test_clients_that_do_not_read_keep_nobody_from_the_published_documents(
     port: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -289,7 +289,7 @@ def test_few_requests_of_a_connection_are_parsed_ahead(port: int, part: int) -> 
 
 
 @pytest.mark.usefixtures("busy")
-@pytest.mark.requirement("contract-3-overload")
+@pytest.mark.requirement("overload")
 def test_the_words_of_a_lead_in_another_request_give_no_priority(port: int, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(admission, "BURST_SECONDS", 60.0)
     monkeypatch.setattr(admission, "OVERLOADED_AFTER_SECONDS", -1.0)

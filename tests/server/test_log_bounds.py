@@ -100,7 +100,7 @@ def kind(line: dict[str, Any]) -> tuple[int, str | None, str | None]:
 
 
 @pytest.mark.parametrize("name", FLOODS)
-@pytest.mark.requirement("contract-3-error-id-in-log")
+@pytest.mark.requirement("error-id-in-log")
 def test_the_log_has_the_first_lines_of_a_flood_and_the_number_of_the_others(
     written: list[dict[str, Any]], name: str
 ) -> None:

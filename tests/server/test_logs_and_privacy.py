@@ -148,7 +148,7 @@ def served(tmp_path_factory: pytest.TempPathFactory, stocked: Path) -> tuple[lis
     return answers, output.read_text("utf-8")
 
 
-@pytest.mark.requirement("contract-3-nothing-internal-leaves", "contract-3-personal-data-not-echoed")
+@pytest.mark.requirement("nothing-internal-leaves", "personal-data-not-echoed")
 def test_nothing_that_the_process_writes_holds_personal_data(served: tuple[list[httpx.Response], str]) -> None:
     answers, written = served
     assert written.count('"event":"request"') >= len(answers) - 2
@@ -156,7 +156,7 @@ def test_nothing_that_the_process_writes_holds_personal_data(served: tuple[list[
     holds_nothing_personal(written)
 
 
-@pytest.mark.requirement("contract-3-personal-data-not-echoed")
+@pytest.mark.requirement("personal-data-not-echoed")
 def test_no_answer_holds_what_the_customer_wrote(served: tuple[list[httpx.Response], str]) -> None:
     answers, _ = served
     assert {200, 401, 403, 404, 409, 415, 422, 500} <= {answer.status_code for answer in answers}
@@ -167,7 +167,7 @@ def test_no_answer_holds_what_the_customer_wrote(served: tuple[list[httpx.Respon
             holds_nothing_personal(text)
 
 
-@pytest.mark.requirement("contract-3-error-id-in-log", "spec-7-internal-error", "contract-3-rpc-internal")
+@pytest.mark.requirement("error-id-in-log", "error-internal-error", "rpc-internal")
 def test_a_fault_is_answered_as_internal_error_and_found_in_the_log_by_its_id(
     served: tuple[list[httpx.Response], str],
 ) -> None:
@@ -186,7 +186,7 @@ def test_a_fault_is_answered_as_internal_error_and_found_in_the_log_by_its_id(
             assert each not in inside
 
 
-@pytest.mark.requirement("contract-3-error-id-in-log")
+@pytest.mark.requirement("error-id-in-log")
 def test_every_error_id_stands_in_the_log(served: tuple[list[httpx.Response], str]) -> None:
     answers, written = served
     for answer in answers:
@@ -194,7 +194,7 @@ def test_every_error_id_stands_in_the_log(served: tuple[list[httpx.Response], st
             assert error_of(answer)["error_id"] in written, answer.text
 
 
-@pytest.mark.requirement("contract-3-nothing-internal-leaves")
+@pytest.mark.requirement("nothing-internal-leaves")
 def test_an_unhandled_fault_tells_nothing_of_itself(tmp_path: Path, stocked: Path) -> None:
     set_up(tmp_path, stocked=stocked)
     secret = "s3cr3t-4711"
@@ -219,7 +219,7 @@ def test_an_unhandled_fault_tells_nothing_of_itself(tmp_path: Path, stocked: Pat
     assert "ValueError" in done.stderr
 
 
-@pytest.mark.requirement("contract-3-nothing-internal-leaves")
+@pytest.mark.requirement("nothing-internal-leaves")
 def test_no_refusal_tells_a_path_a_statement_or_a_secret(open_dealership: OpenDealership, tmp_path: Path) -> None:
     opened: Dealership = open_dealership('[auth]\nmode = "bearer"\nskills = ["lead.submit"]\n' + NO_LIMITS)
     _, token = opened.new_token()

@@ -3,6 +3,10 @@
 import subprocess
 import sys
 
+import pytest
+
+pytestmark = pytest.mark.outside_protocol("decoding in threads")
+
 SCRIPT = """
 import sys
 import threading
@@ -10,7 +14,7 @@ import threading
 import msgspec
 
 from dealer_agent.bootstrap import prepare_message_types
-from dealer_agent.protocol.requests import LeadSubmitRequest
+from dealer_agent.protocol.skill import LeadSubmitRequest
 
 prepare_message_types(msgspec.Struct)
 sys.setswitchinterval(1e-6)

@@ -21,7 +21,7 @@ def on(path: str, document: Any) -> bytes:
 
 
 @BINDINGS
-@pytest.mark.requirement("contract-3-order-size-media-type")
+@pytest.mark.requirement("order-size-media-type")
 def test_size_before_media_type(dealership: Dealership, path: str) -> None:
     answer = dealership.request("POST", path, content=b"x" * (256 * 1024 + 1), headers=TEXT)
     assert answer.status_code == 413
@@ -29,7 +29,7 @@ def test_size_before_media_type(dealership: Dealership, path: str) -> None:
 
 
 @BINDINGS
-@pytest.mark.requirement("contract-3-order-media-type-rate")
+@pytest.mark.requirement("order-media-type-rate")
 def test_media_type_before_the_rate_of_the_address(open_dealership: OpenDealership, path: str) -> None:
     """The answer is the same below and above the rate. The request counts in both cases."""
     opened = open_dealership(TIGHT)
@@ -39,7 +39,7 @@ def test_media_type_before_the_rate_of_the_address(open_dealership: OpenDealersh
 
 
 @BINDINGS
-@pytest.mark.requirement("contract-3-order-rate-token", "contract-3-order-token-json")
+@pytest.mark.requirement("order-rate-token", "order-token-json")
 def test_the_rate_of_the_address_before_the_token_before_json(open_dealership: OpenDealership, path: str) -> None:
     opened = open_dealership(ALL_BEARER + TIGHT)
     assert error_of(opened.post(b"not json", path))["code"] == "AUTH_REQUIRED"
@@ -48,7 +48,7 @@ def test_the_rate_of_the_address_before_the_token_before_json(open_dealership: O
 
 
 @BINDINGS
-@pytest.mark.requirement("contract-3-order-json-envelope")
+@pytest.mark.requirement("order-json-envelope")
 def test_json_before_the_envelope(dealership: Dealership, path: str) -> None:
     error = error_of(dealership.post(b'{"message": {"role": "user"}', path))
     assert error["code"] == "SCHEMA_VALIDATION_FAILED"
@@ -56,7 +56,7 @@ def test_json_before_the_envelope(dealership: Dealership, path: str) -> None:
 
 
 @BINDINGS
-@pytest.mark.requirement("contract-3-order-envelope-skill")
+@pytest.mark.requirement("order-envelope-skill")
 def test_the_envelope_before_the_skill(dealership: Dealership, path: str) -> None:
     sent = message("inventory.search", type="no.such.request")
     assert error_of(dealership.post(on(path, sent), path))["code"] == "UNSUPPORTED_SKILL"
@@ -66,7 +66,7 @@ def test_the_envelope_before_the_skill(dealership: Dealership, path: str) -> Non
 
 
 @BINDINGS
-@pytest.mark.requirement("contract-3-order-skill-token")
+@pytest.mark.requirement("order-skill-token")
 def test_the_skill_before_its_token(open_dealership: OpenDealership, path: str) -> None:
     skills = '[service]\nskills_off = ["inventory.facets"]\n[auth]\nmode = "bearer"\n'
     opened = open_dealership(skills + 'skills = ["lead.submit", "inventory.facets"]\n' + NO_LIMITS)
@@ -79,7 +79,7 @@ def test_the_skill_before_its_token(open_dealership: OpenDealership, path: str) 
 
 
 @BINDINGS
-@pytest.mark.requirement("contract-3-order-token-rate-of-skill")
+@pytest.mark.requirement("order-token-rate-of-skill")
 def test_the_token_and_the_rate_of_the_skill_before_the_payload(open_dealership: OpenDealership, path: str) -> None:
     rates = NO_LIMITS.replace('lead_submit = ""', 'lead_submit = "1/hour"')
     opened = open_dealership('[auth]\nmode = "bearer"\nskills = ["lead.submit"]\n' + rates)
@@ -94,7 +94,7 @@ def test_the_token_and_the_rate_of_the_skill_before_the_payload(open_dealership:
 
 
 @BINDINGS
-@pytest.mark.requirement("contract-3-order-payload-consent", "contract-3-order-consent-business")
+@pytest.mark.requirement("order-payload-consent", "order-consent-business")
 def test_the_payload_before_consent_before_business_rules(dealership: Dealership, path: str) -> None:
     visit = (datetime.now(UTC) + timedelta(days=3)).isoformat()
     wish = {

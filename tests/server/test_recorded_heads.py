@@ -24,7 +24,7 @@ def store(tmp_path: Path) -> Store:
     return opened
 
 
-@pytest.mark.requirement("contract-10-recorded-head")
+@pytest.mark.requirement("recorded-head")
 def test_heads_are_added_to_the_log_and_to_a_file_for_its_owner(
     store: Store, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

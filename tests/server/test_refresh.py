@@ -12,6 +12,8 @@ from dealer_agent.server import refresh
 from dealer_agent.server.refresh import PURGE_SECONDS, Refresher
 from dealer_agent.storage.errors import StorageError
 
+pytestmark = pytest.mark.outside_protocol("background work")
+
 FIELDS = [field.name for field in fields(Refresher) if field.name != "failing"]
 
 

@@ -16,6 +16,8 @@ from uvicorn.protocols.http.flow_control import HIGH_WATER_LIMIT, FlowControl
 from uvicorn.protocols.http.httptools_impl import STATUS_LINE, HttpToolsProtocol, RequestResponseCycle
 from uvicorn.server import ServerState
 
+pytestmark = pytest.mark.outside_protocol("assumptions about uvicorn and httptools")
+
 HEAD = b"POST /a?b=c HTTP/1.1\r\nHost: x\r\n"
 CHUNKED = HEAD + b"Transfer-Encoding: chunked\r\n\r\n2\r\n{}\r\n0\r\n"
 UPGRADE = HEAD + b"Connection: Upgrade\r\nUpgrade: h2c\r\nContent-Length: 2\r\n\r\n"

@@ -19,6 +19,8 @@ from tests.server.sockets import TARGETS, Client, body_of, connected, head, on_a
 from dealer_agent.server.connection import BoundedConnection
 from dealer_agent.server.fast_path import SHORT_BODY_BYTES
 
+pytestmark = pytest.mark.outside_protocol("the fast path answers as the normal path does")
+
 
 class Watched(BoundedConnection):
     """Counts the requests that take the long road, and sees how much waits to be sent, and whether too much does."""

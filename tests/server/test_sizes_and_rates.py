@@ -21,7 +21,7 @@ def over(path: str, raw: bytes) -> bytes:
     return raw if path != "/rpc" else b'{"jsonrpc":"2.0","id":1,"method":"SendMessage","params":' + raw + b"}"
 
 
-@pytest.mark.requirement("contract-10-body-limits")
+@pytest.mark.requirement("body-limits")
 @pytest.mark.parametrize("path", ["/message:send", "/rpc"])
 @pytest.mark.parametrize(("kib", "status"), [(31, 200), (33, 413), (255, 413), (257, 413)])
 def test_a_reading_request_has_at_most_32_kib(dealership: Dealership, path: str, kib: int, status: int) -> None:
@@ -29,7 +29,7 @@ def test_a_reading_request_has_at_most_32_kib(dealership: Dealership, path: str,
     assert answer.status_code == status
 
 
-@pytest.mark.requirement("contract-10-body-limits")
+@pytest.mark.requirement("body-limits")
 @pytest.mark.parametrize("path", ["/message:send", "/rpc"])
 @pytest.mark.parametrize(("kib", "status"), [(33, 200), (255, 200), (257, 413)])
 def test_a_lead_has_at_most_256_kib(dealership: Dealership, path: str, kib: int, status: int) -> None:
@@ -83,7 +83,7 @@ async def _chunked(dealership: Dealership, body: bytes) -> int:
     return statuses[0]
 
 
-@pytest.mark.requirement("contract-10-charged-by-size")
+@pytest.mark.requirement("charged-by-size")
 @pytest.mark.parametrize("chunked", [False, True])
 @pytest.mark.parametrize(("kib", "taken"), [(7, 12), (9, 6), (31, 3)])
 def test_an_address_is_charged_for_every_started_8_kib(
@@ -97,7 +97,7 @@ def test_an_address_is_charged_for_every_started_8_kib(
     assert statuses[: taken + 1] == [200] * taken + [429]
 
 
-@pytest.mark.requirement("contract-10-charged-by-size")
+@pytest.mark.requirement("charged-by-size")
 def test_a_large_body_is_charged_before_it_is_decoded(open_dealership: OpenDealership) -> None:
     opened = open_dealership(NO_LIMITS.replace('address = ""', 'address = "2/hour"'))
     assert [opened.post(b"{" * 5_000).status_code for _ in range(3)] == [422, 422, 429]
@@ -107,7 +107,7 @@ RATES = NO_LIMITS.replace('malformed_leads = ""', 'malformed_leads = "3/hour"')
 RATES = RATES.replace('lead_submit = ""', 'lead_submit = "2/hour"')
 
 
-@pytest.mark.requirement("contract-10-malformed-leads-apart")
+@pytest.mark.requirement("malformed-leads-apart")
 def test_malformed_leads_do_not_use_up_the_rate_of_valid_ones(open_dealership: OpenDealership) -> None:
     opened = open_dealership(RATES)
     malformed = message("lead.submit", nickname="x")

@@ -24,12 +24,13 @@ def ask(opened: Dealership, skill: str, token: str | None = None, address: str |
 
 @pytest.mark.parametrize("skill", STEMS)
 @pytest.mark.requirement(
-    "spec-5-auth-type-bearer",
-    "spec-5-missing-token",
-    "spec-5-invalid-token",
-    "spec-7-auth-required",
-    "contract-3-www-authenticate",
-    "contract-4-auth-required-everywhere",
+    "bearer-required",
+    "token-missing",
+    "token-invalid",
+    "error-auth-required",
+    "www-authenticate",
+    "auth-required-on-every-card",
+    "deviation-auth-required",
 )
 def test_where_every_skill_asks_for_a_token_every_request_must_carry_one(
     open_dealership: OpenDealership, skill: str
@@ -44,14 +45,14 @@ def test_where_every_skill_asks_for_a_token_every_request_must_carry_one(
 
 
 @pytest.mark.parametrize("skill", STEMS)
-@pytest.mark.requirement("spec-5-none-declared")
+@pytest.mark.requirement("no-token-needed")
 def test_without_a_declared_token_no_skill_needs_one(dealership: Dealership, skill: str) -> None:
     assert dealership.get("/cards/0.1.0.json").json()["auth_type"] == "none"
     assert ask(dealership, skill) == (200, "")
 
 
 @pytest.mark.parametrize("skill", STEMS)
-@pytest.mark.requirement("contract-3-wrong-token-always-401", "spec-5-invalid-token")
+@pytest.mark.requirement("wrong-token-401", "token-invalid")
 def test_a_token_that_is_sent_and_wrong_is_always_401(
     dealership: Dealership, open_dealership: OpenDealership, skill: str
 ) -> None:
@@ -61,7 +62,7 @@ def test_a_token_that_is_sent_and_wrong_is_always_401(
     assert ask(named, skill) == ((401, "AUTH_REQUIRED") if skill == "lead.submit" else (200, ""))
 
 
-@pytest.mark.requirement("spec-5-invalid-token", "spec-5-missing-token")
+@pytest.mark.requirement("token-invalid", "token-missing")
 def test_only_a_whole_live_token_of_this_dealer_opens(open_dealership: OpenDealership) -> None:
     opened = open_dealership(ALL)
     token_id, token = opened.new_token()
@@ -94,7 +95,7 @@ def test_only_a_whole_live_token_of_this_dealer_opens(open_dealership: OpenDeale
             assert again.post(sent, headers={"authorization": header}).status_code == status, header
 
 
-@pytest.mark.requirement("contract-3-rpc-http-status", "contract-3-www-authenticate")
+@pytest.mark.requirement("rpc-http-status", "www-authenticate")
 def test_over_json_rpc_a_missing_token_and_a_rate_keep_their_status(open_dealership: OpenDealership) -> None:
     opened = open_dealership(ALL)
     answer = opened.call_rpc(message("inventory.search"))
@@ -108,7 +109,7 @@ def test_over_json_rpc_a_missing_token_and_a_rate_keep_their_status(open_dealers
         assert error_of(answer)["code"] == "RATE_LIMITED"
 
 
-@pytest.mark.requirement("contract-3-rpc-rate-limited", "contract-1-reply-speaks-the-requests")
+@pytest.mark.requirement("rpc-rate-limited", "reply-vocabulary")
 def test_a_rate_over_json_rpc_speaks_the_requests_vocabulary(open_dealership: OpenDealership) -> None:
     opened = open_dealership(NO_LIMITS.replace('lead_submit = ""', 'lead_submit = "1/hour"'))
     assert opened.call_rpc(message("lead.submit")).status_code == 200
@@ -126,7 +127,7 @@ def within_two_seconds(opened: Dealership, token: str, expected: int) -> None:
         time.sleep(0.1)
 
 
-@pytest.mark.requirement("spec-5-invalid-token")
+@pytest.mark.requirement("token-invalid")
 def test_a_running_service_sees_a_new_token_and_its_revocation(open_dealership: OpenDealership) -> None:
     opened = open_dealership(ALL)
     token_id, token = opened.new_token()
@@ -136,7 +137,7 @@ def test_a_running_service_sees_a_new_token_and_its_revocation(open_dealership: 
     within_two_seconds(opened, token, 401)
 
 
-@pytest.mark.requirement("contract-3-wrong-token-counts", "spec-7-rate-limited")
+@pytest.mark.requirement("wrong-token-counts", "error-rate-limited")
 def test_wrong_tokens_count_against_their_address_alone(open_dealership: OpenDealership) -> None:
     opened = open_dealership(ALL.replace('bad_tokens = ""', 'bad_tokens = "3/hour"'))
     _, token = opened.new_token()
@@ -154,7 +155,7 @@ def test_wrong_tokens_count_against_their_address_alone(open_dealership: OpenDea
 
 
 @pytest.mark.parametrize("skill", STEMS)
-@pytest.mark.requirement("spec-8-rate-limits", "spec-7-rate-limited", "contract-3-retry-after")
+@pytest.mark.requirement("rate-limits-are-settings", "error-rate-limited", "retry-after")
 def test_each_skill_has_a_rate_of_its_own_for_each_client(open_dealership: OpenDealership, skill: str) -> None:
     name = skill.replace(".", "_")
     opened = open_dealership(NO_LIMITS.replace(f'{name} = ""', f'{name} = "2/hour"'))
@@ -169,7 +170,7 @@ def test_each_skill_has_a_rate_of_its_own_for_each_client(open_dealership: OpenD
     assert error_of(answer)["retryable"] is True
 
 
-@pytest.mark.requirement("spec-8-rate-limits")
+@pytest.mark.requirement("rate-limits-are-settings")
 def test_a_client_is_its_token_wherever_it_comes_from_else_its_address(open_dealership: OpenDealership) -> None:
     opened = open_dealership(NO_LIMITS.replace('inventory_search = ""', 'inventory_search = "1/hour"'))
     (_, one), (_, two) = opened.new_token(), opened.new_token()
@@ -181,7 +182,7 @@ def test_a_client_is_its_token_wherever_it_comes_from_else_its_address(open_deal
         assert ask(again, "inventory.search", None, "198.51.100.1")[0] == 429
 
 
-@pytest.mark.requirement("spec-8-rate-limits")
+@pytest.mark.requirement("rate-limits-are-settings")
 def test_by_default_reading_is_generous_and_leads_are_few(open_dealership: OpenDealership) -> None:
     opened = open_dealership("")
     assert {ask(opened, "inventory.search")[0] for _ in range(100)} == {200}
@@ -226,7 +227,7 @@ def once_from(opened: Dealership, peer: str, *forwarded: str) -> int:
         (("::ffff:198.51.100.9",), ("198.51.100.9",), True),
     ],
 )
-@pytest.mark.requirement("spec-8-rate-limits")
+@pytest.mark.requirement("rate-limits-are-settings")
 def test_behind_a_trusted_proxy_the_client_is_the_forwarded_address_and_no_one_can_forge_it(
     open_dealership: OpenDealership, first: tuple[str, ...], second: tuple[str, ...], same_client: bool
 ) -> None:
@@ -235,7 +236,7 @@ def test_behind_a_trusted_proxy_the_client_is_the_forwarded_address_and_no_one_c
     assert once_from(opened, *second) == (429 if same_client else 200)
 
 
-@pytest.mark.requirement("spec-8-rate-limits")
+@pytest.mark.requirement("rate-limits-are-settings")
 def test_without_trusted_proxies_a_forwarded_address_means_nothing(open_dealership: OpenDealership) -> None:
     opened = open_dealership(NO_LIMITS.replace('inventory_search = ""', 'inventory_search = "1/hour"'))
     assert once_from(opened, "127.0.0.1", "203.0.113.5") == 200

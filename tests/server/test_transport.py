@@ -22,7 +22,7 @@ def sent_to(path: str, document: dict[str, Any] = SEARCH) -> bytes:
 @pytest.mark.parametrize(
     "path", ["/message:send/", "/rpc/", "/.well-known/agent-card.json/", "/cards/1.0.0.json/", "/healthz/", "/schemas/"]
 )
-@pytest.mark.requirement("contract-2-trailing-slash")
+@pytest.mark.requirement("trailing-slash")
 def test_a_path_is_served_with_and_without_a_trailing_slash(dealership: Dealership, path: str) -> None:
     for each in (path, path.rstrip("/")):
         posts = each.startswith(("/message", "/rpc"))
@@ -42,7 +42,7 @@ def test_a_path_is_served_with_and_without_a_trailing_slash(dealership: Dealersh
         ("application/a2a+json; charset=utf-8", "application/a2a+json"),
     ],
 )
-@pytest.mark.requirement("contract-2-content-types", "contract-2-reply-content-type")
+@pytest.mark.requirement("content-types-accepted", "reply-content-type")
 def test_a_request_says_what_it_is_and_is_answered_alike(
     dealership: Dealership, path: str, content_type: str, reply: str
 ) -> None:
@@ -57,8 +57,8 @@ def test_a_request_says_what_it_is_and_is_answered_alike(
 @pytest.mark.parametrize(
     "content_type", [None, "", "text/plain", "application/xml", "application/x-www-form-urlencoded", "json", "*/*"]
 )
-@pytest.mark.requirement("contract-2-content-type-415", "contract-3-415", "contract-3-same-envelope-everywhere")
-@pytest.mark.requirement("contract-3-rpc-http-status")
+@pytest.mark.requirement("content-type-415", "http-415", "same-error-body-everywhere")
+@pytest.mark.requirement("rpc-http-status")
 def test_any_other_content_type_is_415(dealership: Dealership, path: str, content_type: str | None) -> None:
     headers = {} if content_type is None else {"content-type": content_type}
     answer = dealership.request("POST", path, content=sent_to(path), headers=headers)
@@ -68,7 +68,7 @@ def test_any_other_content_type_is_415(dealership: Dealership, path: str, conten
 
 
 @BINDINGS
-@pytest.mark.requirement("contract-3-413", "contract-3-same-envelope-everywhere", "contract-3-rpc-http-status")
+@pytest.mark.requirement("http-413", "same-error-body-everywhere", "rpc-http-status")
 def test_a_body_over_the_limit_is_413_and_one_at_it_is_read(open_dealership: OpenDealership, path: str) -> None:
     opened = open_dealership("[service]\nbody_limit_kib = 1" + NO_LIMITS)
     sent = sent_to(path)
@@ -80,7 +80,7 @@ def test_a_body_over_the_limit_is_413_and_one_at_it_is_read(open_dealership: Ope
 
 
 @BINDINGS
-@pytest.mark.requirement("contract-3-413")
+@pytest.mark.requirement("http-413")
 def test_a_body_that_does_not_say_its_size_is_measured_while_it_is_read(dealership: Dealership, path: str) -> None:
     taken = 0
 
@@ -106,7 +106,7 @@ def test_a_body_that_does_not_say_its_size_is_measured_while_it_is_read(dealersh
     ("path", "allowed"),
     [("/message:send", {"POST"}), ("/rpc", {"POST"}), ("/message:send/", {"POST"})],
 )
-@pytest.mark.requirement("contract-3-405", "contract-3-same-envelope-everywhere")
+@pytest.mark.requirement("http-405", "same-error-body-everywhere")
 def test_a_wrong_method_is_405_and_says_which_is_right(
     dealership: Dealership, method: str, path: str, allowed: set[str]
 ) -> None:
@@ -119,7 +119,7 @@ def test_a_wrong_method_is_405_and_says_which_is_right(
 @pytest.mark.parametrize(
     "path", ["/healthz", "/cards/1.0.0.json", "/.well-known/agent-card.json", "/openapi.json", "/"]
 )
-@pytest.mark.requirement("contract-3-405")
+@pytest.mark.requirement("http-405")
 def test_a_document_is_read_and_not_written(dealership: Dealership, path: str) -> None:
     answer = dealership.post({}, path)
     assert (answer.status_code, error_of(answer)["code"]) == (405, "UNSUPPORTED_SKILL")
@@ -131,7 +131,7 @@ def test_a_document_is_read_and_not_written(dealership: Dealership, path: str) -
     "path",
     ["/nowhere", "/message", "/message:sends", "/cards/2.0.0.json", "/schemas/x.json", "/rpc/x", "/.env"],
 )
-@pytest.mark.requirement("contract-3-404", "contract-3-same-envelope-everywhere")
+@pytest.mark.requirement("http-404", "same-error-body-everywhere")
 def test_an_unknown_path_is_404_in_the_same_envelope(dealership: Dealership, method: str, path: str) -> None:
     answer = dealership.request(method, path, headers={"content-type": "application/json"})
     assert answer.status_code == 404
@@ -143,7 +143,7 @@ def test_an_unknown_path_is_404_in_the_same_envelope(dealership: Dealership, met
 @pytest.mark.parametrize(
     "path", ["/", "/message:send/x", "/a2a", "/v1/message:send", "/message/send", "/v1", "/healthz", "/docs"]
 )
-@pytest.mark.requirement("contract-3-wrong-address-names-the-right-one")
+@pytest.mark.requirement("wrong-address")
 def test_the_error_for_a_message_at_a_wrong_address_names_the_right_one(
     open_dealership: OpenDealership, path: str
 ) -> None:
@@ -157,7 +157,7 @@ def test_the_error_for_a_message_at_a_wrong_address_names_the_right_one(
             assert "POST https://agent.example/cars/rpc" in message
 
 
-@pytest.mark.requirement("contract-3-wrong-address-names-the-right-one")
+@pytest.mark.requirement("wrong-address")
 def test_the_error_for_a_message_in_the_form_of_the_other_binding_names_its_address(dealership: Dealership) -> None:
     answer = dealership.post(sent_to("/rpc"), "/message:send")
     assert (answer.status_code, error_of(answer)["code"]) == (422, "SCHEMA_VALIDATION_FAILED")
@@ -170,7 +170,7 @@ def test_the_error_for_a_message_in_the_form_of_the_other_binding_names_its_addr
 
 @BINDINGS
 @pytest.mark.parametrize("version", ["1.0", "1.1", "1.0.0", " 1.0 ", "1.99"])
-@pytest.mark.requirement("contract-2-a2a-version-served")
+@pytest.mark.requirement("a2a-version-served", "deviation-absent-version")
 def test_version_1_is_served_as_header_and_as_query_parameter(dealership: Dealership, path: str, version: str) -> None:
     assert dealership.post(sent_to(path), path, headers={"A2A-Version": version}).status_code == 200
     assert dealership.post(sent_to(path), f"{path}?A2A-Version={version.strip()}").status_code == 200
@@ -179,7 +179,7 @@ def test_version_1_is_served_as_header_and_as_query_parameter(dealership: Dealer
 
 @BINDINGS
 @pytest.mark.parametrize("version", ["", "0.3", "0.3.0", "2.0", "1", "1.x", "10.0", "v1.0", "latest"])
-@pytest.mark.requirement("contract-2-a2a-version-refused", "contract-3-rpc-version", "contract-3-a2a-errors")
+@pytest.mark.requirement("a2a-version-refused", "rpc-version", "a2a-errors")
 def test_any_other_version_is_a2as_own_error(dealership: Dealership, path: str, version: str) -> None:
     answers = [dealership.post(sent_to(path), path, headers={"A2A-Version": version})]
     answers.append(dealership.post(sent_to(path), f"{path}?A2A-Version={version}"))
@@ -203,14 +203,14 @@ OURS = [
 
 @BINDINGS
 @pytest.mark.parametrize("uri", OURS)
-@pytest.mark.requirement("contract-2-a2a-extensions")
+@pytest.mark.requirement("a2a-extensions")
 def test_the_profiles_extension_is_named_back_to_who_asks_for_it(dealership: Dealership, path: str, uri: str) -> None:
     asked = f"https://example.com/other, {uri}"
     answer = dealership.post(sent_to(path), path, headers={"A2A-Extensions": asked})
     assert answer.headers["a2a-extensions"] == uri
 
 
-@pytest.mark.requirement("contract-2-a2a-extensions")
+@pytest.mark.requirement("a2a-extensions")
 def test_a_list_of_extensions_may_come_in_several_lines(dealership: Dealership) -> None:
     lines = [("content-type", "application/json"), ("a2a-extensions", OURS[2]), ("a2a-extensions", OURS[0])]
     answer = dealership.request("POST", "/message:send", content=sent_to("/message:send"), headers=lines)
@@ -219,7 +219,7 @@ def test_a_list_of_extensions_may_come_in_several_lines(dealership: Dealership) 
 
 @BINDINGS
 @pytest.mark.parametrize("asked", [None, "", "https://example.com/other", OURS[0] + "/more"])
-@pytest.mark.requirement("contract-2-a2a-extensions")
+@pytest.mark.requirement("a2a-extensions")
 def test_no_other_extension_is_named(dealership: Dealership, path: str, asked: str | None) -> None:
     headers = {} if asked is None else {"A2A-Extensions": asked}
     answer = dealership.post(sent_to(path), path, headers=headers)
@@ -243,7 +243,7 @@ def test_no_other_extension_is_named(dealership: Dealership, path: str, asked: s
         ("DELETE", "/tasks/task-1/pushNotificationConfigs/7", 400, "PUSH_NOTIFICATION_NOT_SUPPORTED"),
     ],
 )
-@pytest.mark.requirement("contract-3-a2a-routes", "contract-3-a2a-errors", "spec-1-out-of-scope-operations")
+@pytest.mark.requirement("a2a-routes", "a2a-errors", "undeclared-operations")
 def test_a2as_other_routes_answer_with_a2as_errors(
     dealership: Dealership, method: str, path: str, status: int, reason: str
 ) -> None:
@@ -257,14 +257,14 @@ def test_a2as_other_routes_answer_with_a2as_errors(
 @pytest.mark.parametrize(
     ("method", "number"), [("GetTask", -32001), ("SendStreamingMessage", -32004), ("message/send", -32601)]
 )
-@pytest.mark.requirement("contract-3-rpc-http-status", "contract-3-rpc-get-cancel-task", "contract-3-rpc-undeclared")
+@pytest.mark.requirement("rpc-http-status", "rpc-get-cancel-task", "rpc-undeclared")
 def test_a_json_rpc_error_is_an_answer_like_any_other(dealership: Dealership, method: str, number: int) -> None:
     answer = dealership.post({"jsonrpc": "2.0", "id": "a", "method": method, "params": {"id": "t"}}, "/rpc")
     assert (answer.status_code, answer.json()["id"], answer.json()["error"]["code"]) == (200, "a", number)
 
 
 @pytest.mark.parametrize("content", [b"", b"{", b"[]", b"null"])
-@pytest.mark.requirement("contract-3-not-json", "contract-3-rpc-not-json", "contract-3-rpc-not-a-request")
+@pytest.mark.requirement("not-json", "rpc-not-json", "rpc-not-a-request")
 def test_what_is_not_json_or_no_object_is_answered_by_the_binding(dealership: Dealership, content: bytes) -> None:
     answer = dealership.post(content)
     assert (answer.status_code, error_of(answer)["code"]) == (422, "SCHEMA_VALIDATION_FAILED")
@@ -274,7 +274,7 @@ def test_what_is_not_json_or_no_object_is_answered_by_the_binding(dealership: De
     assert answer.json()["error"]["code"] == (-32700 if content in (b"", b"{") else -32600)
 
 
-@pytest.mark.requirement("contract-4-base-path")
+@pytest.mark.requirement("base-path")
 def test_a_base_path_stands_before_everything_but_the_well_known_card(open_dealership: OpenDealership) -> None:
     opened = open_dealership('[service]\nbase_path = "/agent/v1"' + NO_LIMITS)
     for path in ("/message:send", "/rpc"):
@@ -291,7 +291,7 @@ def test_a_base_path_stands_before_everything_but_the_well_known_card(open_deale
     ]
 
 
-@pytest.mark.requirement("contract-4-one-set-of-interfaces")
+@pytest.mark.requirement("one-set-of-interfaces")
 def test_health_and_readiness_are_told(dealership: Dealership) -> None:
     assert dealership.get("/healthz").json() == {"status": "ok"}
     ready = dealership.get("/readyz")

@@ -17,7 +17,7 @@ from dealer_agent.inventory.catalogue import Catalogue
 from dealer_agent.lead_intake import LeadIntake
 from dealer_agent.lead_intake.cancellation import Cancellation
 from dealer_agent.protocol.replies import Answer
-from dealer_agent.protocol.requests import LeadSubmitRequest
+from dealer_agent.protocol.skill import LeadSubmitRequest
 from dealer_agent.storage import LeadWriter, Store
 from dealer_agent.storage.appointments import AppointmentRecord
 from dealer_agent.storage.connections import database_url as parsed_url

@@ -61,7 +61,7 @@ def booked(desk: Counter, answer: dict[str, Any]) -> list[tuple[str, str]]:
     return [(one.status, f"{one.starts_at:%d %H:%M}") for one in desk.visits_of(answer["lead_id"]) if one.starts_at]
 
 
-@pytest.mark.requirement("contract-10-customer-links-move")
+@pytest.mark.requirement("customer-links-move")
 def test_a_visit_that_its_customer_moves_frees_its_place_and_everybody_is_told(counter: OpenCounter) -> None:
     desk = counter(WITH_PEOPLE, confirms_by_mail=True)
     drive = desk.take(sams(visit(at("10:00"))), NOW, LOT)
@@ -80,7 +80,7 @@ def test_a_visit_that_its_customer_moves_frees_its_place_and_everybody_is_told(c
     assert desk.take(again, SOON, LOT)["appointment"]["status"] == "confirmed", "the old time is free"
 
 
-@pytest.mark.requirement("contract-10-customer-links-move")
+@pytest.mark.requirement("customer-links-move")
 @pytest.mark.parametrize(
     "start",
     [at("08:30"), at("17:30"), at("10:10"), at("11:00", 2), at("09:00", 2), at("10:00", 14), "0002-01-01T00:00:00Z"],
@@ -96,7 +96,7 @@ def test_a_visit_moves_only_to_a_time_that_a_lead_could_have_booked(counter: Ope
     assert everything_stored(desk.url) == before
 
 
-@pytest.mark.requirement("contract-10-customer-links-one-place")
+@pytest.mark.requirement("customer-links-one-place")
 def test_two_tabs_that_move_one_visit_at_once_get_one_place(counter: OpenCounter) -> None:
     desk = counter(PROFILE, confirms_by_mail=True)
     drive = desk.take(sams(visit(at("10:00"))), NOW, LOT)
@@ -117,7 +117,7 @@ def test_two_tabs_that_move_one_visit_at_once_get_one_place(counter: OpenCounter
     assert len([row for row in told(desk) if row[1] == "confirm"]) == 1
 
 
-@pytest.mark.requirement("contract-10-customer-links-one-place")
+@pytest.mark.requirement("customer-links-one-place")
 def test_of_two_customers_who_move_to_one_time_one_gets_it(counter: OpenCounter) -> None:
     desk = counter(PROFILE)
     first = desk.take(sams(visit(at("10:00"))), NOW, LOT)
@@ -174,7 +174,7 @@ def test_a_link_cannot_be_used_to_send_leads_to_the_crm_without_end(counter: Ope
         move(desk, drive, at("13:00"))
 
 
-@pytest.mark.requirement("contract-10-customer-links-cancel")
+@pytest.mark.requirement("customer-links-cancel")
 def test_a_visit_that_its_customer_cancels_ends_as_one_that_the_dealer_cancels(counter: OpenCounter) -> None:
     desk = counter(WITH_PEOPLE, confirms_by_mail=True)
     drive = desk.take(sams(visit(at("10:00"))), NOW, LOT)
@@ -189,7 +189,7 @@ def test_a_visit_that_its_customer_cancels_ends_as_one_that_the_dealer_cancels(c
         move(desk, drive, at("13:00"))
 
 
-@pytest.mark.requirement("contract-10-customer-links-withdraw")
+@pytest.mark.requirement("customer-links-withdraw")
 def test_a_customer_who_withdraws_e_mail_gets_no_further_mail(counter: OpenCounter) -> None:
     desk = counter(PROFILE, confirms_by_mail=True)
     both = consent(allowed_channels=["email", "phone"])
@@ -206,7 +206,7 @@ def test_a_customer_who_withdraws_e_mail_gets_no_further_mail(counter: OpenCount
     assert (event.channels, event.by, event.at) == (("email",), "customer", SOON)
 
 
-@pytest.mark.requirement("contract-10-customer-links-withdraw")
+@pytest.mark.requirement("customer-links-withdraw")
 def test_only_consent_that_stands_is_withdrawn_and_only_of_the_mailbox_that_got_the_link(counter: OpenCounter) -> None:
     desk = counter(PROFILE)
     both = consent(allowed_channels=["email", "phone"])
@@ -225,7 +225,7 @@ def test_only_consent_that_stands_is_withdrawn_and_only_of_the_mailbox_that_got_
         assert desk.store.allowed_channels("ridgeline", lead["lead_id"], SOON) == left
 
 
-@pytest.mark.requirement("contract-10-customer-links-withdraw")
+@pytest.mark.requirement("customer-links-withdraw")
 def test_a_link_withdraws_nothing_for_later_leads_with_the_same_number_and_another_address(
     counter: OpenCounter,
 ) -> None:
@@ -243,7 +243,7 @@ def test_a_link_withdraws_nothing_for_later_leads_with_the_same_number_and_anoth
         assert desk.store.allowed_channels("ridgeline", lead["lead_id"], later) == left
 
 
-@pytest.mark.requirement("contract-10-customer-links-withdraw")
+@pytest.mark.requirement("customer-links-withdraw")
 def test_a_consent_that_has_expired_can_be_withdrawn(counter: OpenCounter) -> None:
     """The CRM may have the lead from before, and does not know that the consent has expired."""
     desk = counter(PROFILE)
@@ -256,7 +256,7 @@ def test_a_consent_that_has_expired_can_be_withdrawn(counter: OpenCounter) -> No
     assert {row[1] for row in told(desk)} == {"withdrawal"}
 
 
-@pytest.mark.requirement("contract-10-customer-links-get")
+@pytest.mark.requirement("customer-links-get")
 def test_what_a_customer_sees_is_of_the_dealer_and_seeing_changes_nothing(counter: OpenCounter) -> None:
     desk = counter(PROFILE)
     drive = desk.take(sams(visit(at("10:00"), notes="Call my wife"), message="My secret"), NOW, LOT)
@@ -285,7 +285,7 @@ def test_the_free_times_are_those_of_the_rooftop_within_two_weeks_without_what_i
     assert timedelta(days=13) < free[-1] - free[0] <= timedelta(days=14)
 
 
-@pytest.mark.requirement("contract-10-customer-links-ended")
+@pytest.mark.requirement("customer-links-ended")
 def test_of_a_visit_that_ended_nothing_is_shown_or_changed(counter: OpenCounter) -> None:
     desk = counter(PROFILE)
     moved = desk.take(sams(visit(at("10:00"))), NOW, LOT)

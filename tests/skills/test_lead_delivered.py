@@ -10,6 +10,8 @@ from tests.skills.shop import Shop, a_lead, open_shop
 
 from dealer_agent.delivery import loop
 
+pytestmark = pytest.mark.outside_protocol("deliveries: docs/delivery.md")
+
 
 @pytest.fixture
 def folder(tmp_path: Path) -> Path:

@@ -33,7 +33,7 @@ def purged(at: Counter, now: datetime) -> Purged:
     return at.store.purge("ridgeline", refusals_before=before, accesses_before=before, now=now)
 
 
-@pytest.mark.requirement("contract-10-idempotency-30-days")
+@pytest.mark.requirement("idempotency-30-days")
 def test_the_first_answer_to_a_key_is_kept_for_thirty_days(counter: Callable[[Profile], Counter]) -> None:
     at = counter(PROFILE)
     lead = a_lead(idempotency_key="key-1")
@@ -49,7 +49,7 @@ def test_the_first_answer_to_a_key_is_kept_for_thirty_days(counter: Callable[[Pr
     assert at.take(lead | {"message": "Hello"}, last_moment + timedelta(days=1)) == after
 
 
-@pytest.mark.requirement("contract-10-idempotency-before-consent")
+@pytest.mark.requirement("idempotency-before-consent")
 def test_a_consent_that_expired_meanwhile_does_not_spoil_the_first_answer(
     counter: Callable[[Profile], Counter],
 ) -> None:
@@ -63,7 +63,7 @@ def test_a_consent_that_expired_meanwhile_does_not_spoil_the_first_answer(
             at.take(fresh, expired)
 
 
-@pytest.mark.requirement("contract-10-any-year", "contract-10-leap-second")
+@pytest.mark.requirement("timestamp-any-year", "timestamp-leap-second")
 @pytest.mark.parametrize("zone", ["America/Chicago", "Pacific/Guam"])
 def test_a_lead_with_the_last_times_of_the_calendar_is_kept_and_delivered(
     counter: Callable[[Profile], Counter], zone: str
@@ -89,7 +89,7 @@ def test_a_lead_with_the_last_times_of_the_calendar_is_kept_and_delivered(
         assert b"9999" in document
 
 
-@pytest.mark.requirement("contract-10-duplicate-window")
+@pytest.mark.requirement("duplicate-window")
 @pytest.mark.parametrize(
     ("policies", "window"),
     [(Policies(), timedelta(hours=24)), (Policies(duplicate_window_hours=2), timedelta(hours=2))],
@@ -113,7 +113,7 @@ def test_a_lead_has_duplicates_within_the_dealers_window_counted_from_the_first(
     assert at.take(by_phone, later + window)["lead_id"] == second["lead_id"]
 
 
-@pytest.mark.requirement("contract-10-duplicate-window")
+@pytest.mark.requirement("duplicate-window")
 def test_a_dealer_without_a_window_knows_no_duplicates_even_of_one_moment(
     counter: Callable[[Profile], Counter],
 ) -> None:

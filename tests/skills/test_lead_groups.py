@@ -18,7 +18,7 @@ from dealer_agent.dealers.profile import HttpChannel
 from dealer_agent.lead_intake.lead_transaction import LeadTransaction
 from dealer_agent.protocol.errors import IdempotencyConflict
 from dealer_agent.protocol.replies import Answer
-from dealer_agent.protocol.requests import LeadSubmitRequest
+from dealer_agent.protocol.skill import LeadSubmitRequest
 from dealer_agent.storage.connections import database_url as parsed_url
 from dealer_agent.storage.consents import record_revocation
 from dealer_agent.storage.schema import consent_events, idempotency, lead_contacts, leads, outbox
@@ -113,7 +113,7 @@ def fail() -> None:
     raise SampleFailureError
 
 
-@pytest.mark.requirement("contract-10-durable-before-answer")
+@pytest.mark.requirement("durable-before-answer")
 def test_a_job_that_fails_after_it_stored_something_leaves_the_others_stored_once(desk: Counter) -> None:
     with group_of(desk) as group:
         for number in range(5):
@@ -129,7 +129,7 @@ def test_a_job_that_fails_after_it_stored_something_leaves_the_others_stored_onc
     assert (report.events, report.first_broken) == (4, None)
 
 
-@pytest.mark.requirement("contract-10-duplicate")
+@pytest.mark.requirement("duplicate-same-token")
 def test_leads_of_one_person_in_one_group_are_duplicates_of_the_first(desk: Counter) -> None:
     with group_of(desk) as group:
         for text in ("Is it there?", "Is it there?", "Call me."):
@@ -153,7 +153,7 @@ def test_leads_of_one_person_in_one_group_are_duplicates_of_the_first(desk: Coun
     assert desk.store.verify_chain(PROFILE.id).problem is None
 
 
-@pytest.mark.requirement("contract-10-idempotency-same-payload")
+@pytest.mark.requirement("idempotency-same-payload")
 def test_one_key_twice_in_one_group_makes_one_lead(desk: Counter) -> None:
     same = a_lead(idempotency_key="key")
     with group_of(desk) as group:
@@ -167,7 +167,7 @@ def test_one_key_twice_in_one_group_makes_one_lead(desk: Counter) -> None:
     assert counts(desk) == {"leads": 3, "lead_contacts": 6, "consent_events": 3, "outbox": 3, "idempotency": 1}
 
 
-@pytest.mark.requirement("contract-10-withdrawal-lasts")
+@pytest.mark.requirement("withdrawal-lasts")
 def test_a_withdrawal_counts_for_the_leads_behind_it_in_its_group(desk: Counter) -> None:
     """The vehicles differ, so each is a lead of its own."""
     first = id_of(desk.take(sams(), NOW))

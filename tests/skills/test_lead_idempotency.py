@@ -26,7 +26,7 @@ def a_keyed_lead(**members: Any) -> dict[str, Any]:
     return a_lead(idempotency_key="key-1", appointment=visit, submitted_at=ago(minutes=1), **members)
 
 
-@pytest.mark.requirement("contract-10-idempotency-same-payload")
+@pytest.mark.requirement("idempotency-same-payload")
 def test_the_same_key_and_payload_gets_the_first_answer_byte_for_byte_and_stores_nothing_twice(shop: Shop) -> None:
     for number, binding in enumerate(BINDINGS, 1):
         lead = a_keyed_lead(source_agent=binding)
@@ -39,7 +39,7 @@ def test_the_same_key_and_payload_gets_the_first_answer_byte_for_byte_and_stores
         assert (len(kept.consents), kept.events) == (1, ())
 
 
-@pytest.mark.requirement("contract-10-idempotency-same-payload")
+@pytest.mark.requirement("idempotency-same-payload")
 def test_the_first_answer_comes_again_over_the_other_binding_and_after_a_restart(database_url: str) -> None:
     lead = a_keyed_lead(vehicle_of_interest={"make": "Häagen \U0001f697"})
     with open_shop(database_url) as shop:
@@ -52,7 +52,7 @@ def test_the_first_answer_comes_again_over_the_other_binding_and_after_a_restart
     assert without_message_id(first) == without_message_id(later)
 
 
-@pytest.mark.requirement("contract-10-idempotency-same-payload")
+@pytest.mark.requirement("idempotency-same-payload")
 def test_a_duplicate_with_a_key_is_answered_as_a_duplicate_again(shop: Shop) -> None:
     first = a_lead()
     again = first | {"idempotency_key": "key-1", "message": "And the price?"}
@@ -65,7 +65,7 @@ def test_a_duplicate_with_a_key_is_answered_as_a_duplicate_again(shop: Shop) -> 
     assert (len(kept.consents), len(kept.events)) == (1, 1)
 
 
-@pytest.mark.requirement("contract-10-idempotency-submitted-at")
+@pytest.mark.requirement("idempotency-submitted-at")
 def test_payloads_are_compared_without_submitted_at_as_json_values(shop: Shop) -> None:
     """Contract 2: 2020.0 is the integer 2020, as SDKs send it."""
     lead = a_keyed_lead(vehicle_of_interest={"year": 2020, "price": 30000, "extra": 500})
@@ -79,7 +79,7 @@ def test_payloads_are_compared_without_submitted_at_as_json_values(shop: Shop) -
     assert len(shop.list_leads()) == 1
 
 
-@pytest.mark.requirement("contract-10-idempotency-same-payload", "contract-3-idempotency-conflict")
+@pytest.mark.requirement("idempotency-same-payload", "error-idempotency-conflict", "idempotency-conflict")
 def test_the_same_key_with_another_payload_is_a_conflict(shop: Shop) -> None:
     lead = a_keyed_lead()
     first = shop.send(lead)
@@ -97,14 +97,14 @@ def test_the_same_key_with_another_payload_is_a_conflict(shop: Shop) -> None:
     assert len(shop.list_leads()) == 1
 
 
-@pytest.mark.requirement("contract-10-idempotency-before-consent")
+@pytest.mark.requirement("idempotency-before-consent")
 def test_a_key_that_was_used_is_a_conflict_whatever_the_consent_of_the_other_payload(sqlite_shop: Shop) -> None:
     lead = a_keyed_lead(source_agent="Agent of one test")
     assert sqlite_shop.send(lead).status == 200
     assert sqlite_shop.send(lead | {"consent": consent(scope=[])}).code == "IDEMPOTENCY_CONFLICT"
 
 
-@pytest.mark.requirement("contract-10-idempotency-no-errors")
+@pytest.mark.requirement("idempotency-no-errors")
 def test_errors_are_not_stored_so_a_corrected_retry_with_the_same_key_is_taken(shop: Shop) -> None:
     lead = a_keyed_lead()
     drive = {"appointment": {"appointment_type": "test_drive"}, "vehicle_of_interest": {"vin": "WBA00000000000003"}}
@@ -120,7 +120,7 @@ def test_errors_are_not_stored_so_a_corrected_retry_with_the_same_key_is_taken(s
     assert (shop.send(lead).data or {})["status"] == "received"
 
 
-@pytest.mark.requirement("contract-10-idempotency-owner")
+@pytest.mark.requirement("idempotency-owner")
 def test_without_a_token_the_key_belongs_to_the_agents_name_and_the_contact_points_together(shop: Shop) -> None:
     """Nobody who guesses a key and an agent's name uses up the key of another customer."""
     sam, both = {"email": "sam@example.com"}, {"email": "sam@example.com", "phone": "+12025550123"}
@@ -142,7 +142,7 @@ def test_without_a_token_the_key_belongs_to_the_agents_name_and_the_contact_poin
         assert shop.send(again).code == "IDEMPOTENCY_CONFLICT"
 
 
-@pytest.mark.requirement("contract-10-idempotency-owner")
+@pytest.mark.requirement("idempotency-owner")
 def test_with_a_token_the_key_belongs_to_the_token(database_url: str) -> None:
     make_current(database_url)
     with Store.open(database_url) as store:
@@ -162,7 +162,7 @@ def test_with_a_token_the_key_belongs_to_the_token(database_url: str) -> None:
         assert shop.send(lead | {"source_agent": "Renamed"}, token=tokens[0]).code == "IDEMPOTENCY_CONFLICT"
 
 
-@pytest.mark.requirement("contract-10-idempotency-same-payload")
+@pytest.mark.requirement("idempotency-same-payload")
 def test_identical_leads_at_once_are_stored_once_and_answered_alike(shop: Shop) -> None:
     for number, binding in enumerate(BINDINGS, 1):
         answers = shop.send_together([a_keyed_lead(source_agent=binding)] * 25, binding)
@@ -172,7 +172,7 @@ def test_identical_leads_at_once_are_stored_once_and_answered_alike(shop: Shop) 
         assert len(shop.get_lead(records[0].lead_id).consents) == 1
 
 
-@pytest.mark.requirement("contract-10-duplicate")
+@pytest.mark.requirement("duplicate-same-token")
 def test_identical_leads_without_a_key_at_once_are_one_lead_and_its_duplicates(shop: Shop) -> None:
     answers = shop.send_together([a_lead()] * 25)
     statuses = sorted((answer.data or {})["status"] for answer in answers)

@@ -23,80 +23,80 @@ def customers(**members: Any) -> dict[str, Any]:
 
 
 REFUSED: dict[str, list[tuple[dict[str, Any], str, str]]] = {
-    "contract-10-required": [
+    "lead-required": [
         ({"customer": ...}, "MISSING_REQUIRED_FIELD", "/customer"),
         ({"source_agent": ...}, "MISSING_REQUIRED_FIELD", "/source_agent"),
         ({"customer": None}, "SCHEMA_VALIDATION_FAILED", "/customer"),
         ({"consent": ...}, "CONTACT_CONSENT_REQUIRED", "/consent"),
     ],
-    "contract-10-customer-required": [
+    "customer-required": [
         ({"customer": {"last_name": "Example", "email": EMAIL}}, "MISSING_REQUIRED_FIELD", "/customer/first_name"),
         ({"customer": {"first_name": "Jordan", "email": EMAIL}}, "MISSING_REQUIRED_FIELD", "/customer/last_name"),
         ({"customer": customer()}, "MISSING_REQUIRED_FIELD", "/customer/email"),
         (customers(first_name=""), "SCHEMA_VALIDATION_FAILED", "/customer/first_name"),
         (customers(last_name=7), "SCHEMA_VALIDATION_FAILED", "/customer/last_name"),
     ],
-    "spec-2.7-customer": [
+    "customer-members": [
         (customers(email=None), "SCHEMA_VALIDATION_FAILED", "/customer/email"),
         (customers(phone=12025550123), "SCHEMA_VALIDATION_FAILED", "/customer/phone"),
         (customers(address="1 Main St"), "SCHEMA_VALIDATION_FAILED", "/customer/address"),
         (customers(address={"zip": 37203}), "SCHEMA_VALIDATION_FAILED", "/customer/address/zip"),
     ],
-    "contract-10-unknown-refused": [
+    "lead-unknown-refused": [
         ({"financing": True}, "SCHEMA_VALIDATION_FAILED", "/financing"),
         (customers(middle_name="Q"), "SCHEMA_VALIDATION_FAILED", "/customer/middle_name"),
         (visit(color="red"), "SCHEMA_VALIDATION_FAILED", "/appointment/color"),
     ],
-    "contract-10-source-agent": [
+    "source-agent": [
         ({"source_agent": 7}, "SCHEMA_VALIDATION_FAILED", "/source_agent"),
         ({"source_agent": {"url": "https://a.example"}}, "MISSING_REQUIRED_FIELD", "/source_agent/name"),
         ({"source_agent": {"name": "A", "url": 7}}, "SCHEMA_VALIDATION_FAILED", "/source_agent/url"),
     ],
-    "contract-10-preferred-contact": [
+    "preferred-contact": [
         (customers(preferred_contact="mail"), "SCHEMA_VALIDATION_FAILED", "/customer/preferred_contact"),
         (customers(preferred_contact=["email"]), "SCHEMA_VALIDATION_FAILED", "/customer/preferred_contact"),
     ],
-    "contract-10-phone": [
+    "phone": [
         (customers(phone="202 555 0123"), "SCHEMA_VALIDATION_FAILED", "/customer/phone"),
         (customers(phone="+1 202"), "SCHEMA_VALIDATION_FAILED", "/customer/phone"),
     ],
-    "contract-10-email": [(customers(email="jordan"), "SCHEMA_VALIDATION_FAILED", "/customer/email")],
-    "contract-10-appointment-type": [
+    "email": [(customers(email="jordan"), "SCHEMA_VALIDATION_FAILED", "/customer/email")],
+    "appointment-type": [
         ({"appointment": {}}, "MISSING_REQUIRED_FIELD", "/appointment/appointment_type"),
         ({"appointment": None}, "SCHEMA_VALIDATION_FAILED", "/appointment"),
         (visit(appointment_type="visit"), "SCHEMA_VALIDATION_FAILED", "/appointment/appointment_type"),
     ],
-    "contract-10-voi-condition": [
+    "vehicle-of-interest-condition": [
         ({"vehicle_of_interest": {"condition": "good"}}, "SCHEMA_VALIDATION_FAILED", "/vehicle_of_interest/condition"),
     ],
-    "contract-10-trade-in-condition": [
+    "trade-in-condition": [
         ({"trade_in": {"condition": "used"}}, "SCHEMA_VALIDATION_FAILED", "/trade_in/condition"),
     ],
-    "spec-2.7-vehicle-of-interest": [
+    "vehicle-of-interest-members": [
         ({"vehicle_of_interest": {"year": "2020"}}, "SCHEMA_VALIDATION_FAILED", "/vehicle_of_interest/year"),
         ({"vehicle_of_interest": {"year": 2020.5}}, "SCHEMA_VALIDATION_FAILED", "/vehicle_of_interest/year"),
         ({"vehicle_of_interest": {"vin": None}}, "SCHEMA_VALIDATION_FAILED", "/vehicle_of_interest/vin"),
         ({"vehicle_of_interest": ACCORD}, "SCHEMA_VALIDATION_FAILED", "/vehicle_of_interest"),
     ],
-    "spec-2.7-trade-in": [
+    "trade-in-members": [
         ({"trade_in": {"mileage": "60k"}}, "SCHEMA_VALIDATION_FAILED", "/trade_in/mileage"),
         ({"trade_in": []}, "SCHEMA_VALIDATION_FAILED", "/trade_in"),
     ],
-    "contract-10-duration": [
+    "duration": [
         (visit(duration_minutes=14), "SCHEMA_VALIDATION_FAILED", "/appointment/duration_minutes"),
         (visit(duration_minutes=15.5), "SCHEMA_VALIDATION_FAILED", "/appointment/duration_minutes"),
         (visit(duration_minutes=2**64), "SCHEMA_VALIDATION_FAILED", "/appointment/duration_minutes"),
     ],
-    "contract-10-lengths": [
+    "lead-text-lengths": [
         ({"message": "x" * 4001}, "SCHEMA_VALIDATION_FAILED", "/message"),
         (visit(notes="x" * 2001), "SCHEMA_VALIDATION_FAILED", "/appointment/notes"),
     ],
-    "spec-2.7-message": [({"message": ["Hello"]}, "SCHEMA_VALIDATION_FAILED", "/message")],
-    "contract-10-idempotency-key-length": [
+    "lead-message": [({"message": ["Hello"]}, "SCHEMA_VALIDATION_FAILED", "/message")],
+    "idempotency-key-length": [
         ({"idempotency_key": ""}, "SCHEMA_VALIDATION_FAILED", "/idempotency_key"),
         ({"idempotency_key": "k" * 129}, "SCHEMA_VALIDATION_FAILED", "/idempotency_key"),
     ],
-    "contract-10-windows": [
+    "requested-windows": [
         (visit(requested_windows=[]), "SCHEMA_VALIDATION_FAILED", "/appointment/requested_windows"),
         (window(end=END), "MISSING_REQUIRED_FIELD", "/appointment/requested_windows/0/start"),
         (window(start=END, end=START), "SCHEMA_VALIDATION_FAILED", "/appointment/requested_windows/0/end"),
@@ -107,14 +107,14 @@ REFUSED: dict[str, list[tuple[dict[str, Any], str, str]]] = {
             "/appointment/requested_windows/0/end",
         ),
     ],
-    "contract-10-both-forms-refused": [
+    "both-forms-refused": [
         (
             visit(appointment_at=START, requested_windows=[{"start": START}]),
             "SCHEMA_VALIDATION_FAILED",
             "/appointment/appointment_at",
         ),
     ],
-    "contract-10-offsets": [
+    "timestamp-offsets": [
         (visit(appointment_at="2026-12-01T10:00:00"), "SCHEMA_VALIDATION_FAILED", "/appointment/appointment_at"),
         (
             visit(appointment_at="2026-12-01T10:00:00", timezone="America/Chicago"),
@@ -133,37 +133,37 @@ REFUSED: dict[str, list[tuple[dict[str, Any], str, str]]] = {
         ),
         ({"submitted_at": "2026-12-01T10:00:00"}, "SCHEMA_VALIDATION_FAILED", "/submitted_at"),
     ],
-    "spec-2.7-appointment-0.1.0": [
+    "appointment-windows-form": [
         (visit(timezone="Chicago"), "SCHEMA_VALIDATION_FAILED", "/appointment/timezone"),
         (visit(requested_windows=START), "SCHEMA_VALIDATION_FAILED", "/appointment/requested_windows"),
     ],
-    "spec-2.7-submitted-at": [({"submitted_at": "today"}, "SCHEMA_VALIDATION_FAILED", "/submitted_at")],
+    "lead-submitted-at": [({"submitted_at": "today"}, "SCHEMA_VALIDATION_FAILED", "/submitted_at")],
 }
 
 
 @pytest.mark.requirement(
-    "contract-10-required",
-    "contract-10-customer-required",
-    "spec-2.7-customer",
-    "contract-10-unknown-refused",
-    "contract-10-source-agent",
-    "contract-10-preferred-contact",
-    "contract-10-phone",
-    "contract-10-email",
-    "contract-10-appointment-type",
-    "contract-10-voi-condition",
-    "contract-10-trade-in-condition",
-    "spec-2.7-vehicle-of-interest",
-    "spec-2.7-trade-in",
-    "contract-10-duration",
-    "contract-10-lengths",
-    "spec-2.7-message",
-    "contract-10-idempotency-key-length",
-    "contract-10-windows",
-    "contract-10-both-forms-refused",
-    "contract-10-offsets",
-    "spec-2.7-appointment-0.1.0",
-    "spec-2.7-submitted-at",
+    "lead-required",
+    "customer-required",
+    "customer-members",
+    "lead-unknown-refused",
+    "source-agent",
+    "preferred-contact",
+    "phone",
+    "email",
+    "appointment-type",
+    "vehicle-of-interest-condition",
+    "trade-in-condition",
+    "vehicle-of-interest-members",
+    "trade-in-members",
+    "duration",
+    "lead-text-lengths",
+    "lead-message",
+    "idempotency-key-length",
+    "requested-windows",
+    "both-forms-refused",
+    "timestamp-offsets",
+    "appointment-windows-form",
+    "lead-submitted-at",
 )
 @pytest.mark.parametrize(
     ("members", "code", "pointer"),
@@ -178,7 +178,7 @@ def test_a_lead_with_a_defect_is_refused_and_the_defect_is_named(
 
 
 ACCEPTED: dict[str, list[dict[str, Any]]] = {
-    "spec-2.7-any-combination": [
+    "lead-any-combination": [
         {},
         {"vehicle_of_interest": {"vin": ACCORD}},
         {"trade_in": {"make": "Ford"}},
@@ -188,30 +188,30 @@ ACCEPTED: dict[str, list[dict[str, Any]]] = {
         {"trade_in": {"make": "Ford"}} | visit(),
         {"vehicle_of_interest": {"make": "Honda"}, "trade_in": {"make": "Ford"}} | visit(),
     ],
-    "spec-2.7-customer": [
+    "customer-members": [
         customers(
             phone="+12025550123",
             preferred_contact="email",
             address={"address_line_1": "1 Example St", "city": "Nashville", "state": "TN", "zip": "37203"},
         )
     ],
-    "contract-10-customer-required": [
+    "customer-required": [
         {"customer": customer(email=EMAIL)},
         {"customer": customer(phone="+12025550123")},
     ],
-    "contract-10-email": [customers(email="jordan@no-such-domain-anywhere.example")],
-    "contract-10-phone": [customers(phone="+1 (202) 555-0123")],
-    "contract-10-preferred-contact": [
+    "email": [customers(email="jordan@no-such-domain-anywhere.example")],
+    "phone": [customers(phone="+1 (202) 555-0123")],
+    "preferred-contact": [
         customers(phone="+12025550123", preferred_contact=channel)
         | {"consent": consent(allowed_channels=["email" if channel == "any" else channel])}
         for channel in ("email", "phone", "sms", "any")
     ],
-    "contract-10-source-agent": [
+    "source-agent": [
         {"source_agent": "Example Agent"},
         {"source_agent": {"name": "Example Agent"}},
         {"source_agent": {"name": "A", "url": "https://a.example", "agent_card_url": "https://a.example/card.json"}},
     ],
-    "contract-10-vehicle-members-and-extras": [
+    "lead-vehicles-members-and-extras": [
         {"vehicle_of_interest": {}, "trade_in": {}},
         {
             "vehicle_of_interest": {
@@ -225,37 +225,35 @@ ACCEPTED: dict[str, list[dict[str, Any]]] = {
         {"trade_in": {"vin": "x", "list_price": 1, "other_attributes": {"a": 1}, "payoff": {"bank": "Example"}}},
         {"vehicle_of_interest": {"huge": 10**30, "tiny": 1e-300, "year": 2020.0, "mileage": 1e4}},
     ],
-    "contract-10-appointment-type": [
+    "appointment-type": [
         visit(appointment_type=name)
         for name in (
             *("sales", "service", "test_drive", "trade_in"),
             *("showroom_visit", "handover", "phone_call", "video_call", "trade_in_appraisal"),
         )
     ],
-    "contract-10-voi-condition": [{"vehicle_of_interest": {"condition": name}} for name in ("new", "used", "cpo")],
-    "contract-10-trade-in-condition": [
-        {"trade_in": {"condition": name}} for name in ("excellent", "good", "fair", "poor")
-    ],
-    "spec-2.7-trade-in": [{"trade_in": {"year": 2015, "make": "Ford", "model": "Focus", "mileage": 80000}}],
-    "spec-2.7-vehicle-of-interest": [
+    "vehicle-of-interest-condition": [{"vehicle_of_interest": {"condition": name}} for name in ("new", "used", "cpo")],
+    "trade-in-condition": [{"trade_in": {"condition": name}} for name in ("excellent", "good", "fair", "poor")],
+    "trade-in-members": [{"trade_in": {"year": 2015, "make": "Ford", "model": "Focus", "mileage": 80000}}],
+    "vehicle-of-interest-members": [
         {"vehicle_of_interest": {"vin": ACCORD, "year": 2024, "make": "Honda", "model": "Accord", "trim": "EX"}}
     ],
-    "contract-10-duration": [visit(duration_minutes=15), visit(duration_minutes=60.0), visit(duration_minutes=10**6)],
-    "contract-10-lengths": [{"message": "\U0001f697" * 4000}, visit(notes="x" * 2000), {"message": ""}],
-    "contract-10-idempotency-key-length": [{"idempotency_key": "k"}, {"idempotency_key": "\U0001f697" * 128}],
-    "contract-10-windows": [
+    "duration": [visit(duration_minutes=15), visit(duration_minutes=60.0), visit(duration_minutes=10**6)],
+    "lead-text-lengths": [{"message": "\U0001f697" * 4000}, visit(notes="x" * 2000), {"message": ""}],
+    "idempotency-key-length": [{"idempotency_key": "k"}, {"idempotency_key": "\U0001f697" * 128}],
+    "requested-windows": [
         window(start=START),
         window(start=START, end=END),
         visit(requested_windows=[{"start": START}, {"start": END}]),
         visit(requested_windows=[{"start": START}] * 20),
     ],
-    "contract-10-appointment-at-timezone": [visit(appointment_at=START, timezone="America/Chicago")],
-    "contract-10-offsets": [
+    "appointment-at-timezone": [visit(appointment_at=START, timezone="America/Chicago")],
+    "timestamp-offsets": [
         visit(timezone="America/Chicago", requested_windows=[{"start": "2026-12-01T10:00:00"}]),
         visit(timezone="America/Chicago", requested_windows=[{"start": START, "end": END}]),
         {"submitted_at": "2026-12-01T10:00:00.5Z"},
     ],
-    "contract-10-past-is-no-error": [
+    "past-is-no-error": [
         visit(appointment_at="2020-01-01T10:00:00Z"),
         window(start="2020-01-01T10:00:00Z", end="2020-01-01T11:00:00Z"),
     ],
@@ -263,30 +261,30 @@ ACCEPTED: dict[str, list[dict[str, Any]]] = {
 
 
 @pytest.mark.requirement(
-    "spec-2.7-any-combination",
-    "spec-2.7-customer",
-    "contract-10-customer-required",
-    "contract-10-email",
-    "contract-10-phone",
-    "contract-10-preferred-contact",
-    "contract-10-source-agent",
-    "contract-10-vehicle-members-and-extras",
-    "contract-10-appointment-type",
-    "contract-10-voi-condition",
-    "contract-10-trade-in-condition",
-    "spec-2.7-trade-in",
-    "spec-2.7-vehicle-of-interest",
-    "contract-10-duration",
-    "contract-10-lengths",
-    "contract-10-idempotency-key-length",
-    "contract-10-windows",
-    "contract-10-appointment-at-timezone",
-    "contract-10-offsets",
-    "contract-10-past-is-no-error",
-    "contract-10-reply-lead",
-    "spec-2.7-message",
-    "spec-2.7-submitted-at",
-    "spec-2.7-source-agent",
+    "lead-any-combination",
+    "customer-members",
+    "customer-required",
+    "email",
+    "phone",
+    "preferred-contact",
+    "source-agent",
+    "lead-vehicles-members-and-extras",
+    "appointment-type",
+    "vehicle-of-interest-condition",
+    "trade-in-condition",
+    "trade-in-members",
+    "vehicle-of-interest-members",
+    "duration",
+    "lead-text-lengths",
+    "idempotency-key-length",
+    "requested-windows",
+    "appointment-at-timezone",
+    "timestamp-offsets",
+    "past-is-no-error",
+    "lead-reply",
+    "lead-message",
+    "lead-submitted-at",
+    "lead-source-agent-string",
 )
 @pytest.mark.parametrize(
     "members",
@@ -301,11 +299,11 @@ def test_a_good_lead_is_taken(sqlite_shop: Shop, members: dict[str, Any]) -> Non
 
 
 @pytest.mark.requirement(
-    "spec-2.7-appointment-0.1.0",
-    "spec-2.7-appointment-1.0.0",
-    "contract-10-reply-appointment",
-    "contract-10-no-time-requested",
-    "spec-4-types-lead-submit",
+    "appointment-windows-form",
+    "appointment-at-form",
+    "appointment-reply",
+    "no-time-requested",
+    "types-lead-submit",
 )
 @pytest.mark.parametrize("binding", BINDINGS)
 @pytest.mark.parametrize(
@@ -338,7 +336,7 @@ def test_a_lead_without_an_appointment_is_answered_without_one(sqlite_shop: Shop
     assert "appointment" not in taken.data
 
 
-@pytest.mark.requirement("contract-10-defects-outside-consent-first", "contract-3-first-leads")
+@pytest.mark.requirement("defects-outside-consent-first", "first-problem-leads")
 @pytest.mark.parametrize("bad_consent", [..., None, consent(scope=...), consent(consent_text="")])
 def test_defects_outside_consent_answer_first_and_alone(sqlite_shop: Shop, bad_consent: Any) -> None:
     refused = sqlite_shop.send(a_lead(consent=bad_consent, message=7, customer=customer()))
@@ -348,7 +346,7 @@ def test_defects_outside_consent_answer_first_and_alone(sqlite_shop: Shop, bad_c
     assert pointers == ["/customer/email", "/message"]
 
 
-@pytest.mark.requirement("spec-7-contact-consent-required", "spec-7-invalid-consent", "contract-10-consent-never-422")
+@pytest.mark.requirement("error-contact-consent-required", "error-invalid-consent", "consent-never-422")
 @pytest.mark.parametrize("binding", BINDINGS)
 @pytest.mark.parametrize(
     ("bad_consent", "code", "pointer"),
@@ -373,7 +371,7 @@ def test_a_defect_of_consent_answers_403_with_one_of_the_two_codes(
     assert refused.error["retryable"] is False
 
 
-@pytest.mark.requirement("contract-10-idempotency-key-length")
+@pytest.mark.requirement("idempotency-key-length")
 def test_a_refusal_repeats_nothing_that_the_customer_wrote(sqlite_shop: Shop) -> None:
     """Contract 3: nothing inside customer, consent, message and notes is echoed."""
     secret = "SECRET-0123"

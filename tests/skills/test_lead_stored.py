@@ -73,7 +73,7 @@ def test_the_whole_lead_is_kept_with_its_consent_record(shop: Shop) -> None:
     assert kept.events == ()
 
 
-@pytest.mark.requirement("contract-10-consent-names-agent-and-token")
+@pytest.mark.requirement("consent-names-agent-and-token")
 @pytest.mark.parametrize(
     ("named", "kept"), [("Consent App", "Consent App"), (..., "Example Agent"), (" \u200b", "Example Agent")]
 )
@@ -90,7 +90,7 @@ def test_the_consent_record_names_the_agent_the_token_and_who_agreed(shop: Shop,
     assert msgspec.json.decode(given.customer) == customer(email="jordan@example.com")
 
 
-@pytest.mark.requirement("contract-10-durable-before-answer")
+@pytest.mark.requirement("durable-before-answer")
 def test_an_answered_lead_is_committed_whichever_way_it_came(shop: Shop) -> None:
     """Another connection sees it as soon as the answer is there."""
     for binding in BINDINGS:
@@ -113,7 +113,7 @@ def test_a_vehicle_that_the_stock_does_not_know_stands_nowhere_in_the_clear(shop
     assert msgspec.json.decode(kept.payload)["vehicle_of_interest"] == own
 
 
-@pytest.mark.requirement("contract-10-refused-not-stored")
+@pytest.mark.requirement("refused-not-stored")
 def test_of_a_refused_lead_only_code_and_time_are_stored(database_url: str) -> None:
     mark = "SECRETMARK"
     lead = a_lead(
@@ -154,10 +154,10 @@ DRIVE = {"appointment": {"appointment_type": "test_drive"}}
 
 
 @pytest.mark.requirement(
-    "contract-10-test-drive-not-found",
-    "contract-10-test-drive-gone",
-    "spec-7-vehicle-not-found",
-    "spec-7-vehicle-unavailable",
+    "test-drive-not-found",
+    "test-drive-gone",
+    "error-vehicle-not-found",
+    "error-vehicle-unavailable",
 )
 @pytest.mark.parametrize("keyed", [False, True], ids=["no key", "key"])
 @pytest.mark.parametrize(
@@ -179,7 +179,7 @@ def test_a_test_drive_needs_a_vehicle_that_is_there(
     assert (refused.code, refused.status, refused.pointer) == (code, status, "/vehicle_of_interest")
 
 
-@pytest.mark.requirement("contract-10-test-drive-without-vehicle")
+@pytest.mark.requirement("test-drive-without-vehicle")
 @pytest.mark.parametrize(
     "wish",
     [
@@ -200,7 +200,7 @@ def test_a_test_drive_without_a_vehicle_or_with_one_on_the_lot_is_taken(
     assert taken.data["appointment"]["status"] == "requested"
 
 
-@pytest.mark.requirement("contract-10-vehicle-not-found-taken")
+@pytest.mark.requirement("vehicle-not-found-taken")
 @pytest.mark.parametrize("visit", [{}, {"appointment": {"appointment_type": "sales"}}])
 @pytest.mark.parametrize(
     ("vin", "words"), [(UNKNOWN, "not in our stock"), (SOLD, "no longer available"), (ACCORD, "2024 Honda Accord EX")]
@@ -216,7 +216,7 @@ def test_without_a_test_drive_the_lead_is_taken_and_the_message_says_what_became
     assert sqlite_shop.get_lead(taken.data["lead_id"]).lead.vin == (None if vin == UNKNOWN else vin)
 
 
-@pytest.mark.requirement("contract-10-reply-dealer", "contract-10-reply-lead")
+@pytest.mark.requirement("lead-reply-dealer", "lead-reply")
 @pytest.mark.parametrize(
     ("wish", "dealer"),
     [
@@ -238,7 +238,7 @@ def test_the_reply_names_whom_to_call_at_the_rooftop_that_has_the_vehicle(
 EMAIL, PHONE = {"email": "sam.{n}@example.com"}, {"phone": "+120255501{n:02}"}
 
 
-@pytest.mark.requirement("contract-10-duplicate")
+@pytest.mark.requirement("duplicate-same-token")
 @pytest.mark.parametrize(
     ("first", "second", "duplicate"),
     [
@@ -288,7 +288,7 @@ def test_the_reply_to_a_duplicate_says_so(sqlite_shop: Shop) -> None:
     assert "has your earlier request" in second
 
 
-@pytest.mark.requirement("contract-10-duplicate")
+@pytest.mark.requirement("duplicate-same-token")
 def test_who_writes_with_a_number_that_a_duplicate_brought_is_the_same_customer(shop: Shop) -> None:
     ids = [
         (shop.send(a_lead(customer=numbered(who, 1)), token=shop.token).data or {})["lead_id"]
@@ -309,7 +309,7 @@ def test_what_a_duplicate_says_anew_of_the_customer_is_added_to_the_lead(sqlite_
     assert json.loads(event.changes or b"") == {"customer": again | {"phone": "+12025550177"}}
 
 
-@pytest.mark.requirement("contract-10-duplicate-adds", "contract-10-duplicate")
+@pytest.mark.requirement("duplicate-adds", "duplicate-same-token")
 def test_a_changed_message_or_appointment_is_added_to_the_first_lead_with_a_consent_record_of_its_own(
     shop: Shop,
 ) -> None:
@@ -366,7 +366,7 @@ def test_a_consent_that_expires_in_the_middle_of_others_spoils_none_of_them(shop
     assert len(shop.list_leads()) == 10
 
 
-@pytest.mark.requirement("spec-7-internal-error")
+@pytest.mark.requirement("error-internal-error")
 def test_a_lead_that_cannot_be_stored_is_an_internal_error_and_may_be_sent_again(shop: Shop) -> None:
     lead = a_lead(idempotency_key="key-1", message="SECRETMARK")
     with table_away(shop.url, "consent_events"):

@@ -26,7 +26,7 @@ with open_shop(sys.argv[1]) as shop:
 """
 
 
-@pytest.mark.requirement("contract-10-durable-before-answer")
+@pytest.mark.requirement("durable-before-answer")
 def test_what_was_answered_outlives_the_process_that_answered_it(database_url: str) -> None:
     process = subprocess.run(
         [sys.executable, "-c", TAKES_A_LEAD_AND_DIES, database_url],

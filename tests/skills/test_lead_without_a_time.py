@@ -55,7 +55,7 @@ def stored(desk: Counter, lead_id: str) -> StoredLead:
 
 @senders
 @pytest.mark.parametrize("profile", [FULL, NO_WINDOW], ids=["window", "no window"])
-@pytest.mark.requirement("contract-10-idempotency-unavailable")
+@pytest.mark.requirement("idempotency-unavailable")
 def test_three_retries_of_one_key_make_one_lead_whatever_the_window(
     counter: OpenCounter, profile: Profile, token: str | None
 ) -> None:
@@ -74,7 +74,7 @@ def test_three_retries_of_one_key_make_one_lead_whatever_the_window(
 
 
 @senders
-@pytest.mark.requirement("contract-10-idempotency-unavailable")
+@pytest.mark.requirement("idempotency-unavailable")
 def test_a_retry_books_a_time_that_became_free_on_the_same_lead(counter: OpenCounter, token: str | None) -> None:
     desk = counter(NO_WINDOW, confirms_by_mail=True)
     first = taken(desk)
@@ -93,7 +93,7 @@ def test_a_retry_books_a_time_that_became_free_on_the_same_lead(counter: OpenCou
     assert len(stored(desk, lead_id).consents) == 1
 
 
-@pytest.mark.requirement("contract-10-idempotency-unavailable")
+@pytest.mark.requirement("idempotency-unavailable")
 def test_a_retry_is_not_judged_anew_and_mails_nobody_whose_consent_is_over(counter: OpenCounter) -> None:
     """The lead was taken with a valid consent. Its end takes the channels away, and not the visit."""
     desk = counter(FULL, confirms_by_mail=True)
@@ -108,7 +108,7 @@ def test_a_retry_is_not_judged_anew_and_mails_nobody_whose_consent_is_over(count
 
 
 @senders
-@pytest.mark.requirement("contract-10-idempotency-unavailable")
+@pytest.mark.requirement("idempotency-unavailable")
 def test_a_retry_books_no_drive_of_a_vehicle_that_is_gone(counter: OpenCounter, token: str | None) -> None:
     desk = counter(FULL)
     first = taken(desk)
@@ -121,7 +121,7 @@ def test_a_retry_books_no_drive_of_a_vehicle_that_is_gone(counter: OpenCounter, 
     assert [one.status for one in desk.visits_of(lead_id)] == ["unavailable"]
 
 
-@pytest.mark.requirement("contract-10-idempotency-unavailable")
+@pytest.mark.requirement("idempotency-unavailable")
 def test_a_retry_does_not_move_the_visit_of_a_later_request(counter: OpenCounter) -> None:
     desk = counter(FULL)
     first = taken(desk)
@@ -135,7 +135,7 @@ def test_a_retry_does_not_move_the_visit_of_a_later_request(counter: OpenCounter
     assert [(one.status, one.starts_at) for one in standing] == [("confirmed", datetime.fromisoformat(at("09:00")))]
 
 
-@pytest.mark.requirement("contract-10-idempotency-unavailable")
+@pytest.mark.requirement("idempotency-unavailable")
 def test_a_retry_after_an_erasure_is_a_lead_of_its_own(counter: OpenCounter) -> None:
     desk = counter(FULL)
     taken(desk)

@@ -18,7 +18,7 @@ from tests.skills.visiting import NOW, PROFILE, visit
 
 from dealer_agent.lead_intake.lead_transaction import MOST_ADDITIONS, LeadTransaction
 from dealer_agent.leads.received_lead import contacts, senders
-from dealer_agent.protocol.requests import LeadSubmitRequest
+from dealer_agent.protocol.skill import LeadSubmitRequest
 from dealer_agent.storage.leads import HASH_CONTEXT
 from dealer_agent.storage.outbox import mails_before
 from dealer_agent.storage.schema import microseconds
@@ -92,7 +92,7 @@ def fill(at: Counter, found_by: list[str], token: str | None) -> None:
         connection.execute(text("ANALYZE"))
 
 
-@pytest.mark.requirement("contract-10-repeated-leads-bounded")
+@pytest.mark.requirement("repeated-leads-bounded")
 @pytest.mark.parametrize(
     ("token", "appointment"),
     [
@@ -153,7 +153,7 @@ def test_the_same_consent_is_recorded_once(counter: OpenCounter) -> None:
     assert stored.lead.used_at == NOW + timedelta(minutes=3)
 
 
-@pytest.mark.requirement("contract-10-repeated-leads-bounded")
+@pytest.mark.requirement("repeated-leads-bounded")
 def test_a_lead_collects_a_bounded_number_of_consents(counter: OpenCounter) -> None:
     """Each later request of the sender is a new lead."""
     at = counter(PROFILE)

@@ -13,7 +13,7 @@ def ask(shop: Shop, thing: str, binding: str = "http", **members: Any) -> dict[s
     return answer.data
 
 
-@pytest.mark.requirement("spec-4-types-dealer-information", "contract-5-name", "contract-5-rooftops")
+@pytest.mark.requirement("types-dealer-information", "dealer-name", "dealer-rooftops")
 @pytest.mark.parametrize("binding", BINDINGS)
 def test_dealer_information_tells_the_rooftops(sqlite_shop: Shop, binding: str) -> None:
     about = ask(sqlite_shop, "dealer.information", binding)
@@ -21,7 +21,7 @@ def test_dealer_information_tells_the_rooftops(sqlite_shop: Shop, binding: str) 
     assert [rooftop["name"] for rooftop in about["rooftops"]] == ["Ridgeline North", "Ridgeline South"]
 
 
-@pytest.mark.requirement("spec-4-types-inventory-search")
+@pytest.mark.requirement("types-inventory-search")
 @pytest.mark.parametrize("binding", BINDINGS)
 def test_search_finds_what_is_on_the_lot_and_nothing_that_is_sold(sqlite_shop: Shop, binding: str) -> None:
     page = ask(sqlite_shop, "inventory.search", binding, sort={"field": "year", "order": "asc"})
@@ -30,7 +30,7 @@ def test_search_finds_what_is_on_the_lot_and_nothing_that_is_sold(sqlite_shop: S
     assert SOLD not in str(page)
 
 
-@pytest.mark.requirement("spec-4-types-inventory-search")
+@pytest.mark.requirement("types-inventory-search")
 @pytest.mark.parametrize(
     ("pagination", "echo", "found"),
     [
@@ -54,7 +54,7 @@ def test_a_page_echoes_what_was_applied(
     assert (page["total"], len(page["vehicles"])) == (3, found)
 
 
-@pytest.mark.requirement("spec-4-types-inventory-facets")
+@pytest.mark.requirement("types-inventory-facets")
 @pytest.mark.parametrize("binding", BINDINGS)
 def test_facets_count_the_matching_set(sqlite_shop: Shop, binding: str) -> None:
     facets = ask(sqlite_shop, "inventory.facets", binding, filters={"condition": ["used"]})
@@ -63,11 +63,11 @@ def test_facets_count_the_matching_set(sqlite_shop: Shop, binding: str) -> None:
 
 
 @pytest.mark.requirement(
-    "spec-2.6-vehicle-request",
-    "spec-4-types-inventory-vehicle",
-    "contract-9-vin-compared",
-    "contract-9-first-match-decides",
-    "contract-9-data-is-listing",
+    "vehicle-members",
+    "types-inventory-vehicle",
+    "vin-compared",
+    "first-match-decides",
+    "vehicle-reply-listing",
 )
 @pytest.mark.parametrize("binding", BINDINGS)
 @pytest.mark.parametrize(
@@ -92,7 +92,7 @@ def test_a_vehicle_is_found_by_the_first_identifier_that_matches(
 
 
 @pytest.mark.requirement(
-    "spec-7-vehicle-not-found", "spec-7-vehicle-unavailable", "contract-9-one-identifier", "contract-9-vin-compared"
+    "error-vehicle-not-found", "error-vehicle-unavailable", "vehicle-identifier-required", "vin-compared"
 )
 @pytest.mark.parametrize(
     ("identifiers", "code", "status"),
@@ -115,9 +115,7 @@ def test_a_vehicle_that_is_not_there_says_why(
     assert (refused.code, refused.status) == (code, status)
 
 
-@pytest.mark.requirement(
-    "contract-9-zip-length", "contract-9-zip-repeated", "contract-9-offered-price", "contract-9-area-offers"
-)
+@pytest.mark.requirement("zip-length", "zip-repeated", "offered-price", "area-offers")
 @pytest.mark.parametrize(
     ("vin", "zip_code", "offered"),
     [(ACCORD, "37203", 28000), (ACCORD, "90210", None), (TACOMA, "37203", None), (ACCORD, "3", None)],
@@ -131,7 +129,7 @@ def test_with_a_zip_the_reply_repeats_it_and_carries_the_areas_offer(
     assert vehicle == plain | {"zip": zip_code} | ({"offered_price": offered} if offered else {})
 
 
-@pytest.mark.requirement("contract-9-zip-length", "contract-9-unknown-refused", "spec-2.6-vehicle-request")
+@pytest.mark.requirement("zip-length", "vehicle-unknown-refused", "vehicle-members")
 @pytest.mark.parametrize(
     ("members", "pointer"),
     [

@@ -14,7 +14,7 @@ from dealer_agent.protocol.responses import MESSAGE_LENGTH
 OpenCounter = Callable[..., Counter]
 
 
-@pytest.mark.requirement("contract-10-visit-rooftop")
+@pytest.mark.requirement("visit-rooftop")
 @pytest.mark.parametrize(
     ("wish", "kind", "place", "status"),
     [
@@ -45,7 +45,7 @@ def test_the_unit_decides_then_the_buyer_then_what_the_rooftops_offer(
     assert [one.rooftop for one in desk.visits_of(answer["lead_id"])] == ([] if kind is None else [place])
 
 
-@pytest.mark.requirement("contract-10-unknown-rooftop", "contract-10-message-bound")
+@pytest.mark.requirement("unknown-rooftop", "lead-reply-message")
 @pytest.mark.parametrize(
     ("wish", "told"),
     [
@@ -69,7 +69,7 @@ def test_a_name_that_no_rooftop_has_is_told(
     assert told is None or message.endswith(told)
 
 
-@pytest.mark.requirement("contract-10-visit-rooftop")
+@pytest.mark.requirement("visit-rooftop")
 def test_an_appraisal_is_no_part_of_a_test_drive_at_another_rooftop_than_the_buyer_names(counter: OpenCounter) -> None:
     desk = counter(PROFILE)
     sam = a_lead()["customer"]
@@ -81,7 +81,7 @@ def test_an_appraisal_is_no_part_of_a_test_drive_at_another_rooftop_than_the_buy
     assert (kept.rooftop, kept.shares) == ("Ridgeline West", None)
 
 
-@pytest.mark.requirement("contract-10-visit-rooftop")
+@pytest.mark.requirement("visit-rooftop")
 def test_a_rooftop_is_a_text(sqlite_shop: Shop) -> None:
     refused = sqlite_shop.send(a_lead(vehicle_of_interest={"rooftop": 7}))
     assert (refused.code, refused.pointer) == ("SCHEMA_VALIDATION_FAILED", "/vehicle_of_interest/rooftop")

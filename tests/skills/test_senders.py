@@ -65,7 +65,7 @@ def told(answer: Answer) -> dict[str, Any]:
 
 
 @strangers
-@pytest.mark.requirement("contract-10-duplicate-stranger")
+@pytest.mark.requirement("duplicate-stranger")
 def test_another_sender_gets_a_lead_of_its_own_and_neither_changes_nor_learns_the_first(
     counter: OpenCounter, token: str | None, other_token: str | None, named: dict[str, Any], agent: str
 ) -> None:
@@ -87,7 +87,7 @@ def test_another_sender_gets_a_lead_of_its_own_and_neither_changes_nor_learns_th
 
 
 @strangers
-@pytest.mark.requirement("contract-10-duplicate-stranger")
+@pytest.mark.requirement("duplicate-stranger")
 def test_the_dealer_and_the_crm_see_that_two_leads_may_be_of_the_same_person(
     counter: OpenCounter, token: str | None, other_token: str | None, named: dict[str, Any], agent: str
 ) -> None:
@@ -107,7 +107,7 @@ def test_the_dealer_and_the_crm_see_that_two_leads_may_be_of_the_same_person(
     assert cells(view)["may_be_same_person_as"] == first
 
 
-@pytest.mark.requirement("contract-10-duplicate", "contract-10-duplicate-adds")
+@pytest.mark.requirement("duplicate-same-token", "duplicate-adds")
 @pytest.mark.parametrize("named", [VICTIM, PHONE | STRANGER, EMAIL | STRANGER])
 def test_with_the_same_token_one_contact_point_is_enough_and_a_changed_visit_moves(
     counter: OpenCounter, named: dict[str, Any]
@@ -120,7 +120,7 @@ def test_with_the_same_token_one_contact_point_is_enough_and_a_changed_visit_mov
     assert [one.status for one in desk.visits_of(first["lead_id"])] == ["replaced", "confirmed"]
 
 
-@pytest.mark.requirement("contract-10-duplicate-no-token")
+@pytest.mark.requirement("duplicate-no-token")
 @pytest.mark.parametrize("time", [at("12:00"), at("10:00"), None], ids=["another time", "the same time", "no time"])
 def test_without_a_token_the_same_sender_adds_a_message_and_a_visit_that_is_only_asked_for(
     counter: OpenCounter, time: str | None
@@ -155,7 +155,7 @@ def test_without_a_token_the_same_sender_adds_a_message_and_a_visit_that_is_only
     assert plain.message == answer.message
 
 
-@pytest.mark.requirement("contract-10-duplicate-no-token")
+@pytest.mark.requirement("duplicate-no-token")
 def test_without_a_token_the_rooftop_of_the_first_lead_is_not_disclosed(counter: OpenCounter) -> None:
     """It may be the one that the customer visits."""
     desk = counter(PROFILE)
@@ -165,7 +165,7 @@ def test_without_a_token_the_rooftop_of_the_first_lead_is_not_disclosed(counter:
     assert (again["status"], again["dealer"]["name"]) == ("duplicate", "Ridgeline North")
 
 
-@pytest.mark.requirement("contract-10-duplicate-no-token")
+@pytest.mark.requirement("duplicate-no-token")
 def test_copies_without_a_token_are_one_lead_with_one_visit_and_one_delivery(counter: OpenCounter) -> None:
     desk = counter(PROFILE)
     answers = [desk.take(drive(at("10:00")), NOW, LOT, token=None) for _ in range(20)]
@@ -201,7 +201,7 @@ def test_without_a_token_an_appraisal_is_part_of_no_test_drive(counter: OpenCoun
     assert kept.shares is None
 
 
-@pytest.mark.requirement("contract-10-duplicate-stranger")
+@pytest.mark.requirement("duplicate-stranger")
 def test_a_contact_point_that_a_stranger_brings_is_not_attached_to_the_first_lead(counter: OpenCounter) -> None:
     desk = counter(PROFILE)
     first = desk.take(drive(None), NOW, LOT)["lead_id"]
@@ -216,7 +216,7 @@ def test_a_contact_point_that_a_stranger_brings_is_not_attached_to_the_first_lea
     assert desk.store.find_leads_of("ridgeline", ["phone:+12025550123"]) == [first, second], "erasing finds both"
 
 
-@pytest.mark.requirement("contract-10-duplicate-stranger")
+@pytest.mark.requirement("duplicate-stranger")
 def test_a_stranger_does_not_use_up_the_additions_of_a_lead(counter: OpenCounter) -> None:
     desk = counter(PROFILE)
     first = desk.take(drive(None), NOW, LOT)
@@ -227,7 +227,7 @@ def test_a_stranger_does_not_use_up_the_additions_of_a_lead(counter: OpenCounter
 
 
 @strangers
-@pytest.mark.requirement("contract-10-duplicate-stranger")
+@pytest.mark.requirement("duplicate-stranger")
 def test_a_strangers_consent_changes_no_channel_of_the_first_lead(
     counter: OpenCounter, token: str | None, other_token: str | None, named: dict[str, Any], agent: str
 ) -> None:
@@ -245,7 +245,7 @@ def test_a_strangers_consent_changes_no_channel_of_the_first_lead(
 
 
 @strangers
-@pytest.mark.requirement("contract-10-duplicate-stranger")
+@pytest.mark.requirement("duplicate-stranger")
 def test_a_cancelled_visit_is_mailed_to_the_address_of_its_own_lead_only(
     counter: OpenCounter, token: str | None, other_token: str | None, named: dict[str, Any], agent: str
 ) -> None:

@@ -136,7 +136,7 @@ def story(at_desk: Counter, dealer_id: str, sequence: Sequence[Sent | None], tel
     return re.sub(ULID, lambda ulid: numbers.setdefault(ulid[0], f"#{len(numbers)}"), text).split("\n")
 
 
-@pytest.mark.requirement("contract-10-duplicate-stranger")
+@pytest.mark.requirement("duplicate-stranger")
 def test_a_senders_leads_are_the_same_with_and_without_those_of_others(counter: OpenCounter) -> None:
     desk = counter(PLENTY)
 

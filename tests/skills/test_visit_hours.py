@@ -28,7 +28,7 @@ LATE = replace(
 LATE_PROFILE = replace(PROFILE, rooftops=(LATE, *PROFILE.rooftops[1:]))
 
 
-@pytest.mark.requirement("contract-10-confirm-in-hours")
+@pytest.mark.requirement("confirm-in-hours")
 def test_a_visit_lies_inside_one_stretch_of_the_hours_of_its_day(counter: OpenCounter) -> None:
     desk = counter(LATE_PROFILE)
     asked = {

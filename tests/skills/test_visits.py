@@ -16,7 +16,7 @@ from dealer_agent.protocol.errors import AppointmentTimeUnavailable
 OpenCounter = Callable[..., Counter]
 
 
-@pytest.mark.requirement("contract-10-reply-confirmed-at", "contract-10-reply-confirmed-window")
+@pytest.mark.requirement("confirmed-at", "confirmed-window")
 @pytest.mark.parametrize(
     ("appointment", "told", "starts"),
     [
@@ -59,10 +59,10 @@ def test_a_free_time_is_confirmed_in_the_form_in_which_it_was_asked(
 
 
 @pytest.mark.requirement(
-    "contract-10-confirm-free-place",
-    "contract-10-propose-three",
-    "contract-10-reply-confirmed-at",
-    "contract-10-reply-confirmed-window",
+    "confirm-free-place",
+    "propose-three",
+    "confirmed-at",
+    "confirmed-window",
 )
 def test_a_taken_time_is_not_given_again_and_three_near_ones_are_proposed(counter: OpenCounter) -> None:
     desk = counter(PROFILE)
@@ -85,7 +85,7 @@ def test_a_taken_time_is_not_given_again_and_three_near_ones_are_proposed(counte
         assert desk.take(asking(visit(at(time))), NOW, LOT)["appointment"]["status"] == "confirmed"
 
 
-@pytest.mark.requirement("contract-10-confirm-notice", "contract-10-confirm-in-hours")
+@pytest.mark.requirement("confirm-notice", "confirm-in-hours")
 @pytest.mark.parametrize(
     ("time", "proposed"),
     [
@@ -161,7 +161,7 @@ def test_every_moment_between_now_and_the_end_of_time_is_the_earliest_that_is_fr
     assert reply["confirmed_window"] == {"start": at("11:00", 2), "end": at("12:00", 2)}
 
 
-@pytest.mark.requirement("contract-10-no-time-requested")
+@pytest.mark.requirement("no-time-requested")
 def test_a_visit_without_a_time_takes_no_place(counter: OpenCounter) -> None:
     desk = counter(PROFILE)
     reply = desk.take(asking(visit()), NOW, LOT)["appointment"]
@@ -178,7 +178,7 @@ FULL = Profile(
 """Tuesday from nine is all that can be had."""
 
 
-@pytest.mark.requirement("spec-7-appointment-time-unavailable", "contract-10-none-to-be-had")
+@pytest.mark.requirement("error-appointment-time-unavailable", "no-time-available")
 def test_where_no_time_is_left_the_lead_is_kept_and_delivered_and_the_error_names_it(counter: OpenCounter) -> None:
     desk = counter(FULL)
     first = desk.take(asking(visit(at("09:00"))), NOW, LOT)
@@ -357,7 +357,7 @@ def booked_shop(database_url: str) -> Any:
         yield shop
 
 
-@pytest.mark.requirement("spec-7-appointment-time-unavailable", "contract-10-none-to-be-had")
+@pytest.mark.requirement("error-appointment-time-unavailable", "no-time-available")
 @pytest.mark.parametrize("binding", BINDINGS)
 def test_both_bindings_say_that_no_time_is_to_be_had(booked_shop: Shop, binding: str) -> None:
     anytime = {"appointment_type": "test_drive", "appointment_at": "2020-01-01T12:00:00Z"}

@@ -31,7 +31,7 @@ def statuses(desk: Counter, lead_id: str) -> list[str]:
     return [one.status for one in desk.visits_of(lead_id)]
 
 
-@pytest.mark.requirement("contract-10-duplicate-adds", "contract-10-confirm-free-place")
+@pytest.mark.requirement("duplicate-adds", "confirm-free-place")
 def test_a_changed_time_is_booked_in_the_place_of_the_earlier_one(counter: OpenCounter) -> None:
     desk = counter(PROFILE)
     first = desk.take(sams(visit(at("10:00"))), NOW, LOT)
@@ -63,7 +63,7 @@ def test_a_visit_can_be_moved_to_a_time_that_overlaps_it(counter: OpenCounter) -
     assert desk.places("test_drive") == HOUR
 
 
-@pytest.mark.requirement("contract-10-duplicate-adds", "contract-10-propose-three")
+@pytest.mark.requirement("duplicate-adds", "propose-three")
 def test_where_the_new_time_cannot_be_had_the_earlier_visit_stays_and_others_are_proposed(
     counter: OpenCounter,
 ) -> None:
@@ -98,7 +98,7 @@ def test_where_the_new_time_cannot_be_had_the_earlier_visit_stays_and_others_are
         (visit(at("10:00"), "showroom_visit", notes="By the door"), "confirmed"),
     ],
 )
-@pytest.mark.requirement("contract-10-duplicate")
+@pytest.mark.requirement("duplicate-same-token")
 def test_who_asks_exactly_the_same_again_gets_the_same_answer_again(
     counter: OpenCounter, appointment: dict[str, Any], status: str
 ) -> None:

@@ -45,7 +45,7 @@ def revoked(desk: Counter, lead: dict[str, Any], channels: list[str], token: str
 
 
 @senders
-@pytest.mark.requirement("contract-10-consent-reachable")
+@pytest.mark.requirement("consent-reachable")
 @pytest.mark.parametrize(("window", "stock"), [(24, None), (0, "S1")], ids=["the same lead", "another vehicle"])
 def test_the_sender_of_a_withdrawn_lead_is_asked_for_a_new_consent(
     counter: OpenCounter, token: str | None, window: int, stock: str | None
@@ -62,7 +62,7 @@ def test_the_sender_of_a_withdrawn_lead_is_asked_for_a_new_consent(
     assert [one.lead_id for one in desk.store.list_leads("ridgeline", 10)] == [lead_id], "nothing of it is stored"
 
 
-@pytest.mark.requirement("contract-10-consent-reachable")
+@pytest.mark.requirement("consent-reachable")
 @pytest.mark.parametrize(
     ("withdrawn", "agreed", "points", "taken"),
     [
@@ -88,7 +88,7 @@ def test_a_lead_is_taken_while_one_channel_reaches_the_customer(
 
 
 @strangers
-@pytest.mark.requirement("contract-10-consent-reachable", "contract-10-duplicate-stranger")
+@pytest.mark.requirement("consent-reachable", "duplicate-stranger")
 def test_no_answer_discloses_to_a_stranger_that_the_customer_withdrew(
     counter: OpenCounter, token: str | None, other_token: str | None, who: dict[str, Any], agent: str
 ) -> None:
@@ -107,7 +107,7 @@ def test_no_answer_discloses_to_a_stranger_that_the_customer_withdrew(
     assert desk.store.allowed_channels("ridgeline", mine, LATER) == frozenset(), "nobody contacts the customer"
 
 
-@pytest.mark.requirement("contract-10-consent-reachable", "contract-10-duplicate-stranger")
+@pytest.mark.requirement("consent-reachable", "duplicate-stranger")
 @pytest.mark.parametrize("other_token", [OTHER_TOKEN, None])
 def test_no_answer_discloses_it_to_a_stranger_whose_lead_was_stored_before(
     counter: OpenCounter, other_token: str | None
@@ -123,7 +123,7 @@ def test_no_answer_discloses_it_to_a_stranger_whose_lead_was_stored_before(
     assert [msgspec.json.decode(answer.data)["status"] for answer in (again, other)] == ["duplicate", "duplicate"]
 
 
-@pytest.mark.requirement("contract-10-withdrawal-every-lead")
+@pytest.mark.requirement("withdrawal-every-lead")
 def test_a_withdrawal_counts_for_every_stored_lead_with_a_contact_point_of_the_customer(counter: OpenCounter) -> None:
     """Whoever sent it."""
     desk = counter(PROFILE)
@@ -143,7 +143,7 @@ def test_a_withdrawal_counts_for_every_stored_lead_with_a_contact_point_of_the_c
     assert desk.store.verify_chain("ridgeline").problem is None
 
 
-@pytest.mark.requirement("contract-10-withdrawal-lasts")
+@pytest.mark.requirement("withdrawal-lasts")
 def test_after_an_erasure_the_old_consent_allows_nothing_whoever_sends_it(counter: OpenCounter) -> None:
     """Until the customer agrees anew."""
     desk = counter(PROFILE)

@@ -129,7 +129,7 @@ def test_busy_quarters_are_those_of_the_rooftop_the_kind_and_the_stretch(writer:
         assert busy(writer, **elsewhere) == {}
 
 
-@pytest.mark.requirement("contract-10-confirm-free-place")
+@pytest.mark.requirement("confirm-free-place")
 def test_there_are_as_many_places_as_the_rooftop_has_and_no_more(writer: LeadWriter) -> None:
     for number in range(3):
         in_one(writer, booking(visit(f"A{number}"), of=3))
@@ -154,7 +154,7 @@ def test_a_dealer_with_fewer_places_than_before_keeps_what_was_booked_and_books_
     assert set(busy(writer).values()) == {2}
 
 
-@pytest.mark.requirement("contract-10-confirm-free-place")
+@pytest.mark.requirement("confirm-free-place")
 def test_of_two_who_look_at_once_the_primary_key_lets_one_have_the_place(writer: LeadWriter, database_url: str) -> None:
     """Without the dealer's lock, which would let one look after the other."""
     both_looked = threading.Barrier(2, timeout=60)

@@ -38,7 +38,7 @@ def filled(store: Store, writer: LeadWriter) -> Store:
     return store
 
 
-@pytest.mark.requirement("contract-10-clock-doubtful")
+@pytest.mark.requirement("clock-doubtful")
 @pytest.mark.parametrize("noted", [True, False], ids=["the service ran", "the service never ran"])
 @pytest.mark.parametrize("now", [AHEAD, BEHIND], ids=["ahead", "behind"])
 @pytest.mark.parametrize("delete", [dispose, purge])

@@ -112,7 +112,7 @@ def test_what_is_stored_of_a_person_stands_nowhere_in_the_clear(two: Store, pers
         assert words.encode() not in held
 
 
-@pytest.mark.requirement("contract-10-agent-sealed")
+@pytest.mark.requirement("sealed-at-rest")
 @pytest.mark.parametrize("person", SAID)
 def test_the_agent_is_not_in_the_clear_and_no_hash_can_be_guessed(two: Store, person: str) -> None:
     held = everything(two)

@@ -51,7 +51,7 @@ def failing(_: Connection) -> None:
     raise SampleFailureError
 
 
-@pytest.mark.requirement("contract-10-durable-before-answer")
+@pytest.mark.requirement("durable-before-answer")
 def test_every_lead_of_many_threads_is_there_when_its_future_is_done(database_url: str, store: Store) -> None:
     """Another store, with connections of its own, looks for each lead as soon as its future is done."""
     writer = store.lead_writer()
@@ -74,7 +74,7 @@ def test_every_lead_of_many_threads_is_there_when_its_future_is_done(database_ur
     assert len(store.list_leads(DEALER, 1000)) == 100
 
 
-@pytest.mark.requirement("contract-10-durable-before-answer")
+@pytest.mark.requirement("durable-before-answer")
 def test_a_future_is_not_done_before_the_commit_of_its_group(store: Store, writer: LeadWriter) -> None:
     gate = Gate(writer)
     first = writer.submit(DEALER, storing("L1"))
@@ -296,7 +296,7 @@ def test_an_import_under_way_holds_up_no_lead_on_postgresql(postgresql_url: str)
         importing.close()
 
 
-@pytest.mark.requirement("contract-10-refused-in-time")
+@pytest.mark.requirement("refused-in-time")
 def test_a_lead_can_be_cancelled_while_the_writer_waits_for_the_lock(
     database_url: str, store: Store, writer: LeadWriter
 ) -> None:

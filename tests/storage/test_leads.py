@@ -131,7 +131,7 @@ def test_leads_are_listed_newest_first_and_page_by_page(store: Store, writer: Le
         pytest.param([], "V1", MONDAY, None, id="no contact"),
     ],
 )
-@pytest.mark.requirement("contract-10-duplicate")
+@pytest.mark.requirement("duplicate-same-token")
 def test_a_duplicate_is_the_same_customer_and_the_same_vehicle_in_the_window(
     writer: LeadWriter, contacts: list[str], vehicle_key: str | None, since: Any, found: str | None
 ) -> None:
@@ -166,7 +166,7 @@ def test_the_earliest_of_several_leads_is_the_one_that_is_repeated(writer: LeadW
     assert stored(writer, lambda c: find_duplicate(c, VAULT, DEALER, both, "V1", MONDAY + MOMENT)) == ["LATER"]
 
 
-@pytest.mark.requirement("contract-10-duplicate-adds")
+@pytest.mark.requirement("duplicate-adds")
 def test_what_a_duplicate_adds_stands_with_the_first_lead_in_order(store: Store, writer: LeadWriter) -> None:
     stored(
         writer,
@@ -220,7 +220,7 @@ def test_nothing_is_added_to_a_lead_that_does_not_exist(store: Store, writer: Le
         stored(writer, lambda c: append_to_lead(c, VAULT, DEALER, "NONE", MONDAY, b"{}"))
 
 
-@pytest.mark.requirement("contract-10-idempotency-30-days")
+@pytest.mark.requirement("idempotency-30-days")
 def test_the_first_answer_to_a_key_is_found_byte_for_byte_for_30_days(writer: LeadWriter) -> None:
     reply = bytes(range(256))
     stored(writer, storing("L1", idempotency=first_answer("k", MONDAY, reply=reply)))
@@ -237,7 +237,7 @@ def test_the_first_answer_to_a_key_is_found_byte_for_byte_for_30_days(writer: Le
     assert look(MONDAY, scope="toke", key="nk") is None
 
 
-@pytest.mark.requirement("contract-10-idempotency-30-days")
+@pytest.mark.requirement("idempotency-30-days")
 def test_a_key_is_answered_once_in_30_days(store: Store, writer: LeadWriter) -> None:
     stored(writer, lambda c: record_idempotency(c, VAULT, DEALER, first_answer("k", MONDAY, reply=b"first")))
     with pytest.raises(AlreadyStored):
@@ -249,7 +249,7 @@ def test_a_key_is_answered_once_in_30_days(store: Store, writer: LeadWriter) -> 
     assert answer.reply == b"again"
 
 
-@pytest.mark.requirement("contract-10-refused-not-stored")
+@pytest.mark.requirement("refused-not-stored")
 def test_a_refused_lead_leaves_its_code_and_time_and_nothing_else(store: Store, writer: LeadWriter) -> None:
     stored(writer, lambda c: record_refusal(c, DEALER, MONDAY, "INVALID_CONSENT"))
     rows = stored(writer, lambda c: c.execute(text("SELECT * FROM refusals")).mappings().all())[0]

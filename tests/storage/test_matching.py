@@ -55,7 +55,7 @@ CASES = [
 
 
 @pytest.mark.parametrize(("stock", "rows", "ids"), CASES)
-@pytest.mark.requirement("contract-6-vehicle-id")
+@pytest.mark.requirement("vehicle-id")
 def test_a_unit_keeps_its_vehicle_id(stock: list[KnownUnit], rows: list[ImportRow], ids: dict[int, str]) -> None:
     assert kept_ids(plan(stock, rows)) == ids
 

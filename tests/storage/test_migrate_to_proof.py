@@ -35,7 +35,7 @@ def at_0006(url: str, *, revoked: bool = True, entries: int = ENTRIES) -> None:
     engine.dispose()
 
 
-@pytest.mark.requirement("contract-10-withdrawal-lasts")
+@pytest.mark.requirement("withdrawal-lasts")
 def test_withdrawals_and_the_access_log_are_carried_over(database_url: str) -> None:
     at_0006(database_url)
     assert migrate(database_url, VAULT) == "0006"

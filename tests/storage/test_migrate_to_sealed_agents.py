@@ -66,7 +66,7 @@ def test_leads_consents_and_answers_are_found_as_before(database_url: str) -> No
         assert first == (sha256(b"payload").digest(), ANSWER, MONDAY)
 
 
-@pytest.mark.requirement("contract-10-agent-sealed")
+@pytest.mark.requirement("sealed-at-rest")
 def test_nothing_is_left_in_the_clear(database_url: str) -> None:
     """Neither in a table nor, on SQLite, in free space or WAL."""
     at_0005(database_url)

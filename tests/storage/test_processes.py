@@ -68,7 +68,7 @@ def said_before_it_was_killed(url: str) -> list[str]:
     return [line.strip() for line in said if line.endswith("\n")]
 
 
-@pytest.mark.requirement("contract-10-durable-before-answer")
+@pytest.mark.requirement("durable-before-answer")
 def test_a_killed_process_leaves_the_old_stock_or_the_new_and_every_answered_lead(
     database_url: str, store: Store
 ) -> None:

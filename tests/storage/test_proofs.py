@@ -30,7 +30,7 @@ def erased(store: Store, writer: LeadWriter) -> Store:
     return store
 
 
-@pytest.mark.requirement("contract-10-proof-kept")
+@pytest.mark.requirement("proof-kept")
 def test_the_proof_of_an_erased_customer_is_found_by_each_contact_point(erased: Store) -> None:
     for contact in SAM:
         assert erased.proven_leads(DEALER, contact) == ["L1"]
@@ -54,7 +54,7 @@ def test_nothing_but_the_proof_is_left_and_nothing_else_shows_it(erased: Store) 
     assert erased.verify_chain(DEALER) == (7, 3, None, None)
 
 
-@pytest.mark.requirement("contract-10-proof-kept")
+@pytest.mark.requirement("proof-kept")
 def test_the_proof_is_erased_with_the_lead_or_later_on_request(erased: Store) -> None:
     before = sealed_values(erased)
     assert erased.newest_proof(DEALER, ["L1", "L2"]) == MONDAY
@@ -70,7 +70,7 @@ def test_the_proof_is_erased_with_the_lead_or_later_on_request(erased: Store) ->
     assert erased.verify_chain(DEALER) == (9, 6, None, None)
 
 
-@pytest.mark.requirement("contract-10-proof-kept")
+@pytest.mark.requirement("proof-kept")
 def test_the_proof_is_deleted_by_age(erased: Store) -> None:
     now = MONDAY + FIVE_YEARS
     limits = {"leads_unused_since": MONDAY, "now": now}
@@ -143,7 +143,7 @@ def record(erased: Store, writer: LeadWriter) -> list[bytes]:
     return exported(erased, "L1")
 
 
-@pytest.mark.requirement("contract-10-consent-export")
+@pytest.mark.requirement("consent-export")
 def test_a_record_is_checked_without_the_database(erased: Store, record: list[bytes]) -> None:
     head, _ = erased.heads(DEALER, WEDNESDAY)
     found = check_evidence(record)
@@ -170,7 +170,7 @@ def without(lines: list[bytes], place: int, *names: str) -> list[bytes]:
     return [*lines[:place], msgspec.json.encode({name: line[name] for name in line if name not in names})]
 
 
-@pytest.mark.requirement("contract-10-consent-export")
+@pytest.mark.requirement("consent-export")
 def test_each_change_of_a_record_shows(record: list[bytes]) -> None:
     others: list[tuple[str, object]] = [
         ("dealer_id", "lakeside"),
@@ -249,7 +249,7 @@ def test_a_forged_record_and_a_file_of_anything_are_no_fault_of_the_program(reco
                 check_evidence(lines)
 
 
-@pytest.mark.requirement("contract-10-consent-export")
+@pytest.mark.requirement("consent-export")
 def test_a_record_that_was_written_anew_as_a_whole_shows_against_a_recorded_head(
     erased: Store, record: list[bytes]
 ) -> None:

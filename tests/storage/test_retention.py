@@ -65,7 +65,7 @@ def left(store: Store, table: str) -> int:
         return int(connection.execute(text(f"SELECT count(*) FROM {table}")).scalar_one())
 
 
-@pytest.mark.requirement("contract-10-retention")
+@pytest.mark.requirement("retention")
 def test_old_answers_refusals_and_accesses_are_deleted_and_young_ones_kept(store: Store, writer: LeadWriter) -> None:
     for job in (
         lambda c: record_idempotency(c, VAULT, DEALER, first_answer("old", MONDAY)),

@@ -72,7 +72,7 @@ def test_an_import_says_what_was_added_changed_confirmed_sold_and_is_back(store:
     assert prices(store) == {"id-SAME": 30_000, "id-DEARER": 31_000, "id-RETURNS": 30_000, "id-NEW": 30_000}
 
 
-@pytest.mark.requirement("contract-6-changed-at", "contract-6-updated-at")
+@pytest.mark.requirement("changed-at", "updated-at")
 def test_changed_at_moves_only_on_change_and_updated_at_with_every_confirmation(store: Store) -> None:
     import_rows(store, [row("SAME"), row("DEARER"), row("RETURNS")], at=MONDAY)
     import_rows(store, [row("SAME"), row("DEARER", price=1)], at=TUESDAY)
@@ -94,7 +94,7 @@ def test_what_buyers_do_not_see_is_stored_without_counting_as_a_change(store: St
     assert unit.changed_at == MONDAY
 
 
-@pytest.mark.requirement("contract-6-sold-remembered")
+@pytest.mark.requirement("sold-remembered")
 def test_sold_units_are_remembered_with_the_time_for_as_long_as_asked(store: Store) -> None:
     import_rows(store, [row("V1", "S1"), row("V2", "S2")], at=MONDAY)
     import_rows(store, [row("V2", "S2")], at=TUESDAY)
@@ -178,7 +178,7 @@ def test_a_dry_run_for_an_unknown_dealer_leaves_no_trace(store: Store) -> None:
     assert store.revision(DEALER) == (0, 0)
 
 
-@pytest.mark.requirement("contract-6-vehicle-id")
+@pytest.mark.requirement("vehicle-id")
 def test_a_unit_known_by_its_stock_number_keeps_its_id_when_its_vin_comes(store: Store) -> None:
     import_rows(store, [row(stock="S1")], at=MONDAY)
     outcome = import_rows(store, [row("V1", "s1")], at=TUESDAY)

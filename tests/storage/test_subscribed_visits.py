@@ -54,7 +54,7 @@ def calendar(store: Store) -> bytes:
     return made
 
 
-@pytest.mark.requirement("contract-10-calendar-bounded")
+@pytest.mark.requirement("calendar-bounded")
 def test_a_calendar_of_100_000_visits_stays_small_and_cheap(shop: Store) -> None:
     minute = timedelta(minutes=1)
     fill(shop, MOST_VISITS, first=MONDAY, every=minute, status="confirmed", name="A")

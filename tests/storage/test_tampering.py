@@ -158,7 +158,7 @@ def add_rows(store: Store, count: int) -> None:
         store.record_revocation(DEALER, "L1", ["email"], LATER, by="Kim", reason=None)
 
 
-@pytest.mark.requirement("contract-10-recorded-head")
+@pytest.mark.requirement("recorded-head")
 @chains
 def test_a_truncated_chain_whose_end_was_put_back_shows_against_the_recorded_head_only(
     filled: Store, chain: str
@@ -177,7 +177,7 @@ def test_a_truncated_chain_whose_end_was_put_back_shows_against_the_recorded_hea
         add_rows(filled, 1)
 
 
-@pytest.mark.requirement("contract-10-recorded-head")
+@pytest.mark.requirement("recorded-head")
 def test_old_entries_of_the_access_log_are_deleted_and_the_rest_is_still_a_chain(filled: Store) -> None:
     early = filled.heads(DEALER, LATER)
     filled.confirm_clock(DEALER, LATER)

@@ -33,7 +33,7 @@ def found(
         return set(withdrawn_since(connection, cipher, dealer_id, contacts, TUESDAY + at))
 
 
-@pytest.mark.requirement("contract-10-withdrawal-lasts")
+@pytest.mark.requirement("withdrawal-lasts")
 def test_a_withdrawal_holds_for_every_contact_point_of_the_lead(withdrawn: Store) -> None:
     for contacts in ((SAM,), (PHONE,), (SAM, PHONE), (PAT, PHONE)):
         assert found(withdrawn, *contacts) == {"phone", "sms"}
@@ -47,7 +47,7 @@ def test_a_consent_from_after_the_withdrawal_counts(withdrawn: Store) -> None:
     assert found(withdrawn, SAM, at=timedelta(hours=1)) == {"sms"}
 
 
-@pytest.mark.requirement("contract-10-withdrawal-lasts")
+@pytest.mark.requirement("withdrawal-lasts")
 @pytest.mark.parametrize("consent_too", [False, True])
 def test_a_withdrawal_outlives_erasure_and_changes_of_keys(
     database_url: str, withdrawn: Store, consent_too: bool
@@ -87,7 +87,7 @@ def test_without_the_lasting_secret_nobody_finds_out_whose_withdrawal_it_is(with
     assert not hashes.intersection(others), "a lead of the same person is not found by it"
 
 
-@pytest.mark.requirement("contract-10-withdrawal-lasts")
+@pytest.mark.requirement("withdrawal-lasts")
 def test_the_lasting_secret_is_needed_after_everybody_is_erased(database_url: str, withdrawn: Store) -> None:
     """Another one would forget every withdrawal."""
     withdrawn.check_keys(DEALER)

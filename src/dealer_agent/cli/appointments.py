@@ -83,7 +83,7 @@ def cancel(
         settings = settings_in(directory)
         with customer_store(settings) as store, closing(store.lead_writer()) as writer:
             cipher = store.check_keys(settings.dealer.id)
-            desk = LeadIntake(settings.dealer, writer, cipher, confirms_by_mail=settings.confirms_by_mail)
+            desk = LeadIntake(settings.dealer, writer, cipher, confirms_by_mail=settings.mail.confirms_visits)
             try:
                 done = desk.call_off(appointment_id, tell=not tell_nobody, now=datetime.now(UTC))
             except NoVisitToCancel as problem:

@@ -9,6 +9,7 @@ from typing import Annotated
 import typer
 from rich.markup import escape
 
+from dealer_agent.apidocs.examples import curl_command
 from dealer_agent.catalogue_loading import import_feed
 from dealer_agent.cli.serve import LOOPBACK, HostOption, PortOption, address_of, listen, run
 from dealer_agent.cli.terminal import fail, failures_in_plain_words, out, store_of
@@ -17,13 +18,12 @@ from dealer_agent.config.keys import KEYS_VARIABLE, create_key_file
 from dealer_agent.config.loading import FILE_NAME
 from dealer_agent.demo import demo_dealer_toml, demo_inventory
 from dealer_agent.inventory.feeds import read_feed
-from dealer_agent.protocol.examples import curl_command
-from dealer_agent.protocol.skill import SKILL_BY_ID
+from dealer_agent.protocol.skill import INVENTORY_SEARCH, INVENTORY_VEHICLE, LEAD_SUBMIT
 from dealer_agent.protocol.vocabulary import proto
 
 DEMO_LEADS = "leads"
 """The folder of the invented dealer's channel."""
-SHOWN = ("inventory.search", "inventory.vehicle", "lead.submit")
+SHOWN = (INVENTORY_SEARCH, INVENTORY_VEHICLE, LEAD_SUBMIT)
 
 
 def demo(
@@ -49,8 +49,8 @@ def demo(
     out.print(f"\n[bold]{escape(settings.dealer.name)}[/] has {len(feed.units)} vehicles and answers at {address}/")
     out.print(f"Its agent card: {address}/.well-known/agent-card.json\n")
     out.print("Ask it something, in another terminal:\n")
-    for skill_id in SHOWN:
-        command = curl_command(address, SKILL_BY_ID[skill_id], proto(), now=now, vin=vin, compact=True)
+    for skill in SHOWN:
+        command = curl_command(address, skill, proto(), now=now, vin=vin, compact=True)
         out.print(command + "\n", markup=False, soft_wrap=True)
     leads = directory / DEMO_LEADS
     out.print(f"Each lead is written to {leads}. To list them: dealer-agent leads list --dir {directory}", markup=False)

@@ -6,8 +6,8 @@ from datetime import UTC, datetime
 from dealer_agent.cli.keys import change_key, changing_keys, rotation_of
 from dealer_agent.cli.terminal import fail, out
 from dealer_agent.config import Settings
-from dealer_agent.config.key_rotation import file_to_change
 from dealer_agent.config.keys import KEY_FILE_NAME, KEYS_VARIABLE, from_environment
+from dealer_agent.server.key_rotation import file_to_change
 from dealer_agent.storage.store import Store
 
 

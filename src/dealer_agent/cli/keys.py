@@ -22,7 +22,6 @@ from dealer_agent.cli.terminal import (
     table,
 )
 from dealer_agent.config import Settings
-from dealer_agent.config.key_rotation import KeyRotation, file_to_change
 from dealer_agent.config.keys import (
     KEY_FILE_NAME,
     KEYS_VARIABLE,
@@ -31,6 +30,7 @@ from dealer_agent.config.keys import (
     from_environment,
 )
 from dealer_agent.encryption import Cipher, InvalidKeys, Keyring, new_key, new_lasting_secret, render
+from dealer_agent.server.key_rotation import KeyRotation, file_to_change
 from dealer_agent.storage.errors import DatabaseUnreachable, SchemaOutdated
 from dealer_agent.storage.keys import KeyUse
 from dealer_agent.storage.store import Store

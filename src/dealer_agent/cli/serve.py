@@ -59,11 +59,11 @@ def serve(
             stocked = store.revision(settings.dealer.id).stock > 0
         listener = listen(host, port)
     address = address_of(host, port)
-    base = (settings.service.public_url or address) + settings.service.base_path
+    base = settings.base_url(address)
     out.print(f"{settings.dealer.name} answers at {base}/", markup=False)
     out.print(f"Its card: {settings.service.public_url or address}/.well-known/agent-card.json", markup=False)
     problems = [problem_of_card(listener.getsockname()[0], settings.service.public_url or address)]
-    if settings.confirms_by_mail:
+    if settings.mail.confirms_visits:
         problems.append(problem_of_links(base))
     for problem in filter(None, problems):
         err.print(problem, style="yellow", markup=False)

@@ -3,6 +3,6 @@
 from dealer_agent.config.loading import load_settings
 from dealer_agent.config.new_dealer_file import write_dealer_toml
 from dealer_agent.config.settings import Settings
-from dealer_agent.config.settings_problems import Problem, SettingsError
+from dealer_agent.config.settings_problems import SettingsError, SettingsProblem
 
-__all__ = ["Problem", "Settings", "SettingsError", "load_settings", "write_dealer_toml"]
+__all__ = ["Settings", "SettingsError", "SettingsProblem", "load_settings", "write_dealer_toml"]

@@ -9,7 +9,7 @@ from msgspec import UNSET
 
 from dealer_agent.config.loading import FILE_NAME
 from dealer_agent.config.settings import Settings
-from dealer_agent.config.settings_problems import Problem, SettingsError, key_name
+from dealer_agent.config.settings_problems import SettingsError, SettingsProblem, key_name
 from dealer_agent.config.toml_positions import key_lines, nearest_line
 from dealer_agent.dealers.profile import Deliver, HttpChannel
 from dealer_agent.dealers.profile_checks import Defect, Path
@@ -28,7 +28,9 @@ def channel_secrets(settings: Settings, env: Mapping[str, str]) -> dict[str, str
     if found:
         text = (settings.directory / FILE_NAME).read_text("utf-8-sig")
         lines = key_lines(text)
-        problems = [Problem(FILE_NAME, nearest_line(lines, path), key_name(path), message) for path, message in found]
+        problems = [
+            SettingsProblem(FILE_NAME, nearest_line(lines, path), key_name(path), message) for path, message in found
+        ]
         raise SettingsError(sorted(problems, key=lambda problem: problem.line or 0))
     names = [settings.mail.user_env, settings.mail.password_env]
     for rooftop in settings.dealer.rooftops:

@@ -10,7 +10,7 @@ from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
 
-from dealer_agent.config.settings_problems import Problem, SettingsError
+from dealer_agent.config.settings_problems import SettingsError, SettingsProblem
 from dealer_agent.encryption import Cipher, InvalidKeys, Keyring, new_key, new_lasting_secret, render
 from dealer_agent.encryption.file_permissions import advice, is_open_to_others
 
@@ -65,9 +65,9 @@ def load_cipher(directory: Path, env: Mapping[str, str]) -> Cipher | None:
         try:
             keyring = Keyring.parse(env[KEYS_VARIABLE])
         except InvalidKeys as error:
-            raise SettingsError([Problem(KEYS_VARIABLE, None, "", str(error))]) from None
+            raise SettingsError([SettingsProblem(KEYS_VARIABLE, None, "", str(error))]) from None
         if keyring.lasting is None:
-            raise SettingsError([Problem(KEYS_VARIABLE, None, "", _LASTING_IS_MISSING)])
+            raise SettingsError([SettingsProblem(KEYS_VARIABLE, None, "", _LASTING_IS_MISSING)])
         return Cipher(keyring)
     path = directory / KEY_FILE_NAME
     # Not `exists`: a link that leads nowhere, and a folder that may not be entered, are faults and no absence.
@@ -79,9 +79,9 @@ def load_cipher(directory: Path, env: Mapping[str, str]) -> Cipher | None:
             _add_lasting_secret(path)
         return Cipher(file.read(), file.read)
     except InvalidKeys as error:
-        raise SettingsError([Problem(KEY_FILE_NAME, error.line, "", str(error))]) from None
+        raise SettingsError([SettingsProblem(KEY_FILE_NAME, error.line, "", str(error))]) from None
     except OSError:
-        raise SettingsError([Problem(KEY_FILE_NAME, None, "", _LASTING_IS_MISSING)]) from None
+        raise SettingsError([SettingsProblem(KEY_FILE_NAME, None, "", _LASTING_IS_MISSING)]) from None
 
 
 def from_environment(env: Mapping[str, str]) -> bool:

@@ -9,7 +9,7 @@ import msgspec
 
 from dealer_agent.config.keys import load_cipher
 from dealer_agent.config.settings import DealerFile, Settings, read_public_url
-from dealer_agent.config.settings_problems import Problem, SettingsError, defects, key_name
+from dealer_agent.config.settings_problems import SettingsError, SettingsProblem, defects, key_name
 from dealer_agent.config.toml_positions import key_lines, nearest_line
 from dealer_agent.encryption.file_permissions import advice, open_to_others
 
@@ -46,7 +46,7 @@ def load_settings(directory: Path, env: Mapping[str, str]) -> Settings:
 def require_private(directory: Path) -> None:
     """Raises SettingsError when other users have access to a dealer's directory."""
     if open_to_others([directory]):
-        raise SettingsError([Problem(str(directory), None, "", advice("700", [directory]))])
+        raise SettingsError([SettingsProblem(str(directory), None, "", advice("700", [directory]))])
 
 
 def read_dealer_file(text: str) -> DealerFile:
@@ -58,7 +58,9 @@ def read_dealer_file(text: str) -> DealerFile:
     found = defects(DealerFile, data)
     if found:
         lines = key_lines(text)
-        problems = [Problem(FILE_NAME, nearest_line(lines, path), key_name(path), message) for path, message in found]
+        problems = [
+            SettingsProblem(FILE_NAME, nearest_line(lines, path), key_name(path), message) for path, message in found
+        ]
         raise SettingsError(sorted(problems, key=lambda problem: problem.line or 0))
     return msgspec.convert(data, DealerFile)
 
@@ -69,25 +71,25 @@ def _text(path: Path) -> str:
         return path.read_text("utf-8-sig")
     except FileNotFoundError:
         advice = f"there is none in {path.parent}; name its folder with --dir, or make one with `dealer-agent init`"
-        raise SettingsError([Problem(FILE_NAME, None, "", advice)]) from None
+        raise SettingsError([SettingsProblem(FILE_NAME, None, "", advice)]) from None
     except NotADirectoryError:
         advice = f"{path.parent} is no folder; name the folder of {FILE_NAME} with --dir"
-        raise SettingsError([Problem(FILE_NAME, None, "", advice)]) from None
+        raise SettingsError([SettingsProblem(FILE_NAME, None, "", advice)]) from None
     except IsADirectoryError:
-        raise SettingsError([Problem(FILE_NAME, None, "", f"{path} is a folder and must be a file")]) from None
+        raise SettingsError([SettingsProblem(FILE_NAME, None, "", f"{path} is a folder and must be a file")]) from None
     except PermissionError:
         advice = f"this user may not read {path}; run the command as the user who owns it"
-        raise SettingsError([Problem(FILE_NAME, None, "", advice)]) from None
+        raise SettingsError([SettingsProblem(FILE_NAME, None, "", advice)]) from None
     except UnicodeDecodeError as error:
         line = error.object.count(b"\n", 0, error.start) + 1
-        raise SettingsError([Problem(FILE_NAME, line, "", "is not UTF-8; save the file as UTF-8")]) from None
+        raise SettingsError([SettingsProblem(FILE_NAME, line, "", "is not UTF-8; save the file as UTF-8")]) from None
     except OSError as error:
-        raise SettingsError([Problem(FILE_NAME, None, "", f"cannot be read: {error.strerror}")]) from None
+        raise SettingsError([SettingsProblem(FILE_NAME, None, "", f"cannot be read: {error.strerror}")]) from None
 
 
-def _broken(text: str, message: str) -> Problem:
+def _broken(text: str, message: str) -> SettingsProblem:
     place = re.search(r" \(at line (\d+), column \d+\)$| \(at end of document\)$", message)
     if place is None:
-        return Problem(FILE_NAME, None, "", f"is not TOML: {message}")
+        return SettingsProblem(FILE_NAME, None, "", f"is not TOML: {message}")
     line = int(place[1]) if place[1] else len(text.splitlines())
-    return Problem(FILE_NAME, line, "", f"is not TOML: {message[: place.start()]}")
+    return SettingsProblem(FILE_NAME, line, "", f"is not TOML: {message[: place.start()]}")

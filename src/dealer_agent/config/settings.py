@@ -1,13 +1,19 @@
-"""The whole of `dealer.toml`, section by section. Pure types; docs/settings.md documents each key."""
+"""The sections of `dealer.toml`, and all settings together. docs/settings.md documents each key.
+
+The server and the delivery read these types directly. A property converts a setting to the unit that the code needs.
+"""
 
 from collections.abc import Iterator
-from ipaddress import ip_network
+from datetime import timedelta
+from functools import cached_property
+from ipaddress import IPv4Network, IPv6Network, ip_network
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 from urllib.parse import urlsplit
 
 from limits import parse_many
-from msgspec import Meta, Struct
+from msgspec import Meta, Struct, defstruct
+from msgspec.structs import asdict
 
 from dealer_agent.dealers.profile import Profile
 from dealer_agent.dealers.profile_checks import (
@@ -22,8 +28,8 @@ from dealer_agent.dealers.profile_checks import (
 )
 from dealer_agent.encryption import Cipher
 from dealer_agent.protocol.did_you_mean import did_you_mean
-from dealer_agent.protocol.skill import SKILL_BY_ID
-from dealer_agent.protocol.vocabulary import proto
+from dealer_agent.protocol.skill import LEAD_SUBMIT, SKILL_BY_ID, SKILLS
+from dealer_agent.protocol.vocabulary import Vocabulary, proto
 
 _PROTO = proto()
 
@@ -57,7 +63,7 @@ def read_mail_host(value: str) -> str:
 
 
 def read_skill(value: str) -> str:
-    """The id of one of the five skills."""
+    """The id of a skill."""
     if value not in SKILL_BY_ID:
         known = list(SKILL_BY_ID)
         raise ValueError(f"'{value}' must be one of {', '.join(known)}" + did_you_mean(value, known))
@@ -94,7 +100,7 @@ def named_skills_need_tokens(auth: Any) -> Iterator[Defect]:
 
 def default_is_within_cap(search: Any) -> Iterator[Defect]:
     """No page is larger by default than it may be on request."""
-    defaults = {"default_limit": Search().default_limit, "limit_cap": Search().limit_cap}
+    defaults = {"default_limit": SearchSettings().default_limit, "limit_cap": SearchSettings().limit_cap}
     match defaults | search:
         case {"default_limit": int(default), "limit_cap": int(cap)} if default > cap:
             yield Defect(("default_limit",), f"{default} is more than limit_cap, {cap}")
@@ -105,8 +111,8 @@ Rate = Annotated[str, read_by(read_rate)]
 WebAddress = Annotated[str, read_by(read_web_address)]
 
 
-class Service(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """How the service appears on the web and on the wire (contract, parts 1 to 4). An empty `public_url` is not set."""
+class ServiceSettings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, dict=True):
+    """How the service appears on the web and on the wire (docs/protocol.md#http). An empty `public_url` is not set."""
 
     public_url: Annotated[str, read_by(read_public_url)] = ""
     base_path: Annotated[str, read_by(read_base_path)] = ""
@@ -124,57 +130,91 @@ class Service(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     max_connections: Annotated[int, Meta(ge=16, le=100_000)] = 10_000
     max_connections_per_address: Annotated[int, Meta(ge=1, le=100_000)] = 128
 
+    @cached_property
+    def skills(self) -> frozenset[str]:
+        """The ids of the skills that are switched on."""
+        return frozenset(SKILL_BY_ID) - frozenset(self.skills_off)
 
-class Search(Struct, frozen=True, forbid_unknown_fields=True):
-    """Page sizes of inventory.search (specification, part 8)."""
+    @cached_property
+    def body_limit_bytes(self) -> int:
+        """The most bytes of a request that is no lead."""
+        return self.body_limit_kib * 1024
+
+    @cached_property
+    def lead_body_limit_bytes(self) -> int:
+        """The most bytes of a lead."""
+        return self.lead_body_limit_kib * 1024
+
+    @cached_property
+    def largest_body_bytes(self) -> int:
+        """The most bytes of a body whose skill is not known yet."""
+        takes_leads = LEAD_SUBMIT.id in self.skills
+        return max(self.body_limit_bytes, self.lead_body_limit_bytes) if takes_leads else self.body_limit_bytes
+
+    @property
+    def proto(self) -> Vocabulary:
+        """The vocabulary of the name `proto`, with the domain and the addresses of these settings."""
+        return proto(self.error_domain, self.extension_uri_1_0_0, self.extension_uri_0_1_0)
+
+    @cached_property
+    def trusted_networks(self) -> tuple[IPv4Network | IPv6Network, ...]:
+        """`trusted_proxies` as networks."""
+        return tuple(map(ip_network, self.trusted_proxies))
+
+
+class SearchSettings(Struct, frozen=True, forbid_unknown_fields=True):
+    """Page sizes of inventory.search (docs/protocol.md#inventory-search)."""
 
     default_limit: Annotated[int, Meta(ge=1, le=50)] = 20
     limit_cap: Annotated[int, Meta(ge=1, le=1000)] = 100
 
 
-class Auth(Struct, frozen=True, forbid_unknown_fields=True):
-    """Which skills require a token; with `bearer` and no skills named, all do (specification, part 5)."""
+class AuthSettings(Struct, frozen=True, forbid_unknown_fields=True):
+    """Which skills require a token (docs/protocol.md#authentication). `bearer` without `skills` means all of them."""
 
     mode: Literal["none", "bearer"] = "none"
     skills: Skills = ()
 
 
-class Rates(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """Rate limits per client and skill, and per client address (specification, part 8). An empty one is no limit."""
-
-    dealer_information: Rate = "600/minute"
-    inventory_facets: Rate = "600/minute"
-    inventory_search: Rate = "600/minute"
-    inventory_vehicle: Rate = "1200/minute"
-    lead_submit: Rate = "10/minute"
+class _OtherRateLimits(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     malformed_leads: Rate = "60/minute"
     address: Rate = "6000/minute"
     bad_tokens: Rate = "20/minute"
     health: Rate = "1200/minute"
 
-    def by_skill(self) -> dict[str, str]:
-        """Each skill's limit by the skill's id."""
-        return {
-            "dealer.information": self.dealer_information,
-            "inventory.facets": self.inventory_facets,
-            "inventory.search": self.inventory_search,
-            "inventory.vehicle": self.inventory_vehicle,
-            "lead.submit": self.lead_submit,
-        }
+    @property
+    def by_rule(self) -> dict[str, str]:
+        """Each limit, by the id of its skill or by its own name."""
+        skill_ids = {skill.rate_setting: skill.id for skill in SKILLS}
+        return {skill_ids.get(name, name): limit for name, limit in asdict(self).items()}
 
 
-class Logs(Struct, frozen=True, forbid_unknown_fields=True):
-    """What is logged; never personal data."""
+if TYPE_CHECKING:
+    RateLimitSettings = _OtherRateLimits
+else:
+    RateLimitSettings = defstruct(
+        "RateLimitSettings",
+        [(skill.rate_setting, Rate, skill.default_rate) for skill in SKILLS],
+        bases=(_OtherRateLimits,),
+        frozen=True,
+        kw_only=True,
+        forbid_unknown_fields=True,
+    )
+    """The rate limits of each client (docs/protocol.md#rate-limits). An empty text is no limit. Each skill has one."""
+
+
+class LogSettings(Struct, frozen=True, forbid_unknown_fields=True):
+    """What the service logs. It never logs personal data."""
 
     level: Literal["debug", "info", "warning", "error"] = "info"
     access: bool = True
 
 
-class Mail(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """The server that sends the dealer's mail; an empty `host` sends none. User and password are in the environment.
+class MailSettings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """The server that sends the dealer's mail. Without a `host` no mail is sent. The environment has user and password.
 
-    `confirm_appointments`: customers who consented to e-mail get a mail of the visit that was confirmed to them, and
-    when it is cancelled. The links in it work until `links_valid_days` after the end of the visit.
+    With `confirm_appointments`, customers who consented to e-mail get a mail when a visit is confirmed or cancelled.
+    The links in it work until `links_valid_days` after the end of the visit.
     """
 
     host: Annotated[str, read_by(read_mail_host)] = ""
@@ -187,9 +227,22 @@ class Mail(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     confirm_appointments: bool = False
     links_valid_days: Annotated[int, Meta(ge=1, le=365)] = 30
 
+    @property
+    def confirms_visits(self) -> bool:
+        """Whether customers get mails about confirmed and cancelled visits."""
+        return bool(self.host) and self.confirm_appointments
 
-class Delivery(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """How hard a delivery is tried. A channel that fails `breaker_failures` times in a row rests `breaker_seconds`."""
+    @property
+    def links_valid(self) -> timedelta:
+        """How long the links in a mail work after the end of the visit."""
+        return timedelta(days=self.links_valid_days)
+
+
+class DeliverySettings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """When a failed delivery is sent again. After `breaker_failures` failures in a row a channel rests.
+
+    `lease_seconds` must be longer than the timeout of every channel.
+    """
 
     first_retry_seconds: Annotated[int, Meta(ge=1, le=3600)] = 15
     longest_retry_minutes: Annotated[int, Meta(ge=1, le=1440)] = 60
@@ -198,35 +251,55 @@ class Delivery(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     breaker_seconds: Annotated[int, Meta(ge=1, le=3600)] = 60
     lease_seconds: Annotated[int, Meta(ge=10, le=3600)] = 300
 
+    @property
+    def first_retry(self) -> timedelta:
+        """The longest wait after the first attempt."""
+        return timedelta(seconds=self.first_retry_seconds)
+
+    @property
+    def longest_retry(self) -> timedelta:
+        """The longest wait between two attempts."""
+        return timedelta(minutes=self.longest_retry_minutes)
+
+    @property
+    def park_after(self) -> timedelta:
+        """The age at which a delivery that fails is parked."""
+        return timedelta(hours=self.park_after_hours)
+
+    @property
+    def lease(self) -> timedelta:
+        """How long a process may hold a delivery."""
+        return timedelta(seconds=self.lease_seconds)
+
 
 class DealerFile(Profile, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """`dealer.toml`: the dealer's profile at its top, and the service's sections."""
 
-    service: Service = Service()
-    search: Annotated[Search, agreed_by(default_is_within_cap)] = Search()
-    auth: Annotated[Auth, agreed_by(named_skills_need_tokens)] = Auth()
-    rate_limits: Rates = Rates()
-    logs: Logs = Logs()
-    mail: Mail = Mail()
-    delivery: Delivery = Delivery()
+    service: ServiceSettings = ServiceSettings()
+    search: Annotated[SearchSettings, agreed_by(default_is_within_cap)] = SearchSettings()
+    auth: Annotated[AuthSettings, agreed_by(named_skills_need_tokens)] = AuthSettings()
+    rate_limits: RateLimitSettings = RateLimitSettings()
+    logs: LogSettings = LogSettings()
+    mail: MailSettings = MailSettings()
+    delivery: DeliverySettings = DeliverySettings()
 
 
-class Settings(Struct, frozen=True, kw_only=True):
-    """All that the parts are put together from. `directory` holds `dealer.toml` and the default database.
+class Settings(Struct, frozen=True, kw_only=True, dict=True):
+    """All settings of one dealer. `directory` holds `dealer.toml` and the default database.
 
-    `cipher` decrypts customer data; None when there is no key: then only work without customer data is possible.
+    `cipher` decrypts customer data. Without a key it is None, and only work without customer data is possible.
     """
 
     directory: Path
     database_url: str
     dealer: Profile
-    service: Service
-    search: Search
-    auth: Auth
-    rate_limits: Rates
-    logs: Logs
-    mail: Mail
-    delivery: Delivery
+    service: ServiceSettings
+    search: SearchSettings
+    auth: AuthSettings
+    rate_limits: RateLimitSettings
+    logs: LogSettings
+    mail: MailSettings
+    delivery: DeliverySettings
     cipher: Cipher | None = None
 
     @property
@@ -234,7 +307,18 @@ class Settings(Struct, frozen=True, kw_only=True):
         """The file that gets the heads of the consent record and of the access log."""
         return self.directory / self.dealer.privacy.heads_file
 
-    @property
-    def confirms_by_mail(self) -> bool:
-        """Whether customers get mails about confirmed and cancelled visits."""
-        return bool(self.mail.host) and self.mail.confirm_appointments
+    @cached_property
+    def token_skills(self) -> frozenset[str]:
+        """The ids of the skills that are switched on and require a token."""
+        if self.auth.mode == "none":
+            return frozenset()
+        return self.service.skills & frozenset(self.auth.skills or SKILL_BY_ID)
+
+    @cached_property
+    def every_skill_needs_token(self) -> bool:
+        """Whether at least one skill is switched on, and all of these require a token."""
+        return bool(self.service.skills) and self.service.skills == self.token_skills
+
+    def base_url(self, listens_at: str) -> str:
+        """The address of the service in cards and mails. `listens_at` is used where `public_url` is not set."""
+        return (self.service.public_url or listens_at) + self.service.base_path

@@ -16,7 +16,7 @@ OPTIONS_OF_SERVE = ("host", "port", "workers")
 """Options of the command `serve` that people often look for in `dealer.toml`."""
 
 
-class Problem(NamedTuple):
+class SettingsProblem(NamedTuple):
     """One thing to mend: `line` from 1 (None: nowhere in the text), `key` such as `rooftops[2].timezone`."""
 
     file: str
@@ -32,7 +32,7 @@ class Problem(NamedTuple):
 class SettingsError(Exception):
     """The settings cannot be used; `problems` are all that is wrong with them, top to bottom."""
 
-    def __init__(self, problems: list[Problem]) -> None:
+    def __init__(self, problems: list[SettingsProblem]) -> None:
         super().__init__("\n".join(map(str, problems)))
         self.problems = problems
 

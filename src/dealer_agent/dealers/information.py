@@ -6,16 +6,8 @@ from dealer_agent.dealers.hours import SPANS_A_DAY, Span, hours_text, read_hours
 from dealer_agent.dealers.opening import Opening
 from dealer_agent.dealers.profile import DealerRooftop, Profile
 from dealer_agent.dealers.profile_checks import read_email, read_phone
-from dealer_agent.protocol.responses import (
-    DealerInformation,
-    GeoPoint,
-    Named,
-    OpenHours,
-    PostalAddress,
-    Rooftop,
-    Schedule,
-    Week,
-)
+from dealer_agent.protocol.responses import GeoPoint, Named, OpenHours, PostalAddress, Rooftop, Schedule, Week
+from dealer_agent.protocol.skill import DealerInformation
 
 _LATER = ("second", "third", "fourth")
 assert len(_LATER) == SPANS_A_DAY - 1, "every span of a day has a name"

@@ -17,10 +17,11 @@ from typing import TypeVar
 import structlog
 from sqlalchemy import Connection
 
+from dealer_agent.config.settings import DeliverySettings
 from dealer_agent.dealers.routing import TO_CUSTOMER
 from dealer_agent.delivery.delivery_content import Planned
 from dealer_agent.delivery.outlet import DeliveryDropped, NeedsNewId, NotDelivered, OutgoingMessage, Outlets
-from dealer_agent.delivery.retry_policy import Breaker, Pace
+from dealer_agent.delivery.retry_policy import Breaker, retry_wait
 from dealer_agent.encryption.cipher import Cipher
 from dealer_agent.storage import outbox
 from dealer_agent.storage.errors import AlreadyStored, StorageError
@@ -56,7 +57,7 @@ class DeliveryLoop:
     cipher: Cipher
     outlets: Outlets
     plan: Callable[[DueDelivery], Planned]
-    pace: Pace
+    settings: DeliverySettings
     _under_way: dict[asyncio.Task[None], DueDelivery] = field(default_factory=dict)
     _settling: set[asyncio.Task[None]] = field(default_factory=set)
     _breakers: dict[Address, Breaker] = field(default_factory=dict)
@@ -116,7 +117,7 @@ class DeliveryLoop:
         if time >= self._look_at or not self._room(list(self._due)):
             self._look_at = time + POLL_SECONDS
             now = datetime.now(UTC)
-            self._due = set(await asyncio.to_thread(self.store.due_addresses, self.dealer_id, now, self.pace.lease))
+            self._due = set(await asyncio.to_thread(self.store.due_addresses, self.dealer_id, now, self.settings.lease))
         return list(self._due)
 
     def _room(self, addresses: list[Address]) -> dict[Address, int]:
@@ -144,7 +145,7 @@ class DeliveryLoop:
         now = datetime.now(UTC)
         claimed = []
         for address, limit in room.items():
-            for delivery in outbox.claim(connection, self.dealer_id, now, self.pace.lease, address, limit):
+            for delivery in outbox.claim(connection, self.dealer_id, now, self.settings.lease, address, limit):
                 if address in self.outlets:
                     claimed.append(delivery)
                 else:
@@ -250,7 +251,7 @@ class DeliveryLoop:
         mailbox is not, since to insist makes the dealer's mail suspect."""
         now = datetime.now(UTC)
         problem = failure.problem
-        too_old = now - delivery.tried_since >= self.pace.park_after
+        too_old = now - delivery.tried_since >= self.settings.park_after
         if too_old or (failure.permanent and delivery.kind in TO_CUSTOMER):
             log.error("delivery parked", **_named(delivery), problem=problem)
             await self._settle(
@@ -260,7 +261,7 @@ class DeliveryLoop:
                 ),
             )
             return
-        wait = self.pace.wait(delivery.attempts, random.random())  # noqa: S311 - spreads attempts, keeps no secret
+        wait = retry_wait(self.settings, delivery.attempts, random.random())  # noqa: S311 - spreads attempts, keeps no secret
         due_at = now + max(wait, failure.retry_after or timedelta())
         log.warning("delivery failed", **_named(delivery), problem=problem)
         await self._settle(
@@ -277,7 +278,7 @@ class DeliveryLoop:
         assert task is not None, "a delivery is a task"
         self._settling.add(task)
         self.wake()
-        deadline = asyncio.get_running_loop().time() + self.pace.lease.total_seconds()
+        deadline = asyncio.get_running_loop().time() + self.settings.lease_seconds
         while True:
             try:
                 await self._write(job)
@@ -296,8 +297,7 @@ class DeliveryLoop:
 
     def _breaker(self, address: Address) -> Breaker:
         if address not in self._breakers:
-            rest = self.pace.breaker_rest.total_seconds()
-            self._breakers[address] = Breaker(self.pace.breaker_failures, rest)
+            self._breakers[address] = Breaker(self.settings.breaker_failures, self.settings.breaker_seconds)
         return self._breakers[address]
 
     async def _finish(self) -> None:

@@ -6,6 +6,7 @@ from pathlib import Path
 import httpx
 from msgspec import UNSET, UnsetType
 
+from dealer_agent.config.settings import MailSettings
 from dealer_agent.dealers.profile import DirectoryChannel, HttpChannel, Profile, SmtpChannel
 from dealer_agent.dealers.routing import CUSTOMER, NOTIFY, Channel, channels_of
 from dealer_agent.delivery.directory import DirectoryOutlet
@@ -27,9 +28,9 @@ FORMATS: Mapping[str, tuple[Callable[[Message], bytes], str, str]] = {
 
 def outlets_of(
     profile: Profile,
+    mail: MailSettings,
     *,
     directory: Path,
-    server: MailServer | None,
     links: CustomerLinks,
     secrets: Mapping[str, str],
     client: httpx.AsyncClient,
@@ -40,6 +41,9 @@ def outlets_of(
     `config.channels` has checked that what they need is there.
     """
     outlets: dict[Address, Outlet] = {}
+    server = None
+    if mail.host:
+        server = MailServer(mail, profile.name, secrets.get(mail.user_env), secrets.get(mail.password_env))
     for rooftop in profile.rooftops:
         for name, channel in channels_of(rooftop.deliver).items():
             outlets[rooftop.name, name] = _outlet(channel, directory, server, secrets, client)

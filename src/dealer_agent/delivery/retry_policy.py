@@ -1,26 +1,16 @@
-"""How hard a delivery is tried, and when a channel rests. Pure: the clock and the dice are arguments."""
+"""How long a failed delivery waits, and when a channel rests. Pure: the clock and the random draw are arguments."""
 
 from dataclasses import dataclass
 from datetime import timedelta
 
+from dealer_agent.config.settings import DeliverySettings
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Pace:
-    """The dealer's settings. `lease` must be longer than any outlet's deadline."""
 
-    first_retry: timedelta = timedelta(seconds=15)
-    longest_retry: timedelta = timedelta(minutes=60)
-    park_after: timedelta = timedelta(hours=72)
-    breaker_failures: int = 5
-    breaker_rest: timedelta = timedelta(seconds=60)
-    lease: timedelta = timedelta(seconds=300)
-
-    def wait(self, attempts: int, draw: float) -> timedelta:
-        """How long to wait after that many attempts: exponential backoff with full jitter. `draw` is from 0 to 1."""
-        # More doublings than these outgrow any longest wait, and in the end what a timedelta holds.
-        doublings: int = 2 ** min(attempts - 1, 20)
-        ceiling = min(self.longest_retry, self.first_retry * doublings)
-        return ceiling * draw
+def retry_wait(settings: DeliverySettings, attempts: int, draw: float) -> timedelta:
+    """How long to wait after that many attempts: exponential backoff with full jitter. `draw` is from 0 to 1."""
+    # More doublings exceed every longest wait, and finally the range of a timedelta.
+    doublings: int = 2 ** min(attempts - 1, 20)
+    return min(settings.longest_retry, settings.first_retry * doublings) * draw
 
 
 @dataclass(slots=True)

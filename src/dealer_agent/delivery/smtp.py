@@ -12,10 +12,10 @@ from email import message_from_string, policy
 from email.headerregistry import Address
 from email.message import EmailMessage
 from email.utils import format_datetime
-from typing import Literal
 
 import aiosmtplib
 
+from dealer_agent.config.settings import MailSettings
 from dealer_agent.delivery.outlet import DeliveryDocument, DeliveryDropped, NotDelivered, OutgoingMessage
 from dealer_agent.leads.adf import adf_of
 from dealer_agent.leads.customer_links import CustomerLinks
@@ -28,39 +28,36 @@ LONGEST_LINE = 998
 """Octets of a line of mail without its end (RFC 5322, 2.1.1)."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True)
 class MailServer:
-    """The server that sends, and whom it sends as. `security` is never less than what is asked for."""
+    """The server that sends, and the sender's name. A connection is never less secure than `settings.security`."""
 
-    host: str
-    port: int
-    security: Literal["starttls", "tls", "none"]
-    from_address: str
+    settings: MailSettings
     from_name: str
-    timeout_seconds: float
     user: str | None = None
     password: str | None = field(default=None, repr=False)
 
     async def send(self, content: bytes, recipients: tuple[str, ...]) -> str | None:
         """Sends a mail; a note where only some of the recipients were taken. Raises NotDelivered."""
+        mail = self.settings
         client = aiosmtplib.SMTP(
-            hostname=self.host,
-            port=self.port,
+            hostname=mail.host,
+            port=mail.port,
             username=self.user,
             password=self.password,
-            timeout=self.timeout_seconds,
-            use_tls=self.security == "tls",
-            start_tls=self.security == "starttls",
-            tls_context=None if self.security == "none" else ssl.create_default_context(),
-            local_hostname=self.from_address.rpartition("@")[2],
+            timeout=mail.timeout_seconds,
+            use_tls=mail.security == "tls",
+            start_tls=mail.security == "starttls",
+            tls_context=None if mail.security == "none" else ssl.create_default_context(),
+            local_hostname=mail.from_address.rpartition("@")[2],
         )
-        options = ["SMTPUTF8"] if _beyond_ascii(self.from_address, *recipients) else []
+        options = ["SMTPUTF8"] if _beyond_ascii(mail.from_address, *recipients) else []
         connected = False
         try:
-            async with asyncio.timeout(self.timeout_seconds):
+            async with asyncio.timeout(mail.timeout_seconds):
                 await client.connect()
                 connected = True
-                refused, _ = await client.sendmail(self.from_address, recipients, content, mail_options=options)
+                refused, _ = await client.sendmail(mail.from_address, recipients, content, mail_options=options)
             # It is delivered, even if the end of the session fails.
             with suppress(aiosmtplib.SMTPException, OSError):
                 await client.quit(timeout=GOODBYE_SECONDS)
@@ -154,13 +151,13 @@ def _news_of_visit(parcel: DeliveryDocument, view: LeadView, links: CustomerLink
 
 
 def _message(server: MailServer, parcel: DeliveryDocument, to: tuple[str, ...], subject: str) -> EmailMessage:
-    utf8 = _beyond_ascii(server.from_address, *to)
+    utf8 = _beyond_ascii(server.settings.from_address, *to)
     message = EmailMessage(policy=policy.SMTP.clone(cte_type="7bit", utf8=utf8))
-    message["From"] = _address(server.from_address, server.from_name)
+    message["From"] = _address(server.settings.from_address, server.from_name)
     message["To"] = [_address(address) for address in to]
     message["Subject"] = _one_line(subject)
     message["Date"] = format_datetime(datetime.now(UTC))
-    message["Message-ID"] = f"<{parcel.delivery_id}@{server.from_address.rpartition('@')[2]}>"
+    message["Message-ID"] = f"<{parcel.delivery_id}@{server.settings.from_address.rpartition('@')[2]}>"
     message["Auto-Submitted"] = "auto-generated"
     return message
 

@@ -22,15 +22,9 @@ from dealer_agent.leads.lead_view import (
     extras_of,
 )
 from dealer_agent.protocol.formats import parse_timestamp
-from dealer_agent.protocol.requests import (
-    Appointment,
-    AppointmentType,
-    Customer,
-    LeadSubmitRequest,
-    TradeIn,
-    VehicleOfInterest,
-)
+from dealer_agent.protocol.requests import Appointment, AppointmentType, Customer, TradeIn, VehicleOfInterest
 from dealer_agent.protocol.responses import AppointmentReply
+from dealer_agent.protocol.skill import LeadSubmitRequest
 from dealer_agent.protocol.vehicle import Vehicle
 from dealer_agent.storage.appointments import AppointmentRecord
 from dealer_agent.storage.lead_record import LeadDetails

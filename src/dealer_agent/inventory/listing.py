@@ -16,7 +16,7 @@ from msgspec import UNSET, Struct, UnsetType
 
 from dealer_agent.inventory.unit import Unit
 from dealer_agent.inventory.vocabulary import fold
-from dealer_agent.protocol.responses import VehicleDetail
+from dealer_agent.protocol.skill import VehicleDetail
 from dealer_agent.protocol.vehicle import Fee, Scalar, Vehicle, VehicleMembers
 
 FeedPrice = Literal["advertised", "before_fees"]

@@ -9,7 +9,7 @@ from dealer_agent.inventory.catalogue import Catalogue, Listing
 from dealer_agent.leads import received_lead
 from dealer_agent.leads.consent import Grant, judge_consent
 from dealer_agent.protocol.errors import VehicleNotFound, VehicleUnavailable
-from dealer_agent.protocol.requests import LeadSubmitRequest
+from dealer_agent.protocol.skill import LeadSubmitRequest
 from dealer_agent.protocol.vehicle import Vehicle
 
 

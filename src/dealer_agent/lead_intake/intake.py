@@ -19,7 +19,7 @@ from dealer_agent.lead_intake.notifications import Notifications
 from dealer_agent.lead_intake.timetable import Timetable
 from dealer_agent.protocol.errors import InternalError, ProtocolError
 from dealer_agent.protocol.replies import Answer
-from dealer_agent.protocol.requests import LeadSubmitRequest
+from dealer_agent.protocol.skill import LeadSubmitRequest
 from dealer_agent.storage import leads as stored
 from dealer_agent.storage.errors import DatabaseBusy, StoreClosed
 from dealer_agent.storage.lead_writer import LeadWriter

@@ -35,8 +35,9 @@ from dealer_agent.protocol.errors import (
 )
 from dealer_agent.protocol.ids import new_ulid
 from dealer_agent.protocol.replies import Answer
-from dealer_agent.protocol.requests import VISIT_KIND_OF, Customer, LeadSubmitRequest
-from dealer_agent.protocol.responses import DealerContact, LeadReceipt
+from dealer_agent.protocol.requests import VISIT_KIND_OF, Customer
+from dealer_agent.protocol.responses import DealerContact
+from dealer_agent.protocol.skill import LeadReceipt, LeadSubmitRequest
 from dealer_agent.protocol.vehicle import Vehicle
 from dealer_agent.storage import leads as stored
 from dealer_agent.storage.appointments import AppointmentRecord, Booked, appointments_of, booked_visits

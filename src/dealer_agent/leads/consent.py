@@ -9,8 +9,9 @@ import msgspec
 from msgspec import UNSET, UnsetType
 
 from dealer_agent.leads.plain_text import one_line
-from dealer_agent.protocol.errors import ContactConsentRequired, InvalidConsent, Problem, told
+from dealer_agent.protocol.errors import ContactConsentRequired, InvalidConsent
 from dealer_agent.protocol.formats import is_timestamp, parse_timestamp
+from dealer_agent.protocol.problems import Problem, message_and_details
 from dealer_agent.protocol.request_problems import Checker, compile_schema, list_problems
 from dealer_agent.protocol.requests import Consent, Customer
 from dealer_agent.protocol.schemas import consent_schema
@@ -43,7 +44,7 @@ def judge_consent(consent: object, customer: Customer, now: datetime) -> Grant:
     """
     if consent is UNSET:
         absent = Problem("/consent", "required", "is required: a lead needs the customer's consent")
-        raise ContactConsentRequired(*told([absent], "payload"))
+        raise ContactConsentRequired(*message_and_details([absent], "payload"))
     lacking = _lacking(consent, customer)
     named = {problem.pointer for problem in lacking}
     broken = [
@@ -54,7 +55,7 @@ def judge_consent(consent: object, customer: Customer, now: datetime) -> Grant:
     problems = lacking + broken + _unfit(consent, now)
     if problems:
         kind = ContactConsentRequired if lacking else InvalidConsent
-        raise kind(*told(problems, "payload"))
+        raise kind(*message_and_details(problems, "payload"))
     return _granted(msgspec.convert(consent, Consent))
 
 
@@ -66,7 +67,7 @@ def reaches(channels: Iterable[str], customer: Customer) -> bool:
 def withdrawn() -> ContactConsentRequired:
     """The refusal of a consent that the customer has withdrawn: every channel that could reach them."""
     words = "the customer withdrew these channels after granted_at: ask for a new consent"
-    return ContactConsentRequired(*told([Problem(_CHANNELS_AT, "contains", words)], "payload"))
+    return ContactConsentRequired(*message_and_details([Problem(_CHANNELS_AT, "contains", words)], "payload"))
 
 
 _CHANNELS_AT = "/consent/allowed_channels"

@@ -9,7 +9,8 @@ import msgspec
 from msgspec import UNSET, UnsetType
 
 from dealer_agent.protocol.formats import normal_email, normal_phone
-from dealer_agent.protocol.requests import Customer, LeadSubmitRequest, VehicleOfInterest
+from dealer_agent.protocol.requests import Customer, VehicleOfInterest
+from dealer_agent.protocol.skill import LeadSubmitRequest
 from dealer_agent.protocol.vehicle import Vehicle
 
 PHONE = "phone:"

@@ -14,24 +14,25 @@ import msgspec
 from msgspec import UNSET, Meta, Struct, UnsetType
 
 from dealer_agent.protocol.errors import (
-    Problem,
     ProtocolError,
     PushNotificationNotSupported,
     SchemaValidationFailed,
     TaskNotFound,
     UnsupportedSkill,
-    refusal,
 )
+from dealer_agent.protocol.problems import Problem, validation_error
 from dealer_agent.protocol.request_problems import Checker, compile_schema, list_problems, payload_problems
-from dealer_agent.protocol.requests import (
+from dealer_agent.protocol.skill import (
+    SKILL_BY_PAYLOAD,
+    SKILL_BY_REQUEST_TYPE,
     DealerInformationRequest,
     InventoryFacetsRequest,
     InventorySearchRequest,
     InventoryVehicleRequest,
     LeadSubmitRequest,
     Payload,
+    Skill,
 )
-from dealer_agent.protocol.skill import SKILL_BY_PAYLOAD, SKILL_BY_REQUEST_TYPE, Skill
 from dealer_agent.protocol.vocabulary import Vocabulary, Wire, bare_media_type
 
 NESTING_LIMIT = 100
@@ -198,7 +199,7 @@ def decode_request(body: bytes, wire: Wire, *, lenient: bool = False) -> Request
     plain = read_json(body)
     if isinstance(plain, dict) and "jsonrpc" in plain and "message" not in plain:
         words = "is a JSON-RPC call; send it to /rpc, or send its params alone here"
-        raise refusal([Problem("", "additionalProperties", words)], "envelope")
+        raise validation_error([Problem("", "additionalProperties", words)], "envelope")
     return examine(plain, wire, lenient=lenient)
 
 
@@ -349,7 +350,7 @@ def _examined(body: Any, wire: Wire, words: Vocabulary, *, lenient: bool) -> Req
     skill = _skill_of(payload) if not problems and isinstance(payload, dict) else None
     problems += _media_problems(body, index, part, skill, wire, lenient=lenient)
     if problems:
-        raise refusal(problems, "envelope")
+        raise validation_error(problems, "envelope")
     _refuse_tasks_and_pushes(body)
     assert isinstance(payload, dict)
     if skill is None:
@@ -362,12 +363,12 @@ def _examined(body: Any, wire: Wire, words: Vocabulary, *, lenient: bool) -> Req
             typed = msgspec.convert(payload, skill.payload)
         except msgspec.ValidationError:
             found = [Problem("", "type", "does not have the shape that the schema asks for")]
-    if skill.id == "lead.submit":
+    if skill.is_lead:
         # The name of an unknown member says enough: its value may well be the customer's.
         found = [replace(p, received=None) if p.keyword == "additionalProperties" else p for p in found]
     if found:
         return Request(skill, words, context_id, problems=tuple(found))
-    return Request(skill, words, context_id, typed, plain=payload if skill.id == "lead.submit" else None)
+    return Request(skill, words, context_id, typed, plain=payload if skill.is_lead else None)
 
 
 def _envelope_problems(body: Any, checker: Checker, spoken: Vocabulary) -> list[Problem]:
@@ -454,11 +455,11 @@ def _skill_of(payload: dict[str, Any]) -> Skill | None:
 def _no_skill(payload: dict[str, Any]) -> ProtocolError:
     """What is wrong with a `type` that names no skill."""
     if "type" not in payload:
-        return refusal([Problem("/type", "required", "is required: it names the skill request")], "payload")
+        return validation_error([Problem("/type", "required", "is required: it names the skill request")], "payload")
     named = payload["type"]
     if not isinstance(named, str):
         received = None if isinstance(named, dict | list) else (named,)
-        return refusal([Problem("/type", "type", "must be a string", received)], "payload")
+        return validation_error([Problem("/type", "type", "must be a string", received)], "payload")
     known = ", ".join(SKILL_BY_REQUEST_TYPE)
     details = {"in": "payload", "instancePath": "/type", "received": named[:200]}
     return UnsupportedSkill(f"No skill here answers {named[:200]!r}. Known: {known}.", details)

@@ -27,6 +27,9 @@ from dealer_agent.protocol.vocabulary import Wire
 
 PARSE_ERROR, INVALID_REQUEST, METHOD_NOT_FOUND = -32700, -32600, -32601
 
+HTTP_STATUSES = frozenset({401, 408, 413, 415, 429})
+"""The HTTP statuses that errors keep. Every other reply to a call has status 200."""
+
 NO_ID = b"null"
 
 CALL_ID_LENGTH = 200

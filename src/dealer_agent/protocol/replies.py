@@ -1,20 +1,26 @@
-"""The reply's envelope, put together from ready JSON (specification, part 2.1). Pure."""
+"""The bodies of replies: a skill's answer, and an error (docs/protocol.md#envelope, docs/protocol.md#errors). Pure."""
 
 from collections.abc import Sequence
+from datetime import datetime
 from functools import lru_cache
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import msgspec
 
 from dealer_agent.protocol.envelope import Request
+from dealer_agent.protocol.errors import ProtocolError
+from dealer_agent.protocol.problems import RECEIVED_LIMIT
 from dealer_agent.protocol.skill import Skill
 from dealer_agent.protocol.vocabulary import Vocabulary
 
+A2A_DOMAIN = "a2a-protocol.org"
+ERROR_INFO_TYPE = "type.googleapis.com/google.rpc.ErrorInfo"
+
 
 class Answer(NamedTuple):
-    """A skill's reply: the JSON of `data`, and a sentence for the reader beside it. `rest` continues `data`, in pieces.
+    """A skill's answer: the JSON of `data`, and a sentence for the reader. `rest` has further pieces of `data`.
 
-    A page of listings is pieces until it is sent: every copy of it costs about as much as finding it.
+    A page of listings stays in pieces until it is sent: one copy of it costs about as much as the search.
     """
 
     data: bytes
@@ -23,7 +29,7 @@ class Answer(NamedTuple):
 
 
 def reply_pieces(request: Request, message_id: str, answer: Answer) -> list[bytes]:
-    """`{"message": ...}` around a skill's answer, in the vocabulary of its request; in pieces."""
+    """`{"message": ...}` around a skill's answer, in the vocabulary of its request, in pieces."""
     head, tail = _frame(request.skill, request.vocabulary)
     context = b""
     if request.context_id is not None:
@@ -34,13 +40,61 @@ def reply_pieces(request: Request, message_id: str, answer: Answer) -> list[byte
     return [opening, answer.data, *answer.rest, tail]
 
 
-def reply_body(request: Request, message_id: str, answer: Answer) -> bytes:
-    """The same in one piece."""
-    return b"".join(reply_pieces(request, message_id, answer))
-
-
 @lru_cache(maxsize=64)
 def _frame(skill: Skill, vocabulary: Vocabulary) -> tuple[bytes, bytes]:
     head = b'"role":"ROLE_AGENT","parts":[{"data":{"type":"' + skill.response_type.encode() + b'","data":'
     tail = b'},"mediaType":"' + vocabulary.response_media_type(skill).encode() + b'"}]}}'
     return head, tail
+
+
+def error_details(error: ProtocolError, words: Vocabulary, error_id: str, at: datetime) -> tuple[Any, Any]:
+    """The two entries of `error.details`: ErrorInfo, then the protocol's error payload.
+
+    `at` is in UTC; it is sent to the millisecond.
+    """
+    metadata: dict[str, str] = {}
+    if "instancePath" in error.details:
+        metadata["instancePath"] = error.details["instancePath"]
+    if "received" in error.details:
+        received = error.details["received"]
+        text = received if isinstance(received, str) else msgspec.json.encode(received).decode()[:RECEIVED_LIMIT]
+        metadata["received"] = text
+    metadata["error_id"] = error_id
+    info = {
+        "@type": ERROR_INFO_TYPE,
+        "reason": error.code,
+        "domain": A2A_DOMAIN if error.is_a2a else words.domain,
+        "metadata": metadata,
+    }
+    payload = {
+        "@type": words.error_type_url,
+        "type": words.error_type,
+        "error_id": error_id,
+        "code": error.code,
+        "message": error.message,
+        "retryable": error.retryable,
+        "details": error.details,
+        "created_at": at.strftime("%Y-%m-%dT%H:%M:%S.") + f"{at.microsecond // 1000:03d}Z",
+    }
+    return info, payload
+
+
+def http_error_body(error: ProtocolError, words: Vocabulary, error_id: str, at: datetime) -> bytes:
+    """The body of an error reply over HTTP+JSON."""
+    details = error_details(error, words, error_id, at)
+    return msgspec.json.encode({"error": {"code": error.http, "message": error.message, "details": details}})
+
+
+def json_rpc_error_body(error: ProtocolError, words: Vocabulary, error_id: str, at: datetime, rpc_id: bytes) -> bytes:
+    """The body of an error reply over JSON-RPC, in the form of the vocabulary (docs/protocol.md#json-rpc).
+
+    `rpc_id` is JSON text.
+    """
+    info, payload = error_details(error, words, error_id, at)
+    number, data = error.json_rpc, [info, payload]
+    if not words.a2a_errors:
+        number = error.json_rpc_autoagent or error.json_rpc
+        del payload["@type"]
+        data = payload
+    body = msgspec.json.encode({"code": number, "message": error.message, "data": data})
+    return b'{"jsonrpc":"2.0","id":' + rpc_id + b',"error":' + body + b"}"

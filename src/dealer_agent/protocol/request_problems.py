@@ -13,8 +13,8 @@ from typing import Any, NamedTuple
 import jsonschema_rs
 
 from dealer_agent.protocol.did_you_mean import did_you_mean
-from dealer_agent.protocol.errors import PROBLEMS_SHOWN, Problem
 from dealer_agent.protocol.formats import FORMATS, parse_timestamp
+from dealer_agent.protocol.problems import PROBLEMS_SHOWN, Problem
 from dealer_agent.protocol.requests import EXTRA_MEMBERS, EXTRA_NAME_LENGTH
 from dealer_agent.protocol.schemas import Schema, checking_schema
 from dealer_agent.protocol.skill import Skill
@@ -99,7 +99,7 @@ def _checker(skill: Skill) -> Checker:
 def payload_problems(skill: Skill, payload: dict[str, Any]) -> list[Problem]:
     """What is wrong with a payload; empty when nothing is. Pointers start at the payload."""
     problems = list_problems(_checker(skill), payload)
-    if skill.id == "lead.submit":
+    if skill.is_lead:
         problems += _appointment_problems(payload.get("appointment"))
     return problems
 

@@ -9,7 +9,7 @@ checked. So a stored lead with wider bounds still decodes.
 """
 
 from collections.abc import Mapping
-from typing import Annotated, Any, Final, Literal, get_args
+from typing import Annotated, Final, Literal, get_args
 
 from msgspec import UNSET, Meta, Struct, UnsetType
 
@@ -45,12 +45,6 @@ LEAD_VEHICLE_BOUNDS: Final[Mapping[str, Mapping[str, int]]] = {
     "other_attributes": {"maxProperties": EXTRA_MEMBERS},
 }
 """Bounds of the members of a lead's vehicles, which a dealer's own listings do not have."""
-
-
-class DealerInformationRequest(
-    Struct, tag_field="type", tag="dealer.information.request", frozen=True, forbid_unknown_fields=True
-):
-    """Asks who the dealer is (2.2)."""
 
 
 class Filters(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
@@ -105,36 +99,6 @@ class Privacy(Struct, frozen=True, forbid_unknown_fields=True):
     """`anonymous` is true when no user-identifying information accompanies the request (2.4)."""
 
     anonymous: bool | UnsetType = UNSET
-
-
-class InventoryFacetsRequest(
-    Struct, tag_field="type", tag="inventory.facets.request", frozen=True, forbid_unknown_fields=True
-):
-    """Asks which values occur in the stock, and how often (2.3)."""
-
-    filters: Filters | UnsetType = UNSET
-
-
-class InventorySearchRequest(
-    Struct, tag_field="type", tag="inventory.search.request", frozen=True, forbid_unknown_fields=True
-):
-    """Asks for one page of the matching stock (2.4)."""
-
-    filters: Filters | UnsetType = UNSET
-    pagination: Pagination | UnsetType = UNSET
-    sort: Sort | UnsetType = UNSET
-    privacy: Privacy | UnsetType = UNSET
-
-
-class InventoryVehicleRequest(
-    Struct, tag_field="type", tag="inventory.vehicle.request", frozen=True, forbid_unknown_fields=True
-):
-    """Asks for one vehicle by VIN, stock number or vehicle id; at least one of them (2.6; contract, part 9)."""
-
-    vin: Word | UnsetType = UNSET
-    stock: Word | UnsetType = UNSET
-    vehicle_id: Word | UnsetType = UNSET
-    zip: Annotated[str, Meta(min_length=1, max_length=16)] | UnsetType = UNSET
 
 
 Name = Annotated[str, bounded(maxLength=200)]
@@ -248,31 +212,3 @@ class TradeIn(VehicleMembers, frozen=True, omit_defaults=True, kw_only=True):
     """The vehicle a buyer would trade in; its condition is a quality grade (contract, part 10)."""
 
     condition: Literal["excellent", "good", "fair", "poor"] | UnsetType = UNSET
-
-
-# Said of objects only: whatever else stands there is of the wrong type, and does not have both forms beside.
-_BOTH_FORMS = {"type": "object", "required": ["requested_windows", "appointment_at"]}
-
-
-class LeadSubmitRequest(Struct, tag_field="type", tag="lead.submit.request", frozen=True, forbid_unknown_fields=True):
-    """A lead: a customer who consented, and any of a vehicle of interest, a trade-in and an appointment (2.7)."""
-
-    customer: Customer
-    source_agent: Name | SourceAgent
-    # Decodes as anything: its defects have codes of their own (contract, part 10), which leads.consent finds.
-    consent: Any = UNSET
-    vehicle_of_interest: VehicleOfInterest | UnsetType = UNSET
-    trade_in: TradeIn | UnsetType = UNSET
-    appointment: Annotated[Appointment, Meta(extra_json_schema={"not": _BOTH_FORMS})] | UnsetType = UNSET
-    message: Annotated[str, Meta(max_length=4000)] | UnsetType = UNSET
-    submitted_at: Timestamp | UnsetType = UNSET
-    idempotency_key: Annotated[str, Meta(min_length=1, max_length=128)] | UnsetType = UNSET
-
-
-Payload = (
-    DealerInformationRequest
-    | InventoryFacetsRequest
-    | InventorySearchRequest
-    | InventoryVehicleRequest
-    | LeadSubmitRequest
-)

@@ -4,7 +4,7 @@ from typing import Final, Literal
 
 from msgspec import UNSET, Struct, UnsetType
 
-from dealer_agent.protocol.vehicle import Fee, Natural, Vehicle
+from dealer_agent.protocol.vehicle import Fee
 
 
 class Named(Struct, frozen=True):
@@ -73,30 +73,6 @@ class Rooftop(Struct, frozen=True, kw_only=True):
     notes: str | UnsetType = UNSET
     capabilities: tuple[str, ...] | UnsetType = UNSET
     fees: tuple[Fee, ...] | UnsetType = UNSET
-
-
-class DealerInformation(Struct, frozen=True):
-    """dealer.information (contract, part 5). At least one rooftop."""
-
-    name: str
-    rooftops: tuple[Rooftop, ...]
-    welcome_message: str | UnsetType = UNSET
-
-
-class SearchPage(Struct, frozen=True):
-    """inventory.search (2.5): `skip` and `limit` as applied."""
-
-    total: Natural
-    skip: Natural
-    limit: Natural
-    vehicles: list[Vehicle]
-
-
-class VehicleDetail(Vehicle, frozen=True, kw_only=True, omit_defaults=True):
-    """inventory.vehicle (contract, part 9): the listing, and what the buyer's ZIP code adds."""
-
-    zip: str | UnsetType = UNSET
-    offered_price: Natural | UnsetType = UNSET
 
 
 class TextCount(Struct, frozen=True):
@@ -180,12 +156,3 @@ class DealerContact(Struct, frozen=True):
 
 MESSAGE_LENGTH: Final = 2_000
 """The most characters of the `message` beside a lead's receipt."""
-
-
-class LeadReceipt(Struct, frozen=True, kw_only=True):
-    """lead.submit (contract, part 10)."""
-
-    lead_id: str
-    status: Literal["received", "duplicate", "rejected"]
-    appointment: AppointmentReply | UnsetType = UNSET
-    dealer: DealerContact | UnsetType = UNSET

@@ -8,6 +8,7 @@ schema it becomes one schema, so that an error names the member and not the unio
 """
 
 import inspect
+import re
 from typing import Any
 
 import msgspec
@@ -19,14 +20,7 @@ from dealer_agent.protocol.requests import (
     STRING_LENGTH,
     Consent,
 )
-from dealer_agent.protocol.responses import (
-    MESSAGE_LENGTH,
-    DealerInformation,
-    Facets,
-    LeadReceipt,
-    SearchPage,
-    VehicleDetail,
-)
+from dealer_agent.protocol.responses import MESSAGE_LENGTH
 from dealer_agent.protocol.skill import SKILLS, Skill
 
 Schema = dict[str, Any]
@@ -36,19 +30,11 @@ DIALECT = "https://json-schema.org/draft/2020-12/schema"
 _AT_LEAST_ONE_OF = {"InventoryVehicleRequest": ("vin", "stock", "vehicle_id"), "Customer": ("email", "phone")}
 """Type name to members of which one is required (contract, parts 9 and 10): a member's own type cannot say so."""
 
-_RESPONSE_DATA: dict[str, Any] = {
-    "dealer.information": DealerInformation,
-    "inventory.facets": Facets,
-    "inventory.search": SearchPage,
-    "inventory.vehicle": VehicleDetail,
-    "lead.submit": LeadReceipt,
-}
-
 
 def request_schema(skill: Skill) -> Schema:
     """The published schema of a request payload."""
     root, definitions = _request(skill)
-    if skill.id == "lead.submit":
+    if skill.is_lead:
         consent, more = _bounded(*_generated(Consent))
         definitions |= more | {"Consent": consent}
         root["properties"]["consent"] = {"$ref": "#/$defs/Consent"}
@@ -64,8 +50,8 @@ def checking_schema(skill: Skill) -> Schema:
 
 def response_schema(skill: Skill) -> Schema:
     """The published schema of a response payload."""
-    data, definitions = _generated(_RESPONSE_DATA[skill.id])
-    message = {"type": "string"} | ({"maxLength": MESSAGE_LENGTH} if skill.id == "lead.submit" else {})
+    data, definitions = _generated(skill.data)
+    message = {"type": "string"} | ({"maxLength": MESSAGE_LENGTH} if skill.is_lead else {})
     root = {
         "type": "object",
         "properties": {"type": {"const": skill.response_type}, "data": data, "message": message},
@@ -95,7 +81,7 @@ def _document(title: str, root: Schema, definitions: dict[str, Schema]) -> Schem
 
 def _request(skill: Skill, *, checked: bool = False) -> tuple[Schema, dict[str, Schema]]:
     generated = _generated(skill.payload, checked=checked)
-    return _bounded(*generated) if skill.id == "lead.submit" else generated
+    return _bounded(*generated) if skill.is_lead else generated
 
 
 _LEAD_VEHICLES = frozenset({"VehicleOfInterest", "TradeIn"})
@@ -146,6 +132,10 @@ def _generated(wire_type: Any, *, checked: bool = False) -> tuple[Schema, dict[s
     return definitions.pop(root["$ref"].rpartition("/")[2]), definitions
 
 
+_LINE_END = re.compile(r"(?<!\n)\n(?!\n)")
+"""The end of a line within a paragraph."""
+
+
 def _readable(node: Any, definitions: dict[str, Schema], *, checked: bool) -> Any:
     if isinstance(node, list):
         return [_readable(item, definitions, checked=checked) for item in node]
@@ -153,7 +143,7 @@ def _readable(node: Any, definitions: dict[str, Schema], *, checked: bool) -> An
         return node
     schema = {name: _readable(value, definitions, checked=checked) for name, value in node.items()}
     if isinstance(schema.get("description"), str):
-        schema["description"] = inspect.cleandoc(schema["description"])
+        schema["description"] = _LINE_END.sub(" ", inspect.cleandoc(schema["description"]))
     if isinstance(schema.get("pattern"), str):
         schema["pattern"] = schema["pattern"].replace(r"\Z", "$")
     if len(schema.get("enum", ())) == 1:

@@ -1,27 +1,145 @@
-"""The five skills and the words that name them (specification, parts 1, 2.1 and 4). Pure types and one table."""
+"""The skills: request type, response type and record of each (docs/protocol.md#vocabulary). Pure.
+
+To add a skill, add its types and its record here, its function to `skills.py`, and its documentation to
+`apidocs/skill_docs.py`. The published schemas have the docstrings of the types as descriptions, so the docstrings are
+written for the developers of buyer agents. Types that are parts of others are in `requests.py` and `responses.py`.
+"""
 
 from dataclasses import dataclass
+from typing import Annotated, Any, Literal
+
+from msgspec import UNSET, Meta, Struct, UnsetType
 
 from dealer_agent.protocol.requests import (
-    DealerInformationRequest,
-    InventoryFacetsRequest,
-    InventorySearchRequest,
-    InventoryVehicleRequest,
-    LeadSubmitRequest,
-    Payload,
+    Appointment,
+    Customer,
+    Filters,
+    Name,
+    Pagination,
+    Privacy,
+    Sort,
+    SourceAgent,
+    Timestamp,
+    TradeIn,
+    VehicleOfInterest,
+    Word,
 )
+from dealer_agent.protocol.responses import AppointmentReply, DealerContact, Facets, Rooftop
+from dealer_agent.protocol.vehicle import Natural, Vehicle
+
+
+class DealerInformationRequest(
+    Struct, tag_field="type", tag="dealer.information.request", frozen=True, forbid_unknown_fields=True
+):
+    """Asks who the dealer is. It has no other member."""
+
+
+class DealerInformation(Struct, frozen=True):
+    """Who the dealer is. At least one rooftop."""
+
+    name: str
+    rooftops: tuple[Rooftop, ...]
+    welcome_message: str | UnsetType = UNSET
+
+
+class InventoryFacetsRequest(
+    Struct, tag_field="type", tag="inventory.facets.request", frozen=True, forbid_unknown_fields=True
+):
+    """Asks which values occur in the stock, and how often."""
+
+    filters: Filters | UnsetType = UNSET
+
+
+class InventorySearchRequest(
+    Struct, tag_field="type", tag="inventory.search.request", frozen=True, forbid_unknown_fields=True
+):
+    """Asks for one page of the matching stock."""
+
+    filters: Filters | UnsetType = UNSET
+    pagination: Pagination | UnsetType = UNSET
+    sort: Sort | UnsetType = UNSET
+    privacy: Privacy | UnsetType = UNSET
+
+
+class SearchPage(Struct, frozen=True):
+    """One page; `skip` and `limit` as they were applied."""
+
+    total: Natural
+    skip: Natural
+    limit: Natural
+    vehicles: list[Vehicle]
+
+
+class InventoryVehicleRequest(
+    Struct, tag_field="type", tag="inventory.vehicle.request", frozen=True, forbid_unknown_fields=True
+):
+    """Asks for one vehicle. At least one of `vin`, `stock` and `vehicle_id` is required; of several, the first that
+    matches decides.
+    """
+
+    vin: Word | UnsetType = UNSET
+    stock: Word | UnsetType = UNSET
+    vehicle_id: Word | UnsetType = UNSET
+    zip: Annotated[str, Meta(min_length=1, max_length=16)] | UnsetType = UNSET
+
+
+class VehicleDetail(Vehicle, frozen=True, kw_only=True, omit_defaults=True):
+    """The listing, and what the buyer's ZIP code adds."""
+
+    zip: str | UnsetType = UNSET
+    offered_price: Natural | UnsetType = UNSET
+
+
+# Only for objects: a value of another type gets one problem, its wrong type.
+_BOTH_FORMS = {"type": "object", "required": ["requested_windows", "appointment_at"]}
+
+
+class LeadSubmitRequest(Struct, tag_field="type", tag="lead.submit.request", frozen=True, forbid_unknown_fields=True):
+    """A customer who consented, and any mix of a vehicle of interest, a trade-in and an appointment."""
+
+    customer: Customer
+    source_agent: Name | SourceAgent
+    # Any value decodes: `leads.consent` finds its defects, which have their own codes (docs/protocol.md#consent).
+    consent: Any = UNSET
+    vehicle_of_interest: VehicleOfInterest | UnsetType = UNSET
+    trade_in: TradeIn | UnsetType = UNSET
+    appointment: Annotated[Appointment, Meta(extra_json_schema={"not": _BOTH_FORMS})] | UnsetType = UNSET
+    message: Annotated[str, Meta(max_length=4000)] | UnsetType = UNSET
+    submitted_at: Timestamp | UnsetType = UNSET
+    idempotency_key: Annotated[str, Meta(min_length=1, max_length=128)] | UnsetType = UNSET
+
+
+class LeadReceipt(Struct, frozen=True, kw_only=True):
+    """What became of the lead."""
+
+    lead_id: str
+    status: Literal["received", "duplicate", "rejected"]
+    appointment: AppointmentReply | UnsetType = UNSET
+    dealer: DealerContact | UnsetType = UNSET
+
+
+ReadingPayload = DealerInformationRequest | InventoryFacetsRequest | InventorySearchRequest | InventoryVehicleRequest
+Payload = ReadingPayload | LeadSubmitRequest
 
 
 @dataclass(frozen=True, eq=False, slots=True)
 class Skill:
-    """One skill: its id, the `type` of its payloads, the stem of its media types, and what a card says of it."""
+    """One skill.
+
+    `payload` is the type of a request payload, and `data` that of the `data` in a response payload. `stem` is the
+    middle of the media types. The card has `name`, `description` and `tags`. `default_rate` is the rate limit of one
+    client, such as `600/minute`.
+    """
 
     id: str
     stem: str
     payload: type[Payload]
+    data: Any
     name: str
     description: str
     tags: tuple[str, ...]
+    default_rate: str
+    is_lead: bool = False
 
     @property
     def request_type(self) -> str:
@@ -33,49 +151,67 @@ class Skill:
         """The `type` of a response payload."""
         return f"{self.id}.response"
 
+    @property
+    def rate_setting(self) -> str:
+        """The setting under `[rate_limits]` that replaces `default_rate`."""
+        return self.id.replace(".", "_")
 
-SKILLS: tuple[Skill, ...] = (
-    Skill(
-        "dealer.information",
-        "dealer-information",
-        DealerInformationRequest,
-        "Dealer information",
-        "Who the dealer is: rooftops, addresses, hours, phone numbers, capabilities and mandatory fees.",
-        ("dealer", "rooftops", "hours"),
-    ),
-    Skill(
-        "inventory.facets",
-        "inventory-facets",
-        InventoryFacetsRequest,
-        "Inventory facets",
-        "Which makes, models, prices and features the stock holds, with counts, optionally narrowed by filters.",
-        ("inventory", "facets", "vehicles"),
-    ),
-    Skill(
-        "inventory.search",
-        "inventory-search",
-        InventorySearchRequest,
-        "Inventory search",
-        "Finds vehicles in stock by filters and free text, page by page, in the order asked for.",
-        ("inventory", "search", "vehicles"),
-    ),
-    Skill(
-        "inventory.vehicle",
-        "vehicle-detail",
-        InventoryVehicleRequest,
-        "Vehicle detail",
-        "One vehicle by VIN, stock number or vehicle id, with the price offered in the buyer's ZIP code.",
-        ("inventory", "vehicle", "vin"),
-    ),
-    Skill(
-        "lead.submit",
-        "lead-submit",
-        LeadSubmitRequest,
-        "Lead submission",
-        "Takes a consenting customer's lead: a vehicle of interest, a trade-in, an appointment, or any mix of them.",
-        ("lead", "appointment", "trade-in", "test-drive"),
-    ),
+
+DEALER_INFORMATION = Skill(
+    id="dealer.information",
+    stem="dealer-information",
+    payload=DealerInformationRequest,
+    data=DealerInformation,
+    name="Dealer information",
+    description="Who the dealer is: rooftops, addresses, hours, phone numbers, capabilities and mandatory fees.",
+    tags=("dealer", "rooftops", "hours"),
+    default_rate="600/minute",
 )
+INVENTORY_FACETS = Skill(
+    id="inventory.facets",
+    stem="inventory-facets",
+    payload=InventoryFacetsRequest,
+    data=Facets,
+    name="Inventory facets",
+    description="Which makes, models, prices and features the stock holds, with counts, optionally narrowed by "
+    "filters.",
+    tags=("inventory", "facets", "vehicles"),
+    default_rate="600/minute",
+)
+INVENTORY_SEARCH = Skill(
+    id="inventory.search",
+    stem="inventory-search",
+    payload=InventorySearchRequest,
+    data=SearchPage,
+    name="Inventory search",
+    description="Finds vehicles in stock by filters and free text, page by page, in the order asked for.",
+    tags=("inventory", "search", "vehicles"),
+    default_rate="600/minute",
+)
+INVENTORY_VEHICLE = Skill(
+    id="inventory.vehicle",
+    stem="vehicle-detail",
+    payload=InventoryVehicleRequest,
+    data=VehicleDetail,
+    name="Vehicle detail",
+    description="One vehicle by VIN, stock number or vehicle id, with the price offered in the buyer's ZIP code.",
+    tags=("inventory", "vehicle", "vin"),
+    default_rate="1200/minute",
+)
+LEAD_SUBMIT = Skill(
+    id="lead.submit",
+    stem="lead-submit",
+    payload=LeadSubmitRequest,
+    data=LeadReceipt,
+    name="Lead submission",
+    description="Takes a consenting customer's lead: a vehicle of interest, a trade-in, an appointment, or any mix of "
+    "them.",
+    tags=("lead", "appointment", "trade-in", "test-drive"),
+    default_rate="10/minute",
+    is_lead=True,
+)
+
+SKILLS: tuple[Skill, ...] = (DEALER_INFORMATION, INVENTORY_FACETS, INVENTORY_SEARCH, INVENTORY_VEHICLE, LEAD_SUBMIT)
 
 SKILL_BY_REQUEST_TYPE: dict[str, Skill] = {skill.request_type: skill for skill in SKILLS}
 SKILL_BY_ID: dict[str, Skill] = {skill.id: skill for skill in SKILLS}

@@ -4,7 +4,8 @@ import asyncio
 
 from starlette.types import Receive
 
-from dealer_agent.protocol.errors import Problem, SchemaValidationFailed, told
+from dealer_agent.protocol.errors import SchemaValidationFailed
+from dealer_agent.protocol.problems import Problem, message_and_details
 from dealer_agent.protocol.vocabulary import bare_media_type
 
 A2A_JSON = "application/a2a+json"
@@ -81,7 +82,9 @@ def _too_large(limit: int) -> SchemaValidationFailed:
 
 
 def _refused(words: str, what: str, http: int) -> SchemaValidationFailed:
-    _, details = told([Problem("", "contentMediaType" if http == 415 else "maxLength", f"{what} {words}")], "envelope")
+    _, details = message_and_details(
+        [Problem("", "contentMediaType" if http == 415 else "maxLength", f"{what} {words}")], "envelope"
+    )
     # What is left of the body is not read: the connection cannot be used again.
     closing = () if http == 415 else (("connection", "close"),)
     return SchemaValidationFailed(f"{what} {words}.", details, http=http, headers=closing)

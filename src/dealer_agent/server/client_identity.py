@@ -52,7 +52,7 @@ def _peer_address(peer: str | None) -> str:
 
 def counted_address(lines: Iterable[tuple[bytes, bytes]], peer: str | None, service: Service) -> str:
     """The address that a request with these header lines is counted by."""
-    trusted = service.options.trusted_proxies
+    trusted = service.settings.service.trusted_networks
     forwarded = [value.decode("latin-1") for name, value in lines if name == b"x-forwarded-for"] if trusted else []
     return client_address(peer, forwarded, trusted)
 
@@ -113,7 +113,7 @@ def admit(service: Service, address: str, authorization: str | None, cost: int) 
     count_address(service, address, cost)
     token = bearer_token(authorization)
     if token is None:
-        if service.options.all_bearer:
+        if service.settings.every_skill_needs_token:
             raise AuthRequired("Send a token: Authorization: Bearer <ACCESS_TOKEN>.")
         return None
     owner = service.tokens.owner(token)
@@ -149,7 +149,7 @@ def count_bad_token(service: Service, address: str) -> None:
 
 def admit_to_skill(service: Service, skill_id: str, address: str, token_id: str | None) -> None:
     """The second gate, once the skill is known: its token, then its rate. Raises AuthRequired, RateLimited."""
-    if token_id is None and skill_id in service.options.bearer_skills:
+    if token_id is None and skill_id in service.settings.token_skills:
         raise AuthRequired(f"{skill_id} asks for a token: Authorization: Bearer <ACCESS_TOKEN>.")
     wait = service.limits.hit(skill_id, _client(address, token_id))
     if wait is not None:

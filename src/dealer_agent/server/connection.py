@@ -18,13 +18,13 @@ import httptools
 from uvicorn.protocols.http.flow_control import FlowControl
 from uvicorn.protocols.http.httptools_impl import STATUS_LINE
 
+from dealer_agent.config.settings import ServiceSettings
 from dealer_agent.protocol.errors import ProtocolError, RateLimited, SchemaValidationFailed
 from dealer_agent.server.client_identity import limited_address
 from dealer_agent.server.client_transport import ClientTransport
 from dealer_agent.server.fast_path import AnsweringConnection
 from dealer_agent.server.open_connections import OpenConnections, connection_limit
 from dealer_agent.server.routes import error_response
-from dealer_agent.server.service import MAX_CONNECTIONS, MAX_CONNECTIONS_PER_ADDRESS
 
 CONNECTIONS = "connections"
 """The member of the lifespan's state that holds the open connections of the process."""
@@ -136,7 +136,7 @@ class BoundedConnection(AnsweringConnection):
         client = ClientTransport(transport, self.loop, self._may_send)
         super().connection_made(client)
         self.flow = _Flow(client, self._go_on)
-        trusted = self._service.options.trusted_proxies if self._service else ()
+        trusted = self._service.settings.service.trusted_networks if self._service else ()
         self._connections = self._open_connections()
         if self._connections.admit(client, limited_address(self.client[0] if self.client else None, trusted)):
             self._start_head_timer()
@@ -274,14 +274,11 @@ class BoundedConnection(AnsweringConnection):
     def _open_connections(self) -> OpenConnections:
         found: OpenConnections | None = self.app_state.get(CONNECTIONS)
         if found is None:
-            most, most_per_address = MAX_CONNECTIONS, MAX_CONNECTIONS_PER_ADDRESS
-            if self._service is not None:
-                options = self._service.options
-                most, most_per_address = options.max_connections, options.max_connections_per_address
+            settings = self._service.settings.service if self._service else ServiceSettings()
             found = self.app_state[CONNECTIONS] = self.connections_type(
                 self.loop,
-                most=connection_limit(most),
-                most_per_address=most_per_address,
+                most=connection_limit(settings.max_connections),
+                most_per_address=settings.max_connections_per_address,
                 keep_alive_seconds=self.timeout_keep_alive,
             )
         return found

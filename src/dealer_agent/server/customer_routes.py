@@ -67,7 +67,7 @@ class CustomerPages:
 
     def __init__(self, service: Service) -> None:
         self._service = service
-        self._seconds = service.options.request_timeout_seconds
+        self._seconds = service.settings.service.request_timeout_seconds
 
     async def visit(self, request: Request) -> Response:
         """See, move or cancel a visit."""

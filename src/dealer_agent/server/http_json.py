@@ -3,7 +3,8 @@
 from datetime import datetime
 
 from dealer_agent.protocol.envelope import Request, decode_plain_request, decode_request, names_a_lead
-from dealer_agent.protocol.errors import ProtocolError, http_error_body
+from dealer_agent.protocol.errors import ProtocolError
+from dealer_agent.protocol.replies import http_error_body
 from dealer_agent.protocol.vocabulary import Vocabulary, Wire
 
 

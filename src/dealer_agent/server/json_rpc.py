@@ -3,12 +3,17 @@
 from datetime import datetime
 
 from dealer_agent.protocol.envelope import Request
-from dealer_agent.protocol.errors import ProtocolError, json_rpc_error_body
-from dealer_agent.protocol.json_rpc import call_id, decode_call, decode_plain_call, names_a_lead, result_pieces
+from dealer_agent.protocol.errors import ProtocolError
+from dealer_agent.protocol.json_rpc import (
+    HTTP_STATUSES,
+    call_id,
+    decode_call,
+    decode_plain_call,
+    names_a_lead,
+    result_pieces,
+)
+from dealer_agent.protocol.replies import json_rpc_error_body
 from dealer_agent.protocol.vocabulary import Vocabulary, Wire
-
-KEPT_STATUSES = frozenset({401, 408, 413, 415, 429})
-"""What the transport refuses keeps its HTTP status; everything else is an answer, and answers are 200."""
 
 
 class JsonRpc:
@@ -40,5 +45,5 @@ class JsonRpc:
         self, error: ProtocolError, words: Vocabulary, error_id: str, at: datetime, call_id: bytes
     ) -> tuple[int, bytes]:
         """A JSON-RPC error in the form of the request's vocabulary."""
-        status = error.http if error.http in KEPT_STATUSES else 200
+        status = error.http if error.http in HTTP_STATUSES else 200
         return status, json_rpc_error_body(error, words, error_id, at, call_id)

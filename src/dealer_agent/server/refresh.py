@@ -6,7 +6,6 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
-from typing import Any, NamedTuple
 
 import structlog
 
@@ -14,6 +13,7 @@ from dealer_agent.catalogue_loading import SnapshotError, SnapshotLoader
 from dealer_agent.dealers.profile import Profile
 from dealer_agent.encryption import Cipher, EncryptionError
 from dealer_agent.server.chain_heads import HEADS_SECONDS, record_heads
+from dealer_agent.server.key_rotation import News
 from dealer_agent.server.log import FLUSH_SECONDS, INTERVAL_SECONDS, BufferedLines, end_interval, places
 from dealer_agent.server.service import LEADS_TAKEN, Service
 from dealer_agent.server.tokens import TokenRegistry
@@ -42,14 +42,6 @@ RETRY_SECONDS = 30.0
 """A step that failed is repeated after this time at the latest."""
 FIRST_PURGE_SECONDS = 5.0
 """Soon after the start: a service that is restarted every day forgets in time, too."""
-
-
-class News(NamedTuple):
-    """What an operator should know: an event of the log and its facts."""
-
-    event: str
-    facts: dict[str, Any]
-    is_problem: bool = False
 
 
 def load_tokens(store: Store, dealer_id: str) -> TokenRegistry:

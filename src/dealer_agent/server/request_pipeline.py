@@ -28,7 +28,7 @@ from dealer_agent.protocol.errors import (
 )
 from dealer_agent.protocol.ids import new_ulid
 from dealer_agent.protocol.replies import Answer, reply_pieces
-from dealer_agent.protocol.requests import LeadSubmitRequest
+from dealer_agent.protocol.skill import LEAD_SUBMIT
 from dealer_agent.protocol.vocabulary import Vocabulary, Wire
 from dealer_agent.server.body import (
     JSON,
@@ -56,7 +56,7 @@ log = structlog.get_logger()
 
 Headers = list[tuple[bytes, bytes]]
 
-LEAD = b"lead.submit"
+LEAD = LEAD_SUBMIT.id.encode()
 """Every lead has this in its body. An overloaded process refuses leads later than reading requests."""
 
 _SUPPORTED_VERSION = re.compile(r"1(\.[0-9]+)+", re.ASCII)
@@ -147,15 +147,15 @@ class RequestPipeline:
     async def reply(self, receive: Receive) -> Reply:
         """The answer, by the long road. Raises ClientGoneError."""
         service = self._service
-        options = service.options
+        settings = service.settings.service
         try:
             address, token_id = self._admit()
-            body = await read_body(receive, options.largest_body_bytes, options.request_timeout_seconds)
+            body = await read_body(receive, settings.largest_body_bytes, settings.request_timeout_seconds)
             self._count_body(body, address)
             await service.load.turn(patient=LEAD in body and self._binding.names_a_lead(body))
-            self._call_id, decoded = self._binding.decode(body, service.wire, lenient=options.lenient_configuration)
+            self._call_id, decoded = self._binding.decode(body, service.wire, lenient=settings.lenient_configuration)
             request = self._admit_to_skill(decoded, address, token_id)
-            if request.skill.payload is LeadSubmitRequest:
+            if request.skill.is_lead:
                 answer = await self._submit_lead(request, body, address, token_id)
             else:
                 answer = read(service.dealer, request)
@@ -167,7 +167,7 @@ class RequestPipeline:
 
     def can_answer_at_once(self, body: bytes) -> bool:
         """Whether the body is a valid request of a reading skill for the short road. Nothing is counted yet."""
-        if len(body) > self._service.options.body_limit_bytes:
+        if len(body) > self._service.settings.service.body_limit_bytes:
             return False
         # Decoded before the rate limit: for a body this small the refusal costs more. An invalid request still takes
         # the long road, where the limits come first, so callers see no difference.
@@ -186,7 +186,7 @@ class RequestPipeline:
 
     def log(self, reply: Reply) -> None:
         """Writes the request's line, once it is answered."""
-        if self._service.options.access_log:
+        if self._service.settings.logs.access:
             self._line.status = reply.status
             log_request(self._line, self._started)
 
@@ -203,7 +203,7 @@ class RequestPipeline:
         headers, service = self._headers, self._service
         address = counted_address(self._head.lines, self._head.peer, service)
         try:
-            size = declared_size(headers.get(b"content-length"), service.options.largest_body_bytes)
+            size = declared_size(headers.get(b"content-length"), service.settings.service.largest_body_bytes)
             self._media_type = reply_media_type(headers.get(b"content-type"))
         except ProtocolError:
             # In the contract's order this error comes before the rate limit. The request still counts.
@@ -217,14 +217,14 @@ class RequestPipeline:
         service, cost = self._service, cost_of(len(body))
         if cost > self._counted:
             count_address(service, address, cost - self._counted)
-        options = service.options
-        if len(body) > options.body_limit_bytes and not self._binding.names_a_lead(body):
-            refuse_large_reading(len(body), options.body_limit_bytes, options.lead_body_limit_bytes)
+        settings = service.settings.service
+        if len(body) > settings.body_limit_bytes and not self._binding.names_a_lead(body):
+            refuse_large_reading(len(body), settings.body_limit_bytes, settings.lead_body_limit_bytes)
 
     async def _submit_lead(self, request: Request, body: bytes, address: str, token_id: str | None) -> Answer:
         """The answer to a lead. A lead with a defective payload or consent counts as malformed, not as a lead."""
         service = self._service
-        left = service.options.request_timeout_seconds - (perf_counter() - self._started)
+        left = service.settings.service.request_timeout_seconds - (perf_counter() - self._started)
         if request.problems:
             count_as_malformed(service, request.skill.id, address, token_id)
         try:
@@ -241,7 +241,7 @@ class RequestPipeline:
             raise decoded
         service, skill_id = self._service, decoded.skill.id
         self._line.skill = skill_id
-        if skill_id not in service.options.skills:
+        if skill_id not in service.settings.service.skills:
             details = {"in": "payload", "instancePath": "/type"}
             raise UnsupportedSkill(f"This dealer does not offer {skill_id}.", details)
         admit_to_skill(service, skill_id, address, token_id)
@@ -250,13 +250,13 @@ class RequestPipeline:
     def _admit_at_once(self, call_id: bytes, request: Request) -> None:
         """Both gates; in one step where nothing but the two rates is left to be asked."""
         headers, service, skill_id = self._headers, self._service, request.skill.id
-        options = service.options
+        settings = service.settings
         if (
             b"authorization" in headers
-            or options.bearer_skills
+            or settings.token_skills
             or headers.get(b"a2a-version") != b"1.0"
             or headers.get(b"content-type") != b"application/json"
-            or skill_id not in options.skills
+            or skill_id not in settings.service.skills
         ):
             address, token_id = self._admit()
             self._call_id = call_id
@@ -279,7 +279,7 @@ class RequestPipeline:
         """The answer to what was refused; a fault of ours is recorded, and refused as such."""
         error_id = f"err_{self._line.request_id}"
         refused = fault if isinstance(fault, ProtocolError) else self._recorded(fault, error_id)
-        self._line.code, self._line.error_id = refused.row.code, error_id
+        self._line.code, self._line.error_id = refused.code, error_id
         status, body = self._binding.failure(refused, self._words, error_id, datetime.now(UTC), self._call_id)
         return self._reply(status, refused.headers, [body])
 

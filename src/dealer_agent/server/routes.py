@@ -13,6 +13,7 @@ from starlette.responses import Response
 from starlette.routing import BaseRoute, Route, Router
 from starlette.types import Scope
 
+from dealer_agent.apidocs.openapi import openapi_document
 from dealer_agent.dealers.information import dealer_information
 from dealer_agent.dealers.opening import department_hours
 from dealer_agent.protocol.card import card_0_1_0, card_1_0_0
@@ -22,10 +23,9 @@ from dealer_agent.protocol.errors import (
     TaskNotFound,
     UnsupportedOperation,
     UnsupportedSkill,
-    http_error_body,
 )
 from dealer_agent.protocol.ids import new_ulid
-from dealer_agent.protocol.openapi import openapi_document
+from dealer_agent.protocol.replies import http_error_body
 from dealer_agent.protocol.schemas import published_schemas
 from dealer_agent.server.body import JSON
 from dealer_agent.server.client_identity import caller_of, count_address, count_bad_token, count_health_check
@@ -65,7 +65,7 @@ def routes(service: Service) -> list[BaseRoute]:
         Route("/", _served(HomePage(service).now)),
         Route("/docs", _served(lambda: docs)),
         Route("/static/style.css", _fixed(stylesheet(), "text/css; charset=utf-8")),
-        Route("/.well-known/agent-card.json", _fixed(cards[service.options.revision])),
+        Route("/.well-known/agent-card.json", _fixed(cards[service.settings.service.revision])),
         Route("/cards/1.0.0.json", _fixed(cards["1.0.0"])),
         Route("/cards/0.1.0.json", _fixed(cards["0.1.0"])),
         Route("/openapi.json", _fixed(_encoded(openapi))),
@@ -230,8 +230,8 @@ def error_response(error: ProtocolError, service: Service, request_id: str | Non
     """An error outside the two bindings, in the default vocabulary. Its id is in the log, as theirs is."""
     request_id = request_id or new_ulid()
     error_id = f"err_{request_id}"
-    if service.options.access_log:
+    if service.settings.logs.access:
         # The path is not logged: a client may write anything there.
-        log_request(RequestLine(request_id, status=error.http, code=error.row.code, error_id=error_id))
+        log_request(RequestLine(request_id, status=error.http, code=error.code, error_id=error_id))
     body = http_error_body(error, service.wire.default, error_id, datetime.now(UTC))
     return Response(body, error.http, media_type=JSON, headers=READABLE_ANYWHERE | dict(error.headers))

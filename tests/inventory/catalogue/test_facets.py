@@ -93,10 +93,10 @@ def plain(facets: Facets) -> dict[str, Any]:
 
 
 @pytest.mark.requirement(
-    "contract-8-arrays",
-    "contract-8-ranges",
-    "contract-8-vehicle-type-absent-is-car",
-    "contract-8-dc-fast-charge-strings",
+    "facet-counts",
+    "facet-ranges",
+    "facet-vehicle-type-absent",
+    "facet-dc-fast-charge",
 )
 def test_every_facet_of_the_whole_stock(lot: MakeLot) -> None:
     stock = lot(**LOT)
@@ -106,7 +106,7 @@ def test_every_facet_of_the_whole_stock(lot: MakeLot) -> None:
     assert plain(stock.catalogue.facets(Filters(price_min=0, make=[]))) != WHOLE
 
 
-@pytest.mark.requirement("contract-8-matching-set", "contract-8-empty-left-out")
+@pytest.mark.requirement("facets-matching-set", "facet-left-out")
 @pytest.mark.parametrize(
     ("filters", "expected"),
     [
@@ -144,13 +144,13 @@ def test_a_filter_that_everything_meets_changes_nothing(lot: MakeLot) -> None:
     assert plain(lot(**LOT).catalogue.facets(Filters(year_min=1900))) == WHOLE
 
 
-@pytest.mark.requirement("contract-8-order")
+@pytest.mark.requirement("facet-order")
 def test_the_highest_count_comes_first_then_the_value_without_regard_to_case(lot: MakeLot) -> None:
     stock = lot(a={"model": "b"}, b={"model": "A"}, c={"model": "c"}, d={"model": "c"}, e={"model": "a"})
     assert plain(stock.catalogue.facets())["models"] == [("c", 2), ("A", 1), ("a", 1), ("b", 1)]
 
 
-@pytest.mark.requirement("contract-8-years-integers")
+@pytest.mark.requirement("facet-years")
 def test_years_and_ranges_are_integers_on_the_wire(lot: MakeLot) -> None:
     """Contract 2: what the service sends are integers without a fraction."""
     sent = msgspec.json.encode(lot(**LOT).catalogue.facets(Filters(make=["Ford"])))

@@ -18,6 +18,8 @@ from dealer_agent.inventory.catalogue.snapshot_builder import write_snapshot
 from dealer_agent.inventory.catalogue.word_table import SortedWords
 from dealer_agent.protocol.requests import Filters, Sort
 
+pytestmark = pytest.mark.outside_protocol("the file of a snapshot")
+
 LOT = [Listing.of(made(f"v{n:03}", vin=f"VIN{n:014}", make="Ford", price=n, features=("Tow",))) for n in range(90)]
 GONE = [RemovedUnit("w1", vin="SOLD1", stock="S1"), RemovedUnit("w2", stock="s1"), RemovedUnit("w3", vin="sold1")]
 

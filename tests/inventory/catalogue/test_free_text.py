@@ -47,11 +47,11 @@ LOT: dict[str, dict[str, Any]] = {
 
 
 @pytest.mark.requirement(
-    "spec-2.4-filter-query",
-    "contract-7-query-every-word",
-    "contract-7-query-members",
-    "contract-7-query-fillers",
-    "contract-7-query-synonyms",
+    "filter-query",
+    "query-every-word",
+    "query-members",
+    "query-fillers",
+    "query-synonyms",
 )
 @pytest.mark.parametrize(
     ("query", "found"),
@@ -105,7 +105,7 @@ def test_a_query_finds(lot: MakeLot, query: str, found: str) -> None:
     assert lot(**LOT).finds(query=query) == found
 
 
-@pytest.mark.requirement("contract-7-query-best-first")
+@pytest.mark.requirement("query-best-first")
 @pytest.mark.parametrize(
     ("query", "better", "worse"),
     [

@@ -26,7 +26,7 @@ GONE = (
 )
 
 
-@pytest.mark.requirement("contract-9-vin-compared", "contract-9-first-match-decides", "contract-9-newer-of-two")
+@pytest.mark.requirement("vin-compared", "first-match-decides", "newer-of-two")
 @pytest.mark.parametrize(
     ("asked", "found"),
     [
@@ -74,7 +74,7 @@ def test_find(lot: MakeLot, asked: dict[str, str], found: str | None) -> None:
             assert found is None
 
 
-@pytest.mark.requirement("contract-6-sold-not-shown")
+@pytest.mark.requirement("sold-not-shown")
 def test_units_gone_are_never_in_search_or_facets(lot: MakeLot) -> None:
     stock = lot(gone=GONE, a={"make": "Ford"})
     assert stock.finds() == "a"

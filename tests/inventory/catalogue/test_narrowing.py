@@ -11,6 +11,8 @@ from tests.inventory.catalogue.conftest import Lot, made
 from dealer_agent.inventory.catalogue import Catalogue, Listing, sort_orders
 from dealer_agent.protocol.requests import Filters, Sort
 
+pytestmark = pytest.mark.requirement("total-order", "query-every-word")
+
 MakeLot = Callable[..., Lot]
 VIN = "1HGCM82633A004352"
 

@@ -16,6 +16,8 @@ from msgspec import UNSET
 
 from dealer_agent.inventory.feeds import FeedError, limits, read_feed
 
+pytestmark = pytest.mark.outside_protocol("feeds: docs/feeds.md")
+
 DOCUMENT = (Path(__file__).parents[3] / "docs" / "feeds.md").read_text("utf-8")
 HEADER = b"vin,stock,condition,year,make,model,price,mileage\n"
 VIN = b"1HGCY2F57RA000001"

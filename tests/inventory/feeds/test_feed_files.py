@@ -14,6 +14,8 @@ from hypothesis import strategies as st
 from dealer_agent.inventory.feeds import LAYOUT_NAMES, Feed, FeedError, read_feed
 from dealer_agent.inventory.unit import Unit
 
+pytestmark = pytest.mark.outside_protocol("feeds: docs/feeds.md")
+
 VINS = ("1HGCM82633A004352", "5YJ3E1EA7KF317000", "1M8GDM9AXKP042788")
 HEADER = "VIN,Stock,Year,Make,Model,Price,Color"
 ROW = f"{VINS[0]},S1,2019,Citroën,Fiesta,9000,Blue"

@@ -167,7 +167,7 @@ JSON_CAR = {
         json.dumps(JSON_CAR).encode() + b"\n" + json.dumps({"stock": "Z9"}).encode() + b"\n",
     ],
 )
-@pytest.mark.requirement("contract-6-extras-passed-through")
+@pytest.mark.requirement("extras-passed-through")
 def test_canonical_json_passes_the_dealers_own_members_through(data: bytes) -> None:
     """Contract 6: extra members of the dealer's are passed through; never what a unit cost."""
     feed = read_feed(data)

@@ -12,6 +12,8 @@ from msgspec import UNSET
 from dealer_agent.inventory.feeds import LAYOUT_NAMES, Feed, FeedError, read_feed
 from dealer_agent.inventory.unit import Unit
 
+pytestmark = pytest.mark.outside_protocol("feeds: docs/feeds.md")
+
 VIN = "1HGCM82633A004352"
 OTHER_VIN = "5YJ3E1EA7KF317000"
 REAL_VAUTO = Path(__file__).parents[4] / "shared" / "data" / "vauto" / "vauto_inventory.csv"

@@ -12,6 +12,8 @@ from tests.inventory.feeds.test_feed_values import feed_of, unit_of
 
 from dealer_agent.inventory.feeds import LAYOUT_NAMES, FeedError, Remark, read_feed
 
+pytestmark = pytest.mark.outside_protocol("feeds: docs/feeds.md")
+
 VIN = "1HGCM82633A004352"
 ROWS = 1_700
 

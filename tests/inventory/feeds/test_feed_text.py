@@ -7,6 +7,8 @@ from msgspec import UNSET
 
 from dealer_agent.inventory.feeds import FeedError, read_feed
 
+pytestmark = pytest.mark.outside_protocol("feeds: docs/feeds.md")
+
 VIN = "1HGCM82633A004352"
 OTHER_VIN = "5YJ3E1EA7KF317000"
 TABLE = f"VIN,Make,Model\r\n{VIN},Citroën,C3"

@@ -10,6 +10,8 @@ from msgspec import UNSET
 from dealer_agent.inventory.feeds import Feed, read_feed
 from dealer_agent.inventory.unit import Unit
 
+pytestmark = pytest.mark.requirement("listing-member-types", "makes-spelled")
+
 VIN = "1HGCM82633A004352"
 
 

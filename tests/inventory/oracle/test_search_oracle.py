@@ -32,6 +32,8 @@ from dealer_agent.inventory.catalogue import filters as filters_module
 from dealer_agent.protocol.requests import Filters, Sort
 from dealer_agent.protocol.vehicle import Vehicle
 
+pytestmark = pytest.mark.requirement("whole-values", "ranges-inclusive", "total-order", "facets-matching-set")
+
 CASES = max(700, int(os.environ.get("SOAK_CASES", "0")))
 CASES_A_STOCK = 20
 

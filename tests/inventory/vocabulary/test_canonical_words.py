@@ -107,12 +107,12 @@ SPELLINGS: list[tuple[CanonicalField, str, tuple[str, ...]]] = [
     ("field", "spelled", "word"), [(field, text, word) for field, word, texts in SPELLINGS for text in texts]
 )
 @pytest.mark.requirement(
-    "contract-6-word-transmission",
-    "contract-6-word-driveline",
-    "contract-6-word-fuel",
-    "contract-6-word-body",
-    "contract-6-word-charge-port",
-    "contract-6-makes-spelled",
+    "word-transmission",
+    "word-driveline",
+    "word-fuel",
+    "word-body",
+    "word-charge-port",
+    "makes-spelled",
 )
 def test_what_the_trade_writes_is_the_canonical_word(field: CanonicalField, spelled: str, word: str) -> None:
     assert canonical(field, spelled) == word
@@ -130,7 +130,7 @@ def test_what_the_trade_writes_is_the_canonical_word(field: CanonicalField, spel
         ("driveline", "6x6"),
     ],
 )
-@pytest.mark.requirement("contract-6-unknown-word-kept")
+@pytest.mark.requirement("unknown-word-kept")
 def test_a_word_of_the_dealers_that_is_none_of_these_is_kept_as_it_is(field: CanonicalField, text: str) -> None:
     """Contract 6."""
     assert known(field, text) is None
@@ -158,16 +158,14 @@ def test_a_word_of_the_dealers_that_is_none_of_these_is_kept_as_it_is(field: Can
         ("trim", "Étoile", "etoile", True),
     ],
 )
-@pytest.mark.requirement(
-    "contract-7-whole-values", "contract-7-synonyms", "contract-7-2wd", "contract-7-hybrid-not-phev"
-)
+@pytest.mark.requirement("whole-values", "synonyms", "synonyms-2wd", "hybrid-not-phev")
 def test_a_filter_finds_what_its_synonyms_say(field: str, wanted: str, listed: str, found: bool) -> None:
     """Contract 7."""
     assert (value_key(field, listed) in wanted_keys(field, wanted)) is found
 
 
 @pytest.mark.parametrize("text", ["F-150", "f150", "F 150", "  f-150!", "Ｆ１５０"])  # noqa: RUF001
-@pytest.mark.requirement("contract-7-without-case-accents-punctuation")
+@pytest.mark.requirement("without-case-accents-punctuation")
 def test_case_accents_spacing_and_punctuation_do_not_count(text: str) -> None:
     """Contract 7."""
     assert fold(text) == "f150"

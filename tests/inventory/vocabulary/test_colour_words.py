@@ -5,7 +5,7 @@ import pytest
 from dealer_agent.inventory.vocabulary import colour_matches, colour_words, wanted_colour_words
 
 
-@pytest.mark.requirement("contract-7-colour-words")
+@pytest.mark.requirement("colour-words")
 @pytest.mark.parametrize(
     ("wanted", "listed", "found"),
     [

@@ -4,6 +4,8 @@ import pytest
 
 from dealer_agent.inventory.vocabulary import index_words, is_found, known, query_terms, value_key, wanted_keys
 
+pytestmark = pytest.mark.requirement("query-every-word", "query-synonyms")
+
 
 @pytest.mark.parametrize(
     ("query", "terms"),

@@ -98,7 +98,7 @@ def finds(query: str, listing: dict[str, str]) -> bool:
         ("--", F150, True),
     ],
 )
-@pytest.mark.requirement("contract-7-query-every-word", "contract-7-query-synonyms")
+@pytest.mark.requirement("query-every-word", "query-synonyms")
 def test_a_query_finds_what_it_says(query: str, listing: dict[str, str], found: bool) -> None:
     assert finds(query, listing) is found
 
@@ -130,7 +130,7 @@ def test_a_listing_is_found_by_what_it_says_itself(text: str, field: str) -> Non
     assert finds(text, {field: text})
 
 
-@pytest.mark.requirement("contract-7-query-fillers")
+@pytest.mark.requirement("query-fillers")
 @given(st.lists(st.sampled_from(sorted(FILLERS))))
 def test_fillers_ask_for_nothing(fillers: list[str]) -> None:
     assert all(finds(filler, {"make": "Ford"}) for filler in fillers)

@@ -4,17 +4,8 @@ from datetime import UTC, datetime
 
 from dealer_agent.dealers.opening import Opening, WeekHours, department_hours
 from dealer_agent.protocol.card import CardFacts
-from dealer_agent.protocol.responses import (
-    DealerInformation,
-    Facets,
-    IntRange,
-    Named,
-    PostalAddress,
-    Rooftop,
-    TextCount,
-    YearCount,
-)
-from dealer_agent.protocol.skill import SKILLS, Skill
+from dealer_agent.protocol.responses import Facets, IntRange, Named, PostalAddress, Rooftop, TextCount, YearCount
+from dealer_agent.protocol.skill import SKILLS, DealerInformation, Skill
 from dealer_agent.protocol.vehicle import Fee
 
 FRIDAY_NOON = datetime(2026, 11, 20, 17, 0, tzinfo=UTC)

@@ -23,14 +23,16 @@ from tests.server.pages.samples import (
     facts_of,
 )
 
+from dealer_agent.apidocs.openapi import openapi_document
 from dealer_agent.protocol.card import CardFacts
-from dealer_agent.protocol.openapi import openapi_document
 from dealer_agent.protocol.responses import Facets
 from dealer_agent.protocol.schemas import published_schemas
 from dealer_agent.protocol.skill import SKILLS
 from dealer_agent.protocol.vocabulary import proto, wire
 from dealer_agent.server.pages import CONTENT_SECURITY_POLICY, docs_page, home_page, stylesheet
 from dealer_agent.server.pages.site import coloured_json, with_code
+
+pytestmark = pytest.mark.outside_protocol("the HTML pages")
 
 WIRE = wire("proto", proto())
 

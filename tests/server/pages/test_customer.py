@@ -13,6 +13,8 @@ from dealer_agent.leads.lead_view import RooftopView, VisitTime
 from dealer_agent.leads.visits import Slot
 from dealer_agent.server.pages import contact_page, notice_page, visit_page
 
+pytestmark = pytest.mark.requirement("customer-links-accessible")
+
 HOUR = timedelta(hours=1)
 VISIT = CustomerVisit(
     rooftop=ROOFTOP,

@@ -5,10 +5,8 @@ from typing import Any
 
 from markupsafe import Markup, escape
 
-from dealer_agent.protocol.card import CardFacts
-from dealer_agent.protocol.envelope import NESTING_LIMIT
-from dealer_agent.protocol.errors import ERRORS
-from dealer_agent.protocol.examples import (
+from dealer_agent.apidocs.components import payload_component, reply_component
+from dealer_agent.apidocs.examples import (
     TOKEN_VARIABLE,
     curl_command,
     example_body,
@@ -19,14 +17,15 @@ from dealer_agent.protocol.examples import (
     example_reply,
     json_text,
 )
-from dealer_agent.protocol.glossary import CODE_MEANINGS
-from dealer_agent.protocol.openapi_components import payload_component, reply_component
-from dealer_agent.protocol.skill import Skill
+from dealer_agent.protocol.card import CardFacts
+from dealer_agent.protocol.envelope import NESTING_LIMIT
+from dealer_agent.protocol.errors import ERRORS
+from dealer_agent.protocol.skill import DEALER_INFORMATION, INVENTORY_FACETS, INVENTORY_SEARCH, Skill
 from dealer_agent.protocol.vocabulary import Wire
 from dealer_agent.server.pages.site import render
 
 _UNBOUNDED = 2**63 - 1
-_QUICK_START = ("dealer.information", "inventory.facets", "inventory.search")
+_QUICK_START = (DEALER_INFORMATION, INVENTORY_FACETS, INVENTORY_SEARCH)
 _KIN_MEMBERS = 20
 """A schema that shares this many members with the listing is told by how it differs from it."""
 
@@ -81,8 +80,9 @@ def docs_page(openapi: Json, facts: CardFacts, wire: Wire) -> str:
         )
         for skill in facts.skills
     ]
-    shown = next((skill for skill in facts.skills if skill.id == "inventory.search"), facts.skills[0])
-    quick = [skill for skill in facts.skills if skill.id in _QUICK_START]
+    shown = INVENTORY_SEARCH if INVENTORY_SEARCH in facts.skills else facts.skills[0]
+    quick = [skill for skill in facts.skills if skill in _QUICK_START]
+    body = example_body(shown, words)
     return render(
         "docs.html",
         facts,
@@ -93,9 +93,9 @@ def docs_page(openapi: Json, facts: CardFacts, wire: Wire) -> str:
         quick_start=[(skill, _curl(facts, skill, wire)) for skill in quick],
         quick_start_asks_for_token=any(skill.id in facts.bearer_skills for skill in quick),
         token_variable=TOKEN_VARIABLE,
-        envelope=json_text(example_body(shown, words)),
-        call=json_text(example_call(shown, words)),
-        errors=[(row, CODE_MEANINGS[row.code]) for row in ERRORS.values()],
+        envelope=json_text(body),
+        call=json_text(example_call(body)),
+        errors=ERRORS.values(),
         error=json_text(example_error(422, words)),
         rpc_error=json_text(example_json_rpc_error(words)),
         nesting_limit=NESTING_LIMIT,

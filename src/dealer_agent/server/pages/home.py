@@ -9,17 +9,12 @@ from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 import phonenumbers
 from msgspec import UNSET, UnsetType
 
+from dealer_agent.apidocs.skill_docs import SKILL_DOCS
 from dealer_agent.dealers.hours import DAY, Spans
 from dealer_agent.dealers.opening import DepartmentHours
 from dealer_agent.protocol.card import CardFacts
-from dealer_agent.protocol.responses import (
-    DealerInformation,
-    Facets,
-    IntRange,
-    PostalAddress,
-    Rooftop,
-    TextCount,
-)
+from dealer_agent.protocol.responses import Facets, IntRange, PostalAddress, Rooftop, TextCount
+from dealer_agent.protocol.skill import DealerInformation
 from dealer_agent.server.pages.site import render
 
 BARS = 12
@@ -40,15 +35,6 @@ _SPELLED = {
     "ev_charging": "EV charging",
 }
 """Words of the wire that do not become English by a capital letter."""
-
-_ASKED = {
-    "dealer.information": ("Who are you?", "Where is your nearest store, and is it open on Saturday?"),
-    "inventory.facets": ("What do you have?", "Which makes do you carry used, and what do they cost?"),
-    "inventory.search": ("Find one for me.", "A used all-wheel-drive hybrid SUV under $35,000, fewest miles first."),
-    "inventory.vehicle": ("Tell me about this one.", "Is this VIN still there, and what does it cost where I live?"),
-    "lead.submit": ("Put us in touch.", "My user agreed to be contacted, and would like to come on Wednesday at 2 PM."),
-}
-"""Skill id to what it answers, in a shopper's words, and an example."""
 
 
 @dataclass(frozen=True)
@@ -124,7 +110,7 @@ def home_page(
             _place(rooftop, opening.get(rooftop.name, {}), facets.rooftops, moment) for rooftop in information.rooftops
         ],
         updated_at=_local(updated_at, information.rooftops[0].timezone if information.rooftops else UNSET),
-        asked=[(skill, *_ASKED[skill.id]) for skill in facts.skills],
+        skills=[(skill, SKILL_DOCS[skill]) for skill in facts.skills],
     )
 
 

@@ -9,8 +9,8 @@ from urllib.parse import urlsplit
 from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup, escape
 
+from dealer_agent.apidocs.openapi import server_root
 from dealer_agent.protocol.card import CardFacts
-from dealer_agent.protocol.openapi import server_root
 
 _POLICY = (
     "default-src 'none'; style-src 'self'; img-src 'self' data:; base-uri 'none'; form-action {}; "

@@ -13,12 +13,13 @@ from tests.storage.current import make_current
 from tests.storage.samples import DEALER, KEYRING, MONDAY, storing
 from tests.storage.test_erasure import VEHICLES, known
 
-from dealer_agent.config import key_rotation
-from dealer_agent.config.key_rotation import KeyRotation, RotationStopped, file_to_change
 from dealer_agent.config.keys import KEY_FILE_NAME, changing, load_cipher
 from dealer_agent.encryption import Cipher, Keyring, new_key, render
-from dealer_agent.server.refresh import News
+from dealer_agent.server import key_rotation
+from dealer_agent.server.key_rotation import KeyRotation, News, RotationStopped, file_to_change
 from dealer_agent.storage import KeyMissing, Store, find_duplicate, find_idempotent
+
+pytestmark = pytest.mark.outside_protocol("keys: docs/keys.md")
 
 DAYS = 30
 LEADS = ("L1", "L2")

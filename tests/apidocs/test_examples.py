@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from dealer_agent.protocol.examples import (
+from dealer_agent.apidocs.examples import (
     TOKEN_VARIABLE,
     curl_command,
     example_body,
@@ -20,6 +20,8 @@ from dealer_agent.protocol.examples import (
 )
 from dealer_agent.protocol.skill import SKILL_BY_ID, SKILLS, Skill
 from dealer_agent.protocol.vocabulary import AUTOAGENT, proto
+
+pytestmark = pytest.mark.requirement("openapi-document")
 
 PROTO = proto()
 AT = datetime(2026, 11, 20, 12, tzinfo=UTC)
@@ -62,7 +64,7 @@ def test_every_form_of_the_example_asks_about_the_vehicle_and_the_time_that_it_i
     assert (payload["submitted_at"], payload["vehicle_of_interest"]["vin"]) == ("2026-11-20T12:00:00Z", vin)
     bodies = [
         example_body(LEAD, PROTO, now=AT, vin=vin),
-        example_call(LEAD, PROTO, now=AT, vin=vin)["params"],
+        example_call(example_body(LEAD, PROTO, now=AT, vin=vin))["params"],
         json.loads(body_of(curl_command("https://agent.example.com", LEAD, PROTO, now=AT, vin=vin))),
     ]
     assert [body["message"]["parts"][0]["data"] for body in bodies] == [payload] * 3

@@ -12,10 +12,10 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 from pathlib import Path
+from typing import Any, NamedTuple
 
 from dealer_agent.config.keys import KEY_FILE_NAME, changing, from_environment, replace_key_file
 from dealer_agent.encryption import Cipher, new_key
-from dealer_agent.server.refresh import News
 from dealer_agent.storage.keys import KeyUse
 from dealer_agent.storage.store import Store
 
@@ -29,6 +29,14 @@ NOTICE = timedelta(hours=2)
 """The least time between noting the next key and using it: a machine without the key reports it meanwhile."""
 MARGIN = timedelta(days=1)
 """A running service destroys the old key within this time after a change is due."""
+
+
+class News(NamedTuple):
+    """What an operator should know: an event of the log and its facts."""
+
+    event: str
+    facts: dict[str, Any]
+    is_problem: bool = False
 
 
 class RotationStopped(Exception):  # noqa: N818 - not an error: the next call continues

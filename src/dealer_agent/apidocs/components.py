@@ -8,11 +8,12 @@ here.
 import re
 from typing import Any
 
+from dealer_agent.apidocs.glossary import FIELD_MEANINGS, SCHEMA_MEANINGS
 from dealer_agent.protocol.card import CardFacts
 from dealer_agent.protocol.envelope import ID_LENGTH, MEDIA_TYPE_LENGTH, MODES_LIMIT, PARTS_LIMIT
-from dealer_agent.protocol.errors import A2A_DOMAIN, ERROR_INFO_TYPE, ERRORS
-from dealer_agent.protocol.glossary import FIELD_MEANINGS, SCHEMA_MEANINGS
+from dealer_agent.protocol.errors import ERRORS
 from dealer_agent.protocol.json_rpc import CALL_ID_LENGTH
+from dealer_agent.protocol.replies import A2A_DOMAIN, ERROR_INFO_TYPE
 from dealer_agent.protocol.schemas import Schema, request_schema, response_schema
 from dealer_agent.protocol.skill import Skill
 from dealer_agent.protocol.vocabulary import Wire

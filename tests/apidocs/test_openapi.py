@@ -15,11 +15,8 @@ from hypothesis import HealthCheck, Phase, given, settings
 from openapi_spec_validator import OpenAPIV31SpecValidator
 from tests.protocol.publishing import facts
 
-from dealer_agent.protocol import errors
-from dealer_agent.protocol.card import card_0_1_0, card_1_0_0
-from dealer_agent.protocol.envelope import decode_request
-from dealer_agent.protocol.errors import ERRORS, ProtocolError, http_error_body, json_rpc_error_body
-from dealer_agent.protocol.examples import (
+from dealer_agent.apidocs.components import payload_component, reply_component
+from dealer_agent.apidocs.examples import (
     example_body,
     example_call,
     example_error,
@@ -27,14 +24,22 @@ from dealer_agent.protocol.examples import (
     example_json_rpc_reply,
     example_reply,
 )
+from dealer_agent.apidocs.glossary import FIELD_MEANINGS, SCHEMA_MEANINGS
+from dealer_agent.apidocs.openapi import openapi_document
+from dealer_agent.apidocs.skill_docs import SKILL_DOCS
+from dealer_agent.apidocs.statuses import STATUSES
+from dealer_agent.protocol import errors
+from dealer_agent.protocol.card import card_0_1_0, card_1_0_0
+from dealer_agent.protocol.envelope import decode_request
+from dealer_agent.protocol.errors import ERRORS, ProtocolError
 from dealer_agent.protocol.formats import FORMATS
-from dealer_agent.protocol.glossary import CODE_MEANINGS, FIELD_MEANINGS, SCHEMA_MEANINGS, STATUS_MEANINGS
 from dealer_agent.protocol.json_rpc import decode_call
-from dealer_agent.protocol.openapi import openapi_document
-from dealer_agent.protocol.openapi_components import payload_component, reply_component
+from dealer_agent.protocol.replies import http_error_body, json_rpc_error_body
 from dealer_agent.protocol.schemas import published_schemas
 from dealer_agent.protocol.skill import SKILL_BY_ID, SKILLS, Skill
 from dealer_agent.protocol.vocabulary import AUTOAGENT, Vocabulary, Wire, proto, wire
+
+pytestmark = pytest.mark.requirement("openapi-document")
 
 PROTO = proto()
 WIRE = wire("proto", PROTO)
@@ -153,11 +158,11 @@ def test_an_example_request_is_taken_by_the_service_and_by_the_document(skill: S
     request = decode_request(json.dumps(body).encode(), WIRE)
     assert (request.skill, request.vocabulary, request.problems) == (skill, vocabulary, ())
     assert list(REQUESTS.iter_errors(body)) == []
-    rpc_id, called = decode_call(json.dumps(example_call(skill, vocabulary)).encode(), WIRE)
+    rpc_id, called = decode_call(json.dumps(example_call(example_body(skill, vocabulary))).encode(), WIRE)
     assert not isinstance(called, ProtocolError)
     assert (rpc_id, called.skill, called.problems) == (b'"1"', skill, ())
     calls = validator(CALL["requestBody"]["content"]["application/json"]["schema"])
-    assert calls.is_valid(example_call(skill, vocabulary))
+    assert calls.is_valid(example_call(example_body(skill, vocabulary)))
 
 
 @pytest.mark.parametrize("vocabulary", BOTH, ids=["proto", "autoagent"])
@@ -180,7 +185,7 @@ def test_the_examples_name_no_real_person() -> None:
 
 def everything_refused() -> list[tuple[type[ProtocolError], int]]:
     kinds = [kind for kind in vars(errors).values() if isinstance(kind, type) and issubclass(kind, ProtocolError)]
-    own = [(kind, kind.row.http) for kind in kinds if kind is not ProtocolError]
+    own = [(kind, kind.http) for kind in kinds if kind is not ProtocolError]
     transport = [(errors.UnsupportedSkill, 405)] + [(errors.SchemaValidationFailed, n) for n in (408, 413, 415)]
     return own + transport
 
@@ -202,7 +207,7 @@ def test_every_refusal_has_the_shape_that_the_document_gives_its_status(
     error = made(kind, status)
     body = json.loads(http_error_body(error, vocabulary, "err_01KE7AQMD5N7Q9S2T4V6X8Z1BG", AT))
     assert list(validator(response_schema(SEND, status)).iter_errors(body)) == []
-    assert f"`{kind.row.code}`" in SEND["responses"][str(status)]["description"]
+    assert f"`{kind.code}`" in SEND["responses"][str(status)]["description"]
     rpc = json.loads(json_rpc_error_body(error, vocabulary, "err_01KE7AQMD5N7Q9S2T4V6X8Z1BG", AT, b"7"))
     assert list(validator(response_schema(CALL, 200)).iter_errors(rpc)) == []
 
@@ -401,8 +406,8 @@ def test_the_example_of_a_json_rpc_answer_has_the_documented_shape() -> None:
 
 
 def test_the_glossary_is_complete_and_names_nothing_that_is_not_there() -> None:
-    assert set(CODE_MEANINGS) == set(ERRORS)
-    assert {row.http for row in ERRORS.values()} <= set(STATUS_MEANINGS)
+    assert set(SKILL_DOCS) == set(SKILLS)
+    assert {kind.http for kind in ERRORS.values()} <= set(STATUSES)
     components = DOCUMENT["components"]["schemas"]
     assert set(SCHEMA_MEANINGS) <= set(components)
     unknown = {

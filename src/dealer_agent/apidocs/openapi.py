@@ -1,11 +1,7 @@
-"""The OpenAPI 3.1 document of one service (specification, parts 2, 4, 5 and 7; contract, parts 2 to 4). Pure.
+"""The OpenAPI 3.1 document of one service, from the same facts as the agent card. Pure."""
 
-Addresses and skills come from the same facts as the agent card.
-"""
-
-from dealer_agent.protocol.card import BEARER_SCHEME, CardFacts, card_0_1_0, card_1_0_0
-from dealer_agent.protocol.errors import ERRORS
-from dealer_agent.protocol.examples import (
+from dealer_agent.apidocs.components import Json, components, ref
+from dealer_agent.apidocs.examples import (
     example_body,
     example_call,
     example_error,
@@ -13,15 +9,16 @@ from dealer_agent.protocol.examples import (
     example_json_rpc_reply,
     example_reply,
 )
-from dealer_agent.protocol.glossary import CODE_MEANINGS, STATUS_MEANINGS, TRANSPORT_CODES
-from dealer_agent.protocol.openapi_components import Json, components, ref
+from dealer_agent.apidocs.statuses import STATUSES, Status
+from dealer_agent.protocol.card import BEARER_SCHEME, CardFacts, card_0_1_0, card_1_0_0
+from dealer_agent.protocol.json_rpc import HTTP_STATUSES
 from dealer_agent.protocol.schemas import published_schemas
 from dealer_agent.protocol.vocabulary import Wire
 
 MEDIA_TYPES = ("application/json", "application/a2a+json")
 
-JSON_RPC_STATUSES = (401, 405, 408, 413, 415, 429)
-"""Refusals of a JSON-RPC call that keep their HTTP status; every other answer is 200."""
+JSON_RPC_STATUSES = sorted({405, *HTTP_STATUSES})
+"""The HTTP statuses of errors over JSON-RPC. Every other reply has 200."""
 
 
 def server_root(facts: CardFacts) -> str:
@@ -37,12 +34,6 @@ def send_path(facts: CardFacts) -> str:
 def rpc_path(facts: CardFacts) -> str:
     """The path of the JSON-RPC route below `server_root`."""
     return facts.json_rpc_url.removeprefix(server_root(facts))
-
-
-def codes_of(status: int) -> list[str]:
-    """The error codes that an HTTP status carries."""
-    codes = [row.code for row in ERRORS.values() if row.http == status]
-    return [TRANSPORT_CODES[status]] if status in TRANSPORT_CODES else codes
 
 
 def openapi_document(facts: CardFacts, wire: Wire) -> Json:
@@ -150,8 +141,8 @@ def _send(facts: CardFacts, wire: Wire) -> Json:
     requests = {skill.id: {"summary": skill.name, "value": example_body(skill, wire.default)} for skill in facts.skills}
     replies = {skill.id: {"summary": skill.name, "value": example_reply(skill, wire.default)} for skill in facts.skills}
     refusals = {
-        str(status): _refusal(status, words, _of_status(status), example_error(status, wire.default))
-        for status, words in STATUS_MEANINGS.items()
+        str(code): _refusal(status, _error_schema(status), example_error(code, wire.default))
+        for code, status in STATUSES.items()
     }
     return _skill_operation(
         facts,
@@ -165,19 +156,23 @@ def _send(facts: CardFacts, wire: Wire) -> Json:
 
 
 def _call(facts: CardFacts, wire: Wire) -> Json:
-    requests = {skill.id: {"summary": skill.name, "value": example_call(skill, wire.default)} for skill in facts.skills}
+    requests = {
+        skill.id: {"summary": skill.name, "value": example_call(example_body(skill, wire.default))}
+        for skill in facts.skills
+    }
     replies = {
         "success": {"summary": "A result", "value": example_json_rpc_reply(wire.default)},
         "refusal": {"summary": "A refusal", "value": example_json_rpc_error(wire.default)},
     }
     success = {"schema": {"oneOf": [ref("JsonRpcResult"), ref("JsonRpcError")]}, "examples": replies}
     refusals = {}
-    for status in JSON_RPC_STATUSES:
-        # A wrong method is refused before anything is known of JSON-RPC.
-        plain = status == 405
-        example = example_error(405, wire.default) if plain else example_json_rpc_error(wire.default, status)
-        schema = _of_status(status) if plain else ref("JsonRpcError")
-        refusals[str(status)] = _refusal(status, STATUS_MEANINGS[status], schema, example)
+    for code in JSON_RPC_STATUSES:
+        status = STATUSES[code]
+        if code == 405:
+            # The service refuses a wrong method before it looks for JSON-RPC.
+            refusals["405"] = _refusal(status, _error_schema(status), example_error(405, wire.default))
+        else:
+            refusals[str(code)] = _refusal(status, ref("JsonRpcError"), example_json_rpc_error(wire.default, code))
     return _skill_operation(
         facts,
         "callSendMessage",
@@ -255,23 +250,23 @@ def _ok(words: str, media: Json) -> Json:
     return {"200": {"description": words, "headers": _header_refs("A2A-Extensions"), "content": _json_content(media)}}
 
 
-def _refusal(status: int, words: str, schema: Json, example: Json) -> Json:
-    lines = [f"- `{code}`: {CODE_MEANINGS[code]}" for code in codes_of(status)]
+def _refusal(status: Status, schema: Json, example: Json) -> Json:
+    lines = [f"- `{kind.code}`: {kind.description()}" for kind in status.kinds()]
     response: Json = {
-        "description": "\n\n".join([words, "\n".join(lines)]),
+        "description": "\n\n".join([status.meaning, "\n".join(lines)]),
         "content": _json_content({"schema": schema, "example": example}),
     }
-    if status in _STATUS_HEADERS:
-        response["headers"] = _header_refs(_STATUS_HEADERS[status])
+    if status.example.http in _STATUS_HEADERS:
+        response["headers"] = _header_refs(_STATUS_HEADERS[status.example.http])
     return response
 
 
-def _of_status(status: int) -> Json:
-    """The error envelope, narrowed to what this status carries."""
-    codes = {"enum": codes_of(status)}
+def _error_schema(status: Status) -> Json:
+    """The schema of an error, narrowed to the codes of a status."""
+    codes = {"enum": [kind.code for kind in status.kinds()]}
     details = [{"properties": {"reason": codes}}, {"properties": {"code": codes}}]
-    narrow = {"properties": {"code": {"const": status}, "details": {"prefixItems": details}}}
-    # Beside the reference, not in an allOf: code generators then give every status the one type `Error`.
+    narrow = {"properties": {"code": {"const": status.example.http}, "details": {"prefixItems": details}}}
+    # Beside the reference, not in an allOf: code generators then use the one type `Error` for every status.
     return ref("Error") | {"properties": {"error": narrow}}
 
 
@@ -302,7 +297,7 @@ def _document(
         operation["parameters"] = parameters
         operation["responses"]["404"] = {
             "description": "No such document.",
-            "content": {"application/json": {"schema": _of_status(404)}},
+            "content": {"application/json": {"schema": _error_schema(STATUSES[404])}},
         }
     return {"get": operation}
 

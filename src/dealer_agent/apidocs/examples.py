@@ -1,0 +1,120 @@
+"""Example requests, replies and errors, and `curl` commands that send the requests. Pure."""
+
+import json
+import shlex
+from datetime import UTC, datetime
+from typing import Any
+
+import msgspec
+
+from dealer_agent.apidocs.skill_docs import EXAMPLE_VIN, SKILL_DOCS
+from dealer_agent.apidocs.statuses import STATUSES
+from dealer_agent.protocol.envelope import Request
+from dealer_agent.protocol.replies import Answer, http_error_body, json_rpc_error_body, reply_pieces
+from dealer_agent.protocol.skill import DEALER_INFORMATION, Skill
+from dealer_agent.protocol.vocabulary import Vocabulary
+
+EXAMPLE_TIME = datetime(2026, 1, 5, 15, 0, tzinfo=UTC)
+"""The default time of the examples. It is long past, so no consent in them is granted in the future."""
+
+TOKEN_VARIABLE = "DEALER_AGENT_TOKEN"  # noqa: S105 - the name of a shell variable, not a token
+"""The shell variable with the bearer token of the example commands."""
+
+_REPLY_ID = "01KE7AQHV0C8D2F4G6H1J3K5MF"
+_ERROR_ID = "err_01KE7AQMD5N7Q9S2T4V6X8Z1BG"
+
+
+def example_payload(skill: Skill, *, now: datetime = EXAMPLE_TIME, vin: str = EXAMPLE_VIN) -> dict[str, Any]:
+    """A request payload. `now` is when the customer of a lead consents. `vin` is the vehicle of interest."""
+    return {"type": skill.request_type, **SKILL_DOCS[skill].members(now, vin)}
+
+
+def example_body(
+    skill: Skill, vocabulary: Vocabulary, *, now: datetime = EXAMPLE_TIME, vin: str = EXAMPLE_VIN
+) -> dict[str, Any]:
+    """The whole body of `POST /message:send`: the payload of `example_payload` in its envelope."""
+    part = {
+        "data": example_payload(skill, now=now, vin=vin),
+        "mediaType": vocabulary.request_media_type(skill),
+    }
+    return {
+        "message": {"messageId": SKILL_DOCS[skill].message_id, "role": "ROLE_USER", "parts": [part]},
+        "configuration": {"acceptedOutputModes": [vocabulary.response_media_type(skill)]},
+    }
+
+
+def example_call(body: dict[str, Any]) -> dict[str, Any]:
+    """The JSON-RPC 2.0 call with the content of a body of `POST /message:send`."""
+    return {"jsonrpc": "2.0", "id": "1", "method": "SendMessage", "params": body}
+
+
+def curl_command(
+    base_url: str,
+    skill: Skill,
+    vocabulary: Vocabulary,
+    *,
+    now: datetime = EXAMPLE_TIME,
+    vin: str = EXAMPLE_VIN,
+    bearer: bool = False,
+    compact: bool = False,
+) -> str:
+    """A command for a POSIX shell. `base_url` is the address of the HTTP+JSON interface, without a trailing slash.
+
+    With `bearer`, the command reads a token from the environment. `compact` writes the body on one line, for a
+    terminal. Otherwise the body is indented, for a page.
+    """
+    example = example_body(skill, vocabulary, now=now, vin=vin)
+    body = msgspec.json.encode(example).decode() if compact else json_text(example)
+    token = [f'-H "Authorization: Bearer ${TOKEN_VARIABLE}"'] if bearer else []
+    lines = [
+        f"curl -sS {shlex.quote(f'{base_url}/message:send')}",
+        "-H 'Content-Type: application/json'",
+        *token,
+        f"-d {shlex.quote(body)}",
+    ]
+    return " \\\n  ".join(lines)
+
+
+_LINE = 88
+
+
+def json_text(value: Any, indent: int = 0) -> str:
+    """JSON for people: indented by two. A value that fits on one line is on one line."""
+    flat = json.dumps(value, ensure_ascii=False)
+    if len(flat) + indent <= _LINE or not isinstance(value, dict | list):
+        return flat
+    inner = indent + 2
+    if isinstance(value, dict):
+        opened, closed = "{}"
+        items = [f"{json.dumps(name)}: {json_text(item, inner)}" for name, item in value.items()]
+    else:
+        opened, closed = "[]"
+        items = [json_text(item, inner) for item in value]
+    lines = (",\n" + " " * inner).join(items)
+    return f"{opened}\n{' ' * inner}{lines}\n{' ' * indent}{closed}"
+
+
+def example_reply(skill: Skill, vocabulary: Vocabulary) -> dict[str, Any]:
+    """The successful reply to `example_body`."""
+    docs = SKILL_DOCS[skill]
+    answer = Answer(msgspec.json.encode(docs.data), docs.reply_message)
+    return _decoded(b"".join(reply_pieces(Request(skill, vocabulary), _REPLY_ID, answer)))
+
+
+def example_json_rpc_reply(vocabulary: Vocabulary) -> dict[str, Any]:
+    """A successful JSON-RPC reply."""
+    return {"jsonrpc": "2.0", "id": "1", "result": example_reply(DEALER_INFORMATION, vocabulary)}
+
+
+def example_error(status: int, vocabulary: Vocabulary) -> dict[str, Any]:
+    """An error over HTTP+JSON with this status. Raises KeyError for a status that no error has."""
+    return _decoded(http_error_body(STATUSES[status].example, vocabulary, _ERROR_ID, EXAMPLE_TIME))
+
+
+def example_json_rpc_error(vocabulary: Vocabulary, status: int = 422) -> dict[str, Any]:
+    """An error over JSON-RPC, in the form of the vocabulary. Raises KeyError as `example_error`."""
+    return _decoded(json_rpc_error_body(STATUSES[status].example, vocabulary, _ERROR_ID, EXAMPLE_TIME, b'"1"'))
+
+
+def _decoded(body: bytes) -> dict[str, Any]:
+    return msgspec.json.decode(body, type=dict[str, Any])

@@ -1,0 +1,75 @@
+"""What is wrong with a request, as a list, and the one error that reports the list (docs/protocol.md#errors). Pure."""
+
+from dataclasses import dataclass
+from typing import Any, Literal
+
+import msgspec
+
+from dealer_agent.protocol.errors import MissingRequiredField, ProtocolError, SchemaValidationFailed
+from dealer_agent.protocol.vocabulary import Vocabulary
+
+RECEIVED_LIMIT = 200
+"""The most characters of a received value that an error repeats."""
+
+PROBLEMS_SHOWN = 100
+"""The most problems that an error lists. It counts the others (docs/protocol.md#bounds)."""
+
+Place = Literal["payload", "envelope"]
+"""Where the JSON pointers of problems start."""
+
+
+@dataclass(frozen=True, slots=True)
+class Problem:
+    """One thing wrong with a request. `pointer` is an RFC 6901 JSON pointer.
+
+    `keyword` is the JSON Schema keyword that failed. `received` holds the received value; it is None where there is no
+    value, or where the value is personal. `expected` is what to send, where only one value is valid. `left_out` counts
+    further problems that are not described.
+    """
+
+    pointer: str
+    keyword: str
+    message: str
+    received: tuple[Any] | None = None
+    expected: str | None = None
+    left_out: int = 0
+
+    def as_details(self) -> dict[str, Any]:
+        """The entry of `details.errors`."""
+        entry = {"instancePath": self.pointer, "keyword": self.keyword, "message": self.message}
+        return entry | {"received": _cut(self.received[0])} if self.received else entry
+
+
+def validation_error(problems: list[Problem], where: Place, vocabulary: Vocabulary | None = None) -> ProtocolError:
+    """The error that reports all problems. Its message describes the first problem by pointer."""
+    only_missing = all(problem.keyword == "required" for problem in problems)
+    kind = MissingRequiredField if only_missing else SchemaValidationFailed
+    message, details = message_and_details(problems, where)
+    return kind(message, details, vocabulary=vocabulary)
+
+
+def message_and_details(problems: list[Problem], where: Place) -> tuple[str, dict[str, Any]]:
+    """An error's message and details for at least one problem. The problems are sorted by pointer."""
+    ordered = sorted(problems, key=lambda problem: (problem.pointer, problem.keyword))
+    first = ordered[0]
+    details: dict[str, Any] = {"in": where, "instancePath": first.pointer}
+    if first.received:
+        details["received"] = _cut(first.received[0])
+    if first.expected:
+        details["expected"] = first.expected
+    details["errors"] = [problem.as_details() for problem in ordered[:PROBLEMS_SHOWN]]
+    count = len(ordered) + sum(problem.left_out for problem in ordered)
+    if count > PROBLEMS_SHOWN:
+        details["errors_left_out"] = count - PROBLEMS_SHOWN
+    more = f" ({count - 1} more in details.errors)" if count > 1 else ""
+    return f"{first.pointer or 'body'}: {first.message}{more}", details
+
+
+def _cut(received: object) -> object:
+    """A received value for an error. A long text is cut. A large object or array becomes its JSON text, cut."""
+    if isinstance(received, str):
+        return received[:RECEIVED_LIMIT]
+    if isinstance(received, dict | list):
+        text = msgspec.json.encode(received)
+        return received if len(text) <= RECEIVED_LIMIT else text.decode()[:RECEIVED_LIMIT]
+    return received
