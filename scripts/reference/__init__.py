@@ -1,4 +1,4 @@
-"""Writes the reference pages of `docs/reference` from the code: `python -m scripts.reference`.
+"""Writes the reference pages of `docs/reference`, and a diagram, from the code: `python -m scripts.reference`.
 
 `settings.md` and `feeds.md` are written by hand, except for the parts that the code knows. The other pages are written
 as a whole.
@@ -8,6 +8,7 @@ from pathlib import Path
 
 from scripts.reference.commands_page import commands_page
 from scripts.reference.feeds_page import feeds_page
+from scripts.reference.layers_diagram import layers_diagram
 from scripts.reference.settings_page import settings_page
 from scripts.reference.wire_pages import errors_page, fields_page, skills_page
 
@@ -24,4 +25,5 @@ def pages() -> dict[Path, str]:
         FOLDER / "errors.md": errors_page(),
         FOLDER / "fields.md": fields_page(),
         FOLDER / "skills.md": skills_page(),
+        FOLDER.parent / "explanation" / "layers.svg": layers_diagram(),
     }

@@ -7,9 +7,9 @@ from typing import Any
 
 from tests.protocol.publishing import documents
 
+from dealer_agent.apidocs.statuses import STATUSES
 from dealer_agent.inventory.feeds.layouts import LAYOUTS
 from dealer_agent.protocol.errors import ERRORS
-from dealer_agent.protocol.glossary import CODE_MEANINGS, STATUS_MEANINGS
 from dealer_agent.protocol.skill import SKILLS, Skill
 from scripts.reference.markdown import code, page, table
 
@@ -41,20 +41,27 @@ def errors_page() -> str:
         "`details` has what a program needs to repair the request. See [the protocol](../protocol.md#errors)."
     )
     codes = table(
-        ("Code", "HTTP", "JSON-RPC", "JSON-RPC, `autoagent`", "Send again later", "Meaning"),
+        ("Code", "HTTP", "JSON-RPC", "JSON-RPC, `autoagent`", "Send again later", "Meaning", "What to do"),
         (
             (
-                code(row.code),
-                str(row.http),
-                str(row.json_rpc),
-                str(row.json_rpc_autoagent),
-                "yes" if row.retryable else "no",
-                CODE_MEANINGS[row.code],
+                code(kind.code),
+                str(kind.http),
+                str(kind.json_rpc),
+                str(kind.json_rpc_autoagent or kind.json_rpc),
+                "yes" if kind.retryable else "no",
+                kind.meaning,
+                kind.action,
             )
-            for row in ERRORS.values()
+            for kind in ERRORS.values()
         ),
     )
-    statuses = table(("Status", "Meaning"), ((str(status), text) for status, text in STATUS_MEANINGS.items()))
+    statuses = table(
+        ("Status", "Meaning", "Codes"),
+        (
+            (str(http), status.meaning, ", ".join(code(kind.code) for kind in status.kinds()))
+            for http, status in STATUSES.items()
+        ),
+    )
     return page("Errors", introduction, ("## Codes", codes, "## HTTP statuses", statuses))
 
 

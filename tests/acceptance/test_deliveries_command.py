@@ -1,4 +1,4 @@
-"""`dealer-agent deliveries`, and `serve` that refuses a channel without what it needs (docs/delivery.md)."""
+"""`dealer-agent deliveries`, and `serve` that refuses a channel without what it needs (docs/reference/delivery.md)."""
 
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
@@ -16,7 +16,7 @@ from dealer_agent.storage.consents import ConsentRecord
 from dealer_agent.storage.leads import record_lead
 from dealer_agent.storage.outbox import Address
 
-pytestmark = pytest.mark.outside_protocol("the command `deliveries`: docs/delivery.md")
+pytestmark = pytest.mark.outside_protocol("the command `deliveries`: docs/reference/delivery.md")
 
 NORTH = "Acceptance Motors North"
 

@@ -1,4 +1,4 @@
-"""Whatever a lead says, its ADF is sound, and says it (ADF 1.0; docs/delivery.md)."""
+"""Whatever a lead says, its ADF is sound, and says it (ADF 1.0; docs/reference/delivery.md)."""
 
 import re
 import unicodedata
@@ -15,7 +15,7 @@ from dealer_agent.leads.adf import render_adf
 from dealer_agent.leads.lead_view import AgentView, LeadView
 from dealer_agent.protocol.requests import Customer, VehicleOfInterest
 
-pytestmark = pytest.mark.outside_protocol("ADF: docs/delivery.md")
+pytestmark = pytest.mark.outside_protocol("ADF: docs/reference/delivery.md")
 
 PROLOG = b'<?xml version="1.0" encoding="UTF-8"?>\n<?adf version="1.0"?>\n<adf>'
 

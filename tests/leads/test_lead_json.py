@@ -1,4 +1,4 @@
-"""A lead as JSON: the table of docs/delivery.md, "JSON"."""
+"""A lead as JSON: the table of docs/reference/delivery.md, "JSON"."""
 
 import json
 from pathlib import Path
@@ -13,9 +13,9 @@ from dealer_agent.leads.lead_json import lead_json
 from dealer_agent.leads.lead_view import AgentView, LeadView, RooftopView
 from dealer_agent.protocol.requests import Appointment, Customer, VehicleOfInterest
 
-pytestmark = pytest.mark.outside_protocol("JSON deliveries: docs/delivery.md")
+pytestmark = pytest.mark.outside_protocol("JSON deliveries: docs/reference/delivery.md")
 
-DOCS = Path(__file__).parents[2] / "docs" / "delivery.md"
+DOCS = Path(__file__).parents[2] / "docs" / "reference" / "delivery.md"
 
 
 def document(**changes: Any) -> dict[str, Any]:

@@ -1,4 +1,4 @@
-"""The mails about a lead (docs/delivery.md, "Mails to people")."""
+"""The mails about a lead (docs/reference/delivery.md, "Mails to people")."""
 
 import re
 from dataclasses import replace
@@ -39,7 +39,7 @@ from dealer_agent.leads.mails import (
 )
 from dealer_agent.protocol.requests import Appointment, Customer, VehicleOfInterest
 
-pytestmark = pytest.mark.outside_protocol("mails: docs/delivery.md")
+pytestmark = pytest.mark.outside_protocol("mails: docs/reference/delivery.md")
 
 UNPRINTABLE = re.compile("[\0-\x1f\x7f-\x9f\u2028\u2029\u202a-\u202e\u2066-\u2069\ud800-\udfff]")
 

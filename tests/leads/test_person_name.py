@@ -1,4 +1,4 @@
-"""Only what looks like a name is repeated in a mail (docs/delivery.md, "Mails to people")."""
+"""Only what looks like a name is repeated in a mail (docs/reference/delivery.md, "Mails to people")."""
 
 import pytest
 from hypothesis import given
@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 
 from dealer_agent.leads.person_name import name_in
 
-pytestmark = pytest.mark.outside_protocol("mails: docs/delivery.md")
+pytestmark = pytest.mark.outside_protocol("mails: docs/reference/delivery.md")
 
 NAMES = (
     *(

@@ -4,10 +4,10 @@ import pytest
 from tests.keeping import fail_where_they_differ
 from tests.leads.rendering import KEPT, rendered
 
-pytestmark = pytest.mark.outside_protocol("documents of deliveries: docs/delivery.md")
+pytestmark = pytest.mark.outside_protocol("documents of deliveries: docs/reference/delivery.md")
 
 
 @pytest.mark.usefixtures("machine_zone")
 def test_readers_of_a_lead_get_what_they_got_before_wherever_the_machine_stands() -> None:
-    """docs/delivery.md: CRMs parse the ADF, and people know the mails."""
+    """docs/reference/delivery.md: CRMs parse the ADF, and people know the mails."""
     fail_where_they_differ(KEPT, rendered(), "tests.leads.rendering")

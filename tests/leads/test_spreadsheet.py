@@ -13,7 +13,7 @@ from dealer_agent.leads.spreadsheet import COLUMNS, cells, harmless
 from dealer_agent.protocol.requests import Address, Appointment, Customer, TradeIn, VehicleOfInterest
 from dealer_agent.protocol.vehicle import Vehicle
 
-pytestmark = pytest.mark.outside_protocol("exports: docs/privacy.md")
+pytestmark = pytest.mark.outside_protocol("exports: docs/explanation/privacy.md")
 
 AT = datetime(2026, 3, 2, 9, 30, tzinfo=UTC)
 ROOFTOP = RooftopView(name="Example Motors North", zone="America/Chicago")

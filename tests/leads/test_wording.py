@@ -24,7 +24,7 @@ from dealer_agent.leads.wording import (
 from dealer_agent.protocol.requests import Appointment, RequestedWindow, TradeIn, VehicleOfInterest
 from dealer_agent.protocol.vehicle import Vehicle
 
-pytestmark = pytest.mark.outside_protocol("words of mails and ADF: docs/delivery.md")
+pytestmark = pytest.mark.outside_protocol("words of mails and ADF: docs/reference/delivery.md")
 
 
 @pytest.mark.parametrize(

@@ -15,6 +15,7 @@ RUNTIME: list[str] = PYPROJECT["project"]["dependencies"]
 BUILD: list[str] = PYPROJECT["dependency-groups"]["build"]
 DEV: list[str] = PYPROJECT["dependency-groups"]["dev"]
 GENERATORS: list[str] = PYPROJECT["dependency-groups"]["generators"]
+DOCS: list[str] = PYPROJECT["dependency-groups"]["docs"]
 
 Pins = dict[str, list[tuple[Requirement, int]]]
 """For each package its pins (one for each range of Python versions) with the number of their hashes."""
@@ -34,8 +35,8 @@ def read_lock(name: str) -> Pins:
     return pins
 
 
-LOCKS = {name: read_lock(name) for name in ("runtime", "dev", "generators")}
-DEPENDENCIES = {"runtime": [*RUNTIME, *BUILD], "dev": [*RUNTIME, *BUILD, *DEV], "generators": GENERATORS}
+LOCKS = {name: read_lock(name) for name in ("runtime", "dev", "generators", "docs")}
+DEPENDENCIES = {"runtime": [*RUNTIME, *BUILD], "dev": [*RUNTIME, *BUILD, *DEV], "generators": GENERATORS, "docs": DOCS}
 
 
 @pytest.mark.parametrize(

@@ -19,7 +19,7 @@ from dealer_agent.server import key_rotation
 from dealer_agent.server.key_rotation import KeyRotation, News, RotationStopped, file_to_change
 from dealer_agent.storage import KeyMissing, Store, find_duplicate, find_idempotent
 
-pytestmark = pytest.mark.outside_protocol("keys: docs/keys.md")
+pytestmark = pytest.mark.outside_protocol("keys: docs/how-to/keys.md")
 
 DAYS = 30
 LEADS = ("L1", "L2")

@@ -10,7 +10,7 @@ from tests.skills.shop import Shop, a_lead, open_shop
 
 from dealer_agent.delivery import loop
 
-pytestmark = pytest.mark.outside_protocol("deliveries: docs/delivery.md")
+pytestmark = pytest.mark.outside_protocol("deliveries: docs/reference/delivery.md")
 
 
 @pytest.fixture

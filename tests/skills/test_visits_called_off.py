@@ -14,7 +14,7 @@ from dealer_agent.dealers.profile import Deliver
 from dealer_agent.inventory.catalogue import Catalogue
 from dealer_agent.lead_intake import NoVisitToCancel
 
-pytestmark = pytest.mark.outside_protocol("cancelled visits: docs/appointments.md")
+pytestmark = pytest.mark.outside_protocol("cancelled visits: docs/how-to/appointments.md")
 
 OpenCounter = Callable[..., Counter]
 SAM = {"customer": customer(email="sam@example.com")}

@@ -1,7 +1,7 @@
 """A lead as ADF 1.0, the XML that dealers' CRMs read. Pure.
 
 Elements stand in the DTD's order, every text is made fit for XML, and the result is ASCII: what lies beyond it goes as
-character references. Which member goes where is the table of docs/delivery.md.
+character references. Which member goes where is the table of docs/reference/delivery.md.
 """
 
 from collections.abc import Sequence

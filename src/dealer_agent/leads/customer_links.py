@@ -2,7 +2,7 @@
 
 A token has the form `LEAD.APPOINTMENT.UNTIL.SIGNATURE`; UNTIL is a time in seconds since 1970. itsdangerous makes the
 signature with HMAC-SHA256. Its key depends on the purpose and the dealer, so a token for one purpose is invalid for
-another. Nothing is stored for a link. See docs/customer-links.md.
+another. Nothing is stored for a link. See docs/how-to/customer-links.md.
 """
 
 from dataclasses import dataclass, field

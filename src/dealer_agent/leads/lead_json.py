@@ -1,4 +1,4 @@
-"""A lead as JSON, for receivers that take no ADF. Pure. Its members are the table of docs/delivery.md."""
+"""A lead as JSON, for receivers that take no ADF. Pure. Its members are the table of docs/reference/delivery.md."""
 
 import re
 from datetime import UTC, datetime

@@ -1,7 +1,7 @@
 """CORS: agents in browsers, on pages of any origin, may call the skills and read the answers. Pure.
 
 The service knows callers by bearer tokens and by addresses, never by cookies. It therefore allows every origin, and
-never allows credentials. It does not allow a public page to call it on a private network (`docs/settings.md`,
+never allows credentials. It does not allow a public page to call it on a private network (`docs/reference/settings.md`,
 `[service]`).
 """
 

@@ -1,4 +1,4 @@
-"""The cost of a hostile or broken file: every bound of docs/feeds.md, and processor time that is linear in its size."""
+"""The cost of a hostile or broken file: every bound of docs/reference/feeds.md, and processor time that is linear in its size."""
 
 import bz2
 import gzip
@@ -16,9 +16,9 @@ from msgspec import UNSET
 
 from dealer_agent.inventory.feeds import FeedError, limits, read_feed
 
-pytestmark = pytest.mark.outside_protocol("feeds: docs/feeds.md")
+pytestmark = pytest.mark.outside_protocol("feeds: docs/reference/feeds.md")
 
-DOCUMENT = (Path(__file__).parents[3] / "docs" / "feeds.md").read_text("utf-8")
+DOCUMENT = (Path(__file__).parents[3] / "docs" / "reference" / "feeds.md").read_text("utf-8")
 HEADER = b"vin,stock,condition,year,make,model,price,mileage\n"
 VIN = b"1HGCY2F57RA000001"
 MIB = 1 << 20

@@ -1,4 +1,4 @@
-"""Whole files: encodings, delimiters, ragged rows, repeated VINs, files that are not understood (docs/feeds.md)."""
+"""Whole files: encodings, delimiters, ragged rows, repeated VINs, files that are not understood (docs/reference/feeds.md)."""
 
 import csv
 import gzip
@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from dealer_agent.inventory.feeds import LAYOUT_NAMES, Feed, FeedError, read_feed
 from dealer_agent.inventory.unit import Unit
 
-pytestmark = pytest.mark.outside_protocol("feeds: docs/feeds.md")
+pytestmark = pytest.mark.outside_protocol("feeds: docs/reference/feeds.md")
 
 VINS = ("1HGCM82633A004352", "5YJ3E1EA7KF317000", "1M8GDM9AXKP042788")
 HEADER = "VIN,Stock,Year,Make,Model,Price,Color"

@@ -12,7 +12,7 @@ from msgspec import UNSET
 from dealer_agent.inventory.feeds import LAYOUT_NAMES, Feed, FeedError, read_feed
 from dealer_agent.inventory.unit import Unit
 
-pytestmark = pytest.mark.outside_protocol("feeds: docs/feeds.md")
+pytestmark = pytest.mark.outside_protocol("feeds: docs/reference/feeds.md")
 
 VIN = "1HGCM82633A004352"
 OTHER_VIN = "5YJ3E1EA7KF317000"

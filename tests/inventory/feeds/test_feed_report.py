@@ -1,4 +1,4 @@
-"""What an import reports: progress, remarks, columns, refusals that say what to do; limits (docs/feeds.md)."""
+"""What an import reports: progress, remarks, columns, refusals that say what to do; limits (docs/reference/feeds.md)."""
 
 import json
 from datetime import UTC, date, datetime
@@ -12,7 +12,7 @@ from tests.inventory.feeds.test_feed_values import feed_of, unit_of
 
 from dealer_agent.inventory.feeds import LAYOUT_NAMES, FeedError, Remark, read_feed
 
-pytestmark = pytest.mark.outside_protocol("feeds: docs/feeds.md")
+pytestmark = pytest.mark.outside_protocol("feeds: docs/reference/feeds.md")
 
 VIN = "1HGCM82633A004352"
 ROWS = 1_700
@@ -70,7 +70,7 @@ def test_progress_is_told_now_and_then_out_of_all_lines_or_records(data: bytes, 
     ],
 )
 def test_a_value_that_is_left_out_is_reported_with_its_member_and_its_text(column: str, name: str, text: str) -> None:
-    """docs/feeds.md, values: left out and reported; the row stays."""
+    """docs/reference/feeds.md, values: left out and reported; the row stays."""
     feed = feed_of(**{column: text})
     (remark,) = feed.warnings
     assert remark == Remark(2, VIN, f"{name}: {text!r} is not understood; it is left out.")
@@ -172,7 +172,7 @@ def test_a_text_that_is_too_long_is_cut_and_ends_in_no_blank(column: str, most: 
 
 
 def test_the_time_of_a_feed_is_kept_in_utc() -> None:
-    """docs/feeds.md, values: whatever offset the feed wrote, and wherever the machine stands."""
+    """docs/reference/feeds.md, values: whatever offset the feed wrote, and wherever the machine stands."""
     found = unit_of(**{"Last Modified": "2026-05-04T17:00:00-05:00"}).feed_updated_at
     assert found == datetime(2026, 5, 4, 22, tzinfo=UTC)
     assert isinstance(found, datetime)
@@ -181,7 +181,7 @@ def test_the_time_of_a_feed_is_kept_in_utc() -> None:
 
 @pytest.mark.parametrize("column", ["description", "notes"])
 def test_prose_that_is_too_long_is_cut_and_ends_in_no_blank(column: str) -> None:
-    """docs/feeds.md: a description keeps 20,000 characters."""
+    """docs/reference/feeds.md: a description keeps 20,000 characters."""
     assert getattr(unit_of(**{column: "x" * 20_001}), column) == "x" * 20_000
     assert getattr(unit_of(**{column: "word " * 20_000}), column) == ("word " * 4_000).rstrip()
 

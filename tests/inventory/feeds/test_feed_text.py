@@ -1,4 +1,4 @@
-"""From bytes to rows: encodings, quotes, odd rows, files without a header, JSON as it is found (docs/feeds.md)."""
+"""From bytes to rows: encodings, quotes, odd rows, files without a header, JSON as it is found (docs/reference/feeds.md)."""
 
 import json
 
@@ -7,7 +7,7 @@ from msgspec import UNSET
 
 from dealer_agent.inventory.feeds import FeedError, read_feed
 
-pytestmark = pytest.mark.outside_protocol("feeds: docs/feeds.md")
+pytestmark = pytest.mark.outside_protocol("feeds: docs/reference/feeds.md")
 
 VIN = "1HGCM82633A004352"
 OTHER_VIN = "5YJ3E1EA7KF317000"
@@ -148,7 +148,7 @@ CARSFORSALE = (
 
 @pytest.mark.parametrize("said", ["N", "U", "New", "Used", "CPO", "C", "", "new", "USED"])
 def test_a_file_without_a_header_is_told_by_its_new_or_used_column(said: str) -> None:
-    """docs/feeds.md, layouts: CarsForSale's 20 columns, with VIN and year in their places."""
+    """docs/reference/feeds.md, layouts: CarsForSale's 20 columns, with VIN and year in their places."""
     feed = read_feed("|".join([CARSFORSALE[0], said, *CARSFORSALE[2:17], "Tow hitch", *CARSFORSALE[18:]]).encode())
     assert (feed.layout, feed.units[0].unit.model) == ("carsforsale", "F-150")
 
@@ -177,7 +177,7 @@ def test_a_file_without_a_header_has_its_columns_in_their_places(row: tuple[str,
 
 
 def test_a_file_without_a_header_may_have_an_inch_mark_in_its_rows() -> None:
-    """docs/feeds.md: in TAB files quotes are inch marks."""
+    """docs/reference/feeds.md: in TAB files quotes are inch marks."""
     marked = (*CARSFORSALE[:7], '"Sport', *CARSFORSALE[8:])
     plain = (*CARSFORSALE[:2], OTHER_VIN, *CARSFORSALE[3:])
     feed = read_feed("\n".join("\t".join(row) for row in (marked, plain)).encode())

@@ -1,4 +1,4 @@
-"""Single values: money, miles, dates, displacement and the rest (contract, part 6; docs/feeds.md, conventions)."""
+"""Single values: money, miles, dates, displacement and the rest (contract, part 6; docs/reference/feeds.md, conventions)."""
 
 import time
 from collections.abc import Iterator

@@ -130,7 +130,7 @@ def _tables(name: str, schemas: dict[str, Json], told: set[str]) -> list[FieldTa
     return tables
 
 
-# The bounds of a lead's vehicle are one paragraph of docs/limits.md.
+# The bounds of a lead's vehicle are one paragraph of docs/reference/bounds.md.
 _TOLD_ELSEWHERE = frozenset({"description", "maxLength", "maxItems", "maxProperties", "propertyNames"})
 _BELOW = frozenset({"items", "additionalProperties"})
 
