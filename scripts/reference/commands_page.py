@@ -4,9 +4,9 @@ from collections.abc import Iterator
 from typing import Any
 
 import typer
+from scripts.reference.markdown import code, page, table
 
 from dealer_agent.cli import app
-from scripts.reference.markdown import code, page, table
 
 
 def commands_page() -> str:

@@ -3,8 +3,9 @@
 import csv
 import re
 
-from dealer_agent.demo import demo_inventory
 from scripts.reference.markdown import code, table
+
+from dealer_agent.demo import demo_inventory
 
 MARK = "<!-- The first vehicle of the demo. Written by `make docs`. -->\n"
 SHOWN = 100

@@ -5,13 +5,13 @@ from collections.abc import Iterator
 from functools import cache
 from typing import Any
 
+from scripts.reference.markdown import code, page, table
 from tests.protocol.publishing import documents
 
 from dealer_agent.apidocs.statuses import STATUSES
 from dealer_agent.inventory.feeds.layouts import LAYOUTS
 from dealer_agent.protocol.errors import ERRORS
 from dealer_agent.protocol.skill import SKILLS, Skill
-from scripts.reference.markdown import code, page, table
 
 LARGEST = 2**63 - 1
 
@@ -83,7 +83,9 @@ def fields_page() -> str:
         uses = [("filter", its_filters), ("facet", its_facets), ("sort", [name] if name in sorts else [])]
         in_requests = "; ".join(f"{use} {', '.join(map(code, names))}" for use, names in uses if names)
         column = code(name) if name in columns else ""
-        rows.append((code(name), _type(schema), column, in_requests, (schema | listing.get(name, {})).get("description", "")))
+        rows.append(
+            (code(name), _type(schema), column, in_requests, (schema | listing.get(name, {})).get("description", ""))
+        )
     header = ("Field", "Type", "Feed column", "In requests", "Meaning")
     return page("Fields of a vehicle", introduction, (table(header, rows),))
 

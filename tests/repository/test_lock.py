@@ -1,4 +1,4 @@
-"""The lock: what `make` installs is pinned, hashed, in step with pyproject.toml, and names no address."""
+"""The lock files: every package is pinned with its hashes, agrees with pyproject.toml, and has no address."""
 
 import re
 import tomllib
@@ -60,7 +60,7 @@ def test_every_pin_is_exact_and_has_a_hash(lock: str) -> None:
 
 
 def test_the_development_lock_holds_every_pin_of_the_runtime_lock() -> None:
-    """So that `make demo` may use what `make test` has installed."""
+    """So `make demo` can use the packages that `make test` has installed."""
 
     def versions(lock: str, name: str) -> set[str]:
         return {str(pin.specifier) for pin, _ in LOCKS[lock].get(name, [])}

@@ -60,7 +60,10 @@ def test_the_tutorial_brings_a_lead_into_a_crm(tmp_path: Path) -> None:
 
 
 def _listens(url: str) -> bool:
-    return subprocess.run(["curl", "-sS", "-o", os.devnull, url], capture_output=True, check=False).returncode in (0, 52)
+    return subprocess.run(["curl", "-sS", "-o", os.devnull, url], capture_output=True, check=False).returncode in (
+        0,
+        52,
+    )
 
 
 @pytest.mark.parametrize("title", ["install", "stock.csv", "crm.py", "first terminal", "second terminal"])
