@@ -26,8 +26,8 @@ def skills_page() -> str:
     shown = {"InventorySearchRequest"}
     envelope = (
         "## The envelope",
-        "A request is an A2A message with one data part. These are the members for `inventory.search`. The other skills "
-        "have the same members with their own media types.",
+        "A request is an A2A message with one data part. These are the members for `inventory.search`. "
+        "The other skills have the same members with their own media types.",
         *_members("SendInventorySearch", shown),
     )
     shown.remove("InventorySearchRequest")

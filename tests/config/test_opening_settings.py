@@ -1,4 +1,4 @@
-"""Opening hours in `dealer.toml`: what is refused and on which line, and the examples of docs/how-to/opening-hours.md."""
+"""Opening hours in `dealer.toml`: refused values with their lines, and the examples of docs/how-to/opening-hours.md."""
 
 import re
 from datetime import datetime

@@ -1,4 +1,4 @@
-"""docs/reference/bounds.md has the bounds of the types, and every member of a request has a bound (contract, part 10)."""
+"""docs/reference/bounds.md has the bounds of the code, and every member of a request has a bound."""
 
 from collections.abc import Iterator
 from pathlib import Path

@@ -6,6 +6,7 @@ import subprocess
 import sys
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -48,7 +49,7 @@ def test_the_tutorial_brings_a_lead_into_a_crm(tmp_path: Path) -> None:
                 case "sh", terminal:
                     terminals.enter_context(left_running(text.strip(), tmp_path, env, tmp_path / terminal))
                     url = f"http://127.0.0.1:{ports['8080' if 'serve' in text else '9000']}"
-                    eventually(f"{terminal} listens", lambda url=url: _listens(url))
+                    eventually(f"{terminal} listens", partial(_listens, url))
                 case _:
                     (tmp_path / title).write_text(text, encoding="utf-8")
         crm = tmp_path / "first terminal"

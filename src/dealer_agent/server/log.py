@@ -5,8 +5,8 @@ request. Nothing of a request's body, headers or address is ever logged.
 
 The log is bounded, because a flood of requests would fill the disk. In each interval the first lines of each kind are
 written, and the rest of that kind is counted. At the end of the interval one line per kind says how many were left out
-(`docs/reference/settings.md`, `[logs]`). Use `log_request` for the line of a request and structlog for every other event: both
-are bounded.
+(`docs/reference/settings.md`, `[logs]`). Use `log_request` for the line of a request and structlog for every other
+event: both are bounded.
 """
 
 import sys

@@ -1,4 +1,4 @@
-"""The cost of a hostile or broken file: every bound of docs/reference/feeds.md, and processor time that is linear in its size."""
+"""Hostile and broken files: every bound of docs/reference/feeds.md, and processor time linear in the size."""
 
 import bz2
 import gzip

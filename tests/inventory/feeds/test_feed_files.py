@@ -1,4 +1,4 @@
-"""Whole files: encodings, delimiters, ragged rows, repeated VINs, files that are not understood (docs/reference/feeds.md)."""
+"""Whole files: encodings, delimiters, ragged rows, repeated VINs, unknown files (docs/reference/feeds.md)."""
 
 import csv
 import gzip

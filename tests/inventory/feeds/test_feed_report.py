@@ -1,4 +1,4 @@
-"""What an import reports: progress, remarks, columns, refusals that say what to do; limits (docs/reference/feeds.md)."""
+"""What an import reports: progress, remarks, columns, refusals that say what to do (docs/reference/feeds.md)."""
 
 import json
 from datetime import UTC, date, datetime

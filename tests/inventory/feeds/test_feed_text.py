@@ -1,4 +1,4 @@
-"""From bytes to rows: encodings, quotes, odd rows, files without a header, JSON as it is found (docs/reference/feeds.md)."""
+"""From bytes to rows: encodings, quotes, odd rows, files without a header, JSON (docs/reference/feeds.md)."""
 
 import json
 

@@ -1,4 +1,4 @@
-"""Single values: money, miles, dates, displacement and the rest (contract, part 6; docs/reference/feeds.md, conventions)."""
+"""Single values: money, miles, dates, displacement and others (docs/reference/feeds.md#values)."""
 
 import time
 from collections.abc import Iterator
