@@ -51,7 +51,7 @@ def test_make_and_scripts_have_the_same_names(name: str) -> None:
 
 def test_make_alone_lists_every_command() -> None:
     listed = subprocess.run([which("make"), "-C", ROOT], capture_output=True, text=True, check=True).stdout
-    assert set(COMMANDS) == set(re.findall(r"make ([a-z-]+)\t", listed))
+    assert {"help", *COMMANDS} == set(re.findall(r"make ([a-z-]+)\t", listed))
 
 
 def test_the_continuous_integration_runs_check_docs_and_test() -> None:
