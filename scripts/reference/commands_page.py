@@ -20,14 +20,14 @@ def commands_page() -> str:
 
 
 def _sections(name: str, command: Any) -> Iterator[str]:
-    commands = getattr(command, "commands", None)
-    if commands is None:
+    if not isinstance(command, TyperGroup):
         yield "\n\n".join(_command(name, command))
-    else:
-        if name != "dealer-agent":
-            yield f"## {name}\n\n{command.help}"
-        for inner, one in commands.items():
-            yield from _sections(f"{name} {inner}", one)
+        return
+    if name != "dealer-agent":
+        yield f"## {name}\n\n{command.help}"
+    context: Any = None
+    for inner in command.list_commands(context):
+        yield from _sections(f"{name} {inner}", command.get_command(context, inner))
 
 
 def _command(name: str, command: Any) -> Iterator[str]:

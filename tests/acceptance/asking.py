@@ -1,4 +1,4 @@
-"""Requests as a buyer writes them by hand, in the words of the specification (parts 2 and 4)."""
+"""Requests as a buyer writes them by hand (docs/protocol.md#envelope)."""
 
 import uuid
 from datetime import UTC, datetime, timedelta
@@ -59,7 +59,7 @@ def ask(url: str, skill: str, *, token: str | None = None, **members: Any) -> ht
 
 
 def answer(response: httpx.Response, skill: str) -> dict[str, Any]:
-    """The skill's own part of a successful answer, after its envelope is looked at (specification, 2.1 and part 4)."""
+    """The skill's part of a successful answer, after a check of its envelope (docs/protocol.md#reply-form)."""
     assert response.status_code == 200, response.text
     message = response.json()["message"]
     assert message["role"] == "ROLE_AGENT"
@@ -76,7 +76,7 @@ def asked(url: str, skill: str, *, token: str | None = None, **members: Any) -> 
 
 
 def refusal(response: httpx.Response) -> dict[str, Any]:
-    """The payload of an error, after its envelope is looked at (specification, part 7)."""
+    """The payload of an error, after its envelope is looked at (docs/protocol.md#errors)."""
     error = response.json()["error"]
     assert set(error) == {"code", "message", "details"}
     assert error["code"] == response.status_code

@@ -1,4 +1,4 @@
-"""Large, slow and absent bodies, by the byte (contract, part 3; specification, part 8: maximum request size)."""
+"""Large, slow and absent bodies, by the byte (docs/protocol.md#body-limits)."""
 
 import resource
 from contextlib import suppress

@@ -1,6 +1,6 @@
 """Two buyers at once never get one place, nor is one request taken twice: real service, two workers, both databases.
 
-Contract 10. Three rounds in a normal run, twenty in the long one.
+See docs/protocol.md#confirmation. Three rounds in a normal run, twenty in the long one.
 """
 
 import os

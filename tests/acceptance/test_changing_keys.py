@@ -24,7 +24,7 @@ from dealer_agent.encryption import Keyring, new_key, render
 from dealer_agent.server import key_rotation
 from dealer_agent.storage.store import Store
 
-pytestmark = pytest.mark.outside_protocol("keys: docs/how-to/keys.md")
+pytestmark = pytest.mark.outside_protocol("keys")
 
 
 @pytest.fixture

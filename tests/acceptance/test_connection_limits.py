@@ -1,5 +1,5 @@
 """Connections of strangers cost the service little: a real process, with few file descriptors, serves clients that
-pipeline without end, stay silent, or send slowly; and behind a real proxy (specification, part 8)."""
+pipeline without end, stay silent, or send slowly; and behind a real proxy (docs/protocol.md#connection-limits)."""
 
 import http.client
 import json
@@ -119,7 +119,7 @@ def test_idle_connections_make_room_for_leads(tmp_path: Path, sent: bytes) -> No
 
 @pytest.mark.requirement("connection-limits")
 def test_a_client_beyond_the_limit_of_connections_gets_429(tmp_path: Path) -> None:
-    """Contract 3: RATE_LIMITED carries Retry-After. A busy connection is not closed for another client."""
+    """RATE_LIMITED carries Retry-After. A busy connection is not closed for another client."""
     folder = stocked_dealer(tmp_path, "\n[service]\nmax_connections = 16\n")
     with serving(folder) as running:
         with silent(running.url, 40, HALF_A_HEAD):

@@ -13,7 +13,7 @@ import pytest
 from tests.acceptance.dealers import stocked_dealer
 from tests.acceptance.running import COMMAND, environment, eventually, start
 
-pytestmark = pytest.mark.outside_protocol("core dumps: docs/explanation/privacy.md")
+pytestmark = pytest.mark.outside_protocol("core dumps")
 
 UNLIMITED = ("sh", "-c", 'ulimit -c unlimited && exec "$@"', "sh")
 

@@ -1,4 +1,7 @@
-"""An agent on a page of another origin, in a real browser, that `js/cross_origin.js` drives (contract, part 4)."""
+"""A page of another origin calls the skills in a real browser (docs/protocol.md#cross-origin).
+
+`js/cross_origin.js` drives the browser.
+"""
 
 import json
 import os

@@ -16,7 +16,7 @@ from tests.acceptance.running import eventually, start, succeed_here
 @pytest.mark.requirement("error-id-in-log")
 @pytest.mark.requirement("retryable")
 def test_reading_goes_on_leads_are_refused_and_all_is_well_again_when_the_database_is_back(tmp_path: Path) -> None:
-    """Contract 3: INTERNAL_ERROR is retryable and holds nothing of the inside."""
+    """INTERNAL_ERROR is retryable and holds nothing of the inside."""
     folder = stocked_dealer(tmp_path / "store")
     running = start(folder)
 

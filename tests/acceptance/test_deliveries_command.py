@@ -16,7 +16,7 @@ from dealer_agent.storage.consents import ConsentRecord
 from dealer_agent.storage.leads import record_lead
 from dealer_agent.storage.outbox import Address
 
-pytestmark = pytest.mark.outside_protocol("the command `deliveries`: docs/reference/delivery.md")
+pytestmark = pytest.mark.outside_protocol("the command `deliveries`")
 
 NORTH = "Acceptance Motors North"
 

@@ -1,4 +1,4 @@
-"""Answered leads are stored and delivered, whatever is killed and however the receivers fail (contract, part 10).
+"""An answered lead is delivered, whatever is killed and however the receivers fail (docs/protocol.md#durability).
 
 Buyers send leads to a service with two workers, and repeat each request until it is answered. Meanwhile SIGKILL ends a
 worker, the supervisor, every process of the service or, on PostgreSQL, a backend or the whole database server. A normal

@@ -1,4 +1,4 @@
-"""Clients that others generate from the service's own OpenAPI document work against the service (contract, part 2)."""
+"""Clients generated from the OpenAPI document work against the service (docs/protocol.md#openapi)."""
 
 import json
 import os

@@ -1,4 +1,4 @@
-"""`dealer-agent inventory import` as its user sees it (contract, part 6)."""
+"""`dealer-agent inventory import` as its user sees it (docs/protocol.md#feed-price)."""
 
 import os
 import pty
@@ -105,7 +105,7 @@ def test_units_without_a_rooftop_and_the_meaning_of_the_price_are_told(store: Pa
 
 
 def test_rooftops_whose_fees_are_not_given_show_no_price_and_are_named(store: Path) -> None:
-    """Contract 6: a price before fees that nobody gave is never guessed."""
+    """A price before fees that nobody gave is never guessed (docs/protocol.md#feed-price)."""
     toml = store / "dealer.toml"
     toml.write_text(toml.read_text("utf-8").replace('"advertised"', '"before_fees"'), encoding="utf-8")
     said = bring_in(store, rows(HONDA)).stdout

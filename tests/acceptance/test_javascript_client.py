@@ -1,4 +1,4 @@
-"""The official JavaScript client, `@a2a-js/sdk`, in `js/client.test.js` (specification, parts 1 and 4 to 7)."""
+"""The official JavaScript client, `@a2a-js/sdk`, in `js/client.test.js` (docs/protocol.md)."""
 
 import os
 import re

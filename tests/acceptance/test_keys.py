@@ -14,7 +14,7 @@ from tests.acceptance.running import command, command_here
 from dealer_agent.config.keys import create_key_file
 from dealer_agent.encryption import Keyring, new_key, render
 
-pytestmark = pytest.mark.outside_protocol("keys: docs/how-to/keys.md")
+pytestmark = pytest.mark.outside_protocol("keys")
 
 A_LEAD = "01KE7AQ2N0V5X3J8R6T4Y9W1ZA"
 READING = [

@@ -1,4 +1,4 @@
-"""SIGKILL in the middle of an import and of a stream of leads; then the service is started again (contract, 6 and 10).
+"""SIGKILL during an import and during a stream of leads, then a new start (docs/protocol.md#durable-before-answer).
 
 Twice in a normal run, `SOAK_KILLS` times in the long one.
 """
@@ -66,7 +66,7 @@ def the_same_answers_again(running: Running, senders: Senders) -> None:
 
 @pytest.mark.requirement("durable-before-answer")
 def test_a_killed_machine_shows_the_old_stock_or_the_new_and_keeps_every_answered_lead(tmp_path: Path) -> None:
-    """Contract 6 (an import is one transaction) and 10 (what was answered survives), with one worker and with two."""
+    """An import is one transaction, and an answered lead survives, with one worker and with two."""
     folder = stocked_dealer(tmp_path / "store", units=generation(0, SIZES[0]))
     for number, size in SIZES.items():
         write_feed(folder / f"stock-{number}.json", generation(number, size))
@@ -106,7 +106,7 @@ PATIENT = """
 import importlib
 from dealer_agent.cli import main
 
-importlib.import_module("dealer_agent.cli.serve").WORKER_START_SECONDS = 3600
+importlib.import_module("dealer_agent.cli.uvicorn_server").WORKER_START_SECONDS = 3600
 main()
 """
 """The command that lets a worker take an hour to start: who is replaced sooner was not waited for."""

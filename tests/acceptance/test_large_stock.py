@@ -12,8 +12,7 @@ from tests.acceptance.dealers import generation, stocked_dealer, write_feed
 from tests.acceptance.running import PATIENCE_SECONDS, Running, eventually, serving, start, succeed_here
 from tests.acceptance.test_workers import in_every_worker
 
-from dealer_agent.catalogue_loading import FILE
-from dealer_agent.catalogue_loading.snapshot_loader import SMALL
+from dealer_agent.catalogue_loading.snapshot_loader import FILE, SMALL
 
 pytestmark = pytest.mark.outside_protocol("how a large stock is loaded")
 
@@ -79,7 +78,7 @@ def files(folder: Path) -> set[str]:
 
 
 def test_both_workers_show_it_and_what_an_import_made_of_it(folder: Path) -> None:
-    """Contract 6."""
+    """See docs/protocol.md#listings."""
     with serving(folder, workers=2) as running:
         in_every_worker(running, "the stock", lambda: total(running) == MANY)
         bring_in(running, 1, MANY + 100)

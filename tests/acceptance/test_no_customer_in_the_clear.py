@@ -1,6 +1,6 @@
 """What a customer said is in clear text nowhere: not in the database, not in a log, not in an error, not on a page.
 
-Contract 3 (personal data is not echoed) and 10; 16 CFR 314.4(c)(3), customer information is encrypted at rest. A
+See docs/protocol.md#sealed-at-rest and 16 CFR 314.4(c)(3): customer information is encrypted at rest. A
 service with two workers takes, refuses and delivers leads full of strings that occur nowhere else, over both bindings;
 then everything that it keeps, wrote and answered is searched for them, in every form in which they might hide.
 """
@@ -386,7 +386,7 @@ def test_no_answer_holds_what_a_customer_said(after: Afterwards) -> None:
     statuses = {answer.status_code for answer in after.answers}
     assert {200, 401, 404, 405, 409, 415, 422, 500} <= statuses
     for answer in after.answers:
-        # The id of a JSON-RPC call is repeated as it came (contract, part 3).
+        # The id of a JSON-RPC call is repeated as it came (docs/protocol.md#personal-data-not-echoed).
         told = answer.content.replace(f'"id":"{MARK}id"'.encode(), b"")
         assert personal(told) is None, (answer.request.url, answer.status_code)
         assert personal(str(answer.headers).encode()) is None
@@ -422,7 +422,7 @@ def test_the_files_of_the_postgresql_server_hold_nothing_of_it(after: Afterwards
 def test_no_key_that_still_exists_reads_an_erased_person_in_any_file_of_the_database(
     after: Afterwards, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Contract 10: what is erased is gone. On PostgreSQL remains are in pages and WAL until their key is destroyed.
+    """What is erased is gone. On PostgreSQL remains are in pages and WAL until their key is destroyed.
 
     The proof of consent can be read until it is erased, too. It is the only thing, and its reading is logged.
     """

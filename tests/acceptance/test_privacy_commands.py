@@ -1,6 +1,6 @@
 """`leads erase | export | dispose`, `consent` and `accesses`: what a dealership does with its customers' data.
 
-The service takes the leads, the real commands do the rest, on both databases (contract, part 10; 16 CFR 310.5 and 314).
+The service takes the leads, the real commands do the rest, on both databases (16 CFR 310.5 and 314).
 """
 
 import csv

@@ -1,4 +1,4 @@
-"""The official Python client, `a2a-sdk`, through the service's own card (specification, part 1; contract, parts 2-4).
+"""The official Python client, `a2a-sdk`, through the service's own card (docs/protocol.md).
 
 It carries payloads in protobuf's Struct, so every integer goes out as `2020.0`. It drops what an error says beyond its
 message, so the same request goes out by hand too, and the raw answer is looked at.
@@ -98,7 +98,7 @@ def data_of(message: dict[str, Any], skill: str) -> dict[str, Any]:
 @pytest.mark.requirement("card-interfaces-in-order")
 @pytest.mark.requirement("undeclared-operations")
 def test_the_client_finds_both_bindings_on_the_well_known_card_with_json_rpc_first(service: Running) -> None:
-    """Contract 4; specification, part 1, rule 3."""
+    """See docs/protocol.md#cards."""
 
     async def resolve() -> AgentCard:
         async with httpx.AsyncClient(timeout=120) as plain:
@@ -134,7 +134,7 @@ def test_the_client_counts_the_stock(service: Running, binding: str) -> None:
 @pytest.mark.requirement("integers-sent-plain")
 @both_bindings
 def test_the_client_searches_with_integers_that_travel_as_doubles(service: Running, binding: str) -> None:
-    """Contract 2: a number with a zero fraction is an integer; what the service sends has no fraction."""
+    """A number with a zero fraction is an integer; what the service sends has no fraction."""
     message, wire = through_the_card(
         service.url,
         binding,
@@ -232,7 +232,7 @@ REFUSED: dict[str, tuple[str, dict[str, Any], int, int, str]] = {
 def test_the_client_raises_what_the_service_refuses(
     service: Running, binding: str, skill: str, members: dict[str, Any], status: int, number: int, code: str
 ) -> None:
-    """Specification, part 7; contract, part 3: the same refusal in the form of either binding."""
+    """The same refusal in the form of either binding."""
     with pytest.raises(A2AError) as caught:
         through_the_card(service.url, binding, skill, **members)
     (raw,) = caught.value.wire.got  # type: ignore[attr-defined]
@@ -251,7 +251,7 @@ def test_the_client_raises_what_the_service_refuses(
 @pytest.mark.requirement("card-security")
 @both_bindings
 def test_the_client_shows_the_token_that_the_card_asks_for(guarded: Guarded, binding: str) -> None:
-    """Specification, part 5. The client reads the scheme from the card, and sends the token because of it."""
+    """The client reads the scheme from the card, and sends the token because of it."""
     message, wire = through_the_card(guarded.url, binding, "inventory.vehicle", token=guarded.token, vin=HONDA_VIN)
     assert data_of(message, "inventory.vehicle")["vin"] == HONDA_VIN
     assert wire.sent[0].headers["authorization"] == f"Bearer {guarded.token}"
@@ -264,7 +264,7 @@ def test_the_client_shows_the_token_that_the_card_asks_for(guarded: Guarded, bin
 @both_bindings
 @pytest.mark.parametrize("token", [None, "dat_01KE7AQ2N0V5X3J8R6T4Y9W1ZA_wrong"])
 def test_the_client_is_refused_without_the_token(guarded: Guarded, binding: str, token: str | None) -> None:
-    """Specification, part 5; contract 3: 401 with AUTH_REQUIRED and WWW-Authenticate, over JSON-RPC too."""
+    """401 with AUTH_REQUIRED and WWW-Authenticate, over JSON-RPC too."""
     with pytest.raises(A2AClientError) as caught:
         through_the_card(guarded.url, binding, "inventory.vehicle", token=token, vin=HONDA_VIN)
     (raw,) = caught.value.wire.got  # type: ignore[attr-defined]

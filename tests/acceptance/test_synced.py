@@ -1,4 +1,4 @@
-"""A lead is answered only after it is durable (Contract 10): seen from outside, by the system calls of the service.
+"""A lead is answered after an fsync, seen in the system calls of the service (docs/protocol.md#durable-before-answer).
 
 Of a test that only kills processes the page cache is the accomplice: it keeps what was written and never synced.
 """

@@ -1,4 +1,4 @@
-"""A real vAuto export, through the command line and out through the service (contract, part 6)."""
+"""A real vAuto export, through the command line and out through the service (docs/protocol.md#listings)."""
 
 import csv
 from collections import Counter

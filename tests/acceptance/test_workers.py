@@ -15,7 +15,7 @@ from tests.acceptance.asking import ask, asked, refusal
 from tests.acceptance.dealers import generation, stocked_dealer, write_feed
 from tests.acceptance.running import Running, eventually, serving, succeed_here
 
-from dealer_agent.catalogue_loading import import_feed
+from dealer_agent.catalogue_loading.feed_import import import_feed
 from dealer_agent.config import load_settings
 from dealer_agent.inventory.feeds import Feed, read_feed
 from dealer_agent.storage.store import Store
@@ -82,7 +82,6 @@ def test_every_worker_shows_an_import_without_a_restart(pair: Running) -> None:
 
 @pytest.mark.requirement("token-invalid")
 def test_every_worker_refuses_a_revoked_token_without_a_restart(pair: Running) -> None:
-    """Specification, part 5."""
     token = succeed_here("tokens", "create", "Short Visit", "--dir", pair.folder).strip()
 
     def status() -> int:
@@ -98,7 +97,7 @@ def test_every_worker_refuses_a_revoked_token_without_a_restart(pair: Running) -
 @pytest.mark.requirement("error-rate-limited")
 @pytest.mark.requirement("retry-after")
 def test_one_client_is_counted_by_both_workers_together(pair: Running) -> None:
-    """Specification, part 8: five an hour are five, whichever worker is asked."""
+    """Five an hour are five, whichever worker is asked."""
     statuses: Counter[int] = Counter()
     for worker in pair.workers():
         with alone(pair, worker):
@@ -113,7 +112,7 @@ def test_one_client_is_counted_by_both_workers_together(pair: Running) -> None:
 
 
 def test_readers_never_see_a_mixture_of_two_stocks(pair: Running) -> None:
-    """Contract 6. Every page holds the whole stock, so it is of one stock or the other, in size and in every unit."""
+    """Every page holds the whole stock, so it is of one stock or the other, in size and in every unit."""
     settings = load_settings(pair.folder, {})
     feeds = [
         read_feed(write_feed(pair.folder / f"{number}.json", generation(number, size)).read_bytes())

@@ -1,4 +1,4 @@
-"""The examples are requests that work as they stand: pasted, about another vehicle, at another time, elsewhere."""
+"""The examples work without changes: pasted, about another vehicle, at another time, in another place."""
 
 import json
 import os
@@ -30,7 +30,7 @@ LEAD = SKILL_BY_ID["lead.submit"]
 
 
 def test_the_lead_of_the_example_was_consented_to_when_it_is_said() -> None:
-    """Contract 10: a consent granted in the future is INVALID_CONSENT, so the example's is never ahead of `now`."""
+    """A consent granted in the future is INVALID_CONSENT, so the example's is never ahead of `now`."""
     now = datetime(2027, 3, 1, 23, 59, 59, 999999, tzinfo=UTC)
     lead = example_payload(LEAD, now=now)
     assert datetime.fromisoformat(lead["consent"]["granted_at"]) <= now
@@ -41,7 +41,7 @@ def test_the_lead_of_the_example_was_consented_to_when_it_is_said() -> None:
 
 
 def test_two_different_example_leads_have_different_idempotency_keys() -> None:
-    """Contract 10: a key used again with another payload would be IDEMPOTENCY_CONFLICT."""
+    """A key used again with another payload would be IDEMPOTENCY_CONFLICT."""
     lead = SKILL_BY_ID["lead.submit"]
     sent = [
         example_payload(lead, now=now, vin=vin)
@@ -53,7 +53,7 @@ def test_two_different_example_leads_have_different_idempotency_keys() -> None:
 
 
 def body_of(command: str) -> str:
-    """What stands behind `-d` of a command."""
+    """The text after `-d` in a command."""
     return command.partition("-d '")[2].removesuffix("'")
 
 
@@ -82,7 +82,7 @@ def far_from_utc(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
 @pytest.mark.usefixtures("far_from_utc")
 @pytest.mark.parametrize("zone", [timezone(timedelta(hours=-5)), UTC], ids=str)
 def test_the_times_of_a_lead_are_utc_wherever_it_is_made_and_the_visit_on_the_hour(zone: tzinfo) -> None:
-    """Contract 10: what is compared under an idempotency key does not depend on the machine."""
+    """What is compared under an idempotency key does not depend on the machine."""
     lead = example_payload(LEAD, now=datetime(2026, 11, 20, 12, 34, 56, tzinfo=UTC).astimezone(zone))
     assert lead["submitted_at"] == lead["consent"]["granted_at"] == "2026-11-20T12:34:56Z"
     assert lead["appointment"]["appointment_at"] == "2026-11-22T19:00:00Z"
@@ -115,7 +115,7 @@ def test_a_pasted_command_sends_the_example(skill: Skill, tmp_path: Path) -> Non
 
 
 def test_a_pasted_command_takes_its_token_from_the_environment(tmp_path: Path) -> None:
-    """Spec 5.1: the token stands in the shell, never in the command."""
+    """The token is in the shell, never in the command."""
     command = curl_command("https://agent.example.com", SEARCH, PROTO, bearer=True)
     words = run_pasted(command, tmp_path, **{TOKEN_VARIABLE: "made-up token"})
     assert words[4:6] == ["-H", "Authorization: Bearer made-up token"]

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from dealer_agent.config import Settings, SettingsError, load_settings
 from dealer_agent.config.settings import DealerFile
-from dealer_agent.config.settings_problems import defects
+from dealer_agent.config.settings_problems import find_problems
 
 Load = Callable[[str], Settings]
 Refuse = Callable[[str], list[str]]
@@ -135,7 +135,7 @@ def test_the_shortest_file_has_the_contracts_defaults(load: Load) -> None:
     settings = load(LEAST)
     assert settings.dealer.id == "acme"
     assert settings.dealer.rooftops[0].timezone == "America/Chicago"
-    # Contract, parts 1 to 4 and 7 to 10; specification, part 8.
+    # The defaults that docs/protocol.md names.
     assert (settings.service.vocabulary, settings.service.revision) == ("proto", "1.0.0")
     assert (settings.service.base_path, settings.service.public_url) == ("", "")
     assert settings.service.error_domain == "proto.example"
@@ -339,7 +339,7 @@ def test_what_a_dealer_may_write_is_taken(load: Load, added: str) -> None:
 
 @pytest.mark.requirement("dealer-rooftops")
 def test_a_dealer_needs_a_rooftop(refuse: Refuse) -> None:
-    """Contract 5: at least one."""
+    """At least one."""
     top = "".join(LEAST.splitlines(keepends=True)[:3])
     assert refuse(top) == ["line 1: rooftops: is missing; write at least one [[rooftops]] section"]
     assert refuse(top + "rooftops = []") == ["line 4: rooftops: needs at least 1 entry"]
@@ -347,7 +347,7 @@ def test_a_dealer_needs_a_rooftop(refuse: Refuse) -> None:
 
 @pytest.mark.requirement("feed-price-default")
 def test_what_the_feeds_price_is_must_be_said(refuse: Refuse) -> None:
-    """Contract 6: it is never guessed."""
+    """It is never guessed."""
     assert refuse(LEAST.replace('feed_price = "advertised"\n', "")) == [
         'line 1: feed_price: is missing; write feed_price = "advertised" or feed_price = "before_fees"'
     ]
@@ -412,6 +412,6 @@ def test_what_has_no_defect_is_converted(data: st.DataObject) -> None:
     section = data.draw(st.sampled_from(sorted(_SECTIONS)))
     file: dict[str, object] = {"id": "acme", "name": "Acme", "feed_price": "advertised", "rooftops": [rooftop]}
     file[section] = table(_SECTIONS[section])
-    if defects(DealerFile, file):
+    if find_problems(DealerFile, file):
         return
     assert isinstance(msgspec.convert(file, DealerFile), DealerFile)

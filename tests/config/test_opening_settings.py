@@ -10,7 +10,7 @@ import pytest
 from dealer_agent.config.loading import read_dealer_file
 from dealer_agent.config.settings import DealerFile
 from dealer_agent.config.settings_problems import SettingsError
-from dealer_agent.lead_intake.timetable import Timetable
+from dealer_agent.leads.timetable import Timetable
 
 DOCS = Path(__file__).parents[2] / "docs" / "how-to" / "opening-hours.md"
 LEAST = """\

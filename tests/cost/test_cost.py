@@ -1,4 +1,4 @@
-"""No request, valid or not, costs more than the bound: a search for the most expensive one of each kind (contract, 10).
+"""No request costs more than the bound: a search for the most expensive of each kind (docs/protocol.md#request-cost).
 
 With SOAK in the environment the search is longer, and a stock of 100,000 is asked too. The figures of a long run are in
 docs/reference/bounds.md.
@@ -51,7 +51,7 @@ def test_no_request_costs_more_than_the_bound(dealer: tuple[int, Dealership], na
 
     searched()
     took, size, genes = worst
-    # Once more, with more repeats: another process may have been in the way.
+    # Measure again with more repeats, because another process may have used the processor.
     took = min(took, cost(dealership, lambda dice: kind.make(genes, dice), repeats=5)[0])
     record_property(f"worst_{name}_at_{units}_units", f"{took:.1f} ms, {size} bytes")
     print(f"| {name} | {size:,} | {took:.1f} | at {units:,} units: {genes}")

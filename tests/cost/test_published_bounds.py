@@ -1,4 +1,4 @@
-"""docs/reference/bounds.md has the bounds of the code, and every member of a request has a bound."""
+"""docs/reference/bounds.md has the bounds of the code. Every member has one (docs/protocol.md#request-bounds)."""
 
 from collections.abc import Iterator
 from pathlib import Path
@@ -9,10 +9,10 @@ from tests.cost.asking import KINDS
 
 from dealer_agent.lead_intake import customer_actions
 from dealer_agent.leads import customer_links
-from dealer_agent.protocol import envelope, json_rpc, problems
+from dealer_agent.protocol import json_body, json_rpc, problems
 from dealer_agent.protocol.schemas import request_schema
 from dealer_agent.protocol.skill import SKILLS
-from dealer_agent.server import body, connection, customer_routes, fast_path
+from dealer_agent.server import connection, customer_routes, fast_path, gates
 
 DOCS = Path(__file__).parents[2] / "docs"
 DOCUMENT = (DOCS / "reference" / "bounds.md").read_text("utf-8")
@@ -21,14 +21,14 @@ DOCUMENT = (DOCS / "reference" / "bounds.md").read_text("utf-8")
 @pytest.mark.parametrize(
     ("words", "number"),
     [
-        ("values", envelope.VALUES_LIMIT),
-        ("opening brackets", envelope.VALUES_LIMIT),
-        ("levels of objects and arrays", envelope.NESTING_LIMIT),
+        ("values", json_body.VALUES_LIMIT),
+        ("opening brackets", json_body.VALUES_LIMIT),
+        ("levels of objects and arrays", json_body.NESTING_LIMIT),
         ("characters of a JSON-RPC `id`", json_rpc.CALL_ID_LENGTH),
         ("problems in an error", problems.PROBLEMS_SHOWN),
         ("characters of a received value in an error", problems.RECEIVED_LIMIT),
-        ("bytes of a body that count once against the rate", body.COUNTED_BYTES),
-        ("bytes of a body that is decoded before it is counted", fast_path.SHORT_BODY_BYTES),
+        ("bytes of a body that count once against the rate", gates.COUNTED_BYTES),
+        ("bytes of a body that is decoded before it is counted", fast_path.FAST_BODY_BYTES),
         ("bytes of a head", connection.BoundedConnection.head_limit_bytes),
     ],
 )
@@ -59,7 +59,7 @@ def unbounded(schema: Any, path: str) -> Iterator[str]:
 
 @pytest.mark.requirement("request-bounds")
 @pytest.mark.parametrize("skill", SKILLS, ids=lambda skill: skill.id)
-def test_nothing_in_a_request_is_without_a_bound(skill: Any) -> None:
+def test_everything_in_a_request_has_a_bound(skill: Any) -> None:
     assert list(unbounded(request_schema(skill), skill.id)) == []
 
 

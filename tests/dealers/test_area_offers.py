@@ -1,4 +1,4 @@
-"""The price offered in a buyer's area (contract, part 9)."""
+"""The price offered in a buyer's area (docs/protocol.md#offered-price)."""
 
 from datetime import UTC, datetime
 from typing import Any

@@ -1,4 +1,4 @@
-"""What dealer.information answers from a profile (contract, part 5)."""
+"""What dealer.information answers from a profile (docs/protocol.md#dealer-information)."""
 
 import json
 

@@ -1,11 +1,11 @@
-"""Which deliveries a lead needs: every channel of its rooftop, its people, and the customer (contract, part 10)."""
+"""The deliveries of a lead: channels of its rooftop, its people, the customer (docs/protocol.md#lead-submit)."""
 
 import pytest
 
 from dealer_agent.config.loading import read_dealer_file
 from dealer_agent.config.settings_problems import SettingsError
 from dealer_agent.dealers.profile import DealerRooftop, Deliver, DirectoryChannel, HttpChannel, SmtpChannel
-from dealer_agent.dealers.routing import NewDelivery, channels_of, deliveries_of, mail_to_customer
+from dealer_agent.dealers.routing import NewDelivery, deliveries_of, mail_to_customer
 
 CRM = SmtpChannel(name="crm", to=("leads@example.com",))
 HOOK = HttpChannel(name="hook", url="https://crm.example.com/leads")
@@ -33,7 +33,7 @@ def test_every_channel_of_the_rooftop_gets_the_lead_once(deliver: Deliver, kinds
     planned = deliveries_of(rooftop(deliver))
     assert [(row.kind, row.channel) for row in planned] == kinds
     assert all(row.rooftop == "North" and row.event_id is None for row in planned)
-    assert set(channels_of(deliver)) == {name for kind, name in kinds if kind == "lead"}
+    assert set(deliver.channels) == {name for kind, name in kinds if kind == "lead"}
 
 
 def test_what_a_duplicate_added_sends_the_lead_again() -> None:

@@ -1,4 +1,4 @@
-"""A rooftop's time zone is an area, so that its clocks follow the daylight saving of the place (contract, part 5)."""
+"""The time zone of a rooftop is an area, so that its clock follows daylight saving (docs/protocol.md#rooftop)."""
 
 from zoneinfo import ZoneInfo, available_timezones
 

@@ -4,8 +4,9 @@ from datetime import UTC, datetime, timedelta
 from typing import Any
 
 from dealer_agent.dealers.routing import Kind
-from dealer_agent.delivery.outlet import DeliveryDocument, OutgoingMessage, Outlet
-from dealer_agent.leads.lead_view import AgentView, LeadView, RooftopView, VisitStatus, VisitTime, VisitView
+from dealer_agent.delivery.outlet import DeliveryContent, OutgoingDocument, Outlet
+from dealer_agent.leads.lead_view import AgentView, LeadView, RooftopView, VisitTime, VisitView
+from dealer_agent.leads.statuses import VisitStatus
 from dealer_agent.protocol.requests import Appointment, Customer
 
 MONDAY = datetime(2026, 3, 2, 9, 30, tzinfo=UTC)
@@ -28,13 +29,13 @@ def view(**more: Any) -> LeadView:
 
 def parcel(
     delivery_id: str = "01JN0000000000000000000001", event_id: str | None = None, kind: Kind = "lead", **more: Any
-) -> DeliveryDocument:
-    return DeliveryDocument(delivery_id, view(**more), event_id, kind)
+) -> DeliveryContent:
+    return DeliveryContent(delivery_id, view(**more), event_id, kind)
 
 
-async def sent(outlet: Outlet, parcel: DeliveryDocument) -> str | None:
+async def sent(outlet: Outlet, parcel: DeliveryContent) -> str | None:
     """Makes and sends it, as the loop does."""
-    return await outlet.send(OutgoingMessage(parcel.delivery_id, parcel.message.lead_id, outlet.make(parcel)))
+    return await outlet.send(OutgoingDocument(parcel.delivery_id, parcel.message.lead_id, outlet.render(parcel)))
 
 
 def visit(appointment_id: str = "A1", status: VisitStatus = "confirmed", begins_in_hours: int = 48) -> VisitView:

@@ -14,8 +14,9 @@ from dealer_agent.config.settings import DeliverySettings
 from dealer_agent.dealers.profile import DealerRooftop, Profile
 from dealer_agent.dealers.routing import NewDelivery
 from dealer_agent.delivery.delivery_content import DeliveryContents
+from dealer_agent.delivery.errors import NotDelivered
 from dealer_agent.delivery.loop import DeliveryLoop
-from dealer_agent.delivery.outlet import DeliveryDocument, NotDelivered, OutgoingMessage, Outlets
+from dealer_agent.delivery.outlet import DeliveryContent, OutgoingDocument, Outlets
 from dealer_agent.leads.lead_view import LeadView
 from dealer_agent.protocol.ids import new_ulid
 from dealer_agent.storage import LeadWriter, Store, outbox, record_lead
@@ -107,17 +108,17 @@ class Noting:
     """An outlet that notes what it is given. It fails with each of `failures` first; None lets one pass."""
 
     def __init__(self, *failures: Exception | None) -> None:
-        self.taken: list[OutgoingMessage] = []
-        self.tried: list[OutgoingMessage] = []
+        self.taken: list[OutgoingDocument] = []
+        self.tried: list[OutgoingDocument] = []
         self.views: dict[str, LeadView] = {}
         self.failures = list(failures)
 
-    def make(self, parcel: DeliveryDocument) -> bytes:
+    def render(self, parcel: DeliveryContent) -> bytes:
         assert isinstance(parcel.message, LeadView)
         self.views[parcel.delivery_id] = parcel.message
         return parcel.delivery_id.encode()
 
-    async def send(self, letter: OutgoingMessage) -> str | None:
+    async def send(self, letter: OutgoingDocument) -> str | None:
         self.tried.append(letter)
         failure = self.failures.pop(0) if self.failures else None
         if failure is not None:
@@ -133,7 +134,7 @@ class Failing(Noting):
         super().__init__()
         self.more = more
 
-    async def send(self, letter: OutgoingMessage) -> str | None:
+    async def send(self, letter: OutgoingDocument) -> str | None:
         self.tried.append(letter)
         raise NotDelivered("answered 500", **self.more)
 
@@ -141,7 +142,7 @@ class Failing(Noting):
 class Hanging(Noting):
     """An outlet that takes a letter and never comes back."""
 
-    async def send(self, letter: OutgoingMessage) -> str | None:
+    async def send(self, letter: OutgoingDocument) -> str | None:
         self.tried.append(letter)
         await asyncio.Event().wait()
         return None

@@ -9,8 +9,8 @@ import httpx
 from tests.delivery.receivers import HttpReceiver, always, receiving_http
 from tests.delivery.samples import parcel, sent
 
-from dealer_agent.delivery.http import HttpOutlet
-from dealer_agent.delivery.outlets import FORMATS
+from dealer_agent.delivery.outlet import FORMATS
+from dealer_agent.delivery.outlets.http import HttpOutlet
 from dealer_agent.storage.outbox import STATES
 
 TEXT = (Path(__file__).parents[2] / "docs" / "reference" / "delivery.md").read_text(encoding="utf-8")

@@ -9,14 +9,14 @@ from pathlib import Path
 import pytest
 from tests.delivery.samples import parcel, sent, view
 
-from dealer_agent.delivery.directory import LEFT_BEHIND_SECONDS, UNFINISHED, DirectoryOutlet
-from dealer_agent.delivery.outlet import NotDelivered
-from dealer_agent.leads.adf import adf_of
-from dealer_agent.leads.lead_json import json_of
+from dealer_agent.delivery.errors import NotDelivered
+from dealer_agent.delivery.outlets.directory import LEFT_BEHIND_SECONDS, UNFINISHED, DirectoryOutlet
+from dealer_agent.leads.adf import render_adf
+from dealer_agent.leads.lead_json import render_json
 
 
 def outlet(folder: Path) -> DirectoryOutlet:
-    return DirectoryOutlet(folder, "xml", adf_of)
+    return DirectoryOutlet(folder, "xml", render_adf)
 
 
 def finished(folder: Path) -> list[Path]:
@@ -33,14 +33,14 @@ def test_a_file_is_named_by_the_delivery_and_readable_by_its_owner_alone(tmp_pat
     asyncio.run(sent(outlet(folder), parcel("D1")))
     (file,) = finished(folder)
     assert file.name == "D1.xml"
-    assert file.read_bytes() == adf_of(view())
+    assert file.read_bytes() == render_adf(view())
     assert stat.S_IMODE(file.stat().st_mode) == 0o600
     assert stat.S_IMODE(folder.stat().st_mode) == stat.S_IMODE((folder / UNFINISHED).stat().st_mode) == 0o700
 
 
 def test_the_format_of_the_channel_is_in_the_file_and_its_name(tmp_path: Path) -> None:
-    asyncio.run(sent(DirectoryOutlet(tmp_path, "json", json_of), parcel("D1")))
-    assert (tmp_path / "D1.json").read_bytes() == json_of(view())
+    asyncio.run(sent(DirectoryOutlet(tmp_path, "json", render_json), parcel("D1")))
+    assert (tmp_path / "D1.json").read_bytes() == render_json(view())
 
 
 def test_a_repeat_replaces_the_file_of_its_name(tmp_path: Path) -> None:
@@ -49,7 +49,7 @@ def test_a_repeat_replaces_the_file_of_its_name(tmp_path: Path) -> None:
     asyncio.run(sent(outlet(tmp_path), parcel("D1")))
     assert [file.name for file in finished(tmp_path)] == ["D1.xml"]
     assert not unfinished(tmp_path)
-    assert (tmp_path / "D1.xml").read_bytes() == adf_of(view())
+    assert (tmp_path / "D1.xml").read_bytes() == render_adf(view())
 
 
 def test_what_a_killed_attempt_left_behind_goes_with_the_next(tmp_path: Path) -> None:
@@ -81,7 +81,7 @@ def test_a_lead_that_cannot_be_synced_is_no_file(tmp_path: Path, monkeypatch: py
     monkeypatch.setattr(os, "fsync", full)
     with pytest.raises(NotDelivered, match=r"^the folder cannot be written to: No space left on device$") as raised:
         asyncio.run(sent(outlet(tmp_path), parcel("D1")))
-    assert raised.value.channel_ails
+    assert raised.value.channel_failed
     assert not finished(tmp_path)
     assert not unfinished(tmp_path)
 

@@ -1,4 +1,4 @@
-"""What a CRM gets of a lead that changes while it is being delivered (contract, part 10). On both databases."""
+"""A lead changes while it is delivered to a CRM (docs/protocol.md#contact-points-with-consent). On both databases."""
 
 from collections import defaultdict
 from collections.abc import Iterator

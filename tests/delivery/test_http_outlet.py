@@ -14,11 +14,11 @@ from tests.delivery.certificates import server_certificate
 from tests.delivery.receivers import NOBODY, HttpReceiver, always, one_after_the_other, receiving_http
 from tests.delivery.samples import parcel, sent, view
 
-from dealer_agent.delivery.http import LONGEST_WAIT, HttpOutlet
-from dealer_agent.delivery.outlet import NotDelivered
-from dealer_agent.delivery.outlets import FORMATS
+from dealer_agent.delivery.errors import NotDelivered
+from dealer_agent.delivery.outlet import FORMATS
+from dealer_agent.delivery.outlets.http import LONGEST_WAIT, HttpOutlet
 from dealer_agent.leads.adf import render_adf
-from dealer_agent.leads.lead_json import lead_json
+from dealer_agent.leads.lead_json import render_json
 from dealer_agent.storage.errors import CANNOT_BE_REACHED
 
 
@@ -38,7 +38,7 @@ def send(url: str, *, form: str = "adf", timeout_seconds: float = 120, times: in
                 client=client,
                 url=url,
                 media_type=media_type,
-                render=render,
+                renderer=render,
                 timeout_seconds=timeout_seconds,
                 **more,
             )
@@ -58,7 +58,7 @@ def failure(url: str, **more: Any) -> NotDelivered:
     ("form", "media_type", "body"),
     [
         ("adf", "application/xml; charset=utf-8", render_adf(view())),
-        ("json", "application/json", lead_json(view())),
+        ("json", "application/json", render_json(view())),
     ],
 )
 def test_a_lead_is_posted_with_its_ids_and_nothing_of_the_customer_in_the_head(
@@ -103,7 +103,7 @@ def test_a_status_says_whether_the_channel_ails_or_this_lead_is_refused(
 ) -> None:
     receiver.answer = f"HTTP/1.1 {status} sam@example.com\r\nContent-Length: 15\r\n\r\nsam@example.com".encode()
     failed = failure(receiver.url)
-    assert (failed.problem, failed.channel_ails, failed.permanent) == (f"answered {status}", ails, permanent)
+    assert (failed.problem, failed.channel_failed, failed.permanent) == (f"answered {status}", ails, permanent)
 
 
 @pytest.mark.parametrize(("status", "may"), [(422, False), (500, False), (503, False), (502, True), (504, True)])
@@ -178,7 +178,7 @@ def test_a_receiver_that_says_nothing_is_given_up(receiver: HttpReceiver) -> Non
 @pytest.mark.parametrize("host", [f"127.0.0.1:{NOBODY}", "no-such-host.invalid"])
 def test_a_closed_port_and_an_unknown_host_have_the_same_words(host: str) -> None:
     failed = failure(f"http://{host}/leads")
-    assert (failed.problem, failed.channel_ails) == (f"the server {CANNOT_BE_REACHED}", True)
+    assert (failed.problem, failed.channel_failed) == (f"the server {CANNOT_BE_REACHED}", True)
 
 
 def test_an_untrusted_certificate_gets_no_lead(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

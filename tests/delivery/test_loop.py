@@ -1,4 +1,4 @@
-"""The loop that claims, sends and settles: at least once, nothing lost, nobody held up (contract, part 10)."""
+"""The loop that claims, sends and settles deliveries: each at least once, none lost (docs/protocol.md#durability)."""
 
 import asyncio
 import io
@@ -19,14 +19,15 @@ from tests.storage.samples import DEALER, VAULT
 
 from dealer_agent.config.settings import DeliverySettings
 from dealer_agent.delivery import loop as loops
-from dealer_agent.delivery.outlet import DeliveryDocument, NotDelivered, OutgoingMessage
+from dealer_agent.delivery.errors import NotDelivered
+from dealer_agent.delivery.outlet import DeliveryContent, OutgoingDocument
 from dealer_agent.server.log import BufferedLines, configure_logs
 from dealer_agent.storage import DatabaseUnreachable, Store
 from dealer_agent.storage.outbox import Address
 from dealer_agent.storage.schema import outbox
 
 BUSY = NotDelivered("answered 503")
-REFUSED = NotDelivered("answered 422", channel_ails=False, permanent=True)
+REFUSED = NotDelivered("answered 422", channel_failed=False, permanent=True)
 
 
 @pytest.fixture(autouse=True)
@@ -73,9 +74,9 @@ def test_a_document_is_made_in_a_thread(shop: Shop) -> None:
     makers: set[int] = set()
 
     class Watched(Noting):
-        def make(self, parcel: DeliveryDocument) -> bytes:
+        def render(self, parcel: DeliveryContent) -> bytes:
             makers.add(threading.get_ident())
-            return super().make(parcel)
+            return super().render(parcel)
 
     shop.take(CRM)
     shop.deliver({CRM: Watched()}, shop.settled)
@@ -151,7 +152,7 @@ def test_a_parked_one_that_is_retried_is_tried_again(shop: Shop) -> None:
 def test_what_a_crm_refuses_for_good_is_tried_on_and_what_a_mailbox_refuses_is_parked(shop: Shop, kind: str) -> None:
     """CRMs say so wrongly; to insist with a customer's mailbox makes the dealer's mail suspect."""
     customer = (NORTH, "customer")
-    crm, mailbox = Noting(REFUSED), Failing(channel_ails=False, permanent=True)
+    crm, mailbox = Noting(REFUSED), Failing(channel_failed=False, permanent=True)
     lead_id, told = shop.take(CRM), shop.take(customer, kind=kind)
     shop.deliver({CRM: crm, customer: mailbox}, shop.settled)
     assert shop.row(lead_id).state == "sent"
@@ -223,12 +224,12 @@ def test_who_has_lost_the_lease_before_it_sends_sends_nothing(shop: Shop) -> Non
     lead_id = shop.take(CRM)
 
     class Late(Noting):
-        def make(self, parcel: DeliveryDocument) -> bytes:
+        def render(self, parcel: DeliveryContent) -> bytes:
             if not self.views:
                 lost = {"lease": "another", "leased_until": datetime.now(UTC)}
                 steal = update(outbox).where(outbox.c.lead_id == lead_id).values(lost)
                 shop.writer.submit(DEALER, lambda connection: connection.execute(steal)).result(60)
-            return super().make(parcel)
+            return super().render(parcel)
 
     crm = Late()
     shop.deliver({CRM: crm}, shop.settled)
@@ -310,7 +311,7 @@ def test_a_stop_lets_what_is_nearly_sent_end(shop: Shop, monkeypatch: pytest.Mon
     begun = asyncio.Event()
 
     class Slow(Noting):
-        async def send(self, letter: OutgoingMessage) -> str | None:
+        async def send(self, letter: OutgoingDocument) -> str | None:
             begun.set()
             await asyncio.sleep(0.3)
             return await super().send(letter)
@@ -380,7 +381,7 @@ def test_what_was_sent_is_settled_though_the_database_was_away_just_then(
     monkeypatch.setattr(loops.DeliveryLoop, "_write", back_when_it_was_missed)
 
     class Unlucky(Noting):
-        async def send(self, letter: OutgoingMessage) -> str | None:
+        async def send(self, letter: OutgoingDocument) -> str | None:
             file.rename(away)
             return await super().send(letter)
 

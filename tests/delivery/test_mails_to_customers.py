@@ -23,8 +23,9 @@ from tests.skills.visiting import LOT, PROFILE
 from dealer_agent.dealers.profile import VisitRules
 from dealer_agent.delivery.delivery_content import MOST_MAILS, DeliveryContents
 from dealer_agent.delivery.loop import DeliveryLoop
+from dealer_agent.delivery.mail_server import MailServer
 from dealer_agent.delivery.outlet import Outlets
-from dealer_agent.delivery.smtp import CustomerMailOutlet, MailServer
+from dealer_agent.delivery.outlets.mail import CustomerMailOutlet
 from dealer_agent.protocol.requests import VISIT_KIND_OF, VisitKind
 from dealer_agent.protocol.skill import LeadSubmitRequest
 

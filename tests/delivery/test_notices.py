@@ -1,4 +1,4 @@
-"""What the receivers of a lead are told of a withdrawal and of an erasure (contract, part 10). On both databases."""
+"""Notices to the receivers of a lead: a withdrawal, an erasure (docs/protocol.md#withdrawal). On both databases."""
 
 from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta

@@ -15,10 +15,12 @@ from tests.delivery.samples import sent as make_and_send
 from tests.leads.lead_views import LINKS
 
 from dealer_agent.config.settings import MailSettings
-from dealer_agent.delivery.outlet import DeliveryDocument, DeliveryDropped, NotDelivered, Outlet
-from dealer_agent.delivery.smtp import CrmMailOutlet, CustomerMailOutlet, MailServer, PeopleMailOutlet
-from dealer_agent.leads.adf import adf_of
-from dealer_agent.leads.mails import adf_mail_subject
+from dealer_agent.delivery.errors import DeliveryDropped, NotDelivered
+from dealer_agent.delivery.mail_server import MailServer
+from dealer_agent.delivery.outlet import DeliveryContent, Outlet
+from dealer_agent.delivery.outlets.mail import CrmMailOutlet, CustomerMailOutlet, StaffMailOutlet
+from dealer_agent.leads.adf import render_adf
+from dealer_agent.leads.staff_mails import adf_mail_subject
 from dealer_agent.protocol.requests import Customer
 from dealer_agent.storage.errors import CANNOT_BE_REACHED
 
@@ -44,11 +46,11 @@ def server(receiver: Any, **more: Any) -> MailServer:
     return MailServer(from_name=values.pop("from_name", "Example Motors"), settings=MailSettings(**values), **given)
 
 
-def send(outlet: Outlet, sent: DeliveryDocument | None = None) -> str | None:
+def send(outlet: Outlet, sent: DeliveryContent | None = None) -> str | None:
     return asyncio.run(make_and_send(outlet, sent or parcel()))
 
 
-def failure(outlet: Outlet, sent: DeliveryDocument | None = None) -> NotDelivered:
+def failure(outlet: Outlet, sent: DeliveryContent | None = None) -> NotDelivered:
     with pytest.raises(NotDelivered) as raised:
         send(outlet, sent)
     return raised.value
@@ -64,7 +66,7 @@ def test_a_crm_gets_the_adf_alone_as_plain_ascii_text(receiver: MailReceiver) ->
     assert not mailed.message.is_multipart()
     assert mailed.raw.isascii()
     assert mailed.message["Content-Transfer-Encoding"] == "7bit"
-    assert mailed.message.get_content().replace("\r\n", "\n").encode() == adf_of(sent.message)
+    assert mailed.message.get_content().replace("\r\n", "\n").encode() == render_adf(sent.message)
     assert mailed.message["To"] == CRM[0]
 
 
@@ -89,7 +91,7 @@ def test_a_line_longer_than_mail_allows_is_encoded_and_comes_out_whole(receiver:
     send(CrmMailOutlet(server(receiver), CRM), sent)
     (mailed,) = receiver.taken
     assert max(map(len, mailed.raw.splitlines())) <= 998
-    assert mailed.message.get_content().replace("\r\n", "\n").encode() == adf_of(sent.message)
+    assert mailed.message.get_content().replace("\r\n", "\n").encode() == render_adf(sent.message)
 
 
 @pytest.mark.parametrize(
@@ -106,14 +108,14 @@ def test_every_failure_has_words_of_our_own(
 ) -> None:
     receiver.behaviour = always(what)
     failed = failure(CrmMailOutlet(server(receiver), CRM))
-    assert (failed.problem, failed.channel_ails, failed.permanent) == (problem, ails, permanent)
+    assert (failed.problem, failed.channel_failed, failed.permanent) == (problem, ails, permanent)
 
 
 def test_a_server_that_says_nothing_is_given_up(receiver: MailReceiver) -> None:
     receiver.behaviour = always("hang")
     failed = failure(CrmMailOutlet(server(receiver, timeout_seconds=0.7), CRM))
     assert failed.problem == "the mail server did not answer in time"
-    assert (failed.channel_ails, failed.permanent) == (True, False)
+    assert (failed.channel_failed, failed.permanent) == (True, False)
 
 
 @pytest.mark.parametrize("host", ["127.0.0.1", "no-such-host.invalid"])
@@ -124,7 +126,7 @@ def test_a_closed_port_and_an_unknown_host_have_the_same_words(host: str) -> Non
 
 def test_what_is_no_mail_server_is_no_delivery() -> None:
     with receiving_http(HttpReceiver(always("take"))) as http:
-        assert failure(CrmMailOutlet(server(http, timeout_seconds=0.7), CRM)).channel_ails
+        assert failure(CrmMailOutlet(server(http, timeout_seconds=0.7), CRM)).channel_failed
 
 
 @pytest.mark.parametrize(("answer", "permanent"), [("550 sam@example.com", True), ("450 sam@example.com", False)])
@@ -134,7 +136,7 @@ def test_a_refused_recipient_is_no_delivery_and_no_fault_of_the_channel(
     receiver.refused = {CRM[0]: answer}
     failed = failure(CrmMailOutlet(server(receiver), CRM))
     assert failed.problem == f"the mail server refused the recipient ({answer[:3]})"
-    assert (failed.channel_ails, failed.permanent) == (False, permanent)
+    assert (failed.channel_failed, failed.permanent) == (False, permanent)
 
 
 def test_with_one_recipient_refused_for_good_the_others_have_it_and_it_is_noted(receiver: MailReceiver) -> None:
@@ -146,7 +148,7 @@ def test_with_one_recipient_refused_for_good_the_others_have_it_and_it_is_noted(
 def test_with_one_recipient_refused_for_now_all_get_it_again_later(receiver: MailReceiver) -> None:
     receiver.refused = {BOTH[0]: "450 greylisted"}
     failed = failure(CrmMailOutlet(server(receiver), BOTH))
-    assert (failed.problem, failed.channel_ails) == ("1 of 2 recipients refused (450)", False)
+    assert (failed.problem, failed.channel_failed) == ("1 of 2 recipients refused (450)", False)
 
 
 def only_one(user: bytes, password: bytes) -> Any:
@@ -189,7 +191,7 @@ def test_where_tls_is_asked_for_nothing_goes_without_it(receiver: MailReceiver) 
 
 
 def test_the_people_get_it_in_plain_words(receiver: MailReceiver) -> None:
-    send(PeopleMailOutlet(server(receiver), ("sales@dealer.example.com",)))
+    send(StaffMailOutlet(server(receiver), ("sales@dealer.example.com",)))
     (mailed,) = receiver.taken
     assert mailed.message.get_content_type() == "text/plain"
     assert "Sam Sample" in mailed.message.get_content()

@@ -1,4 +1,4 @@
-"""What is sent is the lead as it stands: additions, visits, consent (contract, part 10)."""
+"""What is sent is the lead as it stands: additions, visits, consent (docs/protocol.md#contact-points-with-consent)."""
 
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
@@ -212,7 +212,7 @@ def test_a_lead_that_is_sent_again_for_a_visit_that_was_called_off_names_it(
     visit = booked(status, starts_at=TUESDAY, ends_at=TUESDAY + HOUR, cancelled_at=TUESDAY)
     whole = whole_of(StoredLead(lead("L1", payload=msgspec.json.encode(REQUEST)), (), ()), visit)
     made = lead_view(whole, PROFILE, resend=resend, because_of=because_of)
-    assert made.called_off == (made.visits[0] if named else None)
+    assert made.cancelled_visit == (made.visits[0] if named else None)
 
 
 def test_of_a_forgotten_customer_there_is_no_view() -> None:

@@ -1,4 +1,4 @@
-"""What generated inputs are fed to: decoders, the whole application, feed readers, settings.
+"""What generated inputs test: decoders, the whole application, feed readers, settings.
 
 A kind makes an input from a source of random numbers, takes it, and says how it was answered. An answer that breaks a
 promise is an AssertionError; so is any other exception, when the caller counts it.
@@ -25,18 +25,20 @@ from tests.inventory.feeds.test_feed_files import check as feed_check
 from tests.inventory.feeds.test_feed_json_layouts import FILES as JSON_FEEDS
 from tests.inventory.feeds.test_feed_layouts import FILES as TABLE_FEEDS
 from tests.protocol.bodies import STEMS, WIRE, body, call
-from tests.protocol.test_two_roads import VALID as VALID_BODIES
-from tests.protocol.test_two_roads import assert_same_request
+from tests.protocol.test_two_decoders import VALID as VALID_BODIES
+from tests.protocol.test_two_decoders import assert_same_request
 
 from dealer_agent.config import SettingsError, load_settings
 from dealer_agent.config.new_dealer_file import dealer_toml
 from dealer_agent.demo import demo_dealer_toml
 from dealer_agent.inventory.feeds import LAYOUT_NAMES
-from dealer_agent.protocol.envelope import Request, decode_plain_request, examine, read_json
+from dealer_agent.protocol.envelope import Request, check_request, decode_plain_request
 from dealer_agent.protocol.errors import ProtocolError
+from dealer_agent.protocol.json_body import read_json
 from dealer_agent.protocol.json_rpc import decode_call, decode_plain_call
-from dealer_agent.server.fast_path import BINDINGS, SERVICE, SHORT_BODY_BYTES
-from dealer_agent.server.request_pipeline import Head, RequestPipeline
+from dealer_agent.server.fast_path import BINDINGS, FAST_BODY_BYTES, SERVICE
+from dealer_agent.server.gates import IncomingRequest
+from dealer_agent.server.request_pipeline import answer_plain, decode_plain
 
 ACCEPTED = "accepted"
 """The outcome of an accepted input begins with this."""
@@ -49,7 +51,7 @@ FILE_BOUND = 0.200
 LARGEST_FILE = 32 * 1024
 
 BEYOND_A_DOUBLE = re.compile(rb"\d{300}|[eE]\+?\d{3}")
-"""The slow way refuses such a number. The fast way skips it in a member that the service does not read."""
+"""The full decoder refuses such a number. The plain decoder skips it in a member that the service does not read."""
 
 
 class Sent(NamedTuple):
@@ -79,7 +81,7 @@ class Kind:
 
 
 def _bodies() -> Documents:
-    """Sound and unsound bodies of all skills in both vocabularies."""
+    """Valid and invalid bodies of all skills in both vocabularies."""
     documents: list[Any] = [*VALID_BODIES]
     for vendor in ("proto", "autoagent"):
         documents += [body(skill, vendor) for skill in STEMS]
@@ -104,14 +106,14 @@ def _bodies() -> Documents:
 
 
 def envelope_kind() -> Kind:
-    """Bodies of `POST /message:send`, decoded by both ways."""
+    """Bodies of `POST /message:send`, decoded by both decoders."""
     bodies = _bodies()
 
     def take(sent: bytes) -> str:
-        # The service decodes only short bodies in the fast way.
-        fast = decode_plain_request(sent, WIRE) if len(sent) <= SHORT_BODY_BYTES else None
+        # The service uses the plain decoder first only for short bodies.
+        fast = decode_plain_request(sent, WIRE) if len(sent) <= FAST_BODY_BYTES else None
         try:
-            slow: Request | ProtocolError = examine(read_json(sent), WIRE)
+            slow: Request | ProtocolError = check_request(read_json(sent), WIRE)
         except ProtocolError as error:
             slow = error
         return _verdict(sent, fast, slow)
@@ -132,7 +134,7 @@ def json_rpc_kind() -> Kind:
         return bodies.text(source, frames)
 
     def take(sent: bytes) -> str:
-        fast = decode_plain_call(sent, WIRE) if len(sent) <= SHORT_BODY_BYTES else None
+        fast = decode_plain_call(sent, WIRE) if len(sent) <= FAST_BODY_BYTES else None
         rpc_id, verdict = decode_call(sent, WIRE)
         assert not isinstance(json.loads(rpc_id), dict | list | bool), rpc_id
         assert fast is None or fast[0] == rpc_id
@@ -181,7 +183,7 @@ App = Callable[[Any, Any, Any], Awaitable[None]]
 
 
 def application_kind(app: App, state: dict[str, Any], judge: AnswerJudge) -> Kind:
-    """Requests to the whole application, as a connection gives them to it: at once where that is possible, else over
+    """Requests to the whole application, on the fast path where that is possible, else over
     ASGI. `state` is what the application's lifespan has left for its connections."""
     bodies = _bodies()
     service, bindings = state[SERVICE], state[BINDINGS]
@@ -199,7 +201,7 @@ def application_kind(app: App, state: dict[str, Any], judge: AnswerJudge) -> Kin
         return Sent("POST", target, tuple(headers), sent)
 
     async def take(sent: Sent) -> str:
-        answer = at_once(sent) or await over_asgi(app, sent)
+        answer = on_fast_path(sent) or await over_asgi(app, sent)
         if sent.method == "POST":
             judge.judge(answer, sent.target, sent=len(sent.body))
         else:
@@ -209,14 +211,14 @@ def application_kind(app: App, state: dict[str, Any], judge: AnswerJudge) -> Kin
             return f"{ACCEPTED}: {_member(answer.body, 'type')}"
         return f"refused: {_member(answer.body, 'code')}"
 
-    def at_once(sent: Sent) -> Answer | None:
+    def on_fast_path(sent: Sent) -> Answer | None:
         binding = bindings.get(sent.target.encode())
-        if binding is None or sent.method != "POST" or len(sent.body) > SHORT_BODY_BYTES:
+        if binding is None or sent.method != "POST" or len(sent.body) > FAST_BODY_BYTES:
             return None
-        under_way = RequestPipeline(binding, service, Head(list(sent.headers), dict(sent.headers), "198.51.100.7"))
-        if not under_way.can_answer_at_once(sent.body):
+        incoming = IncomingRequest(binding, service, list(sent.headers), dict(sent.headers), "198.51.100.7")
+        if not decode_plain(incoming, sent.body):
             return None
-        reply = under_way.reply_at_once()
+        reply = answer_plain(incoming)
         head = dict(line.split(b": ", 1) for line in reply.head.split(b"\r\n")[:-1])
         return Answer(reply.status, {"content-type": head[b"content-type"].decode()}, b"".join(reply.body))
 
@@ -225,7 +227,7 @@ def application_kind(app: App, state: dict[str, Any], judge: AnswerJudge) -> Kin
 
 
 def _member(answer: bytes, name: str) -> str:
-    """The first text in an answer under this name."""
+    """The first string with this name in an answer."""
     return answer.partition(b'"%b":"' % name.encode())[2].partition(b'"')[0].decode()
 
 
@@ -327,7 +329,7 @@ def settings_kind(folder: Path) -> Kind:
 
 
 def _sections(text: str) -> list[str]:
-    """The shortest file with one section of a longer one behind it, for each of its sections; comments left out."""
+    """For each section of a file: the shortest valid file with this section added, without comments."""
     lines = [line for line in text.splitlines() if line and not line.startswith("#")]
     sections: list[list[str]] = []
     for line in lines:

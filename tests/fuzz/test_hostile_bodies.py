@@ -1,4 +1,4 @@
-"""Whatever stands in a body: a reply or the error envelope, never a 500 (specification, part 7; contract, part 3)."""
+"""Every body gets a reply or the error envelope, never a 500 (docs/protocol.md#errors)."""
 
 from typing import Any
 
@@ -15,7 +15,7 @@ SHARE = REQUESTS // 2
 
 @pytest.mark.parametrize("target", TARGETS)
 @pytest.mark.parametrize("skill", STEMS)
-def test_the_requests_that_are_broken_below_are_answered_when_they_are_whole(
+def test_the_hostile_requests_are_answered_before_they_are_broken(
     service: Running, judge: Judge, skill: str, target: str
 ) -> None:
     whole = valid_body(skill, target)
@@ -29,7 +29,7 @@ def test_the_requests_that_are_broken_below_are_answered_when_they_are_whole(
 @pytest.mark.requirement("nothing-internal-leaves")
 @pytest.mark.parametrize("target", TARGETS)
 @pytest.mark.parametrize("skill", STEMS)
-def test_a_wrong_value_at_any_path_is_a_reply_or_a_whole_refusal(
+def test_a_wrong_value_at_any_path_gets_a_valid_reply_or_a_complete_error(
     service: Running, judge: Judge, skill: str, target: str, record_property: Any
 ) -> None:
     sent = 0
@@ -53,7 +53,9 @@ def test_a_wrong_value_at_any_path_is_a_reply_or_a_whole_refusal(
 @pytest.mark.requirement("error-details")
 @pytest.mark.requirement("error-code-is-status")
 @pytest.mark.requirement("error-payload-whole")
-def test_a_broken_body_is_a_reply_or_a_whole_refusal(service: Running, judge: Judge, record_property: Any) -> None:
+def test_a_broken_body_gets_a_valid_reply_or_a_complete_error(
+    service: Running, judge: Judge, record_property: Any
+) -> None:
     sent = 0
 
     @settings(

@@ -1,4 +1,4 @@
-"""Leads as they are told: one whole sample, and any that the contract admits. Nobody in them is real."""
+"""Leads as they are delivered: one complete sample, and any valid lead. Nobody in them is real."""
 
 from collections.abc import Callable
 from dataclasses import replace
@@ -12,9 +12,10 @@ from tests.leads.json_values import as_body, json_values
 
 from dealer_agent.lead_intake.allowed_contact_points import deliverable
 from dealer_agent.leads.customer_links import CustomerLinks
-from dealer_agent.leads.lead_view import AgentView, LeadView, RooftopView, VisitStatus, VisitTime, VisitView, extras_of
-from dealer_agent.leads.received_lead import contacts, customer_kept
-from dealer_agent.leads.wording import VISITS
+from dealer_agent.leads.lead_view import AgentView, LeadView, RooftopView, VisitTime, VisitView, extras_of
+from dealer_agent.leads.received_lead import contact_points, with_normal_phone
+from dealer_agent.leads.statuses import VisitStatus
+from dealer_agent.leads.visit_words import VISITS
 from dealer_agent.protocol.envelope import decode_request
 from dealer_agent.protocol.requests import Address, Appointment, Customer, TradeIn, VehicleOfInterest
 from dealer_agent.protocol.responses import PostalAddress
@@ -99,7 +100,7 @@ VIEW = LeadView(
 def a_view(**changes: Any) -> LeadView:
     """The sample lead with changes, without the contact points that may not be used."""
     view = replace(VIEW, **changes)
-    return replace(view, customer=deliverable(view.customer, view.channels))  # type: ignore[arg-type]
+    return replace(view, customer=deliverable(view.customer, view.channels))
 
 
 def a_visit(status: VisitStatus = "confirmed", *, request: Appointment | None = None, **changes: Any) -> VisitView:
@@ -255,7 +256,7 @@ payloads = st.fixed_dictionaries(
         "submitted_at": _timestamps(offset=True),
     },
 )
-"""Every lead that the contract admits, as JSON values; consent is judged elsewhere."""
+"""Every valid lead, as JSON values; consent is checked elsewhere."""
 
 _listings = st.builds(
     lambda known, more: msgspec.convert(msgspec.to_builtins(LISTING) | known | more, Vehicle),
@@ -276,7 +277,7 @@ _rooftops = st.builds(
 
 
 def lead_in(payload: dict[str, Any]) -> LeadSubmitRequest:
-    """The lead, as the service decodes it. Fails where the contract does not admit it."""
+    """The lead, as the service decodes it. Fails if it is not valid."""
     part = {"data": payload, "mediaType": "application/vnd.proto.lead-submit-request+json"}
     message = {"messageId": "01", "role": "ROLE_USER", "parts": [part]}
     body = {"message": message, "configuration": {"acceptedOutputModes": ["application/json"]}}
@@ -313,7 +314,7 @@ def views(draw: Callable[..., Any]) -> LeadView:
         received_at=RECEIVED,
         submitted_at=None if lead.submitted_at is UNSET else datetime.fromisoformat(lead.submitted_at),
         agent=AgentView.of(lead.source_agent),
-        customer=customer_kept(lead.customer, contacts(lead.customer)),
+        customer=with_normal_phone(lead.customer, contact_points(lead.customer)),
         channels=tuple(draw(st.sets(st.sampled_from(["email", "phone", "sms"])))),
         vehicle=draw(st.none() | _listings),
         wish=lead.vehicle_of_interest,

@@ -26,21 +26,23 @@ from tests.leads.lead_views import (
     a_visit,
 )
 
-from dealer_agent.leads.adf import adf_of
+from dealer_agent.leads.adf import render_adf
+from dealer_agent.leads.customer_mails import cancellation_mail, confirmation_mail
 from dealer_agent.leads.icalendar import CalendarVisit, calendar_file
-from dealer_agent.leads.lead_json import json_of
+from dealer_agent.leads.lead_json import render_json
 from dealer_agent.leads.lead_view import (
     AgentView,
-    EndedVisit,
+    CancelledVisit,
+    DeliveredMessage,
     ErasedLead,
     LeadView,
-    Message,
     RooftopView,
     VisitTime,
     VisitView,
 )
-from dealer_agent.leads.mails import Mail, adf_mail_subject, cancellation_mail, confirmation_mail, people_mail
+from dealer_agent.leads.mail_text import Mail
 from dealer_agent.leads.spreadsheet import COLUMNS, cells
+from dealer_agent.leads.staff_mails import adf_mail_subject, staff_mail
 from dealer_agent.leads.us_formats import day_and_time, zone_name
 from dealer_agent.protocol.requests import (
     Appointment,
@@ -172,16 +174,16 @@ def more_leads() -> dict[str, LeadView]:
     }
 
 
-def notices() -> dict[str, Message]:
+def notices() -> dict[str, DeliveredMessage]:
     """What the receivers of a lead are told about it later."""
     erased = ErasedLead(lead_id=a_view().lead_id, rooftop=ROOFTOP, erased_at=RECEIVED)
-    ended = EndedVisit(
+    ended = CancelledVisit(
         lead_id=a_view().lead_id,
         appointment_id="01KE7AQ2N0V5X3J8R6T4Y9W1ZA",
         kind="test_drive",
         rooftop=ROOFTOP,
         time=VisitTime(TEN_IN_NASHVILLE, TEN_IN_NASHVILLE + timedelta(hours=1)),
-        ended_at=RECEIVED,
+        cancelled_at=RECEIVED,
     )
     withdrawn = a_view(channels=("email",), resend=True, withdrawn=("phone", "sms"), visits=(a_visit(),))
     return {"withdrawal": withdrawn, "erasure": erased, "visit_cancelled": ended}
@@ -206,9 +208,9 @@ def rendered() -> dict[str, str]:
     sheet.writeheader()
     views = leads() | more_leads()
     for name, message in (views | notices()).items():
-        files[f"{name}.adf.xml"] = adf_of(message).decode()
-        files[f"{name}.json"] = msgspec.json.format(json_of(message), indent=2).decode() + "\n"
-        files[f"{name}.mail.txt"] = _mail(people_mail(message)) + f"\nSubject with ADF: {adf_mail_subject(message)}\n"
+        files[f"{name}.adf.xml"] = render_adf(message).decode()
+        files[f"{name}.json"] = msgspec.json.format(render_json(message), indent=2).decode() + "\n"
+        files[f"{name}.mail.txt"] = _mail(staff_mail(message)) + f"\nSubject with ADF: {adf_mail_subject(message)}\n"
     for view in views.values():
         sheet.writerow(cells(view))
     files["leads.csv"] = rows.getvalue()

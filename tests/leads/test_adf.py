@@ -22,7 +22,7 @@ from dealer_agent.leads.lead_view import AgentView, RooftopView, VisitTime
 from dealer_agent.protocol.requests import Address, Appointment, Customer, RequestedWindow, VehicleOfInterest
 from dealer_agent.protocol.vehicle import Fee
 
-pytestmark = pytest.mark.outside_protocol("ADF: docs/reference/delivery.md")
+pytestmark = pytest.mark.outside_protocol("ADF")
 
 
 def test_the_prospect_is_named_by_the_lead_and_says_when_the_buyer_asked() -> None:

@@ -15,7 +15,7 @@ from dealer_agent.leads.adf import render_adf
 from dealer_agent.leads.lead_view import AgentView, LeadView
 from dealer_agent.protocol.requests import Customer, VehicleOfInterest
 
-pytestmark = pytest.mark.outside_protocol("ADF: docs/reference/delivery.md")
+pytestmark = pytest.mark.outside_protocol("ADF")
 
 PROLOG = b'<?xml version="1.0" encoding="UTF-8"?>\n<?adf version="1.0"?>\n<adf>'
 

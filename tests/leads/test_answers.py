@@ -1,4 +1,4 @@
-"""What the customer is told (contract, part 10): what happens next, when, and with whom, on the rooftop's clock."""
+"""The message to the customer: what happens next, when, and with whom (docs/protocol.md#lead-reply-message)."""
 
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
@@ -8,10 +8,10 @@ import msgspec
 import pytest
 from msgspec import UNSET
 
-from dealer_agent.leads.customer_message import LeadAnswer, RooftopContact, VisitAnswer, message_for
+from dealer_agent.leads.answer_message import Department, LeadAnswer, VisitAnswer, answer_message
 from dealer_agent.leads.received_lead import UnavailableVehicle
-from dealer_agent.leads.us_formats import clock_time, day_and_time, either, phone_number, zone_name
-from dealer_agent.leads.visits import Slot
+from dealer_agent.leads.us_formats import clock_time, day_and_time, join_words, phone_number, zone_name
+from dealer_agent.leads.visit_times import Slot
 from dealer_agent.protocol.requests import VISIT_KIND_OF, VehicleOfInterest, VisitKind
 from dealer_agent.protocol.responses import MESSAGE_LENGTH
 from dealer_agent.protocol.vehicle import Vehicle
@@ -20,9 +20,9 @@ NOW = datetime(2026, 3, 11, 15, 0, tzinfo=UTC)
 """Wednesday, 10:00 AM in Chicago."""
 CHICAGO = "America/Chicago"
 THURSDAY = datetime(2026, 3, 12, 15, 30, tzinfo=UTC)
-HOUSE = RooftopContact(name="Main Street Motors", zone=CHICAGO)
-OPEN = replace(HOUSE, hours=(datetime(2026, 3, 11, 14, tzinfo=UTC), datetime(2026, 3, 12, 1, tzinfo=UTC)))
-OPENS = replace(HOUSE, hours=(datetime(2026, 3, 12, 14, tzinfo=UTC), datetime(2026, 3, 13, 1, tzinfo=UTC)))
+DEPARTMENT = Department(rooftop="Main Street Motors", zone=CHICAGO)
+OPEN = replace(DEPARTMENT, hours=(datetime(2026, 3, 11, 14, tzinfo=UTC), datetime(2026, 3, 12, 1, tzinfo=UTC)))
+OPENS = replace(DEPARTMENT, hours=(datetime(2026, 3, 12, 14, tzinfo=UTC), datetime(2026, 3, 13, 1, tzinfo=UTC)))
 CIVIC = msgspec.convert(
     {
         "vehicle_id": "v",
@@ -40,8 +40,8 @@ CIVIC = msgspec.convert(
 
 
 def told(visit: VisitAnswer | None = None, **more: Any) -> str:
-    facts: dict[str, Any] = {"house": HOUSE, "now": NOW, "wish": UNSET, "wanted": CIVIC, "visit": visit}
-    return message_for(LeadAnswer(**(facts | more)))
+    facts: dict[str, Any] = {"department": DEPARTMENT, "now": NOW, "wish": UNSET, "found": CIVIC, "visit": visit}
+    return answer_message(LeadAnswer(**(facts | more)))
 
 
 def asked(status: Any, kind: VisitKind = "test_drive", **more: Any) -> VisitAnswer:
@@ -58,31 +58,31 @@ def slot(start: datetime = THURSDAY, **later: float) -> Slot:
     [
         ({}, "Main Street Motors has your request. Someone will contact you about the 2024 Honda Civic."),
         (
-            {"house": OPEN},
+            {"department": OPEN},
             "Main Street Motors has your request. Someone will contact you about the 2024 Honda Civic. "
             "We are open until 8:00 PM today (Central time).",
         ),
         (
-            {"wanted": None, "house": OPENS},
+            {"found": None, "department": OPENS},
             "Main Street Motors has your request. Someone will contact you. "
             "We open again on Thursday, March 12 at 9:00 AM (Central time).",
         ),
         (
-            {"wanted": None, "repeated": True},
+            {"found": None, "repeated": True},
             "Main Street Motors has your earlier request and added this one to it. Someone will contact you.",
         ),
         (
-            {"wanted": UnavailableVehicle("v")},
+            {"found": UnavailableVehicle("v")},
             "Main Street Motors has your request. Someone will contact you. "
             "The vehicle you asked about is no longer available; you will hear about others.",
         ),
         (
-            {"wanted": None, "wish": VehicleOfInterest(vin="1HGCY2F57RA000001")},
+            {"found": None, "wish": VehicleOfInterest(vin="1HGCY2F57RA000001")},
             "Main Street Motors has your request. Someone will contact you. "
             "The vehicle you asked about is not in our stock; you will hear about others.",
         ),
         (
-            {"wanted": None, "wish": VehicleOfInterest(make="Honda")},
+            {"found": None, "wish": VehicleOfInterest(make="Honda")},
             "Main Street Motors has your request. Someone will contact you.",
         ),
     ],
@@ -107,13 +107,13 @@ CONFIRMED = asked("confirmed", times=[slot()])
         ),
         (
             CONFIRMED,
-            {"wanted": None, "trade_in": True, "house": replace(HOUSE, phone="+12025550140")},
+            {"found": None, "trade_in": True, "department": replace(DEPARTMENT, phone="+12025550140")},
             "Your test drive is confirmed for Thursday, March 12 at 10:30 AM (Central time) at Main Street Motors. "
             "Your trade-in will be appraised during the same visit. To change anything, call +1 202-555-0140.",
         ),
         (
             replace(CONFIRMED, moved=slot(hours=-25)),
-            {"wanted": None},
+            {"found": None},
             "Your test drive is confirmed for Thursday, March 12 at 10:30 AM (Central time) at Main Street Motors. "
             "It replaces the one on Wednesday, March 11 at 9:30 AM.",
         ),
@@ -131,7 +131,7 @@ CONFIRMED = asked("confirmed", times=[slot()])
         ),
         (
             asked("confirmed", kind="service", times=[slot()]),
-            {"wanted": UnavailableVehicle("v")},
+            {"found": UnavailableVehicle("v")},
             "Your service visit is confirmed for Thursday, March 12 at 10:30 AM (Central time) at Main Street Motors. "
             "The vehicle you asked about is no longer available; you will hear about others.",
         ),
@@ -159,7 +159,7 @@ PROPOSED = asked("proposed", times=[slot(), slot(hours=3), slot(days=1)])
         ),
         (
             asked("proposed", kind="phone_call", times=[slot()], kept=slot(days=-1)),
-            {"wanted": None, "repeated": True},
+            {"found": None, "repeated": True},
             "Main Street Motors has your earlier request and added this one to it. "
             "Your phone call cannot be booked for the time you asked for. "
             "Free times are Thursday, March 12 at 10:30 AM (Central time). "
@@ -167,20 +167,20 @@ PROPOSED = asked("proposed", times=[slot(), slot(hours=3), slot(days=1)])
         ),
         (
             asked("requested", kind="sales"),
-            {"house": OPEN},
+            {"department": OPEN},
             "Main Street Motors has your request. "
             "Someone will contact you to arrange a time for your visit about the 2024 Honda Civic. "
             "We are open until 8:00 PM today (Central time).",
         ),
         (
             asked("requested", kept=slot()),
-            {"wanted": None},
+            {"found": None},
             "Main Street Motors has your request. Someone will contact you to arrange a time for your test drive. "
             "Until then, Thursday, March 12 at 10:30 AM stays booked for you.",
         ),
         (
             asked("unavailable"),
-            {"wanted": None},
+            {"found": None},
             "Main Street Motors has your request. No time can be booked at present. "
             "Someone will contact you to arrange a time for your test drive.",
         ),
@@ -199,8 +199,8 @@ def test_a_visit_without_a_time_is_told_with_what_is_free_and_what_stays_booked(
 def test_a_message_is_bounded_however_long_the_names_are(visit: VisitAnswer | None) -> None:
     long = "Long " * 10_000
     facts = {
-        "house": replace(OPEN, name=long, phone="+12025550140"),
-        "wanted": msgspec.structs.replace(CIVIC, trim=long),
+        "department": replace(OPEN, rooftop=long, phone="+12025550140"),
+        "found": msgspec.structs.replace(CIVIC, trim=long),
         "trade_in": True,
         "repeated": True,
         "unknown_rooftop": long,
@@ -253,7 +253,7 @@ def test_a_moment_is_told_on_the_clock_of_the_rooftop(moment: datetime, words: s
 
 def test_numbers_and_choices_are_written_as_people_write_them() -> None:
     assert phone_number("+12025550140") == "+1 202-555-0140"
-    assert [either("abc"[:count]) for count in (1, 2, 3)] == ["a", "a or b", "a, b, or c"]
+    assert [join_words("abc"[:count], "or") for count in (1, 2, 3)] == ["a", "a or b", "a, b, or c"]
 
 
 @pytest.mark.parametrize(
@@ -266,6 +266,6 @@ def test_numbers_and_choices_are_written_as_people_write_them() -> None:
     ],
 )
 def test_the_closing_time_is_of_today_or_of_the_night_that_follows(closes: datetime, words: str) -> None:
-    house = replace(HOUSE, hours=(NOW - timedelta(hours=1), closes))
-    told = message_for(LeadAnswer(house=house, now=NOW, wish=UNSET, wanted=None))
+    department = replace(DEPARTMENT, hours=(NOW - timedelta(hours=1), closes))
+    told = answer_message(LeadAnswer(department=department, now=NOW, wish=UNSET, found=None))
     assert told.endswith(words)

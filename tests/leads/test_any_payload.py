@@ -1,4 +1,4 @@
-"""Whatever stands in a lead's members, it is accepted or refused with 422 (Contract 3 and 10)."""
+"""A lead with any values in its members is accepted, or refused with 422 (docs/protocol.md#lead-submit)."""
 
 from datetime import UTC, datetime
 from typing import Any
@@ -8,7 +8,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 from tests.leads.json_values import as_body, json_values
 
-from dealer_agent.leads.received_lead import contacts, customer_kept, names_a_vehicle, payload_hash, vehicle_key
+from dealer_agent.leads.received_lead import (
+    contact_points,
+    names_a_vehicle,
+    payload_hash,
+    vehicle_key,
+    with_normal_phone,
+)
 from dealer_agent.protocol.envelope import Request, decode_request
 from dealer_agent.protocol.problems import validation_error
 from dealer_agent.protocol.skill import LeadSubmitRequest
@@ -66,8 +72,10 @@ def test_any_member_is_accepted_or_refused(more: dict[str, Any]) -> None:
         assert isinstance(request.payload, LeadSubmitRequest)
         assert request.plain is not None
         lead = request.payload
-        assert contacts(lead.customer)
-        assert contacts(customer_kept(lead.customer, contacts(lead.customer))) == contacts(lead.customer)
+        assert contact_points(lead.customer)
+        assert contact_points(with_normal_phone(lead.customer, contact_points(lead.customer))) == contact_points(
+            lead.customer
+        )
         assert payload_hash(request.plain)
         assert not names_a_vehicle(lead.vehicle_of_interest) or vehicle_key(lead.vehicle_of_interest, None)
 

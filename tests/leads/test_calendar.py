@@ -13,7 +13,7 @@ from dealer_agent.leads.icalendar import CalendarVisit, calendar_file, cancellat
 from dealer_agent.leads.lead_view import RooftopView
 from dealer_agent.leads.plain_text import short
 
-pytestmark = pytest.mark.outside_protocol("calendar entries: docs/how-to/appointments.md")
+pytestmark = pytest.mark.outside_protocol("calendar entries")
 
 
 def a_calendar_visit(**changes: Any) -> CalendarVisit:

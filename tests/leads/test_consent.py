@@ -1,4 +1,4 @@
-"""Consent to be contacted (Spec 7; Contract 10): two codes, and nothing about it ever answers 422."""
+"""Consent to be contacted (docs/protocol.md#consent): two codes, and nothing about it ever answers 422."""
 
 import json
 from datetime import UTC, datetime, timedelta, timezone
@@ -233,7 +233,6 @@ def test_what_was_not_agreed_to_outweighs_what_is_malformed(defect: Any, lack: A
 
 @pytest.mark.requirement("consent-defects")
 def test_all_defects_of_a_consent_are_reported_at_once_and_sorted() -> None:
-    """Contract 3."""
     consent = {"granted_at": seconds_from_now(900), "expires_at": NOW.isoformat(), "consent_text": " ", "scope": ["x"]}
     error = refused(consent | {"note": 1}, "sms")
     assert [(one["instancePath"], one["keyword"]) for one in error.details["errors"]] == [
@@ -270,7 +269,7 @@ def test_a_refusal_says_what_is_wrong_in_plain_words(consent: Any, words: str) -
 
 
 def test_a_refusal_repeats_nothing_of_the_consent() -> None:
-    """Contract 3: personal data is not echoed."""
+    """Personal data is not echoed (docs/protocol.md#consent)."""
     secret = "SECRET-555-0123"
     for consent in (secret, but(scope=[secret]), but(consent_text=[secret]), but(granted_at=secret), but(x=secret)):
         error = refused(consent)

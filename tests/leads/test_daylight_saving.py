@@ -1,4 +1,4 @@
-"""Visits around the nights in which the rooftop's clock is changed, and where it never is (Contract 10).
+"""Visits near the nights in which the clock of the rooftop changes (docs/protocol.md#confirmation).
 
 The two zones below differ in their offsets alone, so one table serves both: `S` stands for the offset of standard
 time and `D` for that of daylight-saving time. On 8 March 2026 the clock jumps from 02:00 S to 03:00 D; on 1 November
@@ -23,7 +23,7 @@ from tests.leads.visiting import (
     windows,
 )
 
-from dealer_agent.leads.visits import Asked, Slot, VisitPlan, fits_inside, quarters, settle
+from dealer_agent.leads.visit_times import RequestedTimes, Slot, VisitPlan, choose_time, fits_inside, quarters_of
 
 pytestmark = pytest.mark.requirement("confirm-in-hours")
 
@@ -110,7 +110,7 @@ def test_a_visit_across_the_change_keeps_its_length(
     assert visit.end.isoformat() == written(day, end, offsets)
     # Slots can be compared and subtracted like any times, also within the hour that comes twice.
     assert visit.end - visit.start == minutes(length)
-    assert len(quarters(visit)) == length // 15
+    assert len(quarters_of(visit)) == length // 15
 
 
 WINDOWS = [
@@ -239,7 +239,7 @@ def test_the_two_hours_of_one_name_have_places_of_their_own(zone: str, offsets: 
     assert early is not None
     assert late is not None
     assert early != late
-    assert set(quarters(early)).isdisjoint(quarters(late))
+    assert set(quarters_of(early)).isdisjoint(quarters_of(late))
 
 
 @in_both_zones
@@ -361,7 +361,7 @@ def whole_year(plan: VisitPlan) -> list[Slot]:
     for number in range(365):
         day = datetime(2026, 1, 1, 12, tzinfo=UTC) + timedelta(days=number)
         opens, closes = (datetime.combine(day.date(), clock, zone) for clock in (time(9), time(17)))
-        visit = settle(Asked(((opens, closes),), None, plan.duration), plan, {}, now).confirmed
+        visit = choose_time(RequestedTimes(((opens, closes),), None, plan.duration), plan, {}, now).confirmed
         assert visit is not None
         slots.append(visit)
     return slots
@@ -385,7 +385,7 @@ def test_all_year_the_grid_falls_on_quarters_of_utc(zone: str, offsets: set[str]
     assert {slot.start.isoformat()[11:19] for slot in slots} == {"09:00:00"}
     assert {slot.start.isoformat()[19:] for slot in slots} == offsets
     for slot in slots:
-        touched = quarters(slot)
+        touched = quarters_of(slot)
         assert touched[0] == slot.start
         assert len(touched) == 3
         assert all(quarter.minute % 15 == 0 and quarter.second == 0 for quarter in touched)

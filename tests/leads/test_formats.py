@@ -1,4 +1,4 @@
-"""The formats that a lead's members must have (Contract 10)."""
+"""The formats that a lead's members must have (docs/protocol.md#lead-submit)."""
 
 from datetime import UTC
 

@@ -1,4 +1,4 @@
-"""What a lead is compared by, and what is said of it (Contract 10)."""
+"""What a lead is compared by, and what is said of it (docs/protocol.md#lead-submit)."""
 
 from datetime import UTC, datetime
 from typing import Any
@@ -11,17 +11,17 @@ from msgspec import UNSET
 from tests.leads.json_values import as_body, json_values
 
 from dealer_agent.leads.received_lead import (
+    FoundVehicle,
     UnavailableVehicle,
-    Wanted,
     agent_name,
-    contacts,
-    customer_kept,
+    contact_points,
     names_a_vehicle,
     payload_hash,
     vehicle_key,
-    vehicle_name,
+    with_normal_phone,
 )
-from dealer_agent.protocol.envelope import read_json
+from dealer_agent.leads.vehicle_words import vehicle_name
+from dealer_agent.protocol.json_body import read_json
 from dealer_agent.protocol.requests import Customer, VehicleOfInterest
 from dealer_agent.protocol.skill import LeadSubmitRequest
 from dealer_agent.protocol.vehicle import Vehicle
@@ -56,32 +56,32 @@ def customer(**members: Any) -> Customer:
     ],
 )
 def test_contacts_are_compared_normalised(one: Customer, other: Customer) -> None:
-    assert contacts(one) == contacts(other) != ()
+    assert contact_points(one) == contact_points(other) != ()
 
 
 @pytest.mark.requirement("duplicate-same-token")
 def test_email_and_phone_each_make_a_contact() -> None:
-    both = contacts(customer(email="jordan@example.com", phone="+12025550123"))
+    both = contact_points(customer(email="jordan@example.com", phone="+12025550123"))
     assert set(both) == {
-        *contacts(customer(email="jordan@example.com")),
-        *contacts(customer(phone="+12025550123")),
+        *contact_points(customer(email="jordan@example.com")),
+        *contact_points(customer(phone="+12025550123")),
     }
     assert ["jordan@example.com" in both[0], "+12025550123" in both[1]] == [True, True]
     assert len(both) == 2
-    assert contacts(customer(email="jordan@example.com")) != contacts(customer(email="sam@example.com"))
+    assert contact_points(customer(email="jordan@example.com")) != contact_points(customer(email="sam@example.com"))
 
 
 @pytest.mark.requirement("phone")
 def test_the_phone_number_is_kept_as_e164_and_the_rest_as_it_came() -> None:
     given = customer(phone="+1 (202) 555-0123", email="Jordan@Example.com")
-    kept = customer_kept(given, contacts(given))
+    kept = with_normal_phone(given, contact_points(given))
     assert kept == customer(phone="+12025550123", email="Jordan@Example.com")
-    assert customer_kept(customer(email="jordan@example.com"), ["email:jordan@example.com"]) == customer(
+    assert with_normal_phone(customer(email="jordan@example.com"), ["email:jordan@example.com"]) == customer(
         email="jordan@example.com"
     )
 
 
-SAME: list[tuple[tuple[VehicleOfInterest, Wanted], tuple[VehicleOfInterest, Wanted]]] = [
+SAME: list[tuple[tuple[VehicleOfInterest, FoundVehicle], tuple[VehicleOfInterest, FoundVehicle]]] = [
     ((wish(vin=VIN), None), (wish(vin=f" {VIN.lower()} "), None)),
     ((wish(stock="P100"), None), (wish(stock="p100"), None)),
     ((wish(vin=VIN), in_stock(vin=VIN)), (wish(stock="P100"), in_stock(vin=VIN, stock="P100"))),
@@ -102,7 +102,7 @@ def test_two_wishes_are_for_the_same_vehicle(one: Any, other: Any) -> None:
     assert vehicle_key(*one) == vehicle_key(*other) is not None
 
 
-OTHER: list[tuple[tuple[Any, Wanted], tuple[Any, Wanted]]] = [
+OTHER: list[tuple[tuple[Any, FoundVehicle], tuple[Any, FoundVehicle]]] = [
     ((wish(vin=VIN), None), (wish(vin=VIN[:-1] + "2"), None)),
     ((wish(stock="P100"), None), (wish(vin="P100"), None)),
     ((wish(make="P100"), None), (wish(vin="P100"), None)),
@@ -163,7 +163,7 @@ PAYLOAD: dict[str, Any] = {
     ],
 )
 def test_the_same_payload_is_the_same_whatever_its_order_its_time_and_its_kind_of_number(again: Any) -> None:
-    """Contract 2: 2020.0 is the integer 2020."""
+    """2020.0 is the integer 2020."""
     assert payload_hash(read_json(as_body(again))) == payload_hash(PAYLOAD)
 
 

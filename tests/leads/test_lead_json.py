@@ -9,17 +9,17 @@ from hypothesis import given
 from msgspec import UNSET
 from tests.leads.lead_views import NASTY, TRADE_IN, VIN, a_view, a_visit, views
 
-from dealer_agent.leads.lead_json import lead_json
+from dealer_agent.leads.lead_json import render_json
 from dealer_agent.leads.lead_view import AgentView, LeadView, RooftopView
 from dealer_agent.protocol.requests import Appointment, Customer, VehicleOfInterest
 
-pytestmark = pytest.mark.outside_protocol("JSON deliveries: docs/reference/delivery.md")
+pytestmark = pytest.mark.outside_protocol("JSON deliveries")
 
 DOCS = Path(__file__).parents[2] / "docs" / "reference" / "delivery.md"
 
 
 def document(**changes: Any) -> dict[str, Any]:
-    decoded: dict[str, Any] = json.loads(lead_json(a_view(**changes)))
+    decoded: dict[str, Any] = json.loads(render_json(a_view(**changes)))
     return decoded
 
 
@@ -79,7 +79,7 @@ def test_customer_listing_and_rooftop_are_in_the_protocols_own_shapes() -> None:
 
 
 def test_what_is_unknown_is_absent_and_never_null() -> None:
-    lead = lead_json(
+    lead = render_json(
         a_view(
             vehicle=None,
             wish=UNSET,
@@ -99,7 +99,7 @@ def test_what_is_unknown_is_absent_and_never_null() -> None:
 
 @given(view=views())
 def test_any_lead_is_json_with_the_words_as_they_came(view: LeadView) -> None:
-    lead = json.loads(lead_json(view))
+    lead = json.loads(render_json(view))
     assert lead["customer"]["first_name"] == view.customer.first_name
     assert lead["messages"] == list(view.messages)
     assert lead["status"] == ("resend" if view.resend else "new")

@@ -28,18 +28,13 @@ from tests.leads.lead_views import (
     views,
 )
 
+from dealer_agent.leads.customer_mails import cancellation_mail, confirmation_mail
 from dealer_agent.leads.lead_view import AgentView, LeadView, RooftopView, VisitTime, VisitView
-from dealer_agent.leads.mails import (
-    CalendarPart,
-    Mail,
-    adf_mail_subject,
-    cancellation_mail,
-    confirmation_mail,
-    salesperson_mail,
-)
+from dealer_agent.leads.mail_text import CalendarPart, Mail
+from dealer_agent.leads.staff_mails import adf_mail_subject, staff_mail
 from dealer_agent.protocol.requests import Appointment, Customer, VehicleOfInterest
 
-pytestmark = pytest.mark.outside_protocol("mails: docs/reference/delivery.md")
+pytestmark = pytest.mark.outside_protocol("mails")
 
 UNPRINTABLE = re.compile("[\0-\x1f\x7f-\x9f\u2028\u2029\u202a-\u202e\u2066-\u2069\ud800-\udfff]")
 
@@ -67,14 +62,14 @@ def subject_of_adf(view: LeadView) -> Mail:
 
 @given(view=views())
 def test_any_lead_makes_sound_mails(view: LeadView) -> None:
-    is_sound(salesperson_mail(view))
+    is_sound(staff_mail(view))
     is_sound(subject_of_adf(view))
     if any(visit.status == "confirmed" for visit in view.visits):
         is_sound(confirmation_mail(view, LINKS))
     if any(visit.status == "cancelled" for visit in view.visits):
         is_sound(cancellation_mail(view, LINKS))
-        off = replace(view, called_off=view.visits[0], resend=True)
-        is_sound(salesperson_mail(off))
+        off = replace(view, cancelled_visit=view.visits[0], resend=True)
+        is_sound(staff_mail(off))
         is_sound(subject_of_adf(off))
 
 
@@ -88,14 +83,14 @@ def test_no_text_of_a_stranger_reaches_a_header_or_breaks_a_mail(text: str) -> N
         visits=(a_visit(request=Appointment("test_drive", notes=text)),),
         rooftop=RooftopView(name=text, zone="America/Chicago"),
     )
-    for mail in (salesperson_mail(view), confirmation_mail(view, LINKS), subject_of_adf(view)):
+    for mail in (staff_mail(view), confirmation_mail(view, LINKS), subject_of_adf(view)):
         is_sound(mail)
 
 
 def test_every_subject_begins_with_the_rooftops_name() -> None:
     """There are CRMs that drop a lead without it."""
     view = a_view(visits=(a_visit(),))
-    for mail in (salesperson_mail(view), confirmation_mail(view, LINKS), subject_of_adf(view)):
+    for mail in (staff_mail(view), confirmation_mail(view, LINKS), subject_of_adf(view)):
         assert mail.subject.startswith("Example Motors Nashville: ")
 
 
@@ -106,7 +101,7 @@ def test_every_subject_begins_with_the_rooftops_name() -> None:
         ({"resend": True, "added": True}, "lead with additions, 2024 Honda Accord EX"),
         ({"resend": True}, "lead sent again, 2024 Honda Accord EX"),
         ({"resend": True, "withdrawn": ("phone",)}, "consent withdrawn, 2024 Honda Accord EX"),
-        ({"resend": True, "called_off": a_visit("cancelled")}, "test drive cancelled, 2024 Honda Accord EX"),
+        ({"resend": True, "cancelled_visit": a_visit("cancelled")}, "test drive cancelled, 2024 Honda Accord EX"),
         ({"vehicle": None, "wish": VehicleOfInterest(make="Kia")}, "new lead, Kia"),
         ({"vehicle": None, "wish": UNSET}, "new lead"),
     ],
@@ -117,7 +112,7 @@ def test_the_subject_of_an_adf_mail_tells_the_vehicle_and_not_the_customer(chang
 
 def test_the_salesperson_reads_the_lead_in_plain_words() -> None:
     visit = a_visit(request=Appointment("test_drive", appointment_at="2026-03-03T16:00:00Z", notes="I bring my dog"))
-    mail = salesperson_mail(a_view(visits=(visit,), trade_in=TRADE_IN))
+    mail = staff_mail(a_view(visits=(visit,), trade_in=TRADE_IN))
     assert mail.subject == "Example Motors Nashville: test drive confirmed, Jordan Example, 2024 Honda Accord EX"
     assert mail.calendars == ()
     assert (
@@ -191,7 +186,7 @@ def test_the_salesperson_sees_only_what_may_be_used(
     preferred: Any, channels: tuple[str, ...], lines: list[str]
 ) -> None:
     customer = msgspec.structs.replace(CUSTOMER, preferred_contact=preferred)
-    text = salesperson_mail(a_view(customer=customer, channels=channels)).text
+    text = staff_mail(a_view(customer=customer, channels=channels)).text
     part = text.partition("How to reach them\n")[2].partition("\n\n")[0]
     assert " ".join(part.split()) == " ".join(lines)
     assert ("jordan@example.com" in text) == ("email" in channels)
@@ -210,11 +205,11 @@ def test_the_salesperson_sees_only_what_may_be_used(
         ({"vehicle": msgspec.structs.replace(LISTING, condition="cpo")}, "  2024 Honda Accord EX, certified pre-owned"),
         ({"resend": True, "added": True}, "  already: something was added to it. This mail has the whole lead."),
         (
-            {"resend": True, "called_off": a_visit("cancelled")},
+            {"resend": True, "cancelled_visit": a_visit("cancelled")},
             "  already: the test drive on Tuesday, March 3, 2026, 10:00 AM CST was",
         ),
         (
-            {"resend": True, "called_off": a_visit("cancelled", times=())},
+            {"resend": True, "cancelled_visit": a_visit("cancelled", times=())},
             "  already: the test drive was cancelled. This mail has the whole lead.",
         ),
         ({"visits": (a_visit("unavailable"),)}, "  Nothing is booked: please find a time with the customer."),
@@ -222,7 +217,7 @@ def test_the_salesperson_sees_only_what_may_be_used(
     ],
 )
 def test_the_salesperson_is_told_what_there_is(changes: Any, line: str) -> None:
-    assert line in salesperson_mail(a_view(**changes)).text.splitlines()
+    assert line in staff_mail(a_view(**changes)).text.splitlines()
 
 
 @pytest.mark.parametrize(
@@ -235,7 +230,7 @@ def test_the_salesperson_is_told_what_there_is(changes: Any, line: str) -> None:
     ],
 )
 def test_the_subject_tells_the_visit_that_stands(visits: Any, about: str) -> None:
-    subject = salesperson_mail(a_view(visits=visits)).subject
+    subject = staff_mail(a_view(visits=visits)).subject
     assert subject == f"Example Motors Nashville: {about}, Jordan Example, 2024 Honda Accord EX"
 
 
@@ -474,7 +469,7 @@ def test_only_a_cancelled_visit_that_had_a_time_is_called_off(visit: VisitView) 
 @pytest.mark.parametrize("text", NASTY)
 def test_a_strangers_words_are_marked_line_by_line(text: str) -> None:
     message = f"begin\n{text}\nend"
-    body = salesperson_mail(a_view(messages=(message,))).text
+    body = staff_mail(a_view(messages=(message,))).text
     words = body.partition("They write:\n")[2].partition("\n\nSent on their behalf")[0]
     assert all(line.startswith(">") for line in words.split("\n"))
 
@@ -490,10 +485,10 @@ def test_text_of_a_sender_never_begins_at_the_margin(member: str) -> None:
             "agent": {"agent": AgentView(forged)},
             "vehicle": {"vehicle": None, "wish": VehicleOfInterest(make=forged)},
         }
-        text = salesperson_mail(a_view(**changes[member])).text
+        text = staff_mail(a_view(**changes[member])).text
         assert [line for line in text.splitlines() if line.startswith("How to")] == ["How to reach them"]
 
 
 def test_a_mail_names_another_lead_that_may_be_of_the_same_person() -> None:
-    text = " ".join(salesperson_mail(a_view(may_be_same_person_as="01KE7AQ2N0V5X3J8R6T4Y9W1ZD")).text.split())
+    text = " ".join(staff_mail(a_view(may_be_same_person_as="01KE7AQ2N0V5X3J8R6T4Y9W1ZD")).text.split())
     assert "This may be the same person as lead 01KE7AQ2N0V5X3J8R6T4Y9W1ZD" in text

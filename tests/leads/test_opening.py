@@ -1,4 +1,4 @@
-"""Whether a department is open, and when it opens next (Contract 10: inside the rooftop's hours, in its time zone)."""
+"""Whether a department is open, and when it opens next (docs/protocol.md#confirmation)."""
 
 from collections.abc import Mapping
 from datetime import UTC, date, datetime, timedelta
@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from tests.leads.opening_oracle import DAY, open_steps
 from tests.leads.visiting import CHICAGO, Spans, hours, hours_of, week
 
-from dealer_agent.leads.opening_spans import Hours, open_hours
+from dealer_agent.leads.opening_spans import Hours, current_or_next_span
 
 MINUTE = timedelta(minutes=1)
 ZONES = [
@@ -66,7 +66,7 @@ def test_a_walk_along_the_clock_finds_the_same_opening_and_closing(case: Case) -
     expected_close = next(
         (moment for moment, is_open in walk if expected_open and moment > expected_open and not is_open), None
     )
-    found = open_hours(opening, zone, now)
+    found = current_or_next_span(opening, zone, now)
     if expected_open is None:
         assert found is None or found[0] > until
         return
@@ -120,19 +120,19 @@ CLOSED = {date(2026, 3, 11): (), date(2026, 3, 12): ()}
 def test_the_hours_are_those_of_now_or_the_next_ones(
     open_on: Mapping[int, Spans], special: Mapping[date, Spans], now: str, expected: tuple[str, str] | None
 ) -> None:
-    found = open_hours(hours_of(open_on, special), CHICAGO, at(now))
+    found = current_or_next_span(hours_of(open_on, special), CHICAGO, at(now))
     assert found == (expected and (at(expected[0]), at(expected[1])))
 
 
 @pytest.mark.usefixtures("machine_zone")
 def test_an_evening_is_of_today_though_it_is_tomorrow_elsewhere() -> None:
-    found = open_hours(hours_of(week("09:00-21:00"), NOTHING), CHICAGO, at("12 01:30"))
+    found = current_or_next_span(hours_of(week("09:00-21:00"), NOTHING), CHICAGO, at("12 01:30"))
     assert found == (at("11 14:00"), at("12 02:00"))
 
 
 def test_a_dealer_that_is_closed_for_more_than_two_weeks_has_no_opening_time() -> None:
     closed: list[date] = [date(2026, 3, 11) + timedelta(days=day) for day in range(15)]
     every_day = week("09:00-21:00")
-    found = open_hours(hours_of(every_day, dict.fromkeys(closed[:14], ())), CHICAGO, at("11 13:00"))
+    found = current_or_next_span(hours_of(every_day, dict.fromkeys(closed[:14], ())), CHICAGO, at("11 13:00"))
     assert found == (at("25 14:00"), at("26 02:00"))
-    assert open_hours(hours_of(every_day, dict.fromkeys(closed, ())), CHICAGO, at("11 13:00")) is None
+    assert current_or_next_span(hours_of(every_day, dict.fromkeys(closed, ())), CHICAGO, at("11 13:00")) is None

@@ -4,7 +4,7 @@ import pytest
 from tests.keeping import fail_where_they_differ
 from tests.leads.rendering import KEPT, rendered
 
-pytestmark = pytest.mark.outside_protocol("documents of deliveries: docs/reference/delivery.md")
+pytestmark = pytest.mark.outside_protocol("documents of deliveries")
 
 
 @pytest.mark.usefixtures("machine_zone")

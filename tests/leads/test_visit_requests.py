@@ -1,4 +1,4 @@
-"""What a request asks of a rooftop, and how the buyer is answered (Contract 10)."""
+"""What a request asks of a rooftop, and how the buyer is answered (docs/protocol.md#appointments)."""
 
 from datetime import UTC, datetime, time, timedelta
 from itertools import pairwise
@@ -11,18 +11,18 @@ from hypothesis import given
 from hypothesis import strategies as st
 from tests.leads.visiting import CHICAGO, NOW, asking, minutes, outcome_of, plan_of, request_of, windows
 
-from dealer_agent.leads.visits import (
-    Asked,
-    Outcome,
+from dealer_agent.leads.visit_times import (
+    RequestedTimes,
     Slot,
-    asked_for,
+    TimeChoice,
+    appointment_reply,
+    bookable_span,
+    choose_time,
     fits_inside,
-    quarters,
-    reply,
-    settle,
-    span,
+    quarters_of,
+    requested_times,
 )
-from dealer_agent.protocol.formats import is_local_timestamp, is_timestamp
+from dealer_agent.protocol.formats import is_timestamp, parse_timestamp
 from dealer_agent.protocol.requests import VISIT_KIND_OF, AppointmentType
 from dealer_agent.protocol.responses import AppointmentReply, TimeSlot
 
@@ -38,7 +38,7 @@ def test_every_type_of_appointment_has_its_kind_of_visit() -> None:
 
 
 def test_without_a_time_nothing_is_asked_for() -> None:
-    assert asked_for(request_of(duration_minutes=30, timezone=CHICAGO), PLAN) is None
+    assert requested_times(request_of(duration_minutes=30, timezone=CHICAGO), PLAN) is None
 
 
 @pytest.mark.parametrize(
@@ -93,34 +93,34 @@ def replied(status: Any, **members: Any) -> AppointmentReply:
     return AppointmentReply(appointment_id="01TEST", status=status, **members)
 
 
-AT_ASKED = Asked((), SLOT.start, minutes(60))
-WINDOW_ASKED = Asked(((SLOT.start, SLOT.end),), None, minutes(60))
+AT_ASKED = RequestedTimes((), SLOT.start, minutes(60))
+WINDOW_ASKED = RequestedTimes(((SLOT.start, SLOT.end),), None, minutes(60))
 
 
 @pytest.mark.requirement("confirmed-at")
 @pytest.mark.parametrize(
     ("outcome", "expected"),
     [
-        (Outcome(SLOT, ()), replied("confirmed", confirmed_at=TOLD.start)),
-        (Outcome(None, (SLOT, LATER)), replied("proposed", proposed_times=[TOLD.start, TOLD_LATER.start])),
-        (Outcome(None, ()), replied("rejected")),
+        (TimeChoice(SLOT, ()), replied("confirmed", confirmed_at=TOLD.start)),
+        (TimeChoice(None, (SLOT, LATER)), replied("proposed", proposed_times=[TOLD.start, TOLD_LATER.start])),
+        (TimeChoice(None, ()), replied("rejected")),
     ],
 )
-def test_appointment_at_is_answered_by_times(outcome: Outcome, expected: AppointmentReply) -> None:
-    assert reply(outcome, AT_ASKED, "01TEST") == expected
+def test_appointment_at_is_answered_by_times(outcome: TimeChoice, expected: AppointmentReply) -> None:
+    assert appointment_reply(outcome, AT_ASKED, "01TEST") == expected
 
 
 @pytest.mark.requirement("confirmed-window")
 @pytest.mark.parametrize(
     ("outcome", "expected"),
     [
-        (Outcome(SLOT, ()), replied("confirmed", confirmed_window=TOLD)),
-        (Outcome(None, (SLOT, LATER)), replied("proposed", proposed_slots=[TOLD, TOLD_LATER])),
-        (Outcome(None, ()), replied("rejected")),
+        (TimeChoice(SLOT, ()), replied("confirmed", confirmed_window=TOLD)),
+        (TimeChoice(None, (SLOT, LATER)), replied("proposed", proposed_slots=[TOLD, TOLD_LATER])),
+        (TimeChoice(None, ()), replied("rejected")),
     ],
 )
-def test_windows_are_answered_by_windows(outcome: Outcome, expected: AppointmentReply) -> None:
-    assert reply(outcome, WINDOW_ASKED, "01TEST") == expected
+def test_windows_are_answered_by_windows(outcome: TimeChoice, expected: AppointmentReply) -> None:
+    assert appointment_reply(outcome, WINDOW_ASKED, "01TEST") == expected
 
 
 @pytest.mark.requirement("confirmed-at", "confirmed-window")
@@ -135,10 +135,10 @@ def test_windows_are_answered_by_windows(outcome: Outcome, expected: Appointment
 def test_times_are_told_with_the_rooftops_offset(zone: str, now: datetime, at: str, told: str) -> None:
     plan = plan_of(zone)
     asked = asking(plan, appointment_at=at)
-    answer = msgspec.to_builtins(reply(settle(asked, plan, {}, now), asked, "01TEST"))
+    answer = msgspec.to_builtins(appointment_reply(choose_time(asked, plan, {}, now), asked, "01TEST"))
     assert answer["confirmed_at"] == told
     windowed = asking(plan, requested_windows=windows((at, None)))
-    answer = msgspec.to_builtins(reply(settle(windowed, plan, {}, now), windowed, "01TEST"))
+    answer = msgspec.to_builtins(appointment_reply(choose_time(windowed, plan, {}, now), windowed, "01TEST"))
     assert answer["confirmed_window"]["start"] == told
     assert is_timestamp(answer["confirmed_window"]["end"])
 
@@ -157,7 +157,7 @@ def test_times_are_told_with_the_rooftops_offset(zone: str, now: datetime, at: s
 )
 def test_a_visit_touches_its_quarters_of_an_hour(start: str, length: int, count: int, first: str) -> None:
     begins = datetime.fromisoformat(start)
-    touched = quarters(Slot(begins, begins + minutes(length)))
+    touched = quarters_of(Slot(begins, begins + minutes(length)))
     assert [quarter.isoformat() for quarter in touched[:1]] == [first]
     assert len(touched) == count
     assert all(after - before == minutes(15) for before, after in pairwise(touched))
@@ -237,10 +237,10 @@ def test_no_timestamp_that_a_request_may_hold_raises(
     requests += [{"appointment_at": start} for start, _ in pairs if is_timestamp(start)]
     for members in requests:
         texts = [text for pair in pairs for text in pair if text is not None]
-        assert all(is_local_timestamp(text) for text in texts)
+        assert all(parse_timestamp(text) for text in texts)
         asked = asking(plan, **members)
-        outcome = settle(asked, plan, {}, NOW)
+        outcome = choose_time(asked, plan, {}, NOW)
         assert len(outcome.proposed) == (3 if outcome.confirmed is None else 0)
-        assert reply(outcome, asked, "01TEST").status in ("confirmed", "proposed")
-        assert span(asked, plan, NOW)
+        assert appointment_reply(outcome, asked, "01TEST").status in ("confirmed", "proposed")
+        assert bookable_span(asked, plan, NOW)
         fits_inside(asked, SLOT)

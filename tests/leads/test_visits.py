@@ -1,4 +1,4 @@
-"""Which time a visit gets (Contract 10)."""
+"""Which time a visit gets (docs/protocol.md#appointments)."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from datetime import UTC, datetime, timedelta
@@ -21,7 +21,14 @@ from tests.leads.visiting import (
     windows,
 )
 
-from dealer_agent.leads.visits import Asked, Busy, Outcome, VisitPlan, settle, span
+from dealer_agent.leads.visit_times import (
+    BusyQuarters,
+    RequestedTimes,
+    TimeChoice,
+    VisitPlan,
+    bookable_span,
+    choose_time,
+)
 
 PLAN = plan_of()
 
@@ -357,7 +364,7 @@ def test_fewer_than_three_are_proposed_when_there_are_no_more(
     assert proposed(outcome) == [f"2026-03-03T{time}:00-06:00" for time in times]
 
 
-NOTHING: dict[str, tuple[VisitPlan, Busy]] = {
+NOTHING: dict[str, tuple[VisitPlan, BusyQuarters]] = {
     "never open": (plan_of(open_on={}), {}),
     "closed all week": (plan_of(open_on={}), {}),
     "closed dates": (plan_of(horizon_days=2, closed=("2026-03-02", "2026-03-03", "2026-03-04")), {}),
@@ -373,19 +380,19 @@ def test_where_nothing_is_to_be_had_nothing_is_confirmed_or_proposed(case: str, 
     plan, busy = NOTHING[case]
     at = "2026-03-03T10:00:00-06:00"
     members = {"appointment_at": at} if form == "at" else {"requested_windows": windows((at, None))}
-    assert outcome_of(plan, busy, **members) == Outcome(None, ())
+    assert outcome_of(plan, busy, **members) == TimeChoice(None, ())
 
 
 def test_hundreds_of_windows_are_judged_like_one() -> None:
     start = datetime(2026, 3, 3, 6, tzinfo=UTC)
     # Ten minutes each, one after the other, in no order: a whole day at the rooftop.
     day = [(start + minutes(10 * number), start + minutes(10 * number + 10)) for number in range(144)]
-    assert confirmed(settle(Asked(tuple(reversed(day)), None, minutes(60)), PLAN, {}, NOW)) == (
+    assert confirmed(choose_time(RequestedTimes(tuple(reversed(day)), None, minutes(60)), PLAN, {}, NOW)) == (
         "2026-03-03T09:00:00-06:00"
     )
     # Too short and far apart, for the next years, on both sides of what can be booked.
     apart = [(start + minutes(95 * number), start + minutes(95 * number + 30)) for number in range(-5000, 5000)]
-    outcome = settle(Asked(tuple(apart), None, minutes(60)), PLAN, {}, NOW)
+    outcome = choose_time(RequestedTimes(tuple(apart), None, minutes(60)), PLAN, {}, NOW)
     assert len(outcome.proposed) == 3
 
 
@@ -414,8 +421,8 @@ def test_nothing_is_looked_up_outside_the_span(at: str, now: str, taken: int) ->
     asked = asking(PLAN, appointment_at=at)
     busy = Recorder(taken)
     moment = datetime.fromisoformat(now)
-    settle(asked, PLAN, busy, moment)
-    first, end = span(asked, PLAN, moment)
+    choose_time(asked, PLAN, busy, moment)
+    first, end = bookable_span(asked, PLAN, moment)
     assert first == moment + minutes(120)
     assert end == moment + timedelta(days=30, minutes=60)
     assert busy.asked
@@ -428,14 +435,14 @@ def test_the_search_ends_where_three_are_found(days: Sequence[int], far: int) ->
     # A Saturday in June.
     asked = asking(plan, appointment_at="2026-06-06T10:07:00-05:00")
     busy = Recorder(0)
-    assert len(settle(asked, plan, busy, NOW).proposed) == 3
+    assert len(choose_time(asked, plan, busy, NOW).proposed) == 3
     assert asked.at is not None
     assert max(abs(quarter - asked.at) for quarter in busy.asked) < timedelta(days=far)
 
 
 def test_the_span_of_a_notice_beyond_the_horizon_is_empty() -> None:
     plan = plan_of(notice=20160, horizon_days=1)
-    first, end = span(asking(plan, appointment_at="2026-03-03T10:00:00-06:00"), plan, NOW)
+    first, end = bookable_span(asking(plan, appointment_at="2026-03-03T10:00:00-06:00"), plan, NOW)
     assert first == end
 
 

@@ -1,4 +1,4 @@
-"""`settle` against a slow oracle that tries every quarter of an hour and knows no shortcuts (Contract 10)."""
+"""`settle` against a slow oracle that tries every quarter of an hour (docs/protocol.md#confirmation)."""
 
 from collections.abc import Mapping
 from dataclasses import replace
@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from tests.leads.opening_oracle import open_steps
 from tests.leads.visiting import hours, hours_of, minutes
 
-from dealer_agent.leads.visits import Asked, Slot, VisitPlan, quarters, settle, span
+from dealer_agent.leads.visit_times import RequestedTimes, Slot, VisitPlan, bookable_span, choose_time, quarters_of
 
 QUARTER = timedelta(minutes=15)
 MINUTE = timedelta(minutes=1)
@@ -45,20 +45,20 @@ def free_visits(plan: VisitPlan, length: timedelta, busy: Mapping[datetime, int]
     return found
 
 
-def reached(asked: Asked, start: datetime) -> datetime:
+def reached(asked: RequestedTimes, start: datetime) -> datetime:
     """Until when the buyer has time without a break, from a moment at which they have."""
     while later := [end for begin, end in asked.windows if begin <= start < end]:
         start = max(later)
     return start
 
 
-def suits(asked: Asked, start: datetime) -> bool:
+def suits(asked: RequestedTimes, start: datetime) -> bool:
     if asked.at is not None:
         return start == asked.at
     return reached(asked, start) >= start + asked.duration
 
 
-def to_move(asked: Asked, start: datetime) -> timedelta:
+def to_move(asked: RequestedTimes, start: datetime) -> timedelta:
     """By how much a visit would have to be moved to suit; to the start of a window that is too short for it."""
     if asked.at is not None:
         return abs(start - asked.at)
@@ -75,7 +75,7 @@ def to_move(asked: Asked, start: datetime) -> timedelta:
 
 
 def expected(
-    asked: Asked, plan: VisitPlan, busy: Mapping[datetime, int], now: datetime
+    asked: RequestedTimes, plan: VisitPlan, busy: Mapping[datetime, int], now: datetime
 ) -> tuple[datetime | None, list[datetime]]:
     free = free_visits(plan, asked.duration, busy, now)
     fitting = [start for start in free if suits(asked, start)]
@@ -113,7 +113,7 @@ HOURS = [
     hours("09:00-12:00, 12:30-17:00, 20:00-24:00"),
 ]
 
-Case = tuple[Asked, VisitPlan, dict[datetime, int], datetime]
+Case = tuple[RequestedTimes, VisitPlan, dict[datetime, int], datetime]
 
 
 def a_plan(chance: Random) -> VisitPlan:
@@ -166,11 +166,11 @@ def a_case(chance: Random) -> Case:
     length = minutes(chance.choice([15, 15, 30, 30, 30, 60, 60, 60, 90, 150, 480]))
     busy = some_busy(chance, midnight)
     if chance.random() < 0.4:
-        return Asked((), a_moment(chance, midnight), length), plan, busy, now
+        return RequestedTimes((), a_moment(chance, midnight), length), plan, busy, now
     lengths = [-90, 0, 10, 15, 30, 60, 60, 75, 120, 120, 240, 480]
     starts = [a_moment(chance, midnight) for _ in range(chance.choice([1, 1, 2, 3, 8]))]
     windows = tuple((start, start + minutes(chance.choice(lengths))) for start in starts)
-    return Asked(windows, None, length), plan, busy, now
+    return RequestedTimes(windows, None, length), plan, busy, now
 
 
 # A seed each: so that the cases are as varied as the functions above say.
@@ -184,7 +184,7 @@ def test_the_earliest_fitting_visit_is_confirmed_else_the_nearest_three_are_prop
     case: Case,
 ) -> None:
     asked, plan, busy, now = case
-    outcome = settle(asked, plan, busy, now)
+    outcome = choose_time(asked, plan, busy, now)
     confirmed, nearest = expected(asked, plan, busy, now)
     event("confirmed" if confirmed else f"{len(nearest)} proposed")
     slots = list(outcome.proposed) if outcome.confirmed is None else [outcome.confirmed, *outcome.proposed]
@@ -200,12 +200,16 @@ def test_the_earliest_fitting_visit_is_confirmed_else_the_nearest_three_are_prop
 @given(case=cases, noise=st.integers(0, 3))
 def test_what_is_busy_outside_the_span_changes_nothing(case: Case, noise: int) -> None:
     asked, plan, busy, now = case
-    first, end = span(asked, plan, now)
+    first, end = bookable_span(asked, plan, now)
     loaded = {quarter: count for quarter, count in busy.items() if first <= quarter < end}
     midnight = datetime(now.year, now.month, now.day, tzinfo=UTC)
     elsewhere = [midnight + number * QUARTER for number in range(-96, 8 * 96)]
     noisy = loaded | {quarter: noise for quarter in elsewhere if not first <= quarter < end}
-    assert settle(asked, plan, noisy, now) == settle(asked, plan, loaded, now) == settle(asked, plan, busy, now)
+    assert (
+        choose_time(asked, plan, noisy, now)
+        == choose_time(asked, plan, loaded, now)
+        == choose_time(asked, plan, busy, now)
+    )
 
 
 @settings(max_examples=60, deadline=None)
@@ -217,18 +221,18 @@ def test_booking_one_after_the_other_fills_every_place_and_no_more(
     asked = replace(asked, duration=max(asked.duration, minutes(60)))
     taken = dict(busy)
     for _ in range(40):
-        visit = settle(asked, plan, taken, now).confirmed
+        visit = choose_time(asked, plan, taken, now).confirmed
         if visit is None:
             break
-        for quarter in quarters(visit):
+        for quarter in quarters_of(visit):
             taken[quarter] = taken.get(quarter, 0) + 1
             assert taken[quarter] <= plan.places
     else:
         return
     # What is proposed in the end can be had by asking for it.
-    for slot in settle(asked, plan, taken, now).proposed:
-        again = Asked((), slot.start, asked.duration)
-        assert settle(again, plan, taken, now).confirmed == Slot(slot.start, slot.end)
+    for slot in choose_time(asked, plan, taken, now).proposed:
+        again = RequestedTimes((), slot.start, asked.duration)
+        assert choose_time(again, plan, taken, now).confirmed == Slot(slot.start, slot.end)
 
 
 @given(case=cases, zone=st.sampled_from(ZONES))
@@ -236,9 +240,9 @@ def test_booking_one_after_the_other_fills_every_place_and_no_more(
 def test_the_offset_in_which_times_are_given_changes_nothing(case: Case, zone: str) -> None:
     asked, plan, busy, now = case
     there = ZoneInfo(zone)
-    moved = Asked(
+    moved = RequestedTimes(
         tuple((start.astimezone(there), end.astimezone(there)) for start, end in asked.windows),
         asked.at and asked.at.astimezone(there),
         asked.duration,
     )
-    assert settle(moved, plan, busy, now.astimezone(there)) == settle(asked, plan, busy, now)
+    assert choose_time(moved, plan, busy, now.astimezone(there)) == choose_time(asked, plan, busy, now)

@@ -1,30 +1,21 @@
 """Times, places and vehicles in words, and text from outside made fit to be read."""
 
 from datetime import UTC, datetime, timedelta
-from typing import Any
+from typing import Any, get_args
 
 import pytest
 from tests.leads.lead_views import LISTING, ROOFTOP
 
+from dealer_agent.leads.channels import CHANNELS
 from dealer_agent.leads.lead_view import RooftopView, VisitTime, extras_of
 from dealer_agent.leads.plain_text import lines, one_line, quoted, short
-from dealer_agent.leads.wording import (
-    CHANNELS,
-    CONDITIONS,
-    STATUSES,
-    VISITS,
-    asked_times,
-    claimed_facts,
-    listed,
-    place_words,
-    spoken_stretch,
-    spoken_time,
-    vehicle_words,
-)
+from dealer_agent.leads.us_formats import join_words, period_words, time_words
+from dealer_agent.leads.vehicle_words import CONDITIONS, STATUSES, described_facts, vehicle_words
+from dealer_agent.leads.visit_words import VISITS, place_words, requested_periods
 from dealer_agent.protocol.requests import Appointment, RequestedWindow, TradeIn, VehicleOfInterest
-from dealer_agent.protocol.vehicle import Vehicle
+from dealer_agent.protocol.vehicle import ListingStatus
 
-pytestmark = pytest.mark.outside_protocol("words of mails and ADF: docs/reference/delivery.md")
+pytestmark = pytest.mark.outside_protocol("words of mails and ADF")
 
 
 @pytest.mark.parametrize(
@@ -39,7 +30,7 @@ pytestmark = pytest.mark.outside_protocol("words of mails and ADF: docs/referenc
     ],
 )
 def test_a_time_is_told_on_the_zones_clock(moment: datetime, zone: str, words: str) -> None:
-    assert spoken_time(moment, zone) == words
+    assert time_words(moment, zone) == words
 
 
 @pytest.mark.parametrize(
@@ -58,7 +49,7 @@ def test_a_time_is_told_on_the_zones_clock(moment: datetime, zone: str, words: s
 )
 def test_a_stretch_tells_of_both_ends_what_differs(start: datetime, minutes: int | None, words: str) -> None:
     end = None if minutes is None else start + timedelta(minutes=minutes)
-    assert spoken_stretch(VisitTime(start, end), "America/Chicago") == words
+    assert period_words(VisitTime(start, end), "America/Chicago") == words
 
 
 @pytest.mark.parametrize(
@@ -78,7 +69,7 @@ def test_a_stretch_tells_of_both_ends_what_differs(start: datetime, minutes: int
     ],
 )
 def test_the_times_asked_for_are_read_on_the_buyers_clock(request_: Appointment, starts: list[str]) -> None:
-    times = asked_times(request_, "America/Chicago")
+    times = requested_periods(request_, "America/Chicago")
     assert [time.start.astimezone(UTC).isoformat() for time in times] == starts
 
 
@@ -87,7 +78,7 @@ def test_every_word_of_the_protocol_has_its_human_word() -> None:
     assert set(VISITS) == set(appointment_types)
     assert set(CHANNELS) == {"email", "phone", "sms"}
     assert set(CONDITIONS) == {"new", "used", "cpo"}
-    assert set(STATUSES) == set(Vehicle.__annotations__["status"].__args__)
+    assert set(STATUSES) == set(get_args(ListingStatus))
 
 
 @pytest.mark.parametrize(
@@ -95,7 +86,7 @@ def test_every_word_of_the_protocol_has_its_human_word() -> None:
     [(["a"], "a"), (["a", "b"], "a and b"), (["a", "b", "c"], "a, b, and c")],
 )
 def test_lists_read_as_people_say_them(words: list[str], told: str) -> None:
-    assert listed(words) == told
+    assert join_words(words, "and") == told
 
 
 @pytest.mark.parametrize(
@@ -131,12 +122,12 @@ def test_a_place_is_told_on_one_line() -> None:
     ],
 )
 def test_what_a_buyer_adds_is_told_whatever_it_is(value: Any, told: str) -> None:
-    assert claimed_facts(TradeIn(), {"x": value}) == [f"x: {told}"]
+    assert described_facts(TradeIn(), {"x": value}) == [f"x: {told}"]
 
 
 @pytest.mark.parametrize(("name", "value", "told"), [("x", "", []), ("x", None, []), ("", "y", ["Other: y"])])
 def test_what_says_nothing_is_left_out(name: str, value: Any, told: list[str]) -> None:
-    assert claimed_facts(TradeIn(), {name: value}) == told
+    assert described_facts(TradeIn(), {name: value}) == told
 
 
 def test_extras_are_the_members_that_the_protocol_does_not_know() -> None:

@@ -7,13 +7,23 @@ from typing import Any
 import msgspec
 
 from dealer_agent.leads.opening_spans import Hours
-from dealer_agent.leads.visits import QUARTER, Asked, Busy, Outcome, Slot, VisitPlan, asked_for, quarters, settle
+from dealer_agent.leads.visit_times import (
+    QUARTER,
+    BusyQuarters,
+    RequestedTimes,
+    Slot,
+    TimeChoice,
+    VisitPlan,
+    choose_time,
+    quarters_of,
+    requested_times,
+)
 from dealer_agent.protocol.requests import Appointment
 
 CHICAGO = "America/Chicago"
 # A Monday, 06:00 in Chicago; winter time until the Sunday that follows.
 NOW = datetime(2026, 3, 2, 12, tzinfo=UTC)
-NOTHING_BUSY: Busy = {}
+NOTHING_BUSY: BusyQuarters = {}
 
 
 def minutes(count: float) -> timedelta:
@@ -73,8 +83,8 @@ def request_of(**members: Any) -> Appointment:
     return msgspec.convert({"appointment_type": "test_drive", **members}, Appointment, strict=True)
 
 
-def asking(plan: VisitPlan, **members: Any) -> Asked:
-    asked = asked_for(request_of(**members), plan)
+def asking(plan: VisitPlan, **members: Any) -> RequestedTimes:
+    asked = requested_times(request_of(**members), plan)
     assert asked is not None
     return asked
 
@@ -83,35 +93,35 @@ def windows(*pairs: tuple[str, str | None]) -> list[dict[str, str]]:
     return [{"start": start} | ({} if end is None else {"end": end}) for start, end in pairs]
 
 
-def filled(*slots: tuple[str, int], visits: int = 1) -> Busy:
+def filled(*slots: tuple[str, int], visits: int = 1) -> BusyQuarters:
     """Quarters that are taken: each from a start, for so many minutes."""
     busy = {}
     for start, length in slots:
         begins = datetime.fromisoformat(start)
-        busy.update(dict.fromkeys(quarters(Slot(begins, begins + minutes(length))), visits))
+        busy.update(dict.fromkeys(quarters_of(Slot(begins, begins + minutes(length))), visits))
     return busy
 
 
-def outcome_of(plan: VisitPlan, busy: Busy = NOTHING_BUSY, now: datetime = NOW, **members: Any) -> Outcome:
-    return settle(asking(plan, **members), plan, busy, now)
+def outcome_of(plan: VisitPlan, busy: BusyQuarters = NOTHING_BUSY, now: datetime = NOW, **members: Any) -> TimeChoice:
+    return choose_time(asking(plan, **members), plan, busy, now)
 
 
-def confirmed(outcome: Outcome) -> str | None:
+def confirmed(outcome: TimeChoice) -> str | None:
     """The start that was confirmed, as it is written."""
     return None if outcome.confirmed is None else outcome.confirmed.start.isoformat()
 
 
-def proposed(outcome: Outcome) -> list[str]:
+def proposed(outcome: TimeChoice) -> list[str]:
     return [slot.start.isoformat() for slot in outcome.proposed]
 
 
-def bookable(plan: VisitPlan, day: str, busy: Busy = NOTHING_BUSY) -> list[str]:
+def bookable(plan: VisitPlan, day: str, busy: BusyQuarters = NOTHING_BUSY) -> list[str]:
     """Every start that is confirmed between noon of the day before and noon of the day after, asked one by one."""
     noon = datetime.fromisoformat(day).replace(hour=12, tzinfo=UTC)
     found = []
     for number in range(-96, 96):
         start = noon + number * QUARTER
-        outcome = settle(Asked((), start, plan.duration), plan, busy, noon - timedelta(days=3))
+        outcome = choose_time(RequestedTimes((), start, plan.duration), plan, busy, noon - timedelta(days=3))
         if (text := confirmed(outcome)) is not None and text.startswith(day):
             found.append(text)
     return found

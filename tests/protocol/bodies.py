@@ -20,7 +20,7 @@ STEMS = {
     "inventory.vehicle": "vehicle-detail",
     "lead.submit": "lead-submit",
 }
-"""Skill id to the middle of its media types (specification, 2.1)."""
+"""Skill id to the middle of its media types (docs/protocol.md#envelope)."""
 
 VIN = "1HGCY2F57RA000001"
 
@@ -112,7 +112,7 @@ def refused_call(document: object) -> tuple[bytes, ProtocolError]:
 
 
 def pointers(error: ProtocolError) -> list[str]:
-    """Where the problems are, in the order in which they are told."""
+    """The pointers of the problems, in the order of the error."""
     return [problem["instancePath"] for problem in error.details["errors"]]
 
 

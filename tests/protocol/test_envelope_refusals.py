@@ -1,4 +1,4 @@
-"""What an envelope's refusal names: place, rule, what came and what would do (Contract 2 and 3)."""
+"""The refusal of an envelope names place, keyword, received value and expected value (docs/protocol.md#envelope)."""
 
 import json
 from typing import Any
@@ -19,8 +19,9 @@ from tests.protocol.bodies import (
     response_type,
 )
 
-from dealer_agent.protocol.envelope import NESTING_LIMIT, decode_request
+from dealer_agent.protocol.envelope import decode_request
 from dealer_agent.protocol.errors import UnsupportedSkill
+from dealer_agent.protocol.json_body import NESTING_LIMIT
 from dealer_agent.protocol.json_rpc import decode_call
 from dealer_agent.protocol.problems import PROBLEMS_SHOWN
 
@@ -67,7 +68,7 @@ def _only(document: object) -> tuple[dict[str, Any], dict[str, Any]]:
         ("/message/parts/0/mediaType", ABSENT, "required", "is required on a data part", None),
     ],
 )
-def test_a_refused_envelope_names_place_rule_and_what_came(
+def test_an_error_in_the_envelope_has_pointer_keyword_and_received_value(
     pointer: str, value: object, keyword: str, message: str, received: object
 ) -> None:
     document = changed(body(), pointer, value)
@@ -87,7 +88,7 @@ def test_a_kind_is_named_as_the_legacy_form(pointer: str) -> None:
     _, problem = _only(changed(body(), pointer, "message"))
     assert (problem["instancePath"], problem["keyword"]) == (pointer, "additionalProperties")
     assert problem["message"] == (
-        "is the legacy v0.3 form; in v1.0 a part is told by its member name (data, text) and has no kind"
+        "is the legacy v0.3 form; in v1.0 a part has no kind: its member name (data, text) says what it is"
     )
 
 
@@ -102,7 +103,7 @@ def test_a_wrong_media_type_is_answered_with_the_right_one_in_the_same_words(ski
 
 
 @pytest.mark.parametrize("vendor", ["proto", "autoagent"])
-def test_output_modes_without_the_answers_type_are_told_it(vendor: str) -> None:
+def test_the_error_for_wrong_output_modes_names_the_response_type(vendor: str) -> None:
     document = changed(body("inventory.search", vendor), "/configuration/acceptedOutputModes", ["text/plain"])
     details, problem = _only(document)
     wanted = response_type("inventory.search", vendor)
@@ -137,8 +138,8 @@ EXAMPLE_PART = (
         ([{"text": "hello", "mediaType": "text/plain"}, "x"], "free text is not understood; "),
     ],
 )
-def test_a_message_without_data_is_shown_a_data_part(parts: list[object], text: str) -> None:
-    """Contract 2: exactly one data part. A person who tries the service with a text learns what to send."""
+def test_the_error_for_an_absent_data_part_shows_one(parts: list[object], text: str) -> None:
+    """Exactly one data part. A person who tries the service with a text learns what to send."""
     errors = refused(changed(body(), "/message/parts", parts)).details["errors"]
     found = {problem["instancePath"]: problem for problem in errors}
     assert found["/message/parts"]["keyword"] == "contains"
@@ -151,7 +152,7 @@ def test_a_message_without_data_is_shown_a_data_part(parts: list[object], text: 
     ("sent", "bare"),
     [({}, ""), ({"filters": {}}, ""), (payload("inventory.search"), "the body is the payload alone; ")],
 )
-def test_a_body_without_a_message_is_shown_the_whole_form(sent: dict[str, Any], bare: str) -> None:
+def test_the_error_for_an_absent_message_shows_the_whole_form(sent: dict[str, Any], bare: str) -> None:
     """The form shows `configuration` too: only the message is named as missing."""
     error = refused(sent)
     assert (error.code, error.details["instancePath"]) == ("MISSING_REQUIRED_FIELD", "/message")
@@ -167,7 +168,7 @@ def test_a_wrong_configuration_beside_a_missing_message_is_named_too() -> None:
 
 
 @pytest.mark.parametrize(("named", "received"), [(7, 7), (None, None), (True, True), (["x"], None), ({"a": 1}, None)])
-def test_a_type_that_is_no_string_is_repeated_when_it_is_short(named: object, received: object) -> None:
+def test_a_short_type_that_is_not_a_string_is_repeated(named: object, received: object) -> None:
     details, problem = _only(changed(body(), "/message/parts/0/data/type", named))
     assert (problem["instancePath"], problem["message"]) == ("/type", "must be a string")
     assert details.get("received") == received
@@ -194,7 +195,7 @@ def test_a_request_whose_payload_is_wrong_still_says_whose_it_is(skill: str) -> 
 @pytest.mark.parametrize("opening", ["[", '{"a":'])
 def test_a_body_is_a_hundred_levels_deep_at_most(levels: int, is_taken: bool, opening: str) -> None:
     closing = "]" if opening == "[" else "}"
-    # The body is one level itself, and beside the deep member stand more brackets than levels are allowed.
+    # The body is one level itself. It has more brackets than the allowed number of levels.
     inner = opening * (levels - 1) + "1" + closing * (levels - 1)
     raw = json.dumps(body())[:-1] + f', "metadata": {inner}, "wide": [{"[]," * 200}[]]}}'
     as_call = json.dumps(call({}))[:-1].replace('"params": {}', f'"params": {raw}').encode() + b"}"
@@ -206,7 +207,7 @@ def test_a_body_is_a_hundred_levels_deep_at_most(levels: int, is_taken: bool, op
     assert (error.json_rpc, str(error)) == (-32700, f"The body is nested more than {NESTING_LIMIT} levels deep.")
 
 
-def test_a_lenient_service_takes_a_call_without_configuration_too() -> None:
+def test_a_lenient_service_accepts_a_call_without_configuration() -> None:
     document = call(changed(body(), "/configuration"))
     raw = json.dumps(document).encode()
     _, request = decode_call(raw, WIRE, lenient=True)
@@ -216,7 +217,7 @@ def test_a_lenient_service_takes_a_call_without_configuration_too() -> None:
 
 
 @pytest.mark.parametrize(("count", "left_out"), [(PROBLEMS_SHOWN, None), (PROBLEMS_SHOWN + 1, 1)])
-def test_problems_beyond_those_shown_are_counted(count: int, left_out: int | None) -> None:
+def test_problems_that_are_not_listed_are_counted(count: int, left_out: int | None) -> None:
     error = refused(body("inventory.search", **{f"zorvex{number:03}": 1 for number in range(count)}))
     assert (len(error.details["errors"]), error.details.get("errors_left_out")) == (PROBLEMS_SHOWN, left_out)
     assert str(error).endswith(f" ({count - 1} more in details.errors)")
@@ -282,7 +283,7 @@ BOTH_FORMS = {
         (
             {"appointment": BOTH_FORMS},
             "/appointment/appointment_at",
-            "cannot stand beside requested_windows",
+            "cannot be combined with requested_windows",
             "2027-01-05T10:00:00Z",
         ),
         ({"source_agent": 7}, "/source_agent", "must be a string or an object", 7),
@@ -294,7 +295,7 @@ BOTH_FORMS = {
         ),
     ],
 )
-def test_a_refused_lead_names_what_can_stand_there(
+def test_an_error_in_a_lead_names_the_valid_values(
     members: dict[str, Any], pointer: str, message: str, received: object
 ) -> None:
     details, problem = _only(body("lead.submit", **members))

@@ -1,6 +1,7 @@
-"""Error bodies on both bindings, and the one table of codes (specification, 2.8 and 7; contract, parts 1 and 3)."""
+"""Error bodies on both bindings, and the one table of codes (docs/protocol.md#errors, docs/protocol.md#vocabulary)."""
 
 import json
+import re
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
@@ -55,8 +56,19 @@ def sent(error: ProtocolError, words: Any = None) -> dict[str, Any]:
     return answer
 
 
+def test_the_docstring_draws_every_class() -> None:
+    drawn = re.findall(r"[├└]── (\w+)", errors.__doc__ or "")
+    assert drawn == [kind.__name__ for kind in ERRORS.values()]
+
+
+@pytest.mark.parametrize("kind", ERRORS.values(), ids=lambda kind: kind.code)
+def test_every_class_has_an_example_and_says_what_it_means(kind: type[ProtocolError]) -> None:
+    assert kind(*kind.example).message
+    assert len(kind.description()) > 20
+
+
 def test_there_is_a_class_for_every_code_and_a_row_for_every_class() -> None:
-    """Spec 7; contract 3."""
+    """See docs/protocol.md#errors."""
     assert set(KINDS) == set(ERRORS) == set(TABLE)
 
 
@@ -202,7 +214,7 @@ def test_json_rpc_data_is_both_entries_or_the_payload_without_its_type_url() -> 
 
 
 @pytest.mark.requirement("www-authenticate", "retry-after")
-def test_what_to_do_next_stands_in_headers_and_details() -> None:
+def test_headers_and_details_say_what_to_do_next() -> None:
     assert raised("AUTH_REQUIRED").headers == (("www-authenticate", "Bearer"),)
     limited = raised("RATE_LIMITED")
     assert limited.headers == (("retry-after", "30"),)
@@ -211,7 +223,7 @@ def test_what_to_do_next_stands_in_headers_and_details() -> None:
 
 @pytest.mark.parametrize("vendor", VENDORS)
 @pytest.mark.requirement("reply-vocabulary")
-def test_an_error_of_a_request_speaks_the_requests_vocabulary(vendor: str) -> None:
+def test_an_error_is_in_the_vocabulary_of_its_request(vendor: str) -> None:
     for document in (
         body("inventory.search", vendor, filters={"year_min": 1}),
         body("inventory.search", vendor, type="unknown.thing.request"),
@@ -224,7 +236,7 @@ def test_an_error_of_a_request_speaks_the_requests_vocabulary(vendor: str) -> No
 
 @pytest.mark.parametrize("default", VENDORS)
 @pytest.mark.requirement("default-vocabulary", "same-payloads")
-def test_the_default_speaks_where_the_request_does_not_tell(default: str) -> None:
+def test_the_default_vocabulary_is_used_if_the_request_names_none(default: str) -> None:
     words = wire(default, proto())
     assert words.default.vendor == default
     assert words.of_media_type("application/json").vendor == default

@@ -1,4 +1,4 @@
-"""Identifiers: unique, and of the ULID form that the wire promises (spec 2.1; contract 2, 3)."""
+"""Identifiers are unique and have the form of a ULID (docs/protocol.md#reply-message-id)."""
 
 import multiprocessing
 from concurrent.futures import ProcessPoolExecutor
@@ -18,26 +18,26 @@ def _some(count: int) -> list[str]:
 
 
 def test_an_id_is_a_ulid() -> None:
-    """Contract 2: a fresh ULID, 26 characters of Crockford's base 32."""
+    """A fresh ULID, 26 characters of Crockford's base 32."""
     text = new_ulid()
     assert len(text) == 26
     assert str(ULID.from_str(text)) == text
 
 
-def test_an_id_tells_when_it_was_made() -> None:
-    """Spec 2.1: ULID-like."""
+def test_an_id_contains_its_time() -> None:
+    """ULID-like."""
     before = datetime.now(UTC) - timedelta(milliseconds=1)
     made = ULID.from_str(new_ulid()).datetime
     assert before <= made <= datetime.now(UTC)
 
 
 def test_no_id_comes_twice() -> None:
-    """Spec 2.1: the dealer's messageId MUST differ from the request's, so from every other one."""
+    """The dealer's messageId MUST differ from the request's, so from every other one."""
     assert len(set(_some(10_000))) == 10_000
 
 
 def test_forked_workers_make_different_ids() -> None:
-    """Spec 2.1: unique also across processes that share their parent's memory."""
+    """Unique also across processes that share their parent's memory."""
     mine = _some(10)
     with ProcessPoolExecutor(2, mp_context=multiprocessing.get_context("fork")) as pool:
         theirs = [one for some in pool.map(_some, [500] * 4) for one in some]

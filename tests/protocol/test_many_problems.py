@@ -1,4 +1,4 @@
-"""A body with very many problems is refused without looking at each: nobody else waits for it (contract, part 3)."""
+"""A body with many problems is refused without describing each (docs/protocol.md#at-most-100-problems)."""
 
 from typing import Any
 
@@ -22,7 +22,7 @@ from dealer_agent.protocol.skill import SKILL_BY_ID
     ],
 )
 def test_at_most_a_hundred_problems_are_listed_and_the_rest_is_counted(skill: str, members: dict[str, Any]) -> None:
-    """Contract 10: at most 100 problems are listed."""
+    """At most 100 problems are listed."""
     details = refused(body(skill, **members)).details
     assert len(details["errors"]) == PROBLEMS_SHOWN == 100
     assert details["errors_left_out"] > 0
@@ -44,7 +44,7 @@ def test_an_address_that_is_too_long_is_not_read() -> None:
 
 
 @pytest.mark.parametrize("place", [0, 100, 101, 499])
-def test_one_problem_is_found_wherever_it_stands(place: int) -> None:
+def test_one_problem_is_found_at_any_place(place: int) -> None:
     features: list[object] = ["Moonroof"] * 500
     features[place] = 7
     sent = payload("lead.submit", vehicle_of_interest={"features": features})

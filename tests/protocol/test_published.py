@@ -1,4 +1,4 @@
-"""What buyers see of the contract."""
+"""What buyers read: cards, the OpenAPI document, schemas and examples (docs/protocol.md#schemas)."""
 
 import pytest
 from tests.keeping import fail_where_they_differ
@@ -8,5 +8,5 @@ pytestmark = pytest.mark.requirement("schemas-served", "openapi-document")
 
 
 def test_what_is_published_is_what_was_agreed() -> None:
-    """Contract 2 to 4: cards, OpenAPI document, schemas and examples are promises to agents that read them already."""
+    """Cards, OpenAPI document, schemas and examples are promises to agents that read them already."""
     fail_where_they_differ(KEPT, documents(), "tests.protocol.publishing")

@@ -1,4 +1,4 @@
-"""A body is JSON in UTF-8 to its last byte, and its envelope is judged before its skill (contract, parts 2 and 3)."""
+"""A body is JSON in UTF-8 to its last byte; its envelope is checked before its skill (docs/protocol.md#not-json)."""
 
 import json
 from typing import Any
@@ -27,20 +27,20 @@ def with_bytes(document: dict[str, Any], inserted: bytes) -> bytes:
 
 @pytest.mark.parametrize("inserted", NOT_UTF_8)
 def test_an_ignored_member_that_is_not_utf_8_is_not_json(inserted: bytes) -> None:
-    """Contract 3: not JSON is refused, also where nobody reads it."""
+    """Not JSON is refused, also where nobody reads it."""
     error = refused(with_bytes(body() | {"tenant": "MARK"}, inserted))
     assert (error.code, error.http) == ("SCHEMA_VALIDATION_FAILED", 422)
 
 
 @pytest.mark.parametrize("inserted", NOT_UTF_8)
 def test_an_id_that_is_not_utf_8_is_not_json_and_not_repeated(inserted: bytes) -> None:
-    """Contract 3, JSON-RPC: not JSON is -32700; the answer itself stays JSON."""
+    """In JSON-RPC it is -32700, and the answer is JSON."""
     call_id, error = decode_call(with_bytes(call(body(), id="MARK"), inserted), WIRE)
     assert isinstance(error, ProtocolError)
     assert (call_id, error.json_rpc) == (b"null", -32700)
 
 
-def test_other_scripts_are_taken() -> None:
+def test_other_scripts_are_valid() -> None:
     raw = json.dumps(body() | {"tenant": "Škoda 車"}, ensure_ascii=False).encode()
     assert decode_request(raw, WIRE).skill.id == "inventory.search"
 
@@ -57,7 +57,7 @@ def test_other_scripts_are_taken() -> None:
     ],
 )
 def test_a_defect_of_the_envelope_answers_before_an_unknown_skill(spoil: Any, code: str) -> None:
-    """Contract 3, order of checks: envelope, then skill."""
+    """The envelope is checked before the skill (docs/protocol.md#order)."""
     sent = body(type="inventory.order.request")
     assert refused(json.dumps(sent).encode()).code == "UNSUPPORTED_SKILL"
     spoil(sent)

@@ -42,6 +42,10 @@ def test_every_rule_of_the_document_has_a_row_and_every_row_a_rule() -> None:
     assert rules_without_a_row(requirements(), rules(text())) == []
 
 
+def test_rows_have_the_order_of_the_document() -> None:
+    assert list(dict.fromkeys(row.rule for row in requirements())) == rules(text())
+
+
 def test_an_anchor_is_in_the_document_once() -> None:
     anchors = Counter([*rules(text()), *sections(text())])
     assert [anchor for anchor, count in anchors.items() if count > 1] == []

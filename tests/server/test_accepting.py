@@ -19,7 +19,7 @@ SECONDS = 1.0
 
 
 async def _turns_to_accept_all(listener: socket.socket) -> int:
-    """The turns of the loop between the first and the last of the clients, who all wait already."""
+    """How many turns of the loop pass between the first and the last client. All of them wait from the start."""
     loop = asyncio.get_running_loop()
     turns, seen, all_here = 0, [], asyncio.Event()
 
@@ -44,10 +44,10 @@ async def _turns_to_accept_all(listener: socket.socket) -> int:
 @pytest.mark.parametrize(("kind", "most"), [(AcceptingLoop, CLIENTS // ACCEPTED_PER_TURN + 2), (uvloop.Loop, None)])
 @pytest.mark.parametrize("address", ["127.0.0.1", "::1"])
 @pytest.mark.requirement("overload")
-def test_many_clients_are_accepted_in_one_turn(
+def test_many_clients_are_accepted_in_one_turn_of_the_loop(
     kind: Callable[[], asyncio.AbstractEventLoop], most: int | None, address: str
 ) -> None:
-    """Each turn of a busy process takes its time, so the turns until a client is accepted are what it waits for."""
+    """In a busy process each turn takes long. So a client waits as many turns as pass until it is accepted."""
     family = socket.AF_INET6 if ":" in address else socket.AF_INET
     try:
         listener = socket.create_server((address, 0), family=family, backlog=CLIENTS)
@@ -64,8 +64,8 @@ def test_many_clients_are_accepted_in_one_turn(
 
 
 OUT_OF_FILES = """
-import asyncio, resource, socket, time
-from dealer_agent.server import event_loop
+import asyncio, resource, socket, sys, time
+from dealer_agent.server import event_loop, log
 
 class Echo(asyncio.Protocol):
     def connection_made(self, transport):
@@ -81,8 +81,11 @@ async def main():
     print(listener.getsockname()[1], flush=True)
     began = time.process_time()
     await asyncio.get_running_loop().run_in_executor(None, input)
-    print(time.process_time() - began)
+    seconds = time.process_time() - began
+    lines.flush()
+    print(seconds)
 
+lines = log.configure_logs("info", log.BufferedLines(sys.stdout.buffer))
 resource.setrlimit(resource.RLIMIT_NOFILE, (40, 40))
 with asyncio.Runner(loop_factory=event_loop.AcceptingLoop) as runner:
     runner.run(main())
@@ -90,7 +93,7 @@ with asyncio.Runner(loop_factory=event_loop.AcceptingLoop) as runner:
 
 
 @pytest.mark.requirement("overload")
-def test_without_file_descriptors_new_clients_wait_and_the_process_rests() -> None:
+def test_without_file_descriptors_new_clients_wait_and_the_process_sleeps() -> None:
     process = subprocess.Popen(
         [sys.executable, "-c", OUT_OF_FILES], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
     )
@@ -99,7 +102,7 @@ def test_without_file_descriptors_new_clients_wait_and_the_process_rests() -> No
         assert process.stdout is not None
         port = int(process.stdout.readline())
         idle = [clients.enter_context(socket.create_connection(("127.0.0.1", port), timeout=120)) for _ in range(60)]
-        # Those that were accepted are served all the while.
+        # Accepted clients are served meanwhile.
         ends = time.monotonic() + SECONDS
         while time.monotonic() < ends:
             idle[0].sendall(b"x")

@@ -1,4 +1,4 @@
-"""The five skills over both bindings, in both vocabularies (specification 1, 2.1, 4; contract 1, 3)."""
+"""The five skills over both bindings, in both vocabularies (docs/protocol.md)."""
 
 import re
 from pathlib import Path
@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 from tests.protocol.bodies import STEMS, response_type
-from tests.server.dealership import ACCORD, LOT, NO_LIMITS, SOLD, Dealership, error_of, message, on_the_air, set_up
+from tests.server.dealership import ACCORD, LOT, NO_LIMITS, SOLD, Dealership, error_of, message, run_dealership, set_up
 
 ULID = re.compile(r"[0-7][0-9A-HJKMNP-TV-Z]{25}")
 VENDORS = pytest.mark.parametrize("vendor", ["proto", "autoagent"])
@@ -17,7 +17,7 @@ def asked(skill: str, vendor: str = "proto") -> dict[str, Any]:
 
 
 def spoken(answer: dict[str, Any], skill: str, vendor: str) -> None:
-    """An agent's message of the specification's form, and nothing else in it."""
+    """An agent's message in the documented form, and nothing else."""
     assert set(answer) == {"message"}
     said = answer["message"]
     assert set(said) == {"messageId", "role", "parts"}
@@ -90,7 +90,7 @@ def test_a_skill_answers_over_both_bindings_in_the_requests_vocabulary(
 
 
 @pytest.mark.requirement("reply-message-id")
-def test_every_reply_has_an_id_of_its_own_whatever_the_requests_was(dealership: Dealership) -> None:
+def test_every_reply_has_a_new_id(dealership: Dealership) -> None:
     sent = asked("dealer.information")
     seen = {sent["message"]["messageId"]}
     for _ in range(5):
@@ -102,9 +102,7 @@ def test_every_reply_has_an_id_of_its_own_whatever_the_requests_was(dealership: 
 
 @pytest.mark.requirement("same-payloads")
 @pytest.mark.parametrize("skill", [skill for skill in STEMS if skill != "lead.submit"])
-def test_the_same_payload_gets_the_same_data_in_both_vocabularies_and_bindings(
-    dealership: Dealership, skill: str
-) -> None:
+def test_both_vocabularies_and_bindings_give_the_same_data(dealership: Dealership, skill: str) -> None:
     bodies = [asked(skill, vendor) for vendor in ("proto", "autoagent")]
     replies = [dealership.post(each).json() for each in bodies]
     replies += [dealership.call_rpc(each).json()["result"] for each in bodies]
@@ -113,7 +111,7 @@ def test_the_same_payload_gets_the_same_data_in_both_vocabularies_and_bindings(
 
 
 @pytest.mark.requirement("context-id")
-def test_a_context_id_comes_back_on_both_bindings(dealership: Dealership) -> None:
+def test_a_reply_repeats_the_context_id_on_both_bindings(dealership: Dealership) -> None:
     sent = asked("dealer.information")
     sent["message"]["contextId"] = "context-1"
     assert dealership.post(sent).json()["message"]["contextId"] == "context-1"
@@ -148,7 +146,7 @@ REFUSED: list[tuple[str, dict[str, Any], str, int, int, int]] = [
     "rpc-unsupported-skill",
 )
 @VENDORS
-def test_a_skill_that_cannot_be_fulfilled_answers_the_error_of_its_code(
+def test_a_skill_that_fails_answers_with_its_error_code(
     dealership: Dealership,
     skill: str,
     members: dict[str, Any],
@@ -184,7 +182,7 @@ def test_a_skill_that_cannot_be_fulfilled_answers_the_error_of_its_code(
 
 
 @pytest.mark.requirement("default-vocabulary", "vocabulary-domain", "vocabulary-json-rpc-form")
-def test_the_configured_default_speaks_where_the_request_tells_no_vocabulary(open_dealership: Any) -> None:
+def test_the_configured_vocabulary_is_used_for_requests_without_one(open_dealership: Any) -> None:
     for settings, name, domain in (
         ('[service]\nvocabulary = "autoagent"', "aap.error", "autoagentprotocol.org"),
         ('[service]\nerror_domain = "dealer.example"', "proto.error", "dealer.example"),
@@ -199,7 +197,7 @@ def test_the_configured_default_speaks_where_the_request_tells_no_vocabulary(ope
 
 
 @pytest.mark.requirement("search-total", "search-skip", "search-limit", "search-vehicles", "no-facets-in-search")
-def test_a_search_tells_total_skip_limit_and_the_vehicles_of_the_page(dealership: Dealership) -> None:
+def test_a_search_answers_with_total_skip_limit_and_vehicles(dealership: Dealership) -> None:
     page = dealership.ask("inventory.search", pagination={"skip": 3, "limit": 5})
     assert set(page) == {"total", "skip", "limit", "vehicles"}
     assert (page["total"], page["skip"], page["limit"], len(page["vehicles"])) == (len(LOT), 3, 5, 5)
@@ -215,13 +213,13 @@ def test_the_default_page_is_the_first_twenty(dealership: Dealership) -> None:
 
 @pytest.mark.parametrize(("asked_for", "applied"), [(1, 1), (99, 99), (100, 100), (101, 100), (1000, 100)])
 @pytest.mark.requirement("page-cap-echoed", "page-cap")
-def test_a_larger_page_is_applied_as_a_hundred(dealership: Dealership, asked_for: int, applied: int) -> None:
+def test_a_larger_limit_is_reduced_to_100(dealership: Dealership, asked_for: int, applied: int) -> None:
     page = dealership.ask("inventory.search", pagination={"limit": asked_for})
     assert (page["limit"], len(page["vehicles"])) == (applied, applied)
 
 
 @pytest.mark.requirement("skip-past-end")
-def test_a_page_past_the_end_is_empty_with_the_true_total(dealership: Dealership) -> None:
+def test_a_page_past_the_end_is_empty_and_has_the_total(dealership: Dealership) -> None:
     page = dealership.ask("inventory.search", pagination={"skip": 10_000})
     assert (page["total"], page["skip"], page["vehicles"]) == (len(LOT), 10_000, [])
 
@@ -234,7 +232,7 @@ def test_the_dealer_sets_default_and_cap(open_dealership: Any) -> None:
 
 
 @pytest.mark.requirement("listing-fields", "extras-passed-through", "absent-is-unknown")
-def test_a_listing_has_what_the_feed_said_and_what_is_always_there(dealership: Dealership) -> None:
+def test_a_listing_has_the_values_of_the_feed_and_the_required_members(dealership: Dealership) -> None:
     (found,) = dealership.ask("inventory.search", filters={"vin": ACCORD})["vehicles"]
     sent = LOT[0]
     assert {name: found[name] for name in sent} == sent
@@ -255,7 +253,7 @@ def test_integers_are_sent_without_a_fraction(dealership: Dealership) -> None:
 
 
 @pytest.mark.requirement("vehicle-reply-listing", "zip-repeated", "offered-price")
-def test_with_a_zip_the_reply_repeats_it_and_has_the_areas_offer(dealership: Dealership) -> None:
+def test_a_reply_for_a_zip_code_repeats_it_and_has_the_offer_of_the_area(dealership: Dealership) -> None:
     plain = dealership.ask("inventory.vehicle", vin=ACCORD)
     assert dealership.ask("inventory.vehicle", vin=ACCORD, zip="37203") == {
         **plain,
@@ -266,7 +264,7 @@ def test_with_a_zip_the_reply_repeats_it_and_has_the_areas_offer(dealership: Dea
 
 
 @pytest.mark.requirement("sold-not-shown", "sold-remembered", "vin-compared")
-def test_a_sold_unit_is_not_shown_but_remembered(dealership: Dealership) -> None:
+def test_a_sold_vehicle_is_not_listed_but_still_known(dealership: Dealership) -> None:
     assert dealership.ask("inventory.search", filters={"vin": SOLD})["total"] == 0
     assert "Ford" not in [each["value"] for each in dealership.ask("inventory.facets")["makes"]]
     assert error_of(dealership.post(message("inventory.vehicle", vin=SOLD.lower())))["code"] == "VEHICLE_UNAVAILABLE"
@@ -284,7 +282,7 @@ def test_every_listings_rooftop_is_one_of_dealer_information(dealership: Dealers
 
 
 @pytest.mark.requirement("reply-message")
-def test_a_message_may_stand_beside_type_and_data(dealership: Dealership) -> None:
+def test_a_response_may_have_a_message(dealership: Dealership) -> None:
     payload = dealership.post(message("lead.submit")).json()["message"]["parts"][0]["data"]
     assert set(payload) == {"type", "data", "message"}
     assert isinstance(payload["message"], str)
@@ -311,7 +309,7 @@ def test_a_skill_that_is_switched_off_is_unsupported_and_not_on_the_cards(open_d
 
 
 @pytest.mark.requirement("lenient-configuration")
-def test_a_setting_takes_messages_without_a_configuration(open_dealership: Any, dealership: Dealership) -> None:
+def test_a_setting_allows_messages_without_a_configuration(open_dealership: Any, dealership: Dealership) -> None:
     sent = {"message": asked("dealer.information")["message"]}
     assert dealership.post(sent).status_code == 422
     opened = open_dealership("[service]\nlenient_configuration = true")
@@ -321,15 +319,13 @@ def test_a_setting_takes_messages_without_a_configuration(open_dealership: Any, 
 
 
 @pytest.mark.requirement("sort-by-advertised-price", "sort-unpriced-last")
-def test_a_sort_by_price_goes_by_the_advertised_price_with_the_mandatory_charges_in_it(
-    tmp_path: Path, stocked: Path
-) -> None:
+def test_price_sort_uses_the_advertised_price_with_mandatory_charges(tmp_path: Path, stocked: Path) -> None:
     set_up(tmp_path, stocked=stocked)
     file = tmp_path / "dealer.toml"
     south = 'name = "Test Motors South"\n'
     text = file.read_text().replace(south, south + 'fees = [{name = "Preparation", amount = 14000}]\n')
     file.write_text(text.replace('feed_price = "advertised"', 'feed_price = "before_fees"'))
-    with on_the_air(tmp_path) as opened:
+    with run_dealership(tmp_path) as opened:
         for order, makes in (("asc", ["Honda", "Nissan"]), ("desc", ["Nissan", "Honda"])):
             page = opened.ask(
                 "inventory.search", filters={"vehicle_type": ["car"]}, sort={"field": "price", "order": order}
@@ -364,7 +360,7 @@ APPOINTMENTS: list[dict[str, Any]] = [
     "appointment-at-form",
     "both-revisions",
 )
-def test_both_forms_of_appointment_are_understood_on_every_interface(
+def test_both_forms_of_appointment_work_on_every_interface(
     open_dealership: Any, appointment: dict[str, Any], revision: str
 ) -> None:
     opened = open_dealership(f'[service]\nrevision = "{revision}"\n' + NO_LIMITS)

@@ -1,4 +1,4 @@
-"""The agent card in both revisions and every auth mode (specification, parts 1, 5 and 9; contract, part 4)."""
+"""The agent card in both revisions and every auth mode (docs/protocol.md)."""
 
 import json
 import re
@@ -24,7 +24,7 @@ MODES = pytest.mark.parametrize("auth", [NONE, ALL, NAMED, ALL_BY_NAME], ids=["n
 @MODES
 @pytest.mark.parametrize("vocabulary", ["proto", "autoagent"])
 @pytest.mark.requirement("card-1.0.0-members", "card-spelling", "card-both-bindings")
-def test_the_card_of_revision_1_is_an_a2a_card_to_the_letter(
+def test_the_card_of_revision_1_is_a_valid_a2a_card(
     open_dealership: OpenDealership, auth: str, vocabulary: str
 ) -> None:
     opened = open_dealership(f'[service]\nvocabulary = "{vocabulary}"\n' + auth)
@@ -64,7 +64,7 @@ def test_both_cards_name_json_rpc_first_then_http_json(dealership: Dealership) -
 
 
 @pytest.mark.requirement("base-url-of-card", "card-http-json-entry", "rpc-result")
-def test_the_cards_addresses_are_where_the_interfaces_answer(dealership: Dealership) -> None:
+def test_the_interfaces_answer_at_the_addresses_of_the_card(dealership: Dealership) -> None:
     for interface in dealership.get("/cards/1.0.0.json").json()["supportedInterfaces"]:
         path = httpx.URL(interface["url"]).path.rstrip("/")
         if interface["protocolBinding"] == "JSONRPC":
@@ -87,7 +87,7 @@ def in_snake_case(node: Any) -> Any:
 @MODES
 @pytest.mark.requirement("card-0.1.0-members", "card-spelling", "vocabulary-extension-0.1.0")
 @pytest.mark.requirement("bearer-declared-when-all")
-def test_the_card_of_revision_0_1_says_the_same_in_snake_case_with_its_auth_type(
+def test_the_card_of_revision_0_1_has_the_same_content_in_snake_case(
     open_dealership: OpenDealership, auth: str
 ) -> None:
     opened = open_dealership(auth + NO_LIMITS)
@@ -106,7 +106,7 @@ def test_the_card_of_revision_0_1_says_the_same_in_snake_case_with_its_auth_type
 
 @MODES
 @pytest.mark.requirement("card-security", "cards-need-no-token")
-def test_security_is_declared_where_tokens_are_asked_for(open_dealership: OpenDealership, auth: str) -> None:
+def test_cards_declare_security_only_if_tokens_are_required(open_dealership: OpenDealership, auth: str) -> None:
     opened = open_dealership(auth + NO_LIMITS)
     card = opened.get("/cards/1.0.0.json").json()
     requirement: list[dict[str, Any]] = [{"schemes": {"bearer": {"list": []}}}]
@@ -136,7 +136,7 @@ def test_each_skill_is_described_with_its_media_types(dealership: Dealership) ->
 
 
 @pytest.mark.requirement("extension-not-required", "vocabulary-extension-1.0.0", "vocabulary-extension-0.1.0")
-def test_the_profile_is_an_extension_that_nobody_must_know(open_dealership: OpenDealership) -> None:
+def test_the_profile_is_an_optional_extension(open_dealership: OpenDealership) -> None:
     opened = open_dealership(
         '[service]\nextension_uri_1_0_0 = "https://dealer.example/ext/1"\n'
         'extension_uri_0_1_0 = "https://dealer.example/ext/0"\n'
@@ -165,7 +165,7 @@ def test_the_extensions_id_changes_when_the_card_does(open_dealership: OpenDeale
 
 
 @pytest.mark.requirement("card-extension-schemas", "schemas-served", "schemas-from-types")
-def test_the_schemas_that_the_card_names_are_served_and_judge_as_the_service_does(dealership: Dealership) -> None:
+def test_the_schemas_of_the_card_are_served_and_agree_with_the_service(dealership: Dealership) -> None:
     for path in CARDS[:2]:
         for extension in dealership.get(path).json()["capabilities"]["extensions"]:
             named = extension["params"]["skills"]
@@ -204,7 +204,7 @@ def test_a_card_is_cached_by_its_etag(dealership: Dealership, path: str) -> None
 @pytest.mark.parametrize(("settings", "revision"), [("", "1.0.0"), ('[service]\nrevision = "0.1.0"', "0.1.0")])
 @pytest.mark.requirement("two-cards", "well-known-card", "both-revisions")
 @pytest.mark.requirement("one-set-of-interfaces")
-def test_a_setting_names_the_card_at_the_well_known_address(
+def test_a_setting_chooses_the_card_at_the_well_known_address(
     open_dealership: OpenDealership, settings: str, revision: str
 ) -> None:
     opened = open_dealership(settings)
@@ -224,7 +224,7 @@ def test_a_setting_names_the_card_at_the_well_known_address(
     ],
 )
 @pytest.mark.requirement("public-url", "base-path")
-def test_cards_carry_the_public_address_else_the_one_listened_on(
+def test_cards_have_the_public_url_or_else_the_listening_address(
     open_dealership: OpenDealership, settings: str, base: str
 ) -> None:
     opened = open_dealership(settings, "http://127.0.0.1:9999")

@@ -1,5 +1,7 @@
-"""A client can read the answer to its request, and no client keeps a connection for ever (contract, part 3). The real
-application on a real socket."""
+"""A client can read the answer to its request, and no client keeps a connection forever (docs/protocol.md#http).
+
+The real application on a real socket.
+"""
 
 import json
 import socket
@@ -119,7 +121,7 @@ def test_a_body_that_comes_too_slowly_is_408(port: int, target: str) -> None:
 @pytest.mark.parametrize(
     "sent", [[AT_ONCE], [LEAD], [HEALTH], [LEAD, HEALTH, AT_ONCE] * 40], ids=["read", "lead", "get", "many"]
 )
-def test_a_client_that_sends_nothing_more_gets_all_its_answers(port: int, sent: list[bytes]) -> None:
+def test_a_client_that_closes_its_sending_direction_gets_all_responses(port: int, sent: list[bytes]) -> None:
     with connected(port) as client:
         client.socket.sendall(b"".join(sent))
         client.socket.shutdown(socket.SHUT_WR)
@@ -129,7 +131,7 @@ def test_a_client_that_sends_nothing_more_gets_all_its_answers(port: int, sent: 
 
 @pytest.mark.requirement("connection-half-closed")
 @pytest.mark.parametrize("rest", [AT_ONCE[:30], AT_ONCE[:-1], LEAD[:-1]])
-def test_a_request_that_is_never_whole_is_not_answered(port: int, rest: bytes) -> None:
+def test_an_incomplete_request_is_not_answered(port: int, rest: bytes) -> None:
     with connected(port) as client:
         client.socket.sendall(LEAD + rest)
         client.socket.shutdown(socket.SHUT_WR)
@@ -139,7 +141,7 @@ def test_a_request_that_is_never_whole_is_not_answered(port: int, rest: bytes) -
 
 
 def closed_by_server(client: Client) -> bool:
-    """Waits until the server has closed the connection, in good order or not."""
+    """Waits until the server has closed or reset the connection."""
     try:
         while client.socket.recv(1 << 16):
             pass
@@ -152,8 +154,8 @@ PAGE = request("/message:send", body_of("", message("inventory.search", paginati
 
 
 @pytest.mark.requirement("connection-stalled")
-def test_a_client_that_accepts_nothing_is_disconnected(port: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The kernels' buffers take some megabytes; behind them the service would keep the answers for ever."""
+def test_a_client_that_reads_nothing_is_disconnected(port: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The buffers of the kernels hold some megabytes. The service would keep all other responses in memory."""
     monkeypatch.setattr(ClientTransport, "stall_seconds", 0.5)
     with connected(port) as client, pytest.raises(ConnectionError):
         client.socket.sendall(PAGE * 20_000)
@@ -161,10 +163,10 @@ def test_a_client_that_accepts_nothing_is_disconnected(port: int, monkeypatch: p
 
 @pytest.mark.requirement("connection-stalled")
 @pytest.mark.parametrize("last", ["", "Connection: close"])
-def test_a_client_that_does_not_accept_its_last_answer_is_disconnected(
+def test_a_client_that_does_not_read_its_last_response_is_disconnected(
     port: int, last: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A transport that is closed waits for its buffer, for as long as the client likes."""
+    """A closed transport waits until its buffer is sent, without a limit."""
     monkeypatch.setattr(ClientTransport, "stall_seconds", 0.5)
     with connected(port) as client:
         client.socket.sendall(PAGE)
@@ -195,7 +197,7 @@ def test_a_client_that_reads_slowly_is_kept(port: int, monkeypatch: pytest.Monke
 @pytest.mark.requirement("connection-refusal-is-read")
 @pytest.mark.parametrize("case", ["413, declared", "404", "400, no HTTP"])
 @pytest.mark.parametrize("limit", ["discard_seconds", "silence_seconds", "discard_bytes"])
-def test_what_is_discarded_is_bounded(port: int, case: str, limit: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_discarded_bytes_are_bounded(port: int, case: str, limit: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(ClientTransport, limit, {"discard_bytes": 500_000}.get(limit, 0.3))
     declared = head("/message:send", JSON, "Content-Length: 90000000")
     sent = {"404": declared.replace(b"/message:send", b"/nosuch"), "413, declared": declared}.get(case, b"NO HTTP\r\n")
@@ -209,7 +211,7 @@ def test_what_is_discarded_is_bounded(port: int, case: str, limit: str, monkeypa
                     client.socket.sendall(b" " * 1000)
 
 
-def test_an_idle_connection_is_closed_in_the_end(directory: Path) -> None:
+def test_an_idle_connection_is_closed(directory: Path) -> None:
     with on_a_port(directory, Swept, timeout_keep_alive=1) as port, connected(port) as client:
         for sent in (AT_ONCE, HEALTH):
             client.socket.sendall(sent)

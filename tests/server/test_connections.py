@@ -22,7 +22,7 @@ SOON, LATE = 0.3, 120.0
 
 
 class Impatient(BoundedConnection):
-    """Each test sets how long a head may take: what must come in time is given all the time there is."""
+    """Each test sets how long a head may take."""
 
     head_seconds = LATE
 
@@ -30,7 +30,7 @@ class Impatient(BoundedConnection):
 async def answer(scope: Scope, receive: Receive, send: Send) -> None:
     if scope["path"] == "/slow":
         await asyncio.sleep(2 * SOON)
-        # The next head has time: it is this one, and what follows it, that no clock may run for.
+        # The next head has enough time. No timer may run for this request or for what follows it.
         Impatient.head_seconds = LATE
     while (await receive()).get("more_body"):
         pass
@@ -60,8 +60,8 @@ def connected(port: int) -> socket.socket:
 
 
 def sent_in_time(port: int, request: bytes) -> socket.socket:
-    """A connection to an impatient server on which a request was sent soon enough: a test that others keep from the
-    processor for that long tries again."""
+    """A connection to an impatient server on which a request was sent in time. On a busy machine this may need several
+    attempts."""
     while True:
         begun = time.monotonic()
         connection = connected(port)
@@ -76,7 +76,7 @@ def sent_in_time(port: int, request: bytes) -> socket.socket:
 
 
 def answered(connection: socket.socket) -> bool:
-    """Whether the next answer is a good one; it may come in pieces."""
+    """Whether the next response is a success. It may arrive in parts."""
     received = b""
     while not received.endswith(b"\r\n\r\nok"):
         part = connection.recv(1)
@@ -86,14 +86,14 @@ def answered(connection: socket.socket) -> bool:
 
 
 def all_received(connection: socket.socket) -> bytes:
-    """What comes until the server closes; a server that does not is a TimeoutError."""
+    """All bytes until the server closes the connection. Raises TimeoutError if it does not."""
     received = b""
     while part := connection.recv(65536):
         received += part
     return received
 
 
-def test_headers_without_end_are_refused(port: int) -> None:
+def test_endless_headers_are_refused(port: int) -> None:
     with closing(connected(port)) as connection:
         connection.sendall(b"GET / HTTP/1.1\r\nHost: x\r\n")
         with pytest.raises(ConnectionError):  # noqa: PT012 - some of it is sent before the server has closed.
@@ -102,7 +102,7 @@ def test_headers_without_end_are_refused(port: int) -> None:
             raise AssertionError("60 MB of headers were taken")
 
 
-def test_one_header_without_end_is_refused(port: int) -> None:
+def test_one_endless_header_is_refused(port: int) -> None:
     with closing(connected(port)) as connection:
         connection.sendall(b"GET / HTTP/1.1\r\nX: ")
         with pytest.raises(ConnectionError):  # noqa: PT012 - as above.
@@ -113,13 +113,13 @@ def test_one_header_without_end_is_refused(port: int) -> None:
 
 @pytest.mark.usefixtures("impatient")
 @pytest.mark.parametrize("begun", [b"", b"\r\n", b"GET / HTTP/1.1\r\nHost:", REQUEST[:40]])
-def test_a_client_that_does_not_finish_its_head_is_let_go(port: int, begun: bytes) -> None:
+def test_a_client_that_does_not_complete_its_head_is_disconnected(port: int, begun: bytes) -> None:
     with closing(sent_in_time(port, begun)) as connection:
         assert all_received(connection) == b""
 
 
 @pytest.mark.usefixtures("impatient")
-def test_so_is_one_that_was_answered_before(port: int) -> None:
+def test_a_client_that_does_not_complete_a_later_head_is_disconnected(port: int) -> None:
     with closing(sent_in_time(port, REQUEST)) as connection:
         assert answered(connection)
         connection.sendall(b"GET / HTTP/1.1\r\nHost:")
@@ -139,7 +139,7 @@ def test_a_connection_between_two_requests_is_kept(port: int) -> None:
 
 
 @pytest.mark.usefixtures("impatient")
-def test_a_large_body_and_an_answer_that_takes_its_time_are_no_heads(port: int) -> None:
+def test_a_large_body_and_a_slow_response_do_not_count_as_a_slow_head(port: int) -> None:
     head = b"POST /slow HTTP/1.1\r\nHost: x\r\nContent-Length: 200000\r\n\r\n"
     with closing(sent_in_time(port, head)) as connection:
         connection.sendall(b"x" * 200_000 + REQUEST[:30])

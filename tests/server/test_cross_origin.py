@@ -1,4 +1,4 @@
-"""Agents in browsers: CORS on every answer of the skills, without credentials (contract, part 4)."""
+"""Agents in browsers: CORS on every answer of the skills, without credentials (docs/protocol.md#cross-origin)."""
 
 import pytest
 from tests.server.conftest import OpenDealership
@@ -60,6 +60,6 @@ def test_a_page_may_read_every_answer_and_error(open_dealership: OpenDealership,
 
 
 @pytest.mark.requirement("cross-origin")
-def test_pages_health_and_the_calendar_are_not_for_other_origins(dealership: Dealership) -> None:
+def test_pages_health_and_the_calendar_have_no_cors_headers(dealership: Dealership) -> None:
     for path in ("/", "/docs", "/healthz", "/readyz"):
         assert "access-control-allow-origin" not in dealership.get(path, **PAGE).headers

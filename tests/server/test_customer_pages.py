@@ -14,7 +14,7 @@ from tests.server.dealership import DATABASE, NO_LIMITS, Dealership, error_of, m
 from tests.server.pages.conftest import Page, read_page
 from tests.skills.shop import everything_stored, table_away
 
-from dealer_agent.leads.customer_links import LONGEST_TOKEN, CustomerLinks, Purpose
+from dealer_agent.leads.customer_links import LONGEST_TOKEN, CustomerLinks, LinkPurpose
 from dealer_agent.server.customer_routes import FORM_LIMIT_BYTES, MOST_FIELDS
 from dealer_agent.server.service import Service
 
@@ -40,7 +40,7 @@ SECRETS = ("Robin", "Zyxwvut", "zyxwvut@", "5550187", "Zyxwnotes", "Zyxwmessage"
 
 
 class Booked(NamedTuple):
-    """A dealer on the air with one confirmed visit."""
+    """A running dealer with one confirmed visit."""
 
     on: Dealership
     lead_id: str
@@ -52,7 +52,7 @@ class Booked(NamedTuple):
         assert service is not None
         return service
 
-    def path(self, purpose: Purpose = "visit", ends_in: timedelta = timedelta(days=2), **more: Any) -> str:
+    def path(self, purpose: LinkPurpose = "visit", ends_in: timedelta = timedelta(days=2), **more: Any) -> str:
         links = replace(self.service.links, **more)
         return links.path(purpose, self.lead_id, self.appointment_id, datetime.now(UTC) + ends_in)
 
@@ -94,7 +94,7 @@ def booked(book: Callable[..., Booked]) -> Booked:
 
 
 def page_of(answer: httpx.Response, status: int) -> Page:
-    """A page of a customer, after a look at what all of them have in common."""
+    """A customer's page. Also checks what all these pages have in common."""
     assert answer.status_code == status
     headers = answer.headers
     assert headers["content-type"] == "text/html; charset=utf-8"
@@ -119,7 +119,7 @@ def chosen(page: Page) -> str:
 
 
 @pytest.mark.requirement("customer-links-get", "customer-links-private")
-def test_opening_the_links_shows_the_visit_and_nothing_of_the_customer_and_changes_nothing(booked: Booked) -> None:
+def test_a_link_shows_the_visit_without_customer_data_and_changes_nothing(booked: Booked) -> None:
     before = booked.stored()
     page = page_of(booked.get(), 200)
     assert page.texts("//h1") == ["Your test drive is confirmed"]
@@ -136,7 +136,7 @@ def test_opening_the_links_shows_the_visit_and_nothing_of_the_customer_and_chang
 
 
 @pytest.mark.requirement("customer-links-move")
-def test_a_form_moves_the_visit_and_leads_to_its_new_page(booked: Booked) -> None:
+def test_a_form_moves_the_visit_and_redirects_to_its_new_page(booked: Booked) -> None:
     start = chosen(page_of(booked.get(), 200))
     moved = booked.post(do="move", start=start)
     assert moved.status_code == 303
@@ -165,7 +165,7 @@ def test_a_form_moves_the_visit_and_leads_to_its_new_page(booked: Booked) -> Non
         ({}, 400),
     ],
 )
-def test_a_form_that_cannot_be_followed_changes_nothing_and_says_so(
+def test_an_invalid_form_changes_nothing_and_the_page_says_so(
     booked: Booked, fields: dict[str, Any], status: int
 ) -> None:
     before = booked.stored()
@@ -230,7 +230,7 @@ def test_a_link_that_this_dealer_did_not_sign_for_this_page_is_unknown(booked: B
 
 @pytest.mark.requirement("customer-links-expire")
 @pytest.mark.parametrize("purpose", ["visit", "contact"])
-def test_a_link_works_until_the_days_after_the_visit_are_over(booked: Booked, purpose: Purpose) -> None:
+def test_a_link_works_until_the_days_after_the_visit_are_over(booked: Booked, purpose: LinkPurpose) -> None:
     valid = booked.service.links.valid
     assert valid == timedelta(days=30)
     page_of(booked.get(booked.path(purpose, timedelta(minutes=2) - valid)), 200)
@@ -245,7 +245,7 @@ def test_a_link_works_until_the_days_after_the_visit_are_over(booked: Booked, pu
 
 @pytest.mark.requirement("customer-links-ended")
 @pytest.mark.parametrize("purpose", ["visit", "contact"])
-def test_of_an_erased_customer_the_links_show_whom_to_call(booked: Booked, purpose: Purpose) -> None:
+def test_the_links_of_an_erased_customer_show_how_to_reach_the_rooftop(booked: Booked, purpose: LinkPurpose) -> None:
     path = booked.path(purpose)
     with booked.on.store() as store:
         store.erase_lead("test-motors", booked.lead_id, datetime.now(UTC))
@@ -255,7 +255,7 @@ def test_of_an_erased_customer_the_links_show_whom_to_call(booked: Booked, purpo
         assert PHONE in page.texts("//main")[0]
 
 
-def test_a_body_that_is_no_small_form_changes_nothing(booked: Booked) -> None:
+def test_a_body_that_is_not_a_small_form_changes_nothing(booked: Booked) -> None:
     before = booked.stored()
     for body in (b'{"do": "cancel"}', b"\xff\xfe", b"&".join([b"a=b"] * MOST_FIELDS + [b"do=cancel"])):
         page_of(booked.on.request("POST", booked.path(), content=body, headers=FORM), 400)
@@ -266,7 +266,7 @@ def test_a_body_that_is_no_small_form_changes_nothing(booked: Booked) -> None:
 
 
 @pytest.mark.requirement("customer-links-signed")
-def test_guesses_are_limited_as_wrong_tokens_are(book: Callable[..., Booked]) -> None:
+def test_wrong_links_count_against_the_rate_of_wrong_tokens(book: Callable[..., Booked]) -> None:
     booked = book(NO_LIMITS.replace('bad_tokens = ""', 'bad_tokens = "3/hour"'))
     statuses = [booked.get(f"/contact/guess-{number}").status_code for number in range(5)]
     assert statuses == [404, 404, 404, 429, 429]

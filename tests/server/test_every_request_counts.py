@@ -1,4 +1,4 @@
-"""Every request counts against its address, and documents cost little (specification, part 8; contract, part 3)."""
+"""Every request counts against its address, and documents cost little (docs/protocol.md#every-request-counts)."""
 
 from datetime import UTC, datetime, timedelta
 
@@ -17,7 +17,7 @@ PREFLIGHT = {"origin": "https://page.example", "access-control-request-method": 
 
 
 def paths_of(opened: Dealership) -> list[str]:
-    """An address for each route of the application, and some that have none."""
+    """A path for each route of the application, and some paths without a route."""
     router = opened.app._router
     assert router is not None
     found = []
@@ -39,7 +39,7 @@ def test_every_route_unknown_path_and_wrong_method_counts_against_its_address(op
         first = opened.request(method, path, headers=headers, address=address)
         assert first.status_code != 429, (method, path)
         if method == "POST" and path.rstrip("/") in BINDINGS:
-            # A wrong media type is told before the rate is (contract, part 3). It counts, which the next request shows.
+            # The content type is checked first (docs/protocol.md#order). The next request shows that this one counts.
             assert first.status_code == 415
             method, path = "GET", "/docs"
         second = opened.request(method, path, headers=headers, address=address)
@@ -50,8 +50,8 @@ def test_every_route_unknown_path_and_wrong_method_counts_against_its_address(op
 
 
 @pytest.mark.requirement("rate-limits-are-settings", "every-request-counts")
-def test_health_checks_count_apart_from_the_requests_of_buyers(open_dealership: OpenDealership) -> None:
-    """A load balancer may have the address of every buyer behind it."""
+def test_health_checks_count_separately_from_other_requests(open_dealership: OpenDealership) -> None:
+    """A load balancer and the buyers behind it may have the same address."""
     opened = open_dealership(ONCE)
     assert opened.get("/docs").status_code == 200
     assert opened.get("/docs").status_code == 429

@@ -1,4 +1,4 @@
-"""What a process writes and answers when things go wrong: never personal data, never its inside (contract 3)."""
+"""Logs and errors have no personal data and no internals (docs/protocol.md#nothing-internal-leaves)."""
 
 import json
 import os
@@ -22,11 +22,11 @@ PROJECT = Path(__file__).parents[2]
 COMMAND = Path(sys.executable).with_name("dealer-agent")
 
 MARK = "Zyxw"
-"""Stands in every text of the lead below; nothing else that the service writes holds it."""
+"""Every text of the lead below contains this, and nothing else that the service writes."""
 
 
 def marked_lead(**members: Any) -> dict[str, Any]:
-    """A valid lead with a recognisable text in every field that a customer or agent fills in."""
+    """A valid lead with the mark in every text of the customer or the agent."""
     return lead(
         customer={
             "first_name": f"{MARK}first",
@@ -67,7 +67,7 @@ def holds_nothing_personal(text: str) -> None:
 
 @contextmanager
 def serving(directory: Path, output: Path) -> Iterator[httpx.Client]:
-    """`dealer-agent serve` in a process of its own; all that it writes goes to one file."""
+    """`dealer-agent serve` in its own process. All its output goes to one file."""
     port = free_port()
     environment = {name: value for name, value in os.environ.items() if name != "DATABASE_URL"}
     with output.open("wb") as file:
@@ -149,7 +149,7 @@ def served(tmp_path_factory: pytest.TempPathFactory, stocked: Path) -> tuple[lis
 
 
 @pytest.mark.requirement("nothing-internal-leaves", "personal-data-not-echoed")
-def test_nothing_that_the_process_writes_holds_personal_data(served: tuple[list[httpx.Response], str]) -> None:
+def test_no_output_of_the_process_contains_personal_data(served: tuple[list[httpx.Response], str]) -> None:
     answers, written = served
     assert written.count('"event":"request"') >= len(answers) - 2
     assert '"event":"fault"' in written
@@ -157,18 +157,18 @@ def test_nothing_that_the_process_writes_holds_personal_data(served: tuple[list[
 
 
 @pytest.mark.requirement("personal-data-not-echoed")
-def test_no_answer_holds_what_the_customer_wrote(served: tuple[list[httpx.Response], str]) -> None:
+def test_no_answer_contains_data_of_the_customer(served: tuple[list[httpx.Response], str]) -> None:
     answers, _ = served
     assert {200, 401, 403, 404, 409, 415, 422, 500} <= {answer.status_code for answer in answers}
     for answer in answers:
         text = answer.text.replace(f'"id":"{MARK}id"', "")
-        # The name of an unknown skill, a media type and an unknown agent are no customer's.
+        # Names of unknown skills and agents, and media types, are not data of a customer.
         if answer.status_code not in (404,) and "UNSUPPORTED_SKILL" not in text and "source_agent" not in text:
             holds_nothing_personal(text)
 
 
 @pytest.mark.requirement("error-id-in-log", "error-internal-error", "rpc-internal")
-def test_a_fault_is_answered_as_internal_error_and_found_in_the_log_by_its_id(
+def test_an_unexpected_exception_is_answered_as_internal_error_and_logged_with_its_id(
     served: tuple[list[httpx.Response], str],
 ) -> None:
     answers, written = served
@@ -187,7 +187,7 @@ def test_a_fault_is_answered_as_internal_error_and_found_in_the_log_by_its_id(
 
 
 @pytest.mark.requirement("error-id-in-log")
-def test_every_error_id_stands_in_the_log(served: tuple[list[httpx.Response], str]) -> None:
+def test_every_error_id_is_in_the_log(served: tuple[list[httpx.Response], str]) -> None:
     answers, written = served
     for answer in answers:
         if "error" in answer.json():
@@ -195,7 +195,7 @@ def test_every_error_id_stands_in_the_log(served: tuple[list[httpx.Response], st
 
 
 @pytest.mark.requirement("nothing-internal-leaves")
-def test_an_unhandled_fault_tells_nothing_of_itself(tmp_path: Path, stocked: Path) -> None:
+def test_an_unexpected_exception_reveals_nothing_in_the_reply(tmp_path: Path, stocked: Path) -> None:
     set_up(tmp_path, stocked=stocked)
     secret = "s3cr3t-4711"
     done = subprocess.run(
@@ -220,7 +220,7 @@ def test_an_unhandled_fault_tells_nothing_of_itself(tmp_path: Path, stocked: Pat
 
 
 @pytest.mark.requirement("nothing-internal-leaves")
-def test_no_refusal_tells_a_path_a_statement_or_a_secret(open_dealership: OpenDealership, tmp_path: Path) -> None:
+def test_no_error_reveals_a_path_a_statement_or_a_secret(open_dealership: OpenDealership, tmp_path: Path) -> None:
     opened: Dealership = open_dealership('[auth]\nmode = "bearer"\nskills = ["lead.submit"]\n' + NO_LIMITS)
     _, token = opened.new_token()
     answers = [

@@ -35,7 +35,7 @@ for thread in threads:
 """
 
 
-def test_threads_that_decode_a_type_for_the_first_time_at_once_do_not_crash_the_process() -> None:
+def test_threads_that_decode_a_type_for_the_first_time_together_do_not_crash() -> None:
     for _ in range(3):
         done = subprocess.run([sys.executable, "-c", SCRIPT], capture_output=True, text=True, check=False)
         assert done.returncode == 0, done.stderr

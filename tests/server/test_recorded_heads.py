@@ -25,11 +25,11 @@ def store(tmp_path: Path) -> Store:
 
 
 @pytest.mark.requirement("recorded-head")
-def test_heads_are_added_to_the_log_and_to_a_file_for_its_owner(
+def test_heads_are_written_to_the_log_and_to_a_private_file(
     store: Store, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     file = tmp_path / "heads.log"
-    # A logger keeps the first place that it was told to write to.
+    # A logger keeps its first destination.
     monkeypatch.setattr(heads_module, "log", structlog.get_logger())
     with structlog.testing.capture_logs() as lines:
         heads = record_heads(store, DEALER, file, MONDAY)
@@ -51,7 +51,7 @@ def test_workers_that_start_together_record_one_head(store: Store, tmp_path: Pat
     assert len(file.read_text().splitlines()) == 4
 
 
-def test_a_line_that_a_full_disk_cut_off_spoils_no_later_line(store: Store, tmp_path: Path) -> None:
+def test_a_line_cut_off_by_a_full_disk_does_not_affect_later_lines(store: Store, tmp_path: Path) -> None:
     file = tmp_path / "heads.log"
     file.write_text("ridgeline consents 1")
     record_heads(store, DEALER, file, MONDAY)

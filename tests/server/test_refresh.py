@@ -1,4 +1,4 @@
-"""What a process repeats beside its requests."""
+"""The background work of a process."""
 
 import asyncio
 from dataclasses import fields
@@ -17,8 +17,8 @@ pytestmark = pytest.mark.outside_protocol("background work")
 FIELDS = [field.name for field in fields(Refresher) if field.name != "failing"]
 
 
-def test_a_step_that_failed_is_repeated_long_before_its_next_time(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Old customer data is deleted soon, also when the database was away at the first attempt."""
+def test_a_failed_step_is_retried_soon(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Old customer data is deleted soon, also if the database was away at the first attempt."""
     monkeypatch.setattr(refresh, "RETRY_SECONDS", 0.01)
     attempts: list[int] = []
     done = asyncio.Event()

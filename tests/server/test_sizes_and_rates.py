@@ -1,4 +1,4 @@
-"""The size of a request, and how often it counts against a rate (contract, parts 3 and 10)."""
+"""The size of a request, and how often it counts against a rate (docs/protocol.md#charged-by-size)."""
 
 import json
 from typing import Any, cast
@@ -47,7 +47,7 @@ def test_a_lead_has_at_most_256_kib(dealership: Dealership, path: str, kib: int,
         lambda body: body["message"]["parts"][0].update(mediaType="application/vnd.proto.lead-submit-request+json"),
     ],
 )
-def test_nothing_but_the_type_of_the_data_makes_a_large_body_a_lead(dealership: Dealership, change: Any) -> None:
+def test_only_the_type_of_the_data_makes_a_large_body_a_lead(dealership: Dealership, change: Any) -> None:
     body = message("inventory.search")
     change(body)
     answer = dealership.post(json.dumps(body).encode() + b" " * 40_000)
@@ -57,13 +57,13 @@ def test_nothing_but_the_type_of_the_data_makes_a_large_body_a_lead(dealership: 
     )
 
 
-def test_without_lead_submit_no_body_may_be_larger(open_dealership: OpenDealership) -> None:
+def test_without_lead_submit_no_body_may_exceed_the_reading_limit(open_dealership: OpenDealership) -> None:
     opened = open_dealership('[service]\nskills_off = ["lead.submit"]\n' + NO_LIMITS)
     assert opened.post(padded("lead.submit", 33 * 1024)).status_code == 413
 
 
 async def _chunked(dealership: Dealership, body: bytes) -> int:
-    """The status of the answer to a body whose size the head does not tell."""
+    """The status of the answer to a body without a declared size."""
     scope = {
         "type": "http",
         "method": "POST",
@@ -86,7 +86,7 @@ async def _chunked(dealership: Dealership, body: bytes) -> int:
 @pytest.mark.requirement("charged-by-size")
 @pytest.mark.parametrize("chunked", [False, True])
 @pytest.mark.parametrize(("kib", "taken"), [(7, 12), (9, 6), (31, 3)])
-def test_an_address_is_charged_for_every_started_8_kib(
+def test_a_request_counts_once_for_each_started_8_kib(
     open_dealership: OpenDealership, chunked: bool, kib: int, taken: int
 ) -> None:
     opened = open_dealership(NO_LIMITS.replace('address = ""', 'address = "12/hour"'))
@@ -98,7 +98,7 @@ def test_an_address_is_charged_for_every_started_8_kib(
 
 
 @pytest.mark.requirement("charged-by-size")
-def test_a_large_body_is_charged_before_it_is_decoded(open_dealership: OpenDealership) -> None:
+def test_a_large_body_is_counted_before_it_is_decoded(open_dealership: OpenDealership) -> None:
     opened = open_dealership(NO_LIMITS.replace('address = ""', 'address = "2/hour"'))
     assert [opened.post(b"{" * 5_000).status_code for _ in range(3)] == [422, 422, 429]
 
@@ -115,15 +115,15 @@ def test_malformed_leads_do_not_use_up_the_rate_of_valid_ones(open_dealership: O
     late = message("lead.submit")
     late["message"]["parts"][0]["data"]["consent"]["expires_at"] = "2001-01-01T00:00:00Z"
     assert [opened.post(sent).status_code for sent in (malformed, without_consent, late)] == [422, 403, 403]
-    # The rate of the malformed ones is used up, that of the valid ones is whole.
+    # The rate of malformed leads is used up. The rate of valid leads is not.
     assert [opened.post(sent).status_code for sent in (malformed, without_consent)] == [429, 429]
     assert [opened.post(message("lead.submit", message=text)).status_code for text in "ab"] == [200, 200]
-    # Now nothing of a lead is looked at.
+    # Now no lead is looked at.
     assert opened.post(message("lead.submit")).status_code == 429
     assert opened.post(malformed).status_code == 429
 
 
-def test_the_first_extensions_of_a_long_list_are_read_and_each_is_named_once(dealership: Dealership) -> None:
+def test_only_the_first_extensions_of_a_long_list_are_read(dealership: Dealership) -> None:
     known = next(iter(dealership.app._service.wire.extensions))  # type: ignore[union-attr]
     asked = ",".join([known] * 99 + ["https://example.com/x"] * 3_000)
     answer = dealership.post(message("inventory.search"), headers={"a2a-extensions": asked})
@@ -136,5 +136,7 @@ def test_the_first_extensions_of_a_long_list_are_read_and_each_is_named_once(dea
     ("query", "status"),
     [("A2A-Version=1.0", 200), ("x=1&A2A-Version=0.3", 400), ("A2A-Version=", 400), ("a=b&" * 10_000, 200)],
 )
-def test_the_version_is_found_in_a_query_of_any_length(dealership: Dealership, query: str, status: int) -> None:
+def test_the_version_parameter_is_found_in_a_query_of_any_length(
+    dealership: Dealership, query: str, status: int
+) -> None:
     assert dealership.post(message("inventory.search"), f"/message:send?{query}").status_code == status

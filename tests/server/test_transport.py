@@ -1,4 +1,4 @@
-"""What surrounds a message: paths, methods, types, sizes, versions, extensions, A2A's other routes (contract 2-4)."""
+"""Paths, methods, content types, sizes, versions, extensions, A2A's other routes (docs/protocol.md#http)."""
 
 import json
 from collections.abc import AsyncIterator
@@ -43,7 +43,7 @@ def test_a_path_is_served_with_and_without_a_trailing_slash(dealership: Dealersh
     ],
 )
 @pytest.mark.requirement("content-types-accepted", "reply-content-type")
-def test_a_request_says_what_it_is_and_is_answered_alike(
+def test_a_request_may_have_either_media_type_and_the_reply_has_the_same(
     dealership: Dealership, path: str, content_type: str, reply: str
 ) -> None:
     headers = {"content-type": content_type}
@@ -81,7 +81,7 @@ def test_a_body_over_the_limit_is_413_and_one_at_it_is_read(open_dealership: Ope
 
 @BINDINGS
 @pytest.mark.requirement("http-413")
-def test_a_body_that_does_not_say_its_size_is_measured_while_it_is_read(dealership: Dealership, path: str) -> None:
+def test_a_body_without_a_declared_size_is_measured_while_reading(dealership: Dealership, path: str) -> None:
     taken = 0
 
     async def endless() -> AsyncIterator[bytes]:
@@ -107,7 +107,7 @@ def test_a_body_that_does_not_say_its_size_is_measured_while_it_is_read(dealersh
     [("/message:send", {"POST"}), ("/rpc", {"POST"}), ("/message:send/", {"POST"})],
 )
 @pytest.mark.requirement("http-405", "same-error-body-everywhere")
-def test_a_wrong_method_is_405_and_says_which_is_right(
+def test_a_wrong_method_is_405_and_the_error_names_the_right_one(
     dealership: Dealership, method: str, path: str, allowed: set[str]
 ) -> None:
     answer = dealership.request(method, path)
@@ -132,7 +132,7 @@ def test_a_document_is_read_and_not_written(dealership: Dealership, path: str) -
     ["/nowhere", "/message", "/message:sends", "/cards/2.0.0.json", "/schemas/x.json", "/rpc/x", "/.env"],
 )
 @pytest.mark.requirement("http-404", "same-error-body-everywhere")
-def test_an_unknown_path_is_404_in_the_same_envelope(dealership: Dealership, method: str, path: str) -> None:
+def test_an_unknown_path_is_404_in_the_error_envelope(dealership: Dealership, method: str, path: str) -> None:
     answer = dealership.request(method, path, headers={"content-type": "application/json"})
     assert answer.status_code == 404
     assert answer.headers["content-type"] == "application/json"
@@ -180,7 +180,7 @@ def test_version_1_is_served_as_header_and_as_query_parameter(dealership: Dealer
 @BINDINGS
 @pytest.mark.parametrize("version", ["", "0.3", "0.3.0", "2.0", "1", "1.x", "10.0", "v1.0", "latest"])
 @pytest.mark.requirement("a2a-version-refused", "rpc-version", "a2a-errors")
-def test_any_other_version_is_a2as_own_error(dealership: Dealership, path: str, version: str) -> None:
+def test_another_version_gets_the_a2a_error(dealership: Dealership, path: str, version: str) -> None:
     answers = [dealership.post(sent_to(path), path, headers={"A2A-Version": version})]
     answers.append(dealership.post(sent_to(path), f"{path}?A2A-Version={version}"))
     for answer in answers:
@@ -204,14 +204,14 @@ OURS = [
 @BINDINGS
 @pytest.mark.parametrize("uri", OURS)
 @pytest.mark.requirement("a2a-extensions")
-def test_the_profiles_extension_is_named_back_to_who_asks_for_it(dealership: Dealership, path: str, uri: str) -> None:
+def test_the_reply_names_the_requested_extension(dealership: Dealership, path: str, uri: str) -> None:
     asked = f"https://example.com/other, {uri}"
     answer = dealership.post(sent_to(path), path, headers={"A2A-Extensions": asked})
     assert answer.headers["a2a-extensions"] == uri
 
 
 @pytest.mark.requirement("a2a-extensions")
-def test_a_list_of_extensions_may_come_in_several_lines(dealership: Dealership) -> None:
+def test_extensions_may_be_listed_in_several_headers(dealership: Dealership) -> None:
     lines = [("content-type", "application/json"), ("a2a-extensions", OURS[2]), ("a2a-extensions", OURS[0])]
     answer = dealership.request("POST", "/message:send", content=sent_to("/message:send"), headers=lines)
     assert answer.headers["a2a-extensions"] == f"{OURS[2]}, {OURS[0]}"
@@ -244,7 +244,7 @@ def test_no_other_extension_is_named(dealership: Dealership, path: str, asked: s
     ],
 )
 @pytest.mark.requirement("a2a-routes", "a2a-errors", "undeclared-operations")
-def test_a2as_other_routes_answer_with_a2as_errors(
+def test_undeclared_a2a_operations_get_a2a_errors(
     dealership: Dealership, method: str, path: str, status: int, reason: str
 ) -> None:
     for each in (path, path + "/"):
@@ -258,14 +258,14 @@ def test_a2as_other_routes_answer_with_a2as_errors(
     ("method", "number"), [("GetTask", -32001), ("SendStreamingMessage", -32004), ("message/send", -32601)]
 )
 @pytest.mark.requirement("rpc-http-status", "rpc-get-cancel-task", "rpc-undeclared")
-def test_a_json_rpc_error_is_an_answer_like_any_other(dealership: Dealership, method: str, number: int) -> None:
+def test_a_json_rpc_error_has_status_200(dealership: Dealership, method: str, number: int) -> None:
     answer = dealership.post({"jsonrpc": "2.0", "id": "a", "method": method, "params": {"id": "t"}}, "/rpc")
     assert (answer.status_code, answer.json()["id"], answer.json()["error"]["code"]) == (200, "a", number)
 
 
 @pytest.mark.parametrize("content", [b"", b"{", b"[]", b"null"])
 @pytest.mark.requirement("not-json", "rpc-not-json", "rpc-not-a-request")
-def test_what_is_not_json_or_no_object_is_answered_by_the_binding(dealership: Dealership, content: bytes) -> None:
+def test_invalid_json_is_answered_in_the_format_of_the_binding(dealership: Dealership, content: bytes) -> None:
     answer = dealership.post(content)
     assert (answer.status_code, error_of(answer)["code"]) == (422, "SCHEMA_VALIDATION_FAILED")
     answer = dealership.post(content, "/rpc")
@@ -275,7 +275,7 @@ def test_what_is_not_json_or_no_object_is_answered_by_the_binding(dealership: De
 
 
 @pytest.mark.requirement("base-path")
-def test_a_base_path_stands_before_everything_but_the_well_known_card(open_dealership: OpenDealership) -> None:
+def test_a_base_path_prefixes_every_route_except_the_well_known_card(open_dealership: OpenDealership) -> None:
     opened = open_dealership('[service]\nbase_path = "/agent/v1"' + NO_LIMITS)
     for path in ("/message:send", "/rpc"):
         assert opened.post(sent_to(path), "/agent/v1" + path).status_code == 200
@@ -292,7 +292,7 @@ def test_a_base_path_stands_before_everything_but_the_well_known_card(open_deale
 
 
 @pytest.mark.requirement("one-set-of-interfaces")
-def test_health_and_readiness_are_told(dealership: Dealership) -> None:
+def test_health_and_readiness_are_reported(dealership: Dealership) -> None:
     assert dealership.get("/healthz").json() == {"status": "ok"}
     ready = dealership.get("/readyz")
     assert (ready.status_code, ready.json()["status"]) == (200, "ready")
@@ -300,8 +300,8 @@ def test_health_and_readiness_are_told(dealership: Dealership) -> None:
 
 @BINDINGS
 @pytest.mark.parametrize(("sent", "status"), [(SEARCH, 200), (message("inventory.vehicle", vin=ACCORD), 200)])
-def test_an_answer_is_for_its_asker_alone(dealership: Dealership, path: str, sent: Any, status: int) -> None:
-    """A shared cache must not keep what one buyer was told."""
+def test_a_reply_is_not_cached(dealership: Dealership, path: str, sent: Any, status: int) -> None:
+    """A shared cache must not keep the reply to one buyer."""
     answer = dealership.post(sent_to(path, sent), path)
     assert (answer.status_code, answer.headers["cache-control"]) == (status, "no-store")
     assert int(answer.headers["content-length"]) == len(answer.content)

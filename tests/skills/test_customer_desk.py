@@ -13,19 +13,18 @@ from tests.skills.test_visits_called_off import SAM, SOON, WITH_PEOPLE, id_of, s
 from tests.skills.visiting import LOT, NOW, PROFILE, asking, at, visit, windows
 
 from dealer_agent.dealers.profile import VisitRules
-from dealer_agent.lead_intake import CustomerActions
-from dealer_agent.lead_intake.customer_actions import CustomerVisit, NotFree, VisitEnded
+from dealer_agent.lead_intake.customer_actions import CustomerActions, CustomerVisit, NotFree, VisitEnded
 from dealer_agent.lead_intake.lead_transaction import MOST_ADDITIONS
-from dealer_agent.leads.customer_links import Linked
+from dealer_agent.leads.customer_links import LinkTarget
 
 OpenCounter = Callable[..., Counter]
 Result = TypeVar("Result")
 WAIT = 60.0
 
 
-def linked(answer: dict[str, Any]) -> Linked:
+def linked(answer: dict[str, Any]) -> LinkTarget:
     """What the link in the mail of this answer's visit names."""
-    return Linked(answer["lead_id"], id_of(answer), NOW + timedelta(days=60))
+    return LinkTarget(answer["lead_id"], id_of(answer), NOW + timedelta(days=60))
 
 
 def customers(desk: Counter) -> CustomerActions:

@@ -1,4 +1,4 @@
-"""A lead that is answered is on its way at once, and again when something is added to it (contract, part 10)."""
+"""An answered lead is delivered at once, and again after an addition (docs/protocol.md#duplicate-adds)."""
 
 import time
 from collections.abc import Iterator
@@ -10,7 +10,7 @@ from tests.skills.shop import Shop, a_lead, open_shop
 
 from dealer_agent.delivery import loop
 
-pytestmark = pytest.mark.outside_protocol("deliveries: docs/reference/delivery.md")
+pytestmark = pytest.mark.outside_protocol("deliveries")
 
 
 @pytest.fixture

@@ -1,4 +1,4 @@
-"""The lead desk by the clock: how long answers are kept, and how long a lead has duplicates (Contract 10)."""
+"""How long answers are stored, and how long a lead has duplicates (docs/protocol.md#idempotency-30-days)."""
 
 from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
@@ -12,9 +12,9 @@ from tests.skills.shop import a_lead, consent, customer
 from dealer_agent.dealers.profile import DealerRooftop, Policies, Profile
 from dealer_agent.delivery.view import lead_view
 from dealer_agent.leads.adf import render_adf
-from dealer_agent.leads.lead_json import lead_json
-from dealer_agent.leads.mails import salesperson_mail
+from dealer_agent.leads.lead_json import render_json
 from dealer_agent.leads.spreadsheet import cells
+from dealer_agent.leads.staff_mails import staff_mail
 from dealer_agent.protocol.errors import IdempotencyConflict, InvalidConsent
 from dealer_agent.storage import Purged
 
@@ -85,7 +85,7 @@ def test_a_lead_with_the_last_times_of_the_calendar_is_kept_and_delivered(
     view = lead_view(whole, profile)
     assert view.channels == ("email",)
     assert cells(view)["lead_id"] == lead_id
-    for document in (render_adf(view), lead_json(view), salesperson_mail(view).text.encode()):
+    for document in (render_adf(view), render_json(view), staff_mail(view).text.encode()):
         assert b"9999" in document
 
 

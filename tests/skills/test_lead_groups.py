@@ -1,4 +1,4 @@
-"""Leads that wait together are decided one after the other and written together (contract, part 10)."""
+"""Leads that wait together are decided one after the other and written together (docs/protocol.md#durability)."""
 
 import threading
 from collections.abc import Callable, Iterator

@@ -1,4 +1,4 @@
-"""The first answer again: idempotency keys (Contract 10). On both databases."""
+"""The first answer again: idempotency keys (docs/protocol.md#idempotency). On both databases."""
 
 import copy
 import json
@@ -67,7 +67,7 @@ def test_a_duplicate_with_a_key_is_answered_as_a_duplicate_again(shop: Shop) -> 
 
 @pytest.mark.requirement("idempotency-submitted-at")
 def test_payloads_are_compared_without_submitted_at_as_json_values(shop: Shop) -> None:
-    """Contract 2: 2020.0 is the integer 2020, as SDKs send it."""
+    """2020.0 is the integer 2020, as SDKs send it."""
     lead = a_keyed_lead(vehicle_of_interest={"year": 2020, "price": 30000, "extra": 500})
     first = shop.send(lead)
     for again in (
@@ -183,7 +183,7 @@ def test_identical_leads_without_a_key_at_once_are_one_lead_and_its_duplicates(s
 
 
 def test_a_replay_repeats_the_context_of_its_own_request(sqlite_shop: Shop) -> None:
-    """Contract 2: the reply repeats the request's contextId; the answer within is the first one's."""
+    """The reply repeats the request's contextId; the answer within is the first one's (docs/protocol.md#envelope)."""
     lead = a_keyed_lead()
     bodies = []
     for context in ("one", "two"):

@@ -1,4 +1,4 @@
-"""What a lead must look like (Spec 2.7; Contract 10): through the real application, over both bindings."""
+"""What a lead must look like (docs/protocol.md#lead-submit): through the real application, over both bindings."""
 
 from typing import Any
 
@@ -373,7 +373,7 @@ def test_a_defect_of_consent_answers_403_with_one_of_the_two_codes(
 
 @pytest.mark.requirement("idempotency-key-length")
 def test_a_refusal_repeats_nothing_that_the_customer_wrote(sqlite_shop: Shop) -> None:
-    """Contract 3: nothing inside customer, consent, message and notes is echoed."""
+    """Nothing inside customer, consent, message and notes is echoed."""
     secret = "SECRET-0123"
     lead = a_lead(
         customer=customer(email=secret, phone=secret, preferred_contact=secret, nickname=secret, address=[secret]),

@@ -1,4 +1,4 @@
-"""What a lead leaves behind: stored whole before it is answered, or not at all (Contract 10). On both databases."""
+"""A lead is stored whole before it is answered, or not at all (docs/protocol.md#durability). On both databases."""
 
 import json
 import re

@@ -1,4 +1,4 @@
-"""A lead is answered only after it is durable (Contract 10): the process is killed with the answer on its lips."""
+"""The process is killed just before it answers: the lead is stored (docs/protocol.md#durable-before-answer)."""
 
 import os
 import signal

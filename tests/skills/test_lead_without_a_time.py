@@ -1,4 +1,4 @@
-"""A lead for which no time could be booked is kept under its idempotency key (contract, part 10). On both databases."""
+"""A lead without a free time is stored under its key (docs/protocol.md#idempotency-unavailable). On both databases."""
 
 from collections.abc import Callable
 from datetime import datetime, timedelta

@@ -17,7 +17,7 @@ from tests.skills.shop import VAULT, a_lead, customer
 from tests.skills.visiting import NOW, PROFILE, visit
 
 from dealer_agent.lead_intake.lead_transaction import MOST_ADDITIONS, LeadTransaction
-from dealer_agent.leads.received_lead import contacts, senders
+from dealer_agent.leads.received_lead import contact_points, sender_keys
 from dealer_agent.protocol.skill import LeadSubmitRequest
 from dealer_agent.storage.leads import HASH_CONTEXT
 from dealer_agent.storage.outbox import mails_before
@@ -109,9 +109,9 @@ def test_the_next_lead_costs_the_same_after_20_000_leads_of_the_same_contact(
     if appointment:
         lead["appointment"] = visit(appointment_type=appointment)
     typed = msgspec.convert(lead, LeadSubmitRequest)
-    known = contacts(typed.customer)
+    known = contact_points(typed.customer)
     # Strangers have one phone number and different e-mail addresses.
-    shared = known[1:] if token is None else (*known, *senders(token, typed, known))
+    shared = known[1:] if token is None else (*known, *sender_keys(token, typed, known))
     at.take(a_lead(customer=customer(**WHO)), NOW - timedelta(hours=20), token=token)
     costs = []
     for _ in range(2):
@@ -129,7 +129,7 @@ def test_the_mails_to_an_address_are_counted_at_the_same_cost(counter: OpenCount
     lead = a_lead(customer=customer(email=WHO["email"]))
     typed = msgspec.convert(lead, LeadSubmitRequest)
     at.take(lead, NOW, token=None)
-    fill(at, [*contacts(typed.customer)], None)
+    fill(at, [*contact_points(typed.customer)], None)
     (due, *_) = at.store.list_deliveries("ridgeline", 1, channel="customer")
 
     def work(connection: Connection) -> None:

@@ -1,4 +1,4 @@
-"""The four reading skills through the real application, over both bindings (Spec 2.2 to 2.6; Contract 5 to 9)."""
+"""The four reading skills through the real application, over both bindings (docs/protocol.md)."""
 
 from typing import Any
 
@@ -48,7 +48,7 @@ def test_search_finds_what_is_on_the_lot_and_nothing_that_is_sold(sqlite_shop: S
 def test_a_page_echoes_what_was_applied(
     sqlite_shop: Shop, pagination: dict[str, Any], echo: tuple[int, int], found: int
 ) -> None:
-    """Contract 7: default page 0/20, the cap is 100, and `total` is true on every page."""
+    """Default page 0/20, the cap is 100, and `total` is true on every page."""
     page = ask(sqlite_shop, "inventory.search", pagination=pagination)
     assert (page["skip"], page["limit"]) == echo
     assert (page["total"], len(page["vehicles"])) == (3, found)
@@ -148,7 +148,7 @@ def test_a_malformed_vehicle_request_is_refused(sqlite_shop: Shop, members: dict
 
 
 def test_a_dealers_own_member_never_takes_the_place_of_one_that_the_reply_adds(sqlite_shop: Shop) -> None:
-    """Contract 6 and 9: the dealer's extras are passed through, `zip` and `offered_price` are the reply's own."""
+    """`zip` and `offered_price` are the reply's own."""
     answer = sqlite_shop.send({"type": "inventory.vehicle.request", "vin": ACCORD, "zip": "37203"})
     assert answer.raw.count(b'"zip":') == 1
     plain = ask(sqlite_shop, "inventory.vehicle", vin=ACCORD)

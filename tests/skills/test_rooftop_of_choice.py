@@ -1,4 +1,4 @@
-"""The rooftop that a buyer names in `vehicle_of_interest.rooftop` (contract, part 10). On both databases."""
+"""The rooftop in `vehicle_of_interest.rooftop` (docs/protocol.md#visit-rooftop). On both databases."""
 
 from collections.abc import Callable
 from typing import Any
@@ -8,7 +8,7 @@ from tests.skills.counter import Counter
 from tests.skills.shop import Shop, a_lead
 from tests.skills.visiting import LOT, NOW, PROFILE, asking, at, visit
 
-from dealer_agent.leads.customer_message import NAME_LENGTH
+from dealer_agent.leads.answer_message import NAME_LENGTH
 from dealer_agent.protocol.responses import MESSAGE_LENGTH
 
 OpenCounter = Callable[..., Counter]

@@ -1,4 +1,4 @@
-"""Which leads have the same sender; another sender can neither change nor read a lead (contract, part 10). On both
+"""Which leads have the same sender. No other sender changes or reads a lead (docs/protocol.md#duplicates). On both
 databases.
 
 A phone number and an e-mail address are no secrets. Only a token shows who sends.
@@ -17,10 +17,10 @@ from tests.skills.visiting import LOT, NOW, PROFILE, asking, at, visit, windows
 from dealer_agent.delivery.view import lead_view
 from dealer_agent.lead_intake.lead_transaction import MOST_ADDITIONS
 from dealer_agent.leads.adf import render_adf
-from dealer_agent.leads.lead_json import lead_json
-from dealer_agent.leads.mails import salesperson_mail
-from dealer_agent.leads.received_lead import contacts
+from dealer_agent.leads.lead_json import render_json
+from dealer_agent.leads.received_lead import contact_points
 from dealer_agent.leads.spreadsheet import cells
+from dealer_agent.leads.staff_mails import staff_mail
 from dealer_agent.protocol.replies import Answer
 from dealer_agent.protocol.requests import Customer
 
@@ -102,8 +102,8 @@ def test_the_dealer_and_the_crm_see_that_two_leads_may_be_of_the_same_person(
     view = lead_view(whole, PROFILE)
     words = f"may be the same person as lead {first}"
     assert words in " ".join(render_adf(view).decode().split())
-    assert words in " ".join(salesperson_mail(view).text.split())
-    assert msgspec.json.decode(lead_json(view))["may_be_same_person_as"] == first
+    assert words in " ".join(staff_mail(view).text.split())
+    assert msgspec.json.decode(render_json(view))["may_be_same_person_as"] == first
     assert cells(view)["may_be_same_person_as"] == first
 
 
@@ -270,4 +270,4 @@ def test_erasing_one_of_two_linked_leads_removes_the_link(counter: OpenCounter, 
     desk.store.erase_lead("ridgeline", ids[erased], SOON)
     links = [desk.store.get_lead("ridgeline", lead_id) for lead_id in ids]
     assert [stored.lead.may_be_same_person_as for stored in links if stored is not None] == [None, None]
-    assert desk.store.find_leads_of("ridgeline", contacts(msgspec.convert(VICTIM, Customer))) == [ids[1 - erased]]
+    assert desk.store.find_leads_of("ridgeline", contact_points(msgspec.convert(VICTIM, Customer))) == [ids[1 - erased]]

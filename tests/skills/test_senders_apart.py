@@ -1,4 +1,4 @@
-"""The leads of others do not affect a sender's leads (contract, part 10). On both databases.
+"""The leads of others do not affect a sender's leads (docs/protocol.md#duplicates). On both databases.
 
 There are places enough here, so that nobody takes a time from somebody else. The link between leads that may be of one
 person is the only other thing that may differ.
@@ -23,9 +23,9 @@ from tests.skills.visiting import LOT, NOW, PROFILE, at, rooftop, visit, windows
 
 from dealer_agent.dealers.profile import VisitRules
 from dealer_agent.delivery.view import lead_view
-from dealer_agent.lead_intake import LeadIntake
+from dealer_agent.lead_intake.intake import LeadIntake
 from dealer_agent.leads.adf import render_adf
-from dealer_agent.leads.mails import confirmation_mail
+from dealer_agent.leads.customer_mails import confirmation_mail
 from dealer_agent.protocol.errors import ProtocolError
 from dealer_agent.protocol.requests import VisitKind
 
@@ -57,7 +57,7 @@ class Sent(NamedTuple):
 
     @property
     def sender(self) -> object:
-        """Who sends, as the contract tells senders apart."""
+        """The sender (docs/protocol.md#duplicates)."""
         return self.token or (self.agent, tuple(sorted(self.points.items())))
 
     def payload(self) -> dict[str, Any]:

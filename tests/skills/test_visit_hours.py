@@ -1,4 +1,4 @@
-"""Visits in hours of several spans, past midnight, on special days and public holidays (contract, part 10)."""
+"""Visits in hours of several spans, past midnight, on special days and holidays (docs/protocol.md#confirmation)."""
 
 from collections.abc import Callable
 from datetime import timedelta

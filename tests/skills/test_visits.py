@@ -1,4 +1,4 @@
-"""Which visit a buyer gets, and what is stored and delivered of it (contract, part 10). On both databases."""
+"""Which visit a buyer gets, and what is stored and delivered (docs/protocol.md#appointments). On both databases."""
 
 from collections.abc import Callable
 from datetime import timedelta
@@ -150,7 +150,7 @@ def test_the_vehicles_rooftop_is_visited_else_the_first_that_books_such_visits(
     ],
 )
 def test_whatever_time_is_asked_for_there_is_an_answer(counter: OpenCounter, appointment: dict[str, Any]) -> None:
-    """Contract 10: a time in the past is no error, nor is any other."""
+    """A time in the past is no error, nor is any other (docs/protocol.md#appointments)."""
     reply = counter(PROFILE).take(asking(appointment), NOW, LOT)["appointment"]
     assert (reply["status"], len(reply.get("proposed_times") or reply["proposed_slots"])) == ("proposed", 3)
 

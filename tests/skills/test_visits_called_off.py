@@ -1,4 +1,4 @@
-"""What a visit that the dealer calls off, or that moves, tells whom (contract, part 10). On both databases."""
+"""Who gets news of a visit that is cancelled or moved (docs/protocol.md#customer-links-cancel). On both databases."""
 
 from collections.abc import Callable
 from datetime import timedelta
@@ -12,9 +12,9 @@ from tests.skills.visiting import LOT, NOW, PROFILE, asking, at, listing, visit
 
 from dealer_agent.dealers.profile import Deliver
 from dealer_agent.inventory.catalogue import Catalogue
-from dealer_agent.lead_intake import NoVisitToCancel
+from dealer_agent.lead_intake.cancellation import NoVisitToCancel
 
-pytestmark = pytest.mark.outside_protocol("cancelled visits: docs/how-to/appointments.md")
+pytestmark = pytest.mark.outside_protocol("cancelled visits")
 
 OpenCounter = Callable[..., Counter]
 SAM = {"customer": customer(email="sam@example.com")}

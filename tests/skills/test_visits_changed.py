@@ -1,4 +1,4 @@
-"""What a duplicate does to the visit of its lead (contract, part 10). On both databases."""
+"""What a duplicate does to the visit of its lead (docs/protocol.md#duplicate-adds). On both databases."""
 
 from collections.abc import Callable
 from datetime import timedelta
@@ -159,7 +159,7 @@ def test_a_visit_that_took_place_is_not_replaced(counter: OpenCounter) -> None:
 def test_who_asks_the_same_again_once_the_visit_is_over_is_not_told_that_it_is_confirmed(
     counter: OpenCounter, again: dict[str, Any]
 ) -> None:
-    """A time in the past is no error: it is nobody's any more (contract, part 10)."""
+    """A time in the past is no error: it is nobody's any more (docs/protocol.md#duplicate-adds)."""
     desk = counter(PROFILE)
     first = desk.take(sams(again), NOW, LOT)
     assert first["appointment"]["status"] == "confirmed"
@@ -297,7 +297,7 @@ def test_an_appraisal_moves_with_the_test_drive_that_it_is_part_of(counter: Open
 
 
 def test_an_appraisal_is_no_part_of_a_test_drive_at_a_time_that_has_passed(counter: OpenCounter) -> None:
-    """A time in the past is no error, and is never confirmed (contract, part 10)."""
+    """A time in the past is no error, and is never confirmed (docs/protocol.md#duplicate-adds)."""
     desk = counter(PROFILE)
     desk.take(sams(visit(at("10:00"))), NOW, LOT)
     under_way = NOW + timedelta(days=1, hours=1, minutes=30)

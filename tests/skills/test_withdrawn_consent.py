@@ -1,4 +1,4 @@
-"""An agent sends a consent that its customer has withdrawn (contract, part 10). On both databases.
+"""An agent sends a consent that its customer has withdrawn (docs/protocol.md#withdrawal). On both databases.
 
 The refusal tells its sender that the customer withdrew. So it is for the sender whose lead was withdrawn, and for
 nobody else: a stranger may know an e-mail address, and tries to learn whether its owner wrote to this dealer.

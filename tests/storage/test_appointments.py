@@ -1,4 +1,4 @@
-"""Visits, and who gets which place (contract, part 10). On both databases."""
+"""Visits, and who gets which place (docs/protocol.md#appointments). On both databases."""
 
 import threading
 from collections.abc import Callable, Sequence

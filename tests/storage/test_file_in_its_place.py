@@ -1,4 +1,4 @@
-"""A SQLite file that is moved, deleted or replaced while it is open (contract 10: an answered lead is kept)."""
+"""A SQLite file is moved, deleted or replaced while it is open (docs/protocol.md#durable-before-answer)."""
 
 import shutil
 from pathlib import Path

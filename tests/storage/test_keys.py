@@ -203,7 +203,7 @@ def test_both_keys_are_needed_until_the_change_is_done(database_url: str, renewe
 
 
 def test_repeats_are_found_while_keys_change(writer: LeadWriter, renewed: Store) -> None:
-    """Contract 10: who has the new key finds what is stored under the old one, and who comes again is no stranger."""
+    """A service with the new key finds what is stored under the old one (docs/protocol.md#withdrawal-lasts)."""
     contacts = ["email:sam.sample@example.com"]
 
     def repeat(connection: Connection) -> None:

@@ -1,4 +1,4 @@
-"""Leads are committed in groups, and answered after the commit (contract, part 10: an fsync before the answer)."""
+"""Leads are committed in groups, and answered after the commit (docs/protocol.md#durable-before-answer)."""
 
 import threading
 import time

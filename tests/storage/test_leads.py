@@ -1,4 +1,4 @@
-"""What is stored with a lead, and how duplicates and repeated keys are found, on both databases (contract, part 10)."""
+"""What is stored with a lead; duplicates and repeated keys (docs/protocol.md#duplicates). On both databases."""
 
 from datetime import timedelta
 from functools import partial

@@ -1,4 +1,4 @@
-"""Which unit of a file is which unit of the stock (contract, part 6: `vehicle_id`, units that are gone or return)."""
+"""Which vehicle of a feed is which vehicle of the stock (docs/protocol.md#vehicle-id)."""
 
 import pytest
 from hypothesis import given

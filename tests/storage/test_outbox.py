@@ -1,4 +1,4 @@
-"""The outbox: at least once, one worker at a time, nothing lost with a process (contract, part 10)."""
+"""The outbox: at least once, one worker at a time, nothing lost with a process (docs/protocol.md#durability)."""
 
 import multiprocessing
 from collections import Counter

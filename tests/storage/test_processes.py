@@ -1,4 +1,4 @@
-"""Several processes on one database: who is first, and what a killed one leaves behind (contract, parts 6 and 10)."""
+"""Several processes on one database: which is first, and what a killed one leaves (docs/protocol.md#durability)."""
 
 import multiprocessing
 import os

@@ -1,4 +1,4 @@
-"""Imports and reads of the stock, on both databases (contract, part 6)."""
+"""Imports and reads of the stock, on both databases (docs/protocol.md#listings)."""
 
 import threading
 from datetime import UTC, date, datetime, timedelta, timezone

@@ -1,6 +1,6 @@
 """The OpenAPI 3.1 document of one service, from the same facts as the agent card. Pure."""
 
-from dealer_agent.apidocs.components import Json, components, ref
+from dealer_agent.apidocs.components import PARTS, Json, components, ref
 from dealer_agent.apidocs.examples import (
     example_body,
     example_call,
@@ -13,6 +13,7 @@ from dealer_agent.apidocs.statuses import STATUSES, Status
 from dealer_agent.protocol.card import BEARER_SCHEME, CardFacts, card_0_1_0, card_1_0_0
 from dealer_agent.protocol.json_rpc import HTTP_STATUSES
 from dealer_agent.protocol.schemas import published_schemas
+from dealer_agent.protocol.skill import SKILLS
 from dealer_agent.protocol.vocabulary import Wire
 
 MEDIA_TYPES = ("application/json", "application/a2a+json")
@@ -22,7 +23,7 @@ JSON_RPC_STATUSES = sorted({405, *HTTP_STATUSES})
 
 
 def server_root(facts: CardFacts) -> str:
-    """The service's own address, below which cards, schemas and pages stand. No trailing slash."""
+    """The address of the service, without a trailing slash. Cards, schemas and pages are below it."""
     return facts.schemas_url.removesuffix("/schemas")
 
 
@@ -37,7 +38,7 @@ def rpc_path(facts: CardFacts) -> str:
 
 
 def openapi_document(facts: CardFacts, wire: Wire) -> Json:
-    """The document of the enabled skills; plain JSON values."""
+    """The document for the enabled skills, as plain JSON values."""
     document: Json = {
         "openapi": "3.1.0",
         "info": {
@@ -47,9 +48,9 @@ def openapi_document(facts: CardFacts, wire: Wire) -> Json:
             "description": _INTRODUCTION,
         },
         "servers": [{"url": server_root(facts) or "/"}],
-        "tags": [{"name": name, "description": words} for name, words in _TAGS.items()],
+        "tags": PARTS["tags"],
         "paths": _paths(facts, wire),
-        "components": {"schemas": components(facts, wire), "headers": _HEADERS},
+        "components": {"schemas": components(facts, wire), "headers": PARTS["headers"]},
     }
     if facts.bearer_skills:
         asking = "every skill" if facts.auth_type == "bearer" else ", ".join(sorted(facts.bearer_skills))
@@ -63,8 +64,14 @@ def openapi_document(facts: CardFacts, wire: Wire) -> Json:
     return document
 
 
-_INTRODUCTION = """\
-Five skills share one route. The skill is named by `type` in the payload of the message's one data part, and by that
+_NUMBERS = ("No", "One", "Two", "Three", "Four", "Five", "Six", "Seven", "Eight", "Nine", "Ten")
+
+SKILL_COUNT = _NUMBERS[len(SKILLS)]
+"""The number of skills, as a word."""
+
+_INTRODUCTION = f"""\
+{SKILL_COUNT} skills share one route. \
+The skill is named by `type` in the payload of the message's one data part, and by that
 part's `mediaType`. The same requests travel as JSON-RPC 2.0 calls of `SendMessage`.
 
 Both vocabularies of the wire, `proto` and `autoagent`, are understood; the reply speaks the one of the request.
@@ -72,12 +79,6 @@ Integers may arrive with a zero fraction (`2020.0`). Null is a wrong type everyw
 
 A refusal lists every problem at once, and says in `retryable` whether the same request may be sent again.\
 """
-
-_TAGS = {
-    "Skills": "What a buyer agent asks: one message in, one message out.",
-    "Discovery": "What an agent reads before it asks: the cards, the schemas, this document.",
-    "Health": "For whoever operates the service.",
-}
 
 
 def _paths(facts: CardFacts, wire: Wire) -> dict[str, Json]:
@@ -98,7 +99,7 @@ def _paths(facts: CardFacts, wire: Wire) -> dict[str, Json]:
         "/.well-known/agent-card.json": _document(
             "getAgentCard",
             "The agent card",
-            "Where every A2A agent looks first. The dealer chooses which revision stands here.",
+            "Every A2A agent looks here first. The dealer chooses the revision.",
             {"schema": {"anyOf": [ref("AgentCard"), ref("LegacyAgentCard")]}},
         ),
         "/cards/1.0.0.json": _document(
@@ -184,56 +185,24 @@ def _call(facts: CardFacts, wire: Wire) -> Json:
     )
 
 
-def _skill_operation(facts: CardFacts, name: str, summary: str, words: str, content: Json, responses: Json) -> Json:
+def _skill_operation(
+    facts: CardFacts, name: str, summary: str, description: str, content: Json, responses: Json
+) -> Json:
     operation: Json = {
         "operationId": name,
         "tags": ["Skills"],
         "summary": summary,
-        "description": words,
-        "parameters": _A2A_HEADERS,
+        "description": description,
+        "parameters": PARTS["parameters"],
         "requestBody": {"required": True, "content": content},
         "responses": responses,
     }
     if facts.bearer_skills:
-        # An empty requirement: skills that ask for no token share the route with those that do.
+        # The empty requirement is for the skills of this route that require no token.
         requirement: list[Json] = [{BEARER_SCHEME: []}]
         operation["security"] = requirement if facts.auth_type == "bearer" else [{}, *requirement]
     return operation
 
-
-_A2A_HEADERS: list[Json] = [
-    {
-        "name": "A2A-Version",
-        "in": "header",
-        "description": "The version of A2A that the buyer speaks; absent, or 1.x. May also be a query parameter.",
-        "schema": {"type": "string", "pattern": r"^1\.[0-9]{1,3}$"},
-        "example": "1.0",
-    },
-    {
-        "name": "A2A-Extensions",
-        "in": "header",
-        "description": "URIs of extensions, separated by commas. The profile's own, when asked for, is named in the "
-        "reply's header.",
-        "schema": {"type": "string"},
-    },
-]
-
-_HEADERS: dict[str, Json] = {
-    "WWW-Authenticate": {
-        "description": "How to authenticate.",
-        "required": True,
-        "schema": {"type": "string", "const": "Bearer"},
-    },
-    "Retry-After": {
-        "description": "Seconds to wait.",
-        "required": True,
-        "schema": {"type": "integer", "minimum": 0},
-    },
-    "Allow": {"description": "The methods of this address.", "required": True, "schema": {"type": "string"}},
-    "A2A-Extensions": {"description": "The profile's extension, when it was asked for.", "schema": {"type": "string"}},
-    "ETag": {"description": "Changes when the document does.", "schema": {"type": "string"}},
-    "Cache-Control": {"description": "How long the document may be kept.", "schema": {"type": "string"}},
-}
 
 _STATUS_HEADERS = {401: "WWW-Authenticate", 405: "Allow", 429: "Retry-After"}
 
@@ -246,8 +215,10 @@ def _json_content(media: Json) -> Json:
     return dict.fromkeys(MEDIA_TYPES, media)
 
 
-def _ok(words: str, media: Json) -> Json:
-    return {"200": {"description": words, "headers": _header_refs("A2A-Extensions"), "content": _json_content(media)}}
+def _ok(description: str, media: Json) -> Json:
+    return {
+        "200": {"description": description, "headers": _header_refs("A2A-Extensions"), "content": _json_content(media)}
+    }
 
 
 def _refusal(status: Status, schema: Json, example: Json) -> Json:
@@ -273,7 +244,7 @@ def _error_schema(status: Status) -> Json:
 def _document(
     name: str,
     summary: str,
-    words: str,
+    description: str,
     media: Json,
     *,
     parameters: list[Json] | None = None,
@@ -283,7 +254,7 @@ def _document(
         "operationId": name,
         "tags": ["Discovery"],
         "summary": summary,
-        "description": words,
+        "description": description,
         "responses": {
             "200": {
                 "description": summary,
@@ -305,5 +276,5 @@ def _document(
 def _health(name: str, summary: str, more: dict[str, str] | None = None) -> Json:
     content = {"application/json": {"schema": ref("Health")}}
     described = {"200": "Yes."} | (more or {})
-    responses = {status: {"description": words, "content": content} for status, words in described.items()}
+    responses = {status: {"description": description, "content": content} for status, description in described.items()}
     return {"operationId": name, "tags": ["Health"], "summary": summary, "responses": responses}

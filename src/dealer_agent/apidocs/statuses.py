@@ -50,7 +50,7 @@ _TABLE = (
         "The body did not arrive in time.",
         _of_transport(SchemaValidationFailed, 408, "The body did not arrive in time."),
     ),
-    Status("The request is right, but it collides with how things stand.", _of(IdempotencyConflict)),
+    Status("The request is valid, but it conflicts with the current state.", _of(IdempotencyConflict)),
     Status("The body is too large.", _of_transport(SchemaValidationFailed, 413, "The body is larger than 256 KiB.")),
     Status(
         "The body's media type is neither application/json nor application/a2a+json.",

@@ -1,4 +1,4 @@
-"""Where stock comes in: a feed into the store (contract, part 6)."""
+"""Imports a feed into the database (docs/protocol.md#listings)."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -7,27 +7,19 @@ from datetime import datetime
 from dealer_agent.catalogue_loading.listing_policy import listing_policy
 from dealer_agent.dealers.profile import Profile
 from dealer_agent.inventory.feeds import Feed
-from dealer_agent.inventory.listing import (
-    ListingPolicy,
-    UnitRecord,
-    list_unit,
-    listing_digest,
-    match_rooftop,
-    vehicle_id_for,
-)
-from dealer_agent.inventory.unit import Unit
+from dealer_agent.inventory.listing import UnitRecord, list_unit, listing_digest, vehicle_id_for
 from dealer_agent.storage.matching import ImportRow
 from dealer_agent.storage.stock import ImportOutcome
 from dealer_agent.storage.store import Store
 
-UNKNOWN_ROOFTOPS_TOLD = 5
+MOST_UNKNOWN_ROOFTOPS = 5
 
 
 @dataclass(frozen=True, slots=True)
 class ImportResult:
-    """What an import did; `without_rooftop` units named no rooftop of the dealer's and went to the first.
+    """The result of an import. `without_rooftop` units named no rooftop of the dealer and went to the first one.
 
-    `unknown_rooftops` are the ids and names that those units gave, the first few of them.
+    `unknown_rooftops` are the first ids and names that those units gave.
     """
 
     outcome: ImportOutcome
@@ -46,20 +38,23 @@ def import_feed(
     dry_run: bool = False,
     on_progress: Callable[[int, int], None] | None = None,
 ) -> ImportResult:
-    """Makes the stock what a full feed says, in one transaction.
+    """Replaces the stock with a full feed, in one transaction.
 
-    Raises StockShrinks when more than the dealer's share would go, unless `allow_shrink`; StorageError.
+    Raises StorageError, and StockShrinks if more than the dealer's limit would be removed, unless `allow_shrink`.
     """
     policy = listing_policy(profile)
     rows: list[ImportRow] = []
     without_rooftop = 0
     unknown: dict[str, None] = {}
     for number, row in enumerate(feed.units, 1):
-        if not match_rooftop(row.unit.rooftop_hints, policy)[1]:
+        unit = row.unit
+        if policy.rooftop_of(unit.rooftop_hints) is None:
             without_rooftop += 1
-            if len(unknown) < UNKNOWN_ROOFTOPS_TOLD:
-                unknown.update(dict.fromkeys(row.unit.rooftop_hints))
-        rows.append(_import_row(row.unit, policy, at))
+            if len(unknown) < MOST_UNKNOWN_ROOFTOPS:
+                unknown.update(dict.fromkeys(unit.rooftop_hints))
+        vehicle_id = vehicle_id_for(unit)
+        listing = list_unit(unit, UnitRecord(vehicle_id, confirmed_at=at, changed_at=at), policy)
+        rows.append(ImportRow(unit=unit, vehicle_id=vehicle_id, digest=listing_digest(listing, unit.extras)))
         if on_progress is not None and number % 200 == 0:
             on_progress(number, len(feed.units))
     outcome = store.apply_import(
@@ -72,10 +67,4 @@ def import_feed(
         dry_run=dry_run,
         remember_days=profile.policies.remember_sold_days,
     )
-    return ImportResult(outcome, without_rooftop, tuple(unknown)[:UNKNOWN_ROOFTOPS_TOLD])
-
-
-def _import_row(unit: Unit, policy: ListingPolicy, at: datetime) -> ImportRow:
-    vehicle_id = vehicle_id_for(unit)
-    listing = list_unit(unit, UnitRecord(vehicle_id, confirmed_at=at, changed_at=at), policy)
-    return ImportRow(unit=unit, vehicle_id=vehicle_id, digest=listing_digest(listing, unit.extras))
+    return ImportResult(outcome, without_rooftop, tuple(unknown)[:MOST_UNKNOWN_ROOFTOPS])

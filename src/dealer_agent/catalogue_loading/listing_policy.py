@@ -1,4 +1,4 @@
-"""What a dealer's profile says about listings. Pure."""
+"""The listing policy of a dealer's profile. Pure."""
 
 from msgspec import UNSET
 
@@ -7,7 +7,7 @@ from dealer_agent.inventory.listing import ListingPolicy, RooftopRule
 
 
 def listing_policy(profile: Profile) -> ListingPolicy:
-    """The policy under which a dealer's units are listed."""
+    """The policy that turns a dealer's units into listings."""
     rooftops = tuple(
         RooftopRule(rooftop.name, frozenset(rooftop.feed_ids), None if rooftop.fees is UNSET else rooftop.fees)
         for rooftop in profile.rooftops

@@ -1,4 +1,4 @@
-"""The process that makes the file of a large stock: one job on its input, nothing on its output but why it failed."""
+"""The process that writes the file of a large snapshot. It reads one job from stdin and reports a failure on stderr."""
 
 import gc
 import os
@@ -22,65 +22,65 @@ _SYNC_SECONDS = 1.0
 
 
 class SnapshotJob(Struct, frozen=True):
-    """What to make: `file` out of the database, written as `unfinished` before it stands there."""
+    """Writes a snapshot as `unfinished`, then renames it to `file`."""
 
     database_url: str
-    recipe: SnapshotInputs
+    inputs: SnapshotInputs
     now: datetime
     unfinished: str
     file: str
 
 
 def run() -> None:
-    """Does the job on the first line of the input; ends at once when whoever gave it closes the input."""
+    """Does the job on the first line of stdin. Exits at once if stdin is closed: the parent is gone."""
     job = msgspec.json.decode(sys.stdin.buffer.readline(), type=SnapshotJob)
-    threading.Thread(target=_end_without_parent, daemon=True).start()
-    # Whoever answers requests goes first where there are not cores enough for all.
+    threading.Thread(target=_exit_without_parent, daemon=True).start()
+    # The processes that answer requests have priority.
     os.nice(_NICE)
-    # Nothing that is made here points back to what holds it: to look for that takes a fifth of the time.
+    # The job makes no reference cycles. The collector would take a fifth of the time.
     gc.disable()
     try:
         make(job)
     except StorageError as problem:
-        # These messages are our own, and hold nothing of the stock.
+        # These messages hold nothing of the stock.
         sys.exit(f"{problem}")
-    except Exception as fault:  # noqa: BLE001 - the boundary: told to whoever started the process, and logged there.
+    except Exception as fault:  # noqa: BLE001 - the boundary of the process. The parent logs the message.
         frame = traceback.extract_tb(fault.__traceback__)[-1]
         sys.exit(f"{type(fault).__qualname__} at {Path(frame.filename).name}:{frame.lineno}")
 
 
 def replaced_by(file: Path) -> Path:
-    """The name of the snapshot before the one that has this name.
+    """The second name of the snapshot that `file` replaced.
 
-    Who looks at a file last gives its pages and blocks back to the system, and for a gigabyte that takes a third of a
-    second in which nobody is answered. So it keeps a name, until nobody looks at it any more.
+    Closing the last mapping of a large file blocks until the kernel frees its pages: a third of a second for a
+    gigabyte. The second hard link keeps the file until no worker has it mapped.
     """
     return file.with_suffix(".old")
 
 
 def make(job: SnapshotJob) -> None:
-    """Writes the file and puts it into its place whole. Raises StorageError and OSError."""
-    file_before = replaced_by(Path(job.file))
-    file_before.unlink(missing_ok=True)
+    """Writes the file, then renames it. Raises StorageError and OSError."""
+    replaced = replaced_by(Path(job.file))
+    replaced.unlink(missing_ok=True)
     unfinished = os.open(job.unfinished, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o600)
     with Store.open(job.database_url) as store, os.fdopen(unfinished, "wb") as file:
-        with _synced_all_along(file.fileno()):
-            write_stock(store, job.recipe, job.now, file)
+        with _synced_while_written(file.fileno()):
+            write_stock(store, job.inputs, job.now, file)
         file.flush()
-        # Before it has its name: after a power cut a name must not stand for half a file.
+        # Before the rename, so that after a power failure the name is never that of half a file.
         os.fsync(file.fileno())
-    with suppress(OSError):  # There is none; or the file system gives a file one name only.
-        os.link(job.file, file_before)
+    with suppress(OSError):  # There is no earlier file, or the file system has no hard links.
+        os.link(job.file, replaced)
     Path(job.unfinished).replace(job.file)
 
 
 @contextmanager
-def _synced_all_along(file: int) -> Iterator[None]:
-    """A gigabyte that goes to the disk in one go at the end holds up everybody else's commits, and so leads."""
+def _synced_while_written(file: int) -> Iterator[None]:
+    """Syncs the file every second. One sync of a gigabyte at the end would delay the commits of leads."""
     written = threading.Event()
 
     def sync() -> None:
-        # A disk that fails says so at the end once more.
+        # A failing disk fails again at the last sync, which reports it.
         with suppress(OSError):
             while not written.wait(_SYNC_SECONDS):
                 os.fdatasync(file)
@@ -94,7 +94,7 @@ def _synced_all_along(file: int) -> Iterator[None]:
         syncing.join()
 
 
-def _end_without_parent() -> None:
-    # Not through `sys.stdin`, whose lock a process that ends in good order could not take.
+def _exit_without_parent() -> None:
+    # Not through `sys.stdin`: a normal exit could not take its lock.
     os.read(sys.stdin.fileno(), 1)
     os._exit(1)

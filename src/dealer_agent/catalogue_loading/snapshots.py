@@ -1,4 +1,4 @@
-"""A snapshot of a dealer's stock out of the store, with a label that says what it was made of."""
+"""Writes a snapshot of a dealer's stock, with a label that says what it was made from."""
 
 from collections.abc import Iterator
 from datetime import datetime
@@ -18,67 +18,65 @@ from dealer_agent.inventory.listing import ListingPolicy, UnitRecord, list_unit
 from dealer_agent.storage.stock import LiveUnit, StockMark
 from dealer_agent.storage.store import Store
 
+_LABEL = "label"
+
 
 class SnapshotInputs(Struct, frozen=True, dict=True):
-    """How a dealer's stock becomes a snapshot. Sold units are remembered so many days."""
+    """The settings that determine a snapshot. Sold units are kept for `remember_days`."""
 
     policy: ListingPolicy
     remember_days: int
 
     @cached_property
     def digest(self) -> str:
-        """The same for the same recipe in the same code: a snapshot that other code made is not shown."""
-        home = Path(dealer_agent.__file__).parent
-        newest = max(module.stat().st_mtime_ns for module in home.rglob("*.py"))
-        said = msgspec.json.encode((self, dealer_agent.__version__, newest), order="deterministic")
-        return blake2b(said, digest_size=16).hexdigest()
+        """A digest of these settings and of the code, so that no snapshot of other code is used."""
+        package = Path(dealer_agent.__file__).parent
+        newest = max(module.stat().st_mtime_ns for module in package.rglob("*.py"))
+        hashed = msgspec.json.encode((self, dealer_agent.__version__, newest), order="deterministic")
+        return blake2b(hashed, digest_size=16).hexdigest()
 
 
 class SnapshotLabel(Struct, frozen=True):
-    """What a snapshot was made of, and when; `confirmed_at` is when a feed last confirmed any of the stock."""
+    """The inputs of a snapshot. `confirmed_at` is the last time that a feed confirmed a unit."""
 
-    recipe: str
+    inputs: str
     stock: StockMark
     made_at: datetime
     confirmed_at: datetime | None
 
 
 class LoadedSnapshot(NamedTuple):
-    """The stock ready to be searched, its revision, and when a feed last confirmed any of it."""
+    """A searchable stock, its revision, and the last time `at` which a feed confirmed a unit."""
 
     catalogue: Catalogue
     revision: int
     at: datetime | None
 
-
-def write_stock(store: Store, recipe: SnapshotInputs, now: datetime, file: BinaryIO) -> None:
-    """A snapshot of the stock as it stands. One listing after the other is in memory. Raises StorageError."""
-    dealer_id = recipe.policy.dealer_id
-    with store.reading_stock(dealer_id, remember_days=recipe.remember_days, now=now) as stock:
-        gone = [RemovedUnit(unit.vehicle_id, unit.vin or UNSET, unit.stock or UNSET) for unit in stock.gone]
-        listed = _Listed(stock.live, recipe.policy)
-        writer = FlatWriter(file)
-        write_snapshot(writer, listed, gone)
-    writer.json(_LABEL, SnapshotLabel(recipe.digest, stock.mark, now, listed.confirmed_at))
-    writer.finish()
+    @classmethod
+    def of(cls, snapshot: FlatArrays) -> "LoadedSnapshot":
+        """From a snapshot of this code."""
+        label = label_of(snapshot)
+        return cls(Catalogue(snapshot), label.stock.revision, label.confirmed_at)
 
 
 def label_of(snapshot: FlatArrays) -> SnapshotLabel:
-    """What it was made of."""
+    """The label of a snapshot."""
     return snapshot.json(_LABEL, SnapshotLabel)
 
 
-def shown(snapshot: FlatArrays) -> LoadedSnapshot:
-    """The stock of a snapshot that this code made."""
-    label = label_of(snapshot)
-    return LoadedSnapshot(Catalogue(snapshot), label.stock.revision, label.confirmed_at)
+def write_stock(store: Store, inputs: SnapshotInputs, now: datetime, file: BinaryIO) -> None:
+    """Writes a snapshot of the current stock. Keeps one listing at a time in memory. Raises StorageError."""
+    with store.reading_stock(inputs.policy.dealer_id, remember_days=inputs.remember_days, now=now) as stock:
+        removed = [RemovedUnit(unit.vehicle_id, unit.vin or UNSET, unit.stock or UNSET) for unit in stock.gone]
+        listings = _Listings(stock.live, inputs.policy)
+        writer = FlatWriter(file)
+        write_snapshot(writer, listings, removed)
+    writer.json(_LABEL, SnapshotLabel(inputs.digest, stock.mark, now, listings.confirmed_at))
+    writer.finish()
 
 
-_LABEL = "label"
-
-
-class _Listed:
-    """The listings of units, made one by one; how fresh they are is known in the end."""
+class _Listings:
+    """Makes listings one by one. `confirmed_at` is complete after the last one."""
 
     def __init__(self, units: Iterator[LiveUnit], policy: ListingPolicy) -> None:
         self.confirmed_at: datetime | None = None

@@ -77,39 +77,37 @@ Notice = Literal["withdrawal", "erasure"]
 ALL_NOTICES: tuple[Notice, ...] = get_args(Notice)
 
 
-class SmtpChannel(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """A CRM's mailbox for leads: ADF alone, as plain text, through the server of `[mail]`.
-
-    `notices`, of every channel: what the receiver is told of a lead that it has.
-    """
+class Channel(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """A receiver of a rooftop's leads. `notices`: what it is told about a lead that it has."""
 
     name: Annotated[str, read_by(read_slug)]
-    to: Annotated[tuple[Annotated[str, read_by(read_email)], ...], Meta(min_length=1)]
     notices: tuple[Notice, ...] = ALL_NOTICES
 
 
-class HttpChannel(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+class SmtpChannel(Channel, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """A CRM's mailbox for leads: ADF alone, as plain text, through the server of `[mail]`."""
+
+    to: Annotated[tuple[Annotated[str, read_by(read_email)], ...], Meta(min_length=1)]
+
+
+class HttpChannel(Channel, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """A CRM's address for leads. The two `_env` settings name environment variables, which hold the secrets themselves.
 
     `secret_env`: the key of the signature header; `authorization_env`: the value of the Authorization header.
     """
 
-    name: Annotated[str, read_by(read_slug)]
     url: Annotated[str, read_by(read_channel_address)]
     format: DeliveryFormat = "adf"
     secret_env: Annotated[str, read_by(read_environment_name)] | UnsetType = UNSET
     authorization_env: Annotated[str, read_by(read_environment_name)] | UnsetType = UNSET
     timeout_seconds: Annotated[int, Meta(ge=1, le=120)] = 20
-    notices: tuple[Notice, ...] = ALL_NOTICES
 
 
-class DirectoryChannel(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+class DirectoryChannel(Channel, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """A folder that gets one file a lead; a relative path starts at the folder of `dealer.toml`."""
 
-    name: Annotated[str, read_by(read_slug)]
     path: Text
     format: DeliveryFormat = "adf"
-    notices: tuple[Notice, ...] = ALL_NOTICES
 
 
 class Deliver(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -119,6 +117,11 @@ class Deliver(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     http: tuple[HttpChannel, ...] = ()
     directory: tuple[DirectoryChannel, ...] = ()
     notify: tuple[Annotated[str, read_by(read_email)], ...] = ()
+
+    @property
+    def channels(self) -> dict[str, Channel]:
+        """The channels to CRMs by name, in the order of these settings."""
+        return {channel.name: channel for channel in (*self.smtp, *self.http, *self.directory)}
 
 
 class DealerRooftop(Opening, frozen=True, kw_only=True, forbid_unknown_fields=True):

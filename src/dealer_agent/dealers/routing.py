@@ -6,12 +6,8 @@ from typing import Literal, get_args
 
 from dealer_agent.dealers.profile import (
     DealerRooftop,
-    Deliver,
-    DirectoryChannel,
-    HttpChannel,
     Notice,
     Profile,
-    SmtpChannel,
 )
 from dealer_agent.dealers.profile_checks import RESERVED_CHANNELS
 
@@ -19,8 +15,6 @@ Kind = Literal["lead", "resend", "notify", "confirm", "cancel", "withdrawal", "e
 CustomerKind = Literal["confirm", "cancel"]
 TO_CUSTOMER: tuple[CustomerKind, ...] = get_args(CustomerKind)
 """The kinds of deliveries that go to the customer's mailbox."""
-
-Channel = SmtpChannel | HttpChannel | DirectoryChannel
 
 NOTIFY, CUSTOMER = RESERVED_CHANNELS
 """The channels that have no section in `dealer.toml`: the rooftop's people, and the customer."""
@@ -50,7 +44,7 @@ def deliveries_of(rooftop: DealerRooftop, *, event_id: str | None = None) -> tup
     With `event_id` the lead is sent again for what was added to it, or for the visit that was called off.
     """
     kind: Kind = "lead" if event_id is None else "resend"
-    planned = [NewDelivery(kind, rooftop.name, name, event_id) for name in channels_of(rooftop.deliver)]
+    planned = [NewDelivery(kind, rooftop.name, name, event_id) for name in rooftop.deliver.channels]
     if rooftop.deliver.notify:
         planned.append(NewDelivery("notify", rooftop.name, NOTIFY, event_id))
     return tuple(planned)
@@ -68,7 +62,7 @@ def notices_of(
     wanting = {
         (rooftop.name, name)
         for rooftop in profile.rooftops
-        for name, channel in channels_of(rooftop.deliver).items()
+        for name, channel in rooftop.deliver.channels.items()
         if notice in channel.notices
     } | {(rooftop.name, NOTIFY) for rooftop in profile.rooftops if rooftop.deliver.notify}
     return tuple(NewDelivery(notice, *address, event_id) for address in copies if address in wanting)
@@ -77,11 +71,5 @@ def notices_of(
 def visit_cancelled_notices(profile: Profile, rooftop: str, appointment_id: str) -> tuple[NewDelivery, ...]:
     """The notices about a visit that an erasure cancelled: to people, or to all channels if there are no people."""
     there = next((each for each in profile.rooftops if each.name == rooftop), profile.rooftops[0])
-    channels = (NOTIFY,) if there.deliver.notify else tuple(channels_of(there.deliver))
+    channels = (NOTIFY,) if there.deliver.notify else tuple(there.deliver.channels)
     return tuple(NewDelivery("visit_cancelled", there.name, name, appointment_id) for name in channels)
-
-
-def channels_of(deliver: Deliver) -> dict[str, Channel]:
-    """A rooftop's channels to CRMs, by name, in the order of the file."""
-    channels: tuple[Channel, ...] = (*deliver.smtp, *deliver.http, *deliver.directory)
-    return {channel.name: channel for channel in channels}

@@ -1,1 +1,1 @@
-"""Stored leads to where dealers take them: claimed under a lease, sent outside any transaction, settled."""
+"""Sends stored leads to CRMs and people. A delivery is leased, sent outside a transaction, then recorded."""

@@ -3,15 +3,17 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
-from typing import NamedTuple
+from typing import NamedTuple, cast
 
 from dealer_agent.dealers.profile import Profile
 from dealer_agent.dealers.routing import TO_CUSTOMER
-from dealer_agent.delivery.outlet import DeliveryDocument, DeliveryDropped, NeedsNewId, NotDelivered
+from dealer_agent.delivery.errors import DeliveryDropped, NeedsNewId, NotDelivered
+from dealer_agent.delivery.outlet import DeliveryContent
 from dealer_agent.delivery.view import ended_visit, erased_lead, lead_view
 from dealer_agent.encryption.errors import EncryptionError
-from dealer_agent.leads.lead_view import LeadView, Message
+from dealer_agent.leads.lead_view import DeliveredMessage, LeadView
 from dealer_agent.protocol.formats import normal_email
+from dealer_agent.protocol.requests import Channel
 from dealer_agent.storage.consents import ConsentEvent
 from dealer_agent.storage.lead_record import LeadToDeliver
 from dealer_agent.storage.outbox import DueDelivery
@@ -26,7 +28,7 @@ MAILS_WITHIN = timedelta(hours=24)
 class Planned(NamedTuple):
     """What to send: `kept`, which the first attempt sent, or what is made of `parcel` (as of `KeptDocument`)."""
 
-    parcel: DeliveryDocument
+    parcel: DeliveryContent
     kept: KeptDocument | None
     needs: tuple[str, ...]
     first: bool
@@ -48,7 +50,7 @@ class DeliveryContents:
         try:
             found = self.store.lead_to_deliver(self.profile.id, delivery, datetime.now(UTC))
         except EncryptionError as failure:
-            raise NotDelivered(f"the customer's data cannot be opened: {failure}", channel_ails=False) from None
+            raise NotDelivered(f"the customer's data cannot be opened: {failure}", channel_failed=False) from None
         message = self._message(delivery, found)
         needs: tuple[str, ...] = ()
         if isinstance(message, LeadView) and delivery.kind in TO_CUSTOMER:
@@ -59,10 +61,10 @@ class DeliveryContents:
         if found.kept is not None:
             _check_kept(found, found.kept, needs)
         first = isinstance(message, LeadView) and not message.resend
-        parcel = DeliveryDocument(delivery.delivery_id, message, delivery.event_id, delivery.kind)
+        parcel = DeliveryContent(delivery.delivery_id, message, delivery.event_id, delivery.kind)
         return Planned(parcel, found.kept, needs, first)
 
-    def _message(self, delivery: DueDelivery, found: LeadToDeliver) -> Message:
+    def _message(self, delivery: DueDelivery, found: LeadToDeliver) -> DeliveredMessage:
         lead = found.lead
         if lead is None:
             raise DeliveryDropped("there is no such lead")
@@ -99,5 +101,5 @@ def _check_kept(found: LeadToDeliver, kept: KeptDocument, allowed: Sequence[str]
         raise NeedsNewId("the lead has arrived since it was made: sent again under another id")
 
 
-def _withdrawn(consents: Sequence[ConsentEvent], number: str | None) -> tuple[str, ...]:
-    return next((event.channels for event in consents if str(event.number) == number), ())
+def _withdrawn(consents: Sequence[ConsentEvent], number: str | None) -> tuple[Channel, ...]:
+    return next((cast(tuple[Channel, ...], event.channels) for event in consents if str(event.number) == number), ())

@@ -20,7 +20,8 @@ from sqlalchemy import Connection
 from dealer_agent.config.settings import DeliverySettings
 from dealer_agent.dealers.routing import TO_CUSTOMER
 from dealer_agent.delivery.delivery_content import Planned
-from dealer_agent.delivery.outlet import DeliveryDropped, NeedsNewId, NotDelivered, OutgoingMessage, Outlets
+from dealer_agent.delivery.errors import DeliveryDropped, NeedsNewId, NotDelivered
+from dealer_agent.delivery.outlet import OutgoingDocument, Outlets
 from dealer_agent.delivery.retry_policy import Breaker, retry_wait
 from dealer_agent.encryption.cipher import Cipher
 from dealer_agent.storage import outbox
@@ -199,12 +200,12 @@ class DeliveryLoop:
             self._judge(delivery.address, failure)
             await self._failed(delivery, failure)
         except StorageError as failure:
-            await self._failed(delivery, NotDelivered(f"not begun: {failure}", channel_ails=False))
+            await self._failed(delivery, NotDelivered(f"not begun: {failure}", channel_failed=False))
         except Exception as fault:  # noqa: BLE001 - the boundary: one lead that cannot be sent must not end the loop.
             # The message of a foreign error may quote the lead.
             log.error("fault", **_named(delivery), error=type(fault).__qualname__, place=_place(fault))
             problem = f"a fault in this program ({type(fault).__qualname__}); the log says where"
-            await self._failed(delivery, NotDelivered(problem, channel_ails=False, may_have_arrived=sending))
+            await self._failed(delivery, NotDelivered(problem, channel_failed=False, may_have_arrived=sending))
         else:
             self._breaker(delivery.address).succeeded()
             log.info("delivery sent", **_named(delivery), **({"note": note} if note else {}))
@@ -213,7 +214,7 @@ class DeliveryLoop:
                 delivery, lambda connection: outbox.settle_sent(connection, self.dealer_id, delivery, now, note)
             )
 
-    async def _letter(self, delivery: DueDelivery) -> OutgoingMessage | None:
+    async def _letter(self, delivery: DueDelivery) -> OutgoingDocument | None:
         """What to send: the bytes of the first attempt, which are stored before it begins. None for a lost lease."""
         planned, made = await asyncio.to_thread(self._made, delivery)
         if planned.kept is None:
@@ -227,18 +228,18 @@ class DeliveryLoop:
             content = made
         else:
             content = planned.kept.content
-        return OutgoingMessage(delivery.delivery_id, delivery.lead_id, content)
+        return OutgoingDocument(delivery.delivery_id, delivery.lead_id, content)
 
     def _made(self, delivery: DueDelivery) -> tuple[Planned, bytes]:
         """The plan, and the document as it is made now. A mail to a customer is always made: it may be too late."""
         planned = self.plan(delivery)
         if planned.kept is not None and delivery.kind not in TO_CUSTOMER:
             return planned, planned.kept.content
-        return planned, self.outlets[delivery.address].make(planned.parcel)
+        return planned, self.outlets[delivery.address].render(planned.parcel)
 
     def _judge(self, address: Address, failure: NotDelivered) -> None:
         breaker = self._breaker(address)
-        if not failure.channel_ails:
+        if not failure.channel_failed:
             breaker.succeeded()
             return
         asked = failure.retry_after or timedelta()

@@ -1,27 +1,35 @@
-"""What every outlet does: it makes a document from a message and sends it, or fails in the service's own words."""
+"""The interface of all outlets, and the registration of an outlet for a type of channel settings."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from datetime import timedelta
+from functools import singledispatch
+from pathlib import Path
 from typing import NamedTuple, Protocol
 
+import httpx
+from msgspec import UNSET, UnsetType
+
+from dealer_agent.dealers.profile import Channel
 from dealer_agent.dealers.routing import Kind
-from dealer_agent.leads.lead_view import Message
+from dealer_agent.delivery.mail_server import MailServer
+from dealer_agent.leads.adf import render_adf
+from dealer_agent.leads.lead_json import render_json
+from dealer_agent.leads.lead_view import DeliveredMessage
 from dealer_agent.storage.outbox import Address
 
 
 @dataclass(frozen=True, slots=True)
-class DeliveryDocument:
-    """A message, made of what is stored now. `event_id` and `kind` are those of the delivery."""
+class DeliveryContent:
+    """The message of a delivery, made from the current rows."""
 
     delivery_id: str
-    message: Message
+    message: DeliveredMessage
     event_id: str | None = None
     kind: Kind = "lead"
 
 
-class OutgoingMessage(NamedTuple):
-    """A document under the id that it is sent with each time: receivers recognise repeats by it."""
+class OutgoingDocument(NamedTuple):
+    """A document with the id that each attempt has. Receivers recognise repeats by it."""
 
     delivery_id: str
     lead_id: str
@@ -29,55 +37,48 @@ class OutgoingMessage(NamedTuple):
 
 
 class Outlet(Protocol):
-    """A receiver of leads."""
+    """Sends documents to one receiver."""
 
-    def make(self, parcel: DeliveryDocument) -> bytes:
-        """The document. Blocks: a lead at its bounds takes a good part of a second. Raises DeliveryDropped."""
+    def render(self, delivery: DeliveryContent) -> bytes:
+        """The document. Blocks for up to half a second for a large lead. Raises DeliveryDropped."""
 
-    async def send(self, letter: OutgoingMessage) -> str | None:
-        """Sends a document; returns a note about one that arrived. Raises NotDelivered."""
+    async def send(self, document: OutgoingDocument) -> str | None:
+        """Sends a document. May return a note about a document that arrived. Raises NotDelivered."""
 
 
 Outlets = Mapping[Address, Outlet]
 """By rooftop and channel."""
 
 
-class NotDelivered(Exception):  # noqa: N818 - it says what happened
-    """It did not arrive, or nobody knows. `problem` is in our own words: no personal data, no words of a server.
+class Format(NamedTuple):
+    """A format of documents: its renderer, its media type, and the suffix of its files."""
 
-    `channel_ails`: others would fare no better now, so the channel's breaker counts it; else the receiver works, and
-    refused this one. `permanent`: it says that no later attempt will change that, which is not always true.
-    `may_have_arrived`: the receiver got some of it and did not refuse it.
-    """
-
-    def __init__(
-        self,
-        problem: str,
-        *,
-        channel_ails: bool = True,
-        permanent: bool = False,
-        retry_after: timedelta | None = None,
-        may_have_arrived: bool = False,
-    ) -> None:
-        super().__init__(problem)
-        self.problem = problem
-        self.channel_ails = channel_ails
-        self.permanent = permanent
-        self.retry_after = retry_after
-        self.may_have_arrived = may_have_arrived
+    render: Callable[[DeliveredMessage], bytes]
+    media_type: str
+    suffix: str
 
 
-class DeliveryDropped(Exception):  # noqa: N818 - it says what happened
-    """The delivery must not be sent: the person was erased, or the message is out of date."""
-
-    def __init__(self, problem: str) -> None:
-        super().__init__(problem)
-        self.problem = problem
+FORMATS: Mapping[str, Format] = {
+    "adf": Format(render_adf, "application/xml; charset=utf-8", "xml"),
+    "json": Format(render_json, "application/json", "json"),
+}
 
 
-class NeedsNewId(Exception):  # noqa: N818 - it says what happened
-    """The document of the first attempt may not be sent again, so the delivery continues with another id."""
+@dataclass(frozen=True, slots=True)
+class OutletContext:
+    """The parts that outlets share. Relative paths start at `directory`."""
 
-    def __init__(self, problem: str) -> None:
-        super().__init__(problem)
-        self.problem = problem
+    directory: Path
+    mail_server: MailServer | None
+    secrets: Mapping[str, str]
+    client: httpx.AsyncClient
+
+    def secret(self, variable: str | UnsetType) -> str | None:
+        """The value of an environment variable. None if the settings name none."""
+        return None if variable is UNSET else self.secrets[variable]
+
+
+@singledispatch
+def make_outlet(channel: Channel, context: OutletContext) -> Outlet:
+    """The outlet of a channel. Each module of `delivery.outlets` registers a function for its type of settings."""
+    raise NotImplementedError(f"no outlet is registered for {type(channel).__name__}")

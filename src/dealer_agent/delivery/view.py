@@ -10,19 +10,26 @@ from msgspec import UNSET
 from dealer_agent.dealers.profile import Profile
 from dealer_agent.lead_intake.allowed_contact_points import deliverable, usable_channels
 from dealer_agent.lead_intake.lead_history import Changes
-from dealer_agent.lead_intake.rooftop_views import rooftop_view
 from dealer_agent.leads.lead_view import (
     AgentView,
-    EndedVisit,
+    CancelledVisit,
     ErasedLead,
     LeadView,
-    VisitStatus,
     VisitTime,
     VisitView,
     extras_of,
 )
+from dealer_agent.leads.rooftop_views import rooftop_view
+from dealer_agent.leads.statuses import VisitStatus
 from dealer_agent.protocol.formats import parse_timestamp
-from dealer_agent.protocol.requests import Appointment, AppointmentType, Customer, TradeIn, VehicleOfInterest
+from dealer_agent.protocol.requests import (
+    Appointment,
+    AppointmentType,
+    Channel,
+    Customer,
+    TradeIn,
+    VehicleOfInterest,
+)
 from dealer_agent.protocol.responses import AppointmentReply
 from dealer_agent.protocol.skill import LeadSubmitRequest
 from dealer_agent.protocol.vehicle import Vehicle
@@ -36,7 +43,7 @@ def lead_view(
     *,
     resend: bool = False,
     because_of: str | None = None,
-    withdrawn: tuple[str, ...] = (),
+    withdrawn: tuple[Channel, ...] = (),
 ) -> LeadView:
     """The view of a lead as it is now, with additions, without the contact points that may not be used.
 
@@ -81,7 +88,7 @@ def lead_view(
         messages=tuple(messages),
         visits=visits,
         resend=resend,
-        called_off=called_off,
+        cancelled_visit=called_off,
         withdrawn=withdrawn,
         added=resend and because_of is not None and called_off is None,
         may_be_same_person_as=record.may_be_same_person_as,
@@ -95,16 +102,16 @@ def erased_lead(lead: LeadDetails, profile: Profile, rooftop: str) -> ErasedLead
     return ErasedLead(lead_id=record.lead_id, rooftop=rooftop_view(profile, rooftop), erased_at=record.erased_at)
 
 
-def ended_visit(visit: AppointmentRecord, profile: Profile) -> EndedVisit:
+def ended_visit(visit: AppointmentRecord, profile: Profile) -> CancelledVisit:
     """The message about a visit that an erasure cancelled."""
     assert visit.starts_at is not None, "a confirmed visit has a time"
-    return EndedVisit(
+    return CancelledVisit(
         lead_id=visit.lead_id,
         appointment_id=visit.appointment_id,
         kind=cast(AppointmentType, visit.kind),
         rooftop=rooftop_view(profile, visit.rooftop),
         time=VisitTime(visit.starts_at, visit.ends_at),
-        ended_at=visit.cancelled_at or visit.created_at,
+        cancelled_at=visit.cancelled_at or visit.created_at,
     )
 
 

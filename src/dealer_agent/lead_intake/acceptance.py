@@ -20,7 +20,7 @@ class Verdict(NamedTuple):
     """
 
     grant: Grant
-    wanted: received_lead.Wanted
+    wanted: received_lead.FoundVehicle
     listing: bytes | None
     revoked: frozenset[str] = frozenset()
 
@@ -44,7 +44,7 @@ def judge(lead: LeadSubmitRequest, catalogue: Catalogue, now: datetime) -> Verdi
     return Verdict(grant, wanted, listing)
 
 
-def find_vehicle(lead: LeadSubmitRequest, catalogue: Catalogue) -> tuple[received_lead.Wanted, bytes | None]:
+def find_vehicle(lead: LeadSubmitRequest, catalogue: Catalogue) -> tuple[received_lead.FoundVehicle, bytes | None]:
     """What the vehicle of interest is, and its listing where the stock has it."""
     wish = lead.vehicle_of_interest
     if wish is UNSET or not received_lead.names_a_vehicle(wish):
@@ -55,7 +55,7 @@ def find_vehicle(lead: LeadSubmitRequest, catalogue: Catalogue) -> tuple[receive
     return None if found is None else received_lead.UnavailableVehicle(found.vehicle_id, found.vin, found.stock), None
 
 
-def cannot_be_driven(lead: LeadSubmitRequest, wanted: received_lead.Wanted) -> bool:
+def cannot_be_driven(lead: LeadSubmitRequest, wanted: received_lead.FoundVehicle) -> bool:
     """Whether a test drive is asked for with a vehicle that is not in stock."""
     if lead.appointment is UNSET or lead.appointment.appointment_type != "test_drive":
         return False

@@ -5,7 +5,7 @@ from datetime import datetime, timedelta
 
 from sqlalchemy import Connection
 
-from dealer_agent.leads.visits import Busy, Slot, quarters
+from dealer_agent.leads.visit_times import BusyQuarters, Slot, quarters_of
 from dealer_agent.storage.appointments import AppointmentRecord, busy_quarters
 
 FIRST_REACH = timedelta(hours=1)
@@ -43,13 +43,13 @@ class Availability:
 class Without:
     """What is busy once these visits have ended."""
 
-    def __init__(self, busy: Busy, visits: Iterable[AppointmentRecord]) -> None:
+    def __init__(self, busy: BusyQuarters, visits: Iterable[AppointmentRecord]) -> None:
         self._busy = busy
         self._ended = [
             quarter
             for visit in visits
             if visit.shares is None and visit.starts_at is not None and visit.ends_at is not None
-            for quarter in quarters(Slot(visit.starts_at, visit.ends_at))
+            for quarter in quarters_of(Slot(visit.starts_at, visit.ends_at))
         ]
 
     def get(self, quarter: datetime, default: int) -> int:

@@ -19,12 +19,12 @@ from dealer_agent.lead_intake.availability import Without
 from dealer_agent.lead_intake.cancellation import call_off
 from dealer_agent.lead_intake.lead_transaction import MOST_ADDITIONS, IntakeContext
 from dealer_agent.lead_intake.notifications import Notifications, tell_of_change
-from dealer_agent.lead_intake.rooftop_views import rooftop_view
 from dealer_agent.lead_intake.visit_booking import VisitBooking
-from dealer_agent.leads.customer_links import Linked
+from dealer_agent.leads.customer_links import LinkTarget
 from dealer_agent.leads.lead_view import RooftopView, VisitTime
-from dealer_agent.leads.visits import QUARTER, Slot, asked_for, free_slots
-from dealer_agent.leads.wording import shown_vehicle
+from dealer_agent.leads.rooftop_views import rooftop_view
+from dealer_agent.leads.vehicle_words import listing_words
+from dealer_agent.leads.visit_times import QUARTER, Slot, free_slots, requested_times
 from dealer_agent.protocol.requests import Appointment, AppointmentType
 from dealer_agent.protocol.vehicle import Vehicle
 from dealer_agent.storage.appointments import AppointmentRecord, appointments_of, find_appointment
@@ -86,11 +86,11 @@ class CustomerActions:
         self._on_stored = on_stored
         self._dealer_id = desk.profile.id
 
-    async def see(self, linked: Linked, now: datetime) -> CustomerVisit:
+    async def see(self, linked: LinkTarget, now: datetime) -> CustomerVisit:
         """The visit as it is now. Changes nothing. Raises StorageError and EncryptionError."""
         return await asyncio.to_thread(self._see, linked, now)
 
-    async def cancel(self, linked: Linked, now: datetime, seconds: float) -> None:
+    async def cancel(self, linked: LinkTarget, now: datetime, seconds: float) -> None:
         """Cancels the visit as `dealer-agent appointments cancel` does; CRM, people and customer are told.
 
         Raises VisitEnded, StorageError, and TimeoutError after `seconds`: then the change may be stored or not.
@@ -103,14 +103,14 @@ class CustomerActions:
 
         await self._write(job, seconds)
 
-    async def move(self, linked: Linked, start: datetime, now: datetime, seconds: float) -> tuple[str, datetime]:
+    async def move(self, linked: LinkTarget, start: datetime, now: datetime, seconds: float) -> tuple[str, datetime]:
         """Moves the visit like a lead that asks for another time; CRM, people and customer are told.
 
         Returns the id and the end of the new visit. Raises NotFree, and the errors of `cancel`.
         """
         return await self._write(lambda connection: self._move(connection, linked, start, now), seconds)
 
-    async def withdraw(self, linked: Linked, channels: Collection[str], now: datetime, seconds: float) -> None:
+    async def withdraw(self, linked: LinkTarget, channels: Collection[str], now: datetime, seconds: float) -> None:
         """Records that the customer withdraws consent for these channels, unless it was withdrawn before.
 
         The CRM is told. It counts for every lead with the same e-mail address. The link came to that address, so its
@@ -140,7 +140,7 @@ class CustomerActions:
 
         await self._write(job, seconds)
 
-    def _see(self, linked: Linked, now: datetime) -> CustomerVisit:
+    def _see(self, linked: LinkTarget, now: datetime) -> CustomerVisit:
         lead = self._store.whole_lead(self._dealer_id, linked.lead_id, now)
         visits = () if lead is None else lead.visits
         visit = next((one for one in visits if one.appointment_id == linked.appointment_id), None)
@@ -157,7 +157,7 @@ class CustomerActions:
             ended=why,
             kind=request.appointment_type,
             time=VisitTime(visit.starts_at, visit.ends_at),
-            vehicle=shown_vehicle(vehicle, request.appointment_type),
+            vehicle=listing_words(vehicle, request.appointment_type),
             free=self._free_times(lead.stored, visit, request, now) if why is None else (),
             channels=channels_allowed(lead.stored.consents, EVEN_EXPIRED),
         )
@@ -167,7 +167,7 @@ class CustomerActions:
     ) -> tuple[Slot, ...]:
         rooftop = self._desk.timetable.rooftop(visit.rooftop)
         plan = None if rooftop is None else self._desk.timetable.plan(rooftop, visit.kind)
-        asked = None if plan is None else asked_for(request, plan)
+        asked = None if plan is None else requested_times(request, plan)
         if plan is None or asked is None or len(lead.events) >= MOST_ADDITIONS:
             return ()
         until = now + plan.notice + timedelta(days=MOVE_DAYS)
@@ -177,7 +177,7 @@ class CustomerActions:
         free = free_slots(asked.duration, plan, Without(taken, [visit]), now, until)
         return tuple(islice((slot for slot in free if slot.start != visit.starts_at), MOST_TIMES))
 
-    def _move(self, connection: Connection, linked: Linked, start: datetime, now: datetime) -> tuple[str, datetime]:
+    def _move(self, connection: Connection, linked: LinkTarget, start: datetime, now: datetime) -> tuple[str, datetime]:
         lead, visit = self._changeable(connection, linked, now)
         assert visit.request is not None, "only a visit of a customer who is not erased can be changed"
         assert visit.ends_at is not None, "a visit that can be changed has a time"
@@ -206,7 +206,7 @@ class CustomerActions:
         return appointment_id, decision.confirmed.end
 
     def _changeable(
-        self, connection: Connection, linked: Linked, now: datetime
+        self, connection: Connection, linked: LinkTarget, now: datetime
     ) -> tuple[StoredLead, AppointmentRecord]:
         """The visit while it can be changed, with its lead. Raises VisitEnded."""
         lead = self._lead(connection, linked)
@@ -219,7 +219,7 @@ class CustomerActions:
             raise VisitEnded(why)
         return lead, visit
 
-    def _lead(self, connection: Connection, linked: Linked) -> StoredLead:
+    def _lead(self, connection: Connection, linked: LinkTarget) -> StoredLead:
         """The lead of a customer who is not erased. Raises VisitEnded."""
         lead = get_lead(connection, self._desk.cipher, self._dealer_id, linked.lead_id)
         if lead is None or lead.lead.customer is None:

@@ -16,7 +16,7 @@ from dealer_agent.lead_intake.cancellation import Cancellation, call_off
 from dealer_agent.lead_intake.customer_actions import CustomerActions
 from dealer_agent.lead_intake.lead_transaction import IntakeContext, LeadTransaction
 from dealer_agent.lead_intake.notifications import Notifications
-from dealer_agent.lead_intake.timetable import Timetable
+from dealer_agent.leads.timetable import Timetable
 from dealer_agent.protocol.errors import InternalError, ProtocolError
 from dealer_agent.protocol.replies import Answer
 from dealer_agent.protocol.skill import LeadSubmitRequest

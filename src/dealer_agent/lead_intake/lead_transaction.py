@@ -23,11 +23,12 @@ from dealer_agent.lead_intake.acceptance import Verdict, cannot_be_driven, find_
 from dealer_agent.lead_intake.allowed_contact_points import channels_of, usable_channels
 from dealer_agent.lead_intake.lead_history import Changes, LeadHistory, VisitAsked
 from dealer_agent.lead_intake.notifications import Notifications, tell_of_change
-from dealer_agent.lead_intake.timetable import Timetable
 from dealer_agent.lead_intake.visit_booking import Decision, VisitBooking, unavailable
 from dealer_agent.leads import received_lead
-from dealer_agent.leads.consent import PURPOSE, Grant, reaches, withdrawn
-from dealer_agent.leads.customer_message import LeadAnswer, RooftopContact, message_for
+from dealer_agent.leads.answer_message import Department, LeadAnswer, answer_message
+from dealer_agent.leads.channels import can_reach
+from dealer_agent.leads.consent import PURPOSE, Grant, consent_was_withdrawn
+from dealer_agent.leads.timetable import Timetable
 from dealer_agent.protocol.errors import (
     AppointmentTimeUnavailable,
     IdempotencyConflict,
@@ -126,9 +127,9 @@ class LeadTransaction:
         now: datetime,
     ) -> Self:
         """The job of a lead that is valid but for its consent. Raises ProtocolError for one that may not be taken."""
-        contacts = received_lead.contacts(lead.customer)
-        customer = received_lead.customer_kept(lead.customer, contacts)
-        senders = received_lead.senders(token_id, lead, contacts)
+        contacts = received_lead.contact_points(lead.customer)
+        customer = received_lead.with_normal_phone(lead.customer, contacts)
+        senders = received_lead.sender_keys(token_id, lead, contacts)
         verdict = judge(lead, catalogue, now) if lead.idempotency_key is UNSET else None
         request_hash = sha256(body).digest()
         return cls(desk, catalogue, lead, payload, token_id, request_hash, now, contacts, senders, customer, verdict)
@@ -205,7 +206,7 @@ class LeadTransaction:
         verdict = verdict._replace(revoked=revoked)
         if not stored.is_known(connection, cipher, dealer_id, self.contacts):
             return self._take_new(connection, verdict, vehicle_key)
-        if not reaches(verdict.channels, self.customer):
+        if not can_reach(self.customer, verdict.channels):
             self._refuse_withdrawn(connection, verdict.grant)
         window = timedelta(hours=self.desk.profile.policies.duplicate_window_hours)
         if window:
@@ -226,8 +227,8 @@ class LeadTransaction:
         """
         dealer_id = self.desk.profile.id
         known = stored.withdrawn_from(connection, self.desk.cipher, dealer_id, self.senders, grant.granted_at)
-        if not reaches((channel for channel in grant.channels if channel not in known), self.customer):
-            raise withdrawn()
+        if not can_reach(self.customer, (channel for channel in grant.channels if channel not in known)):
+            raise consent_was_withdrawn()
 
     def _take_new(
         self, connection: Connection, verdict: Verdict, vehicle_key: str | None, first_id: str | None = None
@@ -355,7 +356,7 @@ class LeadTransaction:
             )
 
     def _decide_visit(
-        self, connection: Connection, wanted: received_lead.Wanted, earlier: Sequence[AppointmentRecord] | None
+        self, connection: Connection, wanted: received_lead.FoundVehicle, earlier: Sequence[AppointmentRecord] | None
     ) -> Decision | None:
         """What becomes of the visit asked for; `earlier` are those of the lead that this one is added to."""
         if self.lead.appointment is UNSET:
@@ -395,7 +396,7 @@ class LeadTransaction:
         desk = self.desk
         return Notifications(connection, desk.profile.id, desk.timetable, desk.confirms_by_mail, self.now)
 
-    def _home(self, wanted: received_lead.Wanted) -> DealerRooftop | None:
+    def _home(self, wanted: received_lead.FoundVehicle) -> DealerRooftop | None:
         """The rooftop that has the vehicle; where the stock does not have it, the one that the buyer names."""
         timetable = self.desk.timetable
         if isinstance(wanted, Vehicle):
@@ -445,7 +446,7 @@ class LeadTransaction:
             purpose=PURPOSE,
             consent_text=grant.text,
             request_hash=self.request_hash,
-            customer=received_lead.who_consents(self.customer),
+            customer=received_lead.consenting_customer(self.customer),
             source_agent=grant.source_agent or received_lead.agent_name(self.lead),
             expires_at=grant.expires_at,
             token_id=self.token_id,
@@ -456,17 +457,17 @@ class LeadTransaction:
         lead_id: str,
         status: Literal["received", "duplicate"],
         rooftop: DealerRooftop,
-        wanted: received_lead.Wanted,
+        wanted: received_lead.FoundVehicle,
         visit: Decision | None,
     ) -> Answer | ProtocolError:
-        house = self._house(rooftop)
+        department = self._department(rooftop)
         is_unknown = not isinstance(wanted, Vehicle) and self._home(wanted) is None
-        words = message_for(
+        words = answer_message(
             LeadAnswer(
-                house=house,
+                department=department,
                 now=self.now,
                 wish=self.lead.vehicle_of_interest,
-                wanted=wanted,
+                found=wanted,
                 repeated=status == "duplicate",
                 trade_in=self.lead.trade_in is not UNSET,
                 visit=None if visit is None else visit.answer,
@@ -480,16 +481,16 @@ class LeadTransaction:
             lead_id=lead_id,
             status=status,
             appointment=UNSET if visit is None else visit.reply,
-            dealer=DealerContact(house.name, house.phone or UNSET),
+            dealer=DealerContact(department.rooftop, department.phone or UNSET),
         )
         return Answer(msgspec.json.encode(receipt), words)
 
-    def _house(self, rooftop: DealerRooftop) -> RooftopContact:
+    def _department(self, rooftop: DealerRooftop) -> Department:
         timetable = self.desk.timetable
         kind = None if self.lead.appointment is UNSET else VISIT_KIND_OF[self.lead.appointment.appointment_type]
         department = timetable.department(rooftop, kind)
-        return RooftopContact(
-            name=rooftop.name,
+        return Department(
+            rooftop=rooftop.name,
             zone=rooftop.timezone,
             phone=timetable.phone(rooftop, department),
             hours=timetable.hours(rooftop, department, self.now),

@@ -13,7 +13,7 @@ from dealer_agent.dealers.routing import CustomerKind, deliveries_of, mail_to_cu
 from dealer_agent.encryption import Cipher
 from dealer_agent.lead_intake.allowed_contact_points import channels_of
 from dealer_agent.lead_intake.lead_history import Changes, LeadHistory, VisitAsked
-from dealer_agent.lead_intake.timetable import Timetable
+from dealer_agent.leads.timetable import Timetable
 from dealer_agent.storage.appointments import AppointmentRecord
 from dealer_agent.storage.leads import StoredLead, append_to_lead, get_lead
 from dealer_agent.storage.outbox import enqueue, waiting

@@ -17,20 +17,20 @@ from sqlalchemy import Connection
 from dealer_agent.dealers.profile import DealerRooftop
 from dealer_agent.encryption import Cipher
 from dealer_agent.lead_intake.availability import Availability, Without
-from dealer_agent.lead_intake.timetable import Timetable
-from dealer_agent.leads.customer_message import VisitAnswer
+from dealer_agent.leads.answer_message import VisitAnswer
 from dealer_agent.leads.local_time import with_offset
-from dealer_agent.leads.visits import (
-    Asked,
-    Outcome,
+from dealer_agent.leads.timetable import Timetable
+from dealer_agent.leads.visit_times import (
+    RequestedTimes,
     Slot,
+    TimeChoice,
     VisitPlan,
-    asked_for,
+    appointment_reply,
+    bookable_span,
+    choose_time,
     fits_inside,
-    quarters,
-    reply,
-    settle,
-    span,
+    quarters_of,
+    requested_times,
 )
 from dealer_agent.protocol.formats import parse_timestamp
 from dealer_agent.protocol.ids import new_ulid
@@ -121,27 +121,27 @@ class VisitBooking:
         if kind == "trade_in" and (part := self._part_of(request, home, test_drives())) is not None:
             return replace(part, replaced=self._ending(alike))
         plan = self.timetable.plan(rooftop, kind)
-        asked = None if plan is None else asked_for(request, plan)
+        asked = None if plan is None else requested_times(request, plan)
         if plan is None or asked is None:
             made = AppointmentReply(appointment_id=new_ulid(), status="requested")
             decision = Decision(kind=kind, rooftop=rooftop, status="requested", reply=made)
             return self._beside(decision, alike)
-        busy = Availability(self.connection, self.dealer_id, rooftop.name, kind, span(asked, plan, self.now))
+        busy = Availability(self.connection, self.dealer_id, rooftop.name, kind, bookable_span(asked, plan, self.now))
         if same is not None and same.status == "proposed" and self._all_free(same, asked, plan, busy):
             return self._again(same, rooftop, alike)
         booked = [record for record in alike if self._is_ahead(record)]
         own = [record for record in booked if record.rooftop == rooftop.name]
-        outcome = settle(asked, plan, Without(busy, own) if own else busy, self.now)
+        outcome = choose_time(asked, plan, Without(busy, own) if own else busy, self.now)
         if outcome.confirmed is None and booked:
             # What the customer holds already is no proposal.
-            outcome = settle(asked, plan, busy, self.now)
+            outcome = choose_time(asked, plan, busy, self.now)
         if outcome.confirmed is None and not outcome.proposed and same is not None and same.status == "unavailable":
             return self._again(same, rooftop, alike)
         decision = Decision(
             kind=kind,
             rooftop=rooftop,
             status="confirmed" if outcome.confirmed else "proposed" if outcome.proposed else "unavailable",
-            reply=reply(outcome, asked, new_ulid()),
+            reply=appointment_reply(outcome, asked, new_ulid()),
             times=(outcome.confirmed,) if outcome.confirmed else outcome.proposed,
             places=plan.places,
         )
@@ -162,12 +162,12 @@ class VisitBooking:
         kind = VISIT_KIND_OF[request.appointment_type]
         same = [record for record in earlier if record.kind == kind and _request_of(record) == request]
         noted = next((record for record in same if _answered(record).status == "requested"), None)
-        reply = AppointmentReply(appointment_id=new_ulid(), status="requested") if noted is None else _answered(noted)
+        requested = AppointmentReply(appointment_id=new_ulid(), status="requested")
         return Decision(
             kind=kind,
             rooftop=self._place(home, kind),
             status="requested",
-            reply=reply,
+            reply=requested if noted is None else _answered(noted),
             standing=noted,
             answered_before=any(record.stands for record in same),
         )
@@ -202,7 +202,7 @@ class VisitBooking:
         )
         stored.record_appointment(self.connection, self.cipher, record)
         if slot is not None and decision.within is None:
-            stored.take_places(self.connection, record, quarters(slot), decision.places)
+            stored.take_places(self.connection, record, quarters_of(slot), decision.places)
         for appraisal in moved:
             stored.record_appointment(self.connection, self.cipher, appraisal)
         return moved
@@ -249,10 +249,14 @@ class VisitBooking:
     def _is_not_over(self, record: AppointmentRecord) -> bool:
         return record.status == "confirmed" and record.ends_at is not None and record.ends_at > self.now
 
-    def _all_free(self, proposal: AppointmentRecord, asked: Asked, plan: VisitPlan, busy: Availability) -> bool:
+    def _all_free(
+        self, proposal: AppointmentRecord, asked: RequestedTimes, plan: VisitPlan, busy: Availability
+    ) -> bool:
         """Whether every time that was proposed can still be had."""
         starts = _proposed(_answered(proposal))
-        return all(settle(Asked((), start, asked.duration), plan, busy, self.now).confirmed for start in starts)
+        return all(
+            choose_time(RequestedTimes((), start, asked.duration), plan, busy, self.now).confirmed for start in starts
+        )
 
     def _part_of(
         self, request: Appointment, home: DealerRooftop | None, drives: Iterable[stored.Booked]
@@ -263,7 +267,7 @@ class VisitBooking:
             if rooftop is None or home not in (None, rooftop):
                 continue
             plan = self.timetable.plan(rooftop, "trade_in")
-            asked = None if plan is None else asked_for(request, plan)
+            asked = None if plan is None else requested_times(request, plan)
             around = Slot(drive.starts_at, drive.ends_at)
             if asked is None or not fits_inside(asked, around):
                 continue
@@ -274,7 +278,7 @@ class VisitBooking:
                     kind="trade_in",
                     rooftop=rooftop,
                     status="confirmed",
-                    reply=reply(Outcome(slot), asked, new_ulid()),
+                    reply=appointment_reply(TimeChoice(slot), asked, new_ulid()),
                     times=(slot,),
                     within=drive.appointment_id,
                 )
@@ -293,8 +297,8 @@ class VisitBooking:
             duration = record.ends_at - record.starts_at
             time = Slot(slot.start, min(slot.start + duration, slot.end))
             answered = _answered(record)
-            asked = Asked((), None if answered.confirmed_at is UNSET else time.start, duration)
-            told = reply(Outcome(time), asked, new_ulid())
+            asked = RequestedTimes((), None if answered.confirmed_at is UNSET else time.start, duration)
+            told = appointment_reply(TimeChoice(time), asked, new_ulid())
             moved.append(
                 replace(
                     record,
@@ -348,7 +352,7 @@ def _slot(start: datetime, end: datetime, rooftop: DealerRooftop) -> Slot:
     return Slot(with_offset(start, zone), with_offset(end, zone))
 
 
-def _start_within(asked: Asked, around: Slot) -> datetime:
+def _start_within(asked: RequestedTimes, around: Slot) -> datetime:
     """When the visit that fits begins."""
     if asked.at is not None:
         return asked.at

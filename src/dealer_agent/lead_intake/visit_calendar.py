@@ -11,10 +11,10 @@ from typing import cast
 import msgspec
 
 from dealer_agent.dealers.profile import Profile
-from dealer_agent.lead_intake.rooftop_views import rooftop_view
 from dealer_agent.leads.icalendar import CalendarVisit, calendar_file
-from dealer_agent.leads.received_lead import vehicle_name
-from dealer_agent.leads.wording import VISITS
+from dealer_agent.leads.rooftop_views import rooftop_view
+from dealer_agent.leads.vehicle_words import vehicle_name
+from dealer_agent.leads.visit_words import VISITS
 from dealer_agent.protocol.requests import AppointmentType, Customer
 from dealer_agent.protocol.vehicle import Vehicle
 from dealer_agent.storage.appointments import ListedAppointment

@@ -1,1 +1,1 @@
-"""What a lead is: consent, who asks, which vehicle, what is answered. Pure: the clock is an argument."""
+"""Leads: consent, duplicates, visit times, signed links, and the documents and messages made of a lead. Pure."""

@@ -1,10 +1,9 @@
-"""A lead as ADF 1.0, the XML that dealers' CRMs read. Pure.
+"""A lead as ADF 1.0, the XML that dealers' CRMs read. The table in docs/reference/delivery.md maps the members. Pure.
 
-Elements stand in the DTD's order, every text is made fit for XML, and the result is ASCII: what lies beyond it goes as
-character references. Which member goes where is the table of docs/reference/delivery.md.
+Elements are in the DTD's order. The result is ASCII: other characters are character references.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from datetime import UTC, datetime
 from zoneinfo import ZoneInfo
 
@@ -12,44 +11,47 @@ from lxml import etree
 from lxml.etree import _Element as Element
 from msgspec import UNSET, UnsetType
 
-from dealer_agent.leads.lead_view import EndedVisit, ErasedLead, LeadView, Message, RooftopView
+from dealer_agent.leads.channels import EMAIL, PHONE, SMS
+from dealer_agent.leads.lead_view import CancelledVisit, DeliveredMessage, ErasedLead, LeadView, RooftopView
+from dealer_agent.leads.lead_words import contact_words, erasure_words, same_person_words
 from dealer_agent.leads.plain_text import lines, one_line, wrapped
 from dealer_agent.leads.received_lead import names_a_vehicle
-from dealer_agent.leads.wording import (
-    NOT_SPECIFIED,
-    STATUSES,
-    added_facts,
-    claimed_facts,
-    contact_words,
-    ended_visit_lines,
-    erasure_words,
-    listing_facts,
-    money,
-    same_person_words,
-    visit_lines,
-)
+from dealer_agent.leads.statuses import CONFIRMED
+from dealer_agent.leads.us_formats import money
+from dealer_agent.leads.vehicle_words import NOT_IN_STOCK, STATUSES, described_facts, extra_facts, listing_facts
+from dealer_agent.leads.visit_words import cancelled_visit_lines, visit_lines
 from dealer_agent.protocol.formats import in_zone
-from dealer_agent.protocol.requests import Customer, TradeIn, VehicleOfInterest
+from dealer_agent.protocol.requests import Address, Customer, TradeIn, VehicleOfInterest
 from dealer_agent.protocol.responses import PostalAddress
 from dealer_agent.protocol.vehicle import Fee, Vehicle, VehicleMembers
 
+NOT_SPECIFIED = "Not specified"
+"""The content of an element that the DTD requires and nobody knows."""
+
 ID_SOURCE = "dealer-agent"
-"""Who gives the ids in a lead; CRMs tell leads apart by source and id, so it never changes."""
+"""The source of a lead's ids. It never changes: CRMs identify a lead by source and id."""
 
 PROLOG = b'<?xml version="1.0" encoding="UTF-8"?>\n<?adf version="1.0"?>\n'
-"""What stands before the root element, byte for byte: CRMs look for it."""
+"""The bytes before the root element. CRMs search for exactly these."""
 
 COMMENT_WIDTH = 95
-"""Characters. As references they stay below the 998 octets of a line of mail, so that ADF goes by mail as it is: there
-are CRMs that do not undo quoted-printable."""
+"""Characters. Even as character references, such a line has fewer than 998 octets, the limit of a mail. So ADF needs no
+quoted-printable encoding, which some CRMs do not decode."""
 
 
-def render_adf(view: LeadView) -> bytes:
-    """The lead as one ADF document: ASCII, valid against the DTD whatever the lead says."""
-    adf = etree.Element("adf")
-    prospect = etree.SubElement(adf, "prospect", status="resend" if view.resend else "new")
-    _id(prospect, view.lead_id)
-    _add(prospect, "requestdate", _timestamp(view.submitted_at or view.received_at, view.rooftop.zone))
+def render_adf(message: DeliveredMessage) -> bytes:
+    """A message as one ADF document: ASCII, and valid against the DTD for any content."""
+    match message:
+        case LeadView():
+            return _lead(message)
+        case ErasedLead():
+            return _notice(message.lead_id, message.rooftop, message.erased_at, erasure_words(message))
+        case CancelledVisit():
+            return _notice(message.lead_id, message.rooftop, message.cancelled_at, cancelled_visit_lines(message))
+
+
+def _lead(view: LeadView) -> bytes:
+    prospect = _prospect(view.lead_id, view.rooftop, view.submitted_at or view.received_at, resend=view.resend)
     _wanted_vehicle(prospect, view)
     if view.trade_in is not UNSET:
         _trade_in(prospect, view, view.trade_in)
@@ -57,44 +59,38 @@ def render_adf(view: LeadView) -> bytes:
     _vendor(prospect, view.rooftop)
     provider = etree.SubElement(prospect, "provider")
     _add(provider, "name", one_line(view.agent.name) or NOT_SPECIFIED)
-    _add_known(provider, "url", view.agent.url or "")
-    return _written(adf)
+    _add_known(provider, "url", view.agent.url)
+    return _encoded(prospect)
 
 
-def adf_of(message: Message) -> bytes:
-    """A message as one ADF document."""
-    match message:
-        case LeadView():
-            return render_adf(message)
-        case ErasedLead():
-            return _notice(message.lead_id, message.rooftop, message.erased_at, erasure_words(message))
-        case EndedVisit():
-            return _notice(message.lead_id, message.rooftop, message.ended_at, ended_visit_lines(message))
-
-
-def _notice(lead_id: str, rooftop: RooftopView, at: datetime, told: Sequence[str]) -> bytes:
-    """A document about a lead that was sent before, without anything of the lead. The DTD asks for all its elements."""
-    adf = etree.Element("adf")
-    prospect = etree.SubElement(adf, "prospect", status="resend")
-    _id(prospect, lead_id)
-    _add(prospect, "requestdate", _timestamp(at, rooftop.zone))
+def _notice(lead_id: str, rooftop: RooftopView, at: datetime, comments: Sequence[str]) -> bytes:
+    """A document about an earlier lead, without data of the lead. The DTD requires all its elements."""
+    prospect = _prospect(lead_id, rooftop, at, resend=True)
     _members(etree.SubElement(prospect, "vehicle"), VehicleOfInterest())
     customer = etree.SubElement(prospect, "customer")
     contact = etree.SubElement(customer, "contact")
     _add(contact, "name", NOT_SPECIFIED, part="full", type="individual")
     _add(contact, "phone", NOT_SPECIFIED)
-    _comments(customer, told)
+    _comments(customer, comments)
     _vendor(prospect, rooftop)
-    return _written(adf)
+    return _encoded(prospect)
 
 
-def _written(adf: Element) -> bytes:
+def _prospect(lead_id: str, rooftop: RooftopView, at: datetime, *, resend: bool) -> Element:
+    prospect = etree.SubElement(etree.Element("adf"), "prospect", status="resend" if resend else "new")
+    _id(prospect, lead_id)
+    _add(prospect, "requestdate", _timestamp(at, rooftop.zone))
+    return prospect
+
+
+def _encoded(prospect: Element) -> bytes:
+    adf = prospect.getroottree()
     etree.indent(adf)
     return PROLOG + etree.tostring(adf, encoding="us-ascii", xml_declaration=False) + b"\n"
 
 
 def _wanted_vehicle(prospect: Element, view: LeadView) -> None:
-    """The first vehicle: CRMs want one even from a customer who named none, and before a trade-in."""
+    """The first vehicle, before a trade-in. CRMs require one even from a customer who named none."""
     test_drive = any(visit.kind == "test_drive" for visit in view.visits)
     element = etree.SubElement(prospect, "vehicle", interest="test-drive" if test_drive else "buy")
     if view.vehicle is not None:
@@ -107,39 +103,42 @@ def _wanted_vehicle(prospect: Element, view: LeadView) -> None:
 
 
 def _listing(element: Element, vehicle: Vehicle, view: LeadView) -> None:
-    """A vehicle known to the stock, as the stock knows it. Of the buyer's claims only what a listing cannot say."""
+    """A vehicle in stock. The comments have the facts of the buyer's description that a listing cannot have."""
     _sale_condition(element, vehicle.condition)
     _id(element, vehicle.vehicle_id)
-    _members(element, vehicle, price=vehicle.price, price_type="asking")
-    told = [*_certified(vehicle.condition), f"Stock status: {STATUSES[vehicle.status]}, {one_line(vehicle.rooftop)}"]
-    told += listing_facts(vehicle)
+    _members(element, vehicle, price=vehicle.price)
+    comments = [
+        *_certified(vehicle.condition),
+        f"Stock status: {STATUSES[vehicle.status]}, {one_line(vehicle.rooftop)}",
+    ]
+    comments += listing_facts(vehicle)
     if view.wish is not UNSET:
-        own = [f"Notes: {one_line(view.wish.notes)}"] if view.wish.notes and one_line(view.wish.notes) else []
-        told += [f"Buyer's agent: {fact}" for fact in own + added_facts(view.wish, view.wish_extras)]
-    _comments(element, told)
+        notes = [f"Notes: {one_line(view.wish.notes)}"] if view.wish.notes and one_line(view.wish.notes) else []
+        comments += [f"Buyer's agent: {fact}" for fact in notes + extra_facts(view.wish, view.wish_extras)]
+    _comments(element, comments)
 
 
 def _wish(element: Element, wish: VehicleOfInterest, view: LeadView) -> None:
     """A vehicle as the buyer described it."""
     _sale_condition(element, wish.condition)
-    # An id that the stock does not know may be the id of anything: it goes among the comments.
+    # An id that is not in stock may be the id of anything, so it is only a comment.
     _members(element, wish, price=wish.price, price_type="quote")
-    told = _certified(wish.condition)
+    comments = _certified(wish.condition)
     if names_a_vehicle(wish):
-        told.append("Not found in stock when the lead came.")
+        comments.append(NOT_IN_STOCK)
     if wish.vehicle_id and one_line(wish.vehicle_id):
-        told.append(f"Vehicle id: {one_line(wish.vehicle_id)}")
-    _comments(element, told + claimed_facts(wish, view.wish_extras))
+        comments.append(f"Vehicle id: {one_line(wish.vehicle_id)}")
+    _comments(element, comments + described_facts(wish, view.wish_extras))
 
 
 def _trade_in(prospect: Element, view: LeadView, trade_in: TradeIn) -> None:
     element = etree.SubElement(prospect, "vehicle", interest="trade-in", status="used")
     _members(element, trade_in, grade=trade_in.condition)
-    _comments(element, claimed_facts(trade_in, view.trade_in_extras))
+    _comments(element, described_facts(trade_in, view.trade_in_extras))
 
 
 def _sale_condition(element: Element, condition: str | UnsetType) -> None:
-    """ADF knows new and used only; unknown stays unsaid."""
+    # ADF has only new and used.
     if condition is not UNSET:
         element.set("status", "new" if condition == "new" else "used")
 
@@ -169,24 +168,23 @@ def _members(
         _add(element, "odometer", str(vehicle.mileage), units="mi")
     _add_known(element, "condition", grade)
     _colors(element, vehicle)
-    photo = next(filter(None, map(one_line, vehicle.photos or ())), "")
-    _add_known(element, "imagetag", photo)
+    _add_known(element, "imagetag", next(filter(None, map(one_line, vehicle.photos or ())), ""))
     _price(element, vehicle, price, price_type)
     for feature in filter(None, map(one_line, vehicle.features or ())):
         _add(etree.SubElement(element, "option"), "optionname", feature)
 
 
 def _colors(element: Element, vehicle: VehicleMembers) -> None:
-    inside, outside = one_line(vehicle.interior_color or ""), one_line(vehicle.exterior_color or "")
-    if inside or outside:
+    interior, exterior = one_line(vehicle.interior_color or ""), one_line(vehicle.exterior_color or "")
+    if interior or exterior:
         colors = etree.SubElement(element, "colorcombination")
-        _add_known(colors, "interiorcolor", inside)
-        _add_known(colors, "exteriorcolor", outside)
+        _add_known(colors, "interiorcolor", interior)
+        _add_known(colors, "exteriorcolor", exterior)
         _add(colors, "preference", "1")
 
 
 def _price(element: Element, vehicle: VehicleMembers, price: int | UnsetType, price_type: str) -> None:
-    """The price, else the list price, else the MSRP; ADF has room for one, the others go to the comments on it."""
+    """The first known one of price, list price and MSRP. ADF has one price, so the others are comments on it."""
     known = [
         (amount, kind, name)
         for amount, kind, name in (
@@ -196,16 +194,16 @@ def _price(element: Element, vehicle: VehicleMembers, price: int | UnsetType, pr
         )
         if amount is not UNSET
     ]
-    fees = [_fee(fee) for fee in vehicle.fees or ()]
-    told = [f"{name} {money(amount)}" for amount, _, name in known[1:]]
+    comments = [f"{name} {money(amount)}" for amount, _, name in known[1:]]
     if known:
         amount, kind, name = known[0]
         _add(element, "price", str(amount), type=kind, currency="USD")
         if name == "List price":
-            told.insert(0, "The price is the list price")
-    if fees:
-        told.append(f"{'Included' if price is not UNSET else 'Mandatory'} charges: {', '.join(fees)}")
-    _add_known(element, "pricecomments", ". ".join(told))
+            comments.insert(0, "The price is the list price")
+    if vehicle.fees:
+        included = "Included" if price is not UNSET else "Mandatory"
+        comments.append(f"{included} charges: {', '.join(map(_fee, vehicle.fees))}")
+    _add_known(element, "pricecomments", ". ".join(comments))
 
 
 def _fee(fee: Fee) -> str:
@@ -219,55 +217,57 @@ def _customer(prospect: Element, view: LeadView) -> None:
     for part, name in (("first", customer.first_name), ("last", customer.last_name)):
         _add(contact, "name", one_line(name) or NOT_SPECIFIED, part=part, type="individual")
     prefers = customer.preferred_contact
-    _add_known(contact, "email", customer.email, **({"preferredcontact": "1"} if prefers == "email" else {}))
-    # The DTD asks for one of them.
-    _add_known(
-        contact,
-        "phone",
-        customer.phone or ("" if customer.email else NOT_SPECIFIED),
-        type="cellphone" if "sms" in view.channels else "voice",
-        **({"preferredcontact": "1"} if prefers in ("phone", "sms") else {}),
-    )
+    _add_known(contact, "email", customer.email, **_preferred(prefers == EMAIL))
+    # The DTD requires an e-mail address or a phone number.
+    phone = customer.phone or ("" if customer.email else NOT_SPECIFIED)
+    phone_type = "cellphone" if SMS in view.channels else "voice"
+    _add_known(contact, "phone", phone, type=phone_type, **_preferred(prefers in (PHONE, SMS)))
     _customer_address(contact, customer)
-    _comments(element, _told_of_customer(view))
+    _comments(element, _customer_comments(view))
+
+
+def _preferred(preferred: bool) -> dict[str, str]:
+    return {"preferredcontact": "1"} if preferred else {}
 
 
 def _customer_address(contact: Element, customer: Customer) -> None:
-    address = customer.address
-    if address is UNSET:
-        return
-    streets = [one_line(line) for line in (address.address_line_1 or "", address.address_line_2 or "")]
-    rest = [one_line(text or "") for text in (address.city, address.state, address.zip, address.country)]
-    if any(streets) or any(rest):
-        _address(contact, streets, rest)
+    if customer.address is not UNSET and any(_street_lines(customer.address) + _city_lines(customer.address)):
+        _address(contact, customer.address)
 
 
-def _address(contact: Element, streets: Sequence[str], rest: Sequence[str]) -> None:
-    """`rest` is city, region, postal code and country. The DTD asks for a street."""
+def _street_lines(address: Address | PostalAddress) -> list[str]:
+    return [one_line(text or "") for text in (address.address_line_1, address.address_line_2)]
+
+
+def _city_lines(address: Address | PostalAddress) -> list[str]:
+    return [one_line(text or "") for text in (address.city, address.state, address.zip, address.country)]
+
+
+def _address(contact: Element, known: Address | PostalAddress) -> None:
+    """The DTD requires a street."""
     address = etree.SubElement(contact, "address")
-    for number, street in enumerate(filter(None, streets) if any(streets) else [NOT_SPECIFIED], 1):
+    streets = [street for street in _street_lines(known) if street] or [NOT_SPECIFIED]
+    for number, street in enumerate(streets, 1):
         _add(address, "street", street, line=str(number))
-    for tag, text in zip(("city", "regioncode", "postalcode", "country"), rest, strict=True):
+    for tag, text in zip(("city", "regioncode", "postalcode", "country"), _city_lines(known), strict=True):
         _add_known(address, tag, text)
 
 
-def _told_of_customer(view: LeadView) -> list[str]:
-    """What ADF has no element for: our own words first, then the customer's, so that neither is taken for the other."""
-    told = []
+def _customer_comments(view: LeadView) -> Iterable[str]:
+    """The facts that ADF has no element for. The service's text comes first, so the customer's cannot imitate it."""
     for visit in view.visits:
-        told += visit_lines(visit)
-        if visit.kind == "test_drive" and view.trade_in is not UNSET and visit.status == "confirmed":
-            told.append("The trade-in is to be appraised at the same visit.")
-    told += [*same_person_words(view), *contact_words(view)]
-    agent = one_line(view.agent.name) or NOT_SPECIFIED
-    told.append(f"Sent on the customer's behalf by an AI shopping agent: {agent}")
+        yield from visit_lines(visit)
+        if visit.kind == "test_drive" and view.trade_in is not UNSET and visit.status == CONFIRMED:
+            yield "The trade-in is to be appraised at the same visit."
+    yield from same_person_words(view)
+    yield from contact_words(view)
+    yield f"Sent on the customer's behalf by an AI shopping agent: {one_line(view.agent.name) or NOT_SPECIFIED}"
     for visit in view.visits:
         if visit.request.notes and (notes := lines(visit.request.notes)):
-            told += ["Notes for the visit:", *notes]
+            yield from ("Notes for the visit:", *notes)
     for number, message in enumerate(view.messages):
         if words := lines(message):
-            told += ["Message from the customer:" if number == 0 else "Later message from the customer:", *words]
-    return told
+            yield from (f"{'Later message' if number else 'Message'} from the customer:", *words)
 
 
 def _vendor(prospect: Element, rooftop: RooftopView) -> None:
@@ -279,19 +279,14 @@ def _vendor(prospect: Element, rooftop: RooftopView) -> None:
     _add(contact, "name", name, part="full", type="business")
     email, phone = one_line(rooftop.email or ""), one_line(rooftop.phone or "")
     _add_known(contact, "email", email)
-    # The DTD asks for one of them.
+    # The DTD requires an e-mail address or a phone number.
     _add_known(contact, "phone", phone or ("" if email else NOT_SPECIFIED), type="voice")
     if rooftop.address is not None:
-        _rooftop_address(contact, rooftop.address)
-
-
-def _rooftop_address(contact: Element, address: PostalAddress) -> None:
-    streets = [one_line(line) for line in (address.address_line_1, address.address_line_2 or "")]
-    _address(contact, streets, [one_line(text) for text in (address.city, address.state, address.zip, address.country)])
+        _address(contact, rooftop.address)
 
 
 def _timestamp(moment: datetime, zone: str) -> str:
-    """ISO 8601 on the rooftop's clock; in UTC for times before zones were counted in whole minutes."""
+    """ISO 8601 on the rooftop's clock, or in UTC if the offset of that time is not in whole minutes."""
     local = in_zone(moment, ZoneInfo(zone)).replace(microsecond=0)
     offset = local.utcoffset()
     if offset is not None and offset.seconds % 60:
@@ -303,9 +298,9 @@ def _id(parent: Element, text: str) -> None:
     _add(parent, "id", one_line(text), sequence="1", source=ID_SOURCE)
 
 
-def _comments(parent: Element, told: Sequence[str]) -> None:
-    if told:
-        _add(parent, "comments", "\n".join(piece for line in told for piece in _fitting(line)))
+def _comments(parent: Element, comments: Iterable[str]) -> None:
+    if fitting := [piece for line in comments for piece in _fitting(line)]:
+        _add(parent, "comments", "\n".join(fitting))
 
 
 def _fitting(line: str) -> list[str]:
@@ -314,7 +309,7 @@ def _fitting(line: str) -> list[str]:
 
 
 def _add_known(parent: Element, tag: str, text: str | UnsetType | None, **attributes: str) -> None:
-    """A line of text from outside; nothing where it says nothing."""
+    """Adds an element with a line of text, unless the text is empty or unknown."""
     if text and (line := one_line(text)):
         _add(parent, tag, line, **attributes)
 

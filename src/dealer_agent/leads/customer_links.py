@@ -1,8 +1,8 @@
-"""Signed links for customers. A link names one visit of one lead, what it is for, and how long it works. Pure.
+"""Signed links for customers (docs/protocol.md#customer-links). Pure.
 
-A token has the form `LEAD.APPOINTMENT.UNTIL.SIGNATURE`; UNTIL is a time in seconds since 1970. itsdangerous makes the
-signature with HMAC-SHA256. Its key depends on the purpose and the dealer, so a token for one purpose is invalid for
-another. Nothing is stored for a link. See docs/how-to/customer-links.md.
+A link names a visit, a purpose and its last second. A token is `LEAD.APPOINTMENT.UNTIL.SIGNATURE`, with UNTIL in
+seconds since 1970 and an HMAC-SHA256. The key of the signature depends on the purpose and the dealer, so a token is
+valid for one purpose only. No link is stored.
 """
 
 from dataclasses import dataclass, field
@@ -12,14 +12,14 @@ from typing import Literal, NamedTuple
 
 from itsdangerous import BadSignature, Signer
 
-Purpose = Literal["visit", "contact"]
-"""`visit`: see, move or cancel the visit. `contact`: withdraw consent. The path of the page has the same name."""
+LinkPurpose = Literal["visit", "contact"]
+"""`visit`: see, move or cancel the visit. `contact`: withdraw consent. It is also the path of the page."""
 
 LONGEST_TOKEN = 200
-"""Characters. A longer token is refused before its signature is computed."""
+"""Characters. A longer token is rejected before its signature is computed."""
 
 
-class Linked(NamedTuple):
+class LinkTarget(NamedTuple):
     """The content of a token. The link works before `until`."""
 
     lead_id: str
@@ -29,26 +29,28 @@ class Linked(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class CustomerLinks:
-    """Makes and reads the links of one dealer. `base_url` is the address of the service, without a slash at its end."""
+    """Makes and reads the links of one dealer.
+
+    `base_url` is the address of the service, without a slash at its end. A link works for `valid` after the visit ends.
+    """
 
     dealer_id: str
     base_url: str
     key: bytes = field(repr=False)
     valid: timedelta
-    """For how long after the end of a visit its links work."""
 
-    def address(self, purpose: Purpose, lead_id: str, appointment_id: str, ends_at: datetime) -> str:
-        """The web address for a mail. The same visit always gets the same address."""
+    def address(self, purpose: LinkPurpose, lead_id: str, appointment_id: str, ends_at: datetime) -> str:
+        """The web address for a mail. A visit always gets the same address."""
         return f"{self.base_url}{self.path(purpose, lead_id, appointment_id, ends_at)}"
 
-    def path(self, purpose: Purpose, lead_id: str, appointment_id: str, ends_at: datetime) -> str:
-        """The path of the same address, below that of the service."""
+    def path(self, purpose: LinkPurpose, lead_id: str, appointment_id: str, ends_at: datetime) -> str:
+        """The path of this address below `base_url`."""
         until = int((ends_at + self.valid).timestamp())
         token = self._signer(purpose).sign(f"{lead_id}.{appointment_id}.{until}")
         return f"/{purpose}/{token.decode('ascii')}"
 
-    def read(self, purpose: Purpose, token: str) -> Linked | None:
-        """The content of a token, also after it expired. None if this dealer did not sign it for this purpose."""
+    def read(self, purpose: LinkPurpose, token: str) -> LinkTarget | None:
+        """The content of a token, even if it has expired. None if this dealer did not sign it for this purpose."""
         if len(token) > LONGEST_TOKEN or not token.isascii():
             return None
         try:
@@ -56,8 +58,8 @@ class CustomerLinks:
         except BadSignature:
             return None
         lead_id, appointment_id, until = signed.split(".")
-        return Linked(lead_id, appointment_id, datetime.fromtimestamp(int(until), UTC))
+        return LinkTarget(lead_id, appointment_id, datetime.fromtimestamp(int(until), UTC))
 
-    def _signer(self, purpose: Purpose) -> Signer:
+    def _signer(self, purpose: LinkPurpose) -> Signer:
         salt = f"customer link, {purpose}: {self.dealer_id}"
         return Signer(self.key, salt, key_derivation="hmac", digest_method=sha256)

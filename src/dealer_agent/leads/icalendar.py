@@ -1,7 +1,7 @@
-"""Visits as iCalendar files (RFC 5545): what the desk subscribes to, and what a customer puts into their own. Pure.
+"""Visits as iCalendar files (RFC 5545). Pure.
 
-Times are in UTC: RFC 5545's local times cannot tell the two hours of an autumn overlap apart, and every calendar shows
-UTC on its reader's own clock.
+Times are in UTC. Local times of RFC 5545 cannot distinguish the two hours of an autumn clock change, and every calendar
+program shows UTC on its reader's clock.
 """
 
 from collections.abc import Iterable
@@ -13,7 +13,7 @@ from icalendar import Calendar, Event, vCalAddress, vText
 
 from dealer_agent.leads.lead_view import RooftopView
 from dealer_agent.leads.plain_text import lines, short
-from dealer_agent.leads.wording import place_words
+from dealer_agent.leads.visit_words import place_words
 
 PRODUCT = "-//dealer-agent//appointments//EN"
 Method = Literal["PUBLISH", "CANCEL"]
@@ -21,10 +21,7 @@ Method = Literal["PUBLISH", "CANCEL"]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CalendarVisit:
-    """A visit with a time, as a calendar shows it.
-
-    `title` is its one line, `notes` are lines below it. `changed_at` is when it was booked or, if so, cancelled.
-    """
+    """A visit with a time. `changed_at` is when it was booked or cancelled. `notes` are lines below the title."""
 
     appointment_id: str
     title: str
@@ -37,37 +34,35 @@ class CalendarVisit:
 
 
 def calendar_file(name: str, visits: Iterable[CalendarVisit]) -> bytes:
-    """An iCalendar file with METHOD:PUBLISH; `name` is what the calendar is called.
+    """An iCalendar file with METHOD:PUBLISH and the calendar's name.
 
-    An event keeps its UID, the appointment's id, for good; a cancelled one has a higher SEQUENCE and says so, so that
-    calendars take it out.
+    The UID of an event is the appointment's id. A cancelled visit has a higher SEQUENCE, so that calendars remove it.
     """
     calendar = _calendar("PUBLISH")
     title = _line(name)
     calendar.add("name", title)
-    # What calendars read as the name that do not know NAME, which is newer than most of them.
+    # Most calendar programs are older than NAME and read this property.
     calendar.add("x-wr-calname", title)
     for visit in visits:
         calendar.add_component(_event(visit))
-    return _written(calendar)
+    return _encoded(calendar)
 
 
 def cancellation_file(visit: CalendarVisit) -> bytes:
-    """An iCalendar file with METHOD:CANCEL, which takes a cancelled visit out (RFC 5546, 3.2.5): one UID in a file."""
+    """An iCalendar file with METHOD:CANCEL, which removes one visit (RFC 5546, 3.2.5)."""
     calendar = _calendar("CANCEL")
     calendar.add_component(_event(visit))
-    return _written(calendar)
+    return _encoded(calendar)
 
 
 def _calendar(method: Method) -> Calendar:
     calendar = Calendar()
-    calendar.add("prodid", PRODUCT)
-    calendar.add("version", "2.0")
-    calendar.add("method", method)
+    for name, value in (("prodid", PRODUCT), ("version", "2.0"), ("method", method)):
+        calendar.add(name, value)
     return calendar
 
 
-def _written(calendar: Calendar) -> bytes:
+def _encoded(calendar: Calendar) -> bytes:
     ical: bytes = calendar.to_ical(sorted=False)
     return ical
 
@@ -93,5 +88,5 @@ def _event(visit: CalendarVisit) -> Event:
 
 
 def _line(text: str) -> str:
-    """One line, safe from the library, which takes a backslash before an N for a line break, but not before an n."""
+    # The library reads a backslash before N as a line break, but not one before n.
     return short(text).replace("\\N", "\\n")

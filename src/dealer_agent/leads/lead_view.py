@@ -1,19 +1,21 @@
-"""A lead as people and their systems get to see it: what ADF, JSON, mails and calendars are made of. Pure types.
+"""A lead as ADF, JSON, mails and calendars show it. Pure types.
 
-It holds no more than its readers need, gathered from the stored lead and the dealer's profile. Absent is None, or UNSET
-where the protocol's own types are used. Times are aware, in any zone.
+It has only what its readers need, from the stored lead and the dealer's profile. An absent value is None, or UNSET in
+the protocol's own types. Times are aware, in any zone.
 """
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
-from typing import Any, Literal
+from typing import Any
 
 from msgspec import UNSET, Struct, UnsetType
 
+from dealer_agent.leads.statuses import VisitStatus
 from dealer_agent.protocol.requests import (
     Appointment,
     AppointmentType,
+    Channel,
     Customer,
     SourceAgent,
     TradeIn,
@@ -22,14 +24,10 @@ from dealer_agent.protocol.requests import (
 from dealer_agent.protocol.responses import PostalAddress
 from dealer_agent.protocol.vehicle import Vehicle
 
-VisitStatus = Literal["requested", "proposed", "confirmed", "rejected", "cancelled", "unavailable"]
-"""The contract's four answers. `cancelled`: the dealer or the customer cancelled it since. `unavailable`: there was no
-free time, and none is booked."""
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RooftopView:
-    """A sales location: `zone` is its IANA time zone; `phone` is E.164."""
+    """A sales location. `zone` is its IANA time zone, `phone` is in E.164 form."""
 
     name: str
     zone: str
@@ -56,7 +54,7 @@ class AgentView:
 
 @dataclass(frozen=True, slots=True)
 class VisitTime:
-    """A stretch of time; `end` is None where only a beginning was told."""
+    """A period. `end` is None if it is not known."""
 
     start: datetime
     end: datetime | None = None
@@ -64,11 +62,10 @@ class VisitTime:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class VisitView:
-    """A visit as it stands.
+    """The current state of a visit, since `changed_at`.
 
-    `times` is the one confirmed time, also once it is cancelled, or the proposed ones in their order; else empty.
-    `changed_at` is when the visit came to be so. `appointment_id` is None when the visit could not be had. `replaces`
-    is the visit with a time in whose place this one was booked: it is cancelled, and may have one itself.
+    `times` is the confirmed time, also of a cancelled visit, or the proposed times. `appointment_id` is None if no time
+    could be booked. `replaces` are the earlier visits with a time that this one replaced.
     """
 
     appointment_id: str | None
@@ -81,22 +78,22 @@ class VisitView:
 
     @property
     def kind(self) -> AppointmentType:
-        """What sort of visit, in the buyer's word for it."""
+        """The type of the visit, as the buyer named it."""
         return self.request.appointment_type
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LeadView:
-    """One lead, with all that was added to it since.
+    """One lead with all its additions.
 
-    `vehicle` is the listing as it stood in stock when the lead came; with it, nothing of `wish` that a listing can say
-    counts. The `extras` are the members of either vehicle that the protocol does not know. `messages` and `visits` are
-    oldest first. `channels` are those by which the customer may be contacted, and `customer` has no other contact
-    points. `resend`: the receiver has the lead already. Then `called_off` is the visit that was cancelled, `withdrawn`
-    are the channels that the customer withdrew, or something was `added`; else a person sends the lead again.
+    `vehicle` is the listing at the time of the lead. If it is known, it takes precedence over `wish`. The `extras` are
+    vehicle members that the protocol does not define. `messages` and `visits` are oldest first. `customer` has only the
+    contact points that `channels` allow.
 
-    `may_be_same_person_as` is the id of an earlier lead, of another sender, with one of the same contact points and the
-    same vehicle.
+    `resend`: the receiver has the lead already. The reason is the `cancelled_visit`, the channels that were
+    `withdrawn`, an addition (`added`), or else a person who sends it again.
+
+    `may_be_same_person_as` is the id of another sender's lead with a contact point and the vehicle of this one.
     """
 
     lead_id: str
@@ -106,7 +103,7 @@ class LeadView:
     received_at: datetime
     agent: AgentView
     customer: Customer
-    channels: tuple[str, ...]
+    channels: tuple[Channel, ...]
     submitted_at: datetime | None = None
     vehicle: Vehicle | None = None
     wish: VehicleOfInterest | UnsetType = UNSET
@@ -116,15 +113,15 @@ class LeadView:
     messages: tuple[str, ...] = ()
     visits: tuple[VisitView, ...] = ()
     resend: bool = False
-    called_off: VisitView | None = None
-    withdrawn: tuple[str, ...] = ()
+    cancelled_visit: VisitView | None = None
+    withdrawn: tuple[Channel, ...] = ()
     added: bool = False
     may_be_same_person_as: str | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ErasedLead:
-    """A lead whose customer was erased: whoever has a copy is to erase it. Holds nothing of the lead but its id."""
+    """Asks a receiver to erase its copy of a lead. Has no data of the lead but its id."""
 
     lead_id: str
     rooftop: RooftopView
@@ -132,26 +129,23 @@ class ErasedLead:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class EndedVisit:
-    """A confirmed visit that ended because its customer was erased. Holds nothing of the customer."""
+class CancelledVisit:
+    """A confirmed visit that was cancelled because its customer was erased. Has no data of the customer."""
 
     lead_id: str
     appointment_id: str
     kind: AppointmentType
     rooftop: RooftopView
     time: VisitTime
-    ended_at: datetime
+    cancelled_at: datetime
 
 
-Message = LeadView | ErasedLead | EndedVisit
-"""What a delivery says."""
+DeliveredMessage = LeadView | ErasedLead | CancelledVisit
+"""What a delivery tells its receiver."""
 
 
 def extras_of(described: object, kind: type[Struct]) -> dict[str, Any]:
-    """The members of a vehicle, as JSON values, that its type does not know; none where it is no object.
-
-    `kind` is VehicleOfInterest or TradeIn.
-    """
+    """The members of a JSON object that the type does not define. Empty if `described` is no object."""
     if not isinstance(described, dict):
         return {}
     return {name: value for name, value in described.items() if name not in kind.__struct_fields__}

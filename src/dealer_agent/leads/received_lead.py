@@ -1,4 +1,4 @@
-"""A lead as the dealer keeps it, from the request that brought it (specification, 2.7; contract, part 10). Pure."""
+"""What identifies a lead's customer, sender, vehicle and payload (docs/protocol.md#duplicates). Pure."""
 
 import hashlib
 from collections.abc import Iterable, Sequence
@@ -13,21 +13,21 @@ from dealer_agent.protocol.requests import Customer, VehicleOfInterest
 from dealer_agent.protocol.skill import LeadSubmitRequest
 from dealer_agent.protocol.vehicle import Vehicle
 
-PHONE = "phone:"
-"""What the contact of a phone number begins with."""
+EMAIL_PREFIX = "email:"
+PHONE_PREFIX = "phone:"
 
 
 @dataclass(frozen=True, slots=True)
 class UnavailableVehicle:
-    """A vehicle of interest that the dealer knew and no longer has."""
+    """A vehicle of interest that was in stock once."""
 
     vehicle_id: str
     vin: str | UnsetType = UNSET
     stock: str | UnsetType = UNSET
 
 
-Wanted = Vehicle | UnavailableVehicle | None
-"""What the vehicle of interest turned out to be in stock; None when nothing in stock was named or found."""
+FoundVehicle = Vehicle | UnavailableVehicle | None
+"""The vehicle of interest in the stock. None if the lead names no vehicle or the stock never had it."""
 
 
 def agent_name(request: LeadSubmitRequest) -> str:
@@ -35,74 +35,73 @@ def agent_name(request: LeadSubmitRequest) -> str:
     return request.source_agent if isinstance(request.source_agent, str) else request.source_agent.name
 
 
-def contacts(customer: Customer) -> tuple[str, ...]:
-    """What a customer is recognised by: e-mail address without case, phone number as E.164."""
+def contact_points(customer: Customer) -> tuple[str, ...]:
+    """The customer's normalised contact points with a prefix: `email:jordan@example.com`, `phone:+12025550123`."""
     found = []
     if customer.email is not UNSET and (email := normal_email(customer.email)):
-        found.append(f"email:{email}")
+        found.append(f"{EMAIL_PREFIX}{email}")
     if customer.phone is not UNSET and (phone := normal_phone(customer.phone)):
-        found.append(f"{PHONE}{phone}")
+        found.append(f"{PHONE_PREFIX}{phone}")
     return tuple(found)
 
 
-def senders(token_id: str | None, request: LeadSubmitRequest, known: Sequence[str]) -> tuple[str, ...]:
-    """The keys that identify a sender together with the customer, whose `contacts` are `known`.
+def sender_keys(token_id: str | None, request: LeadSubmitRequest, contacts: Sequence[str]) -> tuple[str, ...]:
+    """The keys that identify a sender together with the customer, whose `contact_points` are `contacts`.
 
     With a token: one key for each contact point, of the token and the contact point. Without a token the sender is
-    unknown: one key of the agent's name and all contact points (contract, part 10).
+    unknown: one key of the agent's name and all contact points.
     """
     if token_id is not None:
-        return tuple(sender_with_token(token_id, contact) for contact in known)
-    return (_sender("agent", agent_name(request), *sorted(known)),)
+        return tuple(token_sender_key(token_id, contact) for contact in contacts)
+    return (_json_key("agent", agent_name(request), *sorted(contacts)),)
 
 
-def sender_with_token(token_id: str, contact: str) -> str:
-    """The key that identifies a sender with a token together with a contact point of the customer."""
-    return _sender("token", token_id, contact)
+def token_sender_key(token_id: str, contact: str) -> str:
+    """The key that identifies a sender with a token together with one contact point."""
+    return _json_key("token", token_id, contact)
 
 
-def key_scope(token_id: str | None, sender_keys: Sequence[str]) -> str:
-    """The scope of an idempotency key of these `senders`: the token, else the agent's name with all contact points."""
-    return _sender("token", token_id) if token_id is not None else sender_keys[0]
+def key_scope(token_id: str | None, keys: Sequence[str]) -> str:
+    """The scope of an idempotency key: the token, else the only one of the `sender_keys`."""
+    return _json_key("token", token_id) if token_id is not None else keys[0]
 
 
-def _sender(*parts: str) -> str:
-    # A JSON array begins with a bracket, and a contact point does not: the two cannot be equal.
+def _json_key(*parts: str) -> str:
+    # A JSON array starts with a bracket and a contact point does not, so they are never equal.
     return msgspec.json.encode(parts).decode()
 
 
-def customer_kept(customer: Customer, known: Iterable[str]) -> Customer:
-    """The customer with the phone number as E.164, which is among their `contacts`."""
-    phones = (contact.removeprefix(PHONE) for contact in known if contact.startswith(PHONE))
+def with_normal_phone(customer: Customer, contacts: Iterable[str]) -> Customer:
+    """The customer with the phone number in E.164 form, which is one of their `contact_points`."""
+    phones = (contact.removeprefix(PHONE_PREFIX) for contact in contacts if contact.startswith(PHONE_PREFIX))
     return msgspec.structs.replace(customer, phone=next(phones, customer.phone))
 
 
-def who_consents(customer: Customer) -> bytes:
-    """The customer as the consent record names them, in JSON: the name, and the contact points that it is given for."""
-    kept = {name: getattr(customer, name) for name in ("first_name", "last_name", "email", "phone")}
-    return msgspec.json.encode({name: value for name, value in kept.items() if value is not UNSET})
+def consenting_customer(customer: Customer) -> bytes:
+    """The name and the contact points of a customer as JSON, as the consent record keeps them."""
+    return msgspec.json.encode(Customer(customer.first_name, customer.last_name, customer.email, customer.phone))
 
 
 def names_a_vehicle(wish: VehicleOfInterest | UnsetType) -> bool:
-    """Whether the wish identifies one vehicle, and not only a kind of vehicle. A blank identifier is none."""
+    """Whether the wish identifies one vehicle, not only a kind of vehicle. A blank identifier does not count."""
     return wish is not UNSET and _identity(wish) is not None
 
 
-def vehicle_key(wish: VehicleOfInterest | UnsetType, wanted: Wanted) -> str | None:
-    """What makes two leads of one customer speak of the same vehicle; None when a lead speaks of none.
+def vehicle_key(wish: VehicleOfInterest | UnsetType, found: FoundVehicle) -> str | None:
+    """Equal for two leads about the same vehicle. None for a lead without a vehicle.
 
-    The VIN comes first even where the stock knows the vehicle: so it is the same one before and after its import.
+    The VIN comes first also for a vehicle in stock, so the key is the same before and after the vehicle's import.
     """
-    if wanted is not None:
-        return _identity(wanted)
+    if found is not None:
+        return _identity(found)
     if wish is UNSET:
         return None
     identity = _identity(wish)
     if identity is not None:
         return identity
-    traits = {"year": wish.year, "make": wish.make, "model": wish.model, "trim": wish.trim}
-    told = {name: str(value).strip().casefold() for name, value in traits.items() if value is not UNSET}
-    described = {name: text for name, text in told.items() if text}
+    members = {"year": wish.year, "make": wish.make, "model": wish.model, "trim": wish.trim}
+    folded = {name: str(value).strip().casefold() for name, value in members.items() if value is not UNSET}
+    described = {name: text for name, text in folded.items() if text}
     return f"kind:{msgspec.json.encode(described).decode()}" if described else None
 
 
@@ -114,12 +113,6 @@ def _identity(vehicle: Vehicle | UnavailableVehicle | VehicleOfInterest) -> str 
 
 
 def payload_hash(payload: dict[str, Any]) -> bytes:
-    """What two requests with one idempotency key must share: all of the payload but `submitted_at`."""
+    """Equal for two requests with the same payload, except for `submitted_at` (docs/protocol.md#idempotency)."""
     compared = {name: value for name, value in payload.items() if name != "submitted_at"}
     return hashlib.sha256(msgspec.json.encode(compared, order="deterministic")).digest()
-
-
-def vehicle_name(vehicle: Vehicle) -> str:
-    """Year, make, model and trim, as far as they are known."""
-    words = [str(part) for part in (vehicle.year, vehicle.make, vehicle.model, vehicle.trim) if part is not UNSET]
-    return " ".join(words) or "vehicle"

@@ -1,4 +1,8 @@
-"""Times, places and telephone numbers as people in the United States say them. Pure."""
+"""Times, money, lists and telephone numbers as people in the United States write them. Pure.
+
+`zone` is always an IANA name. A time is shown with the abbreviation of its zone where daylight saving could make it
+ambiguous.
+"""
 
 from collections.abc import Sequence
 from datetime import datetime
@@ -6,33 +10,65 @@ from zoneinfo import ZoneInfo
 
 import phonenumbers
 
+from dealer_agent.leads.lead_view import VisitTime
 from dealer_agent.protocol.formats import in_zone
 
-_AMERICAN = {"E": "Eastern", "C": "Central", "M": "Mountain", "P": "Pacific", "AK": "Alaska", "H": "Hawaii"}
-"""What stands before `ST` and `DT` in the abbreviations of American zones."""
+_US_ZONES = {"E": "Eastern", "C": "Central", "M": "Mountain", "P": "Pacific", "AK": "Alaska", "H": "Hawaii"}
+"""By the abbreviation without `ST` or `DT`."""
 
 
 def day_and_time(moment: datetime, zone: str, now: datetime) -> str:
-    """`Thursday, March 12 at 10:30 AM` on the clock of the IANA zone; with the year where it is not the current one."""
+    """`Thursday, March 12 at 10:30 AM`. The year is added if it is not the current one."""
     local, today = (instant.astimezone(ZoneInfo(zone)) for instant in (moment, now))
     year = "" if local.year == today.year else f", {local.year}"
     return f"{local:%A, %B} {local.day}{year} at {clock_time(moment, zone)}"
 
 
 def clock_time(moment: datetime, zone: str) -> str:
-    """`10:30 AM` on the clock of the IANA zone."""
+    """`10:30 AM`."""
     return f"{in_zone(moment, ZoneInfo(zone)):%I:%M %p}".lstrip("0")
 
 
+def day_words(moment: datetime, zone: str) -> str:
+    """`Tuesday, March 3, 2026`."""
+    local = in_zone(moment, ZoneInfo(zone))
+    return f"{local:%A, %B} {local.day}, {local.year}"
+
+
+def time_words(moment: datetime, zone: str) -> str:
+    """`Tuesday, March 3, 2026, 10:00 AM CST`."""
+    return f"{day_words(moment, zone)}, {clock_time(moment, zone)} {_abbreviation(moment, zone)}"
+
+
+def period_words(time: VisitTime, zone: str) -> str:
+    """`Tuesday, March 3, 2026, 10:00 AM to 11:00 AM CST`. Day and abbreviation are repeated if they differ."""
+    start, end = time.start, time.end
+    if end is None:
+        return time_words(start, zone)
+    day = day_words(start, zone)
+    if day != day_words(end, zone):
+        return f"{time_words(start, zone)} to {time_words(end, zone)}"
+    before, after = _abbreviation(start, zone), _abbreviation(end, zone)
+    begins = clock_time(start, zone) if before == after else f"{clock_time(start, zone)} {before}"
+    return f"{day}, {begins} to {clock_time(end, zone)} {after}"
+
+
+def _abbreviation(moment: datetime, zone: str) -> str:
+    local = in_zone(moment, ZoneInfo(zone))
+    name = local.tzname()
+    # Some zones have a number in place of an abbreviation.
+    return name if name and name.isalpha() else f"UTC{local:%z}"
+
+
 def zone_name(zone: str, moment: datetime) -> str:
-    """What the people there call the time of their clocks: `Central time`; elsewhere the zone's city, `Paris time`."""
+    """The common name of the zone: `Central time`. Outside the United States it is the city: `Paris time`."""
     if zone == "America/Phoenix":
-        # Mountain time the whole year: in summer the rest of the mountains is an hour ahead.
+        # Arizona has Mountain standard time all year. In summer the other Mountain states are an hour ahead.
         return "Arizona time"
     shown = moment.astimezone(ZoneInfo(zone)).tzname() or ""
     region, _, city = zone.rpartition("/")
     if region.startswith(("America", "US")) or zone == "Pacific/Honolulu":
-        name = _AMERICAN.get(shown.removesuffix("ST").removesuffix("DT"))
+        name = _US_ZONES.get(shown.removesuffix("ST").removesuffix("DT"))
         if name and shown.endswith(("ST", "DT")):
             return f"{name} time"
     if not region or region == "Etc":
@@ -41,13 +77,18 @@ def zone_name(zone: str, moment: datetime) -> str:
 
 
 def phone_number(e164: str) -> str:
-    """`+1 202-555-0140` of a number as E.164."""
+    """`+1 202-555-0140`, from a number in E.164 form."""
     number = phonenumbers.parse(e164, None)
     return phonenumbers.format_number(number, phonenumbers.PhoneNumberFormat.INTERNATIONAL)
 
 
-def either(choices: Sequence[str]) -> str:
-    """`a`, `a or b`, `a, b, or c`; at least one."""
-    if len(choices) < 3:
-        return " or ".join(choices)
-    return f"{', '.join(choices[:-1])}, or {choices[-1]}"
+def money(amount: int) -> str:
+    """Whole US dollars."""
+    return f"${amount:,}"
+
+
+def join_words(words: Sequence[str], conjunction: str) -> str:
+    """`a`, `a or b`, `a, b, or c`. `words` holds at least one word."""
+    if len(words) < 3:
+        return f" {conjunction} ".join(words)
+    return f"{', '.join(words[:-1])}, {conjunction} {words[-1]}"

@@ -1,1 +1,1 @@
-"""The words on the wire: types, media types, errors, cards, codec. No I/O, no settings."""
+"""The wire format: types and their bounds, vocabularies, decoding, replies, errors, cards and schemas. Pure."""

@@ -1,6 +1,6 @@
-"""The agent card in both revisions of the binding (specification, part 1 and 9; contract, part 4). Pure.
+"""The agent card in both revisions (docs/protocol.md#cards). Pure.
 
-Revision 1.0.0 is A2A v1.0's camelCase card; revision 0.1.0 is the snake_case card with `auth_type`.
+Revision 1.0.0 is A2A v1.0's camelCase card. Revision 0.1.0 is the snake_case card with `auth_type`.
 """
 
 import hashlib
@@ -20,9 +20,9 @@ BEARER_REQUIREMENT: list[dict[str, Any]] = [{"schemes": {BEARER_SCHEME: {"list":
 
 @dataclass(frozen=True)
 class CardFacts:
-    """What a card says of one service. Addresses are absolute, without a trailing slash.
+    """The content of the card of one service. Addresses are absolute, without a trailing slash.
 
-    `bearer_skills` are the ids of the skills that ask for a token; when they are all skills, every request does.
+    `skills` are switched on. `bearer_skills` are the ids of those that require a token.
     """
 
     name: str
@@ -39,7 +39,7 @@ class CardFacts:
 
     @property
     def auth_type(self) -> str:
-        """Revision 0.1.0's declaration: `bearer` only when every skill asks for a token."""
+        """The value in revision 0.1.0: `bearer` if every skill requires a token, else `none`."""
         return "bearer" if self.skills and all(skill.id in self.bearer_skills for skill in self.skills) else "none"
 
 
@@ -49,14 +49,14 @@ def card_1_0_0(facts: CardFacts, wire: Wire) -> dict[str, Any]:
 
 
 def card_0_1_0(facts: CardFacts, wire: Wire) -> dict[str, Any]:
-    """The snake_case card of revision 0.1.0: the same facts, and `auth_type` at the top level and in the extension."""
+    """The snake_case card of revision 0.1.0. It has `auth_type` at its top and in the extension."""
     auth_type = {"auth_type": facts.auth_type}
     card = _card(facts, (wire.default.extension_0_1_0, wire.other.extension_0_1_0), wire, auth_type)
     return _identified(auth_type | _in_snake_case(card))
 
 
 def _card(facts: CardFacts, uris: tuple[str, str], wire: Wire, params: dict[str, Any]) -> dict[str, Any]:
-    # One profile under two names: buyers of either vocabulary look for theirs.
+    # The same profile under the names of both vocabularies: a buyer looks for the name that it knows.
     extensions = [
         {
             "uri": uri,
@@ -72,7 +72,7 @@ def _card(facts: CardFacts, uris: tuple[str, str], wire: Wire, params: dict[str,
         "version": facts.version,
         "provider": {"organization": facts.organization, "url": facts.website},
         "documentationUrl": facts.documentation_url,
-        # JSON-RPC first: it is the binding that every agent has.
+        # JSON-RPC is first: every agent supports it.
         "supportedInterfaces": [
             {"url": facts.json_rpc_url, "protocolBinding": "JSONRPC", "protocolVersion": A2A_VERSION},
             {"url": facts.http_json_url, "protocolBinding": "HTTP+JSON", "protocolVersion": A2A_VERSION},
@@ -102,11 +102,11 @@ def _skill_entry(skill: Skill, facts: CardFacts, wire: Wire) -> dict[str, Any]:
 
 
 def _input_modes(skill: Skill, wire: Wire) -> list[str]:
-    return [words.request_media_type(skill) for words in (wire.default, wire.other)]
+    return [vocabulary.request_media_type(skill) for vocabulary in wire.both]
 
 
 def _output_modes(skill: Skill, wire: Wire) -> list[str]:
-    return [words.response_media_type(skill) for words in (wire.default, wire.other)]
+    return [vocabulary.response_media_type(skill) for vocabulary in wire.both]
 
 
 def _skill_schemas(facts: CardFacts) -> dict[str, dict[str, str]]:
@@ -121,7 +121,7 @@ def _skill_schemas(facts: CardFacts) -> dict[str, dict[str, str]]:
 
 def _in_snake_case(node: Any) -> Any:
     if isinstance(node, dict):
-        # Skill ids are no member names: they hold dots and no capitals, so they pass through as they are.
+        # Skill ids have no capitals, so they do not change.
         return {
             re.sub("[A-Z]", lambda m: "_" + m[0].lower(), name): _in_snake_case(item) for name, item in node.items()
         }
@@ -131,7 +131,7 @@ def _in_snake_case(node: Any) -> Any:
 
 
 def _identified(card: dict[str, Any]) -> dict[str, Any]:
-    """The card with the extension's `params.id`, which changes when anything on the card changes."""
+    """The card with `params.id` in its extensions. The id changes when any value on the card changes."""
     digest = hashlib.sha256(msgspec.json.encode(card)).hexdigest()[:16]
     for extension in card["capabilities"]["extensions"]:
         extension["params"]["id"] = digest

@@ -1,17 +1,17 @@
-"""The known words that are nearest to an unknown one. Pure."""
+"""Suggests the known words that are nearest to an unknown one. Pure."""
 
 import difflib
 import re
 from collections.abc import Iterable, Sequence
 
 _LONGEST = 60
-"""No known word is longer. The time to compare two words grows with both lengths."""
+"""The most characters of a word that is compared. No known word is longer, and time grows with the length."""
 
 _CAPITAL = re.compile(r"(?<=[a-z])(?=[A-Z])")
 
 
 def did_you_mean(word: str, known: Sequence[str]) -> str:
-    """`; did you mean ...?`, or nothing when no known word is near. `max_price` and `maxPrice` mean `price_max`."""
+    """`; did you mean ...?`, or an empty text if no known word is near. `maxPrice` suggests `price_max`."""
     if len(word) > _LONGEST:
         return ""
     near = difflib.get_close_matches(word, known, n=1)
@@ -22,7 +22,7 @@ def did_you_mean(word: str, known: Sequence[str]) -> str:
 
 
 def nearest(word: str, known: Sequence[str]) -> str:
-    """Up to three known words that contain the word or are near it, in quotes, without regard to case."""
+    """At most three known words that contain the word or are near it, in quotes. Case does not matter."""
     wanted, by_folded = word[:_LONGEST].casefold(), {one.casefold(): one for one in known}
     containing = [one for one in by_folded if wanted in one]
     near = containing[:3] or difflib.get_close_matches(wanted, by_folded, n=3)
@@ -30,7 +30,7 @@ def nearest(word: str, known: Sequence[str]) -> str:
 
 
 def quoted(words: Iterable[str]) -> str:
-    """The words as a list in a message."""
+    """The words in quotes, separated by commas."""
     return ", ".join(f'"{word}"' for word in words)
 
 

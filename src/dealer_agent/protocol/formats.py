@@ -1,6 +1,6 @@
-"""The string formats that the schemas name, as predicates. Pure.
+"""The string formats of the schemas, as predicates. Pure.
 
-`date-time-local` is a timestamp whose offset may be missing, because a time zone beside it says how to read it.
+`date-time-local` is a timestamp that needs no offset, because a time zone can be given with it.
 """
 
 import re
@@ -16,13 +16,12 @@ _LEAP_SECOND = re.compile(r"(?<=T\d\d:\d\d:)60|(?<=T\d{4})60")
 
 
 def parse_timestamp(text: str) -> datetime | None:
-    """An ISO 8601 date and time, aware or naive; None when it is none. A bare date is none.
+    """An ISO 8601 date and time, aware or naive; None for any other text, a date alone included.
 
-    An aware time can always be converted to UTC. If its UTC date is before year 1 or after year 9999, the first or the
-    last moment of the calendar is returned. `datetime` has no leap seconds: a leap second is the microsecond before
-    midnight UTC.
+    An aware time is always within the years 1 to 9999 of UTC: an earlier or later one becomes the first or the last
+    moment of the calendar. `datetime` has no leap seconds: a leap second becomes the microsecond before midnight UTC.
     """
-    # RFC 3339 lets T and Z be small; Python takes a small t only.
+    # RFC 3339 allows lower-case T and Z; Python reads a lower-case t only.
     text = text.upper()
     if "T" not in text or not text.isascii():
         return None
@@ -41,10 +40,8 @@ def parse_timestamp(text: str) -> datetime | None:
 
 
 def in_zone(moment: datetime, zone: tzinfo) -> datetime:
-    """An aware time on the clock of a zone.
-
-    If its date there is before year 1 or after year 9999, the first or the last moment of the calendar is returned.
-    """
+    """An aware time in a zone. A time before year 1 or after year 9999 becomes the first or the last moment of the
+    calendar."""
     try:
         return moment.astimezone(zone)
     except OverflowError:
@@ -52,9 +49,9 @@ def in_zone(moment: datetime, zone: tzinfo) -> datetime:
 
 
 def _may_be_leap(last_second: datetime) -> bool:
-    """Whether a leap second may follow: it is 23:59:59 UTC, or may be, where the offset is unknown."""
+    """Whether a leap second can follow: the time is 23:59:59 UTC, or can be if its offset is unknown."""
     if last_second.tzinfo is None:
-        # Offsets are whole quarters of an hour.
+        # Offsets are multiples of 15 minutes.
         return last_second.minute % 15 == 14
     utc = in_zone(last_second, UTC)
     return (utc.hour, utc.minute) == (23, 59)
@@ -66,31 +63,16 @@ def is_timestamp(text: str) -> bool:
     return moment is not None and moment.tzinfo is not None
 
 
-def is_local_timestamp(text: str) -> bool:
-    """A date and time, with or without an offset."""
-    return parse_timestamp(text) is not None
-
-
-def is_email(text: str) -> bool:
-    """An e-mail address by its syntax; nothing is looked up."""
-    return normal_email(text) is not None
-
-
 def normal_email(text: str) -> str | None:
-    """The address as it is compared: without case, in its normalised form. None when the syntax is wrong."""
+    """The address for comparisons: normalised, in lower case. None if the syntax is wrong."""
     try:
         return validate_email(text, check_deliverability=False, test_environment=True).normalized.casefold()
     except EmailNotValidError:
         return None
 
 
-def is_phone(text: str) -> bool:
-    """A possible phone number in international form."""
-    return normal_phone(text) is not None
-
-
 def normal_phone(text: str) -> str | None:
-    """The number as E.164; None unless it starts with `+` and is possible."""
+    """The number as E.164; None if it does not start with `+` or is not possible."""
     if not text.lstrip().startswith("+"):
         return None
     try:
@@ -112,24 +94,20 @@ def is_timezone(text: str) -> bool:
     return text in _zones()
 
 
-_PREDICATES: dict[str, Callable[[str], bool]] = {
-    "email": is_email,
-    "phone": is_phone,
-    "date-time": is_timestamp,
-    "date-time-local": is_local_timestamp,
-    "timezone": is_timezone,
-}
-
 LONGEST: dict[str, int] = {"email": 254, "phone": 64, "date-time": 64, "date-time-local": 64, "timezone": 64}
 """The most characters of a text of each format."""
 
 
-def _bounded(predicate: Callable[[str], bool], longest: int) -> Callable[[str], bool]:
-    # Reading an e-mail address of 250 KB takes 0.4 s.
-    return lambda text: len(text) <= longest and predicate(text)
+def _format(name: str, predicate: Callable[[str], object]) -> Callable[[str], bool]:
+    # An e-mail address of 250 KB takes 0.4 s to parse.
+    return lambda text: len(text) <= LONGEST[name] and bool(predicate(text))
 
 
 FORMATS: dict[str, Callable[[str], bool]] = {
-    name: _bounded(predicate, LONGEST[name]) for name, predicate in _PREDICATES.items()
+    "email": _format("email", normal_email),
+    "phone": _format("phone", normal_phone),
+    "date-time": _format("date-time", is_timestamp),
+    "date-time-local": _format("date-time-local", parse_timestamp),
+    "timezone": _format("timezone", is_timezone),
 }
-"""The predicate of each format. It rejects a text that is longer than `LONGEST` without reading it."""
+"""The predicate of each format. It rejects a text that is longer than `LONGEST` without parsing it."""

@@ -1,4 +1,4 @@
-"""Fresh identifiers: ULIDs (specification, part 2.1; contract, parts 2 and 3)."""
+"""Makes identifiers: ULIDs."""
 
 from functools import lru_cache
 from os import urandom
@@ -6,16 +6,16 @@ from time import time_ns
 
 _ALPHABET = "0123456789ABCDEFGHJKMNPQRSTVWXYZ"
 _PAIRS = [left + right for left in _ALPHABET for right in _ALPHABET]
-"""Ten bits as text."""
+"""The text of each number of ten bits."""
 _LETTERS = bytes(ord(_ALPHABET[byte % 32]) for byte in range(256))
-"""Any byte to a letter: every letter stands for eight bytes, so random bytes are random letters."""
+"""Each byte as a letter. Each letter has eight bytes, so random bytes make random letters."""
 
 
 def new_ulid() -> str:
-    """26 characters that no other call returns, sorting by the millisecond in which they were made.
+    """A new ULID: 26 characters, unique, sorted by the millisecond of their creation.
 
-    Written here because every request takes one, and the library takes seven times as long. Randomness is fresh for
-    each: workers that count upwards within a millisecond make the same ids, and one id tells the next.
+    Every request takes one, and the library needs seven times as long. Each id is random: ids that count upwards within
+    a millisecond can be guessed, and two workers can make the same ones.
     """
     now = time_ns() // 1_000_000
     return _beginning(now >> 10) + _PAIRS[now & 1023] + urandom(16).translate(_LETTERS).decode()
@@ -23,5 +23,5 @@ def new_ulid() -> str:
 
 @lru_cache(maxsize=4)
 def _beginning(seconds: int) -> str:
-    """The first 40 of the time's 50 bits; they are the same for about a second."""
+    """The text of the first 40 of the time's 50 bits. They change about every second."""
     return "".join(_PAIRS[seconds >> shift & 1023] for shift in (30, 20, 10, 0))

@@ -1,19 +1,17 @@
-"""The JSON-RPC 2.0 call around a request (contract, part 3; A2A §9). Pure."""
+"""The JSON-RPC 2.0 call around a request (docs/protocol.md#json-rpc). Pure."""
 
 from typing import Any, Literal
 
 import msgspec
-from msgspec import UNSET, Struct, UnsetType
+from msgspec import Struct
 
 from dealer_agent.protocol.envelope import (
-    NOT_DECODED,
-    Look,
+    LEAD,
     Request,
+    RequestTypes,
     SendMessage,
-    examine,
-    plainly_sound,
-    read_json,
-    settle,
+    check_request,
+    plain_request,
 )
 from dealer_agent.protocol.errors import (
     ProtocolError,
@@ -23,9 +21,10 @@ from dealer_agent.protocol.errors import (
     UnsupportedOperation,
     UnsupportedSkill,
 )
+from dealer_agent.protocol.json_body import NOT_DECODED, is_sound, read_json
 from dealer_agent.protocol.vocabulary import Wire
 
-PARSE_ERROR, INVALID_REQUEST, METHOD_NOT_FOUND = -32700, -32600, -32601
+INVALID_REQUEST, METHOD_NOT_FOUND = -32600, -32601
 
 HTTP_STATUSES = frozenset({401, 408, 413, 415, 429})
 """The HTTP statuses that errors keep. Every other reply to a call has status 200."""
@@ -33,7 +32,7 @@ HTTP_STATUSES = frozenset({401, 408, 413, 415, 429})
 NO_ID = b"null"
 
 CALL_ID_LENGTH = 200
-"""The most characters of a call's id. Every answer repeats it."""
+"""The most characters of the id of a call. Every reply repeats the id."""
 
 UNDECLARED_METHODS: dict[str, type[ProtocolError]] = {
     "GetTask": TaskNotFound,
@@ -49,7 +48,7 @@ UNDECLARED_METHODS: dict[str, type[ProtocolError]] = {
     "SubscribeToTask": UnsupportedOperation,
     "GetExtendedAgentCard": UnsupportedOperation,
 }
-"""A2A's methods that the card does not declare, and what answers them."""
+"""A2A's methods that the card does not declare, and their errors."""
 
 
 class _Call(Struct, frozen=True):
@@ -59,15 +58,8 @@ class _Call(Struct, frozen=True):
     params: SendMessage
 
 
-class _Look(Struct, frozen=True):
-    params: Look
-
-
-class _Head(Struct, frozen=True):
-    jsonrpc: Any = UNSET
-    method: Any = UNSET
-    id: msgspec.Raw | UnsetType = UNSET
-    params: msgspec.Raw | UnsetType = UNSET
+class _CallTypes(Struct, frozen=True):
+    params: RequestTypes
 
 
 class _Id(Struct, frozen=True):
@@ -76,34 +68,32 @@ class _Id(Struct, frozen=True):
 
 _id_decoder = msgspec.json.Decoder(_Id)
 _call_decoder = msgspec.json.Decoder(_Call)
-_look_decoder = msgspec.json.Decoder(_Look)
-_head_decoder = msgspec.json.Decoder(_Head)
+_types_decoder = msgspec.json.Decoder(_CallTypes)
 
 
-def decode_call(body: bytes, wire: Wire, *, lenient: bool = False) -> tuple[bytes, Request | ProtocolError]:
-    """The call's id as it came (JSON text), and its request, or the error that answers it."""
+def decode_call(body: bytes, wire: Wire, lenient: bool = False) -> tuple[bytes, Request | ProtocolError]:
+    """The id of a call, as the JSON text that was received, and the request or the error."""
     plain_call = decode_plain_call(body, wire)
     if plain_call is not None:
         return plain_call
     rpc_id = NO_ID
     try:
-        plain = read_json(body, json_rpc=PARSE_ERROR)
-        head = _head(plain, body)
-        if isinstance(head.id, msgspec.Raw) and _is_id(bytes(head.id)):
-            rpc_id = bytes(head.id)
-        _refuse_other_calls(head, rpc_id)
-        return rpc_id, examine(plain.get("params", {}), wire, lenient=lenient)
+        plain = read_json(body)
+        _refuse_other_values(plain)
+        rpc_id = _id_in(body)
+        _refuse_other_calls(plain, rpc_id)
+        return rpc_id, check_request(plain.get("params", {}), wire, lenient=lenient)
     except ProtocolError as error:
         return rpc_id, error
 
 
 def decode_plain_call(body: bytes, wire: Wire) -> tuple[bytes, Request] | None:
-    """The call's id and its request by the fast road alone; None where it takes the slow one."""
-    if not plainly_sound(body):
+    """The id of a call and its plain request, as `envelope.decode_plain_request`."""
+    if LEAD in body or not is_sound(body):
         return None
     try:
         call = _call_decoder.decode(body)
-        request = settle(call.params, wire)
+        request = plain_request(call.params, wire)
     except NOT_DECODED:
         return None
     rpc_id = bytes(call.id)
@@ -111,17 +101,19 @@ def decode_plain_call(body: bytes, wire: Wire) -> tuple[bytes, Request] | None:
 
 
 def names_a_lead(body: bytes) -> bool:
-    """Whether a body is a call whose message has a lead as its data, at a cost far below that of decoding it."""
+    """Whether the body is a call with a lead. This costs much less than to decode it."""
     try:
-        return _look_decoder.decode(body).params.names_a_lead
+        return _types_decoder.decode(body).params.is_lead
     except NOT_DECODED:
         return False
 
 
 def call_id(body: bytes) -> bytes:
-    """A call's id as received (JSON text), without decoding the rest of the call; `null` when there is none."""
-    if not plainly_sound(body):
-        return NO_ID
+    """The id of a call, as the JSON text that was received; `null` if there is none. The rest is not decoded."""
+    return _id_in(body) if is_sound(body) else NO_ID
+
+
+def _id_in(body: bytes) -> bytes:
     try:
         rpc_id = bytes(_id_decoder.decode(body).id)
     except NOT_DECODED:
@@ -130,7 +122,7 @@ def call_id(body: bytes) -> bytes:
 
 
 def _is_id(text: bytes) -> bool:
-    """Whether this JSON text is an id: a string, a number or null."""
+    """Whether a JSON text is a valid id: a string, a number or null."""
     if text == NO_ID or text[:1] not in b'"-0123456789':
         return text == NO_ID
     if len(text) <= CALL_ID_LENGTH or text[:1] != b'"':
@@ -142,29 +134,29 @@ def _is_id(text: bytes) -> bool:
         return False
 
 
-def _head(plain: Any, body: bytes) -> _Head:
+def _refuse_other_values(plain: Any) -> None:
+    """Raises ProtocolError unless the body can be a call."""
     if isinstance(plain, list):
         raise _invalid("Batches are not taken: send one call in a body.")
     if not isinstance(plain, dict):
         raise _invalid('A JSON-RPC 2.0 call is an object with "jsonrpc", "id", "method" and "params".')
     if "message" in plain and "jsonrpc" not in plain:
         raise _invalid('This is a body of the HTTP+JSON binding. Send it to /message:send, or as "params" of a call.')
-    return _head_decoder.decode(body)
 
 
 def _invalid(message: str) -> SchemaValidationFailed:
     return SchemaValidationFailed(message, {"in": "envelope"}, json_rpc=INVALID_REQUEST)
 
 
-def _refuse_other_calls(head: _Head, rpc_id: bytes) -> None:
-    """Raises for whatever is not a call of SendMessage that waits for its answer."""
-    if isinstance(head.id, UnsetType):
+def _refuse_other_calls(call: dict[str, Any], rpc_id: bytes) -> None:
+    """Raises ProtocolError unless the call is one of SendMessage that expects a reply."""
+    if "id" not in call:
         raise _invalid('Notifications are not taken: send an "id".')
-    if rpc_id == NO_ID != bytes(head.id):
+    if rpc_id == NO_ID and call["id"] is not None:
         raise _invalid(f'"id" must be a string, a number or null, of at most {CALL_ID_LENGTH} characters.')
-    if head.jsonrpc != "2.0":
+    if call.get("jsonrpc") != "2.0":
         raise _invalid('"jsonrpc" must be "2.0".')
-    method = head.method
+    method = call.get("method")
     if not isinstance(method, str):
         raise _invalid('"method" must be a string: send "SendMessage".')
     if method == "SendMessage":
@@ -177,5 +169,5 @@ def _refuse_other_calls(head: _Head, rpc_id: bytes) -> None:
 
 
 def result_pieces(rpc_id: bytes, result: list[bytes]) -> list[bytes]:
-    """A successful answer around a result, both in pieces."""
+    """The body of a successful reply. Body and result are lists of pieces."""
     return [b'{"jsonrpc":"2.0","id":%b,"result":' % rpc_id, *result, b"}"]

@@ -1,7 +1,6 @@
-"""The slow road: everything that is wrong with a request, listed (contract, part 3). Pure.
+"""Lists everything that is wrong with a payload, by its published schema (docs/protocol.md#errors). Pure.
 
-Only a request that failed to decode comes here. The published schemas find the problems. What a customer wrote about
-themselves is never repeated.
+A problem never repeats what a customer wrote.
 """
 
 from collections.abc import Iterator
@@ -14,20 +13,20 @@ import jsonschema_rs
 
 from dealer_agent.protocol.did_you_mean import did_you_mean
 from dealer_agent.protocol.formats import FORMATS, parse_timestamp
-from dealer_agent.protocol.problems import PROBLEMS_SHOWN, Problem
+from dealer_agent.protocol.problems import PROBLEMS_SHOWN, Path, Problem
 from dealer_agent.protocol.requests import EXTRA_MEMBERS, EXTRA_NAME_LENGTH
 from dealer_agent.protocol.schemas import Schema, checking_schema
 from dealer_agent.protocol.skill import Skill
 
 _PERSONAL = ("customer", "consent", "message", "notes")
-"""Members whose values, at any depth below them, are never echoed."""
+"""Members whose values are never repeated, at any depth."""
 
 LOOKED_AT = PROBLEMS_SHOWN + 1
-"""How many problems are described, and how many items of one array are checked: one more than are listed. Describing a
-problem takes some 10 µs."""
+"""The most problems that are described, and the most items of one array that are checked: one more than an error lists.
+To describe a problem takes about 10 µs."""
 
 _SUGGESTED = 10
-"""The most unknown members for which the nearest known name is searched: one search takes some 0.3 ms."""
+"""The most unknown members that get the nearest known name. One search takes about 0.3 ms."""
 
 _FORMAT_WORDS = {
     "email": "must be an e-mail address",
@@ -51,7 +50,7 @@ _TYPE_WORDS = {
 class Checker(NamedTuple):
     """The validators of one schema: of the whole schema, and of its size limits only.
 
-    `names` says whether the names of members are bounded. `known` has the names of all members in the schema.
+    With `names`, member names are bounded. `known` has the names of all members in the schema.
     """
 
     schema: Schema
@@ -62,11 +61,10 @@ class Checker(NamedTuple):
 
 
 def compile_schema(schema: Schema, *, names: bool = True) -> Checker:
-    """Validators of a schema that assert our formats too."""
+    """The validators of a schema. They check the formats of `protocol.formats`."""
     whole = jsonschema_rs.Draft202012Validator(schema, validate_formats=True, formats=FORMATS)
-    return Checker(
-        schema, whole, jsonschema_rs.Draft202012Validator(_sizes_of(schema)), names, frozenset(_members(schema))
-    )
+    sizes = jsonschema_rs.Draft202012Validator(_sizes_of(schema))
+    return Checker(schema, whole, sizes, names, frozenset(_members(schema)))
 
 
 _SIZES = ("$ref", "maxLength", "maxItems", "maxProperties")
@@ -97,7 +95,7 @@ def _checker(skill: Skill) -> Checker:
 
 
 def payload_problems(skill: Skill, payload: dict[str, Any]) -> list[Problem]:
-    """What is wrong with a payload; empty when nothing is. Pointers start at the payload."""
+    """What is wrong with a payload. Pointers start at the payload."""
     problems = list_problems(_checker(skill), payload)
     if skill.is_lead:
         problems += _appointment_problems(payload.get("appointment"))
@@ -105,15 +103,16 @@ def payload_problems(skill: Skill, payload: dict[str, Any]) -> list[Problem]:
 
 
 def list_problems(checker: Checker, instance: object) -> list[Problem]:
-    """One problem for each thing wrong; a missing or unknown member is named itself, one entry each.
+    """All problems of an instance. Each missing or unknown member has its own problem.
 
-    Sizes are checked first: the content of a value that is too long is not checked. Of other arrays the first
-    `LOOKED_AT` items are checked, and more only when these have no problem. Problems beyond `LOOKED_AT` are counted.
+    Sizes are checked first: the content of a value that is too long is not checked. Of other arrays, the first
+    `LOOKED_AT` items are checked. The others are checked only if these have no problem. At most `LOOKED_AT` problems
+    are described. The others are counted in `left_out`.
     """
     unread = set(_with_long_names(instance)) if checker.names else set()
     if not unread and checker.whole.is_valid(instance):
         return []
-    problems = [Problem(pointer_of(list(path)), "propertyNames", _LONG_NAME) for path in unread]
+    problems = [Problem(path, _LONG_NAME, "propertyNames") for path in unread]
     too_long = list(checker.sizes.iter_errors(instance))
     unread |= {tuple(error.instance_path) for error in too_long}
     errors = [error for error in too_long if not _is_within(error.instance_path[:-1], unread)]
@@ -130,19 +129,18 @@ def list_problems(checker: Checker, instance: object) -> list[Problem]:
         left_out += _size_of(error) - len(found)
     if left_out:
         problems[-1] = replace(problems[-1], left_out=left_out)
-    return list({(problem.pointer, problem.keyword): problem for problem in problems}.values())
+    return list({(problem.path, problem.keyword): problem for problem in problems}.values())
 
 
-_Path = tuple[str | int, ...]
 _LONG_NAME = f"must have no member whose name has more than {EXTRA_NAME_LENGTH} characters"
 
 
-def _with_long_names(instance: object) -> Iterator[_Path]:
-    """The paths of the objects that have a member whose name is too long.
+def _with_long_names(instance: object) -> Iterator[Path]:
+    """The paths of the objects that have a member with a name that is too long.
 
-    Not by the schema's `propertyNames`: each of its errors holds the text of the whole object.
+    The schema's `propertyNames` is not used: each of its errors contains the text of the whole object.
     """
-    waiting: list[tuple[Any, _Path]] = [(instance, ())]
+    waiting: list[tuple[Any, Path]] = [(instance, ())]
     while waiting:
         node, path = waiting.pop()
         if isinstance(node, dict):
@@ -154,10 +152,10 @@ def _with_long_names(instance: object) -> Iterator[_Path]:
             waiting += ((item, (*path, at)) for at, item in enumerate(node) if item and isinstance(item, dict | list))
 
 
-def _cut(value: Any, known: frozenset[str], unread: set[_Path], path: _Path = ()) -> Any:
-    """A copy with no more than `LOOKED_AT` items of each array, and with empty values at the paths `unread`.
+def _cut(value: Any, known: frozenset[str], unread: set[Path], path: Path = ()) -> Any:
+    """A copy with at most `LOOKED_AT` items of each array, and with empty values at the paths `unread`.
 
-    Of an object with too many members, the known ones and some others are kept: one error would hold the text of all.
+    An object with too many members keeps the known ones and some others: one error contains the text of all.
     """
     if path in unread:
         return type(value)()
@@ -177,13 +175,13 @@ def _cut(value: Any, known: frozenset[str], unread: set[_Path], path: _Path = ()
     return value
 
 
-def _is_within(path: list[str | int], paths: set[_Path]) -> bool:
-    """Whether a path leads to one of the others or into its value."""
+def _is_within(path: list[str | int], paths: set[Path]) -> bool:
+    """Whether a path is one of the paths or below one of them."""
     return any(tuple(path[:length]) in paths for length in range(len(path) + 1))
 
 
 def _size_of(error: jsonschema_rs.ValidationError) -> int:
-    """How many problems an error stands for."""
+    """The number of problems in one error of the validator."""
     kind: Any = error.kind
     return len(kind.unexpected) if kind.name == "additionalProperties" else 1
 
@@ -196,44 +194,40 @@ def _first_error(checker: Checker, instance: object) -> jsonschema_rs.Validation
     raise AssertionError("an instance that is not valid has an error")
 
 
-def pointer_of(path: list[str | int]) -> str:
-    """An RFC 6901 JSON pointer."""
-    return "".join("/" + str(step).replace("~", "~0").replace("/", "~1") for step in path)
-
-
-def problem_at(path: list[str | int], keyword: str, message: str, received: object) -> Problem:
-    """A problem with a received value, which is left out where it is personal."""
+def _with_received(path: Path, message: str, keyword: str, received: object) -> Problem:
+    """A problem with the received value. A personal value is left out."""
     personal = any(step in _PERSONAL for step in path)
-    return Problem(pointer_of(path), keyword, message, None if personal else (received,))
+    return Problem(path, message, keyword, None if personal else (received,))
 
 
 def _translated(error: jsonschema_rs.ValidationError, checker: Checker, most: int, suggestions: int) -> list[Problem]:
-    """The problems of one error, at most so many; the first unknown members get the known name that is nearest."""
+    """At most `most` problems of one error. The first `suggestions` unknown members get the nearest known name."""
     if most <= 0:
         return []
-    path = list(error.instance_path)
+    path = tuple(error.instance_path)
     kind: Any = error.kind
     instance: Any = error.instance
     match kind.name:
         case "required":
-            return [Problem(pointer_of([*path, kind.property]), "required", "is required")]
+            return [Problem((*path, kind.property), "is required", "required")]
         case "additionalProperties":
             known = _known_members(checker.schema, error.schema_path)
             return [
-                problem_at(
-                    [*path, name], kind.name, _unknown(name, known if place < suggestions else ()), instance[name]
+                _with_received(
+                    (*path, name), _unknown(name, known if place < suggestions else ()), kind.name, instance[name]
                 )
                 for place, name in enumerate(kind.unexpected[:most])
             ]
         case "anyOf":
-            # The only unions left in our schemas ask for one member of several.
+            # The only unions in checked schemas require one of several members.
             names = [branch[0].kind.property for branch in kind.context]
-            first = Problem(pointer_of([*path, names[0]]), "required", f"one of {', '.join(names)} is required")
-            return [first]
+            return [Problem((*path, names[0]), f"one of {', '.join(names)} is required", "required")]
         case "not":
             names = kind.schema["required"]
-            return [problem_at([*path, names[-1]], "not", f"cannot stand beside {names[0]}", instance[names[-1]])]
-    return [problem_at(path, kind.name, _words(kind), instance)]
+            return [
+                _with_received((*path, names[-1]), f"cannot be combined with {names[0]}", "not", instance[names[-1]])
+            ]
+    return [_with_received(path, _words(kind), kind.name, instance)]
 
 
 def _known_members(schema: Any, path: list[str | int]) -> tuple[str, ...]:
@@ -278,7 +272,8 @@ def _words(kind: Any) -> str:
 
 
 def _appointment_problems(appointment: object) -> list[Problem]:
-    """What no schema can say of an appointment: offsets, and windows that end before they start (contract, part 10)."""
+    """Problems that a schema cannot find: absent offsets, and windows that end before they start
+    (docs/protocol.md#appointments)."""
     if not isinstance(appointment, dict):
         return []
     windows = appointment.get("requested_windows")
@@ -287,23 +282,23 @@ def _appointment_problems(appointment: object) -> list[Problem]:
     for index, window in enumerate(windows[:LOOKED_AT] if isinstance(windows, list) else ()):
         if not isinstance(window, dict):
             continue
-        path: list[str | int] = ["appointment", "requested_windows", index]
+        path: Path = ("appointment", "requested_windows", index)
         moments = {}
         for name in ("start", "end"):
             text = window.get(name)
             moment = parse_timestamp(text) if isinstance(text, str) else None
             if moment and moment.tzinfo is None and not zoned:
                 words = "needs an offset, such as Z or -05:00, or a timezone beside requested_windows"
-                problems.append(problem_at([*path, name], "format", words, text))
+                problems.append(_with_received((*path, name), words, "format", text))
             moments[name] = moment
         start, end = moments["start"], moments["end"]
         if start and end and _ends_too_early(start, end):
-            problems.append(problem_at([*path, "end"], "formatMinimum", "must be later than start", window["end"]))
+            problems.append(_with_received((*path, "end"), "must be later than start", "formatMinimum", window["end"]))
     return problems
 
 
 def _ends_too_early(start: datetime, end: datetime) -> bool:
     if (start.tzinfo is None) != (end.tzinfo is None):
-        # One clock time and one instant: which is later depends on the zone; a whole day apart settles it anyway.
+        # A local time and an instant: without the zone, only their clock times can be compared.
         return end.replace(tzinfo=None) <= start.replace(tzinfo=None)
     return end <= start

@@ -1,102 +1,118 @@
-"""The five request payloads (specification, parts 2.2 to 2.7; contract, parts 5 to 10). Pure types.
+"""The parts of request payloads; `protocol.skill` has the payloads. Pure types.
 
-These types decode, validate and publish: the JSON Schemas under `/schemas/` are generated from them.
-An optional member is `UNSET` when absent; null is a wrong type everywhere.
+They decode and validate requests, and the schemas under `/schemas/` are generated from them, with their docstrings.
+`Filters`, `SortField` and `LEAD_VEHICLE_BOUNDS` derive from the table of vehicle fields (`protocol.vehicle`).
+An optional member is `UNSET` if it is absent. Null is always a wrong type.
 
-Every string, array and object has a bound (contract, part 10). The decoder enforces the bounds of reading skills
-(`Meta(max_length=...)`). The bounds of a lead are only in its schema (`bounded(...)`), against which every lead is
-checked. So a stored lead with wider bounds still decodes.
+Every string, array and object has a bound (docs/protocol.md#bounds). The decoder enforces the bounds of reading skills
+(`Meta(max_length=...)`). The bounds of a lead are only in its schema (`bounded(...)`), so a stored lead decodes even if
+the bounds were wider when it came.
 """
 
 from collections.abc import Mapping
-from typing import Annotated, Final, Literal, get_args
+from operator import attrgetter
+from typing import TYPE_CHECKING, Annotated, Any, Final, Literal, get_args, get_origin
 
-from msgspec import UNSET, Meta, Struct, UnsetType
+from msgspec import UNSET, Meta, Struct, UnsetType, defstruct
 
 from dealer_agent.protocol.formats import LONGEST
-from dealer_agent.protocol.vehicle import Natural, SaleCondition, VehicleMembers, VehicleType
+from dealer_agent.protocol.vehicle import FIELDS, SaleCondition, VehicleMembers
+from dealer_agent.protocol.vehicle_field import AnyOf, Exact, IsTrue, Natural, Range, VehicleField, Word
 
-Year = Annotated[int, Meta(ge=1900, le=2100)]
-# `\Z`, not `$`: a `$` lets a trailing newline through.
-Vin = Annotated[str, Meta(pattern=r"^[A-HJ-NPR-Z0-9]{17}\Z")]
 Query = Annotated[str, Meta(max_length=200)]
-Word = Annotated[str, Meta(max_length=200)]
-Words = Annotated[list[Word], Meta(max_length=100)]
 
 
 def bounded(**keywords: int | str) -> Meta:
-    """Annotation: JSON Schema keywords that are checked and published, but not enforced by the decoder."""
+    """An annotation with JSON Schema keywords that the decoder does not enforce."""
     return Meta(extra_json_schema=keywords)
 
 
 STRING_LENGTH: Final = 2_000
-"""The most characters of a string in a lead, when its type has no other bound."""
+"""The most characters of a string in a lead, if its type has no other bound."""
 
 EXTRA_MEMBERS: Final = 200
+"""The most members of an object in a lead that allows unknown members."""
 EXTRA_NAME_LENGTH: Final = 200
-"""The most members of an object in a lead that allows unknown ones, and the most characters of a member's name."""
+"""The most characters of the name of a member in a lead."""
 
 LEAD_VEHICLE_BOUNDS: Final[Mapping[str, Mapping[str, int]]] = {
-    "description": {"maxLength": 20_000},
-    "notes": {"maxLength": 20_000},
-    "features": {"maxItems": 500},
-    "photos": {"maxItems": 200},
-    "fees": {"maxItems": 50},
-    "other_attributes": {"maxProperties": EXTRA_MEMBERS},
+    name: row.field.lead_bounds for name, row in FIELDS.items() if row.field.lead_bounds is not None
 }
-"""Bounds of the members of a lead's vehicles, which a dealer's own listings do not have."""
+"""Bounds of the vehicles in a lead. A dealer's own listings do not have them."""
 
 
-class Filters(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
-    """The flat filter block (2.4). Absent members and empty arrays mean no constraint; ranges include their ends."""
+def filter_members(row: VehicleField) -> Mapping[str, tuple[Any, str]]:
+    """The filters of a field: name to type and description."""
+    match row.filter:
+        case AnyOf() as any_of:
+            value = row.value_type if get_origin(row.value_type) is Literal else Word
+            values = Annotated[list[value], Meta(max_length=100)]  # type: ignore[valid-type]
+            return {any_of.name or row.name: (values, any_of.description)}
+        case Range() as bounds:
+            least = {f"{row.name}_min": (bounds.bound, bounds.description)} if bounds.minimum else {}
+            return least | {f"{row.name}_max": (bounds.bound, bounds.max_description or bounds.description)}
+        case IsTrue(description=description):
+            return {row.name: (bool, description)}
+        case Exact(description=description, value=value):
+            return {row.name: (value, description)}
+        case None:
+            return {}
 
-    make: Words | UnsetType = UNSET
-    model: Words | UnsetType = UNSET
-    trim: Words | UnsetType = UNSET
-    condition: Annotated[list[SaleCondition], Meta(max_length=100)] | UnsetType = UNSET
-    vehicle_type: Annotated[list[VehicleType], Meta(max_length=100)] | UnsetType = UNSET
-    transmission: Words | UnsetType = UNSET
-    fuel: Words | UnsetType = UNSET
-    electric_range_mi_min: Natural | UnsetType = UNSET
-    electric_range_mi_max: Natural | UnsetType = UNSET
-    dc_fast_charge: bool | UnsetType = UNSET
-    charge_port: Words | UnsetType = UNSET
-    driveline: Words | UnsetType = UNSET
-    body: Words | UnsetType = UNSET
-    displacement_cc_min: Natural | UnsetType = UNSET
-    displacement_cc_max: Natural | UnsetType = UNSET
-    exterior_color: Words | UnsetType = UNSET
-    interior_color: Words | UnsetType = UNSET
-    rooftops: Words | UnsetType = UNSET
-    year_min: Year | UnsetType = UNSET
-    year_max: Year | UnsetType = UNSET
-    price_min: Natural | UnsetType = UNSET
-    price_max: Natural | UnsetType = UNSET
-    mileage_max: Natural | UnsetType = UNSET
-    vin: Vin | UnsetType = UNSET
-    stock: Word | UnsetType = UNSET
-    query: Query | UnsetType = UNSET
+
+FILTERED: Final = sorted((row for row in FIELDS.values() if row.filter), key=attrgetter("filter.position"))
+"""The fields that have a filter, in the published order."""
+
+_FILTERS: dict[str, tuple[Any, str]] = {
+    **{name: member for row in FILTERED for name, member in filter_members(row).items()},
+    "query": (
+        Query,
+        "Every word must be found, as a word or the start of one, in what the listing says. Without `sort`, the best "
+        "match comes first.",
+    ),
+}
+
+FILTER_MEANINGS: Final = {name: description for name, (_, description) in _FILTERS.items() if description}
+"""Filter name to its description."""
+
+_FilterMembers: Any = defstruct(
+    "_FilterMembers",
+    [(name, kind | UnsetType, UNSET) for name, (kind, _) in _FILTERS.items()],
+    frozen=True,
+    forbid_unknown_fields=True,
+    kw_only=True,
+)
+
+
+class Filters(_FilterMembers):  # type: ignore[misc]  # Members derive from FIELDS; mypy takes each for Any.
+    """Absent members and empty arrays mean no constraint. Texts match whole values without regard to case, accents,
+    spacing and punctuation, and through well-known synonyms. Ranges include their ends; a listing without the value
+    does not match a range on it.
+    """
 
 
 class Pagination(Struct, frozen=True, forbid_unknown_fields=True):
-    """Which part of the matching set (2.4): results to skip, and the most to return (1 to 1000)."""
+    """Which part of the matching set to return."""
 
     skip: Natural | UnsetType = UNSET
     limit: Annotated[int, Meta(ge=1, le=1000)] | UnsetType = UNSET
 
 
-SortField = Literal["price", "list_price", "msrp", "mileage", "year", "make", "model", "stock", "updated_at"]
+SORT_FIELDS: Final = tuple(name for name, row in FIELDS.items() if row.field.sort)
+if TYPE_CHECKING:
+    SortField = str
+else:
+    SortField = Literal[SORT_FIELDS]
 
 
 class Sort(Struct, frozen=True, forbid_unknown_fields=True):
-    """An order (2.4); both members are required."""
+    """An order; both members are required. What has no value sorts last in both directions."""
 
     field: SortField
     order: Literal["asc", "desc"]
 
 
 class Privacy(Struct, frozen=True, forbid_unknown_fields=True):
-    """`anonymous` is true when no user-identifying information accompanies the request (2.4)."""
+    """Searching is best done anonymously: who the buyer is belongs into a lead, and only there."""
 
     anonymous: bool | UnsetType = UNSET
 
@@ -107,7 +123,7 @@ Url = Annotated[str, bounded(maxLength=2_000)]
 
 
 class Address(Struct, frozen=True):
-    """A postal address; every member is a string (2.7)."""
+    """A postal address; every member is a string."""
 
     address_line_1: Name | UnsetType = UNSET
     address_line_2: Name | UnsetType = UNSET
@@ -118,7 +134,7 @@ class Address(Struct, frozen=True):
 
 
 Channel = Literal["email", "phone", "sms"]
-# Formats are checked by `protocol.formats`, on the same schema that is published. It rejects longer texts unread.
+# `protocol.formats` checks the formats. It rejects longer texts without parsing them.
 Email = Annotated[str, bounded(format="email", maxLength=LONGEST["email"])]
 Phone = Annotated[str, bounded(format="phone", maxLength=LONGEST["phone"], description="With a leading +")]
 Timestamp = Annotated[str, bounded(format="date-time", maxLength=LONGEST["date-time"])]
@@ -127,7 +143,7 @@ ZoneName = Annotated[str, bounded(format="timezone", maxLength=LONGEST["timezone
 
 
 class Customer(Struct, frozen=True, forbid_unknown_fields=True):
-    """Who asks: a name, and an e-mail address or a phone number in international form (2.7; contract, part 10)."""
+    """A name, and an e-mail address or a phone number."""
 
     first_name: NonEmptyName
     last_name: NonEmptyName
@@ -138,7 +154,7 @@ class Customer(Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class Consent(Struct, frozen=True, forbid_unknown_fields=True):
-    """What the customer agreed to, when, and through which channels (2.7; contract, part 10)."""
+    """What the customer agreed to, when, and through which channels."""
 
     granted_at: Timestamp
     allowed_channels: Annotated[list[Channel], Meta(min_length=1, extra_json_schema={"maxItems": 20})]
@@ -169,25 +185,25 @@ AppointmentType = Literal[
 ]
 
 VisitKind = Literal["sales", "service", "test_drive", "trade_in", "handover", "phone_call", "video_call"]
-"""A kind of visit as dealers configure it."""
+"""A kind of visit in the settings of a dealer."""
 
 VISIT_KIND_OF: Final[Mapping[AppointmentType, VisitKind]] = {
     **{kind: kind for kind in get_args(VisitKind)},
     "showroom_visit": "sales",
     "trade_in_appraisal": "trade_in",
 }
-"""What the `appointment_type`s of both revisions ask for."""
+"""The kind of visit for each `appointment_type` of both revisions."""
 
 
 class RequestedWindow(Struct, frozen=True):
-    """A stretch of time that suits the buyer; ISO 8601, with an offset unless the appointment names a zone."""
+    """A stretch of time that suits the buyer."""
 
     start: LocalTimestamp
     end: LocalTimestamp | UnsetType = UNSET
 
 
 class Appointment(Struct, frozen=True, forbid_unknown_fields=True):
-    """A visit asked for: by windows (revision 0.1.0) or by one time (1.0.0), never both (2.7; contract, part 10)."""
+    """A visit asked for: by windows or by one time, never both. Both forms are understood everywhere."""
 
     appointment_type: AppointmentType
     requested_windows: (
@@ -200,7 +216,7 @@ class Appointment(Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class VehicleOfInterest(VehicleMembers, frozen=True, omit_defaults=True, kw_only=True):
-    """The vehicle a buyer asks about: any member of a listing and extras, none required (contract, part 10)."""
+    """The vehicle that the buyer asks about: any member of a vehicle and extras, none required."""
 
     vehicle_id: str | UnsetType = UNSET
     condition: SaleCondition | UnsetType = UNSET
@@ -209,6 +225,8 @@ class VehicleOfInterest(VehicleMembers, frozen=True, omit_defaults=True, kw_only
 
 
 class TradeIn(VehicleMembers, frozen=True, omit_defaults=True, kw_only=True):
-    """The vehicle a buyer would trade in; its condition is a quality grade (contract, part 10)."""
+    """The vehicle that the buyer would trade in: any member of a vehicle and extras, none required. Its condition is a
+    grade.
+    """
 
     condition: Literal["excellent", "good", "fair", "poor"] | UnsetType = UNSET

@@ -1,10 +1,15 @@
-"""The five response payloads' `data` (specification, part 2.5; contract, parts 5 to 10). Pure types."""
+"""The parts of response payloads; `protocol.skill` has the payloads. Pure types.
 
-from typing import Final, Literal
+The published schemas have the docstrings as descriptions.
+"""
 
-from msgspec import UNSET, Struct, UnsetType
+from operator import attrgetter
+from typing import Any, Final, Literal, NamedTuple
 
-from dealer_agent.protocol.vehicle import Fee
+from msgspec import UNSET, Struct, UnsetType, defstruct
+
+from dealer_agent.protocol.vehicle import FIELDS, Fee
+from dealer_agent.protocol.vehicle_field import VehicleField
 
 
 class Named(Struct, frozen=True):
@@ -103,30 +108,42 @@ class FloatRange(Struct, frozen=True):
     max: float
 
 
-class Facets(Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """inventory.facets (contract, part 8). Highest count first, then by value; a facet without a value is left out."""
+class Facet(NamedTuple):
+    """A member of `Facets`, and the field that it looks at."""
 
-    makes: list[TextCount] | UnsetType = UNSET
-    models: list[TextCount] | UnsetType = UNSET
-    trims: list[TextCount] | UnsetType = UNSET
-    years: list[YearCount] | UnsetType = UNSET
-    conditions: list[TextCount] | UnsetType = UNSET
-    vehicle_types: list[TextCount] | UnsetType = UNSET
-    transmissions: list[TextCount] | UnsetType = UNSET
-    fuels: list[TextCount] | UnsetType = UNSET
-    dc_fast_charge: list[TextCount] | UnsetType = UNSET
-    charge_ports: list[TextCount] | UnsetType = UNSET
-    drivelines: list[TextCount] | UnsetType = UNSET
-    bodies: list[TextCount] | UnsetType = UNSET
-    exterior_colors: list[TextCount] | UnsetType = UNSET
-    interior_colors: list[TextCount] | UnsetType = UNSET
-    rooftops: list[TextCount] | UnsetType = UNSET
-    statuses: list[TextCount] | UnsetType = UNSET
-    price_range: IntRange | UnsetType = UNSET
-    mileage_range: IntRange | UnsetType = UNSET
-    year_range: IntRange | UnsetType = UNSET
-    displacement_cc_range: IntRange | UnsetType = UNSET
-    electric_range_mi_range: FloatRange | UnsetType = UNSET
+    name: str
+    field: VehicleField
+    wire_type: Any
+
+
+_COUNTS: Final = {int: list[YearCount]}
+_RANGES: Final = {int: IntRange, float: FloatRange}
+
+COUNT_FACETS: Final = sorted(
+    (
+        Facet(row.counts.name, row, _COUNTS.get(row.value_type, list[TextCount]))
+        for row in FIELDS.values()
+        if row.counts
+    ),
+    key=attrgetter("field.counts.position"),
+)
+RANGE_FACETS: Final = sorted(
+    (Facet(f"{row.name}_range", row, _RANGES[row.value_type]) for row in FIELDS.values() if row.minmax),
+    key=attrgetter("field.minmax.position"),
+)
+"""The facets in the published order: first those that count values, then the ranges."""
+
+_FacetMembers: Any = defstruct(
+    "_FacetMembers",
+    [(facet.name, facet.wire_type | UnsetType, UNSET) for facet in (*COUNT_FACETS, *RANGE_FACETS)],
+    frozen=True,
+    kw_only=True,
+    omit_defaults=True,
+)
+
+
+class Facets(_FacetMembers):  # type: ignore[misc]  # Members derive from FIELDS; mypy takes each for Any.
+    """Highest count first, then by value. A facet without a value in the matching set is left out."""
 
 
 class TimeSlot(Struct, frozen=True):
@@ -137,7 +154,7 @@ class TimeSlot(Struct, frozen=True):
 
 
 class AppointmentReply(Struct, frozen=True, kw_only=True):
-    """What became of the visit asked for (contract, part 10)."""
+    """What became of the visit asked for. Times carry the rooftop's offset."""
 
     appointment_id: str
     status: Literal["requested", "proposed", "confirmed", "rejected"]

@@ -1,10 +1,10 @@
-"""JSON Schemas, generated from the wire types (contract, part 4). Pure.
+"""JSON Schemas, generated from the wire types (docs/protocol.md#schemas). Pure.
 
-One schema serves twice: it is published under `/schemas/`, and `protocol.problems` checks a failed request against it,
-to list every problem. msgspec's output is changed for readers of JSON Schema and for a good error list: a union of
-plain types becomes one `type` list, a one-value enum a `const`, Python's `\\Z` the `$` of ECMA 262. A union that names
-another schema stays a union in the published schema, because code generators name types after schemas. In the checked
-schema it becomes one schema, so that an error names the member and not the union.
+The service publishes each schema under `/schemas/`, and lists the problems of an invalid request with it. The output of
+msgspec is changed for readers and for clear problems: a union of plain types becomes one `type` list, an enum with one
+value becomes a `const`, and Python's `\\Z` becomes the `$` of ECMA 262. In a published schema, a union that names
+another schema stays a union, because code generators name types after schemas. In a checked schema it becomes one
+schema, so that a problem names the member and not the union.
 """
 
 import inspect
@@ -28,7 +28,7 @@ Schema = dict[str, Any]
 DIALECT = "https://json-schema.org/draft/2020-12/schema"
 
 _AT_LEAST_ONE_OF = {"InventoryVehicleRequest": ("vin", "stock", "vehicle_id"), "Customer": ("email", "phone")}
-"""Type name to members of which one is required (contract, parts 9 and 10): a member's own type cannot say so."""
+"""Type name to members of which at least one is required."""
 
 
 def request_schema(skill: Skill) -> Schema:
@@ -43,8 +43,8 @@ def request_schema(skill: Skill) -> Schema:
 
 
 def checking_schema(skill: Skill) -> Schema:
-    """The schema that a request payload is checked against: the published one, except that a lead's `consent` may be
-    anything, because its defects have codes of their own (contract, part 10)."""
+    """The schema that a request payload is checked with. It is the published one, except that the `consent` of a lead
+    can be any value: its defects have their own codes (docs/protocol.md#consent)."""
     return _document(skill.request_type, *_request(skill, checked=True))
 
 
@@ -95,14 +95,14 @@ _EXTRA = {
 
 
 def _bounded(root: Schema, definitions: dict[str, Schema]) -> tuple[Schema, dict[str, Schema]]:
-    """The same, with the bounds that the types of a lead leave out (contract, part 10)."""
+    """The same schemas, with the bounds that the types of a lead do not have (docs/protocol.md#bounds)."""
     for name in _LEAD_VEHICLES & definitions.keys():
         members = definitions[name]["properties"]
         for member, bounds in LEAD_VEHICLE_BOUNDS.items():
             members[member] |= bounds
         members["fees"]["items"] = {"$ref": "#/$defs/LeadFee"}
     if "Fee" in definitions:
-        # Under a name of its own: the fee of a dealer's listing has no bounds.
+        # A different name: the fee of a dealer's listing has no bounds.
         definitions["LeadFee"] = definitions.pop("Fee") | {"title": "LeadFee"}
     return _with_bounds(root), {name: _with_bounds(schema) for name, schema in definitions.items()}
 
@@ -127,7 +127,7 @@ def _generated(wire_type: Any, *, checked: bool = False) -> tuple[Schema, dict[s
     (root,), definitions = msgspec.json.schema_components([wire_type], ref_template="#/$defs/{name}")
     definitions = {name: _readable(schema, definitions, checked=checked) for name, schema in definitions.items()}
     for name in _AT_LEAST_ONE_OF.keys() & definitions.keys():
-        # Inside allOf, because code generators take an anyOf beside properties for a union of types.
+        # In allOf: code generators read an anyOf next to properties as a union of types.
         definitions[name]["allOf"] = [{"anyOf": [{"required": [member]} for member in _AT_LEAST_ONE_OF[name]]}]
     return definitions.pop(root["$ref"].rpartition("/")[2]), definitions
 
@@ -154,8 +154,8 @@ def _readable(node: Any, definitions: dict[str, Schema], *, checked: bool) -> An
 
 
 def _without_union(schema: Schema, definitions: dict[str, Schema]) -> Schema:
-    """A union whose branches differ by JSON type, as one schema; a keyword binds only the type it is for. A branch that
-    is a reference must be among the definitions."""
+    """A union whose branches have different JSON types, as one schema: a keyword applies to one type only.
+    References are resolved in the definitions."""
     branches = schema.get("anyOf", [])
     branches = [definitions.get(b["$ref"].rpartition("/")[2], b) if "$ref" in b else b for b in branches]
     if not branches or not all(isinstance(branch.get("type"), str) for branch in branches):

@@ -22,10 +22,10 @@ from dealer_agent.protocol.requests import (
     Timestamp,
     TradeIn,
     VehicleOfInterest,
-    Word,
 )
 from dealer_agent.protocol.responses import AppointmentReply, DealerContact, Facets, Rooftop
-from dealer_agent.protocol.vehicle import Natural, Vehicle
+from dealer_agent.protocol.vehicle import Vehicle
+from dealer_agent.protocol.vehicle_field import Natural, Word
 
 
 class DealerInformationRequest(

@@ -1,15 +1,16 @@
-"""Everything on the wire that names the protocol, in its two spellings (contract, part 1). Pure."""
+"""The two vocabularies: the names of the protocol on the wire (docs/protocol.md#vocabulary). Pure."""
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
+from functools import cached_property
 
 from dealer_agent.protocol.skill import SKILLS, Skill
 
 
 @dataclass(frozen=True, eq=False)
 class Vocabulary:
-    """One spelling of the protocol: what its media types, error payloads, domain and extensions are called.
+    """One vocabulary: the names of media types, error payloads, domain and extensions.
 
-    `a2a_errors` says which JSON-RPC error form it uses: A2A's (an array of details), or AAP's (the bare payload).
+    With `a2a_errors`, the `data` of a JSON-RPC error is A2A's array of details. Otherwise it is the payload alone.
     """
 
     vendor: str
@@ -38,7 +39,7 @@ def proto(
     extension_1_0_0: str = "https://proto.example/extensions/a2a-automotive-retail/v1.0",
     extension_0_1_0: str = "https://proto.example/extensions/a2a-automotive-retail/v0.1",
 ) -> Vocabulary:
-    """The specification's own spelling; its domain and extension addresses are settings."""
+    """The vocabulary `proto`. The domain and the addresses of the extensions are settings."""
     return Vocabulary("proto", "proto.error", domain, extension_1_0_0, extension_0_1_0, a2a_errors=True)
 
 
@@ -53,50 +54,63 @@ AUTOAGENT = Vocabulary(
 
 
 def bare_media_type(text: str) -> str:
-    """A media type as it is compared: without parameters and case."""
+    """A media type for comparisons: without parameters, in lower case."""
     return text.partition(";")[0].strip().lower()
+
+
+JSON_MODES = ("application/json", "application/*", "*/*")
+"""The output modes that cover every response."""
 
 
 @dataclass(frozen=True)
 class Wire:
-    """The spellings that a service understands, and the one it speaks where none can be told."""
+    """The vocabularies that a service understands. It replies in `default` if the request names none."""
 
     default: Vocabulary
     other: Vocabulary
-    requests: dict[str, tuple[Vocabulary, Skill]] = field(init=False)
-    """Request media type to its spelling and skill."""
-    extensions: frozenset[str] = field(init=False)
-    """The profile's extension URIs, of both spellings and both revisions."""
-    accepted: dict[str, frozenset[str]] = field(init=False)
-    """Skill id to the output modes that cover its response: media types of both spellings, JSON, wildcards."""
 
-    def __post_init__(self) -> None:
-        both = (self.default, self.other)
-        covering = {"application/json", "application/*", "*/*"}
-        requests = {words.request_media_type(skill): (words, skill) for words in both for skill in SKILLS}
-        accepted = {
-            skill.id: frozenset(covering | {words.response_media_type(skill) for words in both}) for skill in SKILLS
+    @cached_property
+    def both(self) -> tuple[Vocabulary, Vocabulary]:
+        """The default one first."""
+        return self.default, self.other
+
+    @cached_property
+    def requests(self) -> dict[str, tuple[Vocabulary, Skill]]:
+        """Request media type to its vocabulary and skill."""
+        return {
+            vocabulary.request_media_type(skill): (vocabulary, skill) for vocabulary in self.both for skill in SKILLS
         }
-        extensions = frozenset(uri for words in both for uri in (words.extension_1_0_0, words.extension_0_1_0))
-        object.__setattr__(self, "requests", requests)
-        object.__setattr__(self, "extensions", extensions)
-        object.__setattr__(self, "accepted", accepted)
+
+    @cached_property
+    def extensions(self) -> frozenset[str]:
+        """The URIs of the profile's extensions, in both vocabularies and both revisions."""
+        return frozenset(
+            uri for vocabulary in self.both for uri in (vocabulary.extension_1_0_0, vocabulary.extension_0_1_0)
+        )
+
+    @cached_property
+    def accepted(self) -> dict[str, frozenset[str]]:
+        """Skill id to the output modes that cover its response: media types of both vocabularies, JSON, wildcards."""
+        return {
+            skill.id: frozenset((*JSON_MODES, *(vocabulary.response_media_type(skill) for vocabulary in self.both)))
+            for skill in SKILLS
+        }
 
     def of_media_type(self, media_type: object) -> Vocabulary:
-        """The spelling that a part's media type speaks; the default where it speaks none."""
+        """The vocabulary of a part's media type; the default if the media type names none."""
         if isinstance(media_type, str):
             bare = bare_media_type(media_type)
-            for words in (self.default, self.other):
-                if bare.startswith(f"application/vnd.{words.vendor}."):
-                    return words
+            for vocabulary in self.both:
+                if bare.startswith(f"application/vnd.{vocabulary.vendor}."):
+                    return vocabulary
         return self.default
 
     def accepts(self, modes: list[str], skill: Skill) -> bool:
-        """Whether the buyer's output modes hold the skill's response (contract, part 2)."""
+        """Whether the buyer's output modes cover the skill's response (docs/protocol.md#envelope)."""
         covering = self.accepted[skill.id]
         return not covering.isdisjoint(modes) or any(bare_media_type(mode) in covering for mode in modes)
 
 
 def wire(default: str, proto_words: Vocabulary) -> Wire:
-    """A service's wire words; `default` is the vendor segment it speaks first: `proto` or `autoagent`."""
+    """The vocabularies of a service. `default` is the vendor of its default vocabulary: `proto` or `autoagent`."""
     return Wire(AUTOAGENT, proto_words) if default == AUTOAGENT.vendor else Wire(proto_words, AUTOAGENT)

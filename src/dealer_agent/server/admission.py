@@ -1,12 +1,14 @@
 """The queue of requests in one process, and the rule by which an overloaded process refuses them.
 
-A turn of the event loop answers requests for a few milliseconds. What arrives after that waits in one queue, first in,
-first out, so that every turn sees new connections, new bytes and health checks. When the queue does not become empty
-for a while, the process is overloaded. It then queues a request only if the queue is short, and refuses all others at
-once. The rule is that of CoDel (Nichols and Jacobson, "Controlling Queue Delay"), applied when a request arrives.
+A turn of the event loop answers requests for a few milliseconds. Requests that arrive after that wait in one queue,
+first in, first out. So every turn also handles new connections, new bytes and health checks.
 
-Refusals take time, too. A turn that has refused many stops reading from further connections that it refuses, and later
-turns read from them again, in order. So clients that repeat a refused request at once cannot use up the process.
+When the queue is not empty for a while, the process is overloaded. Then it queues a request only if the queue is
+short, and refuses all others at once. This is the rule of CoDel (Nichols and Jacobson, "Controlling Queue Delay"),
+applied when a request arrives.
+
+Refusals take time, too. After many refusals, a turn stops reading from each further connection that it refuses, and
+later turns read from them again, in order. So clients that repeat refused requests at once cannot use up the process.
 """
 
 import asyncio
@@ -15,53 +17,46 @@ from collections.abc import Callable
 from functools import partial
 from time import perf_counter
 
-import structlog
-
 from dealer_agent.protocol.errors import RateLimited
-
-log = structlog.get_logger()
+from dealer_agent.server.log import count_refusal
 
 TURN_SECONDS = 0.0025
-"""For how long one turn of the loop answers requests."""
+"""How long one turn of the loop answers requests."""
 BURST_SECONDS = 0.5
-"""The longest queue, as the time to answer it, while the process is not overloaded. For leads it is always this."""
+"""The longest queue while the process is not overloaded, as the time to answer it. Leads always have this limit."""
 STANDING_SECONDS = 0.0025
-"""The longest queue while the process is overloaded. Twice as long for a client that was not refused a moment ago."""
+"""The longest queue while the process is overloaded. The limit doubles for clients without a recent refusal."""
 SHORT_QUEUE = 8
-"""A queue with fewer requests is never too long, even if they are slow. Twice as many for the same clients."""
-REFUSED_PER_TURN = 192
-"""After this many refusals a turn stops reading from further refused connections. A later turn reads again from this
-many of them."""
+"""A queue with fewer requests is never too long, even if they are slow. The limit doubles for the same clients."""
 SHORT_QUEUE_FOR_LEADS = 128
-"""The same for leads. A process that the machine has stopped for a moment measures a pace that is too slow, and must
-not refuse a customer for it."""
+"""The same for leads. When the system has stopped the process for a moment, the measured pace is too slow. Leads must
+not be refused because of that."""
+REFUSED_PER_TURN = 192
+"""After this many refusals, a turn stops reading from refused connections. A later turn resumes this many of them."""
 OVERLOADED_AFTER_SECONDS = 0.1
 """The process is overloaded when the queue is not empty for this long."""
 CALM_AFTER_SECONDS = 1.0
 """An overload is over when nothing was refused for this long."""
 RETRY_AFTER_SECONDS = 1
-"""When a refused client may retry. A client that retries sooner has less room in the queue."""
-REPORT_SECONDS = 10.0
-"""Refusals are counted, and logged in one line this long after the first."""
+"""When a refused client may retry. Clients that retry sooner have a shorter limit."""
 MOST_IN_PROGRESS = 256
-"""The most requests of one process, other than those of the skills, that wait for the database at the same time."""
+"""How many requests outside the skills may wait for the database at the same time."""
 
 NEVER = float("-inf")
-LONG_TURN_SECONDS = 4 * TURN_SECONDS
-_KEPT = 0.9
+_LONGEST_TURN_SECONDS = 4 * TURN_SECONDS
+_DECAY = 0.9
 """The pace is an average over about ten turns."""
 
 
 def too_busy() -> RateLimited:
-    """The refusal of a request for which the process has no time."""
+    """The refusal of a request in an overload."""
     return RateLimited(RETRY_AFTER_SECONDS, because="The service is busy.")
 
 
 class Admission:
-    """The requests of one process: those that wait for their turn, and how many were refused."""
+    """Decides for each request of one process: answer now, queue, or refuse."""
 
     def __init__(self) -> None:
-        self.refused = 0
         self._queue: deque[Callable[[], None]] = deque()
         self._stopped: deque[Callable[[], None]] = deque()
         self._now = 0.0
@@ -69,16 +64,15 @@ class Admission:
         self._turn_began = 0.0
         self._turn_is_over = False
         self._answered = 0
-        self._refused_now = 0
-        # What the last turns took, and how many requests they answered. Older turns count for less.
+        self._refused = 0
+        # How long the last turns took, and how many requests they answered. Older turns count less.
         self._pace_seconds = self._pace_requests = 0.0
         self._queued_since = 0.0
         self._last_refusal = NEVER
         self._in_progress = 0
-        self._reported = 0
 
     def has_time(self) -> bool:
-        """Whether a request that is complete may be answered at once; it counts as answered then."""
+        """Whether a complete request may be answered now. If so, it counts as answered."""
         self._now = now = perf_counter()
         if not self._turn_began:
             self._turn_began, self._answered, self._turn_is_over = now, 1, False
@@ -89,61 +83,58 @@ class Admission:
         self._answered += 1
         return True
 
-    def is_full(self, refused_at: float = NEVER, *, patient: bool = False) -> bool:
-        """Whether one more request would wait too long. Asked after `has_time` has said no.
+    def is_full(self, refused_at: float = NEVER, *, is_lead: bool = False) -> bool:
+        """Whether one more request would wait too long. Call it only after `has_time` has returned False.
 
-        `refused_at` is the time of its client's last refusal. `patient` requests are leads. They may wait longer in an
-        overload.
+        `refused_at` is the time of the client's last refusal. Leads may wait longer in an overload.
         """
         waiting = len(self._queue)
-        room = 1 if self._now - refused_at < RETRY_AFTER_SECONDS else 2
-        if waiting < (SHORT_QUEUE_FOR_LEADS if patient else SHORT_QUEUE * room):
+        factor = 1 if self._now - refused_at < RETRY_AFTER_SECONDS else 2
+        if waiting < (SHORT_QUEUE_FOR_LEADS if is_lead else SHORT_QUEUE * factor):
             return False
         overloaded = (
             self._now - self._last_refusal < CALM_AFTER_SECONDS
             or self._now - self._queued_since > OVERLOADED_AFTER_SECONDS
         )
-        longest = STANDING_SECONDS * room if overloaded and not patient else BURST_SECONDS
+        longest = STANDING_SECONDS * factor if overloaded and not is_lead else BURST_SECONDS
         return waiting * self._pace_seconds > longest * self._pace_requests
 
-    def wait(self, answer: Callable[[], None]) -> None:
-        """Puts a request at the end of the queue; `answer` is called when it is its turn."""
+    def enqueue(self, answer: Callable[[], None]) -> None:
+        """Adds a request to the queue. `answer` is called when its turn comes."""
         if not self._queue:
             self._queued_since = self._now
         self._queue.append(answer)
 
     def refuse(self) -> float:
-        """Counts a request that is refused because the process is busy. Returns the time, for `is_full`."""
-        self.refused += 1
-        self._refused_now += 1
+        """Records a refusal. Returns its time, for `is_full`."""
+        self._refused += 1
         self._last_refusal = self._now
-        if self.refused == self._reported + 1:
-            asyncio.get_running_loop().call_later(REPORT_SECONDS, self._report)
+        count_refusal()
         return self._now
 
-    def stops_reading(self, read_again: Callable[[], None]) -> bool:
-        """Whether a connection that was refused must stop reading. If so, `read_again` is called in a later turn."""
-        if self._refused_now <= REFUSED_PER_TURN:
+    def stops_reading(self, resume: Callable[[], None]) -> bool:
+        """Whether a refused connection must stop reading. If so, a later turn calls `resume`."""
+        if self._refused <= REFUSED_PER_TURN:
             return False
-        self._stopped.append(read_again)
+        self._stopped.append(resume)
         return True
 
-    async def turn(self, *, patient: bool = False) -> None:
-        """Waits until a request may be answered. Raises RateLimited when it would wait too long.
+    async def wait_for_turn(self, *, is_lead: bool = False) -> None:
+        """Waits until a request may be answered. Raises RateLimited if it would wait too long.
 
-        The caller may then take long, so no other request is answered in the same turn of the loop.
+        The request may take long, so the turn of the loop answers no other one after it.
         """
         if not self.has_time():
-            if self.is_full(patient=patient):
+            if self.is_full(is_lead=is_lead):
                 self.refuse()
                 raise too_busy()
             turn = asyncio.get_running_loop().create_future()
-            self.wait(partial(self._wake, turn))
+            self.enqueue(partial(self._wake, turn))
             await turn
         self._turn_is_over = True
 
     def __enter__(self) -> None:
-        """A request waits for the database. Raises RateLimited when too many do."""
+        """A block in which a request waits for the database. Raises RateLimited when there are too many."""
         if self._in_progress >= MOST_IN_PROGRESS:
             self.refuse()
             raise too_busy()
@@ -153,21 +144,21 @@ class Admission:
         self._in_progress -= 1
 
     def _wake(self, turn: asyncio.Future[None]) -> None:
-        # The task runs after this callback and takes an unknown time. So it is the last request of the turn.
+        # The task runs after this callback, for an unknown time. So it is the last request of the turn.
         self._turn_is_over = True
         if not turn.done():
             turn.set_result(None)
 
     def _next_turn(self) -> None:
-        self._refused_now = 0
+        self._refused = 0
         if not self._queue and not self._stopped:
             self._turn_began = 0.0
             return
         now = perf_counter()
         if self._queue:
-            # A turn may be long because the system ran other processes. The next turns need not be.
-            self._pace_seconds = self._pace_seconds * _KEPT + min(now - self._turn_began, LONG_TURN_SECONDS)
-            self._pace_requests = self._pace_requests * _KEPT + self._answered
+            # A turn may be long because the system has run other processes. The next turns need not be.
+            self._pace_seconds = self._pace_seconds * _DECAY + min(now - self._turn_began, _LONGEST_TURN_SECONDS)
+            self._pace_requests = self._pace_requests * _DECAY + self._answered
         self._turn_began, self._answered, self._turn_is_over = now, 0, False
         asyncio.get_running_loop().call_soon(self._next_turn)
         ends = now + TURN_SECONDS
@@ -178,7 +169,3 @@ class Admission:
                 break
         for _ in range(min(REFUSED_PER_TURN, len(self._stopped))):
             self._stopped.popleft()()
-
-    def _report(self) -> None:
-        log.warning("requests refused, the service is busy", requests=self.refused - self._reported)
-        self._reported = self.refused

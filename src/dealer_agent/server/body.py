@@ -1,4 +1,4 @@
-"""Reading a request: its media type, then its body, never more of it than the limit (contract, parts 2 and 3)."""
+"""Reads the body of a request, up to a limit of bytes and time (docs/protocol.md#bounds)."""
 
 import asyncio
 
@@ -6,56 +6,19 @@ from starlette.types import Receive
 
 from dealer_agent.protocol.errors import SchemaValidationFailed
 from dealer_agent.protocol.problems import Problem, message_and_details
-from dealer_agent.protocol.vocabulary import bare_media_type
 
-A2A_JSON = "application/a2a+json"
 JSON = "application/json"
 
 
-COUNTED_BYTES = 8 * 1024
-"""A request counts once against the rate of its address for every started 8 KiB of its body."""
-
-
-def cost_of(size: int) -> int:
-    """How many times a request with a body of this size counts against the rate of its address."""
-    return max(1, -(-size // COUNTED_BYTES))
-
-
 class ClientGoneError(Exception):
-    """The client left before its request was whole: there is nobody to answer."""
-
-
-def reply_media_type(content_type: bytes | None) -> str:
-    """The media type of the reply to a request of this content type. Raises SchemaValidationFailed (415)."""
-    if content_type == b"application/json":
-        return JSON
-    bare = bare_media_type((content_type or b"").decode("latin-1"))
-    if bare not in (JSON, A2A_JSON):
-        raise _refused(f"must be {JSON} or {A2A_JSON}", "Content-Type", 415)
-    return bare
-
-
-def declared_size(content_length: bytes | None, limit: int) -> int:
-    """The size that a request declares for its body; 0 where it declares none. Raises SchemaValidationFailed (413)."""
-    if content_length is None or not content_length.isdigit():
-        return 0
-    size = int(content_length[:20])
-    if size > limit:
-        raise _too_large(limit)
-    return size
-
-
-def refuse_large_reading(size: int, limit: int, lead_limit: int) -> None:
-    """Raises SchemaValidationFailed (413) for the body of a reading request that only a lead may have."""
-    if size > limit:
-        raise _refused(
-            f"must have at most {limit} bytes; only that of a lead may have up to {lead_limit}", "The body", 413
-        )
+    """The client closed the connection before its request was complete. Nobody can read an answer."""
 
 
 async def read_body(receive: Receive, limit: int, timeout_seconds: float) -> bytes:
-    """The whole body. Raises SchemaValidationFailed (413 as soon as it is too large, 408 when it comes too slowly), and
-    ClientGoneError."""
+    """The whole body.
+
+    Raises ClientGoneError, and SchemaValidationFailed for a body that is too large (413) or too slow (408).
+    """
     try:
         async with asyncio.timeout(timeout_seconds):
             event = await receive()
@@ -67,24 +30,28 @@ async def read_body(receive: Receive, limit: int, timeout_seconds: float) -> byt
                 if event["type"] == "http.disconnect":
                     raise ClientGoneError
                 if size > limit:
-                    raise _too_large(limit)
+                    raise too_large(f"must have at most {limit} bytes")
                 if not event.get("more_body"):
                     return b"".join(chunks)
                 event = await receive()
                 chunks.append(event.get("body", b""))
                 size += len(chunks[-1])
     except TimeoutError:
-        raise _refused(f"did not arrive within {timeout_seconds:g} s", "The body", 408) from None
+        raise _refusal("The body", f"did not arrive within {timeout_seconds:g} s", "maxLength", 408) from None
 
 
-def _too_large(limit: int) -> SchemaValidationFailed:
-    return _refused(f"must have at most {limit} bytes", "The body", 413)
+def too_large(words: str) -> SchemaValidationFailed:
+    """The refusal (413) of a body, with the words that say how large it may be."""
+    return _refusal("The body", words, "maxLength", 413)
 
 
-def _refused(words: str, what: str, http: int) -> SchemaValidationFailed:
-    _, details = message_and_details(
-        [Problem("", "contentMediaType" if http == 415 else "maxLength", f"{what} {words}")], "envelope"
-    )
-    # What is left of the body is not read: the connection cannot be used again.
-    closing = () if http == 415 else (("connection", "close"),)
-    return SchemaValidationFailed(f"{what} {words}.", details, http=http, headers=closing)
+def wrong_media_type(words: str) -> SchemaValidationFailed:
+    """The refusal (415) of a media type, with the words that say which ones are accepted."""
+    return _refusal("Content-Type", words, "contentMediaType", 415)
+
+
+def _refusal(subject: str, words: str, keyword: str, status: int) -> SchemaValidationFailed:
+    _, details = message_and_details([Problem((), f"{subject} {words}", keyword)], "envelope")
+    # The rest of a body that is too large or too slow is not read, so the connection cannot be used again.
+    headers = () if status == 415 else (("connection", "close"),)
+    return SchemaValidationFailed(f"{subject} {words}.", details, http=status, headers=headers)

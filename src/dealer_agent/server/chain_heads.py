@@ -1,4 +1,4 @@
-"""Records the heads of a dealer's chains outside the database: in the log, and in a file that only grows."""
+"""Records the heads of a dealer's chains outside the database: in the log, and in a file that is only appended to."""
 
 import fcntl
 import os
@@ -19,7 +19,7 @@ HEADS_SECONDS = 86_400.0
 """The heads are recorded once a day."""
 
 ONE_START = timedelta(minutes=1)
-"""An equal head is recorded only once within this time: the workers of a service start together."""
+"""An equal head is recorded only once within this time, because the workers of a service start together."""
 
 _TAIL_BYTES = 8 * MOST_CHARACTERS
 
@@ -34,7 +34,7 @@ def record_heads(store: Store, dealer_id: str, path: Path, now: datetime) -> lis
 
 
 def append_heads(path: Path, heads: Iterable[Head], now: datetime) -> None:
-    """Adds the heads to the end of the file, which is made with mode 0600. Raises StorageError."""
+    """Appends the heads to the file. A new file has mode 0600. Raises StorageError."""
     try:
         _append(path, heads, now)
     except OSError as error:
@@ -51,7 +51,7 @@ def _append(path: Path, heads: Iterable[Head], now: datetime) -> None:
         tail = os.pread(descriptor, _TAIL_BYTES, max(0, os.fstat(descriptor).st_size - _TAIL_BYTES))
         recent = {head[:-1] for head in _heads_in(tail) if abs(now - head.at) < ONE_START}
         lines = "".join(f"{head}\n" for head in heads if head[:-1] not in recent)
-        # A full disk may have cut the last line off.
+        # A full disk may have cut off the last line.
         begin = "" if not tail or tail.endswith(b"\n") else "\n"
         if lines:
             os.write(descriptor, (begin + lines).encode())
@@ -67,7 +67,7 @@ def _heads_in(tail: bytes) -> Iterator[Head]:
 
 
 def read_heads(path: Path) -> Iterator[Head]:
-    """The heads in a file, oldest first. Raises OSError, and ValueError that names the line which is no head."""
+    """The heads in a file, oldest first. Raises OSError, and ValueError with the number of an invalid line."""
     with path.open("rb") as file:
         number = 0
         while line := file.readline(MOST_CHARACTERS):

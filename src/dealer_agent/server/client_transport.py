@@ -1,8 +1,8 @@
-"""A client's socket: it closes so that the client can read its last answer, and aborts for a client that is gone.
+"""A client's socket. It closes so that the client can read its last response, and aborts for a client that is gone.
 
-The kernel resets a connection that is closed while bytes of the client are unread, and a reset takes the answer away
-from the client. So a connection whose client may still be sending closes in steps: the answer is sent, the sending
-direction is closed, and what the client still sends is discarded for a bounded time and amount.
+When a connection closes while bytes of the client are unread, the kernel resets it, and the client loses the response.
+So while the client may be sending, a connection closes in steps: it sends the response, closes the sending direction,
+and discards what the client still sends, for a bounded time and amount (docs/protocol.md#bounds).
 """
 
 import asyncio
@@ -10,17 +10,24 @@ from collections.abc import Callable
 from typing import Any
 
 DISCARD_BYTES = 16 * 1024 * 1024
-"""The most that is read and discarded behind an answer."""
+"""The most bytes that are discarded after a response."""
 DISCARD_SECONDS = 30.0
-"""The longest time that bytes behind an answer are discarded."""
+"""The longest time that bytes are discarded after a response."""
 SILENCE_SECONDS = 5.0
-"""A client that sends nothing for this long, behind an answer, has stopped sending."""
+"""A client that sends nothing for this long after its response has stopped sending."""
 STALL_SECONDS = 40.0
-"""A client that accepts no byte of its answers for this long is gone."""
+"""A client that receives no byte of its responses for this long is gone."""
+
+FLOW, HELD, OVERLOAD = 1, 2, 4
+"""Why reading pauses: uvicorn's flow control, received bytes that are not parsed yet, or an overload of the process."""
 
 
 class ClientTransport(asyncio.Transport):
-    """The transport of one connection. `may_send` returns whether the client may still be sending a request."""
+    """The transport of one connection.
+
+    `paused` holds the reasons for which reading pauses. `parse_held` is called when HELD is the only one left.
+    `may_send` returns whether the client may still be sending a request.
+    """
 
     discard_bytes = DISCARD_BYTES
     discard_seconds = DISCARD_SECONDS
@@ -28,58 +35,65 @@ class ClientTransport(asyncio.Transport):
     stall_seconds = STALL_SECONDS
 
     def __init__(
-        self, transport: asyncio.Transport, loop: asyncio.AbstractEventLoop, may_send: Callable[[], bool]
+        self,
+        transport: asyncio.Transport,
+        loop: asyncio.AbstractEventLoop,
+        may_send: Callable[[], bool],
+        parse_held: Callable[[], None],
     ) -> None:
         super().__init__()
         self._transport = transport
         self._loop = loop
         self._may_send = may_send
-        # Whether only what the client still sends keeps the connection open.
+        self._parse_held = parse_held
+        self.paused = 0
+        # Whether the sending direction is closed, and all bytes of the client are discarded.
         self.half_closed = False
         self._discarded = 0
         self._last_discard = 0.0
         self._discards_until: float | None = None
         self._written = 0
-        self._accepted = 0
-        self._accepted_at = loop.time()
+        self._received = 0
+        self._received_at = loop.time()
 
     def write(self, data: Any) -> None:
-        """Sends an answer, or a part of one; a client that is gone gets none."""
+        """Sends bytes of a response, unless the connection closes."""
         if not (self.half_closed or self._transport.is_closing()):
             self._written += len(data)
             self._transport.write(data)
 
     def close(self) -> None:
-        """Closes after the written bytes are sent."""
+        """Closes after all written bytes are sent."""
         if self.is_closing():
             return
         if self._may_send():
             self.half_closed = True
             self.start_discarding()
             self._transport.write_eof()
+            self.paused = 0
             self._transport.resume_reading()
         else:
             self._transport.close()
 
     def close_now(self) -> None:
-        """Closes after the written bytes are sent, and reads nothing more."""
+        """Closes after all written bytes are sent, and reads nothing more."""
         self._transport.close()
 
     def abort(self) -> None:
-        """Closes at once; what was not sent is lost."""
+        """Closes at once. Bytes that are not sent are lost."""
         self._transport.abort()
 
     def is_closing(self) -> bool:
-        """Whether no answer can be written any more."""
+        """Whether no response can be sent any more."""
         return self.half_closed or self._transport.is_closing()
 
     def start_discarding(self) -> None:
-        """The request is answered, and the rest of it is discarded: from now on its time and size are bounded."""
+        """Bounds the rest of a request that is already answered."""
         self._discarded, self._last_discard = 0, self._loop.time()
         self._discards_until = self._last_discard + self.discard_seconds
 
     def discard(self, count: int) -> None:
-        """This many bytes arrived and are discarded."""
+        """Counts discarded bytes. Aborts the connection when there are too many."""
         if self._discards_until is not None:
             self._discarded += count
             self._last_discard = self._loop.time()
@@ -87,17 +101,17 @@ class ClientTransport(asyncio.Transport):
                 self.abort()
 
     def stop_discarding(self) -> None:
-        """The discarded request is complete: the connection serves the next one."""
+        """Removes the bound, because the request is complete and the connection serves the next one."""
         self._discards_until = None
 
-    def check(self, now: float) -> None:
-        """Aborts the connection when its client accepts nothing, or when it discards for too long. Called regularly."""
+    def abort_if_stalled(self, now: float) -> None:
+        """Aborts the connection when its client receives nothing, or when it discards for too long."""
         unsent = self._transport.get_write_buffer_size()
-        accepted = self._written - unsent
-        if not unsent or accepted != self._accepted:
-            self._accepted, self._accepted_at = accepted, now
+        received = self._written - unsent
+        if not unsent or received != self._received:
+            self._received, self._received_at = received, now
         discards_until = self._discards_until
-        if now - self._accepted_at >= self.stall_seconds or (
+        if now - self._received_at >= self.stall_seconds or (
             discards_until is not None
             and not (unsent and self.half_closed)
             and now >= min(discards_until, self._last_discard + self.silence_seconds)
@@ -114,13 +128,20 @@ class ClientTransport(asyncio.Transport):
         return number
 
     def get_write_buffer_size(self) -> int:
-        """How many bytes wait for the client."""
+        """How many written bytes are not sent yet."""
         return self._transport.get_write_buffer_size()
 
-    def pause_reading(self) -> None:
-        """As asyncio's."""
-        self._transport.pause_reading()
+    def pause_reading(self, reason: int = FLOW) -> None:
+        """Stops reading for a reason."""
+        if not self.paused:
+            self._transport.pause_reading()
+        self.paused |= reason
 
-    def resume_reading(self) -> None:
-        """As asyncio's."""
-        self._transport.resume_reading()
+    def resume_reading(self, reason: int = FLOW) -> None:
+        """Removes a reason, and reads again if there is no other."""
+        if self.paused & reason and not self.is_closing():
+            self.paused &= ~reason
+            if not self.paused:
+                self._transport.resume_reading()
+            elif self.paused == HELD:
+                self._parse_held()

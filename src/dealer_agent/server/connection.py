@@ -1,158 +1,118 @@
 """One client's connection, with limits that uvicorn's connection does not have:
 
-- The head of a request is bounded in size and time. Bodies have limits of their own in `server.body`.
-- Pipelined requests are parsed in slices. While one waits for the answer to another, or the client does not read its
-  answers, the rest of the bytes is held back, and no more are read.
-- Header fields whose repetition is dangerous come once. Fields behind the body (trailers) are ignored.
+- The head of a request is bounded in size and time. Bodies have limits of their own (`server.body`).
+- Pipelined requests are parsed in slices. While a request waits for an earlier one, or the client does not read its
+  responses, the other bytes are held back and no more are read.
+- A header whose repetition is dangerous may come once. Trailers are ignored.
 - A request for an upgrade is served as if it did not ask for one.
-- Invalid HTTP is refused with the protocol's error, after the answers to the requests before it.
-- The process has a limited number of connections, and so has each client address: `server.open_connections`.
+- Invalid HTTP is refused with the protocol's error, after the responses to the requests before it.
+- The process has a limited number of connections, and so has each client address (`server.open_connections`).
+
+The limits are in docs/protocol.md#bounds. Invalid HTTP is in docs/protocol.md#http.
 """
 
 import asyncio
 from collections import Counter
-from collections.abc import Callable
 from typing import Any
 
 import httptools
-from uvicorn.protocols.http.flow_control import FlowControl
 from uvicorn.protocols.http.httptools_impl import STATUS_LINE
 
 from dealer_agent.config.settings import ServiceSettings
 from dealer_agent.protocol.errors import ProtocolError, RateLimited, SchemaValidationFailed
-from dealer_agent.server.client_identity import limited_address
-from dealer_agent.server.client_transport import ClientTransport
-from dealer_agent.server.fast_path import AnsweringConnection
+from dealer_agent.server.client_address import limited_address
+from dealer_agent.server.client_transport import HELD, ClientTransport
+from dealer_agent.server.error_replies import error_response
+from dealer_agent.server.fast_path import FAST_BODY_BYTES, FastPathConnection
 from dealer_agent.server.open_connections import OpenConnections, connection_limit
-from dealer_agent.server.routes import error_response
 
 CONNECTIONS = "connections"
 """The member of the lifespan's state that holds the open connections of the process."""
 SLICE_BYTES = 4096
-"""The bytes that are parsed at a time. A usual request fits into one slice."""
+"""How many bytes are parsed at a time. Most requests fit into one slice."""
 REQUESTS_PER_SLICE = 8
 PIPELINED_BYTES = 512
-"""A slice with more requests than REQUESTS_PER_SLICE is parsed in pieces of this many bytes: every request that waits
-for the answer to another takes about 3 KB. A piece holds up to 20 of the smallest requests."""
+"""A slice with more requests than REQUESTS_PER_SLICE is parsed in pieces of this size, because each request that waits
+takes about 3 KB. A piece contains at most 20 requests."""
 REQUEST_LINE = b"HTTP/1."
-"""Every request line of a connection that stays open ends with this and one digit."""
-SINGLE_FIELDS = frozenset((b"host", b"authorization", b"content-type", b"a2a-version", b"origin"))
-"""Fields that a request may have once: of two, a proxy may read one and the service the other. The parser refuses a
+"""Every request line contains this."""
+SINGLE_HEADERS = frozenset((b"host", b"authorization", b"content-type", b"a2a-version", b"origin"))
+"""Headers that a request may have once: a proxy might read another one than the service. The parser itself refuses a
 second Content-Length or Transfer-Encoding."""
 RETRY_SECONDS = 5
-"""When a client may try again after there was no free connection."""
+"""When a client may retry that found no free connection."""
 NOTHING = memoryview(b"")
 
 
-class _Refused(Exception):  # noqa: N818 - it ends a callback of the parser, and is no error of ours.
-    """A request that the parser accepts and the service refuses; the message says why."""
+class _Refused(Exception):  # noqa: N818 - it only ends a callback of the parser.
+    """A request that the parser accepts and the service refuses. The message says why."""
 
 
-class _Flow(FlowControl):
-    """uvicorn's flow control, extended: nothing more is read while bytes are held back."""
-
-    def __init__(self, transport: asyncio.Transport, go_on: Callable[[], None]) -> None:
-        super().__init__(transport)
-        self._go_on = go_on
-        self.holds = False
-
-    def pause_reading(self) -> None:
-        """uvicorn has enough."""
-        if not self.read_paused:
-            self.read_paused = True
-            self._transport.pause_reading()
-
-    def resume_reading(self) -> None:
-        """uvicorn has room again."""
-        if self.read_paused:
-            self.read_paused = False
-            if self.holds:
-                self._go_on()
-            else:
-                self._transport.resume_reading()
-
-    def hold(self) -> None:
-        """Bytes are held back."""
-        if not self.holds:
-            self.holds = True
-            self._transport.pause_reading()
-
-    def release(self) -> None:
-        """No bytes are held back any more."""
-        if self.holds:
-            self.holds = False
-            if not self.read_paused:
-                self._transport.resume_reading()
-
-
-class BoundedConnection(AnsweringConnection):
+class BoundedConnection(FastPathConnection):
     """A connection with limits."""
 
     head_limit_bytes = 64 * 1024
-    """Of everything except the body: request line, headers, the frames of chunks, trailers; plus up to one slice."""
+    """The most bytes of a request outside its body: head, framing of chunks, trailers. One more slice may be parsed."""
     head_seconds = 20.0
-    """From the connection, or from the first byte of a later request, until the head is whole."""
+    """How long a head may take, from the start of the connection or from the first byte of a later request."""
 
     connections_type = OpenConnections
 
     __slots__ = (
         "_connections",
         "_discards",
-        "_expects_nothing",
-        "_goes_on",
         "_head_open",
         "_head_timer",
         "_held",
+        "_is_last",
+        "_is_scheduled",
         "_message_open",
         "_other_bytes",
         "_refusal",
         "_requests_parsed",
     )
 
-    transport: ClientTransport
-    flow: _Flow
     _connections: OpenConnections
 
     def __init__(self, *args: Any, **options: Any) -> None:
         super().__init__(*args, **options)
-        # Whether a request has begun and is not whole, and whether this is so of its head.
+        # Whether a request, or its head, has begun and is not complete.
         self._message_open = self._head_open = False
-        # Bytes of the open request that are no body.
+        # The bytes of the open request outside its body.
         self._other_bytes = 0
         self._requests_parsed = 0
         self._head_timer: asyncio.TimerHandle | None = None
-        # Bytes that arrived and are not parsed yet; whether the loop will call `_parse_held`.
+        # Received bytes that are not parsed yet, and whether the loop will call `_parse_held`.
         self._held = NOTHING
-        self._goes_on = False
-        # What is wrong with the bytes of the client; nothing more is parsed.
+        self._is_scheduled = False
+        # Why the client's bytes are refused. If set, nothing more is parsed.
         self._refusal: str | None = None
         # The open request is answered, and the rest of its body is discarded.
         self._discards = False
-        # The client has closed its sending direction, or the server stops: nothing more is expected.
-        self._expects_nothing = False
+        # The client has closed its sending direction, or the server stops.
+        self._is_last = False
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]  # As uvicorn's own.
-        """A client is there: the clock runs."""
-        client = ClientTransport(transport, self.loop, self._may_send)
+        """Called by the event loop."""
+        client = ClientTransport(transport, self.loop, self._may_send, self._parse_later)
         super().connection_made(client)
-        self.flow = _Flow(client, self._go_on)
         trusted = self._service.settings.service.trusted_networks if self._service else ()
         self._connections = self._open_connections()
         if self._connections.admit(client, limited_address(self.client[0] if self.client else None, trusted)):
             self._start_head_timer()
         else:
             self._refusal = "There is no free connection."
-            self._write_refusal(RateLimited(RETRY_SECONDS))
+            self._send_error(RateLimited(RETRY_SECONDS))
 
     def connection_lost(self, exc: Exception | None) -> None:
-        """The client is gone."""
+        """Called by the event loop."""
         self._stop_head_timer()
         self._held = NOTHING
-        self._connections.forget(self.transport)
+        self._connections.remove(self.transport)
         super().connection_lost(exc)
 
     def data_received(self, data: bytes) -> None:
-        """Part of a head, of a body, or of several requests."""
+        """Called by the event loop. The data may be part of a request, or several requests."""
         if self.transport.half_closed:
             self.transport.discard(len(data))
         elif (
@@ -162,114 +122,122 @@ class BoundedConnection(AnsweringConnection):
             and self._may_parse()
         ):
             self._parse(data)
-            if self._binding is not None or self._head_open or self._expects_nothing:
+            if self._binding is not None or self._head_open or self._is_last:
                 self._after_all_bytes()
         else:
             self._held = memoryview(bytes(self._held) + data)
             self._parse_held()
 
     def eof_received(self) -> bool:  # type: ignore[override]  # As asyncio has it.
-        """The client sends nothing more. It still gets the answers to the requests that are whole."""
+        """Called when the client has closed its sending direction. It still gets responses to complete requests."""
         if self.transport.is_closing():
             return False
-        waits_for_its_body = self._message_open and not self._head_open and not self.pipeline
-        self._expects_nothing = bool(self._held) or (self._is_answering() and not waits_for_its_body)
-        return self._expects_nothing
+        lacks_body = self._message_open and not self._head_open and not self.pipeline
+        self._is_last = bool(self._held) or (self._is_answering() and not lacks_body)
+        return self._is_last
 
     def resume_writing(self) -> None:
-        """The client reads again."""
+        """Called by the event loop when the client reads again."""
         super().resume_writing()
-        self._go_on()
+        self._parse_later()
 
     def shutdown(self) -> None:
-        """The server stops: requests in progress are answered."""
-        self._expects_nothing = True
+        """Called when the server stops. Requests in progress are answered."""
+        self._is_last = True
         super().shutdown()
 
     def send_400_response(self, msg: str) -> None:
-        """Refuses what is no HTTP in the envelope of every other error (contract, part 3), and closes."""
-        self._write_refusal(SchemaValidationFailed(msg, {"in": "envelope"}, http=400))
-        self._connections.idle(self.transport)
+        """Refuses invalid HTTP, and closes."""
+        self._send_error(SchemaValidationFailed(msg, {"in": "envelope"}, http=400))
+        self._connections.set_idle(self.transport)
 
     def on_message_begin(self) -> None:
-        """The first byte of a request."""
+        """Called by the parser at the first byte of a request."""
+        # Not uvicorn's method: it makes an ASGI scope, which the fast path does not need.
+        self.url, self.headers, self.expect_100_continue = b"", [], False
+        self._binding, self._body = None, b""
         self._message_open = self._head_open = True
         self._other_bytes = 0
-        self._connections.busy(self.transport)
-        super().on_message_begin()
+        self._connections.set_busy(self.transport)
 
     def on_header(self, name: bytes, value: bytes) -> None:
-        """A field of the head. A trailer is ignored: it must not replace a field that a proxy has written."""
+        """Called by the parser. Trailers are ignored, because they must not replace a header that a proxy has set."""
         if self._head_open:
             self.headers.append((name.lower(), value))
 
     def on_headers_complete(self) -> None:
-        """The head is whole."""
+        """Called by the parser."""
         if self._head_timer is not None:
             self._stop_head_timer()
         if self.parser.should_upgrade():
             if self.parser.get_method() == b"CONNECT":
                 raise _Refused("This service is no proxy: CONNECT is not offered.")
-            # The parser takes the request for bodiless: `_parse` starts it again.
+            # The parser now assumes that there is no body. `_parse` parses the head again, without the upgrade.
             return
         fields = self._fields = dict(self.headers)
         if len(fields) != len(self.headers) or b"host" not in fields:
-            self._check_single_fields()
+            self._check_single_headers()
         if b"expect" in fields:
             self.expect_100_continue = fields[b"expect"].lower() == b"100-continue"
-        super().on_headers_complete()
+        self._binding = self._bindings.get(self.url)
+        if self._binding is None or not self._may_take_fast_path():
+            self._continue_over_asgi()
         self._head_open = False
 
     def on_body(self, body: bytes) -> None:
-        """Bodies have limits of their own."""
+        """Called by the parser for each part of a body."""
         self._other_bytes -= len(body)
         if self._discards:
             self.transport.discard(len(body))
-        super().on_body(body)
+        if self._binding is None:
+            super().on_body(body)
+        else:
+            self._body = self._body + body if self._body else body
+            if len(self._body) > FAST_BODY_BYTES:
+                self._continue_over_asgi()
 
     def on_message_complete(self) -> None:
-        """The request is whole."""
+        """Called by the parser at the end of a request."""
         if self._head_open:
-            return  # Of an upgrade: see above.
+            return  # A request for an upgrade: see above.
         self._message_open = False
         self._requests_parsed += 1
         if self._discards:
             self._discards = False
             self.transport.stop_discarding()
-            self._connections.idle(self.transport)
-        super().on_message_complete()
+            self._connections.set_idle(self.transport)
+        if self._binding is not None and not self._handle(self._binding):
+            self._continue_over_asgi()
+        if self._binding is None:
+            super().on_message_complete()
+        self._binding = None
 
     def on_response_complete(self) -> None:
-        """A request is answered: the next one follows, or the connection is idle. As uvicorn's own, without its timer
-        for idle connections: one sweep over all connections costs less than a timer for each request."""
+        """Called after a response. Differs from uvicorn's method in one point: it starts no timer for idle connections.
+
+        One sweep over all connections costs less than a timer for each request.
+        """
         self.server_state.total_requests += 1
         if self.transport.is_closing():
-            # Closing, it makes room for others first.
-            self._connections.idle(self.transport)
+            # A connection that closes is the first to make room for another one.
+            self._connections.set_idle(self.transport)
             return
         if self.flow.read_paused:
             self.flow.resume_reading()
         if self.pipeline:
             self._start_asgi_task(*self.pipeline.pop())
-            self._go_on()
+            self._parse_later()
         elif self._refusal is not None:
             self.send_400_response(self._refusal)
         elif self._held:
-            self._go_on()
-        elif self._expects_nothing:
+            self._parse_later()
+        elif self._is_last:
             self.transport.close()
         elif not self._message_open:
-            self._connections.idle(self.transport)
+            self._connections.set_idle(self.transport)
         elif not self._head_open:
             self._discards = True
             self.transport.start_discarding()
-
-    def _read_again(self) -> None:
-        if self.flow.holds:
-            self._is_stopped = False
-            self._go_on()
-        else:
-            super()._read_again()
 
     def _open_connections(self) -> OpenConnections:
         found: OpenConnections | None = self.app_state.get(CONNECTIONS)
@@ -284,23 +252,23 @@ class BoundedConnection(AnsweringConnection):
         return found
 
     def _may_send(self) -> bool:
-        return not self._expects_nothing and (self._message_open or bool(self._held) or self._refusal is not None)
+        return not self._is_last and (self._message_open or bool(self._held) or self._refusal is not None)
 
     def _may_parse(self) -> bool:
-        """Whether the next request may be parsed. Only when none waits: so at most one slice of requests waits."""
-        flow = self.flow
+        """Whether the next request may be parsed. Never while another one waits: so at most one slice of them waits."""
         return not (
-            self.pipeline or self._is_stopped or flow.read_paused or flow.write_paused or self._refusal is not None
+            self.pipeline or self.transport.paused & ~HELD or self.flow.write_paused or self._refusal is not None
         )
 
-    def _go_on(self) -> None:
-        """Parses the bytes that are held back in a later turn of the loop, after other connections."""
-        if self._held and not self._goes_on:
-            self._goes_on = True
+    def _parse_later(self) -> None:
+        """Schedules `_parse_held` for the next turn of the loop, after other connections."""
+        if self._held and not self._is_scheduled:
+            self._is_scheduled = True
             self.loop.call_soon(self._parse_held)
 
     def _parse_held(self) -> None:
-        self._goes_on = False
+        """Parses bytes that are held back, up to the end of one request."""
+        self._is_scheduled = False
         parsed = self._requests_parsed
         while self._held and parsed == self._requests_parsed and self._may_parse() and not self.transport.is_closing():
             part = bytes(self._held[:SLICE_BYTES])
@@ -311,11 +279,11 @@ class BoundedConnection(AnsweringConnection):
         if self._refusal is not None or self.transport.is_closing():
             return
         if self._held:
-            self.flow.hold()
+            self.transport.pause_reading(HELD)
             if self._may_parse():
-                self._go_on()
+                self._parse_later()
         else:
-            self.flow.release()
+            self.transport.resume_reading(HELD)
             self._after_all_bytes()
 
     def _parse(self, data: bytes) -> None:
@@ -324,31 +292,31 @@ class BoundedConnection(AnsweringConnection):
         try:
             self.parser.feed_data(data)
         except httptools.HttpParserUpgrade as upgrade:
-            again = self._without_upgrade() + data[upgrade.args[0] :]
+            again = self._head_without_upgrade() + data[upgrade.args[0] :]
         except httptools.HttpParserError as error:
-            asked = error.__context__
-            self._refuse(str(asked) if isinstance(asked, _Refused) else "Invalid HTTP request received.")
+            refused = error.__context__
+            self._refuse(str(refused) if isinstance(refused, _Refused) else "Invalid HTTP request received.")
         else:
             if self._other_bytes > self.head_limit_bytes and not self.transport.is_closing():
                 what = "The head of the request is" if self._head_open else "Trailers and the frames of chunks are"
                 self._refuse(f"{what} too large.")
         if again:
-            # Outside of the handler above: an error in here must not get the upgrade as its context.
+            # Outside of the except block: its exception must not become the context of another one.
             self._parse(again)
 
-    def _without_upgrade(self) -> bytes:
-        """The head that was parsed last, without its Upgrade fields. Also makes a new parser, which starts with it."""
+    def _head_without_upgrade(self) -> bytes:
+        """The head that was parsed last, without its Upgrade headers, for the new parser that this method makes."""
         parser = self.parser
-        fields = b"".join(b"%b: %b\r\n" % field for field in self.headers if field[0] != b"upgrade")
+        headers = b"".join(b"%b: %b\r\n" % header for header in self.headers if header[0] != b"upgrade")
         line = b"%b %b HTTP/%b\r\n" % (parser.get_method(), self.url, parser.get_http_version().encode())
         self.parser = httptools.HttpRequestParser(self)
-        # As uvicorn's own: what follows a request that closes the connection is no error.
+        # As uvicorn does: bytes after a request that closes the connection are no error.
         self.parser.set_dangerous_leniencies(lenient_data_after_close=True)
-        return line + fields + b"\r\n"
+        return line + headers + b"\r\n"
 
-    def _check_single_fields(self) -> None:
+    def _check_single_headers(self) -> None:
         names = Counter(name for name, _ in self.headers)
-        for name in SINGLE_FIELDS:
+        for name in SINGLE_HEADERS:
             if names[name] > 1:
                 raise _Refused(f"The request has more than one {name.decode().title()} field. Send it once.")
         if not names[b"host"] and self.parser.get_http_version() >= "1.1":
@@ -359,17 +327,17 @@ class BoundedConnection(AnsweringConnection):
         if self._refusal is not None or self.transport.is_closing():
             return
         if self._binding is not None:
-            # The rest of the body is waited for on the long road.
-            self._take_the_long_road()
+            # The rest of the body has not arrived.
+            self._continue_over_asgi()
         elif self._head_open and self._head_timer is None:
-            # The usual head arrives at once and costs no timer.
+            # A head that arrives at once costs no timer.
             self._start_head_timer()
-        if self._expects_nothing and not self._is_answering():
+        if self._is_last and not self._is_answering():
             self.transport.close()
 
-    def _refuse(self, words: str) -> None:
-        """Parses nothing more, and refuses the last request after the answers to the requests before it."""
-        self._refusal, self._held = words, NOTHING
+    def _refuse(self, why: str) -> None:
+        """Stops parsing, and refuses the last request after the responses to the requests before it."""
+        self._refusal, self._held = why, NOTHING
         if self._head_open or not self._message_open or self._binding is not None:
             # The refused request has no cycle.
             waits = self._is_answering()
@@ -387,13 +355,14 @@ class BoundedConnection(AnsweringConnection):
                 self.transport.close()
                 return
         if waits:
-            self.flow.hold()
+            self.transport.pause_reading(HELD)
         else:
-            self.send_400_response(words)
+            self.send_400_response(why)
 
-    def _write_refusal(self, error: ProtocolError) -> None:
+    def _send_error(self, error: ProtocolError) -> None:
+        """Sends an error, and closes."""
         if self._service is None:
-            # Without a service the application has no vocabulary for an error.
+            # Only a service has a vocabulary for errors.
             self.transport.abort()
             return
         response = error_response(error, self._service)
@@ -416,7 +385,7 @@ class BoundedConnection(AnsweringConnection):
     def _head_is_late(self) -> None:
         self._head_timer = None
         if self._held or self._is_answering():
-            # The rest of the head may be here: an earlier request of the same connection still waits for its answer.
+            # The rest of the head may be held back, because an earlier request waits for its response.
             self._start_head_timer()
         elif not self.transport.is_closing():
             self.transport.close_now()

@@ -1,7 +1,7 @@
-"""CORS: agents in browsers, on pages of any origin, may call the skills and read the answers. Pure.
+"""CORS headers: agents in browsers, on pages of any origin, may call the skills and read the answers. Pure.
 
-The service knows callers by bearer tokens and by addresses, never by cookies. It therefore allows every origin, and
-never allows credentials. It does not allow a public page to call it on a private network (`docs/reference/settings.md`,
+The service identifies callers by bearer tokens and addresses, never by cookies. So it allows every origin, and never
+allows credentials. It does not allow a public page to call it on a private network (`docs/reference/settings.md`,
 `[service]`).
 """
 
@@ -9,7 +9,7 @@ READABLE_ANYWHERE = {
     "access-control-allow-origin": "*",
     "access-control-expose-headers": "x-request-id, retry-after, a2a-extensions, www-authenticate",
 }
-"""The headers of every answer of the skills, of every error and of the published documents."""
+"""The headers of the answers of all skills, of errors and of published documents."""
 
 PREFLIGHT = {
     "access-control-allow-origin": "*",
@@ -17,7 +17,7 @@ PREFLIGHT = {
     "access-control-allow-headers": "content-type, authorization, a2a-version, a2a-extensions",
     "access-control-max-age": "7200",
 }
-"""The headers of the answer to a preflight request, with which a browser asks whether it may send the real one."""
+"""The headers of the answer to a preflight request. With it, a browser asks whether it may send the real request."""
 
 HEAD_LINES = "".join(f"{name}: {value}\r\n" for name, value in READABLE_ANYWHERE.items())
 

@@ -1,7 +1,7 @@
 """An event loop that accepts many connections in each turn.
 
-libuv accepts one connection in each turn. In a busy process a turn handles every connection that has sent something. A
-new client would then wait one turn for each client before it in the kernel's queue.
+libuv accepts one connection in each turn. In a busy process, a turn handles every connection that has sent something.
+So a new client would wait one turn for each client before it in the kernel's queue.
 """
 
 import asyncio
@@ -9,32 +9,24 @@ import errno
 import socket
 from collections.abc import Callable
 from contextlib import suppress
-from typing import Any, Protocol, cast
+from typing import Any
 
 import structlog
 import uvloop
+from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
 log = structlog.get_logger()
 
 ACCEPTED_PER_TURN = 64
-"""More would delay the clients that are connected. One more costs about a tenth of a millisecond."""
+"""Each costs about a tenth of a millisecond. More would delay the connected clients."""
 PAUSE_SECONDS = 0.2
 """How long accepting pauses when the process or the system has no file descriptor or memory left."""
-SILENT_SECONDS = 60.0
-"""A further pause within this time is not logged."""
 
 RECEIVE_BYTES = 32 * 1024
-"""The receive buffer of a connection. The kernel doubles it. libuv reads as much at once as it finds there, at most
-256 KiB, and a client that pipelines requests without reading its answers makes the process hold it."""
+"""The receive buffer of a connection. The kernel doubles it. libuv reads all that is in it at once, up to 256 KiB. When
+a client pipelines requests and reads no responses, the process holds these bytes."""
 
 _EXHAUSTED = frozenset({errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM})
-
-
-class _Connection(Protocol):
-    """The method that uvicorn's protocols add to asyncio's."""
-
-    def shutdown(self) -> None:
-        """Close now, or after the answer that is due."""
 
 
 class AcceptingLoop(uvloop.Loop):
@@ -49,25 +41,24 @@ class AcceptingLoop(uvloop.Loop):
 
 
 class Acceptor:
-    """Accepts from a listening socket, which worker processes may share, until it is closed."""
+    """Accepts connections from a listening socket, which worker processes may share."""
 
     def __init__(
-        self, loop: asyncio.AbstractEventLoop, listener: socket.socket, factory: Callable[[], asyncio.BaseProtocol]
+        self, loop: asyncio.AbstractEventLoop, listener: socket.socket, factory: Callable[[], HttpToolsProtocol]
     ) -> None:
         self._loop = loop
         self._listener = listener
         self._factory = factory
         self._closed = False
-        self._silent_until = 0.0
         self._resume: asyncio.TimerHandle | None = None
         self._connecting: set[asyncio.Task[None]] = set()
         listener.setblocking(False)
-        # Every connection that is accepted inherits it.
+        # Accepted connections inherit it.
         listener.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, RECEIVE_BYTES)
         loop.add_reader(listener, self._accept)
 
     def close(self) -> None:
-        """Stops accepting. The socket stays open: its owner closes it."""
+        """Stops accepting. The owner of the socket closes it."""
         if self._closed:
             return
         self._closed = True
@@ -90,7 +81,7 @@ class Acceptor:
                 if problem.errno in _EXHAUSTED:
                     self._pause(problem)
                     return
-                # accept(2) reports that this client or its network is gone. The next client may be fine.
+                # accept(2) reports an error of this client or its network. The next client may have none.
                 continue
             task = self._loop.create_task(self._connect(accepted))
             self._connecting.add(task)
@@ -100,14 +91,12 @@ class Acceptor:
         with suppress(OSError):  # The client has closed its connection already.
             _, protocol = await self._loop.connect_accepted_socket(self._factory, accepted)
             if self._closed:
-                # The server shut its known connections down before this one was set up.
-                cast(_Connection, protocol).shutdown()
+                # The server has shut down the other connections before this one was set up.
+                protocol.shutdown()
 
     def _pause(self, problem: OSError) -> None:
-        """Pauses accepting: else the kernel reports the waiting client in every turn, and the loop never sleeps."""
-        if self._loop.time() >= self._silent_until:
-            self._silent_until = self._loop.time() + SILENT_SECONDS
-            log.warning("new connections wait", problem=problem.strerror)
+        """Pauses accepting. Otherwise the kernel would report the client in every turn, and the loop would spin."""
+        log.warning("new connections wait", problem=problem.strerror, most_lines=1)
         self._loop.remove_reader(self._listener)
         self._resume = self._loop.call_later(PAUSE_SECONDS, self._accept_again)
 

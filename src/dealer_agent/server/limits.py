@@ -1,15 +1,16 @@
-"""Rate limits per client and rule, held together by all worker processes of one machine (specification, part 8).
+"""Rate limits for each client and rule, shared by the worker processes of one machine (docs/protocol.md#rate-limits).
 
-Limits are written in the notation of the library `limits` (`"120/minute; 10/second"`), whose parser reads them. Its
-strategies are not used: they judge one limit at a time and count a refused hit, while here all limits of a rule hold
-together, atomically, and a refused hit costs the client nothing.
+Rules use the notation of the library `limits` (`"120/minute; 10/second"`), and its parser reads them. Its strategies
+check one limit at a time and count a refused request. Here all limits of a rule are checked in one step, and a refused
+request is not counted.
 
-A window is fixed and starts with the client's first hit, so the wait that a refusal names is exact. The counters live
-in one memory-mapped file of fixed size. The file is a table of blocks of sets; all counters of a client are in one
-block, those under one rule in one set of it, and whoever touches a block holds the kernel's lock on its bytes, which
-the kernel frees when a worker dies. Where a set is full the counter that expires first makes room: a flood of addresses
-costs no memory, and short windows go before long ones. The file holds keyed hashes, never an address or a token, and
-its owner alone may read it.
+A window has a fixed length and starts with the client's first request, so the wait that a refusal names is exact.
+
+The counters are in one memory-mapped file of fixed size: a table of blocks, each with several sets. All counters of a
+client are in one block, and its counters for one rule are in one set of it. A process holds the kernel's lock on a
+block's bytes while it uses the block. The kernel releases the lock when the process dies. When a set is full, the new
+counter replaces the one that expires first: a flood of addresses costs no memory, and short windows go before long
+ones. The file has mode 0600 and holds keyed hashes, never an address or a token.
 """
 
 import fcntl
@@ -28,10 +29,12 @@ from typing import NamedTuple
 
 from limits import parse_many
 
+from dealer_agent.protocol.errors import RateLimited
+
 _MAGIC = b"ratelim1"
 _KEY_BYTES = 16
 _HEADER_BYTES = 64
-# One counter: hash of rule and client, the window's length in seconds, when it ends (epoch seconds), hits in it.
+# A counter: hash of rule and client, length of the window in seconds, its end (epoch seconds), requests in it.
 _COUNTER = struct.Struct("<16sdQ")
 _OWNER = struct.Struct("<12sI")
 _COUNTED = struct.Struct("<dQ")
@@ -44,20 +47,21 @@ _BLOCK_BYTES = _BLOCK_SETS * _SET_BYTES
 _BLOCKS = 1024
 _TABLE_BYTES = _HEADER_BYTES + _BLOCKS * _BLOCK_BYTES
 _LONGEST_WINDOW = 2**32 - 1
-_MOST_HITS = 2**64 - 1
-# A window that ends later than one that starts now belongs to a clock that was set back since, unless by little.
+_MOST_REQUESTS = 2**64 - 1
+# A window that ends later than a new one would was started before the clock was set back. Smaller differences are
+# corrections of the clock.
 _CLOCK_GRACE_SECONDS = 1.0
 
 
-class Refused(NamedTuple):
-    """The rule that refuses a request, and for how many whole seconds."""
+class Refusal(NamedTuple):
+    """The rule that refuses a request, and after how many whole seconds the client may retry."""
 
     rule: str
     wait: int
 
 
 class _Limit(NamedTuple):
-    """At most `amount` hits in `window` seconds; `owner` is what a client's counter of them begins with."""
+    """At most `amount` requests in `window` seconds. `owner` is the beginning of the client's counter for it."""
 
     amount: int
     window: int
@@ -65,18 +69,18 @@ class _Limit(NamedTuple):
 
 
 class RateLimits:
-    """The counters in the file at `path`, which is made when absent, and the rules by name.
+    """The counters in the file at `path`, and the rules by name. The file is created when it does not exist.
 
-    An empty rule is no limit. Of two limits over the same time the stricter one counts. A rule has at most 8 different
-    times. Raises ValueError for a rule that cannot be read, and for a file that is something else. One object per
-    process and path: the kernel's locks are between processes, and closing one object would free the locks of another.
+    An empty rule has no limit. Of two limits with the same window the lower one counts. A rule has at most 8 windows.
+    Use one object per process and path: closing one would release the locks of another. Raises ValueError for a rule
+    that cannot be parsed, and for a file with other content.
     """
 
     def __init__(self, path: Path, rules: Mapping[str, str], *, clock: Callable[[], float] = time.time) -> None:
         self._limits = {name: _read_rule(name, rule) for name, rule in rules.items()}
         self._clock = clock
         self._threads = threading.Lock()
-        # Through a descriptor: no mode of `open` makes a file that its owner alone reads, and keeps what is in it.
+        # No mode of `open` sets the permissions of a new file and keeps the content of an existing one.
         self._open_file = os.fdopen(os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600), "r+b", buffering=0)
         self._file = self._open_file.fileno()
         try:
@@ -85,48 +89,52 @@ class RateLimits:
             self._open_file.close()
             raise
         self._key = bytes(self._table[len(_MAGIC) : len(_MAGIC) + _KEY_BYTES])
-        self._block_of = lru_cache(maxsize=4096)(self._hashed)
+        self._block_of = lru_cache(maxsize=4096)(self._located)
 
     def close(self) -> None:
-        """Let go of the file; the counters stay in it."""
+        """Closes the file. The counters stay in it."""
         self._table.close()
         self._open_file.close()
 
-    def hit(self, rule: str, client: str, cost: int = 1) -> int | None:
-        """Count a request of `client` under `rule` as `cost` hits; None when it is allowed.
+    def acquire(self, rule: str, client: str, cost: int = 1) -> int | None:
+        """Counts a request `cost` times. Returns None if it is allowed, else the seconds for `Retry-After`, at least 1.
 
-        Else nothing is counted, and the answer is the whole seconds (at least 1) after which the limits that refuse it
-        are over: `Retry-After` (contract, part 3). A cost above a limit's amount counts as that amount, so that the
-        request is allowed when the wait is over. Raises KeyError for a rule that was not given.
+        A refused request is not counted. A cost above a limit counts as the limit, so that the request is allowed after
+        the wait. Raises KeyError for an unknown rule.
         """
-        refused = self.hit_in_turn((rule,), client, cost)
-        return None if refused is None else refused.wait
+        refusal = self.acquire_in_order((rule,), client, cost)
+        return None if refusal is None else refusal.wait
 
-    def give_back(self, rule: str, client: str) -> None:
-        """Remove one hit that was counted."""
-        self.hit(rule, client, -1)
+    def enforce(self, rule: str, client: str, cost: int = 1) -> None:
+        """Counts a request. Raises RateLimited if it is refused."""
+        wait = self.acquire(rule, client, cost)
+        if wait is not None:
+            raise RateLimited(wait)
 
-    def hit_in_turn(self, rules: tuple[str, ...], client: str, cost: int = 1) -> Refused | None:
-        """The same under one rule after the other, as far as the first that refuses, which is named; one lock does for
-        all."""
+    def release(self, rule: str, client: str) -> None:
+        """Removes one counted request."""
+        self.acquire(rule, client, -1)
+
+    def acquire_in_order(self, rules: tuple[str, ...], client: str, cost: int = 1) -> Refusal | None:
+        """Counts a request under each rule until one refuses it, all under one lock."""
         block, counters = self._block_of(rules, client)
         with self._threads:
             fcntl.lockf(self._file, fcntl.LOCK_EX, _BLOCK_BYTES, block)
             try:
-                # Read with the lock held: who waited for it must not judge by an older time than who came before.
+                # Read the time under the lock, so that a request never uses an older time than the one before it.
                 now = self._clock()
                 for rule, start, limits in counters:
-                    wait = self._judge(start, limits, now, cost)
+                    wait = self._acquire_rule(start, limits, now, cost)
                     if wait is not None:
-                        return Refused(rule, wait)
+                        return Refusal(rule, wait)
                 return None
             finally:
                 fcntl.lockf(self._file, fcntl.LOCK_UN, _BLOCK_BYTES, block)
 
-    def _hashed(self, rules: tuple[str, ...], client: str) -> tuple[int, list[tuple[str, int, list[_Limit]]]]:
-        """Where a client's block is; and of each rule that has limits its set, and the limits."""
-        place = blake2b(client.encode(errors="surrogatepass"), digest_size=4, key=self._key).digest()
-        block = _HEADER_BYTES + int.from_bytes(place) % _BLOCKS * _BLOCK_BYTES
+    def _located(self, rules: tuple[str, ...], client: str) -> tuple[int, list[tuple[str, int, list[_Limit]]]]:
+        """The offset of a client's block; for each rule with limits: its name, the offset of its set, its limits."""
+        digest = blake2b(client.encode(errors="surrogatepass"), digest_size=4, key=self._key).digest()
+        block = _HEADER_BYTES + int.from_bytes(digest) % _BLOCKS * _BLOCK_BYTES
         counters = []
         for rule in rules:
             if self._limits[rule]:
@@ -136,52 +144,51 @@ class RateLimits:
                 counters.append((rule, block + digest[0] % _BLOCK_SETS * _SET_BYTES, limits))
         return block, counters
 
-    def _judge(self, start: int, limits: list[_Limit], now: float, cost: int) -> int | None:
-        # Conditions in place of min() and max(): every request comes here twice.
+    def _acquire_rule(self, start: int, limits: list[_Limit], now: float, cost: int) -> int | None:
+        # Conditional expressions are faster than min() and max(): every request calls this twice.
         table, wait = self._table, 0.0
-        taken: list[tuple[int, bytes, float, int]] = []
+        updates: list[tuple[int, bytes, float, int]] = []
         for amount, window, owner in limits:
-            place, hits, ends = self._place_of(start, owner), 0, now + window
-            if place >= 0:
-                counted_until, counted = _COUNTED.unpack_from(table, place + _OWNER_BYTES)
-                if now < counted_until <= ends + _CLOCK_GRACE_SECONDS:
-                    hits, ends = counted, counted_until
-            after = hits + (cost if cost <= amount else amount or 1)
+            offset, count, ends = self._find(start, owner), 0, now + window
+            if offset >= 0:
+                stored_end, stored_count = _COUNTED.unpack_from(table, offset + _OWNER_BYTES)
+                if now < stored_end <= ends + _CLOCK_GRACE_SECONDS:
+                    count, ends = stored_count, stored_end
+            after = count + (cost if cost <= amount else amount or 1)
             if after > amount and ends - now > wait:
                 wait = ends - now
-            taken.append((place, owner, ends, after if after > 0 else 0))
+            updates.append((offset, owner, ends, after if after > 0 else 0))
         if wait:
             return max(1, math.ceil(wait))
-        for index, (place, owner, ends, hits) in enumerate(taken):
-            at = place
-            if place < 0:
-                at = self._first_to_expire(start, {held for held, _, _, _ in taken})
-                taken[index] = at, owner, ends, hits
-            _COUNTER.pack_into(table, at, owner, ends, hits)
+        for index, (offset, owner, ends, count) in enumerate(updates):
+            at = offset
+            if offset < 0:
+                at = self._first_to_expire(start, {used for used, _, _, _ in updates})
+                updates[index] = at, owner, ends, count
+            _COUNTER.pack_into(table, at, owner, ends, count)
         return None
 
-    def _place_of(self, start: int, owner: bytes) -> int:
-        """Where in the file the set holds this counter; -1 where it does not."""
-        place = self._table.find(owner, start, start + _SET_BYTES)
-        while place >= 0 and (place - start) % _COUNTER_BYTES:
-            # The same bytes across two counters, by chance.
-            place = self._table.find(owner, place + 1, start + _SET_BYTES)
-        return place
+    def _find(self, start: int, owner: bytes) -> int:
+        """The offset of this counter in the set at `start`; -1 if it is not there."""
+        offset = self._table.find(owner, start, start + _SET_BYTES)
+        while offset >= 0 and (offset - start) % _COUNTER_BYTES:
+            # By chance, two neighbours contain the same bytes.
+            offset = self._table.find(owner, offset + 1, start + _SET_BYTES)
+        return offset
 
-    def _first_to_expire(self, start: int, held: set[int]) -> int:
-        places = range(start, start + _SET_BYTES, _COUNTER_BYTES)
-        free = (place for place in places if place not in held)
-        return min(free, key=lambda place: _COUNTED.unpack_from(self._table, place + _OWNER_BYTES)[0])
+    def _first_to_expire(self, start: int, used: set[int]) -> int:
+        offsets = (offset for offset in range(start, start + _SET_BYTES, _COUNTER_BYTES) if offset not in used)
+        return min(offsets, key=lambda offset: _COUNTED.unpack_from(self._table, offset + _OWNER_BYTES)[0])
 
     def _open_table(self, path: Path) -> mmap.mmap:
         fcntl.lockf(self._file, fcntl.LOCK_EX, _HEADER_BYTES)
         try:
             magic = os.pread(self._file, len(_MAGIC), 0)
             if magic != _MAGIC:
-                # Zeros are a table that a killed worker began: the magic is written last.
+                # A table of zeros is one that a killed worker started: the magic number is written last.
                 if any(magic):
                     raise ValueError(f"{path} is not a table of rate limits of this version; delete or move it")
-                # Written, not only extended: a hole in the file would kill the worker when the disk is full.
+                # Write the zeros: in a file with a hole, a full disk would kill the worker at its first access.
                 os.pwrite(self._file, bytes(_TABLE_BYTES), 0)
                 os.pwrite(self._file, secrets.token_bytes(_KEY_BYTES), len(_MAGIC))
                 os.pwrite(self._file, _MAGIC, 0)
@@ -191,7 +198,7 @@ class RateLimits:
 
 
 def _read_rule(name: str, rule: str) -> list[tuple[int, int]]:
-    """The limits of one rule as (hits, seconds), one for each length of time."""
+    """The limits of one rule as (requests, seconds), one for each window."""
     if not rule.strip():
         return []
     try:
@@ -202,7 +209,7 @@ def _read_rule(name: str, rule: str) -> list[tuple[int, int]]:
     for item in items:
         window = item.get_expiry()
         strictest[window] = min(item.amount, strictest.get(window, item.amount))
-    if max(strictest) > _LONGEST_WINDOW or max(strictest.values()) > _MOST_HITS:
+    if max(strictest) > _LONGEST_WINDOW or max(strictest.values()) > _MOST_REQUESTS:
         raise ValueError(f"rate limit of {name}: a number in {rule!r} is too large")
     if len(strictest) > _WAYS:
         raise ValueError(f"rate limit of {name}: more than {_WAYS} different times in {rule!r}")

@@ -1,12 +1,12 @@
-"""Structured logs: one JSON object a line, without personal data.
+"""Structured logs: one JSON object in each line, without personal data.
 
-Lines go through a buffer that is flushed a few times a second: a write for each request would cost more than the
-request. Nothing of a request's body, headers or address is ever logged.
+Lines go through a buffer that is flushed a few times a second, because a write for each request would cost more than
+the request. No line contains a body, a header or an address of a request.
 
-The log is bounded, because a flood of requests would fill the disk. In each interval the first lines of each kind are
-written, and the rest of that kind is counted. At the end of the interval one line per kind says how many were left out
-(`docs/reference/settings.md`, `[logs]`). Use `log_request` for the line of a request and structlog for every other
-event: both are bounded.
+The log has a bound, so that a flood of requests does not fill the disk (`docs/reference/settings.md`, `[logs]`). In each
+interval the first lines of each kind are written, and the others are counted. At the end of the interval one line for each kind
+has their number. Use `log_request` for the line of a request and `count_refusal` for a request that an overloaded
+process refuses. Use structlog for every other event: `most_lines` sets another bound for it.
 """
 
 import sys
@@ -29,15 +29,17 @@ MOST_ANSWERS = 500
 MOST_REFUSALS = 10
 """Lines of refused requests in an interval, for each status, code and skill."""
 MOST_FAULTS = 100
-"""Lines of requests that failed with INTERNAL_ERROR, for each status and skill: a customer may quote their ids."""
+"""Lines of requests that failed with INTERNAL_ERROR, for each status and skill. Customers may quote their ids."""
 MOST_EVENTS = 100
 """Lines of any other event in an interval, for each event and class of error."""
-MOST_PLACES = 20
+MOST_FRAMES = 20
 """Frames of a traceback in a line: the innermost ones."""
+
+REFUSED = "requests refused, the service is busy"
 
 
 class BufferedLines:
-    """Lines for a stream, written together; threads may share one."""
+    """Buffers the lines for a stream. Threads may share one."""
 
     def __init__(self, stream: BinaryIO) -> None:
         self._stream = stream
@@ -46,21 +48,24 @@ class BufferedLines:
         self._lock = threading.Lock()
 
     def msg(self, line: bytes) -> None:
-        """Takes one line."""
+        """Adds a line."""
         self._lines.append(line)
 
     debug = info = warning = msg
 
     def error(self, line: bytes) -> None:
-        """Takes one line and writes it now: the process may be about to end."""
+        """Adds a line and writes it now, because the process may be about to end."""
         self.msg(line)
         self.flush()
 
     critical = error
 
     def flush(self) -> None:
-        """Writes the lines. Lines that cannot be written, as on a full disk, are counted. The count is written as soon
-        as possible. The service goes on without its log."""
+        """Writes the lines.
+
+        The service continues when they cannot be written, as on a full disk. They are counted, and the next flush that
+        works writes the count.
+        """
         with self._lock:
             lines, self._lines = self._lines, []
             if not lines and not self._lost:
@@ -76,31 +81,31 @@ class BufferedLines:
 
 
 class Sampler:
-    """Admits the first lines of each kind in an interval, and counts the rest."""
+    """Admits the first lines of each kind in an interval, and counts the others."""
 
     def __init__(self) -> None:
-        self._counted: dict[Hashable, int] = {}
-        self._left_out: dict[Hashable, int] = {}
+        self._counts: dict[Hashable, int] = {}
+        self._suppressed: dict[Hashable, int] = {}
 
     def admits(self, kind: Hashable, most: int) -> bool:
-        """Counts a line of this kind; whether it is one of the first `most` in this interval."""
-        count = self._counted[kind] = self._counted.get(kind, 0) + 1
+        """Counts a line of this kind. Returns whether it is one of the first `most` in this interval."""
+        count = self._counts[kind] = self._counts.get(kind, 0) + 1
         if count <= most:
             return True
-        self._left_out[kind] = count - most
+        self._suppressed[kind] = count - most
         return False
 
     def end_interval(self) -> dict[Any, int]:
-        """Starts the next interval. Returns how many lines of each kind the last one left out."""
-        left_out, self._counted, self._left_out = self._left_out, {}, {}
-        return left_out
+        """Starts the next interval. Returns for each kind how many lines the last interval has suppressed."""
+        suppressed, self._counts, self._suppressed = self._suppressed, {}, {}
+        return suppressed
 
 
 class RequestLine(Struct, gc=False):
-    """The one line of a request, as structlog would write it, at a fraction of the cost. `ms` is how long it took.
+    """The log line of a request, as structlog would write it, at a fraction of the cost. `ms` is its duration.
 
-    Requests outside the two bindings have neither `binding` nor `ms`. Status, code and skill are the line's kind: none
-    of them may hold what a client wrote.
+    Requests outside the two bindings have neither `binding` nor `ms`. Status, code and skill are the line's kind. They
+    never contain text of a client.
     """
 
     request_id: str
@@ -115,27 +120,14 @@ class RequestLine(Struct, gc=False):
     at: datetime | UnsetType = UNSET
 
 
-class _LeftOut(Struct):
-    """How many request lines of one kind an interval left out."""
-
-    status: int
-    suppressed: int
-    code: str | UnsetType
-    skill: str | UnsetType
-    at: datetime
-    event: str = "requests not logged"
-    level: str = "info"
-
-
 _request_lines: list[BufferedLines] = []
-"""Where request lines go: nowhere when the level is above `info`, or before logs are configured."""
+"""The destination of request lines. Empty when the level is above `info`, and before logs are configured."""
 _requests = Sampler()
 _events = Sampler()
 
 
 def log_request(line: RequestLine, started: float | None = None) -> None:
-    """Writes the line of a request, or counts it when enough lines of its kind were written. `started` is the value of
-    `perf_counter` when the request began."""
+    """Writes or counts the line of a request. `started` is the value of `perf_counter` when the request began."""
     code = line.code
     most = MOST_ANSWERS if code is UNSET else MOST_FAULTS if code == "INTERNAL_ERROR" else MOST_REFUSALS
     if _requests.admits((line.status, code, line.skill), most):
@@ -147,26 +139,33 @@ def log_request(line: RequestLine, started: float | None = None) -> None:
             lines.msg(encoded)
 
 
+def count_refusal() -> None:
+    """Counts a request that an overloaded process has refused. Such requests have no lines of their own."""
+    _events.admits(REFUSED, 0)
+
+
 def end_interval() -> None:
-    """Writes how many lines of each kind were left out since the last call."""
-    at = datetime.now(UTC)
+    """Writes how many lines of each kind were suppressed since the last call."""
+    log = structlog.get_logger()
     for (status, code, skill), count in _requests.end_interval().items():
-        for lines in _request_lines:
-            lines.msg(_encode_line(_LeftOut(status, count, code, skill, at)))
-    for (event, error), count in _events.end_interval().items():
-        named = {"error": error} if error else {}
-        structlog.get_logger().warning("events not logged", of=event, **named, suppressed=count)
+        kind = {name: value for name, value in (("code", code), ("skill", skill)) if value is not UNSET}
+        log.info("requests not logged", status=status, suppressed=count, **kind, most_lines=sys.maxsize)
+    suppressed = _events.end_interval()
+    if refused := suppressed.pop(REFUSED, 0):
+        log.warning(REFUSED, requests=refused)
+    for (event, error), count in suppressed.items():
+        log.warning("events not logged", of=event, **({"error": error} if error else {}), suppressed=count)
 
 
 def _sample(_logger: object, _method: str, event: MutableMapping[str, Any]) -> MutableMapping[str, Any]:
     """A structlog processor: drops an event when enough of its kind were written."""
-    if not _events.admits((event["event"], event.get("error")), MOST_EVENTS):
+    if not _events.admits((event["event"], event.get("error")), event.pop("most_lines", MOST_EVENTS)):
         raise structlog.DropEvent
     return event
 
 
 def configure_logs(level: str, lines: BufferedLines | None = None) -> BufferedLines:
-    """Sets structlog up for this process; every logger writes to the lines that are returned, stderr by default."""
+    """Configures structlog for this process. Every logger writes to the returned lines, by default those of stderr."""
     lines = lines or BufferedLines(sys.stderr.buffer)
     _request_lines[:] = [lines] if level in ("debug", "info") else []
     for sampler in (_requests, _events):
@@ -193,7 +192,9 @@ def _encode(event: dict[str, Any], **_: object) -> bytes:
 
 
 def places(error: BaseException) -> list[str]:
-    """Where an exception came from: file, line and function of its innermost frames, without its message or any value,
-    which may be a customer's."""
-    frames = traceback.extract_tb(error.__traceback__, -MOST_PLACES)
+    """File, line and function of an exception's innermost frames.
+
+    The message and all values are left out, because they may contain data of a customer.
+    """
+    frames = traceback.extract_tb(error.__traceback__, -MOST_FRAMES)
     return [f"{frame.filename.rpartition('/')[2]}:{frame.lineno} {frame.name}" for frame in frames]

@@ -1,8 +1,8 @@
-"""The open connections of one process: their limits, and which of them are closed.
+"""The open connections of one process: their limits, and which of them are closed (docs/protocol.md#bounds).
 
-Every connection is an open file, and a process that has no free file descriptor can neither accept a client nor store a
-lead. So the number of connections has a limit below that of file descriptors, and each client address has its own.
-At a limit the connection that is idle longest is closed for a new one.
+Every connection is an open file. Without a free file descriptor, a process can neither accept a client nor store a
+lead. So the limit of connections is below that of file descriptors, and each client address has its own. At a limit,
+the connection that is idle longest is closed for a new one.
 """
 
 import asyncio
@@ -17,14 +17,14 @@ from dealer_agent.server.client_transport import ClientTransport
 RESERVED_FILES = 240
 """File descriptors for the database, outgoing connections, feeds and other files. At most half of all."""
 MOST_REFUSED = 16
-"""The most refused connections that stay open at the same time, so that the client can read its refusal."""
+"""How many refused connections stay open, so that their clients can read the refusal."""
 SWEEP_SECONDS = 5.0
-MOST_ASKED = 64
-"""So many idle connections are looked at to find one that can make room."""
+MOST_POLLED = 64
+"""How many idle connections are polled to find one to close."""
 
 
 def connection_limit(wanted: int) -> int:
-    """How many connections the process may have: `wanted`, or fewer where the limit of open files demands it."""
+    """How many connections the process may have: `wanted`, or fewer if the limit of open files is low."""
     files, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
     if files == resource.RLIM_INFINITY:
         return wanted
@@ -32,7 +32,7 @@ def connection_limit(wanted: int) -> int:
 
 
 class OpenConnections:
-    """Admits connections, at most `most` and `most_per_address`, and closes those that are idle or stalled too long."""
+    """Admits up to `most` connections and `most_per_address`, and closes those that are idle or stalled too long."""
 
     sweep_seconds = SWEEP_SECONDS
 
@@ -43,18 +43,18 @@ class OpenConnections:
         self._most = most
         self._most_per_address = most_per_address
         self._keep_alive_seconds = keep_alive_seconds
-        # Each with the address that it counts for; None for an address without a limit.
+        # Each connection with the address it counts for; None for an address without a limit.
         self._open: dict[ClientTransport, str | None] = {}
         self._by_address: dict[str, set[ClientTransport]] = {}
-        # Those without a request, and since when; the one that is idle longest comes first.
+        # Connections without a request, with the time since when. The one that is idle longest comes first.
         self._idle: dict[ClientTransport, float] = {}
         self._refused: OrderedDict[ClientTransport, None] = OrderedDict()
-        self._sweeps = False
+        self._is_sweeping = False
 
     def admit(self, client: ClientTransport, address: str | None) -> bool:
-        """Counts a new connection; False when a limit is reached and no idle connection can make room."""
-        if not self._sweeps:
-            self._sweeps = True
+        """Counts a new connection. False when a limit is reached and no idle connection can be closed."""
+        if not self._is_sweeping:
+            self._is_sweeping = True
             self._loop.call_later(self.sweep_seconds, self._sweep)
         if not self._make_room(address):
             self._refused[client] = None
@@ -65,11 +65,11 @@ class OpenConnections:
         self._open[client] = address
         if address is not None:
             self._by_address.setdefault(address, set()).add(client)
-        self.idle(client)
+        self.set_idle(client)
         return True
 
-    def forget(self, client: ClientTransport) -> None:
-        """The connection is closed."""
+    def remove(self, client: ClientTransport) -> None:
+        """Removes a closed connection."""
         self._refused.pop(client, None)
         self._idle.pop(client, None)
         address = self._open.pop(client, None)
@@ -79,13 +79,13 @@ class OpenConnections:
             if not same:
                 del self._by_address[address]
 
-    def idle(self, client: ClientTransport) -> None:
-        """The connection waits for a request, unless it is closed already."""
+    def set_idle(self, client: ClientTransport) -> None:
+        """Marks a connection, if it is open, as one without a request."""
         if client in self._open:
             self._idle[client] = self._loop.time()
 
-    def busy(self, client: ClientTransport) -> None:
-        """A request begins."""
+    def set_busy(self, client: ClientTransport) -> None:
+        """Marks a connection as one with a request."""
         self._idle.pop(client, None)
 
     def _make_room(self, address: str | None) -> bool:
@@ -93,26 +93,25 @@ class OpenConnections:
             same = self._by_address.get(address, ())
             if len(same) >= self._most_per_address:
                 idle = [client for client in same if client in self._idle]
-                if not self._evict_one(sorted(idle, key=self._idle.__getitem__)):
+                if not self._close_one(sorted(idle, key=self._idle.__getitem__)):
                     return False
-        return len(self._open) < self._most or self._evict_one(self._idle)
+        return len(self._open) < self._most or self._close_one(self._idle)
 
-    def _evict_one(self, idle: Iterable[ClientTransport]) -> bool:
-        """Closes the first of these that has sent nothing since the loop last looked; False where there is none.
+    def _close_one(self, idle: Iterable[ClientTransport]) -> bool:
+        """Closes the first of these with no unread bytes in the kernel. False if there is none.
 
-        Many connections are accepted in one turn of the loop. The request of one that was accepted just now may wait in
-        the kernel.
+        The loop accepts many connections in one turn, before it reads the requests of the new ones.
         """
-        candidates = list(islice(idle, MOST_ASKED))
-        asked = select.poll()
+        candidates = list(islice(idle, MOST_POLLED))
+        poll = select.poll()
         for client in candidates:
-            asked.register(client.fileno(), select.POLLIN)
-        sending = {file for file, _ in asked.poll(0)}
+            poll.register(client.fileno(), select.POLLIN)
+        sending = {file for file, _ in poll.poll(0)}
         for client in candidates:
             if client.fileno() not in sending:
-                # Not `close`, which waits until the client has accepted every byte.
+                # `close` would wait until the client has received every byte.
                 client.abort()
-                self.forget(client)
+                self.remove(client)
                 return True
         return False
 
@@ -123,7 +122,7 @@ class OpenConnections:
             del self._idle[client]
             client.close()
         for client in (*self._open, *self._refused):
-            client.check(now)
-        self._sweeps = bool(self._open or self._refused)
-        if self._sweeps:
+            client.abort_if_stalled(now)
+        self._is_sweeping = bool(self._open or self._refused)
+        if self._is_sweeping:
             self._loop.call_later(self.sweep_seconds, self._sweep)

@@ -1,4 +1,4 @@
-"""Keeps a process up to date: a new import, token or key shows within two seconds, without a restart."""
+"""Background work of a process: it loads new stock, tokens and keys within two seconds, and deletes old data."""
 
 import asyncio
 from collections.abc import Awaitable, Callable
@@ -9,7 +9,7 @@ from pathlib import Path
 
 import structlog
 
-from dealer_agent.catalogue_loading import SnapshotError, SnapshotLoader
+from dealer_agent.catalogue_loading.snapshot_loader import SnapshotError, SnapshotLoader
 from dealer_agent.dealers.profile import Profile
 from dealer_agent.encryption import Cipher, EncryptionError
 from dealer_agent.server.chain_heads import HEADS_SECONDS, record_heads
@@ -39,18 +39,18 @@ POLL_SECONDS = 0.5
 PROBE_SECONDS = 2.0
 PURGE_SECONDS = 3600.0
 RETRY_SECONDS = 30.0
-"""A step that failed is repeated after this time at the latest."""
+"""The longest wait before a failed step is repeated."""
 FIRST_PURGE_SECONDS = 5.0
-"""Soon after the start: a service that is restarted every day forgets in time, too."""
+"""A service that restarts every day also deletes old data."""
 
 
 def load_tokens(store: Store, dealer_id: str) -> TokenRegistry:
-    """The tokens that open the door now. Raises StorageError."""
+    """The valid tokens. Raises StorageError."""
     return TokenRegistry((token.token_id, token.token_hash) for token in store.active_token_hashes(dealer_id))
 
 
 def ages(dealer: Profile, now: datetime) -> dict[str, datetime]:
-    """Since when leads must be unused, and before when consents must be, to be forgotten now: `[privacy]`."""
+    """The times up to which `[privacy]` allows leads and consents to be kept."""
     kept = dealer.privacy
     return {
         "leads_unused_since": now - timedelta(days=kept.keep_leads_days),
@@ -59,18 +59,17 @@ def ages(dealer: Profile, now: datetime) -> dict[str, datetime]:
 
 
 def dispose_by_age(store: Store, dealer: Profile, now: datetime) -> Disposed:
-    """Forgets the customers whose time is over, as `[privacy]` says (16 CFR 314.4(c)(6), 310.5). Raises StorageError.
+    """Erases customers by age, as `[privacy]` says (docs/protocol.md#erasure). Raises StorageError.
 
-    Of several processes at once, one finds what is old under the dealer's lock; the others find it done.
+    If several processes do this at once, only the first one finds old data.
     """
     return store.dispose(dealer.id, **ages(dealer, now), now=now)
 
 
 def purge_by_age(store: Store, dealer: Profile, now: datetime) -> Purged:
-    """Deletes old answers to idempotency keys, refusals and entries of the access log, as `[privacy]` says.
+    """Deletes old idempotency keys, refusals and access log entries, as `[privacy]` says. Raises StorageError.
 
-    The access log is deleted up to a midnight, so that it gets only a few entries a day about the deletion. Raises
-    StorageError.
+    The access log is deleted up to a midnight, because each deletion adds an entry to it.
     """
     kept, today = dealer.privacy, now.replace(hour=0, minute=0, second=0, microsecond=0)
     return store.purge(
@@ -82,8 +81,9 @@ def purge_by_age(store: Store, dealer: Profile, now: datetime) -> Purged:
 
 
 def note_first_time(store: Store, dealer_id: str, now: datetime) -> None:
-    """Stores the trusted time at the first start of a dealer's service. Each deletion by age updates it later, and
-    reports an implausible clock. Raises StorageError.
+    """Stores the trusted time at the first start of a dealer's service. Raises StorageError.
+
+    Later, each deletion by age updates it, and reports an implausible clock.
     """
     if not store.has_trusted_time(dealer_id):
         with suppress(ClockDoubtful):
@@ -92,20 +92,20 @@ def note_first_time(store: Store, dealer_id: str, now: datetime) -> None:
 
 @dataclass
 class Refresher:
-    """Polls the store's revision and swaps in what changed; `seen` is what the service shows."""
+    """Polls the store, and replaces what has changed in the service. `loaded` are the revisions in the service."""
 
     store: Store
     writer: LeadWriter
     service: Service
-    room: SnapshotLoader
-    seen: Revision
+    loader: SnapshotLoader
+    loaded: Revision
     cipher: Cipher | None
     heads_file: Path
-    change_keys: Callable[[datetime], list[News]]
+    rotate_keys: Callable[[datetime], list[News]]
     failing: set[str] = field(default_factory=set)
 
     async def run(self) -> None:
-        """Polls until it is cancelled. Tokens do not wait for a large stock that is being loaded."""
+        """Repeats all steps until it is cancelled. Tokens do not wait while a large stock is loading."""
         await asyncio.gather(
             self._repeat("stock", self._refresh_stock, POLL_SECONDS),
             self._repeat("tokens", self._refresh_tokens, POLL_SECONDS),
@@ -113,51 +113,51 @@ class Refresher:
             self._repeat("leads", self._probe_leads, PROBE_SECONDS),
             self._repeat("purge", self._purge, PURGE_SECONDS, first=FIRST_PURGE_SECONDS),
             self._repeat("heads", self._record_heads, HEADS_SECONDS, first=0),
-            self._repeat("change of keys", self._change_keys, PURGE_SECONDS, first=FIRST_PURGE_SECONDS),
+            self._repeat("change of keys", self._rotate_keys, PURGE_SECONDS, first=FIRST_PURGE_SECONDS),
         )
 
     async def _repeat(
         self, name: str, step: Callable[[], Awaitable[None]], seconds: float, *, first: float | None = None
     ) -> None:
-        """Runs a step again and again. One that fails is reported once, and what is at hand stays on show."""
+        """Repeats a step. A failure is logged once. Until the step works again, the service keeps what it has."""
         pause = seconds if first is None else first
         while True:
             await asyncio.sleep(pause)
             pause = seconds
             try:
                 await step()
-            except Exception as fault:  # noqa: BLE001 - the boundary: recorded, and tried again.
+            except Exception as fault:  # noqa: BLE001 - the boundary: logged, and tried again.
                 if name not in self.failing:
-                    # The message of a foreign error may hold anything; these are our own.
+                    # The message of another package's exception may contain data of a customer.
                     ours = isinstance(fault, StorageError | EncryptionError | SnapshotError)
-                    told = {"problem": str(fault)} if ours else {"places": places(fault)}
-                    log.error("refresh failed", what=name, error=type(fault).__qualname__, **told)
+                    cause = {"problem": str(fault)} if ours else {"places": places(fault)}
+                    log.error("refresh failed", what=name, error=type(fault).__qualname__, **cause)
                 self.failing.add(name)
                 pause = min(seconds, RETRY_SECONDS)
             else:
                 if name in self.failing:
                     log.info("refresh works again", what=name)
                 self.failing.discard(name)
-            # Reading skills need stock and tokens alone.
+            # Reading skills need only stock and tokens.
             self.service.ready = not self.failing & {"stock", "tokens"}
 
     async def _refresh_stock(self) -> None:
         profile = self.service.dealer.profile
         revision = await asyncio.to_thread(self.store.revision, profile.id)
-        if revision.stock == self.seen.stock:
+        if revision.stock == self.loaded.stock:
             return
-        shown = await asyncio.to_thread(self.room.load, datetime.now(UTC))
-        self.service.dealer = self.service.dealer.with_stock(shown.catalogue, shown.at)
-        self.seen = self.seen._replace(stock=shown.revision)
-        log.info("stock refreshed", revision=shown.revision, vehicles=len(shown.catalogue))
+        snapshot = await asyncio.to_thread(self.loader.load, datetime.now(UTC))
+        self.service.dealer = self.service.dealer.with_stock(snapshot.catalogue, snapshot.at)
+        self.loaded = self.loaded._replace(stock=snapshot.revision)
+        log.info("stock refreshed", revision=snapshot.revision, vehicles=len(snapshot.catalogue))
 
     async def _refresh_tokens(self) -> None:
         dealer_id = self.service.dealer.profile.id
         revision = await asyncio.to_thread(self.store.revision, dealer_id)
-        if revision.tokens == self.seen.tokens:
+        if revision.tokens == self.loaded.tokens:
             return
         self.service.tokens = await asyncio.to_thread(load_tokens, self.store, dealer_id)
-        self.seen = self.seen._replace(tokens=revision.tokens)
+        self.loaded = self.loaded._replace(tokens=revision.tokens)
         log.info("tokens refreshed")
 
     async def _refresh_keys(self) -> None:
@@ -192,13 +192,13 @@ class Refresher:
         if any(done):
             log.info("old customer data forgotten", leads=done.leads, consents=done.consents)
 
-    async def _change_keys(self) -> None:
-        for news in await asyncio.to_thread(self.change_keys, datetime.now(UTC)):
+    async def _rotate_keys(self) -> None:
+        for news in await asyncio.to_thread(self.rotate_keys, datetime.now(UTC)):
             (log.warning if news.is_problem else log.info)(news.event, **news.facts)
 
 
 async def flush_logs(lines: BufferedLines) -> None:
-    """Writes buffered log lines a few times a second, and the counts of each interval, until it is cancelled."""
+    """Writes buffered log lines a few times a second, and suppressed lines at the end of each interval."""
     while True:
         for _ in range(round(INTERVAL_SECONDS / FLUSH_SECONDS)):
             await asyncio.sleep(FLUSH_SECONDS)

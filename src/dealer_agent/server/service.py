@@ -3,12 +3,15 @@
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
+from starlette.types import Scope
+
 from dealer_agent.config import Settings
-from dealer_agent.lead_intake import CustomerActions
+from dealer_agent.lead_intake.customer_actions import CustomerActions
 from dealer_agent.leads.customer_links import CustomerLinks
 from dealer_agent.protocol.card import CardFacts
 from dealer_agent.protocol.vocabulary import Wire
 from dealer_agent.server.admission import Admission
+from dealer_agent.server.client_address import scope_address
 from dealer_agent.server.limits import RateLimits
 from dealer_agent.server.tokens import TokenRegistry
 from dealer_agent.skills import Dealer
@@ -46,3 +49,7 @@ class Service:
     ready: bool = False
     load: Admission = field(default_factory=Admission)
     leads: str = LEADS_TAKEN
+
+    def count_request(self, rule: str, scope: Scope) -> None:
+        """Counts an ASGI request against a rule, for the address of its client. Raises RateLimited."""
+        self.limits.enforce(rule, scope_address(scope, self.settings.service.trusted_networks))

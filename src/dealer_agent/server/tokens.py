@@ -1,4 +1,4 @@
-"""Bearer tokens (specification, part 5). A token is `dat_<id>_<secret>`; only the secret's hash is ever stored."""
+"""Bearer tokens (docs/protocol.md#authentication). A token is `dat_<id>_<secret>`. Only the secret's hash is stored."""
 
 import hashlib
 import hmac
@@ -11,47 +11,44 @@ _NO_HASH = bytes(32)
 
 
 class NewToken(NamedTuple):
-    """The secret half of a token that is about to be stored."""
+    """The secret of a new token, and the hash to store."""
 
     secret: str
     secret_hash: bytes
 
     def text(self, token_id: str) -> str:
-        """The whole token, to be shown once."""
+        """The whole token, which is shown once."""
         return f"{PREFIX}_{token_id}_{self.secret}"
 
 
 def new_token() -> NewToken:
-    """A fresh secret of 256 random bits, and its hash."""
+    """A new secret of 256 random bits, and its hash."""
     secret = secrets.token_urlsafe(32)
-    return NewToken(secret, hashed(secret))
+    return NewToken(secret, hash_secret(secret))
 
 
-def hashed(secret: str) -> bytes:
-    """What is kept of a secret."""
-    # 256 random bits need no slow hash: there is nothing to guess.
+def hash_secret(secret: str) -> bytes:
+    """The hash of a secret. A fast hash is safe here, because nobody can guess 256 random bits."""
     return hashlib.sha256(secret.encode()).digest()
 
 
 class TokenRegistry:
-    """The tokens that open the door now."""
+    """The valid tokens."""
 
     def __init__(self, active: Iterable[tuple[str, bytes]]) -> None:
         """`active` are token ids and the hashes of their secrets."""
         self._hash_by_id = dict(active)
 
     def owner(self, token: str) -> str | None:
-        """The id of a token that is valid, else None. The secret is compared in constant time, found or not."""
+        """The id of a valid token, else None. The secret is compared in constant time, also for an unknown id."""
         prefix, _, rest = token.partition("_")
         token_id, _, secret = rest.partition("_")
         expected = self._hash_by_id.get(token_id)
-        matches = hmac.compare_digest(hashed(secret), expected or _NO_HASH)
+        matches = hmac.compare_digest(hash_secret(secret), expected or _NO_HASH)
         return token_id if matches and expected is not None and prefix == PREFIX else None
 
 
-def bearer_token(authorization: str | None) -> str | None:
-    """The token of an `Authorization: Bearer` header; None when there is none."""
-    if authorization is None:
-        return None
+def bearer_token(authorization: str) -> str | None:
+    """The token in an `Authorization` header, or None for another scheme."""
     scheme, _, token = authorization.strip().partition(" ")
     return token.strip() if scheme.lower() == "bearer" else None

@@ -15,8 +15,7 @@ from typing import Any, Literal, NamedTuple
 from sqlalchemy import Connection, Row, bindparam, delete, func, insert, select, update
 
 from dealer_agent.encryption.cipher import Cipher
-from dealer_agent.leads.visits import QUARTER, Slot
-from dealer_agent.leads.visits import quarters as quarters_of
+from dealer_agent.leads.visit_times import QUARTER, Slot, quarters_of
 from dealer_agent.protocol.requests import VisitKind
 from dealer_agent.storage.errors import AlreadyStored
 from dealer_agent.storage.prepared_statements import Prepared

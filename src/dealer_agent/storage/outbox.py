@@ -16,7 +16,7 @@ from sqlalchemy import Connection, Integer, String, and_, bindparam, exists, fun
 
 from dealer_agent.dealers.routing import Kind, NewDelivery
 from dealer_agent.encryption.cipher import Cipher
-from dealer_agent.leads.received_lead import sender_with_token
+from dealer_agent.leads.received_lead import token_sender_key
 from dealer_agent.protocol.ids import new_ulid
 from dealer_agent.storage.leads import newest_leads_of
 from dealer_agent.storage.prepared_statements import Prepared
@@ -303,7 +303,7 @@ def mails_before(
     looked at. If all of them came within that time, the result is at least MOST_LEADS.
     """
     contact = f"email:{email}"
-    contact = contact if token_id is None else sender_with_token(token_id, contact)
+    contact = contact if token_id is None else token_sender_key(token_id, contact)
     newest = newest_leads_of(connection, cipher, dealer_id, [contact], MOST_LEADS)
     since = delivery.tried_since - within
     if sum(at > since for at in newest.values()) >= MOST_LEADS:

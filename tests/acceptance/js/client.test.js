@@ -1,5 +1,5 @@
 // The official JavaScript client, `@a2a-js/sdk`, through the service's own card: all five skills over both bindings,
-// success and error (specification, parts 1 and 4 to 7). The client drops error details, so `fetch` keeps the raw answers.
+// success and error (docs/protocol.md#skills, docs/protocol.md#errors). The client drops error details, so `fetch` keeps the raw answers.
 
 import assert from "node:assert/strict";
 import { randomUUID } from "node:crypto";

@@ -1,4 +1,4 @@
-"""What search, facets and lookup answer, as plainly as can be (contract, parts 6 to 9; specification, 2.4 and 2.5).
+"""Search, facets and lookup in their simplest form (docs/protocol.md).
 
 Lists, loops and `sorted`, one rule a function, nothing kept from one question to the next. Listings and filters are
 mappings with the members' names of the wire; absent members are absent. Only *which words mean the same* is asked of
@@ -42,7 +42,7 @@ def oracle_search(
 ) -> tuple[int, list[str]]:
     """Count of the matching set, and the vehicle ids of the page; `sort` is field and order.
 
-    For a query without `sort` the contract does not say the whole order: `must_precede` says what it says.
+    For a query without `sort`, docs/protocol.md does not define the whole order: `must_precede` has what it defines.
     """
     found = [listing for listing in listings if matches(listing, filters)]
     ordered = in_default_order(found) if sort is None else in_order(found, *sort)
@@ -50,7 +50,7 @@ def oracle_search(
 
 
 def in_default_order(listings: Iterable[Listing]) -> list[Listing]:
-    """Newest `changed_at` first, absent last, ties by ascending vehicle id (contract 7)."""
+    """Newest `changed_at` first, absent last, ties by ascending vehicle id (docs/protocol.md#inventory-search)."""
     by_id = sorted(listings, key=lambda listing: listing["vehicle_id"])
     dated = [listing for listing in by_id if "changed_at" in listing]
     undated = [listing for listing in by_id if "changed_at" not in listing]
@@ -61,7 +61,7 @@ def in_default_order(listings: Iterable[Listing]) -> list[Listing]:
 
 
 def in_order(listings: Iterable[Listing], field: str, order: str) -> list[Listing]:
-    """Absent last, ties by ascending vehicle id, in both directions; strings by casefold (2.4, rule 2; contract 7)."""
+    """Absent last, ties by ascending vehicle id, in both directions; strings by casefold (docs/protocol.md#sort)."""
     by_id = sorted(listings, key=lambda listing: listing["vehicle_id"])
     ordered: list[Listing] = []
     for value in sorted(
@@ -76,7 +76,7 @@ def _sort_value(value: Any) -> Any:
 
 
 def matches(listing: Listing, filters: FilterBlock) -> bool:
-    """Whether the listing meets every filter of the block (2.4; contract 7)."""
+    """Whether the listing meets every filter of the block (docs/protocol.md#filters)."""
     for member in WITH_SYNONYMS:
         if filters.get(member) and not any(_means(member, wanted, listing.get(member)) for wanted in filters[member]):
             return False
@@ -145,7 +145,7 @@ def _coloured(wanted: str, listed: str | None) -> bool:
 
 def term_class(listing: Listing, term: Iterable[str]) -> int:
     """How well one term of a query is found: 6 a whole word of make, model or trim, 5 the start of one, 4 and 3 another
-    fact, 2 and 1 prose, 0 not at all (contract 7; the catalogue's documented order of hits).
+    fact, 2 and 1 prose, 0 not at all (docs/protocol.md#query-best-first; the catalogue's documented order of hits).
     """
     best = 0
     for worth, members in ((6, NAMES), (4, FACTS), (2, PROSE)):
@@ -183,7 +183,7 @@ def must_precede(first: Listing, second: Listing, query: str) -> bool:
 
 
 def oracle_facets(listings: Sequence[Listing], filters: FilterBlock) -> dict[str, Any]:
-    """The facets of the matching set (contract 8), as they go over the wire."""
+    """The facets of the matching set (docs/protocol.md#inventory-facets), as they go over the wire."""
     found = [listing for listing in listings if matches(listing, filters)]
     facets: dict[str, Any] = {}
     for facet, member in {
@@ -228,7 +228,7 @@ def oracle_facets(listings: Sequence[Listing], filters: FilterBlock) -> dict[str
 def oracle_find(
     listings: Sequence[Listing], gone: Sequence[Listing], identifiers: Mapping[str, str]
 ) -> tuple[str, set[str]]:
-    """`listed`, `gone` or `unknown`, and the vehicle ids of which one is the answer (contract 9).
+    """`listed`, `gone` or `unknown`, and the possible vehicle ids (docs/protocol.md#inventory-vehicle).
 
     The first identifier that matches decides; what is on the lot comes before what is gone.
     """

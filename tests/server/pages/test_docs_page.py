@@ -46,7 +46,7 @@ def test_the_quick_start_has_three_commands_that_only_read() -> None:
 
 
 def test_where_a_token_is_asked_for_the_commands_take_it_from_the_shell() -> None:
-    """Spec 5."""
+    """See docs/protocol.md#authentication."""
     page = shown(card_facts(bearer=frozenset(SKILL_BY_ID)))
     assert all(
         "Authorization: Bearer $DEALER_AGENT_TOKEN" in command for command in code(page, "//section[@id='start']")
@@ -57,7 +57,7 @@ def test_where_a_token_is_asked_for_the_commands_take_it_from_the_shell() -> Non
 
 @skills
 def test_every_skill_shows_its_media_types_and_a_whole_example(skill: Skill) -> None:
-    """Spec 2.1."""
+    """See docs/protocol.md#envelope."""
     media = PAGE.texts(f"{section(skill)}/dl//code")
     assert media == [PROTO.request_media_type(skill), PROTO.response_media_type(skill)]
     asked, answered = code(PAGE, section(skill))
@@ -76,7 +76,6 @@ def told_members(name: str) -> set[str]:
     + ["DealerInformation", "Rooftop", "Facets", "SearchPage", "Vehicle", "LeadReceipt", "AppointmentReply"],
 )
 def test_every_member_of_every_object_has_its_row(name: str) -> None:
-    """Spec 2.2 to 2.7."""
     assert told_members(name) == set(COMPONENTS[name]["properties"])
     required = PAGE.texts(f"//section[@id='{name}']//tbody/tr[th/span]/th/code")
     assert set(required) == set(COMPONENTS[name].get("required", []))
@@ -86,7 +85,7 @@ def test_every_member_of_every_object_has_its_row(name: str) -> None:
     ("name", "besides"),
     [("VehicleDetail", {"zip", "offered_price"}), ("TradeIn", {"condition", "fees"}), ("VehicleOfInterest", {"fees"})],
 )
-def test_an_object_like_the_listing_is_told_by_how_it_differs(name: str, besides: set[str]) -> None:
+def test_an_object_like_the_listing_shows_only_its_differences(name: str, besides: set[str]) -> None:
     assert told_members(name) == besides
     shared = len(COMPONENTS[name]["properties"]) - len(besides)
     assert any(
@@ -115,14 +114,13 @@ def test_an_object_like_the_listing_is_told_by_how_it_differs(name: str, besides
         ("InventorySearchRequest", "type", "inventory.search.request"),
     ],
 )
-def test_a_row_tells_the_type_and_its_bounds(name: str, member: str, words: str) -> None:
-    """Spec 2.4, 2.7 and 8; contract 10."""
+def test_a_row_has_the_type_and_its_bounds(name: str, member: str, words: str) -> None:
     assert PAGE.texts(f"//section[@id='{name}']//tr[th/code='{member}']/td[@class='type']") == [words]
 
 
 @pytest.mark.parametrize("known", ERRORS.values(), ids=lambda row: row.code)
 def test_every_error_code_has_its_row(known: type[ProtocolError]) -> None:
-    """Spec 7, contract 3."""
+    """See docs/protocol.md#errors."""
     code_shown, http, rpc, retry, meaning = PAGE.texts(f"//tr[@id='{known.code}']/*")
     assert (code_shown, http, retry) == (known.code, str(known.http), "yes" if known.retryable else "no")
     assert rpc.startswith(str(known.json_rpc))
@@ -139,8 +137,8 @@ def test_the_error_examples_are_in_the_vocabulary_of_the_service() -> None:
     assert json.loads(code(page, "//section[@id='json-rpc']")[1])["error"]["data"]["type"] == "aap.error"
 
 
-def test_both_vocabularies_and_revisions_are_told_apart() -> None:
-    """Spec 9, contract 1 and 4."""
+def test_both_vocabularies_and_revisions_have_their_column() -> None:
+    """See docs/protocol.md#cards, docs/protocol.md#vocabulary."""
     table = PAGE.texts("//section[@id='vocabularies']//td")
     for words in (PROTO, AUTOAGENT):
         assert {words.error_type, words.domain, words.extension_1_0_0, words.extension_0_1_0} <= set(table)
@@ -149,7 +147,7 @@ def test_both_vocabularies_and_revisions_are_told_apart() -> None:
 
 
 def test_it_names_the_interfaces_of_the_card() -> None:
-    """Contract 4: with their base path."""
+    """With their base path (docs/protocol.md#cards)."""
     page = shown(card_facts(below="/agents/7"))
     addresses = page.texts("//main/dl//dd")
     assert addresses[:2] == [
@@ -172,12 +170,12 @@ def test_it_names_the_interfaces_of_the_card() -> None:
     ids=["none", "one", "two", "all"],
 )
 def test_it_says_who_needs_a_token(bearer: frozenset[str], words: str) -> None:
-    """Spec 5."""
+    """See docs/protocol.md#authentication."""
     assert shown(card_facts(bearer=bearer)).texts("//main/dl/div[dt='Tokens']/dd") == [words]
 
 
 def test_a_skill_that_is_switched_off_is_not_documented() -> None:
-    """Contract 2."""
+    """See docs/protocol.md#envelope."""
     page = shown(facts_of(SKILLS[:4]))
     assert "lead.submit" not in page.texts("//nav//a")
     assert not page.all("//section[@id='lead.submit'] | //section[@id='Customer']")

@@ -29,7 +29,7 @@ from dealer_agent.dealers.opening import Opening, SpecialDay, WeekHours, departm
 from dealer_agent.protocol.responses import Facets, IntRange, Rooftop, TextCount
 from dealer_agent.protocol.skill import SKILLS, DealerInformation
 from dealer_agent.server.pages import home_page
-from dealer_agent.server.pages.home import spelled
+from dealer_agent.server.pages.home import label_of
 
 pytestmark = pytest.mark.outside_protocol("the HTML pages")
 
@@ -58,7 +58,7 @@ PAGE = shown()
 
 
 def test_it_names_the_dealer_and_welcomes() -> None:
-    """Contract 5."""
+    """See docs/protocol.md#dealer-information."""
     assert PAGE.texts("//h1") == ["Potomac Motor Group"]
     assert PAGE.texts("//title") == ["Potomac Motor Group"]
     assert PAGE.texts("//p[@class='welcome']") == [POTOMAC.welcome_message]
@@ -74,8 +74,8 @@ def test_it_sums_up_the_stock() -> None:
     }
 
 
-def test_every_make_stands_with_its_count_the_first_twelve_at_once() -> None:
-    """Contract 8: in the order of the facet."""
+def test_every_make_has_its_count_and_the_first_twelve_are_visible() -> None:
+    """In the order of the facet (docs/protocol.md#inventory-facets)."""
     at_once = "//section[@id='stock']//h3[text()='By make']/following-sibling::ul[1]/li"
     folded = "//section[@id='stock']//details//li"
     rows = PAGE.texts(at_once) + PAGE.texts(folded)
@@ -101,7 +101,7 @@ def test_the_conditions_share_one_bar_and_what_is_unknown_is_not_hidden() -> Non
     assert page.texts("//ul[@class='legend']/li") == ["Used 50", "New 30", "Certified pre-owned 10", "Not stated 10"]
 
 
-def test_when_the_stock_was_updated_is_told_in_the_dealer_s_zone() -> None:
+def test_the_time_of_the_last_update_is_in_the_zone_of_the_dealer() -> None:
     (moment,) = PAGE.all("//section[@id='stock']//time")
     assert (moment.text, moment.get("datetime")) == ("November 20, 2026, 11:37 AM EST", "2026-11-20T11:37-05:00")
 
@@ -122,7 +122,7 @@ def test_an_empty_stock_says_so() -> None:
 
 
 def test_a_rooftop_has_its_address_phones_hours_capabilities_and_fees() -> None:
-    """Contract 5."""
+    """See docs/protocol.md#dealer-information."""
     (first, second) = PAGE.all("//article")
     text = " ".join(written(first, " ").split())
     for piece in (
@@ -165,7 +165,7 @@ def test_today_is_the_day_at_the_rooftop(now: str, zone: Any, today: list[str]) 
 
 
 def test_a_day_without_hours_is_closed() -> None:
-    """Contract 5: null when closed."""
+    """Null when closed (docs/protocol.md#dealer-information)."""
     opening = Opening(hours={"sales": WeekHours(monday="09:00-17:00")})
     page = shown(with_rooftop(timezone="UTC"), opening=opening)
     assert page.texts("//p[starts-with(@class, 'today')]") == ["Closed today"]
@@ -210,11 +210,11 @@ def test_a_special_day_has_its_own_hours_and_no_row_of_the_week_is_today(hours: 
     ],
 )
 def test_words_of_the_wire_are_written_as_people_write_them(word: str, written_out: str) -> None:
-    assert spelled(word) == written_out
+    assert label_of(word) == written_out
 
 
 def test_unknown_fees_are_not_said_to_be_none() -> None:
-    """Contract 5 and 6: fees left out are unknown; an empty list says that there are none."""
+    """Absent fees are not known; an empty list says that there are none (docs/protocol.md#rooftop)."""
     assert "Mandatory fees" not in shown(with_rooftop()).html
     assert "Mandatory fees" in shown(with_rooftop(fees=())).html
 
@@ -232,17 +232,17 @@ def test_sixty_makes_and_endless_names_are_all_there() -> None:
     assert any(LONG in text for text in page.texts("//span[@class='bar-label']"))
 
 
-def test_a_website_that_is_no_web_address_is_no_link() -> None:
+def test_a_website_without_a_web_address_is_not_a_link() -> None:
     assert "javascript" not in " ".join(shown(HOSTILE).values("href"))
 
 
-def test_every_skill_is_told_in_plain_words() -> None:
+def test_every_skill_has_plain_words() -> None:
     assert PAGE.texts("//section[@id='agents']//code") == [skill.id for skill in SKILLS]
     assert len([text for text in PAGE.texts("//section[@id='agents']//blockquote") if text]) == len(SKILLS)
 
 
 def test_only_enabled_skills_are_offered_and_those_that_ask_for_a_token_say_so() -> None:
-    """Contract 2 and 3."""
+    """See docs/protocol.md#message-send, docs/protocol.md#http."""
     facts = facts_of((SKILLS[0], SKILLS[4]), bearer=frozenset({"lead.submit"}))
     page = read_page(
         home_page(POTOMAC, STOCK, TOTAL, facts, opening=POTOMAC_OPENING, updated_at=UPDATED, now=FRIDAY_NOON)

@@ -1,7 +1,7 @@
-"""Columns of the stock: one small code for each listing into the sorted distinct values. Pure.
+"""Columns of the stock: for each listing a small code, which is the place of its value in the sorted values. Pure.
 
-Rows are listings in the default order. A code compares as its value does, and what is absent has the highest code, so a
-range over values of any size is an interval of codes, and no comparison can overflow.
+Rows are listings in the default order. Codes compare like their values, and an absent value has the highest code. So a
+range of values is an interval of codes, and no comparison can overflow.
 """
 
 from array import array
@@ -24,20 +24,20 @@ Rows = NDArray[np.signedinteger[Any]]
 K = TypeVar("K")
 V = TypeVar("V")
 
-# From here on one look into a table of codes is cheaper than a comparison for each wanted code.
+# With more wanted codes than this, one lookup in a table is cheaper than one comparison for each code.
 _MANY_CODES = 6
 
 
 def row_type(count: int) -> type[np.signedinteger[Any]]:
-    """The integer type of row numbers: the one that indexes fastest, but for a stock where it would cost memory."""
+    """The integer type of row numbers: the fastest for indexing, or the smallest for a large stock."""
     return np.intp if count <= 1 << 16 else np.int32
 
 
 class Column(Generic[V]):
-    """Dictionary-encoded values: `values` sorted and distinct, `codes` one for each row, `absent` the code of none.
+    """Dictionary-encoded values: sorted distinct `values`, and the `codes` of the rows. `absent` is one more code.
 
-    `by_code` are the rows by their code, those of one code rising: `by_code[starts[c]:starts[c + 1]]` have code c. So a
-    few rows are found without a look at the others.
+    `by_code` are the row numbers sorted by code: `by_code[starts[c]:starts[c + 1]]`, ascending, have code c. They give
+    a few rows without reading the others.
     """
 
     __slots__ = ("absent", "by_code", "codes", "starts", "values")
@@ -56,7 +56,7 @@ class Column(Generic[V]):
         return Column(values, flat.array(f"{name}.codes"), flat.array(f"{name}.rows"), flat.numbers(f"{name}.starts"))
 
     def having(self, codes: Collection[int], rows: Rows | None = None) -> Mask:
-        """Which rows have one of these codes: of all rows, or of some."""
+        """Which of the rows, by default of all rows, have one of these codes."""
         given = self.codes if rows is None else self.codes.take(rows)
         if len(codes) > _MANY_CODES:
             wanted = np.zeros(self.absent + 1, np.bool_)
@@ -68,27 +68,27 @@ class Column(Generic[V]):
         return np.zeros(len(given), np.bool_) if mask is None else mask
 
     def interval(self, low: V | UnsetType, high: V | UnsetType) -> tuple[int, int]:
-        """The first code of the values between the two, ends included, and the one behind the last; none if empty."""
+        """The first code of the values between the two, ends included, and the one after the last code."""
         values: list[Any] = self.values
         first = 0 if low is UNSET else bisect_left(values, low)
         last = self.absent if high is UNSET else bisect_right(values, high)
         return first, max(first, last)
 
     def within(self, first: int, last: int, rows: Rows | None = None) -> Mask:
-        """Which rows have a code from `first` to before `last`: of all rows, or of some."""
+        """Which of the rows, by default of all rows, have a code from `first` to below `last`."""
         given = self.codes if rows is None else self.codes.take(rows)
         if first == 0:
             return given < last
-        # Codes below `first` wrap round to large ones, so that one comparison does for both ends.
+        # Codes below `first` wrap around to large numbers, so one comparison covers both ends.
         return given - given.dtype.type(first) < last - first
 
     def rows_within(self, first: int, last: int) -> Rows:
-        """The rows that have a code from `first` to before `last`, by their code."""
+        """The rows that have a code from `first` to below `last`, sorted by code."""
         return self.by_code[self.starts[first] : self.starts[last]]
 
 
 class Coded(Generic[V]):
-    """A column while a snapshot is made."""
+    """A column while a snapshot is built."""
 
     __slots__ = ("codes", "values")
 
@@ -98,12 +98,12 @@ class Coded(Generic[V]):
 
     @staticmethod
     def of_numbers(rows: NDArray[np.int64]) -> "Coded[int]":
-        """The column of numbers that no row lacks."""
+        """A column of numbers without absent values."""
         values, codes = np.unique(rows, return_inverse=True)
         return Coded(values.tolist(), codes.astype(np.uint32))
 
     def write(self, writer: FlatWriter, name: str) -> None:
-        """Adds to a flat form what `Column.read` reads."""
+        """Writes what `Column.read` reads."""
         by_code = np.argsort(self.codes, kind="stable").astype(row_type(len(self.codes)))
         starts = np.searchsorted(self.codes[by_code], np.arange(len(self.values) + 2))
         writer.json(f"{name}.values", self.values)
@@ -113,7 +113,7 @@ class Coded(Generic[V]):
 
 
 class Numbering(dict[K, int]):
-    """Numbers what it is asked for in the order in which that is first seen, from 0."""
+    """Gives each new key the next number, from 0."""
 
     __slots__ = ()
 
@@ -123,7 +123,7 @@ class Numbering(dict[K, int]):
 
 
 class Encoder(Generic[V]):
-    """Collects the values of a column, in any order of listings, keeping each distinct value once."""
+    """Collects the values of a column, for listings in any order. Keeps each distinct value once."""
 
     __slots__ = ("_codes", "_ids")
 
@@ -132,15 +132,15 @@ class Encoder(Generic[V]):
         self._codes = array("I")
 
     def extend(self, values: Iterable[V | UnsetType]) -> None:
-        """The values of the next listings; UNSET of one that has none."""
+        """Adds the values of the next listings: UNSET for an absent value."""
         self._codes.extend(map(self._ids.__getitem__, values))
 
     def column(self, default_order: Rows) -> Coded[V]:
-        """The column, with its rows in the default order. Strings are ordered as the contract orders them, part 7."""
+        """The column, with its rows in the default order. Texts are sorted without case."""
         given: Any = [value for value in self._ids if value is not UNSET]
         values: list[V] = sorted(given)
         if values and isinstance(values[0], str):
-            # Without regard to case; spellings that differ in case stay apart, in the order that they have.
+            # Stable: spellings that differ only in case stay distinct, in their first order.
             values.sort(key=str.casefold)  # type: ignore[arg-type]  # They are strings.
         places = np.empty(len(self._ids), np.min_scalar_type(len(values)))
         if UNSET in self._ids:

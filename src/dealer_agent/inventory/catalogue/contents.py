@@ -1,4 +1,4 @@
-"""What the catalogue holds: listings on the lot, and the units that are gone and remembered. Pure."""
+"""The contents of the catalogue: listings, and units that were removed but are still remembered. Pure."""
 
 from collections.abc import Mapping
 
@@ -14,9 +14,9 @@ _VEHICLE = msgspec.json.Decoder(Vehicle)
 
 
 class Listing:
-    """A unit on the lot: `json` is the listing as it goes over the wire, made once.
+    """A unit in stock. `json` is the listing as responses contain it.
 
-    `vehicle` is decoded from it when somebody asks: a large stock is held as bytes, not as objects.
+    A large stock is kept as bytes, so `vehicle` is decoded at its first use.
     """
 
     __slots__ = ("_vehicle", "json")
@@ -27,7 +27,7 @@ class Listing:
 
     @classmethod
     def of(cls, vehicle: Vehicle, extras: Mapping[str, Scalar] | None = None) -> "Listing":
-        """The listing of a vehicle, with the dealer's members that are passed through."""
+        """The listing of a vehicle, with the dealer's extra members."""
         return cls(listing_json(vehicle, extras), vehicle)
 
     @property
@@ -39,7 +39,7 @@ class Listing:
 
 
 class RemovedUnit(Struct, frozen=True):
-    """A unit that was sold or left the feed, and is still remembered (contract, part 6)."""
+    """A unit that was sold or left the feed, and is still remembered (docs/protocol.md#inventory-vehicle)."""
 
     vehicle_id: str
     vin: Text = UNSET

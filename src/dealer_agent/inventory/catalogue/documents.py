@@ -1,4 +1,4 @@
-"""Ready JSON documents in the flat form, by their number. Pure."""
+"""Encoded JSON documents in the snapshot file, by number. Pure."""
 
 from array import array
 from collections.abc import Iterable
@@ -8,12 +8,12 @@ import numpy as np
 from dealer_agent.inventory.catalogue.columns import Rows
 from dealer_agent.inventory.catalogue.flat_arrays import FlatArrays, FlatWriter
 
-# Up to here each document is an object from the beginning: a page of those costs least.
-_AT_HAND = 20_000
+# Up to this many documents are loaded as objects at the start, which makes pages fastest.
+_LOADED = 20_000
 
 
 class DocumentWriter:
-    """Takes documents as they come, in a part of that name, and gives them their numbers in the end."""
+    """Writes documents in the order in which they come, and numbers them at the end."""
 
     def __init__(self, writer: FlatWriter, name: str) -> None:
         writer.text(name)
@@ -22,12 +22,12 @@ class DocumentWriter:
         self._lengths = array("q")
 
     def add(self, document: bytes) -> None:
-        """The next one; no other part is written before the last."""
-        self._writer.go_on(document)
+        """Writes the next document. Write no other part until the last document is written."""
+        self._writer.append(document)
         self._lengths.append(len(document))
 
     def finish(self, order: Rows | None = None) -> None:
-        """Number n is the document that came as number `order[n]`, or n."""
+        """Numbers the documents: number n is the document that came as `order[n]`, by default as n."""
         lengths = np.frombuffer(self._lengths, np.int64)
         ends = np.cumsum(lengths)
         starts = ends - lengths
@@ -36,26 +36,25 @@ class DocumentWriter:
 
 
 class Documents:
-    """The documents of that name."""
+    """Reads the documents of that name."""
 
-    __slots__ = ("_at_hand", "_buffer", "_ends", "_first", "_starts")
+    __slots__ = ("_buffer", "_ends", "_first", "_loaded", "_starts")
 
     def __init__(self, flat: FlatArrays, name: str) -> None:
         self._buffer = flat.buffer
         self._first, _ = flat.place(name)
         self._starts = flat.numbers(f"{name}.starts")
         self._ends = flat.numbers(f"{name}.ends")
-        self._at_hand: list[bytes] | None = None
-        if len(self) <= _AT_HAND:
-            self._at_hand = self.having(range(len(self)))
+        self._loaded: list[bytes] | None = None
+        if len(self) <= _LOADED:
+            self._loaded = self.having(range(len(self)))
 
     def __len__(self) -> int:
         return len(self._starts)
 
     def having(self, numbers: Iterable[int]) -> list[bytes]:
         """The documents with these numbers."""
-        if self._at_hand is not None:
-            at_hand = self._at_hand
-            return [at_hand[number] for number in numbers]
+        if (loaded := self._loaded) is not None:
+            return [loaded[number] for number in numbers]
         buffer, first, starts, ends = self._buffer, self._first, self._starts, self._ends
         return [buffer[first + starts[number] : first + ends[number]] for number in numbers]

@@ -1,80 +1,67 @@
-"""Facets: which values occur in the matching set, and how often (contract, part 8). Pure."""
+"""Facets: which values occur in the matching set, and how often (docs/protocol.md#inventory-facets). Pure."""
 
 from collections.abc import Mapping
-from operator import itemgetter
 from typing import Any
 
 import numpy as np
 
 from dealer_agent.inventory.catalogue.columns import Column, Rows
-from dealer_agent.protocol.responses import Facets, FloatRange, IntRange, TextCount, YearCount
+from dealer_agent.protocol.responses import (
+    COUNT_FACETS,
+    RANGE_FACETS,
+    Facets,
+    FloatRange,
+    IntRange,
+    TextCount,
+    YearCount,
+)
 
-TEXT_FACETS = {
-    "makes": "make",
-    "models": "model",
-    "trims": "trim",
-    "conditions": "condition",
-    "vehicle_types": "vehicle_type",
-    "transmissions": "transmission",
-    "fuels": "fuel",
-    "charge_ports": "charge_port",
-    "drivelines": "driveline",
-    "bodies": "body",
-    "exterior_colors": "exterior_color",
-    "interior_colors": "interior_color",
-    "rooftops": "rooftop",
-    "statuses": "status",
-}
-"""The member of a listing that each facet of words counts."""
-
-_INT_RANGES = {
-    "price_range": "price",
-    "mileage_range": "mileage",
-    "displacement_cc_range": "displacement_cc",
-}
-
-_count = itemgetter(1)
+_RANGES = {facet.field.name: facet for facet in RANGE_FACETS}
+_COUNTED = [
+    (facet.name, facet.field.name, facet.field.value_type, _RANGES.pop(facet.field.name, None))
+    for facet in COUNT_FACETS
+]
+"""Facet, field, type of its values, and the range facet of the same field: it needs no further look at the rows."""
 
 
 def facets_of(columns: Mapping[str, Column[Any]], rows: Rows | None) -> Facets:
-    """The facets of some rows, or of the whole stock. Counts fall, equal ones go by value."""
+    """The facets of some rows, or of the whole stock. Highest count first, equal counts by value."""
     found: dict[str, Any] = {}
-    for facet, member in TEXT_FACETS.items():
-        values = columns[member].values
-        if counted := _highest_first(columns[member], rows):
-            found[facet] = [TextCount(values[code], count) for code, count in counted]
-    flags = columns["dc_fast_charge"]
-    if counted := _highest_first(flags, rows):
-        found["dc_fast_charge"] = [
-            TextCount("true" if flags.values[code] else "false", count) for code, count in counted
-        ]
-    years = columns["year"].values
-    if counted := _highest_first(columns["year"], rows):
-        found["years"] = [YearCount(years[code], count) for code, count in counted]
-        found["year_range"] = IntRange(years[min(counted)[0]], years[max(counted)[0]])
-    for facet, member in _INT_RANGES.items():
-        if ends := _ends(columns[member], rows):
-            found[facet] = IntRange(*ends)
-    if ends := _ends(columns["electric_range_mi"], rows):
-        found["electric_range_mi_range"] = FloatRange(*(int(end) if end == int(end) else end for end in ends))
+    for name, field, value_type, value_range in _COUNTED:
+        values = columns[field].values
+        counts = _counts(columns[field], rows)
+        codes = [code for code, count in enumerate(counts) if count]
+        if not codes:
+            continue
+        if value_range is not None:
+            found[value_range.name] = _range(value_type, values[codes[0]], values[codes[-1]])
+        codes.sort(key=counts.__getitem__, reverse=True)
+        if value_type is int:
+            found[name] = [YearCount(values[code], counts[code]) for code in codes]
+        elif value_type is bool:
+            found[name] = [TextCount("true" if values[code] else "false", counts[code]) for code in codes]
+        else:
+            found[name] = [TextCount(values[code], counts[code]) for code in codes]
+    for field, facet in _RANGES.items():
+        if ends := _ends(columns[field], rows):
+            found[facet.name] = _range(facet.field.value_type, *ends)
     return Facets(**found)
+
+
+def _range(value_type: type, least: Any, greatest: Any) -> IntRange | FloatRange:
+    if value_type is int:
+        return IntRange(least, greatest)
+    return FloatRange(*(int(end) if end == int(end) else end for end in (least, greatest)))
 
 
 def _counts(column: Column[Any], rows: Rows | None) -> list[int]:
     """How often each code occurs."""
     if rows is None:
-        # Known without a look at the rows: so a stock of a million is on show in no time.
+        # The column knows its counts, so that a large stock opens quickly.
         known: list[int] = np.diff(column.starts).tolist()
         return known[: column.absent]
     counted: list[int] = np.bincount(column.codes.take(rows), minlength=column.absent).tolist()
     return counted[: column.absent]
-
-
-def _highest_first(column: Column[Any], rows: Rows | None) -> list[tuple[int, int]]:
-    """The codes that occur and how often: highest count first, equal ones by value, which is by code."""
-    present = [(code, count) for code, count in enumerate(_counts(column, rows)) if count]
-    present.sort(key=_count, reverse=True)
-    return present
 
 
 def _ends(column: Column[Any], rows: Rows | None) -> tuple[Any, Any] | None:

@@ -1,74 +1,56 @@
-"""The flat filter block over the columns (specification, part 2.4; contract, part 7). Pure.
+"""Filters over the columns (docs/protocol.md#inventory-search). Pure.
 
-What a string finds is decided once for each distinct value of a column, never for each listing.
+A text is compared with each distinct value of a column once, when the snapshot opens, and never with each listing.
 """
 
 from collections.abc import Collection, Mapping
-from operator import attrgetter, methodcaller
+from operator import methodcaller
 from typing import Any, NamedTuple
 
 import numpy as np
 from msgspec import UNSET
+from msgspec.structs import astuple
 
 from dealer_agent.inventory.catalogue.columns import Column, Mask, Rows
 from dealer_agent.inventory.catalogue.lookup import Lookup
 from dealer_agent.inventory.vocabulary import colour_words, value_key, wanted_colour_words, wanted_keys
-from dealer_agent.protocol.requests import Filters
+from dealer_agent.protocol.requests import FILTERED, Filters
+from dealer_agent.protocol.vehicle_field import AnyOf, IsTrue, Range, VehicleField
 
-# The filters that list strings, and the member of a listing that each looks at.
-_WORDS = {
-    "make": "make",
-    "model": "model",
-    "trim": "trim",
-    "condition": "condition",
-    "vehicle_type": "vehicle_type",
-    "transmission": "transmission",
-    "fuel": "fuel",
-    "charge_port": "charge_port",
-    "driveline": "driveline",
-    "body": "body",
-    "rooftops": "rooftop",
-    "exterior_color": "exterior_color",
-    "interior_color": "interior_color",
-}
-_COLOURS = frozenset({"exterior_color", "interior_color"})
-
-_wanted_words = attrgetter(*_WORDS)
-
-# Up to here a look at every row costs less than the thought of looking at fewer.
+# Below this number of rows, comparing every row is cheaper than selecting rows by an index.
 _MANY_ROWS = 16_384
-# To look at a row by its number costs about as much as at so many in a row.
+# Taking one row by its number costs about as much as comparing this many rows in sequence.
 _FEW = 24
 
 
 class _ValueFinder:
-    """Finds the codes of a column that a wanted string means: whole values, folded, through well-known synonyms."""
+    """Finds the codes of values by whole values, folded, and by known spellings."""
 
-    __slots__ = ("_codes", "_member", "column")
+    __slots__ = ("_codes", "_vocabulary", "column")
 
-    def __init__(self, member: str, column: Column[str]) -> None:
+    def __init__(self, row: VehicleField, column: Column[str]) -> None:
         self.column = column
-        self._member = member
+        self._vocabulary = row.field.vocabulary
         self._codes: dict[str, list[int]] = {}
         for code, value in enumerate(column.values):
-            if key := value_key(member, value):
+            if key := value_key(self._vocabulary, value):
                 self._codes.setdefault(key, []).append(code)
 
     def codes(self, wanted: list[str]) -> Collection[int]:
-        """The codes that one of the strings finds."""
+        """The codes that any of the texts finds."""
         found: set[int] = set()
         for text in wanted:
-            for key in wanted_keys(self._member, text):
+            for key in wanted_keys(self._vocabulary, text):
                 found.update(self._codes.get(key, ()))
         return found
 
 
 class _ColourFinder:
-    """Finds the codes of a colour column whose colours have all words of a wanted one."""
+    """Finds the codes of colours that have all words of a wanted colour."""
 
     __slots__ = ("_codes", "column")
 
-    def __init__(self, column: Column[str]) -> None:
+    def __init__(self, _: VehicleField, column: Column[str]) -> None:
         self.column = column
         self._codes: dict[str, set[int]] = {}
         for code, value in enumerate(column.values):
@@ -76,7 +58,7 @@ class _ColourFinder:
                 self._codes.setdefault(word, set()).add(code)
 
     def codes(self, wanted: list[str]) -> Collection[int]:
-        """The codes that one of the strings finds; a string without a word finds none."""
+        """The codes that any of the texts finds. A text without a word finds none."""
         found: set[int] = set()
         nothing: set[int] = set()
         for text in wanted:
@@ -86,7 +68,7 @@ class _ColourFinder:
 
 
 class _Values(NamedTuple):
-    """The rows that have one of some values of a column."""
+    """The rows with any of some values of a column."""
 
     column: Column[Any]
     codes: Collection[int]
@@ -106,7 +88,7 @@ class _Values(NamedTuple):
 
 
 class _Range(NamedTuple):
-    """The rows that have a value of a column in a range."""
+    """The rows with a value of a column in a range."""
 
     column: Column[Any]
     first: int
@@ -123,7 +105,7 @@ class _Range(NamedTuple):
 
 
 class _Unit(NamedTuple):
-    """The rows that have an identifier: hardly ever more than one."""
+    """The rows with an identifier: rarely more than one."""
 
     found: list[int]
     of: int
@@ -144,13 +126,13 @@ _Wanted = _Values | _Range | _Unit
 
 
 class Found(NamedTuple):
-    """The rows that match: as a mask, or, where an index led to a few of many, their numbers, which rise."""
+    """The rows that match: a mask, or their ascending numbers where an index found a few of many rows."""
 
     mask: Mask | None
     few: Rows | None
 
     def rows(self) -> Rows:
-        """Their numbers."""
+        """The ascending numbers of the rows."""
         if self.few is not None:
             return self.few
         assert self.mask is not None
@@ -158,24 +140,32 @@ class Found(NamedTuple):
 
 
 class Matcher:
-    """Finds the rows that a filter block asks for, its free text apart."""
+    """Finds the rows that match a filter block, except for its free text."""
 
-    __slots__ = ("_columns", "_count", "_finders", "_lookup", "_ranged")
+    __slots__ = ("_count", "_finders", "_flags", "_lookup", "_ranges")
 
     def __init__(self, columns: Mapping[str, Column[Any]], lookup: Lookup, count: int) -> None:
-        self._columns = columns
         self._lookup = lookup
         self._count = count
-        self._finders = tuple(
-            _ColourFinder(columns[member]) if member in _COLOURS else _ValueFinder(member, columns[member])
-            for member in _WORDS.values()
-        )
-        self._ranged = tuple(
-            columns[member] for member in ("price", "year", "mileage", "electric_range_mi", "displacement_cc")
-        )
+        # Each with the places of its filters in a tuple of all filters. The last place is always UNSET.
+        place = {name: number for number, name in enumerate(Filters.__struct_fields__)}
+        self._finders: list[tuple[int, _ValueFinder | _ColourFinder]] = []
+        self._ranges: list[tuple[int, int, Column[Any]]] = []
+        self._flags: list[tuple[int, Column[Any]]] = []
+        for row in FILTERED:
+            match row.filter:
+                case AnyOf(name=name):
+                    colours = row.field.vocabulary == "colour"
+                    finder = _ColourFinder if colours else _ValueFinder
+                    self._finders.append((place[name or row.name], finder(row, columns[row.name])))
+                case Range():
+                    least = place.get(f"{row.name}_min", -1)
+                    self._ranges.append((least, place[f"{row.name}_max"], columns[row.name]))
+                case IsTrue():
+                    self._flags.append((place[row.name], columns[row.name]))
 
     def matching(self, filters: Filters) -> Found | None:
-        """The rows that meet every filter, or None when nothing is asked for. A mask is the caller's to change."""
+        """The rows that match every filter. None without a filter. The caller may change a mask."""
         wanted = self._wanted(filters)
         if not wanted:
             return None
@@ -193,32 +183,23 @@ class Matcher:
         return Found(mask, None)
 
     def _wanted(self, filters: Filters) -> list[_Wanted]:
-        wanted: list[_Wanted] = []
-        for finder, texts in zip(self._finders, _wanted_words(filters), strict=True):
-            if texts:  # absent and empty alike are no constraint
-                wanted.append(_Values(finder.column, finder.codes(texts)))
-        price, year, mileage, electric_range, displacement = self._ranged
-        if filters.price_min is not UNSET or filters.price_max is not UNSET:
-            wanted.append(_range(price, filters.price_min, filters.price_max))
-        if filters.year_min is not UNSET or filters.year_max is not UNSET:
-            wanted.append(_range(year, filters.year_min, filters.year_max))
-        if filters.mileage_max is not UNSET:
-            wanted.append(_range(mileage, UNSET, filters.mileage_max))
-        if filters.electric_range_mi_min is not UNSET or filters.electric_range_mi_max is not UNSET:
-            wanted.append(_range(electric_range, filters.electric_range_mi_min, filters.electric_range_mi_max))
-        if filters.displacement_cc_min is not UNSET or filters.displacement_cc_max is not UNSET:
-            wanted.append(_range(displacement, filters.displacement_cc_min, filters.displacement_cc_max))
-        if filters.dc_fast_charge:  # false is no constraint
-            wanted.append(_range(self._columns["dc_fast_charge"], True, True))
+        values = (*astuple(filters), UNSET)
+        # An empty list of texts and a flag that is false are no constraint.
+        wanted: list[_Wanted] = [
+            _Values(finder.column, finder.codes(values[at])) for at, finder in self._finders if values[at]
+        ]
+        for least, greatest, column in self._ranges:
+            low, high = values[least], values[greatest]
+            if low is not UNSET or high is not UNSET:
+                wanted.append(_Range(column, *column.interval(low, high)))
+        for at, column in self._flags:
+            if values[at]:
+                wanted.append(_Range(column, *column.interval(True, True)))
         if filters.vin is not UNSET:
             wanted.append(_Unit(self._lookup.rows_of_vin(filters.vin), self._count))
         if filters.stock is not UNSET:
             wanted.append(_Unit(self._lookup.rows_of_stock(filters.stock), self._count))
         return wanted
-
-
-def _range(column: Column[Any], low: object, high: object) -> _Range:
-    return _Range(column, *column.interval(low, high))
 
 
 _size_of = methodcaller("size")

@@ -1,8 +1,8 @@
-"""The flat form of a snapshot: named arrays, one after the other, read where they lie. Pure.
+"""The format of a snapshot: named arrays, one after the other, which are used without decoding. Pure.
 
-One process writes it, to memory or to a file; whoever maps the file has the snapshot without reading it, and all who
-map it share one copy. Every part starts at a multiple of 64 bytes. Behind the parts stands their directory, and behind
-that where it is: what was cut off or is something else is recognised.
+One process writes a snapshot to memory or to a file. Processes that map the file share one copy of it. Each part starts
+at a multiple of 64 bytes. After the parts come their directory, and last the directory's position, by which an
+incomplete or foreign file is recognised.
 """
 
 import struct
@@ -30,7 +30,7 @@ _DIRECTORY = msgspec.json.Decoder(dict[str, _Part])
 
 
 class FlatWriter:
-    """Writes parts in any order; `finish` makes them readable."""
+    """Writes parts in any order. `finish` completes the snapshot."""
 
     def __init__(self, file: BinaryIO) -> None:
         self._file = file
@@ -39,21 +39,21 @@ class FlatWriter:
         self._parts: dict[str, _Part] = {}
 
     def array(self, name: str, values: NDArray[Any]) -> None:
-        """A part of numbers."""
+        """Writes a part of numbers."""
         self._begin(name, values.dtype.str)
-        self.go_on(np.ascontiguousarray(values).tobytes())
+        self.append(np.ascontiguousarray(values).tobytes())
 
     def json(self, name: str, value: object) -> None:
-        """A part that is decoded whole when the snapshot is opened."""
+        """Writes a part that is decoded as a whole when the snapshot is opened."""
         self.text(name, msgspec.json.encode(value))
 
     def text(self, name: str, value: bytes = b"") -> None:
-        """A part of bytes; `go_on` makes it longer."""
+        """Writes a part of bytes. `append` adds to it."""
         self._begin(name, "|u1")
-        self.go_on(value)
+        self.append(value)
 
-    def go_on(self, more: bytes) -> None:
-        """Continues the part that was begun last."""
+    def append(self, more: bytes) -> None:
+        """Adds to the last part."""
         self._file.write(more)
         self._at += len(more)
 
@@ -66,7 +66,7 @@ class FlatWriter:
 
     def _begin(self, name: str, dtype: str) -> None:
         self._end_part()
-        self.go_on(bytes(-self._at % _ALIGNED))
+        self.append(bytes(-self._at % _ALIGNED))
         self._begun = (name, dtype, self._at)
 
     def _end_part(self) -> None:
@@ -76,7 +76,7 @@ class FlatWriter:
 
 
 class FlatArrays:
-    """A flat form: `buffer` in memory or mapped. Raises ValueError for one that is not whole."""
+    """Reads a snapshot from memory or from a mapped file. Raises ValueError for an incomplete one."""
 
     __slots__ = ("_parts", "buffer")
 
@@ -91,21 +91,21 @@ class FlatArrays:
         self.buffer = buffer
 
     def array(self, name: str) -> NDArray[Any]:
-        """A part of numbers; nothing is copied."""
+        """A part of numbers, without a copy."""
         dtype, start, end = self._parts[name]
         kind = np.dtype(dtype)
         return np.frombuffer(self.buffer, kind, (end - start) // kind.itemsize, start)
 
     def numbers(self, name: str) -> memoryview:
-        """The same, for whoever reads single numbers, which this gives faster."""
+        """The same. Reading single numbers is faster from it."""
         return memoryview(self.array(name).data)
 
     def json(self, name: str, kind: type[T]) -> T:
-        """What a part of JSON says."""
+        """The value of a part of JSON."""
         start, end = self.place(name)
         return msgspec.json.decode(self.buffer[start:end], type=kind)
 
     def place(self, name: str) -> tuple[int, int]:
-        """Where in `buffer` a part begins and ends."""
+        """Start and end of a part in `buffer`."""
         _, start, end = self._parts[name]
         return start, end

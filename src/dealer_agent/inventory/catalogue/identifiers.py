@@ -1,4 +1,4 @@
-"""The rows of an identifier, by a table of buckets: a million of them cost nothing to open. Pure."""
+"""A hash table from identifiers to rows, which needs no work when a snapshot opens. Pure."""
 
 from collections.abc import Sequence
 from itertools import accumulate
@@ -10,7 +10,7 @@ from dealer_agent.inventory.catalogue.flat_arrays import FlatArrays, FlatWriter
 
 
 class Identifiers:
-    """Finds rows. The entries of one bucket stand together, each with its row and its text, rows rising."""
+    """Finds rows. The entries of one bucket are adjacent, each with its row and its text, by ascending row."""
 
     __slots__ = ("_buffer", "_ends", "_entries", "_mask", "_rows", "_texts")
 
@@ -24,7 +24,7 @@ class Identifiers:
 
     @staticmethod
     def write(writer: FlatWriter, name: str, identifiers: Sequence[str]) -> None:
-        """The identifier of each row; an empty one is none."""
+        """Writes the identifier of each row. An empty text means no identifier."""
         rows = [row for row, text in enumerate(identifiers) if text]
         texts = [_encoded(identifiers[row]) for row in rows]
         buckets = 1 << len(rows).bit_length()
@@ -37,12 +37,12 @@ class Identifiers:
         writer.text(f"{name}.texts", b"".join(texts))
 
     def first(self, identifier: str) -> int | None:
-        """The first of the rows that have it."""
-        rows = self.every(identifier)
+        """The first row with the identifier."""
+        rows = self.all(identifier)
         return rows[0] if rows else None
 
-    def every(self, identifier: str) -> list[int]:
-        """All rows that have it, rising."""
+    def all(self, identifier: str) -> list[int]:
+        """All rows with the identifier, ascending."""
         wanted = _encoded(identifier)
         bucket = crc32(wanted) & self._mask
         begin, end = self._entries[bucket], self._entries[bucket + 1]
@@ -57,5 +57,5 @@ class Identifiers:
 
 
 def _encoded(identifier: str) -> bytes:
-    # Whoever asks may have sent half of a surrogate pair, which nothing in stock has.
+    # A request may contain half of a surrogate pair. No identifier in stock does.
     return identifier.encode(errors="surrogatepass")

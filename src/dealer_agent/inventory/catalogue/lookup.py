@@ -1,4 +1,4 @@
-"""One unit by its VIN, stock number or vehicle id, on the lot or remembered (contract, parts 6 and 9). Pure."""
+"""Finds a unit by VIN, stock number or vehicle id, in stock or removed (docs/protocol.md#inventory-vehicle). Pure."""
 
 from collections.abc import Sequence
 
@@ -14,16 +14,16 @@ _GONE = msgspec.json.Decoder(RemovedUnit)
 
 
 class Lookup:
-    """Identifiers of the stock, row by row in the default order, and of the units gone.
+    """The identifiers of the stock and of the removed units.
 
-    VINs are compared upper-cased and stripped, stock numbers without regard to case, vehicle ids as they are.
+    VINs are compared upper-cased and stripped, stock numbers without case, vehicle ids as they are.
     """
 
     __slots__ = ("_gone", "_gone_units", "_here")
 
     def __init__(self, flat: FlatArrays) -> None:
-        self._here = tuple(Identifiers(flat, f"here.{name}") for name in _NAMES)
-        self._gone = tuple(Identifiers(flat, f"gone.{name}") for name in _NAMES)
+        self._here = tuple(Identifiers(flat, f"here.{name}") for name in _KEYS)
+        self._gone = tuple(Identifiers(flat, f"gone.{name}") for name in _KEYS)
         self._gone_units = Documents(flat, "gone")
 
     @staticmethod
@@ -34,33 +34,24 @@ class Lookup:
         ids: Sequence[str],
         gone: Sequence[RemovedUnit],
     ) -> None:
-        """VIN, stock number and vehicle id of each row, and the units gone: of two with one identifier the last."""
+        """Writes the identifiers of each row and the removed units. Of two with one identifier, the last is found."""
         last_first = gone[::-1]
-        remembered = DocumentWriter(writer, "gone")
+        documents = DocumentWriter(writer, "gone")
         for unit in last_first:
-            remembered.add(msgspec.json.encode(unit))
-        remembered.finish()
-        for where, numbers in (
-            ("here", (map(_vin_key, vins), map(_stock_key, stocks), ids)),
-            (
-                "gone",
-                (
-                    (_vin_key(unit.vin) for unit in last_first),
-                    (_stock_key(unit.stock) for unit in last_first),
-                    (unit.vehicle_id for unit in last_first),
-                ),
-            ),
-        ):
-            for name, identifiers in zip(_NAMES, numbers, strict=True):
-                Identifiers.write(writer, f"{where}.{name}", list(identifiers))
+            documents.add(msgspec.json.encode(unit))
+        documents.finish()
+        removed = ([u.vin for u in last_first], [u.stock for u in last_first], [u.vehicle_id for u in last_first])
+        for where, columns in (("here", (vins, stocks, ids)), ("gone", removed)):
+            for (name, key), identifiers in zip(_KEYS.items(), columns, strict=True):
+                Identifiers.write(writer, f"{where}.{name}", list(map(key, identifiers)))
 
     def find(self, vin: Text, stock: Text, vehicle_id: Text) -> int | RemovedUnit | None:
-        """A row, a unit gone, or None: the first identifier that matches decides, VIN, then stock, then vehicle id.
+        """A row, a removed unit, or None. The first identifier that matches decides: VIN, then stock, then vehicle id.
 
-        Of two units with one stock number the newer, which is the first in the default order. A unit gone is found
-        only where none on the lot has the same identifier.
+        Of two units with one stock number, the newer one is found: it is the first in the default order. A removed unit
+        is found only if no unit in stock has the same identifier.
         """
-        keys = (_vin_key(vin), _stock_key(stock), "" if vehicle_id is UNSET else vehicle_id)
+        keys = (_vin_key(vin), _stock_key(stock), _id_key(vehicle_id))
         for key, here, gone in zip(keys, self._here, self._gone, strict=True):
             if key:
                 found = here.first(key)
@@ -72,15 +63,12 @@ class Lookup:
         return None
 
     def rows_of_vin(self, vin: str) -> list[int]:
-        """The rows that have this VIN."""
-        return self._here[0].every(_vin_key(vin))
+        """The rows with this VIN."""
+        return self._here[0].all(_vin_key(vin))
 
     def rows_of_stock(self, stock: str) -> list[int]:
-        """The rows that have this stock number."""
-        return self._here[1].every(_stock_key(stock))
-
-
-_NAMES = ("vin", "stock", "id")
+        """The rows with this stock number."""
+        return self._here[1].all(_stock_key(stock))
 
 
 def _vin_key(vin: Text) -> str:
@@ -89,3 +77,10 @@ def _vin_key(vin: Text) -> str:
 
 def _stock_key(stock: Text) -> str:
     return "" if stock is UNSET else stock.casefold()
+
+
+def _id_key(vehicle_id: Text) -> str:
+    return "" if vehicle_id is UNSET else vehicle_id
+
+
+_KEYS = {"vin": _vin_key, "stock": _stock_key, "id": _id_key}

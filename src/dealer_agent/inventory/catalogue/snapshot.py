@@ -1,12 +1,11 @@
-"""The catalogue of one dealer (specification, parts 2.4 and 2.5; contract, parts 7 to 9). Pure.
+"""The catalogue of one dealer: search, facets, and single vehicles (docs/protocol.md#inventory-search). Pure.
 
-An immutable snapshot: it is made once from the listings, shared by every request without a lock, and replaced whole by
-the next one. Rows are listings in the default order, newest `changed_at` first.
+A catalogue is an immutable snapshot. It is built once, all requests share it without a lock, and the next snapshot
+replaces it. Rows are listings in the default order: newest `changed_at` first.
 """
 
 from collections.abc import Iterable, Sequence
 from io import BytesIO
-from typing import get_args
 
 import numpy as np
 from msgspec import UNSET, Struct, UnsetType
@@ -21,14 +20,14 @@ from dealer_agent.inventory.catalogue.lookup import Lookup
 from dealer_agent.inventory.catalogue.snapshot_builder import FILTERED, write_snapshot
 from dealer_agent.inventory.catalogue.sort_orders import Orders, page_by_score, page_of, page_of_all, page_of_few
 from dealer_agent.inventory.catalogue.text_search import Scores, TextIndex
-from dealer_agent.protocol.requests import Filters, Sort, SortField
+from dealer_agent.protocol.requests import SORT_FIELDS, Filters, Sort
 from dealer_agent.protocol.responses import Facets, TextCount
 
 
 class Page(Struct, frozen=True, gc=False):
-    """A part of the matching set: `total` counts the whole of it, `rows` and `listings` are the page in order.
+    """A page of the matching set, in order. `total` counts the whole set.
 
-    `listings` are ready JSON; `rows` number the snapshot's listings in the default order.
+    `listings` are encoded JSON. `rows` are the numbers of the listings in the default order.
     """
 
     total: int
@@ -37,15 +36,15 @@ class Page(Struct, frozen=True, gc=False):
 
 
 class Catalogue:
-    """One dealer's stock, ready to be searched. Nothing in it changes; no method waits."""
+    """One dealer's stock. Immutable, and no method blocks."""
 
     __slots__ = ("_columns", "_facets", "_json", "_lookup", "_matcher", "_orders", "_text")
 
     def __init__(self, flat: FlatArrays) -> None:
-        """The snapshot of a flat form that `write_snapshot` made."""
+        """The snapshot that `write_snapshot` wrote."""
         self._json = Documents(flat, "listings")
         self._columns = {member: Column.read(flat, f"columns.{member}") for member in FILTERED}
-        self._orders = {field: Orders.read(flat, f"orders.{field}") for field in get_args(SortField)}
+        self._orders = {field: Orders.read(flat, f"orders.{field}") for field in SORT_FIELDS}
         self._text = TextIndex(flat, len(self._json))
         self._lookup = Lookup(flat)
         self._matcher = Matcher(self._columns, self._lookup, len(self._json))
@@ -53,7 +52,7 @@ class Catalogue:
 
     @classmethod
     def build(cls, listings: Iterable[Listing], gone: Sequence[RemovedUnit] = ()) -> "Catalogue":
-        """The snapshot, in memory, of these listings, in any order, and of the units that are gone and remembered."""
+        """A snapshot in memory of these listings, in any order, and of the removed units that are remembered."""
         file = BytesIO()
         writer = FlatWriter(file)
         write_snapshot(writer, listings, gone)
@@ -65,13 +64,13 @@ class Catalogue:
 
     @property
     def makes(self) -> list[TextCount]:
-        """The makes on the lot and how many there are of each, highest count first."""
+        """The makes in stock with their counts, highest count first."""
         return self._facets.makes or []
 
     def search(self, filters: Filters | UnsetType, skip: int, limit: int, sort: Sort | UnsetType = UNSET) -> Page:
-        """One page of what the filters find: the default order, or the best match first for a query without `sort`.
+        """One page of the matching set, in the default order. A query without `sort` returns the best match first.
 
-        `skip` past the end gives an empty page with the true total. The limit's default and cap are the caller's.
+        A `skip` past the end returns an empty page with the true total. The caller bounds `limit`.
         """
         order = None if sort is UNSET else getattr(self._orders[sort.field], sort.order)
         found, scores = self._found(filters)
@@ -93,17 +92,17 @@ class Catalogue:
         return Page(total, rows, self._json.having(rows))
 
     def facets(self, filters: Filters | UnsetType = UNSET) -> Facets:
-        """The facets of what the filters find."""
+        """The facets of the matching set."""
         found, _ = self._found(filters)
         return self._facets if found is None else facets_of(self._columns, found.rows())
 
     def find(self, vin: Text = UNSET, stock: Text = UNSET, vehicle_id: Text = UNSET) -> Listing | RemovedUnit | None:
-        """The unit on the lot, else the unit that is gone, that the first matching identifier names."""
+        """The unit of the first identifier that matches: in stock, else removed."""
         found = self._lookup.find(vin, stock, vehicle_id)
         return Listing(self._json.having((found,))[0]) if isinstance(found, int) else found
 
     def _found(self, filters: Filters | UnsetType) -> tuple[Found | None, Scores | None]:
-        """The matching rows, None for all of them, and their scores where there is a query."""
+        """The matching rows, None for all rows, and their scores for the query."""
         if filters is UNSET:
             return None, None
         found = self._matcher.matching(filters)

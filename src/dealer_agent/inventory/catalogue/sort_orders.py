@@ -1,7 +1,7 @@
-"""Orders of the stock and the page out of an order (specification, part 2.4; contract, part 7). Pure.
+"""Orders of the stock, and pages of an order (docs/protocol.md#inventory-search). Pure.
 
-Every order is total: ties go by ascending `vehicle_id`, in both directions, and what is absent comes last in both. Rows
-are listings in the default order, so that one needs no permutation.
+In both directions, ties are sorted by ascending `vehicle_id`, and absent values come last. Rows are listings in the
+default order, so the default order needs no permutation.
 """
 
 from itertools import pairwise
@@ -13,48 +13,48 @@ from numpy.typing import NDArray
 from dealer_agent.inventory.catalogue.columns import Coded, Mask, Rows
 from dealer_agent.inventory.catalogue.flat_arrays import FlatArrays, FlatWriter
 
-# Up to here a whole column is handled faster than the thought of handling less of it.
+# Below this number of rows, using a whole column is faster than deciding to use less.
 _CHUNK = 16_384
 # Ranking one matching row costs about as much as walking past this many rows in order.
 _RANKING_COST = 6
 
 
 class Order(NamedTuple):
-    """A permutation of the rows, and each row's place in it."""
+    """The rows in order, and the rank of each row."""
 
     rows: Rows
     ranks: Rows
 
     @staticmethod
     def read(flat: FlatArrays, name: str) -> "Order":
-        """The order of that name."""
+        """Reads the order of that name."""
         return Order(flat.array(f"{name}.rows"), flat.array(f"{name}.ranks"))
 
     def write(self, writer: FlatWriter, name: str) -> None:
-        """Adds it to a flat form."""
+        """Writes what `read` reads."""
         writer.array(f"{name}.rows", self.rows)
         writer.array(f"{name}.ranks", self.ranks)
 
 
 class Orders(NamedTuple):
-    """One sort field in both directions."""
+    """The orders of one sort field in both directions."""
 
     asc: Order
     desc: Order
 
     @staticmethod
     def read(flat: FlatArrays, name: str) -> "Orders":
-        """Both orders of that name."""
+        """Reads both orders of that name."""
         return Orders(Order.read(flat, f"{name}.asc"), Order.read(flat, f"{name}.desc"))
 
     def write(self, writer: FlatWriter, name: str) -> None:
-        """Adds both to a flat form."""
+        """Writes what `read` reads."""
         self.asc.write(writer, f"{name}.asc")
         self.desc.write(writer, f"{name}.desc")
 
 
 def orders_by(column: Coded[Any], by_id: Rows) -> Orders:
-    """Both orders by a column; `by_id` are the rows by ascending vehicle id. Case alone does not part strings."""
+    """Both orders by a column. `by_id` are the rows by ascending vehicle id. Texts equal without case are ties."""
     absent = len(column.values)
     places = np.arange(absent + 1)
     if column.values and isinstance(column.values[0], str):
@@ -73,13 +73,13 @@ def _order(keys: NDArray[np.int_], by_id: Rows) -> Order:
 
 
 def page_of_all(count: int, skip: int, limit: int, order: Order | None) -> Rows:
-    """The rows of a page when nothing is filtered; `order` None is the default order."""
+    """The rows of a page of the whole stock. `order` None is the default order."""
     end = min(skip + limit, count)
     return np.arange(skip, end) if order is None else order.rows[skip:end]
 
 
 def page_of(mask: Mask, total: int, skip: int, limit: int, order: Order | None) -> Rows:
-    """The rows of a page out of the `total` rows of the mask; `order` None is the default order."""
+    """The rows of a page of the `total` rows in the mask. `order` None is the default order."""
     end = min(skip + limit, total)
     if skip >= end:
         return _NO_ROWS
@@ -95,7 +95,7 @@ def page_of(mask: Mask, total: int, skip: int, limit: int, order: Order | None) 
 
 
 def page_of_few(rows: Rows, skip: int, limit: int, order: Order | None) -> Rows:
-    """The rows of a page out of rows that rise; `order` None is the default order."""
+    """The rows of a page of some ascending rows. `order` None is the default order."""
     end = min(skip + limit, len(rows))
     if order is None or skip >= end:
         return rows[skip:end]
@@ -105,14 +105,14 @@ def page_of_few(rows: Rows, skip: int, limit: int, order: Order | None) -> Rows:
 
 
 def page_by_score(rows: Rows, scores: NDArray[np.uint16], skip: int, limit: int) -> Rows:
-    """The rows of a page out of rows that rise, by descending score; ties in the default order."""
+    """The rows of a page of some ascending rows, by descending score. Ties are in the default order."""
     end = min(skip + limit, len(rows))
     if skip >= end:
         return _NO_ROWS
     marks = scores[rows]
     if len(rows) <= _CHUNK:
         return rows[_best_first(marks)[skip:end]]
-    # Only the rows above the page's last score need sorting: those that have it stand in the default order already.
+    # Only the rows above the page's last score need sorting. Rows with that score are already in the default order.
     reached = np.cumsum(np.bincount(marks)[::-1])
     last = len(reached) - 1 - np.searchsorted(reached, end)
     above = marks > last
@@ -129,7 +129,7 @@ def _best_first(scores: NDArray[np.uint16]) -> NDArray[np.intp]:
 
 
 def _walk(mask: Mask, total: int, skip: int, end: int, order: Order | None) -> Rows:
-    """Goes through the order in pieces, no further than the page's end."""
+    """Reads the order in pieces, up to the end of the page."""
     count = len(mask)
     step = max(_CHUNK, count * end // total * 5 // 4)
     found: list[Rows] = []

@@ -1,7 +1,7 @@
-"""Free-text search: an inverted index of the words by which listings are found (contract, part 7). Pure.
+"""Free-text search with an inverted index (docs/protocol.md#inventory-search). Pure.
 
-Which words these are, and what a query asks for, the vocabulary says; this keeps for every word the rows that have it,
-in three ranks of weight. Words are sorted, so the words with one beginning stand together, and so do their rows.
+`inventory.vocabulary` defines the words of a listing and the terms of a query. The index has the rows of each word, in
+three ranks of weight. Words are sorted, so words with the same prefix are adjacent, and so are their rows.
 """
 
 from array import array
@@ -16,36 +16,32 @@ from dealer_agent.inventory.catalogue.columns import Coded, Codes, Numbering, Ro
 from dealer_agent.inventory.catalogue.flat_arrays import FlatArrays, FlatWriter
 from dealer_agent.inventory.catalogue.word_table import SortedWords
 from dealer_agent.inventory.vocabulary import index_words, query_terms
-from dealer_agent.protocol.vehicle import Vehicle
+from dealer_agent.protocol.vehicle import FIELDS, Vehicle
+from dealer_agent.protocol.vehicle_field import SearchWeight
 
 Scores = NDArray[np.uint16]
 
-NAMES = ("make", "model", "trim")
-FACTS = (
-    "year",
-    "condition",
-    "body",
-    "fuel",
-    "driveline",
-    "transmission",
-    "engine",
-    "exterior_color",
-    "interior_color",
-)
-"""Facts as well, but of each unit alone, are stock number and VIN. Features and description are the prose."""
 
-# A marker says that a listing has a canonical word. It is no beginning of anything, and no word is a beginning of it.
+def _searched(weight: SearchWeight) -> list[str]:
+    return [name for name, row in FIELDS.items() if row.field.search == weight]
+
+
+_NAMES, _FACTS, _IDENTIFIERS = _searched("name"), _searched("fact"), _searched("identifier")
+_PROSE = [name for name in _searched("prose") if FIELDS[name].value_type is str]
+_LISTS = [name for name in _searched("prose") if name not in _PROSE]
+
+# A marker is the canonical word of a field, such as `fuel=gas`. A marker is only found whole, never by a prefix.
 _MARK = "="
 
 
 class _Worth(NamedTuple):
-    """What a hit in one rank is worth: the beginning of a word, a whole word."""
+    """The score of a hit in one rank: on the prefix of a word, or on a whole word."""
 
-    begun: int
+    prefix: int
     whole: int
 
 
-# From the least worth to the most.
+# By ascending weight.
 _RANKS = {"prose": _Worth(1, 2), "facts": _Worth(4, 6), "names": _Worth(12, 16)}
 
 
@@ -56,7 +52,7 @@ class TextIndex:
 
     def __init__(self, flat: FlatArrays, count: int) -> None:
         self._words = SortedWords(flat, "words")
-        # The postings of each rank: `rows[starts[i]:starts[i + 1]]` have word number i.
+        # In each rank, `rows[starts[i]:starts[i + 1]]` have word number i.
         self._ranks = tuple(
             (flat.numbers(f"words.{rank}.starts"), flat.array(f"words.{rank}.rows"), worth)
             for rank, worth in _RANKS.items()
@@ -64,10 +60,10 @@ class TextIndex:
         self._count = count
 
     def scores(self, query: str) -> Scores | None:
-        """For each row, zero when a term of the query is not found in it; None when the query has no terms.
+        """The score of each row: zero if a term of the query is missing. None for a query without terms.
 
-        A term counts as its best hit: in make, model or trim above other facts, these above prose, and a whole word
-        above the beginning of one. A term that is asked twice counts once.
+        A term scores its best hit: a name above a fact, a fact above prose, and a whole word above a prefix. A repeated
+        term counts once.
         """
         total: Scores | None = None
         for term in dict.fromkeys(query_terms(query)):
@@ -91,12 +87,12 @@ class TextIndex:
             last = whole if marker else self._words.place(text + "\U0010ffff")[0]
             if first < last:
                 spans.append((first, whole, last))
-        # From the least worth to the most, so that the best hit is the one that stays.
+        # By ascending weight, so that the best hit is written last.
         for starts, rows, worth in self._ranks:
             for _, whole, last in spans:
                 begin, end = starts[whole], starts[last]
                 if begin < end:
-                    hits[rows[begin:end]] = worth.begun
+                    hits[rows[begin:end]] = worth.prefix
             for first, whole, _ in spans:
                 begin, end = starts[first], starts[whole]
                 if begin < end:
@@ -105,14 +101,14 @@ class TextIndex:
 
 
 class _Lists:
-    """A list of numbers for each listing: the numbers in a row, and how many each listing has."""
+    """A list of numbers for each listing, in two arrays: all numbers, and how many each listing has."""
 
     def __init__(self) -> None:
         self._numbers = array("I")
         self._counts = array("I")
 
     def add(self, numbers: Iterable[int]) -> None:
-        """The next listing's."""
+        """Adds the numbers of the next listing."""
         before = len(self._numbers)
         self._numbers.extend(numbers)
         self._counts.append(len(self._numbers) - before)
@@ -121,34 +117,36 @@ class _Lists:
         return len(self._counts)
 
     def taken(self) -> tuple[NDArray[np.uint32], NDArray[np.uint32]]:
-        """The numbers, and which listing each is of."""
+        """All numbers, and the listing of each."""
         counts = np.frombuffer(self._counts, np.uint32)
         return np.frombuffer(self._numbers, np.uint32), np.repeat(np.arange(len(counts), dtype=np.uint32), counts)
 
 
 class TextCollector:
-    """Collects the words of the stock: what hardly repeats listing by listing, the rest from the finished columns."""
+    """Collects the words of the stock.
+
+    Texts that hardly repeat are split listing by listing, all others once for each value of a finished column.
+    """
 
     def __init__(self) -> None:
         self._numbers: Numbering[str] = Numbering()
-        self._features: Numbering[str] = Numbering()
-        self._features_of = _Lists()
-        self._descriptions = _Lists()
-        self._numbers_of = _Lists()
+        self._values: dict[str, Numbering[str]] = {name: Numbering() for name in _LISTS}
+        self._values_of = {name: _Lists() for name in _LISTS}
+        self._prose = _Lists()
+        self._identifiers = _Lists()
 
     def add(self, vehicle: Vehicle) -> None:
-        """The next listing; in any order."""
-        self._features_of.add(map(self._features.__getitem__, vehicle.features or ()))
-        self._descriptions.add(self._numbered("description", vehicle.description) if vehicle.description else ())
-        stock = self._numbered("stock", vehicle.stock) if vehicle.stock else ()
-        vin = self._numbered("vin", vehicle.vin) if vehicle.vin else ()
-        self._numbers_of.add(chain(stock, vin))
+        """Adds the next listing, in any order."""
+        for name, numbering in self._values.items():
+            self._values_of[name].add(map(numbering.__getitem__, getattr(vehicle, name) or ()))
+        self._prose.add(self._words_in(vehicle, _PROSE))
+        self._identifiers.add(self._words_in(vehicle, _IDENTIFIERS))
 
     def write(self, writer: FlatWriter, columns: Mapping[str, Coded[Any]], default_order: Rows) -> None:
-        """The finished index, which uses the collector up; `default_order` says which collected listing each row is."""
-        features = self._words_of("features", self._features)
-        names = [(columns[name].codes, self._words_of(name, columns[name].values)) for name in NAMES]
-        facts = [(columns[name].codes, self._words_of(name, columns[name].values)) for name in FACTS]
+        """Writes the index; afterwards the collector is empty. Row n is the listing that came as `default_order[n]`."""
+        lists = [(self._values_of[name], self._words_of(name, values)) for name, values in self._values.items()]
+        names = [(columns[name].codes, self._words_of(name, columns[name].values)) for name in _NAMES]
+        facts = [(columns[name].codes, self._words_of(name, columns[name].values)) for name in _FACTS]
         numbers = {_MARK + word if _MARK in word else word: number for word, number in self._numbers.items()}
         self._numbers.clear()
         words = sorted(numbers)
@@ -160,7 +158,7 @@ class TextCollector:
         in_order = np.arange(len(default_order))
 
         def pairs(words_found: NDArray[np.uint32], rows: NDArray[np.int64]) -> NDArray[np.int64]:
-            """A word's place and a row in one number, so that they sort together."""
+            """Each word's place and row as one number, for one sort."""
             made = places[words_found]
             made <<= 32
             made |= rows
@@ -171,10 +169,10 @@ class TextCollector:
             return found, row_of[listings]
 
         for rank, pieces in (
-            ("prose", [pairs(*listed(self._descriptions)), pairs(*features.of(*listed(self._features_of)))]),
+            ("prose", [pairs(*listed(self._prose)), *(pairs(*each.of(*listed(given))) for given, each in lists)]),
             (
                 "facts",
-                [pairs(*listed(self._numbers_of)), *(pairs(*each.of(codes, in_order)) for codes, each in facts)],
+                [pairs(*listed(self._identifiers)), *(pairs(*each.of(codes, in_order)) for codes, each in facts)],
             ),
             ("names", [pairs(*each.of(codes, in_order)) for codes, each in names]),
         ):
@@ -182,6 +180,10 @@ class TextCollector:
 
     def _numbered(self, field: str, text: str) -> Iterable[int]:
         return map(self._numbers.__getitem__, index_words(field, text))
+
+    def _words_in(self, vehicle: Vehicle, fields: Iterable[str]) -> Iterable[int]:
+        texts = ((field, getattr(vehicle, field)) for field in fields)
+        return chain.from_iterable(self._numbered(field, text) for field, text in texts if text)
 
     def _words_of(self, field: str, values: Iterable[Any]) -> "_ValueWords":
         """The words of each of a field's values."""
@@ -192,7 +194,7 @@ class TextCollector:
 
 
 class _ValueWords:
-    """The words of the values that codes stand for; the last code stands for none and has no words."""
+    """The words of each code's value. The last code stands for an absent value and has no words."""
 
     def __init__(self, words: _Lists) -> None:
         self._words, values = words.taken()
@@ -200,16 +202,16 @@ class _ValueWords:
         self._firsts = np.cumsum(self._counts) - self._counts
 
     def of(self, codes: Codes, rows: NDArray[np.int64]) -> tuple[NDArray[np.uint32], NDArray[np.int64]]:
-        """The words of these codes, and of what row each of them is."""
+        """The words of these codes, and the row of each word."""
         lengths = self._counts[codes]
-        # Code by code, the numbers of its words: where these begin, and one on for each.
+        # For each code, the positions of its words: the first position, and one more for each further word.
         at = np.repeat(self._firsts[codes] - np.cumsum(lengths) + lengths, lengths)
         at += np.arange(len(at))
         return self._words[at], np.repeat(rows, lengths)
 
 
 def _write_rank(writer: FlatWriter, name: str, pieces: list[NDArray[np.int64]], words: int, rows: type[Any]) -> None:
-    """Sorts pairs by the word's place, then row. A word that a row has twice, it has."""
+    """Sorts pairs by the word's place, then by row, and removes duplicates."""
     pairs = np.concatenate(pieces)
     pieces.clear()
     pairs.sort()

@@ -1,4 +1,4 @@
-"""The sorted words of the free text in the flat form: found by bisection, without being read. Pure."""
+"""The sorted words of the free-text index, found by bisection in the snapshot file. Pure."""
 
 from bisect import bisect_left, bisect_right
 from collections.abc import Sequence
@@ -8,13 +8,13 @@ import numpy as np
 
 from dealer_agent.inventory.catalogue.flat_arrays import FlatArrays, FlatWriter
 
-# Words stand in blocks of so many: the first of each is at hand, the rest is cut out when somebody asks.
+# Words per block. The first word of each block is in memory; the others are read from the file at each search.
 _BLOCK = 16
 _BETWEEN = b"\n"
 
 
 class SortedWords:
-    """Distinct words, sorted; as UTF-8 they sort as they do as text."""
+    """Sorted distinct words. UTF-8 sorts like text."""
 
     __slots__ = ("_buffer", "_first", "_firsts", "_starts")
 
@@ -26,15 +26,15 @@ class SortedWords:
 
     @staticmethod
     def write(writer: FlatWriter, name: str, words: Sequence[str]) -> None:
-        """Sorted distinct words; none of them has a line end in it."""
+        """Writes sorted distinct words. No word contains a line end."""
         blocks = ["\n".join(words[at : at + _BLOCK]).encode() + _BETWEEN for at in range(0, len(words), _BLOCK)]
         writer.text(name, b"".join(blocks))
         writer.array(f"{name}.starts", np.array([0, *accumulate(map(len, blocks))], np.int64))
         writer.json(f"{name}.firsts", words[::_BLOCK])
 
     def place(self, text: str) -> tuple[int, bool]:
-        """How many words come before this one, and whether it is there."""
-        # Whoever asks may have sent half of a surrogate pair, which no word has.
+        """How many words sort before this one, and whether it is among them."""
+        # A request may contain half of a surrogate pair. No word does.
         wanted = text.encode(errors="surrogatepass")
         block = bisect_right(self._firsts, wanted) - 1
         if block < 0:

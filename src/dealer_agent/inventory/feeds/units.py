@@ -1,20 +1,21 @@
-"""A row's cells to a unit, in the words of the contract. Pure functions.
+"""The cells of one row to one unit. Pure functions.
 
-A cell that is not understood is absent, with a remark; nothing about a single cell raises.
+A cell that cannot be parsed counts as absent, and a remark reports it. No cell raises an error.
 """
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
-from typing import Any, cast
+from typing import Any
 
 from vininfo import Vin
 
 from dealer_agent.inventory.feeds import values
-from dealer_agent.inventory.feeds.cells import PROSE_LIMIT, is_absent, line, prose
-from dealer_agent.inventory.feeds.layouts import Layout
+from dealer_agent.inventory.feeds.cells import is_absent, line, prose
+from dealer_agent.inventory.feeds.layouts import FEEDS, Layout
 from dealer_agent.inventory.unit import Unit
-from dealer_agent.inventory.vocabulary import CanonicalField, canonical, fold, known
+from dealer_agent.inventory.vocabulary import canonical, fold, known
+from dealer_agent.protocol.vehicle_field import Feed, Reader
 
 Cells = dict[str, list[str]]
 
@@ -22,43 +23,40 @@ _VIN_SHAPE = re.compile(r"[A-HJ-NPR-Z0-9]{17}", re.ASCII)
 _OLD_VIN_SHAPE = re.compile(r"[A-Z0-9]{4,17}", re.ASCII)
 _FIRST_YEAR_OF_VINS = 1981
 _SCHEMA_ORG = re.compile(r"https?://schema\.org/", re.IGNORECASE)
-
-_TEXT_LIMITS = {"model": 100, "trim": 150, "engine": 200, "exterior_color": 120, "interior_color": 120}
-_WORD_FIELDS: tuple[CanonicalField, ...] = ("make", "body", "transmission", "driveline", "fuel", "charge_port")
 _ROOFTOP_HINTS = 8
-
-
-def _whole(text: str) -> int | None:
-    """A whole number above zero; feeds write 0 for what they do not know."""
-    number = values.amount(text)
-    return None if number is None else int(number + 0.5)
-
-
-_NUMBERS: dict[str, Callable[[str], int | float | None]] = {
-    "year": values.year,
-    "city_mpg": _whole,
-    "highway_mpg": _whole,
-    "electric_range_mi": values.amount,
-    "battery_kwh": values.amount,
-    "motor_power_hp": values.amount,
-}
-_MONEY = ("selling_price", "list_price", "msrp")
-_DISPLACEMENTS = (("displacement_cc", ""), ("displacement_litres", "l"), ("displacement_cubic_inches", "cid"))
 
 
 @dataclass(slots=True)
 class Reading:
-    """What became of a row: a unit, or a refusal, or a unit that is sold; and what was odd about it."""
+    """The result for one row, and remarks for the report.
+
+    A row that identifies no unit has `refused` and no `identifier`. A row of a sold unit has an `identifier` and no
+    `unit`.
+    """
 
     identifier: str | None = None
     unit: Unit | None = None
     refused: str | None = None
-    is_sold: bool = False
     remarks: list[str] = field(default_factory=list)
 
 
+def _parser(parse: Callable[[str], object], *, zero: bool = False) -> "_Read":
+    """A reader of the first cell. A zero means unknown, unless `zero` says that it is a value."""
+
+    def read(row: "_RowReader", member: str, _: Feed) -> None:
+        text = row.first(member)
+        if text is not None:
+            value = parse(text)
+            if value is None:
+                row.not_understood(member, text)
+            elif value or zero:
+                row.keep(member, value)
+
+    return read
+
+
 class _RowReader:
-    """The members of one unit, read from one row's cells."""
+    """Collects the members of one unit. The methods and attributes from `status` to `address` are readers."""
 
     def __init__(self, cells: Cells, layout: Layout) -> None:
         self.layout = layout
@@ -67,202 +65,207 @@ class _RowReader:
         }
         self.members: dict[str, Any] = {}
         self.remarks: list[str] = []
+        self.is_sold = False
 
-    def first(self, name: str) -> str | None:
-        texts = self.cells.get(name)
-        return texts[0] if texts else None
+    def read(self, steps: "Iterable[tuple[_Read, str, Feed]]") -> None:
+        """Reads the members for which the row has a cell."""
+        for read, member, feed in steps:
+            if member in self.cells or feed.more_columns:
+                read(self, member, feed)
 
-    def line(self, name: str, limit: int) -> str:
+    def text(self, name: str, limit: int) -> str:
         text = self.first(name)
         return "" if text is None else line(text, limit)
 
-    def not_understood(self, name: str, text: str) -> None:
-        self.remarks.append(f"{name}: {line(text, 60)!r} is not understood; it is left out.")
+    def status(self, member: str, _: Feed) -> None:
+        texts = [line(_SCHEMA_ORG.sub("", text), 60) for text in self.cells.get(member, ())]
+        words = [known("status", text) for text in texts]
+        for text, word in zip(texts, words, strict=True):
+            if word is None:
+                self.remarks.append(f"status: {text!r} is not understood; the unit counts as available.")
+        self.keep(member, next((word for word in words if word is not None), None))
+        self.is_sold = "sold" in words
 
-    def keep(self, name: str, value: object) -> None:
-        if value is not None and value not in ("", ()):
-            self.members[name] = value
+    def vehicle_type(self, member: str, _: Feed) -> None:
+        texts = [part for text in self.cells.get(member, ()) for part in text.split("\n") if part.strip()]
+        words = (known("vehicle_type", line(_SCHEMA_ORG.sub("", text), 80)) for text in texts)
+        word = next((word for word in words if word is not None), None)
+        if texts and word is None:
+            self.not_understood(member, texts[0])
+        self.keep(member, word)
 
-    def word(self, name: CanonicalField, limit: int = 60) -> str:
-        """The cell as a word of a vocabulary may be written, schema.org's names among them."""
-        text = self.line(name, limit)
-        if "schema.org" in text:
-            text = _SCHEMA_ORG.sub("", text).removesuffix("Configuration")
-        return text
+    year = _parser(values.year)
+    whole = _parser(values.whole)
+    amount = _parser(values.amount)
+    truth = _parser(values.truth, zero=True)
+    day = _parser(values.day)
+    moment = _parser(values.moment)
 
-    def texts(self) -> None:
-        for name, limit in _TEXT_LIMITS.items():
-            if name in self.layout.joined and name in self.cells:
-                parts = dict.fromkeys(line(text, limit) for text in self.cells[name])
-                self.keep(name, line(" ".join(parts), limit))
-            else:
-                self.keep(name, self.line(name, limit))
-        for name in _WORD_FIELDS:
-            text = self.word(name, 80)
-            if text:
-                self.keep(name, canonical(name, text))
-        if "fuel" not in self.members and self.layout.fuel_inside_engine and "engine" in self.members:
-            self.keep("fuel", known("fuel", self.members["engine"]))
-        for name in ("description", "notes"):
-            text = self.first(name) or ""
-            self.keep(name, prose(text, PROSE_LIMIT))
-        self.keep("vehicle_id", self.line("vehicle_id", 100))
-        hints = (line(text, 200) for text in self.cells.get("rooftop_hints", ()))
-        self.keep("rooftop_hints", tuple(dict.fromkeys(hint for hint in hints if hint))[:_ROOFTOP_HINTS])
+    def dollars(self, member: str, _: Feed) -> None:
+        """The first column that holds an amount; 0 and words such as "call" are no price."""
+        for text in self.cells.get(member, ()):
+            amount = values.dollars(text)
+            if amount:
+                self.keep(member, amount)
+                return
+            if amount is None and not values.is_no_price(text):
+                self.not_understood(member, text)
 
-    def numbers(self) -> None:
-        for name, read in _NUMBERS.items():
+    def miles(self, member: str, feed: Feed) -> None:
+        unit = self.text("mileage_unit", 20)
+        _parser(lambda text: values.miles(text, unit), zero=True)(self, member, feed)
+
+    def cubic_centimetres(self, member: str, _: Feed) -> None:
+        for name, unit in ((member, ""), ("displacement_litres", "l"), ("displacement_cubic_inches", "cid")):
             text = self.first(name)
-            if text is not None:
-                value = read(text)
-                if value is None:
-                    self.not_understood(name, text)
-                elif value > 0:
-                    self.keep(name, value)
-        for name in _MONEY:
-            self.money(name)
-        text = self.first("mileage")
-        if text is not None:
-            self.keep("mileage", values.miles(text, self.line("mileage_unit", 20)))
-            if "mileage" not in self.members:
-                self.not_understood("mileage", text)
-        for name, unit in _DISPLACEMENTS:
-            text = self.first(name)
-            if text is not None and "displacement_cc" not in self.members:
+            if text is not None and member not in self.members:
                 size = values.cubic_centimetres(text, unit)
                 if size is None:
                     self.not_understood(name, text)
-                elif size > 0:
-                    self.keep("displacement_cc", size)
+                self.keep(member, size or None)
 
-    def money(self, name: str) -> None:
-        """The first column that holds an amount; 0 and words such as "call" are no price."""
-        for text in self.cells.get(name, ()):
-            amount = values.dollars(text)
-            if amount:
-                self.keep(name, amount)
-                return
-            if amount is None and not values.is_no_price(text):
-                self.not_understood(name, text)
-
-    def truths(self) -> None:
-        text = self.first("dc_fast_charge")
-        if text is not None:
-            self.keep("dc_fast_charge", values.truth(text))
-            if "dc_fast_charge" not in self.members:
-                self.not_understood("dc_fast_charge", text)
-
-    def flag(self, name: str) -> bool | None:
-        text = self.first(name)
-        if text is None:
-            return None
-        # "Manufacturer Certified" says yes as well as "Yes" does.
-        says = values.truth(text)
-        if says is None:
-            says = True if known("condition", line(text, 60)) == "cpo" else None
-        if says is None:
-            self.not_understood(name, text)
-        return says
-
-    def condition(self) -> None:
-        text = self.word("condition")
-        condition = known("condition", text) if text else None
-        if text and condition is None:
-            self.not_understood("condition", text)
-        if condition is None and (is_used := self.flag("is_used")) is not None:
-            condition = "used" if is_used else "new"
-        if condition is None and (is_new := self.flag("is_new")) is not None:
-            condition = "new" if is_new else "used"
-        if self.flag("certified") and condition != "new":
-            condition = "cpo"
-        self.keep("condition", condition)
-
-    def kind(self) -> None:
-        texts = [part for text in self.cells.get("vehicle_type", ()) for part in text.split("\n") if part.strip()]
-        read = [known("vehicle_type", line(_SCHEMA_ORG.sub("", text), 80)) for text in texts]
-        self.keep("vehicle_type", next((word for word in read if word is not None), None))
-        if texts and "vehicle_type" not in self.members:
-            self.not_understood("vehicle_type", texts[0])
-
-    def status(self) -> bool:
-        """Whether the row says that the unit is sold; else the first status that is understood is kept."""
-        said = [line(_SCHEMA_ORG.sub("", text), 60) for text in self.cells.get("status", ())]
-        words = [known("status", text) for text in said]
-        for text, word in zip(said, words, strict=True):
-            if word is None:
-                self.remarks.append(f"status: {text!r} is not understood; the unit counts as available.")
-        self.keep("status", next((word for word in words if word is not None), None))
-        return "sold" in words
-
-    def times(self) -> None:
-        text = self.first("inventory_date")
-        if text is not None:
-            self.keep("inventory_date", values.day(text))
-            if "inventory_date" not in self.members:
-                self.not_understood("inventory_date", text)
-        text = self.first("feed_updated_at")
-        if text is not None:
-            self.keep("feed_updated_at", values.moment(text))
-            if "feed_updated_at" not in self.members:
-                self.not_understood("feed_updated_at", text)
-
-    def lists(self) -> None:
-        photos, refused = values.photos(self.cells.get("photos", []))
-        self.keep("photos", tuple(photos))
-        if refused:
-            self.remarks.append(f"photos: {refused} not an http or https address; left out.")
-        self.keep("features", tuple(values.features(self.cells.get("features", []))))
-        addresses = self.cells.get("vdp_url", [])
-        self.keep("vdp_url", next(filter(None, map(values.web_address, addresses)), None))
-        if addresses and "vdp_url" not in self.members:
-            self.not_understood("vdp_url", addresses[0])
-
-    def vin(self) -> None:
-        """The VIN, when it has the shape of one; a failing check digit is remarked, since real units have them."""
-        text = self.line("vin", 60)
+    def vin(self, member: str, _: Feed) -> None:
+        """A text with the shape of a VIN. A failing check digit is only a remark, because real units have them."""
+        text = self.text(member, 60)
         vin = fold(text).upper()
         if not vin:
             return
         year = self.members.get("year", _FIRST_YEAR_OF_VINS)
+        is_old = year < _FIRST_YEAR_OF_VINS or self.members.get("vehicle_type") == "other"
         if _VIN_SHAPE.fullmatch(vin):
             if year >= _FIRST_YEAR_OF_VINS and not Vin(vin).verify_checksum():
                 self.remarks.append("The VIN's check digit fails; the VIN is kept as it is.")
-            self.keep("vin", vin)
-        elif (year < _FIRST_YEAR_OF_VINS or self.members.get("vehicle_type") == "other") and _OLD_VIN_SHAPE.fullmatch(
-            vin
-        ):
-            self.keep("vin", vin)
+            self.keep(member, vin)
+        elif is_old and _OLD_VIN_SHAPE.fullmatch(vin):
+            self.keep(member, vin)
         else:
             self.remarks.append(
                 f"The VIN {text!r} is not 17 letters and digits without I, O and Q; the unit goes by its stock number."
             )
 
+    def stock(self, member: str, feed: Feed) -> None:
+        self.keep(member, self.text(member, feed.limit))
 
-def read_unit(cells: Cells, layout: Layout, further: dict[str, Any] | None = None) -> Reading:
-    """What a row's cells tell. `further` are members that are ready: fees, other_attributes, extras."""
+    def line(self, member: str, feed: Feed) -> None:
+        if member in self.layout.joined and member in self.cells:
+            parts = dict.fromkeys(line(text, feed.limit) for text in self.cells[member])
+            self.keep(member, line(" ".join(parts), feed.limit))
+        else:
+            self.keep(member, self.text(member, feed.limit))
+
+    def word(self, member: str, _: Feed) -> None:
+        """The canonical word of a vocabulary, which is named like the member, or the text as it is."""
+        self.keep(member, canonical(member, self._word(member, 80)))
+
+    def fuel_inside_engine(self) -> None:
+        if "fuel" not in self.members and "engine" in self.members:
+            self.keep("fuel", known("fuel", self.members["engine"]))
+
+    def prose(self, member: str, _: Feed) -> None:
+        self.keep(member, prose(self.first(member) or ""))
+
+    def names(self, member: str, _: Feed) -> None:
+        names = (line(text, 200) for text in self.cells.get(member, ()))
+        self.keep(member, tuple(dict.fromkeys(name for name in names if name))[:_ROOFTOP_HINTS])
+
+    def condition(self, member: str, _: Feed) -> None:
+        text = self._word(member, 60)
+        condition = known("condition", text) if text else None
+        if text and condition is None:
+            self.not_understood(member, text)
+        if condition is None and (is_used := self._flag("is_used")) is not None:
+            condition = "used" if is_used else "new"
+        if condition is None and (is_new := self._flag("is_new")) is not None:
+            condition = "new" if is_new else "used"
+        if self._flag("certified") and condition != "new":
+            condition = "cpo"
+        self.keep(member, condition)
+
+    def photos(self, member: str, _: Feed) -> None:
+        photos, refused = values.photos(self.cells.get(member, []))
+        self.keep(member, tuple(photos))
+        if refused:
+            self.remarks.append(f"photos: {refused} not an http or https address; left out.")
+
+    def features(self, member: str, _: Feed) -> None:
+        self.keep(member, tuple(values.features(self.cells.get(member, []))))
+
+    def address(self, member: str, _: Feed) -> None:
+        texts = self.cells.get(member, [])
+        self.keep(member, next(filter(None, map(values.web_address, texts)), None))
+        if texts and member not in self.members:
+            self.not_understood(member, texts[0])
+
+    def first(self, name: str) -> str | None:
+        texts = self.cells.get(name)
+        return texts[0] if texts else None
+
+    def _word(self, name: str, limit: int) -> str:
+        """The cell as a word of a vocabulary. Names of schema.org lose their prefix and suffix."""
+        text = self.text(name, limit)
+        if "schema.org" in text:
+            text = _SCHEMA_ORG.sub("", text).removesuffix("Configuration")
+        return text
+
+    def _flag(self, name: str) -> bool | None:
+        text = self.first(name)
+        if text is None:
+            return None
+        value = values.truth(text)
+        # "Manufacturer Certified" means yes.
+        if value is None and known("condition", line(text, 60)) == "cpo":
+            return True
+        if value is None:
+            self.not_understood(name, text)
+        return value
+
+    def keep(self, member: str, value: object) -> None:
+        if value is not None and value not in ("", ()):
+            self.members[member] = value
+
+    def not_understood(self, name: str, text: str) -> None:
+        self.remarks.append(f"{name}: {line(text, 60)!r} is not understood; it is left out.")
+
+
+_Read = Callable[[_RowReader, str, Feed], None]
+
+
+def _steps(*readers: Reader) -> tuple[tuple[_Read, str, Feed], ...]:
+    """Reader by reader, the members that each one reads."""
+    return tuple(
+        (getattr(_RowReader, name), member, feed)
+        for name in readers
+        for member, feed in FEEDS.items()
+        if feed.reader == name
+    )
+
+
+# A VIN is judged by its year and type, so these come first.
+IDENTIFY = _steps(
+    *("status", "vehicle_type", "year", "whole", "amount", "dollars", "miles", "cubic_centimetres", "vin", "stock")
+)
+DESCRIBE = _steps(
+    *("line", "word", "prose", "names", "condition", "truth", "day", "moment", "photos", "features", "address")
+)
+
+
+def read_unit(cells: Cells, layout: Layout, ready: dict[str, Any] | None = None) -> Reading:
+    """The unit of a row's cells. `ready` are members that need no parsing: fees, other_attributes, extras."""
     row = _RowReader(cells, layout)
-    is_sold = row.status()
-    row.kind()
-    row.numbers()
-    row.vin()
-    row.keep("stock", row.line("stock", 64))
+    row.read(IDENTIFY)
     identifier = row.members.get("vin") or row.members.get("stock")
     reading = Reading(identifier=identifier, remarks=row.remarks)
     if identifier is None:
-        said = row.line("vin", 40)
+        said = row.text("vin", 40)
         reading.refused = (
             f"The VIN {said!r} is not a VIN, and there is no stock number."
             if said
             else "There is neither a VIN nor a stock number."
         )
         return reading
-    if is_sold:
-        reading.is_sold = True
-        return reading
-    row.texts()
-    row.condition()
-    row.truths()
-    row.times()
-    row.lists()
-    reading.unit = Unit(**cast("dict[str, Any]", row.members | (further or {})))
+    if not row.is_sold:
+        row.read(DESCRIBE)
+        if layout.fuel_inside_engine:
+            row.fuel_inside_engine()
+        reading.unit = Unit(**row.members, **(ready or {}))
     return reading

@@ -1,42 +1,36 @@
-"""The words of the trade, spelled once: how dealers' and buyers' words are compared (contract, parts 6 and 7). Pure.
+"""The vocabularies, and how words of dealers and buyers are compared (docs/protocol.md#inventory-search). Pure.
 
-**Values.** `canonical(field, text)` is the canonical word, or the text as it is. A filter's value finds a listing's if
-`value_key(field, listed) in wanted_keys(field, wanted)`, for every field of text but the colours: the keys are folded
-canonical words, and folded texts where there is no vocabulary. A colour is found when
+**Values.** `canonical(vocabulary, text)` is the canonical word, or the text as it is. The value of a filter matches a
+listing if `value_key(vocabulary, listed) in wanted_keys(vocabulary, wanted)`. A colour matches if
 `colour_matches(wanted_colour_words(wanted), colour_words(listed))`.
 
-**Queries.** A listing's words are the union of `index_words(field, value)` over the `SEARCHED` fields that it has. It
-matches when every term of `query_terms(query)` is found: one alternative of the term is a word of the listing, or the
-start of one (`is_found`).
+**Queries.** The words of a listing are all `index_words(field, value)` of its `SEARCHED` fields. A query matches if
+each term of `query_terms(query)` is found: one of its alternatives is a word of the listing, or the prefix of one.
 
-- The query is split at spacing and punctuation; what a hyphen, point or apostrophe joins stays one word (`f-150` is
-  `f150`) unless all its parts have three characters or more (`twin-turbo` is two terms).
-- The longest run of words that is a known spelling (`all wheel drive`, `plug-in hybrid`, `chevy`) is one term. Its
-  alternatives are the spelling joined (`allwheeldrive`) and the canonical words that it finds, as markers
-  (`driveline=awd`).
-- Other words are a term each; fillers are dropped; gray and grey are each other's alternative.
-- A listing is found through the words of its values, whole and in parts (`F-150`: f150, f, 150); through the markers
-  and words of its canonical words; for make, model and trim also through neighbours joined (`F 150`: f150) and letters
-  and digits apart (`CX5`: cx, 5); for colours through their basic colour; for prose through the known spellings in it,
-  joined.
+- A query is split at spacing and punctuation. Words that a hyphen, point or apostrophe joins are one word (`f-150` is
+  `f150`), unless all of them have three characters or more (`twin-turbo` is two terms).
+- The longest run of words that is a known spelling is one term: `all wheel drive`. Its alternatives are the joined
+  spelling (`allwheeldrive`) and markers of the canonical words (`driveline=awd`).
+- Each other word is a term. Fillers are dropped. Gray and grey are alternatives.
+- The words of a listing are the words of its values, whole and in parts (`F-150`: f150, f, 150), and the words and
+  markers of its canonical words. Names add joined neighbours (`F 150`: f150), and letters and digits on their own
+  (`CX5`: cx, 5). Colours add their basic colours. Prose adds the known spellings in it, joined.
 """
 
 from dealer_agent.inventory.vocabulary.colours import colour_matches, colour_words, wanted_colour_words
-from dealer_agent.inventory.vocabulary.fields import CanonicalField, canonical, known, value_key, wanted_keys
-from dealer_agent.inventory.vocabulary.query import FILLERS, SEARCHED, Term, index_words, is_found, query_terms
+from dealer_agent.inventory.vocabulary.query import SEARCHED, Term, index_words, query_terms
+from dealer_agent.inventory.vocabulary.tables import FILLERS, canonical, known, value_key, wanted_keys
 from dealer_agent.inventory.vocabulary.text import fold, words
 
 __all__ = [
     "FILLERS",
     "SEARCHED",
-    "CanonicalField",
     "Term",
     "canonical",
     "colour_matches",
     "colour_words",
     "fold",
     "index_words",
-    "is_found",
     "known",
     "query_terms",
     "value_key",

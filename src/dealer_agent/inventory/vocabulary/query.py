@@ -1,51 +1,24 @@
-"""Free-text queries: a query's terms, and the words by which a listing is found (contract, part 7). Pure functions."""
+"""The terms of a free-text query, and the words of a listing (docs/protocol.md#inventory-search). Pure functions."""
 
 import re
 from functools import lru_cache
 from itertools import chain, pairwise
 
 from dealer_agent.inventory.vocabulary.colours import colour_words
-from dealer_agent.inventory.vocabulary.drivetrain import DRIVELINE_INCLUDES
-from dealer_agent.inventory.vocabulary.fields import TABLES
-from dealer_agent.inventory.vocabulary.tables import LONGEST
+from dealer_agent.inventory.vocabulary.tables import FILLERS, LONGEST, TABLES, expanded
 from dealer_agent.inventory.vocabulary.text import fold, parts, word_groups, words
+from dealer_agent.protocol.vehicle import FIELDS
 
 Term = frozenset[str]
-"""The alternatives of one term of a query: found when one of them is a word, or the start of one, of the listing."""
+"""The alternatives of one term of a query. One of them must be a word of the listing, or the prefix of one."""
 
-FILLERS = frozenset(
-    {
-        "a",
-        "an",
-        "the",
-        "with",
-        "and",
-        "in",
-        "for",
-        "of",
-        "or",
-        "to",
-        "on",
-        "at",
-        "by",
-        "from",
-        "w",
-        "is",
-        "are",
-        "be",
-        "that",
-    }
-    | {"this", "which", "it", "its", "has", "have", "having", "i", "im", "me", "my", "we", "our", "you", "your", "want"}
-    | {"wants", "need", "needs", "looking", "look", "find", "show", "please", "any", "some"}
-)
-"""Words of a query that ask for nothing."""
+SEARCHED = frozenset(name for name, row in FIELDS.items() if row.field.search)
+"""The fields that a query searches."""
 
-NAMES = frozenset({"make", "model", "trim"})
-CANONICAL = frozenset({"make", "condition", "body", "fuel", "driveline", "transmission"})
-COLOURS = frozenset({"exterior_color", "interior_color"})
-NUMBERS = frozenset({"stock", "vin"})
-SEARCHED = NAMES | CANONICAL | COLOURS | NUMBERS | {"year", "engine", "features", "description"}
-"""The fields in which a query is looked for."""
+_NAMES = frozenset(name for name, row in FIELDS.items() if row.field.search == "name")
+_IDENTIFIERS = frozenset(name for name, row in FIELDS.items() if row.field.search == "identifier")
+_COLOURS = frozenset(name for name, row in FIELDS.items() if row.field.vocabulary == "colour")
+_CANONICAL = SEARCHED & TABLES.keys()
 
 _GRAY = frozenset({"gray", "grey"})
 _RUNS = re.compile(r"\d+|\D+")
@@ -53,18 +26,18 @@ _LONGEST_PHRASE = 6
 
 
 def _marker(field: str, word: str) -> str:
-    """A word that no text folds to: it says that a listing's field has this canonical word."""
+    """A word that no text folds to: it marks a canonical word of a field."""
     return f"{field}={fold(word)}"
 
 
 def _phrases() -> tuple[dict[str, frozenset[str]], frozenset[str]]:
-    """Folded spelling to the markers that it means, and the words with which a spelling of several words begins."""
+    """Folded spelling to its markers, and the first words of the spellings that have several words."""
     meanings: dict[str, set[str]] = {}
     starts: set[str] = set()
-    for field in sorted(CANONICAL):
+    for field in sorted(_CANONICAL):
         for word, spelled in TABLES[field].spellings.items():
-            finds = DRIVELINE_INCLUDES.get(word, {word}) if field == "driveline" else {word}
-            for text in (word, *spelled):
+            finds = TABLES[field].includes.get(word, (word,))
+            for text in (word, *expanded(spelled)):
                 meanings.setdefault(fold(text), set()).update(_marker(field, found) for found in finds)
                 spelled_parts = parts(text)
                 if len(spelled_parts) > 1:
@@ -76,7 +49,7 @@ _MEANINGS, _PHRASE_STARTS = _phrases()
 
 
 def _phrase_at(groups: list[list[str]], start: int) -> tuple[str, int]:
-    """The longest known spelling that begins with this group, and where it ends; ("", start) when there is none."""
+    """The longest known spelling that starts with this group, and its end. ("", start) without one."""
     if groups[start][0] not in _PHRASE_STARTS and "".join(groups[start]) not in _MEANINGS:
         return "", start
     joined, best, end = "", "", start
@@ -88,7 +61,7 @@ def _phrase_at(groups: list[list[str]], start: int) -> tuple[str, int]:
 
 
 def query_terms(text: str) -> list[Term]:
-    """The terms of a query, in order; every one must be found. A query of fillers alone has none: no constraint."""
+    """The terms of a query, in order. Each must be found. A query of fillers has no terms, and is no constraint."""
     groups = word_groups(text)
     terms: list[Term] = []
     at = 0
@@ -99,7 +72,7 @@ def query_terms(text: str) -> list[Term]:
             at = end
             continue
         group = groups[at]
-        # `twin-turbo` is two words to a reader, `f-150` and `e-tron` are one.
+        # People read `twin-turbo` as two words, `f-150` and `e-tron` as one.
         loose = group if all(len(part) > 2 for part in group) else ["".join(group)]
         terms.extend(_GRAY if word in _GRAY else frozenset({word}) for word in loose if word not in FILLERS)
         at += 1
@@ -107,7 +80,7 @@ def query_terms(text: str) -> list[Term]:
 
 
 def _name_words(text: str) -> set[str]:
-    """The words of a name, letters and digits apart, and neighbours joined: `F 150` is found by f150, `CX5` by 5."""
+    """The words of a name, its letters and digits on their own, and joined neighbours: `F 150` gives f150, `CX5` 5."""
     groups = ["".join(group) for group in word_groups(text)]
     found = set(words(text))
     found.update(run for group in groups for run in _RUNS.findall(group))
@@ -116,7 +89,7 @@ def _name_words(text: str) -> set[str]:
 
 
 def _prose_words(text: str) -> set[str]:
-    """The words of a prose text, and the known spellings of several words in it, joined: allwheeldrive."""
+    """The words of a text, and the known spellings of several words in it, joined: allwheeldrive."""
     groups = word_groups(text)
     found = set(chain.from_iterable(groups))
     for index, group in enumerate(groups):
@@ -131,41 +104,31 @@ def _prose_words(text: str) -> set[str]:
 
 def _index_words(field: str, text: str) -> frozenset[str]:
     found = _prose_words(text)
-    if field in NUMBERS:
+    if field in _IDENTIFIERS:
         found.add(fold(text))
-    if field in NAMES:
+    if field in _NAMES:
         found |= _name_words(text)
-    if field in COLOURS:
+    if field in _COLOURS:
         found |= colour_words(text)
-    if field in CANONICAL:
+    if field in _CANONICAL:
         word = TABLES[field].read(text)
         if word is not None:
-            found |= _name_words(word) if field in NAMES else set(words(word))
+            found |= _name_words(word) if field in _NAMES else set(words(word))
             found.add(_marker(field, word))
     return frozenset(found - {""})
 
 
-_index_words_kept = lru_cache(maxsize=32_768)(_index_words)
+_cached_index_words = lru_cache(maxsize=32_768)(_index_words)
 
 
 def index_words(field: str, text: str) -> frozenset[str]:
-    """The words by which a listing is found through this value of `field`, one of `SEARCHED`; each feature for itself.
+    """The words by which a search finds one value of a `SEARCHED` field. A number is given as its digits.
 
-    A year is given as its digits. Words with `=` in them are markers of canonical words, which only terms hold.
+    Words that contain `=` are markers of canonical words. Only the terms of queries contain them.
     """
-    if field in NUMBERS and text.isascii() and text.isalnum():
+    if field in _IDENTIFIERS and text.isascii() and text.isalnum():
         return frozenset((text.lower(),))
-    # Long texts and numbers hardly repeat: keeping them would only push out what does.
-    return _index_words(field, text) if field in NUMBERS or len(text) > LONGEST else _index_words_kept(field, text)
-
-
-def is_found(term: Term, listing_words: frozenset[str]) -> bool:
-    """The rule itself, plainly: one alternative of the term is a word of the listing, or the start of one.
-
-    The canonical words' markers (`fuel=gas`) are no words of the listing: they are found whole or not at all.
-    """
-    return any(
-        word == alternative or ("=" not in word and word.startswith(alternative))
-        for alternative in term
-        for word in listing_words
-    )
+    # Long texts and identifiers rarely repeat. Caching them would evict texts that do.
+    if field in _IDENTIFIERS or len(text) > LONGEST:
+        return _index_words(field, text)
+    return _cached_index_words(field, text)

@@ -1,53 +1,130 @@
-"""The shape of a vocabulary table. Pure types and functions."""
+"""Canonical words, and how values are compared (docs/protocol.md#vocabulary). Pure.
+
+The words and their spellings are data: `vocabularies.toml`.
+"""
 
 import re
-from collections.abc import Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
+from functools import lru_cache
+from importlib.resources import files
+from typing import Any
+
+import msgspec
 
 from dealer_agent.inventory.vocabulary.text import fold, parts
 
 LONGEST = 120
-"""Characters; a longer text is no word of any vocabulary. It bounds what a pattern can cost."""
+"""Characters. A longer text is not a word of any vocabulary. This bounds the cost of the patterns."""
+
+_COUNTED = re.compile(r"\{(\d+)\.\.(\d+)\}")
 
 
 @dataclass(frozen=True)
 class Table:
-    """The canonical words of one field, and how the trade writes them.
+    """The canonical words of one vocabulary. `vocabularies.toml` explains the members."""
 
-    `spellings` mean their word wherever they stand, in a feed's column, a filter or a free-text query. `codes` mean it
-    only in the field's own column or filter (`G`, `Premium`, `Rear`). `patterns` are searched, in order, in the folded
-    words joined by spaces, when no spelling or code is the whole text; a pattern whose word is None keeps the text.
-    """
-
-    spellings: Mapping[str, tuple[str, ...]]
-    codes: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
-    patterns: tuple[tuple[str, str | None], ...] = ()
+    spellings: Mapping[str, Iterable[str]]
+    codes: Mapping[str, Iterable[str]] = field(default_factory=dict)
+    patterns: Iterable[tuple[str, str]] = ()
+    includes: Mapping[str, Iterable[str]] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         known: dict[str, str] = {}
         for source in (self.spellings, self.codes):
-            for canonical, spelled in source.items():
-                for text in (canonical, *spelled):
-                    if known.setdefault(fold(text), canonical) != canonical:
-                        raise ValueError(f"{text!r} is spelled under {known[fold(text)]!r} and {canonical!r}")
+            for word, spelled in source.items():
+                for text in (word, *expanded(spelled)):
+                    if known.setdefault(fold(text), word) != word:
+                        raise ValueError(f"{text!r} is spelled under {known[fold(text)]!r} and {word!r}")
         object.__setattr__(self, "_known", known)
-        object.__setattr__(self, "_compiled", tuple((re.compile(rf"\b(?:{p})\b"), word) for p, word in self.patterns))
+        object.__setattr__(self, "_compiled", [(re.compile(rf"\b(?:{p})\b"), word) for p, word in self.patterns])
 
     _known: dict[str, str] = field(init=False, repr=False, compare=False)
-    _compiled: tuple[tuple[re.Pattern[str], str | None], ...] = field(init=False, repr=False, compare=False)
+    _compiled: list[tuple[re.Pattern[str], str]] = field(init=False, repr=False, compare=False)
 
     def read(self, text: str) -> str | None:
-        """The canonical word for `text`, or None when it is no known word."""
+        """The canonical word for `text`. None for a text that the vocabulary does not know."""
         return self.read_folded(text, fold(text)) if len(text) <= LONGEST else None
 
     def read_folded(self, text: str, folded: str) -> str | None:
-        """The same of a text that is folded already."""
+        """The same, for a text that is already folded."""
         exact = self._known.get(folded)
-        # One character may fold to eighteen.
+        # Folding can make a text longer: one character may become eighteen.
         if exact is not None or not self._compiled or max(len(text), len(folded)) > LONGEST:
             return exact
         spaced = " ".join(parts(text))
-        for pattern, word in self._compiled:
-            if pattern.search(spaced):
-                return word
-        return None
+        return next((word or None for pattern, word in self._compiled if pattern.search(spaced)), None)
+
+
+def expanded(spellings: Iterable[str]) -> Iterator[str]:
+    """The spellings, with one for each number of a `{2..12}`."""
+    for text in spellings:
+        counted = _COUNTED.search(text)
+        if counted is None:
+            yield text
+        else:
+            for number in range(int(counted[1]), int(counted[2]) + 1):
+                yield text.replace(counted[0], str(number))
+
+
+_DATA = msgspec.toml.decode(
+    files("dealer_agent.inventory.vocabulary").joinpath("vocabularies.toml").read_text("utf-8"),
+    type=dict[str, dict[str, Any]],
+)
+
+PAINTS: Mapping[str, list[str]] = _DATA.pop("paints")
+"""Basic colour to the words of paint names that count as it when the name has no basic colour."""
+
+FILLERS = frozenset(_DATA.pop("query")["fillers"])
+"""Words of a query that are no constraint."""
+
+TABLES: Mapping[str, Table] = {name: Table(**table) for name, table in _DATA.items()}
+"""Vocabularies by name. Colours are compared by their words instead: see `colours`."""
+
+
+@lru_cache(maxsize=32_768)
+def _known(vocabulary: str, text: str) -> str | None:
+    return TABLES[vocabulary].read(text)
+
+
+def known(vocabulary: str, text: str) -> str | None:
+    """The canonical word for `text`. None for a text that the vocabulary does not know."""
+    # A long text is never a word, and must not fill the cache.
+    return _known(vocabulary, text) if len(text) <= LONGEST else None
+
+
+def canonical(vocabulary: str, text: str) -> str:
+    """The canonical word for `text`. A text that the vocabulary does not know is returned stripped."""
+    return known(vocabulary, text) or text.strip()
+
+
+@lru_cache(maxsize=32_768)
+def _short_value_key(vocabulary: str | None, text: str) -> str:
+    table, folded = TABLES.get(vocabulary or ""), fold(text)
+    word = None if table is None else table.read_folded(text, folded)
+    return folded if word is None else fold(word)
+
+
+def value_key(vocabulary: str | None, text: str) -> str:
+    """The key by which a listing's value is compared: the folded canonical word, else the folded text.
+
+    The key of a value of punctuation alone is that value: Kia sells a Soul with the trim `!`.
+    """
+    key = _short_value_key(vocabulary, text) if len(text) <= LONGEST else fold(text)
+    return key or text.strip().casefold()
+
+
+_INCLUDED = {
+    (name, word): frozenset(included) for name, table in TABLES.items() for word, included in table.includes.items()
+}
+
+
+@lru_cache(maxsize=8_192)
+def _short_wanted_keys(vocabulary: str | None, text: str) -> frozenset[str]:
+    key = value_key(vocabulary, text)
+    return _INCLUDED.get((vocabulary or "", key)) or frozenset((key,))
+
+
+def wanted_keys(vocabulary: str | None, text: str) -> frozenset[str]:
+    """The `value_key`s that a filter's value finds: one, but `2wd` also finds fwd and rwd."""
+    return _short_wanted_keys(vocabulary, text) if len(text) <= LONGEST else frozenset((value_key(None, text),))

@@ -1,11 +1,11 @@
-"""How text is compared: without case, accents, spacing and punctuation (contract, part 7). Pure functions."""
+"""Comparison of text without case, accents, spacing and punctuation (docs/protocol.md#vocabulary). Pure functions."""
 
 import re
 import unicodedata
 from functools import lru_cache
 
 JOINERS = frozenset("-‐'’._")  # noqa: RUF001  (typographic hyphen and apostrophe are what feeds hold)
-"""Characters that join two words into one when they stand alone between them: `F-150`, `J.D`, `Men's`."""
+"""Characters that join two words when one of them is all that separates the words: `F-150`, `J.D`, `Men's`."""
 
 _NOT_FOLDED = re.compile(r"[\W_]+")
 _TOKEN = re.compile(r"[^\W_]+")
@@ -13,15 +13,15 @@ _GROUP = re.compile(rf"[^\W_]+(?:[{re.escape(''.join(sorted(JOINERS)))}][^\W_]+)
 
 
 def _plain(text: str) -> str:
-    """Case and accents removed; spacing and punctuation still there."""
+    """The text without case and accents."""
     return text.lower() if text.isascii() else _without_accents(text)
 
 
-# The same text is folded several times in a row: as a known word, by its parts, and whole.
+# Callers fold the same text several times: as a known word, by its parts, and as a whole.
 @lru_cache(maxsize=128)
 def _without_accents(text: str) -> str:
     plain = unicodedata.normalize("NFKD", unicodedata.normalize("NFKD", text).casefold())
-    # By distinct characters: one character may decompose into eighteen.
+    # Only distinct characters, because one character may decompose into eighteen.
     for char in filter(unicodedata.combining, set(plain)):
         plain = plain.replace(char, "")
     return plain
@@ -33,7 +33,7 @@ def fold(text: str) -> str:
 
 
 def word_groups(text: str) -> list[list[str]]:
-    """The folded words, in order; words that a single joiner holds together stand in one group.
+    """The folded words, in order. Words that a joiner connects are in one group.
 
     `Ford F-150 4x4` is `[["ford"], ["f", "150"], ["4x4"]]`; `Red/Black` is `[["red"], ["black"]]`.
     """
@@ -41,15 +41,14 @@ def word_groups(text: str) -> list[list[str]]:
 
 
 def parts(text: str) -> list[str]:
-    """The folded words, in order, split at all spacing and punctuation: `F-150` is `["f", "150"]`."""
+    """The folded words, in order, split at spacing and punctuation: `F-150` is `["f", "150"]`."""
     return _TOKEN.findall(_plain(text))
 
 
 def words(text: str) -> list[str]:
-    """The folded words by which a text is found, in order.
+    """The folded words by which a search finds a text, in order.
 
-    Split at spacing and punctuation. What a joiner holds together is there whole and in its parts:
-    `F-150` gives `f150`, `f`, `150`; `All-Wheel` gives `allwheel`, `all`, `wheel`.
+    Joined words are included as a whole and in parts: `F-150` gives `f150`, `f`, `150`.
     """
     found: list[str] = []
     for group in word_groups(text):

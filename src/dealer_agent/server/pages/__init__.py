@@ -1,6 +1,6 @@
-"""The pages for people, rendered on the server: the dealer at `/`, the API at `/docs`, and the links of customers.
+"""The HTML pages: the dealer at `/`, the API at `/docs`, and the pages behind the links of customers.
 
-They have no script, no cookie and nothing from elsewhere. One stylesheet of our own is served at `/static/style.css`.
+They have no scripts, no cookies and nothing from other hosts. Their stylesheet is at `/static/style.css`.
 """
 
 from dealer_agent.server.pages.customer import contact_page, notice_page, visit_page

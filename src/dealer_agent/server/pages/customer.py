@@ -1,17 +1,17 @@
-"""The pages behind the links in a customer's mail. They show the dealer and the visit, and no data of the customer.
+"""The pages behind the links in a customer's mail. They show the dealer and the visit, but no data of the customer.
 
-Every form works without scripts. The browser sends it to the page's own address.
+The browser sends each form to the address of its page.
 """
 
 from itertools import groupby
 from typing import NamedTuple
 
 from dealer_agent.lead_intake.customer_actions import CustomerVisit
+from dealer_agent.leads.channels import CHANNELS
 from dealer_agent.leads.lead_view import RooftopView
-from dealer_agent.leads.mails import CALLS
 from dealer_agent.leads.plain_text import short
-from dealer_agent.leads.us_formats import phone_number
-from dealer_agent.leads.wording import CHANNELS, VISITS, place_words, spoken_day, spoken_stretch, spoken_time
+from dealer_agent.leads.us_formats import day_words, period_words, phone_number, time_words
+from dealer_agent.leads.visit_words import CALLS, VISITS, place_words
 from dealer_agent.protocol.card import CardFacts
 from dealer_agent.server.pages.site import render
 
@@ -30,15 +30,15 @@ def visit_page(facts: CardFacts, dealer: str, visit: CustomerVisit, problem: str
     assert visit.time is not None, "a visit that can be changed has a time"
     zone = visit.rooftop.zone
     days = [
-        (day, [Choice(slot.start.isoformat(timespec="seconds"), spoken_time(slot.start, zone)) for slot in slots])
-        for day, slots in groupby(visit.free, key=lambda slot: spoken_day(slot.start, zone))
+        (day, [Choice(slot.start.isoformat(timespec="seconds"), time_words(slot.start, zone)) for slot in slots])
+        for day, slots in groupby(visit.free, key=lambda slot: day_words(slot.start, zone))
     ]
     return render(
         "visit.html",
         facts,
         **_common(dealer, visit.rooftop, problem),
         kind=VISITS[visit.kind],
-        when=spoken_stretch(visit.time, zone),
+        when=period_words(visit.time, zone),
         place_label="With" if visit.kind in CALLS else "Where",
         place=short(visit.rooftop.name) if visit.kind in CALLS else place_words(visit.rooftop),
         vehicle=visit.vehicle,

@@ -1,4 +1,4 @@
-"""The page at `/docs`: the API to read, written from the OpenAPI document, the table of errors and the glossary."""
+"""The page at `/docs`: the documentation of the API, made from the OpenAPI document and the classes of errors."""
 
 from dataclasses import dataclass
 from typing import Any
@@ -17,9 +17,10 @@ from dealer_agent.apidocs.examples import (
     example_reply,
     json_text,
 )
+from dealer_agent.apidocs.openapi import SKILL_COUNT
 from dealer_agent.protocol.card import CardFacts
-from dealer_agent.protocol.envelope import NESTING_LIMIT
 from dealer_agent.protocol.errors import ERRORS
+from dealer_agent.protocol.json_body import NESTING_LIMIT
 from dealer_agent.protocol.skill import DEALER_INFORMATION, INVENTORY_FACETS, INVENTORY_SEARCH, Skill
 from dealer_agent.protocol.vocabulary import Wire
 from dealer_agent.server.pages.site import render
@@ -27,7 +28,7 @@ from dealer_agent.server.pages.site import render
 _UNBOUNDED = 2**63 - 1
 _QUICK_START = (DEALER_INFORMATION, INVENTORY_FACETS, INVENTORY_SEARCH)
 _KIN_MEMBERS = 20
-"""A schema that shares this many members with the listing is told by how it differs from it."""
+"""For a schema that shares this many members with a listing, the page shows only the other members."""
 
 Json = dict[str, Any]
 
@@ -44,7 +45,7 @@ class Field:
 
 @dataclass(frozen=True)
 class FieldTable:
-    """The members of one object. `kin` is how many more members it has in common with a listing."""
+    """The members of one object. `kin` is the number of further members, which are those of a listing."""
 
     name: str
     description: str
@@ -54,50 +55,51 @@ class FieldTable:
 
 @dataclass(frozen=True)
 class SkillPart:
-    """One skill's section."""
+    """The section of one skill."""
 
     skill: Skill
     bearer: bool
-    asked: list[FieldTable]
-    answered: list[FieldTable]
+    request_tables: list[FieldTable]
+    reply_tables: list[FieldTable]
     payload: str
     reply: str
 
 
 def docs_page(openapi: Json, facts: CardFacts, wire: Wire) -> str:
-    """The documentation of the service that `openapi` describes; examples speak the service's own vocabulary."""
+    """The page for the service that `openapi` describes. The examples are in the default vocabulary."""
     schemas: dict[str, Json] = openapi["components"]["schemas"]
-    words = wire.default
-    told: set[str] = set()
+    vocabulary = wire.default
+    done: set[str] = set()
     parts = [
         SkillPart(
             skill,
             skill.id in facts.bearer_skills,
-            _tables(payload_component(skill), schemas, told),
-            _tables(reply_component(skill), schemas, told),
+            _tables(payload_component(skill), schemas, done),
+            _tables(reply_component(skill), schemas, done),
             json_text(example_payload(skill)),
-            json_text(example_reply(skill, words)),
+            json_text(example_reply(skill, vocabulary)),
         )
         for skill in facts.skills
     ]
     shown = INVENTORY_SEARCH if INVENTORY_SEARCH in facts.skills else facts.skills[0]
     quick = [skill for skill in facts.skills if skill in _QUICK_START]
-    body = example_body(shown, words)
+    body = example_body(shown, vocabulary)
     return render(
         "docs.html",
         facts,
         introduction=openapi["info"]["description"].split("\n\n"),
-        words=words,
-        both=(wire.default, wire.other),
+        vocabulary=vocabulary,
+        both=wire.both,
         parts=parts,
+        skill_count=SKILL_COUNT.lower(),
         quick_start=[(skill, _curl(facts, skill, wire)) for skill in quick],
         quick_start_asks_for_token=any(skill.id in facts.bearer_skills for skill in quick),
         token_variable=TOKEN_VARIABLE,
         envelope=json_text(body),
         call=json_text(example_call(body)),
         errors=ERRORS.values(),
-        error=json_text(example_error(422, words)),
-        rpc_error=json_text(example_json_rpc_error(words)),
+        error=json_text(example_error(422, vocabulary)),
+        rpc_error=json_text(example_json_rpc_error(vocabulary)),
         nesting_limit=NESTING_LIMIT,
     )
 
@@ -106,11 +108,11 @@ def _curl(facts: CardFacts, skill: Skill, wire: Wire) -> str:
     return curl_command(facts.http_json_url, skill, wire.default, bearer=skill.id in facts.bearer_skills)
 
 
-def _tables(name: str, schemas: dict[str, Json], told: set[str]) -> list[FieldTable]:
-    """The field tables of a schema and of everything that it names, each once on the page."""
-    if name in told:
+def _tables(name: str, schemas: dict[str, Json], done: set[str]) -> list[FieldTable]:
+    """The field tables of a schema and of the schemas in it. Each is once on the page: `done` has their names."""
+    if name in done:
         return []
-    told.add(name)
+    done.add(name)
     schema = schemas[name]
     properties: Json = schema.get("properties", {})
     listing: Json = schemas.get("Vehicle", {}).get("properties", {})
@@ -126,18 +128,18 @@ def _tables(name: str, schemas: dict[str, Json], told: set[str]) -> list[FieldTa
     tables = [FieldTable(name, schema.get("description", ""), fields, len(common))]
     for member, value in properties.items():
         for named in _references(value) if member not in common else ():
-            tables += _tables(named, schemas, told)
+            tables += _tables(named, schemas, done)
     return tables
 
 
-# The bounds of a lead's vehicle are one paragraph of docs/reference/bounds.md.
-_TOLD_ELSEWHERE = frozenset({"description", "maxLength", "maxItems", "maxProperties", "propertyNames"})
+# docs/reference/bounds.md has the bounds of a lead's vehicle.
+_IGNORED_KEYWORDS = frozenset({"description", "maxLength", "maxItems", "maxProperties", "propertyNames"})
 _BELOW = frozenset({"items", "additionalProperties"})
 
 
 def _same(one: Json | None, other: Json) -> bool:
     def bare(schema: Json) -> Json:
-        kept = {name: value for name, value in schema.items() if name not in _TOLD_ELSEWHERE}
+        kept = {name: value for name, value in schema.items() if name not in _IGNORED_KEYWORDS}
         for name in _BELOW & kept.keys():
             kept[name] = bare(kept[name])
         return kept

@@ -12,19 +12,20 @@ from msgspec import UNSET, UnsetType
 from dealer_agent.apidocs.skill_docs import SKILL_DOCS
 from dealer_agent.dealers.hours import DAY, Spans
 from dealer_agent.dealers.opening import DepartmentHours
+from dealer_agent.leads.us_formats import money
 from dealer_agent.protocol.card import CardFacts
 from dealer_agent.protocol.responses import Facets, IntRange, PostalAddress, Rooftop, TextCount
 from dealer_agent.protocol.skill import DealerInformation
 from dealer_agent.server.pages.site import render
 
 BARS = 12
-"""Makes shown at once; the rest stand folded below them."""
+"""The number of makes that are always visible. The others are in a closed section below them."""
 
 _WEEKDAYS = ("Monday", "Tuesday", "Wednesday", "Thursday", "Friday", "Saturday", "Sunday")
 
 _CONDITIONS = {"new": "New", "used": "Used", "cpo": "Certified pre-owned"}
 
-_SPELLED = {
+_LABELS = {
     "suv": "SUV",
     "gas": "Gasoline",
     "hybrid": "Hybrid",
@@ -34,12 +35,12 @@ _SPELLED = {
     "rv": "RV",
     "ev_charging": "EV charging",
 }
-"""Words of the wire that do not become English by a capital letter."""
+"""Values whose English label is more than a capital letter."""
 
 
 @dataclass(frozen=True)
 class Bar:
-    """A label, its count, and the width of its bar in percent."""
+    """A bar of a chart: label, count, and the width and start in percent."""
 
     label: str
     count: int
@@ -50,7 +51,7 @@ class Bar:
 
 @dataclass(frozen=True)
 class HoursRow:
-    """Days that share their hours; `today` when today is one of them, and no special day."""
+    """Consecutive days with the same hours. `today`: today is one of them, and is not a special day."""
 
     days: str
     hours: str
@@ -59,7 +60,7 @@ class HoursRow:
 
 @dataclass(frozen=True)
 class Place:
-    """A rooftop as it is shown."""
+    """The values of a rooftop for the template."""
 
     rooftop: Rooftop
     website: str
@@ -81,14 +82,13 @@ def home_page(
     *,
     opening: Mapping[str, Mapping[str, DepartmentHours]],
     updated_at: datetime | None,
-    now: datetime | None = None,
+    now: datetime,
 ) -> str:
-    """The dealer for a person. `facets` and `total` are of the whole stock; `updated_at` is its last import.
+    """The page about the dealer. `facets` and `total` are of the whole stock; `updated_at` is its last import.
 
-    `opening` has the hours of the departments of each rooftop, by the rooftop's name.
-    `now` says which day is today at each rooftop; the clock when left out.
+    `opening` has the hours of the departments of each rooftop, by the rooftop's name. Each rooftop's own zone decides
+    which day `now` is.
     """
-    moment = now or datetime.now(UTC)
     makes = _bars(facets.makes)
     return render(
         "home.html",
@@ -102,22 +102,22 @@ def home_page(
         price_range=_money_range(facets.price_range),
         year_range=_range(facets.year_range),
         details=[
-            (heading, [Bar(spelled(bar.label), bar.count, bar.width) for bar in _bars(found)[:6]])
+            (heading, [Bar(label_of(bar.label), bar.count, bar.width) for bar in _bars(found)[:6]])
             for heading, found in (("Body styles", facets.bodies), ("Fuel", facets.fuels))
             if found
         ],
         places=[
-            _place(rooftop, opening.get(rooftop.name, {}), facets.rooftops, moment) for rooftop in information.rooftops
+            _place(rooftop, opening.get(rooftop.name, {}), facets.rooftops, now) for rooftop in information.rooftops
         ],
         updated_at=_local(updated_at, information.rooftops[0].timezone if information.rooftops else UNSET),
         skills=[(skill, SKILL_DOCS[skill]) for skill in facts.skills],
     )
 
 
-def spelled(word: str) -> str:
-    """A word of the wire as a person writes it."""
+def label_of(word: str) -> str:
+    """The English label of a value."""
     plain = word.replace("_", " ")
-    return _SPELLED.get(word) or plain[:1].upper() + plain[1:]
+    return _LABELS.get(word) or plain[:1].upper() + plain[1:]
 
 
 def _bars(counts: list[TextCount] | UnsetType) -> list[Bar]:
@@ -126,7 +126,7 @@ def _bars(counts: list[TextCount] | UnsetType) -> list[Bar]:
 
 
 def _split(counts: list[TextCount] | UnsetType, total: int) -> list[Bar]:
-    """The stock by condition, as the stretches of one bar."""
+    """The stock by condition, as the parts of one bar."""
     known = [
         (_CONDITIONS[entry.value], entry.count, entry.value) for entry in counts or () if entry.value in _CONDITIONS
     ]
@@ -142,14 +142,10 @@ def _split(counts: list[TextCount] | UnsetType, total: int) -> list[Bar]:
     return stretches
 
 
-def _money(amount: int) -> str:
-    return f"${amount:,}"
-
-
 def _money_range(found: IntRange | UnsetType) -> str | None:
     if not found:
         return None
-    return _money(found.min) if found.min == found.max else f"{_money(found.min)} \u2013 {_money(found.max)}"
+    return money(found.min) if found.min == found.max else f"{money(found.min)} \u2013 {money(found.max)}"
 
 
 def _range(found: IntRange | UnsetType) -> str | None:
@@ -166,7 +162,7 @@ def _zone(name: str | UnsetType) -> ZoneInfo | None:
 
 
 def _local(moment: datetime | None, zone: str | UnsetType) -> tuple[str, str] | None:
-    """A moment for machines and for people, in the zone where that is known."""
+    """A time in ISO 8601 and in English, in the zone; in UTC if the zone is not known."""
     if moment is None:
         return None
     local = moment.astimezone(_zone(zone) or UTC)
@@ -184,18 +180,18 @@ def _place(
         rooftop=rooftop,
         website=rooftop.website if rooftop.website and _is_web_address(rooftop.website) else "",
         address=_address(rooftop.address),
-        phones=[(spelled(named.name), *_phone(named.value)) for named in rooftop.phones or () if named.value],
-        emails=[(spelled(named.name), named.value) for named in rooftop.emails or ()],
+        phones=[(label_of(named.name), *_phone(named.value)) for named in rooftop.phones or () if named.value],
+        emails=[(label_of(named.name), named.value) for named in rooftop.emails or ()],
         today=_today(next(iter(opening.values()), None), today),
-        hours=[(spelled(department), _hours(hours, today)) for department, hours in opening.items()],
-        capabilities=[spelled(word) for word in rooftop.capabilities or () if word],
-        fees=None if rooftop.fees is UNSET else [(fee.name, _money(fee.amount)) for fee in rooftop.fees],
+        hours=[(label_of(department), _hours(hours, today)) for department, hours in opening.items()],
+        capabilities=[label_of(word) for word in rooftop.capabilities or () if word],
+        fees=None if rooftop.fees is UNSET else [(fee.name, money(fee.amount)) for fee in rooftop.fees],
         in_stock=count,
     )
 
 
 def _today(hours: DepartmentHours | None, today: date | None) -> str:
-    """The first department's hours of today."""
+    """Today's hours of the first department."""
     if hours is None or today is None:
         return ""
     spans = hours.on(today)
@@ -203,7 +199,7 @@ def _today(hours: DepartmentHours | None, today: date | None) -> str:
 
 
 def _is_web_address(text: str) -> bool:
-    """Whether a link may carry it: a `javascript:` address must never become one."""
+    """Whether a text may become a link. A `javascript:` address must not."""
     try:
         return urlsplit(text).scheme in ("http", "https")
     except ValueError:
@@ -219,7 +215,7 @@ def _address(address: PostalAddress | UnsetType) -> list[str]:
 
 
 def _phone(value: str) -> tuple[str, str]:
-    """A phone number for people, and for the dialler; the latter is empty where it cannot be dialled."""
+    """A phone number for people, and as E.164 for `tel:`; the latter is empty if the number is not valid."""
     try:
         number = phonenumbers.parse(value, "US")
     except phonenumbers.NumberParseException:
@@ -231,8 +227,8 @@ def _phone(value: str) -> tuple[str, str]:
 
 
 def _hours(hours: DepartmentHours, today: date | None) -> list[HoursRow]:
-    """The week, neighbouring days with the same hours in one row."""
-    # A special day has other hours than the row of its day of the week.
+    """The rows of the week. Consecutive days with the same hours share a row."""
+    # If today is a special day, its hours are not those of any row.
     usual = today.weekday() if today is not None and hours.on(today) == hours.week[today.weekday()] else None
     rows: list[HoursRow] = []
     first = 0
@@ -252,6 +248,6 @@ def _open(spans: Spans) -> str:
 
 
 def _clock(minute: int) -> str:
-    """A time as Americans write it."""
+    """A time in the American form."""
     hour, minute = divmod(minute, 60)
     return f"{hour % 12 or 12}{f':{minute:02}' if minute else ''} {'AM' if hour % 24 < 12 else 'PM'}"

@@ -1,4 +1,4 @@
-"""What all pages share: the templates, the stylesheet, the addresses they link to, and how JSON and code are shown."""
+"""Common to all pages: templates, stylesheet, addresses of links, and the markup of JSON and code."""
 
 import hashlib
 import re
@@ -17,14 +17,14 @@ _POLICY = (
     "frame-ancestors 'none'"
 )
 CONTENT_SECURITY_POLICY = _POLICY.format("'none'")
-"""The header of the pages without a form: they need their own stylesheet, and the icon in the page itself."""
+"""The header of pages without a form: they load their stylesheet and the icon in the page, nothing else."""
 FORM_SECURITY_POLICY = _POLICY.format("'self'")
-"""The same for the pages of customers: their forms may be sent to this service only."""
+"""The header of pages with a form: they may send it to this service only."""
 
 
 @cache
 def stylesheet() -> bytes:
-    """The CSS served at `/static/style.css`, UTF-8. Pages ask for it with its digest, so it may be kept for long."""
+    """The CSS in UTF-8. Its address has its digest, so a browser may cache it for a long time."""
     return files(__package__).joinpath("style.css").read_bytes()
 
 
@@ -34,7 +34,7 @@ def _stylesheet_digest() -> str:
 
 
 class Site:
-    """The service's addresses as a page links to them: paths, so that they hold under every name of the host."""
+    """The addresses that pages link to. They are paths, so that they are valid under every name of the host."""
 
     def __init__(self, facts: CardFacts) -> None:
         self._below = urlsplit(server_root(facts)).path
@@ -52,12 +52,12 @@ class Site:
         ]
 
     def to(self, path: str) -> str:
-        """The path of something that the service serves."""
+        """The path of an address of the service."""
         return self._below + path
 
 
 def with_code(text: str) -> Markup:
-    """Text whose backquotes mark code."""
+    """Text in which backquotes mark code."""
     return Markup(re.sub(r"`([^`]+)`", r"<code>\1</code>", str(escape(text))))  # noqa: S704 - escaped first
 
 
@@ -65,7 +65,7 @@ _JSON_TOKEN = re.compile(r'(?P<text>"(?:\\.|[^"\\])*")(?P<colon>\s*:)?|(?P<liter
 
 
 def coloured_json(text: str) -> Markup:
-    """JSON text with its names, texts and other values told apart."""
+    """JSON text with markup for names, strings and other values."""
     pieces, end = [], 0
     for token in _JSON_TOKEN.finditer(text):
         kind = "name" if token["colon"] else "text" if token["text"] else "literal"
@@ -91,5 +91,5 @@ _templates = _environment()
 
 
 def render(template: str, facts: CardFacts, **shown: object) -> str:
-    """A page of HTML, whatever the values hold."""
+    """A page of HTML. The values are escaped."""
     return _templates.get_template(template).render(site=Site(facts), facts=facts, **shown)

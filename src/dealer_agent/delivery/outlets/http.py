@@ -1,4 +1,4 @@
-"""A CRM's address for leads: one POST a delivery, signed."""
+"""The web address of a CRM, which gets one signed POST request for each delivery."""
 
 import asyncio
 import hmac
@@ -11,75 +11,76 @@ from email.utils import parsedate_to_datetime
 
 import httpx
 
-from dealer_agent.delivery.outlet import DeliveryDocument, NotDelivered, OutgoingMessage
-from dealer_agent.leads.lead_view import Message
+from dealer_agent.dealers.profile import HttpChannel
+from dealer_agent.delivery.errors import NotDelivered
+from dealer_agent.delivery.outlet import FORMATS, DeliveryContent, OutgoingDocument, Outlet, OutletContext, make_outlet
+from dealer_agent.leads.lead_view import DeliveredMessage
 from dealer_agent.storage.errors import CANNOT_BE_REACHED
 
 LONGEST_WAIT = timedelta(hours=24)
-"""However long a receiver asks to be left alone, it is not for longer."""
+"""The limit of a receiver's Retry-After."""
 
 LONGEST_LENGTH = 4
-"""The most digits of an answer's Content-Length. The connection of a longer answer is closed, and the body not read."""
+"""The most digits of a Content-Length whose body is read. A longer response closes the connection."""
 BODY_SECONDS = 1.0
-"""How long the body of an answer is waited for. Its content is ignored."""
+"""The timeout for the body of a response, whose content is ignored."""
 
 _GATEWAY_STATUSES = frozenset({502, 504})
-"""A gateway got no valid answer from the receiver behind it, which may have taken the lead."""
+"""A gateway got no valid response from the receiver, which may have accepted the lead."""
 
 _CHANNEL_STATUSES = frozenset({408, 425, 429})
-"""Refusals that are about the moment. What any other 4xx refuses, it refuses for this lead, or until the settings are
-mended: the channel is not rested for it."""
+"""The 4xx statuses that are about the moment. Any other 4xx is about this lead or the settings, so it does not count
+against the channel."""
 
 
 @dataclass(frozen=True, slots=True)
 class HttpOutlet:
-    """Posts what `render` makes. Delivered is what a status from 200 to 299 answers; the answer's body is never read.
+    """Posts documents. Any status from 200 to 299 confirms a delivery.
 
-    A redirect is not followed: a lead goes only to the address that the dealer wrote down.
+    A redirect is not followed: a lead goes only to the address in the dealer's settings.
     """
 
     client: httpx.AsyncClient
     url: str
     media_type: str
-    render: Callable[[Message], bytes]
+    renderer: Callable[[DeliveredMessage], bytes]
     timeout_seconds: float
     secret: bytes | None = None
     authorization: str | None = None
 
-    def make(self, parcel: DeliveryDocument) -> bytes:
+    def render(self, delivery: DeliveryContent) -> bytes:
         """The body of the request."""
-        return self.render(parcel.message)
+        return self.renderer(delivery.message)
 
-    async def send(self, letter: OutgoingMessage) -> None:
-        """Posts within the deadline, from connecting to the answer's head. Raises NotDelivered."""
+    async def send(self, document: OutgoingDocument) -> None:
+        """Raises NotDelivered. The timeout is for the time until the head of the response."""
         headers = {
             "Content-Type": self.media_type,
-            "X-Delivery-Id": letter.delivery_id,
-            "X-Lead-Id": letter.lead_id,
-            **self._signature(letter.content),
+            "X-Delivery-Id": document.delivery_id,
+            "X-Lead-Id": document.lead_id,
+            **self._signature(document.content),
         }
         if self.authorization is not None:
             headers["Authorization"] = self.authorization
         ends = asyncio.get_running_loop().time() + self.timeout_seconds
         sent_before = False
         try:
-            # Each turn uses up a connection that was kept open, so the loop ends.
-            while (answer := await self._answer(letter.content, headers, ends)) is None:
+            # Each turn uses up a connection of the pool, so the loop ends.
+            while (response := await self._post(document.content, headers, ends)) is None:
                 sent_before = True
         except TimeoutError:
             raise NotDelivered(f"no answer within {self.timeout_seconds:g} s", may_have_arrived=True) from None
         except httpx.TransportError as error:
             never_sent = isinstance(error, httpx.ConnectError) and not sent_before
-            raise NotDelivered(_words(error), may_have_arrived=not never_sent) from None
-        _judge(answer)
+            raise NotDelivered(_problem(error), may_have_arrived=not never_sent) from None
+        _check_status(response)
 
-    async def _answer(self, content: bytes, headers: Mapping[str, str], ends: float) -> httpx.Response | None:
-        """The answer to one request, which is complete by the loop's time `ends`.
+    async def _post(self, content: bytes, headers: Mapping[str, str], ends: float) -> httpx.Response | None:
+        """The response to one request, by the loop's time `ends`. Raises TimeoutError and httpx.TransportError.
 
-        None where the receiver closed a connection that was kept open: it may do so at any time, so this is no failure.
-        Raises TimeoutError and httpx.TransportError.
+        None if the receiver closed a connection of the pool, which it may do at any time.
         """
-        answer: httpx.Response | None = None
+        response: httpx.Response | None = None
         is_new = False
 
         async def note(event: str, _: object) -> None:
@@ -91,16 +92,16 @@ class HttpOutlet:
                 asyncio.timeout_at(ends),
                 self.client.stream(
                     "POST", self.url, content=content, headers=headers, timeout=None, extensions={"trace": note}
-                ) as answer,
+                ) as response,
             ):
-                await _end(answer)
+                await _read_short_body(response)
         except TimeoutError:
-            if answer is None:
+            if response is None:
                 raise
         except httpx.TransportError:
-            if answer is None and is_new:
+            if response is None and is_new:
                 raise
-        return answer
+        return response
 
     def _signature(self, body: bytes) -> dict[str, str]:
         timestamp = str(int(datetime.now(UTC).timestamp()))
@@ -110,37 +111,34 @@ class HttpOutlet:
         return {"X-Timestamp": timestamp, "X-Signature": f"sha256={signature}"}
 
 
-async def _end(answer: httpx.Response) -> None:
+async def _read_short_body(response: httpx.Response) -> None:
     """Reads a short body, so that the next delivery can use the connection."""
-    length = answer.headers.get("Content-Length", "")
+    length = response.headers.get("Content-Length", "")
     if length.isdigit() and len(length) <= LONGEST_LENGTH:
         with suppress(TimeoutError):
             async with asyncio.timeout(BODY_SECONDS):
-                async for _ in answer.aiter_raw():
+                async for _ in response.aiter_raw():
                     pass
 
 
-def _judge(answer: httpx.Response) -> None:
-    status = answer.status_code
-    if answer.is_success:
+def _check_status(response: httpx.Response) -> None:
+    status = response.status_code
+    if response.is_success:
         return
     if 300 <= status < 400:
-        raise _refused(f"answered {status}: leads are not sent on to another address; write it as url")
+        problem = f"answered {status}: leads are not sent on to another address; write it as url"
+        raise NotDelivered(problem, channel_failed=False, permanent=True)
     if 400 <= status < 500 and status not in _CHANNEL_STATUSES:
-        raise _refused(f"answered {status}")
+        raise NotDelivered(f"answered {status}", channel_failed=False, permanent=True)
     raise NotDelivered(
         f"answered {status}",
-        retry_after=_retry_after(answer.headers.get("Retry-After")),
+        retry_after=_retry_after(response.headers.get("Retry-After")),
         may_have_arrived=status in _GATEWAY_STATUSES,
     )
 
 
-def _refused(problem: str) -> NotDelivered:
-    return NotDelivered(problem, channel_ails=False, permanent=True)
-
-
 def _retry_after(value: str | None) -> timedelta | None:
-    """Seconds, or a date; what is neither counts for nothing."""
+    """The wait of a Retry-After header in seconds or as a date. None for any other value."""
     if value is None:
         return None
     if value.isascii() and value.isdigit():
@@ -154,8 +152,8 @@ def _retry_after(value: str | None) -> timedelta | None:
     return max(timedelta(), min(until - datetime.now(UTC), LONGEST_WAIT))
 
 
-def _words(error: httpx.TransportError) -> str:
-    """What happened, without the texts of foreign errors, which may quote anything."""
+def _problem(error: httpx.TransportError) -> str:
+    """In the service's own words, because the text of a library's error may quote the request."""
     cause: BaseException | None = error
     while cause is not None:
         if isinstance(cause, ssl.SSLCertVerificationError):
@@ -168,3 +166,17 @@ def _words(error: httpx.TransportError) -> str:
             return "cut the connection before it answered"
         case _:
             return f"the connection failed ({type(error).__name__})"
+
+
+@make_outlet.register
+def _(channel: HttpChannel, context: OutletContext) -> Outlet:
+    secret = context.secret(channel.secret_env)
+    return HttpOutlet(
+        client=context.client,
+        url=channel.url,
+        media_type=FORMATS[channel.format].media_type,
+        renderer=FORMATS[channel.format].render,
+        timeout_seconds=channel.timeout_seconds,
+        secret=None if secret is None else secret.encode(),
+        authorization=context.secret(channel.authorization_env),
+    )

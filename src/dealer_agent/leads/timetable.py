@@ -7,8 +7,8 @@ from dealer_agent.dealers.opening import department_hours
 from dealer_agent.dealers.profile import DealerRooftop, Profile, VisitRules
 from dealer_agent.dealers.profile_checks import read_date, read_phone
 from dealer_agent.inventory.vocabulary import fold
-from dealer_agent.leads.opening_spans import open_hours
-from dealer_agent.leads.visits import VisitPlan
+from dealer_agent.leads.opening_spans import current_or_next_span
+from dealer_agent.leads.visit_times import VisitPlan
 from dealer_agent.protocol.requests import VisitKind
 
 DEPARTMENT = "sales"
@@ -65,7 +65,7 @@ class Timetable:
         """When the department is open: now, or next; None where that is not known."""
         known = self._hours[rooftop.name]
         hours = known.get(department) or known.get(DEPARTMENT)
-        return open_hours(hours.on, rooftop.timezone, now) if hours else None
+        return current_or_next_span(hours.on, rooftop.timezone, now) if hours else None
 
     def _plan(self, rooftop: DealerRooftop, kind: VisitKind, rules: VisitRules) -> VisitPlan:
         hours = self._hours[rooftop.name][rules.hours]

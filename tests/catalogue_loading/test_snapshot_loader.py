@@ -16,8 +16,10 @@ import msgspec
 import pytest
 from tests.server.dealership import LOT, set_up
 
-from dealer_agent.catalogue_loading import FILE, SnapshotError, SnapshotLoader, import_feed, snapshot_process
+from dealer_agent.catalogue_loading import snapshot_loader, snapshot_process
+from dealer_agent.catalogue_loading.feed_import import import_feed
 from dealer_agent.catalogue_loading.listing_policy import listing_policy
+from dealer_agent.catalogue_loading.snapshot_loader import FILE, SnapshotError, SnapshotLoader
 from dealer_agent.catalogue_loading.snapshot_process import SnapshotJob
 from dealer_agent.catalogue_loading.snapshots import SnapshotInputs, write_stock
 from dealer_agent.config import Settings, load_settings
@@ -30,7 +32,7 @@ OLD = "catalogue-snapshot.old"
 
 
 class Shop:
-    """A dealer with a store, whose show rooms take any stock for a large one."""
+    """A dealer with a store, whose loaders treat any stock as a large one."""
 
     def __init__(self, folder: Path) -> None:
         set_up(folder)
@@ -38,9 +40,8 @@ class Shop:
         self.settings: Settings = load_settings(folder, {})
         self.store = Store.open(self.settings.database_url, self.settings.cipher)
 
-    def room(self, **more: Any) -> SnapshotLoader:
-        options = {"small": 0, "rest_seconds": 0.0} | more
-        return SnapshotLoader(self.store, self.settings.database_url, self.settings.dealer, self.folder, **options)
+    def loader(self) -> SnapshotLoader:
+        return SnapshotLoader(self.store, self.settings.database_url, self.settings.dealer, self.folder)
 
     def bring_in(self, count: int) -> None:
         """An import of the first units of the lot."""
@@ -49,7 +50,9 @@ class Shop:
 
 
 @pytest.fixture
-def shop(tmp_path: Path) -> Iterator[Shop]:
+def shop(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Shop]:
+    monkeypatch.setattr(snapshot_loader, "SMALL", 0)
+    monkeypatch.setattr(snapshot_loader, "REST_SECONDS", 0.0)
     made = Shop(tmp_path / "shop")
     yield made
     made.store.close()
@@ -86,21 +89,23 @@ def held(monkeypatch: pytest.MonkeyPatch) -> Callable[[], int]:
 class Loading(threading.Thread):
     """A load under way, and how it ended."""
 
-    def __init__(self, room: SnapshotLoader) -> None:
+    def __init__(self, loader: SnapshotLoader) -> None:
         super().__init__(daemon=True)
         self.ended: Any = None
-        self._room = room
+        self._loader = loader
         self.start()
 
     def run(self) -> None:
         try:
-            self.ended = self._room.load(NOW)
+            self.ended = self._loader.load(NOW)
         except Exception as fault:  # noqa: BLE001 - looked at by the test.
             self.ended = fault
 
 
-def test_what_a_process_made_is_what_would_have_been_made_here(shop: Shop) -> None:
-    here, mapped = shop.room(small=1000).load(NOW), shop.room().load(NOW)
+def test_a_process_makes_the_same_snapshot_as_the_worker(shop: Shop, monkeypatch: pytest.MonkeyPatch) -> None:
+    mapped = shop.loader().load(NOW)
+    monkeypatch.setattr(snapshot_loader, "SMALL", 1000)
+    here = shop.loader().load(NOW)
     assert (mapped.revision, mapped.at, len(mapped.catalogue)) == (here.revision, here.at, len(LOT))
     for filters in (Filters(), Filters(query="honda accord"), Filters(price_min=3050), Filters(vin=LOT[0]["vin"])):
         assert mapped.catalogue.search(filters, 0, 200) == here.catalogue.search(filters, 0, 200)
@@ -109,47 +114,50 @@ def test_what_a_process_made_is_what_would_have_been_made_here(shop: Shop) -> No
     assert mapped.catalogue.find(**gone) == here.catalogue.find(**gone) is not None
 
 
-def test_a_small_stock_needs_no_file_and_takes_away_that_of_a_larger_one(shop: Shop) -> None:
-    room = shop.room(small=10)
-    room.load(NOW)
+def test_a_small_stock_needs_no_file_and_takes_away_that_of_a_larger_one(
+    shop: Shop, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(snapshot_loader, "SMALL", 10)
+    loader = shop.loader()
+    loader.load(NOW)
     assert FILE in files(shop)
     shop.bring_in(11)
-    room.load(NOW)
+    loader.load(NOW)
     assert OLD in files(shop)
     shop.bring_in(10)
-    assert len(room.load(NOW).catalogue) == 10
+    assert len(loader.load(NOW).catalogue) == 10
     assert not {FILE, OLD} & files(shop)
 
 
 def test_the_file_before_keeps_a_name_as_long_as_anybody_may_look_at_it(shop: Shop) -> None:
     """Else who looks at it last would give its gigabyte back to the system, instead of answering."""
-    room = shop.room()
-    room.load(NOW)
+    loader = shop.loader()
+    loader.load(NOW)
     assert OLD not in files(shop)
     for count in (20, 10, 5):
         before = (shop.folder / FILE).stat()
         shop.bring_in(count)
-        assert len(room.load(NOW).catalogue) == count
+        assert len(loader.load(NOW).catalogue) == count
         assert (shop.folder / OLD).stat().st_ino == before.st_ino
 
 
 def test_the_file_is_its_owners_alone(shop: Shop) -> None:
-    shop.room().load(NOW)
+    shop.loader().load(NOW)
     assert {(shop.folder / name).stat().st_mode & 0o777 for name in files(shop)} == {0o600}
 
 
 def test_a_second_worker_maps_what_the_first_one_had_made(shop: Shop, monkeypatch: pytest.MonkeyPatch) -> None:
-    first = shop.room().load(NOW)
+    first = shop.loader().load(NOW)
     monkeypatch.setattr(subprocess, "Popen", None)
-    second = shop.room().load(NOW)
+    second = shop.loader().load(NOW)
     assert second.revision == first.revision
     assert second.catalogue.search(Filters(), 0, 5) == first.catalogue.search(Filters(), 0, 5)
 
 
 def test_two_workers_that_want_one_stock_have_it_made_once(shop: Shop, held: Callable[[], int]) -> None:
-    first = Loading(shop.room())
+    first = Loading(shop.loader())
     maker = held()
-    second = Loading(shop.room())
+    second = Loading(shop.loader())
     time.sleep(0.2)
     assert held() == maker
     os.kill(maker, signal.SIGCONT)
@@ -160,11 +168,11 @@ def test_two_workers_that_want_one_stock_have_it_made_once(shop: Shop, held: Cal
 
 
 def test_who_looks_at_the_old_stock_goes_on_seeing_it_when_the_new_one_stands_in_its_place(shop: Shop) -> None:
-    room = shop.room()
-    old = room.load(NOW)
+    loader = shop.loader()
+    old = loader.load(NOW)
     before = old.catalogue.search(Filters(), 0, 200)
     shop.bring_in(60)
-    new = room.load(NOW)
+    new = loader.load(NOW)
     assert (new.revision, len(new.catalogue)) == (old.revision + 1, 60)
     assert old.catalogue.search(Filters(), 0, 200) == before
     assert files(shop) == {FILE, OLD, "catalogue-snapshot.lock"}
@@ -189,21 +197,21 @@ def test_what_is_written_goes_to_the_disk_meanwhile_and_not_all_at_the_end(
     monkeypatch.setattr(snapshot_process, "_SYNC_SECONDS", 0.0)
     monkeypatch.setattr(os, "fdatasync", sync)
     monkeypatch.setattr("dealer_agent.catalogue_loading.snapshot_process.write_stock", written)
-    recipe = SnapshotInputs(listing_policy(shop.settings.dealer), 30)
+    inputs = SnapshotInputs(listing_policy(shop.settings.dealer), 30)
     file = shop.folder / FILE
     snapshot_process.make(
-        SnapshotJob(shop.settings.database_url, recipe, NOW, str(file.with_suffix(".part")), str(file))
+        SnapshotJob(shop.settings.database_url, inputs, NOW, str(file.with_suffix(".part")), str(file))
     )
     assert file.stat().st_size > 1000
 
 
-@pytest.mark.parametrize("change", ["recipe", "age", "cut off", "something else"])
+@pytest.mark.parametrize("change", ["inputs", "age", "cut off", "something else"])
 def test_a_file_that_is_not_of_this_stock_under_this_policy_is_made_anew(shop: Shop, change: str) -> None:
-    shop.room().load(NOW)
+    shop.loader().load(NOW)
     file = shop.folder / FILE
     made = file.stat().st_ino
     later = NOW
-    if change == "recipe":
+    if change == "inputs":
         toml = shop.folder / "dealer.toml"
         toml.write_text(toml.read_text().replace('feed_price = "advertised"', 'feed_price = "before_fees"'))
         shop.settings = load_settings(shop.folder, {})
@@ -213,7 +221,7 @@ def test_a_file_that_is_not_of_this_stock_under_this_policy_is_made_anew(shop: S
         file.write_bytes(file.read_bytes()[:-9])
     else:
         file.write_bytes(b"x" * 5000)
-    assert len(shop.room().load(later).catalogue) == len(LOT)
+    assert len(shop.loader().load(later).catalogue) == len(LOT)
     assert file.stat().st_ino != made
 
 
@@ -221,41 +229,42 @@ def test_a_process_that_is_killed_leaves_the_old_stock_and_the_next_attempt_make
     shop: Shop, held: Callable[[], int], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     shop.bring_in(50)
-    room = shop.room()
-    loading = Loading(room)
+    loader = shop.loader()
+    loading = Loading(loader)
     os.kill(held(), signal.SIGKILL)
     loading.join(120)
     assert isinstance(loading.ended, SnapshotError)
-    assert str(loading.ended) == "the stock on show was not made: its process was ended by signal 9"
+    assert str(loading.ended) == "the snapshot of the stock was not made: its process was ended by signal 9"
     monkeypatch.undo()
-    assert len(room.load(NOW).catalogue) == 50
+    assert len(loader.load(NOW).catalogue) == 50
 
 
-def test_a_failure_is_told_in_our_own_words_and_rests(shop: Shop) -> None:
-    room = shop.room(rest_seconds=60.0)
-    room._database_url = f"sqlite:///{shop.folder}/nowhere.db"
+def test_a_failure_is_told_in_our_own_words_and_rests(shop: Shop, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(snapshot_loader, "REST_SECONDS", 60.0)
+    loader = shop.loader()
+    loader._database_url = f"sqlite:///{shop.folder}/nowhere.db"
     with pytest.raises(SnapshotError, match="not made: "):
-        room.load(NOW)
+        loader.load(NOW)
     with pytest.raises(SnapshotError, match="a moment ago"):
-        room.load(NOW)
+        loader.load(NOW)
 
 
 def test_what_a_killed_service_left_unfinished_is_gone_with_the_next_load(shop: Shop) -> None:
-    shop.room().load(NOW)
+    shop.loader().load(NOW)
     (shop.folder / "catalogue-snapshot.part").write_bytes(b"half")
-    shop.room().load(NOW)
+    shop.loader().load(NOW)
     assert files(shop) == {FILE, "catalogue-snapshot.lock"}
 
 
 def test_a_service_that_stops_does_not_wait_for_the_stock(shop: Shop, held: Callable[[], int]) -> None:
-    room, other = shop.room(), shop.room()
-    loading = Loading(room)
+    loader, other = shop.loader(), shop.loader()
+    loading = Loading(loader)
     maker = held()
     waiting = Loading(other)
     other.close()
     waiting.join(120)
     assert isinstance(waiting.ended, SnapshotError)
-    room.close()
+    loader.close()
     os.kill(maker, signal.SIGCONT)
     loading.join(120)
     assert isinstance(loading.ended, SnapshotError)
@@ -264,10 +273,10 @@ def test_a_service_that_stops_does_not_wait_for_the_stock(shop: Shop, held: Call
 
 def test_the_process_ends_with_the_service_that_started_it(shop: Shop) -> None:
     """Also when that was killed: its end of the pipe is closed by the kernel. The job waits for a reader, for ever."""
-    room = shop.room()
+    loader = shop.loader()
     unfinished = shop.folder / "catalogue-snapshot.part"
     os.mkfifo(unfinished)
-    job = SnapshotJob(shop.settings.database_url, room._recipe, NOW, str(unfinished), str(shop.folder / FILE))
+    job = SnapshotJob(shop.settings.database_url, loader._inputs, NOW, str(unfinished), str(shop.folder / FILE))
     command = [sys.executable, "-P", "-m", "dealer_agent.catalogue_loading"]
     with subprocess.Popen(command, stdin=subprocess.PIPE, stderr=subprocess.DEVNULL) as maker:
         assert maker.stdin is not None

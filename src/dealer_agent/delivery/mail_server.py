@@ -1,0 +1,110 @@
+"""The dealer's mail server. Reports failures in the service's own words, because a server's text may quote the mail."""
+
+import asyncio
+import ssl
+from contextlib import suppress
+from dataclasses import dataclass, field
+
+import aiosmtplib
+
+from dealer_agent.config.settings import MailSettings
+from dealer_agent.delivery.errors import NotDelivered
+from dealer_agent.storage.errors import CANNOT_BE_REACHED
+
+QUIT_SECONDS = 2.0
+
+
+@dataclass(frozen=True, slots=True)
+class MailServer:
+    """The server that sends, and the sender's name. A connection is never less secure than `settings.security`."""
+
+    settings: MailSettings
+    from_name: str
+    user: str | None = None
+    password: str | None = field(default=None, repr=False)
+
+    async def send(self, content: bytes, recipients: tuple[str, ...]) -> str | None:
+        """Sends a mail. Returns a note if only some of the recipients were accepted. Raises NotDelivered."""
+        mail = self.settings
+        client = aiosmtplib.SMTP(
+            hostname=mail.host,
+            port=mail.port,
+            username=self.user,
+            password=self.password,
+            timeout=mail.timeout_seconds,
+            use_tls=mail.security == "tls",
+            start_tls=mail.security == "starttls",
+            tls_context=None if mail.security == "none" else ssl.create_default_context(),
+            local_hostname=mail.from_address.rpartition("@")[2],
+        )
+        options = ["SMTPUTF8"] if needs_utf8(mail.from_address, *recipients) else []
+        connected = False
+        try:
+            async with asyncio.timeout(mail.timeout_seconds):
+                await client.connect()
+                connected = True
+                refused, _ = await client.sendmail(mail.from_address, recipients, content, mail_options=options)
+            # The mail is delivered, even if the end of the session fails.
+            with suppress(aiosmtplib.SMTPException, OSError):
+                await client.quit(timeout=QUIT_SECONDS)
+        except (TimeoutError, aiosmtplib.SMTPException, OSError) as error:
+            failure = _failure(error)
+            answered = isinstance(error, aiosmtplib.SMTPResponseException | aiosmtplib.SMTPRecipientsRefused)
+            failure.may_have_arrived = connected and not answered
+            raise failure from None
+        except ValueError:
+            raise NotDelivered("the mail's addresses cannot be used", channel_failed=False, permanent=True) from None
+        finally:
+            client.close()
+        return _note(refused, len(recipients))
+
+
+def needs_utf8(*addresses: str) -> bool:
+    """Whether a server needs SMTPUTF8 (RFC 6531) for these addresses."""
+    return not "".join(addresses).isascii()
+
+
+def _failure(error: BaseException) -> NotDelivered:
+    match error:
+        case aiosmtplib.SMTPRecipientsRefused(recipients=refusals):
+            return _refused("the recipient", max((refusal.code for refusal in refusals), default=0))
+        case aiosmtplib.SMTPDataError(code=code):
+            return _refused("the mail", code)
+        case aiosmtplib.SMTPAuthenticationError(code=code):
+            return NotDelivered(f"the mail server refused user and password ({code})")
+        case aiosmtplib.SMTPSenderRefused(code=code):
+            return NotDelivered(f"the mail server refused from_address ({code})")
+        case aiosmtplib.SMTPResponseException(code=code):
+            return NotDelivered(f"the mail server answered {code}")
+        case aiosmtplib.SMTPNotSupported():
+            problem = "the mail server takes no address with letters beyond ASCII"
+            return NotDelivered(problem, channel_failed=False, permanent=True)
+        case aiosmtplib.SMTPServerDisconnected():
+            return NotDelivered("the mail server cut the connection")
+        case TimeoutError():
+            return NotDelivered("the mail server did not answer in time")
+    if type(error) is aiosmtplib.SMTPException:
+        # The library raises this class itself if the server lacks a feature.
+        return NotDelivered("the mail server does not offer what is needed: STARTTLS, or a way to log in")
+    if isinstance(error, ssl.SSLError) or isinstance(error.__cause__, ssl.SSLError):
+        return NotDelivered(
+            "no safe connection to the mail server: wrong security or port, or an untrusted certificate"
+        )
+    return NotDelivered(f"the mail server {CANNOT_BE_REACHED}")
+
+
+def _refused(what: str, code: int) -> NotDelivered:
+    # 421 closes the connection for every mail. Any other code is about this mail.
+    problem = f"the mail server refused {what} ({code})"
+    return NotDelivered(problem, channel_failed=code == 421, permanent=500 <= code < 600)
+
+
+def _note(refused: dict[str, aiosmtplib.SMTPResponse], recipients: int) -> str | None:
+    """Raises NotDelivered if a recipient may be accepted later. The others then get a repeat with the same id."""
+    if not refused:
+        return None
+    codes = ", ".join(sorted({str(response.code) for response in refused.values()}))
+    note = f"{len(refused)} of {recipients} recipients refused ({codes})"
+    if any(400 <= response.code < 500 for response in refused.values()):
+        raise NotDelivered(note, channel_failed=False, may_have_arrived=True)
+    return note

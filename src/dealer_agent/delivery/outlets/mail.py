@@ -1,0 +1,144 @@
+"""Mails through the dealer's own server: ADF to CRMs, plain English to staff and customers.
+
+All attempts of a delivery have the same Message-ID, so that a receiver recognises repeats.
+"""
+
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime
+from email import message_from_string, policy
+from email.headerregistry import Address
+from email.message import EmailMessage
+from email.utils import format_datetime
+
+from dealer_agent.dealers.profile import SmtpChannel
+from dealer_agent.delivery.errors import DeliveryDropped
+from dealer_agent.delivery.mail_server import MailServer, needs_utf8
+from dealer_agent.delivery.outlet import DeliveryContent, OutgoingDocument, Outlet, OutletContext, make_outlet
+from dealer_agent.leads.adf import render_adf
+from dealer_agent.leads.channels import EMAIL
+from dealer_agent.leads.customer_links import CustomerLinks
+from dealer_agent.leads.customer_mails import cancellation_mail, confirmation_mail
+from dealer_agent.leads.lead_view import LeadView
+from dealer_agent.leads.mail_text import Mail
+from dealer_agent.leads.staff_mails import adf_mail_subject, staff_mail
+from dealer_agent.leads.statuses import CANCELLED, CONFIRMED
+
+LONGEST_LINE = 998
+"""Octets of a line of mail without its end (RFC 5322, 2.1.1)."""
+
+
+@dataclass(frozen=True, slots=True)
+class CrmMailOutlet:
+    """The mailbox of a CRM, which gets the ADF document as plain text."""
+
+    server: MailServer
+    to: tuple[str, ...]
+
+    def render(self, delivery: DeliveryContent) -> bytes:
+        """The mail."""
+        mail = _headers(self.server, delivery, self.to, adf_mail_subject(delivery.message))
+        text = render_adf(delivery.message).decode("ascii")
+        fits = max(map(len, text.splitlines())) <= LONGEST_LINE
+        mail.set_content(text, cte="7bit" if fits else "quoted-printable")
+        return mail.as_bytes()
+
+    async def send(self, document: OutgoingDocument) -> str | None:
+        """Raises NotDelivered."""
+        return await self.server.send(document.content, self.to)
+
+
+@dataclass(frozen=True, slots=True)
+class StaffMailOutlet:
+    """The rooftop's staff, who get the lead in plain English."""
+
+    server: MailServer
+    to: tuple[str, ...]
+
+    def render(self, delivery: DeliveryContent) -> bytes:
+        """The mail."""
+        return _mail(self.server, delivery, self.to, staff_mail(delivery.message))
+
+    async def send(self, document: OutgoingDocument) -> str | None:
+        """Raises NotDelivered."""
+        return await self.server.send(document.content, self.to)
+
+
+@dataclass(frozen=True, slots=True)
+class CustomerMailOutlet:
+    """The customers, who get mails about confirmed and cancelled visits if they consent to e-mail."""
+
+    server: MailServer
+    links: CustomerLinks
+
+    def render(self, delivery: DeliveryContent) -> bytes:
+        """The mail. Raises DeliveryDropped if it is out of date or the customer does not consent to e-mail."""
+        view = delivery.message
+        assert isinstance(view, LeadView), "customers get mails about visits only"
+        if EMAIL not in view.channels:
+            raise DeliveryDropped("the customer does not agree to e-mail any more")
+        if not view.customer.email:
+            raise DeliveryDropped("the customer has no e-mail address any more")
+        mail = _visit_mail(delivery, view, self.links, datetime.now(UTC))
+        return _mail(self.server, delivery, (view.customer.email,), mail)
+
+    async def send(self, document: OutgoingDocument) -> str | None:
+        """Raises NotDelivered."""
+        # Parsed as text: the parser of bytes reads only addresses in ASCII.
+        to = message_from_string(document.content.decode(), policy=policy.SMTPUTF8)["To"]
+        return await self.server.send(document.content, tuple(each.addr_spec for each in to.addresses))
+
+
+def _visit_mail(delivery: DeliveryContent, view: LeadView, links: CustomerLinks, now: datetime) -> Mail:
+    """Raises DeliveryDropped if the mail is not true any more or is too late."""
+    visit = next((visit for visit in view.visits if visit.appointment_id == delivery.event_id), None)
+    if delivery.kind == "cancel":
+        if visit is None or visit.status != CANCELLED or not visit.times:
+            raise DeliveryDropped("the visit is not cancelled")
+        if (visit.times[0].end or visit.times[0].start) <= now:
+            raise DeliveryDropped("the visit would be over")
+        return cancellation_mail(replace(view, visits=(visit,)), links)
+    if visit is None or visit.status != CONFIRMED:
+        raise DeliveryDropped("the visit is not confirmed any more")
+    if visit.times[0].start <= now:
+        raise DeliveryDropped("the visit has begun")
+    return confirmation_mail(replace(view, visits=(visit,)), links)
+
+
+def _headers(server: MailServer, delivery: DeliveryContent, to: tuple[str, ...], subject: str) -> EmailMessage:
+    sender = server.settings.from_address
+    mail = EmailMessage(policy=policy.SMTP.clone(cte_type="7bit", utf8=needs_utf8(sender, *to)))
+    mail["From"] = _address(sender, server.from_name)
+    mail["To"] = [_address(address) for address in to]
+    mail["Subject"] = _one_line(subject)
+    mail["Date"] = format_datetime(datetime.now(UTC))
+    mail["Message-ID"] = f"<{delivery.delivery_id}@{sender.rpartition('@')[2]}>"
+    mail["Auto-Submitted"] = "auto-generated"
+    return mail
+
+
+def _mail(server: MailServer, delivery: DeliveryContent, to: tuple[str, ...], mail: Mail) -> bytes:
+    message = _headers(server, delivery, to, mail.subject)
+    message.set_content(mail.text)
+    for part in mail.calendars:
+        message.add_attachment(
+            part.content, maintype="text", subtype="calendar", filename=part.name, params={"method": part.method}
+        )
+    return message.as_bytes()
+
+
+def _address(address: str, name: str = "") -> Address:
+    local, _, domain = address.rpartition("@")
+    if local.startswith('"'):
+        return Address(_one_line(name), addr_spec=address)
+    # `addr_spec` accepts only ASCII, but a mailbox may have other letters (RFC 6531).
+    return Address(_one_line(name), username=local, domain=domain)
+
+
+def _one_line(text: str) -> str:
+    return " ".join(text.split())
+
+
+@make_outlet.register
+def _(channel: SmtpChannel, context: OutletContext) -> Outlet:
+    assert context.mail_server is not None, "settings with a mail channel name the server"
+    return CrmMailOutlet(context.mail_server, channel.to)

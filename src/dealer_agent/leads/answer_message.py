@@ -1,0 +1,197 @@
+"""Writes the `message` of an answer to a lead: what happens next, when, and with whom. Pure.
+
+Every answer to a lead has one (docs/protocol.md#lead-submit). Times are on the rooftop's clock.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import datetime, time, timedelta
+from zoneinfo import ZoneInfo
+
+from msgspec import UnsetType
+
+from dealer_agent.leads.opening_spans import Span
+from dealer_agent.leads.plain_text import short
+from dealer_agent.leads.received_lead import FoundVehicle, UnavailableVehicle, names_a_vehicle
+from dealer_agent.leads.statuses import CONFIRMED, PROPOSED, UNAVAILABLE, ActiveStatus
+from dealer_agent.leads.us_formats import clock_time, day_and_time, join_words, phone_number, zone_name
+from dealer_agent.leads.vehicle_words import OWN_VEHICLE_VISITS, vehicle_name
+from dealer_agent.leads.visit_times import Slot
+from dealer_agent.leads.visit_words import CALLS
+from dealer_agent.protocol.requests import VehicleOfInterest, VisitKind
+from dealer_agent.protocol.vehicle import Vehicle
+
+NAME_LENGTH = 100
+"""The most characters of the name of a rooftop or a vehicle in the message."""
+
+# To a customer these names are shorter than in `visit_words.VISITS`, which has more types of visits.
+_VISITS: dict[VisitKind, str] = {
+    "sales": "visit",
+    "service": "service visit",
+    "test_drive": "test drive",
+    "trade_in": "trade-in appraisal",
+    "handover": "handover",
+    "phone_call": "phone call",
+    "video_call": "video call",
+}
+_OF_THE_VEHICLE: tuple[VisitKind, ...] = ("test_drive", "handover")
+"""A test drive is of the vehicle. A call is about it."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Department:
+    """The department that answers. `phone` is in E.164 form, `hours` is the `current_or_next_span`."""
+
+    rooftop: str
+    zone: str
+    phone: str | None = None
+    hours: Span | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class VisitAnswer:
+    """The answer to a requested visit.
+
+    `times` is the confirmed time, or the proposed ones. `kept` is an earlier visit that stays because this one was not
+    booked. `moved` is an earlier one that this one replaces. `within`: it is part of the customer's test drive.
+    """
+
+    kind: VisitKind
+    status: ActiveStatus
+    times: Sequence[Slot] = ()
+    kept: Slot | None = None
+    moved: Slot | None = None
+    within: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LeadAnswer:
+    """The facts for the message. `unknown_rooftop` is a name from the buyer that no rooftop has.
+
+    The message names no channel. A missing channel would disclose to any sender that the customer withdrew consent.
+    """
+
+    department: Department
+    now: datetime
+    wish: VehicleOfInterest | UnsetType
+    found: FoundVehicle
+    repeated: bool = False
+    trade_in: bool = False
+    visit: VisitAnswer | None = None
+    unknown_rooftop: str | None = None
+
+    @property
+    def rooftop(self) -> str:
+        """The rooftop's name, cut to NAME_LENGTH."""
+        return short(self.department.rooftop, NAME_LENGTH)
+
+    @property
+    def vehicle(self) -> str:
+        """The name of the vehicle in stock. Empty if there is none."""
+        return short(vehicle_name(self.found), NAME_LENGTH) if isinstance(self.found, Vehicle) else ""
+
+
+def answer_message(answer: LeadAnswer) -> str:
+    """The message. It has at most `responses.MESSAGE_LENGTH` characters, because each name in it is bounded."""
+    visit = answer.visit
+    if visit is None:
+        about = f" about the {answer.vehicle}" if answer.vehicle else ""
+        sentences = [_thanks(answer), f"Someone will contact you{about}.", _opening(answer)]
+    elif visit.status == CONFIRMED:
+        sentences = _confirmed(answer, visit)
+    elif visit.status == PROPOSED:
+        sentences = _proposed(answer, visit)
+    else:
+        sentences = _to_be_arranged(answer, visit)
+    return " ".join(filter(None, [*sentences, _missing_vehicle(answer), _unknown_rooftop(answer)]))
+
+
+def _confirmed(answer: LeadAnswer, visit: VisitAnswer) -> list[str]:
+    where = f"{'with' if visit.kind in CALLS else 'at'} {answer.rooftop}"
+    sentences = [f"Your {_visit(answer, visit)} is confirmed for {_times(answer, visit)} {where}."]
+    if visit.moved is not None:
+        sentences.append(f"It replaces the one on {_time(answer, visit.moved)}.")
+    if visit.within:
+        sentences.append("It is part of your test drive.")
+    if visit.kind == "test_drive" and answer.trade_in:
+        sentences.append("Your trade-in will be appraised during the same visit.")
+    if answer.department.phone is not None:
+        sentences.append(f"To change anything, call {phone_number(answer.department.phone)}.")
+    return sentences
+
+
+def _proposed(answer: LeadAnswer, visit: VisitAnswer) -> list[str]:
+    free = "Free times are" if visit.kind in CALLS else "You could come on"
+    sentences = [
+        _thanks(answer),
+        f"Your {_visit(answer, visit)} cannot be booked for the time you asked for.",
+        f"{free} {_times(answer, visit)}.",
+    ]
+    if visit.kept is None:
+        return [*sentences, "Nothing is booked until you ask for one of these times."]
+    return [*sentences, f"Until you ask for one of these times, {_time(answer, visit.kept)} stays booked for you."]
+
+
+def _to_be_arranged(answer: LeadAnswer, visit: VisitAnswer) -> list[str]:
+    return [
+        _thanks(answer),
+        "No time can be booked at present." if visit.status == UNAVAILABLE else "",
+        f"Someone will contact you to arrange a time for your {_visit(answer, visit)}.",
+        _opening(answer),
+        "" if visit.kept is None else f"Until then, {_time(answer, visit.kept)} stays booked for you.",
+    ]
+
+
+def _thanks(answer: LeadAnswer) -> str:
+    if answer.repeated:
+        return f"{answer.rooftop} has your earlier request and added this one to it."
+    return f"{answer.rooftop} has your request."
+
+
+def _visit(answer: LeadAnswer, visit: VisitAnswer) -> str:
+    name = _VISITS[visit.kind]
+    if visit.kind in OWN_VEHICLE_VISITS or not answer.vehicle:
+        return name
+    return f"{name} {'of' if visit.kind in _OF_THE_VEHICLE else 'about'} the {answer.vehicle}"
+
+
+def _missing_vehicle(answer: LeadAnswer) -> str:
+    if isinstance(answer.found, UnavailableVehicle):
+        return "The vehicle you asked about is no longer available; you will hear about others."
+    if answer.found is None and names_a_vehicle(answer.wish):
+        return "The vehicle you asked about is not in our stock; you will hear about others."
+    return ""
+
+
+def _unknown_rooftop(answer: LeadAnswer) -> str:
+    name = short(answer.unknown_rooftop or "", NAME_LENGTH).replace('"', "'")
+    return f'We have no location named "{name}".' if name else ""
+
+
+def _times(answer: LeadAnswer, visit: VisitAnswer) -> str:
+    times = join_words([_time(answer, slot) for slot in visit.times], "or")
+    return f"{times} ({zone_name(answer.department.zone, visit.times[0].start)})"
+
+
+def _time(answer: LeadAnswer, slot: Slot) -> str:
+    return day_and_time(slot.start, answer.department.zone, answer.now)
+
+
+def _opening(answer: LeadAnswer) -> str:
+    """When the department is open."""
+    if answer.department.hours is None:
+        return ""
+    zone, now, (opens, closes) = answer.department.zone, answer.now, answer.department.hours
+    if opens > now:
+        return f"We open again on {day_and_time(opens, zone, now)} ({zone_name(zone, opens)})."
+    if closes - now > timedelta(days=1):
+        return "We are open now."
+    return f"We are open until {_closing_time(closes, zone, now)} ({zone_name(zone, closes)})."
+
+
+def _closing_time(closes: datetime, zone: str, now: datetime) -> str:
+    """A time within a day."""
+    local, today = (moment.astimezone(ZoneInfo(zone)) for moment in (closes, now))
+    if local.date() == today.date():
+        return f"{clock_time(closes, zone)} today"
+    return "midnight today" if local.time() == time.min else f"{clock_time(closes, zone)} tomorrow"

@@ -1,0 +1,173 @@
+"""What is wrong with the envelope of a request, as a list (docs/protocol.md#envelope). Pure."""
+
+from dataclasses import replace
+from typing import Any
+
+from dealer_agent.protocol.problems import Path, Problem
+from dealer_agent.protocol.request_problems import compile_schema, list_problems
+from dealer_agent.protocol.skill import INVENTORY_SEARCH, Skill
+from dealer_agent.protocol.vocabulary import Vocabulary, Wire, bare_media_type
+
+ID_LENGTH = 200
+"""The most characters of `messageId`, `contextId` and `taskId`."""
+MEDIA_TYPE_LENGTH = 200
+"""The most characters of a media type."""
+MODES_LIMIT = 100
+"""The most entries of `acceptedOutputModes`."""
+PARTS_LIMIT = 100
+"""The most entries of `parts`."""
+
+_MODES = {"type": "array", "maxItems": MODES_LIMIT, "items": {"type": "string", "maxLength": MEDIA_TYPE_LENGTH}}
+_MESSAGE = {
+    "type": "object",
+    "required": ["messageId", "role", "parts"],
+    "properties": {
+        "messageId": {"type": "string", "minLength": 1, "maxLength": ID_LENGTH},
+        "role": {"const": "ROLE_USER"},
+        "contextId": {"type": "string", "maxLength": ID_LENGTH},
+        "taskId": {"type": "string", "maxLength": ID_LENGTH},
+        "parts": {
+            "type": "array",
+            "maxItems": PARTS_LIMIT,
+            "items": {
+                "type": "object",
+                "properties": {
+                    "data": {"type": "object"},
+                    "mediaType": {"type": "string", "maxLength": MEDIA_TYPE_LENGTH},
+                },
+            },
+        },
+    },
+}
+ENVELOPE_SCHEMA: dict[str, Any] = {
+    "type": "object",
+    "required": ["message", "configuration"],
+    "properties": {
+        "message": _MESSAGE,
+        "configuration": {
+            "type": "object",
+            "required": ["acceptedOutputModes"],
+            "properties": {"acceptedOutputModes": {**_MODES, "minItems": 1}},
+        },
+    },
+}
+"""The schema of the envelope. Unknown members are allowed, except for `kind`, which is checked in code."""
+
+_strict = compile_schema(ENVELOPE_SCHEMA, names=False)
+_lenient = compile_schema(
+    {
+        "type": "object",
+        "required": ["message"],
+        "properties": {
+            "message": _MESSAGE,
+            "configuration": {"type": "object", "properties": {"acceptedOutputModes": _MODES}},
+        },
+    },
+    names=False,
+)
+
+
+def data_part(body: Any) -> tuple[int, dict[str, Any] | None]:
+    """The index of the first data part, and the part; 0 and None if the body has none."""
+    for index, part in enumerate(_parts(body) or ()):
+        if isinstance(part, dict) and "data" in part:
+            return index, part
+    return 0, None
+
+
+def envelope_problems(body: Any, vocabulary: Vocabulary, *, lenient: bool) -> list[Problem]:
+    """What is wrong with the envelope, except for its media types. `lenient` allows an absent configuration."""
+    problems = []
+    without_message = isinstance(body, dict) and "message" not in body
+    for problem in list_problems(_lenient if lenient else _strict, body):
+        if without_message and problem.path == ("configuration",) and problem.keyword == "required":
+            # The problem of the absent message shows both members.
+            continue
+        received = _received(body, problem)
+        words = problem.message
+        if problem.path == ("message",) and problem.keyword == "required":
+            words += _form_of_a_request(body, vocabulary)
+        elif problem.path == ("message", "role") and received and received[0] in ("user", "agent"):
+            words = "must be ROLE_USER: this is the legacy v0.3 form; send the v1.0 form"
+        elif problem.path[:1] == ("configuration",) and problem.keyword in ("required", "minItems"):
+            words += ': send "configuration": {"acceptedOutputModes": ["application/json"]}'
+        problems.append(replace(problem, message=words, received=received))
+    return problems + _part_problems(body, vocabulary)
+
+
+def media_type_problems(body: Any, skill: Skill | None, wire: Wire, *, lenient: bool) -> list[Problem]:
+    """What is wrong with the media type of the data part and with the accepted output modes."""
+    problems: list[Problem] = []
+    index, part = data_part(body)
+    media_type = part.get("mediaType") if part else None
+    vocabulary = wire.of_media_type(media_type)
+    path = ("message", "parts", index, "mediaType")
+    if part is not None and "mediaType" not in part:
+        problems.append(Problem(path, "is required on a data part", "required"))
+    if skill is None:
+        return problems
+    if isinstance(media_type, str):
+        found = wire.requests.get(bare_media_type(media_type))
+        if found is None or found[1] is not skill:
+            words = f"must be {vocabulary.request_media_type(skill)} for {skill.request_type}"
+            problems.append(Problem(path, words, "const", (media_type,)))
+    modes = body.get("configuration", {}).get("acceptedOutputModes", [])
+    if not (wire.accepts(modes, skill) or (lenient and not modes)):
+        wanted = vocabulary.response_media_type(skill)
+        words = f"must hold the skill's response media type, {wanted}"
+        problems.append(Problem(("configuration", "acceptedOutputModes"), words, "contains", (modes,), wanted))
+    return problems
+
+
+def _part_problems(body: Any, vocabulary: Vocabulary) -> list[Problem]:
+    message, parts = _message(body), _parts(body)
+    problems = []
+    nodes: list[tuple[Path, Any]] = [((), message)]
+    nodes += ((("parts", index), part) for index, part in enumerate(parts or ()))
+    for path, node in nodes:
+        if isinstance(node, dict) and "kind" in node:
+            words = "is the legacy v0.3 form; in v1.0 a part has no kind: its member name (data, text) says what it is"
+            problems.append(Problem(("message", *path, "kind"), words, "additionalProperties"))
+    if parts is not None:
+        count = sum(isinstance(part, dict) and "data" in part for part in parts)
+        if count > 1:
+            words = f"must hold exactly one data part; it holds {count}"
+            problems.append(Problem(("message", "parts"), words, "maxContains"))
+        if not count:
+            text = "free text is not understood; " if any(isinstance(p, dict) and "text" in p for p in parts) else ""
+            words = f"must hold a data part, and holds none; {text}send a part such as {_example_part(vocabulary)}"
+            problems.append(Problem(("message", "parts"), words, "contains"))
+    return problems
+
+
+def _form_of_a_request(body: dict[str, Any], vocabulary: Vocabulary) -> str:
+    """What to send instead of a body without `message`."""
+    bare = "the body is the payload alone; " if isinstance(body.get("type"), str) else ""
+    message = f'{{"messageId": "1", "role": "ROLE_USER", "parts": [{_example_part(vocabulary)}]}}'
+    configuration = '{"acceptedOutputModes": ["application/json"]}'
+    return f'; {bare}send {{"message": {message}, "configuration": {configuration}}}'
+
+
+def _example_part(vocabulary: Vocabulary) -> str:
+    media_type = vocabulary.request_media_type(INVENTORY_SEARCH)
+    return f'{{"data": {{"type": "{INVENTORY_SEARCH.request_type}"}}, "mediaType": "{media_type}"}}'
+
+
+def _message(body: Any) -> Any:
+    return body.get("message") if isinstance(body, dict) else None
+
+
+def _parts(body: Any) -> list[Any] | None:
+    """The message's parts, if they are a list."""
+    message = _message(body)
+    parts = message.get("parts") if isinstance(message, dict) else None
+    return parts if isinstance(parts, list) else None
+
+
+def _received(body: Any, problem: Problem) -> tuple[Any] | None:
+    """The received value, if it is a short plain value. The payload is within the envelope: it is not repeated."""
+    if problem.keyword == "required" or "data" in problem.path:
+        return None
+    for step in problem.path:
+        body = body[step]
+    return None if isinstance(body, dict | list) else (body,)

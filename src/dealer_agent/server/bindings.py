@@ -1,0 +1,83 @@
+"""The two bindings: HTTP+JSON (docs/protocol.md#http) and JSON-RPC 2.0 (docs/protocol.md#json-rpc).
+
+A binding decodes the body of a request, and encodes the result or the error. Everything else is common to both.
+"""
+
+from collections.abc import Callable
+from datetime import datetime
+from typing import NamedTuple
+
+from dealer_agent.protocol import envelope, json_rpc
+from dealer_agent.protocol.envelope import Request
+from dealer_agent.protocol.errors import ProtocolError
+from dealer_agent.protocol.replies import http_error_body, json_rpc_error_body
+from dealer_agent.protocol.vocabulary import Vocabulary, Wire
+
+
+class Binding(NamedTuple):
+    """The functions of one binding. An id of a call is JSON text. HTTP+JSON has no ids: its id is empty."""
+
+    name: str
+
+    decode: Callable[[bytes, Wire, bool], tuple[bytes, Request | ProtocolError]]
+    """Body, vocabularies and leniency to the call's id, and the request or its error."""
+
+    decode_plain: Callable[[bytes, Wire], tuple[bytes, Request] | None]
+    """The same for a valid request of a reading skill with nothing unusual in it. None for every other body."""
+
+    names_a_lead: Callable[[bytes], bool]
+    """Whether a body is a lead. This costs much less than to decode it."""
+
+    call_id: Callable[[bytes], bytes]
+    """The call's id in a body that may be invalid; `null` if it has none."""
+
+    encode_result: Callable[[bytes, list[bytes]], list[bytes]]
+    """The call's id and the result to the body. Result and body are lists of pieces."""
+
+    encode_error: Callable[[ProtocolError, Vocabulary, str, datetime, bytes], tuple[int, bytes]]
+    """Error, vocabulary, error id, time and the call's id to the HTTP status and the body."""
+
+
+def _decode_http(body: bytes, wire: Wire, lenient: bool) -> tuple[bytes, Request | ProtocolError]:
+    try:
+        return b"", envelope.decode_request(body, wire, lenient)
+    except ProtocolError as error:
+        return b"", error
+
+
+def _decode_plain_http(body: bytes, wire: Wire) -> tuple[bytes, Request] | None:
+    request = envelope.decode_plain_request(body, wire)
+    return None if request is None else (b"", request)
+
+
+def _http_error(
+    error: ProtocolError, vocabulary: Vocabulary, error_id: str, at: datetime, _call_id: bytes
+) -> tuple[int, bytes]:
+    return error.http, http_error_body(error, vocabulary, error_id, at)
+
+
+def _json_rpc_error(
+    error: ProtocolError, vocabulary: Vocabulary, error_id: str, at: datetime, call_id: bytes
+) -> tuple[int, bytes]:
+    status = error.http if error.http in json_rpc.HTTP_STATUSES else 200
+    return status, json_rpc_error_body(error, vocabulary, error_id, at, call_id)
+
+
+HTTP_JSON = Binding(
+    "http+json",
+    decode=_decode_http,
+    decode_plain=_decode_plain_http,
+    names_a_lead=envelope.names_a_lead,
+    call_id=lambda _body: b"",
+    encode_result=lambda _call_id, result: result,
+    encode_error=_http_error,
+)
+JSON_RPC = Binding(
+    "json-rpc",
+    decode=json_rpc.decode_call,
+    decode_plain=json_rpc.decode_plain_call,
+    names_a_lead=json_rpc.names_a_lead,
+    call_id=json_rpc.call_id,
+    encode_result=json_rpc.result_pieces,
+    encode_error=_json_rpc_error,
+)

@@ -1,0 +1,95 @@
+"""The address that a client counts for, also behind trusted proxies (docs/protocol.md#rate-limits)."""
+
+from collections.abc import Iterable, Sequence
+from functools import lru_cache
+from ipaddress import IPv4Address, IPv4Network, IPv6Address, IPv6Network, ip_address, ip_network
+from itertools import islice
+
+from starlette.types import Scope
+
+Network = IPv4Network | IPv6Network
+Networks = tuple[Network, ...]
+
+UNKNOWN = "unknown"
+
+MOST_HOPS = 100
+"""How many addresses of `X-Forwarded-For` are read, starting with the last."""
+_LONGEST_ADDRESS = 64
+
+
+def client_address(peer: str | None, headers: Iterable[tuple[bytes, bytes]], trusted: Networks) -> str:
+    """The address that a request with these headers counts for.
+
+    This is the peer's address. When the peer is a trusted proxy, it is the last address in `X-Forwarded-For` that is
+    not a trusted proxy. An IPv6 client counts by its /64 network, in which it can choose any address.
+    """
+    if not trusted:
+        return _peer_address(peer)
+    forwarded = [value.decode("latin-1") for name, value in headers if name == b"x-forwarded-for"]
+    return _forwarded_address(peer, forwarded, trusted)
+
+
+def scope_address(scope: Scope, trusted: Networks) -> str:
+    """The address that an ASGI request counts for."""
+    return client_address(scope["client"][0] if scope.get("client") else None, scope["headers"], trusted)
+
+
+def limited_address(peer: str | None, trusted: Networks) -> str | None:
+    """The address whose connections have a common limit.
+
+    None for a trusted proxy and for this machine: they may have the connections of many clients.
+    """
+    address = _parsed(peer)
+    if address is None or address.is_loopback or _is_in(address, trusted):
+        return None
+    return _counted_as(address)
+
+
+@lru_cache(maxsize=4096)
+def _peer_address(peer: str | None) -> str:
+    address = _parsed(peer)
+    return UNKNOWN if address is None else _counted_as(address)
+
+
+def _forwarded_address(peer: str | None, forwarded: Sequence[str], trusted: Networks) -> str:
+    address = _parsed(peer)
+    if address is None:
+        return UNKNOWN
+    if _is_in(address, trusted):
+        hops = (hop for line in reversed(forwarded) for hop in reversed(line.rsplit(",", MOST_HOPS)))
+        for hop in islice(hops, MOST_HOPS):
+            parsed = _parsed(hop.strip())
+            if parsed is None:
+                # A proxy that writes no address has passed the entries before this one on. Anybody may have sent them.
+                break
+            address = parsed
+            if not _is_in(address, trusted):
+                break
+    return _counted_as(address)
+
+
+def _is_in(address: IPv4Address | IPv6Address, networks: Networks) -> bool:
+    return any(address in network for network in networks)
+
+
+def _parsed(text: str | None) -> IPv4Address | IPv6Address | None:
+    # The client chooses the text. The cache keeps no long ones.
+    return _address_in(text) if text and len(text) <= _LONGEST_ADDRESS else None
+
+
+@lru_cache(maxsize=4096)
+def _address_in(text: str) -> IPv4Address | IPv6Address | None:
+    try:
+        address = ip_address(text.removeprefix("[").partition("]")[0] if text.startswith("[") else text)
+    except ValueError:
+        host, colon, port = text.rpartition(":")
+        # Some proxies add the port to an IPv4 address.
+        return _parsed(host) if colon and port.isdigit() and ":" not in host else None
+    if isinstance(address, IPv6Address) and address.ipv4_mapped:
+        return address.ipv4_mapped
+    return address
+
+
+@lru_cache(maxsize=4096)
+def _counted_as(address: IPv4Address | IPv6Address) -> str:
+    return str(ip_network((address, 64), strict=False)) if isinstance(address, IPv6Address) else str(address)

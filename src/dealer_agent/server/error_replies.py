@@ -1,0 +1,58 @@
+"""Errors outside the two bindings, and exceptions that no code expects (docs/protocol.md#errors)."""
+
+from datetime import UTC, datetime
+
+import structlog
+from starlette.exceptions import HTTPException
+from starlette.responses import Response
+
+from dealer_agent.protocol.errors import InternalError, ProtocolError, UnsupportedSkill
+from dealer_agent.protocol.ids import new_ulid
+from dealer_agent.protocol.replies import http_error_body
+from dealer_agent.server.body import JSON
+from dealer_agent.server.cross_origin import READABLE_ANYWHERE
+from dealer_agent.server.log import RequestLine, log_request, places
+from dealer_agent.server.service import MESSAGE_SEND, Service
+from dealer_agent.storage.errors import StorageError
+
+log = structlog.get_logger()
+
+
+def as_protocol_error(fault: Exception, request_id: str) -> ProtocolError:
+    """The error that answers a request. An exception that is none is logged, and becomes INTERNAL_ERROR."""
+    if isinstance(fault, ProtocolError):
+        return fault
+    # The message of another package's exception may contain what a customer wrote. A StorageError's never does.
+    problem = {"problem": str(fault)} if isinstance(fault, StorageError) else {}
+    log.error(
+        "fault",
+        request_id=request_id,
+        error_id=f"err_{request_id}",
+        error=type(fault).__qualname__,
+        places=places(fault),
+        **problem,
+    )
+    return InternalError("Something failed on the dealer's side. The same request may be sent again.")
+
+
+def error_response(error: ProtocolError, service: Service, request_id: str | None = None) -> Response:
+    """An error outside the bindings, in the default vocabulary. Its id is in the log."""
+    request_id = request_id or new_ulid()
+    error_id = f"err_{request_id}"
+    if service.settings.logs.access:
+        # The path is not logged: it may contain anything.
+        log_request(RequestLine(request_id, status=error.http, code=error.code, error_id=error_id))
+    body = http_error_body(error, service.wire.default, error_id, datetime.now(UTC))
+    return Response(body, error.http, media_type=JSON, headers=READABLE_ANYWHERE | dict(error.headers))
+
+
+def http_error_response(problem: HTTPException, service: Service) -> Response:
+    """The error for an unknown path or a wrong method."""
+    card = service.card
+    where = f"Send messages to POST {card.http_json_url}{MESSAGE_SEND}, or as JSON-RPC to POST {card.json_rpc_url}."
+    if problem.status_code == 405:
+        allowed = (problem.headers or {}).get("Allow", "")
+        error = UnsupportedSkill(f"{where} This address takes {allowed}.", http=405, headers=(("allow", allowed),))
+    else:
+        error = UnsupportedSkill(f"There is nothing at this address. {where}", http=404)
+    return error_response(error, service)

@@ -1,0 +1,267 @@
+"""The checks of a request to a skill, in their order (docs/protocol.md#order-of-checks).
+
+A gate is one function. It checks one thing, and raises ProtocolError to refuse the request. `HEAD_GATES`, `BODY_GATES`
+and `REQUEST_GATES` at the end of this module are the order. Between them, a request over ASGI waits for its body, and
+then for its turn in the queue of the process. The fast path waits for nothing and calls `pass_all_gates`. Consent and
+business rules come last: they are checked in the transaction that stores a lead (`lead_intake`).
+"""
+
+import re
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from time import perf_counter
+from urllib.parse import unquote_plus
+
+from dealer_agent.protocol.envelope import LEAD, Request
+from dealer_agent.protocol.errors import (
+    AuthRequired,
+    ProtocolError,
+    RateLimited,
+    UnsupportedSkill,
+    VersionNotSupported,
+)
+from dealer_agent.protocol.ids import new_ulid
+from dealer_agent.protocol.problems import validation_error
+from dealer_agent.protocol.vocabulary import Vocabulary, bare_media_type
+from dealer_agent.server.bindings import Binding
+from dealer_agent.server.body import JSON, too_large, wrong_media_type
+from dealer_agent.server.client_address import client_address
+from dealer_agent.server.log import RequestLine
+from dealer_agent.server.service import ADDRESS_RULE, BAD_TOKENS_RULE, MALFORMED_LEADS_RULE, Service
+from dealer_agent.server.tokens import bearer_token
+
+COUNTED_BYTES = 8 * 1024
+"""A request counts against the rate of its address once for each 8 KiB of its body, and at least once."""
+
+A2A_JSON = "application/a2a+json"
+_SUPPORTED_VERSION = re.compile(r"1(\.[0-9]+)+", re.ASCII)
+# The first parameter of this name counts. parse_qs would take 20 ms for a long query.
+_VERSION_IN_QUERY = re.compile(rb"(?:^|&)A2A-Version=([^&]*)")
+
+
+@dataclass(slots=True, eq=False)
+class IncomingRequest:
+    """A POST to a binding: what arrived, and what the gates have found out.
+
+    `headers` have lower-case names. `fields` has the last header of each name. The ULID in `line` is the id of the
+    reply, of its error and of its log line. Until the body is decoded, an error has no call id, and it uses the default
+    vocabulary.
+    """
+
+    binding: Binding
+    service: Service
+    headers: list[tuple[bytes, bytes]]
+    fields: Mapping[bytes, bytes]
+    peer: str | None
+    query: bytes = b""
+    call_id: bytes = b"null"
+    media_type: str = JSON
+    decoded: tuple[bytes, Request | ProtocolError] | None = None
+    started: float = field(init=False)
+    line: RequestLine = field(init=False)
+    vocabulary: Vocabulary = field(init=False)
+    address: str = field(init=False)
+    token_id: str | None = field(init=False)
+    body: bytes = field(init=False)
+    cost: int = field(init=False)
+    is_lead: bool = field(init=False)
+    request: Request = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.started = perf_counter()
+        self.line = RequestLine(new_ulid(), self.binding.name)
+        self.vocabulary = self.service.wire.default
+        self.address = client_address(self.peer, self.headers, self.service.settings.service.trusted_networks)
+
+    @property
+    def client(self) -> str:
+        """The client that the rate of a skill counts: its token, or its address if it sent no token."""
+        return f"token:{self.token_id}" if self.token_id else self.address
+
+
+Gate = Callable[[IncomingRequest], None]
+
+
+def check_declared_size(incoming: IncomingRequest) -> None:
+    """Refuses a body whose declared size is over the limit of all skills (413)."""
+    length = incoming.fields.get(b"content-length")
+    size = int(length[:20]) if length is not None and length.isdigit() else 0
+    limit = incoming.service.settings.service.largest_body_bytes
+    if size > limit:
+        _count_once(incoming)
+        raise too_large(f"must have at most {limit} bytes")
+    incoming.cost = _cost_of(size)
+
+
+def check_media_type(incoming: IncomingRequest) -> None:
+    """Refuses a media type other than JSON (415). The reply has the media type of the request."""
+    content_type = incoming.fields.get(b"content-type", b"")
+    if content_type == b"application/json":
+        return
+    media_type = bare_media_type(content_type.decode("latin-1"))
+    if media_type not in (JSON, A2A_JSON):
+        _count_once(incoming)
+        raise wrong_media_type(f"must be {JSON} or {A2A_JSON}")
+    incoming.media_type = media_type
+
+
+def count_address(incoming: IncomingRequest) -> None:
+    """Counts the request against the rate of its address (429)."""
+    incoming.service.limits.enforce(ADDRESS_RULE, incoming.address, incoming.cost)
+
+
+def check_token(incoming: IncomingRequest) -> None:
+    """Refuses an unknown token, and a request without a token if every skill requires one (401).
+
+    Only unknown tokens count against their own rate (429): other buyers may share the address.
+    """
+    service, authorization = incoming.service, incoming.fields.get(b"authorization")
+    token = None if authorization is None else bearer_token(authorization.decode("latin-1"))
+    incoming.token_id = None if token is None else service.tokens.owner(token)
+    if token is None and service.settings.every_skill_needs_token:
+        raise AuthRequired("Send a token: Authorization: Bearer <ACCESS_TOKEN>.")
+    if token is not None and incoming.token_id is None:
+        service.limits.enforce(BAD_TOKENS_RULE, incoming.address)
+        raise AuthRequired("The bearer token is not valid here.")
+
+
+def count_body(incoming: IncomingRequest) -> None:
+    """Counts the size of a body that has not declared it (429)."""
+    cost = _cost_of(len(incoming.body)) - incoming.cost
+    if cost > 0:
+        incoming.service.limits.enforce(ADDRESS_RULE, incoming.address, cost)
+
+
+def check_size(incoming: IncomingRequest) -> None:
+    """Refuses a body that only a lead may have (413)."""
+    settings, body = incoming.service.settings.service, incoming.body
+    is_large = len(body) > settings.body_limit_bytes
+    incoming.is_lead = (is_large or LEAD in body) and incoming.binding.names_a_lead(body)
+    if is_large and not incoming.is_lead:
+        raise too_large(
+            f"must have at most {settings.body_limit_bytes} bytes; "
+            f"only that of a lead may have up to {settings.lead_body_limit_bytes}"
+        )
+
+
+def decode(incoming: IncomingRequest) -> None:
+    """Decodes JSON, envelope and payload, unless the fast path has done so. From here on an error has the call's id."""
+    if incoming.decoded is None:
+        service = incoming.service
+        incoming.decoded = incoming.binding.decode(
+            incoming.body, service.wire, service.settings.service.lenient_configuration
+        )
+    incoming.call_id, result = incoming.decoded
+    incoming.vocabulary = result.vocabulary or incoming.vocabulary
+
+
+def check_version(incoming: IncomingRequest) -> None:
+    """Refuses versions of A2A other than 1.x, in the header or the query. A request may leave the version out."""
+    sent = incoming.fields.get(b"a2a-version")
+    if sent == b"1.0":
+        return
+    version = None if sent is None else sent.decode("latin-1")
+    if sent is None and (parameter := _VERSION_IN_QUERY.search(incoming.query)):
+        version = unquote_plus(parameter[1].decode("latin-1"))
+    if version is not None and not _SUPPORTED_VERSION.fullmatch(version.strip()):
+        raise VersionNotSupported("This agent speaks A2A 1.0: send A2A-Version: 1.0.", {"supported": ["1.0"]})
+
+
+def check_envelope(incoming: IncomingRequest) -> None:
+    """Refuses a body that is not JSON, and a message with defects outside its payload."""
+    assert incoming.decoded is not None
+    result = incoming.decoded[1]
+    if isinstance(result, ProtocolError):
+        raise result
+    incoming.request, incoming.line.skill = result, result.skill.id
+
+
+def check_skill(incoming: IncomingRequest) -> None:
+    """Refuses a skill that the dealer has switched off."""
+    skill_id = incoming.request.skill.id
+    if skill_id not in incoming.service.settings.service.skills:
+        details = {"in": "payload", "instancePath": "/type"}
+        raise UnsupportedSkill(f"This dealer does not offer {skill_id}.", details)
+
+
+def check_skill_token(incoming: IncomingRequest) -> None:
+    """Refuses a request without a token if its skill requires one (401)."""
+    skill_id = incoming.request.skill.id
+    if incoming.token_id is None and skill_id in incoming.service.settings.token_skills:
+        raise AuthRequired(f"{skill_id} asks for a token: Authorization: Bearer <ACCESS_TOKEN>.")
+
+
+def count_skill(incoming: IncomingRequest) -> None:
+    """Counts the request against the rate of its skill (429)."""
+    incoming.service.limits.enforce(incoming.request.skill.id, incoming.client)
+
+
+def check_payload(incoming: IncomingRequest) -> None:
+    """Refuses a payload that its schema does not allow."""
+    request = incoming.request
+    if request.problems:
+        error = validation_error(list(request.problems), "payload")
+        if request.skill.is_lead:
+            count_malformed_lead(incoming)
+            incoming.service.dealer.lead_intake.note_refusal(error.code, datetime.now(UTC))
+        raise error
+
+
+HEAD_GATES: tuple[Gate, ...] = (check_declared_size, check_media_type, count_address, check_token)
+BODY_GATES: tuple[Gate, ...] = (count_body, check_size)
+REQUEST_GATES: tuple[Gate, ...] = (
+    decode,
+    check_version,
+    check_envelope,
+    check_skill,
+    check_skill_token,
+    count_skill,
+    check_payload,
+)
+
+
+def pass_gates(gates: tuple[Gate, ...], incoming: IncomingRequest) -> None:
+    """Applies the gates in order. Raises ProtocolError."""
+    for gate in gates:
+        gate(incoming)
+
+
+def pass_all_gates(incoming: IncomingRequest) -> None:
+    """Applies all gates to a request that the fast path has decoded. Raises ProtocolError.
+
+    Only its two rates can refuse a usual request of this kind. They are counted together, under one lock.
+    """
+    fields, settings, skill_id = incoming.fields, incoming.service.settings, incoming.request.skill.id
+    if (
+        b"authorization" in fields
+        or settings.token_skills
+        or fields.get(b"a2a-version") != b"1.0"
+        or fields.get(b"content-type") != b"application/json"
+        or skill_id not in settings.service.skills
+    ):
+        pass_gates((*HEAD_GATES, *BODY_GATES, *REQUEST_GATES), incoming)
+        return
+    refused = incoming.service.limits.acquire_in_order((ADDRESS_RULE, skill_id), incoming.address)
+    if refused is None or refused.rule != ADDRESS_RULE:
+        # Until the rate of the address is checked, an answer uses nothing from the body.
+        decode(incoming)
+        incoming.line.skill = skill_id
+    if refused is not None:
+        raise RateLimited(refused.wait)
+
+
+def count_malformed_lead(incoming: IncomingRequest) -> None:
+    """Counts a lead with a defective payload or consent against its own rate, not that of its skill (429)."""
+    limits = incoming.service.limits
+    limits.release(incoming.request.skill.id, incoming.client)
+    limits.enforce(MALFORMED_LEADS_RULE, incoming.client)
+
+
+def _count_once(incoming: IncomingRequest) -> None:
+    """Counts a request that is refused before its rate is checked: every request counts."""
+    incoming.service.limits.acquire(ADDRESS_RULE, incoming.address)
+
+
+def _cost_of(size: int) -> int:
+    return max(1, -(-size // COUNTED_BYTES))
