@@ -4,8 +4,8 @@ from collections.abc import Iterator
 from typing import Any
 
 import typer
-from typer.core import TyperGroup
 from scripts.reference.markdown import code, page, table
+from typer.core import TyperGroup
 
 from dealer_agent.cli import app
 
