@@ -9,9 +9,11 @@ from scripts.reference.markdown import code, page, table
 from tests.protocol.publishing import documents
 
 from dealer_agent.apidocs.statuses import STATUSES
-from dealer_agent.inventory.feeds.layouts import LAYOUTS
 from dealer_agent.protocol.errors import ERRORS
+from dealer_agent.protocol.requests import filter_members
 from dealer_agent.protocol.skill import SKILLS, Skill
+from dealer_agent.protocol.vehicle import FIELDS
+from dealer_agent.protocol.vehicle_field import VehicleField
 
 LARGEST = 2**63 - 1
 
@@ -66,32 +68,40 @@ def errors_page() -> str:
 
 
 def fields_page() -> str:
-    """Each field of a vehicle: in listings, in feeds, in filters, facets and sorts."""
+    """Each row of the table of vehicle fields."""
     introduction = (
         "A listing has these fields. A field that is not known is absent, never null. A dealer may add fields. "
-        "*Feed column* is the name in the [canonical feed layout](feeds.md#the-canonical-layout). "
-        "A filter narrows `inventory.search` and `inventory.facets`."
+        "*Feed columns* are the names in the [canonical feed layout](feeds.md#the-canonical-layout). "
+        "A filter narrows `inventory.search` and `inventory.facets`. Free text finds words of the fields that are "
+        "marked with *text*."
     )
-    filters, facets = _schema("Filters")["properties"], _schema("Facets")["properties"]
-    sorts = _schema("Sort")["properties"]["field"]["enum"]
-    columns = {names[0] for names in LAYOUTS["canonical"].columns.values()}
-    listing = _schema("Vehicle")["properties"]
-    rows = []
-    for name, schema in _schema("VehicleDetail")["properties"].items():
-        its_filters = [one for one in (name, f"{name}_min", f"{name}_max", _plural(name)) if one in filters]
-        its_facets = [one for one in (name, _plural(name)) if one in facets]
-        uses = [("filter", its_filters), ("facet", its_facets), ("sort", [name] if name in sorts else [])]
-        in_requests = "; ".join(f"{use} {', '.join(map(code, names))}" for use, names in uses if names)
-        column = code(name) if name in columns else ""
-        rows.append(
-            (code(name), _type(schema), column, in_requests, (schema | listing.get(name, {})).get("description", ""))
+    types = _schema("Vehicle")["properties"]
+    rows = [
+        (
+            code(row.name),
+            row.field.label,
+            _type(types[row.name]),
+            ", ".join(map(code, row.feed.own_columns or (row.name,))) if row.feed else "",
+            "; ".join(_uses(row)),
+            row.field.description,
         )
-    header = ("Field", "Type", "Feed column", "In requests", "Meaning")
+        for row in FIELDS.values()
+    ]
+    header = ("Field", "Name", "Type", "Feed columns", "In requests", "Meaning")
     return page("Fields of a vehicle", introduction, (table(header, rows),))
 
 
-def _plural(name: str) -> str:
-    return f"{name.removesuffix('y')}ies" if name.endswith("y") else f"{name}s"
+def _uses(row: VehicleField) -> Iterator[str]:
+    facets = [row.counts.name] if row.counts else []
+    facets += [f"{row.name}_range"] if row.minmax else []
+    if row.filter:
+        yield f"filter {', '.join(map(code, filter_members(row)))}"
+    if facets:
+        yield f"facet {', '.join(map(code, facets))}"
+    if row.field.sort:
+        yield "sort"
+    if row.field.search:
+        yield "text"
 
 
 @cache
