@@ -45,7 +45,8 @@ def write_snapshot(writer: FlatWriter, listings: Iterable[Listing], gone: Sequen
     row_of[order] = np.arange(count, dtype=order.dtype)
     by_id = row_of[given]
     for field in SORT_FIELDS:
-        orders_by(columns[field], by_id).write(writer, f"orders.{field}")
+        for direction, by_field in orders_by(columns[field], by_id).items():
+            by_field.write(writer, f"orders.{field}.{direction}")
     places = order.tolist()
     vins, stocks, ids = ([each[place] for place in places] for each in (found.vins, found.stocks, found.ids))
     Lookup.write(writer, vins, stocks, ids, gone)
