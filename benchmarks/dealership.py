@@ -9,7 +9,7 @@ from typing import Any
 import msgspec
 
 from benchmarks.stock_maker import stock
-from dealer_agent.catalogue_loading import import_feed
+from dealer_agent.catalogue_loading.feed_import import import_feed
 from dealer_agent.config import load_settings
 from dealer_agent.config.keys import create_key_file
 from dealer_agent.demo import demo_dealer_toml

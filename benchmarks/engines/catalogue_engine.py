@@ -5,7 +5,7 @@ from pathlib import Path
 
 from benchmarks.engine_store import profile, url_of
 from benchmarks.questions import PAGE, Question
-from dealer_agent.catalogue_loading import SnapshotLoader
+from dealer_agent.catalogue_loading.snapshot_loader import SnapshotLoader
 from dealer_agent.inventory.catalogue import Listing
 from dealer_agent.protocol.requests import Filters
 from dealer_agent.storage.store import Store

@@ -1,4 +1,4 @@
-"""Requests of every kind that a stranger may send, made from a few numbers that a search can change.
+"""Requests of every kind, made from a few numbers that a search can change.
 
 A request is made anew for every measurement, with other words of the same shape: what a cache holds costs nothing.
 """
@@ -28,7 +28,7 @@ class Sent(NamedTuple):
 
 
 class Kind(NamedTuple):
-    """A kind of request: the numbers that describe one, and what makes it of them."""
+    """A kind of request: the numbers that describe it, and the function that makes it from them."""
 
     genes: st.SearchStrategy[Genes]
     make: Callable[[Genes, random.Random], Sent]
@@ -60,7 +60,7 @@ _text = st.fixed_dictionaries(
 
 
 def text(genes: Genes, dice: random.Random, length: int | None = None) -> str:
-    """A text of words of one length."""
+    """A text of words with the same length."""
     wanted = genes["length"] if length is None else length
     if genes["alphabet"] == "real":
         made = " ".join(dice.choices(REAL_WORDS, k=wanted // 2 + 1))
@@ -89,7 +89,7 @@ def _raw(document: object, *, escapes: bool) -> bytes:
 
 
 def _shrunk(make: Callable[[float], Any], most: int, *, escapes: bool) -> bytes:
-    """The largest of the documents that `make` makes of a share that fits."""
+    """The largest document that fits. `make` makes a document from a share between 0 and 1."""
     share = 1.0
     while len(raw := _raw(make(share), escapes=escapes)) > most and share > 0.01:
         share *= min(0.9, most / len(raw))
@@ -154,7 +154,7 @@ _wrong = st.fixed_dictionaries(
 
 
 def _many(genes: Genes, dice: random.Random, most: int) -> str:
-    """The JSON text of a value or members with very much in it."""
+    """The JSON text of a very large value, or of very many members."""
     value: str = genes["value"]
     place: str = genes["place"]
     count = max(1, min(genes["count"], most // (len(value) + 1)))
@@ -184,7 +184,7 @@ def _in_filters(genes: Genes, dice: random.Random) -> str:
 
 
 def make_invalid(genes: Genes, dice: random.Random) -> Sent:
-    """A reading request with very much wrong in its payload."""
+    """A reading request with very many defects in its payload."""
     if genes["place"] == "type":
         document, filled = body("inventory.search", type="@"), _many(genes, dice, READING_BYTES - 600)
     elif genes["place"] == "payload":
@@ -206,7 +206,7 @@ _envelope = st.fixed_dictionaries(
 
 
 def make_envelope(genes: Genes, dice: random.Random) -> Sent:
-    """A request with very much in its envelope, over either binding."""
+    """A request with a very large envelope, over either binding."""
     most = READING_BYTES - 700
     filled = _many(genes["wrong"], dice, most)
     document: Any = body("inventory.search")
@@ -323,7 +323,7 @@ def _lead_document(genes: Genes, dice: random.Random, share: float = 1.0) -> dic
 
 
 def make_lead(genes: Genes, dice: random.Random) -> Sent:
-    """A lead that is taken, up to the largest."""
+    """A valid lead of any size."""
     return Sent(
         _shrunk(
             lambda share: body("lead.submit") | _enveloped(_lead_document(genes, dice, share)),
@@ -359,7 +359,7 @@ def _spoiled(places: tuple[str, ...]) -> st.SearchStrategy[Genes]:
 
 
 def make_spoiled_lead(genes: Genes, dice: random.Random, below: str = "") -> Sent:
-    """A lead with very much wrong in it."""
+    """A lead with very many defects."""
     lead = _lead_document(genes["lead"], dice, 0.2)
     raw_size = LEAD_BYTES - 60_000
     fillings: list[bytes] = []

@@ -1,4 +1,4 @@
-"""What a request costs: processor time of the whole process, through the real application, without a network."""
+"""Measures the processor time of a request in the real application, without a network."""
 
 import gc
 import itertools
@@ -13,29 +13,29 @@ from typing import Any, cast
 from benchmarks.stock_maker import stock
 from starlette.types import Send
 from tests.cost.asking import Sent
-from tests.server.dealership import NO_LIMITS, Dealership, on_the_air, set_up
+from tests.server.dealership import NO_LIMITS, Dealership, run_dealership, set_up
 
 from dealer_agent.inventory.catalogue import Catalogue
 
-# All sent from a trusted proxy, so that X-Forwarded-For is read.
+# All requests come from a trusted proxy, so that X-Forwarded-For is read.
 PROXY = "127.0.0.1"
 SETTINGS = f'[service]\ntrusted_proxies = ["{PROXY}", "10.0.0.0/8", "::1"]\n' + NO_LIMITS
 
 
-# No two requests are the same: what a cache holds costs nothing.
+# No two requests are equal, because a cached answer costs nothing.
 _SEEDS = itertools.count(20_261_122)
 
 
 @contextmanager
 def dealer_with(units: int, directory: Path, stocked: Path) -> Iterator[Dealership]:
-    """A dealer with so many made-up vehicles, and without limits of rate."""
+    """A dealer with this number of invented vehicles, and without rate limits."""
     set_up(directory, SETTINGS, stocked=stocked)
     catalogue = Catalogue.build(list(stock(units)))
-    with on_the_air(directory) as dealership:
+    with run_dealership(directory) as dealership:
         service = dealership.app._service
         assert service is not None
         service.dealer = service.dealer.with_stock(catalogue, datetime.now(UTC))
-        # What the tests have imported is not the service's: a collection must not look through it.
+        # The objects of the tests must not make the garbage collection of the service slower.
         gc.collect()
         gc.freeze()
         try:
@@ -45,7 +45,7 @@ def dealer_with(units: int, directory: Path, stocked: Path) -> Iterator[Dealersh
 
 
 def cost(dealership: Dealership, make: Callable[[random.Random], Sent], repeats: int = 3) -> tuple[float, Sent]:
-    """Milliseconds of processor time for a request of this shape, at least of several, and one such request."""
+    """The lowest processor time of several requests of this shape, in milliseconds, and one such request."""
     made = [make(random.Random(next(_SEEDS))) for _ in range(repeats)]
     return min(dealership.portal.call(_milliseconds, dealership, sent) for sent in made), made[-1]
 

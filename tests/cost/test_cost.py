@@ -51,7 +51,7 @@ def test_no_request_costs_more_than_the_bound(dealer: tuple[int, Dealership], na
 
     searched()
     took, size, genes = worst
-    # Once more, with more repeats: another process may have been in the way.
+    # Measure again with more repeats, because another process may have used the processor.
     took = min(took, cost(dealership, lambda dice: kind.make(genes, dice), repeats=5)[0])
     record_property(f"worst_{name}_at_{units}_units", f"{took:.1f} ms, {size} bytes")
     print(f"| {name} | {size:,} | {took:.1f} | at {units:,} units: {genes}")

@@ -21,7 +21,7 @@ DOCUMENT = (DOCS / "limits.md").read_text("utf-8")
 
 @pytest.mark.requirement("request-bounds")
 def test_the_table_of_bounds_is_that_of_the_schemas() -> None:
-    """Write it anew with `.venv/bin/python -m tests.cost.published_bounds`."""
+    """To update the table, run `.venv/bin/python -m tests.cost.published_bounds`."""
     assert "\n".join(rows()) in DOCUMENT
 
 

@@ -1,4 +1,4 @@
-"""One real service with the demo's stock for all hostile requests; it comes out of them alive and without a fault."""
+"""One real service with the stock of the demo for all hostile requests. It must survive them without a fault."""
 
 from collections.abc import Iterator
 
@@ -23,12 +23,12 @@ malformed_leads = ""
 address = ""
 bad_tokens = ""
 """
-"""No limits, so that every request is looked at; the sender is a trusted proxy, so that what it forwards is read."""
+"""No rate limits, so that every request is examined. A trusted proxy as sender, so that X-Forwarded-For is read."""
 
 
 @pytest.fixture(scope="session")
 def service(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Running]:
-    """The service. `serving` fails when it leaves with an error, a traceback or a fault in its log."""
+    """The service. `serving` fails if it ends with an error, or with a traceback or a fault in its log."""
     folder = tmp_path_factory.mktemp("fuzzed")
     (folder / "dealer.toml").write_text(demo_dealer_toml() + SETTINGS, encoding="utf-8")
     create_key_file(folder)
@@ -41,5 +41,5 @@ def service(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Running]:
 
 @pytest.fixture(scope="session")
 def judge(service: Running) -> Judge:
-    """What an answer of the service may look like."""
+    """Checks the form of answers of the service."""
     return Judge(service)

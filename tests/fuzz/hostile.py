@@ -1,7 +1,7 @@
-# ruff: noqa: RUF001 - confusable digits are what is tried here.
-"""Hypothesis strategies of bodies that no honest buyer sends: valid requests with something broken in them.
+# ruff: noqa: RUF001 - the tests send confusable digits.
+"""Hypothesis strategies of hostile bodies: valid requests with something broken in them.
 
-A broken value is JSON text, or what only looks like it, as bytes; it is put where a placeholder stands.
+A broken value is JSON text, or similar text, as bytes. It replaces a placeholder.
 """
 
 import copy
@@ -45,7 +45,7 @@ RICH: dict[str, dict[str, Any]] = {
     },
     "inventory.vehicle": {"vin": "1HGCY2F57RA000001", "stock": "A1", "vehicle_id": "v1", "zip": "37201"},
 }
-"""Payload members with something at as many paths as there are."""
+"""Payloads with a value at every path."""
 
 
 def _rich_lead() -> dict[str, Any]:
@@ -198,7 +198,7 @@ _CONTAINERS = [
 ]
 
 BROKEN_VALUES = (*_NUMBERS, *_STRINGS, *_WORDS, *_CONTAINERS)
-"""JSON texts of values that are wrong nearly everywhere, and texts that only look like JSON."""
+"""JSON texts of values that are wrong at almost every path, and texts that are nearly JSON."""
 
 _json_values = st.recursive(
     st.none() | st.booleans() | st.integers() | st.floats() | st.text(st.characters(), max_size=30),
@@ -256,7 +256,7 @@ WRONG_EVERYWHERE = (
     ),
     *(_deep(101, "array"), _deep(5_000, "object"), b'"' + b"x" * 5_000 + b'"'),
 )
-"""At any path at least most of them are wrong."""
+"""Most of them are wrong at any path."""
 
 
 def wrong_at_every_path(skill: str, target: str) -> Iterator[tuple[tuple[Any, ...], bytes]]:
@@ -301,7 +301,7 @@ def _altered(draw: st.DrawFn, document: dict[str, Any]) -> bytes:
 
 @st.composite
 def _mangled(draw: st.DrawFn, text: bytes) -> bytes:
-    """A whole body made into something else."""
+    """A body that is changed as a whole."""
     match draw(st.sampled_from(["cut", "flip", "bom", "code", "twice", "tail", "bytes", "value", "large"])):
         case "cut":
             return text[: draw(st.integers(0, len(text) - 1))]
@@ -342,5 +342,5 @@ def hostile_requests(draw: st.DrawFn) -> tuple[str, bytes]:
 
 
 def valid_body(skill: str, target: str) -> bytes:
-    """A rich request as an honest buyer would send it; its idempotency key is the binding's own."""
+    """A valid request with all members. Each binding has its own idempotency key."""
     return _text(_document(skill, "proto", target, TARGETS.index(target), bare_lead=False))

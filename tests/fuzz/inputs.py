@@ -1,4 +1,4 @@
-"""Gives generated inputs to every kind, counts the outcomes, and measures the time of each one.
+"""Runs generated inputs of every kind, counts the outcomes, and measures the time of each input.
 
     .venv/bin/python -m tests.fuzz.inputs --seed 7 --inputs 10000            # a run of one process
     .venv/bin/python -m tests.fuzz.inputs --seed 7 --only 4711               # one input of that run again, shown
@@ -49,7 +49,7 @@ REQUEST_KINDS = ("envelope", "JSON-RPC", "application")
 
 
 class Costly(Struct, order=True):
-    """An input and what it cost."""
+    """An input and its cost."""
 
     seconds: float
     number: int
@@ -57,7 +57,7 @@ class Costly(Struct, order=True):
 
 
 class Failure(Struct):
-    """An input that broke a promise."""
+    """An input with a wrong outcome."""
 
     number: int
     kind: str
@@ -66,7 +66,7 @@ class Failure(Struct):
 
 
 class Report(Struct):
-    """What a run found, by kind."""
+    """The outcomes of a run, by kind."""
 
     outcomes: dict[str, dict[str, int]] = field(default_factory=dict)
     seconds: dict[str, float] = field(default_factory=dict)
@@ -85,7 +85,7 @@ class Report(Struct):
             heapq.heappop(worst)
 
     def fail(self, failure: Failure) -> None:
-        """Adds one failure; the first few are kept whole."""
+        """Adds a failure. Only the first ones are kept with their inputs."""
         self.failed += 1
         if len(self.failures) < FAILURES_KEPT:
             self.failures.append(failure)
@@ -141,18 +141,18 @@ class Run:
         return kind, kind.make(source)
 
     async def feed(self, number: int) -> str | None:
-        """Feeds one input and counts it. Returns its outcome; None for a failure."""
+        """Runs one input and counts it. Returns its outcome, or None for a failure."""
         kind, given = self.input(number)
         size = len(given.body if isinstance(given, Sent) else given[0] if isinstance(given, tuple) else given)
         try:
             seconds, outcome = await self._timed(kind, given)
             for _ in range(2):
-                # A machine that is busy with something else makes an input dear once, but not three times.
+                # A busy machine makes an input slow once, but not three times.
                 if seconds > kind.bound:
                     seconds = min(seconds, (await self._timed(kind, given))[0])
             self.report.count(kind.name, outcome, Costly(seconds, number, size))
             assert seconds <= kind.bound, f"costs {seconds * 1000:.1f} ms of processor time for {size:,} bytes"
-        except Exception:  # noqa: BLE001 - whatever it is, it is a failure of the program, and told with its input.
+        except Exception:  # noqa: BLE001 - any exception is a failure of the program, and reported with its input.
             problem = traceback.format_exc(limit=-6)
             self.report.fail(Failure(number, kind.name, problem, repr(given)[:1_500]))
             return None
@@ -168,13 +168,13 @@ class Run:
 
 @asynccontextmanager
 async def prepared(seed: int, folder: Path) -> AsyncIterator[Run]:
-    """A run whose dealers stand in the folder."""
+    """A run with its dealers in the folder."""
     configured = folder / "settings"
     configured.mkdir(mode=0o700)
     create_key_file(configured)
     dealer = folder / "dealer"
     make_dealer(dealer, UNITS)
-    # The file ends with its rate limits. Nothing is refused for its rate, and no request is logged.
+    # The file ends with its rate limits. No rate refuses a request, and no request is logged.
     other_rates = [f'{rate} = ""' for rate in RateLimitSettings.__struct_fields__ if rate not in RATES]
     with (dealer / "dealer.toml").open("a", encoding="utf-8") as settings:
         settings.write("\n".join((*other_rates, "[logs]", "access = false", 'level = "warning"', "")))
@@ -203,7 +203,7 @@ async def prepared(seed: int, folder: Path) -> AsyncIterator[Run]:
 
 
 async def run(seed: int, numbers: range, *, show: bool = False, reached: BinaryIO | None = None) -> Report:
-    """Feeds the inputs with these numbers. `reached` holds the number of the last one, should the process crash."""
+    """Runs the inputs with these numbers. After a crash of the process, `reached` holds the number of the last one."""
     with tempfile.TemporaryDirectory() as folder:
         async with prepared(seed, Path(folder)) as made:
             for count, number in enumerate(numbers):
@@ -214,13 +214,13 @@ async def run(seed: int, numbers: range, *, show: bool = False, reached: BinaryI
                 if show:
                     print(repr(made.input(number)[1]), outcome, sep="\n")
                 if count % 100 == 0:
-                    # The service's own work beside requests goes on.
+                    # The background work of the service continues.
                     await asyncio.sleep(0)
             return made.report
 
 
 def main() -> int:
-    """The command line; the exit code is 1 when an input broke a promise."""
+    """The command line. The exit code is 1 if an input had a wrong outcome."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--seed", type=int, required=True)
     parser.add_argument("--inputs", type=int, default=10_000)

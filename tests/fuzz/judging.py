@@ -1,4 +1,4 @@
-"""Every answer is a reply or a refusal in the documented form (docs/protocol.md#errors)."""
+"""Checks that every answer is a reply or an error in the documented form (docs/protocol.md#errors)."""
 
 import json
 import re
@@ -19,17 +19,17 @@ INTERNALS = re.compile(
     rb"|jsonschema|uvicorn|starlette|asyncio|Exception|object at 0x|dat_[A-Za-z0-9]",
     re.IGNORECASE,
 )
-"""What only this program's inside says; no test sends any of it."""
+"""Texts from the inside of the program. No test sends them."""
 
 LARGEST_REFUSAL = 128 * 1024
-"""Bytes of the longest list of problems, apart from what is repeated of the request."""
+"""Bytes of the longest list of problems, without the parts that repeat the request."""
 
 TRANSPORT_STATUSES = {401, 408, 413, 415, 429}
-"""What a JSON-RPC answer may have besides 200 (docs/protocol.md#errors)."""
+"""The statuses that a JSON-RPC answer may have besides 200 (docs/protocol.md#errors)."""
 
 
 class AnswerJudge:
-    """Checks answers of one service; the schemas are those that it publishes itself. No answer names its folder."""
+    """Checks answers of one service with the schemas that it publishes. No answer may name its folder."""
 
     def __init__(self, openapi: dict[str, Any], folder: Path) -> None:
         self._openapi = openapi
@@ -71,7 +71,7 @@ class AnswerJudge:
         self._bounded(answer, sent)
 
     def conforms(self, name: str, document: Any) -> None:
-        """The document is what the service's own OpenAPI document promises."""
+        """Checks a document against the OpenAPI document of the service."""
         problems = [f"{e.instance_path}: {e.message}" for e in self._validators[name].iter_errors(document)]
         assert not problems, problems
 
@@ -142,24 +142,24 @@ class Judge(AnswerJudge):
         self._running = running
 
     def unharmed(self) -> None:
-        """The process lives, answers, and has met nothing that it did not expect."""
+        """Checks that the process runs and answers, and that its log has no unexpected event."""
         assert self._running.process.poll() is None
         assert httpx.get(f"{self._running.url}/healthz", timeout=120).status_code == 200
         assert httpx.get(f"{self._running.url}/readyz", timeout=120).status_code == 200
-        # The log is written a few times a second: of a service that has just begun there may be nothing yet.
+        # The log is written a few times a second. The log of a new service may still be empty.
         lines = [line for line in self._running.logged() if line["event"] not in EXPECTED]
-        # Lines that the log leaves out are counted: these are of refusals and answers, never of a fault.
+        # Suppressed lines are counted. They are lines of refusals and answers, never of a fault.
         others = {line["event"] for line in lines if line["event"] != "requests not logged" or line["status"] >= 500}
         assert not others, others
 
 
 def _finite(text: str) -> float:
-    """A number as a validator can look at it: a call's id of 1e400 is repeated as it came, and is JSON."""
+    """A number that a validator can read. The id of a call may be 1e400: it is JSON, and repeated as received."""
     return max(-1e300, min(1e300, float(text)))
 
 
 def _whole(text: str) -> int:
-    """The same of a whole number: Python converts no more than 4,300 digits."""
+    """The same for an integer: Python converts at most 4,300 digits."""
     return int(text) if len(text) < 300 else 10**300
 
 

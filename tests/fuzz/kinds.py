@@ -1,4 +1,4 @@
-"""What generated inputs are fed to: decoders, the whole application, feed readers, settings.
+"""What generated inputs test: decoders, the whole application, feed readers, settings.
 
 A kind makes an input from a source of random numbers, takes it, and says how it was answered. An answer that breaks a
 promise is an AssertionError; so is any other exception, when the caller counts it.
@@ -51,7 +51,7 @@ FILE_BOUND = 0.200
 LARGEST_FILE = 32 * 1024
 
 BEYOND_A_DOUBLE = re.compile(rb"\d{300}|[eE]\+?\d{3}")
-"""The slow way refuses such a number. The fast way skips it in a member that the service does not read."""
+"""The full decoder refuses such a number. The plain decoder skips it in a member that the service does not read."""
 
 
 class Sent(NamedTuple):
@@ -81,7 +81,7 @@ class Kind:
 
 
 def _bodies() -> Documents:
-    """Sound and unsound bodies of all skills in both vocabularies."""
+    """Valid and invalid bodies of all skills in both vocabularies."""
     documents: list[Any] = [*VALID_BODIES]
     for vendor in ("proto", "autoagent"):
         documents += [body(skill, vendor) for skill in STEMS]
@@ -106,11 +106,11 @@ def _bodies() -> Documents:
 
 
 def envelope_kind() -> Kind:
-    """Bodies of `POST /message:send`, decoded by both ways."""
+    """Bodies of `POST /message:send`, decoded by both decoders."""
     bodies = _bodies()
 
     def take(sent: bytes) -> str:
-        # The service decodes only short bodies in the fast way.
+        # The service uses the plain decoder first only for short bodies.
         fast = decode_plain_request(sent, WIRE) if len(sent) <= FAST_BODY_BYTES else None
         try:
             slow: Request | ProtocolError = check_request(read_json(sent), WIRE)
@@ -183,7 +183,7 @@ App = Callable[[Any, Any, Any], Awaitable[None]]
 
 
 def application_kind(app: App, state: dict[str, Any], judge: AnswerJudge) -> Kind:
-    """Requests to the whole application, as a connection gives them to it: at once where that is possible, else over
+    """Requests to the whole application, on the fast path where that is possible, else over
     ASGI. `state` is what the application's lifespan has left for its connections."""
     bodies = _bodies()
     service, bindings = state[SERVICE], state[BINDINGS]
@@ -201,7 +201,7 @@ def application_kind(app: App, state: dict[str, Any], judge: AnswerJudge) -> Kin
         return Sent("POST", target, tuple(headers), sent)
 
     async def take(sent: Sent) -> str:
-        answer = at_once(sent) or await over_asgi(app, sent)
+        answer = on_fast_path(sent) or await over_asgi(app, sent)
         if sent.method == "POST":
             judge.judge(answer, sent.target, sent=len(sent.body))
         else:
@@ -211,7 +211,7 @@ def application_kind(app: App, state: dict[str, Any], judge: AnswerJudge) -> Kin
             return f"{ACCEPTED}: {_member(answer.body, 'type')}"
         return f"refused: {_member(answer.body, 'code')}"
 
-    def at_once(sent: Sent) -> Answer | None:
+    def on_fast_path(sent: Sent) -> Answer | None:
         binding = bindings.get(sent.target.encode())
         if binding is None or sent.method != "POST" or len(sent.body) > FAST_BODY_BYTES:
             return None
@@ -227,7 +227,7 @@ def application_kind(app: App, state: dict[str, Any], judge: AnswerJudge) -> Kin
 
 
 def _member(answer: bytes, name: str) -> str:
-    """The first text in an answer under this name."""
+    """The first string with this name in an answer."""
     return answer.partition(b'"%b":"' % name.encode())[2].partition(b'"')[0].decode()
 
 
@@ -329,7 +329,7 @@ def settings_kind(folder: Path) -> Kind:
 
 
 def _sections(text: str) -> list[str]:
-    """The shortest file with one section of a longer one behind it, for each of its sections; comments left out."""
+    """For each section of a file: the shortest valid file with this section added, without comments."""
     lines = [line for line in text.splitlines() if line and not line.startswith("#")]
     sections: list[list[str]] = []
     for line in lines:

@@ -15,7 +15,7 @@ from typing import Any, Final, Literal
 from tests.fuzz.hostile import BROKEN_VALUES
 
 LARGEST: Final = 256 * 1024
-"""Bytes of the largest body that a service takes unless it is told otherwise."""
+"""Bytes of the largest body that a service accepts by default."""
 
 _MARK: Final = "\x00 a broken value \x00"
 _MARK_TEXT: Final = json.dumps(_MARK).encode()
@@ -84,7 +84,7 @@ TOKENS: Final = (
 
 
 class Documents:
-    """A corpus of JSON documents, and for each member's name the values that it has somewhere in the corpus."""
+    """A corpus of JSON documents, and for each member name all its values in the corpus."""
 
     def __init__(self, documents: Iterable[Any]) -> None:
         self._texts = [json.dumps(document) for document in documents]
@@ -99,7 +99,7 @@ class Documents:
         return json.loads(source.choice(self._texts))
 
     def text(self, source: Random, document: Any) -> bytes:
-        """The document, unchanged or changed, as at most `LARGEST` bytes; about half of all are still sound."""
+        """The document, often changed, as at most `LARGEST` bytes. About half of the results are still valid."""
         text = self._changed(source, document)
         return text if len(text) <= LARGEST else self.text(source, self.picked(source))
 
@@ -117,7 +117,7 @@ class Documents:
         return text if gentle or source.random() < 0.7 else damaged(source, text)
 
     def _alter(self, source: Random, document: Any) -> None:
-        """Puts in place a value that the member has elsewhere or that is like its own, or leaves out a member."""
+        """Replaces a value by another value of this member or by a similar one, or removes a member."""
         node, key = _place(source, document)
         if node is None:
             return
@@ -138,7 +138,7 @@ class Documents:
             del value[source.choice(list(value))]
 
     def _break(self, source: Random, document: Any) -> bool:
-        """Does to one place what no schema allows; whether a mark was put where broken JSON text will stand."""
+        """Changes one place in a way that no schema allows. Returns whether it left a mark for broken JSON text."""
         node, key = _place(source, document)
         if node is None:
             return False
@@ -168,7 +168,7 @@ class Documents:
 
 
 def _grown(source: Random, value: Any) -> Any:
-    """A value as large as a body has room for."""
+    """A value that nearly fills a body."""
     many = source.choice((20, 101, 1000, 5000))
     if isinstance(value, str):
         return (value or source.choice(TEXTS) or "x") * many
@@ -193,7 +193,7 @@ def _written(source: Random, document: Any) -> bytes:
 
 
 def damaged(source: Random, text: bytes) -> bytes:
-    """The bytes with a few cut, replaced, repeated or put in between."""
+    """The bytes with a few of them removed, replaced, repeated or inserted."""
     spoilt = bytearray(text)
     for _ in range(source.choice((1, 1, 2, 4))):
         at = source.randrange(len(spoilt) + 1)
@@ -225,7 +225,7 @@ def _members(node: Any) -> Iterable[tuple[str, Any]]:
 
 
 def _place(source: Random, document: Any) -> tuple[Any, Any]:
-    """A container within the document and one of its keys, each place alike; None where there is nothing."""
+    """A container in the document and one of its keys, with equal probability. (None, None) for an empty document."""
     places: list[tuple[Any, Any]] = []
     level = [document]
     for node in level:

@@ -1,4 +1,4 @@
-"""Requests as bytes on a socket: no HTTP library stands between the test and what it wants to send."""
+"""Requests as bytes on a socket, without an HTTP library that could change them."""
 
 import os
 import socket
@@ -7,7 +7,7 @@ from http.client import HTTPException, HTTPResponse
 from typing import NamedTuple
 
 REQUESTS = int(os.environ.get("SOAK_REQUESTS", "500"))
-"""Requests that the tests of this folder send together, at least; each test sends its share."""
+"""The least number of requests that the tests of this folder send together. Each test sends a share of it."""
 
 Headers = Sequence[tuple[bytes, bytes]]
 
@@ -19,7 +19,7 @@ class Answer(NamedTuple):
 
 
 def request(method: str, target: str, headers: Headers, body: bytes = b"", *, declared: bool = True) -> bytes:
-    """A whole HTTP/1.1 request. `declared`: with the Content-Length that is true."""
+    """An HTTP/1.1 request. With `declared`, it has the right Content-Length."""
     lines = [f"{method} {target} HTTP/1.1".encode("latin-1"), b"Host: dealer.example.com", b"Connection: close"]
     lines += [name + b": " + value for name, value in headers]
     if declared:
@@ -27,7 +27,7 @@ def request(method: str, target: str, headers: Headers, body: bytes = b"", *, de
     return b"\r\n".join(lines) + b"\r\n\r\n" + body
 
 
-def exchange(port: int, raw: bytes, *, method: str = "POST", leave: bool = False) -> Answer | None:
+def send_raw(port: int, raw: bytes, *, method: str = "POST", leave: bool = False) -> Answer | None:
     """Sends bytes and reads the answer to its end; None when the service closed without one. `leave`: says at once that
     nothing more will come."""
     with socket.create_connection(("127.0.0.1", port), timeout=120) as connection:
@@ -49,7 +49,7 @@ JSON_HEADERS: Headers = [(b"Content-Type", b"application/json")]
 
 
 def post(port: int, target: str, body: bytes, headers: Headers = JSON_HEADERS) -> Answer:
-    """An honest POST of whatever body; it must be answered."""
-    answer = exchange(port, request("POST", target, headers, body))
+    """The answer to a well-formed POST of any body. There must be one."""
+    answer = send_raw(port, request("POST", target, headers, body))
     assert answer is not None, "no answer"
     return answer

@@ -1,4 +1,4 @@
-"""No generated input makes a decoder, the application, a feed reader or the settings fail, or costs too much.
+"""No generated input breaks a decoder, the application, a feed reader or the settings, or costs too much.
 
 1,000 inputs in every run, 1,000,000 in `make soak` (`SOAK_INPUTS`), in two processes. A failure names the seed and the
 number of the input; `python -m tests.fuzz.inputs --seed SEED --only NUMBER` feeds and shows it again.
@@ -17,7 +17,7 @@ from tests.fuzz.inputs import REQUEST_KINDS, Report
 
 INPUTS = int(os.environ.get("SOAK_INPUTS", "1000"))
 SEED = int(os.environ.get("SOAK_SEED", "0")) or (int(time.time()) if INPUTS > 1_000 else 1)
-"""Every long run has inputs of its own; a short one has the same each time."""
+"""Every long run has new inputs. A short run always has the same."""
 
 PROCESSES = 2
 ROOT = Path(__file__).resolve().parents[2]
@@ -26,7 +26,7 @@ ROOT = Path(__file__).resolve().parents[2]
 @pytest.mark.requirement("anything-else-wrong")
 @pytest.mark.requirement("nothing-internal-leaves")
 def test_no_generated_input_fails_or_costs_more_than_the_bound(tmp_path: Path, record_property: Any) -> None:
-    """Every input is taken or refused in the protocol's words; and a request costs at most 20 ms."""
+    """Every input is accepted, or refused with an error of the protocol. A request costs at most 20 ms."""
     started = time.monotonic()
     reports = [tmp_path / f"{part}.json" for part in range(PROCESSES)]
     parts = [
@@ -54,8 +54,8 @@ def test_no_generated_input_fails_or_costs_more_than_the_bound(tmp_path: Path, r
     record_property("figure", f"{INPUTS:,} generated inputs of seed {SEED} in {time.monotonic() - started:.0f} s")
     for line in found.lines():
         record_property("figure", f"  {line}")
-    told = [f"{again} {each.number}  ({each.kind}) {each.shown}\n{each.problem}" for each in found.failures]
-    assert found.failed == 0, f"{found.failed} inputs failed:\n" + "\n".join(told)
+    failures = [f"{again} {each.number}  ({each.kind}) {each.shown}\n{each.problem}" for each in found.failures]
+    assert found.failed == 0, f"{found.failed} inputs failed:\n" + "\n".join(failures)
     assert sum(sum(outcomes.values()) for outcomes in found.outcomes.values()) == INPUTS
-    # Not everything ends at the first gate.
+    # Enough inputs pass the first checks.
     assert min(found.accepted(kind) for kind in REQUEST_KINDS) >= 0.2

@@ -1,4 +1,4 @@
-"""Whatever stands in a body: a reply or the error envelope, never a 500 (docs/protocol.md#errors)."""
+"""Every body gets a reply or the error envelope, never a 500 (docs/protocol.md#errors)."""
 
 from typing import Any
 

@@ -1,4 +1,4 @@
-"""Whatever stands around a body: headers, framing, methods, paths (docs/protocol.md#errors, docs/protocol.md#http)."""
+"""Everything around a body: headers, framing, methods, paths (docs/protocol.md#errors, docs/protocol.md#http)."""
 
 import json
 from typing import Any
@@ -10,7 +10,7 @@ from hypothesis import HealthCheck, Phase, given, settings
 from tests.acceptance.running import Running
 from tests.fuzz.hostile import TARGETS, valid_body
 from tests.fuzz.judging import Judge
-from tests.fuzz.sending import REQUESTS, exchange, post, request
+from tests.fuzz.sending import REQUESTS, post, request, send_raw
 
 SHARE = REQUESTS // 5
 
@@ -98,7 +98,7 @@ _FRAMINGS = (
     *((), ((b"Content-Length", b"0"),), ((b"Content-Length", b"99999999"),)),
     *(((b"Transfer-Encoding", coding),) for coding in (b"identity", b"gzip, chunked", b"chunked, chunked", b"\xff")),
 )
-"""Ways to say, truly or not, how long the body is."""
+"""Right and wrong declarations of the length of a body."""
 
 _QUERIES = (
     "",
@@ -130,7 +130,7 @@ def _chunked(body: bytes, size: int, broken: str) -> bytes:
 
 @st.composite
 def _framed_requests(draw: st.DrawFn) -> tuple[str, bytes]:
-    """A target, a request of valid content in hostile wrapping."""
+    """A target, and a request with valid content and hostile framing."""
     target = draw(st.sampled_from(TARGETS))
     body = valid_body(draw(st.sampled_from(["inventory.search", "inventory.facets", "dealer.information"])), target)
     headers = draw(st.lists(_odd_headers, max_size=4))
@@ -174,9 +174,9 @@ def test_a_request_with_hostile_framing_gets_a_valid_reply_or_a_complete_error(
         nonlocal sent, unanswered
         target, raw = framed
         sent += 1
-        answer = exchange(service.port, raw, leave=True)
+        answer = send_raw(service.port, raw, leave=True)
         if answer is None:
-            # A client that leaves before its request is whole has nobody to be answered.
+            # A client that disconnects before its request is complete gets no response.
             unanswered += 1
         elif answer.status == 400:
             judge.refused(answer, sent=len(raw))
@@ -203,7 +203,7 @@ _NO_HTTP = {
 @pytest.mark.requirement("same-error-body-everywhere")
 @pytest.mark.parametrize("raw", _NO_HTTP.values(), ids=_NO_HTTP)
 def test_invalid_http_is_refused_in_the_error_envelope(service: Running, judge: Judge, raw: bytes) -> None:
-    answer = exchange(service.port, raw)
+    answer = send_raw(service.port, raw)
     assert answer is not None
     assert answer.status == 400
     assert answer.headers["connection"] == "close"
@@ -225,7 +225,7 @@ def test_a_body_over_the_limit_is_413_with_and_without_a_declared_size(
     else:
         chunked = [*headers, (b"Transfer-Encoding", b"chunked")]
         raw = request("POST", target, chunked, _chunked(body, 65_536, ""), declared=False)
-        found = exchange(service.port, raw)
+        found = send_raw(service.port, raw)
         assert found is not None
         answer = found
     assert answer.status == 413
@@ -293,7 +293,7 @@ def test_every_method_on_every_path_gets_a_document_or_a_complete_error(
     sent = 0
     for path in (*paths, *_ODD_PATHS):
         for method in _METHODS:
-            answer = exchange(service.port, request(method, path, []), method=method)
+            answer = send_raw(service.port, request(method, path, []), method=method)
             sent += 1
             assert answer is not None, (method, path)
             assert answer.status < 500, (method, path, answer)

@@ -1,4 +1,4 @@
-"""The service keeps the OpenAPI document that it serves, for what fits it and for what does not.
+"""The service keeps to its OpenAPI document, for valid and for invalid requests.
 
 See docs/protocol.md#errors.
 """
@@ -22,7 +22,7 @@ from tests.fuzz.sending import REQUESTS, Answer
 
 SHARE = REQUESTS * 3 // 10
 HOT = dict.fromkeys(["sendMessage", "callSendMessage"], SHARE // 4)
-"""Requests by operation, in each of the two modes; the documents have no parameters worth more than a few."""
+"""Requests for each operation and mode. The GET operations have few parameters, so a few requests are enough."""
 FEW = 3
 
 CHECKS = [
@@ -62,7 +62,7 @@ def test_every_operation_answers_as_documented(
             sent += 1
             case.validate_response(response, checks=CHECKS)
             answer = Answer(response.status_code, {k: v[0] for k, v in response.headers.items()}, response.content)
-            # Schemathesis itself writes `prefixItems` as draft 7 does, and then calls the schema invalid.
+            # Schemathesis converts `prefixItems` to the form of draft 7, and then reports an invalid schema.
             if answer.status != 304:
                 judge.documented(case.path, case.method, answer)
             path = response.request.url.removeprefix(service.url)

@@ -1,4 +1,4 @@
-"""A process whose stock raises on every search: it prints each answer to stdout and logs to stderr, like a worker.
+"""A process in which every search raises. It prints each answer to stdout, and logs to stderr like a worker.
 
 Run as `python broken_dealership.py DIRECTORY SECRET PROJECT`, in the directory of a dealership that is set up.
 """
@@ -10,7 +10,7 @@ from typing import Any
 
 
 class Broken:
-    """A catalogue with a defect whose message holds what no log and no answer may tell."""
+    """A catalogue whose exception has a message that must not get into a log or an answer."""
 
     def __init__(self, secret: str) -> None:
         self.secret = secret
@@ -25,9 +25,9 @@ class Broken:
 def main() -> None:
     directory, secret, project = sys.argv[1:]
     sys.path.insert(0, project)
-    from tests.server.dealership import message, on_the_air
+    from tests.server.dealership import message, run_dealership
 
-    with on_the_air(Path(directory)) as opened:
+    with run_dealership(Path(directory)) as opened:
         service = opened.app._service
         assert service is not None
         broken: Any = Broken(secret)

@@ -1,4 +1,4 @@
-"""A dealership on the air: the real application on SQLite, driven in this process through ASGI."""
+"""A running dealership: the real application on SQLite, driven in this process through ASGI."""
 
 import json
 import shutil
@@ -16,7 +16,7 @@ from tests.protocol.bodies import payload, request_type, response_type
 from tests.storage.current import make_current
 
 from dealer_agent.bootstrap import application
-from dealer_agent.catalogue_loading import import_feed
+from dealer_agent.catalogue_loading.feed_import import import_feed
 from dealer_agent.config import load_settings
 from dealer_agent.config.keys import create_key_file
 from dealer_agent.inventory.feeds import read_feed
@@ -79,7 +79,7 @@ bad_tokens = ""
 
 
 def lead(**members: Any) -> dict[str, Any]:
-    """A lead whose consent was given a moment ago."""
+    """A lead with a consent of one minute ago."""
     sent = payload("lead.submit", **members)
     sent["consent"]["granted_at"] = (datetime.now(UTC) - timedelta(minutes=1)).isoformat()
     return sent
@@ -99,7 +99,7 @@ def message(skill: str, vendor: str = "proto", /, **members: Any) -> dict[str, A
 
 
 def error_of(response: httpx.Response) -> dict[str, Any]:
-    """The protocol error payload of an answer of either binding, after a look at the envelope around it."""
+    """The protocol error payload of an answer of either binding. Also checks the envelope around it."""
     error: dict[str, Any] = response.json()["error"]
     if "jsonrpc" in response.json():
         data = error["data"]
@@ -114,7 +114,7 @@ def error_of(response: httpx.Response) -> dict[str, Any]:
 
 @dataclass
 class Dealership:
-    """The application between its start and its end."""
+    """A started application."""
 
     directory: Path
     app: DealerApp
@@ -136,7 +136,7 @@ class Dealership:
         return response
 
     def get(self, path: str, **headers: str) -> httpx.Response:
-        """The answer to a GET; `_` in a header's name stands for `-`."""
+        """The answer to a GET. Write `_` for `-` in the name of a header."""
         return self.request("GET", path, headers={name.replace("_", "-"): value for name, value in headers.items()})
 
     def post(
@@ -189,7 +189,7 @@ class Dealership:
 def set_up(directory: Path, extra: str = NO_LIMITS, *, stocked: Path | None = None) -> None:
     """Writes `dealer.toml` (`extra` behind its sections), makes the database and imports the stock.
 
-    With `stocked`, the directory of another dealership that nobody has opened, its database is copied instead.
+    With `stocked`, the directory of another dealership, its database is copied instead.
     """
     directory.mkdir(mode=0o700, parents=True, exist_ok=True)
     (directory / "dealer.toml").write_text(DEALER_TOML + extra, "utf-8")
@@ -209,8 +209,8 @@ def set_up(directory: Path, extra: str = NO_LIMITS, *, stocked: Path | None = No
 
 
 @contextmanager
-def on_the_air(directory: Path, listens_at: str = LISTENS_AT) -> Iterator[Dealership]:
-    """The application of the dealer in a directory, started; it is shut down in the end."""
+def run_dealership(directory: Path, listens_at: str = LISTENS_AT) -> Iterator[Dealership]:
+    """Starts the application of the dealer in a directory, and shuts it down at the end."""
     app = application(load_settings(directory, {}), listens_at)
     with start_blocking_portal() as portal, portal.wrap_async_context_manager(_lifespan(app)):
         yield Dealership(directory, app, portal)

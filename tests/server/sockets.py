@@ -21,7 +21,7 @@ TARGETS = ("/message:send", "/rpc")
 
 @contextmanager
 def on_a_port(directory: Path, protocol: type[BoundedConnection] = BoundedConnection, **options: Any) -> Iterator[int]:
-    """The dealer in a directory under uvicorn, on the port that is given. `options` are uvicorn's."""
+    """Runs the dealer in a directory under uvicorn. Yields the port. `options` are uvicorn's."""
     listener = socket.create_server(("127.0.0.1", 0))
     app = application(load_settings(directory, {}), LISTENS_AT)
     config = uvicorn.Config(app, http=protocol, log_level="critical", ws="none", server_header=False, **options)
@@ -49,8 +49,8 @@ def head(target: str, *lines: str, version: str = "1.1") -> bytes:
 
 
 def request(target: str, content: bytes, *lines: str, version: str = "1.1") -> bytes:
-    told = (f"Content-Length: {len(content)}", "Content-Type: application/json", *lines)
-    return head(target, *told, version=version) + content
+    headers = (f"Content-Length: {len(content)}", "Content-Type: application/json", *lines)
+    return head(target, *headers, version=version) + content
 
 
 class Client:
@@ -64,8 +64,8 @@ class Client:
         """Status, headers and body of the next answer."""
         while b"\r\n\r\n" not in self._unread:
             self._receive()
-        told, _, self._unread = self._unread.partition(b"\r\n\r\n")
-        first, *lines = told.decode("latin-1").split("\r\n")
+        received, _, self._unread = self._unread.partition(b"\r\n\r\n")
+        first, *lines = received.decode("latin-1").split("\r\n")
         headers = dict(line.split(": ", 1) for line in lines)
         length = int(headers["content-length"])
         while len(self._unread) < length:

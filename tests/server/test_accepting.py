@@ -19,7 +19,7 @@ SECONDS = 1.0
 
 
 async def _turns_to_accept_all(listener: socket.socket) -> int:
-    """The turns of the loop between the first and the last of the clients, who all wait already."""
+    """How many turns of the loop pass between the first and the last client. All of them wait from the start."""
     loop = asyncio.get_running_loop()
     turns, seen, all_here = 0, [], asyncio.Event()
 
@@ -47,7 +47,7 @@ async def _turns_to_accept_all(listener: socket.socket) -> int:
 def test_many_clients_are_accepted_in_one_turn_of_the_loop(
     kind: Callable[[], asyncio.AbstractEventLoop], most: int | None, address: str
 ) -> None:
-    """Each turn of a busy process takes its time, so the turns until a client is accepted are what it waits for."""
+    """In a busy process each turn takes long. So a client waits as many turns as pass until it is accepted."""
     family = socket.AF_INET6 if ":" in address else socket.AF_INET
     try:
         listener = socket.create_server((address, 0), family=family, backlog=CLIENTS)
@@ -102,7 +102,7 @@ def test_without_file_descriptors_new_clients_wait_and_the_process_sleeps() -> N
         assert process.stdout is not None
         port = int(process.stdout.readline())
         idle = [clients.enter_context(socket.create_connection(("127.0.0.1", port), timeout=120)) for _ in range(60)]
-        # Those that were accepted are served all the while.
+        # Accepted clients are served meanwhile.
         ends = time.monotonic() + SECONDS
         while time.monotonic() < ends:
             idle[0].sendall(b"x")

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 from tests.protocol.bodies import STEMS, response_type
-from tests.server.dealership import ACCORD, LOT, NO_LIMITS, SOLD, Dealership, error_of, message, on_the_air, set_up
+from tests.server.dealership import ACCORD, LOT, NO_LIMITS, SOLD, Dealership, error_of, message, run_dealership, set_up
 
 ULID = re.compile(r"[0-7][0-9A-HJKMNP-TV-Z]{25}")
 VENDORS = pytest.mark.parametrize("vendor", ["proto", "autoagent"])
@@ -325,7 +325,7 @@ def test_price_sort_uses_the_advertised_price_with_mandatory_charges(tmp_path: P
     south = 'name = "Test Motors South"\n'
     text = file.read_text().replace(south, south + 'fees = [{name = "Preparation", amount = 14000}]\n')
     file.write_text(text.replace('feed_price = "advertised"', 'feed_price = "before_fees"'))
-    with on_the_air(tmp_path) as opened:
+    with run_dealership(tmp_path) as opened:
         for order, makes in (("asc", ["Honda", "Nissan"]), ("desc", ["Nissan", "Honda"])):
             page = opened.ask(
                 "inventory.search", filters={"vehicle_type": ["car"]}, sort={"field": "price", "order": order}

@@ -141,7 +141,7 @@ def test_an_incomplete_request_is_not_answered(port: int, rest: bytes) -> None:
 
 
 def closed_by_server(client: Client) -> bool:
-    """Waits until the server has closed the connection, in good order or not."""
+    """Waits until the server has closed or reset the connection."""
     try:
         while client.socket.recv(1 << 16):
             pass
@@ -155,7 +155,7 @@ PAGE = request("/message:send", body_of("", message("inventory.search", paginati
 
 @pytest.mark.requirement("connection-stalled")
 def test_a_client_that_reads_nothing_is_disconnected(port: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The kernels' buffers take some megabytes; behind them the service would keep the answers for ever."""
+    """The buffers of the kernels hold some megabytes. The service would keep all other responses in memory."""
     monkeypatch.setattr(ClientTransport, "stall_seconds", 0.5)
     with connected(port) as client, pytest.raises(ConnectionError):
         client.socket.sendall(PAGE * 20_000)
@@ -166,7 +166,7 @@ def test_a_client_that_reads_nothing_is_disconnected(port: int, monkeypatch: pyt
 def test_a_client_that_does_not_read_its_last_response_is_disconnected(
     port: int, last: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A transport that is closed waits for its buffer, for as long as the client likes."""
+    """A closed transport waits until its buffer is sent, without a limit."""
     monkeypatch.setattr(ClientTransport, "stall_seconds", 0.5)
     with connected(port) as client:
         client.socket.sendall(PAGE)

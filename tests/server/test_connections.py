@@ -22,7 +22,7 @@ SOON, LATE = 0.3, 120.0
 
 
 class Impatient(BoundedConnection):
-    """Each test sets how long a head may take: what must come in time is given all the time there is."""
+    """Each test sets how long a head may take."""
 
     head_seconds = LATE
 
@@ -30,7 +30,7 @@ class Impatient(BoundedConnection):
 async def answer(scope: Scope, receive: Receive, send: Send) -> None:
     if scope["path"] == "/slow":
         await asyncio.sleep(2 * SOON)
-        # The next head has time: it is this one, and what follows it, that no clock may run for.
+        # The next head has enough time. No timer may run for this request or for what follows it.
         Impatient.head_seconds = LATE
     while (await receive()).get("more_body"):
         pass
@@ -60,8 +60,8 @@ def connected(port: int) -> socket.socket:
 
 
 def sent_in_time(port: int, request: bytes) -> socket.socket:
-    """A connection to an impatient server on which a request was sent soon enough: a test that others keep from the
-    processor for that long tries again."""
+    """A connection to an impatient server on which a request was sent in time. On a busy machine this may need several
+    attempts."""
     while True:
         begun = time.monotonic()
         connection = connected(port)
@@ -76,7 +76,7 @@ def sent_in_time(port: int, request: bytes) -> socket.socket:
 
 
 def answered(connection: socket.socket) -> bool:
-    """Whether the next answer is a good one; it may come in pieces."""
+    """Whether the next response is a success. It may arrive in parts."""
     received = b""
     while not received.endswith(b"\r\n\r\nok"):
         part = connection.recv(1)
@@ -86,7 +86,7 @@ def answered(connection: socket.socket) -> bool:
 
 
 def all_received(connection: socket.socket) -> bytes:
-    """What comes until the server closes; a server that does not is a TimeoutError."""
+    """All bytes until the server closes the connection. Raises TimeoutError if it does not."""
     received = b""
     while part := connection.recv(65536):
         received += part

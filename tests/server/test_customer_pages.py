@@ -40,7 +40,7 @@ SECRETS = ("Robin", "Zyxwvut", "zyxwvut@", "5550187", "Zyxwnotes", "Zyxwmessage"
 
 
 class Booked(NamedTuple):
-    """A dealer on the air with one confirmed visit."""
+    """A running dealer with one confirmed visit."""
 
     on: Dealership
     lead_id: str
@@ -94,7 +94,7 @@ def booked(book: Callable[..., Booked]) -> Booked:
 
 
 def page_of(answer: httpx.Response, status: int) -> Page:
-    """A page of a customer, after a look at what all of them have in common."""
+    """A customer's page. Also checks what all these pages have in common."""
     assert answer.status_code == status
     headers = answer.headers
     assert headers["content-type"] == "text/html; charset=utf-8"

@@ -17,7 +17,7 @@ PREFLIGHT = {"origin": "https://page.example", "access-control-request-method": 
 
 
 def paths_of(opened: Dealership) -> list[str]:
-    """An address for each route of the application, and some that have none."""
+    """A path for each route of the application, and some paths without a route."""
     router = opened.app._router
     assert router is not None
     found = []
@@ -51,7 +51,7 @@ def test_every_route_unknown_path_and_wrong_method_counts_against_its_address(op
 
 @pytest.mark.requirement("rate-limits-are-settings", "every-request-counts")
 def test_health_checks_count_separately_from_other_requests(open_dealership: OpenDealership) -> None:
-    """A load balancer may have the address of every buyer behind it."""
+    """A load balancer and the buyers behind it may have the same address."""
     opened = open_dealership(ONCE)
     assert opened.get("/docs").status_code == 200
     assert opened.get("/docs").status_code == 429

@@ -1,6 +1,6 @@
-"""Reading skills are answered by the connection itself: what a client sees is the same as on the long road.
+"""The fast path gives the same responses as the path over ASGI.
 
-The real application under uvicorn on a real socket; which road was taken is told by the ASGI tasks that were started.
+The real application runs under uvicorn on a real socket. The tests count the ASGI tasks to see which path was taken.
 """
 
 import json
@@ -23,14 +23,14 @@ pytestmark = pytest.mark.outside_protocol("the fast path answers as the normal p
 
 
 class Watched(BoundedConnection):
-    """Counts the requests that take the long road, and sees how much waits to be sent, and whether too much does."""
+    """Counts the requests that go over ASGI, and the bytes that are not sent yet."""
 
-    long_roads = 0
+    over_asgi = 0
     most_unsent = 0
     held_back = threading.Event()
 
     def _start_asgi_task(self, cycle: Any, app: Any) -> None:
-        Watched.long_roads += 1
+        Watched.over_asgi += 1
         super()._start_asgi_task(cycle, app)
 
     def pause_writing(self) -> None:
@@ -44,38 +44,38 @@ class Watched(BoundedConnection):
 
 @pytest.fixture(scope="module")
 def port(tmp_path_factory: pytest.TempPathFactory, stocked: Path) -> Iterator[int]:
-    directory = tmp_path_factory.mktemp("short-road")
+    directory = tmp_path_factory.mktemp("fast-path")
     set_up(directory, '[auth]\nmode = "bearer"\nskills = ["dealer.information"]\n' + NO_LIMITS, stocked=stocked)
     with on_a_port(directory, Watched) as port:
         yield port
 
 
-def long_roads_of(port: int, send: Callable[[Client], None]) -> tuple[int, tuple[int, dict[str, str], bytes]]:
-    """How many requests of one exchange took the long road, and the exchange's answer."""
-    before = Watched.long_roads
+def paths_of(port: int, send: Callable[[Client], None]) -> tuple[int, tuple[int, dict[str, str], bytes]]:
+    """How many requests went over ASGI, and the response."""
+    before = Watched.over_asgi
     with connected(port) as client:
         send(client)
         answer = client.answer()
-    return Watched.long_roads - before, answer
+    return Watched.over_asgi - before, answer
 
 
 def in_two_pieces(sent: bytes) -> Callable[[Client], None]:
-    """A body that is not there at once, so that it is waited for on the long road."""
+    """Sends a body in two parts, so that the request goes over ASGI and waits there."""
 
     def send(client: Client) -> None:
-        before = Watched.long_roads
+        before = Watched.over_asgi
         client.socket.sendall(sent[:-5])
         deadline = time.monotonic() + 120
-        while Watched.long_roads == before:
-            assert time.monotonic() < deadline, "it is not waited for"
+        while Watched.over_asgi == before:
+            assert time.monotonic() < deadline, "the service does not wait for the body"
             time.sleep(0.001)
         client.socket.sendall(sent[-5:])
 
     return send
 
 
-def told(answer: tuple[int, dict[str, str], bytes]) -> tuple[int, list[tuple[str, str]], bytes]:
-    """An answer without what is new in every answer: the date, ids, times."""
+def without_ids(answer: tuple[int, dict[str, str], bytes]) -> tuple[int, list[tuple[str, str]], bytes]:
+    """A response without its date, ids and times."""
     status, headers, content = answer
     kept = [(name, re.sub(r"[0-9A-Z]{26}", "ID", value)) for name, value in headers.items() if name != "date"]
     content = re.sub(rb"[0-9A-HJKMNP-TV-Z]{26}", b"ID", content)
@@ -97,7 +97,7 @@ ASKED: dict[str, tuple[dict[str, Any], tuple[str, ...]]] = {
     "a wrong token": (SEARCH, ("Authorization: Bearer dat_x_y",)),
     "another version": (SEARCH, ("A2A-Version: 0.3",)),
 }
-"""Requests in order, as far as the body goes, and a header line more."""
+"""Requests with a valid body, and further header lines."""
 
 
 @pytest.mark.parametrize("target", TARGETS)
@@ -106,10 +106,10 @@ def test_both_paths_give_the_same_response(port: int, target: str, asked: str) -
     """One order of checks, one envelope. Only the ids and the date differ (docs/protocol.md#order-of-checks)."""
     document, lines = ASKED[asked]
     sent = request(target, body_of(target, document), *lines)
-    short_roads, answer = long_roads_of(port, lambda client: client.socket.sendall(sent))
-    long_roads, other = long_roads_of(port, in_two_pieces(sent))
-    assert (short_roads, long_roads) == (0, 1)
-    assert told(answer) == told(other)
+    over_asgi, answer = paths_of(port, lambda client: client.socket.sendall(sent))
+    other_over_asgi, other = paths_of(port, in_two_pieces(sent))
+    assert (over_asgi, other_over_asgi) == (0, 1)
+    assert without_ids(answer) == without_ids(other)
 
 
 @pytest.mark.parametrize(
@@ -129,13 +129,13 @@ def test_both_paths_give_the_same_response(port: int, target: str, asked: str) -
     ],
 )
 def test_unusual_requests_go_over_asgi(port: int, sent: bytes) -> None:
-    before = Watched.long_roads
+    before = Watched.over_asgi
     with connected(port) as client:
         client.socket.sendall(sent)
         if b"Expect" in sent:
             assert client.socket.recv(25, socket.MSG_WAITALL) == b"HTTP/1.1 100 Continue\r\n\r\n"
         assert client.answer()[0] in (200, 422)
-    assert Watched.long_roads == before + 1
+    assert Watched.over_asgi == before + 1
 
 
 @pytest.mark.parametrize(
@@ -159,25 +159,25 @@ def test_a_complete_chunked_body_takes_the_fast_path(port: int) -> None:
     content = body_of("/rpc", SEARCH)
     chunks = b"".join(b"%x\r\n%b\r\n" % (len(part), part) for part in (content[:7], content[7:])) + b"0\r\n\r\n"
     sent = head("/rpc", "Transfer-Encoding: chunked", "Content-Type: application/json") + chunks
-    long_roads, answer = long_roads_of(port, lambda client: client.socket.sendall(sent))
-    assert (long_roads, answer[0]) == (0, 200)
+    over_asgi, answer = paths_of(port, lambda client: client.socket.sendall(sent))
+    assert (over_asgi, answer[0]) == (0, 200)
 
 
 def test_pipelined_requests_are_answered_in_order_on_both_paths(port: int) -> None:
-    """A lead waits for the disk; what came behind it on the connection is answered behind it."""
+    """A lead waits for the disk. Later requests of its connection are answered after it."""
     rpc = {"jsonrpc": "2.0", "method": "SendMessage"}
     asked = [SEARCH, message("lead.submit"), SEARCH, message("inventory.vehicle", vin=ACCORD), {}, SEARCH] * 5
     sent = [json.dumps({**rpc, "id": number, "params": each}).encode() for number, each in enumerate(asked)]
-    before = Watched.long_roads
+    before = Watched.over_asgi
     with connected(port) as client:
         client.socket.sendall(b"".join(request("/rpc", each) for each in sent))
         ids = [json.loads(client.answer()[2])["id"] for _ in sent]
         assert ids == list(range(len(asked)))
-        assert Watched.long_roads > before
-        before = Watched.long_roads
+        assert Watched.over_asgi > before
+        before = Watched.over_asgi
         client.socket.sendall(request("/rpc", sent[0]))
         assert client.answer()[0] == 200
-        assert Watched.long_roads == before, "a connection that has seen the long road finds back"
+        assert Watched.over_asgi == before, "a connection returns to the fast path"
 
 
 def test_a_client_that_does_not_read_responses_takes_little_memory(port: int) -> None:
@@ -188,7 +188,7 @@ def test_a_client_that_does_not_read_responses_takes_little_memory(port: int) ->
         sender = threading.Thread(target=client.socket.sendall, args=(one * count,))
         Watched.held_back.clear()
         sender.start()
-        assert Watched.held_back.wait(120), "nothing waits to be read"
+        assert Watched.held_back.wait(120), "no response waits to be read"
         statuses = {client.answer()[0] for _ in range(count)}
         sender.join()
     assert statuses == {200}

@@ -28,13 +28,13 @@ def chunked(content: bytes, trailers: bytes = b"") -> bytes:
 
 
 def with_line(sent: bytes, line: bytes) -> bytes:
-    """The request with one more header line."""
+    """The request with another header line."""
     first, _, rest = sent.partition(b"\r\n")
     return first + b"\r\n" + line + b"\r\n" + rest
 
 
 ROUTES = {
-    "at once": request("/message:send", body_of("/message:send", SEARCH)),
+    "fast path": request("/message:send", body_of("/message:send", SEARCH)),
     "json-rpc": request("/rpc", body_of("/rpc", SEARCH)),
     "a lead": request("/message:send", body_of("/message:send", message("lead.submit"))),
     "a page": b"GET / HTTP/1.1\r\nHost: x\r\nContent-Type: text/plain\r\n\r\n",
@@ -57,7 +57,7 @@ ROUTES = {
     ],
 )
 def test_a_repeated_single_header_is_refused(port: int, route: str, lines: bytes, says: str) -> None:
-    """RFC 9112, 3.2: a request with two Host fields is refused with 400. The others are fields of one value."""
+    """RFC 9112, 3.2: a request with two Host fields is refused with 400. The other headers have one value."""
     with connected(port) as client:
         client.socket.sendall(with_line(ROUTES[route], lines))
         status, headers, content = client.answer()
@@ -85,14 +85,14 @@ def test_http_1_1_without_a_host_field_is_refused(port: int, route: str) -> None
 def test_other_headers_may_repeat(port: int) -> None:
     lines = b"X-Forwarded-For: 203.0.113.1\r\nX-Forwarded-For: 203.0.113.2\r\nAccept: a\r\nAccept: b"
     with connected(port) as client:
-        for route in ("at once", "json-rpc", "health"):
+        for route in ("fast path", "json-rpc", "health"):
             client.socket.sendall(with_line(ROUTES[route], lines))
             assert client.answer()[0] == 200
 
 
-@pytest.mark.parametrize("first", ["a lead", "at once", "health"])
+@pytest.mark.parametrize("first", ["a lead", "fast path", "health"])
 def test_requests_before_a_refused_one_are_answered_before_the_refusal(port: int, first: str) -> None:
-    """A client and a proxy tell answers apart by their order only."""
+    """Clients and proxies assign responses to requests by their order."""
     for refused in (
         with_line(ROUTES["health"], b"Host: y"),
         b"NO HTTP\r\n\r\n",

@@ -1,8 +1,8 @@
-"""A guard for the hot path: what a request costs in the process, beside what uvicorn itself costs for a ready reply.
+"""Compares the processor time of a request with the time that uvicorn itself needs for a ready reply.
 
-Both run in this process, in turns, over the same requests and a transport that takes everything, so that only the ratio
-of two processor times of one run is judged, with a margin that is several times the noise. It is for the change that
-makes every request half as dear again without anybody noticing; the figures are made by `benchmarks/`.
+Both run in this process, in turns, with the same requests and a transport that takes everything. Only the ratio of the
+two times is tested, with a margin of several times the noise. The test finds a change that makes every request half
+again as expensive. `benchmarks/` makes the published figures.
 """
 
 import asyncio
@@ -28,14 +28,14 @@ pytestmark = pytest.mark.outside_protocol("the cost of the hot path")
 REQUESTS = 400
 ROUNDS = 7
 MOST = {"inventory.search": 5.0, "inventory.facets": 11.0, "inventory.vehicle": 3.3}
-"""How many times the ready reply's cost. Measured: 2.5, 5.3 and 2.0; over ASGI search costs 7.1 and vehicle 3.6."""
+"""The highest ratio to the ready reply. Measured: 2.5, 5.3 and 2.0. Over ASGI, search has 7.1 and vehicle 3.6."""
 
 RATES = ("inventory_search", "inventory_facets", "inventory_vehicle", "address")
 UNLIMITED = "".join(f'{name} = "1000000000/minute"\n' for name in RATES)
 
 
 class Bottomless(asyncio.Transport):
-    """A transport that takes everything, and counts the answers."""
+    """A transport that takes everything, and counts the responses."""
 
     answers = 0
 
@@ -79,7 +79,7 @@ def _requests(skill: str) -> list[bytes]:
 
 
 async def _cost(protocol: type[HttpToolsProtocol], app: Any, state: dict[str, Any], requests: list[bytes]) -> float:
-    """Processor seconds for all the requests, each on one of sixteen connections."""
+    """Processor seconds for all requests, spread over sixteen connections."""
     config = uvicorn.Config(app, http=protocol, lifespan="off", ws="none", access_log=False, log_level="critical")
     connections, transports = [], [Bottomless() for _ in range(16)]
     for transport in transports:
@@ -90,7 +90,7 @@ async def _cost(protocol: type[HttpToolsProtocol], app: Any, state: dict[str, An
     for first in range(0, len(requests), 16):
         for connection, request in zip(connections, requests[first : first + 16], strict=False):
             connection.data_received(request)
-        # What is answered in tasks, or after the others of this turn, is answered now.
+        # Tasks and queued requests are answered in later turns of the loop.
         while sum(transport.answers for transport in transports) < first + 16:
             await asyncio.sleep(0)
     took = time.process_time() - started

@@ -1,4 +1,4 @@
-"""Keys change by age and old ones are destroyed: nothing becomes unreadable, whatever is stopped, late or put back."""
+"""Keys change by age and old keys are destroyed. All data stays readable after kills, delays and restored files."""
 
 from collections.abc import Callable
 from contextlib import closing, suppress
@@ -26,7 +26,7 @@ LEADS = ("L1", "L2")
 
 
 class Machine:
-    """A service with a key file of its own, on a database with two leads."""
+    """A service with its own key file, on a database with two leads."""
 
     def __init__(self, folder: Path, database_url: str) -> None:
         self.path = folder / KEY_FILE_NAME
@@ -45,7 +45,7 @@ class Machine:
     def keep_up(
         self, days: float, *, cipher: Cipher | None = None, wait: Callable[[float], None] = lambda _: None
     ) -> list[News]:
-        """What a process that starts then does, so many days from now."""
+        """Runs the key rotation of a process that starts after these days."""
         chosen = cipher or self.cipher()
         path = self.path if cipher is None else None
         with Store.open(self.url, chosen) as store:
@@ -53,7 +53,7 @@ class Machine:
             return rotation.keep_up(datetime.now(UTC) + timedelta(days=days))
 
     def all_is_there(self) -> None:
-        """Everything of both people can be read and found with the file's keys, and new leads are taken."""
+        """Checks that the keys of the file read and find all data of both people, and that new leads are stored."""
         cipher = self.cipher()
         with Store.open(self.url, cipher) as store, closing(store.lead_writer()) as writer:
             store.check_keys(DEALER)
@@ -114,7 +114,7 @@ def test_a_key_is_replaced_by_age_and_the_old_one_destroyed(machine: Machine) ->
 def test_a_key_change_that_is_killed_at_any_step_loses_nothing_and_completes_later(
     machine: Machine, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """It is stopped at its first pause, then at its second, and so on: between files, transactions and values."""
+    """It is stopped at its first pause, then at its second, and so on."""
     monkeypatch.setattr(key_rotation, "VALUES_AT_ONCE", 3)
     stops = 0
     for number in count(1):
@@ -143,7 +143,7 @@ def test_only_one_process_changes_the_keys(machine: Machine) -> None:
 
 
 def test_a_key_in_use_is_never_destroyed(machine: Machine) -> None:
-    """Even where the value came behind the service's back, after the change."""
+    """This also holds for a value that another process has written after the change."""
     machine.keep_up(31)
     with Store.open(machine.url) as store, store._reading() as connection:
         old = connection.execute(text("SELECT customer FROM leads WHERE lead_id = 'L1'")).scalar_one()
@@ -225,7 +225,7 @@ def test_the_service_changes_no_keys_of_the_environment_and_no_file_behind_a_lin
 def test_a_lead_that_is_stored_during_a_change_is_sealed_with_the_new_key(
     machine: Machine, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """By a worker that read the keys before the change, and keeps them until it must look again."""
+    """The worker has read the keys before the change, and reads them again only when it must."""
     monkeypatch.setattr(key_rotation, "VALUES_AT_ONCE", 3)
     machine.keep_up(16)
     late = machine.cipher()

@@ -97,7 +97,7 @@ def test_a_refusal_names_the_seconds_to_wait(
 
 
 def test_a_client_that_waits_for_retry_after_is_allowed(limits: Callable[..., RateLimits], clock: Clock) -> None:
-    """Retry-After is the truth."""
+    """After the seconds of Retry-After the request is allowed, and not before."""
     table = limits("5/minute; 7/hour")
     for _ in range(20):
         wait = table.acquire("search", BUYER)
@@ -127,7 +127,7 @@ def test_a_refused_request_is_not_counted(limits: Callable[..., RateLimits], clo
 def test_a_request_with_a_higher_cost_is_counted_completely_or_not_at_all(limits: Callable[..., RateLimits]) -> None:
     table = limits("10/minute; 12/hour")
     assert [table.acquire("search", BUYER, cost) for cost in (4, 7, 6, 1)] == [None, 60, None, 60]
-    # What costs more than the whole limit is allowed once the limit is whole.
+    # A cost above the limit is allowed when nothing else is counted.
     assert [table.acquire("search", OTHER, 50), table.acquire("search", OTHER)] == [None, 3600]
 
 
@@ -144,7 +144,7 @@ def test_a_released_request_does_not_count(limits: Callable[..., RateLimits], cl
 
 
 def test_rules_in_order_count_until_one_refuses(limits: Callable[..., RateLimits]) -> None:
-    """The address's rate is asked before the skill's; what it refuses uses up none of the skill's."""
+    """The rate of the address comes before that of the skill. A request it refuses does not count for the skill."""
     kept = limits(address="2/minute", search="3/hour", unlimited="")
     turn = ("unlimited", "address", "search")
     assert [kept.acquire_in_order(turn, "a") for _ in range(3)] == [None, None, ("address", 60)]
@@ -153,7 +153,7 @@ def test_rules_in_order_count_until_one_refuses(limits: Callable[..., RateLimits
 
 
 def test_clients_and_rules_are_counted_separately(limits: Callable[..., RateLimits]) -> None:
-    """Issue, part 9: per client and skill."""
+    """Each client and each skill has its own counters."""
     table = limits("3/minute", lead="3/minute")
     assert _allowed(table, 9) == 3
     assert _allowed(table, 9, client=OTHER) == 3
@@ -223,7 +223,7 @@ def test_a_clock_correction_of_milliseconds_starts_no_new_window(
 def test_a_flood_of_addresses_takes_no_space_and_keeps_longer_limits(
     limits: Callable[..., RateLimits], tmp_path: Path
 ) -> None:
-    """The counter that expires first makes room."""
+    """The counter that expires first is replaced."""
     table = limits("3/minute", lead="2/hour")
     assert _allowed(table, 9, rule="lead") == 2
     size = (tmp_path / "limits").stat().st_size
@@ -247,7 +247,7 @@ def test_expired_counters_are_replaced_first(limits: Callable[..., RateLimits], 
 
 
 def test_a_limit_added_to_a_rule_replaces_no_counter_of_the_same_rule(limits: Callable[..., RateLimits]) -> None:
-    """A restart with another rule finds the counters of the old one, in a full table and the first of it to expire."""
+    """After a restart with another rule, the counters of the old rule are in a full table, and expire first."""
     before = limits("9/day", lead="2/minute")
     for number in range(150_000):
         before.acquire("search", f"2001:db8::{number:x}")
@@ -256,7 +256,7 @@ def test_a_limit_added_to_a_rule_replaces_no_counter_of_the_same_rule(limits: Ca
 
 
 def test_the_file_is_private_and_contains_no_address(limits: Callable[..., RateLimits], tmp_path: Path) -> None:
-    """House rule: no personal data; the key of the hashes is made anew for each file."""
+    """The file has no personal data. Each file has its own key for the hashes."""
     limits("3/minute").acquire("search", BUYER)
     one = tmp_path / "limits"
     assert BUYER.encode() not in one.read_bytes()
@@ -271,7 +271,7 @@ def test_the_file_is_private_and_contains_no_address(limits: Callable[..., RateL
 
 
 def _used(table: Path) -> list[int]:
-    """Where the non-zero stretches of 12 bytes behind the header are."""
+    """The offsets of the counters in use."""
     content = table.read_bytes()
     return [at for at in range(64, len(content), 32) if any(content[at : at + 12])]
 
@@ -292,7 +292,7 @@ def test_a_table_that_a_killed_worker_left_incomplete_is_created_again(
     assert _allowed(limits("3/minute"), 9) == 3
 
 
-def _hit_in_a_worker(path: Path, rule: str, tries: int) -> tuple[int, int]:
+def _acquire_in_a_worker(path: Path, rule: str, tries: int) -> tuple[int, int]:
     table = RateLimits(path, {"search": rule})
     answers = [table.acquire("search", BUYER) for _ in range(tries)]
     table.close()
@@ -300,10 +300,10 @@ def _hit_in_a_worker(path: Path, rule: str, tries: int) -> tuple[int, int]:
 
 
 def test_workers_together_allow_exactly_the_limit(tmp_path: Path) -> None:
-    """Issue, part 9: holding across the worker processes of a machine, who also make the file together."""
+    """The limits apply across all worker processes of a machine. The workers also create the file together."""
     path = tmp_path / "limits"
     with ProcessPoolExecutor(4, mp_context=multiprocessing.get_context("spawn")) as pool:
-        jobs = [pool.submit(_hit_in_a_worker, path, "20000/hour; 90000/day", 10_000) for _ in range(4)]
+        jobs = [pool.submit(_acquire_in_a_worker, path, "20000/hour; 90000/day", 10_000) for _ in range(4)]
         results = [job.result() for job in jobs]
     assert sum(allowed for allowed, _ in results) == 20_000
     assert len({worker for _, worker in results}) > 1
@@ -333,7 +333,7 @@ def test_a_worker_killed_while_it_holds_the_lock_does_not_block_others(
 
 
 def test_only_one_worker_at_a_time_creates_the_table(tmp_path: Path) -> None:
-    """Two that made it at once would hash with two keys, and count apart."""
+    """Two workers that create it at the same time would use two hash keys, and count separately."""
     path = tmp_path / "limits"
     path.touch()
     reader = HOLDER.replace("LOCK_EX", "LOCK_SH")
@@ -350,7 +350,7 @@ def test_only_one_worker_at_a_time_creates_the_table(tmp_path: Path) -> None:
         opening.result().close()
 
 
-HITTER = """
+ACQUIRER = """
 import sys
 from pathlib import Path
 from dealer_agent.server.limits import RateLimits
@@ -364,7 +364,7 @@ while True:
 def test_killed_workers_leave_a_valid_table(limits: Callable[..., RateLimits], tmp_path: Path) -> None:
     table = limits("6/hour")
     for _ in range(3):
-        worker = subprocess.Popen([sys.executable, "-c", HITTER, tmp_path / "limits", OTHER], stdout=subprocess.PIPE)
+        worker = subprocess.Popen([sys.executable, "-c", ACQUIRER, tmp_path / "limits", OTHER], stdout=subprocess.PIPE)
         with worker:
             assert worker.stdout is not None
             assert worker.stdout.readline() == b"begun\n"

@@ -1,5 +1,5 @@
-"""How a process queues and refuses requests in an overload. The real application on a real socket; the clients send
-while the event loop stands still, so that all their requests arrive in one turn."""
+"""How a process queues and refuses requests in an overload. The real application on a real socket. The clients send
+while the event loop is blocked, so that all their requests arrive in one turn."""
 
 import asyncio
 import json
@@ -26,7 +26,7 @@ HEALTH = b"GET /healthz HTTP/1.1\r\nHost: x\r\n\r\n"
 
 
 class Watched(BoundedConnection):
-    """Names the server's event loop and load, and the clients' ports in the order of the answers."""
+    """Exposes the event loop and the queue of the server, and the ports of clients in the order of the responses."""
 
     loop_of_the_server: asyncio.AbstractEventLoop | None = None
     load_of_the_server: Admission | None = None
@@ -55,7 +55,7 @@ def port(tmp_path_factory: pytest.TempPathFactory, stocked: Path) -> Iterator[in
 
 @pytest.fixture
 def busy(monkeypatch: pytest.MonkeyPatch) -> None:
-    """One request a turn, and a queue of two is too long."""
+    """A turn answers one request, and a queue of two is too long."""
     monkeypatch.setattr(admission, "TURN_SECONDS", 0.0)
     monkeypatch.setattr(admission, "SHORT_QUEUE", 1)
     for name in ("STANDING_SECONDS", "BURST_SECONDS"):
@@ -63,31 +63,31 @@ def busy(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def answers_to(port: int, sent: list[bytes]) -> list[tuple[int, dict[str, str], bytes]]:
-    """The answers to these requests, which arrive in one turn, each on a connection of its own."""
+    """The responses to requests that arrive in one turn, each on its own connection."""
     with ExitStack() as closing:
         clients = [closing.enter_context(connected(port)) for _ in sent]
         for client in clients:
             client.socket.sendall(HEALTH)
             assert client.answer()[0] == 200
-        with standing_still():
+        with blocked_loop():
             for client, each in zip(clients, sent, strict=True):
                 client.socket.sendall(each)
         return [client.answer() for client in clients]
 
 
-class standing_still:  # noqa: N801 - read as a phrase.
-    """The event loop of the server does nothing during a block."""
+class blocked_loop:  # noqa: N801 - read as a phrase.
+    """Blocks the event loop of the server."""
 
     def __enter__(self) -> None:
-        self._over, stands = threading.Event(), threading.Event()
+        self._over, is_blocked = threading.Event(), threading.Event()
 
-        def stand_still() -> None:
-            stands.set()
+        def block() -> None:
+            is_blocked.set()
             self._over.wait(120)
 
         assert Watched.loop_of_the_server is not None
-        Watched.loop_of_the_server.call_soon_threadsafe(stand_still)
-        assert stands.wait(120)
+        Watched.loop_of_the_server.call_soon_threadsafe(block)
+        assert is_blocked.wait(120)
 
     def __exit__(self, *_: object) -> None:
         self._over.set()
@@ -107,12 +107,12 @@ def test_a_request_that_would_wait_too_long_is_refused_in_the_format_of_its_bind
     answers_to(port, sent)
     answers = answers_to(port, sent)
     assert {status for status, _, _ in answers} == {200, 429}
-    for headers, told in refusals(answers):
-        error = told["error"]
+    for headers, content in refusals(answers):
+        error = content["error"]
         assert headers["retry-after"] == "1"
         assert headers["content-type"] == "application/json"
         if target == "/rpc":
-            assert (told["jsonrpc"], told["id"], error["code"]) == ("2.0", "call-1", -32000)
+            assert (content["jsonrpc"], content["id"], error["code"]) == ("2.0", "call-1", -32000)
             info, payload = error["data"]
         else:
             assert error["code"] == 429
@@ -134,7 +134,7 @@ def test_a_refused_client_may_use_its_connection_again(port: int) -> None:
         clients = [closing.enter_context(connected(port)) for _ in range(300)]
         seen: Counter[int] = Counter()
         for _ in range(3):
-            with standing_still():
+            with blocked_loop():
                 for client in clients:
                     client.socket.sendall(one)
             seen.update(client.answer()[0] for client in clients)
@@ -176,7 +176,7 @@ def test_routes_over_asgi_are_refused_as_well(port: int) -> None:
 
 @pytest.mark.requirement("overload")
 def test_a_burst_is_answered_in_the_order_of_its_arrival(port: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Nobody is refused because many come at once, and who pipelines has no advantage over others."""
+    """A burst alone causes no refusals. A client that pipelines has no advantage."""
     monkeypatch.setattr(admission, "TURN_SECONDS", 0.0)
     monkeypatch.setattr(admission, "BURST_SECONDS", 600.0)
     monkeypatch.setattr(admission, "OVERLOADED_AFTER_SECONDS", 600.0)
@@ -188,7 +188,7 @@ def test_a_burst_is_answered_in_the_order_of_its_arrival(port: int, monkeypatch:
             client.socket.sendall(HEALTH)
             client.answer()
         answered_before = len(Watched.answered)
-        with standing_still():
+        with blocked_loop():
             greedy.socket.sendall(one * 60)
             for client in others:
                 client.socket.sendall(one)
@@ -197,7 +197,7 @@ def test_a_burst_is_answered_in_the_order_of_its_arrival(port: int, monkeypatch:
         ports = Watched.answered[answered_before:]
         assert len(ports) == 80
         own = greedy.socket.getsockname()[1]
-        before_the_last = ports[: 1 + max(place for place, who in enumerate(ports) if who != own)]
+        before_the_last = ports[: 1 + max(place for place, port in enumerate(ports) if port != own)]
         assert before_the_last.count(own) < 30, ports
 
 
@@ -210,7 +210,7 @@ def test_a_client_that_disconnects_in_the_queue_does_not_affect_others(
     with connected(port) as stays:
         with ExitStack() as closing:
             gone = [closing.enter_context(connected(port)) for _ in range(10)]
-            with standing_still():
+            with blocked_loop():
                 for client in (*gone, stays):
                     client.socket.sendall(one)
         assert stays.answer()[0] == 200
@@ -239,7 +239,7 @@ def test_clients_that_pipeline_refused_requests_are_stopped_once_each(
         assert Watched.load_of_the_server is not None
         monkeypatch.setattr(admission, "REFUSED_PER_TURN", 4)
         monkeypatch.setattr(Watched.load_of_the_server, "_stopped", Counting())
-        with standing_still():
+        with blocked_loop():
             for client in others:
                 client.socket.sendall(search)
             for client in greedy:
@@ -264,7 +264,7 @@ def test_clients_that_do_not_read_do_not_block_the_published_documents(
             silent.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 2048)
             silent.connect(("127.0.0.1", port))
             silent.sendall(large * 80)
-        # Until they are not answered any more: then each waits for its client.
+        # Continue until no more is answered: then all of them wait for their clients.
         while True:
             time.sleep(0.5)
             answered, answered_before = len(Watched.answered) - answered_before, len(Watched.answered)
@@ -277,13 +277,13 @@ def test_clients_that_do_not_read_do_not_block_the_published_documents(
 
 @pytest.mark.parametrize("part", [1 << 20, 4000], ids=["at-once", "in-parts"])
 def test_only_a_few_requests_of_a_connection_are_parsed_ahead(port: int, part: int) -> None:
-    """Each takes memory until it is answered, and there may be thousands of connections."""
+    """A parsed request takes memory until it is answered, and there may be thousands of connections."""
     sent = b"GET /x HTTP/1.1\r\nHost:a\r\n\r\n" * 1000
     with connected(port) as client:
         client.socket.sendall(HEALTH)
         assert client.answer()[0] == 200
         Watched.most_parsed_ahead = 0
-        with standing_still():
+        with blocked_loop():
             client.socket.sendall(sent[:part])
         for _ in range(min(part, len(sent)) // 28):
             assert client.answer()[0] in (404, 429)
@@ -297,8 +297,8 @@ def test_a_request_that_only_mentions_a_lead_gets_no_priority(port: int, monkeyp
     monkeypatch.setattr(admission, "OVERLOADED_AFTER_SECONDS", -1.0)
     search = request("/message:send", body_of("", SEARCH))
     answers_to(port, [search] * 40)
-    told = SEARCH | {"metadata": {"note": "lead.submit.request" + " " * 5000}}
-    disguised = [request(target, body_of(target, told)) for target in TARGETS] * 20
+    mentioning = SEARCH | {"metadata": {"note": "lead.submit.request" + " " * 5000}}
+    disguised = [request(target, body_of(target, mentioning)) for target in TARGETS] * 20
     statuses = Counter(status for status, _, _ in answers_to(port, [search] * 30 + disguised)[30:])
     assert statuses[429] > 20
 

@@ -30,7 +30,7 @@ from dealer_agent.server.log import (
 COMMAND = Path(sys.executable).with_name("dealer-agent")
 SETTINGS_DOCS = Path(__file__).parents[2] / "docs" / "settings.md"
 BATCH = 50
-"""Requests that are sent together on one connection, well below what a connection may have waiting."""
+"""Requests that are sent together on one connection. A connection may have more of them waiting."""
 
 GET_NOTHING = b"GET /nosuch HTTP/1.1\r\nHost: x\r\n\r\n"
 
@@ -68,7 +68,7 @@ COUNT = 3000
 
 @pytest.fixture(scope="module")
 def written(tmp_path_factory: pytest.TempPathFactory, stocked: Path) -> list[dict[str, Any]]:
-    """The log of a service that met each flood."""
+    """The log of a service after each flood."""
     directory = tmp_path_factory.mktemp("flooded")
     set_up(directory, NO_LIMITS, stocked=stocked)
     port, output = free_port(), directory / "output.txt"
@@ -109,7 +109,7 @@ def test_the_log_has_the_first_lines_of_a_flood_and_the_number_of_the_others(
     counts = [line["suppressed"] for line in of_this_kind if line["event"] == "requests not logged"]
     most = MOST_ANSWERS if name == "valid" else MOST_REFUSALS
     assert len(lines) + sum(counts) == COUNT
-    # A flood may last for several intervals, and each of them begins anew.
+    # A flood may last several intervals. Each of them starts with new counts.
     assert most <= len(lines) <= most * (len(counts) + 1)
     assert all("error_id" in line for line in lines) is (name != "valid")
 
@@ -124,7 +124,7 @@ def test_a_sampler_counts_each_kind_separately_and_restarts_with_each_interval()
 
 
 def test_the_published_bound_holds_for_lines_of_every_kind_at_once(written: list[dict[str, Any]]) -> None:
-    """Kinds are statuses, codes and skills of our own tables: no request can invent one."""
+    """A kind is a status, a code and a skill of our own tables. No request can add one."""
     longest = Counter[str]()
     for line in written:
         longest[line["event"]] = max(longest[line["event"]], len(json.dumps(line)))
@@ -141,7 +141,7 @@ def test_the_published_bound_holds_for_lines_of_every_kind_at_once(written: list
 
 
 def test_lines_that_cannot_be_written_are_counted_and_the_service_goes_on(tmp_path: Path) -> None:
-    """A full disk, here the device that always is one, must neither end the log nor fill the memory."""
+    """A full disk must not end the log and must not fill the memory. The device /dev/full acts like one."""
     log = tmp_path / "log"
     if not Path("/dev/full").exists():
         pytest.skip("GAP: no /dev/full here, so a log that cannot be written was not tried")
@@ -153,6 +153,6 @@ def test_lines_that_cannot_be_written_are_counted_and_the_service_goes_on(tmp_pa
         lines._stream = good
         lines.msg(b"written")
         lines.flush()
-    told, written = log.read_bytes().splitlines()
-    assert json.loads(told) == {"event": "log lines lost", "lines": 3, "level": "error"}
+    lost, written = log.read_bytes().splitlines()
+    assert json.loads(lost) == {"event": "log lines lost", "lines": 3, "level": "error"}
     assert written == b"written"

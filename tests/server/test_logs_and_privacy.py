@@ -22,11 +22,11 @@ PROJECT = Path(__file__).parents[2]
 COMMAND = Path(sys.executable).with_name("dealer-agent")
 
 MARK = "Zyxw"
-"""Stands in every text of the lead below; nothing else that the service writes holds it."""
+"""Every text of the lead below contains this, and nothing else that the service writes."""
 
 
 def marked_lead(**members: Any) -> dict[str, Any]:
-    """A valid lead with a recognisable text in every field that a customer or agent fills in."""
+    """A valid lead with the mark in every text of the customer or the agent."""
     return lead(
         customer={
             "first_name": f"{MARK}first",
@@ -67,7 +67,7 @@ def holds_nothing_personal(text: str) -> None:
 
 @contextmanager
 def serving(directory: Path, output: Path) -> Iterator[httpx.Client]:
-    """`dealer-agent serve` in a process of its own; all that it writes goes to one file."""
+    """`dealer-agent serve` in its own process. All its output goes to one file."""
     port = free_port()
     environment = {name: value for name, value in os.environ.items() if name != "DATABASE_URL"}
     with output.open("wb") as file:
@@ -162,7 +162,7 @@ def test_no_answer_contains_data_of_the_customer(served: tuple[list[httpx.Respon
     assert {200, 401, 403, 404, 409, 415, 422, 500} <= {answer.status_code for answer in answers}
     for answer in answers:
         text = answer.text.replace(f'"id":"{MARK}id"', "")
-        # The name of an unknown skill, a media type and an unknown agent are no customer's.
+        # Names of unknown skills and agents, and media types, are not data of a customer.
         if answer.status_code not in (404,) and "UNSUPPORTED_SKILL" not in text and "source_agent" not in text:
             holds_nothing_personal(text)
 

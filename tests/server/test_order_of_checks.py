@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 from tests.server.conftest import OpenDealership
-from tests.server.dealership import NO_LIMITS, Dealership, error_of, lead, message, on_the_air
+from tests.server.dealership import NO_LIMITS, Dealership, error_of, lead, message, run_dealership
 
 BINDINGS = pytest.mark.parametrize("path", ["/message:send", "/rpc"])
 TEXT = {"content-type": "text/plain"}
@@ -86,8 +86,8 @@ def test_the_token_and_the_rate_of_the_skill_before_the_payload(open_dealership:
     _, token = opened.new_token()
     bad = message("lead.submit", nickname="x")
     assert error_of(opened.post(on(path, bad), path))["code"] == "AUTH_REQUIRED"
-    # A service that starts now knows the token at once; a running one would within two seconds.
-    with on_the_air(opened.directory) as again:
+    # A service reads the tokens at its start. A running service reads new ones within two seconds.
+    with run_dealership(opened.directory) as again:
         assert error_of(again.post(on(path, bad), path, token=token))["code"] == "SCHEMA_VALIDATION_FAILED"
         assert again.post(on(path, message("lead.submit")), path, token=token).status_code == 200
         assert error_of(again.post(on(path, bad), path, token=token))["code"] == "RATE_LIMITED"

@@ -29,7 +29,7 @@ def test_heads_are_written_to_the_log_and_to_a_private_file(
     store: Store, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     file = tmp_path / "heads.log"
-    # A logger keeps the first place that it was told to write to.
+    # A logger keeps its first destination.
     monkeypatch.setattr(heads_module, "log", structlog.get_logger())
     with structlog.testing.capture_logs() as lines:
         heads = record_heads(store, DEALER, file, MONDAY)

@@ -1,4 +1,4 @@
-"""What a process repeats beside its requests."""
+"""The background work of a process."""
 
 import asyncio
 from dataclasses import fields
@@ -18,7 +18,7 @@ FIELDS = [field.name for field in fields(Refresher) if field.name != "failing"]
 
 
 def test_a_failed_step_is_retried_soon(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Old customer data is deleted soon, also when the database was away at the first attempt."""
+    """Old customer data is deleted soon, also if the database was away at the first attempt."""
     monkeypatch.setattr(refresh, "RETRY_SECONDS", 0.01)
     attempts: list[int] = []
     done = asyncio.Event()

@@ -1,7 +1,7 @@
 """The connection's assumptions about uvicorn and httptools that their documentation does not cover.
 
 `pyproject.toml` bounds the versions of both. When a new version breaks an assumption, its test fails with the sentence
-that says what the connection relies on; the modules are `server/connection.py` and `server/at_once.py`.
+that says what the connection relies on. The modules are `server/connection.py` and `server/fast_path.py`.
 """
 
 import asyncio
@@ -23,39 +23,39 @@ CHUNKED = HEAD + b"Transfer-Encoding: chunked\r\n\r\n2\r\n{}\r\n0\r\n"
 UPGRADE = HEAD + b"Connection: Upgrade\r\nUpgrade: h2c\r\nContent-Length: 2\r\n\r\n"
 
 
-class Heard:
-    """Writes down what a parser calls."""
+class Recorder:
+    """Records the calls of a parser."""
 
     def __init__(self, fails_in: str = "") -> None:
         self.calls: list[Any] = []
         self._fails_in = fails_in
 
-    def _hear(self, name: str, *told: bytes) -> None:
-        self.calls.append((name, *told) if told else name)
+    def _record(self, name: str, *values: bytes) -> None:
+        self.calls.append((name, *values) if values else name)
         if name == self._fails_in:
             raise KeyError("the callback's own")
 
     def on_message_begin(self) -> None:
-        self._hear("begin")
+        self._record("begin")
 
     def on_url(self, url: bytes) -> None:
-        self._hear("url", url)
+        self._record("url", url)
 
     def on_header(self, name: bytes, value: bytes) -> None:
-        self._hear("header", name, value)
+        self._record("header", name, value)
 
     def on_headers_complete(self) -> None:
-        self._hear("head")
+        self._record("head")
 
     def on_body(self, body: bytes) -> None:
-        self._hear("body", body)
+        self._record("body", body)
 
     def on_message_complete(self) -> None:
-        self._hear("complete")
+        self._record("complete")
 
 
-def heard(*parts: bytes | memoryview) -> list[Any]:
-    protocol = Heard()
+def calls_for(*parts: bytes | memoryview) -> list[Any]:
+    protocol = Recorder()
     parser = httptools.HttpRequestParser(protocol)
     for part in parts:
         parser.feed_data(part)
@@ -66,15 +66,15 @@ def test_the_parser_calls_in_the_order_of_the_bytes() -> None:
     expected = ["begin", ("url", b"/a?b=c"), ("header", b"Host", b"x"), ("header", b"Content-Length", b"2"), "head"]
     expected += [("body", b"{}"), "complete"]
     request = HEAD + b"Content-Length: 2\r\n\r\n{}"
-    assert heard(request * 2) == expected * 2, (
+    assert calls_for(request * 2) == expected * 2, (
         "httptools calls begin, url, header, head, body, complete for each request"
     )
-    assert heard(b"\r\n") == [], "blank lines between requests begin no request"
+    assert calls_for(b"\r\n") == [], "blank lines between requests begin no request"
 
 
 def test_the_parser_takes_slices() -> None:
     whole = memoryview(HEAD + b"\r\n")
-    assert heard(*(whole[at : at + 1] for at in range(len(whole))))[-3:] == [
+    assert calls_for(*(whole[at : at + 1] for at in range(len(whole))))[-3:] == [
         ("header", b"Host", b"x"),
         "head",
         "complete",
@@ -82,7 +82,7 @@ def test_the_parser_takes_slices() -> None:
 
 
 def test_the_parser_reports_trailers_as_header_fields_between_the_head_and_the_end() -> None:
-    calls = heard(CHUNKED + b"X: y\r\nZ:\r\n\r\n" + HEAD + b"\r\n")
+    calls = calls_for(CHUNKED + b"X: y\r\nZ:\r\n\r\n" + HEAD + b"\r\n")
     trailers = calls[calls.index("head") + 1 : calls.index("complete")]
     assert trailers == [("body", b"{}"), ("header", b"X", b"y"), ("header", b"Z", b"")], (
         "no trailer reaches the next request"
@@ -90,7 +90,7 @@ def test_the_parser_reports_trailers_as_header_fields_between_the_head_and_the_e
 
 
 def test_an_upgrade_ends_the_request_after_its_head_and_the_exception_has_the_offset() -> None:
-    protocol = Heard()
+    protocol = Recorder()
     parser = httptools.HttpRequestParser(protocol)
     with pytest.raises(httptools.HttpParserUpgrade) as upgrade:
         parser.feed_data(UPGRADE + b"{}")
@@ -105,7 +105,7 @@ def test_an_upgrade_ends_the_request_after_its_head_and_the_exception_has_the_of
 
 @pytest.mark.parametrize("callback", ["header", "head", "body", "complete"])
 def test_an_exception_in_a_callback_ends_parsing_and_is_the_context_of_the_parsers_exception(callback: str) -> None:
-    protocol = Heard(callback)
+    protocol = Recorder(callback)
     with pytest.raises(httptools.HttpParserError) as failed:
         httptools.HttpRequestParser(protocol).feed_data((HEAD + b"Content-Length: 2\r\n\r\n{}") * 2)
     assert isinstance(failed.value.__context__, KeyError)
@@ -125,7 +125,7 @@ def test_an_exception_in_a_callback_ends_parsing_and_is_the_context_of_the_parse
 )
 def test_the_parser_refuses_ambiguous_framing(framing: bytes) -> None:
     with pytest.raises(httptools.HttpParserError):
-        heard(HEAD + framing)
+        calls_for(HEAD + framing)
 
 
 class Socket(asyncio.Transport):

@@ -63,7 +63,7 @@ def test_without_lead_submit_no_body_may_exceed_the_reading_limit(open_dealershi
 
 
 async def _chunked(dealership: Dealership, body: bytes) -> int:
-    """The status of the answer to a body whose size the head does not tell."""
+    """The status of the answer to a body without a declared size."""
     scope = {
         "type": "http",
         "method": "POST",
@@ -115,10 +115,10 @@ def test_malformed_leads_do_not_use_up_the_rate_of_valid_ones(open_dealership: O
     late = message("lead.submit")
     late["message"]["parts"][0]["data"]["consent"]["expires_at"] = "2001-01-01T00:00:00Z"
     assert [opened.post(sent).status_code for sent in (malformed, without_consent, late)] == [422, 403, 403]
-    # The rate of the malformed ones is used up, that of the valid ones is whole.
+    # The rate of malformed leads is used up. The rate of valid leads is not.
     assert [opened.post(sent).status_code for sent in (malformed, without_consent)] == [429, 429]
     assert [opened.post(message("lead.submit", message=text)).status_code for text in "ab"] == [200, 200]
-    # Now nothing of a lead is looked at.
+    # Now no lead is looked at.
     assert opened.post(message("lead.submit")).status_code == 429
     assert opened.post(malformed).status_code == 429
 

@@ -7,14 +7,14 @@ from datetime import UTC, datetime
 import pytest
 from tests.protocol.bodies import STEMS
 from tests.server.conftest import OpenDealership
-from tests.server.dealership import ACCORD, NO_LIMITS, Dealership, error_of, message, on_the_air
+from tests.server.dealership import ACCORD, NO_LIMITS, Dealership, error_of, message, run_dealership
 
 ALL = '[auth]\nmode = "bearer"\n' + NO_LIMITS
 NAMED = '[auth]\nmode = "bearer"\nskills = ["lead.submit"]\n' + NO_LIMITS
 
 
 def ask(opened: Dealership, skill: str, token: str | None = None, address: str | None = None) -> tuple[int, str]:
-    """Status and code of an answer; every 401 says how to do better, on both bindings."""
+    """Status and code of an answer. Every 401 has WWW-Authenticate, on both bindings."""
     sent = message(skill, **({"vin": ACCORD} if skill == "inventory.vehicle" else {}))
     answer = opened.post(sent, token=token, address=address)
     code = error_of(answer)["code"] if answer.status_code != 200 else ""
@@ -35,7 +35,7 @@ def ask(opened: Dealership, skill: str, token: str | None = None, address: str |
 def test_every_request_needs_a_token_if_every_skill_requires_one(open_dealership: OpenDealership, skill: str) -> None:
     opened = open_dealership(ALL)
     _, token = opened.new_token()
-    with on_the_air(opened.directory) as again:
+    with run_dealership(opened.directory) as again:
         assert again.get("/cards/0.1.0.json").json()["auth_type"] == "bearer"
         assert ask(again, skill) == (401, "AUTH_REQUIRED")
         assert ask(again, skill, "wrong") == (401, "AUTH_REQUIRED")
@@ -76,7 +76,7 @@ def test_only_a_complete_active_token_of_this_dealer_is_valid(open_dealership: O
         f"xyz_{token_id}_{secret}",
         f"dat__{secret}",
     ]
-    with on_the_air(opened.directory) as again:
+    with run_dealership(opened.directory) as again:
         for each in wrong:
             assert ask(again, "inventory.search", each) == (401, "AUTH_REQUIRED"), each
         sent = message("inventory.search")
@@ -116,7 +116,7 @@ def test_a_rate_limit_over_json_rpc_uses_the_vocabulary_of_the_request(open_deal
 
 
 def within_two_seconds(opened: Dealership, token: str, expected: int) -> None:
-    # Patience beyond the promise: what is proved here is that it happens without a restart.
+    # Wait longer than two seconds: this test only shows that no restart is needed.
     deadline = time.monotonic() + 120
     while ask(opened, "inventory.search", token)[0] != expected:
         assert time.monotonic() < deadline, "the running service did not see the change"
@@ -137,14 +137,14 @@ def test_a_running_service_sees_a_new_token_and_its_revocation(open_dealership: 
 def test_wrong_tokens_count_only_against_their_address(open_dealership: OpenDealership) -> None:
     opened = open_dealership(ALL.replace('bad_tokens = ""', 'bad_tokens = "3/hour"'))
     _, token = opened.new_token()
-    with on_the_air(opened.directory) as again:
+    with run_dealership(opened.directory) as again:
         for _ in range(5):
             assert ask(again, "inventory.search", token)[0] == 200
             assert ask(again, "inventory.search")[0] == 401
         for _ in range(3):
             assert ask(again, "inventory.search", "wrong") == (401, "AUTH_REQUIRED")
         assert ask(again, "inventory.search", "wrong") == (429, "RATE_LIMITED")
-        # Other addresses, right tokens from the same one, and who sends no token are not concerned.
+        # Other addresses, valid tokens from the same address, and requests without a token are not affected.
         assert ask(again, "inventory.search", "wrong", address="198.51.100.8") == (401, "AUTH_REQUIRED")
         assert ask(again, "inventory.search", token) == (200, "")
         assert ask(again, "inventory.search") == (401, "AUTH_REQUIRED")
@@ -170,7 +170,7 @@ def test_each_skill_has_its_own_rate_for_each_client(open_dealership: OpenDealer
 def test_a_client_is_counted_by_its_token_or_else_by_its_address(open_dealership: OpenDealership) -> None:
     opened = open_dealership(NO_LIMITS.replace('inventory_search = ""', 'inventory_search = "1/hour"'))
     (_, one), (_, two) = opened.new_token(), opened.new_token()
-    with on_the_air(opened.directory) as again:
+    with run_dealership(opened.directory) as again:
         assert ask(again, "inventory.search", one, "198.51.100.1")[0] == 200
         assert ask(again, "inventory.search", one, "198.51.100.2")[0] == 429
         assert ask(again, "inventory.search", two, "198.51.100.1")[0] == 200
@@ -193,7 +193,7 @@ BEHIND_PROXY = '[service]\ntrusted_proxies = ["10.0.0.0/8", "2001:db8:ffff::/48"
 
 
 def once_from(opened: Dealership, peer: str, *forwarded: str) -> int:
-    """The status of a search that comes from a peer with these X-Forwarded-For headers."""
+    """The status of a search from a peer with these X-Forwarded-For headers."""
     content = json.dumps(message("inventory.search")).encode()
     headers = [("content-type", "application/json"), *(("x-forwarded-for", each) for each in forwarded)]
     return opened.request("POST", "/message:send", content=content, headers=headers, address=peer).status_code
@@ -202,22 +202,22 @@ def once_from(opened: Dealership, peer: str, *forwarded: str) -> int:
 @pytest.mark.parametrize(
     ("first", "second", "same_client"),
     [
-        # Behind the proxy, each forwarded address is a client.
+        # Each address that the proxy forwards is a client.
         (("10.0.0.1", "203.0.113.5"), ("10.0.0.1", "203.0.113.6"), False),
         (("10.0.0.1", "203.0.113.5"), ("10.0.0.2", "203.0.113.5"), True),
         (("10.0.0.1", "203.0.113.5:51000"), ("10.0.0.1", "203.0.113.5:52000"), True),
         (("10.0.0.1", "203.0.113.5, 10.9.9.9"), ("10.0.0.1", "203.0.113.6, 10.9.9.9"), False),
         (("10.0.0.1", "203.0.113.5", "10.9.9.9"), ("10.0.0.1", "203.0.113.5"), True),
         (("2001:db8:ffff::1", "2001:db8:1::5"), ("2001:db8:ffff::1", "2001:db8:2::5"), False),
-        # What the client itself wrote before the proxy's word changes nothing.
+        # Entries that the client has sent itself change nothing.
         (("10.0.0.1", "1.1.1.1, 203.0.113.5"), ("10.0.0.1", "2.2.2.2, 203.0.113.5"), True),
         (("10.0.0.1", "10.1.1.1, 203.0.113.5"), ("10.0.0.1", "203.0.113.5"), True),
         (("10.0.0.1", "1.1.1.1, nonsense, 10.9.9.9"), ("10.0.0.1", "2.2.2.2, nonsense, 10.9.9.9"), True),
-        # Who is no trusted proxy is counted by its own address, whatever it says.
+        # A peer that is not a trusted proxy is counted by its own address.
         (("198.51.100.9", "203.0.113.5"), ("198.51.100.9", "203.0.113.6"), True),
         (("198.51.100.9", "10.0.0.1"), ("198.51.100.9",), True),
         (("198.51.100.9", "203.0.113.5"), ("198.51.100.8", "203.0.113.5"), False),
-        # An IPv6 client has a whole /64.
+        # An IPv6 client counts by its /64 network.
         (("2001:db8:1:2::1",), ("2001:db8:1:2:ffff::9",), True),
         (("2001:db8:1:2::1",), ("2001:db8:1:3::1",), False),
         (("::ffff:198.51.100.9",), ("198.51.100.9",), True),

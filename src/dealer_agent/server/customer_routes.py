@@ -4,7 +4,7 @@ The token in the path is the only secret: there is no cookie and no login. GET c
 open links. The service logs neither the token nor the path.
 """
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from datetime import UTC, datetime
 from urllib.parse import parse_qs
 
@@ -69,82 +69,78 @@ class CustomerPages:
         self._seconds = service.settings.service.request_timeout_seconds
 
     async def visit(self, request: Request) -> Response:
-        """See, move or cancel a visit."""
+        """Shows, moves or cancels a visit."""
         return await self._answer(request, "visit")
 
     async def contact(self, request: Request) -> Response:
-        """Withdraw consent by channel."""
+        """Withdraws consent by channel."""
         return await self._answer(request, "contact")
 
     async def _answer(self, request: Request, purpose: LinkPurpose) -> Response:
         service = self._service
-        linked = service.links.read(purpose, request.path_params["token"])
-        if linked is None:
+        link = service.links.read(purpose, request.path_params["token"])
+        if link is None:
             service.count_request(BAD_TOKENS_RULE, request.scope)
-            said = "Please copy the whole link from the mail."
-            return self._notice(404, self._first_rooftop(), "This link does not work", said)
+            return self._notice(404, None, "This link does not work", "Please copy the whole link from the mail.")
         try:
             form = await self._form(request) if request.method == "POST" else None
             # Leave the block before the response is sent: a client may read it slowly.
             with service.load:
-                return await self._linked(linked, purpose, form)
+                return await self._follow(link, purpose, form)
         except ClientGoneError:
             return Response(status_code=400)
         except (StorageError, TimeoutError) as failure:
             log.error("customer page failed", error=type(failure).__qualname__)
-            said = "Please open the link again in a few minutes. The page then shows whether your change was made."
-            return self._notice(503, self._first_rooftop(), "This page does not work at the moment", said)
+            advice = "Please open the link again in a few minutes. The page then shows whether your change was made."
+            return self._notice(503, None, "This page does not work at the moment", advice)
 
-    async def _linked(self, linked: LinkTarget, purpose: LinkPurpose, form: Form | None) -> Response:
+    async def _follow(self, link: LinkTarget, purpose: LinkPurpose, form: Form | None) -> Response:
         now = datetime.now(UTC)
-        visit = await self._service.customers.see(linked, now)
-        if now >= linked.until:
+        visit = await self._service.customers.see(link, now)
+        if now >= link.until:
             return self._notice(410, visit.rooftop, "This link has expired", "You can no longer change anything here.")
+        if visit.ended == "gone" or (purpose == "visit" and visit.ended is not None):
+            return self._ended(visit.rooftop, visit.ended)
         try:
             if purpose == "contact":
-                return await self._contact(linked, visit, form, now)
-            return await self._visit(linked, visit, form, now)
+                return await self._contact(link, visit, form, now)
+            return await self._visit(link, visit, form, now)
         except VisitEnded as ended:
-            # It ended since it was read.
+            # It has ended since it was read.
             return self._ended(visit.rooftop, ended.why)
 
-    async def _visit(self, linked: LinkTarget, visit: CustomerVisit, form: Form | None, now: datetime) -> Response:
-        if visit.ended is not None:
-            return self._ended(visit.rooftop, visit.ended)
+    async def _visit(self, link: LinkTarget, visit: CustomerVisit, form: Form | None, now: datetime) -> Response:
         if form is None:
-            return self._visit_page(200, visit)
-        customers, links = self._service.customers, self._service.links
-        did, (start, *_) = form.get("do"), form.get("start", [""])
-        if did == ["cancel"]:
-            await customers.cancel(linked, now, self._seconds)
-            self._log("cancelled", linked)
+            return self._page(200, visit_page, visit)
+        customers = self._service.customers
+        action, (start, *_) = form.get("do"), form.get("start", [""])
+        if action == ["cancel"]:
+            await customers.cancel(link, now, self._seconds)
+            self._log("cancelled", link)
             title = f"Your {VISITS[visit.kind]} is cancelled"
             return self._notice(200, visit.rooftop, title, "Another customer can now book this time.")
-        moment = parse_timestamp(start) if did == ["move"] and is_timestamp(start) else None
+        moment = parse_timestamp(start) if action == ["move"] and is_timestamp(start) else None
         if moment is None:
-            return self._visit_page(400, visit, "Nothing was changed. Please choose a time.")
+            return self._page(400, visit_page, visit, "Nothing was changed. Please choose a time.")
         try:
-            appointment_id, ends_at = await customers.move(linked, moment, now, self._seconds)
+            appointment_id, ends_at = await customers.move(link, moment, now, self._seconds)
         except NotFree:
-            visit = await customers.see(linked, now)
+            visit = await customers.see(link, now)
             if visit.ended is not None:
                 return self._ended(visit.rooftop, visit.ended)
-            return self._visit_page(409, visit, "This time is no longer free. Please choose another one.")
-        self._log("moved", linked)
-        return self._see_other(links.path("visit", linked.lead_id, appointment_id, ends_at))
+            return self._page(409, visit_page, visit, "This time is no longer free. Please choose another one.")
+        self._log("moved", link)
+        path = self._service.links.path("visit", link.lead_id, appointment_id, ends_at)
+        return Response(status_code=303, headers=HEADERS | {"location": Site(self._service.card).to(path)})
 
-    async def _contact(self, linked: LinkTarget, visit: CustomerVisit, form: Form | None, now: datetime) -> Response:
-        if visit.ended == "gone":
-            return self._ended(visit.rooftop, visit.ended)
-        facts, dealer = self._service.card, self._service.dealer.profile.name
+    async def _contact(self, link: LinkTarget, visit: CustomerVisit, form: Form | None, now: datetime) -> Response:
         if form is None:
-            return self._html(200, contact_page(facts, dealer, visit))
+            return self._page(200, contact_page, visit)
         if not form.get("channel"):
-            said = "Nothing was changed. Please choose at least one channel."
-            return self._html(400, contact_page(facts, dealer, visit, said))
-        await self._service.customers.withdraw(linked, form["channel"], now, self._seconds)
-        self._log("consent withdrawn", linked)
-        return self._html(200, contact_page(facts, dealer, await self._service.customers.see(linked, now)))
+            return self._page(400, contact_page, visit, "Nothing was changed. Please choose at least one channel.")
+        await self._service.customers.withdraw(link, form["channel"], now, self._seconds)
+        self._log("consent withdrawn", link)
+        return self._page(200, contact_page, await self._service.customers.see(link, now))
 
     async def _form(self, request: Request) -> Form:
         """The fields of a form; none if the body is not a form. Raises SchemaValidationFailed and ClientGoneError."""
@@ -154,28 +150,19 @@ class CustomerPages:
         except ValueError:
             return {}
 
-    def _visit_page(self, status: int, visit: CustomerVisit, problem: str | None = None) -> Response:
-        service = self._service
-        return self._html(status, visit_page(service.card, service.dealer.profile.name, visit, problem))
-
     def _ended(self, rooftop: RooftopView, why: Ended) -> Response:
         return self._notice(410, rooftop, *_ENDED[why])
 
-    def _notice(self, status: int, rooftop: RooftopView, title: str, said: str) -> Response:
-        what_to_do = f"If you have a question, please {ways_to_reach(rooftop)}."
-        service = self._service
-        page = notice_page(service.card, service.dealer.profile.name, rooftop, title, said, what_to_do)
-        return self._html(status, page)
-
-    def _first_rooftop(self) -> RooftopView:
+    def _notice(self, status: int, rooftop: RooftopView | None, title: str, what_happened: str) -> Response:
+        """A page without a form. By default it has the contact details of the first rooftop."""
         profile = self._service.dealer.profile
-        return rooftop_view(profile, profile.rooftops[0].name)
+        rooftop = rooftop or rooftop_view(profile, profile.rooftops[0].name)
+        what_to_do = f"If you have a question, please {ways_to_reach(rooftop)}."
+        return self._page(status, notice_page, rooftop, title, what_happened, what_to_do)
 
-    def _html(self, status: int, page: str) -> Response:
-        return Response(page, status, HEADERS, media_type="text/html; charset=utf-8")
+    def _page(self, status: int, render: Callable[..., str], *values: object) -> Response:
+        html = render(self._service.card, self._service.dealer.profile.name, *values)
+        return Response(html, status, HEADERS, media_type="text/html; charset=utf-8")
 
-    def _see_other(self, path: str) -> Response:
-        return Response(status_code=303, headers=HEADERS | {"location": Site(self._service.card).to(path)})
-
-    def _log(self, did: str, linked: LinkTarget) -> None:
-        log.info("customer link used", did=did, lead=linked.lead_id, appointment=linked.appointment_id)
+    def _log(self, action: str, link: LinkTarget) -> None:
+        log.info("customer link used", did=action, lead=link.lead_id, appointment=link.appointment_id)
