@@ -42,19 +42,19 @@ def components(facts: CardFacts, wire: Wire) -> dict[str, Json]:
     """Component name to schema, sorted by name, for the enabled skills."""
     found: dict[str, Json] = _envelopes(facts, wire)
     for skill in facts.skills:
-        found |= _lifted(payload_component(skill), request_schema(skill))
-        found |= _lifted(reply_component(skill), response_schema(skill))
+        found |= _payload_components(payload_component(skill), request_schema(skill))
+        found |= _payload_components(reply_component(skill), response_schema(skill))
     for name, meanings in FIELD_MEANINGS.items():
         for member, meaning in meanings.items() if name in found else ():
             found[name]["properties"][member]["description"] = meaning
     return dict(sorted(found.items()))
 
 
-def _lifted(name: str, schema: Schema) -> dict[str, Json]:
+def _payload_components(name: str, schema: Schema) -> dict[str, Json]:
     """A published schema and its definitions as components. The `data` of a response becomes a component."""
     root = {member: value for member, value in schema.items() if member not in ("$schema", "$defs")}
-    components = {definition: _moved(value) for definition, value in schema.get("$defs", {}).items()}
-    root = _moved(root)
+    components = {definition: _with_component_refs(value) for definition, value in schema.get("$defs", {}).items()}
+    root = _with_component_refs(root)
     data = root["properties"].get("data")
     if data is not None:
         components[data["title"]] = data
@@ -63,16 +63,16 @@ def _lifted(name: str, schema: Schema) -> dict[str, Json]:
     return components | {name: root | {"title": name}}
 
 
-def _moved(node: Any) -> Any:
+def _with_component_refs(node: Any) -> Any:
     """A copy with references to components."""
     if isinstance(node, list):
-        return [_moved(item) for item in node]
+        return [_with_component_refs(item) for item in node]
     if not isinstance(node, dict):
         return node
-    moved = {name: _moved(value) for name, value in node.items()}
-    if isinstance(moved.get("$ref"), str):
-        moved["$ref"] = moved["$ref"].replace("#/$defs/", "#/components/schemas/")
-    return moved
+    copy = {name: _with_component_refs(value) for name, value in node.items()}
+    if isinstance(copy.get("$ref"), str):
+        copy["$ref"] = copy["$ref"].replace("#/$defs/", "#/components/schemas/")
+    return copy
 
 
 def _envelopes(facts: CardFacts, wire: Wire) -> dict[str, Json]:
@@ -80,18 +80,18 @@ def _envelopes(facts: CardFacts, wire: Wire) -> dict[str, Json]:
 
     Each object and each enum is a component of its own, because code generators name types after components.
     """
-    asked: list[Json] = []
-    answered: list[Json] = []
+    requests: list[Json] = []
+    replies: list[Json] = []
     found: dict[str, Json] = {}
     for skill in facts.skills:
         name = payload_component(skill).removesuffix("Request")
         found |= _request_envelope(name, skill, wire) | _reply_envelope(name, skill, wire)
-        asked.append(ref(f"Send{name}"))
-        answered.append(ref(f"{name}Reply"))
+        requests.append(ref(f"Send{name}"))
+        replies.append(ref(f"{name}Reply"))
     return {
         **found,
-        "SendMessageRequest": {"description": "The body of a request: one of the skills.", "oneOf": asked},
-        "SendMessageReply": {"description": "The answer of the skill that was asked.", "oneOf": answered},
+        "SendMessageRequest": {"description": "The body of a request: one of the skills.", "oneOf": requests},
+        "SendMessageReply": {"description": "The answer of the skill that was asked.", "oneOf": replies},
         "OtherPart": {
             "description": "A part that is no data part, such as a text part. It is ignored.",
             "type": "object",

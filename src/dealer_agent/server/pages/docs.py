@@ -27,7 +27,7 @@ from dealer_agent.server.pages.site import render
 
 _UNBOUNDED = 2**63 - 1
 _QUICK_START = (DEALER_INFORMATION, INVENTORY_FACETS, INVENTORY_SEARCH)
-_KIN_MEMBERS = 20
+_MANY_SHARED = 20
 """For a schema that shares this many members with a listing, the page shows only the other members."""
 
 Json = dict[str, Any]
@@ -45,12 +45,12 @@ class Field:
 
 @dataclass(frozen=True)
 class FieldTable:
-    """The members of one object. `kin` is the number of further members, which are those of a listing."""
+    """The members of one object. `shared` is the number of further members, which are those of a listing."""
 
     name: str
     description: str
     fields: list[Field]
-    kin: int
+    shared: int
 
 
 @dataclass(frozen=True)
@@ -116,8 +116,8 @@ def _tables(name: str, schemas: dict[str, Json], done: set[str]) -> list[FieldTa
     schema = schemas[name]
     properties: Json = schema.get("properties", {})
     listing: Json = schemas.get("Vehicle", {}).get("properties", {})
-    common = {member for member, value in properties.items() if _same(listing.get(member), value)}
-    if name == "Vehicle" or len(common) < _KIN_MEMBERS:
+    common = {member for member, value in properties.items() if _equal_apart_from_bounds(listing.get(member), value)}
+    if name == "Vehicle" or len(common) < _MANY_SHARED:
         common = set()
     required = schema.get("required", [])
     fields = [
@@ -137,7 +137,7 @@ _IGNORED_KEYWORDS = frozenset({"description", "maxLength", "maxItems", "maxPrope
 _BELOW = frozenset({"items", "additionalProperties"})
 
 
-def _same(one: Json | None, other: Json) -> bool:
+def _equal_apart_from_bounds(one: Json | None, other: Json) -> bool:
     def bare(schema: Json) -> Json:
         kept = {name: value for name, value in schema.items() if name not in _IGNORED_KEYWORDS}
         for name in _BELOW & kept.keys():
