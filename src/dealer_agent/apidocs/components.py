@@ -19,8 +19,29 @@ from dealer_agent.protocol.vocabulary import JSON_MODES, Wire
 
 Json = dict[str, Any]
 
-PARTS: Json = json.loads(files(__package__).joinpath("openapi_parts.json").read_bytes())
-"""The parts of the OpenAPI document that are the same for all services: tags, parameters, headers and schemas."""
+
+_BOUNDS = {
+    "ID_LENGTH": ID_LENGTH,
+    "MEDIA_TYPE_LENGTH": MEDIA_TYPE_LENGTH,
+    "MODES_LIMIT": MODES_LIMIT,
+    "PARTS_LIMIT": PARTS_LIMIT,
+    "CALL_ID_LENGTH": CALL_ID_LENGTH,
+}
+
+
+def _read_parts() -> Json:
+    text = files(__package__).joinpath("openapi_parts.json").read_text("utf-8")
+    for name, bound in _BOUNDS.items():
+        text = text.replace(f'"{name}"', str(bound))
+    return json.loads(text)  # type: ignore[no-any-return]
+
+
+PARTS: Json = _read_parts()
+"""The parts of the OpenAPI document that are the same for all services, and the schemas of a skill named SKILL.
+
+Each object and each enum is a schema of its own, because code generators name types after schemas. A `not` refuses
+members, because code generators fail on a property with the schema `false`.
+"""
 
 
 def payload_component(skill: Skill) -> str:
@@ -76,125 +97,41 @@ def _with_component_refs(node: Any) -> Any:
 
 
 def _envelopes(facts: CardFacts, wire: Wire) -> dict[str, Json]:
-    """The components around the payloads: messages, calls, errors, cards.
-
-    Each object and each enum is a component of its own, because code generators name types after components.
-    """
-    requests: list[Json] = []
-    replies: list[Json] = []
-    found: dict[str, Json] = {}
-    for skill in facts.skills:
-        name = payload_component(skill).removesuffix("Request")
-        found |= _request_envelope(name, skill, wire) | _reply_envelope(name, skill, wire)
-        requests.append(ref(f"Send{name}"))
-        replies.append(ref(f"{name}Reply"))
-    return {
-        **found,
-        "SendMessageRequest": {"description": "The body of a request: one of the skills.", "oneOf": requests},
-        "SendMessageReply": {"description": "The answer of the skill that was asked.", "oneOf": replies},
-        "OtherPart": {
-            "description": "A part that is no data part, such as a text part. It is ignored.",
-            "type": "object",
-            "properties": {
-                "text": {"type": "string"},
-                "mediaType": {"type": "string", "maxLength": MEDIA_TYPE_LENGTH},
-            },
-            "not": _any_of_members("data", "kind"),
+    """The components around the payloads: messages, calls, errors, cards."""
+    names = [_name_of(skill) for skill in facts.skills]
+    found: dict[str, Json] = {
+        "SendMessageRequest": {
+            "description": "The body of a request: one of the skills.",
+            "oneOf": [ref(f"Send{name}") for name in names],
         },
-        **_error_components(wire),
-        **_json_rpc_components(),
+        "SendMessageReply": {
+            "description": "The answer of the skill that was asked.",
+            "oneOf": [ref(f"{name}Reply") for name in names],
+        },
         **PARTS["schemas"],
+        **_error_components(wire),
     }
+    for skill in facts.skills:
+        found |= _envelope_of(skill, wire)
+    return found
 
 
-def _any_of_members(*names: str) -> Json:
-    """A schema for `not`: the members are refused. Code generators fail on a property with the schema `false`."""
-    return {"anyOf": [{"required": [name]} for name in names]}
+def _name_of(skill: Skill) -> str:
+    return payload_component(skill).removesuffix("Request")
 
 
-def _request_envelope(name: str, skill: Skill, wire: Wire) -> dict[str, Json]:
-    media_type = f"{name}RequestMediaType"
-    part = {
-        "description": "The data part: the payload and its media type. `kind`, of A2A v0.3, is refused.",
-        "type": "object",
-        "properties": {"data": ref(payload_component(skill)), "mediaType": ref(media_type)},
-        "required": ["data", "mediaType"],
-        "not": _any_of_members("kind"),
-    }
-    message = {
-        "description": "A2A's message. `kind`, of A2A v0.3, is refused.",
-        "type": "object",
-        "properties": {
-            "messageId": {
-                "type": "string",
-                "minLength": 1,
-                "maxLength": ID_LENGTH,
-                "description": "The sender's own, unique; a ULID or so.",
-            },
-            "role": {"type": "string", "const": "ROLE_USER"},
-            "parts": {
-                "type": "array",
-                "maxItems": PARTS_LIMIT,
-                "description": "Exactly one data part. Text parts beside it are ignored.",
-                "items": {"anyOf": [ref(f"{name}Part"), ref("OtherPart")]},
-                "contains": ref(f"{name}Part"),
-                "minContains": 1,
-                "maxContains": 1,
-            },
-            "contextId": {"type": "string", "maxLength": ID_LENGTH, "description": "The reply repeats it."},
-            "taskId": {"type": "string", "maxLength": 0, "description": "There are no tasks here."},
-        },
-        "required": ["messageId", "role", "parts"],
-        "not": _any_of_members("kind"),
-    }
-    modes = {
-        "type": "array",
-        "description": "Media types that the buyer takes; one of them covers the reply.",
-        "items": {"type": "string", "maxLength": MEDIA_TYPE_LENGTH},
-        "minItems": 1,
-        "maxItems": MODES_LIMIT,
-        "contains": {"enum": [*(vocabulary.response_media_type(skill) for vocabulary in wire.both), *JSON_MODES]},
-    }
-    configuration = {
-        "description": "What the buyer accepts. Push notifications are refused.",
-        "type": "object",
-        "properties": {"acceptedOutputModes": modes},
-        "required": ["acceptedOutputModes"],
-        "not": _any_of_members("taskPushNotificationConfig", "pushNotificationConfig"),
-    }
-    envelope = {
-        "description": skill.description,
-        "type": "object",
-        "properties": {"message": ref(f"{name}Message"), "configuration": ref(f"{name}Configuration")},
-        "required": ["message", "configuration"],
-    }
-    return {
-        f"Send{name}": envelope,
-        f"{name}Message": message,
-        f"{name}Part": part,
-        f"{name}Configuration": configuration,
-        media_type: _enum(*(vocabulary.request_media_type(skill) for vocabulary in wire.both)),
-    }
-
-
-def _reply_envelope(name: str, skill: Skill, wire: Wire) -> dict[str, Json]:
-    media_type = f"{name}ResponseMediaType"
-    part = _closed({"data": ref(reply_component(skill)), "mediaType": ref(media_type)})
-    message = _closed(
-        {
-            "messageId": {"type": "string", "minLength": 1, "description": "A fresh ULID."},
-            "role": {"type": "string", "const": "ROLE_AGENT"},
-            "parts": {"type": "array", "items": ref(f"{name}ReplyPart"), "minItems": 1, "maxItems": 1},
-        },
-        contextId={"type": "string", "description": "The request's, when it had one."},
-    )
-    return {
-        f"{name}Reply": _closed({"message": ref(f"{name}ReplyMessage")})
-        | {"description": f"The answer of {skill.id}."},
-        f"{name}ReplyMessage": message | {"description": "A2A's message."},
-        f"{name}ReplyPart": part | {"description": "The data part: the payload and its media type."},
-        media_type: _enum(*(vocabulary.response_media_type(skill) for vocabulary in wire.both)),
-    }
+def _envelope_of(skill: Skill, wire: Wire) -> dict[str, Json]:
+    name = _name_of(skill)
+    found: dict[str, Json] = json.loads(json.dumps(PARTS["schemas of a skill"]).replace("SKILL", name))
+    request_types = [vocabulary.request_media_type(skill) for vocabulary in wire.both]
+    response_types = [vocabulary.response_media_type(skill) for vocabulary in wire.both]
+    found[f"Send{name}"]["description"] = skill.description
+    found[f"{name}Reply"]["description"] = f"The answer of {skill.id}."
+    found[f"{name}RequestMediaType"]["enum"] = request_types
+    found[f"{name}ResponseMediaType"]["enum"] = response_types
+    modes = found[f"{name}Configuration"]["properties"]["acceptedOutputModes"]
+    modes["contains"]["enum"] = [*response_types, *JSON_MODES]
+    return found
 
 
 def _error_components(wire: Wire) -> dict[str, Json]:
@@ -219,36 +156,3 @@ def _error_components(wire: Wire) -> dict[str, Json]:
 
 def _enum(*values: str) -> Json:
     return {"type": "string", "enum": list(values)}
-
-
-def _closed(properties: Json, **optional: Json) -> Json:
-    """An object with exactly these members."""
-    return {
-        "type": "object",
-        "properties": properties | optional,
-        "required": list(properties),
-        "additionalProperties": False,
-    }
-
-
-def _json_rpc_components() -> dict[str, Json]:
-    rpc_id = {
-        "type": ["string", "number", "null"],
-        "maxLength": CALL_ID_LENGTH,
-        "description": "Repeated in the answer as it came.",
-    }
-    version = {"type": "string", "const": "2.0"}
-    return {
-        "JsonRpcCall": {
-            "type": "object",
-            "properties": {
-                "jsonrpc": version,
-                "id": rpc_id,
-                "method": {"type": "string", "const": "SendMessage"},
-                "params": ref("SendMessageRequest"),
-            },
-            "required": ["jsonrpc", "id", "method", "params"],
-        },
-        "JsonRpcResult": _closed({"jsonrpc": version, "id": rpc_id, "result": ref("SendMessageReply")}),
-        "JsonRpcError": _closed({"jsonrpc": version, "id": rpc_id, "error": ref("JsonRpcErrorBody")}),
-    }

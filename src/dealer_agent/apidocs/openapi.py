@@ -1,5 +1,7 @@
 """The OpenAPI 3.1 document of one service, from the same facts as the agent card. Pure."""
 
+from copy import deepcopy
+
 from dealer_agent.apidocs.components import PARTS, Json, components, ref
 from dealer_agent.apidocs.examples import (
     example_body,
@@ -82,60 +84,19 @@ A refusal lists every problem at once, and says in `retryable` whether the same 
 
 
 def _paths(facts: CardFacts, wire: Wire) -> dict[str, Json]:
+    paths = {send_path(facts): {"post": _send(facts, wire)}, rpc_path(facts): {"post": _call(facts, wire)}}
+    paths |= deepcopy(PARTS["paths"])
     names = sorted(published_schemas())
-    offered = [name for skill in facts.skills for name in (f"{skill.request_type}.json", f"{skill.response_type}.json")]
-    schema_name = {
-        "name": "name",
-        "in": "path",
-        "required": True,
-        "description": "A payload's `type` and `.json`.",
-        "schema": {"enum": names},
-        "example": offered[0],
-    }
-    old, new = {"example": card_0_1_0(facts, wire)}, {"example": card_1_0_0(facts, wire)}
-    return {
-        send_path(facts): {"post": _send(facts, wire)},
-        rpc_path(facts): {"post": _call(facts, wire)},
-        "/.well-known/agent-card.json": _document(
-            "getAgentCard",
-            "The agent card",
-            "Every A2A agent looks here first. The dealer chooses the revision.",
-            {"schema": {"anyOf": [ref("AgentCard"), ref("LegacyAgentCard")]}},
-        ),
-        "/cards/1.0.0.json": _document(
-            "getCard100",
-            "The agent card of revision 1.0.0",
-            "A2A v1.0's camelCase card.",
-            {"schema": ref("AgentCard")} | new,
-        ),
-        "/cards/0.1.0.json": _document(
-            "getCard010",
-            "The agent card of revision 0.1.0",
-            "The snake_case card, which declares `auth_type`.",
-            {"schema": ref("LegacyAgentCard")} | old,
-        ),
-        "/schemas": _document(
-            "listSchemas",
-            "The names of all schemas",
-            "Each is served below this address.",
-            {"schema": ref("SchemaNames"), "example": {"schemas": names}},
-        ),
-        "/schemas/{name}": _document(
-            "getSchema",
-            "The JSON Schema of a payload",
-            "Draft 2020-12, generated from the types that requests are validated with. The card names each address.",
-            {"schema": {"type": "object"}},
-            parameters=[schema_name],
-            media_type="application/schema+json",
-        ),
-        "/openapi.json": _document(
-            "getOpenApi", "This document", "OpenAPI 3.1.", {"schema": {"type": "object", "required": ["openapi"]}}
-        ),
-        "/healthz": {"get": _health("getHealth", "Is the process alive?")},
-        "/readyz": {
-            "get": _health("getReadiness", "Is the stock loaded, and can leads be stored?", {"503": "Not yet."})
-        },
-    }
+    for path, example in (
+        ("/cards/1.0.0.json", card_1_0_0(facts, wire)),
+        ("/cards/0.1.0.json", card_0_1_0(facts, wire)),
+        ("/schemas", {"schemas": names}),
+    ):
+        paths[path]["get"]["responses"]["200"]["content"]["application/json"]["example"] = example
+    schema = paths["/schemas/{name}"]["get"]
+    schema["parameters"][0] |= {"schema": {"enum": names}, "example": f"{facts.skills[0].request_type}.json"}
+    schema["responses"]["404"]["content"]["application/json"]["schema"] = _error_schema(STATUSES[404])
+    return paths
 
 
 def _send(facts: CardFacts, wire: Wire) -> Json:
@@ -239,42 +200,3 @@ def _error_schema(status: Status) -> Json:
     narrow = {"properties": {"code": {"const": status.example.http}, "details": {"prefixItems": details}}}
     # Beside the reference, not in an allOf: code generators then use the one type `Error` for every status.
     return ref("Error") | {"properties": {"error": narrow}}
-
-
-def _document(
-    name: str,
-    summary: str,
-    description: str,
-    media: Json,
-    *,
-    parameters: list[Json] | None = None,
-    media_type: str = "application/json",
-) -> Json:
-    operation: Json = {
-        "operationId": name,
-        "tags": ["Discovery"],
-        "summary": summary,
-        "description": description,
-        "responses": {
-            "200": {
-                "description": summary,
-                "headers": _header_refs("ETag", "Cache-Control"),
-                "content": {media_type: media},
-            },
-            "304": {"description": "Unchanged since the `ETag` that was sent in `If-None-Match`."},
-        },
-    }
-    if parameters:
-        operation["parameters"] = parameters
-        operation["responses"]["404"] = {
-            "description": "No such document.",
-            "content": {"application/json": {"schema": _error_schema(STATUSES[404])}},
-        }
-    return {"get": operation}
-
-
-def _health(name: str, summary: str, more: dict[str, str] | None = None) -> Json:
-    content = {"application/json": {"schema": ref("Health")}}
-    described = {"200": "Yes."} | (more or {})
-    responses = {status: {"description": description, "content": content} for status, description in described.items()}
-    return {"operationId": name, "tags": ["Health"], "summary": summary, "responses": responses}
