@@ -15,7 +15,7 @@ from dealer_agent.protocol.json_rpc import CALL_ID_LENGTH
 from dealer_agent.protocol.replies import A2A_DOMAIN
 from dealer_agent.protocol.schemas import Schema, request_schema, response_schema
 from dealer_agent.protocol.skill import Skill
-from dealer_agent.protocol.vocabulary import JSON_MODES, Wire
+from dealer_agent.protocol.vocabulary import JSON_MODES, Vocabularies
 
 Json = dict[str, Any]
 
@@ -59,9 +59,9 @@ def ref(name: str) -> Json:
     return {"$ref": f"#/components/schemas/{name}"}
 
 
-def components(facts: CardFacts, wire: Wire) -> dict[str, Json]:
+def components(facts: CardFacts, vocabularies: Vocabularies) -> dict[str, Json]:
     """Component name to schema, sorted by name, for the enabled skills."""
-    found: dict[str, Json] = _envelopes(facts, wire)
+    found: dict[str, Json] = _envelopes(facts, vocabularies)
     for skill in facts.skills:
         found |= _payload_components(payload_component(skill), request_schema(skill))
         found |= _payload_components(reply_component(skill), response_schema(skill))
@@ -96,7 +96,7 @@ def _with_component_refs(node: Any) -> Any:
     return copy
 
 
-def _envelopes(facts: CardFacts, wire: Wire) -> dict[str, Json]:
+def _envelopes(facts: CardFacts, vocabularies: Vocabularies) -> dict[str, Json]:
     """The components around the payloads: messages, calls, errors, cards."""
     names = [_name_of(skill) for skill in facts.skills]
     found: dict[str, Json] = {
@@ -109,10 +109,10 @@ def _envelopes(facts: CardFacts, wire: Wire) -> dict[str, Json]:
             "oneOf": [ref(f"{name}Reply") for name in names],
         },
         **PARTS["schemas"],
-        **_error_components(wire),
+        **_error_components(vocabularies),
     }
     for skill in facts.skills:
-        found |= _envelope_of(skill, wire)
+        found |= _envelope_of(skill, vocabularies)
     return found
 
 
@@ -120,11 +120,11 @@ def _name_of(skill: Skill) -> str:
     return payload_component(skill).removesuffix("Request")
 
 
-def _envelope_of(skill: Skill, wire: Wire) -> dict[str, Json]:
+def _envelope_of(skill: Skill, vocabularies: Vocabularies) -> dict[str, Json]:
     name = _name_of(skill)
     found: dict[str, Json] = json.loads(json.dumps(PARTS["schemas of a skill"]).replace("SKILL", name))
-    request_types = [vocabulary.request_media_type(skill) for vocabulary in wire.both]
-    response_types = [vocabulary.response_media_type(skill) for vocabulary in wire.both]
+    request_types = [vocabulary.request_media_type(skill) for vocabulary in vocabularies.both]
+    response_types = [vocabulary.response_media_type(skill) for vocabulary in vocabularies.both]
     found[f"Send{name}"]["description"] = skill.description
     found[f"{name}Reply"]["description"] = f"The answer of {skill.id}."
     found[f"{name}RequestMediaType"]["enum"] = request_types
@@ -134,9 +134,9 @@ def _envelope_of(skill: Skill, wire: Wire) -> dict[str, Json]:
     return found
 
 
-def _error_components(wire: Wire) -> dict[str, Json]:
+def _error_components(vocabularies: Vocabularies) -> dict[str, Json]:
     bare = PARTS["schemas"]["BareErrorPayload"]
-    type_url = _enum(*(vocabulary.error_type_url for vocabulary in wire.both))
+    type_url = _enum(*(vocabulary.error_type_url for vocabulary in vocabularies.both))
     return {
         "ErrorPayload": {
             "description": "The protocol's own error. Its `@type` is the `type` as an address.",
@@ -149,8 +149,8 @@ def _error_components(wire: Wire) -> dict[str, Json]:
             "propertyNames": {"enum": ["@type", *bare["properties"]]},
         },
         "ErrorCode": _enum(*ERRORS) | {"description": "The protocol's error code."},
-        "ErrorDomain": _enum(*(vocabulary.domain for vocabulary in wire.both), A2A_DOMAIN),
-        "ErrorType": _enum(*(vocabulary.error_type for vocabulary in wire.both)),
+        "ErrorDomain": _enum(*(vocabulary.domain for vocabulary in vocabularies.both), A2A_DOMAIN),
+        "ErrorType": _enum(*(vocabulary.error_type for vocabulary in vocabularies.both)),
     }
 
 

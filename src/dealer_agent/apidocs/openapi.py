@@ -16,7 +16,7 @@ from dealer_agent.protocol.card import BEARER_SCHEME, CardFacts, card_0_1_0, car
 from dealer_agent.protocol.json_rpc import HTTP_STATUSES
 from dealer_agent.protocol.schemas import published_schemas
 from dealer_agent.protocol.skill import SKILLS
-from dealer_agent.protocol.vocabulary import Wire
+from dealer_agent.protocol.vocabulary import Vocabularies, Vocabulary
 
 MEDIA_TYPES = ("application/json", "application/a2a+json")
 
@@ -39,7 +39,7 @@ def rpc_path(facts: CardFacts) -> str:
     return facts.json_rpc_url.removeprefix(server_root(facts))
 
 
-def openapi_document(facts: CardFacts, wire: Wire) -> Json:
+def openapi_document(facts: CardFacts, vocabularies: Vocabularies) -> Json:
     """The document for the enabled skills, as plain JSON values."""
     document: Json = {
         "openapi": "3.1.0",
@@ -51,8 +51,8 @@ def openapi_document(facts: CardFacts, wire: Wire) -> Json:
         },
         "servers": [{"url": server_root(facts) or "/"}],
         "tags": PARTS["tags"],
-        "paths": _paths(facts, wire),
-        "components": {"schemas": components(facts, wire), "headers": PARTS["headers"]},
+        "paths": _paths(facts, vocabularies),
+        "components": {"schemas": components(facts, vocabularies), "headers": PARTS["headers"]},
     }
     if facts.bearer_skills:
         asking = "every skill" if facts.auth_type == "bearer" else ", ".join(sorted(facts.bearer_skills))
@@ -83,13 +83,14 @@ A refusal lists every problem at once, and says in `retryable` whether the same 
 """
 
 
-def _paths(facts: CardFacts, wire: Wire) -> dict[str, Json]:
-    paths = {send_path(facts): {"post": _send(facts, wire)}, rpc_path(facts): {"post": _call(facts, wire)}}
+def _paths(facts: CardFacts, vocabularies: Vocabularies) -> dict[str, Json]:
+    vocabulary = vocabularies.default
+    paths = {send_path(facts): {"post": _send(facts, vocabulary)}, rpc_path(facts): {"post": _call(facts, vocabulary)}}
     paths |= deepcopy(PARTS["paths"])
     names = sorted(published_schemas())
     for path, example in (
-        ("/cards/1.0.0.json", card_1_0_0(facts, wire)),
-        ("/cards/0.1.0.json", card_0_1_0(facts, wire)),
+        ("/cards/1.0.0.json", card_1_0_0(facts, vocabularies)),
+        ("/cards/0.1.0.json", card_0_1_0(facts, vocabularies)),
         ("/schemas", {"schemas": names}),
     ):
         paths[path]["get"]["responses"]["200"]["content"]["application/json"]["example"] = example
@@ -99,11 +100,11 @@ def _paths(facts: CardFacts, wire: Wire) -> dict[str, Json]:
     return paths
 
 
-def _send(facts: CardFacts, wire: Wire) -> Json:
-    requests = {skill.id: {"summary": skill.name, "value": example_body(skill, wire.default)} for skill in facts.skills}
-    replies = {skill.id: {"summary": skill.name, "value": example_reply(skill, wire.default)} for skill in facts.skills}
+def _send(facts: CardFacts, vocabulary: Vocabulary) -> Json:
+    requests = {skill.id: {"summary": skill.name, "value": example_body(skill, vocabulary)} for skill in facts.skills}
+    replies = {skill.id: {"summary": skill.name, "value": example_reply(skill, vocabulary)} for skill in facts.skills}
     refusals = {
-        str(code): _refusal(status, _error_schema(status), example_error(code, wire.default))
+        str(code): _refusal(status, _error_schema(status), example_error(code, vocabulary))
         for code, status in STATUSES.items()
     }
     return _skill_operation(
@@ -117,14 +118,14 @@ def _send(facts: CardFacts, wire: Wire) -> Json:
     )
 
 
-def _call(facts: CardFacts, wire: Wire) -> Json:
+def _call(facts: CardFacts, vocabulary: Vocabulary) -> Json:
     requests = {
-        skill.id: {"summary": skill.name, "value": example_call(example_body(skill, wire.default))}
+        skill.id: {"summary": skill.name, "value": example_call(example_body(skill, vocabulary))}
         for skill in facts.skills
     }
     replies = {
-        "success": {"summary": "A result", "value": example_json_rpc_reply(wire.default)},
-        "refusal": {"summary": "A refusal", "value": example_json_rpc_error(wire.default)},
+        "success": {"summary": "A result", "value": example_json_rpc_reply(vocabulary)},
+        "refusal": {"summary": "A refusal", "value": example_json_rpc_error(vocabulary)},
     }
     success = {"schema": {"oneOf": [ref("JsonRpcResult"), ref("JsonRpcError")]}, "examples": replies}
     refusals = {}
@@ -132,9 +133,9 @@ def _call(facts: CardFacts, wire: Wire) -> Json:
         status = STATUSES[code]
         if code == 405:
             # The service refuses a wrong method before it looks for JSON-RPC.
-            refusals["405"] = _refusal(status, _error_schema(status), example_error(405, wire.default))
+            refusals["405"] = _refusal(status, _error_schema(status), example_error(405, vocabulary))
         else:
-            refusals[str(code)] = _refusal(status, ref("JsonRpcError"), example_json_rpc_error(wire.default, code))
+            refusals[str(code)] = _refusal(status, ref("JsonRpcError"), example_json_rpc_error(vocabulary, code))
     return _skill_operation(
         facts,
         "callSendMessage",

@@ -22,7 +22,7 @@ from dealer_agent.protocol.card import CardFacts
 from dealer_agent.protocol.errors import ERRORS
 from dealer_agent.protocol.json_body import NESTING_LIMIT
 from dealer_agent.protocol.skill import DEALER_INFORMATION, INVENTORY_FACETS, INVENTORY_SEARCH, Skill
-from dealer_agent.protocol.vocabulary import Wire
+from dealer_agent.protocol.vocabulary import Vocabularies
 from dealer_agent.server.pages.site import render
 
 _UNBOUNDED = 2**63 - 1
@@ -65,10 +65,10 @@ class SkillPart:
     reply: str
 
 
-def docs_page(openapi: Json, facts: CardFacts, wire: Wire) -> str:
+def docs_page(openapi: Json, facts: CardFacts, vocabularies: Vocabularies) -> str:
     """The page for the service that `openapi` describes. The examples are in the default vocabulary."""
     schemas: dict[str, Json] = openapi["components"]["schemas"]
-    vocabulary = wire.default
+    vocabulary = vocabularies.default
     done: set[str] = set()
     parts = [
         SkillPart(
@@ -89,10 +89,10 @@ def docs_page(openapi: Json, facts: CardFacts, wire: Wire) -> str:
         facts,
         introduction=openapi["info"]["description"].split("\n\n"),
         vocabulary=vocabulary,
-        both=wire.both,
+        both=vocabularies.both,
         parts=parts,
         skill_count=SKILL_COUNT.lower(),
-        quick_start=[(skill, _curl(facts, skill, wire)) for skill in quick],
+        quick_start=[(skill, _curl(facts, skill, vocabularies)) for skill in quick],
         quick_start_asks_for_token=any(skill.id in facts.bearer_skills for skill in quick),
         token_variable=TOKEN_VARIABLE,
         envelope=json_text(body),
@@ -104,8 +104,8 @@ def docs_page(openapi: Json, facts: CardFacts, wire: Wire) -> str:
     )
 
 
-def _curl(facts: CardFacts, skill: Skill, wire: Wire) -> str:
-    return curl_command(facts.http_json_url, skill, wire.default, bearer=skill.id in facts.bearer_skills)
+def _curl(facts: CardFacts, skill: Skill, vocabularies: Vocabularies) -> str:
+    return curl_command(facts.http_json_url, skill, vocabularies.default, bearer=skill.id in facts.bearer_skills)
 
 
 def _tables(name: str, schemas: dict[str, Json], done: set[str]) -> list[FieldTable]:
