@@ -17,7 +17,7 @@ from dealer_agent.apidocs.examples import (
     example_reply,
     json_text,
 )
-from dealer_agent.apidocs.openapi import SKILL_COUNT
+from dealer_agent.apidocs.openapi import JSON_RPC_STATUSES, SKILL_COUNT
 from dealer_agent.protocol.card import CardFacts
 from dealer_agent.protocol.errors import ERRORS
 from dealer_agent.protocol.json_body import NESTING_LIMIT
@@ -101,6 +101,7 @@ def docs_page(openapi: Json, facts: CardFacts, vocabularies: Vocabularies) -> st
         error=json_text(example_error(422, vocabulary)),
         rpc_error=json_text(example_json_rpc_error(vocabulary)),
         nesting_limit=NESTING_LIMIT,
+        json_rpc_statuses=JSON_RPC_STATUSES,
     )
 
 
