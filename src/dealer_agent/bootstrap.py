@@ -198,7 +198,7 @@ async def _deliveries(
 
 
 def _card_facts(settings: Settings, listens_at: str) -> CardFacts:
-    """What the cards say. Addresses are the public ones where they are set (contract, part 4)."""
+    """What the cards say. Addresses are the public ones where they are set (docs/protocol.md#public-url)."""
     profile = settings.dealer
     base = settings.base_url(listens_at)
     websites = [rooftop.website for rooftop in profile.rooftops if rooftop.website]

@@ -133,7 +133,7 @@ def _tables(name: str, schemas: dict[str, Json], done: set[str]) -> list[FieldTa
     return tables
 
 
-# docs/limits.md has the bounds of a lead's vehicle.
+# docs/reference/bounds.md has the bounds of a lead's vehicle.
 _IGNORED_KEYWORDS = frozenset({"description", "maxLength", "maxItems", "maxProperties", "propertyNames"})
 _BELOW = frozenset({"items", "additionalProperties"})
 
