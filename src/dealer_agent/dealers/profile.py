@@ -187,7 +187,7 @@ class Privacy(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
 
 
 class Profile(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """The dealer, one or more rooftops. `feed_price` is the meaning of the feed's price (docs/protocol.md#feed-price)."""
+    """The dealer, one or more rooftops. `feed_price`: what the feed's price is (docs/protocol.md#feed-price)."""
 
     id: Annotated[str, read_by(read_slug)]
     name: Text
