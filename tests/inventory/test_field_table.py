@@ -14,7 +14,7 @@ from dealer_agent.protocol.responses import COUNT_FACETS, RANGE_FACETS, Facets
 from dealer_agent.protocol.vehicle import FIELDS, ListingStatus, SaleCondition, Vehicle, VehicleType
 from dealer_agent.protocol.vehicle_field import LAST, Reader, VocabularyName
 
-pytestmark = pytest.mark.outside_protocol("the table of vehicle fields: docs/feeds.md")
+pytestmark = pytest.mark.outside_protocol("the table of vehicle fields: docs/reference/feeds.md")
 
 
 def test_each_member_of_a_listing_has_a_row_with_a_label() -> None:
