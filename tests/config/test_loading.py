@@ -126,7 +126,7 @@ def refuse(load: Load) -> Refuse:
     def refused(text: str) -> list[str]:
         with pytest.raises(SettingsError) as refusal:
             load(text)
-        return [str(problem).removeprefix("dealer.toml, ") for problem in refusal.value.problems]
+        return [problem.removeprefix("dealer.toml, ") for problem in str(refusal.value).splitlines()]
 
     return refused
 
