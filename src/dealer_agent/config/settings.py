@@ -17,7 +17,7 @@ from msgspec.structs import asdict
 from dealer_agent.dealers.profile import Profile
 from dealer_agent.dealers.profile_checks import (
     Text,
-    agreed_by,
+    must_satisfy,
     read_by,
     read_email,
     read_environment_name,
@@ -278,8 +278,8 @@ class DealerFile(Profile, frozen=True, kw_only=True, forbid_unknown_fields=True)
     """`dealer.toml`: the dealer's profile at its top, and the service's sections."""
 
     service: ServiceSettings = ServiceSettings()
-    search: Annotated[SearchSettings, agreed_by(default_is_within_cap)] = SearchSettings()
-    auth: Annotated[AuthSettings, agreed_by(named_skills_need_tokens)] = AuthSettings()
+    search: Annotated[SearchSettings, must_satisfy(default_is_within_cap)] = SearchSettings()
+    auth: Annotated[AuthSettings, must_satisfy(named_skills_need_tokens)] = AuthSettings()
     rate_limits: RateLimitSettings = RateLimitSettings()
     logs: LogSettings = LogSettings()
     mail: MailSettings = MailSettings()
