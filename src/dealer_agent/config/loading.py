@@ -8,7 +8,7 @@ from pathlib import Path
 import msgspec
 
 from dealer_agent.config.keys import load_cipher
-from dealer_agent.config.settings import DealerFile, Settings, read_public_url
+from dealer_agent.config.settings import DealerFile, Settings
 from dealer_agent.config.settings_problems import SettingsError, error_with_lines, find_problems
 from dealer_agent.encryption.file_permissions import advice, open_to_others
 
@@ -30,7 +30,7 @@ def load_settings(directory: Path, env: Mapping[str, str]) -> Settings:
         directory=directory,
         database_url=env.get("DATABASE_URL") or default_database,
         dealer=file,
-        service=msgspec.structs.replace(file.service, public_url=read_public_url(file.service.public_url)),
+        service=msgspec.structs.replace(file.service, public_url=file.service.public_url.rstrip("/")),
         search=file.search,
         auth=file.auth,
         rate_limits=file.rate_limits,
