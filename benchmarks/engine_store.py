@@ -1,4 +1,4 @@
-"""A dealer's database with a made-up stock in it, as imports would have left it."""
+"""A dealer's database with a generated stock, in the state after imports."""
 
 import itertools
 from collections.abc import Iterator
@@ -9,9 +9,10 @@ import msgspec
 
 from benchmarks.stock_maker import POLICY, ROOFTOPS, listed, units
 from dealer_agent.dealers.profile import Profile
+from dealer_agent.inventory.import_plan import ImportRow
 from dealer_agent.inventory.listing import listing_digest
-from dealer_agent.storage.matching import ImportRow
 from dealer_agent.storage.migrate import migrate
+from dealer_agent.storage.stock import apply_import
 from dealer_agent.storage.store import Store
 
 DATABASE = "stock.db"
@@ -20,7 +21,7 @@ _TOGETHER = 250_000
 
 
 def profile() -> Profile:
-    """The made-up dealer, whose policy is `POLICY`."""
+    """The invented dealer with the policy `POLICY`."""
     rooftops = [{"name": name, "timezone": "America/Chicago"} for name in ROOFTOPS]
     said = {"id": POLICY.dealer_id, "name": "Bench Motors", "feed_price": POLICY.feed_price, "rooftops": rooftops}
     return msgspec.convert(said, Profile)
@@ -39,7 +40,7 @@ def rows(count: int) -> Iterator[ImportRow]:
 
 
 def make_store(folder: Path, count: int) -> None:
-    """Makes the database with a stock of that size."""
+    """Makes the database with a stock of this size."""
     migrate(url_of(folder))
     coming = rows(count)
     with Store.open(url_of(folder)) as store:
@@ -48,14 +49,16 @@ def make_store(folder: Path, count: int) -> None:
 
 
 def bring_in(store: Store, some: list[ImportRow], at: datetime) -> None:
-    """An import of a part of the stock."""
-    store.apply_import(
+    """Imports a part of the stock."""
+    apply_import(
+        store,
         POLICY.dealer_id,
         some,
         at=at,
         source="stock.csv",
         layout="canonical",
         max_shrink=None,
+        remember_days=90,
         dry_run=False,
         full=False,
     )

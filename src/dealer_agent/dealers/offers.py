@@ -1,4 +1,4 @@
-"""The price of a vehicle for a buyer of one area (docs/protocol.md#inventory-vehicle). Pure."""
+"""The price of a vehicle for a buyer of one area (docs/protocol.md#offered-price). Pure."""
 
 from collections.abc import Iterable
 

@@ -55,7 +55,7 @@ class Address(Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class VisitRules(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """How one kind of visit is booked at a rooftop (docs/protocol.md#appointments). Durations are multiples of 15.
+    """How one kind of visit is booked at a rooftop (docs/protocol.md#confirmation). Durations are multiples of 15.
 
     `hours` names the department whose hours apply. Visits begin every `grid_minutes` from midnight in the rooftop's
     local time, and `places` of them may overlap. The time to a visit is at least `notice_minutes` and at most
