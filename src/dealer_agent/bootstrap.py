@@ -16,7 +16,7 @@ import httpx
 import msgspec
 
 from dealer_agent import __version__
-from dealer_agent.catalogue_loading import SnapshotLoader
+from dealer_agent.catalogue_loading.snapshot_loader import SnapshotLoader
 from dealer_agent.config import Settings, load_settings
 from dealer_agent.config.channels import channel_secrets
 from dealer_agent.delivery.delivery_content import DeliveryContents
@@ -24,7 +24,7 @@ from dealer_agent.delivery.loop import DeliveryLoop
 from dealer_agent.delivery.outlets import outlets_of
 from dealer_agent.encryption import Cipher
 from dealer_agent.encryption.core_dumps import forbid_core_dumps
-from dealer_agent.lead_intake import LeadIntake
+from dealer_agent.lead_intake.intake import LeadIntake
 from dealer_agent.lead_intake.visit_calendar import subscribed_calendar
 from dealer_agent.leads.customer_links import CustomerLinks
 from dealer_agent.protocol.card import CardFacts
@@ -142,7 +142,7 @@ async def service(settings: Settings, listens_at: str) -> AsyncIterator[Service]
             settings=settings,
             card=_card_facts(settings, listens_at),
             calendar=lambda secret_hash: subscribed_calendar(store, profile, secret_hash, datetime.now(UTC)),
-            customers=dealer.desk.for_customers(store),
+            customers=dealer.lead_intake.for_customers(store),
             links=links,
             ready=True,
         )
@@ -198,7 +198,7 @@ async def _deliveries(
 
 
 def _card_facts(settings: Settings, listens_at: str) -> CardFacts:
-    """What the cards say. Addresses are the public ones where they are set (contract, part 4)."""
+    """What the cards say. Addresses are the public ones where they are set (docs/protocol.md#public-url)."""
     profile = settings.dealer
     base = settings.base_url(listens_at)
     websites = [rooftop.website for rooftop in profile.rooftops if rooftop.website]

@@ -1,7 +1,7 @@
-"""READ FIRST: what the service does. One function a skill, and the table that picks it (specification, part 1).
+"""READ FIRST: what the service does. One function for each skill (docs/protocol.md#skills).
 
-A reading skill is a plain function from the dealer's snapshot to the JSON of the reply's `data`: no lock, no await, no
-SQL. lead.submit decides purely and stores in one transaction; it answers when that is durable.
+The function of a reading skill makes the JSON of the reply's `data` from the dealer's snapshot, without locks, awaits
+and SQL. `submit_lead` stores the lead in one transaction, and answers when the transaction is durable.
 """
 
 from collections.abc import Callable
@@ -17,7 +17,7 @@ from dealer_agent.dealers.information import dealer_information
 from dealer_agent.dealers.offers import offered_price
 from dealer_agent.dealers.profile import Profile
 from dealer_agent.inventory.catalogue import Catalogue, RemovedUnit
-from dealer_agent.lead_intake import LeadIntake
+from dealer_agent.lead_intake.intake import LeadIntake
 from dealer_agent.protocol.envelope import Request
 from dealer_agent.protocol.errors import InternalError, ProtocolError, VehicleNotFound, VehicleUnavailable
 from dealer_agent.protocol.replies import Answer
@@ -33,36 +33,36 @@ from dealer_agent.protocol.skill import (
 
 @dataclass(frozen=True, slots=True)
 class Dealer:
-    """What the skills know of one dealer: the profile, the stock as of now, and where leads go.
+    """The data that the skills answer from. An import of a feed makes a new Dealer; a request uses one to its end.
 
-    A new import makes a new Dealer; a request keeps the one that it started with.
+    `information` is the JSON of the reply of dealer.information. `stock_at` is when the feed last confirmed the stock.
     """
 
     profile: Profile
     information: bytes
     catalogue: Catalogue
-    desk: LeadIntake
+    lead_intake: LeadIntake
     search: SearchSettings
     stock_at: datetime | None = None
 
     def with_stock(self, catalogue: Catalogue, at: datetime | None) -> "Dealer":
-        """The same dealer with another snapshot of its stock, confirmed by the dealer's feed at `at`."""
+        """The dealer with another snapshot of its stock, which the feed confirmed at `at`."""
         return replace(self, catalogue=catalogue, stock_at=at)
 
 
-def dealer_of(profile: Profile, desk: LeadIntake, search: SearchSettings) -> Dealer:
-    """The dealer of a profile, with nothing in stock yet: dealer.information's reply is made here, once."""
+def dealer_of(profile: Profile, lead_intake: LeadIntake, search: SearchSettings) -> Dealer:
+    """The dealer of a profile, with an empty stock."""
     about = msgspec.json.encode(dealer_information(profile))
-    return Dealer(profile, about, Catalogue.build([]), desk, search)
+    return Dealer(profile, about, Catalogue.build([]), lead_intake, search)
 
 
 def information(dealer: Dealer, _: DealerInformationRequest) -> Answer:
-    """dealer.information (2.2; contract, part 5)."""
+    """dealer.information (docs/protocol.md#dealer-information)."""
     return Answer(dealer.information)
 
 
 def search(dealer: Dealer, request: InventorySearchRequest) -> Answer:
-    """inventory.search (2.4 and 2.5; contract, part 7): a page of ready listings, `limit` capped by the dealer."""
+    """inventory.search (docs/protocol.md#inventory-search): a page of listings, whose JSON is in the snapshot."""
     skip, limit = 0, dealer.search.default_limit
     if request.pagination:
         skip = request.pagination.skip or 0
@@ -76,12 +76,12 @@ def search(dealer: Dealer, request: InventorySearchRequest) -> Answer:
 
 
 def facets(dealer: Dealer, request: InventoryFacetsRequest) -> Answer:
-    """inventory.facets (2.3; contract, part 8): the values of the matching set, with counts."""
+    """inventory.facets (docs/protocol.md#inventory-facets): the values of the matching listings, with counts."""
     return Answer(msgspec.json.encode(dealer.catalogue.facets(request.filters)))
 
 
 def vehicle(dealer: Dealer, request: InventoryVehicleRequest) -> Answer:
-    """inventory.vehicle (2.6; contract, part 9): one listing. Raises VehicleNotFound, VehicleUnavailable."""
+    """inventory.vehicle (docs/protocol.md#inventory-vehicle). Raises VehicleNotFound and VehicleUnavailable."""
     found = dealer.catalogue.find(request.vin, request.stock, request.vehicle_id)
     if found is None:
         raise VehicleNotFound("No listing has this VIN, stock number or vehicle id.")
@@ -105,28 +105,29 @@ READING_SKILLS: dict[type[Payload], Callable[[Dealer, Any], Answer]] = {
 
 
 def read(dealer: Dealer, request: Request) -> Answer:
-    """The answer of a reading skill. Raises ProtocolError."""
+    """The answer of a reading skill to a valid payload. Raises ProtocolError."""
     assert request.payload is not None, "the payload is checked before"
     return READING_SKILLS[type(request.payload)](dealer, request.payload)
 
 
 async def submit_lead(dealer: Dealer, request: Request, *, token_id: str | None, body: bytes, seconds: float) -> Answer:
-    """lead.submit (2.7; contract, part 10): stored with its consent record before it is answered.
+    """lead.submit (docs/protocol.md#lead-submit), for a valid payload.
 
-    `token_id` is the caller's, where it showed a token; `body` is the request as received: the consent record keeps its
-    hash. `seconds` is the time that is left for the database. Raises StorageError, and ProtocolError: of a refused lead
-    only code and time are stored. Exceptions are AppointmentTimeUnavailable, whose lead is stored, and InternalError,
-    which is no refusal and leaves no such record.
+    `token_id` is that of the caller's token. `body` is the body as received: the consent record has its hash. `seconds`
+    is the time left for the database.
+
+    Raises StorageError and ProtocolError. Only code and time of a refused lead are stored. There are two exceptions:
+    with AppointmentTimeUnavailable the lead is stored, and with InternalError nothing is.
     """
     now = datetime.now(UTC)
     try:
         assert request.plain is not None, "the payload is checked before"
         lead = cast(LeadSubmitRequest, request.payload)
-        return await dealer.desk.take(
+        return await dealer.lead_intake.take(
             lead, request.plain, dealer.catalogue, token_id=token_id, body=body, now=now, seconds=seconds
         )
     except InternalError:
         raise
     except ProtocolError as error:
-        dealer.desk.note_refusal(error.code, now)
+        dealer.lead_intake.note_refusal(error.code, now)
         raise

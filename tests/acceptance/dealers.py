@@ -8,7 +8,7 @@ from typing import Any
 
 from tests.storage.current import make_current
 
-from dealer_agent.catalogue_loading import import_feed
+from dealer_agent.catalogue_loading.feed_import import import_feed
 from dealer_agent.config import load_settings
 from dealer_agent.config.keys import create_key_file
 from dealer_agent.inventory.feeds import read_feed

@@ -254,7 +254,7 @@ def test_a_visit_can_be_cancelled_without_telling_anybody(desk: Desk) -> None:
 
     before = deliveries()
     said = desk.command("cancel", desk.other["appointment"]["appointment_id"], "--tell-nobody")
-    assert "Nobody is told" in said
+    assert "Nobody is notified" in said
     assert "mail" not in said
     assert deliveries() == before > 0
 

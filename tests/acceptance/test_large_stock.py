@@ -12,8 +12,7 @@ from tests.acceptance.dealers import generation, stocked_dealer, write_feed
 from tests.acceptance.running import PATIENCE_SECONDS, Running, eventually, serving, start, succeed_here
 from tests.acceptance.test_workers import in_every_worker
 
-from dealer_agent.catalogue_loading import FILE
-from dealer_agent.catalogue_loading.snapshot_loader import SMALL
+from dealer_agent.catalogue_loading.snapshot_loader import FILE, SMALL
 
 pytestmark = pytest.mark.outside_protocol("how a large stock is loaded")
 

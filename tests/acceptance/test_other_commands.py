@@ -2,12 +2,14 @@
 
 import re
 import sqlite3
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
 from tests.acceptance.asking import ask, asked, lead
 from tests.acceptance.dealers import HONDA_VIN
-from tests.acceptance.running import Running, command, command_here, eventually, succeed
+from tests.acceptance.running import COMMAND, Running, command, command_here, environment, eventually, succeed
 
 from dealer_agent import __version__
 
@@ -15,7 +17,7 @@ HELP = {
     (): ("init", "inventory", "serve", "demo", "leads", "tokens", "dealer-agent demo"),
     ("init",): ("FOLDER", "dealer.toml", "--name"),
     ("inventory",): ("import",),
-    ("inventory", "import"): ("--dry-run", "--allow-shrink", "--format", "vauto", "--dir", "One transaction"),
+    ("inventory", "import"): ("--dry-run", "--allow-shrink", "--format", "vauto", "--dir", "one transaction"),
     ("serve",): ("--host", "--port", "8080", "--workers", "--dir"),
     ("demo",): ("--host", "--port", "--dir", "300 vehicles"),
     ("keys",): ("create", "list", "rotate"),
@@ -55,6 +57,40 @@ def test_the_command_alone_shows_its_help_and_its_version_on_request() -> None:
     alone = command_here()
     assert (alone.stdout + alone.stderr).strip() == command_here("--help").stdout.strip()
     assert command_here("--version").stdout == f"dealer-agent {__version__}\n"
+
+
+HEAVY = ("alembic", "httpx", "icalendar", "jinja2", "numpy", "sqlalchemy", "starlette", "uvicorn")
+
+
+@pytest.mark.parametrize(
+    ("words", "heavy"),
+    [((), HEAVY), (("tokens", "list"), tuple(name for name in HEAVY if name != "sqlalchemy"))],
+)
+def test_a_command_imports_only_what_it_needs(words: tuple[str, ...], heavy: tuple[str, ...]) -> None:
+    """The imports of all commands take more than a second."""
+    program = (
+        "import sys\nfrom dealer_agent.cli import main\ntry:\n    main()\nexcept SystemExit:\n"
+        f"    print([name for name in {heavy!r} if name in sys.modules])"
+    )
+    done = command(*words, "--help", program=(sys.executable, "-c", program))
+    assert done.stdout.splitlines()[-1] == "[]"
+
+
+def test_a_help_text_breaks_lines_only_at_the_width_of_the_terminal() -> None:
+    shown = command_here("leads", "erase", "--help", COLUMNS="400").stdout
+    assert "cancels future visits, and drops the deliveries that wait. It keeps the proof of consent apart" in shown
+
+
+@pytest.mark.parametrize("words", [("consent", "head"), ("appointments", "calendar"), ("tokens", "list")])
+def test_a_reader_that_ends_early_is_no_error(tmp_path: Path, words: tuple[str, ...]) -> None:
+    """As in `dealer-agent consent head | head -1`."""
+    succeed("init", tmp_path / "store")
+    asked = [COMMAND, *words, "--dir", str(tmp_path / "store")]
+    with subprocess.Popen(asked, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=environment()) as done:
+        assert done.stdout is not None
+        done.stdout.close()
+        assert done.stderr is not None
+        assert done.stderr.read() == ""
 
 
 @pytest.mark.requirement("feed-price-default")

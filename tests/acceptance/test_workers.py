@@ -15,7 +15,7 @@ from tests.acceptance.asking import ask, asked, refusal
 from tests.acceptance.dealers import generation, stocked_dealer, write_feed
 from tests.acceptance.running import Running, eventually, serving, succeed_here
 
-from dealer_agent.catalogue_loading import import_feed
+from dealer_agent.catalogue_loading.feed_import import import_feed
 from dealer_agent.config import load_settings
 from dealer_agent.inventory.feeds import Feed, read_feed
 from dealer_agent.storage.store import Store

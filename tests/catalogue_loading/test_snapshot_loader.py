@@ -16,15 +16,10 @@ import msgspec
 import pytest
 from tests.server.dealership import LOT, set_up
 
-from dealer_agent.catalogue_loading import (
-    FILE,
-    SnapshotError,
-    SnapshotLoader,
-    import_feed,
-    snapshot_loader,
-    snapshot_process,
-)
+from dealer_agent.catalogue_loading import snapshot_loader, snapshot_process
+from dealer_agent.catalogue_loading.feed_import import import_feed
 from dealer_agent.catalogue_loading.listing_policy import listing_policy
+from dealer_agent.catalogue_loading.snapshot_loader import FILE, SnapshotError, SnapshotLoader
 from dealer_agent.catalogue_loading.snapshot_process import SnapshotJob
 from dealer_agent.catalogue_loading.snapshots import SnapshotInputs, write_stock
 from dealer_agent.config import Settings, load_settings

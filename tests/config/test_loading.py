@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from dealer_agent.config import Settings, SettingsError, load_settings
 from dealer_agent.config.settings import DealerFile
-from dealer_agent.config.settings_problems import defects
+from dealer_agent.config.settings_problems import find_problems
 
 Load = Callable[[str], Settings]
 Refuse = Callable[[str], list[str]]
@@ -412,6 +412,6 @@ def test_what_has_no_defect_is_converted(data: st.DataObject) -> None:
     section = data.draw(st.sampled_from(sorted(_SECTIONS)))
     file: dict[str, object] = {"id": "acme", "name": "Acme", "feed_price": "advertised", "rooftops": [rooftop]}
     file[section] = table(_SECTIONS[section])
-    if defects(DealerFile, file):
+    if find_problems(DealerFile, file):
         return
     assert isinstance(msgspec.convert(file, DealerFile), DealerFile)

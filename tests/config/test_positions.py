@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from dealer_agent.config.toml_positions import key_lines, nearest_line
-from dealer_agent.dealers.profile_checks import Path
+from dealer_agent.protocol.problems import Path
 
 DOCUMENT = '''\
 # a remark with key = 1 and [header]

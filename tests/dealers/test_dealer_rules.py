@@ -6,6 +6,7 @@ from typing import Any
 import pytest
 
 from dealer_agent.dealers import profile_checks
+from dealer_agent.protocol.problems import Path
 
 
 @pytest.mark.parametrize(
@@ -80,7 +81,7 @@ def test_a_misspelled_time_zone_is_told_the_nearest_one() -> None:
         ([{"name": 3}, "South", {"feed_ids": 7}], []),
     ],
 )
-def test_no_two_rooftops_share_a_name_or_a_feed_id(rooftops: list[Any], paths: list[profile_checks.Path]) -> None:
+def test_no_two_rooftops_share_a_name_or_a_feed_id(rooftops: list[Any], paths: list[Path]) -> None:
     assert [defect.path for defect in profile_checks.rooftops_are_told_apart(rooftops)] == paths
 
 

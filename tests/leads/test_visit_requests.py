@@ -22,7 +22,7 @@ from dealer_agent.leads.visit_times import (
     quarters_of,
     requested_times,
 )
-from dealer_agent.protocol.formats import is_local_timestamp, is_timestamp
+from dealer_agent.protocol.formats import is_timestamp, parse_timestamp
 from dealer_agent.protocol.requests import VISIT_KIND_OF, AppointmentType
 from dealer_agent.protocol.responses import AppointmentReply, TimeSlot
 
@@ -237,7 +237,7 @@ def test_no_timestamp_that_a_request_may_hold_raises(
     requests += [{"appointment_at": start} for start, _ in pairs if is_timestamp(start)]
     for members in requests:
         texts = [text for pair in pairs for text in pair if text is not None]
-        assert all(is_local_timestamp(text) for text in texts)
+        assert all(parse_timestamp(text) for text in texts)
         asked = asking(plan, **members)
         outcome = choose_time(asked, plan, {}, NOW)
         assert len(outcome.proposed) == (3 if outcome.confirmed is None else 0)

@@ -17,7 +17,7 @@ from sqlalchemy import create_engine, select
 from tests.storage.current import make_current
 
 from dealer_agent.bootstrap import application
-from dealer_agent.catalogue_loading import import_feed
+from dealer_agent.catalogue_loading.feed_import import import_feed
 from dealer_agent.config import load_settings
 from dealer_agent.encryption import Cipher, Keyring
 from dealer_agent.inventory.feeds import read_feed

@@ -1,4 +1,4 @@
-"""What customers do with the links in their mails (docs/customer-links.md). On both databases."""
+"""What customers do with the links in their mails (docs/how-to/customer-links.md). On both databases."""
 
 import asyncio
 from collections.abc import Awaitable, Callable
@@ -13,8 +13,7 @@ from tests.skills.test_visits_called_off import SAM, SOON, WITH_PEOPLE, id_of, s
 from tests.skills.visiting import LOT, NOW, PROFILE, asking, at, visit, windows
 
 from dealer_agent.dealers.profile import VisitRules
-from dealer_agent.lead_intake import CustomerActions
-from dealer_agent.lead_intake.customer_actions import CustomerVisit, NotFree, VisitEnded
+from dealer_agent.lead_intake.customer_actions import CustomerActions, CustomerVisit, NotFree, VisitEnded
 from dealer_agent.lead_intake.lead_transaction import MOST_ADDITIONS
 from dealer_agent.leads.customer_links import LinkTarget
 

@@ -12,7 +12,7 @@ from tests.skills.visiting import LOT, NOW, PROFILE, asking, at, listing, visit
 
 from dealer_agent.dealers.profile import Deliver
 from dealer_agent.inventory.catalogue import Catalogue
-from dealer_agent.lead_intake import NoVisitToCancel
+from dealer_agent.lead_intake.cancellation import NoVisitToCancel
 
 pytestmark = pytest.mark.outside_protocol("cancelled visits")
 

@@ -7,7 +7,7 @@ from datetime import datetime
 from dealer_agent.catalogue_loading.listing_policy import listing_policy
 from dealer_agent.dealers.profile import Profile
 from dealer_agent.inventory.feeds import Feed
-from dealer_agent.inventory.listing import UnitRecord, list_unit, listing_digest, match_rooftop, vehicle_id_for
+from dealer_agent.inventory.listing import UnitRecord, list_unit, listing_digest, vehicle_id_for
 from dealer_agent.storage.matching import ImportRow
 from dealer_agent.storage.stock import ImportOutcome
 from dealer_agent.storage.store import Store
@@ -48,7 +48,7 @@ def import_feed(
     unknown: dict[str, None] = {}
     for number, row in enumerate(feed.units, 1):
         unit = row.unit
-        if not match_rooftop(unit.rooftop_hints, policy)[1]:
+        if policy.rooftop_of(unit.rooftop_hints) is None:
             without_rooftop += 1
             if len(unknown) < MOST_UNKNOWN_ROOFTOPS:
                 unknown.update(dict.fromkeys(unit.rooftop_hints))

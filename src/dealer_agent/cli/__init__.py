@@ -1,29 +1,68 @@
-"""The command `dealer-agent`: one file for each of its subjects."""
+"""The command `dealer-agent`. Each command, and each group of commands, is a module of its name."""
+
+from importlib import import_module
+from typing import Any
 
 import typer
+from typer.core import TyperCommand, TyperGroup
+from typer.main import get_command, get_group
 
 from dealer_agent import __version__
-from dealer_agent.cli import (
-    accesses,
-    appointments,
-    consent,
-    consent_check,
-    consent_proof,
-    deliveries,
-    demo,
-    erasure,
-    export,
-    init,
-    inventory,
-    keys,
-    leads,
-    serve,
-    tokens,
-)
 from dealer_agent.encryption.core_dumps import forbid_core_dumps
+
+COMMANDS = {
+    "init": "Write a commented dealer.toml: profile, rooftops, hours, fees, policies, and how the service behaves.",
+    "serve": "Answer buyer agents until Ctrl-C or SIGTERM. Requests in progress are answered first.",
+    "demo": "Serve an invented dealer with more than 300 vehicles, and show example requests.",
+}
+GROUPS = {
+    "inventory": "Import the inventory, and see what it contains.",
+    "keys": "Create, list and replace the keys to customer data.",
+    "leads": "See, export and erase the leads that buyers sent.",
+    "appointments": "See, cancel and subscribe to the visits that buyers asked for.",
+    "deliveries": "See whether leads arrived at their CRMs, and send them again.",
+    "consent": "See, revoke, prove and verify the consent of customers.",
+    "accesses": "See who looked at customer data.",
+    "tokens": "Create, list and revoke bearer tokens for buyer agents.",
+}
+HELP = COMMANDS | GROUPS
+
+
+class _LazyCommands(TyperGroup):
+    """Imports the module of a command only to run it: the imports of all commands take more than a second."""
+
+    def list_commands(self, ctx: Any) -> list[str]:  # noqa: ARG002 - as the base has it
+        """The names, in the order of the help."""
+        return list(HELP)
+
+    def get_command(self, ctx: Any, cmd_name: str) -> Any:  # noqa: ARG002
+        """The command or group of this name, imported; None for an unknown name."""
+        if cmd_name not in HELP:
+            return None
+        module = import_module(f"{__name__}.{cmd_name}")
+        command = get_group(module.app) if cmd_name in GROUPS else get_command(module.app)
+        command.name, command.help = cmd_name, HELP[cmd_name]
+        _join_lines(command)
+        return command
+
+    def format_help(self, ctx: Any, formatter: Any) -> None:
+        """Shows the commands without importing them."""
+        commands = [TyperCommand(name, help=text) for name, text in HELP.items()]
+        shown = TyperGroup(help=self.help, epilog=self.epilog, params=self.params, commands=commands)
+        shown.format_help(ctx, formatter)
+
+
+def _join_lines(command: Any) -> None:
+    """Joins the lines of each paragraph of a help text: a terminal breaks lines at its own width."""
+    paragraphs = (command.help or "").split("\n\n")
+    command.help = "\n\n".join(" ".join(paragraph.split()) for paragraph in paragraphs)
+    for each in command.commands.values() if isinstance(command, TyperGroup) else ():
+        _join_lines(each)
+
 
 app = typer.Typer(
     name="dealer-agent",
+    cls=_LazyCommands,
     help="Puts a dealership's inventory in front of AI shopping agents, and takes their leads.",
     epilog="Start with `dealer-agent demo` to see it work, or `dealer-agent init my-store` for your own.",
     no_args_is_help=True,
@@ -43,28 +82,6 @@ def _root(
     version: bool = typer.Option(False, "--version", callback=_version, is_eager=True, help="Show the version."),
 ) -> None:
     """The options before any command."""
-
-
-leads.app.command("erase")(erasure.erase)
-leads.app.command("export")(export.export)
-leads.app.command("dispose")(erasure.dispose)
-
-consent.app.command("prove")(consent_proof.prove)
-consent.app.command("export")(consent_proof.export)
-consent.app.command("verify")(consent_check.verify)
-consent.app.command("head")(consent_check.head)
-
-app.command("init")(init.init)
-app.command("serve")(serve.serve)
-app.command("demo")(demo.demo)
-app.add_typer(inventory.app, name="inventory")
-app.add_typer(keys.app, name="keys")
-app.add_typer(leads.app, name="leads")
-app.add_typer(appointments.app, name="appointments")
-app.add_typer(deliveries.app, name="deliveries")
-app.add_typer(consent.app, name="consent")
-app.add_typer(accesses.app, name="accesses")
-app.add_typer(tokens.app, name="tokens")
 
 
 def main() -> None:

@@ -1,4 +1,4 @@
-"""Who looks at customer data through a command: written down before anything is shown (16 CFR 314.4(c)(8))."""
+"""Records who reads customer data with a command, before the command shows it (16 CFR 314.4(c)(8))."""
 
 import os
 import pwd
@@ -10,12 +10,11 @@ from dealer_agent.storage.lead_record import LeadDetails
 from dealer_agent.storage.store import Store
 
 
-def note_look(store: Store, dealer_id: str, action: str, *, leads: int, lead_id: str | None = None) -> None:
-    """Writes into the access log that the person at this command looks at customer data of so many leads.
+def record_access(store: Store, dealer_id: str, action: str, *, leads: int, lead_id: str | None = None) -> None:
+    """Records that this user reads customer data of that many leads. Without leads it records nothing.
 
-    To be called after the data was read and before any of it is shown. `action` is the command's words, such as
-    `leads list`; `lead_id` names the lead where it is one. A look that finds nobody is none. Where the log cannot be
-    written the command ends with exit code 1.
+    Call it after the data is read and before any of it is shown. `action` is the command, such as `leads list`.
+    `lead_id` names a single lead. If the access log cannot be written, the command ends with exit code 1.
     """
     if leads == 0:
         return
@@ -25,17 +24,17 @@ def note_look(store: Store, dealer_id: str, action: str, *, leads: int, lead_id:
         fail(f"Nothing is shown, because the access log cannot be written: {problem}")
 
 
-def look_at_lead(store: Store, dealer_id: str, lead_id: str, action: str) -> LeadDetails:
-    """A lead with all that belongs to it; the look is noted. Ends the command with exit code 1 where there is none."""
+def read_lead(store: Store, dealer_id: str, lead_id: str, action: str) -> LeadDetails:
+    """A lead with all its parts. The access is recorded. Ends the command with exit code 1 if there is no such lead."""
     found = store.whole_lead(dealer_id, lead_id, datetime.now(UTC))
     if found is None:
         fail(f"There is no lead {lead_id}; see dealer-agent leads list")
-    note_look(store, dealer_id, action, leads=1, lead_id=lead_id)
+    record_access(store, dealer_id, action, leads=1, lead_id=lead_id)
     return found
 
 
 def actor() -> str:
-    """The operating system's user, whatever the environment says; a user without a name goes by the number."""
+    """The name of the operating system's user, or the user's number. The environment cannot change it."""
     number = os.getuid()
     try:
         return pwd.getpwuid(number).pw_name

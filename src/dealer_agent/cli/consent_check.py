@@ -1,30 +1,27 @@
-"""`dealer-agent consent verify` and `consent head`: whether somebody tampered with the records."""
+"""`dealer-agent consent verify` and `consent head`: detect changes of the consent record and of the access log."""
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Annotated, TypeVar
+from typing import Annotated
 
 import typer
 
-from dealer_agent.cli.consent import show_event
+from dealer_agent.cli.lead_display import show_event
 from dealer_agent.cli.terminal import (
     HERE,
     DirOption,
     counted,
-    customer_store,
     fail,
-    failures_in_plain_words,
     moment,
+    open_customer_store,
+    open_store,
     out,
-    settings_in,
-    store_of,
+    report_errors,
 )
 from dealer_agent.server.chain_heads import append_heads, read_heads
 from dealer_agent.storage.chain_heads import Head, by_chain
 from dealer_agent.storage.consent_evidence import MOST_LINE_BYTES, BadEvidence, check_evidence
-
-Given = TypeVar("Given")
 
 COMPARED = "It agrees with a recorded head: nobody changed these events after that head was recorded."
 NOT_COMPARED = (
@@ -42,12 +39,10 @@ def head(directory: DirOption = HERE) -> None:
 
     Keep the output where a person who can change the database cannot change it. `consent verify --against` reads it.
     """
-    with failures_in_plain_words():
-        settings = settings_in(directory)
-        with store_of(settings) as store:
-            now = datetime.now(UTC)
-            heads = store.heads(settings.dealer.id, now)
-            append_heads(settings.heads_file, heads, now)
+    with open_store(directory) as (settings, store):
+        now = datetime.now(UTC)
+        heads = store.heads(settings.dealer.id, now)
+        append_heads(settings.heads_file, heads, now)
     for each in heads:
         out.print(str(each), markup=False)
 
@@ -56,7 +51,7 @@ def verify(
     file: Annotated[
         Path | None,
         typer.Argument(
-            metavar="[FILE]", help="A file that `consent export` wrote. Checking it needs no database and no key."
+            metavar="FILE", help="A file that `consent export` wrote. Checking it needs no database and no key."
         ),
     ] = None,
     against: Annotated[
@@ -72,16 +67,14 @@ def verify(
     """
     recorded = None if against is None else _recorded(against)
     if file is not None:
-        with failures_in_plain_words():
+        with report_errors():
             _verify_file(file, recorded)
         return
-    with failures_in_plain_words():
-        settings = settings_in(directory)
+    with open_customer_store(directory) as (settings, store):
         dealer_id = settings.dealer.id
         heads = _of_dealer(recorded, dealer_id)
-        with customer_store(settings) as store:
-            report = store.verify_chain(dealer_id, heads["consents"])
-            log = store.verify_accesses(dealer_id, heads["accesses"])
+        report = store.verify_chain(dealer_id, heads["consents"])
+        log = store.verify_accesses(dealer_id, heads["accesses"])
     if report.first_broken is not None:
         fail(f"The consent record is broken at event {report.first_broken}: {report.problem}")
     if log.first_broken is not None:
@@ -111,12 +104,8 @@ def _of_dealer(recorded: list[Head] | None, dealer_id: str) -> Mapping[str, Mapp
     """The hashes of the recorded heads by chain. Ends the command if they contradict each other."""
     if recorded is not None and not any(each.dealer_id == dealer_id for each in recorded):
         raise typer.BadParameter(f"holds no head of the dealer {dealer_id}", param_hint="--against")
-    return _or_fail(lambda: by_chain(recorded or (), dealer_id))
-
-
-def _or_fail(work: Callable[[], Given]) -> Given:
     try:
-        return work()
+        return by_chain(recorded or (), dealer_id)
     except ValueError as problem:
         fail(str(problem))
 

@@ -6,11 +6,11 @@ from typing import Annotated
 
 import typer
 
-from dealer_agent.cli.access_recording import note_look
-from dealer_agent.cli.consent import show_event
+from dealer_agent.cli.access_recording import record_access
+from dealer_agent.cli.lead_display import show_event
 from dealer_agent.cli.person_lookup import contact_point
 from dealer_agent.cli.private_file import ordinary_file, private_file
-from dealer_agent.cli.terminal import HERE, DirOption, customer_store, fail, failures_in_plain_words, out, settings_in
+from dealer_agent.cli.terminal import HERE, DirOption, fail, open_customer_store, out
 from dealer_agent.storage.store import Store
 
 ContactArgument = Annotated[
@@ -28,13 +28,11 @@ def prove(contact: ContactArgument, directory: DirOption = HERE) -> None:
 
     The law requires you to keep this (16 CFR 310.5). The access log names everyone who uses this command.
     """
-    with failures_in_plain_words():
-        settings = settings_in(directory)
+    with open_customer_store(directory) as (settings, store):
         dealer_id = settings.dealer.id
-        with customer_store(settings) as store:
-            found = _leads(store, dealer_id, contact)
-            events = store.proven_events(dealer_id, found)
-            note_look(store, dealer_id, "consent prove", leads=len(found))
+        found = _leads(store, dealer_id, contact)
+        events = store.proven_events(dealer_id, found)
+        record_access(store, dealer_id, "consent prove", leads=len(found))
     for event in events:
         show_event(event)
 
@@ -43,7 +41,9 @@ def export(
     contact: ContactArgument,
     file: Annotated[
         Path,
-        typer.Option("--out", metavar="FILE", callback=ordinary_file, help="A file for you alone (mode 0600)."),
+        typer.Option(
+            "--out", metavar="FILE", callback=ordinary_file, help="A file that only you can read (mode 0600)."
+        ),
     ],
     directory: DirOption = HERE,
 ) -> None:
@@ -52,20 +52,18 @@ def export(
     The file is not encrypted. It also has the events of other leads, which name nobody. They connect the record with
     the head of the chain, and show that no event of the person's leads is left out.
     """
-    with failures_in_plain_words():
-        settings = settings_in(directory)
+    with open_customer_store(directory) as (settings, store):
         dealer_id = settings.dealer.id
-        with customer_store(settings) as store:
-            found = _leads(store, dealer_id, contact)
-            note_look(store, dealer_id, "consent export", leads=len(found))
-            with store.exporting_consent(dealer_id, found, datetime.now(UTC)) as evidence, private_file(file) as opened:
-                for line in evidence.lines:
-                    opened.write(line + b"\n")
+        found = _leads(store, dealer_id, contact)
+        record_access(store, dealer_id, "consent export", leads=len(found))
+        with store.exporting_consent(dealer_id, found, datetime.now(UTC)) as evidence, private_file(file) as opened:
+            for line in evidence.lines:
+                opened.write(line + b"\n")
     out.print(f"Written to {file}. The chain's head is now:\n{evidence.head}", markup=False)
 
 
 def _leads(store: Store, dealer_id: str, contact: str) -> list[str]:
-    """The leads of a contact point, erased ones too. Ends the command with exit code 1 where there is none."""
+    """The leads of a contact point, erased ones too. Ends the command with exit code 1 if there is none."""
     found = sorted({*store.find_leads_of(dealer_id, [contact]), *store.proven_leads(dealer_id, contact)})
     if not found:
         fail("No consent is kept for this contact point: check the address or number")

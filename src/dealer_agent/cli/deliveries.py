@@ -1,4 +1,4 @@
-"""`dealer-agent deliveries`: whether leads arrived at their receivers, and sending them again."""
+"""`dealer-agent deliveries`: whether leads arrived at their receivers, and how to send them again."""
 
 from datetime import UTC, datetime
 from typing import Annotated
@@ -8,21 +8,19 @@ import typer
 from dealer_agent.cli.terminal import (
     HERE,
     DirOption,
-    add_row,
-    customer_store,
     fail,
-    failures_in_plain_words,
+    minute,
     moment,
+    open_customer_store,
+    open_store,
     out,
+    print_table,
     section,
-    settings_in,
-    store_of,
-    table,
 )
 from dealer_agent.dealers.routing import TO_CUSTOMER
 from dealer_agent.storage.outbox import DeliveryRecord, State
 
-app = typer.Typer(help="See whether leads arrived at their CRMs, and send them again.", no_args_is_help=True)
+app = typer.Typer(no_args_is_help=True)
 
 
 ChannelOption = Annotated[
@@ -42,17 +40,17 @@ def list_(
     limit: Annotated[int, typer.Option(min=1, max=100_000, help="How many, newest first.")] = 50,
 ) -> None:
     """List deliveries: the lead, the channel, the state and the last problem."""
-    with failures_in_plain_words():
-        settings = settings_in(directory)
-        with store_of(settings) as store:
-            records = store.list_deliveries(settings.dealer.id, limit, state=state, channel=channel, lead_id=lead)
+    with open_store(directory) as (settings, store):
+        records = store.list_deliveries(settings.dealer.id, limit, state=state, channel=channel, lead_id=lead)
     now = datetime.now(UTC)
-    made = table("Deliveries", "Id", "Lead Id", "Kind", "Rooftop", "Channel", "State", "Tries #", "At (UTC)", "Problem")
+    columns = ("Id", "Lead Id", "Kind", "Rooftop", "Channel", "State", "Tries #", "At (UTC)", "Problem")
+    rows = []
     for record in records:
         where = record.kind, record.rooftop, record.channel
-        state_told = _state(record, now), str(record.attempts), moment(record.settled_at or record.due_at)[:-3]
-        add_row(made, record.delivery_id, record.lead_id, *where, *state_told, record.problem or "")
-    out.print(made if records else "No such deliveries." if state or channel or lead else "No deliveries yet.")
+        progress = _state(record, now), str(record.attempts), minute(record.settled_at or record.due_at)
+        rows.append((record.delivery_id, record.lead_id, *where, *progress, record.problem or ""))
+    filtered = state or channel or lead
+    print_table("Deliveries", columns, rows, empty="No such deliveries." if filtered else "No deliveries yet.")
 
 
 @app.command("show")
@@ -61,15 +59,13 @@ def show(
     directory: DirOption = HERE,
 ) -> None:
     """Show everything about one delivery."""
-    with failures_in_plain_words():
-        settings = settings_in(directory)
-        with store_of(settings) as store:
-            record = store.get_delivery(settings.dealer.id, delivery_id)
+    with open_store(directory) as (settings, store):
+        record = store.get_delivery(settings.dealer.id, delivery_id)
         if record is None:
             fail(f"There is no delivery {delivery_id}; see dealer-agent deliveries list")
     now = datetime.now(UTC)
     out.print(f"[bold]Delivery {record.delivery_id}[/], {_state(record, now)}")
-    told = {
+    facts = {
         "lead": record.lead_id,
         "kind": record.kind,
         "rooftop": record.rooftop,
@@ -81,13 +77,13 @@ def show(
         "appointment" if record.kind in TO_CUSTOMER else "because of": record.event_id,
         "problem": record.problem,
     }
-    section("What became of it", {name: value for name, value in told.items() if value})
+    section("What became of it", {name: value for name, value in facts.items() if value})
 
 
 @app.command("retry")
 def retry(
     delivery_id: Annotated[
-        str | None, typer.Argument(metavar="[ID]", help="The id, from `deliveries list`.", show_default=False)
+        str | None, typer.Argument(metavar="ID", help="The id, from `deliveries list`.", show_default=False)
     ] = None,
     directory: DirOption = HERE,
     everything: Annotated[bool, typer.Option("--all", help="All deliveries that wait or are parked.")] = False,
@@ -98,19 +94,15 @@ def retry(
         raise typer.BadParameter("name one delivery, or give --all (with --channel NAME for those of one channel)")
     if delivery_id is not None and channel is not None:
         raise typer.BadParameter("give --channel only with --all")
-    with failures_in_plain_words():
-        settings = settings_in(directory)
-        with store_of(settings) as store:
-            dealer_id, now = settings.dealer.id, datetime.now(UTC)
-            record = None if delivery_id is None else store.get_delivery(dealer_id, delivery_id)
-            if delivery_id is not None and record is None:
-                fail(f"There is no delivery {delivery_id}; see dealer-agent deliveries list")
-            if record is not None and record.state in ("sent", "dropped"):
-                again = "; dealer-agent deliveries send-again sends it again" if record.state == "sent" else ""
-                fail(
-                    f"Delivery {delivery_id} was {record.state}: only one that waits or is parked is tried again{again}"
-                )
-            count = store.retry_deliveries(dealer_id, now, delivery_id=delivery_id, channel=channel)
+    with open_store(directory) as (settings, store):
+        dealer_id, now = settings.dealer.id, datetime.now(UTC)
+        record = None if delivery_id is None else store.get_delivery(dealer_id, delivery_id)
+        if delivery_id is not None and record is None:
+            fail(f"There is no delivery {delivery_id}; see dealer-agent deliveries list")
+        if record is not None and record.state in ("sent", "dropped"):
+            again = "; dealer-agent deliveries send-again sends it again" if record.state == "sent" else ""
+            fail(f"Delivery {delivery_id} was {record.state}: only one that waits or is parked is tried again{again}")
+        count = store.retry_deliveries(dealer_id, now, delivery_id=delivery_id, channel=channel)
     out.print(f"{count} {'delivery is' if count == 1 else 'deliveries are'} tried again as soon as the service runs.")
 
 
@@ -124,34 +116,32 @@ def send_again(
 
     The document is made from the lead as it is now. Mails to customers are not sent again.
     """
-    with failures_in_plain_words():
-        settings = settings_in(directory)
-        with customer_store(settings) as store:
-            dealer_id, now = settings.dealer.id, datetime.now(UTC)
-            record = store.get_delivery(dealer_id, sent_id)
-            if record is not None and channel is not None:
-                raise typer.BadParameter("give --channel only with a lead")
-            lead_id = sent_id if record is None else record.lead_id
-            found = store.get_lead(dealer_id, lead_id)
-            if found is None:
-                fail(f"There is no delivery and no lead {sent_id}; see dealer-agent deliveries list")
-            if found.lead.erased_at is not None:
-                fail(f"The customer of lead {lead_id} was erased: there is nothing to send")
-            if record is not None:
-                made = store.send_again(dealer_id, now, delivery_id=sent_id)
-            else:
-                made = store.send_again(dealer_id, now, lead_id=lead_id, channel=channel)
-            if not made:
-                fail(
-                    f"Nothing of {sent_id} can be sent again: no CRM and nobody under notify has it. "
-                    "dealer-agent deliveries retry sends what waits or is parked"
-                )
-    for delivery_id in made:
+    with open_customer_store(directory) as (settings, store):
+        dealer_id, now = settings.dealer.id, datetime.now(UTC)
+        record = store.get_delivery(dealer_id, sent_id)
+        if record is not None and channel is not None:
+            raise typer.BadParameter("give --channel only with a lead")
+        lead_id = sent_id if record is None else record.lead_id
+        found = store.get_lead(dealer_id, lead_id)
+        if found is None:
+            fail(f"There is no delivery and no lead {sent_id}; see dealer-agent deliveries list")
+        if found.lead.erased_at is not None:
+            fail(f"The customer of lead {lead_id} was erased: there is nothing to send")
+        if record is not None:
+            new_ids = store.send_again(dealer_id, now, delivery_id=sent_id)
+        else:
+            new_ids = store.send_again(dealer_id, now, lead_id=lead_id, channel=channel)
+        if not new_ids:
+            fail(
+                f"Nothing of {sent_id} can be sent again: no CRM and nobody under notify has it. "
+                "dealer-agent deliveries retry sends what waits or is parked"
+            )
+    for delivery_id in new_ids:
         out.print(f"Delivery {delivery_id} is sent as soon as the service runs.", markup=False)
 
 
 def _state(record: DeliveryRecord, now: datetime) -> str:
-    """The state; `being sent` while a process sends it."""
+    """The state, or `being sent` while a process has the lease."""
     if record.state == "waiting" and record.leased_until is not None and record.leased_until > now:
         return "being sent"
     return record.state

@@ -1,4 +1,4 @@
-"""`dealer-agent demo`: an invented two-rooftop dealer, on the air in a moment."""
+"""`dealer-agent demo`: runs the service of an invented dealer with two rooftops."""
 
 import os
 from contextlib import suppress
@@ -10,9 +10,9 @@ import typer
 from rich.markup import escape
 
 from dealer_agent.apidocs.examples import curl_command
-from dealer_agent.catalogue_loading import import_feed
-from dealer_agent.cli.serve import LOOPBACK, HostOption, PortOption, address_of, listen, run
-from dealer_agent.cli.terminal import fail, failures_in_plain_words, out, store_of
+from dealer_agent.catalogue_loading.feed_import import import_feed
+from dealer_agent.cli.serve import LOOPBACK, HostOption, PortOption, address_of
+from dealer_agent.cli.terminal import fail, out, report_errors, store_of
 from dealer_agent.config import load_settings
 from dealer_agent.config.keys import KEYS_VARIABLE, create_key_file
 from dealer_agent.config.loading import FILE_NAME
@@ -21,27 +21,33 @@ from dealer_agent.inventory.feeds import read_feed
 from dealer_agent.protocol.skill import INVENTORY_SEARCH, INVENTORY_VEHICLE, LEAD_SUBMIT
 from dealer_agent.protocol.vocabulary import proto
 
+app = typer.Typer(add_completion=False)
+
 DEMO_LEADS = "leads"
-"""The folder of the invented dealer's channel."""
+"""The folder to which the invented dealer's channel writes leads."""
 SHOWN = (INVENTORY_SEARCH, INVENTORY_VEHICLE, LEAD_SUBMIT)
 
 
+@app.command()
 def demo(
     directory: Annotated[Path, typer.Option("--dir", help="The folder for the invented dealer.")] = Path("demo-store"),
     host: HostOption = LOOPBACK,
     port: PortOption = 8080,
 ) -> None:
-    """Serve an invented dealer with more than 300 vehicles, and show how to ask it something."""
-    with failures_in_plain_words():
+    """Writes the invented dealer, imports its inventory, prints example requests, then serves."""
+    # Imported here, as in `serve`.
+    from dealer_agent.cli.uvicorn_server import listen, run
+
+    with report_errors():
         listener = listen(host, port)
         _write_dealer(directory)
-        # The invented dealer keeps to its own database and key, whatever the environment says.
+        # The invented dealer always uses its own database and key, not those of the environment.
         os.environ.pop(KEYS_VARIABLE, None)
         settings = load_settings(directory, {})
         now = datetime.now(UTC)
         feed = read_feed(demo_inventory())
         with store_of(settings) as store:
-            import_feed(store, settings.dealer, feed, source="demo.json", at=now, allow_shrink=True)
+            import_feed(store, settings.dealer, feed, source="inventory.csv", at=now, allow_shrink=True)
     address = address_of(host, port)
     # The examples ask about a certified vehicle with a price.
     examples = (row.unit for row in feed.units if row.unit.condition == "cpo" and row.unit.selling_price)
@@ -59,7 +65,7 @@ def demo(
 
 
 def _write_dealer(directory: Path) -> None:
-    """Writes the invented dealer.toml, and a key to what buyers tell it; never over another one."""
+    """Writes the invented dealer.toml and a key file. It never overwrites another dealer."""
     path = directory / FILE_NAME
     text = demo_dealer_toml()
     if path.exists() and path.read_text(encoding="utf-8") != text:

@@ -1,4 +1,4 @@
-"""When an erasure is final: without the key that sealed them, remains in the database's files are unreadable."""
+"""Makes an erasure final: without the old key, remains of erased values in the database's files cannot be read."""
 
 import os
 from datetime import UTC, datetime
@@ -12,7 +12,7 @@ from dealer_agent.storage.store import Store
 
 
 def require_key_file() -> None:
-    """Ends the command where the keys are in the environment: then it cannot destroy one."""
+    """Ends the command if the keys are in the environment, because it cannot destroy a key there."""
     if from_environment(os.environ):
         fail(
             f"--final cannot change the keys in {KEYS_VARIABLE}. Erase without it, then replace the key "
@@ -21,13 +21,13 @@ def require_key_file() -> None:
 
 
 def make_final(settings: Settings, store: Store) -> None:
-    """Changes the key, and destroys every key that may have sealed what was erased. Ends the command if one is left."""
+    """Replaces the key, and destroys every key that may have encrypted erased data. Ends the command if one is left."""
     path = settings.directory / KEY_FILE_NAME
     with rotation_of(settings, store) as rotation, changing_keys(path):
         rotation.cipher.refresh()
         before = set(rotation.cipher.keyring.ids)
         change_key(rotation, destroy=True)
-        if before & {rotation.cipher.keyring.active}:  # It only completed a change that was interrupted.
+        if rotation.cipher.keyring.active in before:  # It only completed a change that was interrupted.
             change_key(rotation, destroy=True)
         left = before.intersection(rotation.cipher.keyring.ids)
     if left:
@@ -44,7 +44,7 @@ def make_final(settings: Settings, store: Store) -> None:
 
 
 def tell_when_final(settings: Settings, store: Store) -> None:
-    """Says when the erasure becomes final, or what makes it final."""
+    """Shows when the erasure becomes final, or what makes it final."""
     if from_environment(os.environ):
         when = (
             f"when you have replaced the key in {KEYS_VARIABLE} and removed the old one there "

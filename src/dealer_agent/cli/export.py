@@ -15,19 +15,9 @@ import msgspec
 import typer
 from lxml import etree
 
-from dealer_agent.cli.access_recording import note_look
-from dealer_agent.cli.private_file import ordinary_file, private_file
-from dealer_agent.cli.terminal import (
-    HERE,
-    DirOption,
-    counted,
-    customer_store,
-    err,
-    fail,
-    failures_in_plain_words,
-    progress,
-    settings_in,
-)
+from dealer_agent.cli.access_recording import record_access
+from dealer_agent.cli.private_file import OutOption, private_file
+from dealer_agent.cli.terminal import HERE, DirOption, counted, err, fail, open_customer_store, progress
 from dealer_agent.config import Settings
 from dealer_agent.delivery.view import lead_view
 from dealer_agent.leads.adf import PROLOG, render_adf
@@ -37,10 +27,10 @@ from dealer_agent.leads.spreadsheet import COLUMNS, cells
 from dealer_agent.storage.store import Store
 
 PAGE = 500
-"""How many leads are asked for at a time."""
+"""The number of leads that are read at a time."""
 
 BYTE_ORDER_MARK = b"\xef\xbb\xbf"
-"""By which Excel knows that a file is UTF-8."""
+"""Tells Excel that a file is UTF-8."""
 
 
 class Format(StrEnum):
@@ -64,46 +54,36 @@ def export(
         datetime | None,
         typer.Option(metavar="DATE", formats=["%Y-%m-%d"], help="Leads received on this day (UTC) or earlier."),
     ] = None,
-    file: Annotated[
-        Path | None,
-        typer.Option(
-            "--out",
-            metavar="FILE",
-            callback=ordinary_file,
-            help="A file for you alone (mode 0600); without it, the output.",
-        ),
-    ] = None,
+    file: OutOption = None,
 ) -> None:
-    """Write leads, oldest first, as one document: CSV with a header, one JSON array, or ADF with a prospect each.
+    """Write leads, oldest first, as one document: CSV with a header, a JSON array, or ADF with one prospect per lead.
 
-    Erased leads are left out. The file appears whole or not at all. In CSV a cell that a spreadsheet would take for a
-    formula has an apostrophe in front, phone numbers among them.
+    Erased leads are left out. If the command fails, it leaves no incomplete file. In CSV, an apostrophe precedes a cell
+    that a spreadsheet would read as a formula, such as a phone number.
     """
     first = None if since is None else since.replace(tzinfo=UTC)
     end = None if until is None else until.replace(tzinfo=UTC) + timedelta(days=1)
     if first is not None and end is not None and first >= end:
         raise typer.BadParameter("--since is later than --until")
-    with failures_in_plain_words():
-        settings = settings_in(directory)
-        with customer_store(settings) as store:
-            chosen, erased = _chosen(store, settings.dealer.id, first, end)
-            if form is Format.ADF and not chosen:
-                fail("There is no lead to export, and an ADF document needs one")
-            note_look(store, settings.dealer.id, f"leads export --format {form}", leads=len(chosen))
-            with _written_to(file) as document:
-                if form is Format.CSV and file is not None:
-                    document.write(BYTE_ORDER_MARK)
-                # On a terminal the leads themselves show how it goes.
-                quiet = file is None and sys.stdout.isatty()
-                for part in WRITERS[form](_views(store, settings, chosen, quiet=quiet)):
-                    document.write(part)
+    with open_customer_store(directory) as (settings, store):
+        chosen, erased = _chosen(store, settings.dealer.id, first, end)
+        if form is Format.ADF and not chosen:
+            fail("There is no lead to export, and an ADF document needs one")
+        record_access(store, settings.dealer.id, f"leads export --format {form}", leads=len(chosen))
+        with _written_to(file) as document:
+            if form is Format.CSV and file is not None:
+                document.write(BYTE_ORDER_MARK)
+            # On a terminal the leads themselves show the progress.
+            quiet = file is None and sys.stdout.isatty()
+            for part in WRITERS[form](_views(store, settings, chosen, quiet=quiet)):
+                document.write(part)
     left_out = f"; {erased} erased left out" if erased else ""
     where = "" if file is None else f" to {file}"
     err.print(f"{counted(len(chosen), 'lead')} written{where}{left_out}.", markup=False)
 
 
 def _chosen(store: Store, dealer_id: str, first: datetime | None, end: datetime | None) -> tuple[list[str], int]:
-    """The ids of the leads of a stretch of time, oldest first; and how many of them are erased and left out."""
+    """The ids of the leads from `first` until before `end`, oldest first, and the number of erased leads left out."""
     chosen: list[str] = []
     erased = 0
     before: str | None = None
@@ -121,7 +101,7 @@ def _chosen(store: Store, dealer_id: str, first: datetime | None, end: datetime 
 
 
 def _views(store: Store, settings: Settings, chosen: list[str], *, quiet: bool) -> Iterator[LeadView]:
-    """The chosen leads, one after the other, behind a bar; one that is erased meanwhile is left out."""
+    """The chosen leads, with a progress bar. A lead that is erased meanwhile is left out."""
     bar = progress()
     bar.disable = bar.disable or quiet
     with bar:
@@ -144,7 +124,7 @@ def _csv(views: Iterable[LeadView]) -> Iterator[bytes]:
 
 
 def _json(views: Iterable[LeadView]) -> Iterator[bytes]:
-    """An array with a lead a line. ASCII, so that nothing in it steers a terminal."""
+    """An array with one lead per line. It is ASCII, so that it cannot control a terminal."""
     before = "[\n"
     for view in views:
         yield (before + json.dumps(msgspec.json.decode(render_json(view)), separators=(",", ":"))).encode()
@@ -153,7 +133,7 @@ def _json(views: Iterable[LeadView]) -> Iterator[bytes]:
 
 
 def _adf(views: Iterable[LeadView]) -> Iterator[bytes]:
-    """One document with a prospect a lead, as the DTD lets it be."""
+    """One document with one prospect per lead, as the DTD allows."""
     yield PROLOG + b"<adf>\n"
     for view in views:
         yield from (etree.tostring(prospect, encoding="us-ascii") for prospect in etree.fromstring(render_adf(view)))
@@ -169,7 +149,7 @@ WRITERS: dict[Format, Callable[[Iterable[LeadView]], Iterator[bytes]]] = {
 
 @contextmanager
 def _written_to(path: Path | None) -> Iterator[BinaryIO]:
-    """A private file or, without a path, the output."""
+    """A private file, or the output without a path."""
     if path is not None:
         with private_file(path) as document:
             yield document

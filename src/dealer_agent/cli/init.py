@@ -1,4 +1,4 @@
-"""`dealer-agent init`: a new dealer's folder."""
+"""`dealer-agent init`: creates the folder of a new dealer."""
 
 import os
 from pathlib import Path
@@ -6,17 +6,20 @@ from typing import Annotated
 
 import typer
 
-from dealer_agent.cli.terminal import fail, failures_in_plain_words, out
+from dealer_agent.cli.terminal import fail, out, report_errors
 from dealer_agent.config import write_dealer_toml
 from dealer_agent.config.keys import KEY_FILE_NAME, KEYS_VARIABLE, create_key_file, from_environment
 
+app = typer.Typer(add_completion=False)
 
+
+@app.command()
 def init(
-    directory: Annotated[Path, typer.Argument(metavar="FOLDER", help="The folder to make, such as my-store.")],
-    name: Annotated[str | None, typer.Option(help="The dealer's name; made from the folder's without it.")] = None,
+    directory: Annotated[Path, typer.Argument(metavar="FOLDER", help="The folder to create, such as my-store.")],
+    name: Annotated[str | None, typer.Option(help="The dealer's name. Default: the folder's name.")] = None,
 ) -> None:
-    """Write a commented dealer.toml: profile, rooftops, hours, fees, policies, and how the service behaves."""
-    with failures_in_plain_words():
+    """Writes `dealer.toml`, and the key file if there is none."""
+    with report_errors():
         try:
             path = write_dealer_toml(directory, name if name is not None else _name_of(directory))
         except FileExistsError:
@@ -37,7 +40,7 @@ def _name_of(directory: Path) -> str:
 
 
 def _keys_of(directory: Path) -> str:
-    """Sees to it that there is a key to customer data; what the owner has to know of it."""
+    """Creates the key file if there are no keys. Returns what the owner must know about the key."""
     if from_environment(os.environ):
         return f"The keys to customer data come from {KEYS_VARIABLE}: keep a copy of it in a safe place."
     try:

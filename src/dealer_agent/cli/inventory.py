@@ -1,4 +1,4 @@
-"""`dealer-agent inventory`: the stock, from the store's own export."""
+"""`dealer-agent inventory`: import the stock from a feed file."""
 
 from datetime import UTC, datetime
 from pathlib import Path
@@ -7,26 +7,13 @@ from typing import Annotated
 import typer
 from msgspec import UNSET
 
-from dealer_agent.catalogue_loading import ImportResult, import_feed
-from dealer_agent.cli.terminal import (
-    HERE,
-    DirOption,
-    add_row,
-    fail,
-    failures_in_plain_words,
-    moment,
-    out,
-    plain,
-    progress,
-    settings_in,
-    store_of,
-    table,
-)
+from dealer_agent.catalogue_loading.feed_import import ImportResult, import_feed
+from dealer_agent.cli.terminal import HERE, DirOption, fail, minute, open_store, out, plain, print_table, progress
 from dealer_agent.dealers.profile import Profile
 from dealer_agent.inventory.feeds import LAYOUT_NAMES, MOST_FILE_MIB, Feed, Remark, Repeat, read_feed
 from dealer_agent.storage.errors import StockShrinks
 
-app = typer.Typer(help="Bring the stock in, and see what is in it.", no_args_is_help=True)
+app = typer.Typer(no_args_is_help=True)
 
 REMARKS_SHOWN = 20
 COLUMNS_SHOWN = 50
@@ -34,7 +21,7 @@ LINES_SHOWN = 10
 
 
 def _content(file: Path) -> bytes:
-    """The file's bytes, at most one more than a feed may have: a pipe or a device may never end."""
+    """The bytes of the file, at most one more than a feed may have: a pipe or a device may be endless."""
     with file.open("rb") as opened:
         return opened.read((MOST_FILE_MIB << 20) + 1)
 
@@ -60,47 +47,45 @@ def import_(
             help=f"The file's layout, if it is not recognised: {', '.join(LAYOUT_NAMES)}.",
         ),
     ] = None,
-    dry_run: Annotated[bool, typer.Option("--dry-run", help="Show what would happen; change nothing.")] = False,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Show what would happen. Change nothing.")] = False,
     allow_shrink: Annotated[
-        bool, typer.Option("--allow-shrink", help="Take the file even if it removes much of the stock.")
+        bool, typer.Option("--allow-shrink", help="Import the file even if it removes much of the stock.")
     ] = False,
 ) -> None:
-    """Make the stock what a full export says: new units in, changed ones updated, absent ones sold.
+    """Replace the stock by a full export: add new units, update changed units, mark missing units as sold.
 
-    One transaction: buyers see the old stock or the new, never a mixture. A running service shows it within two
-    seconds.
+    The import is one transaction: buyers see the old stock or the new stock, never a mixture. A running service shows
+    the new stock within two seconds.
     """
-    with failures_in_plain_words():
-        settings = settings_in(directory)
-        with progress() as bar, store_of(settings) as store:
-            reading = bar.add_task("Reading", total=None)
-            feed = read_feed(
-                _content(file),
-                layout=layout,
-                on_progress=lambda n, total: bar.update(reading, completed=n, total=total),
+    with open_store(directory) as (settings, store), progress() as bar:
+        reading = bar.add_task("Reading", total=None)
+        feed = read_feed(
+            _content(file),
+            layout=layout,
+            on_progress=lambda n, total: bar.update(reading, completed=n, total=total),
+        )
+        bar.update(reading, completed=feed.rows, total=feed.rows)
+        storing = bar.add_task("Storing", total=len(feed.units))
+        try:
+            done = import_feed(
+                store,
+                settings.dealer,
+                feed,
+                source=file.name,
+                at=datetime.now(UTC),
+                allow_shrink=allow_shrink,
+                dry_run=dry_run,
+                on_progress=lambda n, _: bar.update(storing, completed=n),
             )
-            bar.update(reading, completed=feed.rows, total=feed.rows)
-            storing = bar.add_task("Storing", total=len(feed.units))
-            try:
-                done = import_feed(
-                    store,
-                    settings.dealer,
-                    feed,
-                    source=file.name,
-                    at=datetime.now(UTC),
-                    allow_shrink=allow_shrink,
-                    dry_run=dry_run,
-                    on_progress=lambda n, _: bar.update(storing, completed=n),
-                )
-            except StockShrinks as problem:
-                bar.stop()
-                _show_feed(feed)
-                words = str(problem)
-                fail(
-                    f"{words[:1].upper()}{words[1:]}. Nothing was changed. "
-                    "If the file is right, import it again with --allow-shrink."
-                )
-            bar.update(storing, completed=len(feed.units))
+        except StockShrinks as problem:
+            bar.stop()
+            _show_feed(feed)
+            words = str(problem)
+            fail(
+                f"{words[:1].upper()}{words[1:]}. Nothing was changed. "
+                "If the file is right, import it again with --allow-shrink."
+            )
+        bar.update(storing, completed=len(feed.units))
     _show_feed(feed)
     _show_outcome(feed, done, settings.dealer, dry_run=dry_run)
 
@@ -111,20 +96,19 @@ def history(
     limit: Annotated[int, typer.Option(min=1, max=1000, help="How many, newest first.")] = 20,
 ) -> None:
     """List the imports: when, from which file, and what each changed."""
-    with failures_in_plain_words():
-        settings = settings_in(directory)
-        with store_of(settings) as store:
-            records = store.list_imports(settings.dealer.id, limit)
+    with open_store(directory) as (settings, store):
+        records = store.list_imports(settings.dealer.id, limit)
     counts = ("added", "changed", "unchanged", "sold", "back")
-    made = table("Imports", "At (UTC)", "File", "Layout", *(f"{name.title()} #" for name in counts))
-    for record in records:
-        told = (f"{getattr(record, name):,}" for name in counts)
-        add_row(made, moment(record.at)[:-3], record.source, record.layout, *told)
-    out.print(made if records else "Nothing was imported yet.")
+    columns = ("At (UTC)", "File", "Layout", *(f"{name.title()} #" for name in counts))
+    rows = [
+        (minute(record.at), record.source, record.layout, *(f"{getattr(record, name):,}" for name in counts))
+        for record in records
+    ]
+    print_table("Imports", columns, rows, empty="Nothing was imported yet.")
 
 
 def _show_feed(feed: Feed) -> None:
-    """What was understood of the file."""
+    """Shows what the reader found in the file."""
     separator = {",": "comma", "\t": "TAB", ";": "semicolon", "|": "bar"}.get(feed.delimiter or "", feed.delimiter)
     out.print(f"Layout [bold]{feed.layout}[/], {feed.encoding}{f', {separator}-separated' if separator else ''}")
     if feed.columns_not_understood:
@@ -133,7 +117,7 @@ def _show_feed(feed: Feed) -> None:
         withheld = _some(feed.columns_withheld, COLUMNS_SHOWN)
         out.print(f"Columns never read (cost and the like): {withheld}", markup=False)
     _show_remarks("Refused rows", feed.refused, feed.counts.refused)
-    _show_remarks("Repeated rows", tuple(map(_told, feed.repeated_vins)), feed.counts.repeated_vins)
+    _show_remarks("Repeated rows", tuple(map(_remark, feed.repeated_vins)), feed.counts.repeated_vins)
     _show_remarks("Worth a look", feed.warnings, feed.counts.warnings)
 
 
@@ -145,15 +129,13 @@ def _some(texts: tuple[str, ...] | list[str], most: int) -> str:
 def _show_remarks(title: str, remarks: tuple[Remark, ...], count: int) -> None:
     if not remarks:
         return
-    made = table(f"\n{title}", "Line #", "VIN or stock", "What")
-    for remark in remarks[:REMARKS_SHOWN]:
-        add_row(made, str(remark.line), remark.identifier or "", remark.text)
-    out.print(made)
+    rows = [(str(remark.line), remark.identifier or "", remark.text) for remark in remarks[:REMARKS_SHOWN]]
+    print_table(f"\n{title}", ("Line #", "VIN or stock", "What"), rows)
     if count > REMARKS_SHOWN:
         out.print(f"... and {count - REMARKS_SHOWN:,} more")
 
 
-def _told(repeat: Repeat) -> Remark:
+def _remark(repeat: Repeat) -> Remark:
     *earlier, last = map(str, repeat.lines)
     return Remark(
         repeat.lines[-1], repeat.identifier, f"also on line {_some(earlier, LINES_SHOWN)}; line {last} counts"
@@ -162,8 +144,7 @@ def _told(repeat: Repeat) -> Remark:
 
 def _show_outcome(feed: Feed, done: ImportResult, dealer: Profile, *, dry_run: bool) -> None:
     outcome = done.outcome
-    made = table("\nWhat would happen" if dry_run else "\nImported", "Units", "Count #")
-    rows = {
+    counts = {
         "Rows in the file": feed.rows,
         "Added": len(outcome.added),
         "Changed": len(outcome.changed),
@@ -176,9 +157,8 @@ def _show_outcome(feed: Feed, done: ImportResult, dealer: Profile, *, dry_run: b
         "For sale before": outcome.before,
         "For sale now": outcome.after,
     }
-    for name, count in rows.items():
-        add_row(made, name, str(count))
-    out.print(made)
+    title = "\nWhat would happen" if dry_run else "\nImported"
+    print_table(title, ("Units", "Count #"), [(name, str(count)) for name, count in counts.items()])
     if done.without_rooftop:
         units = "unit names" if done.without_rooftop == 1 else "units name"
         named = f" The file says: {', '.join(map(plain, done.unknown_rooftops))}." if done.unknown_rooftops else ""

@@ -12,14 +12,15 @@ import typer
 from dealer_agent.cli.terminal import (
     HERE,
     DirOption,
-    add_row,
     customer_store,
     fail,
-    failures_in_plain_words,
+    find_settings,
+    minute,
+    open_customer_store,
     out,
+    print_table,
     progress,
-    settings_in,
-    table,
+    report_errors,
 )
 from dealer_agent.config import Settings
 from dealer_agent.config.keys import (
@@ -35,7 +36,7 @@ from dealer_agent.storage.errors import DatabaseUnreachable, SchemaOutdated
 from dealer_agent.storage.keys import KeyUse
 from dealer_agent.storage.store import Store
 
-app = typer.Typer(help="Create, list and replace the keys to customer data.", no_args_is_help=True)
+app = typer.Typer(no_args_is_help=True)
 
 
 @app.command("create")
@@ -55,13 +56,13 @@ def create(
         entries = render(Keyring((new_key(),), lasting)).split()
         out.print(",".join(entries), markup=False, soft_wrap=True)
         return
-    with failures_in_plain_words():
-        settings = settings_in(directory)
+    with report_errors():
+        settings = find_settings(directory)
         if from_environment(os.environ):
             fail(f"{KEYS_VARIABLE} is set and takes precedence over a file: keys create --print shows a key for it")
         if settings.cipher is not None:
             fail(f"{settings.directory / KEY_FILE_NAME} exists already: dealer-agent keys rotate replaces the key")
-        _let_go_of_lost_key(settings)
+        _drop_lost_key(settings)
         path = create_key_file(settings.directory)
     out.print(f"The key to customer data is in {path}. Back this file up, apart from the database.", markup=False)
 
@@ -69,21 +70,21 @@ def create(
 @app.command("list")
 def list_(directory: DirOption = HERE) -> None:
     """List the keys: id, use, since when, and the number of values that are encrypted with each."""
-    with failures_in_plain_words():
-        settings = settings_in(directory)
+    with report_errors():
+        settings = find_settings(directory)
         cipher = _cipher_of(settings)
         with customer_store(settings) as store:
             used = store.keys_in_use(settings.dealer.id)
             uses = store.key_uses(settings.dealer.id)
-    made = table("Keys to customer data", "Id", "Use", "Since (UTC)", "Values #")
+    rows = []
     for key_id in cipher.keyring.ids:
         use, active = uses.get(key_id), key_id == cipher.keyring.active
-        since = f"{use.since:%Y-%m-%d %H:%M}" if use is not None else ""
-        add_row(made, key_id, _use_of(use, active=active), since, f"{used.get(key_id, 0):,}")
-    out.print(made)
+        since = minute(use.since) if use is not None else ""
+        rows.append((key_id, _use_text(use, active=active), since, f"{used.get(key_id, 0):,}"))
+    print_table("Keys to customer data", ("Id", "Use", "Since (UTC)", "Values #"), rows)
     source = KEYS_VARIABLE if from_environment(os.environ) else settings.directory / KEY_FILE_NAME
     out.print(f"They come from {source}.", markup=False)
-    _tell_when_due(settings, uses.get(cipher.keyring.active))
+    _show_due_date(settings, uses.get(cipher.keyring.active))
 
 
 @app.command("rotate")
@@ -98,23 +99,23 @@ def rotate(
     You may stop the command at any point: the next run continues. With keys in DEALER_AGENT_KEYS, put the new key in
     front, restart the service, run this command, then remove the old key from the variable.
     """
-    with failures_in_plain_words():
-        settings = settings_in(directory)
-        with customer_store(settings) as store, rotation_of(settings, store) as rotation:
-            if from_environment(os.environ):
-                if not _reported(rotation.reseal()):
-                    out.print(f"All customer data is encrypted with the key {rotation.cipher.keyring.active} already.")
-                if unused := rotation.unused():
-                    out.print(f"Nothing needs {_named(unused)} any more: remove it from {KEYS_VARIABLE}.")
-                return
-            path = settings.directory / KEY_FILE_NAME
-            with changing_keys(path):
-                destroyed = change_key(rotation, destroy=forget_old)
-                unused = rotation.unused()
+    with open_customer_store(directory) as (settings, store), rotation_of(settings, store) as rotation:
+        if from_environment(os.environ):
+            if values := rotation.reseal():
+                out.print(f"{values:,} values are encrypted with the new key.")
+            else:
+                out.print(f"All customer data is encrypted with the key {rotation.cipher.keyring.active} already.")
+            if unused := rotation.unused():
+                out.print(f"Nothing needs {', '.join(unused)} any more: remove it from {KEYS_VARIABLE}.")
+            return
+        path = settings.directory / KEY_FILE_NAME
+        with changing_keys(path):
+            destroyed = change_key(rotation, destroy=forget_old)
+            unused = rotation.unused()
     if destroyed:
-        out.print(f"Destroyed: {_named(destroyed)}.", markup=False)
+        out.print(f"Destroyed: {', '.join(destroyed)}.", markup=False)
     if unused:
-        out.print(f"Nothing needs {_named(unused)} any more: --forget-old destroys such keys.", markup=False)
+        out.print(f"Nothing needs {', '.join(unused)} any more: --forget-old destroys such keys.", markup=False)
     out.print(
         f"Back up {path} again. Delete its older copies together with the last backup of the database that needs them.",
         markup=False,
@@ -123,7 +124,7 @@ def rotate(
 
 @contextmanager
 def rotation_of(settings: Settings, store: Store) -> Iterator[KeyRotation]:
-    """The keys of a dealer, with a progress bar while values are encrypted."""
+    """The rotation of a dealer's keys. A progress bar shows while values are encrypted."""
     with progress() as bar:
         task = bar.add_task("Encrypting", total=None)
         yield KeyRotation(
@@ -138,7 +139,7 @@ def rotation_of(settings: Settings, store: Store) -> Iterator[KeyRotation]:
 
 @contextmanager
 def changing_keys(path: Path) -> Iterator[None]:
-    """Only this command changes the key file for a block."""
+    """Locks the key file for a block. Ends the command if another process has the lock."""
     try:
         with changing(path):
             yield
@@ -149,7 +150,7 @@ def changing_keys(path: Path) -> Iterator[None]:
 
 
 def change_key(rotation: KeyRotation, *, destroy: bool) -> list[str]:
-    """Makes a new key and encrypts everything anew; the keys that were destroyed."""
+    """Creates a new key and encrypts everything with it. Returns the ids of the keys that were destroyed."""
     changed = rotation.rotate(datetime.now(UTC))
     active = rotation.cipher.keyring.active
     if changed:
@@ -159,13 +160,7 @@ def change_key(rotation: KeyRotation, *, destroy: bool) -> list[str]:
     return rotation.destroy_unused() if destroy else []
 
 
-def _reported(values: int) -> int:
-    if values:
-        out.print(f"{values:,} values are encrypted with the new key.")
-    return values
-
-
-def _use_of(use: KeyUse | None, *, active: bool) -> str:
+def _use_text(use: KeyUse | None, *, active: bool) -> str:
     if active:
         return "active: encrypts and reads"
     if use is not None and use.state == "next":
@@ -173,7 +168,7 @@ def _use_of(use: KeyUse | None, *, active: bool) -> str:
     return "not needed" if use is not None and use.state == "unused" else "reads"
 
 
-def _tell_when_due(settings: Settings, use: KeyUse | None) -> None:
+def _show_due_date(settings: Settings, use: KeyUse | None) -> None:
     days = settings.dealer.privacy.rotate_keys_days
     if not days or use is None:
         return
@@ -198,10 +193,6 @@ def _has_lasting_secret(env: Mapping[str, str]) -> bool:
         return False
 
 
-def _named(key_ids: list[str]) -> str:
-    return ", ".join(key_ids)
-
-
 def _cipher_of(settings: Settings) -> Cipher:
     if settings.cipher is None:
         fail(
@@ -211,15 +202,15 @@ def _cipher_of(settings: Settings) -> Cipher:
     return settings.cipher
 
 
-def _let_go_of_lost_key(settings: Settings) -> None:
-    """Ends the command if the database holds data under a key that is not here; a new key would not open it."""
-    # Without a database, or with one from before there were keys, nothing is sealed yet.
+def _drop_lost_key(settings: Settings) -> None:
+    """Ends the command if the database has data that needs a lost key: a new key cannot decrypt it."""
+    # Without a database, or with a database that has no keys yet, nothing is encrypted.
     with suppress(DatabaseUnreachable, SchemaOutdated), Store.open(settings.database_url) as store:
         used = store.keys_in_use(settings.dealer.id)
         if used:
             fail(
-                f"The database holds customer data under the key {_named(sorted(used))}: put the file {KEY_FILE_NAME} "
-                "back from your backup. Without a backup this data cannot be read again: rename the database (with "
-                "PostgreSQL, set DATABASE_URL to a new one), create a key, and import the inventory"
+                f"The database holds customer data under the key {', '.join(sorted(used))}: put the file "
+                f"{KEY_FILE_NAME} back from your backup. Without a backup this data cannot be read again: rename the "
+                "database (with PostgreSQL, set DATABASE_URL to a new one), create a key, and import the inventory"
             )
         store.drop_unused_keys(settings.dealer.id)

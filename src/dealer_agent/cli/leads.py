@@ -1,4 +1,4 @@
-"""`dealer-agent leads`: what buyers sent."""
+"""`dealer-agent leads`: the leads that buyers sent. `list` and `show` are here."""
 
 from collections import Counter
 from collections.abc import Sequence
@@ -7,38 +7,32 @@ from typing import Annotated, Any
 
 import msgspec
 import typer
-from rich.table import Table
 
-from dealer_agent.cli.access_recording import look_at_lead, note_look
-from dealer_agent.cli.consent import show_allowed, show_event
+from dealer_agent.cli.access_recording import read_lead, record_access
+from dealer_agent.cli.disposal import dispose
+from dealer_agent.cli.erasure import erase
+from dealer_agent.cli.export import export
+from dealer_agent.cli.lead_display import ERASED, deliveries_of, show_allowed, show_event
 from dealer_agent.cli.terminal import (
     HERE,
     DirOption,
-    add_row,
-    customer_store,
     err,
-    failures_in_plain_words,
+    minute,
     moment,
+    open_customer_store,
     out,
     plain,
+    print_table,
     section,
-    settings_in,
-    table,
 )
 from dealer_agent.lead_intake.allowed_contact_points import channels_of
 from dealer_agent.storage.appointments import AppointmentRecord
 from dealer_agent.storage.outbox import DeliveryRecord
 
-app = typer.Typer(help="See, export and erase the leads that were taken.", no_args_is_help=True)
+app = typer.Typer(no_args_is_help=True)
 
-DELIVERIES = 1000
-"""More than a lead ever has."""
-
-ROOM = 130
-"""Letters, for a line of the list."""
-
-ERASED = "(erased)"
-"""What stands for a customer who was forgotten."""
+WIDE_TERMINAL = 130
+"""The characters that a row of the list needs."""
 
 
 @app.command("list")
@@ -47,50 +41,46 @@ def list_(
     limit: Annotated[int, typer.Option(min=1, max=1000, help="How many, newest first.")] = 20,
     before: Annotated[str | None, typer.Option(metavar="LEAD", help="Only leads older than this one.")] = None,
 ) -> None:
-    """List the newest leads: who, about what, where they went, and whether they arrived there."""
+    """List the newest leads: customer, vehicle, rooftop, agent, visit, and the states of the deliveries."""
     rows: list[tuple[str, ...]] = []
-    with failures_in_plain_words():
-        settings = settings_in(directory)
+    with open_customer_store(directory) as (settings, store):
         dealer_id = settings.dealer.id
-        with customer_store(settings) as store:
-            if problem := store.clock_problem(dealer_id, datetime.now(UTC)):
-                err.print(f"Warning: {problem}", style="yellow", markup=False)
-            leads = store.list_leads(dealer_id, limit, before)
-            note_look(store, dealer_id, "leads list", leads=sum(lead.erased_at is None for lead in leads))
-            for lead in leads:
-                whole = store.whole_lead(dealer_id, lead.lead_id, datetime.now(UTC))
-                visit = whole.visits[-1].status if whole is not None and whole.visits else ""
-                deliveries = store.list_deliveries(dealer_id, DELIVERIES, lead_id=lead.lead_id)
-                name, vehicle = _name(lead.customer), lead.stock or lead.vin or _claimed(lead.payload)
-                received = f"{lead.received_at:%Y-%m-%d %H:%M}"
-                where = (lead.rooftop, lead.source_agent or ERASED)
-                rows.append((lead.lead_id, received, name, vehicle, *where, visit, _states(deliveries)))
-    out.print(_table_of(rows) if rows else "No leads yet.")
-
-
-def _table_of(rows: Sequence[tuple[str, ...]]) -> Table:
-    """A lead a line or, where a terminal has no room for that, two cells above each other."""
-    if out.is_terminal and out.width < ROOM:
-        made = table("Leads", "Id", "Customer, vehicle", "Rooftop, agent", "Visit, deliveries")
+        if problem := store.clock_problem(dealer_id, datetime.now(UTC)):
+            err.print(f"Warning: {problem}", style="yellow", markup=False)
+        leads = store.list_leads(dealer_id, limit, before)
+        record_access(store, dealer_id, "leads list", leads=sum(lead.erased_at is None for lead in leads))
+        for lead in leads:
+            whole = store.whole_lead(dealer_id, lead.lead_id, datetime.now(UTC))
+            visit = whole.visits[-1].status if whole is not None and whole.visits else ""
+            states = _states(deliveries_of(store, dealer_id, lead.lead_id))
+            name, vehicle = _name(lead.customer), lead.stock or lead.vin or _claimed(lead.payload)
+            where = (lead.rooftop, lead.source_agent or ERASED)
+            rows.append((lead.lead_id, minute(lead.received_at), name, vehicle, *where, visit, states))
+    columns: tuple[str, ...] = (
+        "Id",
+        "Received (UTC)",
+        "Customer",
+        "Vehicle",
+        "Rooftop",
+        "Agent",
+        "Visit",
+        "Deliveries",
+    )
+    if out.is_terminal and out.width < WIDE_TERMINAL:
+        # Two cells share a column, one below the other.
+        columns = ("Id", "Customer, vehicle", "Rooftop, agent", "Visit, deliveries")
         rows = [tuple(map("\n".join, zip(row[::2], row[1::2], strict=True))) for row in rows]
-    else:
-        made = table("Leads", "Id", "Received (UTC)", "Customer", "Vehicle", "Rooftop", "Agent", "Visit", "Deliveries")
-    for row in rows:
-        add_row(made, *row)
-    return made
+    print_table("Leads", columns, rows, empty="No leads yet.")
 
 
 @app.command("show")
 def show(
     lead_id: Annotated[str, typer.Argument(help="The id, from `leads list`.")], directory: DirOption = HERE
 ) -> None:
-    """Show one lead whole: customer, vehicle, visits, what was added later, consent, and where it was delivered."""
-    with failures_in_plain_words():
-        settings = settings_in(directory)
-        dealer_id = settings.dealer.id
-        with customer_store(settings) as store:
-            whole = look_at_lead(store, dealer_id, lead_id, "leads show")
-            deliveries = store.list_deliveries(dealer_id, DELIVERIES, lead_id=lead_id)
+    """Show all of one lead: customer, vehicle, visits, later additions, consent and deliveries."""
+    with open_customer_store(directory) as (settings, store):
+        whole = read_lead(store, settings.dealer.id, lead_id, "leads show")
+        deliveries = deliveries_of(store, settings.dealer.id, lead_id)
     lead, consents, events = whole.stored
     out.print(f"[bold]Lead {lead.lead_id}[/], {lead.status} {moment(lead.received_at)} UTC")
     for_rooftop = f", for {plain(lead.rooftop)}" if lead.rooftop else ""
@@ -120,24 +110,24 @@ def show(
 def _name(customer: bytes | None) -> str:
     if customer is None:
         return ERASED
-    told = msgspec.json.decode(customer)
-    return f"{told['first_name']} {told['last_name']}"
+    name = msgspec.json.decode(customer)
+    return f"{name['first_name']} {name['last_name']}"
 
 
 def _claimed(payload: bytes | None) -> str:
-    """By which number the buyer named a vehicle that the stock does not know."""
-    wish = msgspec.json.decode(payload).get("vehicle_of_interest", {}) if payload else {}
-    return wish.get("stock") or wish.get("vin") or ""
+    """The number with which the buyer named a vehicle that is not in the stock."""
+    wanted = msgspec.json.decode(payload).get("vehicle_of_interest", {}) if payload else {}
+    return wanted.get("stock") or wanted.get("vin") or ""
 
 
 def _states(deliveries: Sequence[DeliveryRecord]) -> str:
-    """Such as `2 sent, 1 waiting`."""
+    """For example `2 sent, 1 waiting`."""
     counted = Counter(delivery.state for delivery in deliveries)
     return ", ".join(f"{count} {state}" for state, count in sorted(counted.items()))
 
 
 def _listing(vehicle: bytes | None) -> Any:
-    """What tells a vehicle from others; the rest is on the dealer's website."""
+    """The members that identify a vehicle. The dealer's website has the others."""
     if vehicle is None:
         return None
     listing = msgspec.json.decode(vehicle)
@@ -147,15 +137,21 @@ def _listing(vehicle: bytes | None) -> Any:
 
 def _show_visit(visit: AppointmentRecord) -> None:
     times = {"starts": visit.starts_at, "ends": visit.ends_at, "ended": visit.cancelled_at}
-    told = {name: f"{moment(at)} UTC" for name, at in times.items() if at is not None}
+    facts = {name: f"{moment(at)} UTC" for name, at in times.items() if at is not None}
     asked = msgspec.json.decode(visit.request) if visit.request else {"asked for": ERASED}
-    section(f"Visit {visit.appointment_id}: {visit.kind}, {visit.status}", {"rooftop": visit.rooftop, **told, **asked})
+    section(f"Visit {visit.appointment_id}: {visit.kind}, {visit.status}", {"rooftop": visit.rooftop, **facts, **asked})
 
 
 def _show_deliveries(deliveries: Sequence[DeliveryRecord]) -> None:
-    made = table("\nDeliveries", "Id", "What", "Channel", "State", "Attempts #", "Settled (UTC)", "Problem")
+    columns = ("Id", "What", "Channel", "State", "Attempts #", "Settled (UTC)", "Problem")
+    rows = []
     for each in deliveries:
         settled = "" if each.settled_at is None else moment(each.settled_at)
         attempts = str(each.attempts)
-        add_row(made, each.delivery_id, each.kind, each.channel, each.state, attempts, settled, each.problem or "")
-    out.print(made)
+        rows.append((each.delivery_id, each.kind, each.channel, each.state, attempts, settled, each.problem or ""))
+    print_table("\nDeliveries", columns, rows)
+
+
+app.command("erase")(erase)
+app.command("export")(export)
+app.command("dispose")(dispose)

@@ -1,5 +1,6 @@
 """How commands name a person: by a lead, an e-mail address or a phone number."""
 
+from dataclasses import dataclass
 from typing import Annotated
 
 import typer
@@ -10,13 +11,13 @@ from dealer_agent.protocol.formats import normal_email
 from dealer_agent.storage.leads import StoredLead
 from dealer_agent.storage.store import Store
 
-LeadArgument = Annotated[str | None, typer.Argument(metavar="[LEAD]", help="The id, from `leads list`.")]
+LeadArgument = Annotated[str | None, typer.Argument(metavar="LEAD", help="The id, from `leads list`.")]
 
 
 def _email(text: str | None) -> str | None:
     if text is None:
         return None
-    address = normal_email(_told(text, "E-mail address"))
+    address = normal_email(_asked(text, "E-mail address"))
     if address is None:
         raise typer.BadParameter("that is no e-mail address")
     return address
@@ -26,13 +27,13 @@ def _phone(text: str | None) -> str | None:
     if text is None:
         return None
     try:
-        return read_phone(_told(text, "Phone number"))
+        return read_phone(_asked(text, "Phone number"))
     except ValueError:
         raise typer.BadParameter("that is no phone number; write it as '+1 202 555 0123'") from None
 
 
-def _told(text: str, what: str) -> str:
-    """The value of the option; for `-` it is asked for, because others can see command lines, and shells store them."""
+def _asked(text: str, what: str) -> str:
+    """The value of an option. For `-` the command asks, because others can see command lines, and shells store them."""
     return (typer.prompt(what, err=True) if text == "-" else text).strip()
 
 
@@ -58,39 +59,44 @@ PhoneOption = Annotated[
 
 def contact_point(text: str) -> str:
     """An e-mail address or a phone number in the normal form of `leads.intake.contacts`."""
-    told = _told(text, "E-mail address or phone number")
-    return f"email:{_email(told)}" if "@" in told else f"phone:{_phone(told)}"
+    given = _asked(text, "E-mail address or phone number")
+    return f"email:{_email(given)}" if "@" in given else f"phone:{_phone(given)}"
 
 
-def one_of(lead_id: str | None, email: str | None, phone: str | None) -> None:
-    """Raises BadParameter unless exactly one of them is given."""
-    if sum(given is not None for given in (lead_id, email, phone)) != 1:
-        raise typer.BadParameter("give exactly one of a lead's id, --email and --phone")
+@dataclass(frozen=True)
+class Person:
+    """The person that a command names: by the id of a lead, or by an e-mail address or phone number in normal form.
 
-
-def ids_of(store: Store, dealer_id: str, email: str | None, phone: str | None) -> list[str]:
-    """The ids of all leads of an address or number, oldest first."""
-    # The normal forms of leads.intake.contacts.
-    return store.find_leads_of(dealer_id, [f"email:{email}" if email is not None else f"phone:{phone}"])
-
-
-def leads_of(
-    store: Store, dealer_id: str, lead_id: str | None, email: str | None, phone: str | None
-) -> list[StoredLead]:
-    """The leads that the options name (`one_of`), oldest first. An id also finds an erased lead.
-
-    Ends the command with exit code 1 if there is no such lead.
+    Raises BadParameter unless exactly one of them is given.
     """
-    if lead_id is not None:
-        ids = [lead_id]
-    else:
-        ids = ids_of(store, dealer_id, email, phone)
-        if not ids:
-            fail(f"No lead has this {'e-mail address' if email is not None else 'phone number'}")
-    found = [store.get_lead(dealer_id, each) for each in ids]
-    if None in found:
-        fail(f"There is no lead {lead_id}; see dealer-agent leads list")
-    return [stored for stored in found if stored is not None]
+
+    lead_id: str | None
+    email: str | None
+    phone: str | None
+
+    def __post_init__(self) -> None:
+        if sum(given is not None for given in (self.lead_id, self.email, self.phone)) != 1:
+            raise typer.BadParameter("give exactly one of a lead's id, --email and --phone")
+
+    @property
+    def contact(self) -> str:
+        """The e-mail address or phone number in the normal form of `leads.received_lead.contacts`."""
+        return f"email:{self.email}" if self.email is not None else f"phone:{self.phone}"
+
+    def leads_now(self, store: Store, dealer_id: str) -> list[StoredLead]:
+        """The leads of the person, oldest first. An id also finds an erased lead."""
+        ids = [self.lead_id] if self.lead_id is not None else store.find_leads_of(dealer_id, [self.contact])
+        found = (store.get_lead(dealer_id, each) for each in ids)
+        return [stored for stored in found if stored is not None]
+
+    def leads_in(self, store: Store, dealer_id: str) -> list[StoredLead]:
+        """The same. Ends the command with exit code 1 if there is none."""
+        found = self.leads_now(store, dealer_id)
+        if not found and self.lead_id is not None:
+            fail(f"There is no lead {self.lead_id}; see dealer-agent leads list")
+        if not found:
+            fail(f"No lead has this {'e-mail address' if self.email is not None else 'phone number'}")
+        return found
 
 
 def is_known(stored: StoredLead) -> bool:

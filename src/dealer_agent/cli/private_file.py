@@ -1,17 +1,17 @@
-"""Files that hold customer data: for their owner alone, and there only when they are complete."""
+"""Files with customer data: only their owner can read them, and an incomplete file never appears."""
 
 import os
 import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import BinaryIO
+from typing import Annotated, BinaryIO
 
 import typer
 
 
 def ordinary_file(path: Path | None) -> Path | None:
-    """An option's file. Raises BadParameter where no file can be, or something else than a file is."""
+    """The file of an option. Raises BadParameter if it is no ordinary file, or if its folder does not exist."""
     if path is None:
         return None
     path = path.resolve()
@@ -22,11 +22,22 @@ def ordinary_file(path: Path | None) -> Path | None:
     return path
 
 
+OutOption = Annotated[
+    Path | None,
+    typer.Option(
+        "--out",
+        metavar="FILE",
+        callback=ordinary_file,
+        help="A file that only you can read (mode 0600). Without it, the output.",
+    ),
+]
+
+
 @contextmanager
 def private_file(path: Path) -> Iterator[BinaryIO]:
-    """A file to write for a block. With mode 0600 it takes the place of an older one at the block's end, in one step.
+    """A file with mode 0600 to write in a block. At the end of the block it atomically replaces an older file.
 
-    A block that fails leaves what was there. Raises OSError.
+    If the block fails, the older file stays. Raises OSError.
     """
     descriptor, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
     made = Path(name)

@@ -1,11 +1,11 @@
-"""What every command shares: the dealer's folder, error messages, tables."""
+"""Shared by all commands: error messages, tables and other output."""
 
 import errno
 import os
 import re
 import signal
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from datetime import datetime
 from pathlib import Path
@@ -27,7 +27,7 @@ from dealer_agent.storage.migrate import migrate
 from dealer_agent.storage.store import Store
 
 _PIPE_COLUMNS = 200
-"""A file or a pipe has no width of its own; rows that are not folded can be searched."""
+"""The width for a file or a pipe. A wide row stays on one line, so that it can be searched."""
 
 out = Console(highlight=False, soft_wrap=not sys.stdout.isatty(), width=None if sys.stdout.isatty() else _PIPE_COLUMNS)
 err = Console(stderr=True, highlight=False, soft_wrap=True)
@@ -41,29 +41,31 @@ HERE = Path()
 _OS_ADVICE = {
     errno.EACCES: "permission denied; run the command as the user who owns it, or choose another place",
     errno.EPERM: "not permitted; run the command as the user who owns it, or choose another place",
-    errno.ENOENT: "it does not exist and cannot be made there; choose another place",
+    errno.ENOENT: "it does not exist and cannot be created there; choose another place",
     errno.EEXIST: "it exists and is no folder; choose another place",
     errno.ENOTDIR: "a part of this path is a file and no folder; choose another place",
     errno.EISDIR: "it is a folder; name a file",
     errno.EROFS: "this disk can only be read; choose another place",
     errno.ENOSPC: "the disk is full; make room, then repeat the command",
 }
-"""What happened to a file or folder, and what to do."""
+"""What happened to a file or folder, and what to do, by error number."""
 
 
 @contextmanager
-def failures_in_plain_words() -> Iterator[None]:
-    """What can go wrong with a dealer's files, keys and database ends the command with exit code 1 and one message."""
+def report_errors() -> Iterator[None]:
+    """Errors of settings, feeds, keys, files and the database end the command with exit code 1 and a message."""
     try:
         yield
-    except (SettingsError, FeedError, StorageError, EncryptionError) as problem:
-        fail(str(problem))
+    except (SettingsError, FeedError, StorageError, EncryptionError) as error:
+        fail(str(error))
     except KeyboardInterrupt:
         err.print("Stopped by Ctrl-C.")
         raise typer.Exit(128 + signal.SIGINT) from None
-    except OSError as problem:
-        what = _OS_ADVICE.get(problem.errno or 0) or problem.strerror or str(problem)
-        fail(f"{problem.filename or 'The system'}: {what}")
+    except BrokenPipeError:
+        raise  # A reader such as `head` has ended. Typer then ends the command without a message.
+    except OSError as error:
+        what = _OS_ADVICE.get(error.errno or 0) or error.strerror or str(error)
+        fail(f"{error.filename or 'The system'}: {what}")
 
 
 def fail(message: str) -> NoReturn:
@@ -76,13 +78,15 @@ _CONTROLS = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u200e\u200f\u202a-\u202e\u2
 
 
 def plain(text: str) -> str:
-    """Text of anybody's, such as a buyer's message, without what would steer the terminal: escape sequences and marks
-    that turn the direction of writing. They are shown, not hidden."""
+    """Untrusted text, such as a buyer's message, in which control characters are visible codes.
+
+    Escape sequences would control the terminal, and marks of direction would reorder the text.
+    """
     return _CONTROLS.sub(lambda found: f"\\x{ord(found[0]):02x}", text)
 
 
-def settings_in(directory: Path) -> Settings:
-    """The dealer in a folder or, where it holds none, in its only subfolder that does. Raises SettingsError."""
+def find_settings(directory: Path) -> Settings:
+    """The dealer in a folder, else in its only subfolder with a dealer. Raises SettingsError."""
     if not (directory / FILE_NAME).exists():
         below = sorted(directory.glob(f"*/{FILE_NAME}"))
         if len(below) == 1:
@@ -93,7 +97,7 @@ def settings_in(directory: Path) -> Settings:
 
 @contextmanager
 def store_of(settings: Settings) -> Iterator[Store]:
-    """The dealer's store, brought up to date first. Raises StorageError."""
+    """The dealer's store, migrated first. Raises StorageError."""
     migrate(settings.database_url, settings.cipher)
     with Store.open(settings.database_url, settings.cipher) as store:
         yield store
@@ -101,14 +105,32 @@ def store_of(settings: Settings) -> Iterator[Store]:
 
 @contextmanager
 def customer_store(settings: Settings) -> Iterator[Store]:
-    """The same for what reads or writes customer data: its keys are checked first. Raises KeyMissing and WrongKey."""
+    """The same for work with customer data: the keys are checked first. Raises also KeyMissing and WrongKey."""
     with store_of(settings) as store:
         store.check_keys(settings.dealer.id)
         yield store
 
 
+@contextmanager
+def open_store(directory: Path) -> Iterator[tuple[Settings, Store]]:
+    """The dealer in a folder, and its store. Errors in the block end the command (`report_errors`)."""
+    with report_errors():
+        settings = find_settings(directory)
+        with store_of(settings) as store:
+            yield settings, store
+
+
+@contextmanager
+def open_customer_store(directory: Path) -> Iterator[tuple[Settings, Store]]:
+    """The same for commands that read or write customer data (`customer_store`)."""
+    with report_errors():
+        settings = find_settings(directory)
+        with customer_store(settings) as store:
+            yield settings, store
+
+
 def progress() -> Progress:
-    """A bar for long work; nothing where nobody watches."""
+    """A progress bar for long work. It is shown only on a terminal."""
     columns = (
         TextColumn("{task.description}"),
         BarColumn(),
@@ -118,33 +140,36 @@ def progress() -> Progress:
     return Progress(*columns, console=err, transient=True, disable=not err.is_terminal)
 
 
-def table(title: str, *columns: str) -> Table:
-    """A table as all of ours look. A column whose name ends with # holds numbers, one with "Id" is never broken."""
-    made = Table(title=title, title_justify="left", title_style="bold", header_style="bold", show_edge=False)
+def print_table(title: str, columns: Sequence[str], rows: Sequence[Sequence[str]], *, empty: str = "") -> None:
+    """Prints a table, or the text `empty` in place of a table without rows.
+
+    A column whose name ends with # holds numbers. The column "Id" is never wrapped. Cells are no markup.
+    """
+    if empty and not rows:
+        out.print(empty)
+        return
+    table = Table(title=title, title_justify="left", title_style="bold", header_style="bold", show_edge=False)
     for column in columns:
-        made.add_column(
+        table.add_column(
             column.removesuffix(" #"),
             justify="right" if column.endswith("#") else "left",
             overflow="fold",
             no_wrap=column == "Id",
         )
-    return made
-
-
-def add_row(made: Table, *cells: str) -> None:
-    """Adds a row of texts, which are shown as they are."""
-    made.add_row(*(Text(plain(cell)) for cell in cells))
+    for row in rows:
+        table.add_row(*(Text(plain(cell)) for cell in row))
+    out.print(table)
 
 
 def section(title: str, content: Any) -> None:
-    """A title and what belongs to it, indented to the last line: nothing in it looks like another section."""
+    """Prints a title, and the content below it. All its lines are indented, so that none looks like another title."""
     if not content:
         return
     out.print(Text(f"\n{title}", style="bold"))
     if isinstance(content, dict):
         for name, value in content.items():
-            told = msgspec.json.encode(value).decode() if isinstance(value, dict | list) else str(value)
-            out.print(f"  {_indented(name.replace('_', ' '))}: {_indented(told)}", markup=False)
+            text = msgspec.json.encode(value).decode() if isinstance(value, dict | list) else str(value)
+            out.print(f"  {_indented(name.replace('_', ' '))}: {_indented(text)}", markup=False)
     else:
         out.print(f"  {_indented(str(content))}", markup=False)
 
@@ -154,10 +179,15 @@ def _indented(text: str) -> str:
 
 
 def counted(number: int, thing: str) -> str:
-    """Such as `1 lead` and `1,204 leads`."""
+    """For example `1 lead` or `1,204 leads`."""
     return f"{number:,} {thing}{'' if number == 1 else 's'}"
 
 
 def moment(at: datetime) -> str:
     """A time in UTC, to the second."""
     return f"{at:%Y-%m-%d %H:%M:%S}"
+
+
+def minute(at: datetime) -> str:
+    """A time in UTC, to the minute."""
+    return f"{at:%Y-%m-%d %H:%M}"

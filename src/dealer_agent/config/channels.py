@@ -9,10 +9,9 @@ from msgspec import UNSET
 
 from dealer_agent.config.loading import FILE_NAME
 from dealer_agent.config.settings import Settings
-from dealer_agent.config.settings_problems import SettingsError, SettingsProblem, key_name
-from dealer_agent.config.toml_positions import key_lines, nearest_line
+from dealer_agent.config.settings_problems import error_with_lines
 from dealer_agent.dealers.profile import Deliver, HttpChannel
-from dealer_agent.dealers.profile_checks import Defect, Path
+from dealer_agent.protocol.problems import Path, Problem
 
 LEAST_LEASE_MARGIN_SECONDS = 5
 """What a lease must hold beyond the time for sending: making the document, writing down what became of it."""
@@ -24,14 +23,10 @@ def channel_secrets(settings: Settings, env: Mapping[str, str]) -> dict[str, str
     User and password of the mail server are among them where both are set. Raises SettingsError with everything that
     keeps a channel from working, each with the key that names it.
     """
-    found = list(_defects(settings, env))
+    found = list(_problems(settings, env))
     if found:
         text = (settings.directory / FILE_NAME).read_text("utf-8-sig")
-        lines = key_lines(text)
-        problems = [
-            SettingsProblem(FILE_NAME, nearest_line(lines, path), key_name(path), message) for path, message in found
-        ]
-        raise SettingsError(sorted(problems, key=lambda problem: problem.line or 0))
+        raise error_with_lines(FILE_NAME, text, found)
     names = [settings.mail.user_env, settings.mail.password_env]
     for rooftop in settings.dealer.rooftops:
         for channel in rooftop.deliver.http:
@@ -39,7 +34,7 @@ def channel_secrets(settings: Settings, env: Mapping[str, str]) -> dict[str, str
     return {name: env[name] for name in names if env.get(name)}
 
 
-def _defects(settings: Settings, env: Mapping[str, str]) -> Iterator[Defect]:
+def _problems(settings: Settings, env: Mapping[str, str]) -> Iterator[Problem]:
     yield from _of_mail(settings, env)
     for index, rooftop in enumerate(settings.dealer.rooftops):
         here: Path = ("rooftops", index, "deliver")
@@ -51,61 +46,61 @@ def _defects(settings: Settings, env: Mapping[str, str]) -> Iterator[Defect]:
             standing = next(parent for parent in (path, *path.parents) if parent.exists())
             if not standing.is_dir() or not os.access(standing, os.W_OK | os.X_OK):
                 message = f"'{path}' is no folder that this user may write to; make it, or name another"
-                yield Defect((*here, "directory", place, "path"), message)
+                yield Problem((*here, "directory", place, "path"), message)
 
 
-def _of_mail(settings: Settings, env: Mapping[str, str]) -> Iterator[Defect]:
+def _of_mail(settings: Settings, env: Mapping[str, str]) -> Iterator[Problem]:
     mail = settings.mail
     if not mail.host:
         if mail.confirm_appointments:
-            yield Defect(("mail", "confirm_appointments"), "needs the server that sends: write host under [mail]")
+            yield Problem(("mail", "confirm_appointments"), "needs the server that sends: write host under [mail]")
         return
     if not mail.from_address:
-        yield Defect(("mail", "from_address"), "is needed where mail is sent: write the dealership's own address")
+        yield Problem(("mail", "from_address"), "is needed where mail is sent: write the dealership's own address")
     named = [(key, name) for key, name in (("user_env", mail.user_env), ("password_env", mail.password_env))]
     missing = [(key, name) for key, name in named if not env.get(name)]
     if len(missing) == 1:
         ((key, name),) = missing
-        yield Defect(("mail", key), f"the environment variable {name} is not set, though its companion is")
+        yield Problem(("mail", key), f"the environment variable {name} is not set, though its companion is")
     if mail.security == "none" and not is_this_machine(mail.host):
         message = (
             f'would send customers\' data in the clear to {mail.host}; write "starttls" or "tls" '
             '("none" is for localhost, 127.0.0.0/8 and ::1)'
         )
-        yield Defect(("mail", "security"), message)
+        yield Problem(("mail", "security"), message)
     yield from _of_time(settings, mail.timeout_seconds, ("mail", "timeout_seconds"))
 
 
-def _of_mail_channels(settings: Settings, deliver: Deliver, here: Path) -> Iterator[Defect]:
+def _of_mail_channels(settings: Settings, deliver: Deliver, here: Path) -> Iterator[Problem]:
     if settings.mail.host:
         return
     advice = "needs the server that sends: write host and from_address under [mail]"
     for place in range(len(deliver.smtp)):
-        yield Defect((*here, "smtp", place), advice)
+        yield Problem((*here, "smtp", place), advice)
     if deliver.notify:
-        yield Defect((*here, "notify"), advice)
+        yield Problem((*here, "notify"), advice)
 
 
-def _of_http(settings: Settings, channel: HttpChannel, here: Path, env: Mapping[str, str]) -> Iterator[Defect]:
+def _of_http(settings: Settings, channel: HttpChannel, here: Path, env: Mapping[str, str]) -> Iterator[Problem]:
     for key, name in (("secret_env", channel.secret_env), ("authorization_env", channel.authorization_env)):
         if name is UNSET:
             continue
         value = env.get(name)
         if not value:
-            yield Defect((*here, key), f"the environment variable {name} is not set; it holds the secret")
+            yield Problem((*here, key), f"the environment variable {name} is not set; it holds the secret")
         elif key == "authorization_env" and not (value.isascii() and value.isprintable()):
-            yield Defect((*here, key), f"the environment variable {name} holds what no header can: plain ASCII only")
+            yield Problem((*here, key), f"the environment variable {name} holds what no header can: plain ASCII only")
     parts = urlsplit(channel.url)
     if parts.scheme == "http" and not _stays_inside(parts.hostname or ""):
-        yield Defect((*here, "url"), "would send customers' data in the clear; write https://")
+        yield Problem((*here, "url"), "would send customers' data in the clear; write https://")
     yield from _of_time(settings, channel.timeout_seconds, (*here, "timeout_seconds"))
 
 
-def _of_time(settings: Settings, seconds: int, path: Path) -> Iterator[Defect]:
+def _of_time(settings: Settings, seconds: int, path: Path) -> Iterator[Problem]:
     lease = settings.delivery.lease_seconds
     if lease < seconds + LEAST_LEASE_MARGIN_SECONDS:
         message = f"{seconds} is too long for lease_seconds, {lease}, of [delivery]: another worker would send it too"
-        yield Defect(path, message)
+        yield Problem(path, message)
 
 
 def is_this_machine(host: str) -> bool:

@@ -9,8 +9,7 @@ import msgspec
 
 from dealer_agent.config.keys import load_cipher
 from dealer_agent.config.settings import DealerFile, Settings, read_public_url
-from dealer_agent.config.settings_problems import SettingsError, SettingsProblem, defects, key_name
-from dealer_agent.config.toml_positions import key_lines, nearest_line
+from dealer_agent.config.settings_problems import SettingsError, SettingsProblem, error_with_lines, find_problems
 from dealer_agent.encryption.file_permissions import advice, open_to_others
 
 FILE_NAME = "dealer.toml"
@@ -55,13 +54,9 @@ def read_dealer_file(text: str) -> DealerFile:
         data = tomllib.loads(text)
     except tomllib.TOMLDecodeError as error:
         raise SettingsError([_broken(text, str(error))]) from None
-    found = defects(DealerFile, data)
+    found = find_problems(DealerFile, data)
     if found:
-        lines = key_lines(text)
-        problems = [
-            SettingsProblem(FILE_NAME, nearest_line(lines, path), key_name(path), message) for path, message in found
-        ]
-        raise SettingsError(sorted(problems, key=lambda problem: problem.line or 0))
+        raise error_with_lines(FILE_NAME, text, found)
     return msgspec.convert(data, DealerFile)
 
 

@@ -1,4 +1,4 @@
-"""The sections of `dealer.toml`, and all settings together. docs/settings.md documents each key.
+"""The sections of `dealer.toml`, and all settings together. docs/reference/settings.md documents each key.
 
 The server and the delivery read these types directly. A property converts a setting to the unit that the code needs.
 """
@@ -11,13 +11,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 from urllib.parse import urlsplit
 
-from limits import parse_many
 from msgspec import Meta, Struct, defstruct
 from msgspec.structs import asdict
 
 from dealer_agent.dealers.profile import Profile
 from dealer_agent.dealers.profile_checks import (
-    Defect,
     Text,
     agreed_by,
     read_by,
@@ -28,6 +26,7 @@ from dealer_agent.dealers.profile_checks import (
 )
 from dealer_agent.encryption import Cipher
 from dealer_agent.protocol.did_you_mean import did_you_mean
+from dealer_agent.protocol.problems import Problem
 from dealer_agent.protocol.skill import LEAD_SUBMIT, SKILL_BY_ID, SKILLS
 from dealer_agent.protocol.vocabulary import Vocabulary, proto
 
@@ -82,6 +81,9 @@ def read_rate(value: str) -> str:
     """A rate limit in the notation of the library `limits`; several are divided by `;`, none is no limit."""
     if not value.strip():
         return value
+    # Imported here: it takes 0.05 s, and most files set no rate limit.
+    from limits import parse_many
+
     try:
         rates = parse_many(value)
     except ValueError:
@@ -91,19 +93,19 @@ def read_rate(value: str) -> str:
     return value
 
 
-def named_skills_need_tokens(auth: Any) -> Iterator[Defect]:
+def named_skills_need_tokens(auth: Any) -> Iterator[Problem]:
     """Skills named as asking for a token mean nothing while nothing asks for one."""
     match auth:
         case {"skills": [_, *_], **rest} if rest.get("mode", "none") == "none":
-            yield Defect(("skills",), 'names skills that ask for a token, but mode is "none"; write mode = "bearer"')
+            yield Problem(("skills",), 'names skills that ask for a token, but mode is "none"; write mode = "bearer"')
 
 
-def default_is_within_cap(search: Any) -> Iterator[Defect]:
+def default_is_within_cap(search: Any) -> Iterator[Problem]:
     """No page is larger by default than it may be on request."""
     defaults = {"default_limit": SearchSettings().default_limit, "limit_cap": SearchSettings().limit_cap}
     match defaults | search:
         case {"default_limit": int(default), "limit_cap": int(cap)} if default > cap:
-            yield Defect(("default_limit",), f"{default} is more than limit_cap, {cap}")
+            yield Problem(("default_limit",), f"{default} is more than limit_cap, {cap}")
 
 
 Skills = tuple[Annotated[str, read_by(read_skill)], ...]

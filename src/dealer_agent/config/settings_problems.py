@@ -9,8 +9,9 @@ from typing import Any, NamedTuple
 
 from msgspec import inspect as types
 
-from dealer_agent.dealers.profile_checks import Defect, Path
+from dealer_agent.config.toml_positions import key_lines, nearest_line
 from dealer_agent.protocol.did_you_mean import did_you_mean
+from dealer_agent.protocol.problems import Path, Problem
 
 OPTIONS_OF_SERVE = ("host", "port", "workers")
 """Options of the command `serve` that people often look for in `dealer.toml`."""
@@ -37,6 +38,13 @@ class SettingsError(Exception):
         self.problems = problems
 
 
+def error_with_lines(file: str, text: str, problems: list[Problem]) -> SettingsError:
+    """The error that reports the problems of a TOML file with this text, each with its line."""
+    lines = key_lines(text)
+    found = [SettingsProblem(file, nearest_line(lines, one.path), key_name(one.path), one.message) for one in problems]
+    return SettingsError(sorted(found, key=lambda problem: problem.line or 0))
+
+
 def key_name(path: Path) -> str:
     """`('rooftops', 2, 'timezone')` as `rooftops[2].timezone`; elements count from 0."""
     parts = (f"[{part}]" if isinstance(part, int) else f".{part}" for part in path)
@@ -48,7 +56,7 @@ def header_name(path: Path) -> str:
     return ".".join(part for part in path if isinstance(part, str))
 
 
-def defects(kind: type, data: dict[str, Any]) -> list[Defect]:
+def find_problems(kind: type, data: dict[str, Any]) -> list[Problem]:
     """All that keeps `data` from being a `kind`; empty means that msgspec converts it."""
     root = types.type_info(kind)
     return list(_walk(root, data, (), _homes(root, ())))
@@ -76,7 +84,7 @@ def _homes(kind: types.Type, path: Path) -> _Homes:
     return homes
 
 
-def _walk(kind: types.Type, value: object, path: Path, homes: _Homes) -> Iterator[Defect]:
+def _walk(kind: types.Type, value: object, path: Path, homes: _Homes) -> Iterator[Problem]:
     match kind:
         case types.Metadata(type=inner, extra=extra):
             shape = list(_walk(inner, value, path, homes))
@@ -85,12 +93,12 @@ def _walk(kind: types.Type, value: object, path: Path, homes: _Homes) -> Iterato
                 if name == "reader" and not shape:
                     yield from _refusal(rule, value, path)
                 elif name == "agreement" and all(found.path != path for found in shape):
-                    yield from (Defect(path + found.path, found.message) for found in rule(value))
+                    yield from (found.below(*path) for found in rule(value))
         case types.StructType():
             yield from _walk_table(kind, value, path, homes)
         case types.DictType(value_type=inner):
             if not isinstance(value, dict):
-                yield Defect(path, f"must be a section: [{header_name(path)}]")
+                yield Problem(path, f"must be a section: [{header_name(path)}]")
                 return
             for key, member in value.items():
                 yield from _walk(inner, member, (*path, key), homes)
@@ -99,36 +107,36 @@ def _walk(kind: types.Type, value: object, path: Path, homes: _Homes) -> Iterato
         case _:
             message = _scalar(kind, value)
             if message:
-                yield Defect(path, message)
+                yield Problem(path, message)
 
 
-def _walk_table(kind: types.StructType, value: object, path: Path, homes: _Homes) -> Iterator[Defect]:
+def _walk_table(kind: types.StructType, value: object, path: Path, homes: _Homes) -> Iterator[Problem]:
     if not isinstance(value, dict):
-        yield Defect(path, f"must be a section: [{header_name(path)}]")
+        yield Problem(path, f"must be a section: [{header_name(path)}]")
         return
     fields = {field.encode_name: field for field in kind.fields}
     for key, member in value.items():
         if key in fields:
             yield from _walk(fields[key].type, member, (*path, key), homes)
         else:
-            yield Defect((*path, key), "unknown key" + _where_it_belongs(key, list(fields), homes))
+            yield Problem((*path, key), "unknown key" + _where_it_belongs(key, list(fields), homes))
     for key, field in fields.items():
         if field.required and key not in value:
-            yield Defect((*path, key), "is missing; " + _what_to_write(field.type, key, path))
+            yield Problem((*path, key), "is missing; " + _what_to_write(field.type, key, path))
 
 
-def _walk_list(kind: types.VarTupleType, value: object, path: Path, homes: _Homes) -> Iterator[Defect]:
+def _walk_list(kind: types.VarTupleType, value: object, path: Path, homes: _Homes) -> Iterator[Problem]:
     inner, least, most = kind.item_type, kind.min_length or 0, kind.max_length
     if not isinstance(value, list):
         if isinstance(inner, types.StructType):
-            yield Defect(path, f"must be a list of sections, each headed [[{header_name(path)}]] with two brackets")
+            yield Problem(path, f"must be a list of sections, each headed [[{header_name(path)}]] with two brackets")
         else:
-            yield Defect(path, 'must be a list: ["...", "..."]')
+            yield Problem(path, 'must be a list: ["...", "..."]')
         return
     if len(value) < least:
-        yield Defect(path, f"needs at least {least} entry" if least == 1 else f"needs at least {least} entries")
+        yield Problem(path, f"needs at least {least} entry" if least == 1 else f"needs at least {least} entries")
     if most is not None and len(value) > most:
-        yield Defect(path, f"has {len(value)} entries; the most is {most}")
+        yield Problem(path, f"has {len(value)} entries; the most is {most}")
     for index, item in enumerate(value):
         yield from _walk(inner, item, (*path, index), homes)
 
@@ -159,11 +167,11 @@ def _what_to_write(kind: types.Type, key: str, path: Path) -> str:
             return f"write {key} = ..."
 
 
-def _refusal(reader: Callable[[object], object], value: object, path: Path) -> Iterator[Defect]:
+def _refusal(reader: Callable[[object], object], value: object, path: Path) -> Iterator[Problem]:
     try:
         reader(value)
     except ValueError as error:
-        yield Defect(path, str(error))
+        yield Problem(path, str(error))
 
 
 def _scalar(kind: types.Type, value: object) -> str | None:

@@ -7,7 +7,7 @@ it trusts that `tomllib` has found it sound.
 import re
 import tomllib
 
-from dealer_agent.dealers.profile_checks import Path
+from dealer_agent.protocol.problems import Path
 
 _BARE_KEY = re.compile(r"[A-Za-z0-9_-]+")
 _STRING = re.compile(

@@ -11,15 +11,16 @@ from msgspec import UNSET
 
 from dealer_agent.dealers.hours import clock_text, hours_text, read_hours, runs_past_midnight, span_text
 from dealer_agent.dealers.opening import DepartmentHours, Opening, SpecialDay, department_hours
-from dealer_agent.dealers.profile_checks import Defect, Path, read_date
+from dealer_agent.dealers.profile_checks import read_date
 from dealer_agent.dealers.public_holidays import YEARS, holidays_of, names, places
 from dealer_agent.protocol.did_you_mean import nearest, quoted
+from dealer_agent.protocol.problems import Path, Problem
 
 _ONE_DAY = timedelta(days=1)
 _WEEKDAYS = ("monday", "tuesday", "wednesday", "thursday", "friday", "saturday", "sunday")
 
 
-def hours_agree(rooftops: list[Any]) -> Iterator[Defect]:
+def hours_agree(rooftops: list[Any]) -> Iterator[Problem]:
     """Special days name departments, holidays and days that are there, and no span runs into another day's span."""
     for index, rooftop in enumerate(rooftops):
         if not isinstance(rooftop, dict):
@@ -29,14 +30,13 @@ def hours_agree(rooftops: list[Any]) -> Iterator[Defect]:
             opening = msgspec.convert({key: rooftop[key] for key in keys}, Opening)
         except msgspec.ValidationError:
             continue  # The walk over the types reports what has the wrong shape.
-        for path, message in _defects(opening):
-            yield Defect((index, *path), message)
+        yield from (problem.below(index) for problem in _problems(opening))
 
 
-def _defects(opening: Opening) -> Iterator[Defect]:
+def _problems(opening: Opening) -> Iterator[Problem]:
     for place, special in enumerate(opening.special_days):
-        for path, message in (*_unclear_day(special), *_unknown_departments(special, opening)):
-            yield Defect(("special_days", place, *path), message)
+        for problem in (*_unclear_day(special), *_unknown_departments(special, opening)):
+            yield problem.below("special_days", place)
     yield from _said_twice(opening)
     unknown_place = [*_unknown_place(opening)]
     yield from unknown_place or _unknown_holidays(opening)
@@ -46,21 +46,21 @@ def _defects(opening: Opening) -> Iterator[Defect]:
         yield from _running_over(known)
 
 
-def _unclear_day(special: SpecialDay) -> Iterator[Defect]:
+def _unclear_day(special: SpecialDay) -> Iterator[Problem]:
     if (special.date is UNSET) == (special.holiday is UNSET):
         found = "has neither date nor holiday" if special.date is UNSET else "has both date and holiday"
-        yield Defect((), f'{found}; write date = "2026-12-24", or holiday = "Christmas Day"')
+        yield Problem((), f'{found}; write date = "2026-12-24", or holiday = "Christmas Day"')
 
 
-def _unknown_departments(special: SpecialDay, opening: Opening) -> Iterator[Defect]:
+def _unknown_departments(special: SpecialDay, opening: Opening) -> Iterator[Problem]:
     for place, department in enumerate(special.departments):
         if department not in opening.hours:
             known = list(opening.hours)
             advice = f"write one of {nearest(department, known) or quoted(known)}" if known else "write one"
-            yield Defect(("departments", place), f"there is no [rooftops.hours.{department}]; {advice}")
+            yield Problem(("departments", place), f"there is no [rooftops.hours.{department}]; {advice}")
 
 
-def _said_twice(opening: Opening) -> Iterator[Defect]:
+def _said_twice(opening: Opening) -> Iterator[Problem]:
     """A day has one entry for all departments, and one for each department."""
     seen: Counter[tuple[str, str]] = Counter((day, "") for day in opening.closed_dates)
     for place, special in enumerate(opening.special_days):
@@ -72,39 +72,39 @@ def _said_twice(opening: Opening) -> Iterator[Defect]:
             if seen[day, department] > 1:
                 whose = f"for '{department}'" if department else "for all departments"
                 advice = "keep one of them; closed_dates counts, too"
-                yield Defect(("special_days", place, key), f"'{day}' has other hours {whose} already; {advice}")
+                yield Problem(("special_days", place, key), f"'{day}' has other hours {whose} already; {advice}")
 
 
-def _unknown_place(opening: Opening) -> Iterator[Defect]:
+def _unknown_place(opening: Opening) -> Iterator[Problem]:
     """Country and subdivision are known. The library is imported only for a dealer who names a country."""
     if opening.holidays is UNSET:
         return
     country, subdivision = opening.holidays.place
     if country not in places():
         advice = f"write the two letters of ISO 3166, such as {nearest(country, list(places())) or quoted(['US'])}"
-        yield Defect(("holidays", "country"), f"the country '{country}' is not known; {advice}")
+        yield Problem(("holidays", "country"), f"the country '{country}' is not known; {advice}")
     elif subdivision is not None and subdivision not in places()[country]:
         known = places()[country]
         advice = f"write one of {nearest(subdivision, known) or quoted(known)}" if known else "leave subdivision out"
-        yield Defect(("holidays", "subdivision"), f"'{subdivision}' is no known part of {country}; {advice}")
+        yield Problem(("holidays", "subdivision"), f"'{subdivision}' is no known part of {country}; {advice}")
 
 
-def _unknown_holidays(opening: Opening) -> Iterator[Defect]:
+def _unknown_holidays(opening: Opening) -> Iterator[Problem]:
     for place, special in enumerate(opening.special_days):
         if special.holiday is UNSET:
             continue
         if opening.holidays is UNSET:
             advice = 'needs to know whose holidays count; write [rooftops.holidays] with country = "US"'
-            yield Defect(("special_days", place, "holiday"), advice)
+            yield Problem(("special_days", place, "holiday"), advice)
         elif special.holiday not in names(*opening.holidays.place):
             where = ", ".join(part for part in opening.holidays.place if part)
             known = names(*opening.holidays.place)
             advice = f"write one of {nearest(special.holiday, known) or quoted(known)}"
             message = f"'{special.holiday}' is no public holiday of {where}; {advice}"
-            yield Defect(("special_days", place, "holiday"), message)
+            yield Problem(("special_days", place, "holiday"), message)
 
 
-def _running_over(opening: Opening) -> Iterator[Defect]:
+def _running_over(opening: Opening) -> Iterator[Problem]:
     """Hours past midnight that reach into hours of the next day."""
     for department, hours in department_hours(opening).items():
         for number, name in enumerate(_WEEKDAYS):
@@ -112,7 +112,7 @@ def _running_over(opening: Opening) -> Iterator[Defect]:
             over = runs_past_midnight(spans)
             if after and after[0][0] < over:
                 until = f"'{span_text(spans[-1])}' runs into '{span_text(after[0])}' of the next day"
-                yield Defect(("hours", department, name), f"{until}; end it at {clock_text(after[0][0])}")
+                yield Problem(("hours", department, name), f"{until}; end it at {clock_text(after[0][0])}")
         for place, special in enumerate(opening.special_days):
             if not special.departments or department in special.departments:
                 yield from _special_overlap(
@@ -132,7 +132,7 @@ def _days_of(special: SpecialDay, opening: Opening) -> Iterable[date]:
     return (day for year in years for day, names in year if special.holiday in names)
 
 
-def _special_overlap(path: Path, text: str, days: Iterable[date], hours: DepartmentHours) -> Iterator[Defect]:
+def _special_overlap(path: Path, text: str, days: Iterable[date], hours: DepartmentHours) -> Iterator[Problem]:
     """The first of the days whose hours overlap those of the day before or after, where the text gives its hours."""
     written = read_hours(text)
     for day in days:
@@ -142,5 +142,5 @@ def _special_overlap(path: Path, text: str, days: Iterable[date], hours: Departm
             before, after = hours.on(first), hours.on(second)
             if after and after[0][0] < runs_past_midnight(before):
                 hours_of = f"the hours of {first}, '{hours_text(before)}', run into those of {second}"
-                yield Defect(path, f"{hours_of}, '{hours_text(after)}'; a span belongs to the day on which it begins")
+                yield Problem(path, f"{hours_of}, '{hours_text(after)}'; a span belongs to the day on which it begins")
                 return

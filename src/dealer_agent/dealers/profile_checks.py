@@ -2,7 +2,7 @@
 
 Each reader takes what stands in `dealer.toml` and gives it back in its one proper form, or raises ValueError in
 words that a dealer's website person can act on. A type names its reader with `read_by`; a rule over several values
-of one list or table is named with `agreed_by` and yields a `Defect` for each value that breaks it.
+of one list or table is named with `agreed_by` and yields a `Problem` for each value that breaks it.
 """
 
 import re
@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator
 from contextlib import suppress
 from datetime import date
 from ipaddress import ip_address
-from typing import Annotated, Any, NamedTuple, get_args
+from typing import Annotated, Any, get_args
 from urllib.parse import parse_qsl, unquote, urlsplit
 
 import phonenumbers
@@ -20,16 +20,8 @@ from msgspec import Meta
 
 from dealer_agent.dealers.time_zones import advice, areas
 from dealer_agent.protocol.did_you_mean import did_you_mean
+from dealer_agent.protocol.problems import Path, Problem
 from dealer_agent.protocol.requests import VisitKind
-
-Path = tuple[str | int, ...]
-
-
-class Defect(NamedTuple):
-    """A value that will not do: where it stands below the value looked at, and what to do about it."""
-
-    path: Path
-    message: str
 
 
 def read_by(reader: Callable[[str], object]) -> Meta:
@@ -37,10 +29,10 @@ def read_by(reader: Callable[[str], object]) -> Meta:
     return Meta(extra={"reader": reader})
 
 
-def agreed_by(*rules: Callable[[Any], Iterator[Defect]], min_length: int | None = None) -> Meta:
+def agreed_by(*rules: Callable[[Any], Iterator[Problem]], min_length: int | None = None) -> Meta:
     """Annotation: the values below must satisfy the rules together. They may be of any shape when a rule is asked."""
 
-    def all_rules(value: Any) -> Iterator[Defect]:
+    def all_rules(value: Any) -> Iterator[Problem]:
         for rule in rules:
             yield from rule(value)
 
@@ -185,16 +177,16 @@ def read_environment_name(value: str) -> str:
     return value
 
 
-def visits_are_known(visits: Any) -> Iterator[Defect]:
+def visits_are_known(visits: Any) -> Iterator[Problem]:
     """Every section of visits is one of the kinds."""
     known = get_args(VisitKind)
     if isinstance(visits, dict):
         for kind in visits:
             if kind not in known:
-                yield Defect((kind,), f"must be one of {', '.join(known)}" + did_you_mean(kind, known))
+                yield Problem((kind,), f"must be one of {', '.join(known)}" + did_you_mean(kind, known))
 
 
-def durations_fit(rules: Any) -> Iterator[Defect]:
+def durations_fit(rules: Any) -> Iterator[Problem]:
     """Visits are booked in quarters of an hour."""
     if not isinstance(rules, dict):
         return
@@ -204,14 +196,14 @@ def durations_fit(rules: Any) -> Iterator[Defect]:
         asked += [(("durations_allowed", place), value) for place, value in enumerate(allowed)]
     for path, value in asked:
         if isinstance(value, int) and value % 15:
-            yield Defect(path, f"{value} must be a multiple of 15 minutes")
+            yield Problem(path, f"{value} must be a multiple of 15 minutes")
 
 
 RESERVED_CHANNELS = ("notify", "customer")
 """What deliveries to the rooftop's people and to the customer are listed under."""
 
 
-def channels_are_told_apart(deliver: Any) -> Iterator[Defect]:
+def channels_are_told_apart(deliver: Any) -> Iterator[Problem]:
     """No two channels of a rooftop have one name: deliveries are listed and retried by it."""
     seen: set[str] = set()
     if not isinstance(deliver, dict):
@@ -221,13 +213,13 @@ def channels_are_told_apart(deliver: Any) -> Iterator[Defect]:
             match channel:
                 case {"name": str(name)}:
                     if name in seen or name in RESERVED_CHANNELS:
-                        yield Defect(
+                        yield Problem(
                             (kind, place, "name"), f"'{name}' is the name of another channel; give each its own"
                         )
                     seen.add(name)
 
 
-def visits_have_hours(rooftops: list[Any]) -> Iterator[Defect]:
+def visits_have_hours(rooftops: list[Any]) -> Iterator[Problem]:
     """A kind of visit is booked by the hours of a department that the rooftop has."""
     for index, rooftop in enumerate(rooftops):
         match rooftop:
@@ -240,28 +232,28 @@ def visits_have_hours(rooftops: list[Any]) -> Iterator[Defect]:
                     department = rules.get("hours", "sales")
                     if isinstance(department, str) and department not in departments:
                         advice = f"there is no [rooftops.hours.{department}]; write one, or name another department"
-                        yield Defect((index, "visits", kind, "hours"), advice)
+                        yield Problem((index, "visits", kind, "hours"), advice)
 
 
-def rooftops_are_told_apart(rooftops: list[Any]) -> Iterator[Defect]:
+def rooftops_are_told_apart(rooftops: list[Any]) -> Iterator[Problem]:
     """No two rooftops have one name, and no feed id leads to two of them, whatever the case."""
     owners: dict[str, int] = {}
     tables = [(index, rooftop) for index, rooftop in enumerate(rooftops) if isinstance(rooftop, dict)]
     for index, rooftop in tables:
         match rooftop.get("name"):
             case str(name) if owners.setdefault(name.casefold(), index) != index:
-                yield Defect((index, "name"), f"'{name}' is the name of another rooftop; give each its own")
+                yield Problem((index, "name"), f"'{name}' is the name of another rooftop; give each its own")
     for index, rooftop in tables:
         match rooftop.get("feed_ids"):
             case list(feed_ids):
                 for place, feed_id in enumerate(feed_ids):
                     if isinstance(feed_id, str) and owners.setdefault(feed_id.casefold(), index) != index:
-                        yield Defect((index, "feed_ids", place), f"'{feed_id}' stands for another rooftop already")
+                        yield Problem((index, "feed_ids", place), f"'{feed_id}' stands for another rooftop already")
 
 
-def zip_fits_country(address: Any) -> Iterator[Defect]:
+def zip_fits_country(address: Any) -> Iterator[Problem]:
     """A US ZIP code is five digits, or nine with a hyphen; other countries' are not judged."""
     match address:
         case {"zip": str(code), **rest} if rest.get("country", "US") == "US":
             if not re.fullmatch(r"[0-9]{5}(-[0-9]{4})?", code):
-                yield Defect(("zip",), f"'{code}' is no ZIP code; write '37203', or '37203-1234'")
+                yield Problem(("zip",), f"'{code}' is no ZIP code; write '37203', or '37203-1234'")

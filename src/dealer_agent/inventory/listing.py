@@ -1,9 +1,9 @@
-"""From a unit of stock to the listing that buyers see: the dealer's policy and the listing's JSON. Pure.
+"""The listing that buyers see: a unit under the dealer's policy, and its JSON (docs/protocol.md#listings). Pure.
 
-Specification, part 2.5; contract, part 6. Money is whole US dollars.
+Money is whole US dollars.
 """
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from functools import cached_property
@@ -20,15 +20,15 @@ from dealer_agent.protocol.skill import VehicleDetail
 from dealer_agent.protocol.vehicle import FIELDS, Fee, Scalar, Vehicle, VehicleMembers
 
 FeedPrice = Literal["advertised", "before_fees"]
-"""What the feed's selling price is: the advertised price, or the price before the rooftop's mandatory charges."""
+"""Whether the feed's selling price is the advertised price, or the price before the rooftop's mandatory charges."""
 
 
 @dataclass(frozen=True, slots=True)
 class RooftopRule:
-    """How a rooftop is recognised in a feed, and what it charges.
+    """A rooftop in the dealer's policy.
 
-    `feed_ids` are the feed's ids and names of it; its own name counts without being among them. `fees` are all of its
-    mandatory charges: None when the dealer has not said, () when there are none.
+    `feed_ids` are its ids and names in feeds, besides its own name. `fees` are all of its mandatory charges: None if
+    the dealer did not configure them, () if there are none.
     """
 
     name: str
@@ -38,7 +38,7 @@ class RooftopRule:
 
 @dataclass(frozen=True)
 class ListingPolicy:
-    """What a dealer's profile says about listings. At least one rooftop; the first takes what matches none."""
+    """The dealer's policy for listings. There is at least one rooftop."""
 
     dealer_id: str
     feed_price: FeedPrice
@@ -46,7 +46,7 @@ class ListingPolicy:
 
     @cached_property
     def rule_by_hint(self) -> Mapping[str, RooftopRule]:
-        """The rooftop for each folded feed id and name; of two that claim the same one, the earlier."""
+        """Folded feed id or name to its rooftop. The first of two rooftops with the same id has it."""
         rules: dict[str, RooftopRule] = {}
         for rule in self.rooftops:
             for hint in (rule.name, *sorted(rule.feed_ids)):
@@ -54,12 +54,17 @@ class ListingPolicy:
         rules.pop("", None)
         return rules
 
+    def rooftop_of(self, hints: Iterable[str]) -> RooftopRule | None:
+        """The rooftop that the first known hint names. None without a known hint."""
+        rules = (self.rule_by_hint.get(fold(hint)) for hint in hints)
+        return next((rule for rule in rules if rule is not None), None)
+
 
 class UnitRecord(Struct, frozen=True):
-    """What the store knows of a unit beside the feed.
+    """What the database knows of a unit besides its feed.
 
-    `confirmed_at` is the last import that had the unit, `changed_at` the last change of price, status or content. Times
-    without an offset are UTC.
+    `confirmed_at` is the time of the last import with the unit, `changed_at` the last change of price, status or
+    content. Times without an offset are UTC.
     """
 
     vehicle_id: str
@@ -68,9 +73,9 @@ class UnitRecord(Struct, frozen=True):
 
 
 def vehicle_id_for(unit: Unit) -> str:
-    """The id that a unit gets when it is first seen: made from its VIN, else from its stock number (contract, part 6).
+    """The id of a new unit, from its VIN, else from its stock number. Raises ValueError for a unit with neither.
 
-    Spelling variants of one VIN or stock number make one id. Raises ValueError for a unit with neither.
+    The id is the same for all spellings of a VIN or stock number.
     """
     if isinstance(unit.vin, str) and (vin := unit.vin.strip().upper()):
         return f"vin-{vin}"
@@ -79,19 +84,13 @@ def vehicle_id_for(unit: Unit) -> str:
     raise ValueError("a unit needs a VIN or a stock number")
 
 
-def match_rooftop(hints: tuple[str, ...], policy: ListingPolicy) -> tuple[str, bool]:
-    """The name of the unit's rooftop, and whether a hint named it; the first rooftop takes what none names."""
-    rule, matched = _rule_for(hints, policy)
-    return rule.name, matched
-
-
 def list_unit(unit: Unit, record: UnitRecord, policy: ListingPolicy) -> Vehicle:
-    """The listing of a unit under the dealer's policy (contract, part 6).
+    """The listing of a unit under the dealer's policy. A unit without a known rooftop is listed under the first.
 
-    `price` is never guessed: before fees that are not given it stays absent. `fees` stand only beside the price that
-    they are inside of.
+    `price` is absent if the fees that belong to it are unknown. `fees` are present only with the price that includes
+    them.
     """
-    rule, _ = _rule_for(unit.rooftop_hints, policy)
+    rule = policy.rooftop_of(unit.rooftop_hints) or policy.rooftops[0]
     members = dict(zip(_MEMBERS, _members_of(unit), strict=True))
     if policy.feed_price == "before_fees":
         price: int | UnsetType = UNSET
@@ -124,9 +123,9 @@ def list_unit(unit: Unit, record: UnitRecord, policy: ListingPolicy) -> Vehicle:
 
 
 def listing_json(vehicle: Vehicle, extras: Mapping[str, Scalar] | None = None) -> bytes:
-    """The listing as it goes over the wire, with the dealer's extra members behind the known ones.
+    """The listing as responses contain it, followed by the dealer's extra members.
 
-    An extra never stands in for a known member, present or absent. Numbers without a fraction go as integers.
+    An extra member with the name of a known one is left out. Numbers without a fraction become integers.
     """
     body = msgspec.json.encode(_whole_numbers(vehicle))
     passed = _passed_through(extras)
@@ -136,10 +135,7 @@ def listing_json(vehicle: Vehicle, extras: Mapping[str, Scalar] | None = None) -
 
 
 def listing_digest(vehicle: Vehicle, extras: Mapping[str, Scalar] | None = None) -> str:
-    """A hash of price, status and content, the same in every process: when it differs, the unit changed.
-
-    `updated_at` and `changed_at` are left out (contract, part 6).
-    """
+    """A hash of price, status and content, without `updated_at` and `changed_at`. It is the same in every process."""
     content = msgspec.structs.replace(_whole_numbers(vehicle), updated_at=_NO_TIME, changed_at=UNSET)
     encoded = msgspec.json.encode((content, _passed_through(extras)), order="deterministic")
     return blake2b(encoded, digest_size=16).hexdigest()
@@ -153,14 +149,6 @@ _NO_TIME = datetime.min.replace(tzinfo=UTC)
 _KNOWN = frozenset(VehicleDetail.__struct_fields__)
 
 
-def _rule_for(hints: tuple[str, ...], policy: ListingPolicy) -> tuple[RooftopRule, bool]:
-    for hint in hints:
-        rule = policy.rule_by_hint.get(fold(hint))
-        if rule is not None:
-            return rule, True
-    return policy.rooftops[0], False
-
-
 def _utc(moment: datetime) -> datetime:
     return moment.replace(tzinfo=UTC) if moment.tzinfo is None else moment.astimezone(UTC)
 
@@ -170,7 +158,7 @@ def _passed_through(extras: Mapping[str, Scalar] | None) -> dict[str, Scalar]:
 
 
 def _whole_numbers(vehicle: Vehicle) -> Vehicle:
-    """The same vehicle with `310` for `310.0`."""
+    """The vehicle with `310` instead of `310.0`."""
     whole: dict[str, int] = {}
     for name in _FLOATS:
         number = getattr(vehicle, name)

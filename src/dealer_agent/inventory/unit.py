@@ -1,7 +1,7 @@
-"""One unit of stock as a feed tells it: in our words, before the dealer's policy. Pure types.
+"""One unit of stock as the feed gave it, in canonical words, before the dealer's policy. Pure types.
 
-A feed reader yields units; storage keeps them; `inventory.listing` applies the dealer's policy (rooftops, fees, what
-the feed's price means) and makes the `Vehicle` that buyers see. So a change of policy never needs the feed again.
+The database stores units. `inventory.listing` applies the dealer's policy for rooftops, fees and prices, and makes the
+`Vehicle` that buyers see. So a change of the policy does not need a new feed.
 """
 
 from datetime import datetime
@@ -13,10 +13,10 @@ from dealer_agent.protocol.vehicle_field import Natural
 
 
 class Unit(VehicleMembers, frozen=True, omit_defaults=True, kw_only=True):
-    """At least one of `vin` and `stock` is there. Money is whole US dollars, mileage is miles.
+    """A unit has `vin` or `stock` or both. Money is whole US dollars, mileage is miles.
 
-    `selling_price` is the feed's own price, whatever it includes; `rooftop_hints` are the feed's dealer ids and names,
-    best first; `feed_updated_at` is the feed's own time for the unit; `extras` are passed through.
+    `selling_price` is the feed's price, whatever it includes. `rooftop_hints` are the feed's dealer ids and names, best
+    first. `feed_updated_at` is the feed's time for the unit. `extras` are passed through to buyers.
     """
 
     vehicle_id: str | UnsetType = UNSET

@@ -22,7 +22,7 @@ PURPOSE = "contact about the customer's own request"
 CLOCK_GRACE = timedelta(minutes=5)
 """How far ahead an agent's clock may be."""
 
-_CHANNELS_AT = "/consent/allowed_channels"
+_CHANNELS_AT = ("consent", "allowed_channels")
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,14 +45,14 @@ def judge_consent(consent: object, customer: Customer, now: datetime) -> Grant:
     Both errors list all defects and repeat nothing of the consent.
     """
     if consent is UNSET:
-        absent = Problem("/consent", "required", "is required: a lead needs the customer's consent")
+        absent = Problem(("consent",), "is required: a lead needs the customer's consent", "required")
         raise ContactConsentRequired(*message_and_details([absent], "payload"))
     missing = _missing(consent, customer)
-    named = {problem.pointer for problem in missing}
+    named = {problem.path for problem in missing}
     malformed = [
-        replace(problem, pointer="/consent" + problem.pointer, received=None)
-        for problem in list_problems(_checker(), consent)
-        if "/consent" + problem.pointer not in named
+        replace(problem, received=None)
+        for problem in (found.below("consent") for found in list_problems(_checker(), consent))
+        if problem.path not in named
     ]
     problems = missing + malformed + _beyond_schema(consent, now)
     if problems:
@@ -64,7 +64,7 @@ def judge_consent(consent: object, customer: Customer, now: datetime) -> Grant:
 def consent_was_withdrawn() -> ContactConsentRequired:
     """The error for a consent of which the customer has withdrawn every channel that reaches them."""
     words = "the customer withdrew these channels after granted_at: ask for a new consent"
-    return ContactConsentRequired(*message_and_details([Problem(_CHANNELS_AT, "contains", words)], "payload"))
+    return ContactConsentRequired(*message_and_details([Problem(_CHANNELS_AT, words, "contains")], "payload"))
 
 
 @cache
@@ -78,23 +78,23 @@ def _missing(consent: object, customer: Customer) -> list[Problem]:
         return []
     problems = []
     if "scope" not in consent:
-        problems.append(Problem("/consent/scope", "required", f"is required and must hold {SCOPE}"))
+        problems.append(Problem(("consent", "scope"), f"is required and must hold {SCOPE}", "required"))
     elif isinstance(consent["scope"], list) and SCOPE not in consent["scope"]:
-        problems.append(Problem("/consent/scope", "contains", f"must hold {SCOPE}"))
+        problems.append(Problem(("consent", "scope"), f"must hold {SCOPE}", "contains"))
     preferred = customer.preferred_contact if customer.preferred_contact in CHANNELS else None
     allowed = consent.get("allowed_channels")
     if preferred is not None and "allowed_channels" not in consent:
         words = f"is required and must hold the preferred channel, {preferred}"
-        problems.append(Problem(_CHANNELS_AT, "required", words))
+        problems.append(Problem(_CHANNELS_AT, words, "required"))
     elif not isinstance(allowed, list):
         return problems
     elif preferred is not None and preferred not in allowed:
-        problems.append(Problem(_CHANNELS_AT, "contains", f"must hold the preferred channel, {preferred}"))
+        problems.append(Problem(_CHANNELS_AT, f"must hold the preferred channel, {preferred}", "contains"))
     elif (known := [channel for channel in CHANNELS if channel in allowed]) and not can_reach(customer, known):
         words = (
             "must hold a channel that reaches the customer: email needs customer.email; phone, sms need customer.phone"
         )
-        problems.append(Problem(_CHANNELS_AT, "contains", words))
+        problems.append(Problem(_CHANNELS_AT, words, "contains"))
     return problems
 
 
@@ -105,12 +105,12 @@ def _beyond_schema(consent: object, now: datetime) -> list[Problem]:
     problems = []
     text = consent.get("consent_text")
     if isinstance(text, str) and text.isspace():
-        problems.append(Problem("/consent/consent_text", "minLength", "must not be empty"))
+        problems.append(Problem(("consent", "consent_text"), "must not be empty", "minLength"))
     granted_at, expires_at = _moment(consent.get("granted_at")), _moment(consent.get("expires_at"))
     if granted_at is not None and granted_at > now + CLOCK_GRACE:
-        problems.append(Problem("/consent/granted_at", "formatMaximum", "lies in the future"))
+        problems.append(Problem(("consent", "granted_at"), "lies in the future", "formatMaximum"))
     if expires_at is not None and expires_at <= now:
-        problems.append(Problem("/consent/expires_at", "formatMinimum", "has passed: the consent is expired"))
+        problems.append(Problem(("consent", "expires_at"), "has passed: the consent is expired", "formatMinimum"))
     return problems
 
 

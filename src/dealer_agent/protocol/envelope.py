@@ -140,7 +140,7 @@ def decode_request(body: bytes, wire: Wire, lenient: bool = False) -> Request:
     plain = read_json(body)
     if isinstance(plain, dict) and "jsonrpc" in plain and "message" not in plain:
         words = "is a JSON-RPC call; send it to /rpc, or send its params alone here"
-        raise validation_error([Problem("", "additionalProperties", words)], "envelope")
+        raise validation_error([Problem((), words, "additionalProperties")], "envelope")
     return check_request(plain, wire, lenient=lenient)
 
 
@@ -206,7 +206,7 @@ def check_request(body: Any, wire: Wire, *, lenient: bool = False) -> Request:
         try:
             typed: Payload = msgspec.convert(payload, skill.payload)
         except msgspec.ValidationError:
-            problems = [Problem("", "type", "does not have the shape that the schema asks for")]
+            problems = [Problem((), "does not have the shape that the schema asks for", "type")]
         else:
             return Request(skill, vocabulary, context_id, typed, plain=payload if skill.is_lead else None)
     if skill.is_lead:
@@ -238,11 +238,11 @@ def _skill_of(payload: dict[str, Any]) -> Skill | None:
 def _no_skill(payload: dict[str, Any]) -> ProtocolError:
     """The error for a `type` that names no skill."""
     if "type" not in payload:
-        return validation_error([Problem("/type", "required", "is required: it names the skill request")], "payload")
+        return validation_error([Problem(("type",), "is required: it names the skill request", "required")], "payload")
     named = payload["type"]
     if not isinstance(named, str):
         received = None if isinstance(named, dict | list) else (named,)
-        return validation_error([Problem("/type", "type", "must be a string", received)], "payload")
+        return validation_error([Problem(("type",), "must be a string", "type", received)], "payload")
     known = ", ".join(SKILL_BY_REQUEST_TYPE)
     named = named[:RECEIVED_LIMIT]
     details = {"in": "payload", "instancePath": "/type", "received": named}

@@ -3,7 +3,7 @@
 from dataclasses import replace
 from typing import Any
 
-from dealer_agent.protocol.problems import Problem
+from dealer_agent.protocol.problems import Path, Problem
 from dealer_agent.protocol.request_problems import compile_schema, list_problems
 from dealer_agent.protocol.skill import INVENTORY_SEARCH, Skill
 from dealer_agent.protocol.vocabulary import Vocabulary, Wire, bare_media_type
@@ -80,16 +80,16 @@ def envelope_problems(body: Any, vocabulary: Vocabulary, *, lenient: bool) -> li
     problems = []
     without_message = isinstance(body, dict) and "message" not in body
     for problem in list_problems(_lenient if lenient else _strict, body):
-        if without_message and problem.pointer == "/configuration" and problem.keyword == "required":
+        if without_message and problem.path == ("configuration",) and problem.keyword == "required":
             # The problem of the absent message shows both members.
             continue
         received = _received(body, problem)
         words = problem.message
-        if problem.pointer == "/message" and problem.keyword == "required":
+        if problem.path == ("message",) and problem.keyword == "required":
             words += _form_of_a_request(body, vocabulary)
-        elif problem.pointer == "/message/role" and received and received[0] in ("user", "agent"):
+        elif problem.path == ("message", "role") and received and received[0] in ("user", "agent"):
             words = "must be ROLE_USER: this is the legacy v0.3 form; send the v1.0 form"
-        elif problem.pointer.startswith("/configuration") and problem.keyword in ("required", "minItems"):
+        elif problem.path[:1] == ("configuration",) and problem.keyword in ("required", "minItems"):
             words += ': send "configuration": {"acceptedOutputModes": ["application/json"]}'
         problems.append(replace(problem, message=words, received=received))
     return problems + _part_problems(body, vocabulary)
@@ -101,40 +101,42 @@ def media_type_problems(body: Any, skill: Skill | None, wire: Wire, *, lenient: 
     index, part = data_part(body)
     media_type = part.get("mediaType") if part else None
     vocabulary = wire.of_media_type(media_type)
-    pointer = f"/message/parts/{index}/mediaType"
+    path = ("message", "parts", index, "mediaType")
     if part is not None and "mediaType" not in part:
-        problems.append(Problem(pointer, "required", "is required on a data part"))
+        problems.append(Problem(path, "is required on a data part", "required"))
     if skill is None:
         return problems
     if isinstance(media_type, str):
         found = wire.requests.get(bare_media_type(media_type))
         if found is None or found[1] is not skill:
             words = f"must be {vocabulary.request_media_type(skill)} for {skill.request_type}"
-            problems.append(Problem(pointer, "const", words, (media_type,)))
+            problems.append(Problem(path, words, "const", (media_type,)))
     modes = body.get("configuration", {}).get("acceptedOutputModes", [])
     if not (wire.accepts(modes, skill) or (lenient and not modes)):
         wanted = vocabulary.response_media_type(skill)
         words = f"must hold the skill's response media type, {wanted}"
-        problems.append(Problem("/configuration/acceptedOutputModes", "contains", words, (modes,), wanted))
+        problems.append(Problem(("configuration", "acceptedOutputModes"), words, "contains", (modes,), wanted))
     return problems
 
 
 def _part_problems(body: Any, vocabulary: Vocabulary) -> list[Problem]:
     message, parts = _message(body), _parts(body)
     problems = []
-    for pointer, node in [("", message), *((f"/parts/{index}", part) for index, part in enumerate(parts or ()))]:
+    nodes: list[tuple[Path, Any]] = [((), message)]
+    nodes += ((("parts", index), part) for index, part in enumerate(parts or ()))
+    for path, node in nodes:
         if isinstance(node, dict) and "kind" in node:
             words = "is the legacy v0.3 form; in v1.0 a part has no kind: its member name (data, text) says what it is"
-            problems.append(Problem(f"/message{pointer}/kind", "additionalProperties", words))
+            problems.append(Problem(("message", *path, "kind"), words, "additionalProperties"))
     if parts is not None:
         count = sum(isinstance(part, dict) and "data" in part for part in parts)
         if count > 1:
             words = f"must hold exactly one data part; it holds {count}"
-            problems.append(Problem("/message/parts", "maxContains", words))
+            problems.append(Problem(("message", "parts"), words, "maxContains"))
         if not count:
             text = "free text is not understood; " if any(isinstance(p, dict) and "text" in p for p in parts) else ""
             words = f"must hold a data part, and holds none; {text}send a part such as {_example_part(vocabulary)}"
-            problems.append(Problem("/message/parts", "contains", words))
+            problems.append(Problem(("message", "parts"), words, "contains"))
     return problems
 
 
@@ -164,8 +166,8 @@ def _parts(body: Any) -> list[Any] | None:
 
 def _received(body: Any, problem: Problem) -> tuple[Any] | None:
     """The received value, if it is a short plain value. The payload is within the envelope: it is not repeated."""
-    if problem.keyword == "required" or "/data" in problem.pointer:
+    if problem.keyword == "required" or "data" in problem.path:
         return None
-    for step in problem.pointer.split("/")[1:]:
-        body = body[int(step)] if isinstance(body, list) else body[step]
+    for step in problem.path:
+        body = body[step]
     return None if isinstance(body, dict | list) else (body,)

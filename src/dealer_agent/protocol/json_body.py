@@ -55,7 +55,7 @@ def read_json(body: bytes) -> Any:
 
 
 def _unreadable(words: str) -> SchemaValidationFailed:
-    problem = Problem("", "contentMediaType", words)
+    problem = Problem((), words, "contentMediaType")
     details = {"in": "envelope", "instancePath": "", "errors": [problem.as_details()]}
     return SchemaValidationFailed(f"The body {words}.", details, json_rpc=PARSE_ERROR)
 

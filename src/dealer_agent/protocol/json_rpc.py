@@ -3,7 +3,7 @@
 from typing import Any, Literal
 
 import msgspec
-from msgspec import UNSET, Struct, UnsetType
+from msgspec import Struct
 
 from dealer_agent.protocol.envelope import (
     LEAD,
@@ -62,13 +62,6 @@ class _CallTypes(Struct, frozen=True):
     params: RequestTypes
 
 
-class _Head(Struct, frozen=True):
-    jsonrpc: Any = UNSET
-    method: Any = UNSET
-    id: msgspec.Raw | UnsetType = UNSET
-    params: msgspec.Raw | UnsetType = UNSET
-
-
 class _Id(Struct, frozen=True):
     id: msgspec.Raw
 
@@ -76,7 +69,6 @@ class _Id(Struct, frozen=True):
 _id_decoder = msgspec.json.Decoder(_Id)
 _call_decoder = msgspec.json.Decoder(_Call)
 _types_decoder = msgspec.json.Decoder(_CallTypes)
-_head_decoder = msgspec.json.Decoder(_Head)
 
 
 def decode_call(body: bytes, wire: Wire, lenient: bool = False) -> tuple[bytes, Request | ProtocolError]:
@@ -87,10 +79,9 @@ def decode_call(body: bytes, wire: Wire, lenient: bool = False) -> tuple[bytes, 
     rpc_id = NO_ID
     try:
         plain = read_json(body)
-        head = _head(plain, body)
-        if isinstance(head.id, msgspec.Raw) and _is_id(bytes(head.id)):
-            rpc_id = bytes(head.id)
-        _refuse_other_calls(head, rpc_id)
+        _refuse_other_values(plain)
+        rpc_id = _id_in(body)
+        _refuse_other_calls(plain, rpc_id)
         return rpc_id, check_request(plain.get("params", {}), wire, lenient=lenient)
     except ProtocolError as error:
         return rpc_id, error
@@ -119,8 +110,10 @@ def names_a_lead(body: bytes) -> bool:
 
 def call_id(body: bytes) -> bytes:
     """The id of a call, as the JSON text that was received; `null` if there is none. The rest is not decoded."""
-    if not is_sound(body):
-        return NO_ID
+    return _id_in(body) if is_sound(body) else NO_ID
+
+
+def _id_in(body: bytes) -> bytes:
     try:
         rpc_id = bytes(_id_decoder.decode(body).id)
     except NOT_DECODED:
@@ -141,29 +134,29 @@ def _is_id(text: bytes) -> bool:
         return False
 
 
-def _head(plain: Any, body: bytes) -> _Head:
+def _refuse_other_values(plain: Any) -> None:
+    """Raises ProtocolError unless the body can be a call."""
     if isinstance(plain, list):
         raise _invalid("Batches are not taken: send one call in a body.")
     if not isinstance(plain, dict):
         raise _invalid('A JSON-RPC 2.0 call is an object with "jsonrpc", "id", "method" and "params".')
     if "message" in plain and "jsonrpc" not in plain:
         raise _invalid('This is a body of the HTTP+JSON binding. Send it to /message:send, or as "params" of a call.')
-    return _head_decoder.decode(body)
 
 
 def _invalid(message: str) -> SchemaValidationFailed:
     return SchemaValidationFailed(message, {"in": "envelope"}, json_rpc=INVALID_REQUEST)
 
 
-def _refuse_other_calls(head: _Head, rpc_id: bytes) -> None:
+def _refuse_other_calls(call: dict[str, Any], rpc_id: bytes) -> None:
     """Raises ProtocolError unless the call is one of SendMessage that expects a reply."""
-    if isinstance(head.id, UnsetType):
+    if "id" not in call:
         raise _invalid('Notifications are not taken: send an "id".')
-    if rpc_id == NO_ID != bytes(head.id):
+    if rpc_id == NO_ID and call["id"] is not None:
         raise _invalid(f'"id" must be a string, a number or null, of at most {CALL_ID_LENGTH} characters.')
-    if head.jsonrpc != "2.0":
+    if call.get("jsonrpc") != "2.0":
         raise _invalid('"jsonrpc" must be "2.0".')
-    method = head.method
+    method = call.get("method")
     if not isinstance(method, str):
         raise _invalid('"method" must be a string: send "SendMessage".')
     if method == "SendMessage":

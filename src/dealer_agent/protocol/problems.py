@@ -1,6 +1,9 @@
-"""What is wrong with a request, as a list, and the one error that reports the list (docs/protocol.md#errors). Pure."""
+"""What is wrong with a request or with the settings, as a list of problems. Pure.
 
-from dataclasses import dataclass
+An error reports all problems of a request (docs/protocol.md#errors). `config.settings_problems` does so for settings.
+"""
+
+from dataclasses import dataclass, replace
 from typing import Any, Literal
 
 import msgspec
@@ -14,25 +17,37 @@ RECEIVED_LIMIT = 200
 PROBLEMS_SHOWN = 100
 """The most problems that an error lists. It counts the others (docs/protocol.md#bounds)."""
 
+Path = tuple[str | int, ...]
+"""Names of members and indexes of items, from the outermost value inwards."""
+
 Place = Literal["payload", "envelope"]
-"""Where the JSON pointers of problems start."""
+"""The value in which the paths of problems begin."""
 
 
 @dataclass(frozen=True, slots=True)
 class Problem:
-    """One thing wrong with a request. `pointer` is an RFC 6901 JSON pointer.
+    """One thing wrong with the value at `path`. `message` continues a sentence that begins with the name of the value.
 
-    `keyword` is the JSON Schema keyword that failed. `received` holds the received value; it is None where there is no
-    value, or where the value is personal. `expected` is what to send, where only one value is valid. `left_out` counts
-    further problems that are not described.
+    The others are for requests. `keyword` is the JSON Schema keyword that failed. `received` holds the received value;
+    it is None if there is no value, or if the value is personal. `expected` is what to send, if only one value is
+    valid. `left_out` counts further problems that are not described.
     """
 
-    pointer: str
-    keyword: str
+    path: Path
     message: str
+    keyword: str = ""
     received: tuple[Any] | None = None
     expected: str | None = None
     left_out: int = 0
+
+    @property
+    def pointer(self) -> str:
+        """The path as an RFC 6901 JSON pointer."""
+        return "".join("/" + str(step).replace("~", "~0").replace("/", "~1") for step in self.path)
+
+    def below(self, *steps: str | int) -> "Problem":
+        """The same problem in the value that contains this one at the path `steps`."""
+        return replace(self, path=(*steps, *self.path))
 
     def as_details(self) -> dict[str, Any]:
         """The entry of `details.errors`."""

@@ -13,7 +13,7 @@ import jsonschema_rs
 
 from dealer_agent.protocol.did_you_mean import did_you_mean
 from dealer_agent.protocol.formats import FORMATS, parse_timestamp
-from dealer_agent.protocol.problems import PROBLEMS_SHOWN, Problem
+from dealer_agent.protocol.problems import PROBLEMS_SHOWN, Path, Problem
 from dealer_agent.protocol.requests import EXTRA_MEMBERS, EXTRA_NAME_LENGTH
 from dealer_agent.protocol.schemas import Schema, checking_schema
 from dealer_agent.protocol.skill import Skill
@@ -112,7 +112,7 @@ def list_problems(checker: Checker, instance: object) -> list[Problem]:
     unread = set(_with_long_names(instance)) if checker.names else set()
     if not unread and checker.whole.is_valid(instance):
         return []
-    problems = [Problem(pointer_of(list(path)), "propertyNames", _LONG_NAME) for path in unread]
+    problems = [Problem(path, _LONG_NAME, "propertyNames") for path in unread]
     too_long = list(checker.sizes.iter_errors(instance))
     unread |= {tuple(error.instance_path) for error in too_long}
     errors = [error for error in too_long if not _is_within(error.instance_path[:-1], unread)]
@@ -129,19 +129,18 @@ def list_problems(checker: Checker, instance: object) -> list[Problem]:
         left_out += _size_of(error) - len(found)
     if left_out:
         problems[-1] = replace(problems[-1], left_out=left_out)
-    return list({(problem.pointer, problem.keyword): problem for problem in problems}.values())
+    return list({(problem.path, problem.keyword): problem for problem in problems}.values())
 
 
-_Path = tuple[str | int, ...]
 _LONG_NAME = f"must have no member whose name has more than {EXTRA_NAME_LENGTH} characters"
 
 
-def _with_long_names(instance: object) -> Iterator[_Path]:
+def _with_long_names(instance: object) -> Iterator[Path]:
     """The paths of the objects that have a member with a name that is too long.
 
     The schema's `propertyNames` is not used: each of its errors contains the text of the whole object.
     """
-    waiting: list[tuple[Any, _Path]] = [(instance, ())]
+    waiting: list[tuple[Any, Path]] = [(instance, ())]
     while waiting:
         node, path = waiting.pop()
         if isinstance(node, dict):
@@ -153,7 +152,7 @@ def _with_long_names(instance: object) -> Iterator[_Path]:
             waiting += ((item, (*path, at)) for at, item in enumerate(node) if item and isinstance(item, dict | list))
 
 
-def _cut(value: Any, known: frozenset[str], unread: set[_Path], path: _Path = ()) -> Any:
+def _cut(value: Any, known: frozenset[str], unread: set[Path], path: Path = ()) -> Any:
     """A copy with at most `LOOKED_AT` items of each array, and with empty values at the paths `unread`.
 
     An object with too many members keeps the known ones and some others: one error contains the text of all.
@@ -176,7 +175,7 @@ def _cut(value: Any, known: frozenset[str], unread: set[_Path], path: _Path = ()
     return value
 
 
-def _is_within(path: list[str | int], paths: set[_Path]) -> bool:
+def _is_within(path: list[str | int], paths: set[Path]) -> bool:
     """Whether a path is one of the paths or below one of them."""
     return any(tuple(path[:length]) in paths for length in range(len(path) + 1))
 
@@ -195,43 +194,40 @@ def _first_error(checker: Checker, instance: object) -> jsonschema_rs.Validation
     raise AssertionError("an instance that is not valid has an error")
 
 
-def pointer_of(path: list[str | int]) -> str:
-    """An RFC 6901 JSON pointer."""
-    return "".join("/" + str(step).replace("~", "~0").replace("/", "~1") for step in path)
-
-
-def problem_at(path: list[str | int], keyword: str, message: str, received: object) -> Problem:
+def _with_received(path: Path, message: str, keyword: str, received: object) -> Problem:
     """A problem with the received value. A personal value is left out."""
     personal = any(step in _PERSONAL for step in path)
-    return Problem(pointer_of(path), keyword, message, None if personal else (received,))
+    return Problem(path, message, keyword, None if personal else (received,))
 
 
 def _translated(error: jsonschema_rs.ValidationError, checker: Checker, most: int, suggestions: int) -> list[Problem]:
     """At most `most` problems of one error. The first `suggestions` unknown members get the nearest known name."""
     if most <= 0:
         return []
-    path = list(error.instance_path)
+    path = tuple(error.instance_path)
     kind: Any = error.kind
     instance: Any = error.instance
     match kind.name:
         case "required":
-            return [Problem(pointer_of([*path, kind.property]), "required", "is required")]
+            return [Problem((*path, kind.property), "is required", "required")]
         case "additionalProperties":
             known = _known_members(checker.schema, error.schema_path)
             return [
-                problem_at(
-                    [*path, name], kind.name, _unknown(name, known if place < suggestions else ()), instance[name]
+                _with_received(
+                    (*path, name), _unknown(name, known if place < suggestions else ()), kind.name, instance[name]
                 )
                 for place, name in enumerate(kind.unexpected[:most])
             ]
         case "anyOf":
             # The only unions in checked schemas require one of several members.
             names = [branch[0].kind.property for branch in kind.context]
-            return [Problem(pointer_of([*path, names[0]]), "required", f"one of {', '.join(names)} is required")]
+            return [Problem((*path, names[0]), f"one of {', '.join(names)} is required", "required")]
         case "not":
             names = kind.schema["required"]
-            return [problem_at([*path, names[-1]], "not", f"cannot be combined with {names[0]}", instance[names[-1]])]
-    return [problem_at(path, kind.name, _words(kind), instance)]
+            return [
+                _with_received((*path, names[-1]), f"cannot be combined with {names[0]}", "not", instance[names[-1]])
+            ]
+    return [_with_received(path, _words(kind), kind.name, instance)]
 
 
 def _known_members(schema: Any, path: list[str | int]) -> tuple[str, ...]:
@@ -286,18 +282,18 @@ def _appointment_problems(appointment: object) -> list[Problem]:
     for index, window in enumerate(windows[:LOOKED_AT] if isinstance(windows, list) else ()):
         if not isinstance(window, dict):
             continue
-        path: list[str | int] = ["appointment", "requested_windows", index]
+        path: Path = ("appointment", "requested_windows", index)
         moments = {}
         for name in ("start", "end"):
             text = window.get(name)
             moment = parse_timestamp(text) if isinstance(text, str) else None
             if moment and moment.tzinfo is None and not zoned:
                 words = "needs an offset, such as Z or -05:00, or a timezone beside requested_windows"
-                problems.append(problem_at([*path, name], "format", words, text))
+                problems.append(_with_received((*path, name), words, "format", text))
             moments[name] = moment
         start, end = moments["start"], moments["end"]
         if start and end and _ends_too_early(start, end):
-            problems.append(problem_at([*path, "end"], "formatMinimum", "must be later than start", window["end"]))
+            problems.append(_with_received((*path, "end"), "must be later than start", "formatMinimum", window["end"]))
     return problems
 
 

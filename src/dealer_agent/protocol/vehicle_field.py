@@ -3,7 +3,7 @@
 `protocol.vehicle` is the table. A field's row is the annotation of its member: the wire type, then a `Field`, and as
 many of `AnyOf`, `Range`, `IsTrue`, `Exact` (filters), `Counts`, `MinMax` (facets), `LeadFact` and `Feed` as apply:
 
-    seats: Annotated[Natural | UnsetType, Field("Seats"), Range(), MinMax(), Feed("whole", ("Seats",))] = UNSET
+    seats: Annotated[Natural | UnsetType, Field("Seats"), Range(), MinMax(), Feed("whole", "Seats | Seating")] = UNSET
 
 A `position` is the place in the published schemas and in texts. A row without one comes last.
 """
@@ -147,17 +147,18 @@ class LeadFact(Struct, frozen=True):
 class Feed(Struct, frozen=True):
     """How an inventory feed gives the field.
 
-    `columns` are its names in files of unknown origin, best first; `own_columns` those in the service's own layout.
-    `member` is the member of `inventory.unit.Unit`. Both are the field's name when left out. `limit` is the most
-    characters. `more_columns` are further columns that the reader needs, by the name under which it finds them.
+    `columns` are its names in files of unknown origin, best first, separated by ` | `. `own_columns` are its names in
+    the service's own layout, by default the member's. `member` is the member of `inventory.unit.Unit`, by default the
+    field's name. `limit` is the most characters. `more_columns` are further columns that the reader uses, by the name
+    under which it finds them.
     """
 
     reader: Reader
-    columns: tuple[str, ...] = ()
-    own_columns: tuple[str, ...] = ()
+    columns: str = ""
+    own_columns: str = ""
     member: str = ""
     limit: int = 0
-    more_columns: Mapping[str, tuple[str, ...]] | None = None
+    more_columns: Mapping[str, str] | None = None
 
 
 class VehicleField(Struct, frozen=True):

@@ -1,6 +1,7 @@
 """The two vocabularies: the names of the protocol on the wire (docs/protocol.md#vocabulary). Pure."""
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
+from functools import cached_property
 
 from dealer_agent.protocol.skill import SKILLS, Skill
 
@@ -57,38 +58,51 @@ def bare_media_type(text: str) -> str:
     return text.partition(";")[0].strip().lower()
 
 
+JSON_MODES = ("application/json", "application/*", "*/*")
+"""The output modes that cover every response."""
+
+
 @dataclass(frozen=True)
 class Wire:
     """The vocabularies that a service understands. It replies in `default` if the request names none."""
 
     default: Vocabulary
     other: Vocabulary
-    requests: dict[str, tuple[Vocabulary, Skill]] = field(init=False)
-    """Request media type to its vocabulary and skill."""
-    extensions: frozenset[str] = field(init=False)
-    """The URIs of the profile's extensions, in both vocabularies and both revisions."""
-    accepted: dict[str, frozenset[str]] = field(init=False)
-    """Skill id to the output modes that cover its response: media types of both vocabularies, JSON, wildcards."""
 
-    def __post_init__(self) -> None:
-        both = (self.default, self.other)
-        covering = {"application/json", "application/*", "*/*"}
-        requests = {words.request_media_type(skill): (words, skill) for words in both for skill in SKILLS}
-        accepted = {
-            skill.id: frozenset(covering | {words.response_media_type(skill) for words in both}) for skill in SKILLS
+    @cached_property
+    def both(self) -> tuple[Vocabulary, Vocabulary]:
+        """The default one first."""
+        return self.default, self.other
+
+    @cached_property
+    def requests(self) -> dict[str, tuple[Vocabulary, Skill]]:
+        """Request media type to its vocabulary and skill."""
+        return {
+            vocabulary.request_media_type(skill): (vocabulary, skill) for vocabulary in self.both for skill in SKILLS
         }
-        extensions = frozenset(uri for words in both for uri in (words.extension_1_0_0, words.extension_0_1_0))
-        object.__setattr__(self, "requests", requests)
-        object.__setattr__(self, "extensions", extensions)
-        object.__setattr__(self, "accepted", accepted)
+
+    @cached_property
+    def extensions(self) -> frozenset[str]:
+        """The URIs of the profile's extensions, in both vocabularies and both revisions."""
+        return frozenset(
+            uri for vocabulary in self.both for uri in (vocabulary.extension_1_0_0, vocabulary.extension_0_1_0)
+        )
+
+    @cached_property
+    def accepted(self) -> dict[str, frozenset[str]]:
+        """Skill id to the output modes that cover its response: media types of both vocabularies, JSON, wildcards."""
+        return {
+            skill.id: frozenset((*JSON_MODES, *(vocabulary.response_media_type(skill) for vocabulary in self.both)))
+            for skill in SKILLS
+        }
 
     def of_media_type(self, media_type: object) -> Vocabulary:
         """The vocabulary of a part's media type; the default if the media type names none."""
         if isinstance(media_type, str):
             bare = bare_media_type(media_type)
-            for words in (self.default, self.other):
-                if bare.startswith(f"application/vnd.{words.vendor}."):
-                    return words
+            for vocabulary in self.both:
+                if bare.startswith(f"application/vnd.{vocabulary.vendor}."):
+                    return vocabulary
         return self.default
 
     def accepts(self, modes: list[str], skill: Skill) -> bool:

@@ -51,7 +51,7 @@ def wrong_media_type(words: str) -> SchemaValidationFailed:
 
 
 def _refusal(subject: str, words: str, keyword: str, status: int) -> SchemaValidationFailed:
-    _, details = message_and_details([Problem("", keyword, f"{subject} {words}")], "envelope")
+    _, details = message_and_details([Problem((), f"{subject} {words}", keyword)], "envelope")
     # The rest of a body that is too large or too slow is not read, so the connection cannot be used again.
     headers = () if status == 415 else (("connection", "close"),)
     return SchemaValidationFailed(f"{subject} {words}.", details, http=status, headers=headers)

@@ -52,7 +52,7 @@ def http_error_response(problem: HTTPException, service: Service) -> Response:
     where = f"Send messages to POST {card.http_json_url}{MESSAGE_SEND}, or as JSON-RPC to POST {card.json_rpc_url}."
     if problem.status_code == 405:
         allowed = (problem.headers or {}).get("Allow", "")
-        error = UnsupportedSkill(f"Use {allowed} here. {where}", http=405, headers=(("allow", allowed),))
+        error = UnsupportedSkill(f"{where} This address takes {allowed}.", http=405, headers=(("allow", allowed),))
     else:
         error = UnsupportedSkill(f"There is nothing at this address. {where}", http=404)
     return error_response(error, service)

@@ -204,7 +204,7 @@ def check_payload(incoming: IncomingRequest) -> None:
         error = validation_error(list(request.problems), "payload")
         if request.skill.is_lead:
             count_malformed_lead(incoming)
-            incoming.service.dealer.desk.note_refusal(error.code, datetime.now(UTC))
+            incoming.service.dealer.lead_intake.note_refusal(error.code, datetime.now(UTC))
         raise error
 
 

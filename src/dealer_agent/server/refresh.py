@@ -9,7 +9,7 @@ from pathlib import Path
 
 import structlog
 
-from dealer_agent.catalogue_loading import SnapshotError, SnapshotLoader
+from dealer_agent.catalogue_loading.snapshot_loader import SnapshotError, SnapshotLoader
 from dealer_agent.dealers.profile import Profile
 from dealer_agent.encryption import Cipher, EncryptionError
 from dealer_agent.server.chain_heads import HEADS_SECONDS, record_heads

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from starlette.types import Scope
 
 from dealer_agent.config import Settings
-from dealer_agent.lead_intake import CustomerActions
+from dealer_agent.lead_intake.customer_actions import CustomerActions
 from dealer_agent.leads.customer_links import CustomerLinks
 from dealer_agent.protocol.card import CardFacts
 from dealer_agent.protocol.vocabulary import Wire

@@ -22,8 +22,8 @@ class Lookup:
     __slots__ = ("_gone", "_gone_units", "_here")
 
     def __init__(self, flat: FlatArrays) -> None:
-        self._here = tuple(Identifiers(flat, f"here.{name}") for name in _NAMES)
-        self._gone = tuple(Identifiers(flat, f"gone.{name}") for name in _NAMES)
+        self._here = tuple(Identifiers(flat, f"here.{name}") for name in _KEYS)
+        self._gone = tuple(Identifiers(flat, f"gone.{name}") for name in _KEYS)
         self._gone_units = Documents(flat, "gone")
 
     @staticmethod
@@ -36,23 +36,14 @@ class Lookup:
     ) -> None:
         """Writes the identifiers of each row and the removed units. Of two with one identifier, the last is found."""
         last_first = gone[::-1]
-        remembered = DocumentWriter(writer, "gone")
+        documents = DocumentWriter(writer, "gone")
         for unit in last_first:
-            remembered.add(msgspec.json.encode(unit))
-        remembered.finish()
-        for where, numbers in (
-            ("here", (map(_vin_key, vins), map(_stock_key, stocks), ids)),
-            (
-                "gone",
-                (
-                    (_vin_key(unit.vin) for unit in last_first),
-                    (_stock_key(unit.stock) for unit in last_first),
-                    (unit.vehicle_id for unit in last_first),
-                ),
-            ),
-        ):
-            for name, identifiers in zip(_NAMES, numbers, strict=True):
-                Identifiers.write(writer, f"{where}.{name}", list(identifiers))
+            documents.add(msgspec.json.encode(unit))
+        documents.finish()
+        removed = ([u.vin for u in last_first], [u.stock for u in last_first], [u.vehicle_id for u in last_first])
+        for where, columns in (("here", (vins, stocks, ids)), ("gone", removed)):
+            for (name, key), identifiers in zip(_KEYS.items(), columns, strict=True):
+                Identifiers.write(writer, f"{where}.{name}", list(map(key, identifiers)))
 
     def find(self, vin: Text, stock: Text, vehicle_id: Text) -> int | RemovedUnit | None:
         """A row, a removed unit, or None. The first identifier that matches decides: VIN, then stock, then vehicle id.
@@ -60,7 +51,7 @@ class Lookup:
         Of two units with one stock number, the newer one is found: it is the first in the default order. A removed unit
         is found only if no unit in stock has the same identifier.
         """
-        keys = (_vin_key(vin), _stock_key(stock), "" if vehicle_id is UNSET else vehicle_id)
+        keys = (_vin_key(vin), _stock_key(stock), _id_key(vehicle_id))
         for key, here, gone in zip(keys, self._here, self._gone, strict=True):
             if key:
                 found = here.first(key)
@@ -80,12 +71,16 @@ class Lookup:
         return self._here[1].all(_stock_key(stock))
 
 
-_NAMES = ("vin", "stock", "id")
-
-
 def _vin_key(vin: Text) -> str:
     return "" if vin is UNSET else vin.strip().upper()
 
 
 def _stock_key(stock: Text) -> str:
     return "" if stock is UNSET else stock.casefold()
+
+
+def _id_key(vehicle_id: Text) -> str:
+    return "" if vehicle_id is UNSET else vehicle_id
+
+
+_KEYS = {"vin": _vin_key, "stock": _stock_key, "id": _id_key}

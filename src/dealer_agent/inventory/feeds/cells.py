@@ -1,36 +1,21 @@
-"""The text of a cell: what counts as absent, HTML to plain text, nothing unprintable. Pure functions."""
+"""The text of a cell: absent values, and HTML to plain, printable text. Pure functions."""
 
 import html
 import re
 from functools import lru_cache
 
 PROSE_LIMIT = 20_000
-"""Characters that a description keeps."""
+"""The most characters of a description."""
 
 _ABSENT = frozenset(
-    {
-        "",
-        "#n/a",
-        "n/a",
-        "na",
-        "#na",
-        "null",
-        "(null)",
-        "none",
-        "nan",
-        "nil",
-        "#ref!",
-        "#value!",
-        "#name?",
-        "#div/0!",
-        "#num!",
-    }
-    | {"#null!", "-", "--", "?", "undefined", "unknown", "unspecified", "not specified", "tbd", "\\n", "n.a."}
+    {"", "-", "--", "?", "\\n", "#n/a", "#na", "n/a", "na", "n.a.", "null", "(null)", "none", "nan", "nil", "undefined"}
+    | {"unknown", "unspecified", "not specified", "tbd"}
+    | {"#ref!", "#value!", "#name?", "#div/0!", "#num!", "#null!"}
 )
 _UNPRINTABLE = re.compile(r"[\x00-\x08\x0e-\x1f\x7f-\x84\x86-\x9f\ud800-\udfff\ufffe\uffff]")
 _EXCEL_TEXT = re.compile(r'="(.*)"', re.DOTALL)
-_UNSEEN_START = re.compile(r"<(?:(script|style)\b|!--)", re.IGNORECASE)
-_UNSEEN_END = {
+_HIDDEN_START = re.compile(r"<(?:(script|style)\b|!--)", re.IGNORECASE)
+_HIDDEN_END = {
     "script": re.compile(r"</script\s*>", re.IGNORECASE),
     "style": re.compile(r"</style\s*>", re.IGNORECASE),
     "": re.compile("-->"),
@@ -50,23 +35,23 @@ _TAG = re.compile(
 
 
 def is_absent(text: str) -> bool:
-    """Whether the cell says nothing: blank, `#N/A`, `null` and the like."""
+    """Whether the cell has no value: blank, `#N/A`, `null` and similar."""
     return len(text) < 40 and text.strip().casefold() in _ABSENT
 
 
-def _seen(text: str) -> str:
-    """HTML without its scripts, style sheets and comments; one that is not closed stays.
+def _visible(text: str) -> str:
+    """HTML without scripts, style sheets and comments. One that is not closed is kept.
 
-    It searches each end once. One regular expression for all would search it again from every start, in quadratic time.
+    Each end is searched once. A single regular expression would search it from every start, in quadratic time.
     """
     kept: list[str] = []
     open_kinds: set[str] = set()
     at = 0
-    for start in _UNSEEN_START.finditer(text):
+    for start in _HIDDEN_START.finditer(text):
         kind = (start[1] or "").lower()
         if start.start() < at or kind in open_kinds:
             continue
-        end = _UNSEEN_END[kind].search(text, start.end())
+        end = _HIDDEN_END[kind].search(text, start.end())
         if end is None:
             open_kinds.add(kind)
         else:
@@ -76,19 +61,19 @@ def _seen(text: str) -> str:
 
 
 def _plain(text: str) -> str:
-    """HTML markup to plain text with line ends; unprintable characters and lone surrogates are gone."""
+    """Plain text of HTML, with line ends and without unprintable characters and lone surrogates."""
     if text.startswith('="') and (excel := _EXCEL_TEXT.fullmatch(text)):
         text = excel.group(1)
     if "&" in text:
         text = html.unescape(_LONG_REFERENCE.sub("\ufffd", text))
     if "<" in text:
-        text = _TAG.sub("", _BREAK.sub("\n", _seen(text)))
+        text = _TAG.sub("", _BREAK.sub("\n", _visible(text)))
     return _UNPRINTABLE.sub("", text)
 
 
 def line(text: str, limit: int) -> str:
-    """One line of plain text, at most `limit` characters, "" when there is nothing."""
-    return _line_kept(text, limit) if len(text) <= _KEPT else _line(text, limit)
+    """One line of plain text, at most `limit` characters. "" for an empty text."""
+    return _cached_line(text, limit) if len(text) <= _CACHED else _line(text, limit)
 
 
 def _line(text: str, limit: int) -> str:
@@ -98,13 +83,13 @@ def _line(text: str, limit: int) -> str:
     return text if len(text) <= limit else text[:limit].rstrip()
 
 
-# Short cells are mostly the same few words in row after row, which then are one object for all of them.
-_KEPT = 32
-_line_kept = lru_cache(maxsize=65_536)(_line)
+# Short cells repeat from row to row. The cache also makes all of them one object.
+_CACHED = 32
+_cached_line = lru_cache(maxsize=65_536)(_line)
 
 
 def prose(text: str, limit: int = PROSE_LIMIT) -> str:
-    """Plain text with its line ends (at most one blank line in a row), at most `limit` characters."""
+    """Plain text with line ends, without repeated blank lines, at most `limit` characters."""
     lines: list[str] = []
     for raw in _plain(text[: limit * 3]).splitlines():
         tidy = " ".join(raw.split())

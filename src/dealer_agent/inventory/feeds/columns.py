@@ -1,4 +1,4 @@
-"""Which column of a file tells which field, and which layout a file has. Pure functions."""
+"""Recognises the layout of a file, and which column gives which field. Pure functions."""
 
 import re
 from collections.abc import Iterator, Mapping, Sequence
@@ -9,12 +9,12 @@ from dealer_agent.inventory.feeds.layouts import CANONICAL, GENERIC, LAYOUTS, Ki
 from dealer_agent.inventory.vocabulary import fold
 
 _MORE = 1.5
-"""A named layout stands unless the generic one understands this many times the columns that it names itself."""
+"""The generic layout is used if it understands this many times the columns that the best named layout names."""
 
 
 @dataclass(frozen=True)
 class Columns:
-    """The columns of a file as a layout reads them: field to column indices, best first."""
+    """The columns of a file, as a layout reads them. `fields` has the column numbers of each field, best first."""
 
     fields: Mapping[str, tuple[int, ...]]
     not_understood: tuple[str, ...]
@@ -22,24 +22,24 @@ class Columns:
 
     @property
     def understood(self) -> int:
-        """How many columns are read."""
+        """The number of columns that are read."""
         return len({index for indices in self.fields.values() for index in indices})
 
     @property
     def names_units(self) -> bool:
-        """Whether a unit can be told from another."""
+        """Whether a column identifies units."""
         return "vin" in self.fields or "stock" in self.fields
 
 
 def _sources(layout: Layout) -> tuple[Layout, ...]:
-    """The layout and what it falls back on; the canonical one is exact."""
+    """The layout and its fallback. The canonical layout has none."""
     if layout is CANONICAL:
         return (CANONICAL,)
     return (GENERIC, CANONICAL) if layout is GENERIC else (layout, GENERIC)
 
 
 def _claims(source: Layout, by_name: Mapping[str, list[int]]) -> Iterator[tuple[str, list[int]]]:
-    """The columns that a layout reads for each field, best first, by name and then by pattern."""
+    """The columns that a layout reads for each field, best first: by name, then by pattern."""
     for field, columns in source.folded.items():
         yield field, [index for name in columns for index in by_name.get(name, ())]
     for pattern, field in source.patterns:
@@ -47,7 +47,7 @@ def _claims(source: Layout, by_name: Mapping[str, list[int]]) -> Iterator[tuple[
 
 
 def understand(names: Sequence[str], layout: Layout) -> Columns:
-    """Which of these columns `layout` reads. Withheld columns are set aside before anything else looks at them."""
+    """How `layout` reads these columns. Withheld columns are left out first."""
     withheld = dict.fromkeys(index for index, name in enumerate(names) if is_withheld(name))
     by_name: dict[str, list[int]] = {}
     for index, name in enumerate(names):
@@ -60,7 +60,7 @@ def understand(names: Sequence[str], layout: Layout) -> Columns:
         claimed: set[int] = set()
         for field, indices in _claims(source, by_name):
             free = [index for index in indices if index not in taken]
-            # What the layout joins, a fallback must not lengthen.
+            # A fallback must not add to a joined text.
             if free and not (field in fields and field in layout.joined and source is not layout):
                 fields[field] = tuple(dict.fromkeys((*fields.get(field, ()), *free)))
                 claimed.update(free)
@@ -74,16 +74,12 @@ def understand(names: Sequence[str], layout: Layout) -> Columns:
     )
 
 
-def _own_names(layout: Layout) -> frozenset[str]:
-    return frozenset(name for columns in layout.folded.values() for name in columns)
-
-
 _NAMED = tuple(layout for layout in LAYOUTS.values() if layout is not GENERIC)
-_OWN = {layout.name: _own_names(layout) for layout in _NAMED}
+_OWN = {layout.name: frozenset(name for names in layout.folded.values() for name in names) for layout in _NAMED}
 
 
 def _likeness(folded: frozenset[str], layout: Layout, kind: Kind) -> float:
-    """How much the columns speak for a layout: each counts the more, the fewer layouts know its name."""
+    """How well the columns fit a layout. A column counts more if fewer layouts know its name."""
     rivals = [other for other in _NAMED if kind in other.kinds]
     named = sum(1 / sum(name in _OWN[other.name] for other in rivals) for name in folded & _OWN[layout.name])
     return named + any(_fits_pattern(name, layout) for name in folded)
@@ -94,7 +90,7 @@ def _fits_pattern(name: str, layout: Layout) -> bool:
 
 
 def recognise(names: Sequence[str], kind: Kind) -> Layout:
-    """The layout that these columns speak for most; the generic one where no named layout reads enough of them."""
+    """The layout that fits these columns best. The generic layout if no named layout reads enough of them."""
     folded = frozenset(fold(name) for name in names if not is_withheld(name))
     candidates = [layout for layout in _NAMED if kind in layout.kinds]
     best = max(candidates, key=lambda layout: _likeness(folded, layout, kind))
@@ -105,18 +101,12 @@ def recognise(names: Sequence[str], kind: Kind) -> Layout:
     return best
 
 
-def layout_of_name(name: str) -> Layout:
-    """The layout of that name, in any case; FeedError names the choices."""
+def named_layout(name: str, kind: Kind | None = None) -> Layout:
+    """The layout with that name, without case. Raises FeedError without one, and for one that is not for the kind."""
     layout = LAYOUTS.get(name.strip().casefold())
     if layout is None:
         raise FeedError(f"There is no layout named {name[:60]!r}. The layouts are: {', '.join(LAYOUTS)}.")
-    return layout
-
-
-def named_layout(name: str, kind: Kind) -> Layout:
-    """The layout of that name, for a file of this kind; FeedError names the choices."""
-    layout = layout_of_name(name)
-    if kind not in layout.kinds:
+    if kind is not None and kind not in layout.kinds:
         is_now = "JSON" if kind == "json" else "a delimited file"
         fitting = ", ".join(other.name for other in LAYOUTS.values() if kind in other.kinds)
         raise FeedError(f"This file is {is_now}, and the layout {layout.name} is not. For such a file: {fitting}.")

@@ -1,4 +1,4 @@
-"""Bytes to text: which encoding a feed is written in. Pure functions."""
+"""Detects the encoding of a feed and decodes it. Pure functions."""
 
 import codecs
 import io
@@ -33,17 +33,17 @@ _PIECE = 1 << 20
 _HEAD = 262_144
 _EMPTY = "The file is empty. Export the inventory again."
 _SAMPLE_ZEROS = 0.02
-"""The share of zero bytes above which a file is no text; exports hold a stray one now and then."""
+"""The share of zero bytes above which a file is not text. Some exports contain a few."""
 
 
 def check_size(data: bytes, what: str, most_mib: int) -> None:
-    """Raises FeedError for more than `most_mib` MiB; `what` begins the message, such as `A file`."""
+    """Raises FeedError for more than `most_mib` MiB. `what` is the subject of the message, such as `A file`."""
     if len(data) > most_mib << 20:
         raise FeedError(f"{what} may have at most {most_mib:,} MiB. Export the units for sale only, as CSV.")
 
 
 def _utf16_without_mark(data: bytes) -> str | None:
-    """UTF-16 of mostly Latin text has a zero in every other byte."""
+    """The name of the encoding if every other byte is zero, as in UTF-16 of Latin text."""
     sample = data[:_SAMPLE]
     for name, zeros in (("utf-16-le", sample[1::2]), ("utf-16-be", sample[::2])):
         if zeros and zeros.count(0) > 0.6 * len(zeros):
@@ -52,7 +52,7 @@ def _utf16_without_mark(data: bytes) -> str | None:
 
 
 def encoding_of(data: bytes) -> str:
-    """The name of the encoding. Raises FeedError for an empty file and for one that is no text."""
+    """The name of the encoding. Raises FeedError for an empty file and for one that is not text."""
     if not data or data.isspace():
         raise FeedError(_EMPTY)
     for magic, what in _BINARY:
@@ -77,7 +77,7 @@ def encoding_of(data: bytes) -> str:
 
 
 def _is_written_in(data: bytes, name: str) -> bool:
-    """Piece by piece: a large file's whole text takes many times its bytes, when there is an emoji in it."""
+    """Decodes piece by piece. One emoji makes the text of a large file take four times its bytes in memory."""
     decoder = codecs.getincrementaldecoder(name)()
     try:
         for start in range(0, len(data), _PIECE):
@@ -89,12 +89,12 @@ def _is_written_in(data: bytes, name: str) -> bool:
 
 
 def open_text(data: bytes, encoding: str) -> io.TextIOWrapper:
-    """The file as lines of text, with the line ends that it has."""
+    """The file as lines of text, with its own line ends."""
     return io.TextIOWrapper(io.BytesIO(data), encoding=encoding, errors="replace", newline="")
 
 
 def head_of(data: bytes, encoding: str) -> str:
-    """The first characters of the file. Raises FeedError when there is nothing in it but blanks."""
+    """The first characters of the file. Raises FeedError for a blank file."""
     head = open_text(data[: 4 * _HEAD], encoding).read(_HEAD)
     if not head.strip("\ufeff\0 \t\r\n"):
         raise FeedError(_EMPTY)

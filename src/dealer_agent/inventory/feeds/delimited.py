@@ -1,4 +1,4 @@
-"""Rows of comma- or TAB-separated text: the delimiter, the quotes, the header. Pure functions."""
+"""Reads delimited text: the delimiter, the quotes, the header, the rows. Pure functions."""
 
 import csv
 import io
@@ -18,12 +18,12 @@ from dealer_agent.inventory.feeds.limits import MOST_CELL, MOST_COLUMNS, MOST_LI
 _DELIMITERS = ",\t;|"
 _VIN = re.compile(r"[A-HJ-NPR-Z0-9]{17}", re.IGNORECASE)
 _RUNAWAY_LINES = 3
-"""A cell with more lines than this that look like rows begins with a quotation mark that is not closed."""
+"""If more lines than this in one cell look like rows, the quotation mark of the cell is not closed."""
 _AFTER_THE_END = "end"
 
 
 class Row(NamedTuple):
-    """A row's first line, its cells, and how many lines it takes; `error` says why the row cannot be read."""
+    """A row: its first line, its cells, and its number of lines. `error` is the reason why it cannot be read."""
 
     line: int
     cells: list[str]
@@ -33,7 +33,7 @@ class Row(NamedTuple):
 
 @dataclass(frozen=True)
 class Table:
-    """A delimited file with its columns understood; `rows` are those below the header."""
+    """A delimited file. `width` is the number of columns, and `rows` are the rows below the header."""
 
     layout: Layout
     delimiter: str
@@ -43,7 +43,7 @@ class Table:
 
 
 def _unquoted(cell: str) -> str:
-    """A cell of a file in which inch marks are literal, without the quotes that enclose it as a whole."""
+    """A cell without the quotes around it, in a file where other quotation marks are inch marks."""
     if len(cell) > 1 and cell[0] == cell[-1] == '"':
         inner = cell[1:-1].replace('""', "\0")
         if '"' not in inner:
@@ -52,7 +52,7 @@ def _unquoted(cell: str) -> str:
 
 
 class _Lines:
-    """The lines of a text, then one extra line, with which `have_ended` is true. It shows whether a cell is still open.
+    """The lines of a text, then one extra line, with `have_ended`. If a cell contains the extra line, it is not closed.
 
     Raises FeedError for a line that is too long.
     """
@@ -89,7 +89,7 @@ def _unclosed(line: int) -> FeedError:
 
 
 def _rows(text: TextIO, delimiter: str, *, literal: bool) -> Iterator[Row]:
-    """The rows that are not blank. Where quotes are `literal` they enclose a cell only when they enclose all of it.
+    """The rows that are not blank. With `literal`, quotes count only if they enclose a whole cell.
 
     Raises FeedError for a quotation mark that is not closed, for a line that is too long, and for too many rows.
     """
@@ -120,12 +120,12 @@ def _rows(text: TextIO, delimiter: str, *, literal: bool) -> Iterator[Row]:
 
 
 def _has_literal_quotes(head: str, delimiter: str) -> bool:
-    """In TAB files quotes are inch marks, unless the header itself is quoted."""
+    """Whether quotes are inch marks: in TAB files, unless the header is quoted."""
     return delimiter == "\t" and not head.lstrip().startswith('"')
 
 
 def _first_rows(head: str, delimiter: str, most: int) -> list[list[str]]:
-    """The rows up to the first that cannot be read: `head` may end inside a row, and `delimiter` is a guess."""
+    """The first rows, up to one that cannot be read: `head` may end inside a row, and `delimiter` is a guess."""
     rows = _rows(io.StringIO(head, newline=""), delimiter, literal=_has_literal_quotes(head, delimiter))
     found: list[list[str]] = []
     with suppress(FeedError):
@@ -134,7 +134,7 @@ def _first_rows(head: str, delimiter: str, most: int) -> list[list[str]]:
 
 
 def _is_carsforsale(rows: list[list[str]]) -> bool:
-    """Whether these are rows of CarsForSale's file, which has no header: VIN and year stand where it puts them."""
+    """Whether these rows, without a header, have VIN, year and condition where CarsForSale's file has them."""
     return bool(rows) and all(
         len(CARSFORSALE.header) - 2 <= len(row) <= len(CARSFORSALE.header) + 2
         and (_VIN.fullmatch(row[2].strip()) or row[3].strip())
@@ -150,10 +150,10 @@ def _header_fits(names: list[str], layout: Layout | None) -> int:
 
 
 def read_table(data: bytes, encoding: str, head: str, layout_name: str | None) -> Table:
-    """The file's delimiter, layout and rows; `head` is how its text begins.
+    """The delimiter, the layout and the rows of a file. `head` is the start of its text.
 
-    The whole file is checked first, which takes a second for 50 MiB: a file with a quotation mark that is not closed is
-    refused before any row is imported. Raises FeedError for such a file, and when no column identifies a unit.
+    The whole file is checked for a quotation mark that is not closed, before any row is imported. That takes a second
+    for 50 MiB. Raises FeedError for such a mark, and if no column identifies a unit.
     """
     layout = named_layout(layout_name, "delimited") if layout_name else None
     headers = {mark: [name[:MOST_NAME] for name in next(iter(_first_rows(head, mark, 1)), [])] for mark in _DELIMITERS}
@@ -166,7 +166,7 @@ def read_table(data: bytes, encoding: str, head: str, layout_name: str | None) -
         header = list(CARSFORSALE.header)
         layout, delimiter = CARSFORSALE, found
     else:
-        next(_rows(open_text(data, encoding), ",", literal=False), None)  # A line without an end has its own message.
+        next(_rows(open_text(data, encoding), ",", literal=False), None)  # Raises FeedError for a line without an end.
         raise FeedError(
             "The first line names no column for the VIN or the stock number"
             + (f" in the layout {layout.name}" if layout else "")
@@ -186,7 +186,7 @@ def _headerless_delimiter(head: str) -> str | None:
 
 
 def _check_quotes(rows: Iterator[Row], delimiter: str, width: int) -> None:
-    """Reads all rows. Raises FeedError for a cell that holds rows."""
+    """Reads all rows. Raises FeedError for a cell that contains rows."""
     for row in rows:
         if row.lines > _RUNAWAY_LINES and any(_is_runaway(cell, delimiter, width) for cell in row.cells):
             raise _unclosed(row.line)
@@ -200,20 +200,12 @@ def _is_runaway(cell: str, delimiter: str, width: int) -> bool:
 
 
 def cells_of(row: Row, table: Table) -> tuple[dict[str, list[str]], str | None]:
-    """The row's cells by field, and what is odd about its length."""
-    if row.error is not None:
-        return {}, None
-    short, extra = table.width - len(row.cells), row.cells[table.width :]
-    odd = None
-    if short > 0:
-        odd = f"The row has {len(row.cells)} cells where the header has {table.width}; the rest is absent."
-    elif any(cell.strip() for cell in extra):
-        odd = f"The row has {len(row.cells)} cells where the header has {table.width}; the last are not read."
+    """The cells of a readable row by field, and a remark if the row is longer or shorter than the header."""
     present = len(row.cells)
-    return (
-        {
-            field: [row.cells[index] for index in indices if index < present]
-            for field, indices in table.columns.fields.items()
-        },
-        odd,
-    )
+    remark = None
+    if present < table.width:
+        remark = f"The row has {present} cells where the header has {table.width}; the rest is absent."
+    elif any(cell.strip() for cell in row.cells[table.width :]):
+        remark = f"The row has {present} cells where the header has {table.width}; the last are not read."
+    fields = table.columns.fields.items()
+    return {field: [row.cells[index] for index in indices if index < present] for field, indices in fields}, remark

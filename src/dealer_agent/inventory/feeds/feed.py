@@ -1,4 +1,4 @@
-"""What reading a feed gives: units, and everything that a dealer should know about the file. Pure types."""
+"""The result of reading a feed: units, and a report about the file. Pure types."""
 
 from dataclasses import dataclass
 from typing import NamedTuple
@@ -7,18 +7,18 @@ from dealer_agent.inventory.unit import Unit
 
 
 class FeedError(Exception):
-    """A file that cannot be understood at all; the message says what to do."""
+    """A file that cannot be read. The message says what to do."""
 
 
 class FeedRow(NamedTuple):
-    """A unit and where it stands: the first line of its row, or the number of its record in JSON; both count from 1."""
+    """A unit, and the first line of its row, or in JSON the number of its record. Both count from 1."""
 
     line: int
     unit: Unit
 
 
 class Remark(NamedTuple):
-    """Something about a row, in plain words. `identifier` is the row's VIN, else its stock number."""
+    """A sentence about a row. `identifier` is the row's VIN, else its stock number."""
 
     line: int
     identifier: str | None
@@ -26,14 +26,14 @@ class Remark(NamedTuple):
 
 
 class Repeat(NamedTuple):
-    """Rows of one VIN (of one stock number, where they have no VIN); the last of them counts."""
+    """Rows with one VIN, or without a VIN, with one stock number. The last of them is used."""
 
     identifier: str
     lines: tuple[int, ...]
 
 
 class Counts(NamedTuple):
-    """How many remarks of each kind a feed has."""
+    """The number of remarks of each kind."""
 
     refused: int
     sold: int
@@ -45,9 +45,9 @@ class Counts(NamedTuple):
 class Feed:
     """A feed that was read. No two of its units have the same VIN.
 
-    `rows` counts every row that is not blank: it is the sum of units, refused, sold and the rows which a later row with
-    the same VIN replaced. `encoding` and `delimiter` (None for JSON) are what was found in the file. The lists of
-    remarks and columns end after `MOST_REPORTED` entries; `counts` has the full numbers of the remarks.
+    `rows` counts all rows that are not blank: units, refused and sold rows, and rows that a later row with the same VIN
+    replaced. `delimiter` is None for JSON. The lists of remarks and columns have at most `MOST_REPORTED` entries.
+    `counts` has the full numbers.
     """
 
     layout: str

@@ -1,4 +1,4 @@
-"""Members of canonical JSON that are no cells: fees, other attributes, the dealer's extras. Pure functions."""
+"""Members of canonical JSON that are not cells: fees, other attributes, the dealer's extras. Pure functions."""
 
 import math
 from typing import Any
@@ -22,7 +22,7 @@ _KNOWN = frozenset(
 
 
 def _scalar(value: object) -> Scalar | None:
-    """A scalar that the wire can carry: no NaN, no integer beyond 64 bits, no unprintable text."""
+    """A scalar that responses can contain: no NaN, no integer beyond 64 bits, no unprintable text."""
     if isinstance(value, bool):
         return value
     if isinstance(value, str):
@@ -45,12 +45,12 @@ def _scalars(members: dict[str, Any]) -> dict[str, Scalar]:
 
 
 def extras(members: dict[str, Any]) -> dict[str, Scalar]:
-    """The scalar members that the contract does not name."""
+    """The scalar members whose names the protocol does not define."""
     return _scalars({name: value for name, value in members.items() if fold(name) and fold(name) not in _KNOWN})
 
 
 def further_members(members: dict[str, Any]) -> tuple[dict[str, Any], list[str]]:
-    """The unit's `fees`, `other_attributes` and `extras`, and remarks on what of them is not understood."""
+    """The unit's `fees`, `other_attributes` and `extras`, and remarks about values that cannot be read."""
     found: dict[str, Any] = {}
     remarks: list[str] = []
     others = members.get("other_attributes")
@@ -68,7 +68,7 @@ def further_members(members: dict[str, Any]) -> tuple[dict[str, Any], list[str]]
 
 
 def _fees(value: object) -> tuple[Fee, ...] | None:
-    """All of the fees or none: a price with some of them missing would be wrong."""
+    """All fees or None, because a price with only some of its fees would be wrong."""
     if not isinstance(value, list):
         return None
     fees: list[Fee] = []

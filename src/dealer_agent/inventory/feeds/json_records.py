@@ -1,4 +1,4 @@
-"""Records of a JSON file: arrays, JSON lines, JSON-LD on its own or inside an HTML page. Pure functions."""
+"""Reads the records of a JSON file: arrays, JSON lines, JSON-LD, and JSON-LD in a web page. Pure functions."""
 
 import json
 import math
@@ -15,22 +15,14 @@ from dealer_agent.inventory.feeds.limits import DEEPEST, MOST_OBJECTS, MOST_REPO
 from dealer_agent.inventory.vocabulary import fold
 
 _LISTS = (
-    "vehicles",
-    "inventory",
-    "units",
-    "listings",
-    "vehicle",
-    "results",
-    "items",
-    "data",
-    "@graph",
-    "itemListElement",
+    *("vehicles", "inventory", "units", "listings", "vehicle", "results", "items", "data"),
+    *("@graph", "itemListElement"),
 )
 _SCRIPT = re.compile(r"<script\b([^<>]{0,1000})>", re.IGNORECASE)
 _SCRIPT_END = re.compile("</script", re.IGNORECASE)
 _LD_JSON = "application/ld+json"
 _HEAD = 4_096
-"""The characters at the start of a text in which an HTML tag shows that it is a web page."""
+"""An HTML tag in this many characters at the start shows that a text is a web page."""
 _IDENTITY = frozenset(
     name
     for layout in LAYOUTS.values()
@@ -38,11 +30,11 @@ _IDENTITY = frozenset(
     for name in layout.folded.get(field, ())
     if name != "id"
 )
-"""Folded names of members by which a unit can be told from another; an `id` is too common to be one."""
+"""Folded names of members that identify a unit. `id` is too common to be one."""
 
 
 class Record(NamedTuple):
-    """The number of a record, from 1 (in JSON lines its line), and its members; `error` when it cannot be read."""
+    """The number of a record, from 1, or its line in JSON lines; and its members, or why it cannot be read."""
 
     number: int
     members: dict[str, Any]
@@ -54,7 +46,7 @@ def _load(text: str) -> Any:
 
 
 def read_records(text: str) -> list[Record]:
-    """The vehicles of a JSON text or of the JSON-LD in an HTML page. Raises FeedError with the line that is broken."""
+    """The vehicles of a JSON text, or of the JSON-LD in a web page. Raises FeedError, with the line of invalid JSON."""
     if text.lstrip().startswith("<"):
         return _from_html(text)
     _check_objects(text)
@@ -70,7 +62,7 @@ def read_records(text: str) -> list[Record]:
 
 
 def _check_objects(text: str) -> None:
-    """Raises FeedError when there may be too many objects, before the text is parsed. Brackets in texts count, too."""
+    """Raises FeedError for too many objects, before the text is parsed. Brackets inside texts count too."""
     if text.count("{") + text.count("[") > MOST_OBJECTS:
         raise FeedError(
             f"A JSON file may have at most {MOST_OBJECTS:,} objects and arrays. Export the units for sale only, as CSV."
@@ -135,7 +127,7 @@ def _without_vehicles(page: str) -> str:
 
 
 def _scripts(page: str) -> Iterator[str]:
-    """The JSON-LD blocks of a page, found in one pass even if many blocks are not closed."""
+    """The JSON-LD blocks of a page, in one pass, even if many blocks are not closed."""
     at = 0
     while (start := _SCRIPT.search(page, at)) is not None:
         at = start.end()
@@ -148,7 +140,7 @@ def _scripts(page: str) -> Iterator[str]:
 
 
 def _vehicles(document: Any) -> list[Any]:
-    """The vehicles of a document: the objects of an array, those under a well-known name, or the document itself."""
+    """The vehicles of a document: the objects of an array, of a member with a known name, or the document itself."""
     found = _vehicles_in(document, 0)
     is_empty = document == [] or (isinstance(document, dict) and any(document.get(name) == [] for name in _LISTS))
     if not found and not is_empty:
@@ -168,7 +160,7 @@ def _vehicles_in(node: Any, depth: int) -> list[Any]:
         return []
     if isinstance(node, list):
         if any(map(_names_unit, node)):
-            # A JSON-LD graph also holds the dealer, breadcrumbs and the like.
+            # A JSON-LD graph also contains the dealer, breadcrumbs and other objects.
             is_graph = any(isinstance(item, dict) and "@type" in item for item in node)
             return [item for item in node if _names_unit(item)] if is_graph else node
         return [vehicle for item in node for vehicle in _vehicles_in(item, depth + 1)]
@@ -182,14 +174,11 @@ def _vehicles_in(node: Any, depth: int) -> list[Any]:
     return [vehicle for value in node.values() for vehicle in _vehicles_in(value, depth + 1)]
 
 
-@lru_cache(maxsize=8_192)
-def path_is_withheld(path: str) -> bool:
-    """Whether a member, by its own name or by the names on the way to it, is one that is never read."""
-    return is_withheld(path)
+path_is_withheld = lru_cache(maxsize=8_192)(is_withheld)
 
 
 def scalar_text(value: Any) -> str | None:
-    """A scalar as a cell would hold it."""
+    """A scalar as the text of a cell."""
     if isinstance(value, bool):
         return "true" if value else "false"
     if isinstance(value, str):
@@ -200,10 +189,9 @@ def scalar_text(value: Any) -> str | None:
 
 
 def flattened(members: dict[str, Any], withheld: dict[str, None]) -> dict[str, list[str]]:
-    """The scalars of a record by the path of their names. An array of scalars is one text, an item a line.
+    """The scalars of a record by their path. An array of scalars is one text with a line for each.
 
-    Members that are never read are left out; the first of them are added to `withheld`. At most `MOST_VALUES` texts
-    are read.
+    Withheld members are left out, and the first of them are added to `withheld`. At most `MOST_VALUES` texts are read.
     """
     found: dict[str, list[str]] = {}
     for path, text in islice(_walk("", members, 0, withheld), MOST_VALUES):

@@ -1,11 +1,11 @@
-"""Reads a feed: bytes to units, with everything that a dealer should know about the file. Pure."""
+"""Reads a feed: bytes to units and a report. Pure."""
 
 from collections.abc import Callable
 from functools import lru_cache
 from operator import itemgetter
 from typing import Any, NamedTuple
 
-from dealer_agent.inventory.feeds.columns import Columns, layout_of_name, named_layout, recognise, understand
+from dealer_agent.inventory.feeds.columns import Columns, named_layout, recognise, understand
 from dealer_agent.inventory.feeds.decoding import check_size, encoding_of, head_of, open_text
 from dealer_agent.inventory.feeds.delimited import cells_of, read_table
 from dealer_agent.inventory.feeds.feed import Counts, Feed, FeedError, FeedRow, Remark, Repeat
@@ -27,18 +27,18 @@ Progress = Callable[[int, int], None]
 _STEP = 500
 """Rows between two reports of progress."""
 _SAMPLE = 200
-"""Records whose members are looked at to recognise a JSON layout."""
+"""The number of records by which a JSON layout is recognised."""
 
 
 class _RowRead(NamedTuple):
-    """A row that names a unit; None is one that is sold."""
+    """A row that identifies a unit. `unit` is None for a sold one."""
 
     line: int
     unit: Unit | None
 
 
 class _Remarks:
-    """The first remarks of a kind, and how many there are."""
+    """The first remarks of a kind, and their full number."""
 
     def __init__(self) -> None:
         self.first: list[Remark] = []
@@ -51,7 +51,7 @@ class _Remarks:
 
 
 class _Tally:
-    """The rows so far. Of rows with the same VIN (or, without VINs, the same stock number) the last one counts."""
+    """The rows so far. Of rows with the same VIN, or without a VIN the same stock number, the last one is used."""
 
     def __init__(self) -> None:
         self.rows = 0
@@ -66,7 +66,7 @@ class _Tally:
             self.warnings.add(Remark(line, reading.identifier, text))
         key = reading.identifier
         if key is None:
-            assert reading.refused is not None, "a row that names no unit says why"
+            assert reading.refused is not None, "a row without an identifier is refused with a reason"
             self.refused.add(Remark(line, None, reading.refused))
             if self.rows == MOST_ROWS_WITHOUT_UNIT and not self.outcomes:
                 first = self.refused.first[0]
@@ -75,7 +75,7 @@ class _Tally:
                     " Export the inventory with a column for the VIN or the stock number."
                 )
             return
-        # Removed first, so that units keep the order of the rows that count.
+        # Removed first, so that the units are in the order of the rows that are used.
         before = self.outcomes.pop(key, None)
         if before is not None:
             self.earlier.setdefault(key, []).append(before.line)
@@ -107,19 +107,19 @@ class _Tally:
 
 
 def read_feed(data: bytes, *, layout: str | None = None, on_progress: Progress | None = None) -> Feed:
-    """Reads an inventory file. The layout is recognised from it, unless `layout` names one of `LAYOUT_NAMES`.
+    """Reads an inventory file. The layout is recognised from it, unless `layout` is one of `LAYOUT_NAMES`.
 
-    `on_progress(done, all)` is called now and then, in lines of a delimited file and records of JSON. Raises FeedError,
-    and nothing else, for a file that cannot be understood at all; a bad row is refused and a bad cell is absent.
+    `on_progress(done, all)` gets lines of a delimited file, or records of JSON. Raises only FeedError, for a file that
+    cannot be read. A row that cannot be read is refused, and a cell that cannot be read is absent.
     """
     if layout is not None:
-        layout_of_name(layout)
+        named_layout(layout)
     check_size(data, "A file", MOST_FILE_MIB)
     encoding = encoding_of(data)
     head = head_of(data, encoding)
     if head.lstrip("\ufeff \t\r\n")[:1] in ("[", "{", "<"):
         check_size(data, "A file of JSON or HTML", MOST_JSON_MIB)
-        # A second mark, left by a program that joined files, is no JSON.
+        # A program that joins files can leave a second byte order mark, which is not JSON.
         return _read_json(open_text(data, encoding).read().lstrip("\ufeff"), encoding, layout, on_progress)
     return _read_delimited(data, encoding, head, layout, on_progress)
 
@@ -131,10 +131,13 @@ def _read_delimited(
     lines = max(data.count(b"\n"), data.count(b"\r")) + 1
     tally = _Tally()
     for row in table.rows:
-        cells, odd = cells_of(row, table)
-        reading = Reading(refused=row.error) if row.error is not None else read_unit(cells, table.layout)
-        if odd is not None:
-            reading.remarks.append(odd)
+        if row.error is not None:
+            reading = Reading(refused=row.error)
+        else:
+            cells, remark = cells_of(row, table)
+            reading = read_unit(cells, table.layout)
+            if remark is not None:
+                reading.remarks.append(remark)
         tally.add(row.line, reading)
         if on_progress is not None and tally.rows % _STEP == 0:
             on_progress(row.line, lines)

@@ -6,7 +6,7 @@ A cell that cannot be parsed counts as absent, and a remark reports it. No cell 
 import re
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
-from typing import Any, NamedTuple
+from typing import Any
 
 from vininfo import Vin
 
@@ -40,8 +40,23 @@ class Reading:
     remarks: list[str] = field(default_factory=list)
 
 
+def _parser(parse: Callable[[str], object], *, zero: bool = False) -> "_Read":
+    """A reader of the first cell. A zero means unknown, unless `zero` says that it is a value."""
+
+    def read(row: "_RowReader", member: str, _: Feed) -> None:
+        text = row.first(member)
+        if text is not None:
+            value = parse(text)
+            if value is None:
+                row.not_understood(member, text)
+            elif value or zero:
+                row.keep(member, value)
+
+    return read
+
+
 class _RowReader:
-    """Collects the members of one unit. Each public method is a reader: it takes a member and its row of the table."""
+    """Collects the members of one unit. The methods and attributes from `status` to `address` are readers."""
 
     def __init__(self, cells: Cells, layout: Layout) -> None:
         self.layout = layout
@@ -52,11 +67,15 @@ class _RowReader:
         self.remarks: list[str] = []
         self.is_sold = False
 
-    def read(self, steps: "Iterable[_Step]") -> None:
+    def read(self, steps: "Iterable[tuple[_Read, str, Feed]]") -> None:
         """Reads the members for which the row has a cell."""
         for read, member, feed in steps:
             if member in self.cells or feed.more_columns:
                 read(self, member, feed)
+
+    def text(self, name: str, limit: int) -> str:
+        text = self.first(name)
+        return "" if text is None else line(text, limit)
 
     def status(self, member: str, _: Feed) -> None:
         texts = [line(_SCHEMA_ORG.sub("", text), 60) for text in self.cells.get(member, ())]
@@ -64,7 +83,7 @@ class _RowReader:
         for text, word in zip(texts, words, strict=True):
             if word is None:
                 self.remarks.append(f"status: {text!r} is not understood; the unit counts as available.")
-        self._keep(member, next((word for word in words if word is not None), None))
+        self.keep(member, next((word for word in words if word is not None), None))
         self.is_sold = "sold" in words
 
     def vehicle_type(self, member: str, _: Feed) -> None:
@@ -72,40 +91,38 @@ class _RowReader:
         words = (known("vehicle_type", line(_SCHEMA_ORG.sub("", text), 80)) for text in texts)
         word = next((word for word in words if word is not None), None)
         if texts and word is None:
-            self._not_understood(member, texts[0])
-        self._keep(member, word)
+            self.not_understood(member, texts[0])
+        self.keep(member, word)
 
-    def year(self, member: str, _: Feed) -> None:
-        self._parse(member, values.year)
-
-    def whole(self, member: str, _: Feed) -> None:
-        self._parse(member, values.whole)
-
-    def amount(self, member: str, _: Feed) -> None:
-        self._parse(member, values.amount)
+    year = _parser(values.year)
+    whole = _parser(values.whole)
+    amount = _parser(values.amount)
+    truth = _parser(values.truth, zero=True)
+    day = _parser(values.day)
+    moment = _parser(values.moment)
 
     def dollars(self, member: str, _: Feed) -> None:
         """The first column that holds an amount; 0 and words such as "call" are no price."""
         for text in self.cells.get(member, ()):
             amount = values.dollars(text)
             if amount:
-                self._keep(member, amount)
+                self.keep(member, amount)
                 return
             if amount is None and not values.is_no_price(text):
-                self._not_understood(member, text)
+                self.not_understood(member, text)
 
-    def miles(self, member: str, _: Feed) -> None:
+    def miles(self, member: str, feed: Feed) -> None:
         unit = self.text("mileage_unit", 20)
-        self._parse(member, lambda text: values.miles(text, unit), zero=True)
+        _parser(lambda text: values.miles(text, unit), zero=True)(self, member, feed)
 
     def cubic_centimetres(self, member: str, _: Feed) -> None:
         for name, unit in ((member, ""), ("displacement_litres", "l"), ("displacement_cubic_inches", "cid")):
-            text = self._first(name)
+            text = self.first(name)
             if text is not None and member not in self.members:
                 size = values.cubic_centimetres(text, unit)
                 if size is None:
-                    self._not_understood(name, text)
-                self._keep(member, size or None)
+                    self.not_understood(name, text)
+                self.keep(member, size or None)
 
     def vin(self, member: str, _: Feed) -> None:
         """A text with the shape of a VIN. A failing check digit is only a remark, because real units have them."""
@@ -118,83 +135,70 @@ class _RowReader:
         if _VIN_SHAPE.fullmatch(vin):
             if year >= _FIRST_YEAR_OF_VINS and not Vin(vin).verify_checksum():
                 self.remarks.append("The VIN's check digit fails; the VIN is kept as it is.")
-            self._keep(member, vin)
+            self.keep(member, vin)
         elif is_old and _OLD_VIN_SHAPE.fullmatch(vin):
-            self._keep(member, vin)
+            self.keep(member, vin)
         else:
             self.remarks.append(
                 f"The VIN {text!r} is not 17 letters and digits without I, O and Q; the unit goes by its stock number."
             )
 
     def stock(self, member: str, feed: Feed) -> None:
-        self._keep(member, self.text(member, feed.limit))
+        self.keep(member, self.text(member, feed.limit))
 
     def line(self, member: str, feed: Feed) -> None:
         if member in self.layout.joined and member in self.cells:
             parts = dict.fromkeys(line(text, feed.limit) for text in self.cells[member])
-            self._keep(member, line(" ".join(parts), feed.limit))
+            self.keep(member, line(" ".join(parts), feed.limit))
         else:
-            self._keep(member, self.text(member, feed.limit))
+            self.keep(member, self.text(member, feed.limit))
 
     def word(self, member: str, _: Feed) -> None:
         """The canonical word of a vocabulary, which is named like the member, or the text as it is."""
-        self._keep(member, canonical(member, self._word(member, 80)))
+        self.keep(member, canonical(member, self._word(member, 80)))
 
     def fuel_inside_engine(self) -> None:
         if "fuel" not in self.members and "engine" in self.members:
-            self._keep("fuel", known("fuel", self.members["engine"]))
+            self.keep("fuel", known("fuel", self.members["engine"]))
 
     def prose(self, member: str, _: Feed) -> None:
-        self._keep(member, prose(self._first(member) or ""))
+        self.keep(member, prose(self.first(member) or ""))
 
     def names(self, member: str, _: Feed) -> None:
         names = (line(text, 200) for text in self.cells.get(member, ()))
-        self._keep(member, tuple(dict.fromkeys(name for name in names if name))[:_ROOFTOP_HINTS])
+        self.keep(member, tuple(dict.fromkeys(name for name in names if name))[:_ROOFTOP_HINTS])
 
     def condition(self, member: str, _: Feed) -> None:
         text = self._word(member, 60)
         condition = known("condition", text) if text else None
         if text and condition is None:
-            self._not_understood(member, text)
+            self.not_understood(member, text)
         if condition is None and (is_used := self._flag("is_used")) is not None:
             condition = "used" if is_used else "new"
         if condition is None and (is_new := self._flag("is_new")) is not None:
             condition = "new" if is_new else "used"
         if self._flag("certified") and condition != "new":
             condition = "cpo"
-        self._keep(member, condition)
-
-    def truth(self, member: str, _: Feed) -> None:
-        self._parse(member, values.truth, zero=True)
-
-    def day(self, member: str, _: Feed) -> None:
-        self._parse(member, values.day)
-
-    def moment(self, member: str, _: Feed) -> None:
-        self._parse(member, values.moment)
+        self.keep(member, condition)
 
     def photos(self, member: str, _: Feed) -> None:
         photos, refused = values.photos(self.cells.get(member, []))
-        self._keep(member, tuple(photos))
+        self.keep(member, tuple(photos))
         if refused:
             self.remarks.append(f"photos: {refused} not an http or https address; left out.")
 
     def features(self, member: str, _: Feed) -> None:
-        self._keep(member, tuple(values.features(self.cells.get(member, []))))
+        self.keep(member, tuple(values.features(self.cells.get(member, []))))
 
     def address(self, member: str, _: Feed) -> None:
         texts = self.cells.get(member, [])
-        self._keep(member, next(filter(None, map(values.web_address, texts)), None))
+        self.keep(member, next(filter(None, map(values.web_address, texts)), None))
         if texts and member not in self.members:
-            self._not_understood(member, texts[0])
+            self.not_understood(member, texts[0])
 
-    def _first(self, name: str) -> str | None:
+    def first(self, name: str) -> str | None:
         texts = self.cells.get(name)
         return texts[0] if texts else None
-
-    def text(self, name: str, limit: int) -> str:
-        text = self._first(name)
-        return "" if text is None else line(text, limit)
 
     def _word(self, name: str, limit: int) -> str:
         """The cell as a word of a vocabulary. Names of schema.org lose their prefix and suffix."""
@@ -204,7 +208,7 @@ class _RowReader:
         return text
 
     def _flag(self, name: str) -> bool | None:
-        text = self._first(name)
+        text = self.first(name)
         if text is None:
             return None
         value = values.truth(text)
@@ -212,37 +216,24 @@ class _RowReader:
         if value is None and known("condition", line(text, 60)) == "cpo":
             return True
         if value is None:
-            self._not_understood(name, text)
+            self.not_understood(name, text)
         return value
 
-    def _parse(self, member: str, parse: Callable[[str], object], *, zero: bool = False) -> None:
-        """The first cell. A zero means unknown, unless `zero` says that it is a value."""
-        text = self._first(member)
-        if text is not None:
-            value = parse(text)
-            if value is None:
-                self._not_understood(member, text)
-            elif value or zero:
-                self._keep(member, value)
-
-    def _keep(self, member: str, value: object) -> None:
+    def keep(self, member: str, value: object) -> None:
         if value is not None and value not in ("", ()):
             self.members[member] = value
 
-    def _not_understood(self, name: str, text: str) -> None:
+    def not_understood(self, name: str, text: str) -> None:
         self.remarks.append(f"{name}: {line(text, 60)!r} is not understood; it is left out.")
 
 
-class _Step(NamedTuple):
-    read: Callable[[_RowReader, str, Feed], None]
-    member: str
-    feed: Feed
+_Read = Callable[[_RowReader, str, Feed], None]
 
 
-def _steps(*readers: Reader) -> tuple[_Step, ...]:
+def _steps(*readers: Reader) -> tuple[tuple[_Read, str, Feed], ...]:
     """Reader by reader, the members that each one reads."""
     return tuple(
-        _Step(getattr(_RowReader, name), member, feed)
+        (getattr(_RowReader, name), member, feed)
         for name in readers
         for member, feed in FEEDS.items()
         if feed.reader == name
@@ -250,10 +241,10 @@ def _steps(*readers: Reader) -> tuple[_Step, ...]:
 
 
 # A VIN is judged by its year and type, so these come first.
-_IDENTIFY = _steps(
+IDENTIFY = _steps(
     *("status", "vehicle_type", "year", "whole", "amount", "dollars", "miles", "cubic_centimetres", "vin", "stock")
 )
-_DESCRIBE = _steps(
+DESCRIBE = _steps(
     *("line", "word", "prose", "names", "condition", "truth", "day", "moment", "photos", "features", "address")
 )
 
@@ -261,7 +252,7 @@ _DESCRIBE = _steps(
 def read_unit(cells: Cells, layout: Layout, ready: dict[str, Any] | None = None) -> Reading:
     """The unit of a row's cells. `ready` are members that need no parsing: fees, other_attributes, extras."""
     row = _RowReader(cells, layout)
-    row.read(_IDENTIFY)
+    row.read(IDENTIFY)
     identifier = row.members.get("vin") or row.members.get("stock")
     reading = Reading(identifier=identifier, remarks=row.remarks)
     if identifier is None:
@@ -273,7 +264,7 @@ def read_unit(cells: Cells, layout: Layout, ready: dict[str, Any] | None = None)
         )
         return reading
     if not row.is_sold:
-        row.read(_DESCRIBE)
+        row.read(DESCRIBE)
         if layout.fuel_inside_engine:
             row.fuel_inside_engine()
         reading.unit = Unit(**row.members, **(ready or {}))

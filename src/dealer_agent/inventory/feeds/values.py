@@ -1,6 +1,6 @@
-"""Readers of single values: money, miles, dates and the like. Pure functions.
+"""Parsers of single values: money, miles, dates and others. Pure functions.
 
-Every reader takes a cell's text and gives the value, or None when it does not understand the text. None of them raises.
+Each parser takes the text of a cell and returns its value, or None for a text that it cannot parse. None raises.
 """
 
 import math
@@ -20,7 +20,7 @@ MOST_CC = 30_000
 MOST_PHOTOS = 200
 MOST_FEATURES = 500
 _LONGEST_NUMBER = 60
-"""Characters of a number with its unit. The patterns below take quadratic time on many blanks."""
+"""Characters of a number with its unit. The patterns take quadratic time on many blanks."""
 
 _NUMBER = r"(\d{1,3}(?:,\d{3})+(?:\.\d*)?|\d{1,12}(?:\.\d*)?|\.\d+)"
 _MONEY = re.compile(rf"(?:USD|US)?\s*\$?\s*{_NUMBER}\s*(?:USD|US\$|\$|dollars)?", re.IGNORECASE)
@@ -46,7 +46,7 @@ _LETTERS = re.compile(r"[A-Za-z]+")
 
 
 def _shape(moment: str) -> str:
-    """A moment with each number as 0 and each word as a: `10/31/2020 6:38 PM` is `0/0/0 0:0 a`."""
+    """The text with 0 for each number and a for each word: `10/31/2020 6:38 PM` is `0/0/0 0:0 a`."""
     return _LETTERS.sub("a", _DIGITS.sub("0", moment))
 
 
@@ -59,7 +59,7 @@ def _moments_by_shape() -> dict[str, list[str]]:
 
 
 _MOMENTS = _moments_by_shape()
-"""Date patterns by the shape of a text that they fit. Trying all of them takes half a millisecond a cell."""
+"""The patterns of dates by shape. Trying all patterns takes half a millisecond for each cell."""
 _TRUE = frozenset({"yes", "y", "true", "t", "1", "x", "certified", "cpo"})
 _FALSE = frozenset({"no", "n", "false", "f", "0", "not certified", "none"})
 
@@ -79,12 +79,12 @@ def _number(pattern: re.Pattern[str], text: str) -> re.Match[str] | None:
 
 
 def is_no_price(text: str) -> bool:
-    """Whether the text says, in words, that there is no price to show."""
+    """Whether the text says that there is no price: `Call`, `Contact us`."""
     return re.sub(r"[\W_]+", "", text).casefold() in _NO_PRICE
 
 
 def dollars(text: str) -> int | None:
-    """Whole US dollars of `28995`, `$28,995.00`, `18000 USD`; cents are rounded, halves up."""
+    """Whole US dollars of `28995`, `$28,995.00`, `18000 USD`. Cents are rounded, halves up."""
     match = _number(_MONEY, text)
     if match is None:
         return None
@@ -93,7 +93,7 @@ def dollars(text: str) -> int | None:
 
 
 def miles(text: str, unit: str = "") -> int | None:
-    """Whole miles of `41,200`, `41200 mi`, `66306 KM`; `unit` counts where the text names none. Halves go up."""
+    """Whole miles of `41,200`, `41200 mi`, `66306 KM`. `unit` is for a text without one. Halves are rounded up."""
     match = _number(_MILES, text)
     if match is None:
         return None
@@ -108,26 +108,26 @@ def miles(text: str, unit: str = "") -> int | None:
 
 
 def year(text: str) -> int | None:
-    """A model year of four digits, 1900 to 2100; two digits are no year."""
+    """A model year of four digits, 1900 to 2100."""
     match = _YEAR.fullmatch(text.strip())
     return int(match.group(1)) if match and 1900 <= int(match.group(1)) <= 2100 else None
 
 
 def amount(text: str) -> float | None:
-    """A number that may carry its unit: `26`, `310 mi`, `77.4 kWh`."""
+    """A number with or without a unit: `26`, `310 mi`, `77.4 kWh`."""
     match = _number(_AMOUNT, text)
     value = float(_decimal(match.group(1))) if match else math.nan
     return value if math.isfinite(value) and value < 1e6 else None
 
 
 def whole(text: str) -> int | None:
-    """The same, rounded to a whole number; halves go up."""
+    """The same, rounded to a whole number, halves up."""
     number = amount(text)
     return None if number is None else int(number + 0.5)
 
 
 def cubic_centimetres(text: str, unit: str = "") -> int | None:
-    """Engine displacement of `2.5 L`, `350 cid`, `1998 cc`; a number alone is in `unit`, else litres when below 30."""
+    """Engine displacement of `2.5 L`, `350 cid`, `1998 cc`. Without any unit, a number below 30 is litres."""
     match = _number(_DISPLACEMENT, text)
     if match is None:
         return None
@@ -144,7 +144,7 @@ def cubic_centimetres(text: str, unit: str = "") -> int | None:
 
 
 def moment(text: str) -> datetime | None:
-    """A time with its zone, of the forms that feeds hold (US order, ISO); a time without a zone is UTC."""
+    """A time in US order or ISO format. A time without a zone is UTC."""
     text = " ".join(text.split())
     if not 8 <= len(text) <= 40 or not text.isascii():
         return None
@@ -168,28 +168,28 @@ def _us_moment(text: str) -> datetime | None:
 
 
 def day(text: str) -> date | None:
-    """The calendar date of a moment, as the feed writes it."""
+    """The calendar date of a time, as the feed writes it."""
     found = moment(text)
     if found is None:
         return None
-    # An ISO text with an offset names its own date, whatever the date is in UTC.
+    # The date of an ISO text with an offset may differ from the date in UTC.
     return date.fromisoformat(text.strip()[:10]) if re.match(r"\d{4}-\d{2}-\d{2}", text.strip()) else found.date()
 
 
 def truth(text: str) -> bool | None:
-    """Yes or no, as feeds say it."""
+    """True for yes, false for no, in the spellings of feeds."""
     word = text.strip().casefold()
     return True if word in _TRUE else False if word in _FALSE else None
 
 
 def web_address(text: str) -> str | None:
-    """An http or https address without credentials, spaces written as `%20`; None for anything else."""
+    """An http or https address without credentials, with `%20` for spaces."""
     address = line(text, 2049).replace(" ", "%20")
     return address if len(address) <= 2048 and _URL.fullmatch(address) else None
 
 
 def photos(texts: list[str]) -> tuple[list[str], int]:
-    """The photo addresses in order, each once, split where a separator stands before `http`; and how many were none."""
+    """The distinct photo addresses in order, split at separators before `http`, and the number of other texts."""
     found: dict[str, None] = {}
     refused = 0
     for piece in chain.from_iterable(_BEFORE_URL.split(text.strip(" |,;\t\r\n")) for text in texts):
@@ -203,15 +203,15 @@ def photos(texts: list[str]) -> tuple[list[str], int]:
 
 @lru_cache(maxsize=65_536)
 def _feature(piece: str) -> str:
-    """One feature, tidy; "" when it says nothing. Kept, since a stock's units share most of theirs."""
+    """One feature as plain text. "" for an absent value. Cached, because units share most of their features."""
     feature = line(piece, 200).strip(" ,;|*•")
     return "" if is_absent(feature) else feature
 
 
 def features(texts: list[str]) -> list[str]:
-    """The features in order, each once: one a line, else split at `|`, else `;`, else `,`.
+    """The distinct features in order, split at line ends, else at `|`, else at `;`, else at `,`.
 
-    Of HomeNet's categorised form, `category@option~category@option`, the options.
+    HomeNet's form `category@option~category@option` gives the options.
     """
     found: dict[str, None] = {}
     for text in texts:

@@ -129,6 +129,6 @@ def index_words(field: str, text: str) -> frozenset[str]:
     if field in _IDENTIFIERS and text.isascii() and text.isalnum():
         return frozenset((text.lower(),))
     # Long texts and identifiers rarely repeat. Caching them would evict texts that do.
-    return (
-        _index_words(field, text) if field in _IDENTIFIERS or len(text) > LONGEST else _cached_index_words(field, text)
-    )
+    if field in _IDENTIFIERS or len(text) > LONGEST:
+        return _index_words(field, text)
+    return _cached_index_words(field, text)

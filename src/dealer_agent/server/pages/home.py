@@ -12,6 +12,7 @@ from msgspec import UNSET, UnsetType
 from dealer_agent.apidocs.skill_docs import SKILL_DOCS
 from dealer_agent.dealers.hours import DAY, Spans
 from dealer_agent.dealers.opening import DepartmentHours
+from dealer_agent.leads.us_formats import money
 from dealer_agent.protocol.card import CardFacts
 from dealer_agent.protocol.responses import Facets, IntRange, PostalAddress, Rooftop, TextCount
 from dealer_agent.protocol.skill import DealerInformation
@@ -141,14 +142,10 @@ def _split(counts: list[TextCount] | UnsetType, total: int) -> list[Bar]:
     return stretches
 
 
-def _money(amount: int) -> str:
-    return f"${amount:,}"
-
-
 def _money_range(found: IntRange | UnsetType) -> str | None:
     if not found:
         return None
-    return _money(found.min) if found.min == found.max else f"{_money(found.min)} \u2013 {_money(found.max)}"
+    return money(found.min) if found.min == found.max else f"{money(found.min)} \u2013 {money(found.max)}"
 
 
 def _range(found: IntRange | UnsetType) -> str | None:
@@ -188,7 +185,7 @@ def _place(
         today=_today(next(iter(opening.values()), None), today),
         hours=[(label_of(department), _hours(hours, today)) for department, hours in opening.items()],
         capabilities=[label_of(word) for word in rooftop.capabilities or () if word],
-        fees=None if rooftop.fees is UNSET else [(fee.name, _money(fee.amount)) for fee in rooftop.fees],
+        fees=None if rooftop.fees is UNSET else [(fee.name, money(fee.amount)) for fee in rooftop.fees],
         in_stock=count,
     )
 
