@@ -41,7 +41,7 @@ def make_dealer(directory: Path, vehicles: int, env: Mapping[str, str] | None = 
     write_settings(directory)
     create_key_file(directory)
     settings = load_settings(directory, env or {})
-    migrate(settings.database_url, settings.cipher)
+    migrate(settings.database_url)
     feed = read_feed(msgspec.json.encode(feed_units(vehicles)))
     with Store.open(settings.database_url, settings.cipher) as store:
         import_feed(store, settings.dealer, feed, source="benchmark", at=datetime.now(UTC))

@@ -9,9 +9,10 @@ import msgspec
 
 from benchmarks.stock_maker import POLICY, ROOFTOPS, listed, units
 from dealer_agent.dealers.profile import Profile
+from dealer_agent.inventory.import_plan import ImportRow
 from dealer_agent.inventory.listing import listing_digest
-from dealer_agent.storage.matching import ImportRow
 from dealer_agent.storage.migrate import migrate
+from dealer_agent.storage.stock import apply_import
 from dealer_agent.storage.store import Store
 
 DATABASE = "stock.db"
@@ -49,13 +50,15 @@ def make_store(folder: Path, count: int) -> None:
 
 def bring_in(store: Store, some: list[ImportRow], at: datetime) -> None:
     """Imports a part of the stock."""
-    store.apply_import(
+    apply_import(
+        store,
         POLICY.dealer_id,
         some,
         at=at,
         source="stock.csv",
         layout="canonical",
         max_shrink=None,
+        remember_days=90,
         dry_run=False,
         full=False,
     )

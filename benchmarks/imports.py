@@ -90,7 +90,7 @@ def _make_dealer(folder: Path) -> None:
     (folder / "dealer.toml").write_text(toml, encoding="utf-8")
     create_key_file(folder)
     settings = load_settings(folder, {})
-    migrate(settings.database_url, settings.cipher)
+    migrate(settings.database_url)
 
 
 def _measured(command: list[str]) -> tuple[float, float]:

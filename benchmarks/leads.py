@@ -16,7 +16,7 @@ from statistics import median
 from typing import Any
 
 from msgspec import Struct
-from sqlalchemy import Connection
+from tests.storage.calls import at_time, read
 
 from benchmarks.databases import DatabaseKind, OpenDatabase, both
 from benchmarks.dealership import feed_units, make_dealer, write_settings
@@ -28,8 +28,10 @@ from benchmarks.wire import write_stock
 from benchmarks.wrk import Load, measure, median_load, write_requests
 from dealer_agent.config import Settings, load_settings
 from dealer_agent.dealers.routing import NewDelivery
+from dealer_agent.storage.leads import list_leads
 from dealer_agent.storage.outbox import enqueue
 from dealer_agent.storage.store import Store
+from dealer_agent.storage.transaction import Transaction
 
 CONNECTIONS = 64
 WORKERS = 2
@@ -207,25 +209,19 @@ class _Round:
     def _stored(self) -> int:
         settings = self._settings()
         with Store.open(settings.database_url, settings.cipher) as store:
-            return len(store.list_leads(settings.dealer.id, LEADS))
+            return len(read(store, settings.dealer.id, list_leads, LEADS))
 
     def _enqueue(self) -> int:
         """Delivers the stored leads to the CRM. Returns their number."""
         settings = self._settings()
         dealer_id = settings.dealer.id
         with Store.open(settings.database_url, settings.cipher) as store:
-            leads = store.list_leads(dealer_id, DELIVERIES)
+            leads = read(store, dealer_id, list_leads, DELIVERIES)
             writer = store.lead_writer()
 
-            def job(connection: Connection) -> None:
+            def job(tx: Transaction) -> None:
                 for lead in leads:
-                    enqueue(
-                        connection,
-                        dealer_id,
-                        lead.lead_id,
-                        [NewDelivery("lead", lead.rooftop, CHANNEL)],
-                        datetime.now(UTC),
-                    )
+                    enqueue(at_time(tx, datetime.now(UTC)), lead.lead_id, [NewDelivery("lead", lead.rooftop, CHANNEL)])
 
             writer.submit(dealer_id, job).result()
             writer.close()

@@ -9,6 +9,7 @@ from scripts.reference.markdown import code, page, table
 from tests.protocol.publishing import documents
 
 from dealer_agent.apidocs.statuses import STATUSES
+from dealer_agent.inventory.feeds.layouts import CANONICAL
 from dealer_agent.protocol.errors import ERRORS
 from dealer_agent.protocol.requests import filter_members
 from dealer_agent.protocol.skill import SKILLS, Skill
@@ -81,7 +82,7 @@ def fields_page() -> str:
             code(row.name),
             row.field.label,
             _type(types[row.name]),
-            ", ".join(map(code, row.feed.own_columns or (row.name,))) if row.feed else "",
+            ", ".join(map(code, CANONICAL.columns[row.feed.member or row.name])) if row.feed else "",
             "; ".join(_uses(row)),
             row.field.description,
         )

@@ -22,19 +22,18 @@ from dealer_agent.config.channels import channel_secrets
 from dealer_agent.delivery.delivery_content import DeliveryContents
 from dealer_agent.delivery.loop import DeliveryLoop
 from dealer_agent.delivery.outlets import outlets_of
-from dealer_agent.encryption import Cipher
 from dealer_agent.encryption.core_dumps import forbid_core_dumps
 from dealer_agent.lead_intake.intake import LeadIntake
 from dealer_agent.lead_intake.visit_calendar import subscribed_calendar
 from dealer_agent.leads.customer_links import CustomerLinks
 from dealer_agent.protocol.card import CardFacts
 from dealer_agent.protocol.skill import SKILLS
-from dealer_agent.protocol.vocabulary import wire
+from dealer_agent.protocol.vocabulary import vocabularies_of
 from dealer_agent.server.app import DealerApp
 from dealer_agent.server.key_rotation import KeyRotation, file_to_change, waiting_until
 from dealer_agent.server.limits import RateLimits
 from dealer_agent.server.log import configure_logs, end_interval
-from dealer_agent.server.refresh import Refresher, flush_logs, load_tokens, note_first_time
+from dealer_agent.server.refresh import Refresher, flush_logs, load_tokens, note_first_time, revision_of
 from dealer_agent.server.service import (
     RPC,
     Service,
@@ -120,24 +119,22 @@ async def service(settings: Settings, listens_at: str) -> AsyncIterator[Service]
             key=cipher.lasting_key("customer links"),
             valid=settings.mail.links_valid,
         )
-        deliveries = await closing.enter_async_context(_deliveries(settings, store, writer, cipher, links))
+        deliveries = await closing.enter_async_context(_deliveries(settings, store, writer, links))
         limits = RateLimits(settings.directory / RATE_LIMITS_FILE, settings.rate_limits.by_rule)
         closing.callback(limits.close)
         room = SnapshotLoader(store, settings.database_url, profile, settings.directory)
         closing.callback(room.close)
-        seen = await asyncio.to_thread(store.revision, profile.id)
+        seen = await asyncio.to_thread(revision_of, store, profile.id)
         shown = await asyncio.to_thread(room.load, datetime.now(UTC))
         dealer = dealer_of(
             profile,
-            LeadIntake(
-                profile, writer, cipher, confirms_by_mail=settings.mail.confirms_visits, on_stored=deliveries.wake
-            ),
+            LeadIntake(profile, writer, confirms_by_mail=settings.mail.confirms_visits, on_stored=deliveries.wake),
             settings.search,
         )
         running = Service(
             dealer=dealer.with_stock(shown.catalogue, shown.at),
             tokens=await asyncio.to_thread(load_tokens, store, profile.id),
-            wire=wire(settings.service.vocabulary, settings.service.proto),
+            vocabularies=vocabularies_of(settings.service.vocabulary, settings.service.proto),
             limits=limits,
             settings=settings,
             card=_card_facts(settings, listens_at),
@@ -174,7 +171,7 @@ async def _end(task: asyncio.Task[None]) -> None:
 
 @asynccontextmanager
 async def _deliveries(
-    settings: Settings, store: Store, writer: LeadWriter, cipher: Cipher, links: CustomerLinks
+    settings: Settings, store: Store, writer: LeadWriter, links: CustomerLinks
 ) -> AsyncIterator[DeliveryLoop]:
     """Delivers for a block; at its end, what is being sent gets a little time."""
     secrets = channel_secrets(settings, os.environ)
@@ -188,7 +185,7 @@ async def _deliveries(
             client=client,
         )
         parcels = DeliveryContents(store, settings.dealer)
-        loop = DeliveryLoop(settings.dealer.id, store, writer, cipher, outlets, parcels.of, settings.delivery)
+        loop = DeliveryLoop(settings.dealer.id, store, writer, outlets, parcels.of, settings.delivery)
         running = asyncio.create_task(loop.run())
         try:
             yield loop

@@ -125,7 +125,7 @@ def stocked_dealer(
     """A dealer's folder with its stock in the database: the folder's own, or the one that `environment` names."""
     write_dealer(folder, settings)
     loaded = load_settings(folder, environment)
-    make_current(loaded.database_url, loaded.cipher)
+    make_current(loaded.database_url)
     feed = read_feed(json.dumps(units if units is not None else stock_of_three()).encode())
     with Store.open(loaded.database_url, loaded.cipher) as store:
         import_feed(store, loaded.dealer, feed, source="stock.json", at=datetime.now(UTC))

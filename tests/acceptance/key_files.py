@@ -7,9 +7,11 @@ from typing import Any
 from tests.acceptance.asking import lead
 from tests.acceptance.dealers import HONDA_VIN
 from tests.acceptance.running import command_here
+from tests.storage.calls import read
 
 from dealer_agent.config import load_settings
 from dealer_agent.encryption import Keyring, render
+from dealer_agent.storage.reencryption import keys_in_use
 from dealer_agent.storage.store import Store
 
 LEADS = 12
@@ -37,7 +39,7 @@ def used(folder: Path, **env: Any) -> dict[str, int]:
     """How many values each key seals."""
     settings = load_settings(folder, env)
     with Store.open(settings.database_url, settings.cipher) as store:
-        return {key_id: count for key_id, count in store.keys_in_use(settings.dealer.id).items() if count}
+        return {key_id: count for key_id, count in read(store, settings.dealer.id, keys_in_use).items() if count}
 
 
 def wanted(number: int, **members: Any) -> dict[str, Any]:

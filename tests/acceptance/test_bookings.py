@@ -18,9 +18,12 @@ from tests.acceptance.asking import answer, lead, refusal
 from tests.acceptance.crowd import send_at_once
 from tests.acceptance.dealers import stocked_dealer
 from tests.acceptance.running import serving
+from tests.storage.calls import read
 from tests.storage.databases import fresh_schema
 
 from dealer_agent.config import load_settings
+from dealer_agent.storage.appointments import appointments_of, list_booked
+from dealer_agent.storage.leads import get_lead
 from dealer_agent.storage.store import Store
 
 ROUNDS = 20 if os.environ.get("SOAK") else 3
@@ -106,7 +109,7 @@ def test_of_many_who_ask_for_one_time_as_many_get_it_as_there_are_places(booking
     at = datetime.fromisoformat(wish["appointment_at"])
     stored = {
         listed.appointment.appointment_id
-        for listed in booking.store.list_booked(DEALER, at)
+        for listed in read(booking.store, DEALER, list_booked, at)
         if listed.appointment.starts_at == at
     }
     assert stored == confirmed
@@ -130,7 +133,7 @@ def test_of_many_who_ask_for_the_only_time_all_others_are_refused_and_kept_as_le
         for response in responses
     }
     assert len(kept) == BUYERS
-    assert all(booking.store.get_lead(DEALER, lead_id) for lead_id in kept)
+    assert all(read(booking.store, DEALER, get_lead, lead_id) for lead_id in kept)
 
 
 def without_message_id(response: httpx.Response) -> bytes:
@@ -151,10 +154,10 @@ def test_a_hundred_copies_with_one_key_are_one_lead_with_one_answer(booking: Boo
     assert len({without_message_id(response) for response in responses}) == 1
     answered = answer(responses[0], "lead.submit")
     assert (answered["status"], answered["appointment"]["status"]) == ("received", "confirmed")
-    stored = booking.store.get_lead(DEALER, answered["lead_id"])
+    stored = read(booking.store, DEALER, get_lead, answered["lead_id"])
     assert stored is not None
     assert (len(stored.consents), len(stored.events)) == (1, 0)
-    assert len(booking.store.appointments_of(DEALER, answered["lead_id"])) == 1
+    assert len(read(booking.store, DEALER, appointments_of, answered["lead_id"])) == 1
 
 
 @pytest.mark.requirement("duplicate-no-token")
@@ -163,8 +166,8 @@ def test_a_hundred_copies_without_a_key_are_one_lead_with_one_visit(booking: Boo
     assert Counter(one["status"] for one in answers) == {"received": 1, "duplicate": COPIES - 1}
     assert len({one["lead_id"] for one in answers}) == 1
     assert Counter(one["appointment"]["status"] for one in answers) == {"confirmed": 1, "requested": COPIES - 1}
-    stored = booking.store.get_lead(DEALER, answers[0]["lead_id"])
+    stored = read(booking.store, DEALER, get_lead, answers[0]["lead_id"])
     assert stored is not None
     assert (len(stored.consents), len(stored.events)) == (1, 0), "the same consent is recorded once"
-    visits = booking.store.appointments_of(DEALER, answers[0]["lead_id"])
+    visits = read(booking.store, DEALER, appointments_of, answers[0]["lead_id"])
     assert sorted(one.status for one in visits) == ["confirmed", "replaced"], "the copies are noted once"

@@ -22,6 +22,7 @@ from tests.acceptance.running import Running, command_here, environment, eventua
 from dealer_agent.config import load_settings
 from dealer_agent.encryption import Keyring, new_key, render
 from dealer_agent.server import key_rotation
+from dealer_agent.storage.reencryption import reencrypt
 from dealer_agent.storage.store import Store
 
 pytestmark = pytest.mark.outside_protocol("keys")
@@ -76,8 +77,8 @@ def test_what_a_stopped_change_left_to_do_is_done_by_the_next(folder: Path) -> N
     key_file(folder).write_text(render(replace(before, keys=(new, *before.keys))))
     settings = load_settings(folder, {})
     with Store.open(settings.database_url, settings.cipher) as store:
-        assert store.reseal(settings.dealer.id, 7) == 7
-        assert store.reseal(settings.dealer.id, 5) == 5
+        change = reencrypt(store, settings.dealer.id, 6)
+        assert (next(change), next(change)) == (6, 6)
     assert used(folder)[new[0]] == 12
     all_there(folder)
     said = command_here("keys", "rotate", "--dir", folder)
@@ -108,21 +109,29 @@ from dealer_agent.cli import main
 from dealer_agent.server import key_rotation as keys
 
 keys.VALUES_AT_ONCE, keys.TAKEN_UP_SECONDS = 1, 0.0
-times, owner, name = int(sys.argv.pop(1)), keys.Store if sys.argv[1] == "reseal" else keys, sys.argv.pop(1)
-real = getattr(owner, name)
+times, name = int(sys.argv.pop(1)), sys.argv.pop(1)
+real = getattr(keys, name)
 
-def stopping(*given):
+def count():
     global times
-    answer = real(*given)
     times -= 1
     if not times:
         os.kill(os.getpid(), signal.SIGSTOP)
+
+def stopping(*given):
+    answer = real(*given)
+    count()
     return answer
 
-setattr(owner, name, stopping)
+def stopping_in(*given):
+    for done in real(*given):
+        count()
+        yield done
+
+setattr(keys, name, stopping_in if name == "reencrypt" else stopping)
 main()
 """
-"""The command with a transaction for each value, which stops itself when it has called something some times."""
+"""The command with a transaction for each value. It stops itself after some calls of a function, or steps of it."""
 
 
 @contextmanager
@@ -165,7 +174,7 @@ def test_a_rotation_that_is_killed_anywhere_loses_nothing_and_the_next_one_ends_
     all_there(folder, **env)
 
     before = used(folder, **env).get(new, 0)
-    with rotation_stopped_after(everything // 4, "reseal", folder, **env):
+    with rotation_stopped_after(everything // 4, "reencrypt", folder, **env):
         assert used(folder, **env) == {new: before + everything // 4, old: everything - before - everything // 4}
     all_there(folder, **env)
 
@@ -228,8 +237,8 @@ def let_the_key_become_due(folder: Path, env: Mapping[str, str], monkeypatch: py
     assert cipher is not None
     with Store.open(settings.database_url, cipher) as store:
         store.check_keys(settings.dealer.id)
-        with store._writing() as connection:
-            connection.execute(text("UPDATE vault_key_uses SET since = 0"))
+        with store.write(settings.dealer.id) as tx:
+            tx.connection.execute(text("UPDATE vault_key_uses SET since = 0"))
         rotation = key_rotation.KeyRotation(store, cipher, settings.dealer.id, key_file(folder), days=30)
         assert rotation.keep_up(datetime.now(UTC) - timedelta(days=1))
 

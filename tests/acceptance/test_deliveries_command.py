@@ -5,16 +5,18 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import pytest
-from sqlalchemy import Connection
 from tests.acceptance.dealers import stocked_dealer
 from tests.acceptance.running import command_here, succeed_here
+from tests.storage.calls import at_time
 
 from dealer_agent.config import load_settings
 from dealer_agent.dealers.routing import NewDelivery
-from dealer_agent.storage import LeadRecord, Store, outbox
+from dealer_agent.storage import outbox
 from dealer_agent.storage.consents import ConsentRecord
-from dealer_agent.storage.leads import record_lead
+from dealer_agent.storage.leads import LeadRecord, record_lead
 from dealer_agent.storage.outbox import Address
+from dealer_agent.storage.store import Store
+from dealer_agent.storage.transaction import Transaction
 
 pytestmark = pytest.mark.outside_protocol("the command `deliveries`")
 
@@ -47,7 +49,6 @@ def sent_and_not(tmp_path: Path) -> Outbox:
         store.check_keys(dealer)
         writer = store.lead_writer()
         record = LeadRecord(
-            dealer_id=dealer,
             lead_id="01LEAD",
             received_at=now,
             source_agent="Example Agent",
@@ -66,26 +67,27 @@ def sent_and_not(tmp_path: Path) -> Outbox:
             request_hash=b"hash",
         )
 
-        def job(connection: Connection) -> dict[str, str]:
-            record_lead(connection, cipher, record, consent, contacts=[], vehicle_key=None)
+        def job(tx: Transaction) -> dict[str, str]:
+            record_lead(tx, record, consent, contacts=[], vehicle_key=None)
             made: dict[str, str] = {}
             for number, state in enumerate(("waiting", "sent", "parked", "dropped", "being sent")):
                 at = now + timedelta(milliseconds=number)
                 address: Address = (NORTH, "web" if state == "parked" else "crm")
-                (made[state],) = outbox.enqueue(connection, dealer, "01LEAD", [NewDelivery("lead", *address)], at)
+                (made[state],) = outbox.enqueue(at_time(tx, at), "01LEAD", [NewDelivery("lead", *address)])
                 if state == "waiting":
                     continue
-                claimed = outbox.claim(connection, dealer, at, timedelta(hours=1), address, 10)
+                claimed = outbox.claim(at_time(tx, at), timedelta(hours=1), address, 10)
                 mine = next(delivery for delivery in claimed if delivery.delivery_id == made[state])
                 others = [delivery for delivery in claimed if delivery is not mine]
-                outbox.release(connection, dealer, others)
+                for other in others:
+                    outbox.release(tx, other)
                 match state:
                     case "sent":
-                        outbox.settle_sent(connection, dealer, mine, now)
+                        outbox.settle_sent(at_time(tx, now), mine)
                     case "parked":
-                        outbox.park(connection, dealer, mine, now, "answered 503")
+                        outbox.park(at_time(tx, now), mine, "answered 503")
                     case "dropped":
-                        outbox.drop(connection, dealer, mine, now, "the customer's data was erased")
+                        outbox.drop(at_time(tx, now), mine, "the customer's data was erased")
             return made
 
         ids = writer.submit(dealer, job).result(60)

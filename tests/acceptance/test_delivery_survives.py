@@ -27,9 +27,12 @@ from tests.acceptance.asking import answer, body, lead
 from tests.acceptance.dealers import DEALER_TOML, stocked_dealer
 from tests.acceptance.running import COMMAND, Running, command_here, eventually, start, succeed
 from tests.delivery.receivers import HttpReceiver, MailReceiver, always, at_random, receiving_http, receiving_mail
+from tests.storage.calls import read
 from tests.storage.databases import PostgreSQL, fresh_schema, own_postgresql
 
 from dealer_agent.config import load_settings
+from dealer_agent.storage.leads import list_leads
+from dealer_agent.storage.outbox import list_deliveries
 from dealer_agent.storage.store import Store
 
 SOAK = bool(os.environ.get("SOAK"))
@@ -295,14 +298,16 @@ def test_every_answered_lead_is_delivered_though_receivers_fail_and_processes_ar
             web.behaviour = mail.behaviour = always("take")
             eventually("two workers", lambda: len(machine.running.workers()) == 2)
             with Store.open(settings.database_url, settings.cipher) as store:
-                stored = {record.lead_id for record in store.list_leads(settings.dealer.id, 10**6)}
+                stored = {record.lead_id for record in read(store, settings.dealer.id, list_leads, 10**6)}
 
                 def nothing_waits() -> bool:
                     command_here("deliveries", "retry", "--all", "--dir", folder, DATABASE_URL=url)
-                    return not store.list_deliveries(settings.dealer.id, 1, state="waiting")
+                    return not read(store, settings.dealer.id, list_deliveries, 1, state="waiting")
 
                 eventually("everything is sent", nothing_waits, seconds=1200, every=1)
-                rows = [row for row in store.list_deliveries(settings.dealer.id, 10**6) if row.channel in CHANNELS]
+                rows = [
+                    row for row in read(store, settings.dealer.id, list_deliveries, 10**6) if row.channel in CHANNELS
+                ]
             succeed("consent", "verify", "--dir", folder, DATABASE_URL=url)
         finally:
             machine.running.kill_all()

@@ -19,8 +19,10 @@ from tests.acceptance.asking import asked
 from tests.acceptance.dealers import generation, stocked_dealer, write_feed
 from tests.acceptance.running import COMMAND, PATIENCE_SECONDS, Running, environment, eventually, start
 from tests.acceptance.senders import Senders
+from tests.storage.calls import read
 
 from dealer_agent.config import load_settings
+from dealer_agent.storage.leads import get_lead, list_leads
 from dealer_agent.storage.store import Store
 
 KILLS = int(os.environ.get("SOAK_KILLS", "2"))
@@ -92,10 +94,10 @@ def test_a_killed_machine_shows_the_old_stock_or_the_new_and_keeps_every_answere
             the_same_answers_again(running, senders)
             with Store.open(settings.database_url, settings.cipher) as store:
                 assert set(senders.answered.values()) <= {
-                    lead.lead_id for lead in store.list_leads(settings.dealer.id, 10**6)
+                    lead.lead_id for lead in read(store, settings.dealer.id, list_leads, 10**6)
                 }
                 for lead_id in list(senders.answered.values())[-20:]:
-                    kept = store.get_lead(settings.dealer.id, lead_id)
+                    kept = read(store, settings.dealer.id, get_lead, lead_id)
                     assert kept is not None
                     assert kept.consents
     finally:

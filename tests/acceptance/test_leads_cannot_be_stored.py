@@ -15,9 +15,11 @@ import pytest
 from tests.acceptance.asking import ask, asked, lead, refusal
 from tests.acceptance.dealers import stocked_dealer
 from tests.acceptance.running import Running, eventually, serving, start
+from tests.storage.calls import read
 
 from dealer_agent.config import load_settings
 from dealer_agent.storage.connections import database_url as parsed_url
+from dealer_agent.storage.leads import list_leads
 from dealer_agent.storage.store import Store
 
 ONE_SECOND = "\n[service]\nrequest_timeout_seconds = 1\n"
@@ -68,7 +70,11 @@ def stored(folder: Path, **environment: str) -> list[str]:
     """The customers of all leads, from the newest to the oldest."""
     settings = load_settings(folder, environment)
     with Store.open(settings.database_url, settings.cipher) as store:
-        return [json.loads(each.customer)["last_name"] for each in store.list_leads("acceptance", 100) if each.customer]
+        return [
+            json.loads(each.customer)["last_name"]
+            for each in read(store, "acceptance", list_leads, 100)
+            if each.customer
+        ]
 
 
 def refused_in_time(running: Running) -> None:

@@ -118,12 +118,11 @@ def keep_old_lead(folder: Path, database: str, lead_id: str, *, years: int) -> N
     settings = load_settings(folder, {"DATABASE_URL": database})
     at = datetime.now(UTC) - timedelta(days=years * 366)
     payload = json.dumps({"type": "lead.submit.request", **lead()}).encode()
-    record = sample_lead(lead_id, at, dealer_id=settings.dealer.id, payload=payload)
+    record = sample_lead(lead_id, at, payload=payload)
     with Store.open(settings.database_url, settings.cipher) as store, closing(store.lead_writer()) as writer:
-        cipher = store.check_keys(settings.dealer.id)
+        store.check_keys(settings.dealer.id)
         job = partial(
             record_lead,
-            cipher=cipher,
             lead=record,
             consent=sample_consent(at),
             contacts=[OLD_CONTACT],

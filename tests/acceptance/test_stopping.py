@@ -9,8 +9,10 @@ from tests.acceptance.dealers import stocked_dealer
 from tests.acceptance.raw import begun_upload, read_to_the_end, search_body
 from tests.acceptance.running import PATIENCE_SECONDS, eventually, serving
 from tests.acceptance.senders import Senders
+from tests.storage.calls import read
 
 from dealer_agent.config import load_settings
+from dealer_agent.storage.leads import list_leads
 from dealer_agent.storage.store import Store
 
 pytestmark = pytest.mark.outside_protocol("how the service stops")
@@ -43,7 +45,7 @@ def test_what_was_begun_before_the_stop_is_answered_and_what_was_stored_was_answ
             assert told["message"]["parts"][0]["data"]["data"]["total"] == 3
         # At the end of the block the exit code is seen to be 0.
     with Store.open(settings.database_url, settings.cipher) as store:
-        kept = {lead.lead_id for lead in store.list_leads(settings.dealer.id, 10**6)}
+        kept = {lead.lead_id for lead in read(store, settings.dealer.id, list_leads, 10**6)}
     assert kept == set(senders.answered.values())
 
 

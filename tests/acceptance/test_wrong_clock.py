@@ -10,8 +10,10 @@ import pytest
 from tests.acceptance.asking import ask, lead
 from tests.acceptance.dealers import stocked_dealer
 from tests.acceptance.running import COMMAND, Running, command, eventually, serving
+from tests.storage.calls import read
 
 from dealer_agent.config import load_settings
+from dealer_agent.storage.leads import list_leads
 from dealer_agent.storage.store import Store
 
 FAKETIME = shutil.which("faketime")
@@ -31,7 +33,7 @@ def customers(folder: Path, url: str) -> int:
     """How many leads still have their customer."""
     settings = load_settings(folder, {"DATABASE_URL": url})
     with Store.open(url, settings.cipher) as store:
-        return sum(each.erased_at is None for each in store.list_leads(settings.dealer.id, 10))
+        return sum(each.erased_at is None for each in read(store, settings.dealer.id, list_leads, 10))
 
 
 def refused_to_delete(running: Running) -> bool:

@@ -227,7 +227,7 @@ def test_a_file_is_parsed_again_only_when_it_changed(key_file: Path) -> None:
 def test_a_running_vault_takes_the_keys_of_a_changed_file(key_file: Path) -> None:
     cipher = loaded(key_file.parent)
     replace_key_file(key_file, Keyring((TWO, ONE), LASTING))
-    assert cipher.open(Cipher(Keyring((TWO,))).seal(b"Robin")) == b"Robin"
+    assert cipher.decrypt(Cipher(Keyring((TWO,))).encrypt(b"Robin")) == b"Robin"
     assert cipher.keyring.active == "k-two"
 
 
@@ -243,12 +243,12 @@ def test_a_running_vault_keeps_its_keys_when_the_file_breaks(
     key_file: Path, breaking: Callable[[Path], object], told: str
 ) -> None:
     cipher = loaded(key_file.parent)
-    sealed = cipher.seal(b"Robin")
+    sealed = cipher.encrypt(b"Robin")
     breaking(key_file)
     with pytest.raises(InvalidKeys, match=told) as problem:
         cipher.refresh()
     assert ONE_TEXT[:8] not in str(problem.value)
-    assert cipher.open(sealed) == b"Robin"
+    assert cipher.decrypt(sealed) == b"Robin"
 
 
 def test_a_file_that_somebody_else_would_lose_is_left_as_it_is(key_file: Path, monkeypatch: pytest.MonkeyPatch) -> None:

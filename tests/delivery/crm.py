@@ -13,7 +13,7 @@ from tests.delivery.receivers import HttpReceiver, MailReceiver
 from tests.delivery.shop import so
 from tests.leads.lead_views import LINKS
 from tests.skills.counter import Counter
-from tests.skills.shop import VAULT, a_lead
+from tests.skills.shop import a_lead
 from tests.skills.visiting import PROFILE
 
 from dealer_agent.config.settings import DeliverySettings, MailSettings
@@ -84,7 +84,7 @@ class Sending:
                 )
                 store = self.desk.store
                 parcels = DeliveryContents(store, self.profile)
-                loop = DeliveryLoop(self.profile.id, store, self.desk.writer, VAULT, outlets, parcels.of, settings)
+                loop = DeliveryLoop(self.profile.id, store, self.desk.writer, outlets, parcels.of, settings)
                 running = asyncio.create_task(loop.run())
                 try:
                     await so(done)

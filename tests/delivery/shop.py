@@ -7,8 +7,8 @@ from datetime import UTC, datetime
 from typing import Any
 
 import msgspec
-from sqlalchemy import Connection
-from tests.storage.samples import DEALER, VAULT, consent, lead
+from tests.storage.calls import at_time, read
+from tests.storage.samples import DEALER, consent, lead
 
 from dealer_agent.config.settings import DeliverySettings
 from dealer_agent.dealers.profile import DealerRooftop, Profile
@@ -19,8 +19,12 @@ from dealer_agent.delivery.loop import DeliveryLoop
 from dealer_agent.delivery.outlet import DeliveryContent, OutgoingDocument, Outlets
 from dealer_agent.leads.lead_view import LeadView
 from dealer_agent.protocol.ids import new_ulid
-from dealer_agent.storage import LeadWriter, Store, outbox, record_lead
-from dealer_agent.storage.outbox import Address, DeliveryRecord
+from dealer_agent.storage import outbox
+from dealer_agent.storage.lead_writer import LeadWriter
+from dealer_agent.storage.leads import record_lead
+from dealer_agent.storage.outbox import Address, DeliveryRecord, list_deliveries
+from dealer_agent.storage.store import Store
+from dealer_agent.storage.transaction import Transaction
 
 NORTH = "Ridgeline North"
 CRM, HOOK = (NORTH, "crm"), (NORTH, "hook")
@@ -53,17 +57,17 @@ class Shop:
         lead_id, now = new_ulid(), datetime.now(UTC)
         rows = [NewDelivery(kind, rooftop, channel) for rooftop, channel in addresses]  # type: ignore[arg-type]
 
-        def job(connection: Connection) -> None:
+        def job(tx: Transaction) -> None:
             record = lead(lead_id, now, payload=msgspec.json.encode(REQUEST))
             agreed = consent(now, channels=channels)
-            record_lead(connection, VAULT, record, agreed, contacts=[f"{lead_id}@example.com"], vehicle_key=None)
-            outbox.enqueue(connection, DEALER, lead_id, rows, now)
+            record_lead(tx, record, agreed, contacts=[f"{lead_id}@example.com"], vehicle_key=None)
+            outbox.enqueue(at_time(tx, now), lead_id, rows)
 
         self.writer.submit(DEALER, job).result(120)
         return lead_id
 
     def rows(self, lead_id: str | None = None) -> list[DeliveryRecord]:
-        return self.store.list_deliveries(DEALER, 10_000, lead_id=lead_id)
+        return read(self.store, DEALER, list_deliveries, 10_000, lead_id=lead_id)
 
     def row(self, lead_id: str) -> DeliveryRecord:
         (found,) = self.rows(lead_id)
@@ -73,7 +77,7 @@ class Shop:
     async def delivering(self, outlets: Outlets, settings: DeliverySettings = AT_ONCE) -> AsyncIterator[DeliveryLoop]:
         """A loop that runs for a block, then stops in good order."""
         loop = DeliveryLoop(
-            DEALER, self.store, self.writer, VAULT, outlets, DeliveryContents(self.store, PROFILE).of, settings
+            DEALER, self.store, self.writer, outlets, DeliveryContents(self.store, PROFILE).of, settings
         )
         running = asyncio.create_task(loop.run())
         try:

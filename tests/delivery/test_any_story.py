@@ -16,8 +16,12 @@ from tests.delivery.receivers import HttpReceiver, MailReceiver, always, receivi
 from tests.skills.counter import Counter, open_counter
 from tests.skills.shop import a_lead, customer
 from tests.skills.visiting import LOT
+from tests.storage.calls import lock_at
 
 from dealer_agent.dealers.profile import HttpChannel, Profile
+from dealer_agent.storage.notices import withdraw
+from dealer_agent.storage.outbox import retry_deliveries
+from dealer_agent.storage.sent_deliveries import send_again
 
 STORIES = int(os.environ.get("SOAK_CASES", "120")) // 40
 CHANNELS = ("email", "phone", "sms")
@@ -68,15 +72,17 @@ class Story(Sending):
             case "withdraw":
                 channel = self.chance.choice(CHANNELS)
                 self.allowed.discard(channel)
-                store.record_revocation(DEALER, self.lead_id, [channel], now, by="desk", reason=None, tell=self.profile)
+                lock_at(
+                    now, store, DEALER, withdraw, self.lead_id, [channel], by="desk", reason=None, profile=self.profile
+                )
             case "consent":
                 self.take(self.chance.choice(CHANNELS))
             case "say" if self.allowed:
                 self.take(*sorted(self.allowed), message=f"Message {len(self.told)}")
             case "retry":
-                store.retry_deliveries(DEALER, now)
+                lock_at(now, store, DEALER, retry_deliveries)
             case "again":
-                store.send_again(DEALER, now, lead_id=self.lead_id)
+                lock_at(now, store, DEALER, send_again, lead_id=self.lead_id)
             case "cancel":
                 for visit in self.desk.visits_of(self.lead_id):
                     if visit.status == "confirmed":

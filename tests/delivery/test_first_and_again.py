@@ -9,10 +9,13 @@ from tests.delivery.crm import PHONE, SAM, Sending, a_time, arrived, profile_of,
 from tests.delivery.receivers import HttpReceiver, always, one_after_the_other, receiving_http
 from tests.skills.counter import TOKEN, Counter, open_counter
 from tests.skills.visiting import LOT
+from tests.storage.calls import at_time, lock_at
+from tests.storage.samples import NO_NOTICES
 
 from dealer_agent.dealers.profile import HttpChannel
 from dealer_agent.dealers.routing import NewDelivery
-from dealer_agent.storage.outbox import enqueue
+from dealer_agent.storage.notices import withdraw
+from dealer_agent.storage.outbox import enqueue, retry_deliveries
 
 
 class Crm(Sending):
@@ -73,7 +76,7 @@ def test_the_bytes_under_one_delivery_id_never_differ(crm: Crm, again: str) -> N
     for number in range(3):
         crm.attempt()
         if again == "retry":
-            crm.desk.store.retry_deliveries("ridgeline", datetime.now(UTC))
+            lock_at(datetime.now(UTC), crm.desk.store, "ridgeline", retry_deliveries)
         crm.take(message=f"Message {number}")
     crm.all()
     assert {len(bodies) for bodies in crm.bodies().values()} == {1}
@@ -103,9 +106,7 @@ def with_deliveries(crm: Crm, lead_id: str, rooftop: str) -> None:
 
     crm.desk.writer.submit(
         "ridgeline",
-        lambda each: enqueue(
-            each, "ridgeline", lead_id, [NewDelivery("resend", rooftop, "crm", "E1")], datetime.now(UTC)
-        ),
+        lambda tx: enqueue(at_time(tx, datetime.now(UTC)), lead_id, [NewDelivery("resend", rooftop, "crm", "E1")]),
     ).result(60)
 
 
@@ -115,7 +116,17 @@ def test_a_withdrawal_between_two_attempts_gives_the_delivery_a_new_id(crm: Crm,
     crm.fail(how)
     crm.attempt()
     (first,) = crm.rows()
-    crm.desk.store.record_revocation("ridgeline", lead_id, ["phone"], datetime.now(UTC), by="desk", reason=None)
+    lock_at(
+        datetime.now(UTC),
+        crm.desk.store,
+        "ridgeline",
+        withdraw,
+        lead_id,
+        ["phone"],
+        by="desk",
+        reason=None,
+        profile=NO_NOTICES,
+    )
     crm.all()
     delivery_id, document = arrived(crm.receiver)[-1]
     assert delivery_id != first.delivery_id
@@ -173,8 +184,16 @@ def test_a_channel_that_a_later_consent_allows_is_delivered(crm: Crm, token: str
     lead_id = crm.desk.take(sams(*channels), datetime.now(UTC), LOT, token=token)["lead_id"]
     crm.all()
     if withdrawn:
-        crm.desk.store.record_revocation(
-            "ridgeline", lead_id, ["phone"], datetime.now(UTC), by="desk", reason=None, tell=crm.profile
+        lock_at(
+            datetime.now(UTC),
+            crm.desk.store,
+            "ridgeline",
+            withdraw,
+            lead_id,
+            ["phone"],
+            by="desk",
+            reason=None,
+            profile=crm.profile,
         )
         crm.all()
     now = datetime.now(UTC)

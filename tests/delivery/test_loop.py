@@ -4,27 +4,32 @@ import asyncio
 import io
 import threading
 from collections import Counter
-from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import pytest
 import structlog
 from msgspec import UNSET
-from sqlalchemy import Connection, update
+from sqlalchemy import update
 from tests.delivery.shop import AT_ONCE, CRM, HOOK, NORTH, Failing, Hanging, Noting, Shop, so
+from tests.storage.calls import lock_at
 from tests.storage.current import make_current
-from tests.storage.samples import DEALER, VAULT
+from tests.storage.samples import DEALER, NO_NOTICES, VAULT
 
 from dealer_agent.config.settings import DeliverySettings
 from dealer_agent.delivery import loop as loops
 from dealer_agent.delivery.errors import NotDelivered
 from dealer_agent.delivery.outlet import DeliveryContent, OutgoingDocument
 from dealer_agent.server.log import BufferedLines, configure_logs
-from dealer_agent.storage import DatabaseUnreachable, Store
-from dealer_agent.storage.outbox import Address
-from dealer_agent.storage.schema import outbox
+from dealer_agent.storage import outbox
+from dealer_agent.storage.erasure import erase_lead
+from dealer_agent.storage.errors import DatabaseUnreachable
+from dealer_agent.storage.notices import withdraw
+from dealer_agent.storage.outbox import Address, retry_deliveries
+from dealer_agent.storage.schema import outbox as deliveries
+from dealer_agent.storage.store import Store
 
 BUSY = NotDelivered("answered 503")
 REFUSED = NotDelivered("answered 422", channel_failed=False, permanent=True)
@@ -49,14 +54,14 @@ def test_a_lead_goes_to_every_channel_once_and_is_settled(shop: Shop) -> None:
 
 def test_it_wakes_at_once_when_it_is_told_of_a_lead(shop: Shop, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(loops, "POLL_SECONDS", 3600)
-    look, looked = shop.store.due_addresses, threading.Event()
+    look, looked = outbox.due_addresses, threading.Event()
 
     def noted(*given: Any) -> list[Address]:
         found = look(*given)
         looked.set()
         return found
 
-    monkeypatch.setattr(shop.store, "due_addresses", noted)
+    monkeypatch.setattr(outbox, "due_addresses", noted)
 
     async def run() -> None:
         crm = Noting()
@@ -142,7 +147,8 @@ def test_a_parked_one_that_is_retried_is_tried_again(shop: Shop) -> None:
     async def run() -> None:
         async with shop.delivering({CRM: crm}, settings):
             await so(lambda: shop.row(lead_id).state == "parked")
-            assert await asyncio.to_thread(shop.store.retry_deliveries, DEALER, datetime.now(UTC), channel="crm") == 1
+            retry = partial(outbox.retry_deliveries, channel="crm")
+            assert await asyncio.to_thread(lock_at, datetime.now(UTC), shop.store, DEALER, retry) == 1
             await so(lambda: shop.row(lead_id).state == "sent")
 
     asyncio.run(run())
@@ -227,8 +233,8 @@ def test_who_has_lost_the_lease_before_it_sends_sends_nothing(shop: Shop) -> Non
         def render(self, parcel: DeliveryContent) -> bytes:
             if not self.views:
                 lost = {"lease": "another", "leased_until": datetime.now(UTC)}
-                steal = update(outbox).where(outbox.c.lead_id == lead_id).values(lost)
-                shop.writer.submit(DEALER, lambda connection: connection.execute(steal)).result(60)
+                steal = update(deliveries).where(deliveries.c.lead_id == lead_id).values(lost)
+                shop.writer.submit(DEALER, lambda tx: tx.execute(steal)).result(60)
             return super().render(parcel)
 
     crm = Late()
@@ -241,10 +247,10 @@ def test_only_an_erasure_drops_a_delivery(shop: Shop) -> None:
     """The end of a consent takes contact points away, and never hides a lead from the dealer."""
     now = datetime.now(UTC)
     erased, withdrew, kept = (shop.take(CRM) for _ in range(3))
-    shop.store.record_revocation(DEALER, withdrew, ["email"], now, by="test", reason=None)
-    shop.store.erase_lead(DEALER, erased, now)
+    lock_at(now, shop.store, DEALER, withdraw, withdrew, ["email"], by="test", reason=None, profile=NO_NOTICES)
+    lock_at(now, shop.store, DEALER, erase_lead, erased)
     # What was parked before may be asked for again later.
-    shop.store.retry_deliveries(DEALER, now)
+    lock_at(now, shop.store, DEALER, retry_deliveries)
     crm = Noting()
     shop.deliver({CRM: crm}, shop.settled)
     assert sorted(letter.lead_id for letter in crm.tried) == sorted([withdrew, kept])
@@ -278,7 +284,7 @@ def test_a_fault_of_ours_costs_one_attempt_and_tells_nothing_of_the_customer(sho
     crm = Noting(RuntimeError("sam@example.com is in this message"), None)
     lead_id = shop.take(CRM)
     shop.deliver({CRM: crm}, lambda: shop.row(lead_id).problem, DeliverySettings())
-    shop.store.retry_deliveries(DEALER, datetime.now(UTC))
+    lock_at(datetime.now(UTC), shop.store, DEALER, retry_deliveries)
     shop.deliver({CRM: crm}, shop.settled, DeliverySettings())
     assert '"event":"fault"' in logs.text()
     assert '"error":"RuntimeError"' in logs.text()
@@ -341,7 +347,7 @@ def test_two_workers_share_the_work_and_send_nothing_twice(shop: Shop, database_
 
 
 def test_a_database_that_was_away_is_asked_again(sqlite_url: str, tmp_path: Path) -> None:
-    make_current(sqlite_url, VAULT)
+    make_current(sqlite_url)
     with Store.open(sqlite_url, VAULT) as store:
         store.check_keys(DEALER)
         shop = Shop(store, store.lead_writer())
@@ -367,13 +373,13 @@ def test_what_was_sent_is_settled_though_the_database_was_away_just_then(
 ) -> None:
     """Else it would be sent again for nothing."""
     monkeypatch.setattr(loops, "SETTLE_AGAIN_SECONDS", 0.05)
-    make_current(sqlite_url, VAULT)
+    make_current(sqlite_url)
     file, away = tmp_path / "dealer.db", tmp_path / "away.db"
     write = loops.DeliveryLoop._write
 
-    async def back_when_it_was_missed(loop: loops.DeliveryLoop, job: Callable[[Connection], Any]) -> Any:
+    async def back_when_it_was_missed(loop: loops.DeliveryLoop, *given: Any) -> Any:
         try:
-            return await write(loop, job)
+            return await write(loop, *given)
         except DatabaseUnreachable:
             away.rename(file)
             raise

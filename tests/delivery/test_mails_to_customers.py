@@ -17,7 +17,7 @@ from tests.delivery.receivers import MailReceiver, always, receiving_mail
 from tests.delivery.shop import AT_ONCE, so
 from tests.leads.lead_views import LINKS
 from tests.skills.counter import TOKEN, Counter, open_counter
-from tests.skills.shop import VAULT, a_lead, consent, customer
+from tests.skills.shop import a_lead, consent, customer
 from tests.skills.visiting import LOT, PROFILE
 
 from dealer_agent.dealers.profile import VisitRules
@@ -139,7 +139,7 @@ def mail_all(desk: Counter, receiver: MailReceiver) -> None:
 
     async def run() -> None:
         loop = DeliveryLoop(
-            "ridgeline", desk.store, desk.writer, VAULT, outlets, DeliveryContents(desk.store, HOUSE).of, AT_ONCE
+            "ridgeline", desk.store, desk.writer, outlets, DeliveryContents(desk.store, HOUSE).of, AT_ONCE
         )
         running = asyncio.create_task(loop.run())
         await so(lambda: not waits())

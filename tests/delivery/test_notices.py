@@ -18,11 +18,14 @@ from tests.delivery.receivers import (
 )
 from tests.skills.counter import Counter, open_counter
 from tests.skills.visiting import LOT
+from tests.storage.calls import at_time, lock_at
 
 from dealer_agent.dealers.profile import HttpChannel, Profile
 from dealer_agent.dealers.routing import visit_cancelled_notices
 from dealer_agent.storage import outbox
+from dealer_agent.storage.notices import erase, withdraw
 from dealer_agent.storage.schema import outbox as outbox_table
+from dealer_agent.storage.sent_deliveries import send_again
 
 DEALER = "ridgeline"
 
@@ -43,7 +46,7 @@ class House(Sending):
 
     def withdraw(self, lead_id: str, *channels: str) -> None:
         now = datetime.now(UTC)
-        self.desk.store.record_revocation(DEALER, lead_id, channels, now, by="desk", reason=None, tell=self.profile)
+        lock_at(now, self.desk.store, DEALER, withdraw, lead_id, channels, by="desk", reason=None, profile=self.profile)
 
     def filed(self, kind: str) -> list[bytes]:
         """The files of this kind of delivery."""
@@ -145,7 +148,9 @@ def test_an_erasure_is_told_by_the_id_of_the_lead_only(house: House) -> None:
     visit = {"appointment_type": "test_drive", "appointment_at": a_time()}
     answer = house.take(appointment=visit)
     house.all()
-    erased = house.desk.store.erase_lead(DEALER, answer["lead_id"], datetime.now(UTC), tell=house.profile)
+    erased = lock_at(
+        datetime.now(UTC), house.desk.store, DEALER, erase, answer["lead_id"], house.profile, consent_too=False
+    )
     house.all()
     json_only(house)
     assert erased is not None
@@ -161,13 +166,16 @@ def test_an_erasure_is_told_by_the_id_of_the_lead_only(house: House) -> None:
     for told in (adf.decode(), *mails):
         assert answer["lead_id"] in told
         assert not {word for word in ("Sam", "Sample", EMAIL, PHONE) if word in told}
-    assert house.desk.store.erase_lead(DEALER, answer["lead_id"], datetime.now(UTC), tell=house.profile) is None
+    assert (
+        lock_at(datetime.now(UTC), house.desk.store, DEALER, erase, answer["lead_id"], house.profile, consent_too=False)
+        is None
+    )
 
 
 def test_of_an_erased_lead_that_nobody_has_people_learn_only_the_visit(house: House) -> None:
     visit = {"appointment_type": "test_drive", "appointment_at": a_time()}
     answer = house.take(appointment=visit)
-    house.desk.store.erase_lead(DEALER, answer["lead_id"], datetime.now(UTC), tell=house.profile)
+    lock_at(datetime.now(UTC), house.desk.store, DEALER, erase, answer["lead_id"], house.profile, consent_too=False)
     house.all()
     assert {(row.kind, row.channel) for row in house.rows(state="sent")} == {("visit_cancelled", "notify")}
     (mail,) = house.mail.taken
@@ -185,21 +193,21 @@ def test_an_erasure_names_a_receiver_that_may_have_a_copy_and_tells_it_after_the
     lead_id, now = house.take()["lead_id"], datetime.now(UTC)
     address = house.profile.rooftops[0].name, "crm"
     (delivery,) = house.desk.writer.submit(
-        DEALER, lambda each: outbox.claim(each, DEALER, now, timedelta(minutes=5), address, 1)
+        DEALER, lambda tx: outbox.claim(at_time(tx, now), timedelta(minutes=5), address, 1)
     ).result(60)
-    erased = house.desk.store.erase_lead(DEALER, lead_id, now, tell=house.profile)
+    erased = lock_at(now, house.desk.store, DEALER, erase, lead_id, house.profile, consent_too=False)
     assert erased is not None
     assert erased.copies == {address: False}
     (notice,) = house.rows(kind="erasure")
 
     def claimed(at: datetime) -> list[str]:
         found = house.desk.writer.submit(
-            DEALER, lambda each: outbox.claim(each, DEALER, at, timedelta(minutes=5), address, 9)
+            DEALER, lambda tx: outbox.claim(at_time(tx, at), timedelta(minutes=5), address, 9)
         ).result(60)
         return [each.delivery_id for each in found]
 
     assert claimed(now + timedelta(minutes=1)) == []
-    house.desk.writer.submit(DEALER, lambda each: outbox.settle_sent(each, DEALER, delivery, now)).result(60)
+    house.desk.writer.submit(DEALER, lambda tx: outbox.settle_sent(at_time(tx, now), delivery)).result(60)
     assert claimed(now + timedelta(minutes=1)) == [notice.delivery_id]
 
 
@@ -207,12 +215,12 @@ def test_an_erasure_names_a_receiver_that_may_have_a_copy_and_tells_it_after_the
 def test_what_was_sent_is_sent_again_under_a_new_id_as_a_resend(house: House, by: str) -> None:
     lead_id, now = house.take()["lead_id"], datetime.now(UTC)
     (first,) = house.rows(channel="crm")
-    assert house.desk.store.send_again(DEALER, now, lead_id=lead_id) == [], "it waits"
+    assert lock_at(now, house.desk.store, DEALER, send_again, lead_id=lead_id) == [], "it waits"
     house.all()
     if by == "lead":
-        made = house.desk.store.send_again(DEALER, now, lead_id=lead_id, channel="crm")
+        made = lock_at(now, house.desk.store, DEALER, send_again, lead_id=lead_id, channel="crm")
     else:
-        made = house.desk.store.send_again(DEALER, now, delivery_id=first.delivery_id)
+        made = lock_at(now, house.desk.store, DEALER, send_again, delivery_id=first.delivery_id)
     house.all()
     json_only(house)
     (one, new), (two, again) = arrived(house.crm)
@@ -227,8 +235,8 @@ def test_nothing_of_a_lead_lies_in_the_outbox_in_the_clear_and_nothing_after_it_
     house.attempt()
 
     def documents() -> list[bytes]:
-        with house.desk.store._reading() as connection:
-            found = connection.execute(outbox_table.select()).all()
+        with house.desk.store.read(DEALER) as tx:
+            found = tx.connection.execute(outbox_table.select()).all()
         return [bytes(row.document) for row in found if row.document is not None]
 
     kept = documents()

@@ -61,7 +61,6 @@ def view(*visits: AppointmentRecord, events: Any = (), rooftop: str = NORTH, **r
 
 def booked(status: str, **more: Any) -> AppointmentRecord:
     values: dict[str, Any] = {
-        "dealer_id": DEALER,
         "appointment_id": "A1",
         "lead_id": "L1",
         "rooftop": SOUTH,

@@ -37,43 +37,43 @@ CONFUSABLE = [
 
 @given(st.binary(max_size=2000), contexts)
 def test_what_was_sealed_opens_in_its_place(plain: bytes, context: tuple[str, ...]) -> None:
-    sealed = VAULT.seal(plain, *context)
-    assert VAULT.open(sealed, *context) == plain
+    sealed = VAULT.encrypt(plain, *context)
+    assert VAULT.decrypt(sealed, *context) == plain
     assert VAULT.key_of(sealed) == "k-old"
 
 
 def test_nothing_of_the_plain_bytes_stands_in_the_sealed_ones() -> None:
-    sealed = VAULT.seal(PERSON, *PLACE)
+    sealed = VAULT.encrypt(PERSON, *PLACE)
     for told in (b"Robin", b"robin@example.com", b"first_name", b"leads", b"acme"):
         assert told not in sealed
 
 
 def test_the_same_bytes_are_sealed_differently_each_time() -> None:
-    assert len({VAULT.seal(PERSON, *PLACE) for _ in range(1000)}) == 1000
+    assert len({VAULT.encrypt(PERSON, *PLACE) for _ in range(1000)}) == 1000
 
 
 def test_every_flipped_bit_is_refused() -> None:
-    sealed = VAULT.seal(PERSON, *PLACE)
+    sealed = VAULT.encrypt(PERSON, *PLACE)
     for position in range(len(sealed) * 8):
         changed = bytearray(sealed)
         changed[position // 8] ^= 1 << position % 8
         with pytest.raises(EncryptionError):
-            VAULT.open(bytes(changed), *PLACE)
+            VAULT.decrypt(bytes(changed), *PLACE)
 
 
 def test_every_cut_and_everything_appended_is_refused() -> None:
-    sealed = VAULT.seal(PERSON, *PLACE)
+    sealed = VAULT.encrypt(PERSON, *PLACE)
     for end in range(len(sealed)):
         with pytest.raises(DecryptionFailed):
-            VAULT.open(sealed[:end], *PLACE)
+            VAULT.decrypt(sealed[:end], *PLACE)
     with pytest.raises(DecryptionFailed):
-        VAULT.open(sealed + b"\0", *PLACE)
+        VAULT.decrypt(sealed + b"\0", *PLACE)
 
 
 @given(st.binary(max_size=100))
 def test_bytes_of_anybodys_are_refused_in_plain_words(sealed: bytes) -> None:
     with pytest.raises(EncryptionError) as refused:
-        VAULT.open(sealed)
+        VAULT.decrypt(sealed)
     assert str(refused.value).isascii()
 
 
@@ -81,14 +81,14 @@ def test_bytes_of_anybodys_are_refused_in_plain_words(sealed: bytes) -> None:
 def test_in_another_place_it_does_not_open(plain: bytes, here: tuple[str, ...], there: tuple[str, ...]) -> None:
     assume(here != there)
     with pytest.raises(DecryptionFailed):
-        VAULT.open(VAULT.seal(plain, *here), *there)
+        VAULT.decrypt(VAULT.encrypt(plain, *here), *there)
 
 
 @pytest.mark.parametrize(("one", "other"), CONFUSABLE, ids=repr)
 def test_contexts_that_could_be_confused_are_told_apart(one: tuple[str, ...], other: tuple[str, ...]) -> None:
     for here, there in ((one, other), (other, one)):
         with pytest.raises(DecryptionFailed):
-            VAULT.open(VAULT.seal(PERSON, *here), *there)
+            VAULT.decrypt(VAULT.encrypt(PERSON, *here), *there)
         assert VAULT.hash("robin", *here) != VAULT.hash("robin", *there)
         assert not VAULT.verify_mac(VAULT.mac(PERSON, *here), PERSON, *there)
 
@@ -102,20 +102,20 @@ def test_the_end_of_the_context_and_the_data_are_told_apart() -> None:
 
 def test_without_its_key_it_is_refused_and_the_key_is_named() -> None:
     with pytest.raises(UnknownKey, match="k-old") as refused:
-        STRANGER.open(VAULT.seal(PERSON, *PLACE), *PLACE)
+        STRANGER.decrypt(VAULT.encrypt(PERSON, *PLACE), *PLACE)
     assert refused.value.key_id == "k-old"
 
 
 def test_under_another_key_of_the_same_name_it_is_refused() -> None:
     impostor = Cipher(Keyring((("k-old", NEW[1]),)))
     with pytest.raises(DecryptionFailed):
-        impostor.open(VAULT.seal(PERSON, *PLACE), *PLACE)
+        impostor.decrypt(VAULT.encrypt(PERSON, *PLACE), *PLACE)
     assert not impostor.verify_mac(VAULT.mac(PERSON), PERSON)
 
 
 def test_the_active_key_seals_and_the_others_still_open() -> None:
-    assert ROTATED.key_of(ROTATED.seal(PERSON, *PLACE)) == "k-new"
-    assert ROTATED.open(VAULT.seal(PERSON, *PLACE), *PLACE) == PERSON
+    assert ROTATED.key_of(ROTATED.encrypt(PERSON, *PLACE)) == "k-new"
+    assert ROTATED.decrypt(VAULT.encrypt(PERSON, *PLACE), *PLACE) == PERSON
 
 
 def test_a_hash_stays_the_same_and_depends_on_value_place_and_key() -> None:
@@ -171,7 +171,7 @@ def test_the_form_at_rest_is_the_one_that_is_written_down() -> None:
     derived = HKDF(SHA256(), 32, salt=None, info=b"dealer-agent vault 1: encryption").derive(OLD[1])
     header, nonce, context = b"\x01\x05k-old", bytes(12), b"\0\0\0\5leads\0\0\0\2\xc3\xa9"
     sealed = header + nonce + AESGCM(derived).encrypt(nonce, PERSON, header + context)
-    assert VAULT.open(sealed, "leads", "é") == PERSON
+    assert VAULT.decrypt(sealed, "leads", "é") == PERSON
 
 
 def test_hashes_and_codes_at_rest_stay_what_they_are() -> None:
@@ -234,9 +234,9 @@ def source() -> Source:
 def test_a_key_that_another_process_made_is_found_on_first_sight(source: Source) -> None:
     cipher = Cipher(source.keyring, source.read)
     source.keyring = Keyring((NEW, OLD))
-    assert cipher.open(ROTATED.seal(PERSON, *PLACE), *PLACE) == PERSON
+    assert cipher.decrypt(ROTATED.encrypt(PERSON, *PLACE), *PLACE) == PERSON
     assert cipher.keyring == source.keyring
-    assert cipher.key_of(cipher.seal(PERSON)) == "k-new"
+    assert cipher.key_of(cipher.encrypt(PERSON)) == "k-new"
 
 
 def test_a_code_under_a_key_that_another_process_made_is_verified(source: Source) -> None:
@@ -248,13 +248,13 @@ def test_a_code_under_a_key_that_another_process_made_is_verified(source: Source
 def test_a_key_that_is_nowhere_is_looked_for_once(source: Source) -> None:
     cipher = Cipher(source.keyring, source.read)
     with pytest.raises(UnknownKey):
-        cipher.open(STRANGER.seal(PERSON))
+        cipher.decrypt(STRANGER.encrypt(PERSON))
     assert source.asked == 1
 
 
 def test_a_vault_looks_at_its_source_only_when_told_to_or_in_need(source: Source) -> None:
     cipher = Cipher(source.keyring, source.read)
-    cipher.open(cipher.seal(PERSON))
+    cipher.decrypt(cipher.encrypt(PERSON))
     assert source.asked == 0
     assert not cipher.refresh()
     source.keyring = Keyring((NEW, OLD))
@@ -267,9 +267,9 @@ def test_with_a_source_that_is_broken_the_keys_at_hand_go_on_working(source: Sou
     source.broken = True
     with pytest.raises(InvalidKeys):
         cipher.refresh()
-    assert cipher.open(cipher.seal(PERSON)) == PERSON
+    assert cipher.decrypt(cipher.encrypt(PERSON)) == PERSON
     with pytest.raises(UnknownKey, match="k-new"):
-        cipher.open(STRANGER.seal(PERSON))
+        cipher.decrypt(STRANGER.encrypt(PERSON))
 
 
 def test_without_a_source_there_is_nothing_to_refresh() -> None:
@@ -277,9 +277,9 @@ def test_without_a_source_there_is_nothing_to_refresh() -> None:
 
 
 FAULTS: dict[str, Callable[[], object]] = {
-    "an unknown key": lambda: STRANGER.open(VAULT.seal(PERSON, *PLACE), *PLACE),
-    "a broken seal": lambda: VAULT.open(VAULT.seal(PERSON, *PLACE)),
-    "no seal at all": lambda: VAULT.open(PERSON),
+    "an unknown key": lambda: STRANGER.decrypt(VAULT.encrypt(PERSON, *PLACE), *PLACE),
+    "a broken seal": lambda: VAULT.decrypt(VAULT.encrypt(PERSON, *PLACE)),
+    "no seal at all": lambda: VAULT.decrypt(PERSON),
 }
 
 

@@ -13,6 +13,7 @@ import anyio
 import httpx
 from anyio.from_thread import BlockingPortal, start_blocking_portal
 from tests.protocol.bodies import payload, request_type, response_type
+from tests.storage.calls import write_at
 from tests.storage.current import make_current
 
 from dealer_agent.bootstrap import application
@@ -23,6 +24,7 @@ from dealer_agent.inventory.feeds import read_feed
 from dealer_agent.server.app import DealerApp
 from dealer_agent.server.tokens import new_token
 from dealer_agent.storage.store import Store
+from dealer_agent.storage.tokens import create_token
 
 DATABASE = "dealer-agent.db"
 LISTENS_AT = "http://127.0.0.1:8080"
@@ -175,7 +177,7 @@ class Dealership:
         """A token's id and its text."""
         fresh = new_token()
         with self.store() as store:
-            token_id = store.create_token("test-motors", "Buyer", fresh.secret_hash, datetime.now(UTC))
+            token_id = write_at(datetime.now(UTC), store, "test-motors", create_token, "Buyer", fresh.secret_hash)
         return token_id, fresh.text(token_id)
 
     async def _request(
@@ -199,7 +201,7 @@ def set_up(directory: Path, extra: str = NO_LIMITS, *, stocked: Path | None = No
     if stocked is not None:
         shutil.copy(stocked / DATABASE, directory / DATABASE)
         return
-    make_current(settings.database_url, settings.cipher)
+    make_current(settings.database_url)
     now = datetime.now(UTC)
     with Store.open(settings.database_url, settings.cipher) as store:
         for units, at in (([*LOT, GONE], now - timedelta(hours=1)), (LOT, now)):

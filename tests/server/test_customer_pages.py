@@ -13,10 +13,12 @@ from tests.server.conftest import OpenDealership
 from tests.server.dealership import DATABASE, NO_LIMITS, Dealership, error_of, message
 from tests.server.pages.conftest import Page, read_page
 from tests.skills.shop import everything_stored, table_away
+from tests.storage.calls import lock_at
 
 from dealer_agent.leads.customer_links import LONGEST_TOKEN, CustomerLinks, LinkPurpose
 from dealer_agent.server.customer_routes import FORM_LIMIT_BYTES, MOST_FIELDS
 from dealer_agent.server.service import Service
+from dealer_agent.storage.erasure import erase_lead
 
 EAST = "".join(
     [
@@ -248,7 +250,7 @@ def test_a_link_works_until_the_days_after_the_visit_are_over(booked: Booked, pu
 def test_the_links_of_an_erased_customer_show_how_to_reach_the_rooftop(booked: Booked, purpose: LinkPurpose) -> None:
     path = booked.path(purpose)
     with booked.on.store() as store:
-        store.erase_lead("test-motors", booked.lead_id, datetime.now(UTC))
+        lock_at(datetime.now(UTC), store, "test-motors", erase_lead, booked.lead_id)
     for answer in (booked.get(path), booked.post(path, do="cancel", channel="email")):
         page = page_of(answer, 410)
         assert page.texts("//h1") == ["We no longer have any data about this visit"]

@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 from sqlalchemy import text
+from tests.storage.calls import read
 from tests.storage.current import make_current
 from tests.storage.samples import DEALER, KEYRING, MONDAY, storing
 from tests.storage.test_erasure import VEHICLES, known
@@ -17,7 +18,13 @@ from dealer_agent.config.keys import KEY_FILE_NAME, changing, load_cipher
 from dealer_agent.encryption import Cipher, Keyring, new_key, render
 from dealer_agent.server import key_rotation
 from dealer_agent.server.key_rotation import KeyRotation, News, RotationStopped, file_to_change
-from dealer_agent.storage import KeyMissing, Store, find_duplicate, find_idempotent
+from dealer_agent.storage.appointments import appointments_of
+from dealer_agent.storage.consents import verify_chain
+from dealer_agent.storage.errors import KeyMissing
+from dealer_agent.storage.idempotency import find_idempotent
+from dealer_agent.storage.leads import find_duplicate, get_lead
+from dealer_agent.storage.reencryption import keys_in_use
+from dealer_agent.storage.store import Store
 
 pytestmark = pytest.mark.outside_protocol("keys")
 
@@ -58,22 +65,22 @@ class Machine:
         with Store.open(self.url, cipher) as store, closing(store.lead_writer()) as writer:
             store.check_keys(DEALER)
             for lead_id, person in zip(LEADS, ("Sam", "Pat"), strict=True):
-                found = store.get_lead(DEALER, lead_id)
+                found = read(store, DEALER, get_lead, lead_id)
                 assert found is not None
                 assert found.lead.customer is not None
                 assert None not in [event.changes for event in found.events]
-                assert len(store.appointments_of(DEALER, lead_id)) == 3
+                assert len(read(store, DEALER, appointments_of, lead_id)) == 3
                 contacts = [f"email:{person.lower()}.sample@example.com"]
-                again = partial(find_duplicate, cipher=cipher, dealer_id=DEALER, contacts=contacts)
+                again = partial(find_duplicate, contacts=contacts)
                 repeated = partial(again, vehicle_key=VEHICLES[person], since=MONDAY)
                 assert writer.submit(DEALER, repeated).result(60) == lead_id
-                answer = partial(find_idempotent, cipher=cipher, dealer_id=DEALER, scope="token", key=lead_id)
-                assert writer.submit(DEALER, partial(answer, now=MONDAY)).result(60) is not None
-            assert store.verify_chain(DEALER).problem is None
+                answer = partial(find_idempotent, scope="token", key=lead_id)
+                assert writer.submit(DEALER, answer, MONDAY).result(60) is not None
+            assert read(store, DEALER, verify_chain).problem is None
 
     def used(self) -> set[str]:
         with Store.open(self.url) as store:
-            return {key_id for key_id, values in store.keys_in_use(DEALER).items() if values}
+            return {key_id for key_id, values in read(store, DEALER, keys_in_use).items() if values}
 
 
 @pytest.fixture
@@ -145,13 +152,13 @@ def test_only_one_process_changes_the_keys(machine: Machine) -> None:
 def test_a_key_in_use_is_never_destroyed(machine: Machine) -> None:
     """This also holds for a value that another process has written after the change."""
     machine.keep_up(31)
-    with Store.open(machine.url) as store, store._reading() as connection:
-        old = connection.execute(text("SELECT customer FROM leads WHERE lead_id = 'L1'")).scalar_one()
+    with Store.open(machine.url) as store, store.read(DEALER) as tx:
+        old = tx.connection.execute(text("SELECT customer FROM leads WHERE lead_id = 'L1'")).scalar_one()
 
     def wait(seconds: float) -> None:
         if seconds == key_rotation.TAKEN_UP_SECONDS and machine.ids()[0] != "k-first":
-            with Store.open(machine.url) as store, store._writing() as connection:
-                connection.execute(text("UPDATE leads SET customer = :old WHERE lead_id = 'L1'"), {"old": old})
+            with Store.open(machine.url) as store, store.write(DEALER) as tx:
+                tx.connection.execute(text("UPDATE leads SET customer = :old WHERE lead_id = 'L1'"), {"old": old})
 
     with Store.open(machine.url, cipher := machine.cipher()) as store:
         rotation = KeyRotation(store, cipher, DEALER, machine.path, DAYS, wait=lambda _: None)
@@ -189,7 +196,7 @@ def test_an_old_copy_of_the_key_file_does_not_restore_a_destroyed_key(machine: M
         closing(store.lead_writer()) as writer,
         pytest.raises(KeyMissing, match="k-first is an old one"),
     ):
-        writer.submit(DEALER, storing("L3", cipher=cipher)).result(60)
+        writer.submit(DEALER, storing("L3")).result(60)
     assert events(machine.keep_up(1)) == ["key changed: back up the key file"]
     assert machine.ids() == (active,)
     machine.all_is_there()
@@ -243,9 +250,9 @@ def test_a_lead_that_is_stored_during_a_change_is_sealed_with_the_new_key(
         assert machine.used() == {active}
         assert len(taken) > 4
         for lead_id in taken:
-            assert store.get_lead(DEALER, lead_id) is not None
+            assert read(store, DEALER, get_lead, lead_id) is not None
     machine.all_is_there()
 
 
 def _storing(lead_id: str, cipher: Cipher) -> Callable[..., str]:
-    return storing(lead_id, cipher=cipher, contacts=[f"email:{lead_id}@example.com"])
+    return storing(lead_id, contacts=[f"email:{lead_id}@example.com"])

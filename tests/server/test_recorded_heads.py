@@ -5,12 +5,15 @@ from pathlib import Path
 
 import pytest
 import structlog
+from tests.storage.calls import lock_at
 from tests.storage.current import make_current
 from tests.storage.samples import DEALER, MONDAY, VAULT
 
 from dealer_agent.server import chain_heads as heads_module
 from dealer_agent.server.chain_heads import read_heads, record_heads
-from dealer_agent.storage import StorageError, Store
+from dealer_agent.storage.accesses import log_access
+from dealer_agent.storage.errors import StorageError
+from dealer_agent.storage.store import Store
 
 MINUTE = timedelta(minutes=1)
 
@@ -18,9 +21,9 @@ MINUTE = timedelta(minutes=1)
 @pytest.fixture
 def store(tmp_path: Path) -> Store:
     url = f"sqlite:///{tmp_path}/dealer.db"
-    make_current(url, VAULT)
+    make_current(url)
     opened = Store.open(url, VAULT)
-    opened.log_access(DEALER, MONDAY, "Alex", "leads list", leads=1)
+    lock_at(MONDAY, opened, DEALER, log_access, "Alex", "leads list", leads=1)
     return opened
 
 
@@ -36,7 +39,7 @@ def test_heads_are_written_to_the_log_and_to_a_private_file(
     assert [line["head"] for line in lines] == [str(head) for head in heads] == file.read_text().splitlines()
     assert file.stat().st_mode & 0o777 == 0o600
     before = file.read_bytes()
-    store.log_access(DEALER, MONDAY, "Alex", "leads list", leads=1)
+    lock_at(MONDAY, store, DEALER, log_access, "Alex", "leads list", leads=1)
     record_heads(store, DEALER, file, MONDAY)
     assert file.read_bytes().startswith(before)
     assert [(head.chain, head.rows) for head in read_heads(file)] == [("consents", 0), ("accesses", 1), ("accesses", 2)]

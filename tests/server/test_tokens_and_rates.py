@@ -8,6 +8,9 @@ import pytest
 from tests.protocol.bodies import STEMS
 from tests.server.conftest import OpenDealership
 from tests.server.dealership import ACCORD, NO_LIMITS, Dealership, error_of, message, run_dealership
+from tests.storage.calls import write_at
+
+from dealer_agent.storage.tokens import revoke_token
 
 ALL = '[auth]\nmode = "bearer"\n' + NO_LIMITS
 NAMED = '[auth]\nmode = "bearer"\nskills = ["lead.submit"]\n' + NO_LIMITS
@@ -129,7 +132,7 @@ def test_a_running_service_sees_a_new_token_and_its_revocation(open_dealership: 
     token_id, token = opened.new_token()
     within_two_seconds(opened, token, 200)
     with opened.store() as store:
-        assert store.revoke_token("test-motors", token_id, datetime.now(UTC))
+        assert write_at(datetime.now(UTC), store, "test-motors", revoke_token, token_id)
     within_two_seconds(opened, token, 401)
 
 

@@ -10,6 +10,7 @@ from typing import Any
 import msgspec
 from sqlalchemy import create_engine, func, select, update
 from tests.skills.shop import VAULT
+from tests.storage.calls import read
 from tests.storage.current import make_current
 
 from dealer_agent.dealers.profile import Profile
@@ -18,11 +19,12 @@ from dealer_agent.lead_intake.cancellation import Cancellation
 from dealer_agent.lead_intake.intake import LeadIntake
 from dealer_agent.protocol.replies import Answer
 from dealer_agent.protocol.skill import LeadSubmitRequest
-from dealer_agent.storage import LeadWriter, Store
-from dealer_agent.storage.appointments import AppointmentRecord
+from dealer_agent.storage.appointments import AppointmentRecord, appointments_of
 from dealer_agent.storage.connections import database_url as parsed_url
-from dealer_agent.storage.outbox import DeliveryRecord
+from dealer_agent.storage.lead_writer import LeadWriter
+from dealer_agent.storage.outbox import DeliveryRecord, list_deliveries
 from dealer_agent.storage.schema import outbox, places
+from dealer_agent.storage.store import Store
 
 EMPTY_LOT = Catalogue.build([])
 TOKEN = "01KE7AQ2N0V5X3J8R6T4Y9W1ZT"
@@ -70,7 +72,7 @@ class Counter:
 
     def visits_of(self, lead_id: str) -> list[AppointmentRecord]:
         """The visits that a lead asked for, oldest first."""
-        return self.store.appointments_of("ridgeline", lead_id)
+        return read(self.store, "ridgeline", appointments_of, lead_id)
 
     def places(self, kind: str) -> int:
         """How many places in quarters of an hour are taken."""
@@ -88,17 +90,17 @@ class Counter:
 
     def deliveries(self) -> list[DeliveryRecord]:
         """What is to be sent."""
-        return self.store.list_deliveries("ridgeline", 1000)
+        return read(self.store, "ridgeline", list_deliveries, 1000)
 
 
 @contextmanager
 def open_counter(url: str, profile: Profile, *, confirms_by_mail: bool = False) -> Iterator[Counter]:
     """The desk of a dealer at the database `url`."""
-    make_current(url, VAULT)
+    make_current(url)
     with Store.open(url, VAULT) as store:
         store.check_keys(profile.id)
         writer = store.lead_writer()
         try:
-            yield Counter(url, LeadIntake(profile, writer, VAULT, confirms_by_mail=confirms_by_mail), store, writer)
+            yield Counter(url, LeadIntake(profile, writer, confirms_by_mail=confirms_by_mail), store, writer)
         finally:
             writer.close()

@@ -14,6 +14,7 @@ import anyio
 import httpx
 from anyio.from_thread import BlockingPortal, start_blocking_portal
 from sqlalchemy import create_engine, select
+from tests.storage.calls import read, write_at
 from tests.storage.current import make_current
 
 from dealer_agent.bootstrap import application
@@ -23,9 +24,9 @@ from dealer_agent.encryption import Cipher, Keyring
 from dealer_agent.inventory.feeds import read_feed
 from dealer_agent.server.app import DealerApp
 from dealer_agent.server.tokens import new_token
-from dealer_agent.storage import LeadRecord, Store, StoredLead
-from dealer_agent.storage.appointments import AppointmentRecord
+from dealer_agent.storage.appointments import AppointmentRecord, appointments_of
 from dealer_agent.storage.connections import database_url as parsed_url
+from dealer_agent.storage.leads import LeadRecord, StoredLead, get_lead, list_leads
 from dealer_agent.storage.outbox import DeliveryRecord, list_deliveries
 from dealer_agent.storage.schema import (
     appointments,
@@ -38,6 +39,8 @@ from dealer_agent.storage.schema import (
     places,
     refusals,
 )
+from dealer_agent.storage.store import Store
+from dealer_agent.storage.tokens import create_token
 
 ACCORD, TACOMA, SOLD = "1HGCY2F57RA000001", "3TYLD4S86VD100909", "1FTEW1EP0LFA00001"
 """The first is at North, the second at South, the third was sold. A trailer without a VIN has stock number T-1."""
@@ -175,24 +178,24 @@ class Shop:
     def get_lead(self, lead_id: str) -> StoredLead:
         """What `leads show` shows."""
         with Store.open(self.url, VAULT) as store:
-            found = store.get_lead("ridgeline", lead_id)
+            found = read(store, "ridgeline", get_lead, lead_id)
         assert found is not None
         return found
 
     def list_leads(self) -> list[LeadRecord]:
         """What `leads list` lists."""
         with Store.open(self.url, VAULT) as store:
-            return store.list_leads("ridgeline", 1000)
+            return read(store, "ridgeline", list_leads, 1000)
 
     def visits_of(self, lead_id: str) -> list[AppointmentRecord]:
         """The visits that a lead asked for, oldest first."""
         with Store.open(self.url, VAULT) as store:
-            return store.appointments_of("ridgeline", lead_id)
+            return read(store, "ridgeline", appointments_of, lead_id)
 
     def deliveries(self) -> list[DeliveryRecord]:
         """What is to be sent, newest first."""
-        with _engine(self.url).connect() as connection:
-            return list_deliveries(connection, "ridgeline", 1000)
+        with Store.open(self.url) as store:
+            return read(store, "ridgeline", list_deliveries, 1000)
 
     async def _send_together(self, payloads: list[Any], binding: str) -> list[Outcome]:
         outcomes: dict[int, Outcome] = {}
@@ -261,7 +264,9 @@ def open_shop(url: str, more_settings: str = "", *, rooftop_settings: str = "", 
                 import_stock(store, settings.dealer, _LOT)
         secret = new_token()
         with Store.open(url) as store:
-            token = secret.text(store.create_token("ridgeline", "buyer", secret.secret_hash, datetime.now(UTC)))
+            token = secret.text(
+                write_at(datetime.now(UTC), store, "ridgeline", create_token, "buyer", secret.secret_hash)
+            )
         with start_blocking_portal() as portal:
             app = application(settings, "http://127.0.0.1:8080")
             with portal.wrap_async_context_manager(_running(app)) as client:

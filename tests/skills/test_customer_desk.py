@@ -11,11 +11,15 @@ from tests.skills.counter import Counter
 from tests.skills.shop import a_lead, consent, customer, everything_stored
 from tests.skills.test_visits_called_off import SAM, SOON, WITH_PEOPLE, id_of, sams, told
 from tests.skills.visiting import LOT, NOW, PROFILE, asking, at, visit, windows
+from tests.storage.calls import lock_at, read
 
 from dealer_agent.dealers.profile import VisitRules
 from dealer_agent.lead_intake.customer_actions import CustomerActions, CustomerVisit, NotFree, VisitEnded
 from dealer_agent.lead_intake.lead_transaction import MOST_ADDITIONS
 from dealer_agent.leads.customer_links import LinkTarget
+from dealer_agent.storage.consents import allowed_channels
+from dealer_agent.storage.erasure import erase_lead
+from dealer_agent.storage.leads import get_lead
 
 OpenCounter = Callable[..., Counter]
 Result = TypeVar("Result")
@@ -69,7 +73,7 @@ def test_a_visit_that_its_customer_moves_frees_its_place_and_everybody_is_told(c
     assert booked(desk, drive) == [("replaced", "03 16:00"), ("confirmed", "03 19:00")]
     assert desk.places("test_drive") == 4
     lead_id, south = drive["lead_id"], "Ridgeline South"
-    (event,) = desk.store.get_lead("ridgeline", lead_id).events  # type: ignore[union-attr]
+    (event,) = read(desk.store, "ridgeline", get_lead, lead_id).events  # type: ignore[union-attr]
     assert told(desk) == {
         (lead_id, "resend", south, "south", event.event_id),
         (lead_id, "notify", south, "notify", event.event_id),
@@ -201,7 +205,9 @@ def test_a_customer_who_withdraws_e_mail_gets_no_further_mail(counter: OpenCount
     assert {row[1:4] for row in told(desk)} == {("withdrawal", "Ridgeline South", "south")}, "the CRM is told"
     move(desk, drive, at("13:00"))
     assert "confirm" not in {row[1] for row in told(desk)}
-    (event,) = [one for one in desk.store.get_lead("ridgeline", drive["lead_id"]).consents if one.kind == "revoked"]  # type: ignore[union-attr]
+    stored = read(desk.store, "ridgeline", get_lead, drive["lead_id"])
+    assert stored is not None
+    (event,) = [one for one in stored.consents if one.kind == "revoked"]
     assert (event.channels, event.by, event.at) == (("email",), "customer", SOON)
 
 
@@ -221,7 +227,7 @@ def test_only_consent_that_stands_is_withdrawn_and_only_of_the_mailbox_that_got_
     withdraw(desk, drive, "phone")
     assert everything_stored(desk.url) == once
     for lead, left in ((drive, {"email"}), (mine, {"email"}), (theirs, {"email", "phone"})):
-        assert desk.store.allowed_channels("ridgeline", lead["lead_id"], SOON) == left
+        assert read(desk.store, "ridgeline", allowed_channels, lead["lead_id"], SOON) == left
 
 
 @pytest.mark.requirement("customer-links-withdraw")
@@ -239,7 +245,7 @@ def test_a_link_withdraws_nothing_for_later_leads_with_the_same_number_and_anoth
     mine = desk.take(a_lead(customer=who, consent=both), later, LOT)
     theirs = desk.take(a_lead(customer=strangers, consent=both, source_agent="Other"), later, LOT, token=None)
     for lead, left in ((mine, {"email", "phone"}), (theirs, set())):
-        assert desk.store.allowed_channels("ridgeline", lead["lead_id"], later) == left
+        assert read(desk.store, "ridgeline", allowed_channels, lead["lead_id"], later) == left
 
 
 @pytest.mark.requirement("customer-links-withdraw")
@@ -292,7 +298,7 @@ def test_of_a_visit_that_ended_nothing_is_shown_or_changed(counter: OpenCounter)
     cancelled = desk.take(asking(visit(at("14:00")), "S1"), NOW, LOT)
     cancel(desk, cancelled)
     erased = desk.take(asking(visit(at("16:00")), "S1"), NOW, LOT)
-    desk.store.erase_lead("ridgeline", erased["lead_id"], SOON)
+    lock_at(SOON, desk.store, "ridgeline", erase_lead, erased["lead_id"])
     begun = desk.take(asking(visit(at("09:00")), "S1"), NOW, LOT)
     unknown = {"lead_id": erased["lead_id"], "appointment": begun["appointment"]}
     late = datetime.fromisoformat(at("09:00"))

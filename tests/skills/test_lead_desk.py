@@ -8,6 +8,7 @@ import pytest
 import structlog
 from tests.skills.counter import Counter
 from tests.skills.shop import a_lead, consent, customer
+from tests.storage.calls import read_at, write_at
 
 from dealer_agent.dealers.profile import DealerRooftop, Policies, Profile
 from dealer_agent.delivery.view import lead_view
@@ -16,7 +17,9 @@ from dealer_agent.leads.lead_json import render_json
 from dealer_agent.leads.spreadsheet import cells
 from dealer_agent.leads.staff_mails import staff_mail
 from dealer_agent.protocol.errors import IdempotencyConflict, InvalidConsent
-from dealer_agent.storage import Purged
+from dealer_agent.storage.clock import confirm_clock
+from dealer_agent.storage.lead_record import lead_details
+from dealer_agent.storage.retention import Purged, purge
 
 NOW = datetime(2026, 3, 2, 15, 0, tzinfo=UTC)
 PROFILE = Profile(
@@ -28,9 +31,9 @@ PROFILE = Profile(
 
 
 def purged(at: Counter, now: datetime) -> Purged:
-    at.store.confirm_clock("ridgeline", now)
+    write_at(now, at.store, "ridgeline", confirm_clock)
     before = now - timedelta(days=90)
-    return at.store.purge("ridgeline", refusals_before=before, accesses_before=before, now=now)
+    return purge(at.store, "ridgeline", refusals_before=before, accesses_before=before, now=now)
 
 
 @pytest.mark.requirement("idempotency-30-days")
@@ -78,7 +81,7 @@ def test_a_lead_with_the_last_times_of_the_calendar_is_kept_and_delivered(
         appointment={"appointment_type": "sales", "requested_windows": [window]},
     )
     lead_id = at.take(lead, NOW)["lead_id"]
-    whole = at.store.whole_lead("ridgeline", lead_id, NOW)
+    whole = read_at(NOW, at.store, "ridgeline", lead_details, lead_id)
     assert whole is not None
     (event,) = whole.stored.consents
     assert event.expires_at == datetime(9999, 12, 31, 23, 59, 59, 123456, tzinfo=UTC)

@@ -12,7 +12,8 @@ import pytest
 from sqlalchemy import Connection, create_engine, event, func, select
 from tests.delivery.crm import profile_of, sams
 from tests.skills.counter import EMPTY_LOT, TOKEN, Counter, open_counter
-from tests.skills.shop import VAULT, a_lead
+from tests.skills.shop import a_lead
+from tests.storage.calls import at_time, read
 
 from dealer_agent.dealers.profile import HttpChannel
 from dealer_agent.lead_intake.lead_transaction import LeadTransaction
@@ -20,8 +21,10 @@ from dealer_agent.protocol.errors import IdempotencyConflict
 from dealer_agent.protocol.replies import Answer
 from dealer_agent.protocol.skill import LeadSubmitRequest
 from dealer_agent.storage.connections import database_url as parsed_url
-from dealer_agent.storage.consents import record_revocation
+from dealer_agent.storage.consents import allowed_channels, record_revocation, verify_chain
+from dealer_agent.storage.leads import get_lead, list_leads
 from dealer_agent.storage.schema import consent_events, idempotency, lead_contacts, leads, outbox
+from dealer_agent.storage.transaction import Transaction
 
 PROFILE = profile_of(HttpChannel(name="crm", url="http://crm.example.com/leads"))
 NOW = datetime(2026, 3, 2, 12, tzinfo=UTC)
@@ -39,8 +42,8 @@ class Group:
         self._desk = desk
         self.futures: list[Future[Any]] = []
 
-    def add(self, job: Callable[[Connection], object]) -> None:
-        self.futures.append(self._desk.writer.submit(PROFILE.id, job))
+    def add(self, job: Callable[[Transaction], object]) -> None:
+        self.futures.append(self._desk.writer.submit(PROFILE.id, job, NOW))
 
     def take(
         self, lead: dict[str, Any], after: Callable[[], None] = lambda: None, *, token: str | None = TOKEN
@@ -50,8 +53,8 @@ class Group:
         typed = msgspec.convert(plain, LeadSubmitRequest)
         job = LeadTransaction.of(self._desk.desk._desk, EMPTY_LOT, typed, plain, token, b"", NOW)
 
-        def run(connection: Connection) -> object:
-            answer = job.store(connection)
+        def run(tx: Transaction) -> object:
+            answer = job.store(tx)
             after()
             return answer
 
@@ -82,7 +85,7 @@ def group_of(desk: Counter) -> Iterator[Group]:
     """What is added within the block is one group, which is stored at its end."""
     go_on, entered = threading.Event(), threading.Event()
 
-    def hold(_: Connection) -> None:
+    def hold(_: Transaction) -> None:
         entered.set()
         assert go_on.wait(60)
 
@@ -122,10 +125,12 @@ def test_a_job_that_fails_after_it_stored_something_leaves_the_others_stored_onc
     answers = group.answers()
     assert answers.pop(2) == "SampleFailureError"
     assert len({id_of(answer) for answer in answers}) == 4
-    assert {lead.lead_id for lead in desk.store.list_leads(PROFILE.id, 10)} == {id_of(answer) for answer in answers}
+    assert {lead.lead_id for lead in read(desk.store, PROFILE.id, list_leads, 10)} == {
+        id_of(answer) for answer in answers
+    }
     # A contact and its sender; one consent, delivery and answer.
     assert counts(desk) == {"leads": 4, "lead_contacts": 8, "consent_events": 4, "outbox": 4, "idempotency": 4}
-    report = desk.store.verify_chain(PROFILE.id)
+    report = read(desk.store, PROFILE.id, verify_chain)
     assert (report.events, report.first_broken) == (4, None)
 
 
@@ -144,13 +149,13 @@ def test_leads_of_one_person_in_one_group_are_duplicates_of_the_first(desk: Coun
     ]
     first = id_of(answers[0])
     assert [id_of(answer) == first for answer in answers] == [True, True, True, False]
-    kept = desk.store.get_lead(PROFILE.id, first)
+    kept = read(desk.store, PROFILE.id, get_lead, first)
     assert kept is not None
     assert [event.changes for event in kept.events] == [b'{"message":"Call me."}']
     assert len(kept.consents) == 1
     # One delivery that is not made yet holds everything.
     assert [row.kind for row in desk.deliveries() if row.lead_id == first] == ["lead"]
-    assert desk.store.verify_chain(PROFILE.id).problem is None
+    assert read(desk.store, PROFILE.id, verify_chain).problem is None
 
 
 @pytest.mark.requirement("idempotency-same-payload")
@@ -174,15 +179,15 @@ def test_a_withdrawal_counts_for_the_leads_behind_it_in_its_group(desk: Counter)
     at = NOW - timedelta(hours=1)
     with group_of(desk) as group:
         group.take(sams(message="before", vehicle_of_interest={"stock": "A"}))
-        group.add(lambda c: record_revocation(c, VAULT, PROFILE.id, first, ["email"], at, by="Alex", reason=None))
+        group.add(lambda tx: record_revocation(at_time(tx, at), first, ["email"], by="Alex", reason=None))
         group.take(sams(message="after", vehicle_of_interest={"stock": "B"}))
     before, _, after = (future.result(60) for future in group.futures)
     channels = []
     for answer in (before, after):
         lead_id = msgspec.json.decode(answer.data)["lead_id"]
-        channels.append(desk.store.allowed_channels(PROFILE.id, lead_id, NOW))
+        channels.append(read(desk.store, PROFILE.id, allowed_channels, lead_id, NOW))
     assert channels == [{"email", "phone"}, {"phone"}]
-    assert desk.store.verify_chain(PROFILE.id).problem is None
+    assert read(desk.store, PROFILE.id, verify_chain).problem is None
 
 
 def test_the_rows_of_a_group_of_new_leads_are_written_together(sqlite_url: str) -> None:

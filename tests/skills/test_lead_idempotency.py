@@ -9,10 +9,12 @@ from typing import Any
 
 import pytest
 from tests.skills.shop import BINDINGS, Outcome, Shop, a_lead, ago, consent, customer, open_shop, request_body
+from tests.storage.calls import write_at
 from tests.storage.current import make_current
 
 from dealer_agent.server.tokens import new_token
-from dealer_agent.storage import Store
+from dealer_agent.storage.store import Store
+from dealer_agent.storage.tokens import create_token
 
 
 def without_message_id(outcome: Outcome) -> bytes:
@@ -148,7 +150,7 @@ def test_with_a_token_the_key_belongs_to_the_token(database_url: str) -> None:
     with Store.open(database_url) as store:
         secrets = [new_token() for _ in range(2)]
         tokens = [
-            secret.text(store.create_token("ridgeline", "buyer", secret.secret_hash, datetime.now(UTC)))
+            secret.text(write_at(datetime.now(UTC), store, "ridgeline", create_token, "buyer", secret.secret_hash))
             for secret in secrets
         ]
     with open_shop(database_url) as shop:

@@ -8,8 +8,10 @@ from pathlib import Path
 
 import pytest
 from tests.skills.shop import VAULT
+from tests.storage.calls import read
 
-from dealer_agent.storage import Store
+from dealer_agent.storage.leads import list_leads
+from dealer_agent.storage.store import Store
 
 ROOT = Path(__file__).parents[2]
 
@@ -41,4 +43,4 @@ def test_what_was_answered_outlives_the_process_that_answered_it(database_url: s
     answered = process.stdout.split()
     assert len(answered) == 21
     with Store.open(database_url, VAULT) as store:
-        assert {lead.lead_id for lead in store.list_leads("ridgeline", 1000)} == set(answered)
+        assert {lead.lead_id for lead in read(store, "ridgeline", list_leads, 1000)} == set(answered)

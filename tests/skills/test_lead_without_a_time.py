@@ -9,11 +9,13 @@ import pytest
 from tests.skills.counter import TOKEN, Counter
 from tests.skills.shop import consent, customer
 from tests.skills.visiting import LOT, NOW, asking, at, rooftop, visit
+from tests.storage.calls import lock_at, read
 
 from dealer_agent.dealers.profile import Policies, Profile, VisitRules
 from dealer_agent.inventory.catalogue import Catalogue
 from dealer_agent.protocol.errors import AppointmentTimeUnavailable, IdempotencyConflict
-from dealer_agent.storage.leads import StoredLead
+from dealer_agent.storage.erasure import erase_lead
+from dealer_agent.storage.leads import StoredLead, get_lead, list_leads
 
 OpenCounter = Callable[..., Counter]
 FULL = Profile(
@@ -48,7 +50,7 @@ def refused(
 
 
 def stored(desk: Counter, lead_id: str) -> StoredLead:
-    found = desk.store.get_lead("ridgeline", lead_id)
+    found = read(desk.store, "ridgeline", get_lead, lead_id)
     assert found is not None
     return found
 
@@ -65,7 +67,7 @@ def test_three_retries_of_one_key_make_one_lead_whatever_the_window(
     errors = [refused(desk, lead, token=token) for _ in range(4)]
     assert len({error.message for error in errors}) == 1
     (lead_id,) = {error.details["lead_id"] for error in errors}
-    assert {one.lead_id for one in desk.store.list_leads("ridgeline", 10)} == {first["lead_id"], lead_id}
+    assert {one.lead_id for one in read(desk.store, "ridgeline", list_leads, 10)} == {first["lead_id"], lead_id}
     assert [len(stored(desk, lead_id).consents), len(stored(desk, lead_id).events)] == [1, 0], "a retry adds nothing"
     assert [one.status for one in desk.visits_of(lead_id)] == ["unavailable"]
     assert [row.kind for row in desk.deliveries() if row.lead_id == lead_id] == ["lead"]
@@ -131,7 +133,7 @@ def test_a_retry_does_not_move_the_visit_of_a_later_request(counter: OpenCounter
     later = lead | {"idempotency_key": "key-2", "appointment": visit(at("09:00"), duration_minutes=60)}
     assert desk.take(later, SOON, LOT)["appointment"]["confirmed_at"] == at("09:00")
     assert refused(desk, lead, token=TOKEN).details["lead_id"] == lead_id
-    standing = [one for one in desk.visits_of(lead_id) if one.stands]
+    standing = [one for one in desk.visits_of(lead_id) if one.is_active]
     assert [(one.status, one.starts_at) for one in standing] == [("confirmed", datetime.fromisoformat(at("09:00")))]
 
 
@@ -141,5 +143,5 @@ def test_a_retry_after_an_erasure_is_a_lead_of_its_own(counter: OpenCounter) -> 
     taken(desk)
     lead = keyed(customer=customer(email="sam@example.com"))
     lead_id = refused(desk, lead, token=None).details["lead_id"]
-    desk.store.erase_lead("ridgeline", lead_id, SOON)
+    lock_at(SOON, desk.store, "ridgeline", erase_lead, lead_id)
     assert refused(desk, lead, token=None).details["lead_id"] != lead_id

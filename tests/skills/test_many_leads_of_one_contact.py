@@ -11,17 +11,20 @@ from typing import Any
 
 import msgspec
 import pytest
-from sqlalchemy import Connection, text
+from sqlalchemy import text
 from tests.skills.counter import EMPTY_LOT, TOKEN, Counter
 from tests.skills.shop import VAULT, a_lead, customer
 from tests.skills.visiting import NOW, PROFILE, visit
+from tests.storage.calls import read
 
 from dealer_agent.lead_intake.lead_transaction import MOST_ADDITIONS, LeadTransaction
 from dealer_agent.leads.received_lead import contact_points, sender_keys
 from dealer_agent.protocol.skill import LeadSubmitRequest
-from dealer_agent.storage.leads import HASH_CONTEXT
-from dealer_agent.storage.outbox import mails_before
+from dealer_agent.storage.consents import verify_chain
+from dealer_agent.storage.leads import get_lead
+from dealer_agent.storage.outbox import count_mails_before, list_deliveries
 from dealer_agent.storage.schema import microseconds
+from dealer_agent.storage.transaction import Transaction
 
 OpenCounter = Callable[..., Counter]
 MANY = 20_000
@@ -32,11 +35,11 @@ NUMBERS = f"WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE
 TEXT = {"sqlite": "printf('%s%026d', {0}, i)", "postgresql": "{0} || lpad(i::text, 26, '0')"}
 
 
-def cost(connection: Connection, work: Callable[[Connection], object]) -> int:
+def cost(tx: Transaction, work: Callable[[Transaction], object]) -> int:
     """What the database does for `work`; a refusal is an answer, too."""
-    if connection.dialect.name == "sqlite":
+    if tx.connection.dialect.name == "sqlite":
         steps = [0]
-        raw: Any = connection.connection.driver_connection
+        raw: Any = tx.connection.connection.driver_connection
 
         def count() -> int:
             steps[0] += 10
@@ -44,7 +47,7 @@ def cost(connection: Connection, work: Callable[[Connection], object]) -> int:
 
         raw.set_progress_handler(count, 10)
         try:
-            work(connection)
+            work(tx)
         finally:
             raw.set_progress_handler(None, 0)
         return steps[0]
@@ -52,9 +55,9 @@ def cost(connection: Connection, work: Callable[[Connection], object]) -> int:
         "SELECT sum(coalesce(seq_tup_read, 0) + coalesce(idx_tup_fetch, 0)) FROM pg_stat_xact_user_tables "
         "WHERE schemaname = current_schema()"
     )
-    before = connection.execute(read).scalar_one()
-    work(connection)
-    return int(connection.execute(read).scalar_one() - before)
+    before = tx.connection.execute(read).scalar_one()
+    work(tx)
+    return int(tx.connection.execute(read).scalar_one() - before)
 
 
 def job_of(at: Counter, lead: dict[str, Any], token: str | None) -> LeadTransaction:
@@ -65,10 +68,13 @@ def job_of(at: Counter, lead: dict[str, Any], token: str | None) -> LeadTransact
 
 def fill(at: Counter, found_by: list[str], token: str | None) -> None:
     """Leads that have all of `found_by` in common, each with a consent, a withdrawal, a visit and a mail."""
-    hashes = {f"hash_{number}": VAULT.hash(each, *HASH_CONTEXT, "ridgeline") for number, each in enumerate(found_by)}
+    hashes = {
+        f"hash_{number}": VAULT.hash(each, "lead_contacts", "contact_hash", "ridgeline")
+        for number, each in enumerate(found_by)
+    }
     values = {"at": microseconds(NOW), "token": token, "words": b"[]", **hashes}
-    with at.store._writing() as connection:
-        word = TEXT[connection.dialect.name].format
+    with at.store.write("ridgeline") as tx:
+        word = TEXT[tx.connection.dialect.name].format
         lead_id, visit_id, delivery_id = word("'L'"), word("'A'"), word("'D'")
         statements = [
             f"INSERT INTO leads (dealer_id, lead_id, received_at, used_at, status, rooftop, token_id) {NUMBERS} "
@@ -88,8 +94,8 @@ def fill(at: Counter, found_by: list[str], token: str | None) -> None:
             ":at + i, :at + i, 1 FROM n",
         ]
         for statement in statements:
-            connection.execute(text(statement), values | {"nothing": b""})
-        connection.execute(text("ANALYZE"))
+            tx.connection.execute(text(statement), values | {"nothing": b""})
+        tx.connection.execute(text("ANALYZE"))
 
 
 @pytest.mark.requirement("repeated-leads-bounded")
@@ -130,15 +136,15 @@ def test_the_mails_to_an_address_are_counted_at_the_same_cost(counter: OpenCount
     typed = msgspec.convert(lead, LeadSubmitRequest)
     at.take(lead, NOW, token=None)
     fill(at, [*contact_points(typed.customer)], None)
-    (due, *_) = at.store.list_deliveries("ridgeline", 1, channel="customer")
+    (due, *_) = read(at.store, "ridgeline", list_deliveries, 1, channel="customer")
 
-    def work(connection: Connection) -> None:
+    def work(tx: Transaction) -> None:
         delivery: Any = due._asdict()
         asked = type("Due", (), delivery | {"tried_since": due.created_at})()
-        assert mails_before(connection, VAULT, "ridgeline", asked, WHO["email"], None, timedelta(hours=24)) >= 5
+        assert count_mails_before(tx, asked, WHO["email"], None, timedelta(hours=24)) >= 5
 
-    with at.store._reading() as connection:
-        assert cost(connection, work) < 20_000, "one step a lead would be as many"
+    with at.store.read("ridgeline") as tx:
+        assert cost(tx, work) < 20_000, "one step a lead would be as many"
 
 
 def test_the_same_consent_is_recorded_once(counter: OpenCounter) -> None:
@@ -147,8 +153,8 @@ def test_the_same_consent_is_recorded_once(counter: OpenCounter) -> None:
     first = at.take(lead, NOW, token=None)["lead_id"]
     for minute in range(1, 4):
         assert at.take(lead, NOW + timedelta(minutes=minute), token=None)["lead_id"] == first
-    assert at.store.verify_chain("ridgeline") == (1, 0, None, None)
-    stored = at.store.get_lead("ridgeline", first)
+    assert read(at.store, "ridgeline", verify_chain) == (1, 0, None, None)
+    stored = read(at.store, "ridgeline", get_lead, first)
     assert stored is not None
     assert stored.lead.used_at == NOW + timedelta(minutes=3)
 

@@ -7,9 +7,11 @@ import pytest
 from tests.skills.counter import Counter
 from tests.skills.shop import Shop, a_lead
 from tests.skills.visiting import LOT, NOW, PROFILE, asking, at, visit
+from tests.storage.calls import read
 
 from dealer_agent.leads.answer_message import NAME_LENGTH
 from dealer_agent.protocol.responses import MESSAGE_LENGTH
+from dealer_agent.storage.leads import get_lead
 
 OpenCounter = Callable[..., Counter]
 
@@ -39,7 +41,7 @@ def test_the_unit_decides_then_the_buyer_then_what_the_rooftops_offer(
     answer = desk.take(lead, NOW, LOT)
     assert answer["dealer"]["name"] == place
     assert answer.get("appointment", {}).get("status") == status
-    stored = desk.store.get_lead("ridgeline", answer["lead_id"])
+    stored = read(desk.store, "ridgeline", get_lead, answer["lead_id"])
     assert stored is not None
     assert stored.lead.rooftop == place, "its CRM gets the lead"
     assert [one.rooftop for one in desk.visits_of(answer["lead_id"])] == ([] if kind is None else [place])

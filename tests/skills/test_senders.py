@@ -13,6 +13,8 @@ import pytest
 from tests.skills.counter import TOKEN, Counter
 from tests.skills.shop import a_lead, customer
 from tests.skills.visiting import LOT, NOW, PROFILE, asking, at, visit, windows
+from tests.storage.calls import lock_at, read, read_at
+from tests.storage.samples import NO_NOTICES
 
 from dealer_agent.delivery.view import lead_view
 from dealer_agent.lead_intake.lead_transaction import MOST_ADDITIONS
@@ -23,6 +25,11 @@ from dealer_agent.leads.spreadsheet import cells
 from dealer_agent.leads.staff_mails import staff_mail
 from dealer_agent.protocol.replies import Answer
 from dealer_agent.protocol.requests import Customer
+from dealer_agent.storage.consents import allowed_channels
+from dealer_agent.storage.erasure import erase_lead
+from dealer_agent.storage.lead_record import lead_details
+from dealer_agent.storage.leads import find_leads_of, get_lead
+from dealer_agent.storage.notices import withdraw
 
 OpenCounter = Callable[..., Counter]
 SOON, LATER = NOW + timedelta(minutes=5), NOW + timedelta(minutes=6)
@@ -53,7 +60,7 @@ def drive(time: str | None, who: dict[str, Any] = VICTIM, **members: Any) -> dic
 
 def seen(desk: Counter, lead_id: str) -> object:
     """All that the dealer, the CRM and the people see of a lead."""
-    whole = desk.store.whole_lead("ridgeline", lead_id, SOON)
+    whole = read_at(SOON, desk.store, "ridgeline", lead_details, lead_id)
     assert whole is not None
     sent = [row for row in desk.deliveries() if row.lead_id == lead_id]
     return whole, render_adf(lead_view(whole, PROFILE)), sorted(sent)
@@ -94,7 +101,7 @@ def test_the_dealer_and_the_crm_see_that_two_leads_may_be_of_the_same_person(
     desk = counter(PROFILE)
     first = desk.take(drive(None), NOW, LOT, token=token)["lead_id"]
     second = desk.take(drive(None, named, source_agent=agent), SOON, LOT, token=other_token)["lead_id"]
-    kept = {lead_id: desk.store.whole_lead("ridgeline", lead_id, SOON) for lead_id in (first, second)}
+    kept = {lead_id: read_at(SOON, desk.store, "ridgeline", lead_details, lead_id) for lead_id in (first, second)}
     links = [one.stored.lead.may_be_same_person_as for one in kept.values() if one is not None]
     assert links == [None, first]
     whole = kept[second]
@@ -140,7 +147,7 @@ def test_without_a_token_the_same_sender_adds_a_message_and_a_visit_that_is_only
     booked = [one for one in desk.visits_of(first["lead_id"]) if one.status == "confirmed"]
     assert [one.starts_at for one in booked] == [NOW.replace(day=3, hour=16)]
     assert desk.places("test_drive") == 4
-    stored = desk.store.get_lead("ridgeline", first["lead_id"])
+    stored = read(desk.store, "ridgeline", get_lead, first["lead_id"])
     assert stored is not None
     (event,) = stored.events
     changes = msgspec.json.decode(event.changes or b"")
@@ -208,12 +215,12 @@ def test_a_contact_point_that_a_stranger_brings_is_not_attached_to_the_first_lea
     own = customer(email="mallory@example.com")
     second = desk.take(drive(None, own | PHONE), SOON, LOT, token=OTHER_TOKEN)["lead_id"]
     third = desk.take(drive(None, own), LATER, LOT, token=None)["lead_id"]
-    found = desk.store.find_leads_of("ridgeline", ["email:mallory@example.com"])
+    found = read(desk.store, "ridgeline", find_leads_of, ["email:mallory@example.com"])
     assert found == [second, third]
-    linked = desk.store.get_lead("ridgeline", third)
+    linked = read(desk.store, "ridgeline", get_lead, third)
     assert linked is not None
     assert linked.lead.may_be_same_person_as == second
-    assert desk.store.find_leads_of("ridgeline", ["phone:+12025550123"]) == [first, second], "erasing finds both"
+    assert read(desk.store, "ridgeline", find_leads_of, ["phone:+12025550123"]) == [first, second], "erasing finds both"
 
 
 @pytest.mark.requirement("duplicate-stranger")
@@ -235,13 +242,13 @@ def test_a_strangers_consent_changes_no_channel_of_the_first_lead(
     lead = drive(None)
     lead["consent"] |= {"allowed_channels": ["email", "phone"]}
     first = desk.take(lead, NOW, LOT, token=token)["lead_id"]
-    desk.store.record_revocation("ridgeline", first, ["phone"], SOON, by="desk", reason=None)
+    lock_at(SOON, desk.store, "ridgeline", withdraw, first, ["phone"], by="desk", reason=None, profile=NO_NOTICES)
     strangers_lead = drive(None, named, source_agent=agent)
     strangers_lead["consent"] |= {"allowed_channels": ["email", "phone", "sms"]}
     second = desk.take(strangers_lead, LATER, LOT, token=other_token)["lead_id"]
-    assert desk.store.allowed_channels("ridgeline", first, LATER) == {"email"}
+    assert read(desk.store, "ridgeline", allowed_channels, first, LATER) == {"email"}
     # A revocation is the person's: it holds on every lead with a consent from before.
-    assert desk.store.allowed_channels("ridgeline", second, LATER) == {"email", "sms"}
+    assert read(desk.store, "ridgeline", allowed_channels, second, LATER) == {"email", "sms"}
 
 
 @strangers
@@ -256,7 +263,7 @@ def test_a_cancelled_visit_is_mailed_to_the_address_of_its_own_lead_only(
     desk.call_off(first, LATER)
     rows = [row for row in desk.deliveries() if row.state == "waiting"]
     assert {row.lead_id for row in rows} == {first["lead_id"]}
-    whole = desk.store.whole_lead("ridgeline", second["lead_id"], LATER)
+    whole = read_at(LATER, desk.store, "ridgeline", lead_details, second["lead_id"])
     assert whole is not None
     view = lead_view(whole, PROFILE)
     assert [one.status for one in view.visits] == ["confirmed"]
@@ -267,7 +274,8 @@ def test_a_cancelled_visit_is_mailed_to_the_address_of_its_own_lead_only(
 def test_erasing_one_of_two_linked_leads_removes_the_link(counter: OpenCounter, erased: int) -> None:
     desk = counter(PROFILE)
     ids = [desk.take(drive(None), NOW, LOT, token=token)["lead_id"] for token in (TOKEN, None)]
-    desk.store.erase_lead("ridgeline", ids[erased], SOON)
-    links = [desk.store.get_lead("ridgeline", lead_id) for lead_id in ids]
+    lock_at(SOON, desk.store, "ridgeline", erase_lead, ids[erased])
+    links = [read(desk.store, "ridgeline", get_lead, lead_id) for lead_id in ids]
     assert [stored.lead.may_be_same_person_as for stored in links if stored is not None] == [None, None]
-    assert desk.store.find_leads_of("ridgeline", contact_points(msgspec.convert(VICTIM, Customer))) == [ids[1 - erased]]
+    found = read(desk.store, "ridgeline", find_leads_of, contact_points(msgspec.convert(VICTIM, Customer)))
+    assert found == [ids[1 - erased]]

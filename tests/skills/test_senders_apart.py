@@ -18,8 +18,9 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from tests.leads.lead_views import LINKS
 from tests.skills.counter import TOKEN, Counter
-from tests.skills.shop import VAULT, a_lead, customer
+from tests.skills.shop import a_lead, customer
 from tests.skills.visiting import LOT, NOW, PROFILE, at, rooftop, visit, windows
+from tests.storage.calls import read, read_at
 
 from dealer_agent.dealers.profile import VisitRules
 from dealer_agent.delivery.view import lead_view
@@ -28,6 +29,8 @@ from dealer_agent.leads.adf import render_adf
 from dealer_agent.leads.customer_mails import confirmation_mail
 from dealer_agent.protocol.errors import ProtocolError
 from dealer_agent.protocol.requests import VisitKind
+from dealer_agent.storage.lead_record import lead_details
+from dealer_agent.storage.outbox import list_deliveries
 
 OpenCounter = Callable[..., Counter]
 ROOM: Mapping[VisitKind, VisitRules] = {
@@ -102,7 +105,7 @@ def story(at_desk: Counter, dealer_id: str, sequence: Sequence[Sent | None], tel
     """
     profile = msgspec.structs.replace(PLENTY, id=dealer_id)
     at_desk.store.check_keys(dealer_id)
-    desk = LeadIntake(profile, at_desk.writer, VAULT, confirms_by_mail=True)
+    desk = LeadIntake(profile, at_desk.writer, confirms_by_mail=True)
     counter = Counter(at_desk.url, desk, at_desk.store, at_desk.writer)
     told: list[object] = []
     own: list[str] = []
@@ -120,9 +123,9 @@ def story(at_desk: Counter, dealer_id: str, sequence: Sequence[Sent | None], tel
             told.append((answer.data.decode(), answer.message))
             own.append(msgspec.json.decode(answer.data)["lead_id"])
     end = NOW + timedelta(hours=1)
-    sent_rows = at_desk.store.list_deliveries(dealer_id, 1000)
+    sent_rows = read(at_desk.store, dealer_id, list_deliveries, 1000)
     for lead_id in dict.fromkeys(own):
-        whole = at_desk.store.whole_lead(dealer_id, lead_id, end)
+        whole = read_at(end, at_desk.store, dealer_id, lead_details, lead_id)
         assert whole is not None
         view = replace(lead_view(whole, profile), may_be_same_person_as=None)
         told += [render_adf(view).decode(), view.customer, view.channels, len(whole.stored.consents)]

@@ -9,9 +9,11 @@ import pytest
 from tests.skills.counter import Counter
 from tests.skills.shop import BINDINGS, Shop, a_lead, consent, customer, open_shop
 from tests.skills.visiting import LOT, NOW, PROFILE, asking, at, rooftop, visit, windows
+from tests.storage.calls import read
 
 from dealer_agent.dealers.profile import Deliver, Profile, VisitRules
 from dealer_agent.protocol.errors import AppointmentTimeUnavailable
+from dealer_agent.storage.leads import get_lead
 
 OpenCounter = Callable[..., Counter]
 
@@ -125,7 +127,7 @@ def test_the_vehicles_rooftop_is_visited_else_the_first_that_books_such_visits(
     assert (answer["dealer"]["name"], answer["appointment"]["status"]) == (place, status)
     (kept,) = desk.visits_of(answer["lead_id"])
     assert (kept.rooftop, kept.status) == (place, status)
-    found = desk.store.get_lead("ridgeline", answer["lead_id"])
+    found = read(desk.store, "ridgeline", get_lead, answer["lead_id"])
     assert found is not None
     assert found.lead.rooftop == place, "its CRM gets the lead"
 
@@ -190,7 +192,7 @@ def test_where_no_time_is_left_the_lead_is_kept_and_delivered_and_the_error_name
     assert refused.value.message.startswith("Ridgeline North has your request. No time can be booked at present.")
     (kept,) = desk.visits_of(lead_id)
     assert (kept.status, kept.starts_at) == ("unavailable", None)
-    stored = desk.store.get_lead("ridgeline", lead_id)
+    stored = read(desk.store, "ridgeline", get_lead, lead_id)
     assert stored is not None
     assert [len(stored.consents), len(stored.events)] == [1, 0]
     sent = [(row.kind, row.channel) for row in desk.deliveries() if row.lead_id == lead_id]

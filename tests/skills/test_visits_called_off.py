@@ -9,10 +9,14 @@ import pytest
 from tests.skills.counter import Counter
 from tests.skills.shop import a_lead, consent, customer
 from tests.skills.visiting import LOT, NOW, PROFILE, asking, at, listing, visit
+from tests.storage.calls import lock_at
+from tests.storage.samples import NO_NOTICES
 
 from dealer_agent.dealers.profile import Deliver
 from dealer_agent.inventory.catalogue import Catalogue
 from dealer_agent.lead_intake.cancellation import NoVisitToCancel
+from dealer_agent.storage.erasure import erase_lead
+from dealer_agent.storage.notices import withdraw
 
 pytestmark = pytest.mark.outside_protocol("cancelled visits")
 
@@ -93,7 +97,9 @@ def test_a_customer_who_revoked_e_mail_since_gets_no_mail(counter: OpenCounter) 
     desk = counter(PROFILE, confirms_by_mail=True)
     drive = desk.take(sams(visit(at("10:00"))), NOW, LOT)
     desk.all_sent()
-    desk.store.record_revocation("ridgeline", drive["lead_id"], ["email"], SOON, by="desk", reason=None)
+    lock_at(
+        SOON, desk.store, "ridgeline", withdraw, drive["lead_id"], ["email"], by="desk", reason=None, profile=NO_NOTICES
+    )
     assert desk.call_off(drive, SOON).mailed == frozenset()
     assert {row[1] for row in told(desk)} == {"resend"}
 
@@ -197,14 +203,14 @@ def test_a_visit_that_is_not_there_to_be_cancelled_is_refused_in_words_that_say_
             desk.call_off(answer, when)
         assert str(refused.value) == f"There is no visit {id_of(answer)} to cancel{why}"
     assert told(desk) == set()
-    assert desk.call_off(past, over - timedelta(minutes=1)).visit.stands, "it is under way: its end is free again"
+    assert desk.call_off(past, over - timedelta(minutes=1)).visit.is_active, "it is under way: its end is free again"
 
 
 def test_the_visit_of_a_forgotten_customer_is_cancelled_and_nobody_is_told(counter: OpenCounter) -> None:
     desk = counter(PROFILE, confirms_by_mail=True)
     drive = desk.take(sams(visit(at("10:00"))), NOW, LOT)
     under_way = NOW.replace(day=3, hour=16, minute=30)
-    desk.store.erase_lead("ridgeline", drive["lead_id"], under_way)
+    lock_at(under_way, desk.store, "ridgeline", erase_lead, drive["lead_id"])
     assert desk.call_off(drive, under_way).mailed == frozenset()
     assert told(desk) == set()
     assert [one.status for one in desk.visits_of(drive["lead_id"])] == ["cancelled"]
@@ -247,7 +253,7 @@ def test_erasing_a_lead_leaves_the_appraisal_that_another_lead_has_within_its_te
     appraisal = desk.take(sams(visit(at("10:15"), "trade_in"), None), NOW, LOT)
     taken = desk.take(asking(visit(at("10:00"), "trade_in"), None), NOW, LOT)
     assert taken["appointment"]["status"] == "confirmed", "the only place for appraisals, at that time too"
-    desk.store.erase_lead("ridgeline", drive["lead_id"], SOON)
+    lock_at(SOON, desk.store, "ridgeline", erase_lead, drive["lead_id"])
     (kept,) = desk.visits_of(appraisal["lead_id"])
     assert (kept.status, kept.shares, kept.appointment_id) == ("confirmed", None, id_of(appraisal))
     assert kept.starts_at == NOW.replace(day=3, hour=16, minute=15)

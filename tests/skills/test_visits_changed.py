@@ -9,10 +9,15 @@ import pytest
 from tests.skills.counter import Counter
 from tests.skills.shop import a_lead, consent, customer
 from tests.skills.visiting import LOT, NOW, PROFILE, asking, at, listing, visit, windows
+from tests.storage.calls import lock_at, read
+from tests.storage.samples import NO_NOTICES
 
 from dealer_agent.inventory.catalogue import Catalogue
 from dealer_agent.lead_intake.lead_transaction import MOST_ADDITIONS
 from dealer_agent.protocol.errors import AppointmentTimeUnavailable
+from dealer_agent.storage.consents import allowed_channels
+from dealer_agent.storage.leads import get_lead
+from dealer_agent.storage.notices import withdraw
 
 OpenCounter = Callable[..., Counter]
 SAM = {"customer": customer(email="sam@example.com")}
@@ -109,7 +114,7 @@ def test_who_asks_exactly_the_same_again_gets_the_same_answer_again(
     for answer in again:
         assert msgspec.json.decode(answer.data) == first | {"status": "duplicate"}
     assert again[0] == again[1]
-    stored = desk.store.get_lead("ridgeline", first["lead_id"])
+    stored = read(desk.store, "ridgeline", get_lead, first["lead_id"])
     assert stored is not None
     assert (len(stored.consents), len(stored.events)) == (1, 0)
     assert len(desk.visits_of(first["lead_id"])) == 1
@@ -189,7 +194,7 @@ def test_what_a_duplicate_adds_is_delivered_again_and_a_new_time_confirmed_by_ma
     desk.all_sent()
     before = {row.delivery_id for row in desk.deliveries()}
     moved = desk.take(sams(visit(at("12:00")), message="Later, please."), SOON, LOT)
-    stored = desk.store.get_lead("ridgeline", first["lead_id"])
+    stored = read(desk.store, "ridgeline", get_lead, first["lead_id"])
     assert stored is not None
     (event,) = stored.events
     assert msgspec.json.decode(event.changes or b"") == {
@@ -233,10 +238,12 @@ def test_a_channel_that_a_customer_revoked_stays_closed_on_a_new_lead_with_the_c
     both = {"customer": customer(email="sam@example.com", phone="+12025550123")}
     granted = {"consent": consent(allowed_channels=["email", "phone"])}
     first = desk.take(sams() | both | granted, NOW, LOT)
-    desk.store.record_revocation("ridgeline", first["lead_id"], ["email"], SOON, by="desk", reason=None)
+    lock_at(
+        SOON, desk.store, "ridgeline", withdraw, first["lead_id"], ["email"], by="desk", reason=None, profile=NO_NOTICES
+    )
     another = desk.take(sams(visit(at("10:00")), stock="N1") | both | granted, SOON + timedelta(minutes=1), LOT)
     assert another["lead_id"] != first["lead_id"]
-    assert desk.store.allowed_channels("ridgeline", another["lead_id"], SOON) == {"phone"}
+    assert read(desk.store, "ridgeline", allowed_channels, another["lead_id"], SOON) == {"phone"}
     assert "confirm" not in {row.kind for row in desk.deliveries()}
 
 
@@ -261,7 +268,7 @@ def test_a_trade_in_that_a_duplicate_brings_is_added_to_the_lead(counter: OpenCo
     trade_in = {"make": "Ford", "payoff": {"bank": "Example"}}
     for _ in range(2):
         desk.take(sams(trade_in=trade_in), SOON, LOT)
-    stored = desk.store.get_lead("ridgeline", first["lead_id"])
+    stored = read(desk.store, "ridgeline", get_lead, first["lead_id"])
     assert stored is not None
     assert [msgspec.json.decode(event.changes or b"") for event in stored.events] == [{"trade_in": trade_in}]
 
@@ -286,7 +293,7 @@ def test_an_appraisal_moves_with_the_test_drive_that_it_is_part_of(counter: Open
     answer = {"appointment_id": appraisal.appointment_id, "status": "confirmed", "confirmed_at": at("13:00")}
     assert msgspec.json.decode(appraisal.reply) == answer
     assert desk.take(sams(visit(at("10:15"), "trade_in"), stock), SOON, LOT)["appointment"] == answer
-    told = desk.store.get_lead("ridgeline", by_time["lead_id"])
+    told = read(desk.store, "ridgeline", get_lead, by_time["lead_id"])
     assert told is not None
     assert answer in [
         msgspec.json.decode(event.changes or b"{}").get("appointment", {}).get("reply") for event in told.events

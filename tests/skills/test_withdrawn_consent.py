@@ -11,11 +11,17 @@ from typing import Any
 import msgspec
 import pytest
 from tests.skills.counter import TOKEN, Counter
-from tests.skills.shop import VAULT, a_lead, consent, customer
+from tests.skills.shop import a_lead, consent, customer
 from tests.skills.visiting import LOT, NOW, PROFILE, asking, visit
+from tests.storage.calls import lock_at, read
+from tests.storage.samples import NO_NOTICES
 
 from dealer_agent.dealers.profile import Policies
 from dealer_agent.protocol.errors import ContactConsentRequired
+from dealer_agent.storage.consents import allowed_channels, verify_chain
+from dealer_agent.storage.erasure import erase_lead
+from dealer_agent.storage.leads import find_leads_of, list_leads
+from dealer_agent.storage.notices import withdraw
 from dealer_agent.storage.withdrawals import withdrawn_since
 
 OpenCounter = Callable[..., Counter]
@@ -40,7 +46,7 @@ strangers = pytest.mark.parametrize(
 def revoked(desk: Counter, lead: dict[str, Any], channels: list[str], token: str | None) -> str:
     """The id of a lead whose customer withdrew these channels."""
     lead_id: str = desk.take(lead, NOW, LOT, token=token)["lead_id"]
-    desk.store.record_revocation("ridgeline", lead_id, channels, SOON, by="desk", reason=None)
+    lock_at(SOON, desk.store, "ridgeline", withdraw, lead_id, channels, by="desk", reason=None, profile=NO_NOTICES)
     return lead_id
 
 
@@ -59,7 +65,9 @@ def test_the_sender_of_a_withdrawn_lead_is_asked_for_a_new_consent(
             desk.take(again, LATER, LOT, token=token)
         assert refused.value.details["instancePath"] == "/consent/allowed_channels"
         assert "withdrew" in refused.value.message
-    assert [one.lead_id for one in desk.store.list_leads("ridgeline", 10)] == [lead_id], "nothing of it is stored"
+    assert [one.lead_id for one in read(desk.store, "ridgeline", list_leads, 10)] == [lead_id], (
+        "nothing of it is stored"
+    )
 
 
 @pytest.mark.requirement("consent-reachable")
@@ -103,8 +111,8 @@ def test_no_answer_discloses_to_a_stranger_that_the_customer_withdrew(
 
     nobody = {name: value.replace("sam", "nobody").replace("0123", "0199") for name, value in who.items()}
     assert told(who) == told(nobody)
-    mine = desk.store.find_leads_of("ridgeline", ["email:sam@example.com"])[-1]
-    assert desk.store.allowed_channels("ridgeline", mine, LATER) == frozenset(), "nobody contacts the customer"
+    mine = read(desk.store, "ridgeline", find_leads_of, ["email:sam@example.com"])[-1]
+    assert read(desk.store, "ridgeline", allowed_channels, mine, LATER) == frozenset(), "nobody contacts the customer"
 
 
 @pytest.mark.requirement("consent-reachable", "duplicate-stranger")
@@ -117,7 +125,7 @@ def test_no_answer_discloses_it_to_a_stranger_whose_lead_was_stored_before(
     leads = [asking(visit(), "S1", customer=customer(email=f"{name}@example.com")) for name in ("sam", "nobody")]
     mine, _ = (desk.take(lead, NOW, LOT, token=other_token)["lead_id"] for lead in leads)
     revoked(desk, a_lead(customer=SAM), ["email", "phone", "sms"], TOKEN)
-    assert desk.store.allowed_channels("ridgeline", mine, LATER) == frozenset(), "nobody contacts the customer"
+    assert read(desk.store, "ridgeline", allowed_channels, mine, LATER) == frozenset(), "nobody contacts the customer"
     again, other = (desk.answer(lead, LATER, LOT, token=other_token) for lead in leads)
     assert again.message == other.message
     assert [msgspec.json.decode(answer.data)["status"] for answer in (again, other)] == ["duplicate", "duplicate"]
@@ -139,8 +147,8 @@ def test_a_withdrawal_counts_for_every_stored_lead_with_a_contact_point_of_the_c
         )
     }
     stored[revoked(desk, a_lead(customer=SAM, consent=both), ["phone", "sms"], TOKEN)] = {"email"}
-    assert {each: desk.store.allowed_channels("ridgeline", each, LATER) for each in stored} == stored
-    assert desk.store.verify_chain("ridgeline").problem is None
+    assert {each: read(desk.store, "ridgeline", allowed_channels, each, LATER) for each in stored} == stored
+    assert read(desk.store, "ridgeline", verify_chain).problem is None
 
 
 @pytest.mark.requirement("withdrawal-lasts")
@@ -156,12 +164,12 @@ def test_after_an_erasure_the_old_consent_allows_nothing_whoever_sends_it(counte
         (None, "Another Agent", customer(**EMAIL)),
     )
     for token, agent, who in senders:
-        desk.store.erase_lead("ridgeline", lead_id, LATER, consent_too=token is None)
+        lock_at(LATER, desk.store, "ridgeline", erase_lead, lead_id, consent_too=token is None)
         again = desk.take(a_lead(customer=who, consent=agreed, source_agent=agent), LATER, LOT, token=token)
         assert again["status"] == "received"
         lead_id = again["lead_id"]
-        assert desk.store.allowed_channels("ridgeline", lead_id, LATER) == frozenset()
-    with desk.store._reading() as connection:
-        found = withdrawn_since(connection, VAULT, "ridgeline", ["email:sam@example.com"], SOON)
-        later = withdrawn_since(connection, VAULT, "ridgeline", ["email:sam@example.com"], LATER)
+        assert read(desk.store, "ridgeline", allowed_channels, lead_id, LATER) == frozenset()
+    with desk.store.read("ridgeline") as tx:
+        found = withdrawn_since(tx, ["email:sam@example.com"], SOON)
+        later = withdrawn_since(tx, ["email:sam@example.com"], LATER)
     assert (sorted(found), sorted(later)) == (["email", "phone", "sms"], []), "the time is that of the withdrawal"

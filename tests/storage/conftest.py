@@ -6,7 +6,8 @@ import pytest
 from tests.storage.current import make_current
 from tests.storage.samples import VAULT
 
-from dealer_agent.storage import LeadWriter, Store
+from dealer_agent.storage.lead_writer import LeadWriter
+from dealer_agent.storage.store import Store
 
 
 @pytest.fixture

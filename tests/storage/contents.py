@@ -3,9 +3,10 @@
 from pathlib import Path
 
 from sqlalchemy import select
+from tests.storage.samples import DEALER
 
-from dealer_agent.storage import Store
 from dealer_agent.storage.schema import metadata
+from dealer_agent.storage.store import Store
 
 
 def everything(store: Store) -> bytes:
@@ -18,11 +19,11 @@ def everything(store: Store) -> bytes:
 
 def values(store: Store) -> list[object]:
     """Every value of every row of every table."""
-    with store._reading() as connection:
+    with store.read(DEALER) as tx:
         return [
             value
             for table in metadata.sorted_tables
-            for row in connection.execute(select(table))
+            for row in tx.connection.execute(select(table))
             for value in row
             if value is not None
         ]
@@ -30,13 +31,13 @@ def values(store: Store) -> list[object]:
 
 def sealed_values(store: Store) -> set[bytes]:
     """What stands in the columns that are said to be sealed."""
-    with store._reading() as connection:
+    with store.read(DEALER) as tx:
         return {
             bytes(value)
             for table in metadata.sorted_tables
             for column in table.columns
             if column.comment == "sealed"
-            for value in connection.execute(select(column).where(column.is_not(None))).scalars()
+            for value in tx.connection.execute(select(column).where(column.is_not(None))).scalars()
         }
 
 

@@ -14,7 +14,6 @@ from uuid import uuid4
 import psycopg
 from psycopg import sql
 
-from dealer_agent.encryption import Cipher
 from dealer_agent.storage.connections import database_url
 from dealer_agent.storage.migrate import migrate
 from dealer_agent.storage.schema import metadata
@@ -29,7 +28,7 @@ _READ_SIZE = b"""
 """
 
 
-def make_current(url: str, cipher: Cipher | None = None) -> None:
+def make_current(url: str) -> None:
     """Does for an empty database what `migrate` does. Any other database is left to `migrate`."""
     schemas = _LENT.get(url)
     if schemas is not None and schemas.make_current(url):
@@ -37,7 +36,7 @@ def make_current(url: str, cipher: Cipher | None = None) -> None:
     parsed = database_url(url)
     file = Path(str(parsed.database))
     if parsed.get_backend_name() != "sqlite" or file.exists():
-        migrate(url, cipher)
+        migrate(url)
         return
     file.touch(0o600, exist_ok=False)
     file.write_bytes(_sqlite_file())

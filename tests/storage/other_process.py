@@ -7,29 +7,34 @@ from collections.abc import Callable
 from multiprocessing.synchronize import Barrier
 from typing import Any
 
-from sqlalchemy import Connection
+from tests.storage.calls import at_time, read
 from tests.storage.samples import DEALER, MONDAY, VAULT, first_answer, import_rows, row, storing
 from ulid import ULID
 
-from dealer_agent.storage import Store, find_duplicate, find_idempotent, migrate
+from dealer_agent.storage.idempotency import find_idempotent
+from dealer_agent.storage.leads import find_duplicate
+from dealer_agent.storage.migrate import migrate
+from dealer_agent.storage.stock import read_revision
+from dealer_agent.storage.store import Store
+from dealer_agent.storage.transaction import Transaction
 
 SIZES = (400, 600)
 """Units of the two files that are imported in turn; every unit of a file has the file's revision as its price."""
 
 
-def submit_once(name: str, key: str | None, contact: str) -> Callable[[Connection], str]:
+def submit_once(name: str, key: str | None, contact: str) -> Callable[[Transaction], str]:
     """A job as lead.submit makes it: the answer to a key, else the first lead of this customer, else a new lead."""
 
-    def job(connection: Connection) -> str:
+    def job(tx: Transaction) -> str:
         if key is not None:
-            answer = find_idempotent(connection, VAULT, DEALER, "token", key, MONDAY)
+            answer = find_idempotent(at_time(tx, MONDAY), "token", key)
             if answer is not None:
                 return f"repeated {answer.reply.decode()}"
-        earlier = find_duplicate(connection, VAULT, DEALER, [contact], "VIN", MONDAY)
+        earlier = find_duplicate(tx, [contact], "VIN", MONDAY)
         if earlier is not None:
             return f"duplicate {earlier}"
         reply = first_answer(key, reply=name.encode()) if key is not None else None
-        return f"first {storing(name, contacts=[contact], vehicle_key='VIN', idempotency=reply)(connection)}"
+        return f"first {storing(name, contacts=[contact], vehicle_key='VIN', idempotency=reply)(tx)}"
 
     return job
 
@@ -66,7 +71,7 @@ def work_for_ever(url: str) -> None:
         for _ in range(3):
             threading.Thread(target=submit).start()
         while True:
-            coming = store.revision(DEALER).stock + 1
+            coming = read(store, DEALER, read_revision).stock + 1
             outcome = import_rows(store, [row(f"V{n}", price=coming) for n in range(SIZES[coming % 2])])
             say(f"stock {outcome.revision}")
 

@@ -7,28 +7,29 @@ from hashlib import sha256
 from typing import Any, NamedTuple
 
 from msgspec import UNSET
-from sqlalchemy import Connection
 
+from dealer_agent.dealers.profile import DealerRooftop, Profile
 from dealer_agent.encryption import Cipher, Keyring
+from dealer_agent.inventory.import_plan import ImportRow
 from dealer_agent.inventory.unit import Unit
-from dealer_agent.storage import (
-    ConsentRecord,
-    GoneUnit,
-    IdempotencyRecord,
-    ImportOutcome,
-    ImportRow,
-    LeadRecord,
-    LiveUnit,
-    Stock,
-    Store,
-    record_idempotency,
-    record_lead,
-)
+from dealer_agent.storage.consents import ConsentRecord
+from dealer_agent.storage.idempotency import IdempotencyRecord, record_idempotency
+from dealer_agent.storage.leads import LeadRecord, record_lead
+from dealer_agent.storage.stock import GoneUnit, ImportOutcome, LiveUnit, Stock, apply_import, read_stock
+from dealer_agent.storage.store import Store
+from dealer_agent.storage.transaction import Transaction
 
 DEALER = "ridgeline"
 MONDAY = datetime(2026, 3, 2, 9, 30, 0, 123456, tzinfo=UTC)
 KEYRING = Keyring((("k-first", bytes(range(32))),), lasting=bytes(range(64, 96)))
 VAULT = Cipher(KEYRING)
+NO_NOTICES = Profile(
+    id=DEALER,
+    name="Ridgeline Motors",
+    feed_price="advertised",
+    rooftops=(DealerRooftop(name="Ridgeline North", timezone="America/Chicago"),),
+)
+"""A dealer without channels: nobody is notified of a withdrawal or an erasure."""
 TUESDAY = MONDAY + timedelta(days=1)
 WEDNESDAY = MONDAY + timedelta(days=2)
 
@@ -53,19 +54,18 @@ class WholeStock(NamedTuple):
 
 def stock_of(store: Store, dealer_id: str, *, remember_days: int, now: datetime) -> WholeStock:
     """The stock in the store."""
-    with store.reading_stock(dealer_id, remember_days=remember_days, now=now) as stock:
-        return WholeStock.of(stock)
+    with store.read(dealer_id, now) as tx:
+        return WholeStock.of(read_stock(tx, remember_days))
 
 
 def import_rows(store: Store, rows: Sequence[ImportRow], at: datetime = MONDAY, **more: Any) -> ImportOutcome:
     """An import of a full file, with no check for shrinking unless asked for."""
-    options = {"source": "stock.csv", "layout": "canonical", "max_shrink": None, "dry_run": False}
-    return store.apply_import(DEALER, rows, at=at, **(options | more))
+    options = {"source": "stock.csv", "layout": "canonical", "max_shrink": None, "dry_run": False, "remember_days": 90}
+    return apply_import(store, DEALER, rows, at=at, **options | more)
 
 
 def lead(lead_id: str, received_at: datetime = MONDAY, **more: Any) -> LeadRecord:
     values: dict[str, Any] = {
-        "dealer_id": DEALER,
         "lead_id": lead_id,
         "received_at": received_at,
         "source_agent": "Example Agent",
@@ -105,15 +105,14 @@ def storing(
     contacts: Sequence[str] = ("sam@example.com",),
     vehicle_key: str | None = None,
     idempotency: IdempotencyRecord | None = None,
-    cipher: Cipher = VAULT,
-) -> Callable[[Connection], str]:
+) -> Callable[[Transaction], str]:
     """A job that stores a lead and returns its id."""
 
-    def job(connection: Connection) -> str:
+    def job(tx: Transaction) -> str:
         first = lead(lead_id, received_at)
-        record_lead(connection, cipher, first, consent(received_at), contacts=contacts, vehicle_key=vehicle_key)
+        record_lead(tx, first, consent(received_at), contacts=contacts, vehicle_key=vehicle_key)
         if idempotency is not None:
-            record_idempotency(connection, cipher, DEALER, replace(idempotency, lead_id=lead_id))
+            record_idempotency(tx, replace(idempotency, lead_id=lead_id))
         return lead_id
 
     return job

@@ -7,10 +7,10 @@ from datetime import datetime, timedelta
 from typing import Any, TypeVar
 
 import pytest
-from sqlalchemy import Connection, create_engine, select
+from sqlalchemy import create_engine, select
+from tests.storage.calls import at_time, of_dealer
 from tests.storage.samples import DEALER, MONDAY, TUESDAY, VAULT, lead, storing
 
-from dealer_agent.storage import AlreadyStored, LeadWriter, Store
 from dealer_agent.storage.appointments import (
     AppointmentRecord,
     Booked,
@@ -19,17 +19,20 @@ from dealer_agent.storage.appointments import (
     busy_quarters,
     end_appointments,
     find_appointment,
-    hand_over,
     list_booked,
     list_waiting,
     record_appointment,
     sharing,
+    stop_sharing,
     take_places,
 )
 from dealer_agent.storage.connections import database_url as parsed_url
 from dealer_agent.storage.connections import writer_engine
-from dealer_agent.storage.errors import translating
+from dealer_agent.storage.errors import AlreadyStored, translating
+from dealer_agent.storage.lead_writer import LeadWriter
 from dealer_agent.storage.schema import appointments, places
+from dealer_agent.storage.store import Store
+from dealer_agent.storage.transaction import Transaction
 
 QUARTER = timedelta(minutes=15)
 TEN = MONDAY.replace(hour=10, minute=0, second=0, microsecond=0) + timedelta(days=1)
@@ -44,7 +47,6 @@ def quarters(start: datetime, count: int) -> list[datetime]:
 
 def visit(appointment_id: str, **more: Any) -> AppointmentRecord:
     values: dict[str, Any] = {
-        "dealer_id": DEALER,
         "appointment_id": appointment_id,
         "lead_id": "L1",
         "rooftop": "Ridgeline North",
@@ -59,34 +61,34 @@ def visit(appointment_id: str, **more: Any) -> AppointmentRecord:
     return AppointmentRecord(**(values | more))
 
 
-def in_one(writer: LeadWriter, job: Callable[[Connection], Result]) -> Result:
+def in_one(writer: LeadWriter, job: Callable[[Transaction], Result]) -> Result:
     return writer.submit(DEALER, job).result(60)
 
 
-def booking(record: AppointmentRecord, of: int = 1, count: int = 4) -> Callable[[Connection], None]:
+def booking(record: AppointmentRecord, of: int = 1, count: int = 4) -> Callable[[Transaction], None]:
     """A job that stores a visit and takes a place in each quarter of its hour."""
 
-    def job(connection: Connection) -> None:
-        record_appointment(connection, VAULT, record)
+    def job(tx: Transaction) -> None:
+        record_appointment(tx, record)
         assert record.starts_at is not None
-        take_places(connection, record, quarters(record.starts_at, count), of)
+        take_places(tx, record, quarters(record.starts_at, count), of)
 
     return job
 
 
-def recording(*records: AppointmentRecord) -> Callable[[Connection], None]:
+def recording(*records: AppointmentRecord) -> Callable[[Transaction], None]:
     """A job that stores visits without places."""
 
-    def job(connection: Connection) -> None:
+    def job(tx: Transaction) -> None:
         for record in records:
-            record_appointment(connection, VAULT, record)
+            record_appointment(tx, record)
 
     return job
 
 
-def ending(ids: Sequence[str], how: Any = "cancelled", dealer_id: str = DEALER) -> Callable[[Connection], int]:
+def ending(ids: Sequence[str], how: Any = "cancelled", dealer_id: str = DEALER) -> Callable[[Transaction], int]:
     """A job that ends visits on Tuesday."""
-    return lambda connection: end_appointments(connection, dealer_id, ids, TUESDAY, how)
+    return lambda tx: end_appointments(at_time(of_dealer(tx, dealer_id), TUESDAY), ids, how)
 
 
 @pytest.fixture(autouse=True)
@@ -96,13 +98,13 @@ def a_lead(writer: LeadWriter) -> None:
 
 def busy(writer: LeadWriter, **more: Any) -> dict[datetime, int]:
     sought: dict[str, Any] = {
-        "dealer_id": DEALER,
         "rooftop": "Ridgeline North",
         "kind": "test_drive",
         "since": TEN - timedelta(hours=1),
         "until": TEN + timedelta(hours=9),
     } | more
-    return in_one(writer, lambda connection: busy_quarters(connection, **sought))
+    dealer_id = sought.pop("dealer_id", DEALER)
+    return in_one(writer, lambda tx: busy_quarters(of_dealer(tx, dealer_id), **sought))
 
 
 def test_a_visit_is_read_as_it_was_stored_and_what_was_asked_stands_nowhere_in_the_clear(
@@ -111,9 +113,9 @@ def test_a_visit_is_read_as_it_was_stored_and_what_was_asked_stands_nowhere_in_t
     shared = visit("A2", status="requested", starts_at=None, ends_at=None, shares="A1", created_at=TUESDAY)
     in_one(writer, booking(visit("A1")))
     in_one(writer, recording(shared))
-    found = in_one(writer, lambda connection: appointments_of(connection, VAULT, DEALER, "L1"))
+    found = in_one(writer, lambda tx: appointments_of(tx, "L1"))
     assert found == [visit("A1"), shared]
-    assert in_one(writer, lambda connection: appointments_of(connection, VAULT, DEALER, "L2")) == []
+    assert in_one(writer, lambda tx: appointments_of(tx, "L2")) == []
     with create_engine(parsed_url(database_url)).connect() as connection:
         kept = [bytes(sealed) for sealed in connection.execute(select(appointments.c.request)).scalars()]
     assert len(kept) == 2
@@ -137,7 +139,7 @@ def test_there_are_as_many_places_as_the_rooftop_has_and_no_more(writer: LeadWri
     with pytest.raises(AlreadyStored):
         in_one(writer, booking(overlapping, of=3))
     assert max(busy(writer).values()) == 3
-    found = in_one(writer, lambda connection: appointments_of(connection, VAULT, DEALER, "L1"))
+    found = in_one(writer, lambda tx: appointments_of(tx, "L1"))
     assert [record.appointment_id for record in found] == ["A0", "A1", "A2"], "nothing of the fourth is stored"
     for free in (visit("A5", starts_at=TEN + 4 * QUARTER), visit("A6", kind="sales"), visit("A7", rooftop="South")):
         in_one(writer, booking(free, of=1))
@@ -164,10 +166,11 @@ def test_of_two_who_look_at_once_the_primary_key_lets_one_have_the_place(writer:
         engine = writer_engine(parsed_url(database_url))
         try:
             with translating(), engine.begin() as connection:
-                record_appointment(connection, VAULT, visit(appointment_id))
+                tx = Transaction(connection, DEALER, MONDAY, VAULT)
+                record_appointment(tx, visit(appointment_id))
                 if connection.dialect.name == "postgresql":
                     both_looked.wait()
-                take_places(connection, visit(appointment_id), quarters(TEN, 4), 1)
+                take_places(tx, visit(appointment_id), quarters(TEN, 4), 1)
             outcomes.append("booked")
         except AlreadyStored:
             outcomes.append("too late")
@@ -192,10 +195,10 @@ def test_a_visit_that_ends_frees_its_places_and_takes_what_shares_them_along(wri
     ended = [in_one(writer, ending(ids, how)) for ids in ([], ["A1"], ["A1", "A2"])]
     assert ended == [0, 2, 0]
     assert busy(writer) == {}
-    found = in_one(writer, lambda connection: appointments_of(connection, VAULT, DEALER, "L1"))
+    found = in_one(writer, lambda tx: appointments_of(tx, "L1"))
     over = {"status": how, "cancelled_at": TUESDAY}
     assert found == [replace(visit("A1"), **over), replace(part, **over), other]
-    assert [record.stands for record in found] == [False, False, True]
+    assert [record.is_active for record in found] == [False, False, True]
 
 
 def test_a_visit_of_another_dealer_is_not_ended(writer: LeadWriter) -> None:
@@ -208,16 +211,16 @@ def test_what_is_part_of_a_visit_is_found_as_long_as_it_stands(writer: LeadWrite
     part = visit("A2", kind="trade_in", shares="A1")
     ended = visit("A3", kind="trade_in", shares="A1", status="replaced")
     in_one(writer, recording(part, ended))
-    assert in_one(writer, lambda connection: sharing(connection, VAULT, DEALER, [])) == []
-    assert in_one(writer, lambda connection: sharing(connection, VAULT, DEALER, ["A0", "A1"])) == [part]
+    assert in_one(writer, lambda tx: sharing(tx, [])) == []
+    assert in_one(writer, lambda tx: sharing(tx, ["A0", "A1"])) == [part]
 
 
 def test_one_visit_is_found_by_its_id_though_it_has_ended(writer: LeadWriter) -> None:
     ended = visit("A1", status="cancelled", cancelled_at=TUESDAY)
     in_one(writer, recording(ended, visit("A2")))
-    assert in_one(writer, lambda connection: find_appointment(connection, VAULT, DEALER, "A1")) == ended
-    assert in_one(writer, lambda connection: find_appointment(connection, VAULT, DEALER, "A3")) is None
-    assert in_one(writer, lambda connection: find_appointment(connection, VAULT, "lakeside", "A1")) is None
+    assert in_one(writer, lambda tx: find_appointment(tx, "A1")) == ended
+    assert in_one(writer, lambda tx: find_appointment(tx, "A3")) is None
+    assert in_one(writer, lambda tx: find_appointment(of_dealer(tx, "lakeside"), "A1")) is None
 
 
 def test_what_other_leads_have_in_a_visit_goes_on_without_it_in_places_of_its_own(writer: LeadWriter) -> None:
@@ -233,14 +236,12 @@ def test_what_other_leads_have_in_a_visit_goes_on_without_it_in_places_of_its_ow
     in_one(writer, booking(full))
     in_one(writer, booking(visit("A1")))
     in_one(writer, recording(own, *others))
-    in_one(writer, lambda connection: hand_over(connection, DEALER, [], ["L1"]))
-    in_one(writer, lambda connection: hand_over(connection, DEALER, ["A1"], ["L1"]))
+    in_one(writer, lambda tx: stop_sharing(tx, [], ["L1"]))
+    in_one(writer, lambda tx: stop_sharing(tx, ["A1"], ["L1"]))
     in_one(writer, ending(["A1"]))
-    found = in_one(writer, lambda connection: appointments_of(connection, VAULT, DEALER, "L2"))
+    found = in_one(writer, lambda tx: appointments_of(tx, "L2"))
     assert found == [replace(others[0], shares=None), *others[1:]]
-    (mine,) = in_one(
-        writer, lambda connection: [one for one in appointments_of(connection, VAULT, DEALER, "L1") if one.shares]
-    )
+    (mine,) = in_one(writer, lambda tx: [one for one in appointments_of(tx, "L1") if one.shares])
     assert (mine.status, mine.shares) == ("cancelled", "A1")
     assert busy(writer) == {}
     assert set(busy(writer, kind="trade_in").values()) == {2}
@@ -267,7 +268,7 @@ def test_a_customers_booked_visits_are_those_that_stand_and_are_not_over(
     in_one(writer, recording(record))
 
     def look(lead_ids: Sequence[str]) -> list[Booked]:
-        return in_one(writer, lambda connection: booked_visits(connection, DEALER, lead_ids, "test_drive", MONDAY))
+        return in_one(writer, lambda tx: booked_visits(at_time(tx, MONDAY), lead_ids, "test_drive"))
 
     assert record.starts_at is None or record.ends_at is not None
     told = [Booked("A1", "Ridgeline North", record.starts_at, record.ends_at)] if found else []  # type: ignore[arg-type]
@@ -286,12 +287,12 @@ def test_visits_are_listed_in_the_order_of_time_with_whom_and_what_they_are_abou
     over = visit("W3", status="replaced", starts_at=None, ends_at=None)
     records = (later, earlier, gone_by, *reversed(waiting), over)
     in_one(writer, recording(*records))
-    booked = in_one(writer, lambda connection: list_booked(connection, VAULT, DEALER, TEN - timedelta(days=30)))
+    booked = in_one(writer, lambda tx: list_booked(tx, TEN - timedelta(days=30)))
     customer = lead("L1").customer
     assert booked == [(earlier, customer, None), (later, customer, None)]
-    asked = in_one(writer, lambda connection: list_waiting(connection, VAULT, DEALER, MONDAY))
+    asked = in_one(writer, lambda tx: list_waiting(tx, MONDAY))
     assert asked == [(one, customer, None) for one in waiting]
-    assert in_one(writer, lambda connection: list_waiting(connection, VAULT, DEALER, MONDAY + QUARTER)) == asked[1:]
+    assert in_one(writer, lambda tx: list_waiting(tx, MONDAY + QUARTER)) == asked[1:]
 
 
 def test_places_are_numbered_within_what_the_rooftop_has(writer: LeadWriter, database_url: str) -> None:

@@ -6,13 +6,13 @@ from datetime import datetime, timedelta
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-from sqlalchemy import Connection
-from tests.storage.samples import DEALER, MONDAY, VAULT, storing
+from tests.storage.samples import DEALER, MONDAY, storing
 
 from dealer_agent.lead_intake import availability
 from dealer_agent.lead_intake.availability import Availability, Without
-from dealer_agent.storage import LeadWriter
 from dealer_agent.storage.appointments import AppointmentRecord, busy_quarters, record_appointment, take_places
+from dealer_agent.storage.lead_writer import LeadWriter
+from dealer_agent.storage.transaction import Transaction
 
 QUARTER = timedelta(minutes=15)
 NINE = MONDAY.replace(hour=9, minute=0, second=0, microsecond=0)
@@ -31,7 +31,6 @@ def at(number: int) -> datetime:
 
 def visit(number: int, start: datetime) -> AppointmentRecord:
     return AppointmentRecord(
-        dealer_id=DEALER,
         appointment_id=f"A{number}",
         lead_id="L1",
         rooftop="Ridgeline North",
@@ -45,12 +44,12 @@ def visit(number: int, start: datetime) -> AppointmentRecord:
     )
 
 
-def book(connection: Connection, starts: Sequence[int]) -> list[AppointmentRecord]:
+def book(tx: Transaction, starts: Sequence[int]) -> list[AppointmentRecord]:
     visits = [visit(number, at(start)) for number, start in enumerate(starts)]
     for each in visits:
         assert each.starts_at is not None
-        record_appointment(connection, VAULT, each)
-        take_places(connection, each, [each.starts_at, each.starts_at + QUARTER], of=None)
+        record_appointment(tx, each)
+        take_places(tx, each, [each.starts_at, each.starts_at + QUARTER], None)
     return visits
 
 
@@ -59,10 +58,10 @@ def book(connection: Connection, starts: Sequence[int]) -> list[AppointmentRecor
 def test_wherever_somebody_looks_as_many_places_are_taken_as_were_taken(
     writer: LeadWriter, starts: list[int], looked_at: list[int], ending: int
 ) -> None:
-    def job(connection: Connection) -> None:
-        storing("L1")(connection)
-        visits = book(connection, starts)
-        busy = Availability(connection, DEALER, "Ridgeline North", "test_drive", SPAN)
+    def job(tx: Transaction) -> None:
+        storing("L1")(tx)
+        visits = book(tx, starts)
+        busy = Availability(tx, "Ridgeline North", "test_drive", SPAN)
         less = Without(busy, visits[:ending])
         for number in looked_at:
             assert busy.get(at(number), 0) == sum(start in (number, number - 1) for start in starts)
@@ -79,7 +78,7 @@ def test_little_is_read_for_a_time_that_is_free_and_more_for_who_looks_further(
     read: list[timedelta] = []
 
     def noted(*given: object) -> dict[datetime, int]:
-        _, _, _, _, since, until = given
+        _, _, _, since, until = given
         assert isinstance(since, datetime)
         assert isinstance(until, datetime)
         read.append(until - since)
@@ -87,8 +86,8 @@ def test_little_is_read_for_a_time_that_is_free_and_more_for_who_looks_further(
 
     monkeypatch.setattr(availability, "busy_quarters", noted)
 
-    def job(connection: Connection) -> None:
-        busy = Availability(connection, DEALER, "Ridgeline North", "test_drive", SPAN)
+    def job(tx: Transaction) -> None:
+        busy = Availability(tx, "Ridgeline North", "test_drive", SPAN)
         asked = NINE + timedelta(days=10)
         for number in range(4):
             busy.get(asked + number * QUARTER, 0)

@@ -8,25 +8,28 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from sqlalchemy import Connection, text
-from tests.storage.samples import DEALER, KEYRING, MONDAY, TUESDAY, VAULT, WEDNESDAY, consent, lead, storing
+from tests.storage.calls import at_time, lock_at, read, with_cipher
+from tests.storage.samples import DEALER, KEYRING, MONDAY, NO_NOTICES, TUESDAY, VAULT, WEDNESDAY, consent, lead, storing
 from ulid import ULID
 
 from dealer_agent.encryption import Cipher, Keyring
-from dealer_agent.storage import (
+from dealer_agent.storage.consents import (
     ChainReport,
     ConsentRecord,
-    LeadWriter,
-    StorageError,
-    Store,
     allowed_channels,
     record_consent,
-    record_lead,
     record_revocation,
     verify_chain,
 )
-from dealer_agent.storage.event_chain import ChainEnd, event_hash, lock_dealer, seal_end
-from dealer_agent.storage.privacy import erase_lead
+from dealer_agent.storage.erasure import erase_lead
+from dealer_agent.storage.errors import StorageError
+from dealer_agent.storage.event_chain import CONSENTS, ChainEnd, end_mac, lock_dealer, row_hash
+from dealer_agent.storage.lead_writer import LeadWriter
+from dealer_agent.storage.leads import get_lead, record_lead
+from dealer_agent.storage.notices import withdraw
 from dealer_agent.storage.schema import consent_events
+from dealer_agent.storage.store import Store
+from dealer_agent.storage.transaction import Transaction
 
 CHANNELS = ("email", "phone", "sms")
 
@@ -35,12 +38,12 @@ CHANNELS = ("email", "phone", "sms")
 def chained(store: Store, writer: LeadWriter) -> Store:
     """Five events: a consent for each of three leads, a revocation in the middle, and a second consent at the end."""
 
-    def job(connection: Connection) -> None:
-        storing("L1", contacts=["sam@example.com"])(connection)
-        storing("L2", contacts=["pat@example.com"])(connection)
-        record_revocation(connection, VAULT, DEALER, "L1", ("sms",), TUESDAY, by="Alex", reason="called us")
-        storing("L3", contacts=["kim@example.com"])(connection)
-        record_consent(connection, VAULT, DEALER, "L2", consent(TUESDAY, expires_at=WEDNESDAY, source_agent="Agent"))
+    def job(tx: Transaction) -> None:
+        storing("L1", contacts=["sam@example.com"])(tx)
+        storing("L2", contacts=["pat@example.com"])(tx)
+        record_revocation(at_time(tx, TUESDAY), "L1", ("sms",), by="Alex", reason="called us")
+        storing("L3", contacts=["kim@example.com"])(tx)
+        record_consent(tx, "L2", consent(TUESDAY, expires_at=WEDNESDAY, source_agent="Agent"))
 
     writer.submit(DEALER, job).result(60)
     return store
@@ -48,35 +51,35 @@ def chained(store: Store, writer: LeadWriter) -> Store:
 
 def changed(store: Store, *statements: str, **values: Any) -> ChainReport:
     """What a check says once somebody changed the tables by hand, around this program."""
-    with store._writing() as connection:
+    with store.write(DEALER) as tx:
         for statement in statements:
-            connection.execute(text(statement), values)
-    return store.verify_chain(DEALER)
+            tx.connection.execute(text(statement), values)
+    return read(store, DEALER, verify_chain)
 
 
 def test_a_chain_that_nobody_touched_is_whole(chained: Store) -> None:
-    assert chained.verify_chain(DEALER) == ChainReport(events=5, erased=0, first_broken=None, problem=None)
+    assert read(chained, DEALER, verify_chain) == ChainReport(events=5, erased=0, first_broken=None, problem=None)
 
 
 def test_a_dealer_without_leads_has_an_empty_chain(store: Store) -> None:
-    assert store.verify_chain("nobody") == ChainReport(events=0, erased=0, first_broken=None, problem=None)
+    assert read(store, "nobody", verify_chain) == ChainReport(events=0, erased=0, first_broken=None, problem=None)
 
 
 def test_each_dealer_has_a_chain_of_its_own(chained: Store, writer: LeadWriter) -> None:
-    def job(connection: Connection) -> None:
+    def job(tx: Transaction) -> None:
         agreed = consent()
-        record_lead(connection, VAULT, lead("X1", dealer_id="lakeside"), agreed, contacts=[], vehicle_key=None)
+        record_lead(tx, lead("X1"), agreed, contacts=[], vehicle_key=None)
 
     writer.submit("lakeside", job).result(60)
-    found = chained.get_lead("lakeside", "X1")
+    found = read(chained, "lakeside", get_lead, "X1")
     assert found is not None
     assert [event.number for event in found.consents] == [1]
-    assert chained.verify_chain("lakeside").events == 1
-    assert chained.verify_chain(DEALER).events == 5
+    assert read(chained, "lakeside", verify_chain).events == 1
+    assert read(chained, DEALER, verify_chain).events == 5
 
 
 def test_a_revocation_says_who_noted_it_and_why(chained: Store) -> None:
-    found = chained.get_lead(DEALER, "L1")
+    found = read(chained, DEALER, get_lead, "L1")
     assert found is not None
     _, revoked = found.consents
     assert (revoked.number, revoked.kind, revoked.at, revoked.channels) == (3, "revoked", TUESDAY, ("sms",))
@@ -86,8 +89,8 @@ def test_a_revocation_says_who_noted_it_and_why(chained: Store) -> None:
 
 def test_nothing_is_revoked_of_a_lead_that_does_not_exist(chained: Store) -> None:
     with pytest.raises(StorageError, match="refused a statement"):
-        chained.record_revocation(DEALER, "NONE", ["email"], TUESDAY, by="Alex", reason=None)
-    assert chained.verify_chain(DEALER) == (5, 0, None, None)
+        lock_at(TUESDAY, chained, DEALER, withdraw, "NONE", ["email"], by="Alex", reason=None, profile=NO_NOTICES)
+    assert read(chained, DEALER, verify_chain) == (5, 0, None, None)
 
 
 # Whatever of the second event somebody changes.
@@ -168,22 +171,22 @@ def test_tampering_shows(chained: Store, statements: list[str], first_broken: in
     assert words in found.problem
 
 
-def rewritten(connection: Connection, cipher: Cipher | None, *, head: bool = True) -> None:
+def rewritten(tx: Transaction, cipher: Cipher | None, *, head: bool = True) -> None:
     """Takes back a revocation, by somebody who knows this program and makes every hash anew; `head`: the end's too."""
-    events = [dict(row._mapping) for row in connection.execute(consent_events.select().order_by("number"))]
+    events = [dict(row._mapping) for row in tx.connection.execute(consent_events.select().order_by("number"))]
     events[2]["channels"] = b"[]"
     before = b""
     for event in events:
-        event["hash"] = before = event_hash(event, before)
-        connection.execute(
+        event["hash"] = before = row_hash(event, before)
+        tx.connection.execute(
             text("UPDATE consent_events SET hash = :hash, channels = :channels WHERE number = :number"),
             {name: event[name] for name in ("hash", "channels", "number")},
         )
     if head:
-        connection.execute(text("UPDATE dealers SET consent_head = :head"), {"head": before})
+        tx.connection.execute(text("UPDATE dealers SET consent_head = :head"), {"head": before})
     if cipher is not None:
-        seal = seal_end(cipher, DEALER, ChainEnd(len(events), before))
-        connection.execute(text("UPDATE dealers SET consent_seal = :seal"), {"seal": seal})
+        seal = end_mac(with_cipher(tx, cipher), ChainEnd(len(events), before), CONSENTS)
+        tx.connection.execute(text("UPDATE dealers SET consent_seal = :seal"), {"seal": seal})
 
 
 @pytest.mark.parametrize(
@@ -198,9 +201,9 @@ def rewritten(connection: Connection, cipher: Cipher | None, *, head: bool = Tru
     ],
 )
 def test_a_chain_that_was_written_anew_without_the_key_shows(chained: Store, cipher: Cipher | None, head: bool) -> None:
-    with chained._writing() as connection:
-        rewritten(connection, cipher, head=head)
-    found = chained.verify_chain(DEALER)
+    with chained.write(DEALER) as tx:
+        rewritten(tx, cipher, head=head)
+    found = read(chained, DEALER, verify_chain)
     assert (found.events, found.first_broken) == (5, 6)
     assert found.problem is not None
     assert "not the one that was sealed" in found.problem
@@ -208,26 +211,26 @@ def test_a_chain_that_was_written_anew_without_the_key_shows(chained: Store, cip
 
 def test_what_only_the_seal_prevents_is_possible_with_the_key(chained: Store) -> None:
     """So it is the key that makes the difference in the test above."""
-    with chained._writing() as connection:
-        rewritten(connection, VAULT)
-    assert chained.verify_chain(DEALER).problem is None
+    with chained.write(DEALER) as tx:
+        rewritten(tx, VAULT)
+    assert read(chained, DEALER, verify_chain).problem is None
 
 
 def test_events_that_come_later_do_not_hide_what_was_cut_off(chained: Store, writer: LeadWriter) -> None:
     changed(chained, DROP_LAST, SET_BACK)
     writer.submit(DEALER, storing("L4")).result(60)  # No lead is lost to it.
-    found = chained.verify_chain(DEALER)
+    found = read(chained, DEALER, verify_chain)
     assert (found.events, found.first_broken) == (5, 6)
 
 
 def test_a_job_that_fails_leaves_no_gap_in_the_chain(store: Store, writer: LeadWriter) -> None:
     """Its savepoint is rolled back, and with it the end that the next job of the same transaction would go on from."""
 
-    def failing(connection: Connection) -> None:
-        storing("LOST")(connection)
+    def failing(tx: Transaction) -> None:
+        storing("LOST")(tx)
         raise RuntimeError
 
-    def busy(_: Connection) -> None:
+    def busy(_: Transaction) -> None:
         futures.extend(writer.submit(DEALER, job) for job in (storing("L1"), failing, storing("L2")))
 
     futures: list[Any] = []
@@ -236,15 +239,15 @@ def test_a_job_that_fails_leaves_no_gap_in_the_chain(store: Store, writer: LeadW
     with pytest.raises(RuntimeError):
         futures[1].result(60)
     assert futures[2].result(60) == "L2"
-    assert store.verify_chain(DEALER) == (2, 0, None, None)
+    assert read(store, DEALER, verify_chain) == (2, 0, None, None)
 
 
 def test_a_text_under_a_key_that_is_lost_is_said_to_be(database_url: str, chained: Store) -> None:
-    with chained._writing() as connection:
-        connection.execute(text("DELETE FROM vault_keys"))
+    with chained.write(DEALER) as tx:
+        tx.connection.execute(text("DELETE FROM vault_keys"))
     other = Cipher(Keyring((("k-other", bytes(32)),)))
     with Store.open(database_url, other) as store:
-        found = store.verify_chain(DEALER)
+        found = read(store, DEALER, verify_chain)
     assert found.first_broken == 1
     assert found.problem is not None
     assert KEYRING.active in found.problem
@@ -274,13 +277,13 @@ def event(channels: str, expires: int | None = None) -> tuple[str, tuple[str, ..
 def test_a_customer_may_be_contacted_by_what_was_granted_and_not_revoked(
     store: Store, events: list[tuple[str, tuple[str, ...], int | None]], allowed: str
 ) -> None:
-    with store._locked(DEALER) as connection:
-        _bare_lead(connection, DEALER, "L1")
+    with store.lock(DEALER) as tx:
+        _bare_lead(tx.connection, DEALER, "L1")
         for second, (sign, channels, expires) in enumerate(events):
             ends = None if expires is None else MONDAY + timedelta(days=expires)
-            _add(connection, DEALER, "L1", sign, channels, ends, MONDAY + timedelta(seconds=second))
-    assert store.allowed_channels(DEALER, "L1", MONDAY) == set(event("+" + allowed)[1])
-    assert store.allowed_channels(DEALER, "L2", MONDAY) == set()
+            _add(tx, "L1", sign, channels, ends, MONDAY + timedelta(seconds=second))
+    assert read(store, DEALER, allowed_channels, "L1", MONDAY) == set(event("+" + allowed)[1])
+    assert read(store, DEALER, allowed_channels, "L2", MONDAY) == set()
 
 
 @pytest.mark.parametrize(
@@ -295,18 +298,18 @@ def test_a_revoked_channel_is_not_used_for_a_consent_from_before_the_revocation(
     store: Store, granted_at: datetime, allowed: set[str]
 ) -> None:
     """Agents send the consent that they have with every request: it says nothing anew."""
-    with store._locked(DEALER) as connection:
-        _bare_lead(connection, DEALER, "L1")
-        record_consent(connection, VAULT, DEALER, "L1", consent(MONDAY, granted_at=MONDAY))
-        record_revocation(connection, VAULT, DEALER, "L1", ("sms",), TUESDAY, by="Alex", reason=None)
-        record_consent(connection, VAULT, DEALER, "L1", consent(WEDNESDAY, granted_at=granted_at))
-    assert store.allowed_channels(DEALER, "L1", WEDNESDAY) == allowed
+    with store.lock(DEALER) as tx:
+        _bare_lead(tx.connection, DEALER, "L1")
+        record_consent(tx, "L1", consent(MONDAY, granted_at=MONDAY))
+        record_revocation(at_time(tx, TUESDAY), "L1", ("sms",), by="Alex", reason=None)
+        record_consent(tx, "L1", consent(WEDNESDAY, granted_at=granted_at))
+    assert read(store, DEALER, allowed_channels, "L1", WEDNESDAY) == allowed
 
 
 def test_nobody_is_contacted_once_erased(chained: Store) -> None:
-    assert chained.allowed_channels(DEALER, "L1", MONDAY) == {"email"}
-    chained.erase_lead(DEALER, "L1", TUESDAY)
-    assert chained.allowed_channels(DEALER, "L1", MONDAY) == set()
+    assert read(chained, DEALER, allowed_channels, "L1", MONDAY) == {"email"}
+    lock_at(TUESDAY, chained, DEALER, erase_lead, "L1")
+    assert read(chained, DEALER, allowed_channels, "L1", MONDAY) == set()
 
 
 def _bare_lead(connection: Connection, dealer_id: str, lead_id: str) -> None:
@@ -320,8 +323,7 @@ def _bare_lead(connection: Connection, dealer_id: str, lead_id: str) -> None:
 
 
 def _add(
-    connection: Connection,
-    dealer_id: str,
+    tx: Transaction,
     lead_id: str,
     sign: str,
     channels: tuple[str, ...],
@@ -330,9 +332,9 @@ def _add(
 ) -> None:
     if sign == "+":
         agreed: ConsentRecord = consent(at, granted_at=at, channels=channels, expires_at=expires_at)
-        record_consent(connection, VAULT, dealer_id, lead_id, agreed)
+        record_consent(tx, lead_id, agreed)
     else:
-        record_revocation(connection, VAULT, dealer_id, lead_id, channels, at, by="Alex", reason=None)
+        record_revocation(at_time(tx, at), lead_id, channels, by="Alex", reason=None)
 
 
 LEADS = ("L1", "L2", "L3")
@@ -350,28 +352,28 @@ def test_whatever_happens_the_chain_is_whole_and_tells_the_channels(store: Store
     model: dict[str, set[str]] = {name: set() for name in LEADS}
     erased: set[str] = set()
     texts = 0
-    with store._locked(dealer_id) as connection:
+    with store.lock(dealer_id) as tx:
         for name in LEADS:
-            _bare_lead(connection, dealer_id, name)
-            record_consent(connection, VAULT, dealer_id, name, consent(channels=()))
+            _bare_lead(tx.connection, dealer_id, name)
+            record_consent(tx, name, consent(channels=()))
         for second, (name, sign, channels, expired) in enumerate(steps):
             if name in erased:
                 continue
             if sign == "x":
-                erase_lead(connection, VAULT, dealer_id, name, MONDAY)
+                erase_lead(at_time(tx, MONDAY), name)
                 erased.add(name)
                 model[name].clear()
                 continue
             at = MONDAY + timedelta(seconds=second)
-            _add(connection, dealer_id, name, sign, channels, MONDAY if expired else None, at)
+            _add(tx, name, sign, channels, MONDAY if expired else None, at)
             if sign == "-":
                 model[name] -= set(channels)
             elif not expired:
                 model[name] |= set(channels)
-        report = verify_chain(connection, VAULT, dealer_id)
+        report = verify_chain(tx)
         for name in LEADS:
-            assert allowed_channels(connection, dealer_id, name, MONDAY) == model[name]
-            texts += sum(row is not None for row in _bodies(connection, dealer_id, name))
+            assert allowed_channels(tx, name, MONDAY) == model[name]
+            texts += sum(row is not None for row in _bodies(tx.connection, dealer_id, name))
     assert report.problem is None
     assert report.first_broken is None
     assert report.events - report.erased - texts == len(erased)
@@ -400,23 +402,23 @@ CHANGES: Mapping[type, Callable[[Any], Any]] = {int: _integer, bytes: _bytes, st
 def test_any_change_of_any_value_shows(store: Store, data: st.DataObject) -> None:
     """Of one value, of any type, in any row of a longer chain: at that event, or at the end."""
     dealer_id = str(ULID())
-    with store._locked(dealer_id) as connection:
+    with store.lock(dealer_id) as tx:
         for name in LEADS:
-            _bare_lead(connection, dealer_id, name)
-            record_consent(connection, VAULT, dealer_id, name, consent(expires_at=WEDNESDAY, source_agent="Agent"))
-            record_revocation(connection, VAULT, dealer_id, name, ("sms",), MONDAY, by="Alex", reason="said so")
+            _bare_lead(tx.connection, dealer_id, name)
+            record_consent(tx, name, consent(expires_at=WEDNESDAY, source_agent="Agent"))
+            record_revocation(at_time(tx, MONDAY), name, ("sms",), by="Alex", reason="said so")
         number = data.draw(st.integers(1, 2 * len(LEADS)))
         place = {"dealer_id": dealer_id, "number": number}
-        row = connection.execute(
+        row = tx.connection.execute(
             text("SELECT * FROM consent_events WHERE dealer_id = :dealer_id AND number = :number"), place
         ).one()
         values = {name: value for name, value in row._mapping.items() if value not in (None, "")}
         column = data.draw(st.sampled_from(sorted(set(values) - {"dealer_id", "number", "lead_id"})))
-        connection.execute(
+        tx.connection.execute(
             text(f"UPDATE consent_events SET {column} = :value WHERE dealer_id = :dealer_id AND number = :number"),
             place | {"value": CHANGES[type(values[column])](values[column])},
         )
-        assert verify_chain(connection, VAULT, dealer_id).first_broken == number
+        assert verify_chain(tx).first_broken == number
 
 
 def test_a_dealers_events_are_numbered_without_gaps_in_two_stores(database_url: str, store: Store) -> None:
@@ -424,7 +426,7 @@ def test_a_dealers_events_are_numbered_without_gaps_in_two_stores(database_url: 
     with Store.open(database_url, VAULT) as other:
         for turn in range(3):
             for each in (store, other):
-                with each._locked(DEALER) as connection:
-                    lock_dealer(connection, DEALER)
-                    storing(f"L{turn}{id(each)}")(connection)
-    assert store.verify_chain(DEALER) == (6, 0, None, None)
+                with each.lock(DEALER) as tx:
+                    lock_dealer(tx)
+                    storing(f"L{turn}{id(each)}")(tx)
+    assert read(store, DEALER, verify_chain) == (6, 0, None, None)

@@ -7,28 +7,32 @@ from hashlib import sha256
 from typing import Any
 
 import pytest
-from sqlalchemy import Connection, text
+from sqlalchemy import text
+from tests.storage.calls import at_time, lock_at, read, read_at, write_at
 from tests.storage.contents import everything, sealed_values, values
-from tests.storage.samples import DEALER, MONDAY, TUESDAY, VAULT, WEDNESDAY, consent, first_answer, lead
+from tests.storage.samples import DEALER, MONDAY, NO_NOTICES, TUESDAY, WEDNESDAY, consent, first_answer, lead
 
 from dealer_agent.dealers.routing import NewDelivery
-from dealer_agent.storage import (
-    LeadWriter,
-    Store,
-    StoredLead,
-    append_to_lead,
-    find_duplicate,
-    find_idempotent,
-    record_consent,
-    record_idempotency,
-    record_lead,
-    record_revocation,
+from dealer_agent.storage.accesses import list_accesses, log_access
+from dealer_agent.storage.appointments import (
+    AppointmentRecord,
+    appointments_of,
+    busy_quarters,
+    record_appointment,
+    take_places,
 )
-from dealer_agent.storage.appointments import AppointmentRecord, busy_quarters, record_appointment, take_places
-from dealer_agent.storage.outbox import claim, enqueue, reschedule
-from dealer_agent.storage.privacy import BATCH, Disposed
+from dealer_agent.storage.clock import clock_problem, confirm_clock
+from dealer_agent.storage.consents import record_consent, record_revocation, verify_chain
+from dealer_agent.storage.erasure import MOST_LEADS, Disposed, dispose, erase_lead
+from dealer_agent.storage.idempotency import find_idempotent, record_idempotency
+from dealer_agent.storage.lead_writer import LeadWriter
+from dealer_agent.storage.leads import StoredLead, append_to_lead, find_duplicate, find_leads_of, get_lead, record_lead
+from dealer_agent.storage.notices import withdraw
+from dealer_agent.storage.outbox import claim, enqueue, list_deliveries, reschedule, retry_deliveries
 from dealer_agent.storage.schema import consent_proofs, metadata
-from dealer_agent.storage.sent_deliveries import KeptDocument, keep_document
+from dealer_agent.storage.sent_deliveries import StoredDocument, store_document
+from dealer_agent.storage.store import Store
+from dealer_agent.storage.transaction import Transaction
 
 HOUR = timedelta(hours=1)
 SAID = {
@@ -41,7 +45,7 @@ SAID = {
 VEHICLES = {"Sam": "vin:1hgcm82633a004352", "Pat": "vin:5j6rw2h89ll000001"}
 
 
-def known(person: str, lead_id: str, at: datetime = MONDAY) -> Callable[[Connection], None]:
+def known(person: str, lead_id: str, at: datetime = MONDAY) -> Callable[[Transaction], None]:
     """A job that stores a lead of a person with all that can belong to one."""
     name, email, phone, message, agreed_text, wish = SAID[person]
     customer = f'{{"first_name":"{name}","last_name":"Sample","email":"{email}","phone":"{phone}"}}'.encode()
@@ -49,7 +53,6 @@ def known(person: str, lead_id: str, at: datetime = MONDAY) -> Callable[[Connect
 
     def visit(status: Any, starts_at: datetime | None) -> AppointmentRecord:
         return AppointmentRecord(
-            dealer_id=DEALER,
             appointment_id=f"{lead_id}-{status}-{starts_at:%d}" if starts_at else f"{lead_id}-{status}",
             lead_id=lead_id,
             rooftop="Ridgeline North",
@@ -62,37 +65,35 @@ def known(person: str, lead_id: str, at: datetime = MONDAY) -> Callable[[Connect
             reply=b'{"status":"told"}',
         )
 
-    def job(connection: Connection) -> None:
+    def job(tx: Transaction) -> None:
         first = lead(lead_id, at, customer=customer, payload=f'{{"message":"{message}"}}'.encode())
         agreed = consent(at, consent_text=agreed_text)
-        record_lead(connection, VAULT, first, agreed, contacts=contacts, vehicle_key=VEHICLES[person])
-        append_to_lead(connection, VAULT, DEALER, lead_id, at, f'{{"message":"and {message}"}}'.encode())
-        record_consent(connection, VAULT, DEALER, lead_id, consent(at, consent_text=agreed_text, customer=customer))
-        record_revocation(connection, VAULT, DEALER, lead_id, ["sms"], at, by="Alex", reason=f"{name} called")
+        record_lead(tx, first, agreed, contacts=contacts, vehicle_key=VEHICLES[person])
+        append_to_lead(at_time(tx, at), lead_id, f'{{"message":"and {message}"}}'.encode())
+        record_consent(tx, lead_id, consent(at, consent_text=agreed_text, customer=customer))
+        record_revocation(at_time(tx, at), lead_id, ["sms"], by="Alex", reason=f"{name} called")
         reply = first_answer(lead_id, at, reply=f"Thank you, {name}".encode(), lead_id=lead_id)
-        record_idempotency(connection, VAULT, DEALER, reply)
+        record_idempotency(tx, reply)
         for each in (
             visit("confirmed", at + HOUR),
             visit("confirmed", at + timedelta(days=2)),
             visit("requested", None),
         ):
-            record_appointment(connection, VAULT, each)
+            record_appointment(tx, each)
             if each.starts_at is not None:
-                take_places(connection, each, [each.starts_at], of=5)
-        enqueue(connection, DEALER, lead_id, [NewDelivery("lead", "Ridgeline North", "crm")], at)
+                take_places(tx, each, [each.starts_at], 5)
+        enqueue(at_time(tx, at), lead_id, [NewDelivery("lead", "Ridgeline North", "crm")])
         (delivery,) = [
-            each
-            for each in claim(connection, DEALER, at, HOUR, ("Ridgeline North", "crm"), 9)
-            if each.lead_id == lead_id
+            each for each in claim(at_time(tx, at), HOUR, ("Ridgeline North", "crm"), 9) if each.lead_id == lead_id
         ]
-        keep_document(connection, VAULT, DEALER, delivery, KeptDocument(f"{name} {phone}".encode()))
-        reschedule(connection, DEALER, delivery, at, "answered 503")
+        store_document(tx, delivery, StoredDocument(f"{name} {phone}".encode()))
+        reschedule(tx, delivery, at, "answered 503")
 
     return job
 
 
 def kept(store: Store, lead_id: str) -> StoredLead:
-    found = store.get_lead(DEALER, lead_id)
+    found = read(store, DEALER, get_lead, lead_id)
     assert found is not None
     return found
 
@@ -126,7 +127,7 @@ def test_an_erased_customer_is_gone_to_the_last_byte(two: Store, writer: LeadWri
     """Not even what was sealed is left: in no row, and on SQLite neither in the file's free space nor in its WAL."""
     before = sealed_values(two)
     names = {words.encode() for words in SAID["Sam"]}
-    assert two.erase_lead(DEALER, "L1", TUESDAY, consent_too=True)
+    assert lock_at(TUESDAY, two, DEALER, erase_lead, "L1", consent_too=True)
     gone = before - sealed_values(two)
     # Customer, payload, agent, addition, reply, delivery, two contacts, their vehicle twice, events, visits.
     assert len(gone) == 16
@@ -140,88 +141,90 @@ def test_an_erased_customer_is_gone_to_the_last_byte(two: Store, writer: LeadWri
         (event.consent_text, event.request_hash, event.customer, event.by, event.reason) for event in found.consents
     }
     assert told == {(None,) * 5}
-    assert [visit.request for visit in two.appointments_of(DEALER, "L1")] == [None] * 3
+    assert [visit.request for visit in read(two, DEALER, appointments_of, "L1")] == [None] * 3
 
 
 def test_every_sealed_column_of_an_erased_lead_is_empty_and_no_row_of_its_contacts_is_left(two: Store) -> None:
     """Whatever columns there are: the schema says which are sealed."""
-    two.erase_lead(DEALER, "L1", TUESDAY, consent_too=True)
-    with two._reading() as connection:
+    lock_at(TUESDAY, two, DEALER, erase_lead, "L1", consent_too=True)
+    with two.read(DEALER) as tx:
         for table in metadata.sorted_tables:
             for column in (each for each in table.columns if each.comment == "sealed"):
                 left = text(f"SELECT count({column.name}) FROM {table.name} WHERE lead_id = :lead_id")
-                assert connection.execute(left, {"lead_id": "L1"}).scalar() == 0, column
-                kept = connection.execute(left, {"lead_id": "L2"}).scalar()
+                assert tx.connection.execute(left, {"lead_id": "L1"}).scalar() == 0, column
+                kept = tx.connection.execute(left, {"lead_id": "L2"}).scalar()
                 assert (kept == 0) == (table is consent_proofs), column
 
 
 def test_erasing_one_customer_leaves_the_other_as_they_were(two: Store) -> None:
     before = kept(two, "L2")
-    visits = two.appointments_of(DEALER, "L2")
-    two.erase_lead(DEALER, "L1", TUESDAY)
+    visits = read(two, DEALER, appointments_of, "L2")
+    lock_at(TUESDAY, two, DEALER, erase_lead, "L1")
     assert kept(two, "L2") == before
-    assert two.appointments_of(DEALER, "L2") == visits
-    assert two.find_leads_of(DEALER, ["email:pat.sample@example.com"]) == ["L2"]
+    assert read(two, DEALER, appointments_of, "L2") == visits
+    assert read(two, DEALER, find_leads_of, ["email:pat.sample@example.com"]) == ["L2"]
 
 
 def test_erasing_leaves_the_chain_verifiable_and_stands_in_it(two: Store) -> None:
-    two.erase_lead(DEALER, "L1", TUESDAY)
-    assert two.verify_chain(DEALER) == (7, 3, None, None)
+    lock_at(TUESDAY, two, DEALER, erase_lead, "L1")
+    assert read(two, DEALER, verify_chain) == (7, 3, None, None)
     *_, last = kept(two, "L1").consents
     assert (last.kind, last.number, last.at) == ("kept as proof", 7, TUESDAY)
 
 
 def test_a_customer_is_erased_once(two: Store) -> None:
-    assert two.erase_lead(DEALER, "L1", TUESDAY)
-    assert not two.erase_lead(DEALER, "L1", WEDNESDAY)
-    assert not two.erase_lead(DEALER, "NONE", WEDNESDAY)
-    assert not two.erase_lead("lakeside", "L2", WEDNESDAY)
+    assert lock_at(TUESDAY, two, DEALER, erase_lead, "L1")
+    assert not lock_at(WEDNESDAY, two, DEALER, erase_lead, "L1")
+    assert not lock_at(WEDNESDAY, two, DEALER, erase_lead, "NONE")
+    assert not lock_at(WEDNESDAY, two, "lakeside", erase_lead, "L2")
     assert kept(two, "L1").lead.erased_at == TUESDAY
-    assert two.verify_chain(DEALER).events == 7
+    assert read(two, DEALER, verify_chain).events == 7
 
 
 def test_an_erased_customer_is_found_by_nothing(two: Store, writer: LeadWriter) -> None:
-    two.erase_lead(DEALER, "L1", TUESDAY)
+    lock_at(TUESDAY, two, DEALER, erase_lead, "L1")
     contacts = ["email:sam.sample@example.com", "phone:+12025550101"]
-    assert two.find_leads_of(DEALER, contacts) == []
+    assert read(two, DEALER, find_leads_of, contacts) == []
 
-    def look(connection: Connection) -> tuple[Any, Any]:
-        again = find_idempotent(connection, VAULT, DEALER, "token", "L1", TUESDAY)
-        return find_duplicate(connection, VAULT, DEALER, contacts, VEHICLES["Sam"], MONDAY), again
+    def look(tx: Transaction) -> tuple[Any, Any]:
+        again = find_idempotent(at_time(tx, TUESDAY), "token", "L1")
+        return find_duplicate(tx, contacts, VEHICLES["Sam"], MONDAY), again
 
     assert writer.submit(DEALER, look).result(60) == (None, None)
 
 
 def test_visits_to_come_are_called_off_and_their_places_are_free_again(two: Store, writer: LeadWriter) -> None:
-    two.erase_lead(DEALER, "L1", TUESDAY)
-    ended = {visit.appointment_id: visit.status for visit in two.appointments_of(DEALER, "L1")}
+    lock_at(TUESDAY, two, DEALER, erase_lead, "L1")
+    ended = {visit.appointment_id: visit.status for visit in read(two, DEALER, appointments_of, "L1")}
     assert ended == {"L1-confirmed-02": "confirmed", "L1-confirmed-04": "cancelled", "L1-requested": "cancelled"}
 
-    def busy(connection: Connection) -> dict[datetime, int]:
-        return busy_quarters(connection, DEALER, "Ridgeline North", "sales", MONDAY, MONDAY + timedelta(days=9))
+    def busy(tx: Transaction) -> dict[datetime, int]:
+        return busy_quarters(tx, "Ridgeline North", "sales", MONDAY, MONDAY + timedelta(days=9))
 
     assert writer.submit(DEALER, busy).result(60) == {MONDAY + HOUR: 2, MONDAY + timedelta(days=2): 1}
 
 
 def test_nothing_of_an_erased_customer_is_sent_any_more(two: Store) -> None:
-    two.erase_lead(DEALER, "L1", TUESDAY)
-    states = {delivery.lead_id: (delivery.state, delivery.settled_at) for delivery in two.list_deliveries(DEALER, 9)}
+    lock_at(TUESDAY, two, DEALER, erase_lead, "L1")
+    states = {
+        delivery.lead_id: (delivery.state, delivery.settled_at) for delivery in read(two, DEALER, list_deliveries, 9)
+    }
     assert states == {"L1": ("dropped", TUESDAY), "L2": ("waiting", None)}
-    assert two.retry_deliveries(DEALER, WEDNESDAY) == 1
+    assert lock_at(WEDNESDAY, two, DEALER, retry_deliveries) == 1
 
 
 DAY = timedelta(days=1)
 
 
 def sent(store: Store) -> None:
-    with store._writing() as connection:
-        connection.execute(text("UPDATE outbox SET state = 'sent'"))
+    with store.write(DEALER) as tx:
+        tx.connection.execute(text("UPDATE outbox SET state = 'sent'"))
 
 
 def disposed(store: Store, leads_unused_since: datetime, consents_before: datetime, now: datetime) -> Disposed:
-    if store.clock_problem(DEALER, now):
-        store.confirm_clock(DEALER, now)
-    return store.dispose(DEALER, leads_unused_since=leads_unused_since, consents_before=consents_before, now=now)
+    if read_at(now, store, DEALER, clock_problem):
+        write_at(now, store, DEALER, confirm_clock)
+    return dispose(store, DEALER, leads_unused_since=leads_unused_since, consents_before=consents_before, now=now)
 
 
 YEARS = MONDAY + timedelta(days=731)
@@ -231,13 +234,13 @@ MORE_YEARS = MONDAY + timedelta(days=1827)
 def test_a_lead_is_disposed_of_after_its_last_use_and_its_consent_later(two: Store, writer: LeadWriter) -> None:
     """16 CFR 314.4(c)(6): two years after its last use; 16 CFR 310.5: five years for the consent."""
     sent(two)
-    writer.submit(DEALER, lambda c: append_to_lead(c, VAULT, DEALER, "L2", TUESDAY, b"{}")).result(60)
+    writer.submit(DEALER, lambda tx: append_to_lead(at_time(tx, TUESDAY), "L2", b"{}")).result(60)
     assert disposed(two, MONDAY, MONDAY, YEARS) == (0, 0), "used at that moment, not before it"
     assert disposed(two, TUESDAY, MONDAY, YEARS) == (1, 0)
     found = kept(two, "L1")
     assert (found.lead.customer, found.lead.payload, found.lead.erased_at) == (None, None, YEARS)
     assert [event.changes for event in found.events] == []
-    assert [visit.request for visit in two.appointments_of(DEALER, "L1")] == [None] * 3
+    assert [visit.request for visit in read(two, DEALER, appointments_of, "L1")] == [None] * 3
     assert [event.consent_text for event in found.consents] == ["my sister calls", "my sister calls", None]
     assert all(event.customer is not None for event in found.consents[:2])
     assert kept(two, "L2").lead.customer is not None
@@ -245,7 +248,7 @@ def test_a_lead_is_disposed_of_after_its_last_use_and_its_consent_later(two: Sto
     assert disposed(two, TUESDAY, TUESDAY, MORE_YEARS) == (0, 1)
     assert [event.consent_text for event in kept(two, "L1").consents] == [None] * 4
     assert kept(two, "L1").consents[-1].kind == "disposed"
-    assert two.verify_chain(DEALER) == (7, 3, None, None)
+    assert read(two, DEALER, verify_chain) == (7, 3, None, None)
 
 
 def test_disposal_leaves_no_byte_behind(two: Store) -> None:
@@ -263,20 +266,18 @@ def test_a_person_finds_the_consent_of_a_lead_that_is_disposed_of_and_may_have_i
     sent(two)
     contacts = ["email:sam.sample@example.com"]
     disposed(two, TUESDAY, MONDAY, YEARS)
-    assert two.find_leads_of(DEALER, contacts) == ["L1"]
+    assert read(two, DEALER, find_leads_of, contacts) == ["L1"]
     for vehicle in (VEHICLES["Sam"], None):
         found = writer.submit(
             DEALER,
-            partial(
-                find_duplicate, cipher=VAULT, dealer_id=DEALER, contacts=contacts, vehicle_key=vehicle, since=MONDAY
-            ),
+            partial(find_duplicate, contacts=contacts, vehicle_key=vehicle, since=MONDAY),
         ).result(60)
         assert found is None, "a new request of theirs is a new lead"
-    assert two.erase_lead(DEALER, "L1", YEARS + DAY)
-    assert two.find_leads_of(DEALER, contacts) == []
+    assert lock_at(YEARS + DAY, two, DEALER, erase_lead, "L1")
+    assert read(two, DEALER, find_leads_of, contacts) == []
     assert kept(two, "L1").lead.erased_at == YEARS
     assert kept(two, "L1").consents[-1].kind == "kept as proof"
-    assert not two.erase_lead(DEALER, "L1", YEARS + DAY)
+    assert not lock_at(YEARS + DAY, two, DEALER, erase_lead, "L1")
 
 
 def test_disposal_keeps_what_the_law_requires_and_deletes_rows_that_only_served_the_leads_use(two: Store) -> None:
@@ -285,9 +286,9 @@ def test_disposal_keeps_what_the_law_requires_and_deletes_rows_that_only_served_
     disposed(two, TUESDAY, MONDAY, YEARS)
     assert kept(two, "L1").lead.source_agent is None
     tables = ("lead_events", "outbox", "places", "idempotency")
-    with two._reading() as connection:
-        assert [connection.execute(text(f"SELECT count(*) FROM {table}")).scalar() for table in tables] == [0] * 4
-        vehicles = connection.execute(text("SELECT vehicle_key, vehicle, contact FROM lead_contacts")).all()
+    with two.read(DEALER) as tx:
+        assert [tx.connection.execute(text(f"SELECT count(*) FROM {table}")).scalar() for table in tables] == [0] * 4
+        vehicles = tx.connection.execute(text("SELECT vehicle_key, vehicle, contact FROM lead_contacts")).all()
     assert {(bytes(key), vehicle) for key, vehicle, _ in vehicles} == {(b"", None)}
     assert len(vehicles) == 4
     assert all(contact for _, _, contact in vehicles)
@@ -300,7 +301,7 @@ def test_a_consent_is_kept_for_as_long_as_its_lead(two: Store) -> None:
 
 def test_a_consent_is_as_young_as_the_last_of_its_events(two: Store) -> None:
     sent(two)
-    two.record_revocation(DEALER, "L1", ["email"], WEDNESDAY, by="Alex", reason=None)
+    lock_at(WEDNESDAY, two, DEALER, withdraw, "L1", ["email"], by="Alex", reason=None, profile=NO_NOTICES)
     assert disposed(two, WEDNESDAY + DAY, WEDNESDAY, YEARS) == (2, 1)
     assert disposed(two, WEDNESDAY + DAY, WEDNESDAY + DAY, YEARS) == (0, 1)
 
@@ -308,8 +309,8 @@ def test_a_consent_is_as_young_as_the_last_of_its_events(two: Store) -> None:
 @pytest.mark.parametrize("state", ["sent", "parked", "dropped"])
 def test_a_lead_that_is_still_to_be_delivered_is_in_use(two: Store, state: str) -> None:
     assert disposed(two, TUESDAY, MONDAY, YEARS) == (0, 0)
-    with two._writing() as connection:
-        connection.execute(text("UPDATE outbox SET state = :state"), {"state": state})
+    with two.write(DEALER) as tx:
+        tx.connection.execute(text("UPDATE outbox SET state = :state"), {"state": state})
     assert disposed(two, TUESDAY, MONDAY, YEARS) == (2, 0)
 
 
@@ -321,43 +322,45 @@ def test_a_lead_whose_customer_is_still_to_come_is_in_use(two: Store) -> None:
 
 
 def test_many_leads_are_disposed_of_a_few_at_a_time(store: Store, writer: LeadWriter) -> None:
-    count = 2 * BATCH + 1
+    count = 2 * MOST_LEADS + 1
 
-    def job(connection: Connection) -> None:
+    def job(tx: Transaction) -> None:
         for number in range(count):
             first = lead(f"L{number}")
-            record_lead(connection, VAULT, first, consent(), contacts=["email:sam@example.com"], vehicle_key=None)
+            record_lead(tx, first, consent(), contacts=["email:sam@example.com"], vehicle_key=None)
 
     writer.submit(DEALER, job).result(60)
     assert disposed(store, TUESDAY, TUESDAY, YEARS) == (count, count)
     assert disposed(store, TUESDAY, TUESDAY, YEARS) == (0, 0)
-    assert store.verify_chain(DEALER) == (2 * count, count, None, None)
+    assert read(store, DEALER, verify_chain) == (2 * count, count, None, None)
     assert sealed_values(store) == set()
 
 
 def test_who_finds_nothing_to_dispose_of_waits_for_no_writer_and_holds_none_up(two: Store) -> None:
     """Every worker looks once an hour, through all of a dealer's consents."""
-    with two._locked(DEALER):
+    with two.lock(DEALER):
         assert disposed(two, MONDAY, MONDAY, MONDAY) == (0, 0)
 
 
 def test_disposal_is_each_dealers_own(two: Store) -> None:
     sent(two)
-    assert two.dispose("lakeside", leads_unused_since=YEARS, consents_before=YEARS, now=YEARS) == (0, 0)
+    assert dispose(two, "lakeside", leads_unused_since=YEARS, consents_before=YEARS, now=YEARS) == (0, 0)
     assert kept(two, "L1").lead.customer is not None
 
 
 def test_who_looked_stays_on_record_when_the_customer_is_erased(two: Store) -> None:
-    two.log_access(DEALER, MONDAY, "alex", "leads list", leads=2)
-    two.log_access(DEALER, TUESDAY, "alex\0", "leads show", lead_id="L1", leads=1)
-    two.log_access("lakeside", TUESDAY, "kim", "leads list", leads=7)
-    two.erase_lead(DEALER, "L1", WEDNESDAY)
-    looks = [(look.at, look.actor, look.action, look.lead_id, look.leads) for look in two.list_accesses(DEALER, 9)]
+    lock_at(MONDAY, two, DEALER, log_access, "alex", "leads list", leads=2)
+    lock_at(TUESDAY, two, DEALER, log_access, "alex\0", "leads show", lead_id="L1", leads=1)
+    lock_at(TUESDAY, two, "lakeside", log_access, "kim", "leads list", leads=7)
+    lock_at(WEDNESDAY, two, DEALER, erase_lead, "L1")
+    looks = [
+        (look.at, look.actor, look.action, look.lead_id, look.leads) for look in read(two, DEALER, list_accesses, 9)
+    ]
     assert looks == [
         (TUESDAY, "alex\ufffd", "leads show", "L1", 1),
         (MONDAY, "alex", "leads list", None, 2),
     ]
-    assert [look.action for look in two.list_accesses(DEALER, 1)] == ["leads show"]
+    assert [look.action for look in read(two, DEALER, list_accesses, 1)] == ["leads show"]
 
 
 def test_nothing_but_the_sealed_columns_holds_the_customer(two: Store) -> None:

@@ -6,25 +6,26 @@ from typing import Any
 
 import pytest
 from sqlalchemy import text
+from tests.storage.calls import read
 from tests.storage.samples import DEALER, VAULT, lead, storing
 
-from dealer_agent.storage import (
+from dealer_agent.storage import connections, errors
+from dealer_agent.storage.connections import database_url as parse
+from dealer_agent.storage.connections import reader_engine, writer_engine
+from dealer_agent.storage.errors import (
     AlreadyStored,
     BadDatabaseUrl,
     DatabaseBusy,
     DatabaseDamaged,
     DatabaseReadOnly,
     DatabaseUnreachable,
-    LeadWriter,
     SchemaOutdated,
     StorageError,
-    Store,
-    connections,
-    errors,
-    migrate,
 )
-from dealer_agent.storage.connections import database_url as parse
-from dealer_agent.storage.connections import reader_engine, writer_engine
+from dealer_agent.storage.lead_writer import LeadWriter
+from dealer_agent.storage.leads import list_leads
+from dealer_agent.storage.migrate import migrate
+from dealer_agent.storage.store import Store
 
 SECRET = "hunter2hunter2"
 
@@ -152,4 +153,4 @@ def test_lead_ids_are_unique(store: Store, writer: LeadWriter) -> None:
     writer.submit(DEALER, storing("L1")).result(60)
     with pytest.raises(AlreadyStored):
         writer.submit(DEALER, storing("L1")).result(60)
-    assert store.list_leads(DEALER, 10) == [lead("L1")]
+    assert read(store, DEALER, list_leads, 10) == [lead("L1")]

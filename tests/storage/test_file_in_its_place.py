@@ -4,23 +4,29 @@ import shutil
 from pathlib import Path
 
 import pytest
-from sqlalchemy import URL, Connection
+from sqlalchemy import URL
+from tests.storage.calls import read
 from tests.storage.current import make_current
 from tests.storage.samples import DEALER, VAULT, consent, lead
 
-from dealer_agent.storage import DatabaseUnreachable, LeadWriter, Store, record_lead
+from dealer_agent.storage.errors import DatabaseUnreachable
+from dealer_agent.storage.lead_writer import LeadWriter
+from dealer_agent.storage.leads import list_leads, record_lead
+from dealer_agent.storage.stock import read_revision
+from dealer_agent.storage.store import Store
+from dealer_agent.storage.transaction import Transaction
 
 
 def keep(writer: LeadWriter, lead_id: str) -> None:
-    def job(connection: Connection) -> None:
-        record_lead(connection, VAULT, lead(lead_id), consent(), contacts=["email:sam@example.com"], vehicle_key=None)
+    def job(tx: Transaction) -> None:
+        record_lead(tx, lead(lead_id), consent(), contacts=["email:sam@example.com"], vehicle_key=None)
 
     writer.submit(DEALER, job).result(timeout=60)
 
 
 def kept(url: str) -> list[str]:
     with Store.open(url, VAULT) as store:
-        return [record.lead_id for record in store.list_leads(DEALER, 10)]
+        return [record.lead_id for record in read(store, DEALER, list_leads, 10)]
 
 
 @pytest.fixture
@@ -37,7 +43,7 @@ def test_no_lead_is_taken_into_a_file_that_was_moved_away(sqlite_url: str, file:
         with pytest.raises(DatabaseUnreachable):
             keep(writer, "second")
         with pytest.raises(DatabaseUnreachable):
-            store.revision(DEALER)
+            read(store, DEALER, read_revision)
         assert not file.exists(), "an empty database in its place would be taken for the dealer's"
         file.with_name("elsewhere.db").rename(file)
         keep(writer, "third")
@@ -55,7 +61,7 @@ def test_a_file_put_in_its_place_is_used_from_then_on(sqlite_url: str, file: Pat
             part.unlink()
         saved.rename(file)
         keep(writer, "after")
-        assert [record.lead_id for record in store.list_leads(DEALER, 10)] == ["after"]
+        assert [record.lead_id for record in read(store, DEALER, list_leads, 10)] == ["after"]
         writer.close()
     assert kept(sqlite_url) == ["after"]
 

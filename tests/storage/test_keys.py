@@ -7,29 +7,38 @@ from dataclasses import replace
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-from sqlalchemy import Connection, text
+from sqlalchemy import text
+from tests.storage.calls import at_time, lock_at, read, reencrypt_all, with_cipher
 from tests.storage.contents import sealed_values
-from tests.storage.samples import DEALER, KEYRING, MONDAY, TUESDAY, VAULT, consent, first_answer, lead, storing
+from tests.storage.samples import (
+    DEALER,
+    KEYRING,
+    MONDAY,
+    NO_NOTICES,
+    TUESDAY,
+    VAULT,
+    consent,
+    first_answer,
+    lead,
+    storing,
+)
 from tests.storage.test_erasure import VEHICLES, known
 from ulid import ULID
 
 from dealer_agent.encryption import Cipher, InvalidKeys, Keyring
-from dealer_agent.storage import (
-    KeyMissing,
-    LeadWriter,
-    StorageError,
-    Store,
-    WrongKey,
-    find_duplicate,
-    find_idempotent,
-    get_lead,
-    record_consent,
-    record_contacts,
-    record_idempotency,
-    record_lead,
-)
-from dealer_agent.storage.keys import STEPS, ResealProgress, find_others, reseal, reseal_end
+from dealer_agent.storage.appointments import appointments_of
+from dealer_agent.storage.consents import record_consent, verify_chain
+from dealer_agent.storage.erasure import dispose, erase_lead
+from dealer_agent.storage.errors import KeyMissing, StorageError, WrongKey
+from dealer_agent.storage.idempotency import find_idempotent, record_idempotency
+from dealer_agent.storage.lead_writer import LeadWriter
+from dealer_agent.storage.leads import find_duplicate, find_leads_of, get_lead, list_leads, record_contacts, record_lead
+from dealer_agent.storage.notices import withdraw
+from dealer_agent.storage.reencryption import STEPS, _find_others, _reencrypt, keys_in_use, reencrypt
 from dealer_agent.storage.schema import metadata
+from dealer_agent.storage.stock import read_revision
+from dealer_agent.storage.store import Store
+from dealer_agent.storage.transaction import Transaction
 
 NEW = Cipher(replace(KEYRING, keys=(("k-second", bytes(range(1, 33))), *KEYRING.keys)))
 ONLY_NEW = Cipher(replace(KEYRING, keys=NEW.keyring.keys[:1]))
@@ -60,18 +69,18 @@ def test_without_a_key_what_holds_no_customer_data_works_and_the_rest_says_what_
     database_url: str, filled: Store
 ) -> None:
     with Store.open(database_url) as store:
-        assert store.revision(DEALER) == (0, 0)
-        assert store.keys_in_use(DEALER) == {KEYRING.active: VALUES}
+        assert read(store, DEALER, read_revision) == (0, 0)
+        assert read(store, DEALER, keys_in_use) == {KEYRING.active: VALUES}
         for call in (
             lambda: store.check_keys(DEALER),
-            lambda: store.list_leads(DEALER, 1),
-            lambda: store.get_lead(DEALER, "L1"),
-            lambda: store.find_leads_of(DEALER, []),
-            lambda: store.erase_lead(DEALER, "L1", MONDAY),
-            lambda: store.verify_chain(DEALER),
-            lambda: store.reseal(DEALER, 1),
-            lambda: store.dispose(DEALER, leads_unused_since=TUESDAY, consents_before=TUESDAY, now=TUESDAY),
-            lambda: store.record_revocation(DEALER, "L1", ["sms"], MONDAY, by="Alex", reason=None),
+            lambda: read(store, DEALER, list_leads, 1),
+            lambda: read(store, DEALER, get_lead, "L1"),
+            lambda: read(store, DEALER, find_leads_of, ["email:sam@example.com"]),
+            lambda: lock_at(MONDAY, store, DEALER, erase_lead, "L1"),
+            lambda: read(store, DEALER, verify_chain),
+            lambda: reencrypt_all(store, DEALER, 1),
+            lambda: dispose(store, DEALER, leads_unused_since=TUESDAY, consents_before=TUESDAY, now=TUESDAY),
+            lambda: lock_at(MONDAY, store, DEALER, withdraw, "L1", ["sms"], by="Alex", reason=None, profile=NO_NOTICES),
         ):
             with pytest.raises(KeyMissing, match="DEALER_AGENT_KEYS"):
                 call()
@@ -90,17 +99,17 @@ def test_a_wrong_or_lost_key_is_refused_before_anything_is_read_or_written(
     with Store.open(database_url, cipher) as store:
         for call in (
             lambda: store.check_keys(DEALER),
-            lambda: store.list_leads(DEALER, 1),
-            lambda: store.erase_lead(DEALER, "L1", MONDAY),
-            lambda: store.record_revocation(DEALER, "L1", ["sms"], MONDAY, by="Alex", reason=None),
-            lambda: store.reseal(DEALER, 9),
+            lambda: read(store, DEALER, list_leads, 1),
+            lambda: lock_at(MONDAY, store, DEALER, erase_lead, "L1"),
+            lambda: lock_at(MONDAY, store, DEALER, withdraw, "L1", ["sms"], by="Alex", reason=None, profile=NO_NOTICES),
+            lambda: reencrypt_all(store, DEALER, 9),
         ):
             with pytest.raises(failure, match=words) as refused:
                 call()
             assert bytes(32).hex() not in str(refused.value)
         assert store.check_keys("lakeside") is cipher, "another dealer's data has keys of its own"
-    assert filled.verify_chain(DEALER).events == 6
-    assert filled.list_leads(DEALER, 9)[0].erased_at is None
+    assert read(filled, DEALER, verify_chain).events == 6
+    assert read(filled, DEALER, list_leads, 9)[0].erased_at is None
 
 
 def test_a_dealers_first_key_is_noted_when_it_is_first_used(database_url: str, store: Store) -> None:
@@ -119,9 +128,9 @@ def test_a_lead_under_a_key_that_went_missing_meanwhile_is_no_fault_of_the_progr
 ) -> None:
     """Jobs of the writer fail with a StorageError too: the buyer is told to come again."""
     with pytest.raises(KeyMissing):
-        writer.submit(DEALER, lambda c: get_lead(c, ONLY_NEW, DEALER, "L1")).result(60)
+        writer.submit(DEALER, lambda tx: get_lead(with_cipher(tx, ONLY_NEW), "L1")).result(60)
     with pytest.raises(WrongKey):
-        writer.submit(DEALER, lambda c: get_lead(c, IMPOSTOR, DEALER, "L1")).result(60)
+        writer.submit(DEALER, lambda tx: get_lead(with_cipher(tx, IMPOSTOR), "L1")).result(60)
 
 
 def test_every_sealed_column_is_sealed_anew(store: Store) -> None:
@@ -138,16 +147,16 @@ def test_every_sealed_column_is_sealed_anew(store: Store) -> None:
 def test_a_change_of_keys_leaves_nothing_under_the_old_one_and_everything_as_it_was(
     database_url: str, renewed: Store
 ) -> None:
-    before = [renewed.get_lead(DEALER, name) for name in ("L1", "L2")]
-    visits = renewed.appointments_of(DEALER, "L1")
-    assert renewed.keys_in_use(DEALER) == {"k-first": VALUES}
-    assert sum(iter(lambda: renewed.reseal(DEALER, 1000), 0)) == VALUES
-    assert renewed.keys_in_use(DEALER) == {"k-second": VALUES}
+    before = [read(renewed, DEALER, get_lead, name) for name in ("L1", "L2")]
+    visits = read(renewed, DEALER, appointments_of, "L1")
+    assert read(renewed, DEALER, keys_in_use) == {"k-first": VALUES}
+    assert reencrypt_all(renewed, DEALER, 1000) == VALUES
+    assert read(renewed, DEALER, keys_in_use) == {"k-second": VALUES}
     with Store.open(database_url, ONLY_NEW) as store:
-        assert [store.get_lead(DEALER, name) for name in ("L1", "L2")] == before
-        assert store.appointments_of(DEALER, "L1") == visits
-        assert store.find_leads_of(DEALER, ["phone:+12025550101"]) == ["L1"]
-        assert store.verify_chain(DEALER) == (6, 0, None, None)
+        assert [read(store, DEALER, get_lead, name) for name in ("L1", "L2")] == before
+        assert read(store, DEALER, appointments_of, "L1") == visits
+        assert read(store, DEALER, find_leads_of, ["phone:+12025550101"]) == ["L1"]
+        assert read(store, DEALER, verify_chain) == (6, 0, None, None)
     with Store.open(database_url, VAULT) as store, pytest.raises(KeyMissing):
         store.check_keys(DEALER)
 
@@ -155,16 +164,16 @@ def test_a_change_of_keys_leaves_nothing_under_the_old_one_and_everything_as_it_
 def test_a_change_of_keys_may_stop_anywhere_and_goes_on_from_there(renewed: Store, filled: Store) -> None:
     """Each call is a transaction: whoever is killed has done all of the last one or nothing."""
     left = VALUES
-    while left:
-        done = renewed.reseal(DEALER, 7)
+    for done in reencrypt(renewed, DEALER, 7):
         left -= done
         assert 0 < done <= 7
-        assert sum(renewed.keys_in_use(DEALER).values()) == VALUES
-        assert renewed.keys_in_use(DEALER).get("k-first", 0) == left
-        assert renewed.verify_chain(DEALER).problem is None
-        assert renewed.find_leads_of(DEALER, ["email:sam.sample@example.com"]) == ["L1"]
-        assert None not in [renewed.get_lead(DEALER, name) for name in ("L1", "L2")]
-    assert renewed.reseal(DEALER, 7) == 0
+        assert sum(read(renewed, DEALER, keys_in_use).values()) == VALUES
+        assert read(renewed, DEALER, keys_in_use).get("k-first", 0) == left
+        assert read(renewed, DEALER, verify_chain).problem is None
+        assert read(renewed, DEALER, find_leads_of, ["email:sam.sample@example.com"]) == ["L1"]
+        assert None not in [read(renewed, DEALER, get_lead, name) for name in ("L1", "L2")]
+    assert left == 0
+    assert reencrypt_all(renewed, DEALER, 7) == 0
 
 
 def test_a_worker_that_has_not_read_the_new_keys_yet_seals_nothing_with_the_old_one_during_a_change(
@@ -174,29 +183,28 @@ def test_a_worker_that_has_not_read_the_new_keys_yet_seals_nothing_with_the_old_
     source = [NEW.keyring]
     late = Cipher(KEYRING, lambda: source[0])
     with Store.open(database_url, late) as store, closing(store.lead_writer()) as writer:
-        while renewed.keys_in_use(DEALER).get("k-first", 0) > 5:
-            renewed.reseal(DEALER, 5)
+        change = reencrypt(renewed, DEALER, 5)
+        while read(renewed, DEALER, keys_in_use).get("k-first", 0) > 5:
+            next(change)
         assert late.keyring.active == "k-first"
-        writer.submit(DEALER, storing("A1", cipher=late)).result(60)
-        while renewed.reseal(DEALER, 5):
-            pass
-    assert set(renewed.keys_in_use(DEALER)) == {"k-second"}
+        writer.submit(DEALER, storing("A1")).result(60)
+        reencrypt_all(renewed, DEALER, 5)
+    assert set(read(renewed, DEALER, keys_in_use)) == {"k-second"}
 
 
 def test_a_change_whose_transaction_failed_leaves_nothing_out(renewed: Store) -> None:
-    left = VALUES - renewed.reseal(DEALER, 1)
-    with renewed._locked(DEALER) as connection:
-        progress = ResealProgress()
-        assert reseal(connection, NEW, DEALER, 9, progress, find_others(connection, NEW, DEALER, 9, progress)) > 0
-        connection.rollback()
-    while done := renewed.reseal(DEALER, 9):
-        left -= done
-    assert (left, renewed.keys_in_use(DEALER)) == (0, {"k-second": VALUES})
+    change = reencrypt(renewed, DEALER, 1)
+    left = VALUES - next(change)
+    with renewed.lock(DEALER) as tx:
+        assert _reencrypt(tx, STEPS[0], _find_others(tx, STEPS[0], None, 9), 9) > 0
+        tx.connection.rollback()
+    left -= sum(change)
+    assert (left, read(renewed, DEALER, keys_in_use)) == (0, {"k-second": VALUES})
 
 
 def test_both_keys_are_needed_until_the_change_is_done(database_url: str, renewed: Store) -> None:
     renewed.check_keys(DEALER)
-    renewed.reseal(DEALER, 3)
+    next(reencrypt(renewed, DEALER, 3))
     for cipher, missing in ((VAULT, "k-second"), (ONLY_NEW, "k-first")):
         with Store.open(database_url, cipher) as store, pytest.raises(KeyMissing, match=missing):
             store.check_keys(DEALER)
@@ -206,39 +214,40 @@ def test_repeats_are_found_while_keys_change(writer: LeadWriter, renewed: Store)
     """A service with the new key finds what is stored under the old one (docs/protocol.md#withdrawal-lasts)."""
     contacts = ["email:sam.sample@example.com"]
 
-    def repeat(connection: Connection) -> None:
-        assert find_duplicate(connection, NEW, DEALER, contacts, VEHICLES["Sam"], MONDAY) == "L1"
-        first = find_idempotent(connection, NEW, DEALER, "token", "L1", MONDAY)
+    def repeat(tx: Transaction) -> None:
+        tx = with_cipher(tx, NEW)
+        assert find_duplicate(tx, contacts, VEHICLES["Sam"], MONDAY) == "L1"
+        first = find_idempotent(at_time(tx, MONDAY), "token", "L1")
         assert first is not None
         assert first.reply == b"Thank you, Samantha"
         # What a duplicate brings: the contact is there already, under the old key.
-        record_contacts(connection, NEW, lead("L1"), contacts, VEHICLES["Sam"])
-        record_consent(connection, NEW, DEALER, "L1", consent(TUESDAY))
+        record_contacts(tx, lead("L1"), contacts, VEHICLES["Sam"])
+        record_consent(tx, "L1", consent(TUESDAY))
 
     writer.submit(DEALER, repeat).result(60)
-    while renewed.reseal(DEALER, 5):
-        assert renewed.find_leads_of(DEALER, contacts) == ["L1"]
-    assert renewed.keys_in_use(DEALER) == {"k-second": VALUES + 1}, "the contact is stored once again"
+    for _ in reencrypt(renewed, DEALER, 5):
+        assert read(renewed, DEALER, find_leads_of, contacts) == ["L1"]
+    assert read(renewed, DEALER, keys_in_use) == {"k-second": VALUES + 1}, "the contact is stored once again"
 
-    def by_new_key(connection: Connection) -> None:
-        assert find_duplicate(connection, ONLY_NEW, DEALER, contacts, VEHICLES["Sam"], MONDAY) == "L1"
-        assert find_idempotent(connection, ONLY_NEW, DEALER, "token", "L1", MONDAY) is not None
+    def by_new_key(tx: Transaction) -> None:
+        tx = with_cipher(tx, ONLY_NEW)
+        assert find_duplicate(tx, contacts, VEHICLES["Sam"], MONDAY) == "L1"
+        assert find_idempotent(at_time(tx, MONDAY), "token", "L1") is not None
 
     with closing(renewed.lead_writer()) as later:
         later.submit(DEALER, by_new_key).result(60)
-    assert renewed.verify_chain(DEALER) == (7, 0, None, None)
+    assert read(renewed, DEALER, verify_chain) == (7, 0, None, None)
 
 
 def test_nothing_is_sealed_with_a_key_that_was_retired(writer: LeadWriter, filled: Store, renewed: Store) -> None:
     """It may be thrown away: a process that was away for a while, or was not restarted, must not use it again."""
-    while renewed.reseal(DEALER, 100):
-        pass
+    reencrypt_all(renewed, DEALER, 100)
     with pytest.raises(KeyMissing, match=r"k-first was retired .* restart"):
         writer.submit(DEALER, known("Sam", "L3")).result(60)
     with pytest.raises(KeyMissing, match="k-second"):
-        filled.record_revocation(DEALER, "L1", ["sms"], TUESDAY, by="Alex", reason=None)
-    assert renewed.keys_in_use(DEALER) == {"k-second": VALUES}
-    assert renewed.get_lead(DEALER, "L3") is None
+        lock_at(TUESDAY, filled, DEALER, withdraw, "L1", ["sms"], by="Alex", reason=None, profile=NO_NOTICES)
+    assert read(renewed, DEALER, keys_in_use) == {"k-second": VALUES}
+    assert read(renewed, DEALER, get_lead, "L3") is None
 
 
 def test_a_writer_whose_key_was_retired_takes_the_one_that_its_source_has_now(
@@ -247,13 +256,12 @@ def test_a_writer_whose_key_was_retired_takes_the_one_that_its_source_has_now(
     source = [KEYRING]
     late = Cipher(KEYRING, lambda: source[0])
     with Store.open(database_url, late) as store, closing(store.lead_writer()) as writer:
-        writer.submit(DEALER, storing("L3", cipher=late)).result(60)
-        while renewed.reseal(DEALER, 100):
-            pass
+        writer.submit(DEALER, storing("L3")).result(60)
+        reencrypt_all(renewed, DEALER, 100)
         source[0] = ONLY_NEW.keyring
-        writer.submit(DEALER, storing("L4", cipher=late)).result(60)
-    assert set(renewed.keys_in_use(DEALER)) == {"k-second"}
-    assert {lead.lead_id for lead in renewed.list_leads(DEALER, 9)} == {"L1", "L2", "L3", "L4"}
+        writer.submit(DEALER, storing("L4")).result(60)
+    assert set(read(renewed, DEALER, keys_in_use)) == {"k-second"}
+    assert {lead.lead_id for lead in read(renewed, DEALER, list_leads, 9)} == {"L1", "L2", "L3", "L4"}
 
 
 def test_who_has_not_read_a_new_key_yet_finds_what_others_stored_under_it_and_no_repeat_becomes_a_second_lead(
@@ -264,8 +272,8 @@ def test_who_has_not_read_a_new_key_yet_finds_what_others_stored_under_it_and_no
     source, contacts = [KEYRING], ["email:jo@example.com"]
     late = Cipher(KEYRING, lambda: source[0])
 
-    def repeat(connection: Connection) -> str | None:
-        return find_duplicate(connection, late, DEALER, contacts, None, MONDAY)
+    def repeat(tx: Transaction) -> str | None:
+        return find_duplicate(tx, contacts, None, MONDAY)
 
     with (
         Store.open(database_url, late) as still,
@@ -276,24 +284,23 @@ def test_who_has_not_read_a_new_key_yet_finds_what_others_stored_under_it_and_no
         assert writer.submit(DEALER, repeat).result(60) is None
         source[0] = NEW.keyring
         ahead.check_keys(DEALER)
-        other.submit(DEALER, storing("L9", cipher=NEW, contacts=contacts)).result(60)
+        other.submit(DEALER, storing("L9", contacts=contacts)).result(60)
         assert writer.submit(DEALER, repeat).result(60) == "L9"
 
 
 def test_an_old_copy_of_the_keys_leaves_the_right_ones_working(database_url: str, renewed: Store) -> None:
     """A command ran with the old key in front, which was destroyed. The service needs that key no more than before."""
-    while renewed.reseal(DEALER, 100):
-        pass
+    reencrypt_all(renewed, DEALER, 100)
     old_in_front = Cipher(replace(KEYRING, keys=(*KEYRING.keys, *ONLY_NEW.keyring.keys)))
     with Store.open(database_url, old_in_front) as store:
         store.check_keys(DEALER)
-        assert len(store.list_leads(DEALER, 9)) == 2
+        assert len(read(store, DEALER, list_leads, 9)) == 2
         with pytest.raises(KeyMissing, match="the key k-first was retired"):
-            store.record_revocation(DEALER, "L1", ["sms"], TUESDAY, by="Alex", reason=None)
+            lock_at(TUESDAY, store, DEALER, withdraw, "L1", ["sms"], by="Alex", reason=None, profile=NO_NOTICES)
     with Store.open(database_url, ONLY_NEW) as store:
         store.check_keys(DEALER)
-        store.record_revocation(DEALER, "L1", ["sms"], TUESDAY, by="Alex", reason=None)
-        assert store.verify_chain(DEALER).problem is None
+        lock_at(TUESDAY, store, DEALER, withdraw, "L1", ["sms"], by="Alex", reason=None, profile=NO_NOTICES)
+        assert read(store, DEALER, verify_chain).problem is None
 
 
 @pytest.mark.parametrize("noted", [True, False], ids=["a key of the dealer's", "a key that nobody has"])
@@ -301,21 +308,21 @@ def test_a_process_without_the_key_that_another_uses_does_not_make_the_chain_loo
     database_url: str, writer: LeadWriter, filled: Store, renewed: Store, noted: bool
 ) -> None:
     """A command has the new key in DEALER_AGENT_KEYS, and the service was not restarted yet."""
-    renewed.record_revocation(DEALER, "L1", ["email"], TUESDAY, by="Alex", reason=None)
+    lock_at(TUESDAY, renewed, DEALER, withdraw, "L1", ["email"], by="Alex", reason=None, profile=NO_NOTICES)
     if noted:
         with pytest.raises(KeyMissing, match=r"another process uses the key k-second.* restart this process"):
             writer.submit(DEALER, storing("L3")).result(60)
         with pytest.raises(KeyMissing, match="k-second"):
             writer.probe(DEALER).result(60)
-        assert renewed.verify_chain(DEALER).problem is None
+        assert read(renewed, DEALER, verify_chain).problem is None
     else:
-        with renewed._writing() as connection:
+        with renewed.write(DEALER) as tx:
             forged = {"seal": b"\x01\x09k-unknown" + bytes(32)}
-            connection.execute(text("UPDATE dealers SET consent_seal = :seal"), forged)
+            tx.connection.execute(text("UPDATE dealers SET consent_seal = :seal"), forged)
         assert writer.submit(DEALER, storing("L3")).result(60) == "L3", "somebody changed the seal: leads are taken"
     with closing(renewed.lead_writer()) as restarted:
-        restarted.submit(DEALER, storing("L4", cipher=NEW)).result(60)
-    assert (renewed.verify_chain(DEALER).problem is None) is noted
+        restarted.submit(DEALER, storing("L4")).result(60)
+    assert (read(renewed, DEALER, verify_chain).problem is None) is noted
 
 
 def test_keys_at_hand_go_on_working_where_a_new_one_cannot_be_read(database_url: str, renewed: Store) -> None:
@@ -331,49 +338,48 @@ def test_a_key_that_cannot_be_read_takes_the_place_of_no_retired_one(database_ur
         raise InvalidKeys("line 1 is no key", 1)
 
     with Store.open(database_url, Cipher(KEYRING, unreadable)) as store, closing(store.lead_writer()) as writer:
-        while renewed.reseal(DEALER, 100):
-            pass
+        reencrypt_all(renewed, DEALER, 100)
         with pytest.raises(KeyMissing, match="k-first was retired, and the new one cannot be read: line 1"):
             writer.submit(DEALER, storing("L3")).result(60)
 
 
 def test_an_erased_lead_needs_no_key_any_more(renewed: Store) -> None:
     for name in ("L1", "L2"):
-        renewed.erase_lead(DEALER, name, TUESDAY, consent_too=True)
+        lock_at(TUESDAY, renewed, DEALER, erase_lead, name, consent_too=True)
     assert sealed_values(renewed) == set()
-    assert renewed.keys_in_use(DEALER) == {"k-second": 1}, "the end of the chain, sealed by the last erasure"
-    assert renewed.reseal(DEALER, 9) == 0
+    assert read(renewed, DEALER, keys_in_use) == {"k-second": 1}, "the end of the chain, sealed by the last erasure"
+    assert reencrypt_all(renewed, DEALER, 9) == 0
 
 
 def test_a_value_that_does_not_open_is_named_and_can_be_erased(renewed: Store) -> None:
-    with renewed._writing() as connection:
+    with renewed.write(DEALER) as tx:
         other = "(SELECT customer FROM leads AS o WHERE o.dealer_id = 'ridgeline' AND o.lead_id = 'L1')"
-        connection.execute(text(f"UPDATE leads SET customer = {other} WHERE lead_id = 'L2'"))
+        tx.connection.execute(text(f"UPDATE leads SET customer = {other} WHERE lead_id = 'L2'"))
     with pytest.raises(WrongKey, match=r"\(leads\.customer of L2\)"):
-        renewed.reseal(DEALER, 1000)
+        reencrypt_all(renewed, DEALER, 1000)
     with pytest.raises(WrongKey, match=r"changed or moved.*\(leads\.customer of L2\)"):
-        renewed.get_lead(DEALER, "L2")
-    renewed.erase_lead(DEALER, "L2", TUESDAY)
-    while renewed.reseal(DEALER, 1000):
-        pass
-    assert set(renewed.keys_in_use(DEALER)) == {"k-second"}
+        read(renewed, DEALER, get_lead, "L2")
+    lock_at(TUESDAY, renewed, DEALER, erase_lead, "L2")
+    reencrypt_all(renewed, DEALER, 1000)
+    assert set(read(renewed, DEALER, keys_in_use)) == {"k-second"}
 
 
 def test_a_change_of_keys_does_not_hide_that_the_chain_was_tampered_with(renewed: Store) -> None:
-    with renewed._writing() as connection:
-        connection.execute(text("DELETE FROM consent_events WHERE number = 6"))
+    with renewed.write(DEALER) as tx:
+        tx.connection.execute(text("DELETE FROM consent_events WHERE number = 6"))
         head = "(SELECT hash FROM consent_events WHERE number = 5)"
-        connection.execute(text(f"UPDATE dealers SET consent_events = 5, consent_head = {head}"))
-    while renewed.reseal(DEALER, 1000):
-        pass
-    assert renewed.verify_chain(DEALER).first_broken == 6
-    assert renewed.keys_in_use(DEALER)["k-first"] == 1, "its seal is left, and the key to it is not to be thrown away"
+        tx.connection.execute(text(f"UPDATE dealers SET consent_events = 5, consent_head = {head}"))
+    reencrypt_all(renewed, DEALER, 1000)
+    assert read(renewed, DEALER, verify_chain).first_broken == 6
+    assert read(renewed, DEALER, keys_in_use)["k-first"] == 1, (
+        "its seal is left, and the key to it is not to be thrown away"
+    )
 
 
 def test_each_dealer_changes_keys_apart(renewed: Store) -> None:
-    assert renewed.reseal("lakeside", 1000) == 0
-    assert renewed.keys_in_use("lakeside") == {}
-    assert renewed.keys_in_use(DEALER) == {"k-first": VALUES}
+    assert reencrypt_all(renewed, "lakeside", 1000) == 0
+    assert read(renewed, "lakeside", keys_in_use) == {}
+    assert read(renewed, DEALER, keys_in_use) == {"k-first": VALUES}
 
 
 @settings(
@@ -381,22 +387,20 @@ def test_each_dealer_changes_keys_apart(renewed: Store) -> None:
 )
 @given(keys=st.lists(st.integers(0, 2), min_size=1, max_size=6), limit=st.integers(1, 9))
 def test_whatever_keys_were_in_front_one_after_the_other_the_last_one_gets_it_all(
-    store: Store, keys: list[int], limit: int
+    database_url: str, store: Store, keys: list[int], limit: int
 ) -> None:
     """Leads come while keys go to and fro; then everything comes under the key that is in front at the end."""
     ring = [("k-zero", bytes(32)), ("k-one-longer-id", bytes([1] * 32)), ("k-2", bytes([2] * 32))]
     vaults = [Cipher(Keyring((ring[n], *(key for key in ring if key != ring[n])))) for n in range(3)]
     dealer_id = str(ULID())  # Every example has a dealer of its own.
-    with store._locked(dealer_id) as connection:
+    with store.lock(dealer_id) as tx:
         for turn, key in enumerate(keys):
-            first = lead(f"L{turn}", dealer_id=dealer_id)
-            record_lead(connection, vaults[key], first, consent(), contacts=["email:sam"], vehicle_key=None)
-            record_idempotency(connection, vaults[key], dealer_id, first_answer(str(turn)))
-        alone = Cipher(Keyring((ring[keys[-1]],)))
-        last, progress = vaults[keys[-1]], ResealProgress()
-        while names := find_others(connection, last, dealer_id, limit, progress):
-            reseal(connection, last, dealer_id, limit, progress, names)
-        reseal_end(connection, last, dealer_id)
+            then = with_cipher(tx, vaults[key])
+            record_lead(then, lead(f"L{turn}"), consent(), contacts=["email:sam"], vehicle_key=None)
+            record_idempotency(then, first_answer(str(turn)))
+    with Store.open(database_url, vaults[keys[-1]]) as last:
+        reencrypt_all(last, dealer_id, limit)
+    with Store.open(database_url, Cipher(Keyring((ring[keys[-1]],)))) as alone, alone.read(dealer_id, MONDAY) as tx:
         for turn in range(len(keys)):
-            assert find_idempotent(connection, alone, dealer_id, "token", str(turn), MONDAY) is not None
-        assert find_duplicate(connection, alone, dealer_id, ["email:sam"], None, MONDAY) == "L0"
+            assert find_idempotent(tx, "token", str(turn)) is not None
+        assert find_duplicate(tx, ["email:sam"], None, MONDAY) == "L0"

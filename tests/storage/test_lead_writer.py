@@ -6,23 +6,18 @@ from concurrent.futures import Future, wait
 from typing import Any
 
 import pytest
-from sqlalchemy import Connection, event, text
+from sqlalchemy import event, text
+from tests.storage.calls import at_time, read
 from tests.storage.current import make_current
 from tests.storage.samples import DEALER, MONDAY, VAULT, first_answer, lead, storing
 
-from dealer_agent.storage import (
-    AlreadyStored,
-    DatabaseBusy,
-    DatabaseUnreachable,
-    DiskFull,
-    LeadWriter,
-    Store,
-    StoreClosed,
-    find_duplicate,
-    find_idempotent,
-)
-from dealer_agent.storage.lead_writer import MOST_WAITING
-from dealer_agent.storage.stock import NEXT_STOCK_REVISION
+from dealer_agent.storage.errors import AlreadyStored, DatabaseBusy, DatabaseUnreachable, DiskFull, StoreClosed
+from dealer_agent.storage.idempotency import find_idempotent
+from dealer_agent.storage.lead_writer import MOST_WAITING, LeadWriter
+from dealer_agent.storage.leads import find_duplicate, get_lead, list_leads
+from dealer_agent.storage.stock import NEXT_REVISION
+from dealer_agent.storage.store import Store
+from dealer_agent.storage.transaction import Transaction
 
 
 class SampleFailureError(Exception):
@@ -36,7 +31,7 @@ class Gate:
         self._open = threading.Event()
         entered = threading.Event()
 
-        def job(_: Connection) -> None:
+        def job(_: Transaction) -> None:
             entered.set()
             assert self._open.wait(60)
 
@@ -47,7 +42,7 @@ class Gate:
         self._open.set()
 
 
-def failing(_: Connection) -> None:
+def failing(_: Transaction) -> None:
     raise SampleFailureError
 
 
@@ -61,7 +56,7 @@ def test_every_lead_of_many_threads_is_there_when_its_future_is_done(database_ur
         with Store.open(database_url, VAULT) as other:
             for turn in range(20):
                 lead_id = writer.submit(DEALER, storing(f"L{number}-{turn}")).result(60)
-                if other.get_lead(DEALER, lead_id) is None:
+                if read(other, DEALER, get_lead, lead_id) is None:
                     missing.append(lead_id)
 
     clients = [threading.Thread(target=client, args=(number,)) for number in range(5)]
@@ -71,7 +66,7 @@ def test_every_lead_of_many_threads_is_there_when_its_future_is_done(database_ur
         thread.join()
     writer.close()
     assert missing == []
-    assert len(store.list_leads(DEALER, 1000)) == 100
+    assert len(read(store, DEALER, list_leads, 1000)) == 100
 
 
 @pytest.mark.requirement("durable-before-answer")
@@ -80,7 +75,7 @@ def test_a_future_is_not_done_before_the_commit_of_its_group(store: Store, write
     first = writer.submit(DEALER, storing("L1"))
     second_runs, go_on = threading.Event(), threading.Event()
 
-    def slow(_: Connection) -> None:
+    def slow(_: Transaction) -> None:
         second_runs.set()
         assert go_on.wait(60)
 
@@ -88,11 +83,11 @@ def test_a_future_is_not_done_before_the_commit_of_its_group(store: Store, write
     gate.open()
     assert second_runs.wait(60)
     assert not first.done()
-    assert store.get_lead(DEALER, "L1") is None
+    assert read(store, DEALER, get_lead, "L1") is None
     go_on.set()
     assert first.result(60) == "L1"
     assert second.result(60) is None
-    assert store.get_lead(DEALER, "L1") is not None
+    assert read(store, DEALER, get_lead, "L1") is not None
 
 
 def test_what_waits_is_stored_in_one_transaction(store: Store, writer: LeadWriter) -> None:
@@ -100,8 +95,8 @@ def test_what_waits_is_stored_in_one_transaction(store: Store, writer: LeadWrite
     transaction = {"sqlite": "SELECT 0", "postgresql": "SELECT pg_current_xact_id()::text"}
     seen: list[Any] = []
 
-    def note(connection: Connection) -> None:
-        seen.append((connection, connection.execute(text(transaction[connection.dialect.name])).scalar()))
+    def note(tx: Transaction) -> None:
+        seen.append((tx.connection, tx.connection.execute(text(transaction[tx.connection.dialect.name])).scalar()))
 
     futures = [writer.submit(DEALER, note) for _ in range(10)]
     gate.open()
@@ -111,15 +106,15 @@ def test_what_waits_is_stored_in_one_transaction(store: Store, writer: LeadWrite
 
 
 def test_a_failing_job_leaves_nothing_and_does_not_spoil_the_others(store: Store, writer: LeadWriter) -> None:
-    def half_way(connection: Connection) -> None:
-        storing("HALF")(connection)
+    def half_way(tx: Transaction) -> None:
+        storing("HALF")(tx)
         raise SampleFailureError
 
     gate = Gate(writer)
     futures: list[Future[Any]] = [
         writer.submit(DEALER, storing("BEFORE")),
         writer.submit(DEALER, half_way),
-        writer.submit(DEALER, lambda c: c.execute(text("SELECT no_such_column FROM leads"))),
+        writer.submit(DEALER, lambda tx: tx.connection.execute(text("SELECT no_such_column FROM leads"))),
         writer.submit(DEALER, storing("BEFORE")),
         writer.submit(DEALER, storing("AFTER")),
     ]
@@ -132,13 +127,13 @@ def test_a_failing_job_leaves_nothing_and_does_not_spoil_the_others(store: Store
     with pytest.raises(AlreadyStored):
         futures[3].result(60)
     assert futures[4].result(60) == "AFTER"
-    assert {each.lead_id for each in store.list_leads(DEALER, 10)} == {"BEFORE", "AFTER"}
+    assert {each.lead_id for each in read(store, DEALER, list_leads, 10)} == {"BEFORE", "AFTER"}
 
 
 def test_jobs_of_one_dealer_see_what_the_one_before_stored(writer: LeadWriter) -> None:
-    def once(connection: Connection, lead_id: str) -> str:
-        earlier = find_duplicate(connection, VAULT, DEALER, ["sam@example.com"], None, MONDAY)
-        return earlier or storing(lead_id)(connection)
+    def once(tx: Transaction, lead_id: str) -> str:
+        earlier = find_duplicate(tx, ["sam@example.com"], None, MONDAY)
+        return earlier or storing(lead_id)(tx)
 
     gate = Gate(writer)
     futures = [writer.submit(DEALER, lambda c, n=n: once(c, f"L{n}")) for n in range(5)]  # type: ignore[misc]
@@ -150,23 +145,23 @@ def test_a_job_that_met_a_key_already_stored_runs_once_more_and_finds_it(store: 
     writer.submit(DEALER, storing("FIRST", idempotency=first_answer("k", reply=b"FIRST"))).result(60)
     runs = []
 
-    def job(connection: Connection) -> bytes:
+    def job(tx: Transaction) -> bytes:
         runs.append(1)
         if len(runs) > 1:
-            answer = find_idempotent(connection, VAULT, DEALER, "token", "k", MONDAY)
+            answer = find_idempotent(at_time(tx, MONDAY), "token", "k")
             assert answer is not None
             return answer.reply
-        storing("SECOND", idempotency=first_answer("k"))(connection)  # As if the look had come too early.
+        storing("SECOND", idempotency=first_answer("k"))(tx)  # As if the look had come too early.
         return b"SECOND"
 
     assert writer.submit(DEALER, job).result(60) == b"FIRST"
-    assert store.get_lead(DEALER, "SECOND") is None
+    assert read(store, DEALER, get_lead, "SECOND") is None
 
 
 def test_a_job_is_not_run_a_third_time(writer: LeadWriter) -> None:
     runs = []
 
-    def job(connection: Connection) -> None:
+    def job(tx: Transaction) -> None:
         runs.append(1)
         raise AlreadyStored("again")
 
@@ -181,10 +176,10 @@ def test_no_lead_of_a_group_is_answered_when_the_disk_is_full(sqlite_url: str, t
     with Store.open(sqlite_url, VAULT) as store:
         writer = store.lead_writer()
 
-        def fill(connection: Connection) -> None:
-            connection.exec_driver_sql("PRAGMA max_page_count=1")  # Raised by SQLite to the pages in use.
-            storing("BIG")(connection)
-            connection.exec_driver_sql("UPDATE leads SET payload = zeroblob(100000000)")
+        def fill(tx: Transaction) -> None:
+            tx.connection.exec_driver_sql("PRAGMA max_page_count=1")  # Raised by SQLite to the pages in use.
+            storing("BIG")(tx)
+            tx.connection.exec_driver_sql("UPDATE leads SET payload = zeroblob(100000000)")
 
         gate = Gate(writer)
         futures: list[Future[Any]] = [
@@ -196,8 +191,10 @@ def test_no_lead_of_a_group_is_answered_when_the_disk_is_full(sqlite_url: str, t
         for future in futures:
             with pytest.raises(DiskFull):
                 future.result(60)
-        assert store.list_leads(DEALER, 10) == []
-        recovered = writer.submit(DEALER, lambda c: c.exec_driver_sql("PRAGMA max_page_count=1000000").scalar())
+        assert read(store, DEALER, list_leads, 10) == []
+        recovered = writer.submit(
+            DEALER, lambda tx: tx.connection.exec_driver_sql("PRAGMA max_page_count=1000000").scalar()
+        )
         recovered.result(60)
         assert writer.submit(DEALER, storing("LATER")).result(60) == "LATER"
         writer.close()
@@ -212,14 +209,16 @@ def test_no_lead_of_a_group_is_answered_when_the_connection_breaks_and_the_next_
         gate = Gate(writer)
         futures: list[Future[Any]] = [
             writer.submit(DEALER, storing("BEFORE")),
-            writer.submit(DEALER, lambda c: c.execute(text("SELECT pg_terminate_backend(pg_backend_pid())"))),
+            writer.submit(
+                DEALER, lambda tx: tx.connection.execute(text("SELECT pg_terminate_backend(pg_backend_pid())"))
+            ),
             writer.submit(DEALER, storing("AFTER")),
         ]
         gate.open()
         for future in futures:
             with pytest.raises(DatabaseUnreachable):
                 future.result(60)
-        assert store.list_leads(DEALER, 10) == []
+        assert read(store, DEALER, list_leads, 10) == []
         assert writer.submit(DEALER, storing("LATER")).result(60) == "LATER"
         writer.close()
 
@@ -234,7 +233,7 @@ def test_groups_of_two_processes_with_the_same_dealers_never_wait_for_each_other
         ]  # On SQLite there is one transaction at a time: the other group waits for it.
         orders = (["a", "b"], ["b", "a"])
 
-        def slow(_: Connection) -> str:
+        def slow(_: Transaction) -> str:
             time.sleep(0.2)
             return "stored"
 
@@ -260,7 +259,7 @@ def test_closing_stores_what_was_submitted_and_then_takes_nothing_more(store: St
     closer.join(60)
     assert not closer.is_alive()
     assert [future.result(0) for future in futures] == [f"L{n}" for n in range(200)]
-    assert len(store.list_leads(DEALER, 1000)) == 200
+    assert len(read(store, DEALER, list_leads, 1000)) == 200
     with pytest.raises(StoreClosed):
         writer.submit(DEALER, storing("LATE"))
     writer.close()
@@ -273,7 +272,7 @@ def test_a_cancelled_lead_is_not_stored(store: Store, writer: LeadWriter) -> Non
     assert cancelled.cancel()
     gate.open()
     assert kept.result(60) == "KEPT"
-    assert store.list_leads(DEALER, 10) == [lead("KEPT")]
+    assert read(store, DEALER, list_leads, 10) == [lead("KEPT")]
 
 
 def test_an_import_under_way_holds_up_no_lead_on_postgresql(postgresql_url: str) -> None:
@@ -283,8 +282,8 @@ def test_an_import_under_way_holds_up_no_lead_on_postgresql(postgresql_url: str)
         writer, importing = store.lead_writer(), other.lead_writer()
         gate = threading.Event()
 
-        def hold_stock(connection: Connection) -> None:
-            connection.execute(NEXT_STOCK_REVISION, {"dealer_id": DEALER})
+        def hold_stock(tx: Transaction) -> None:
+            tx.connection.execute(NEXT_REVISION, {"dealer_id": DEALER})
             assert gate.wait(60)
 
         held = importing.submit("another dealer", hold_stock)
@@ -312,13 +311,13 @@ def test_a_lead_can_be_cancelled_while_the_writer_waits_for_the_lock(
         gate.open()
         assert kept.result(60) == "KEPT"
         holder.close()
-    assert {each.lead_id for each in store.list_leads(DEALER, 10)} == {"FIRST", "KEPT"}
+    assert {each.lead_id for each in read(store, DEALER, list_leads, 10)} == {"FIRST", "KEPT"}
 
 
 def test_a_probe_waits_for_the_locks_of_a_lead_and_after_a_failure_writes(store: Store, writer: LeadWriter) -> None:
     assert writer.probe(DEALER).result(60) is None
 
-    def fail(_: Connection) -> None:
+    def fail(_: Transaction) -> None:
         raise DiskFull("no room")
 
     with pytest.raises(DiskFull):

@@ -11,14 +11,17 @@ from alembic.config import Config
 from alembic.migration import MigrationContext
 from alembic.script import ScriptDirectory
 from sqlalchemy import URL, Engine, text
-from tests.storage.samples import DEALER, MONDAY, VAULT, import_rows, row, stock_of, storing
+from tests.storage.calls import read
+from tests.storage.samples import DEALER, MONDAY, VAULT, import_rows, row, stock_of
 
 import dealer_agent.storage
-from dealer_agent.storage import SchemaOutdated, SchemaTooNew, Store, migrate
 from dealer_agent.storage.connections import database_url as parse
 from dealer_agent.storage.connections import writer_engine
-from dealer_agent.storage.migrate import prepare_file
+from dealer_agent.storage.errors import SchemaOutdated, SchemaTooNew, StorageError
+from dealer_agent.storage.migrate import migrate, prepare_file
 from dealer_agent.storage.schema import SCHEMA_REVISION, metadata
+from dealer_agent.storage.stock import read_revision
+from dealer_agent.storage.store import Store
 
 
 @pytest.fixture
@@ -29,7 +32,7 @@ def engine(database_url: str) -> Engine:
 def test_a_fresh_database_is_brought_to_the_newest_schema(database_url: str) -> None:
     assert migrate(database_url) is None
     with Store.open(database_url, VAULT) as store:
-        assert store.revision(DEALER) == (0, 0)
+        assert read(store, DEALER, read_revision) == (0, 0)
 
 
 def test_a_current_database_stays_as_it_is(database_url: str) -> None:
@@ -40,20 +43,16 @@ def test_a_current_database_stays_as_it_is(database_url: str) -> None:
         assert len(stock_of(store, DEALER, remember_days=1, now=MONDAY).live) == 1
 
 
-def test_an_older_database_keeps_what_it_holds(database_url: str) -> None:
-    migrate(database_url, to="0001")
-    with pytest.raises(SchemaOutdated, match=f"has schema 0001, this program needs {SCHEMA_REVISION}"):
-        Store.open(database_url, VAULT)
-    engine = writer_engine(parse(database_url))
+def test_a_database_that_is_too_old_is_refused_with_the_way_to_upgrade_it(database_url: str, engine: Engine) -> None:
+    migrate(database_url)
     with engine.begin() as connection:
-        connection.execute(text("INSERT INTO revisions VALUES ('ridgeline', 7, 3)"))
+        connection.execute(text("UPDATE alembic_version SET version_num = '0008'"))
     engine.dispose()
-    assert migrate(database_url) == "0001"
-    with Store.open(database_url, VAULT) as store:
-        assert store.revision(DEALER) == (7, 3)
-        writer = store.lead_writer()
-        assert writer.submit(DEALER, storing("L1")).result(60) == "L1"
-        writer.close()
+    for use in (Store.open, migrate):
+        with pytest.raises(
+            SchemaOutdated, match=r"schema 0008, .* too old .*: start the version of commit 61e4e78 once"
+        ):
+            use(database_url)
 
 
 def test_a_database_of_a_newer_program_is_refused_in_plain_words(database_url: str, engine: Engine) -> None:
@@ -78,7 +77,7 @@ def test_a_migration_that_fails_leaves_nothing(database_url: str, engine: Engine
         prepare_file(engine.url)
     with engine.begin() as connection:
         connection.execute(text("CREATE TABLE imports (something_else INTEGER)"))  # In the way of the first migration.
-    with pytest.raises(dealer_agent.storage.StorageError):
+    with pytest.raises(StorageError):
         migrate(database_url)
     with engine.begin() as connection:
         connection.execute(text("DROP TABLE imports"))

@@ -7,10 +7,11 @@ from contextlib import contextmanager
 from datetime import UTC, datetime, timedelta
 
 import pytest
-from sqlalchemy import Connection, insert
+from sqlalchemy import insert
 from tests.storage import other_sender
+from tests.storage.calls import at_time, of_dealer
 from tests.storage.current import make_current
-from tests.storage.samples import DEALER, MONDAY, TUESDAY
+from tests.storage.samples import DEALER, MONDAY, TUESDAY, VAULT
 
 from dealer_agent.dealers.routing import NewDelivery
 from dealer_agent.storage import outbox
@@ -18,6 +19,7 @@ from dealer_agent.storage.connections import database_url as parsed
 from dealer_agent.storage.connections import writer_engine
 from dealer_agent.storage.outbox import Address, DeliveryRecord, DueDelivery
 from dealer_agent.storage.schema import leads
+from dealer_agent.storage.transaction import Transaction
 
 LEASE = timedelta(minutes=5)
 CRM, HOOK = ("North", "crm"), ("North", "hook")
@@ -30,28 +32,28 @@ class Database:
     def __init__(self, url: str) -> None:
         make_current(url)
         self.engine = writer_engine(parsed(url))
-        with self.writing() as connection:
+        with self.writing() as tx:
             for dealer_id in (DEALER, "other"):
                 lead = {"dealer_id": dealer_id, "lead_id": "L1", "received_at": MONDAY, "used_at": MONDAY}
                 words = {"source_agent": b"sealed", "status": "received", "rooftop": "North"}
-                connection.execute(insert(leads), lead | words)
+                tx.connection.execute(insert(leads), lead | words)
 
     @contextmanager
-    def writing(self) -> Iterator[Connection]:
+    def writing(self) -> Iterator[Transaction]:
         with self.engine.begin() as connection:
-            yield connection
+            yield Transaction(connection, DEALER, MONDAY, VAULT)
 
     def enqueue(self, *rows: NewDelivery) -> list[str]:
-        with self.writing() as connection:
-            return outbox.enqueue(connection, DEALER, "L1", rows, MONDAY)
+        with self.writing() as tx:
+            return outbox.enqueue(at_time(tx, MONDAY), "L1", rows)
 
     def claim(self, now: datetime = MONDAY, address: Address = CRM, limit: int = 10) -> list[DueDelivery]:
-        with self.writing() as connection:
-            return outbox.claim(connection, DEALER, now, LEASE, address, limit)
+        with self.writing() as tx:
+            return outbox.claim(at_time(tx, now), LEASE, address, limit)
 
     def shown(self, delivery_id: str) -> DeliveryRecord:
-        with self.writing() as connection:
-            record = outbox.get_delivery(connection, DEALER, delivery_id)
+        with self.writing() as tx:
+            record = outbox.get_delivery(tx, delivery_id)
         assert record is not None
         return record
 
@@ -65,10 +67,10 @@ def database(database_url: str) -> Iterator[Database]:
 
 def test_a_row_is_due_at_once_at_its_own_address_and_at_its_own_dealer(database: Database) -> None:
     crm, hook = database.enqueue(*BOTH)
-    with database.writing() as connection:
-        assert sorted(outbox.due_addresses(connection, DEALER, MONDAY, LEASE)) == [CRM, HOOK]
-        assert outbox.due_addresses(connection, "other", MONDAY, LEASE) == []
-        assert outbox.claim(connection, "other", MONDAY, LEASE, CRM, 10) == []
+    with database.writing() as tx:
+        assert sorted(outbox.due_addresses(at_time(tx, MONDAY), LEASE)) == [CRM, HOOK]
+        assert outbox.due_addresses(of_dealer(tx, "other"), LEASE) == []
+        assert outbox.claim(of_dealer(tx, "other"), LEASE, CRM, 10) == []
     (claimed,) = database.claim()
     assert (claimed.delivery_id, claimed.lead_id, claimed.kind, claimed.address) == (crm, "L1", "lead", CRM)
     assert (claimed.attempts, claimed.tried_since) == (1, MONDAY)
@@ -83,8 +85,8 @@ def test_a_claimed_row_is_nobody_elses_until_its_lease_ends(database: Database) 
     database.enqueue(*BOTH)
     (first,) = database.claim()
     assert database.claim(MONDAY + LEASE - timedelta(microseconds=1)) == []
-    with database.writing() as connection:
-        assert outbox.due_addresses(connection, DEALER, MONDAY, LEASE) == [HOOK]
+    with database.writing() as tx:
+        assert outbox.due_addresses(at_time(tx, MONDAY), LEASE) == [HOOK]
     (second,) = database.claim(MONDAY + LEASE)
     assert (second.delivery_id, second.attempts) == (first.delivery_id, 2)
     assert second.lease != first.lease
@@ -104,14 +106,14 @@ def test_what_was_stored_or_leased_by_a_clock_that_was_ahead_is_not_kept_waiting
     """A clock may be set back; what waits would else wait until it has caught up."""
     database.enqueue(NewDelivery("lead", *CRM))
     earlier = MONDAY - ahead
-    with database.writing() as connection:
-        assert outbox.due_addresses(connection, DEALER, earlier, LEASE) == [CRM]
+    with database.writing() as tx:
+        assert outbox.due_addresses(at_time(tx, earlier), LEASE) == [CRM]
     (first,) = database.claim(MONDAY)
     (second,) = database.claim(earlier)
     assert (second.delivery_id, second.attempts) == (first.delivery_id, 2)
     assert database.claim(earlier) == [], "this lease is one of the clock as it is"
-    with database.writing() as connection:
-        assert outbox.reschedule(connection, DEALER, second, earlier + 2 * LEASE, "answered 503")
+    with database.writing() as tx:
+        assert outbox.reschedule(tx, second, earlier + 2 * LEASE, "answered 503")
     assert database.claim(earlier + LEASE) == [], "it was put off by the clock as it is"
     assert [one.delivery_id for one in database.claim(earlier + 2 * LEASE)] == [first.delivery_id]
 
@@ -119,8 +121,8 @@ def test_what_was_stored_or_leased_by_a_clock_that_was_ahead_is_not_kept_waiting
 def test_the_longest_due_comes_first_and_no_more_than_asked_for(database: Database) -> None:
     ids = database.enqueue(*[NewDelivery("lead", *CRM)] * 3)
     (late,) = [delivery for delivery in database.claim() if delivery.delivery_id == ids[0]]
-    with database.writing() as connection:
-        assert outbox.reschedule(connection, DEALER, late, TUESDAY, "no answer within 20 s")
+    with database.writing() as tx:
+        assert outbox.reschedule(tx, late, TUESDAY, "no answer within 20 s")
     later = TUESDAY + LEASE
     assert [delivery.delivery_id for delivery in database.claim(later, limit=2)] == sorted(ids[1:])
     assert [delivery.delivery_id for delivery in database.claim(later, limit=2)] == [ids[0]]
@@ -129,8 +131,8 @@ def test_the_longest_due_comes_first_and_no_more_than_asked_for(database: Databa
 def test_a_failed_row_comes_back_when_it_is_due_again(database: Database) -> None:
     (crm,) = database.enqueue(BOTH[0])
     (claimed,) = database.claim()
-    with database.writing() as connection:
-        assert outbox.reschedule(connection, DEALER, claimed, TUESDAY, "answered 503")
+    with database.writing() as tx:
+        assert outbox.reschedule(tx, claimed, TUESDAY, "answered 503")
     shown = database.shown(crm)
     assert (shown.state, shown.due_at, shown.problem, shown.leased_until) == ("waiting", TUESDAY, "answered 503", None)
     assert database.claim(TUESDAY - timedelta(microseconds=1)) == []
@@ -141,8 +143,8 @@ def test_a_failed_row_comes_back_when_it_is_due_again(database: Database) -> Non
 def test_what_was_given_up_is_not_claimed_again(database: Database, settle: object, state: str) -> None:
     (crm,) = database.enqueue(BOTH[0])
     (claimed,) = database.claim()
-    with database.writing() as connection:
-        assert settle(connection, DEALER, claimed, TUESDAY, "a problem")  # type: ignore[operator]
+    with database.writing() as tx:
+        assert settle(at_time(tx, TUESDAY), claimed, "a problem")  # type: ignore[operator]
     shown = database.shown(crm)
     assert (shown.state, shown.settled_at, shown.problem) == (state, TUESDAY, "a problem")
     assert database.claim(TUESDAY + LEASE) == []
@@ -151,8 +153,8 @@ def test_what_was_given_up_is_not_claimed_again(database: Database, settle: obje
 def test_what_was_sent_is_not_claimed_again(database: Database) -> None:
     (crm,) = database.enqueue(BOTH[0])
     (claimed,) = database.claim()
-    with database.writing() as connection:
-        outbox.settle_sent(connection, DEALER, claimed, TUESDAY, "1 of 2 recipients refused (550)")
+    with database.writing() as tx:
+        outbox.settle_sent(at_time(tx, TUESDAY), claimed, "1 of 2 recipients refused (550)")
     shown = database.shown(crm)
     assert (shown.state, shown.settled_at) == ("sent", TUESDAY)
     assert shown.problem == "1 of 2 recipients refused (550)"
@@ -163,16 +165,16 @@ def test_who_has_lost_the_lease_can_neither_put_off_nor_give_up(database: Databa
     (crm,) = database.enqueue(BOTH[0])
     (lost,) = database.claim()
     (held,) = database.claim(MONDAY + LEASE)
-    with database.writing() as connection:
-        assert not outbox.reschedule(connection, DEALER, lost, TUESDAY, "too late")
-        assert not outbox.park(connection, DEALER, lost, TUESDAY, "too late")
-        assert not outbox.drop(connection, DEALER, lost, TUESDAY, "too late")
-        outbox.release(connection, DEALER, [lost])
+    with database.writing() as tx:
+        assert not outbox.reschedule(tx, lost, TUESDAY, "too late")
+        assert not outbox.park(at_time(tx, TUESDAY), lost, "too late")
+        assert not outbox.drop(at_time(tx, TUESDAY), lost, "too late")
+        outbox.release(tx, lost)
     shown = database.shown(crm)
     assert (shown.state, shown.problem, shown.attempts) == ("waiting", None, 2)
     assert shown.leased_until == MONDAY + 2 * LEASE
-    with database.writing() as connection:
-        assert outbox.park(connection, DEALER, held, TUESDAY, "in time")
+    with database.writing() as tx:
+        assert outbox.park(at_time(tx, TUESDAY), held, "in time")
 
 
 def test_who_has_lost_the_lease_after_sending_has_sent_it_nevertheless(database: Database) -> None:
@@ -180,16 +182,17 @@ def test_who_has_lost_the_lease_after_sending_has_sent_it_nevertheless(database:
     (crm,) = database.enqueue(BOTH[0])
     (lost,) = database.claim()
     (held,) = database.claim(MONDAY + LEASE)
-    with database.writing() as connection:
-        outbox.settle_sent(connection, DEALER, lost, TUESDAY)
-        assert not outbox.reschedule(connection, DEALER, held, TUESDAY, "answered 500")
+    with database.writing() as tx:
+        outbox.settle_sent(at_time(tx, TUESDAY), lost)
+        assert not outbox.reschedule(tx, held, TUESDAY, "answered 500")
     assert database.shown(crm).state == "sent"
 
 
 def test_a_released_row_is_due_at_once_and_was_not_tried(database: Database) -> None:
     database.enqueue(BOTH[0])
-    with database.writing() as connection:
-        outbox.release(connection, DEALER, outbox.claim(connection, DEALER, MONDAY, LEASE, CRM, 10))
+    with database.writing() as tx:
+        for claimed in outbox.claim(at_time(tx, MONDAY), LEASE, CRM, 10):
+            outbox.release(tx, claimed)
     assert [delivery.attempts for delivery in database.claim()] == [1]
 
 
@@ -199,13 +202,13 @@ def test_a_retry_makes_what_waits_or_is_parked_due_now_and_as_if_new(
 ) -> None:
     first, sent, hook = database.enqueue(NewDelivery("lead", *CRM), NewDelivery("lead", *CRM), BOTH[1])
     claimed = {delivery.delivery_id: delivery for delivery in [*database.claim(), *database.claim(address=HOOK)]}
-    with database.writing() as connection:
-        outbox.park(connection, DEALER, claimed[first], MONDAY, "answered 500")
-        outbox.settle_sent(connection, DEALER, claimed[sent], MONDAY)
-        outbox.reschedule(connection, DEALER, claimed[hook], TUESDAY + LEASE, "answered 500")
+    with database.writing() as tx:
+        outbox.park(at_time(tx, MONDAY), claimed[first], "answered 500")
+        outbox.settle_sent(at_time(tx, MONDAY), claimed[sent])
+        outbox.reschedule(tx, claimed[hook], TUESDAY + LEASE, "answered 500")
         named = {"delivery_id": first} if "delivery_id" in chosen else chosen
-        count = outbox.retry_deliveries(connection, DEALER, TUESDAY, **named)
-        assert outbox.retry_deliveries(connection, "other", TUESDAY) == 0
+        count = outbox.retry_deliveries(at_time(tx, TUESDAY), **named)
+        assert outbox.retry_deliveries(of_dealer(tx, "other")) == 0
     assert count == (2 if not chosen else 1)
     (again,) = database.claim(TUESDAY)
     assert (again.delivery_id, again.attempts, again.tried_since) == (first, 1, TUESDAY)
@@ -217,11 +220,11 @@ def test_a_retry_makes_what_waits_or_is_parked_due_now_and_as_if_new(
 def test_a_list_shows_the_newest_first_of_what_is_asked_for(database: Database) -> None:
     crm, hook = database.enqueue(*BOTH)
     (claimed,) = database.claim()
-    with database.writing() as connection:
-        outbox.settle_sent(connection, DEALER, claimed, TUESDAY)
+    with database.writing() as tx:
+        outbox.settle_sent(at_time(tx, TUESDAY), claimed)
 
         def listed(limit: int = 10, **asked: str) -> list[str]:
-            found = outbox.list_deliveries(connection, DEALER, limit, **asked)  # type: ignore[arg-type]
+            found = outbox.list_deliveries(tx, limit, **asked)  # type: ignore[arg-type]
             return [record.delivery_id for record in found]
 
         assert listed() == sorted([crm, hook], reverse=True)
@@ -229,15 +232,15 @@ def test_a_list_shows_the_newest_first_of_what_is_asked_for(database: Database) 
         assert listed(state="sent") == [crm]
         assert listed(channel="hook") == [hook]
         assert listed(lead_id="another") == []
-        assert outbox.list_deliveries(connection, "other", 10) == []
-        assert outbox.get_delivery(connection, "other", crm) is None
+        assert outbox.list_deliveries(of_dealer(tx, "other"), 10) == []
+        assert outbox.get_delivery(of_dealer(tx, "other"), crm) is None
 
 
 def test_two_processes_never_hold_one_lease_and_leave_no_row_behind(database_url: str, database: Database) -> None:
     """Nor the rows of a third, which died with what it had claimed."""
     ids = database.enqueue(*[NewDelivery("lead", *CRM)] * 80)
-    with database.writing() as connection:
-        died_with = outbox.claim(connection, DEALER, datetime.now(UTC), timedelta(seconds=1), CRM, 10)
+    with database.writing() as tx:
+        died_with = outbox.claim(at_time(tx, datetime.now(UTC)), timedelta(seconds=1), CRM, 10)
     spawn = multiprocessing.get_context("spawn")
     held: multiprocessing.Queue[str] = spawn.Queue()
     workers = [spawn.Process(target=other_sender.send_all, args=(database_url, held)) for _ in range(2)]

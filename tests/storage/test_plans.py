@@ -9,11 +9,11 @@ from sqlalchemy.sql.visitors import iterate
 from tests.storage.current import make_current
 from tests.storage.samples import MONDAY
 
-from dealer_agent.storage import Store, appointments, consents, leads, outbox, privacy, withdrawals
+from dealer_agent.storage import appointments, consents, erasure, leads, outbox, withdrawals
+from dealer_agent.storage.store import Store
 
 KNOWN: dict[str, Any] = {
-    "dealer_id": "ridgeline",
-    "in_dealer": "ridgeline",
+    "dealer": "ridgeline",
     "lead_id": "L1",
     "of_lead": "L1",
     "appointment_id": "A1",
@@ -33,7 +33,6 @@ KNOWN: dict[str, Any] = {
     "token_id": "T1",
     "since": MONDAY,
     "delivery_id": "D1",
-    "of_dealer": "ridgeline",
     "rooftop": "North",
     "channel": "crm",
     "limit": 4,
@@ -58,19 +57,19 @@ def parameters_of(statement: Select[Any] | Update | Delete) -> set[str]:
         pytest.param(appointments.READ_APPOINTMENTS.statement, "lead_id=?", id="the visits of a lead"),
         pytest.param(appointments.READ_SHARING, "shares=?", id="what is part of a visit"),
         pytest.param(appointments.READ_APPOINTMENT, "appointment_id=?", id="one visit"),
-        pytest.param(appointments.LEAVE_ALONE, "appointment_id=?", id="a visit that goes on alone"),
+        pytest.param(appointments.STOP_SHARING, "appointment_id=?", id="a visit that goes on alone"),
         pytest.param(appointments.END_APPOINTMENTS, "appointment_id=?", id="the end of a visit"),
         pytest.param(appointments.END_SHARING, "shares=?", id="the end of what is part of it"),
-        pytest.param(appointments.FREE_PLACES, "appointment_id=?", id="its places"),
+        pytest.param(appointments.DELETE_PLACES, "appointment_id=?", id="its places"),
         pytest.param(appointments.FIND_BOOKED, "lead_id=?", id="the visits that a customer has"),
         pytest.param(leads.FIND_LEADS_OF, "contact_hash=?", id="the leads of a person"),
-        pytest.param(privacy.UNLINK, "may_be_same_person_as=?", id="what others say of a lead"),
+        pytest.param(erasure.UNLINK, "may_be_same_person_as=?", id="what others say of a lead"),
         pytest.param(outbox.COUNT_MAILS_BEFORE, "outbox_dealer_id_lead_id_state", id="the mails to an address"),
         pytest.param(withdrawals.FIND_WITHDRAWN.statement, "contact_hash=?", id="what a person withdrew"),
         pytest.param(leads.FIND_NEWEST.statement, "contact_hash=?", id="the newest leads of a person"),
         pytest.param(consents.READ_EVENTS_WITH_PROOFS, "lead_id=?", id="the proof of an erased lead"),
         pytest.param(outbox.READ_WAITING, "lead_id=?", id="what of a lead still waits"),
-        pytest.param(outbox.PICK_DUE.statement, "channel=?", id="what is due at a channel"),
+        pytest.param(outbox.FIND_DUE.statement, "channel=?", id="what is due at a channel"),
     ],
 )
 def test_no_lead_makes_the_database_read_those_of_others(
@@ -80,11 +79,11 @@ def test_no_lead_makes_the_database_read_those_of_others(
     url = f"sqlite:///{tmp_path}/dealer.db"
     make_current(url)
     plan: list[str] = []
-    with Store.open(url) as store, store._writing() as connection:
+    with Store.open(url) as store, store.write("ridgeline") as tx:
 
-        @event.listens_for(connection, "before_cursor_execute")
+        @event.listens_for(tx.connection, "before_cursor_execute")
         def explain(_: Any, cursor: Any, sql: str, values: Any, *__: Any) -> None:
             plan.extend(step[3] for step in cursor.execute(f"EXPLAIN QUERY PLAN {sql}", values).fetchall())
 
-        connection.execute(statement, {name: KNOWN[name] for name in parameters_of(statement)})
+        tx.connection.execute(statement, {name: KNOWN[name] for name in parameters_of(statement)})
     assert any(found_by in step for step in plan), plan

@@ -5,29 +5,24 @@ from datetime import datetime, timedelta
 from functools import partial
 
 import pytest
-from sqlalchemy import bindparam, func, insert, select, text, update
+from sqlalchemy import Column, MetaData, String, Table, bindparam, func, insert, select, update
+from sqlalchemy.dialects.postgresql import insert as upsert
 from tests.storage.samples import DEALER, MONDAY
 
-from dealer_agent.storage import Store
 from dealer_agent.storage.errors import AlreadyStored, StorageError
 from dealer_agent.storage.prepared_statements import Prepared, collect_rows, run_plainly
-from dealer_agent.storage.schema import refusals, units
+from dealer_agent.storage.schema import of_dealer, refusals, units
+from dealer_agent.storage.store import Store
 
 ADD = Prepared(insert(units))
 FIND = Prepared(
     select(units.c.vehicle_id, units.c.stock, units.c.document_hash, units.c.changed_at, units.c.sold_at)
-    .where(units.c.dealer_id == bindparam("dealer_id"), units.c.first_seen >= bindparam("since"))
+    .where(of_dealer(units), units.c.first_seen >= bindparam("since"))
     .order_by(units.c.vehicle_id)
     .limit(2)
 )
 
-ADD_ONCE = Prepared(
-    text("""
-    INSERT INTO refusals (dealer_id, refusal_id, at, code) VALUES (:dealer_id, :refusal_id, 0, :code)
-    ON CONFLICT DO NOTHING
-"""),
-    refusals,
-)
+ADD_ONCE = Prepared(upsert(refusals).on_conflict_do_nothing())
 FIND_REFUSALS = Prepared(select(refusals.c.code).where(refusals.c.refusal_id == bindparam("refusal_id")))
 COUNT_UNITS = select(func.count()).select_from(units)
 SET_STOCK = Prepared(
@@ -37,13 +32,15 @@ SET_STOCK = Prepared(
 )
 
 
-def refusal(refusal_id: str, code: str = "X") -> dict[str, str]:
-    return {"dealer_id": DEALER, "refusal_id": refusal_id, "code": code}
+NOWHERE = Table("nowhere", MetaData(), Column("name", String))
+
+
+def refusal(refusal_id: str, at: datetime = MONDAY) -> dict[str, object]:
+    return {"refusal_id": refusal_id, "at": at, "code": "X"}
 
 
 def unit(vehicle_id: str, seen: datetime = MONDAY) -> dict[str, object]:
     return {
-        "dealer_id": DEALER,
         "vehicle_id": vehicle_id,
         "stock": "A\0B",
         "digest": "d",
@@ -55,64 +52,67 @@ def unit(vehicle_id: str, seen: datetime = MONDAY) -> dict[str, object]:
 
 
 def test_values_come_back_as_they_do_from_sqlalchemy(store: Store) -> None:
-    sought = {"dealer_id": DEALER, "since": MONDAY}
-    with store._writer.begin() as connection:
-        assert ADD.write(connection, unit("one")) == 1
-        ADD.write_all(connection, [unit("too early", MONDAY - timedelta(seconds=1)), unit("three"), unit("two")])
-        found = FIND.read(connection, sought)
-        assert found == [tuple(row) for row in connection.execute(FIND.statement, sought)]
+    sought = {"since": MONDAY}
+    with store.write(DEALER) as tx:
+        assert ADD.write(tx, unit("one")) == 1
+        for each in (unit("too early", MONDAY - timedelta(seconds=1)), unit("three"), unit("two")):
+            ADD.add(tx, each)
+        found = FIND.read(tx, sought)
+        assert found == [tuple(row) for row in tx.execute(FIND.statement, sought)]
     # What has no value is empty, text is kept as the columns' own types keep it, and the limit is the statement's.
     assert found == [(name, "A\N{REPLACEMENT CHARACTER}B", b"\x00\xff", MONDAY, None) for name in ("one", "three")]
 
 
 def test_a_row_that_is_there_already_is_told_as_itself(store: Store) -> None:
-    with pytest.raises(AlreadyStored), store._writer.begin() as connection:
-        ADD.write_all(connection, [unit("one"), unit("one")])
+    with store.write(DEALER) as tx:
+        ADD.add(tx, unit("one"))
+        with pytest.raises(AlreadyStored):
+            ADD.add(tx, unit("one"))
+        tx.connection.rollback()
 
 
 def test_an_error_says_nothing_of_what_was_to_be_stored(store: Store) -> None:
-    broken = Prepared(text("INSERT INTO nowhere (name) VALUES (:name)"), units)
-    with pytest.raises(StorageError) as caught, store._writer.begin() as connection:
-        broken.write(connection, {"name": "Jordan"})
+    broken = Prepared(insert(NOWHERE))
+    with pytest.raises(StorageError) as caught, store.write(DEALER) as tx:
+        broken.write(tx, {"name": "Jordan"})
     assert "Jordan" not in str(caught.value)
     assert caught.value.__cause__ is None
 
 
 def test_a_time_without_an_offset_is_refused(store: Store) -> None:
-    refusal = {"dealer_id": DEALER, "refusal_id": "r", "at": MONDAY.replace(tzinfo=None), "code": "X"}
-    with pytest.raises(ValueError, match="offset"), store._writer.begin() as connection:
-        Prepared(insert(refusals)).write(connection, refusal)
+    with pytest.raises(ValueError, match="offset"), store.write(DEALER) as tx:
+        ADD_ONCE.write(tx, refusal("r", MONDAY.replace(tzinfo=None)))
 
 
 def test_collected_rows_are_written_before_a_statement_that_could_find_them(store: Store) -> None:
-    with store._writer.begin() as connection, collect_rows(connection) as rows:
-        ADD.add(connection, unit("one"))
-        ADD_ONCE.add(connection, refusal("r"), key=b"r")
+    with store.write(DEALER) as tx, collect_rows(tx.connection) as rows:
+        ADD.add(tx, unit("one"))
+        ADD_ONCE.add(tx, refusal("r"), key=b"r")
         assert rows.touched == 2
-        assert FIND_REFUSALS.read(connection, {"refusal_id": "r"}, [b"another"]) == []
-        assert FIND_REFUSALS.read(connection, {"refusal_id": "r"}, [b"r"]) == [("X",)]
-        ADD.add(connection, unit("two"))
-        assert len(FIND.read(connection, {"dealer_id": DEALER, "since": MONDAY})) == 2
-        ADD.add(connection, unit("three"))
-        assert connection.execute(COUNT_UNITS).scalar() == 3
+        assert FIND_REFUSALS.read(tx, {"refusal_id": "r"}, [b"another"]) == []
+        assert FIND_REFUSALS.read(tx, {"refusal_id": "r"}, [b"r"]) == [("X",)]
+        ADD.add(tx, unit("two"))
+        assert len(FIND.read(tx, {"since": MONDAY})) == 2
+        ADD.add(tx, unit("three"))
+        assert tx.execute(COUNT_UNITS).scalar() == 3
 
 
 def test_collected_rows_that_are_discarded_are_not_written(store: Store) -> None:
-    with store._writer.begin() as connection:
-        with collect_rows(connection) as rows:
-            ADD.add(connection, unit("one"))
+    with store.write(DEALER) as tx:
+        with collect_rows(tx.connection) as rows:
+            ADD.add(tx, unit("one"))
             rows.discard()
             rows.write()
-        assert connection.execute(COUNT_UNITS).scalar() == 0
+        assert tx.execute(COUNT_UNITS).scalar() == 0
 
 
 @pytest.mark.parametrize("collected", [True, False])
 def test_a_row_that_conflicts_says_so_in_the_words_given(store: Store, collected: bool) -> None:
-    with store._writer.begin() as connection:
-        ADD_ONCE.write(connection, refusal("r"))
-        with collect_rows(connection) if collected else nullcontext() as rows:
-            ADD_ONCE.add(connection, refusal("q"), conflict="it was refused")
-            again = partial(ADD_ONCE.add, connection, refusal("r"), conflict="it was refused")
+    with store.write(DEALER) as tx:
+        ADD_ONCE.write(tx, refusal("r"))
+        with collect_rows(tx.connection) if collected else nullcontext() as rows:
+            ADD_ONCE.add(tx, refusal("q"), conflict="it was refused")
+            again = partial(ADD_ONCE.add, tx, refusal("r"), conflict="it was refused")
             if rows is not None:
                 again()
             with pytest.raises(AlreadyStored, match="it was refused"):
@@ -121,37 +121,37 @@ def test_a_row_that_conflicts_says_so_in_the_words_given(store: Store, collected
 
 def test_moves_of_one_row_are_written_as_one(store: Store) -> None:
     seen: list[object] = []
-    with store._writer.begin() as connection:
-        ADD.write(connection, unit("one") | {"stock": "0"})
-        with collect_rows(connection) as rows:
+    with store.write(DEALER) as tx:
+        ADD.write(tx, unit("one") | {"stock": "0"})
+        with collect_rows(tx.connection) as rows:
             for number in range(3):
                 before, after = {"vehicle": "one", "stock_before": str(number)}, {"new_stock": str(number + 1)}
-                assert SET_STOCK.move(connection, "one", before, after)
+                assert SET_STOCK.move(tx, before, after)
             rows.write()
-        seen = [row[1] for row in FIND.read(connection, {"dealer_id": DEALER, "since": MONDAY})]
+        seen = [row[1] for row in FIND.read(tx, {"since": MONDAY})]
     assert seen == ["3"]
 
 
 def test_a_move_of_a_row_that_another_has_changed_is_refused(store: Store) -> None:
     before, after = {"vehicle": "one", "stock_before": "other"}, {"new_stock": "mine"}
-    with store._writer.begin() as connection:
-        ADD.write(connection, unit("one"))
-        assert not SET_STOCK.move(connection, "one", before, after)
-        with collect_rows(connection) as rows:
-            assert SET_STOCK.move(connection, "one", before, after)
+    with store.write(DEALER) as tx:
+        ADD.write(tx, unit("one"))
+        assert not SET_STOCK.move(tx, before, after)
+        with collect_rows(tx.connection) as rows:
+            assert SET_STOCK.move(tx, before, after)
             with pytest.raises(AlreadyStored):
                 rows.write()
 
 
 def test_a_connection_collects_only_within_the_block(store: Store) -> None:
-    broken = Prepared(text("SELECT nothing"), units)
-    with store._writer.begin() as connection:
-        run_plainly(connection, "SAVEPOINT job")
-        with collect_rows(connection):
-            ADD.add(connection, unit("lost"))
+    broken = Prepared(select(NOWHERE.c.name))
+    with store.write(DEALER) as tx:
+        run_plainly(tx.connection, "SAVEPOINT job")
+        with collect_rows(tx.connection):
+            ADD.add(tx, unit("lost"))
             with pytest.raises(StorageError):
-                broken.read(connection, {})
-        run_plainly(connection, "ROLLBACK TO SAVEPOINT job")
-        ADD.add(connection, unit("kept"))
-    with store._reading() as connection:
-        assert connection.execute(select(units.c.vehicle_id)).scalars().all() == ["kept"]
+                broken.read(tx, {})
+        run_plainly(tx.connection, "ROLLBACK TO SAVEPOINT job")
+        ADD.add(tx, unit("kept"))
+    with store.read(DEALER) as tx:
+        assert tx.connection.execute(select(units.c.vehicle_id)).scalars().all() == ["kept"]

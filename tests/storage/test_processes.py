@@ -12,10 +12,14 @@ from pathlib import Path
 import pytest
 from sqlalchemy import text
 from tests.storage import other_process
+from tests.storage.calls import read
 from tests.storage.samples import DEALER, MONDAY, VAULT, stock_of
 
-from dealer_agent.storage import Store
+from dealer_agent.storage.consents import verify_chain
+from dealer_agent.storage.leads import list_leads
 from dealer_agent.storage.schema import SCHEMA_REVISION
+from dealer_agent.storage.stock import list_imports
+from dealer_agent.storage.store import Store
 
 ROOT = Path(__file__).parents[2]
 KILLS = int(os.environ.get("SOAK_KILLS", "3"))
@@ -42,7 +46,7 @@ def test_two_processes_that_start_at_once_migrate_once_and_never_are_both_first(
         other = "repeated" if turn % 2 == 0 else "duplicate"
         assert answered == sorted([f"first {first}", f"{other} {first}"])
     with Store.open(database_url, VAULT) as store:
-        assert len(store.list_leads(DEALER, 1000)) == ROUNDS
+        assert len(read(store, DEALER, list_leads, 1000)) == ROUNDS
 
 
 def said_before_it_was_killed(url: str) -> list[str]:
@@ -82,12 +86,12 @@ def test_a_killed_process_leaves_the_old_stock_or_the_new_and_every_answered_lea
         assert {unit.unit.selling_price for unit in stock.live} == {stock.revision}
         assert len(stock.live) == other_process.SIZES[stock.revision % 2]
         # PostgreSQL may end a commit that was under way when its client died: one more than was seen a moment ago.
-        assert stock.revision in [record.revision for record in store.list_imports(DEALER, 2)]
-    kept = {lead.lead_id for lead in store.list_leads(DEALER, 10**6)}
+        assert stock.revision in [record.revision for record in read(store, DEALER, list_imports, 2)]
+    kept = {lead.lead_id for lead in read(store, DEALER, list_leads, 10**6)}
     assert len(answered) >= 20 * KILLS
     assert answered <= kept
     # Whole or not at all: a lead has its consent, its contact and its idempotency record.
-    with store._reading() as connection:
+    with store.read(DEALER) as tx:
         for table in ("consent_events", "lead_contacts", "idempotency"):
-            assert connection.execute(text(f"SELECT count(*) FROM {table}")).scalar() == len(kept)
-    assert store.verify_chain(DEALER) == (len(kept), 0, None, None)
+            assert tx.connection.execute(text(f"SELECT count(*) FROM {table}")).scalar() == len(kept)
+    assert read(store, DEALER, verify_chain) == (len(kept), 0, None, None)

@@ -6,15 +6,22 @@ from datetime import timedelta
 import msgspec
 import pytest
 from sqlalchemy import text
+from tests.storage.calls import lock_at, read, read_at, reencrypt_all
 from tests.storage.contents import everything, sealed_values
 from tests.storage.samples import DEALER, KEYRING, MONDAY, TUESDAY, WEDNESDAY, storing
 from tests.storage.test_erasure import SAID, disposed, known
 
 from dealer_agent.encryption import Cipher, Keyring
-from dealer_agent.storage import LeadWriter, Store
 from dealer_agent.storage.chain_heads import Head
-from dealer_agent.storage.consent_evidence import BadEvidence, check_evidence
-from dealer_agent.storage.event_chain import commitment, event_hash
+from dealer_agent.storage.consent_evidence import BadEvidence, check_evidence, evidence_of
+from dealer_agent.storage.consents import verify_chain
+from dealer_agent.storage.erasure import disposable, erase_lead
+from dealer_agent.storage.event_chain import commitment, heads, row_hash
+from dealer_agent.storage.lead_writer import LeadWriter
+from dealer_agent.storage.leads import find_leads_of, get_lead
+from dealer_agent.storage.proofs import newest_proof, proven_events, proven_leads
+from dealer_agent.storage.reencryption import keys_in_use
+from dealer_agent.storage.store import Store
 
 _, EMAIL, PHONE, _, TEXT, _ = SAID["Sam"]
 SAM = (f"email:{EMAIL}", f"phone:{PHONE}")
@@ -26,17 +33,17 @@ def erased(store: Store, writer: LeadWriter) -> Store:
     """Two customers, of whom the first is erased."""
     for person, lead_id in (("Sam", "L1"), ("Pat", "L2")):
         writer.submit(DEALER, known(person, lead_id)).result(60)
-    assert store.erase_lead(DEALER, "L1", TUESDAY)
+    assert lock_at(TUESDAY, store, DEALER, erase_lead, "L1")
     return store
 
 
 @pytest.mark.requirement("proof-kept")
 def test_the_proof_of_an_erased_customer_is_found_by_each_contact_point(erased: Store) -> None:
     for contact in SAM:
-        assert erased.proven_leads(DEALER, contact) == ["L1"]
-    assert erased.proven_leads(DEALER, "email:pat.sample@example.com") == []
-    assert erased.proven_leads("lakeside", SAM[0]) == []
-    granted, again, revoked, kept = erased.proven_events(DEALER, ["L1"])
+        assert read(erased, DEALER, proven_leads, contact) == ["L1"]
+    assert read(erased, DEALER, proven_leads, "email:pat.sample@example.com") == []
+    assert read(erased, "lakeside", proven_leads, SAM[0]) == []
+    granted, again, revoked, kept = read(erased, DEALER, proven_events, ["L1"])
     assert (granted.kind, granted.channels, granted.consent_text) == ("granted", ("email", "sms"), TEXT)
     assert again.customer is not None
     assert EMAIL in again.customer.decode()
@@ -45,56 +52,55 @@ def test_the_proof_of_an_erased_customer_is_found_by_each_contact_point(erased: 
 
 
 def test_nothing_but_the_proof_is_left_and_nothing_else_shows_it(erased: Store) -> None:
-    stored = erased.get_lead(DEALER, "L1")
+    stored = read(erased, DEALER, get_lead, "L1")
     assert stored is not None
     assert {(event.consent_text, event.customer, event.by) for event in stored.consents} == {(None, None, None)}
-    assert erased.find_leads_of(DEALER, SAM) == []
+    assert read(erased, DEALER, find_leads_of, SAM) == []
     held = everything(erased)
     assert not [words for words in SAID["Sam"] if words.encode() in held]
-    assert erased.verify_chain(DEALER) == (7, 3, None, None)
+    assert read(erased, DEALER, verify_chain) == (7, 3, None, None)
 
 
 @pytest.mark.requirement("proof-kept")
 def test_the_proof_is_erased_with_the_lead_or_later_on_request(erased: Store) -> None:
     before = sealed_values(erased)
-    assert erased.newest_proof(DEALER, ["L1", "L2"]) == MONDAY
-    assert erased.erase_lead(DEALER, "L1", WEDNESDAY, consent_too=True)
-    assert erased.erase_lead(DEALER, "L2", WEDNESDAY, consent_too=True)
-    assert not erased.erase_lead(DEALER, "L1", WEDNESDAY, consent_too=True)
+    assert read(erased, DEALER, newest_proof, ["L1", "L2"]) == MONDAY
+    assert lock_at(WEDNESDAY, erased, DEALER, erase_lead, "L1", consent_too=True)
+    assert lock_at(WEDNESDAY, erased, DEALER, erase_lead, "L2", consent_too=True)
+    assert not lock_at(WEDNESDAY, erased, DEALER, erase_lead, "L1", consent_too=True)
     assert sealed_values(erased) == set()
     assert not [value for value in before if value in everything(erased)]
-    assert erased.newest_proof(DEALER, ["L1", "L2"]) is None
-    assert erased.proven_leads(DEALER, SAM[0]) == []
-    assert [event.kind for event in erased.proven_events(DEALER, ["L1"])][-2:] == ["kept as proof", "erased"]
-    assert [event.kind for event in erased.proven_events(DEALER, ["L2"])][-1] == "erased"
-    assert erased.verify_chain(DEALER) == (9, 6, None, None)
+    assert read(erased, DEALER, newest_proof, ["L1", "L2"]) is None
+    assert read(erased, DEALER, proven_leads, SAM[0]) == []
+    assert [event.kind for event in read(erased, DEALER, proven_events, ["L1"])][-2:] == ["kept as proof", "erased"]
+    assert [event.kind for event in read(erased, DEALER, proven_events, ["L2"])][-1] == "erased"
+    assert read(erased, DEALER, verify_chain) == (9, 6, None, None)
 
 
 @pytest.mark.requirement("proof-kept")
 def test_the_proof_is_deleted_by_age(erased: Store) -> None:
     now = MONDAY + FIVE_YEARS
-    limits = {"leads_unused_since": MONDAY, "now": now}
-    assert erased.disposable(DEALER, consents_before=MONDAY, **limits).consents == 0
-    assert erased.disposable(DEALER, consents_before=TUESDAY, **limits).consents == 1
+    with erased.read(DEALER, now) as tx:
+        assert disposable(tx, leads_unused_since=MONDAY, consents_before=MONDAY).consents == 0
+        assert disposable(tx, leads_unused_since=MONDAY, consents_before=TUESDAY).consents == 1
     assert disposed(erased, MONDAY, MONDAY, now).consents == 0
     assert disposed(erased, MONDAY, TUESDAY, now).consents == 1
     assert disposed(erased, MONDAY, TUESDAY, now).consents == 0
-    assert erased.proven_leads(DEALER, SAM[0]) == []
-    assert erased.proven_events(DEALER, ["L1"])[-1].kind == "disposed"
-    assert erased.verify_chain(DEALER).problem is None
+    assert read(erased, DEALER, proven_leads, SAM[0]) == []
+    assert read(erased, DEALER, proven_events, ["L1"])[-1].kind == "disposed"
+    assert read(erased, DEALER, verify_chain).problem is None
 
 
 def test_the_proof_outlives_a_change_of_keys(database_url: str, erased: Store) -> None:
     newer = Cipher(Keyring((("k-second", bytes(range(1, 33))), *KEYRING.keys), KEYRING.lasting))
     with Store.open(database_url, newer) as store:
         store.check_keys(DEALER)
-        while store.reseal(DEALER, 100):
-            pass
-        assert set(store.keys_in_use(DEALER)) == {"k-second"}
+        reencrypt_all(store, DEALER, 100)
+        assert set(read(store, DEALER, keys_in_use)) == {"k-second"}
     with Store.open(database_url, Cipher(Keyring(newer.keyring.keys[:1], KEYRING.lasting))) as store:
-        assert store.proven_leads(DEALER, SAM[1]) == ["L1"]
-        assert store.proven_events(DEALER, ["L1"])[0].consent_text == TEXT
-        assert store.verify_chain(DEALER).problem is None
+        assert read(store, DEALER, proven_leads, SAM[1]) == ["L1"]
+        assert read(store, DEALER, proven_events, ["L1"])[0].consent_text == TEXT
+        assert read(store, DEALER, verify_chain).problem is None
 
 
 @pytest.mark.parametrize(
@@ -108,9 +114,9 @@ def test_the_proof_outlives_a_change_of_keys(database_url: str, erased: Store) -
     ],
 )
 def test_a_proof_that_was_changed_or_removed_in_the_database_shows(erased: Store, change: str, words: str) -> None:
-    with erased._writing() as connection:
-        connection.execute(text(change))
-    found = erased.verify_chain(DEALER)
+    with erased.write(DEALER) as tx:
+        tx.connection.execute(text(change))
+    found = read(erased, DEALER, verify_chain)
     assert found.first_broken == 2
     assert found.problem is not None
     assert words in found.problem
@@ -120,11 +126,11 @@ def test_a_lead_whose_consent_was_changed_in_the_database_is_erased_without_proo
     store: Store, writer: LeadWriter
 ) -> None:
     writer.submit(DEALER, known("Sam", "L1")).result(60)
-    with store._writing() as connection:
-        connection.execute(text("UPDATE consent_events SET body = :bytes WHERE number = 1"), {"bytes": b"x" * 40})
-    assert store.erase_lead(DEALER, "L1", TUESDAY)
-    assert store.proven_leads(DEALER, SAM[0]) == []
-    assert store.proven_events(DEALER, ["L1"])[-1].kind == "erased"
+    with store.write(DEALER) as tx:
+        tx.connection.execute(text("UPDATE consent_events SET body = :bytes WHERE number = 1"), {"bytes": b"x" * 40})
+    assert lock_at(TUESDAY, store, DEALER, erase_lead, "L1")
+    assert read(store, DEALER, proven_leads, SAM[0]) == []
+    assert read(store, DEALER, proven_events, ["L1"])[-1].kind == "erased"
     assert sealed_values(store) == set()
 
 
@@ -132,8 +138,8 @@ def test_a_lead_whose_consent_was_changed_in_the_database_is_erased_without_proo
 
 
 def exported(store: Store, *lead_ids: str) -> list[bytes]:
-    with store.exporting_consent(DEALER, lead_ids, WEDNESDAY) as evidence:
-        return list(evidence.lines)
+    with store.read(DEALER, WEDNESDAY) as tx:
+        return list(evidence_of(tx, lead_ids).lines)
 
 
 @pytest.fixture
@@ -145,9 +151,9 @@ def record(erased: Store, writer: LeadWriter) -> list[bytes]:
 
 @pytest.mark.requirement("consent-export")
 def test_a_record_is_checked_without_the_database(erased: Store, record: list[bytes]) -> None:
-    head, _ = erased.heads(DEALER, WEDNESDAY)
+    head, _ = read_at(WEDNESDAY, erased, DEALER, heads)
     found = check_evidence(record)
-    assert found.events == erased.proven_events(DEALER, ["L1"])
+    assert found.events == read(erased, DEALER, proven_events, ["L1"])
     assert (found.head, found.compared) == (head._replace(at=found.head.at), 0)
     assert check_evidence(record, [head, Head(DEALER, "accesses", 3, bytes(32), WEDNESDAY)]).compared == 1
 
@@ -214,7 +220,7 @@ def forged(lines: list[bytes], **members: object) -> list[bytes]:
     end, made = b"", []
     for line in (first, *map(msgspec.json.decode, lines[2:])):
         row = line | {"dealer_id": DEALER, "channels": msgspec.json.encode(line["channels"])}
-        end = event_hash(row | {"commitment": b64decode(line["commitment"])}, end)
+        end = row_hash(row | {"commitment": b64decode(line["commitment"])}, end)
         made.append(msgspec.json.encode(line | {"hash": b64encode(end).decode()}))
     return [lines[0].replace(msgspec.json.decode(lines[0])["head"].split()[3].encode(), end.hex().encode()), *made]
 
@@ -253,6 +259,6 @@ def test_a_forged_record_and_a_file_of_anything_are_no_fault_of_the_program(reco
 def test_a_record_that_was_written_anew_as_a_whole_shows_against_a_recorded_head(
     erased: Store, record: list[bytes]
 ) -> None:
-    head, _ = erased.heads(DEALER, WEDNESDAY)
+    head, _ = read_at(WEDNESDAY, erased, DEALER, heads)
     with pytest.raises(BadEvidence, match="recorded as a head"):
         check_evidence(record, [head._replace(hash=bytes(32))])

@@ -7,18 +7,24 @@ from typing import Any
 
 import pytest
 from sqlalchemy import event, text
-from tests.storage.samples import DEALER, MONDAY, TUESDAY, VAULT, first_answer, storing
+from tests.storage.calls import at_time, lock_at, of_dealer, read, write_at
+from tests.storage.samples import DEALER, MONDAY, TUESDAY, first_answer, storing
 
-from dealer_agent.storage import LeadWriter, Purged, Store, record_idempotency, record_refusal
-from dealer_agent.storage.retention import ROWS_AT_ONCE
+from dealer_agent.storage.accesses import list_accesses, log_access
+from dealer_agent.storage.clock import confirm_clock
+from dealer_agent.storage.idempotency import record_idempotency
+from dealer_agent.storage.lead_writer import LeadWriter
+from dealer_agent.storage.leads import record_refusal
+from dealer_agent.storage.retention import MOST_ROWS, Purged, purge
 from dealer_agent.storage.schema import microseconds
+from dealer_agent.storage.store import Store
 
 DAY = timedelta(days=1)
 
 
 def purged(store: Store, now: datetime) -> Purged:
-    store.confirm_clock(DEALER, now)
-    return store.purge(DEALER, refusals_before=now - 90 * DAY, accesses_before=now - 730 * DAY, now=now)
+    write_at(now, store, DEALER, confirm_clock)
+    return purge(store, DEALER, refusals_before=now - 90 * DAY, accesses_before=now - 730 * DAY, now=now)
 
 
 def fill(store: Store, table: str, count: int, **more: Any) -> None:
@@ -49,11 +55,11 @@ def fill(store: Store, table: str, count: int, **more: Any) -> None:
     ]
     names = ("dealer_id", "at", *columns)
     statement = f"INSERT INTO {table} ({', '.join(names)}) VALUES ({', '.join(f':{name}' for name in names)})"
-    with store._writing() as connection:
-        connection.execute(text(statement), [{name: each[name] for name in names} for each in rows])
+    with store.write(DEALER) as tx:
+        tx.connection.execute(text(statement), [{name: each[name] for name in names} for each in rows])
         if table == "accesses":
             end = "INSERT INTO dealers (dealer_id, accesses, access_head) VALUES (:dealer_id, :count, :head)"
-            connection.execute(text(end), {"dealer_id": DEALER, "count": count, "head": b"any"})
+            tx.connection.execute(text(end), {"dealer_id": DEALER, "count": count, "head": b"any"})
 
 
 def _name(table: str, number: int) -> str | bytes:
@@ -61,23 +67,23 @@ def _name(table: str, number: int) -> str | bytes:
 
 
 def left(store: Store, table: str) -> int:
-    with store._reading() as connection:
-        return int(connection.execute(text(f"SELECT count(*) FROM {table}")).scalar_one())
+    with store.read(DEALER) as tx:
+        return int(tx.connection.execute(text(f"SELECT count(*) FROM {table}")).scalar_one())
 
 
 @pytest.mark.requirement("retention")
 def test_old_answers_refusals_and_accesses_are_deleted_and_young_ones_kept(store: Store, writer: LeadWriter) -> None:
     for job in (
-        lambda c: record_idempotency(c, VAULT, DEALER, first_answer("old", MONDAY)),
-        lambda c: record_idempotency(c, VAULT, DEALER, first_answer("young", TUESDAY)),
-        lambda c: record_idempotency(c, VAULT, "lakeside", first_answer("another dealer's", MONDAY)),
-        lambda c: record_refusal(c, DEALER, MONDAY, "INVALID_CONSENT"),
-        lambda c: record_refusal(c, DEALER, MONDAY, "VEHICLE_NOT_FOUND"),
-        lambda c: record_refusal(c, DEALER, TUESDAY, "INVALID_CONSENT"),
+        lambda tx: record_idempotency(tx, first_answer("old", MONDAY)),
+        lambda tx: record_idempotency(tx, first_answer("young", TUESDAY)),
+        lambda tx: record_idempotency(of_dealer(tx, "lakeside"), first_answer("another dealer's", MONDAY)),
+        lambda tx: record_refusal(at_time(tx, MONDAY), "INVALID_CONSENT"),
+        lambda tx: record_refusal(at_time(tx, MONDAY), "VEHICLE_NOT_FOUND"),
+        lambda tx: record_refusal(at_time(tx, TUESDAY), "INVALID_CONSENT"),
     ):
         writer.submit(DEALER, job).result(60)
     for at in (MONDAY, TUESDAY):
-        store.log_access(DEALER, at, "Alex", "leads list", leads=1)
+        lock_at(at, store, DEALER, log_access, "Alex", "leads list", leads=1)
     assert purged(store, MONDAY + 30 * DAY) == (0, 0, 0)
     assert purged(store, TUESDAY + 30 * DAY) == (1, 0, 0)
     assert purged(store, TUESDAY + 90 * DAY) == (1, 2, 0)
@@ -86,10 +92,10 @@ def test_old_answers_refusals_and_accesses_are_deleted_and_young_ones_kept(store
 
 
 def test_a_deletion_from_the_access_log_adds_an_entry_to_it(store: Store) -> None:
-    store.log_access(DEALER, MONDAY, "Alex", "leads list", leads=1)
+    lock_at(MONDAY, store, DEALER, log_access, "Alex", "leads list", leads=1)
     now = TUESDAY + 730 * DAY
     purged(store, now)
-    (entry,) = store.list_accesses(DEALER, 9)
+    (entry,) = read(store, DEALER, list_accesses, 9)
     assert (entry.actor, entry.at, entry.leads) == ("dealer-agent", now, 0)
     assert entry.action == "delete 1 entries from before 2026-03-03 out of this log, up to number 1"
     assert purged(store, now) == (0, 0, 0)
@@ -103,14 +109,14 @@ def test_only_a_bounded_number_of_the_newest_refusals_is_kept(store: Store, monk
     monkeypatch.setattr(retention, "READ_OLDEST_KEPT", statement)
     fill(store, "refusals", 4000)
     assert purged(store, TUESDAY).refusals == 1500
-    with store._reading() as connection:
-        assert connection.execute(text("SELECT min(at) FROM refusals")).scalar() == microseconds(MONDAY) + 1500
+    with store.read(DEALER) as tx:
+        assert tx.connection.execute(text("SELECT min(at) FROM refusals")).scalar() == microseconds(MONDAY) + 1500
 
 
 @pytest.mark.parametrize("table", ["idempotency", "refusals", "accesses"])
 def test_no_transaction_deletes_more_than_a_thousand_rows(store: Store, table: str) -> None:
     """A lead waits for one of them at most, however much there is to delete."""
-    count = 3 * ROWS_AT_ONCE + 1
+    count = 3 * MOST_ROWS + 1
     fill(store, table, count)
     deleted = []
 
@@ -122,14 +128,14 @@ def test_no_transaction_deletes_more_than_a_thousand_rows(store: Store, table: s
     commits = []
     event.listen(store._writer, "commit", lambda _: commits.append(len(deleted)))
     purged(store, TUESDAY + 800 * DAY)
-    assert [each for each in deleted if each] == [ROWS_AT_ONCE] * 3 + [1]
+    assert [each for each in deleted if each] == [MOST_ROWS] * 3 + [1]
     assert {later - earlier for earlier, later in pairwise(commits)} <= {0, 1}, "one each"
 
 
 def test_a_lead_that_comes_while_much_is_deleted_waits_for_a_batch_or_two(store: Store, writer: LeadWriter) -> None:
     batches = []
     leads: list[tuple[int, Any]] = []
-    fill(store, "refusals", 20 * ROWS_AT_ONCE)
+    fill(store, "refusals", 20 * MOST_ROWS)
     taken: list[int] = []
 
     @event.listens_for(store._writer, "after_cursor_execute")

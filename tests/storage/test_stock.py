@@ -4,15 +4,16 @@ import threading
 from datetime import UTC, date, datetime, timedelta, timezone
 
 import pytest
-from sqlalchemy import Connection
+from tests.storage.calls import read
 from tests.storage.samples import DEALER, MONDAY, TUESDAY, WEDNESDAY, WholeStock, import_rows, row, stock_of
 
+from dealer_agent.inventory.import_plan import ImportRow
 from dealer_agent.inventory.unit import Unit
 from dealer_agent.protocol.vehicle import Fee
-from dealer_agent.storage import ImportRow, Revision, StockShrinks, Store
-from dealer_agent.storage.connections import database_url as parse
-from dealer_agent.storage.connections import reader_engine
-from dealer_agent.storage.stock import read_revision, read_stock
+from dealer_agent.storage.errors import StockShrinks
+from dealer_agent.storage.stock import Revision, apply_import, list_imports, read_revision, read_stock
+from dealer_agent.storage.store import Store
+from dealer_agent.storage.transaction import Transaction
 
 YEARS_LATER = datetime(2029, 1, 1, tzinfo=UTC)
 
@@ -25,7 +26,7 @@ def prices(store: Store) -> dict[str, object]:
 def test_a_dealer_without_an_import_has_an_empty_stock_at_revision_zero(store: Store) -> None:
     stock = stock_of(store, DEALER, remember_days=90, now=MONDAY)
     assert (stock.revision, stock.live, stock.gone) == (0, [], [])
-    assert store.revision(DEALER) == Revision(stock=0, tokens=0)
+    assert read(store, DEALER, read_revision) == Revision(stock=0, tokens=0)
 
 
 def test_a_unit_comes_back_from_the_database_as_it_went_in(store: Store) -> None:
@@ -143,7 +144,7 @@ def test_a_file_that_removes_more_than_the_allowed_share_is_refused(
     store: Store, left: int, max_shrink: float | None, refused: bool, dry_run: bool
 ) -> None:
     import_rows(store, [row(f"V{n}") for n in range(10)], at=MONDAY)
-    before = (stock_of(store, DEALER, remember_days=90, now=WEDNESDAY), store.list_imports(DEALER, 10))
+    before = (stock_of(store, DEALER, remember_days=90, now=WEDNESDAY), read(store, DEALER, list_imports, 10))
     rows = [row(f"V{n}", price=1) for n in range(left)]
     if not refused:
         outcome = import_rows(store, rows, at=TUESDAY, max_shrink=max_shrink, dry_run=dry_run)
@@ -152,7 +153,7 @@ def test_a_file_that_removes_more_than_the_allowed_share_is_refused(
     with pytest.raises(StockShrinks) as refusal:
         import_rows(store, rows, at=TUESDAY, max_shrink=max_shrink, dry_run=dry_run)
     assert (refusal.value.before, refusal.value.after, refusal.value.removed) == (10, left, 10 - left)
-    assert (stock_of(store, DEALER, remember_days=90, now=WEDNESDAY), store.list_imports(DEALER, 10)) == before
+    assert (stock_of(store, DEALER, remember_days=90, now=WEDNESDAY), read(store, DEALER, list_imports, 10)) == before
 
 
 def test_the_first_import_and_one_into_an_empty_stock_never_shrink_it(store: Store) -> None:
@@ -163,10 +164,10 @@ def test_the_first_import_and_one_into_an_empty_stock_never_shrink_it(store: Sto
 
 def test_a_dry_run_finds_the_same_outcome_and_changes_nothing(store: Store) -> None:
     import_rows(store, [row("V1"), row("V2"), row("V3")])
-    before = (stock_of(store, DEALER, remember_days=90, now=TUESDAY), store.list_imports(DEALER, 10))
+    before = (stock_of(store, DEALER, remember_days=90, now=TUESDAY), read(store, DEALER, list_imports, 10))
     rows = [row("V1"), row("V2", price=1), row("V4")]
     rehearsed = import_rows(store, rows, at=TUESDAY, dry_run=True)
-    assert (stock_of(store, DEALER, remember_days=90, now=TUESDAY), store.list_imports(DEALER, 10)) == before
+    assert (stock_of(store, DEALER, remember_days=90, now=TUESDAY), read(store, DEALER, list_imports, 10)) == before
     done = import_rows(store, rows, at=TUESDAY)
     assert rehearsed.revision is None
     for name in ("added", "changed", "unchanged", "sold", "back", "before", "after", "repeated"):
@@ -175,7 +176,7 @@ def test_a_dry_run_finds_the_same_outcome_and_changes_nothing(store: Store) -> N
 
 def test_a_dry_run_for_an_unknown_dealer_leaves_no_trace(store: Store) -> None:
     import_rows(store, [row("V1")], dry_run=True)
-    assert store.revision(DEALER) == (0, 0)
+    assert read(store, DEALER, read_revision) == (0, 0)
 
 
 @pytest.mark.requirement("vehicle-id")
@@ -191,19 +192,27 @@ def test_a_unit_known_by_its_stock_number_keeps_its_id_when_its_vin_comes(store:
 def test_the_history_of_imports_keeps_the_counts_and_only_the_name_of_the_file(store: Store) -> None:
     import_rows(store, [row("V1"), row("V2")], at=MONDAY)
     import_rows(store, [row("V1", price=1)], at=TUESDAY, source="/home/someone/feeds/vauto.csv", layout="vauto")
-    latest, first = store.list_imports(DEALER, 10)
+    latest, first = read(store, DEALER, list_imports, 10)
     assert latest == (2, TUESDAY, "vauto.csv", "vauto", True, 0, 1, 0, 1, 0)
     assert (first.revision, first.at, first.added) == (1, MONDAY, 2)
-    assert store.list_imports(DEALER, 1) == [latest]
+    assert read(store, DEALER, list_imports, 1) == [latest]
 
 
 def test_dealers_do_not_see_each_others_stock(store: Store) -> None:
     import_rows(store, [row("V1")])
-    store.apply_import(
-        "lakeside", [row("V1", price=7)], at=TUESDAY, source="l.csv", layout="csv", max_shrink=0.0, dry_run=False
+    apply_import(
+        store,
+        "lakeside",
+        [row("V1", price=7)],
+        at=TUESDAY,
+        source="l.csv",
+        layout="csv",
+        max_shrink=0.0,
+        dry_run=False,
+        remember_days=90,
     )
     assert prices(store) == {"id-V1": 30_000}
-    assert store.revision(DEALER).stock == 1
+    assert read(store, DEALER, read_revision).stock == 1
     assert stock_of(store, "lakeside", remember_days=1, now=TUESDAY).live[0].unit.selling_price == 7
 
 
@@ -225,12 +234,12 @@ def test_readers_see_the_old_stock_or_the_new_and_never_a_mixture(store: Store) 
     finished = threading.Event()
     seen: list[tuple[int, set[object], int, int]] = []
 
-    def read() -> None:
+    def look() -> None:
         while not finished.is_set():
             stock = stock_of(store, DEALER, remember_days=90, now=MONDAY)
             seen.append((stock.revision, {u.unit.selling_price for u in stock.live}, len(stock.live), len(stock.gone)))
 
-    readers = [threading.Thread(target=read) for _ in range(2)]
+    readers = [threading.Thread(target=look) for _ in range(2)]
     for reader in readers:
         reader.start()
     for turn in range(2, 12):
@@ -244,21 +253,19 @@ def test_readers_see_the_old_stock_or_the_new_and_never_a_mixture(store: Store) 
         assert found == {revision}
         assert live == (100 * revision if revision % 2 else 100)
         assert gone == (100 * (revision - 1) - 100 if revision % 2 == 0 and revision > 2 else 0)
-    assert store.revision(DEALER).stock == 11
+    assert read(store, DEALER, read_revision).stock == 11
 
 
-def _read(connection: Connection) -> WholeStock:
-    return WholeStock.of(read_stock(connection, DEALER, sold_since=MONDAY))
+def _read(tx: Transaction) -> WholeStock:
+    return WholeStock.of(read_stock(tx, 90))
 
 
-def test_all_reads_of_one_transaction_see_one_moment(database_url: str, store: Store) -> None:
+def test_all_reads_of_one_transaction_see_one_moment(store: Store) -> None:
     import_rows(store, [row("V1")])
-    engine = reader_engine(parse(database_url))
-    with engine.begin() as connection:
-        before = (read_revision(connection, DEALER), _read(connection))
+    with store.read(DEALER, MONDAY) as tx:
+        before = (read_revision(tx), _read(tx))
         import_rows(store, [row("V2")], at=TUESDAY)
-        assert (read_revision(connection, DEALER), _read(connection)) == before
-    engine.dispose()
+        assert (read_revision(tx), _read(tx)) == before
 
 
 def test_imports_of_one_dealer_at_once_happen_one_after_the_other(store: Store) -> None:
@@ -271,7 +278,7 @@ def test_imports_of_one_dealer_at_once_happen_one_after_the_other(store: Store) 
         thread.start()
     for thread in threads:
         thread.join()
-    history = store.list_imports(DEALER, 10)
+    history = read(store, DEALER, list_imports, 10)
     assert [record.revision for record in history] == [4, 3, 2, 1]
     latest = history[0]
     assert len(set(prices(store).values())) == 1

@@ -5,12 +5,16 @@ from datetime import datetime, timedelta
 
 import pytest
 from sqlalchemy import Engine, event, insert
+from tests.storage.calls import read_at, write_at
 from tests.storage.samples import DEALER, MONDAY, storing
 
 from dealer_agent.dealers.profile import DealerRooftop, Profile
 from dealer_agent.lead_intake.visit_calendar import FUTURE, MOST_VISITS, PAST, subscribed_calendar
-from dealer_agent.storage import LeadWriter, Store
+from dealer_agent.storage.appointments import list_calendar
+from dealer_agent.storage.lead_writer import LeadWriter
 from dealer_agent.storage.schema import appointments
+from dealer_agent.storage.store import Store
+from dealer_agent.storage.tokens import create_token
 
 SECRET = b"\x02" * 32
 PROFILE = Profile(
@@ -37,14 +41,14 @@ def fill(store: Store, count: int, *, first: datetime, every: timedelta, status:
         }
         for number in range(count)
     ]
-    with store._writing() as connection:
-        connection.execute(insert(appointments), rows)
+    with store.write(DEALER) as tx:
+        tx.connection.execute(insert(appointments), rows)
 
 
 @pytest.fixture
 def shop(store: Store, writer: LeadWriter) -> Store:
     writer.submit(DEALER, storing("L1")).result(60)
-    store.create_token(DEALER, "desk", SECRET, MONDAY, "calendar")
+    write_at(MONDAY, store, DEALER, create_token, "desk", SECRET, "calendar")
     return store
 
 
@@ -104,8 +108,7 @@ def test_past_visits_fill_the_rest_of_the_calendar_latest_first(shop: Store) -> 
     fill(shop, 40, first=MONDAY - PAST - 10 * day, every=day, status="confirmed", name="P")
     made = calendar(shop)
     assert (made.count(b"UID:F"), made.count(b"UID:P")) == (3, 30)
-    found = shop.subscribed_visits(DEALER, SECRET, since=MONDAY - PAST, at=MONDAY, until=MONDAY + FUTURE, most=8)
-    assert found is not None
+    found = read_at(MONDAY, shop, DEALER, list_calendar, since=MONDAY - PAST, until=MONDAY + FUTURE, most=8)
     assert [each.appointment.appointment_id for each in found] == [f"P{n:06}" for n in range(35, 40)] + [
         f"F{n:06}" for n in range(3)
     ]

@@ -5,13 +5,20 @@ from datetime import timedelta
 from typing import Any, NamedTuple
 
 import pytest
-from sqlalchemy import Connection, text
-from tests.storage.samples import DEALER, MONDAY, TUESDAY, VAULT, WEDNESDAY, consent, storing
+from sqlalchemy import text
+from tests.storage.calls import at_time, lock_at, read, read_at, write_at
+from tests.storage.samples import DEALER, MONDAY, NO_NOTICES, TUESDAY, VAULT, WEDNESDAY, consent, storing
 
-from dealer_agent.storage import LeadWriter, Store, record_consent, record_revocation, verify_chain
-from dealer_agent.storage.accesses import verify_accesses
+from dealer_agent.storage.accesses import list_accesses, log_access, verify_accesses
 from dealer_agent.storage.chain_heads import Head, by_chain
-from dealer_agent.storage.event_chain import CHAINS
+from dealer_agent.storage.clock import confirm_clock
+from dealer_agent.storage.consents import record_consent, record_revocation, verify_chain
+from dealer_agent.storage.event_chain import CHAINS, heads
+from dealer_agent.storage.lead_writer import LeadWriter
+from dealer_agent.storage.notices import withdraw
+from dealer_agent.storage.retention import purge
+from dealer_agent.storage.store import Store
+from dealer_agent.storage.transaction import Transaction
 
 LATER = WEDNESDAY + timedelta(days=1)
 
@@ -26,9 +33,9 @@ class Broken(NamedTuple):
 def check(store: Store, chain: str, heads: list[Head]) -> Broken:
     recorded = by_chain(heads, DEALER)[chain]
     if chain == "consents":
-        found = store.verify_chain(DEALER, recorded)
+        found = read(store, DEALER, verify_chain, recorded)
         return Broken(found.first_broken, found.problem)
-    log = store.verify_accesses(DEALER, recorded)
+    log = read(store, DEALER, verify_accesses, recorded)
     return Broken(log.first_broken, log.problem)
 
 
@@ -36,24 +43,24 @@ def check(store: Store, chain: str, heads: list[Head]) -> Broken:
 def filled(store: Store, writer: LeadWriter) -> Store:
     """Five rows in each chain."""
 
-    def job(connection: Connection) -> None:
-        storing("L1", contacts=["email:sam@example.com"])(connection)
-        storing("L2", contacts=["email:pat@example.com"])(connection)
-        record_revocation(connection, VAULT, DEALER, "L1", ("sms",), TUESDAY, by="Alex", reason="called us")
-        record_consent(connection, VAULT, DEALER, "L2", consent(TUESDAY, expires_at=WEDNESDAY, source_agent="Agent"))
-        record_consent(connection, VAULT, DEALER, "L1", consent(TUESDAY))
+    def job(tx: Transaction) -> None:
+        storing("L1", contacts=["email:sam@example.com"])(tx)
+        storing("L2", contacts=["email:pat@example.com"])(tx)
+        record_revocation(at_time(tx, TUESDAY), "L1", ("sms",), by="Alex", reason="called us")
+        record_consent(tx, "L2", consent(TUESDAY, expires_at=WEDNESDAY, source_agent="Agent"))
+        record_consent(tx, "L1", consent(TUESDAY))
 
     writer.submit(DEALER, job).result(60)
     for number in range(5):
         at = MONDAY + timedelta(hours=number)
-        store.log_access(DEALER, at, "Alex\0", f"leads show {number}", lead_id=f"L{number}", leads=1)
+        lock_at(at, store, DEALER, log_access, "Alex\0", f"leads show {number}", lead_id=f"L{number}", leads=1)
     return store
 
 
 def execute(store: Store, *statements: str, **values: Any) -> None:
-    with store._writing() as connection:
+    with store.write(DEALER) as tx:
         for statement in statements:
-            connection.execute(text(statement), values)
+            tx.connection.execute(text(statement), values)
 
 
 CHANGES = {
@@ -91,20 +98,20 @@ chains = pytest.mark.parametrize("chain", CHAINS)
 
 @chains
 def test_a_chain_that_nobody_touched_is_whole_and_goes_on_from_each_head(filled: Store, chain: str) -> None:
-    heads = filled.heads(DEALER, LATER)
-    filled.log_access(DEALER, LATER, "Kim", "leads list", leads=2)
-    filled.record_revocation(DEALER, "L1", ["email"], LATER, by="Kim", reason=None)
-    assert check(filled, chain, heads + filled.heads(DEALER, LATER)) == (None, None)
+    before = read_at(LATER, filled, DEALER, heads)
+    lock_at(LATER, filled, DEALER, log_access, "Kim", "leads list", leads=2)
+    lock_at(LATER, filled, DEALER, withdraw, "L1", ["email"], by="Kim", reason=None, profile=NO_NOTICES)
+    assert check(filled, chain, before + read_at(LATER, filled, DEALER, heads)) == (None, None)
 
 
 def tampered(store: Store, chain: str, *statements: str, **values: Any) -> Broken:
     """What a check with the recorded heads finds after these statements, which are then rolled back."""
-    heads = by_chain(store.heads(DEALER, LATER), DEALER)[chain]
+    recorded = by_chain(read_at(LATER, store, DEALER, heads), DEALER)[chain]
     verify: Callable[..., Any] = {"consents": verify_chain, "accesses": verify_accesses}[chain]
     with store._writer.connect() as connection:
         for statement in statements:
             connection.execute(text(statement), values)
-        found = verify(connection, VAULT, DEALER, heads)
+        found = verify(Transaction(connection, DEALER, LATER, VAULT), recorded)
         connection.rollback()
     return Broken(found.first_broken, found.problem)
 
@@ -118,7 +125,7 @@ def test_each_change_of_each_column_of_each_row_shows_at_the_row(filled: Store, 
             assert found.problem
             # A deletion that never was moves the beginning of the log.
             assert found.first == number or column == "deleted", (column, number)
-    assert check(filled, chain, filled.heads(DEALER, LATER)) == (None, None)
+    assert check(filled, chain, read_at(LATER, filled, DEALER, heads)) == (None, None)
 
 
 @chains
@@ -143,8 +150,8 @@ def test_each_removed_swapped_or_added_row_shows(filled: Store, chain: str) -> N
 
 
 def dealers_row(store: Store, chain: str) -> dict[str, Any]:
-    with store._reading() as connection:
-        row = connection.execute(text(f"SELECT {', '.join(END[chain])} FROM dealers")).one()
+    with store.read(DEALER) as tx:
+        row = tx.connection.execute(text(f"SELECT {', '.join(END[chain])} FROM dealers")).one()
     return dict(row._mapping)
 
 
@@ -154,8 +161,8 @@ def put_back(store: Store, chain: str, row: dict[str, Any]) -> None:
 
 def add_rows(store: Store, count: int) -> None:
     for _ in range(count):
-        store.log_access(DEALER, LATER, "Kim", "leads list", leads=2)
-        store.record_revocation(DEALER, "L1", ["email"], LATER, by="Kim", reason=None)
+        lock_at(LATER, store, DEALER, log_access, "Kim", "leads list", leads=2)
+        lock_at(LATER, store, DEALER, withdraw, "L1", ["email"], by="Kim", reason=None, profile=NO_NOTICES)
 
 
 @pytest.mark.requirement("recorded-head")
@@ -165,12 +172,12 @@ def test_a_truncated_chain_whose_end_was_put_back_shows_against_the_recorded_hea
 ) -> None:
     old = dealers_row(filled, chain)
     add_rows(filled, 2)
-    heads = filled.heads(DEALER, LATER)
+    before = read_at(LATER, filled, DEALER, heads)
     execute(filled, f"DELETE FROM {TABLES[chain]} WHERE number > 5")
     put_back(filled, chain, old)
     for first_broken in (6, 7, 7):
         assert check(filled, chain, []) == (None, None), "nothing in the database shows it"
-        found = check(filled, chain, heads)
+        found = check(filled, chain, before)
         assert found.problem is not None
         assert "recorded" in found.problem
         assert found.first == first_broken
@@ -179,18 +186,18 @@ def test_a_truncated_chain_whose_end_was_put_back_shows_against_the_recorded_hea
 
 @pytest.mark.requirement("recorded-head")
 def test_old_entries_of_the_access_log_are_deleted_and_the_rest_is_still_a_chain(filled: Store) -> None:
-    early = filled.heads(DEALER, LATER)
-    filled.confirm_clock(DEALER, LATER)
+    early = read_at(LATER, filled, DEALER, heads)
+    write_at(LATER, filled, DEALER, confirm_clock)
     before = MONDAY + timedelta(hours=3)
-    purged = filled.purge(DEALER, refusals_before=MONDAY, accesses_before=before, now=LATER)
+    purged = purge(filled, DEALER, refusals_before=MONDAY, accesses_before=before, now=LATER)
     assert purged.accesses == 3
-    newest, *_ = filled.list_accesses(DEALER, 9)
+    newest, *_ = read(filled, DEALER, list_accesses, 9)
     assert (newest.actor, newest.action) == (
         "dealer-agent",
         "delete 3 entries from before 2026-03-02 out of this log, up to number 3",
     )
-    assert filled.verify_accesses(DEALER) == (6, 3, None, None)
-    assert check(filled, "accesses", [*early, *filled.heads(DEALER, LATER)]) == (None, None)
+    assert read(filled, DEALER, verify_accesses) == (6, 3, None, None)
+    assert check(filled, "accesses", [*early, *read_at(LATER, filled, DEALER, heads)]) == (None, None)
 
 
 def test_entries_that_somebody_deleted_by_hand_are_no_deletion_by_age(filled: Store) -> None:
@@ -200,20 +207,20 @@ def test_entries_that_somebody_deleted_by_hand_are_no_deletion_by_age(filled: St
         "UPDATE accesses SET deleted = 2, deleted_head = (SELECT hash FROM accesses WHERE number = 2) WHERE number = 5",
         "DELETE FROM accesses WHERE number <= 2",
     )
-    assert filled.verify_accesses(DEALER).first_broken == 5
+    assert read(filled, DEALER, verify_accesses).first_broken == 5
 
 
 def test_an_access_log_without_its_seal_shows(filled: Store) -> None:
     execute(filled, "UPDATE dealers SET access_seal = NULL")
-    assert filled.verify_accesses(DEALER).first_broken == 6
+    assert read(filled, DEALER, verify_accesses).first_broken == 6
     add_rows(filled, 1)
-    assert filled.verify_accesses(DEALER).first_broken == 7, "a later entry does not hide it"
+    assert read(filled, DEALER, verify_accesses).first_broken == 7, "a later entry does not hide it"
 
 
 def test_a_head_is_one_line_of_text(filled: Store) -> None:
-    for head in filled.heads(DEALER, LATER):
+    for head in read_at(LATER, filled, DEALER, heads):
         assert Head.parse(f"{head}\n") == head._replace(at=LATER.replace(microsecond=0))
-    empty, _ = filled.heads("lakeside", LATER)
+    empty, _ = read_at(LATER, filled, "lakeside", heads)
     assert str(empty).startswith("lakeside consents 0 - ")
     assert Head.parse(str(empty)).hash == b""
 

@@ -8,7 +8,7 @@ from statistics import median
 from tests.storage.current import make_current
 from tests.storage.samples import VAULT
 
-from dealer_agent.storage import Store
+from dealer_agent.storage.store import Store
 
 TURNS = 9
 

@@ -5,12 +5,19 @@ from hashlib import sha256
 
 import pytest
 from sqlalchemy import select
+from tests.storage.calls import lock_at, read, reencrypt_all, with_cipher
 from tests.storage.contents import everything
-from tests.storage.samples import DEALER, KEYRING, MONDAY, TUESDAY, VAULT, WEDNESDAY, storing
+from tests.storage.samples import DEALER, KEYRING, MONDAY, NO_NOTICES, TUESDAY, VAULT, WEDNESDAY, storing
 
 from dealer_agent.encryption import Cipher, Keyring
-from dealer_agent.storage import LeadWriter, Store, WrongKey
+from dealer_agent.storage.erasure import erase_lead
+from dealer_agent.storage.errors import WrongKey
+from dealer_agent.storage.lead_writer import LeadWriter
+from dealer_agent.storage.leads import find_leads_of
+from dealer_agent.storage.notices import withdraw
+from dealer_agent.storage.reencryption import delete_unused_keys, keys_in_use
 from dealer_agent.storage.schema import lead_contacts, withdrawals
+from dealer_agent.storage.store import Store
 from dealer_agent.storage.withdrawals import withdrawn_since
 
 SAM, PHONE, PAT = "email:sam@example.com", "phone:+12025550123", "email:pat@example.com"
@@ -22,15 +29,15 @@ def withdrawn(store: Store, writer: LeadWriter) -> Store:
     """A customer with two contact points, who withdrew two channels."""
     writer.submit(DEALER, storing("L1", contacts=[SAM, PHONE, SENDER])).result(60)
     writer.submit(DEALER, storing("L2", contacts=[PAT])).result(60)
-    store.record_revocation(DEALER, "L1", ["phone", "sms"], TUESDAY, by="Alex", reason=None)
+    lock_at(TUESDAY, store, DEALER, withdraw, "L1", ["phone", "sms"], by="Alex", reason=None, profile=NO_NOTICES)
     return store
 
 
 def found(
     store: Store, *contacts: str, cipher: Cipher = VAULT, dealer_id: str = DEALER, at: timedelta = timedelta()
 ) -> set[str]:
-    with store._reading() as connection:
-        return set(withdrawn_since(connection, cipher, dealer_id, contacts, TUESDAY + at))
+    with store.read(dealer_id) as tx:
+        return set(withdrawn_since(with_cipher(tx, cipher), contacts, TUESDAY + at))
 
 
 @pytest.mark.requirement("withdrawal-lasts")
@@ -42,8 +49,8 @@ def test_a_withdrawal_holds_for_every_contact_point_of_the_lead(withdrawn: Store
 
 def test_a_consent_from_after_the_withdrawal_counts(withdrawn: Store) -> None:
     assert found(withdrawn, SAM, at=timedelta(microseconds=1)) == set()
-    withdrawn.record_revocation(DEALER, "L1", ["sms"], WEDNESDAY, by="Alex", reason=None)
-    withdrawn.record_revocation(DEALER, "L1", ["sms"], MONDAY, by="Alex", reason="noted late")
+    lock_at(WEDNESDAY, withdrawn, DEALER, withdraw, "L1", ["sms"], by="Alex", reason=None, profile=NO_NOTICES)
+    lock_at(MONDAY, withdrawn, DEALER, withdraw, "L1", ["sms"], by="Alex", reason="noted late", profile=NO_NOTICES)
     assert found(withdrawn, SAM, at=timedelta(hours=1)) == {"sms"}
 
 
@@ -52,21 +59,20 @@ def test_a_consent_from_after_the_withdrawal_counts(withdrawn: Store) -> None:
 def test_a_withdrawal_outlives_erasure_and_changes_of_keys(
     database_url: str, withdrawn: Store, consent_too: bool
 ) -> None:
-    withdrawn.erase_lead(DEALER, "L1", WEDNESDAY, consent_too=consent_too)
+    lock_at(WEDNESDAY, withdrawn, DEALER, erase_lead, "L1", consent_too=consent_too)
     newer = Cipher(Keyring((("k-second", bytes(range(1, 33))), *KEYRING.keys), KEYRING.lasting))
     with Store.open(database_url, newer) as store:
-        while store.reseal(DEALER, 100):
-            pass
+        reencrypt_all(store, DEALER, 100)
     only_new = Cipher(Keyring(newer.keyring.keys[:1], KEYRING.lasting))
     with Store.open(database_url, only_new) as store:
-        assert store.find_leads_of(DEALER, [SAM]) == []
+        assert read(store, DEALER, find_leads_of, [SAM]) == []
         assert found(store, SAM, cipher=only_new) == {"phone", "sms"}
 
 
 def test_nothing_else_is_in_it(withdrawn: Store) -> None:
     """The two contact points, and not the sender's key, for two channels each."""
-    with withdrawn._reading() as connection:
-        rows = connection.execute(select(withdrawals)).all()
+    with withdrawn.read(DEALER) as tx:
+        rows = tx.connection.execute(select(withdrawals)).all()
     assert {(row.dealer_id, row.channel, row.at) for row in rows} == {
         (DEALER, "phone", TUESDAY),
         (DEALER, "sms", TUESDAY),
@@ -79,9 +85,9 @@ def test_without_the_lasting_secret_nobody_finds_out_whose_withdrawal_it_is(with
     """The keys of customer data do not help, and no hash is made without a key."""
     other = Cipher(Keyring(KEYRING.keys, bytes(32)))
     assert found(withdrawn, SAM, PHONE, cipher=other) == set()
-    with withdrawn._reading() as connection:
-        hashes = {bytes(value) for value in connection.execute(select(withdrawals.c.contact_hash)).scalars()}
-        others = {bytes(value) for value in connection.execute(select(lead_contacts.c.contact_hash)).scalars()}
+    with withdrawn.read(DEALER) as tx:
+        hashes = {bytes(value) for value in tx.connection.execute(select(withdrawals.c.contact_hash)).scalars()}
+        others = {bytes(value) for value in tx.connection.execute(select(lead_contacts.c.contact_hash)).scalars()}
     guesses = [text for one in (SAM, PHONE) for text in (one, one.partition(":")[2], f'["{DEALER}","{one}"]')]
     assert not hashes.intersection(sha256(text.encode()).digest() for text in guesses)
     assert not hashes.intersection(others), "a lead of the same person is not found by it"
@@ -92,9 +98,9 @@ def test_the_lasting_secret_is_needed_after_everybody_is_erased(database_url: st
     """Another one would forget every withdrawal."""
     withdrawn.check_keys(DEALER)
     for lead_id in ("L1", "L2"):
-        withdrawn.erase_lead(DEALER, lead_id, WEDNESDAY, consent_too=True)
-    assert withdrawn.keys_in_use(DEALER), "`keys create` makes no key file in the place of a lost one"
-    withdrawn.drop_unused_keys(DEALER)
+        lock_at(WEDNESDAY, withdrawn, DEALER, erase_lead, lead_id, consent_too=True)
+    assert read(withdrawn, DEALER, keys_in_use), "`keys create` makes no key file in the place of a lost one"
+    lock_at(WEDNESDAY, withdrawn, DEALER, delete_unused_keys)
     other = Cipher(Keyring(KEYRING.keys, bytes(32)))
     with Store.open(database_url, other) as store, pytest.raises(WrongKey, match="lasting secret"):
         store.check_keys(DEALER)

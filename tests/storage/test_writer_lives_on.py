@@ -5,7 +5,7 @@ from sqlalchemy import Connection, event
 from tests.storage.current import make_current
 from tests.storage.samples import DEALER, VAULT
 
-from dealer_agent.storage import Store
+from dealer_agent.storage.store import Store
 
 
 def test_a_fault_outside_the_jobs_is_told_to_those_who_wait_and_the_next_lead_is_taken(sqlite_url: str) -> None:

@@ -7,9 +7,9 @@ from datetime import datetime
 from dealer_agent.catalogue_loading.listing_policy import listing_policy
 from dealer_agent.dealers.profile import Profile
 from dealer_agent.inventory.feeds import Feed
+from dealer_agent.inventory.import_plan import ImportRow
 from dealer_agent.inventory.listing import UnitRecord, list_unit, listing_digest, vehicle_id_for
-from dealer_agent.storage.matching import ImportRow
-from dealer_agent.storage.stock import ImportOutcome
+from dealer_agent.storage.stock import ImportOutcome, apply_import
 from dealer_agent.storage.store import Store
 
 MOST_UNKNOWN_ROOFTOPS = 5
@@ -57,7 +57,8 @@ def import_feed(
         rows.append(ImportRow(unit=unit, vehicle_id=vehicle_id, digest=listing_digest(listing, unit.extras)))
         if on_progress is not None and number % 200 == 0:
             on_progress(number, len(feed.units))
-    outcome = store.apply_import(
+    outcome = apply_import(
+        store,
         profile.id,
         rows,
         at=at,

@@ -25,6 +25,7 @@ from dealer_agent.catalogue_loading.snapshot_process import SnapshotJob, replace
 from dealer_agent.catalogue_loading.snapshots import LoadedSnapshot, SnapshotInputs, label_of, write_stock
 from dealer_agent.dealers.profile import Profile
 from dealer_agent.inventory.catalogue.flat_arrays import FlatArrays
+from dealer_agent.storage.stock import has_more_live_units, read_mark
 from dealer_agent.storage.store import Store
 
 FILE = "catalogue-snapshot.bin"
@@ -57,7 +58,9 @@ class SnapshotLoader:
 
     def load(self, now: datetime) -> LoadedSnapshot:
         """The current stock. Blocks until it is loaded. Raises StorageError and SnapshotError."""
-        if self._store.has_more_live_units(self._inputs.policy.dealer_id, SMALL):
+        with self._store.read(self._inputs.policy.dealer_id) as tx:
+            is_large = has_more_live_units(tx, SMALL)
+        if is_large:
             return LoadedSnapshot.of(self._load_large(now))
         for large in (self._file, replaced_by(self._file)):
             large.unlink(missing_ok=True)
@@ -103,7 +106,8 @@ class SnapshotLoader:
             label = label_of(found)
         except (FileNotFoundError, ValueError, KeyError, msgspec.MsgspecError):  # Absent, or not written by this code.
             return None
-        stock = self._store.stock_mark(self._inputs.policy.dealer_id)
+        with self._store.read(self._inputs.policy.dealer_id) as tx:
+            stock = read_mark(tx)
         is_current = label.inputs == self._inputs.digest and label.stock == stock and now - label.made_at < _MOST_AGE
         return found if is_current else None
 

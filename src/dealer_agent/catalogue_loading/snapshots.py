@@ -15,7 +15,7 @@ from dealer_agent.inventory.catalogue import Catalogue, Listing, RemovedUnit
 from dealer_agent.inventory.catalogue.flat_arrays import FlatArrays, FlatWriter
 from dealer_agent.inventory.catalogue.snapshot_builder import write_snapshot
 from dealer_agent.inventory.listing import ListingPolicy, UnitRecord, list_unit
-from dealer_agent.storage.stock import LiveUnit, StockMark
+from dealer_agent.storage.stock import LiveUnit, StockMark, read_stock
 from dealer_agent.storage.store import Store
 
 _LABEL = "label"
@@ -66,7 +66,8 @@ def label_of(snapshot: FlatArrays) -> SnapshotLabel:
 
 def write_stock(store: Store, inputs: SnapshotInputs, now: datetime, file: BinaryIO) -> None:
     """Writes a snapshot of the current stock. Keeps one listing at a time in memory. Raises StorageError."""
-    with store.reading_stock(inputs.policy.dealer_id, remember_days=inputs.remember_days, now=now) as stock:
+    with store.read(inputs.policy.dealer_id, now) as tx:
+        stock = read_stock(tx, inputs.remember_days)
         removed = [RemovedUnit(unit.vehicle_id, unit.vin or UNSET, unit.stock or UNSET) for unit in stock.gone]
         listings = _Listings(stock.live, inputs.policy)
         writer = FlatWriter(file)

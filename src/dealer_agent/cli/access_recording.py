@@ -2,11 +2,11 @@
 
 import os
 import pwd
-from datetime import UTC, datetime
 
 from dealer_agent.cli.terminal import fail
+from dealer_agent.storage.accesses import log_access
 from dealer_agent.storage.errors import StorageError
-from dealer_agent.storage.lead_record import LeadDetails
+from dealer_agent.storage.lead_record import LeadDetails, lead_details
 from dealer_agent.storage.store import Store
 
 
@@ -19,14 +19,16 @@ def record_access(store: Store, dealer_id: str, action: str, *, leads: int, lead
     if leads == 0:
         return
     try:
-        store.log_access(dealer_id, datetime.now(UTC), actor(), action, lead_id=lead_id, leads=leads)
+        with store.lock(dealer_id) as tx:
+            log_access(tx, actor(), action, lead_id=lead_id, leads=leads)
     except StorageError as problem:
         fail(f"Nothing is shown, because the access log cannot be written: {problem}")
 
 
 def read_lead(store: Store, dealer_id: str, lead_id: str, action: str) -> LeadDetails:
     """A lead with all its parts. The access is recorded. Ends the command with exit code 1 if there is no such lead."""
-    found = store.whole_lead(dealer_id, lead_id, datetime.now(UTC))
+    with store.read(dealer_id) as tx:
+        found = lead_details(tx, lead_id)
     if found is None:
         fail(f"There is no lead {lead_id}; see dealer-agent leads list")
     record_access(store, dealer_id, action, leads=1, lead_id=lead_id)

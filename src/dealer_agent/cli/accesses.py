@@ -5,6 +5,7 @@ from typing import Annotated
 import typer
 
 from dealer_agent.cli.terminal import HERE, DirOption, moment, open_store, print_table
+from dealer_agent.storage.accesses import list_accesses
 
 app = typer.Typer(no_args_is_help=True)
 
@@ -15,8 +16,8 @@ def list_(
     limit: Annotated[int, typer.Option(min=1, max=100_000, help="How many, newest first.")] = 50,
 ) -> None:
     """List the newest entries of the access log: when, who, by which command, and how many leads."""
-    with open_store(directory) as (settings, store):
-        accesses = store.list_accesses(settings.dealer.id, limit)
+    with open_store(directory) as (settings, store), store.read(settings.dealer.id) as tx:
+        accesses = list_accesses(tx, limit)
     print_table(
         "Access log",
         ("At (UTC)", "Who", "What", "Lead Id", "Leads #"),

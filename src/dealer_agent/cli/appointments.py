@@ -20,8 +20,9 @@ from dealer_agent.leads.vehicle_words import vehicle_name
 from dealer_agent.protocol.requests import Customer
 from dealer_agent.protocol.vehicle import Vehicle
 from dealer_agent.server.tokens import new_token
-from dealer_agent.storage.appointments import ListedAppointment
+from dealer_agent.storage.appointments import ListedAppointment, list_booked, list_waiting
 from dealer_agent.storage.store import Store
+from dealer_agent.storage.tokens import create_token
 
 app = typer.Typer(no_args_is_help=True)
 
@@ -39,9 +40,10 @@ def list_(
     now = datetime.now(UTC)
     with open_customer_store(directory) as (settings, store):
         profile = settings.dealer
-        waiting = store.list_waiting(profile.id, now - timedelta(days=WAITING_DAYS))
-        booked = store.list_booked(profile.id, now - timedelta(days=past))
-        shown = waiting + [listed for listed in booked if everything or listed.appointment.stands]
+        with store.read(profile.id, now) as tx:
+            waiting = list_waiting(tx, now - timedelta(days=WAITING_DAYS))
+            booked = list_booked(tx, now - timedelta(days=past))
+        shown = waiting + [listed for listed in booked if everything or listed.appointment.is_active]
         record_access(store, profile.id, "appointments list", leads=_customers(shown))
     columns = ("Id", "When", "Kind", "Rooftop", "Status", "Customer", "Vehicle", "Lead Id")
     print_table("Visits", columns, [_row(listed, profile) for listed in shown], empty="No visits.")
@@ -65,8 +67,7 @@ def cancel(
     from dealer_agent.lead_intake.intake import LeadIntake
 
     with open_customer_store(directory) as (settings, store), closing(store.lead_writer()) as writer:
-        cipher = store.check_keys(settings.dealer.id)
-        intake = LeadIntake(settings.dealer, writer, cipher, confirms_by_mail=settings.mail.confirms_visits)
+        intake = LeadIntake(settings.dealer, writer, confirms_by_mail=settings.mail.confirms_visits)
         try:
             done = intake.call_off(appointment_id, tell=not tell_nobody, now=datetime.now(UTC))
         except NoVisitToCancel as problem:
@@ -96,7 +97,8 @@ def calendar(
         if subscribe:
             _subscribe(settings, store)
             return
-        booked = store.list_booked(settings.dealer.id, datetime.now(UTC) - PAST)
+        with store.read(settings.dealer.id) as tx:
+            booked = list_booked(tx, tx.now - PAST)
         document = visit_calendar(settings.dealer, booked)
         record_access(store, settings.dealer.id, "appointments calendar", leads=_customers(booked))
         if file is None:
@@ -124,8 +126,9 @@ def _cancelled(done: Cancellation, *, notified: bool) -> Iterator[str]:
 
 
 def _subscribe(settings: Settings, store: Store) -> None:
-    secret, now = new_token(), datetime.now(UTC)
-    token_id = store.create_token(settings.dealer.id, "calendar", secret.secret_hash, now, purpose="calendar")
+    secret = new_token()
+    with store.write(settings.dealer.id) as tx:
+        token_id = create_token(tx, "calendar", secret.secret_hash, "calendar")
     path = f"{settings.service.base_path}/calendar/{secret.secret}.ics"
     err.print(
         f"Calendar {token_id}. Anyone with this address can see all visits and customers. It is shown this once. "

@@ -13,6 +13,8 @@ from dealer_agent.cli.lead_display import Channel, allowed_text, show_allowed, s
 from dealer_agent.cli.person_lookup import EmailOption, LeadArgument, Person, PhoneOption, is_known
 from dealer_agent.cli.terminal import HERE, DirOption, fail, open_customer_store, print_table
 from dealer_agent.lead_intake.allowed_contact_points import channels_of
+from dealer_agent.storage.leads import get_lead
+from dealer_agent.storage.notices import withdraw
 from dealer_agent.storage.store import Store
 
 app = typer.Typer(no_args_is_help=True)
@@ -68,16 +70,16 @@ def revoke(
         done: dict[str, None] = {}
         for each in found:
             if each not in done:
-                counts_for = store.record_revocation(
-                    dealer_id, each, revoked, at, by=by, reason=reason, tell=settings.dealer
-                )
-                done.update(dict.fromkeys(counts_for))
+                with store.lock(dealer_id, at) as tx:
+                    applies_to = withdraw(tx, each, revoked, by=by, reason=reason, profile=settings.dealer)
+                done.update(dict.fromkeys(applies_to))
         rows = [(each, allowed_text(_channels_left(store, dealer_id, each, at))) for each in done]
     print_table(f"Revoked: {', '.join(revoked)}", ("Lead Id", "May still be contacted by"), rows)
 
 
 def _channels_left(store: Store, dealer_id: str, lead_id: str, at: datetime) -> Collection[str]:
-    lead = store.get_lead(dealer_id, lead_id)
+    with store.read(dealer_id) as tx:
+        lead = get_lead(tx, lead_id)
     return () if lead is None else channels_of(lead, at)
 
 

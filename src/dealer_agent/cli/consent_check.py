@@ -1,7 +1,6 @@
 """`dealer-agent consent verify` and `consent head`: detect changes of the consent record and of the access log."""
 
 from collections.abc import Iterator, Mapping
-from datetime import UTC, datetime
 from pathlib import Path
 from typing import Annotated
 
@@ -20,8 +19,11 @@ from dealer_agent.cli.terminal import (
     report_errors,
 )
 from dealer_agent.server.chain_heads import append_heads, read_heads
+from dealer_agent.storage.accesses import verify_accesses
 from dealer_agent.storage.chain_heads import Head, by_chain
 from dealer_agent.storage.consent_evidence import MOST_LINE_BYTES, BadEvidence, check_evidence
+from dealer_agent.storage.consents import verify_chain
+from dealer_agent.storage.event_chain import heads
 
 COMPARED = "It agrees with a recorded head: nobody changed these events after that head was recorded."
 NOT_COMPARED = (
@@ -40,10 +42,10 @@ def head(directory: DirOption = HERE) -> None:
     Keep the output where a person who can change the database cannot change it. `consent verify --against` reads it.
     """
     with open_store(directory) as (settings, store):
-        now = datetime.now(UTC)
-        heads = store.heads(settings.dealer.id, now)
-        append_heads(settings.heads_file, heads, now)
-    for each in heads:
+        with store.read(settings.dealer.id) as tx:
+            found = heads(tx)
+        append_heads(settings.heads_file, found, tx.now)
+    for each in found:
         out.print(str(each), markup=False)
 
 
@@ -72,9 +74,10 @@ def verify(
         return
     with open_customer_store(directory) as (settings, store):
         dealer_id = settings.dealer.id
-        heads = _of_dealer(recorded, dealer_id)
-        report = store.verify_chain(dealer_id, heads["consents"])
-        log = store.verify_accesses(dealer_id, heads["accesses"])
+        known = _of_dealer(recorded, dealer_id)
+        with store.read(dealer_id) as tx:
+            report = verify_chain(tx, known["consents"])
+            log = verify_accesses(tx, known["accesses"])
     if report.first_broken is not None:
         fail(f"The consent record is broken at event {report.first_broken}: {report.problem}")
     if log.first_broken is not None:

@@ -1,6 +1,5 @@
 """`dealer-agent consent prove` and `consent export`: the consent of a person, also after an erasure."""
 
-from datetime import UTC, datetime
 from pathlib import Path
 from typing import Annotated
 
@@ -11,6 +10,9 @@ from dealer_agent.cli.lead_display import show_event
 from dealer_agent.cli.person_lookup import contact_point
 from dealer_agent.cli.private_file import ordinary_file, private_file
 from dealer_agent.cli.terminal import HERE, DirOption, fail, open_customer_store, out
+from dealer_agent.storage.consent_evidence import evidence_of
+from dealer_agent.storage.leads import find_leads_of
+from dealer_agent.storage.proofs import proven_events, proven_leads
 from dealer_agent.storage.store import Store
 
 ContactArgument = Annotated[
@@ -31,7 +33,8 @@ def prove(contact: ContactArgument, directory: DirOption = HERE) -> None:
     with open_customer_store(directory) as (settings, store):
         dealer_id = settings.dealer.id
         found = _leads(store, dealer_id, contact)
-        events = store.proven_events(dealer_id, found)
+        with store.read(dealer_id) as tx:
+            events = proven_events(tx, found)
         record_access(store, dealer_id, "consent prove", leads=len(found))
     for event in events:
         show_event(event)
@@ -56,7 +59,8 @@ def export(
         dealer_id = settings.dealer.id
         found = _leads(store, dealer_id, contact)
         record_access(store, dealer_id, "consent export", leads=len(found))
-        with store.exporting_consent(dealer_id, found, datetime.now(UTC)) as evidence, private_file(file) as opened:
+        with store.read(dealer_id) as tx, private_file(file) as opened:
+            evidence = evidence_of(tx, found)
             for line in evidence.lines:
                 opened.write(line + b"\n")
     out.print(f"Written to {file}. The chain's head is now:\n{evidence.head}", markup=False)
@@ -64,7 +68,8 @@ def export(
 
 def _leads(store: Store, dealer_id: str, contact: str) -> list[str]:
     """The leads of a contact point, erased ones too. Ends the command with exit code 1 if there is none."""
-    found = sorted({*store.find_leads_of(dealer_id, [contact]), *store.proven_leads(dealer_id, contact)})
+    with store.read(dealer_id) as tx:
+        found = sorted({*find_leads_of(tx, [contact]), *proven_leads(tx, contact)})
     if not found:
         fail("No consent is kept for this contact point: check the address or number")
     return found

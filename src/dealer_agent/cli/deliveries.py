@@ -18,7 +18,9 @@ from dealer_agent.cli.terminal import (
     section,
 )
 from dealer_agent.dealers.routing import TO_CUSTOMER
-from dealer_agent.storage.outbox import DeliveryRecord, State
+from dealer_agent.storage.leads import get_lead
+from dealer_agent.storage.outbox import DeliveryRecord, State, get_delivery, list_deliveries, retry_deliveries
+from dealer_agent.storage.sent_deliveries import send_again as resend
 
 app = typer.Typer(no_args_is_help=True)
 
@@ -40,8 +42,8 @@ def list_(
     limit: Annotated[int, typer.Option(min=1, max=100_000, help="How many, newest first.")] = 50,
 ) -> None:
     """List deliveries: the lead, the channel, the state and the last problem."""
-    with open_store(directory) as (settings, store):
-        records = store.list_deliveries(settings.dealer.id, limit, state=state, channel=channel, lead_id=lead)
+    with open_store(directory) as (settings, store), store.read(settings.dealer.id) as tx:
+        records = list_deliveries(tx, limit, state=state, channel=channel, lead_id=lead)
     now = datetime.now(UTC)
     columns = ("Id", "Lead Id", "Kind", "Rooftop", "Channel", "State", "Tries #", "At (UTC)", "Problem")
     rows = []
@@ -60,7 +62,8 @@ def show(
 ) -> None:
     """Show everything about one delivery."""
     with open_store(directory) as (settings, store):
-        record = store.get_delivery(settings.dealer.id, delivery_id)
+        with store.read(settings.dealer.id) as tx:
+            record = get_delivery(tx, delivery_id)
         if record is None:
             fail(f"There is no delivery {delivery_id}; see dealer-agent deliveries list")
     now = datetime.now(UTC)
@@ -94,15 +97,14 @@ def retry(
         raise typer.BadParameter("name one delivery, or give --all (with --channel NAME for those of one channel)")
     if delivery_id is not None and channel is not None:
         raise typer.BadParameter("give --channel only with --all")
-    with open_store(directory) as (settings, store):
-        dealer_id, now = settings.dealer.id, datetime.now(UTC)
-        record = None if delivery_id is None else store.get_delivery(dealer_id, delivery_id)
+    with open_store(directory) as (settings, store), store.lock(settings.dealer.id) as tx:
+        record = None if delivery_id is None else get_delivery(tx, delivery_id)
         if delivery_id is not None and record is None:
             fail(f"There is no delivery {delivery_id}; see dealer-agent deliveries list")
         if record is not None and record.state in ("sent", "dropped"):
             again = "; dealer-agent deliveries send-again sends it again" if record.state == "sent" else ""
             fail(f"Delivery {delivery_id} was {record.state}: only one that waits or is parked is tried again{again}")
-        count = store.retry_deliveries(dealer_id, now, delivery_id=delivery_id, channel=channel)
+        count = retry_deliveries(tx, delivery_id=delivery_id, channel=channel)
     out.print(f"{count} {'delivery is' if count == 1 else 'deliveries are'} tried again as soon as the service runs.")
 
 
@@ -116,21 +118,20 @@ def send_again(
 
     The document is made from the lead as it is now. Mails to customers are not sent again.
     """
-    with open_customer_store(directory) as (settings, store):
-        dealer_id, now = settings.dealer.id, datetime.now(UTC)
-        record = store.get_delivery(dealer_id, sent_id)
+    with open_customer_store(directory) as (settings, store), store.lock(settings.dealer.id) as tx:
+        record = get_delivery(tx, sent_id)
         if record is not None and channel is not None:
             raise typer.BadParameter("give --channel only with a lead")
         lead_id = sent_id if record is None else record.lead_id
-        found = store.get_lead(dealer_id, lead_id)
+        found = get_lead(tx, lead_id)
         if found is None:
             fail(f"There is no delivery and no lead {sent_id}; see dealer-agent deliveries list")
         if found.lead.erased_at is not None:
             fail(f"The customer of lead {lead_id} was erased: there is nothing to send")
         if record is not None:
-            new_ids = store.send_again(dealer_id, now, delivery_id=sent_id)
+            new_ids = resend(tx, delivery_id=sent_id)
         else:
-            new_ids = store.send_again(dealer_id, now, lead_id=lead_id, channel=channel)
+            new_ids = resend(tx, lead_id=lead_id, channel=channel)
         if not new_ids:
             fail(
                 f"Nothing of {sent_id} can be sent again: no CRM and nobody under notify has it. "

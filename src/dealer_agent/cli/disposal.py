@@ -6,6 +6,8 @@ from typing import Annotated
 import typer
 
 from dealer_agent.cli.terminal import HERE, DirOption, fail, open_customer_store, out, print_table
+from dealer_agent.storage.clock import clock_problem, confirm_clock
+from dealer_agent.storage.erasure import disposable
 
 
 def dispose(
@@ -29,12 +31,14 @@ def dispose(
     with open_customer_store(directory) as (settings, store):
         dealer = settings.dealer
         if dry_run:
-            if (problem := store.clock_problem(dealer.id, now)) and not clock_is_right:
-                fail(problem)
-            done = store.disposable(dealer.id, **ages(dealer, now), now=now)
+            with store.read(dealer.id, now) as tx:
+                if (problem := clock_problem(tx)) and not clock_is_right:
+                    fail(problem)
+                done = disposable(tx, **ages(dealer, now))
         else:
             if clock_is_right:
-                store.confirm_clock(dealer.id, now)
+                with store.write(dealer.id, now) as tx:
+                    confirm_clock(tx)
             done = dispose_by_age(store, dealer, now)
             purge_by_age(store, dealer, now)
     ages_in_days = dealer.privacy

@@ -3,7 +3,7 @@
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from datetime import UTC, datetime, timedelta
+from datetime import datetime, timedelta
 from typing import Annotated
 
 import msgspec
@@ -28,9 +28,14 @@ from dealer_agent.dealers.profile import Profile
 from dealer_agent.leads.received_lead import contact_points
 from dealer_agent.leads.visit_words import VISITS
 from dealer_agent.protocol.requests import Customer
+from dealer_agent.storage.appointments import appointments_of
+from dealer_agent.storage.erasure import erase_lead
 from dealer_agent.storage.errors import WrongKey
-from dealer_agent.storage.leads import StoredLead
+from dealer_agent.storage.lead_record import lead_details
+from dealer_agent.storage.leads import StoredLead, find_leads_of
 from dealer_agent.storage.notices import CancelledVisit
+from dealer_agent.storage.notices import erase as erase_and_notify
+from dealer_agent.storage.proofs import newest_proof, proven_leads
 from dealer_agent.storage.store import Store
 
 KEPT = {
@@ -108,9 +113,8 @@ class _Erasure:
 
     def erase(self, lead_id: str) -> None:
         self.lead_ids.append(lead_id)
-        done = self.store.erase_lead(
-            self.profile.id, lead_id, datetime.now(UTC), tell=self.profile, consent_too=self.consent_too
-        )
+        with self.store.lock(self.profile.id) as tx:
+            done = erase_and_notify(tx, lead_id, self.profile, consent_too=self.consent_too)
         if done is not None:
             for (_, channel), arrived in done.copies.items():
                 self.copies[channel] = self.copies.get(channel, False) or arrived
@@ -118,10 +122,12 @@ class _Erasure:
 
     def erase_proof(self, lead_id: str) -> None:
         self.lead_ids.append(lead_id)
-        self.store.erase_lead(self.profile.id, lead_id, datetime.now(UTC), consent_too=True)
+        with self.store.lock(self.profile.id) as tx:
+            erase_lead(tx, lead_id, consent_too=True)
 
     def proof_kept_until(self) -> datetime | None:
-        newest = self.store.newest_proof(self.profile.id, self.lead_ids)
+        with self.store.read(self.profile.id) as tx:
+            newest = newest_proof(tx, self.lead_ids)
         return None if newest is None else newest + timedelta(days=self.profile.privacy.keep_consents_days)
 
     def show_receivers(self) -> None:
@@ -194,7 +200,8 @@ def _erase_unreadable(erasure: _Erasure, lead_id: str, problem: str, *, yes: boo
 
 def _why_unreadable(store: Store, dealer_id: str, lead_id: str) -> str | None:
     try:
-        store.whole_lead(dealer_id, lead_id, datetime.now(UTC))
+        with store.read(dealer_id) as tx:
+            lead_details(tx, lead_id)
     except WrongKey as problem:
         return str(problem)
     return None
@@ -202,16 +209,18 @@ def _why_unreadable(store: Store, dealer_id: str, lead_id: str) -> str | None:
 
 def _proven(store: Store, dealer_id: str, person: Person) -> list[str]:
     """The leads that were erased before and whose proof of consent is kept."""
-    if person.lead_id is not None:
-        return [] if store.newest_proof(dealer_id, [person.lead_id]) is None else [person.lead_id]
-    return store.proven_leads(dealer_id, person.contact)
+    with store.read(dealer_id) as tx:
+        if person.lead_id is not None:
+            return [] if newest_proof(tx, [person.lead_id]) is None else [person.lead_id]
+        return proven_leads(tx, person.contact)
 
 
 def _others(store: Store, dealer_id: str, leads: Sequence[StoredLead]) -> list[str]:
     """The ids of other leads that share an e-mail address or a phone number with these."""
     known = {contact for stored in leads for customer in _customers(stored) for contact in contact_points(customer)}
     erased = {stored.lead.lead_id for stored in leads}
-    return [each for each in store.find_leads_of(dealer_id, sorted(known)) if each not in erased]
+    with store.read(dealer_id) as tx:
+        return [each for each in find_leads_of(tx, sorted(known)) if each not in erased]
 
 
 def _customers(stored: StoredLead) -> list[Customer]:
@@ -230,17 +239,15 @@ def _counts(store: Store, dealer_id: str, leads: Sequence[StoredLead]) -> dict[s
     """The number of things to erase, by kind."""
     ids = [stored.lead.lead_id for stored in leads]
     deliveries = [each for lead_id in ids for each in deliveries_of(store, dealer_id, lead_id)]
+    with store.read(dealer_id) as tx:
+        visits = sum(len(appointments_of(tx, lead_id)) for lead_id in ids)
     return {
         "Leads: names, addresses, numbers, messages, the requests as they came": len(leads),
         "Additions to them": sum(len(stored.events) for stored in leads),
         "Consents: texts as shown, names, in the leads": len(
             [event for stored in leads for event in stored.consents if event.consent_text is not None]
         ),
-        "Visits: what was asked for; future ones are cancelled": sum(
-            len(whole.visits)
-            for lead_id in ids
-            if (whole := store.whole_lead(dealer_id, lead_id, datetime.now(UTC))) is not None
-        ),
+        "Visits: what was asked for; future ones are cancelled": visits,
         "Deliveries that were waiting": sum(each.state in ("waiting", "parked") for each in deliveries),
     }
 

@@ -24,6 +24,8 @@ from dealer_agent.leads.adf import PROLOG, render_adf
 from dealer_agent.leads.lead_json import render_json
 from dealer_agent.leads.lead_view import LeadView
 from dealer_agent.leads.spreadsheet import COLUMNS, cells
+from dealer_agent.storage.lead_record import lead_details
+from dealer_agent.storage.leads import list_leads
 from dealer_agent.storage.store import Store
 
 PAGE = 500
@@ -87,7 +89,11 @@ def _chosen(store: Store, dealer_id: str, first: datetime | None, end: datetime 
     chosen: list[str] = []
     erased = 0
     before: str | None = None
-    while page := store.list_leads(dealer_id, PAGE, before):
+    while True:
+        with store.read(dealer_id) as tx:
+            page = list_leads(tx, PAGE, before)
+        if not page:
+            return chosen[::-1], erased
         for lead in page:
             if first is not None and lead.received_at < first:
                 return chosen[::-1], erased
@@ -97,7 +103,6 @@ def _chosen(store: Store, dealer_id: str, first: datetime | None, end: datetime 
                 else:
                     chosen.append(lead.lead_id)
         before = page[-1].lead_id
-    return chosen[::-1], erased
 
 
 def _views(store: Store, settings: Settings, chosen: list[str], *, quiet: bool) -> Iterator[LeadView]:
@@ -106,7 +111,8 @@ def _views(store: Store, settings: Settings, chosen: list[str], *, quiet: bool) 
     bar.disable = bar.disable or quiet
     with bar:
         for lead_id in bar.track(chosen, description="Writing"):
-            whole = store.whole_lead(settings.dealer.id, lead_id, datetime.now(UTC))
+            with store.read(settings.dealer.id) as tx:
+                whole = lead_details(tx, lead_id)
             if whole is not None and whole.stored.lead.erased_at is None:
                 yield lead_view(whole, settings.dealer)
 

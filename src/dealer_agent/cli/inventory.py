@@ -12,6 +12,7 @@ from dealer_agent.cli.terminal import HERE, DirOption, fail, minute, open_store,
 from dealer_agent.dealers.profile import Profile
 from dealer_agent.inventory.feeds import LAYOUT_NAMES, MOST_FILE_MIB, Feed, Remark, Repeat, read_feed
 from dealer_agent.storage.errors import StockShrinks
+from dealer_agent.storage.stock import list_imports
 
 app = typer.Typer(no_args_is_help=True)
 
@@ -96,8 +97,8 @@ def history(
     limit: Annotated[int, typer.Option(min=1, max=1000, help="How many, newest first.")] = 20,
 ) -> None:
     """List the imports: when, from which file, and what each changed."""
-    with open_store(directory) as (settings, store):
-        records = store.list_imports(settings.dealer.id, limit)
+    with open_store(directory) as (settings, store), store.read(settings.dealer.id) as tx:
+        records = list_imports(tx, limit)
     counts = ("added", "changed", "unchanged", "sold", "back")
     columns = ("At (UTC)", "File", "Layout", *(f"{name.title()} #" for name in counts))
     rows = [

@@ -33,7 +33,8 @@ from dealer_agent.config.keys import (
 from dealer_agent.encryption import Cipher, InvalidKeys, Keyring, new_key, new_lasting_secret, render
 from dealer_agent.server.key_rotation import KeyRotation, file_to_change
 from dealer_agent.storage.errors import DatabaseUnreachable, SchemaOutdated
-from dealer_agent.storage.keys import KeyUse
+from dealer_agent.storage.keys import KeyUse, key_uses
+from dealer_agent.storage.reencryption import delete_unused_keys, keys_in_use
 from dealer_agent.storage.store import Store
 
 app = typer.Typer(no_args_is_help=True)
@@ -73,9 +74,8 @@ def list_(directory: DirOption = HERE) -> None:
     with report_errors():
         settings = find_settings(directory)
         cipher = _cipher_of(settings)
-        with customer_store(settings) as store:
-            used = store.keys_in_use(settings.dealer.id)
-            uses = store.key_uses(settings.dealer.id)
+        with customer_store(settings) as store, store.read(settings.dealer.id) as tx:
+            used, uses = keys_in_use(tx), key_uses(tx)
     rows = []
     for key_id in cipher.keyring.ids:
         use, active = uses.get(key_id), key_id == cipher.keyring.active
@@ -164,7 +164,7 @@ def _use_text(use: KeyUse | None, *, active: bool) -> str:
     if active:
         return "active: encrypts and reads"
     if use is not None and use.state == "next":
-        return "next: reads" if use.lacked_by is None else f"next: reads; {use.lacked_by} lacks it"
+        return "next: reads" if use.missing_on is None else f"next: reads; {use.missing_on} lacks it"
     return "not needed" if use is not None and use.state == "unused" else "reads"
 
 
@@ -206,11 +206,13 @@ def _drop_lost_key(settings: Settings) -> None:
     """Ends the command if the database has data that needs a lost key: a new key cannot decrypt it."""
     # Without a database, or with a database that has no keys yet, nothing is encrypted.
     with suppress(DatabaseUnreachable, SchemaOutdated), Store.open(settings.database_url) as store:
-        used = store.keys_in_use(settings.dealer.id)
+        with store.read(settings.dealer.id) as tx:
+            used = keys_in_use(tx)
         if used:
             fail(
                 f"The database holds customer data under the key {', '.join(sorted(used))}: put the file "
                 f"{KEY_FILE_NAME} back from your backup. Without a backup this data cannot be read again: rename the "
                 "database (with PostgreSQL, set DATABASE_URL to a new one), create a key, and import the inventory"
             )
-        store.drop_unused_keys(settings.dealer.id)
+        with store.lock(settings.dealer.id) as tx:
+            delete_unused_keys(tx)

@@ -8,7 +8,7 @@ import msgspec
 from dealer_agent.cli.terminal import moment, out, section
 from dealer_agent.protocol.requests import Customer
 from dealer_agent.storage.consents import ConsentEvent
-from dealer_agent.storage.outbox import DeliveryRecord
+from dealer_agent.storage.outbox import DeliveryRecord, list_deliveries
 from dealer_agent.storage.store import Store
 
 ERASED = "(erased)"
@@ -68,4 +68,5 @@ def _named(customer: bytes | None) -> str | None:
 
 def deliveries_of(store: Store, dealer_id: str, lead_id: str) -> Sequence[DeliveryRecord]:
     """All deliveries of a lead."""
-    return store.list_deliveries(dealer_id, _MOST_DELIVERIES, lead_id=lead_id)
+    with store.read(dealer_id) as tx:
+        return list_deliveries(tx, _MOST_DELIVERIES, lead_id=lead_id)

@@ -2,7 +2,6 @@
 
 from collections import Counter
 from collections.abc import Sequence
-from datetime import UTC, datetime
 from typing import Annotated, Any
 
 import msgspec
@@ -26,7 +25,9 @@ from dealer_agent.cli.terminal import (
     section,
 )
 from dealer_agent.lead_intake.allowed_contact_points import channels_of
-from dealer_agent.storage.appointments import AppointmentRecord
+from dealer_agent.storage.appointments import AppointmentRecord, appointments_of
+from dealer_agent.storage.clock import clock_problem
+from dealer_agent.storage.leads import list_leads
 from dealer_agent.storage.outbox import DeliveryRecord
 
 app = typer.Typer(no_args_is_help=True)
@@ -45,13 +46,16 @@ def list_(
     rows: list[tuple[str, ...]] = []
     with open_customer_store(directory) as (settings, store):
         dealer_id = settings.dealer.id
-        if problem := store.clock_problem(dealer_id, datetime.now(UTC)):
+        with store.read(dealer_id) as tx:
+            problem = clock_problem(tx)
+            leads = list_leads(tx, limit, before)
+        if problem:
             err.print(f"Warning: {problem}", style="yellow", markup=False)
-        leads = store.list_leads(dealer_id, limit, before)
         record_access(store, dealer_id, "leads list", leads=sum(lead.erased_at is None for lead in leads))
         for lead in leads:
-            whole = store.whole_lead(dealer_id, lead.lead_id, datetime.now(UTC))
-            visit = whole.visits[-1].status if whole is not None and whole.visits else ""
+            with store.read(dealer_id) as tx:
+                visits = appointments_of(tx, lead.lead_id)
+            visit = visits[-1].status if visits else ""
             states = _states(deliveries_of(store, dealer_id, lead.lead_id))
             name, vehicle = _name(lead.customer), lead.stock or lead.vin or _claimed(lead.payload)
             where = (lead.rooftop, lead.source_agent or ERASED)

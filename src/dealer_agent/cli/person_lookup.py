@@ -8,7 +8,7 @@ import typer
 from dealer_agent.cli.terminal import fail
 from dealer_agent.dealers.profile_checks import read_phone
 from dealer_agent.protocol.formats import normal_email
-from dealer_agent.storage.leads import StoredLead
+from dealer_agent.storage.leads import StoredLead, find_leads_of, get_lead
 from dealer_agent.storage.store import Store
 
 LeadArgument = Annotated[str | None, typer.Argument(metavar="LEAD", help="The id, from `leads list`.")]
@@ -85,8 +85,9 @@ class Person:
 
     def leads_now(self, store: Store, dealer_id: str) -> list[StoredLead]:
         """The leads of the person, oldest first. An id also finds an erased lead."""
-        ids = [self.lead_id] if self.lead_id is not None else store.find_leads_of(dealer_id, [self.contact])
-        found = (store.get_lead(dealer_id, each) for each in ids)
+        with store.read(dealer_id) as tx:
+            ids = [self.lead_id] if self.lead_id is not None else find_leads_of(tx, [self.contact])
+            found = [get_lead(tx, each) for each in ids]
         return [stored for stored in found if stored is not None]
 
     def leads_in(self, store: Store, dealer_id: str) -> list[StoredLead]:

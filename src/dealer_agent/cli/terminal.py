@@ -98,7 +98,7 @@ def find_settings(directory: Path) -> Settings:
 @contextmanager
 def store_of(settings: Settings) -> Iterator[Store]:
     """The dealer's store, migrated first. Raises StorageError."""
-    migrate(settings.database_url, settings.cipher)
+    migrate(settings.database_url)
     with Store.open(settings.database_url, settings.cipher) as store:
         yield store
 

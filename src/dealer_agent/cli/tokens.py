@@ -1,12 +1,12 @@
 """`dealer-agent tokens`: bearer tokens of buyer agents."""
 
-from datetime import UTC, datetime
 from typing import Annotated
 
 import typer
 
 from dealer_agent.cli.terminal import HERE, DirOption, err, fail, minute, open_store, out, print_table
 from dealer_agent.server.tokens import new_token
+from dealer_agent.storage.tokens import create_token, list_tokens, revoke_token
 
 app = typer.Typer(no_args_is_help=True)
 
@@ -21,7 +21,8 @@ def create(
         raise typer.BadParameter("the name is empty; write whom the token is for")
     with open_store(directory) as (settings, store):
         token = new_token()
-        token_id = store.create_token(settings.dealer.id, name, token.secret_hash, datetime.now(UTC))
+        with store.write(settings.dealer.id) as tx:
+            token_id = create_token(tx, name, token.secret_hash)
     err.print(f"Token {token_id} for {name}. Keep it now: it is shown this once.", markup=False)
     out.print(token.text(token_id), markup=False, soft_wrap=True)
     if settings.auth.mode == "none":
@@ -31,8 +32,8 @@ def create(
 @app.command("list")
 def list_(directory: DirOption = HERE) -> None:
     """List the tokens, revoked ones too."""
-    with open_store(directory) as (settings, store):
-        tokens = store.list_tokens(settings.dealer.id)
+    with open_store(directory) as (settings, store), store.read(settings.dealer.id) as tx:
+        tokens = list_tokens(tx)
     rows = []
     for token in tokens:
         revoked = minute(token.revoked_at) if token.revoked_at else ""
@@ -47,6 +48,8 @@ def revoke(
 ) -> None:
     """Revoke a token for ever. A running service refuses it within two seconds."""
     with open_store(directory) as (settings, store):
-        if not store.revoke_token(settings.dealer.id, token_id, datetime.now(UTC)):
+        with store.write(settings.dealer.id) as tx:
+            revoked = revoke_token(tx, token_id)
+        if not revoked:
             fail(f"There is no active token {token_id}; see dealer-agent tokens list")
     out.print(f"Token {token_id} is revoked.")

@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from datetime import UTC, datetime, timedelta
+from datetime import timedelta
 from typing import NamedTuple, cast
 
 from dealer_agent.dealers.profile import Profile
@@ -15,9 +15,9 @@ from dealer_agent.leads.lead_view import DeliveredMessage, LeadView
 from dealer_agent.protocol.formats import normal_email
 from dealer_agent.protocol.requests import Channel
 from dealer_agent.storage.consents import ConsentEvent
-from dealer_agent.storage.lead_record import LeadToDeliver
-from dealer_agent.storage.outbox import DueDelivery
-from dealer_agent.storage.sent_deliveries import KeptDocument
+from dealer_agent.storage.lead_record import LeadToDeliver, lead_to_deliver
+from dealer_agent.storage.outbox import DueDelivery, count_mails_before
+from dealer_agent.storage.sent_deliveries import StoredDocument
 from dealer_agent.storage.store import Store
 
 MOST_MAILS = 5
@@ -26,16 +26,16 @@ MAILS_WITHIN = timedelta(hours=24)
 
 
 class Planned(NamedTuple):
-    """What to send: `kept`, which the first attempt sent, or what is made of `parcel` (as of `KeptDocument`)."""
+    """What to send: `kept`, which the first attempt sent, or what is made of `parcel` (as of `StoredDocument`)."""
 
     parcel: DeliveryContent
-    kept: KeptDocument | None
+    kept: StoredDocument | None
     needs: tuple[str, ...]
     first: bool
 
-    def document(self, content: bytes) -> KeptDocument:
+    def document(self, content: bytes) -> StoredDocument:
         """The document of the first attempt, to be kept."""
-        return KeptDocument(content, self.needs, self.first)
+        return StoredDocument(content, self.needs, self.first)
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,7 +48,8 @@ class DeliveryContents:
     def of(self, delivery: DueDelivery) -> Planned:
         """What to send now. Raises DeliveryDropped, NeedsNewId, NotDelivered and StorageError."""
         try:
-            found = self.store.lead_to_deliver(self.profile.id, delivery, datetime.now(UTC))
+            with self.store.read(self.profile.id) as tx:
+                found = lead_to_deliver(tx, delivery)
         except EncryptionError as failure:
             raise NotDelivered(f"the customer's data cannot be opened: {failure}", channel_failed=False) from None
         message = self._message(delivery, found)
@@ -58,11 +59,11 @@ class DeliveryContents:
             needs = (message.customer.email or "",)
         elif isinstance(message, LeadView):
             needs = message.channels
-        if found.kept is not None:
-            _check_kept(found, found.kept, needs)
+        if found.document is not None:
+            _check_kept(found, found.document, needs)
         first = isinstance(message, LeadView) and not message.resend
         parcel = DeliveryContent(delivery.delivery_id, message, delivery.event_id, delivery.kind)
-        return Planned(parcel, found.kept, needs, first)
+        return Planned(parcel, found.document, needs, first)
 
     def _message(self, delivery: DueDelivery, found: LeadToDeliver) -> DeliveredMessage:
         lead = found.lead
@@ -86,12 +87,15 @@ class DeliveryContents:
         """Raises DeliveryDropped if the address got too many mails: anybody can ask for visits with any address."""
         assert found.lead is not None, "a view is of a lead"
         email, token_id = normal_email(view.customer.email or ""), found.lead.stored.lead.token_id
-        before = self.store.mails_before(self.profile.id, delivery, email, token_id, MAILS_WITHIN) if email else 0
+        if not email:
+            return
+        with self.store.read(self.profile.id) as tx:
+            before = count_mails_before(tx, delivery, email, token_id, MAILS_WITHIN)
         if before >= MOST_MAILS:
             raise DeliveryDropped(f"this address got {MOST_MAILS} such mails within 24 hours")
 
 
-def _check_kept(found: LeadToDeliver, kept: KeptDocument, allowed: Sequence[str]) -> None:
+def _check_kept(found: LeadToDeliver, kept: StoredDocument, allowed: Sequence[str]) -> None:
     """Checks whether the document of the first attempt may be sent again. Raises DeliveryDropped and NeedsNewId."""
     if found.history.superseded:
         raise DeliveryDropped("a later delivery of this lead, with all of it, has arrived")

@@ -15,7 +15,6 @@ from datetime import UTC, datetime, timedelta
 from typing import TypeVar
 
 import structlog
-from sqlalchemy import Connection
 
 from dealer_agent.config.settings import DeliverySettings
 from dealer_agent.dealers.routing import TO_CUSTOMER
@@ -23,13 +22,13 @@ from dealer_agent.delivery.delivery_content import Planned
 from dealer_agent.delivery.errors import DeliveryDropped, NeedsNewId, NotDelivered
 from dealer_agent.delivery.outlet import OutgoingDocument, Outlets
 from dealer_agent.delivery.retry_policy import Breaker, retry_wait
-from dealer_agent.encryption.cipher import Cipher
 from dealer_agent.storage import outbox
 from dealer_agent.storage.errors import AlreadyStored, StorageError
-from dealer_agent.storage.lead_writer import LeadWriter
+from dealer_agent.storage.lead_writer import Job, LeadWriter
 from dealer_agent.storage.outbox import Address, DueDelivery
-from dealer_agent.storage.sent_deliveries import keep_document
+from dealer_agent.storage.sent_deliveries import store_document
 from dealer_agent.storage.store import Store
+from dealer_agent.storage.transaction import Transaction
 
 log = structlog.get_logger()
 
@@ -50,12 +49,11 @@ Result = TypeVar("Result")
 
 @dataclass
 class DeliveryLoop:
-    """One dealer's deliveries in one process. `plan` is `DeliveryContents.of`; `cipher` seals stored documents."""
+    """One dealer's deliveries in one process. `plan` is `DeliveryContents.of`."""
 
     dealer_id: str
     store: Store
     writer: LeadWriter
-    cipher: Cipher
     outlets: Outlets
     plan: Callable[[DueDelivery], Planned]
     settings: DeliverySettings
@@ -94,7 +92,7 @@ class DeliveryLoop:
             return
         try:
             room = self._room(await self._addresses())
-            claimed = await self._write(lambda connection: self._claim(connection, room)) if room else []
+            claimed = await self._write(lambda tx: self._claim(tx, room)) if room else []
             for delivery in claimed:
                 self._begin(delivery)
             counts = Counter(delivery.address for delivery in claimed)
@@ -117,9 +115,12 @@ class DeliveryLoop:
         time = asyncio.get_running_loop().time()
         if time >= self._look_at or not self._room(list(self._due)):
             self._look_at = time + POLL_SECONDS
-            now = datetime.now(UTC)
-            self._due = set(await asyncio.to_thread(self.store.due_addresses, self.dealer_id, now, self.settings.lease))
+            self._due = set(await asyncio.to_thread(self._due_addresses))
         return list(self._due)
+
+    def _due_addresses(self) -> list[Address]:
+        with self.store.read(self.dealer_id) as tx:
+            return outbox.due_addresses(tx, self.settings.lease)
 
     def _room(self, addresses: list[Address]) -> dict[Address, int]:
         """How many deliveries may begin at each address; every address gets its turn."""
@@ -141,16 +142,15 @@ class DeliveryLoop:
                 free -= begin
         return room
 
-    def _claim(self, connection: Connection, room: dict[Address, int]) -> list[DueDelivery]:
+    def _claim(self, tx: Transaction, room: dict[Address, int]) -> list[DueDelivery]:
         """Claims; what goes to a channel that is gone is parked at once."""
-        now = datetime.now(UTC)
         claimed = []
         for address, limit in room.items():
-            for delivery in outbox.claim(connection, self.dealer_id, now, self.settings.lease, address, limit):
+            for delivery in outbox.claim(tx, self.settings.lease, address, limit):
                 if address in self.outlets:
                     claimed.append(delivery)
                 else:
-                    outbox.park(connection, self.dealer_id, delivery, now, WRONG_CHANNEL)
+                    outbox.park(tx, delivery, WRONG_CHANNEL)
         return claimed
 
     def _begin(self, delivery: DueDelivery) -> None:
@@ -179,23 +179,16 @@ class DeliveryLoop:
         except asyncio.CancelledError:
             # The process stops: another may send it at once. Where that cannot be stored, the lease runs out.
             with suppress(StorageError):
-                await self._write(
-                    lambda connection: outbox.release(connection, self.dealer_id, [delivery], may_have_arrived=sending)
-                )
+                await self._write(lambda tx: outbox.release(tx, delivery, may_have_arrived=sending))
             raise
         except DeliveryDropped as reason:
             log.info("delivery dropped", **_named(delivery), reason=reason.problem)
-            now, problem = datetime.now(UTC), reason.problem
-            await self._settle(
-                delivery, lambda connection: outbox.drop(connection, self.dealer_id, delivery, now, problem)
-            )
+            problem = reason.problem
+            await self._settle(delivery, lambda tx: outbox.drop(tx, delivery, problem))
         except NeedsNewId as reason:
             log.info("delivery goes on under another id", **_named(delivery), reason=reason.problem)
-            now, problem = datetime.now(UTC), reason.problem
-            await self._settle(
-                delivery,
-                lambda connection: outbox.send_under_new_id(connection, self.dealer_id, delivery, now, problem),
-            )
+            problem = reason.problem
+            await self._settle(delivery, lambda tx: outbox.send_under_new_id(tx, delivery, problem))
         except NotDelivered as failure:
             self._judge(delivery.address, failure)
             await self._failed(delivery, failure)
@@ -209,10 +202,7 @@ class DeliveryLoop:
         else:
             self._breaker(delivery.address).succeeded()
             log.info("delivery sent", **_named(delivery), **({"note": note} if note else {}))
-            now = datetime.now(UTC)
-            await self._settle(
-                delivery, lambda connection: outbox.settle_sent(connection, self.dealer_id, delivery, now, note)
-            )
+            await self._settle(delivery, lambda tx: outbox.settle_sent(tx, delivery, note))
 
     async def _letter(self, delivery: DueDelivery) -> OutgoingDocument | None:
         """What to send: the bytes of the first attempt, which are stored before it begins. None for a lost lease."""
@@ -220,9 +210,7 @@ class DeliveryLoop:
         if planned.kept is None:
             document = planned.document(made)
             try:
-                await self._write(
-                    lambda connection: keep_document(connection, self.cipher, self.dealer_id, delivery, document)
-                )
+                await self._write(lambda tx: store_document(tx, delivery, document))
             except AlreadyStored:
                 return None
             content = made
@@ -256,10 +244,7 @@ class DeliveryLoop:
         if too_old or (failure.permanent and delivery.kind in TO_CUSTOMER):
             log.error("delivery parked", **_named(delivery), problem=problem)
             await self._settle(
-                delivery,
-                lambda connection: outbox.park(
-                    connection, self.dealer_id, delivery, now, problem, may_have_arrived=failure.may_have_arrived
-                ),
+                delivery, lambda tx: outbox.park(tx, delivery, problem, may_have_arrived=failure.may_have_arrived)
             )
             return
         wait = retry_wait(self.settings, delivery.attempts, random.random())  # noqa: S311 - spreads attempts, keeps no secret
@@ -267,22 +252,21 @@ class DeliveryLoop:
         log.warning("delivery failed", **_named(delivery), problem=problem)
         await self._settle(
             delivery,
-            lambda connection: outbox.reschedule(
-                connection, self.dealer_id, delivery, due_at, problem, may_have_arrived=failure.may_have_arrived
-            ),
+            lambda tx: outbox.reschedule(tx, delivery, due_at, problem, may_have_arrived=failure.may_have_arrived),
         )
 
-    async def _settle(self, delivery: DueDelivery, job: Callable[[Connection], object]) -> None:
+    async def _settle(self, delivery: DueDelivery, job: Job[object]) -> None:
         """Writes it down, again and again while the lease holds: what was sent should not be sent twice for a database
         that was away for a moment."""
         task = asyncio.current_task()
         assert task is not None, "a delivery is a task"
         self._settling.add(task)
         self.wake()
+        now = datetime.now(UTC)
         deadline = asyncio.get_running_loop().time() + self.settings.lease_seconds
         while True:
             try:
-                await self._write(job)
+                await self._write(job, now)
             except StorageError as failure:
                 if asyncio.get_running_loop().time() >= deadline:
                     log.error("delivery not settled", **_named(delivery), problem=str(failure))
@@ -291,10 +275,10 @@ class DeliveryLoop:
                 return
             await asyncio.sleep(SETTLE_AGAIN_SECONDS)
 
-    async def _write(self, job: Callable[[Connection], Result]) -> Result:
+    async def _write(self, job: Job[Result], now: datetime | None = None) -> Result:
         """Runs a job of the writer at the end of the turn, with the others of the turn in one transaction."""
         await asyncio.sleep(TURN_SECONDS - asyncio.get_running_loop().time() % TURN_SECONDS)
-        return await asyncio.shield(asyncio.wrap_future(self.writer.submit(self.dealer_id, job)))
+        return await asyncio.shield(asyncio.wrap_future(self.writer.submit(self.dealer_id, job, now)))
 
     def _breaker(self, address: Address) -> Breaker:
         if address not in self._breakers:

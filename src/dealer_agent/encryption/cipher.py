@@ -91,13 +91,13 @@ class Cipher:
         self._keys = _Keys(found)
         return True
 
-    def seal(self, plain: bytes, *context: str) -> bytes:
+    def encrypt(self, plain: bytes, *context: str) -> bytes:
         """The bytes, encrypted under the active key with a fresh random nonce."""
         key = self._keys.active
         nonce = secrets.token_bytes(_NONCE_BYTES)
         return key.header + nonce + key.cipher.encrypt(nonce, plain, key.header + _encoded(context))
 
-    def open(self, sealed: bytes, *context: str) -> bytes:
+    def decrypt(self, sealed: bytes, *context: str) -> bytes:
         """What was sealed. Raises UnknownKey (after one look for new keys) and DecryptionFailed."""
         key = self._key(self.key_of(sealed, *context))
         nonce_end = len(key.header) + _NONCE_BYTES

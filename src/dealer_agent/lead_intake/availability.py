@@ -3,10 +3,9 @@
 from collections.abc import Iterable, Mapping
 from datetime import datetime, timedelta
 
-from sqlalchemy import Connection
-
 from dealer_agent.leads.visit_times import BusyQuarters, Slot, quarters_of
 from dealer_agent.storage.appointments import AppointmentRecord, busy_quarters
+from dealer_agent.storage.transaction import Transaction
 
 FIRST_REACH = timedelta(hours=1)
 """How far from the first quarter that somebody looks at is read at first: mostly the time asked for is free."""
@@ -17,10 +16,8 @@ FURTHER = 24
 class Availability:
     """The busy quarters of one kind of visit at a rooftop, inside `span`, as `leads.visits` asks for them."""
 
-    def __init__(
-        self, connection: Connection, dealer_id: str, rooftop: str, kind: str, span: tuple[datetime, datetime]
-    ) -> None:
-        self._connection, self._dealer_id, self._rooftop, self._kind = connection, dealer_id, rooftop, kind
+    def __init__(self, tx: Transaction, rooftop: str, kind: str, span: tuple[datetime, datetime]) -> None:
+        self._tx, self._rooftop, self._kind = tx, rooftop, kind
         self._span = span
         self._reach = FIRST_REACH
         self._taken: Mapping[datetime, int] = {}
@@ -35,9 +32,7 @@ class Availability:
     def _read_more(self, quarter: datetime) -> None:
         self._since, self._until = max(quarter - self._reach, self._span[0]), min(quarter + self._reach, self._span[1])
         self._reach *= FURTHER
-        self._taken = busy_quarters(
-            self._connection, self._dealer_id, self._rooftop, self._kind, self._since, self._until
-        )
+        self._taken = busy_quarters(self._tx, self._rooftop, self._kind, self._since, self._until)
 
 
 class Without:

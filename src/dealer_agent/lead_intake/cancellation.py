@@ -3,13 +3,11 @@
 from datetime import datetime
 from typing import NamedTuple
 
-from sqlalchemy import Connection
-
-from dealer_agent.encryption import Cipher
 from dealer_agent.lead_intake.notifications import Notifications
 from dealer_agent.storage import appointments as stored
 from dealer_agent.storage.appointments import AppointmentRecord
 from dealer_agent.storage.leads import get_lead
+from dealer_agent.storage.transaction import Transaction
 
 
 class NoVisitToCancel(Exception):  # noqa: N818 - it says what happened
@@ -27,32 +25,25 @@ class Cancellation(NamedTuple):
     mailed: frozenset[str]
 
 
-def call_off(
-    connection: Connection,
-    cipher: Cipher,
-    dealer_id: str,
-    appointment_id: str,
-    now: datetime,
-    telling: Notifications | None,
-) -> Cancellation:
+def call_off(tx: Transaction, appointment_id: str, telling: Notifications | None) -> Cancellation:
     """Ends a visit that stands and is not over, and frees its places; without `telling`, nobody hears of it.
 
     The dealer is locked. Raises NoVisitToCancel.
     """
-    visit = stored.find_appointment(connection, cipher, dealer_id, appointment_id)
-    if visit is None or not visit.stands or _is_over(visit, now):
+    visit = stored.find_appointment(tx, appointment_id)
+    if visit is None or not visit.is_active or _is_over(visit, tx.now):
         raise NoVisitToCancel(f"There is no visit {appointment_id} to cancel{_why(visit)}")
-    parts = tuple(stored.sharing(connection, cipher, dealer_id, [appointment_id]))
-    stored.end_appointments(connection, dealer_id, [appointment_id], now, "cancelled")
+    parts = tuple(stored.sharing(tx, [appointment_id]))
+    stored.end_appointments(tx, [appointment_id], "cancelled")
     mailed: set[str] = set()
     if telling is not None:
-        mailed = {ended.appointment_id for ended in (visit, *parts) if _tell(connection, cipher, ended, telling)}
+        mailed = {ended.appointment_id for ended in (visit, *parts) if _tell(tx, ended, telling)}
     return Cancellation(visit, parts, frozenset(mailed))
 
 
-def _tell(connection: Connection, cipher: Cipher, ended: AppointmentRecord, telling: Notifications) -> bool:
+def _tell(tx: Transaction, ended: AppointmentRecord, telling: Notifications) -> bool:
     """Whether its customer gets a mail."""
-    lead = get_lead(connection, cipher, ended.dealer_id, ended.lead_id)
+    lead = get_lead(tx, ended.lead_id)
     assert lead is not None, "a visit belongs to a lead"
     return telling.tell_of_visit("cancel", lead, ended, ended.appointment_id)
 

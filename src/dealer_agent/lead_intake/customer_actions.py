@@ -13,7 +13,6 @@ from typing import Literal, TypeVar
 
 import msgspec
 from msgspec import UNSET
-from sqlalchemy import Connection
 
 from dealer_agent.lead_intake.availability import Without
 from dealer_agent.lead_intake.cancellation import call_off
@@ -27,12 +26,14 @@ from dealer_agent.leads.vehicle_words import listing_words
 from dealer_agent.leads.visit_times import QUARTER, Slot, free_slots, requested_times
 from dealer_agent.protocol.requests import Appointment, AppointmentType
 from dealer_agent.protocol.vehicle import Vehicle
-from dealer_agent.storage.appointments import AppointmentRecord, appointments_of, find_appointment
+from dealer_agent.storage.appointments import AppointmentRecord, appointments_of, busy_quarters, find_appointment
 from dealer_agent.storage.consents import EVEN_EXPIRED, allowed_channels, channels_allowed
-from dealer_agent.storage.lead_writer import LeadWriter
+from dealer_agent.storage.lead_record import lead_details
+from dealer_agent.storage.lead_writer import Job, LeadWriter
 from dealer_agent.storage.leads import StoredLead, get_lead
 from dealer_agent.storage.notices import withdraw as withdraw_consent
 from dealer_agent.storage.store import Store
+from dealer_agent.storage.transaction import Transaction
 
 MOVE_DAYS = 14
 """A visit can be moved to a free time within this many days from the first time that can be booked."""
@@ -96,19 +97,18 @@ class CustomerActions:
         Raises VisitEnded, StorageError, and TimeoutError after `seconds`: then the change may be stored or not.
         """
 
-        def job(connection: Connection) -> None:
-            self._changeable(connection, linked, now)
-            cipher = self._desk.cipher
-            call_off(connection, cipher, self._dealer_id, linked.appointment_id, now, self._telling(connection, now))
+        def job(tx: Transaction) -> None:
+            self._changeable(tx, linked)
+            call_off(tx, linked.appointment_id, self._telling(tx))
 
-        await self._write(job, seconds)
+        await self._write(job, now, seconds)
 
     async def move(self, linked: LinkTarget, start: datetime, now: datetime, seconds: float) -> tuple[str, datetime]:
         """Moves the visit like a lead that asks for another time; CRM, people and customer are told.
 
         Returns the id and the end of the new visit. Raises NotFree, and the errors of `cancel`.
         """
-        return await self._write(lambda connection: self._move(connection, linked, start, now), seconds)
+        return await self._write(lambda tx: self._move(tx, linked, start), now, seconds)
 
     async def withdraw(self, linked: LinkTarget, channels: Collection[str], now: datetime, seconds: float) -> None:
         """Records that the customer withdraws consent for these channels, unless it was withdrawn before.
@@ -118,30 +118,26 @@ class CustomerActions:
         only the number stay as they are. Raises the errors of `cancel`; VisitEnded only if the customer was erased.
         """
 
-        def job(connection: Connection) -> None:
-            self._lead(connection, linked)
-            allowed = allowed_channels(connection, self._dealer_id, linked.lead_id, EVEN_EXPIRED)
+        def job(tx: Transaction) -> None:
+            self._lead(tx, linked)
+            allowed = allowed_channels(tx, linked.lead_id, EVEN_EXPIRED)
             chosen = sorted(allowed.intersection(channels))
             if chosen:
-                cipher, lead_id = self._desk.cipher, linked.lead_id
-                profile, why = self._desk.profile, "link in a mail"
                 withdraw_consent(
-                    connection,
-                    cipher,
-                    profile.id,
-                    lead_id,
+                    tx,
+                    linked.lead_id,
                     chosen,
-                    now,
                     by="customer",
-                    reason=why,
-                    tell=profile,
+                    reason="link in a mail",
+                    profile=self._desk.profile,
                     known_by=("email:",),
                 )
 
-        await self._write(job, seconds)
+        await self._write(job, now, seconds)
 
     def _see(self, linked: LinkTarget, now: datetime) -> CustomerVisit:
-        lead = self._store.whole_lead(self._dealer_id, linked.lead_id, now)
+        with self._store.read(self._dealer_id, now) as tx:
+            lead = lead_details(tx, linked.lead_id)
         visits = () if lead is None else lead.visits
         visit = next((one for one in visits if one.appointment_id == linked.appointment_id), None)
         if lead is None or visit is None:
@@ -171,19 +167,18 @@ class CustomerActions:
         if plan is None or asked is None or len(lead.events) >= MOST_ADDITIONS:
             return ()
         until = now + plan.notice + timedelta(days=MOVE_DAYS)
-        taken = self._store.busy_quarters(
-            self._dealer_id, visit.rooftop, visit.kind, now - QUARTER, until + asked.duration
-        )
+        with self._store.read(self._dealer_id, now) as tx:
+            taken = busy_quarters(tx, visit.rooftop, visit.kind, now - QUARTER, until + asked.duration)
         free = free_slots(asked.duration, plan, Without(taken, [visit]), now, until)
         return tuple(islice((slot for slot in free if slot.start != visit.starts_at), MOST_TIMES))
 
-    def _move(self, connection: Connection, linked: LinkTarget, start: datetime, now: datetime) -> tuple[str, datetime]:
-        lead, visit = self._changeable(connection, linked, now)
+    def _move(self, tx: Transaction, linked: LinkTarget, start: datetime) -> tuple[str, datetime]:
+        lead, visit = self._changeable(tx, linked)
         assert visit.request is not None, "only a visit of a customer who is not erased can be changed"
         assert visit.ends_at is not None, "a visit that can be changed has a time"
         if start == visit.starts_at:
             return visit.appointment_id, visit.ends_at
-        desk, timetable = self._desk, self._desk.timetable
+        timetable = self._desk.timetable
         rooftop = timetable.rooftop(visit.rooftop)
         if rooftop is None or len(lead.events) >= MOST_ADDITIONS:
             raise NotFree
@@ -192,36 +187,34 @@ class CustomerActions:
             appointment_at=start.isoformat(timespec="seconds"),
             requested_windows=UNSET,
         )
-        book = VisitBooking(connection, desk.cipher, self._dealer_id, timetable, now)
+        book = VisitBooking(tx, timetable)
         decision = book.decide(asked, rooftop, [visit], test_drives=lambda: ())
         if decision.confirmed is None:
             raise NotFree
         parts = book.write(decision, linked.lead_id, asked)
         appointment_id = decision.reply.appointment_id
-        moved = find_appointment(connection, desk.cipher, self._dealer_id, appointment_id)
+        moved = find_appointment(tx, appointment_id)
         assert moved is not None, "it was stored a moment ago"
-        telling = self._telling(connection, now)
+        telling = self._telling(tx)
         for each in (moved, *parts):
-            tell_of_change(desk.cipher, telling, each)
+            tell_of_change(telling, each)
         return appointment_id, decision.confirmed.end
 
-    def _changeable(
-        self, connection: Connection, linked: LinkTarget, now: datetime
-    ) -> tuple[StoredLead, AppointmentRecord]:
+    def _changeable(self, tx: Transaction, linked: LinkTarget) -> tuple[StoredLead, AppointmentRecord]:
         """The visit while it can be changed, with its lead. Raises VisitEnded."""
-        lead = self._lead(connection, linked)
-        visits = appointments_of(connection, self._desk.cipher, self._dealer_id, linked.lead_id)
+        lead = self._lead(tx, linked)
+        visits = appointments_of(tx, linked.lead_id)
         visit = next((one for one in visits if one.appointment_id == linked.appointment_id), None)
         if visit is None:
             raise VisitEnded("gone")
-        why = _why_ended(lead, visit, now)
+        why = _why_ended(lead, visit, tx.now)
         if why is not None:
             raise VisitEnded(why)
         return lead, visit
 
-    def _lead(self, connection: Connection, linked: LinkTarget) -> StoredLead:
+    def _lead(self, tx: Transaction, linked: LinkTarget) -> StoredLead:
         """The lead of a customer who is not erased. Raises VisitEnded."""
-        lead = get_lead(connection, self._desk.cipher, self._dealer_id, linked.lead_id)
+        lead = get_lead(tx, linked.lead_id)
         if lead is None or lead.lead.customer is None:
             raise VisitEnded("gone")
         return lead
@@ -229,12 +222,11 @@ class CustomerActions:
     def _rooftop(self, name: str) -> RooftopView:
         return rooftop_view(self._desk.profile, name)
 
-    def _telling(self, connection: Connection, now: datetime) -> Notifications:
-        desk = self._desk
-        return Notifications(connection, self._dealer_id, desk.timetable, desk.confirms_by_mail, now)
+    def _telling(self, tx: Transaction) -> Notifications:
+        return Notifications(tx, self._desk.timetable, self._desk.confirms_by_mail)
 
-    async def _write(self, job: Callable[[Connection], Result], seconds: float) -> Result:
-        stored = self._writer.submit(self._dealer_id, job)
+    async def _write(self, job: Job[Result], now: datetime, seconds: float) -> Result:
+        stored = self._writer.submit(self._dealer_id, job, now)
         try:
             async with asyncio.timeout(seconds):
                 result = await asyncio.shield(asyncio.wrap_future(stored))

@@ -7,10 +7,8 @@ from datetime import datetime
 from typing import Any, TypeVar
 
 import structlog
-from sqlalchemy import Connection
 
 from dealer_agent.dealers.profile import Profile
-from dealer_agent.encryption import Cipher
 from dealer_agent.inventory.catalogue import Catalogue
 from dealer_agent.lead_intake.cancellation import Cancellation, call_off
 from dealer_agent.lead_intake.customer_actions import CustomerActions
@@ -24,6 +22,7 @@ from dealer_agent.storage import leads as stored
 from dealer_agent.storage.errors import DatabaseBusy, StoreClosed
 from dealer_agent.storage.lead_writer import LeadWriter
 from dealer_agent.storage.store import Store
+from dealer_agent.storage.transaction import Transaction
 
 Result = TypeVar("Result")
 
@@ -40,12 +39,11 @@ class LeadIntake:
         self,
         profile: Profile,
         writer: LeadWriter,
-        cipher: Cipher,
         *,
         confirms_by_mail: bool,
         on_stored: Callable[[], None] = lambda: None,
     ) -> None:
-        self._desk = IntakeContext(profile, Timetable(profile), cipher, confirms_by_mail)
+        self._desk = IntakeContext(profile, Timetable(profile), confirms_by_mail)
         self._writer = writer
         self._on_stored = on_stored
 
@@ -69,7 +67,7 @@ class LeadIntake:
         lead is stored nevertheless; and StorageError when it could not be stored.
         """
         job = LeadTransaction.of(self._desk, catalogue, lead, payload, token_id, body, now)
-        answer = await _in_time(self._writer.submit(self._desk.profile.id, job.store), seconds)
+        answer = await _in_time(self._writer.submit(self._desk.profile.id, job.store, now), seconds)
         self._on_stored()
         if isinstance(answer, ProtocolError):
             raise answer
@@ -80,13 +78,13 @@ class LeadIntake:
 
         Raises NoVisitToCancel, and StorageError when it could not be stored.
         """
-        profile, timetable, cipher, confirms_by_mail = self._desk
+        profile, timetable, confirms_by_mail = self._desk
 
-        def job(connection: Connection) -> Cancellation:
-            telling = Notifications(connection, profile.id, timetable, confirms_by_mail, now) if tell else None
-            return call_off(connection, cipher, profile.id, appointment_id, now, telling)
+        def job(tx: Transaction) -> Cancellation:
+            telling = Notifications(tx, timetable, confirms_by_mail) if tell else None
+            return call_off(tx, appointment_id, telling)
 
-        done = self._writer.submit(profile.id, job).result()
+        done = self._writer.submit(profile.id, job, now).result()
         self._on_stored()
         return done
 
@@ -101,9 +99,7 @@ class LeadIntake:
         """
         dealer_id = self._desk.profile.id
         try:
-            noted = self._writer.submit(
-                dealer_id, lambda connection: stored.record_refusal(connection, dealer_id, at, code)
-            )
+            noted = self._writer.submit(dealer_id, lambda tx: stored.record_refusal(tx, code), at)
         except (StoreClosed, DatabaseBusy) as failure:
             _log_lost_refusal(code, failure)
         else:

@@ -13,11 +13,9 @@ from typing import Any, Literal, NamedTuple, Self
 
 import msgspec
 from msgspec import UNSET, Struct
-from sqlalchemy import Connection
 
 from dealer_agent.dealers.profile import DealerRooftop, Profile
 from dealer_agent.dealers.routing import deliveries_of, mail_to_customer
-from dealer_agent.encryption import Cipher
 from dealer_agent.inventory.catalogue import Catalogue
 from dealer_agent.lead_intake.acceptance import Verdict, cannot_be_driven, find_vehicle, judge
 from dealer_agent.lead_intake.allowed_contact_points import channels_of, usable_channels
@@ -57,6 +55,7 @@ from dealer_agent.storage.idempotency import (
     replace_idempotency,
 )
 from dealer_agent.storage.outbox import enqueue
+from dealer_agent.storage.transaction import Transaction
 from dealer_agent.storage.withdrawals import withdrawn_since
 
 
@@ -65,7 +64,6 @@ class IntakeContext(NamedTuple):
 
     profile: Profile
     timetable: Timetable
-    cipher: Cipher
     confirms_by_mail: bool
 
 
@@ -134,21 +132,20 @@ class LeadTransaction:
         request_hash = sha256(body).digest()
         return cls(desk, catalogue, lead, payload, token_id, request_hash, now, contacts, senders, customer, verdict)
 
-    def store(self, connection: Connection) -> Answer | ProtocolError:
+    def store(self, tx: Transaction) -> Answer | ProtocolError:
         """Takes the lead. Returns AppointmentTimeUnavailable, because what is raised here leaves nothing stored."""
         if self.lead.idempotency_key is UNSET:
-            return self._keep(connection).answer
-        return self._keep_once(connection, self.lead.idempotency_key)
+            return self._keep(tx).answer
+        return self._keep_once(tx, self.lead.idempotency_key)
 
-    def _keep_once(self, connection: Connection, key: str) -> Answer | ProtocolError:
+    def _keep_once(self, tx: Transaction, key: str) -> Answer | ProtocolError:
         """The first answer to the key again; without one, the lead is taken and its answer kept.
 
         Errors are not kept. AppointmentTimeUnavailable keeps its lead under the key: a retry tries to book its visit.
         """
         scope = received_lead.key_scope(self.token_id, self.senders)
         payload_hash = received_lead.payload_hash(self.payload)
-        dealer_id, cipher = self.desk.profile.id, self.desk.cipher
-        first = find_idempotent(connection, cipher, dealer_id, scope, key, self.now)
+        first = find_idempotent(tx, scope, key)
         waiting_id = None
         if first is not None:
             if first.payload_hash != payload_hash:
@@ -157,7 +154,7 @@ class LeadTransaction:
             waiting_id = kept.without_a_time
             if waiting_id is None:
                 return Answer(bytes(kept.data), kept.message)
-        lead_id, answer = self._keep(connection) if waiting_id is None else self._book_again(connection, waiting_id)
+        lead_id, answer = self._keep(tx) if waiting_id is None else self._book_again(tx, waiting_id)
         if isinstance(answer, Answer):
             kept = _KeptAnswer(msgspec.Raw(answer.data), answer.message)
         elif waiting_id is None:
@@ -169,136 +166,130 @@ class LeadTransaction:
             scope=scope, key=key, payload_hash=payload_hash, reply=reply, at=self.now, lead_id=lead_id
         )
         keep_reply = record_idempotency if first is None else replace_idempotency
-        keep_reply(connection, cipher, dealer_id, record)
+        keep_reply(tx, record)
         return answer
 
-    def _book_again(self, connection: Connection, lead_id: str) -> _Taken:
+    def _book_again(self, tx: Transaction, lead_id: str) -> _Taken:
         """Books the visit of a lead that was kept without a time, where one can be had now; else the same error.
 
         The lead was taken: its consent is not judged again. Nothing is booked when its vehicle is gone, or when another
         request took the place of this visit. Without a token, other visits of the lead stay as they are.
         """
-        cipher, dealer_id = self.desk.cipher, self.desk.profile.id
         wanted, _ = find_vehicle(self.lead, self.catalogue)
-        kept = stored.get_lead(connection, cipher, dealer_id, lead_id)
+        kept = stored.get_lead(tx, lead_id)
         assert kept is not None, "an answer is dropped with its lead"
         assert self.lead.appointment is not UNSET, "only a visit can have no time"
-        visits = appointments_of(connection, cipher, dealer_id, lead_id)
+        visits = appointments_of(tx, lead_id)
         waiting = unavailable(visits, self.lead.appointment)
-        book, home = self._book(connection), self._home(wanted)
+        book, home = self._book(tx), self._home(wanted)
         if waiting is None or cannot_be_driven(self.lead, wanted):
             visit = book.refuse(self.lead.appointment, home)
         else:
             earlier = visits if self.is_trusted else [waiting]
-            visit = book.decide(self.lead.appointment, home, earlier, test_drives=lambda: self._test_drives(connection))
+            visit = book.decide(self.lead.appointment, home, earlier, test_drives=lambda: self._test_drives(tx))
         if visit.status != "unavailable":
             changes = Changes(appointment=VisitAsked(self.lead.appointment, visit.reply))
             rooftop = self.desk.timetable.rooftop(kept.lead.rooftop) or visit.rooftop
-            self._add(connection, lead_id, changes, visit, rooftop, channels_of(kept, self.now))
+            self._add(tx, lead_id, changes, visit, rooftop, channels_of(kept, self.now))
         return _Taken(lead_id, self._answer(lead_id, "received", visit.rooftop, wanted, visit))
 
-    def _keep(self, connection: Connection) -> _Taken:
+    def _keep(self, tx: Transaction) -> _Taken:
         verdict = self.verdict or judge(self.lead, self.catalogue, self.now)
-        cipher, dealer_id = self.desk.cipher, self.desk.profile.id
         vehicle_key = received_lead.vehicle_key(self.lead.vehicle_of_interest, verdict.wanted)
         # A withdrawal counts also when nothing else is left of the customer.
-        revoked = withdrawn_since(connection, cipher, dealer_id, self.contacts, verdict.grant.granted_at)
+        revoked = withdrawn_since(tx, self.contacts, verdict.grant.granted_at)
         verdict = verdict._replace(revoked=revoked)
-        if not stored.is_known(connection, cipher, dealer_id, self.contacts):
-            return self._take_new(connection, verdict, vehicle_key)
+        if not stored.is_known(tx, self.contacts):
+            return self._take_new(tx, verdict, vehicle_key)
         if not can_reach(self.customer, verdict.channels):
-            self._refuse_withdrawn(connection, verdict.grant)
+            self._refuse_withdrawn(tx, verdict.grant)
         window = timedelta(hours=self.desk.profile.policies.duplicate_window_hours)
         if window:
             since = self.now - window
-            own_id = stored.find_duplicate(connection, cipher, dealer_id, self.senders, vehicle_key, since)
-            own = None if own_id is None else stored.get_lead(connection, cipher, dealer_id, own_id)
+            own_id = stored.find_duplicate(tx, self.senders, vehicle_key, since)
+            own = None if own_id is None else stored.get_lead(tx, own_id)
             if own is not None and max(len(own.events), len(own.consents)) < MOST_ADDITIONS:
-                return _Taken(own.lead.lead_id, self._add_to(connection, own, verdict, vehicle_key))
-            first_id = stored.find_duplicate(connection, cipher, dealer_id, self.contacts, vehicle_key, since)
-            return self._take_new(connection, verdict, vehicle_key, first_id)
-        return self._take_new(connection, verdict, vehicle_key)
+                return _Taken(own.lead.lead_id, self._add_to(tx, own, verdict, vehicle_key))
+            first_id = stored.find_duplicate(tx, self.contacts, vehicle_key, since)
+            return self._take_new(tx, verdict, vehicle_key, first_id)
+        return self._take_new(tx, verdict, vehicle_key)
 
-    def _refuse_withdrawn(self, connection: Connection, grant: Grant) -> None:
+    def _refuse_withdrawn(self, tx: Transaction, grant: Grant) -> None:
         """Refuses a consent that leaves no channel, if the customer withdrew it from this sender.
 
         The leads of others are taken as if nothing was withdrawn: a refusal would disclose to anybody who knows an
         address that its owner wrote to this dealer and withdrew. Raises ContactConsentRequired.
         """
-        dealer_id = self.desk.profile.id
-        known = stored.withdrawn_from(connection, self.desk.cipher, dealer_id, self.senders, grant.granted_at)
+        known = stored.withdrawn_from(tx, self.senders, grant.granted_at)
         if not can_reach(self.customer, (channel for channel in grant.channels if channel not in known)):
             raise consent_was_withdrawn()
 
     def _take_new(
-        self, connection: Connection, verdict: Verdict, vehicle_key: str | None, first_id: str | None = None
+        self, tx: Transaction, verdict: Verdict, vehicle_key: str | None, first_id: str | None = None
     ) -> _Taken:
         """Stores a new lead. The answer discloses nothing of the lead `first_id`, which may be of the same person."""
         lead_id = new_ulid()
-        visit = self._decide_visit(connection, verdict.wanted, None)
+        visit = self._decide_visit(tx, verdict.wanted, None)
         rooftop = visit.rooftop if visit else self._home(verdict.wanted) or self.desk.timetable.first
         stored.record_lead(
-            connection,
-            self.desk.cipher,
+            tx,
             self._record(lead_id, rooftop, verdict, first_id),
             self._consent(verdict.grant),
             contacts=(*self.contacts, *self.senders),
             vehicle_key=vehicle_key,
         )
-        self._keep_revoked(connection, lead_id, verdict)
-        self._write_visit(connection, visit, lead_id)
+        self._keep_revoked(tx, lead_id, verdict)
+        self._write_visit(tx, visit, lead_id)
         deliveries = [*deliveries_of(rooftop)]
         if visit is not None and self._is_confirmed_by_mail(verdict.channels, visit):
             deliveries.append(mail_to_customer("confirm", rooftop, visit.reply.appointment_id))
-        enqueue(connection, self.desk.profile.id, lead_id, deliveries, self.now)
+        enqueue(tx, lead_id, deliveries)
         return _Taken(lead_id, self._answer(lead_id, "received", rooftop, verdict.wanted, visit))
 
     def _add_to(
-        self, connection: Connection, earlier: stored.StoredLead, verdict: Verdict, vehicle_key: str | None
+        self, tx: Transaction, earlier: stored.StoredLead, verdict: Verdict, vehicle_key: str | None
     ) -> Answer | ProtocolError:
         """Adds to an earlier lead of the same sender what this one says anew. What is added is delivered too.
 
         Without a token the sender may be anybody who knows the customer's contact points. Then nothing is replaced, a
         visit is only requested, and the answer depends on this request alone.
         """
-        cipher, dealer_id, lead_id = self.desk.cipher, self.desk.profile.id, earlier.lead.lead_id
+        lead_id = earlier.lead.lead_id
         if self.is_trusted:
             contacts = (*self.contacts, *self.senders)
-            stored.record_contacts(connection, cipher, earlier.lead, contacts, vehicle_key)
+            stored.record_contacts(tx, earlier.lead, contacts, vehicle_key)
         kept = LeadHistory.of(earlier)
-        reachable = self._add_consent(connection, earlier, kept.customer, verdict)
+        reachable = self._add_consent(tx, earlier, kept.customer, verdict)
         changes = self._said_anew(kept)
         visit = None
         if self.lead.appointment is not UNSET:
-            standing = appointments_of(connection, cipher, dealer_id, lead_id)
-            visit = self._decide_visit(connection, verdict.wanted, standing)
+            standing = appointments_of(tx, lead_id)
+            visit = self._decide_visit(tx, verdict.wanted, standing)
             if visit is not None and visit.standing is None and not visit.answered_before:
                 changes.appointment = VisitAsked(self.lead.appointment, visit.reply)
         kept_at = self.desk.timetable.rooftop(earlier.lead.rooftop)
         asked_of = self._home(verdict.wanted) or self.desk.timetable.first
         home = kept_at or asked_of
-        self._add(connection, lead_id, changes, visit, home, verdict.channels, reachable=reachable)
+        self._add(tx, lead_id, changes, visit, home, verdict.channels, reachable=reachable)
         shown = home if self.is_trusted else asked_of
         return self._answer(lead_id, "duplicate", visit.rooftop if visit else shown, verdict.wanted, visit)
 
-    def _add_consent(
-        self, connection: Connection, earlier: stored.StoredLead, customer: Customer, verdict: Verdict
-    ) -> bool:
+    def _add_consent(self, tx: Transaction, earlier: stored.StoredLead, customer: Customer, verdict: Verdict) -> bool:
         """Records the consent, unless the lead has it. Returns whether it allows a channel that was not allowed."""
-        cipher, dealer_id, lead_id = self.desk.cipher, self.desk.profile.id, earlier.lead.lead_id
+        lead_id = earlier.lead.lead_id
         consent = self._consent(verdict.grant)
         if any(is_same_consent(event, consent) for event in earlier.consents):
-            touch_lead(connection, dealer_id, lead_id, self.now)
+            touch_lead(tx, lead_id, self.now)
             return False
-        record_consent(connection, cipher, dealer_id, lead_id, consent)
-        self._keep_revoked(connection, lead_id, verdict)
+        record_consent(tx, lead_id, consent)
+        self._keep_revoked(tx, lead_id, verdict)
         before = usable_channels(customer, earlier.consents, self.now)
-        after = usable_channels(customer, consents_of(connection, cipher, dealer_id, lead_id), self.now)
+        after = usable_channels(customer, consents_of(tx, lead_id), self.now)
         return not set(after).issubset(before)
 
     def _add(
         self,
-        connection: Connection,
+        tx: Transaction,
         lead_id: str,
         changes: Changes,
         visit: Decision | None,
@@ -311,14 +302,13 @@ class LeadTransaction:
 
         `reachable`: a new consent allows more channels. The lead is delivered again though nothing else changed.
         """
-        cipher, dealer_id = self.desk.cipher, self.desk.profile.id
         event_id = None
         if reachable or changes != Changes():
             said = msgspec.json.encode(changes)
-            event_id = stored.append_to_lead(connection, cipher, dealer_id, lead_id, self.now, said)
-        self._write_visit(connection, visit, lead_id)
+            event_id = stored.append_to_lead(tx, lead_id, said)
+        self._write_visit(tx, visit, lead_id)
         if event_id is not None:
-            telling = self._telling(connection)
+            telling = self._telling(tx)
             telling.send_again(lead_id, event_id, (home, visit.rooftop if visit else home))
             if visit is not None and self._is_confirmed_by_mail(channels, visit):
                 telling.mail("confirm", lead_id, visit.rooftop, visit.reply.appointment_id)
@@ -340,61 +330,57 @@ class LeadTransaction:
             changes.trade_in = trade_in
         return changes
 
-    def _keep_revoked(self, connection: Connection, lead_id: str, verdict: Verdict) -> None:
+    def _keep_revoked(self, tx: Transaction, lead_id: str, verdict: Verdict) -> None:
         """What the customer took back stays taken back, though an agent sends the consent from before once more."""
         again = sorted(verdict.revoked.intersection(verdict.grant.channels))
         if again:
             repeat_revocation(
-                connection,
-                self.desk.cipher,
-                self.desk.profile.id,
+                tx,
                 lead_id,
                 again,
-                self.now,
                 by="dealer-agent",
                 reason="revoked on another lead after this consent was given",
             )
 
     def _decide_visit(
-        self, connection: Connection, wanted: received_lead.FoundVehicle, earlier: Sequence[AppointmentRecord] | None
+        self, tx: Transaction, wanted: received_lead.FoundVehicle, earlier: Sequence[AppointmentRecord] | None
     ) -> Decision | None:
         """What becomes of the visit asked for; `earlier` are those of the lead that this one is added to."""
         if self.lead.appointment is UNSET:
             return None
-        book, home = self._book(connection), self._home(wanted)
+        book, home = self._book(tx), self._home(wanted)
         if earlier is not None and not self.is_trusted:
             return book.note(self.lead.appointment, home, earlier)
         return book.decide(
             self.lead.appointment,
             home,
             earlier or (),
-            test_drives=lambda: self._test_drives(connection),
+            test_drives=lambda: self._test_drives(tx),
         )
 
-    def _test_drives(self, connection: Connection) -> Iterable[Booked]:
+    def _test_drives(self, tx: Transaction) -> Iterable[Booked]:
         """The customer's confirmed ones, whichever of their leads asked for them; only of leads with the same token.
 
         Other senders do not learn where the customer will be.
         """
         if not self.is_trusted:
             return ()
-        cipher, dealer_id = self.desk.cipher, self.desk.profile.id
-        lead_ids = stored.newest_leads_of(connection, cipher, dealer_id, self.senders, MOST_LEADS_WITH_VISITS)
-        return booked_visits(connection, dealer_id, lead_ids, "test_drive", self.now)
+        lead_ids = stored.newest_leads_of(tx, self.senders, MOST_LEADS_WITH_VISITS)
+        return booked_visits(tx, lead_ids, "test_drive")
 
-    def _write_visit(self, connection: Connection, visit: Decision | None, lead_id: str) -> None:
+    def _write_visit(self, tx: Transaction, visit: Decision | None, lead_id: str) -> None:
         """Stores the visit; of an appraisal that moved with it the appraisal's own lead and customer are told."""
         if visit is None or self.lead.appointment is UNSET:
             return
-        for moved in self._book(connection).write(visit, lead_id, self.lead.appointment):
-            tell_of_change(self.desk.cipher, self._telling(connection), moved)
+        for moved in self._book(tx).write(visit, lead_id, self.lead.appointment):
+            tell_of_change(self._telling(tx), moved)
 
-    def _book(self, connection: Connection) -> VisitBooking:
-        return VisitBooking(connection, self.desk.cipher, self.desk.profile.id, self.desk.timetable, self.now)
+    def _book(self, tx: Transaction) -> VisitBooking:
+        return VisitBooking(tx, self.desk.timetable)
 
-    def _telling(self, connection: Connection) -> Notifications:
+    def _telling(self, tx: Transaction) -> Notifications:
         desk = self.desk
-        return Notifications(connection, desk.profile.id, desk.timetable, desk.confirms_by_mail, self.now)
+        return Notifications(tx, desk.timetable, desk.confirms_by_mail)
 
     def _home(self, wanted: received_lead.FoundVehicle) -> DealerRooftop | None:
         """The rooftop that has the vehicle; where the stock does not have it, the one that the buyer names."""
@@ -421,7 +407,6 @@ class LeadTransaction:
         # Of a vehicle that the stock does not know nothing stands in the clear: it may be the customer's own.
         known = verdict.wanted
         return stored.LeadRecord(
-            dealer_id=self.desk.profile.id,
             lead_id=lead_id,
             received_at=self.now,
             source_agent=received_lead.agent_name(self.lead),

@@ -2,32 +2,28 @@
 
 from collections.abc import Iterable
 from dataclasses import dataclass
-from datetime import datetime
 
 import msgspec
 from msgspec import UNSET
-from sqlalchemy import Connection
 
 from dealer_agent.dealers.profile import DealerRooftop
 from dealer_agent.dealers.routing import CustomerKind, deliveries_of, mail_to_customer
-from dealer_agent.encryption import Cipher
 from dealer_agent.lead_intake.allowed_contact_points import channels_of
 from dealer_agent.lead_intake.lead_history import Changes, LeadHistory, VisitAsked
 from dealer_agent.leads.timetable import Timetable
 from dealer_agent.storage.appointments import AppointmentRecord
 from dealer_agent.storage.leads import StoredLead, append_to_lead, get_lead
 from dealer_agent.storage.outbox import enqueue, waiting
+from dealer_agent.storage.transaction import Transaction
 
 
 @dataclass(frozen=True, slots=True)
 class Notifications:
     """One dealer's outbox at one moment, on one transaction."""
 
-    connection: Connection
-    dealer_id: str
+    tx: Transaction
     timetable: Timetable
     confirms_by_mail: bool
-    now: datetime
 
     def send_again(self, lead_id: str, event_id: str, rooftops: Iterable[DealerRooftop]) -> None:
         """To the channels and the people of these rooftops, because of `event_id`.
@@ -35,7 +31,7 @@ class Notifications:
         Not where the lead waits untried: it is made when it is sent, with everything until then. What was tried keeps
         its bytes, so the addition follows it as a delivery of its own.
         """
-        waits = waiting(self.connection, self.dealer_id, lead_id)
+        waits = waiting(self.tx, lead_id)
         untried = {address for address, one in waits.items() if one.untried}
         rows = [
             row
@@ -43,13 +39,13 @@ class Notifications:
             for row in deliveries_of(rooftop, event_id=event_id)
             if (row.rooftop, row.channel) not in untried
         ]
-        enqueue(self.connection, self.dealer_id, lead_id, rows, self.now, waits)
+        enqueue(self.tx, lead_id, rows, waits)
 
     def mail(self, kind: CustomerKind, lead_id: str, rooftop: DealerRooftop, appointment_id: str) -> None:
         """To the customer, who may be written to."""
         row = mail_to_customer(kind, rooftop, appointment_id)
-        waits = waiting(self.connection, self.dealer_id, lead_id)
-        enqueue(self.connection, self.dealer_id, lead_id, [row], self.now, waits)
+        waits = waiting(self.tx, lead_id)
+        enqueue(self.tx, lead_id, [row], waits)
 
     def tell_of_visit(self, kind: CustomerKind, lead: StoredLead, visit: AppointmentRecord, event_id: str) -> bool:
         """Everybody whom a visit of the lead's concerns: its own rooftop, that of the visit, and the customer.
@@ -70,16 +66,15 @@ class Notifications:
     def _may_mail(self, lead: StoredLead) -> bool:
         if not self.confirms_by_mail or LeadHistory.of(lead).customer.email is UNSET:
             return False
-        return "email" in channels_of(lead, self.now)
+        return "email" in channels_of(lead, self.tx.now)
 
 
-def tell_of_change(cipher: Cipher, telling: Notifications, visit: AppointmentRecord) -> None:
+def tell_of_change(telling: Notifications, visit: AppointmentRecord) -> None:
     """Adds a confirmed visit that took the place of another to its lead, and tells everybody whom it concerns."""
     assert visit.request is not None, "it was read with its request"
-    connection, dealer_id = telling.connection, telling.dealer_id
     asked = msgspec.json.decode(b'{"request":%b,"reply":%b}' % (visit.request, visit.reply), type=VisitAsked)
     event = msgspec.json.encode(Changes(appointment=asked))
-    event_id = append_to_lead(connection, cipher, dealer_id, visit.lead_id, telling.now, event)
-    lead = get_lead(connection, cipher, dealer_id, visit.lead_id)
+    event_id = append_to_lead(telling.tx, visit.lead_id, event)
+    lead = get_lead(telling.tx, visit.lead_id)
     assert lead is not None, "a visit belongs to a lead"
     telling.tell_of_visit("confirm", lead, visit, event_id)

@@ -12,10 +12,8 @@ from zoneinfo import ZoneInfo
 
 import msgspec
 from msgspec import UNSET
-from sqlalchemy import Connection
 
 from dealer_agent.dealers.profile import DealerRooftop
-from dealer_agent.encryption import Cipher
 from dealer_agent.lead_intake.availability import Availability, Without
 from dealer_agent.leads.answer_message import VisitAnswer
 from dealer_agent.leads.local_time import with_offset
@@ -38,6 +36,7 @@ from dealer_agent.protocol.requests import VISIT_KIND_OF, Appointment, VisitKind
 from dealer_agent.protocol.responses import AppointmentReply
 from dealer_agent.storage import appointments as stored
 from dealer_agent.storage.appointments import AppointmentRecord
+from dealer_agent.storage.transaction import Transaction
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -92,11 +91,8 @@ class Decision:
 class VisitBooking:
     """One dealer's visits at one moment, on one transaction."""
 
-    connection: Connection
-    cipher: Cipher
-    dealer_id: str
+    tx: Transaction
     timetable: Timetable
-    now: datetime
 
     def decide(
         self,
@@ -114,7 +110,7 @@ class VisitBooking:
         """
         kind = VISIT_KIND_OF[request.appointment_type]
         rooftop = self._place(home, kind)
-        alike = [record for record in earlier if record.stands and record.kind == kind]
+        alike = [record for record in earlier if record.is_active and record.kind == kind]
         same = next((record for record in reversed(alike) if _request_of(record) == request), None)
         if same is not None and (same.status == "requested" or self._is_not_over(same)):
             return self._again(same, rooftop, alike)
@@ -126,15 +122,15 @@ class VisitBooking:
             made = AppointmentReply(appointment_id=new_ulid(), status="requested")
             decision = Decision(kind=kind, rooftop=rooftop, status="requested", reply=made)
             return self._beside(decision, alike)
-        busy = Availability(self.connection, self.dealer_id, rooftop.name, kind, bookable_span(asked, plan, self.now))
+        busy = Availability(self.tx, rooftop.name, kind, bookable_span(asked, plan, self.tx.now))
         if same is not None and same.status == "proposed" and self._all_free(same, asked, plan, busy):
             return self._again(same, rooftop, alike)
         booked = [record for record in alike if self._is_ahead(record)]
         own = [record for record in booked if record.rooftop == rooftop.name]
-        outcome = choose_time(asked, plan, Without(busy, own) if own else busy, self.now)
+        outcome = choose_time(asked, plan, Without(busy, own) if own else busy, self.tx.now)
         if outcome.confirmed is None and booked:
             # What the customer holds already is no proposal.
-            outcome = choose_time(asked, plan, busy, self.now)
+            outcome = choose_time(asked, plan, busy, self.tx.now)
         if outcome.confirmed is None and not outcome.proposed and same is not None and same.status == "unavailable":
             return self._again(same, rooftop, alike)
         decision = Decision(
@@ -169,7 +165,7 @@ class VisitBooking:
             status="requested",
             reply=requested if noted is None else _answered(noted),
             standing=noted,
-            answered_before=any(record.stands for record in same),
+            answered_before=any(record.is_active for record in same),
         )
 
     def write(self, decision: Decision, lead_id: str, request: Appointment) -> list[AppointmentRecord]:
@@ -182,29 +178,28 @@ class VisitBooking:
         if decision.standing is not None:
             return []
         replaced = [record.appointment_id for record in decision.replaced]
-        moved = self._moved_with(decision, stored.sharing(self.connection, self.cipher, self.dealer_id, replaced))
-        stored.end_appointments(self.connection, self.dealer_id, replaced, self.now, "replaced")
+        moved = self._moved_with(decision, stored.sharing(self.tx, replaced))
+        stored.end_appointments(self.tx, replaced, "replaced")
         slot = decision.confirmed
         record = AppointmentRecord(
-            dealer_id=self.dealer_id,
             appointment_id=decision.reply.appointment_id,
             lead_id=lead_id,
             rooftop=decision.rooftop.name,
             kind=decision.kind,
             status="replaced" if decision.answered_before else decision.status,
-            created_at=self.now,
-            cancelled_at=self.now if decision.answered_before else None,
+            created_at=self.tx.now,
+            cancelled_at=self.tx.now if decision.answered_before else None,
             reply=msgspec.json.encode(decision.reply),
             request=msgspec.json.encode(request),
             starts_at=slot.start if slot else None,
             ends_at=slot.end if slot else None,
             shares=decision.within,
         )
-        stored.record_appointment(self.connection, self.cipher, record)
+        stored.record_appointment(self.tx, record)
         if slot is not None and decision.within is None:
-            stored.take_places(self.connection, record, quarters_of(slot), decision.places)
+            stored.take_places(self.tx, record, quarters_of(slot), decision.places)
         for appraisal in moved:
-            stored.record_appointment(self.connection, self.cipher, appraisal)
+            stored.record_appointment(self.tx, appraisal)
         return moved
 
     def _place(self, home: DealerRooftop | None, kind: VisitKind) -> DealerRooftop:
@@ -244,10 +239,10 @@ class VisitBooking:
         return tuple(record for record in alike if record.status != "confirmed" or self._is_ahead(record))
 
     def _is_ahead(self, record: AppointmentRecord) -> bool:
-        return record.status == "confirmed" and record.starts_at is not None and record.starts_at > self.now
+        return record.status == "confirmed" and record.starts_at is not None and record.starts_at > self.tx.now
 
     def _is_not_over(self, record: AppointmentRecord) -> bool:
-        return record.status == "confirmed" and record.ends_at is not None and record.ends_at > self.now
+        return record.status == "confirmed" and record.ends_at is not None and record.ends_at > self.tx.now
 
     def _all_free(
         self, proposal: AppointmentRecord, asked: RequestedTimes, plan: VisitPlan, busy: Availability
@@ -255,7 +250,8 @@ class VisitBooking:
         """Whether every time that was proposed can still be had."""
         starts = _proposed(_answered(proposal))
         return all(
-            choose_time(RequestedTimes((), start, asked.duration), plan, busy, self.now).confirmed for start in starts
+            choose_time(RequestedTimes((), start, asked.duration), plan, busy, self.tx.now).confirmed
+            for start in starts
         )
 
     def _part_of(
@@ -272,7 +268,7 @@ class VisitBooking:
             if asked is None or not fits_inside(asked, around):
                 continue
             start = _start_within(asked, around)
-            if start >= self.now:
+            if start >= self.tx.now:
                 slot = _slot(start, min(start + asked.duration, drive.ends_at), rooftop)
                 return Decision(
                     kind="trade_in",
@@ -304,7 +300,7 @@ class VisitBooking:
                     record,
                     appointment_id=told.appointment_id,
                     rooftop=decision.rooftop.name,
-                    created_at=self.now,
+                    created_at=self.tx.now,
                     starts_at=time.start,
                     ends_at=time.end,
                     shares=decision.reply.appointment_id,
@@ -320,7 +316,7 @@ def unavailable(records: Iterable[AppointmentRecord], request: Appointment) -> A
         (
             record
             for record in records
-            if record.stands and record.status == "unavailable" and _request_of(record) == request
+            if record.is_active and record.status == "unavailable" and _request_of(record) == request
         ),
         None,
     )

@@ -17,8 +17,10 @@ from dealer_agent.leads.vehicle_words import vehicle_name
 from dealer_agent.leads.visit_words import VISITS
 from dealer_agent.protocol.requests import AppointmentType, Customer
 from dealer_agent.protocol.vehicle import Vehicle
-from dealer_agent.storage.appointments import ListedAppointment
+from dealer_agent.storage.accesses import log_access
+from dealer_agent.storage.appointments import ListedAppointment, list_calendar
 from dealer_agent.storage.store import Store
+from dealer_agent.storage.tokens import find_token
 
 PAST = timedelta(days=30)
 """How long visits that are over stay in the calendar."""
@@ -36,10 +38,16 @@ def subscribed_calendar(store: Store, profile: Profile, secret_hash: bytes, now:
     It holds the visits from PAST ago to FUTURE, and of more than MOST_VISITS those that matter most: confirmed ones to
     come. Raises StorageError.
     """
-    visits = store.subscribed_visits(
-        profile.id, secret_hash, since=now - PAST, at=now, until=now + FUTURE, most=MOST_VISITS
-    )
-    return None if visits is None else visit_calendar(profile, visits)
+    with store.read(profile.id, now) as tx:
+        token_id = find_token(tx, secret_hash, "calendar")
+        if token_id is None:
+            return None
+        visits = list_calendar(tx, since=now - PAST, until=now + FUTURE, most=MOST_VISITS)
+    customers = len({listed.appointment.lead_id for listed in visits if listed.customer is not None})
+    if customers:
+        with store.lock(profile.id, now) as tx:
+            log_access(tx, f"token {token_id}", "calendar", leads=customers)
+    return visit_calendar(profile, visits)
 
 
 def visit_calendar(profile: Profile, visits: Iterable[ListedAppointment]) -> bytes:
@@ -58,7 +66,7 @@ def _event(profile: Profile, listed: ListedAppointment) -> CalendarVisit:
         rooftop=rooftop_view(profile, visit.rooftop),
         changed_at=visit.cancelled_at or visit.created_at,
         notes=(f"Lead {visit.lead_id}",),
-        cancelled=not visit.stands,
+        cancelled=not visit.is_active,
     )
 
 

@@ -1,22 +1,24 @@
-"""The table of vehicle fields, and one vehicle listing as search results and details carry it. Pure types.
+"""The table of vehicle fields: the members of a listing in search results and details. Pure types.
 
-Each member of `VehicleMembers` and `Vehicle` is a row of the table: its annotation says everything that the service
-knows of the field (`protocol.vehicle_field`). The members are ordinary typed attributes, so code reads
-`listing.price`. `FIELDS` is the table as data. From it derive the filters, the sort fields and the facets
-(`protocol.requests`, `protocol.responses`) with their schemas, the bounds of a lead's vehicles, the columns of the
-catalogue, the weights of free-text search, the layouts `canonical` and `generic` of inventory feeds and the parsing of
-their cells, the vehicle's lines in lead texts, and the documentation. To add a field, add a member here.
+Each member of `VehicleMembers` and `Vehicle` is a row of the table. Its annotation defines everything about the field
+(`protocol.vehicle_field`). The members are typed attributes, so code reads `listing.price`. To add a field, add a
+member here. `FIELDS` is the table as data. These derive from it:
+
+- the filters, the sort fields, the facets and their schemas (`protocol.requests`, `protocol.responses`),
+- the bounds of the vehicles in a lead, and their lines in texts for people (`leads.vehicle_words`),
+- the columns of the catalogue and the weights of free-text search (`inventory.catalogue`),
+- the names of columns in feeds and the parsing of their cells (`inventory.feeds`), and the documentation.
 
 An absent member is unknown, never null. Money is whole US dollars, mileage is miles (docs/protocol.md#listings).
 """
 
 from collections.abc import Mapping
 from datetime import date
-from types import MappingProxyType, UnionType
+from types import UnionType
 from typing import Annotated, Any, Final, Literal, Union, get_args, get_origin
 
-import msgspec
 from msgspec import UNSET, Struct, UnsetType
+from msgspec.structs import fields
 
 from dealer_agent.protocol.vehicle_field import (
     LAST,
@@ -393,13 +395,13 @@ def _row(name: str, annotation: Any) -> VehicleField:
     )
 
 
-def _rows() -> dict[str, VehicleField]:
-    members = msgspec.structs.fields(Vehicle)
-    return {
-        member.name: _row(member.name, member.type)
-        for member in sorted(members, key=lambda member: member.name in VehicleMembers.__struct_fields__)
-    }
+_ANNOTATIONS = {member.name: member.type for member in fields(Vehicle)}
 
-
-FIELDS: Final[Mapping[str, VehicleField]] = MappingProxyType(_rows())
-"""The table by field name. The members that only a listing has come first."""
+FIELDS: Final[Mapping[str, VehicleField]] = {
+    # The members that only a listing has come first.
+    name: _row(name, annotation)
+    for name, annotation in sorted(
+        _ANNOTATIONS.items(), key=lambda member: member[0] in VehicleMembers.__struct_fields__
+    )
+}
+"""The table by field name."""

@@ -11,6 +11,7 @@ import structlog
 
 from dealer_agent.storage.chain_heads import MOST_CHARACTERS, Head
 from dealer_agent.storage.errors import StorageError
+from dealer_agent.storage.event_chain import heads
 from dealer_agent.storage.store import Store
 
 log = structlog.get_logger()
@@ -26,11 +27,12 @@ _TAIL_BYTES = 8 * MOST_CHARACTERS
 
 def record_heads(store: Store, dealer_id: str, path: Path, now: datetime) -> list[Head]:
     """Writes the heads to the log and to the file (`append_heads`), and returns them. Raises StorageError."""
-    heads = store.heads(dealer_id, now)
-    for head in heads:
+    with store.read(dealer_id, now) as tx:
+        found = heads(tx)
+    for head in found:
         log.info("chain head", head=str(head))
-    append_heads(path, heads, now)
-    return heads
+    append_heads(path, found, now)
+    return found
 
 
 def append_heads(path: Path, heads: Iterable[Head], now: datetime) -> None:

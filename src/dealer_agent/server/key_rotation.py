@@ -16,7 +16,8 @@ from typing import Any, NamedTuple
 
 from dealer_agent.config.keys import KEY_FILE_NAME, changing, from_environment, replace_key_file
 from dealer_agent.encryption import Cipher, new_key
-from dealer_agent.storage.keys import KeyUse
+from dealer_agent.storage.keys import KeyUse, key_uses, record_missing_key, record_next_key
+from dealer_agent.storage.reencryption import keys_in_use, reencrypt
 from dealer_agent.storage.store import Store
 
 TAKEN_UP_SECONDS = 3.0
@@ -65,7 +66,7 @@ class KeyRotation:
 
         Raises StorageError and EncryptionError.
         """
-        uses = self.store.key_uses(self.dealer_id)
+        uses = self._uses()
         self._note_lacking(uses)
         if self.path is None:
             return self._news_for_operator(uses, now)
@@ -89,7 +90,7 @@ class KeyRotation:
         `destroy_unused` removes them. Raises StorageError, EncryptionError and OSError.
         """
         self._read_again()
-        if self._is_unfinished(self.store.key_uses(self.dealer_id)) and self.reseal():
+        if self._is_unfinished(self._uses()) and self.reseal():
             return False
         self._prepare(now)
         self._promote()
@@ -99,7 +100,7 @@ class KeyRotation:
     def reseal(self) -> int:
         """Seals with the active key every value that is sealed with another one. Returns their number."""
         total = 0
-        while done := self.store.reseal(self.dealer_id, VALUES_AT_ONCE):
+        for done in reencrypt(self.store, self.dealer_id, VALUES_AT_ONCE):
             total += done
             self.sealed(done)
             self.wait(PAUSE_SECONDS)
@@ -107,7 +108,8 @@ class KeyRotation:
 
     def unused(self) -> list[str]:
         """The keys here with which nothing is sealed and nothing will be."""
-        uses, used = self.store.key_uses(self.dealer_id), self.store.keys_in_use(self.dealer_id)
+        with self.store.read(self.dealer_id) as tx:
+            uses, used = key_uses(tx), keys_in_use(tx)
         needed = {key_id for key_id, use in uses.items() if use.state != "unused"}
         return [key_id for key_id in self.cipher.keyring.ids[1:] if key_id not in needed and not used.get(key_id)]
 
@@ -124,14 +126,14 @@ class KeyRotation:
         """The time until which a running service destroys the keys here; None if the service does not change them."""
         if self.path is None or not self.days:
             return None
-        use = self.store.key_uses(self.dealer_id).get(self.cipher.keyring.active)
+        use = self._uses().get(self.cipher.keyring.active)
         since = now if use is None or use.state == "next" else use.since
         return max(since + timedelta(days=self.days), now) + MARGIN
 
     def _keep_up(self, now: datetime) -> list[News]:
         self._read_again()
-        news = self._finish() if self._is_unfinished(self.store.key_uses(self.dealer_id)) else []
-        uses = self.store.key_uses(self.dealer_id)
+        news = self._finish() if self._is_unfinished(self._uses()) else []
+        uses = self._uses()
         if not self._is_due(uses, now, share=0.5):
             return news
         if not self._next(uses):
@@ -142,8 +144,8 @@ class KeyRotation:
         use = uses[self._next(uses)[0]]
         if not self._is_due(uses, now) or use.since + NOTICE > now:
             return news
-        if use.lacked_by:
-            problem = f"{use.lacked_by} has another key file: give all machines the same keys by DEALER_AGENT_KEYS"
+        if use.missing_on:
+            problem = f"{use.missing_on} has another key file: give all machines the same keys by DEALER_AGENT_KEYS"
             return [*news, News("key not changed", {"problem": problem}, is_problem=True)]
         self._promote()
         return [*news, *self._finish()]
@@ -152,7 +154,7 @@ class KeyRotation:
         values, destroyed = self.reseal(), self.destroy_unused()
         told = {"active": self.cipher.keyring.active, "values": values, "destroyed": ", ".join(destroyed)}
         news = [News("key changed: back up the key file", told)]
-        uses = self.store.key_uses(self.dealer_id)
+        uses = self._uses()
         if retired := [key_id for key_id, use in uses.items() if use.state == "retired"]:
             problem = f"{', '.join(retired)} seals what cannot be sealed anew: see dealer-agent consent verify"
             news.append(News("old key not destroyed", {"problem": problem}, is_problem=True))
@@ -161,17 +163,18 @@ class KeyRotation:
     def _prepare(self, now: datetime) -> str:
         """Adds a new key as the next one and returns its id. Removes what a killed change may have left."""
         key = new_key()
-        dropped = {*self.unused(), *self._next(self.store.key_uses(self.dealer_id))}
+        dropped = {*self.unused(), *self._next(self._uses())}
         self._write((*(entry for entry in self.cipher.keyring.keys if entry[0] not in dropped), key))
         # Every worker must have read a key before anything is sealed with it.
         self.wait(TAKEN_UP_SECONDS)
         self.cipher.refresh()
-        self.store.note_next_key(self.dealer_id, key[0], now)
+        with self.store.write(self.dealer_id, now) as tx:
+            record_next_key(tx, key[0])
         return key[0]
 
     def _promote(self) -> None:
         """Makes the next key the active one."""
-        (key_id,) = self._next(self.store.key_uses(self.dealer_id))
+        (key_id,) = self._next(self._uses())
         self._write(tuple(sorted(self.cipher.keyring.keys, key=lambda entry: entry[0] != key_id)))
         self.cipher.refresh()
         self.wait(TAKEN_UP_SECONDS)
@@ -179,7 +182,7 @@ class KeyRotation:
     def _read_again(self) -> None:
         """Reads the keys from the file. The active key comes first, also after an old copy of the file was restored."""
         self.cipher.refresh()
-        uses = self.store.key_uses(self.dealer_id)
+        uses = self._uses()
         ended = [key_id for key_id, use in uses.items() if use.state in ("retired", "unused")]
         if self.cipher.keyring.active in ended and any(use.state == "active" for use in uses.values()):
             old = {key_id: uses[key_id].state != "active" for key_id in self.cipher.keyring.ids if key_id in uses}
@@ -218,10 +221,18 @@ class KeyRotation:
             if key_id not in self.cipher.keyring.ids:
                 self.cipher.refresh()
             lacks = key_id not in self.cipher.keyring.ids
-            if lacks and use.lacked_by is None:
-                self.store.note_lacking(self.dealer_id, key_id, here)
-            elif not lacks and use.lacked_by == here:
-                self.store.note_lacking(self.dealer_id, key_id, None)
+            if lacks and use.missing_on is None:
+                self._record_missing(key_id, here)
+            elif not lacks and use.missing_on == here:
+                self._record_missing(key_id, None)
+
+    def _record_missing(self, key_id: str, machine: str | None) -> None:
+        with self.store.write(self.dealer_id) as tx:
+            record_missing_key(tx, key_id, machine)
+
+    def _uses(self) -> dict[str, KeyUse]:
+        with self.store.read(self.dealer_id) as tx:
+            return key_uses(tx)
 
     def _news_for_operator(self, uses: Mapping[str, KeyUse], now: datetime) -> list[News]:
         ended = [key_id for key_id in self.cipher.keyring.ids if key_id in uses and uses[key_id].state == "unused"]

@@ -17,6 +17,8 @@ from dealer_agent.server.key_rotation import News
 from dealer_agent.server.log import FLUSH_SECONDS, INTERVAL_SECONDS, BufferedLines, end_interval, places
 from dealer_agent.server.service import LEADS_TAKEN, Service
 from dealer_agent.server.tokens import TokenRegistry
+from dealer_agent.storage.clock import has_trusted_time, trust_clock
+from dealer_agent.storage.erasure import Disposed, dispose
 from dealer_agent.storage.errors import (
     BUSY,
     FULL,
@@ -28,10 +30,10 @@ from dealer_agent.storage.errors import (
     StorageError,
 )
 from dealer_agent.storage.lead_writer import LeadWriter
-from dealer_agent.storage.privacy import Disposed
-from dealer_agent.storage.retention import Purged
-from dealer_agent.storage.stock import Revision
+from dealer_agent.storage.retention import Purged, purge
+from dealer_agent.storage.stock import Revision, read_revision
 from dealer_agent.storage.store import Store
+from dealer_agent.storage.tokens import list_active_tokens
 
 log = structlog.get_logger()
 
@@ -46,7 +48,8 @@ FIRST_PURGE_SECONDS = 5.0
 
 def load_tokens(store: Store, dealer_id: str) -> TokenRegistry:
     """The valid tokens. Raises StorageError."""
-    return TokenRegistry((token.token_id, token.token_hash) for token in store.active_token_hashes(dealer_id))
+    with store.read(dealer_id) as tx:
+        return TokenRegistry((token.token_id, token.token_hash) for token in list_active_tokens(tx))
 
 
 def ages(dealer: Profile, now: datetime) -> dict[str, datetime]:
@@ -63,7 +66,7 @@ def dispose_by_age(store: Store, dealer: Profile, now: datetime) -> Disposed:
 
     If several processes do this at once, only the first one finds old data.
     """
-    return store.dispose(dealer.id, **ages(dealer, now), now=now)
+    return dispose(store, dealer.id, **ages(dealer, now), now=now)
 
 
 def purge_by_age(store: Store, dealer: Profile, now: datetime) -> Purged:
@@ -72,7 +75,8 @@ def purge_by_age(store: Store, dealer: Profile, now: datetime) -> Purged:
     The access log is deleted up to a midnight, because each deletion adds an entry to it.
     """
     kept, today = dealer.privacy, now.replace(hour=0, minute=0, second=0, microsecond=0)
-    return store.purge(
+    return purge(
+        store,
         dealer.id,
         refusals_before=now - timedelta(days=kept.keep_refusals_days),
         accesses_before=today - timedelta(days=kept.keep_accesses_days),
@@ -85,9 +89,17 @@ def note_first_time(store: Store, dealer_id: str, now: datetime) -> None:
 
     Later, each deletion by age updates it, and reports an implausible clock.
     """
-    if not store.has_trusted_time(dealer_id):
-        with suppress(ClockDoubtful):
-            store.trust_clock(dealer_id, now)
+    with store.read(dealer_id, now) as tx:
+        known = has_trusted_time(tx)
+    if not known:
+        with suppress(ClockDoubtful), store.write(dealer_id, now) as tx:
+            trust_clock(tx)
+
+
+def revision_of(store: Store, dealer_id: str) -> Revision:
+    """The revisions of stock and tokens in the store now. Raises StorageError."""
+    with store.read(dealer_id) as tx:
+        return read_revision(tx)
 
 
 @dataclass
@@ -143,7 +155,7 @@ class Refresher:
 
     async def _refresh_stock(self) -> None:
         profile = self.service.dealer.profile
-        revision = await asyncio.to_thread(self.store.revision, profile.id)
+        revision = await asyncio.to_thread(revision_of, self.store, profile.id)
         if revision.stock == self.loaded.stock:
             return
         snapshot = await asyncio.to_thread(self.loader.load, datetime.now(UTC))
@@ -153,7 +165,7 @@ class Refresher:
 
     async def _refresh_tokens(self) -> None:
         dealer_id = self.service.dealer.profile.id
-        revision = await asyncio.to_thread(self.store.revision, dealer_id)
+        revision = await asyncio.to_thread(revision_of, self.store, dealer_id)
         if revision.tokens == self.loaded.tokens:
             return
         self.service.tokens = await asyncio.to_thread(load_tokens, self.store, dealer_id)

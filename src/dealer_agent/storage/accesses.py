@@ -1,32 +1,26 @@
-"""The access log: who looked at customer data (16 CFR 314.4(c)(8)), as statements on the caller's transaction.
+"""The access log: who looked at customer data (16 CFR 314.4(c)(8)).
 
-The entries are a chain, as consent events are (`storage.chain`). Who adds or deletes entries holds the dealer's lock.
+The entries are a hash chain, like consent events (`storage.event_chain`). The dealer is locked by the caller of a
+function that adds or deletes entries.
 """
 
 from collections.abc import Mapping
 from datetime import datetime
 from typing import NamedTuple
 
-from sqlalchemy import Connection, bindparam, delete, select
+from sqlalchemy import bindparam, delete, select
 
-from dealer_agent.encryption.cipher import Cipher
 from dealer_agent.protocol.ids import new_ulid
-from dealer_agent.storage.event_chain import (
-    ACCESSES,
-    NOTHING_BEFORE,
-    ChainEnd,
-    append_access,
-    end_problem,
-    link_problem,
-)
-from dealer_agent.storage.schema import accesses
+from dealer_agent.storage.event_chain import ACCESSES, EMPTY, ChainEnd, append_access, end_problem, link_problem
+from dealer_agent.storage.schema import accesses, of_dealer
+from dealer_agent.storage.transaction import Transaction
 
 PROGRAM = "dealer-agent"
 """The actor of an entry when no person acted."""
 
 
 class Access(NamedTuple):
-    """A look at customer data: who (`actor`), by what (`action`), at one lead or at how many."""
+    """An access to customer data: who (`actor`), by what (`action`), and of how many `leads`; `lead_id` if of one."""
 
     access_id: str
     at: datetime
@@ -39,8 +33,8 @@ class Access(NamedTuple):
 class AccessReport(NamedTuple):
     """What a check of the access log found: how many entries it ever had, and how many were deleted by age.
 
-    `first_broken` is the number of the first entry that is not as it was written, and `problem` says what is wrong with
-    it; both are None for a log that is whole.
+    `first_broken` is the number of the first entry that was changed, and `problem` says what is wrong with it. Both are
+    None for a valid log.
     """
 
     entries: int
@@ -51,101 +45,87 @@ class AccessReport(NamedTuple):
 
 LIST_ACCESSES = (
     select(*(accesses.c[name] for name in Access._fields))
-    .where(accesses.c.dealer_id == bindparam("dealer_id"))
+    .where(of_dealer(accesses))
     .order_by(accesses.c.at.desc(), accesses.c.access_id.desc())
     .limit(bindparam("limit"))
 )
 
-READ_LOG = (
-    select(accesses)
-    .where(accesses.c.dealer_id == bindparam("dealer_id"))
-    .order_by(accesses.c.number)
-    .execution_options(yield_per=500)
-)
+READ_LOG = select(accesses).where(of_dealer(accesses)).order_by(accesses.c.number).execution_options(yield_per=500)
 
 READ_NEWEST_DELETION = (
     select(accesses.c.deleted, accesses.c.deleted_head)
-    .where(accesses.c.dealer_id == bindparam("dealer_id"), accesses.c.deleted.is_not(None))
+    .where(of_dealer(accesses), accesses.c.deleted.is_not(None))
     .order_by(accesses.c.number.desc())
     .limit(1)
 )
 
-# The oldest that are old enough, without a gap: what follows a younger one stays, whatever a clock once said.
-FIND_OLDEST = (
+READ_OLDEST = (
     select(accesses.c.number, accesses.c.hash, accesses.c.at)
-    .where(accesses.c.dealer_id == bindparam("dealer_id"))
+    .where(of_dealer(accesses))
     .order_by(accesses.c.number)
     .limit(bindparam("most"))
 )
 
-DELETE_OLDEST = delete(accesses).where(
-    accesses.c.dealer_id == bindparam("in_dealer"), accesses.c.number <= bindparam("newest")
-)
+DELETE_OLDEST = delete(accesses).where(of_dealer(accesses), accesses.c.number <= bindparam("newest"))
 
 
 def log_access(
-    connection: Connection,
-    cipher: Cipher,
-    dealer_id: str,
-    at: datetime,
+    tx: Transaction,
     actor: str,
     action: str,
     *,
-    lead_id: str | None = None,
     leads: int,
+    lead_id: str | None = None,
     deleted: ChainEnd | None = None,
 ) -> str:
     """Records that `actor` looked at the customer data of `leads` leads; `lead_id` if it is one. Returns the id.
 
-    `deleted` is the newest of the entries that were deleted just now.
+    `deleted` is the newest of the entries that this transaction deleted.
     """
     access_id = new_ulid()
-    entry = Access(access_id, at, actor, action, lead_id, leads)._asdict() | {
-        "deleted": None if deleted is None else deleted.events,
+    entry = Access(access_id, tx.now, actor, action, lead_id, leads)._asdict() | {
+        "deleted": None if deleted is None else deleted.rows,
         "deleted_head": None if deleted is None else deleted.head,
     }
-    append_access(connection, cipher, dealer_id, entry)
+    append_access(tx, entry)
     return access_id
 
 
-def list_accesses(connection: Connection, dealer_id: str, limit: int) -> list[Access]:
+def list_accesses(tx: Transaction, limit: int) -> list[Access]:
     """The entries, newest first."""
-    return [Access(*row) for row in connection.execute(LIST_ACCESSES, {"dealer_id": dealer_id, "limit": limit})]
+    return [Access(*row) for row in tx.execute(LIST_ACCESSES, {"limit": limit})]
 
 
-def delete_accesses(
-    connection: Connection, cipher: Cipher, dealer_id: str, before: datetime, now: datetime, most: int
-) -> int:
-    """Deletes up to `most` of the oldest entries before `before`, and adds an entry about it. Returns their number."""
-    count, newest = 0, ChainEnd(0, NOTHING_BEFORE)
-    for row in connection.execute(FIND_OLDEST, {"dealer_id": dealer_id, "most": most}):
+def delete_accesses(tx: Transaction, before: datetime, most: int) -> int:
+    """Deletes up to `most` of the oldest entries before `before`, and adds an entry about it. Returns their number.
+
+    It stops at the first entry that is younger, so that the log has no gap, whatever the clock was.
+    """
+    count, newest = 0, EMPTY
+    for row in tx.execute(READ_OLDEST, {"most": most}):
         if row.at >= before:
             break
         count, newest = count + 1, ChainEnd(row.number, row.hash)
     if count:
-        connection.execute(DELETE_OLDEST, {"in_dealer": dealer_id, "newest": newest.events})
-        action = f"delete {count} entries from before {before:%Y-%m-%d} out of this log, up to number {newest.events}"
-        log_access(connection, cipher, dealer_id, now, PROGRAM, action, leads=0, deleted=newest)
+        tx.execute(DELETE_OLDEST, {"newest": newest.rows})
+        action = f"delete {count} entries from before {before:%Y-%m-%d} out of this log, up to number {newest.rows}"
+        log_access(tx, PROGRAM, action, leads=0, deleted=newest)
     return count
 
 
-def verify_accesses(
-    connection: Connection, cipher: Cipher, dealer_id: str, recorded: Mapping[int, bytes] | None = None
-) -> AccessReport:
-    """Checks every entry of a dealer's access log, and its end; `recorded` are hashes of heads by their number.
+def verify_accesses(tx: Transaction, recorded: Mapping[int, bytes] | None = None) -> AccessReport:
+    """Checks every entry of the dealer's access log, and its end; `recorded` are hashes of heads by their number.
 
     The log begins after the newest entry that was deleted by age. A recorded head from before it cannot be checked.
     """
     recorded = recorded or {}
-    found = connection.execute(READ_NEWEST_DELETION, {"dealer_id": dealer_id}).one_or_none()
-    end = start = ChainEnd(0, NOTHING_BEFORE) if found is None else ChainEnd(found.deleted, found.deleted_head)
-    if recorded.get(start.events, start.head) != start.head:
-        return AccessReport(
-            end.events, start.events, start.events, "it is not the one whose hash was recorded as a head"
-        )
-    for row in connection.execute(READ_LOG, {"dealer_id": dealer_id}):
+    found = tx.execute(READ_NEWEST_DELETION).one_or_none()
+    end = start = EMPTY if found is None else ChainEnd(found.deleted, found.deleted_head)
+    if recorded.get(start.rows, start.head) != start.head:
+        return AccessReport(end.rows, start.rows, start.rows, "it is not the one whose hash was recorded as a head")
+    for row in tx.execute(READ_LOG):
         if problem := link_problem(row, end, recorded, ACCESSES):
-            return AccessReport(end.events, start.events, end.events + 1, problem)
+            return AccessReport(end.rows, start.rows, end.rows + 1, problem)
         end = ChainEnd(row.number, row.hash)
-    problem = end_problem(connection, cipher, dealer_id, end, recorded, ACCESSES)
-    return AccessReport(end.events, start.events, None if problem is None else end.events + 1, problem)
+    problem = end_problem(tx, end, recorded, ACCESSES)
+    return AccessReport(end.rows, start.rows, None if problem is None else end.rows + 1, problem)

@@ -1,4 +1,4 @@
-"""Whether this machine's clock is plausible, as statements on the caller's transaction.
+"""Whether this machine's clock is plausible.
 
 Data is deleted by age, so a clock that is wrong by years would delete everything. A running service stores the time
 every hour (`clocks.trusted_at`). A time far from the last one is implausible: then nothing is deleted by age and no
@@ -7,7 +7,8 @@ time is stored, until the clock is right again or a person confirms it. Rows tha
 
 from datetime import datetime, timedelta
 
-from sqlalchemy import Connection, bindparam, func, select, text, union_all
+from sqlalchemy import func, select, union_all
+from sqlalchemy.dialects.postgresql import insert as upsert
 
 from dealer_agent.storage.errors import ClockDoubtful
 from dealer_agent.storage.schema import (
@@ -18,10 +19,12 @@ from dealer_agent.storage.schema import (
     idempotency,
     imports,
     leads,
+    of_dealer,
     outbox,
     refusals,
     tokens,
 )
+from dealer_agent.storage.transaction import Transaction
 
 FORWARD = timedelta(days=14)
 """How far the clock may be after the last trusted time: a service may be off for this long."""
@@ -29,7 +32,7 @@ FORWARD = timedelta(days=14)
 BACKWARD = timedelta(days=1)
 """How far the clock may be before the last trusted time: the clocks of two machines differ a little."""
 
-READ_TRUSTED = select(clocks.c.trusted_at).where(clocks.c.dealer_id == bindparam("dealer_id"))
+READ_TRUSTED = select(clocks.c.trusted_at).where(of_dealer(clocks))
 
 _WRITTEN = (
     leads.c.received_at,
@@ -46,30 +49,29 @@ _WRITTEN = (
 """Columns that hold the time at which a row was written."""
 
 _newest = union_all(
-    *(
-        select(func.max(column).label("at")).where(column.table.c.dealer_id == bindparam("dealer_id"))
-        for column in _WRITTEN
-    )
+    *(select(func.max(column).label("at")).where(of_dealer(column.table)) for column in _WRITTEN)
 ).subquery()
 
 READ_NEWEST = select(func.max(_newest.c.at, type_=UtcTime))
 
-NOTE_TIME = text("""
-    INSERT INTO clocks (dealer_id, trusted_at) VALUES (:dealer_id, :now)
-    ON CONFLICT (dealer_id) DO UPDATE SET trusted_at = excluded.trusted_at WHERE clocks.trusted_at < excluded.trusted_at
-""").bindparams(bindparam("now", type_=UtcTime))
+_add = upsert(clocks)
+CONFIRM_TIME = _add.on_conflict_do_update(
+    index_elements=clocks.primary_key, set_={"trusted_at": _add.excluded.trusted_at}
+)
+STORE_TIME = _add.on_conflict_do_update(
+    index_elements=clocks.primary_key,
+    set_={"trusted_at": _add.excluded.trusted_at},
+    where=clocks.c.trusted_at < _add.excluded.trusted_at,
+)
 
-CONFIRM_TIME = text("""
-    INSERT INTO clocks (dealer_id, trusted_at) VALUES (:dealer_id, :now)
-    ON CONFLICT (dealer_id) DO UPDATE SET trusted_at = excluded.trusted_at
-""").bindparams(bindparam("now", type_=UtcTime))
 
+def clock_problem(tx: Transaction) -> str | None:
+    """Why the time of the transaction is implausible, and what to do; None if it is plausible.
 
-def clock_problem(connection: Connection, dealer_id: str, now: datetime) -> str | None:
-    """Why `now` is implausible, and what to do; None if it is plausible, as any time is for a dealer without rows."""
-    key = {"dealer_id": dealer_id}
-    trusted: datetime | None = connection.execute(READ_TRUSTED, key).scalar()
-    trusted = trusted or connection.execute(READ_NEWEST, key).scalar()
+    Any time is plausible for a dealer without rows.
+    """
+    trusted: datetime | None = tx.execute(READ_TRUSTED).scalar() or tx.execute(READ_NEWEST).scalar()
+    now = tx.now
     if trusted is None or trusted - BACKWARD <= now <= trusted + FORWARD:
         return None
     days = abs(now - trusted).days
@@ -81,19 +83,19 @@ def clock_problem(connection: Connection, dealer_id: str, now: datetime) -> str 
     )
 
 
-def has_trusted_time(connection: Connection, dealer_id: str) -> bool:
+def has_trusted_time(tx: Transaction) -> bool:
     """Whether a trusted time is stored."""
-    return connection.execute(READ_TRUSTED, {"dealer_id": dealer_id}).scalar() is not None
+    return tx.execute(READ_TRUSTED).scalar() is not None
 
 
-def trust_clock(connection: Connection, dealer_id: str, now: datetime) -> None:
-    """Stores the trusted time. Raises ClockDoubtful when it is implausible."""
-    problem = clock_problem(connection, dealer_id, now)
+def trust_clock(tx: Transaction) -> None:
+    """Stores the time of the transaction as trusted. Raises ClockDoubtful if it is implausible."""
+    problem = clock_problem(tx)
     if problem is not None:
         raise ClockDoubtful(problem)
-    connection.execute(NOTE_TIME, {"dealer_id": dealer_id, "now": now})
+    tx.execute(STORE_TIME, {"trusted_at": tx.now})
 
 
-def confirm_clock(connection: Connection, dealer_id: str, now: datetime) -> None:
-    """Stores a time that a person has confirmed as trusted."""
-    connection.execute(CONFIRM_TIME, {"dealer_id": dealer_id, "now": now})
+def confirm_clock(tx: Transaction) -> None:
+    """Stores the time of the transaction, which a person has confirmed, as trusted."""
+    tx.execute(CONFIRM_TIME, {"trusted_at": tx.now})

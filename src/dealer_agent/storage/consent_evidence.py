@@ -12,14 +12,14 @@ from typing import Annotated, Any, Final, Literal, NamedTuple
 
 import msgspec
 from msgspec import UNSET, Meta, Raw, Struct, UnsetType, ValidationError
-from sqlalchemy import Connection, Row
+from sqlalchemy import Row
 
-from dealer_agent.encryption.cipher import Cipher
 from dealer_agent.protocol.requests import Customer
 from dealer_agent.storage.chain_heads import Head, by_chain
-from dealer_agent.storage.consents import DISPOSED, ERASED, KINDS, READ_CHAIN, ConsentEvent, event_of, opened_body
-from dealer_agent.storage.event_chain import CONSENTS, NOTHING_BEFORE, ChainEnd, commitment, event_hash
+from dealer_agent.storage.consents import DISPOSED, ERASED, KINDS, READ_CHAIN, ConsentEvent, decrypted_body, event_of
+from dealer_agent.storage.event_chain import CONSENTS, EMPTY, ChainEnd, commitment, heads, row_hash
 from dealer_agent.storage.schema import microseconds
+from dealer_agent.storage.transaction import Transaction
 
 FORM: Final = "dealer-agent consent record 1"
 MOST_LINE_BYTES = 1_000_000
@@ -59,7 +59,7 @@ class _Event(Struct, forbid_unknown_fields=True, omit_defaults=True):
 
 
 class Evidence(NamedTuple):
-    """What an export writes: its head and its lines. Read the lines while the store is open."""
+    """The head and the lines of an export. Read the lines in the transaction."""
 
     head: Head
     lines: Iterator[bytes]
@@ -74,25 +74,20 @@ class Checked(NamedTuple):
     compared: int
 
 
-def evidence_of(
-    connection: Connection, cipher: Cipher, dealer_id: str, lead_ids: Sequence[str], head: Head
-) -> Evidence:
-    """The record of these leads. `head` is the chain's head. Raises DecryptionFailed while the lines are read."""
-    return Evidence(head, _lines(connection, cipher, dealer_id, frozenset(lead_ids), head))
+def evidence_of(tx: Transaction, lead_ids: Sequence[str]) -> Evidence:
+    """The record of these leads. Raises DecryptionFailed while the lines are read."""
+    head, _ = heads(tx)
+    return Evidence(head, _lines(tx, frozenset(lead_ids), head))
 
 
-def _lines(
-    connection: Connection, cipher: Cipher, dealer_id: str, lead_ids: frozenset[str], head: Head
-) -> Iterator[bytes]:
-    yield msgspec.json.encode(_First(FORM, dealer_id, tuple(sorted(lead_ids)), str(head)))
-    for row in connection.execute(READ_CHAIN, {"dealer_id": dealer_id}):
-        if row.number > head.rows:
-            break
-        yield msgspec.json.encode(_line(cipher, row, theirs=row.lead_id in lead_ids))
+def _lines(tx: Transaction, lead_ids: frozenset[str], head: Head) -> Iterator[bytes]:
+    yield msgspec.json.encode(_First(FORM, tx.dealer_id, tuple(sorted(lead_ids)), str(head)))
+    for row in tx.execute(READ_CHAIN):
+        yield msgspec.json.encode(_line(tx, row, theirs=row.lead_id in lead_ids))
 
 
-def _line(cipher: Cipher, row: Row[Any], *, theirs: bool) -> _Event:
-    body = opened_body(cipher, row) if theirs else None
+def _line(tx: Transaction, row: Row[Any], *, theirs: bool) -> _Event:
+    body = decrypted_body(tx, row) if theirs else None
     return _Event(
         number=row.number,
         lead_id=row.lead_id,
@@ -139,15 +134,15 @@ def check_evidence(lines: Iterable[bytes], recorded: Iterable[Head] = ()) -> Che
         raise BadEvidence("the file is empty")
     head = _head(first)
     hashes = _hashes(recorded, first.dealer_id)
-    end = ChainEnd(0, NOTHING_BEFORE)
+    end = EMPTY
     compared = 0
     theirs: list[ConsentEvent] = []
     without_text: dict[str, int] = {}
     while (event := _decoded(numbered, _Event)) is not None:
-        if event.number != end.events + 1:
-            raise BadEvidence(f"event {end.events + 1} is missing: event {event.number} follows event {end.events}")
+        if event.number != end.rows + 1:
+            raise BadEvidence(f"event {end.rows + 1} is missing: event {event.number} follows event {end.rows}")
         row = _row(first.dealer_id, event)
-        if event_hash(row, end.head, CONSENTS) != event.hash:
+        if row_hash(row, end.head, CONSENTS) != event.hash:
             raise BadEvidence(f"event {event.number} was changed, or it does not follow the one before")
         if event.kind not in KINDS:
             raise BadEvidence(f"event {event.number} is of no kind that there is")

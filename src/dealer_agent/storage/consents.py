@@ -1,6 +1,7 @@
-"""Consent and its withdrawal, as statements on the caller's transaction (contract, part 10).
+"""Consent and its withdrawal (docs/protocol.md#consent).
 
-Events are only ever added, to the dealer's chain (`storage.chain`). The dealer is locked by whoever adds one.
+Events are only added, to the dealer's hash chain (`storage.event_chain`). The dealer is locked by the caller of a
+function that adds one.
 """
 
 import secrets
@@ -11,28 +12,20 @@ from typing import Any, Final, NamedTuple
 
 import msgspec
 from msgspec import Struct
-from sqlalchemy import Connection, Row, bindparam, exists, select, update
+from sqlalchemy import Row, bindparam, exists, select, update
 
-from dealer_agent.encryption.cipher import Cipher
 from dealer_agent.encryption.errors import DecryptionFailed, UnknownKey
-from dealer_agent.storage.contact_points import KNOWN_BY
-from dealer_agent.storage.event_chain import (
-    NOTHING_BEFORE,
-    ChainEnd,
-    append,
-    body_context,
-    commitment,
-    end_problem,
-    link_problem,
-)
+from dealer_agent.storage.contact_points import CONTACT_POINTS
+from dealer_agent.storage.event_chain import EMPTY, ChainEnd, append, commitment, end_problem, link_problem
 from dealer_agent.storage.prepared_statements import Prepared
-from dealer_agent.storage.schema import consent_events, consent_proofs, leads
-from dealer_agent.storage.withdrawals import note_withdrawal
+from dealer_agent.storage.schema import consent_events, consent_proofs, leads, of_dealer
+from dealer_agent.storage.transaction import Transaction
+from dealer_agent.storage.withdrawals import record_withdrawal
 
 GRANTED: Final = "granted"
 REVOKED: Final = "revoked"
 REVOKED_ELSEWHERE: Final = "revoked on another lead"
-"""The customer withdrew consent on another lead, and it counts for this one. The sender of this one is not told."""
+"""The customer withdrew consent on another lead, and it applies to this one. The sender of this one is not told."""
 KEPT_AS_PROOF: Final = "kept as proof"
 """The person was erased. The texts of the lead's events are kept apart, as proof (`storage.proofs`)."""
 ERASED: Final = "erased"
@@ -40,11 +33,11 @@ ERASED: Final = "erased"
 DISPOSED: Final = "disposed"
 """The texts were deleted by age."""
 
-FORGOTTEN = (KEPT_AS_PROOF, ERASED, DISPOSED)
-KINDS = (GRANTED, REVOKED, REVOKED_ELSEWHERE, *FORGOTTEN)
+ERASURES = (KEPT_AS_PROOF, ERASED, DISPOSED)
+KINDS = (GRANTED, REVOKED, REVOKED_ELSEWHERE, *ERASURES)
 
 EVEN_EXPIRED: Final = datetime.min.replace(tzinfo=UTC)
-"""As the time of `allowed_channels`: the channels that were not withdrawn, also where the consent has expired."""
+"""As the time of `allowed_channels`: the channels that were not withdrawn, also if the consent has expired."""
 
 SALT_BYTES = 32
 
@@ -53,10 +46,9 @@ SALT_BYTES = 32
 class ConsentRecord:
     """What the customer agreed to. `request_hash` is the SHA-256 of the request as received.
 
-    `source_agent` is the agent that got the consent, `token_id` the token that the request came with.
-
-    `customer` is who agreed (JSON in UTF-8): the law wants it kept with the consent, longer than the lead itself. Where
-    a lead and its consent are recorded together it may be left out: then it is the lead's.
+    `source_agent` is the agent that got the consent. `token_id` is the token of the request. `customer` is who agreed
+    (JSON in UTF-8): the law requires it with the consent, for longer than the lead itself. `leads.record_lead` takes
+    the lead's customer if it is None.
     """
 
     received_at: datetime
@@ -77,8 +69,8 @@ class ConsentEvent:
     """One event of the dealer's chain; `kind` is one of KINDS.
 
     `granted_at`, `expires_at`, `scope`, `agent`, `token_id` and `request_hash` belong to grants; `by` and `reason` (who
-    revoked and why) to revocations. Once the person is forgotten, `scope` is empty, and `agent`, `token_id`,
-    `consent_text`, `request_hash`, `customer`, `by` and `reason` are None.
+    revoked and why) to revocations. After an erasure, `scope` is empty, and `agent`, `token_id`, `consent_text`,
+    `request_hash`, `customer`, `by` and `reason` are None.
     """
 
     number: int
@@ -110,10 +102,10 @@ class _Agreed(NamedTuple):
 
 
 class ChainReport(NamedTuple):
-    """What a check of a dealer's chain found: how many events, and of how many the person is forgotten.
+    """What a check of a dealer's chain found: the number of events, and of those whose person is erased.
 
-    `first_broken` is the number of the first event that is not as it was written, and `problem` says in plain words
-    what is wrong with it; both are None for a chain that is whole.
+    `first_broken` is the number of the first event that was changed, and `problem` says what is wrong with it. Both are
+    None for a valid chain.
     """
 
     events: int
@@ -123,7 +115,7 @@ class ChainReport(NamedTuple):
 
 
 class _Body(Struct, omit_defaults=True):
-    """The sealed part of an event."""
+    """The encrypted part of an event."""
 
     salt: bytes
     text: str | None = None
@@ -136,19 +128,15 @@ class _Body(Struct, omit_defaults=True):
     token: str | None = None
 
 
-READ_EVENTS = Prepared(
-    select(consent_events)
-    .where(consent_events.c.dealer_id == bindparam("dealer_id"), consent_events.c.lead_id == bindparam("lead_id"))
-    .order_by(consent_events.c.number)
-)
+_OF_LEAD = (of_dealer(consent_events), consent_events.c.lead_id == bindparam("of_lead"))
+
+READ_EVENTS = Prepared(select(consent_events).where(*_OF_LEAD).order_by(consent_events.c.number))
 
 READ_CHANNELS = (
-    select(*(consent_events.c[name] for name in ("kind", "at", "granted_at", "expires_at", "channels")))
-    .where(consent_events.c.dealer_id == bindparam("dealer_id"), consent_events.c.lead_id == bindparam("lead_id"))
-    .order_by(consent_events.c.number)
+    select(*(consent_events.c[name] for name in _Agreed._fields)).where(*_OF_LEAD).order_by(consent_events.c.number)
 )
 
-# `proof` is the body of an event whose customer is erased, where it is kept apart.
+# `proof` is the body of an event whose customer is erased, if it is kept apart.
 _WITH_PROOFS = select(consent_events, consent_proofs.c.body.label("proof")).outerjoin_from(
     consent_events,
     consent_proofs,
@@ -156,63 +144,48 @@ _WITH_PROOFS = select(consent_events, consent_proofs.c.body.label("proof")).oute
 )
 
 READ_CHAIN = (
-    _WITH_PROOFS.where(consent_events.c.dealer_id == bindparam("dealer_id"))
-    .order_by(consent_events.c.number)
-    .execution_options(yield_per=500)
+    _WITH_PROOFS.where(of_dealer(consent_events)).order_by(consent_events.c.number).execution_options(yield_per=500)
 )
 
 # Without ORDER BY: with it, SQLite reads the whole chain.
 READ_EVENTS_WITH_PROOFS = _WITH_PROOFS.where(
-    consent_events.c.dealer_id == bindparam("dealer_id"),
-    consent_events.c.lead_id.in_(bindparam("lead_ids", expanding=True)),
+    of_dealer(consent_events), consent_events.c.lead_id.in_(bindparam("lead_ids", expanding=True))
 )
 
 FIND_LEAD_WITHOUT_CONSENT = (
     select(leads.c.lead_id)
     .where(
-        leads.c.dealer_id == bindparam("dealer_id"),
+        of_dealer(leads),
         ~exists().where(consent_events.c.dealer_id == leads.c.dealer_id, consent_events.c.lead_id == leads.c.lead_id),
     )
     .limit(1)
 )
 
-DROP_BODIES = (
-    update(consent_events)
-    .where(
-        consent_events.c.dealer_id == bindparam("in_dealer"),
-        consent_events.c.lead_id == bindparam("of_lead"),
-        consent_events.c.body.is_not(None),
-    )
-    .values(body=None)
-)
+DELETE_BODIES = update(consent_events).where(*_OF_LEAD, consent_events.c.body.is_not(None)).values(body=None)
 
 TOUCH_LEAD = (
     update(leads)
-    .where(
-        leads.c.dealer_id == bindparam("in_dealer"),
-        leads.c.lead_id == bindparam("of_lead"),
-        leads.c.used_at < bindparam("at"),
-    )
+    .where(of_dealer(leads), leads.c.lead_id == bindparam("of_lead"), leads.c.used_at < bindparam("at"))
     .values(used_at=bindparam("at"))
 )
 
 
-def record_consent(connection: Connection, cipher: Cipher, dealer_id: str, lead_id: str, consent: ConsentRecord) -> int:
+def record_consent(tx: Transaction, lead_id: str, consent: ConsentRecord) -> int:
     """Adds a new consent of the customer of an earlier lead. Returns the event's number.
 
-    Raises StorageError where there is no such lead.
+    Raises StorageError if there is no such lead.
     """
-    number = grant(connection, cipher, dealer_id, lead_id, consent)
-    touch_lead(connection, dealer_id, lead_id, consent.received_at)
+    number = grant(tx, lead_id, consent)
+    touch_lead(tx, lead_id, consent.received_at)
     return number
 
 
-def touch_lead(connection: Connection, dealer_id: str, lead_id: str, at: datetime) -> None:
+def touch_lead(tx: Transaction, lead_id: str, at: datetime) -> None:
     """Records a use of a lead's data: disposal by age counts from the last use."""
-    connection.execute(TOUCH_LEAD, {"in_dealer": dealer_id, "of_lead": lead_id, "at": at})
+    tx.execute(TOUCH_LEAD, {"of_lead": lead_id, "at": at})
 
 
-def grant(connection: Connection, cipher: Cipher, dealer_id: str, lead_id: str, consent: ConsentRecord) -> int:
+def grant(tx: Transaction, lead_id: str, consent: ConsentRecord) -> int:
     """Adds the consent that came with a lead."""
     event = {
         "lead_id": lead_id,
@@ -224,7 +197,7 @@ def grant(connection: Connection, cipher: Cipher, dealer_id: str, lead_id: str, 
         "purpose": consent.purpose,
     }
     body = _Body(
-        salt=_salt(),
+        salt=secrets.token_bytes(SALT_BYTES),
         text=consent.consent_text,
         request_hash=consent.request_hash,
         customer=consent.customer,
@@ -232,48 +205,36 @@ def grant(connection: Connection, cipher: Cipher, dealer_id: str, lead_id: str, 
         agent=consent.source_agent,
         token=consent.token_id,
     )
-    return append(connection, cipher, dealer_id, event, msgspec.msgpack.encode(body))
+    return append(tx, event, msgspec.msgpack.encode(body))
 
 
 def record_revocation(
-    connection: Connection,
-    cipher: Cipher,
-    dealer_id: str,
+    tx: Transaction,
     lead_id: str,
     channels: Sequence[str],
-    at: datetime,
     *,
     by: str,
     reason: str | None,
     kind: str = REVOKED,
-    known_by: tuple[str, ...] = KNOWN_BY,
+    known_by: tuple[str, ...] = CONTACT_POINTS,
 ) -> int:
-    """Adds an event that a customer withdrew consent for these channels, which are not used from then on.
+    """Adds an event that a customer withdrew consent for these channels, which may not be used from now on.
 
-    It also counts for later leads with one of the `contact_points_of` this one, and outlives it
-    (`storage.withdrawals`). `by` is who noted it. Returns the event's number. Raises StorageError where there is no
+    It also applies to later leads with one of the `contact_points_of` this one, and outlives it
+    (`storage.withdrawals`). `by` is who recorded it. Returns the event's number. Raises StorageError if there is no
     such lead.
     """
-    note_withdrawal(connection, cipher, dealer_id, lead_id, channels, at, known_by)
-    return repeat_revocation(connection, cipher, dealer_id, lead_id, channels, at, by=by, reason=reason, kind=kind)
+    record_withdrawal(tx, lead_id, channels, known_by)
+    return repeat_revocation(tx, lead_id, channels, by=by, reason=reason, kind=kind)
 
 
 def repeat_revocation(
-    connection: Connection,
-    cipher: Cipher,
-    dealer_id: str,
-    lead_id: str,
-    channels: Sequence[str],
-    at: datetime,
-    *,
-    by: str,
-    reason: str | None,
-    kind: str = REVOKED,
+    tx: Transaction, lead_id: str, channels: Sequence[str], *, by: str, reason: str | None, kind: str = REVOKED
 ) -> int:
-    """Adds an earlier withdrawal of its customer to a lead. It does not change the time of the withdrawal."""
-    event = _plain_event(lead_id, kind, at) | {"channels": msgspec.json.encode(tuple(channels))}
-    body = _Body(salt=_salt(), by=by, reason=reason)
-    return append(connection, cipher, dealer_id, event, msgspec.msgpack.encode(body))
+    """Adds an earlier withdrawal of the customer to a lead. It does not change the time of the withdrawal."""
+    event = _plain_event(tx, lead_id, kind) | {"channels": msgspec.json.encode(tuple(channels))}
+    body = _Body(salt=secrets.token_bytes(SALT_BYTES), by=by, reason=reason)
+    return append(tx, event, msgspec.msgpack.encode(body))
 
 
 def is_same_consent(event: ConsentEvent, consent: ConsentRecord) -> bool:
@@ -286,38 +247,40 @@ def is_same_consent(event: ConsentEvent, consent: ConsentRecord) -> bool:
     )
 
 
-def forget_consents(
-    connection: Connection, cipher: Cipher, dealer_id: str, lead_id: str, at: datetime, kind: str
-) -> int:
-    """Deletes the texts of a lead's events, and adds an event about it (`kind`); the number of texts."""
-    dropped = connection.execute(DROP_BODIES, {"in_dealer": dealer_id, "of_lead": lead_id}).rowcount
-    if dropped:
-        note_forgotten(connection, cipher, dealer_id, lead_id, at, kind)
-    return dropped
+def erase_consents(tx: Transaction, lead_id: str, kind: str) -> int:
+    """Deletes the texts of a lead's events, and adds an event about it (`kind`). Returns the number of texts."""
+    deleted = tx.execute(DELETE_BODIES, {"of_lead": lead_id}).rowcount
+    if deleted:
+        record_erasure(tx, lead_id, kind)
+    return deleted
 
 
-def note_forgotten(
-    connection: Connection, cipher: Cipher, dealer_id: str, lead_id: str, at: datetime, kind: str
-) -> None:
-    """Adds an event that the texts of a lead's events were deleted or moved: `kind` is one of FORGOTTEN."""
-    append(connection, cipher, dealer_id, _plain_event(lead_id, kind, at))
+def record_erasure(tx: Transaction, lead_id: str, kind: str) -> None:
+    """Adds an event that the texts of a lead's events were deleted or moved: `kind` is one of ERASURES."""
+    append(tx, _plain_event(tx, lead_id, kind))
 
 
-def consents_of(connection: Connection, cipher: Cipher, dealer_id: str, lead_id: str) -> tuple[ConsentEvent, ...]:
+def consents_of(tx: Transaction, lead_id: str) -> tuple[ConsentEvent, ...]:
     """A lead's events, oldest first."""
-    return consents_in(cipher, READ_EVENTS.read(connection, {"dealer_id": dealer_id, "lead_id": lead_id}))
+    return consents_in(tx, READ_EVENTS.read(tx, {"of_lead": lead_id}))
 
 
-def consents_in(cipher: Cipher, rows: Iterable[Any]) -> tuple[ConsentEvent, ...]:
+def consents_in(tx: Transaction, rows: Iterable[Any]) -> tuple[ConsentEvent, ...]:
     """The events in rows of READ_EVENTS."""
-    return tuple(_event(cipher, row) for row in rows)
+    return tuple(
+        event_of(
+            row._asdict(),
+            None if row.body is None else tx.decrypt(row.body, consent_events.c.body, str(row.number)),
+        )
+        for row in rows
+    )
 
 
-def allowed_channels(connection: Connection, dealer_id: str, lead_id: str, now: datetime) -> frozenset[str]:
-    """The channels by which the customer may be contacted now, by `channels_allowed`."""
-    found = connection.execute(READ_CHANNELS, {"dealer_id": dealer_id, "lead_id": lead_id})
+def allowed_channels(tx: Transaction, lead_id: str, at: datetime) -> frozenset[str]:
+    """The channels by which the customer may be contacted at a time, by `channels_allowed`."""
+    found = tx.execute(READ_CHANNELS, {"of_lead": lead_id})
     events = (_Agreed(row.kind, row.at, row.granted_at, row.expires_at, _words(row.channels)) for row in found)
-    return channels_allowed(events, now)
+    return channels_allowed(events, at)
 
 
 def channels_allowed(events: Iterable[ConsentEvent | _Agreed], now: datetime) -> frozenset[str]:
@@ -344,43 +307,43 @@ def channels_allowed(events: Iterable[ConsentEvent | _Agreed], now: datetime) ->
     return frozenset(allowed)
 
 
-def verify_chain(
-    connection: Connection, cipher: Cipher, dealer_id: str, recorded: Mapping[int, bytes] | None = None
-) -> ChainReport:
-    """Checks every event of a dealer's chain, and its end; `recorded` are hashes of heads by their number.
+def verify_chain(tx: Transaction, recorded: Mapping[int, bytes] | None = None) -> ChainReport:
+    """Checks every event of the dealer's chain, and its end; `recorded` are hashes of heads by their number.
 
-    Finds changed, added, missing, removed and swapped events, texts and proofs that were changed or dropped without an
-    erasure, and a chain that was written anew without the key. Only recorded heads show that the newest events were
-    removed together with the end in the dealer's row, or that the whole database was put back.
+    Finds changed, added, missing, removed and swapped events, texts and proofs that were changed or deleted without an
+    erasure, and a chain that was rewritten without the key. Only recorded heads show that the newest events were
+    removed together with the end in the dealer's row, or that the whole database was restored.
     """
     recorded = recorded or {}
-    end = ChainEnd(0, NOTHING_BEFORE)
+    end = EMPTY
     erased = 0
-    forgotten_at: dict[str, int] = {}
-    for row in connection.execute(READ_CHAIN, {"dealer_id": dealer_id}):
-        problem = _problem(cipher, row, end, recorded)
+    without_text: dict[str, int] = {}
+    for row in tx.execute(READ_CHAIN):
+        problem = _problem(tx, row, end, recorded)
         if problem is not None:
-            return ChainReport(end.events, erased, end.events + 1, problem)
+            return ChainReport(end.rows, erased, end.rows + 1, problem)
         end = ChainEnd(row.number, row.hash)
         if row.kind in (ERASED, DISPOSED):
-            forgotten_at.pop(row.lead_id, None)
+            without_text.pop(row.lead_id, None)
         elif row.kind != KEPT_AS_PROOF and row.body is None:
             erased += 1
             if row.proof is None:
-                forgotten_at.setdefault(row.lead_id, row.number)
-    if forgotten_at:
+                without_text.setdefault(row.lead_id, row.number)
+    if without_text:
         problem = "its text is gone, and no erasure of its lead follows"
-        return ChainReport(end.events, erased, min(forgotten_at.values()), problem)
-    problem = _problem_at_end(connection, cipher, dealer_id, end, recorded)
-    return ChainReport(end.events, erased, None if problem is None else end.events + 1, problem)
+        return ChainReport(end.rows, erased, min(without_text.values()), problem)
+    problem = end_problem(tx, end, recorded)
+    if problem is None and (lead_id := tx.execute(FIND_LEAD_WITHOUT_CONSENT).scalar()) is not None:
+        problem = f"the lead {lead_id} has no event in the chain"
+    return ChainReport(end.rows, erased, None if problem is None else end.rows + 1, problem)
 
 
-def _problem(cipher: Cipher, row: Row[Any], before: ChainEnd, recorded: Mapping[int, bytes]) -> str | None:
-    """What is wrong with the event after `before`."""
+def _problem(tx: Transaction, row: Row[Any], before: ChainEnd, recorded: Mapping[int, bytes]) -> str | None:
+    """The problem with the event after `before`."""
     if wrong := link_problem(row, before, recorded):
         return wrong
     try:
-        body = opened_body(cipher, row)
+        body = decrypted_body(tx, row)
     except UnknownKey as problem:
         return f"its text is sealed with the key {problem.key_id}, which is not among the keys here"
     except DecryptionFailed:
@@ -390,33 +353,18 @@ def _problem(cipher: Cipher, row: Row[Any], before: ChainEnd, recorded: Mapping[
     return "its text is not the one that the chain was made with"
 
 
-def opened_body(cipher: Cipher, row: Row[Any]) -> bytes | None:
-    """The body of a row of READ_CHAIN; None where it is deleted. Raises UnknownKey and DecryptionFailed."""
+def decrypted_body(tx: Transaction, row: Row[Any]) -> bytes | None:
+    """The body in a row of READ_CHAIN; None if it was deleted. Raises UnknownKey and DecryptionFailed."""
     if row.body is not None:
-        return cipher.open(row.body, *body_context(row.dealer_id, row.number))
-    return None if row.proof is None else cipher.open(row.proof, *proof_context(row.dealer_id, row.number))
+        return tx.decrypt(row.body, consent_events.c.body, str(row.number))
+    return None if row.proof is None else tx.decrypt(row.proof, consent_proofs.c.body, str(row.number))
 
 
-def proof_context(dealer_id: str, number: int) -> tuple[str, ...]:
-    """What the seal of a body that is kept apart is bound to."""
-    return "consent_proofs", "body", dealer_id, str(number)
-
-
-def _problem_at_end(
-    connection: Connection, cipher: Cipher, dealer_id: str, end: ChainEnd, recorded: Mapping[int, bytes]
-) -> str | None:
-    """What is wrong with the end of a chain whose events are all sound."""
-    if problem := end_problem(connection, cipher, dealer_id, end, recorded):
-        return problem
-    lead_id = connection.execute(FIND_LEAD_WITHOUT_CONSENT, {"dealer_id": dealer_id}).scalar()
-    return None if lead_id is None else f"the lead {lead_id} has no event in the chain"
-
-
-def _plain_event(lead_id: str, kind: str, at: datetime) -> dict[str, Any]:
+def _plain_event(tx: Transaction, lead_id: str, kind: str) -> dict[str, Any]:
     return {
         "lead_id": lead_id,
         "kind": kind,
-        "at": at,
+        "at": tx.now,
         "granted_at": None,
         "expires_at": None,
         "channels": b"[]",
@@ -424,22 +372,13 @@ def _plain_event(lead_id: str, kind: str, at: datetime) -> dict[str, Any]:
     }
 
 
-def _salt() -> bytes:
-    return secrets.token_bytes(SALT_BYTES)
-
-
 def _words(document: bytes) -> tuple[str, ...]:
     return msgspec.json.decode(document, type=tuple[str, ...])
 
 
-def _event(cipher: Cipher, row: Any) -> ConsentEvent:
-    body = None if row.body is None else cipher.open(row.body, *body_context(row.dealer_id, row.number))
-    return event_of(row._asdict(), body)
-
-
 def event_of(row: Mapping[str, Any], body: bytes | None) -> ConsentEvent:
-    """An event from its columns and its opened body."""
-    said = _Body(b"") if body is None else msgspec.msgpack.decode(body, type=_Body)
+    """An event from its columns and its decrypted body."""
+    content = _Body(b"") if body is None else msgspec.msgpack.decode(body, type=_Body)
     return ConsentEvent(
         number=row["number"],
         kind=row["kind"],
@@ -448,13 +387,13 @@ def event_of(row: Mapping[str, Any], body: bytes | None) -> ConsentEvent:
         granted_at=row["granted_at"],
         expires_at=row["expires_at"],
         channels=_words(row["channels"]),
-        scope=said.scope,
+        scope=content.scope,
         purpose=row["purpose"],
-        agent=said.agent,
-        consent_text=said.text,
-        request_hash=said.request_hash,
-        customer=said.customer,
-        by=said.by,
-        reason=said.reason,
-        token_id=said.token,
+        agent=content.agent,
+        consent_text=content.text,
+        request_hash=content.request_hash,
+        customer=content.customer,
+        by=content.by,
+        reason=content.reason,
+        token_id=content.token,
     )

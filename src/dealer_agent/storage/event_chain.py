@@ -1,12 +1,12 @@
-"""Two chains for each dealer: its consent events, and its access log. A hash binds each row to the row before.
+"""Two hash chains for each dealer: its consent events, and its access log. A hash binds each row to the row before.
 
-The text of a consent event is in the chain as a salted hash only (the commitment). So it can be erased, or sealed with
-another key, and the chain stays verifiable. The dealer's row holds the end of each chain with a keyed seal: without the
-key nobody can cut rows off, or write the chain anew. That row is also the lock under which leads are taken, and under
-which everything that belongs to a lead is changed.
+The text of a consent event is in the chain as a salted hash only, the commitment. So the text can be erased, or
+encrypted with another key, and the chain can still be verified. The dealer's row holds the end of each chain with a
+MAC. Without the key nobody can remove the newest rows or rewrite the chain. The dealer's row is also the lock for
+leads and for everything that belongs to a lead.
 
-No chain can show that the whole database, or the dealer's row with its rows, was put back to an earlier state. A head
-that is recorded outside the database does (`storage.heads`).
+No chain can show that the whole database, or the dealer's row with its rows, was restored to an earlier state. A head
+that is recorded outside the database can (`storage.chain_heads`).
 """
 
 from collections.abc import Callable, Mapping
@@ -16,34 +16,47 @@ from hashlib import sha256
 from typing import Any, NamedTuple
 
 import msgspec
-from sqlalchemy import Column, Connection, Row, Select, Table, bindparam, func, insert, select, text, update
+from sqlalchemy import Column, Row, Select, Table, bindparam, func, insert, select, update
+from sqlalchemy.dialects.postgresql import insert as upsert
 
-from dealer_agent.encryption.cipher import Cipher
 from dealer_agent.encryption.errors import DecryptionFailed, UnknownKey
+from dealer_agent.storage.chain_heads import Head
 from dealer_agent.storage.errors import KeyMissing
 from dealer_agent.storage.prepared_statements import Prepared
-from dealer_agent.storage.schema import accesses, as_kept, consent_events, dealers, microseconds, vault_keys
+from dealer_agent.storage.schema import (
+    accesses,
+    as_stored,
+    consent_events,
+    dealers,
+    microseconds,
+    of_dealer,
+    vault_keys,
+)
+from dealer_agent.storage.transaction import Transaction
 
-NOTHING_BEFORE = b""
-"""The hash before the first event."""
+NO_HASH = b""
+"""The hash before the first row."""
 
 
 class ChainEnd(NamedTuple):
-    """How many events there are, and the hash of the last."""
+    """How many rows a chain has, and the hash of the last one."""
 
-    events: int
+    rows: int
     head: bytes
 
 
-class KeptEnd(NamedTuple):
-    """A chain's end as the dealer's row has it, with its keyed seal; None before the first event."""
+EMPTY = ChainEnd(0, NO_HASH)
+
+
+class StoredEnd(NamedTuple):
+    """A chain's end in the dealer's row, with its MAC; None before the first row."""
 
     end: ChainEnd
-    seal: bytes | None
+    mac: bytes | None
 
 
 class Chain:
-    """The rows of a chain, what their hashes cover, and where its end is kept in the dealer's row.
+    """The rows of a chain, the columns that their hashes cover, and the columns of its end in the dealer's row.
 
     `label` names the form of the hash. A change of `covered` needs a new label, and a migration that writes every chain
     anew.
@@ -56,48 +69,32 @@ class Chain:
         covered: tuple[str, ...],
         count: Column[int],
         head: Column[Any],
-        seal: Column[Any],
+        mac: Column[Any],
     ) -> None:
         self.label = label
         self.rows = rows
         self.covered = covered
-        self.seal = seal
-        self.read_end: Select[Any] = select(count, func.coalesce(head, NOTHING_BEFORE), seal).where(
-            dealers.c.dealer_id == bindparam("dealer_id")
-        )
-        self.set_seal = (
-            update(dealers).where(dealers.c.dealer_id == bindparam("in_dealer")).values({seal: bindparam("new_seal")})
-        )
-        self._count, self._head = count, head
+        self.mac = mac
+        self._count, self._head = count, func.coalesce(head, NO_HASH)
+        self._head_column = head
+        self.read_end: Select[Any] = select(count, self._head, mac).where(of_dealer(dealers))
+        self.set_mac = update(dealers).where(of_dealer(dealers)).values({mac: bindparam("new_mac")})
 
     @cached_property
     def move_end(self) -> Prepared:
         """Moves the end if it is still the expected one."""
-        return Prepared(
-            update(dealers)
-            .where(
-                dealers.c.dealer_id == bindparam("in_dealer"),
-                self._count == bindparam("count_before"),
-                func.coalesce(self._head, NOTHING_BEFORE) == bindparam("head_before"),
-            )
-            .values(
-                {
-                    self._count: bindparam("new_count"),
-                    self._head: bindparam("new_head"),
-                    self.seal: bindparam("new_seal"),
-                }
-            )
-        )
+        moved: dict[Any, Any] = {
+            self._count: bindparam("new_count"),
+            self._head_column: bindparam("new_head"),
+            self.mac: bindparam("new_mac"),
+        }
+        expected = (self._count == bindparam("count_before"), self._head == bindparam("head_before"))
+        return Prepared(update(dealers).where(of_dealer(dealers), *expected).values(moved))
 
     @cached_property
     def add_row(self) -> Prepared:
         """Adds a row."""
         return Prepared(insert(self.rows))
-
-    @property
-    def seal_context(self) -> tuple[str, str]:
-        """Table and column of the seal."""
-        return self.seal.table.name, self.seal.name
 
 
 CONSENTS = Chain(
@@ -124,147 +121,137 @@ CHAINS = {"consents": CONSENTS, "accesses": ACCESSES}
 # FOR NO KEY UPDATE on PostgreSQL; on SQLite the writer's transaction is the lock.
 LOCK_DEALER = Prepared(CONSENTS.read_end.with_for_update(key_share=True))
 
-ADD_DEALER = text("INSERT INTO dealers (dealer_id) VALUES (:dealer_id) ON CONFLICT (dealer_id) DO NOTHING")
+ADD_DEALER = upsert(dealers).on_conflict_do_nothing()
+
+FIND_KEY = select(vault_keys.c.key_id).where(of_dealer(vault_keys), vault_keys.c.key_id == bindparam("key_id"))
 
 
-FIND_KEY = select(vault_keys.c.key_id).where(
-    vault_keys.c.dealer_id == bindparam("dealer_id"), vault_keys.c.key_id == bindparam("key_id")
-)
-
-
-def lock_dealer(connection: Connection, dealer_id: str) -> None:
+def lock_dealer(tx: Transaction) -> None:
     """Locks the dealer: leads of this dealer wait, in every process, until the transaction ends."""
-    found = LOCK_DEALER.read(connection, {"dealer_id": dealer_id})
+    found = LOCK_DEALER.read(tx, {})
     if not found:
-        connection.execute(ADD_DEALER, {"dealer_id": dealer_id})
-        found = LOCK_DEALER.read(connection, {"dealer_id": dealer_id})
-    connection.info[_remembered(dealer_id)] = _kept(*found[0])
+        tx.execute(ADD_DEALER)
+        found = LOCK_DEALER.read(tx, {})
+    tx.connection.info[_cache_key(tx)] = _stored_end(*found[0])
 
 
-def append(
-    connection: Connection, cipher: Cipher, dealer_id: str, event: Mapping[str, Any], body: bytes | None = None
-) -> int:
-    """Adds an event to the dealer's chain and returns its number. The dealer is locked.
+def append(tx: Transaction, event: Mapping[str, Any], body: bytes | None = None) -> int:
+    """Adds an event to the chain of consent events and returns its number. The dealer is locked.
 
-    `event` has the clear columns but number and hashes; `body`, with a salt in it, is sealed and committed to. A chain
-    whose end is not sound grows on, for no customer's consent is turned away, but its seal stays as it is: that
-    somebody tampered with it goes on showing.
+    `event` has the columns that are not encrypted, except number and hashes. `body` begins with a salt; it is
+    encrypted, and its hash is the commitment. A chain with an invalid end grows on, because no consent may be refused.
+    But its MAC stays as it is, so the tampering stays visible.
     """
-    # The end as the lock showed it. A savepoint that was rolled back since then makes it a wrong guess, which move_end
-    # finds out.
-    kept: KeptEnd = connection.info[_remembered(dealer_id)]
+    # The end when the dealer was locked. After a rollback to a savepoint it may be wrong, which `move_end` detects.
+    stored: StoredEnd = tx.connection.info[_cache_key(tx)]
 
     def row_of(number: int) -> dict[str, Any]:
-        sealed = None if body is None else cipher.seal(body, *body_context(dealer_id, number))
-        return {**event, "commitment": commitment(body), "body": sealed}
+        encrypted = None if body is None else tx.encrypt(body, consent_events.c.body, str(number))
+        return {**event, "commitment": commitment(body), "body": encrypted}
 
-    moved = _extend(connection, cipher, dealer_id, CONSENTS, kept, row_of)
-    connection.info[_remembered(dealer_id)] = moved
-    return moved.end.events
-
-
-def append_access(connection: Connection, cipher: Cipher, dealer_id: str, entry: Mapping[str, Any]) -> int:
-    """Adds an entry (its columns but number and hash) to the access log; its number. The dealer is locked."""
-    kept = chain_end_of(connection, dealer_id, ACCESSES)
-    assert kept is not None, "the dealer is locked"
-    return _extend(connection, cipher, dealer_id, ACCESSES, kept, lambda _: dict(entry)).end.events
+    moved = _extend(tx, CONSENTS, stored, row_of)
+    tx.connection.info[_cache_key(tx)] = moved
+    return moved.end.rows
 
 
-def _extend(
-    connection: Connection,
-    cipher: Cipher,
-    dealer_id: str,
-    chain: Chain,
-    kept: KeptEnd,
-    row_of: Callable[[int], dict[str, Any]],
-) -> KeptEnd:
+def append_access(tx: Transaction, entry: Mapping[str, Any]) -> int:
+    """Adds an entry (its columns except number and hash) to the access log. Returns its number.
+
+    The dealer is locked.
+    """
+    return _extend(tx, ACCESSES, chain_end(tx, ACCESSES), lambda _: dict(entry)).end.rows
+
+
+def _extend(tx: Transaction, chain: Chain, stored: StoredEnd, row_of: Callable[[int], dict[str, Any]]) -> StoredEnd:
     """Adds the row that `row_of` makes for its number, and returns the new end."""
     while True:
-        number = kept.end.events + 1
-        row = {**row_of(number), "dealer_id": dealer_id, "number": number}
-        row["hash"] = event_hash(row, kept.end.head, chain)
+        number = stored.end.rows + 1
+        row = {**row_of(number), "dealer_id": tx.dealer_id, "number": number}
+        row["hash"] = row_hash(row, stored.end.head, chain)
         end = ChainEnd(number, row["hash"])
-        sound = _may_be_extended(connection, cipher, dealer_id, kept, chain)
-        moved = KeptEnd(end, seal_end(cipher, dealer_id, end, chain) if sound else kept.seal)
-        before = {"in_dealer": dealer_id, "count_before": kept.end.events, "head_before": kept.end.head}
-        after = {"new_count": end.events, "new_head": end.head, "new_seal": moved.seal}
-        if chain.move_end.move(connection, dealer_id, before, after):
+        moved = StoredEnd(end, end_mac(tx, end, chain) if _may_be_extended(tx, stored, chain) else stored.mac)
+        before = {"count_before": stored.end.rows, "head_before": stored.end.head}
+        after = {"new_count": end.rows, "new_head": end.head, "new_mac": moved.mac}
+        if chain.move_end.move(tx, before, after):
             break
-        kept = _kept(*connection.execute(chain.read_end, {"dealer_id": dealer_id}).one())
-    chain.add_row.add(connection, row)
+        stored = chain_end(tx, chain)
+    chain.add_row.add(tx, row)
     return moved
 
 
-def chain_end_of(connection: Connection, dealer_id: str, chain: Chain = CONSENTS) -> KeptEnd | None:
-    """The chain's end as the dealer's row has it; None for a dealer without a row."""
-    found = connection.execute(chain.read_end, {"dealer_id": dealer_id}).one_or_none()
-    return None if found is None else _kept(*found)
+def chain_end(tx: Transaction, chain: Chain = CONSENTS) -> StoredEnd:
+    """The chain's end in the dealer's row."""
+    found = tx.execute(chain.read_end).one_or_none()
+    return StoredEnd(EMPTY, None) if found is None else _stored_end(*found)
 
 
-def end_is_sound(cipher: Cipher, dealer_id: str, kept: KeptEnd, chain: Chain = CONSENTS) -> bool:
-    """Whether a chain's end is the one that was sealed; False where the key to its seal is not here."""
+def heads(tx: Transaction) -> list[Head]:
+    """The heads of the dealer's chains at the time of the transaction. Needs no key."""
+    ends = {name: chain_end(tx, chain).end for name, chain in CHAINS.items()}
+    return [Head(tx.dealer_id, name, end.rows, end.head, tx.now) for name, end in ends.items()]
+
+
+def end_is_valid(tx: Transaction, stored: StoredEnd, chain: Chain = CONSENTS) -> bool:
+    """Whether a chain's end has the right MAC. False if the key of the MAC is missing."""
     try:
-        return _has_its_seal(cipher, dealer_id, kept, chain)
+        return _has_its_mac(tx, stored, chain)
     except UnknownKey:
         return False
 
 
-def _may_be_extended(connection: Connection, cipher: Cipher, dealer_id: str, kept: KeptEnd, chain: Chain) -> bool:
-    """Whether a chain's end is sound: a new seal on an end that is not would hide that.
+def _may_be_extended(tx: Transaction, stored: StoredEnd, chain: Chain) -> bool:
+    """Whether a chain's end is valid: a new MAC on an invalid end would hide the tampering.
 
-    Raises KeyMissing where a key of the dealer's is not here. The seal would stay behind, and the chain would look as
-    if somebody had changed it.
+    Raises KeyMissing if one of the dealer's keys is missing here. Otherwise the MAC would not follow the chain, and the
+    chain would look as if somebody had changed it.
     """
     try:
-        return _has_its_seal(cipher, dealer_id, kept, chain)
+        return _has_its_mac(tx, stored, chain)
     except UnknownKey as problem:
-        key = {"dealer_id": dealer_id, "key_id": problem.key_id}
-        if connection.execute(FIND_KEY, key).one_or_none() is None:
+        if tx.execute(FIND_KEY, {"key_id": problem.key_id}).one_or_none() is None:
             return False
-        raise KeyMissing(
-            f"another process uses the key {problem.key_id}, which is not among the keys here: restart this process "
-            "with the keys that DEALER_AGENT_KEYS holds now, or put the newest copy of dealer-agent.keys back"
-        ) from None
+        raise KeyMissing(key_of_another_process(problem.key_id)) from None
 
 
-def _has_its_seal(cipher: Cipher, dealer_id: str, kept: KeptEnd, chain: Chain) -> bool:
-    """The same as `end_is_sound`. Raises UnknownKey."""
-    if kept.seal is None:
-        return kept.end == ChainEnd(0, NOTHING_BEFORE)
+def key_of_another_process(key_id: str) -> str:
+    """The message about a key that another process uses and this one does not have."""
+    return (
+        f"another process uses the key {key_id}, which is not among the keys here: restart this process with the keys "
+        "that DEALER_AGENT_KEYS holds now, or put the newest copy of dealer-agent.keys back"
+    )
+
+
+def _has_its_mac(tx: Transaction, stored: StoredEnd, chain: Chain) -> bool:
+    """Raises UnknownKey."""
+    if stored.mac is None:
+        return stored.end == EMPTY
     try:
-        return cipher.verify_mac(kept.seal, _sealed(kept.end), *chain.seal_context, dealer_id)
+        return tx.cipher.verify_mac(stored.mac, _encoded(stored.end), *_mac_context(tx, chain))
     except DecryptionFailed:
         return False
 
 
 def link_problem(row: Row[Any], before: ChainEnd, recorded: Mapping[int, bytes], chain: Chain = CONSENTS) -> str | None:
     """The problem with number or hash of the row after `before`; `recorded` are the hashes of heads by number."""
-    if row.number != before.events + 1:
-        return "it is missing" if row.number > before.events + 1 else "its number is no number of an event"
-    if row.hash != event_hash(row._asdict(), before.head, chain):
+    if row.number != before.rows + 1:
+        return "it is missing" if row.number > before.rows + 1 else "its number is no number of an event"
+    if row.hash != row_hash(row._asdict(), before.head, chain):
         return "it was changed, or it does not follow the one before"
     if recorded.get(row.number, row.hash) != row.hash:
         return "it is not the one whose hash was recorded as a head: the record was written anew"
     return None
 
 
-def end_problem(
-    connection: Connection,
-    cipher: Cipher,
-    dealer_id: str,
-    end: ChainEnd,
-    recorded: Mapping[int, bytes],
-    chain: Chain = CONSENTS,
-) -> str | None:
+def end_problem(tx: Transaction, end: ChainEnd, recorded: Mapping[int, bytes], chain: Chain = CONSENTS) -> str | None:
     """The problem with the end of a chain whose rows are all valid."""
-    kept = chain_end_of(connection, dealer_id, chain) or KeptEnd(ChainEnd(0, NOTHING_BEFORE), None)
-    if kept.end.events > end.events:
-        return f"it is missing: there were {kept.end.events} events"
-    if kept.end.events < end.events:
-        return f"the chain should end after event {kept.end.events}"
-    if kept.end.head != end.head or not end_is_sound(cipher, dealer_id, kept, chain):
+    stored = chain_end(tx, chain)
+    if stored.end.rows > end.rows:
+        return f"it is missing: there were {stored.end.rows} events"
+    if stored.end.rows < end.rows:
+        return f"the chain should end after event {stored.end.rows}"
+    if stored.end.head != end.head or not end_is_valid(tx, stored, chain):
         return "the end of the chain is not the one that was sealed, or the key to its seal is not here"
-    if (most := max(recorded, default=0)) > end.events:
+    if (most := max(recorded, default=0)) > end.rows:
         return (
             f"it is missing: a recorded head counts {most} events. The newest events were removed, or the database was "
             "put back to an earlier state"
@@ -277,12 +264,7 @@ def commitment(body: bytes | None) -> bytes:
     return b"" if body is None else sha256(body).digest()
 
 
-def body_context(dealer_id: str, number: int) -> tuple[str, ...]:
-    """What the seal of a body is bound to."""
-    return "consent_events", "body", dealer_id, str(number)
-
-
-def event_hash(row: Mapping[str, Any], before: bytes, chain: Chain = CONSENTS) -> bytes:
+def row_hash(row: Mapping[str, Any], before: bytes, chain: Chain = CONSENTS) -> bytes:
     """The hash of a row (its columns) after the one with the hash `before`."""
     covered = (chain.label, *(_plain(row[name]) for name in chain.covered), before)
     return sha256(msgspec.json.encode(covered)).digest()
@@ -292,21 +274,25 @@ def _plain(value: Any) -> Any:
     """A value as it is stored: times in microseconds since 1970, and text that both databases can store."""
     if isinstance(value, datetime):
         return microseconds(value)
-    return as_kept(value) if isinstance(value, str) else value
+    return as_stored(value) if isinstance(value, str) else value
 
 
-def seal_end(cipher: Cipher, dealer_id: str, end: ChainEnd, chain: Chain = CONSENTS) -> bytes:
-    """The keyed seal of a chain's end."""
-    return cipher.mac(_sealed(end), *chain.seal_context, dealer_id)
+def end_mac(tx: Transaction, end: ChainEnd, chain: Chain) -> bytes:
+    """The MAC of a chain's end."""
+    return tx.cipher.mac(_encoded(end), *_mac_context(tx, chain))
 
 
-def _sealed(end: ChainEnd) -> bytes:
-    return msgspec.json.encode((end.events, end.head))
+def _mac_context(tx: Transaction, chain: Chain) -> tuple[str, str, str]:
+    return chain.mac.table.name, chain.mac.name, tx.dealer_id
 
 
-def _kept(events: int, head: bytes, seal: bytes | None) -> KeptEnd:
-    return KeptEnd(ChainEnd(events, head), seal)
+def _encoded(end: ChainEnd) -> bytes:
+    return msgspec.json.encode((end.rows, end.head))
 
 
-def _remembered(dealer_id: str) -> tuple[str, str]:
-    return "end of the consent chain", dealer_id
+def _stored_end(rows: int, head: bytes, mac: bytes | None) -> StoredEnd:
+    return StoredEnd(ChainEnd(rows, head), mac)
+
+
+def _cache_key(tx: Transaction) -> tuple[str, str]:
+    return "end of the consent chain", tx.dealer_id

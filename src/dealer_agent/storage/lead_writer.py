@@ -1,11 +1,11 @@
 """Leads are committed in groups: one writer thread per process, one transaction and one fsync for all that wait.
 
-A job is a function of the connection that stores what one request brings. Jobs of one dealer run one after the other,
-in every process: the writer holds the dealer's lock around them, so no two processes miss a duplicate of each other's
-or store one idempotency key twice (contract, part 10).
+A job is a function that stores the content of one request in the transaction that it gets. The writer holds the
+dealer's lock, so the jobs of one dealer run one after the other, in all processes. No process misses a duplicate of
+another one, or stores one idempotency key twice (docs/protocol.md#durability).
 
-The jobs of a group run in one savepoint, and their rows are written together at its end. When one of them fails after
-it stored something, all run again, each in a savepoint of its own: so a job may run twice, and changes nothing but the
+The jobs of a group run in one savepoint, and their rows are written together at its end. If a job fails after it stored
+something, all jobs run again, each in a savepoint of its own. So a job may run twice. It must change nothing but the
 database.
 """
 
@@ -14,10 +14,11 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import Future
 from contextlib import contextmanager
 from dataclasses import dataclass
+from datetime import UTC, datetime
 from queue import Empty, SimpleQueue
 from typing import Any, Generic, TypeVar
 
-from sqlalchemy import Connection, Engine, bindparam, update
+from sqlalchemy import Connection, Engine, update
 
 from dealer_agent.encryption.cipher import Cipher
 from dealer_agent.storage.errors import (
@@ -29,9 +30,10 @@ from dealer_agent.storage.errors import (
     translating,
 )
 from dealer_agent.storage.event_chain import lock_dealer
-from dealer_agent.storage.keys import ready_to_seal
+from dealer_agent.storage.keys import prepare_to_encrypt
 from dealer_agent.storage.prepared_statements import CollectedRows, collect_rows, run_plainly
-from dealer_agent.storage.schema import revisions
+from dealer_agent.storage.schema import of_dealer, revisions
+from dealer_agent.storage.transaction import Transaction
 
 GROUP = 64
 """The most jobs in one transaction: bounds how long the first of them waits for the last."""
@@ -39,19 +41,19 @@ GROUP = 64
 MOST_WAITING = 1024
 """The most jobs in the queue. It bounds the memory of waiting leads while the database is locked."""
 
-WRITE_SOMETHING = (
-    update(revisions)
-    .where(revisions.c.dealer_id == bindparam("in_dealer"))
-    .values(token_revision=revisions.c.token_revision)
-)
+# It changes nothing: a probe needs a write.
+WRITE = update(revisions).where(of_dealer(revisions)).values(token_revision=revisions.c.token_revision)
 
 Result = TypeVar("Result")
+Job = Callable[[Transaction], Result]
 
 
 @dataclass(slots=True)
 class _Submitted(Generic[Result]):
     dealer_id: str
-    job: Callable[[Connection], Result]
+    job: Job[Result]
+    now: datetime | None
+    cipher: Cipher | None
     future: Future[Result]
     started: bool = False
     met_another: bool = False
@@ -64,12 +66,16 @@ class _Submitted(Generic[Result]):
             self.started = self.future.set_running_or_notify_cancel()
         return self.started
 
+    def transaction(self, connection: Connection) -> Transaction:
+        """The job's transaction. The keys were checked when the service started."""
+        return Transaction(connection, self.dealer_id, self.now or datetime.now(UTC), self.cipher)
+
     def run_with_others(self, connection: Connection, rows: CollectedRows) -> None:
-        """Runs the job. Its failure is its own while it has stored nothing; else it is raised."""
+        """Runs the job. Keeps its failure if it has stored nothing, and raises it otherwise."""
         touched = rows.touched
         try:
             with translating():
-                self.result = self.job(connection)
+                self.result = self.job(self.transaction(connection))
         except StorageError as error:
             self.met_another = isinstance(error, AlreadyStored)
             raise
@@ -79,9 +85,9 @@ class _Submitted(Generic[Result]):
             self.failure = error
 
     def run_alone(self, connection: Connection, rows: CollectedRows) -> None:
-        """Runs the job in a savepoint: one that fails leaves nothing behind, and does not spoil the others.
+        """Runs the job in a savepoint: a failure leaves nothing stored, and does not affect other jobs.
 
-        Raises DatabaseFailure: SQLite may then have rolled back the whole transaction, the others' work with it.
+        Raises DatabaseFailure: SQLite may then have rolled back the whole transaction, with the work of other jobs.
         """
         self.failure = None
         try:
@@ -90,16 +96,17 @@ class _Submitted(Generic[Result]):
             except AlreadyStored:
                 if self.met_another:
                     raise
-                # Another one was first after this job had looked; it will see that one now.
+                # Another transaction was first after this job had looked; the next attempt sees it.
                 self._attempt(connection, rows)
         except DatabaseFailure:
             raise
-        except Exception as error:  # noqa: BLE001 - as in any executor, the failure belongs to whoever awaits the future
+        except Exception as error:  # noqa: BLE001 - as in any executor, the failure belongs to the future
             self.failure = error
 
     def _attempt(self, connection: Connection, rows: CollectedRows) -> None:
-        with _savepoint(connection, rows, [self.dealer_id]):
-            self.result = self.job(connection)
+        tx = self.transaction(connection)
+        with _savepoint(rows, [tx]):
+            self.result = self.job(tx)
 
     def settle(self) -> None:
         if not self.start():
@@ -114,9 +121,9 @@ class LeadWriter:
     """Stores leads durably. Threads and event loops may share one; every process makes its own (after a fork)."""
 
     def __init__(self, writer: Engine, cipher: Cipher | None) -> None:
-        """Without a cipher there is nothing that a job could seal with."""
+        """Without a cipher, a job that encrypts raises KeyMissing."""
         self._writer = writer
-        self._vault = cipher
+        self._cipher = cipher
         self._queue: SimpleQueue[_Submitted[Any] | None] = SimpleQueue()
         self._closing = threading.Lock()
         self._closed = False
@@ -124,14 +131,13 @@ class LeadWriter:
         self._thread = threading.Thread(target=self._work, name="lead-writer", daemon=True)
         self._thread.start()
 
-    def submit(self, dealer_id: str, job: Callable[[Connection], Result]) -> Future[Result]:
-        """Queues `job`; the future has its result once that is durable.
+    def submit(self, dealer_id: str, job: Job[Result], now: datetime | None = None) -> Future[Result]:
+        """Queues `job`; the future has its result as soon as that is durable. `now` is the time of its transaction.
 
-        The future fails with what the job raised, or with a DatabaseFailure when the transaction failed: then nothing
-        of the job is stored, unless the connection broke during the commit. A job that met AlreadyStored runs
-        once more. The future can be cancelled until the job runs, also while the writer waits for the database's lock:
-        then nothing of the job is stored. Raises StoreClosed after `close`, and DatabaseBusy while MOST_WAITING jobs
-        wait.
+        The future fails with the error of the job, or with a DatabaseFailure if the transaction failed: then nothing of
+        the job is stored, unless the connection broke during the commit. A job that met AlreadyStored runs once more.
+        The future can be cancelled until the job runs, also while the writer waits for the database's lock: then
+        nothing of the job is stored. Raises StoreClosed after `close`, and DatabaseBusy while MOST_WAITING jobs wait.
         """
         future: Future[Result] = Future()
         with self._closing:
@@ -139,24 +145,24 @@ class LeadWriter:
                 raise StoreClosed("the lead writer is closed")
             if self._queue.qsize() >= MOST_WAITING:
                 raise DatabaseBusy(f"{MOST_WAITING} jobs wait for the database already")
-            self._queue.put(_Submitted(dealer_id, job, future))
+            self._queue.put(_Submitted(dealer_id, job, now, self._cipher, future))
         return future
 
     def probe(self, dealer_id: str) -> Future[None]:
-        """Finds out whether a lead could be stored now. The future is done, or fails, as that of a lead would.
+        """Tests whether a lead could be stored now. The future is done, or fails, like that of a lead.
 
-        The job takes the locks that a lead takes. It writes only when the last transaction failed: a commit that
-        writes nothing costs no fsync on SQLite.
+        The job takes the locks that a lead takes. It writes only if the last transaction failed: a commit that writes
+        nothing costs no fsync on SQLite.
         """
 
-        def job(connection: Connection) -> None:
+        def job(tx: Transaction) -> None:
             if self._failed:
-                connection.execute(WRITE_SOMETHING, {"in_dealer": dealer_id})
+                tx.execute(WRITE)
 
         return self.submit(dealer_id, job)
 
     def close(self) -> None:
-        """Stores what was submitted, then stops. May be called twice."""
+        """Runs the jobs that were submitted, then stops. May be called twice."""
         with self._closing:
             if not self._closed:
                 self._closed = True
@@ -173,7 +179,7 @@ class LeadWriter:
                 return
 
     def _next_group(self) -> tuple[list[_Submitted[Any]], bool]:
-        """Waits for a job and takes what is queued behind it; whether the queue has ended."""
+        """Waits for a job and takes the jobs that are queued behind it. Also returns whether the queue has ended."""
         group: list[_Submitted[Any]] = []
         submitted = self._queue.get()
         while submitted is not None:
@@ -187,20 +193,21 @@ class LeadWriter:
         return group, True
 
     def _store(self, group: list[_Submitted[Any]]) -> None:
-        dealers = sorted({submitted.dealer_id for submitted in group})
+        by_dealer = {submitted.dealer_id: submitted for submitted in group}
         try:
             with translating(), self._writer.begin() as connection, collect_rows(connection) as rows:
                 # Dealers are locked in one order everywhere, so that two processes never wait for each other.
-                for dealer_id in dealers:
-                    lock_dealer(connection, dealer_id)
-                    if self._vault is not None:
-                        ready_to_seal(connection, self._vault, dealer_id)
+                locked = [submitted.transaction(connection) for _, submitted in sorted(by_dealer.items())]
+                for tx in locked:
+                    lock_dealer(tx)
+                    if self._cipher is not None:
+                        prepare_to_encrypt(tx)
                 started = [submitted for submitted in group if submitted.start()]
-                if not _run_together(started, connection, rows, dealers):
+                if not _run_together(started, connection, rows, locked):
                     for submitted in started:
                         submitted.run_alone(connection, rows)
             self._failed = False
-        except Exception as error:  # noqa: BLE001 - as above: a thread that died would leave every lead waiting for ever
+        except Exception as error:  # noqa: BLE001 - as above: if the thread ended, every lead would wait for ever
             self._failed = True
             for submitted in group:
                 submitted.failure = submitted.failure or error
@@ -209,14 +216,14 @@ class LeadWriter:
 
 
 def _run_together(
-    group: Sequence[_Submitted[Any]], connection: Connection, rows: CollectedRows, dealers: Sequence[str]
+    group: Sequence[_Submitted[Any]], connection: Connection, rows: CollectedRows, locked: Sequence[Transaction]
 ) -> bool:
     """Runs jobs one after the other, and writes their rows together.
 
-    Returns False, and leaves nothing behind, when one of them spoils the others. Raises DatabaseFailure.
+    Returns False, and stores nothing, if one of them fails after it stored something. Raises DatabaseFailure.
     """
     try:
-        with _savepoint(connection, rows, dealers):
+        with _savepoint(rows, locked):
             for submitted in group:
                 submitted.run_with_others(connection, rows)
     except DatabaseFailure:
@@ -227,12 +234,12 @@ def _run_together(
 
 
 @contextmanager
-def _savepoint(connection: Connection, rows: CollectedRows, dealers: Iterable[str]) -> Iterator[None]:
-    """A savepoint for a block and the rows that it adds. The database goes back to it when the block fails.
+def _savepoint(rows: CollectedRows, locked: Iterable[Transaction]) -> Iterator[None]:
+    """A savepoint for a block and the rows that it adds. The database returns to it if the block fails.
 
-    After a DatabaseFailure it does not: the whole transaction ends.
+    `locked` has a transaction of each dealer that is locked. After a DatabaseFailure the whole transaction ends.
     """
-    run_plainly(connection, "SAVEPOINT job")
+    run_plainly(rows.connection, "SAVEPOINT job")
     try:
         with translating():
             yield
@@ -241,10 +248,10 @@ def _savepoint(connection: Connection, rows: CollectedRows, dealers: Iterable[st
         raise
     except BaseException:
         rows.discard()
-        run_plainly(connection, "ROLLBACK TO SAVEPOINT job")
-        run_plainly(connection, "RELEASE SAVEPOINT job")
-        for dealer_id in dealers:
+        run_plainly(rows.connection, "ROLLBACK TO SAVEPOINT job")
+        run_plainly(rows.connection, "RELEASE SAVEPOINT job")
+        for tx in locked:
             # It also reads the end of the chain of consents again.
-            lock_dealer(connection, dealer_id)
+            lock_dealer(tx)
         raise
-    run_plainly(connection, "RELEASE SAVEPOINT job")
+    run_plainly(rows.connection, "RELEASE SAVEPOINT job")

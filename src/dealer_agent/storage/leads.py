@@ -1,7 +1,7 @@
-"""Leads and all that is stored with one, as statements on the caller's transaction (contract, part 10).
+"""Leads and all that is stored with one (docs/protocol.md#lead-submit).
 
-Every function here takes the connection of a `LeadWriter` job: what one job does is stored together or not at all.
-Records come and go in plain; what is personal in them is sealed on its way in and opened on its way out.
+A function that writes runs in a job of the `LeadWriter`: everything in one job is stored together or not at all.
+Records hold plain data. Customer data is encrypted before it is stored, and decrypted when it is read.
 """
 
 from collections.abc import Iterable, Sequence
@@ -12,36 +12,27 @@ from hashlib import sha256
 from typing import Any, NamedTuple
 
 import msgspec
-from sqlalchemy import Connection, LargeBinary, bindparam, insert, select, text, tuple_
-from ulid import ULID
+from sqlalchemy import LargeBinary, bindparam, exists, insert, select, tuple_
+from sqlalchemy.dialects.postgresql import insert as upsert
 
-from dealer_agent.encryption.cipher import Cipher
+from dealer_agent.protocol.ids import new_ulid
 from dealer_agent.storage import consents
 from dealer_agent.storage.consents import GRANTED, REVOKED, ConsentEvent, ConsentRecord, grant, touch_lead
-from dealer_agent.storage.contact_points import contact_context
 from dealer_agent.storage.prepared_statements import Prepared, Read, read_all
-from dealer_agent.storage.schema import (
-    UtcTime,
-    consent_events,
-    lead_contacts,
-    lead_events,
-    leads,
-    refusals,
-)
+from dealer_agent.storage.schema import consent_events, lead_contacts, lead_events, leads, of_dealer, refusals
+from dealer_agent.storage.transaction import Transaction
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LeadRecord:
-    """A lead as it is kept. `customer`, `payload` (as received) and `vehicle` (the listing) are JSON in UTF-8.
+    """A stored lead. `customer`, `payload` (as received) and `vehicle` (the listing) are JSON in UTF-8.
 
-    `customer`, `payload` and `source_agent` are None once the customer is forgotten, at `erased_at`. `rooftop` is where
-    the lead goes; it is empty for leads older than that was noted. `vehicle_id`, `vin` and `stock` are the vehicle of
-    interest, where the stock knows it. `used_at`, the last use that anybody had for it, is `received_at` of a new one.
-    `lead_id`: a ULID.
-    `token_id` is the sender's token, if it showed one. `may_be_same_person_as` is an earlier lead, of another sender.
+    `lead_id` is a ULID. `rooftop` is where the lead goes. `vehicle_id`, `vin` and `stock` are the vehicle of interest,
+    if the inventory has it. `used_at` is the last use of the lead's data; None in a new lead: `received_at`. `token_id`
+    is the sender's token, if it sent one. `may_be_same_person_as` is an earlier lead of another sender. `customer`,
+    `payload` and `source_agent` are None once the customer is erased, at `erased_at`.
     """
 
-    dealer_id: str
     lead_id: str
     received_at: datetime
     source_agent: str | None
@@ -60,7 +51,7 @@ class LeadRecord:
 
 
 class LeadEvent(NamedTuple):
-    """Something added to a lead later: `changes` is a JSON document, None once the customer is forgotten."""
+    """An addition to a lead: `changes` is a JSON document, None once the customer is erased."""
 
     event_id: str
     at: datetime
@@ -68,12 +59,18 @@ class LeadEvent(NamedTuple):
 
 
 class StoredLead(NamedTuple):
-    """A lead with the events of its consent and what was added to it, both oldest first."""
+    """A lead with the events of its consent and the additions to it, both oldest first."""
 
     lead: LeadRecord
     consents: tuple[ConsentEvent, ...]
     events: tuple[LeadEvent, ...]
 
+
+ENCRYPTED = (leads.c.customer, leads.c.payload, leads.c.source_agent)
+NO_VEHICLE = b""
+"""The `vehicle_key` of a lead that names no vehicle."""
+
+_OF_CONTACT = (of_dealer(lead_contacts), lead_contacts.c.contact_hash == bindparam("contact_hash"))
 
 # A contact that a duplicate brought has its lead's time, so that the window counts from the first.
 FIND_DUPLICATE = Prepared(
@@ -84,8 +81,7 @@ FIND_DUPLICATE = Prepared(
         (lead_contacts.c.dealer_id == leads.c.dealer_id) & (lead_contacts.c.lead_id == leads.c.lead_id),
     )
     .where(
-        lead_contacts.c.dealer_id == bindparam("dealer_id"),
-        lead_contacts.c.contact_hash == bindparam("contact_hash"),
+        *_OF_CONTACT,
         lead_contacts.c.vehicle_key == bindparam("vehicle_key"),
         lead_contacts.c.received_at >= bindparam("since"),
         leads.c.erased_at.is_(None),
@@ -97,62 +93,59 @@ FIND_DUPLICATE = Prepared(
 
 @cache
 def find_known(hashes: int) -> Prepared:
-    """Finds a lead by any of so many hashes of contacts, `hash_0` and so on."""
+    """Finds a lead by any of this number of hashes of contacts, `hash_0` and so on."""
     sought = [bindparam(f"hash_{number}", type_=LargeBinary) for number in range(hashes)]
     return Prepared(
         select(lead_contacts.c.lead_id)
-        .where(lead_contacts.c.dealer_id == bindparam("dealer_id"), lead_contacts.c.contact_hash.in_(sought))
+        .where(of_dealer(lead_contacts), lead_contacts.c.contact_hash.in_(sought))
         .limit(1)
     )
 
 
 FIND_NEWEST = Prepared(
     select(lead_contacts.c.lead_id, lead_contacts.c.received_at)
-    .where(
-        lead_contacts.c.dealer_id == bindparam("dealer_id"), lead_contacts.c.contact_hash == bindparam("contact_hash")
-    )
+    .where(*_OF_CONTACT)
     .order_by(lead_contacts.c.received_at.desc(), lead_contacts.c.lead_id.desc())
     .limit(bindparam("most"))
 )
 
-HASHES_AT_ONCE = 500
+MOST_HASHES = 500
+"""The most hashes in one statement: databases limit the number of parameters."""
 
 FIND_LEADS_OF = select(lead_contacts.c.lead_id, lead_contacts.c.received_at).where(
-    lead_contacts.c.dealer_id == bindparam("dealer_id"),
-    lead_contacts.c.contact_hash.in_(bindparam("hashes", expanding=True)),
+    of_dealer(lead_contacts), lead_contacts.c.contact_hash.in_(bindparam("hashes", expanding=True))
 )
 
 NEWEST_LEADS = 50
 
+_withdrawal = consent_events.alias("withdrawal")
+_consent = consent_events.alias("consent")
+
+# A withdrawal that is repeated beside an old consent has the time of that consent's event, and proves nothing.
 FIND_WITHDRAWN = Prepared(
-    # A withdrawal that is repeated beside an old consent has the time of that consent's event, and tells nobody.
-    text("""
-    SELECT DISTINCT channels FROM consent_events AS withdrawal
-    WHERE dealer_id = :dealer_id AND kind = :revoked AND at >= :granted_at
-      AND lead_id IN (
-        SELECT lead_id FROM lead_contacts
-        WHERE dealer_id = :dealer_id AND contact_hash = :contact_hash
-        ORDER BY received_at DESC, lead_id LIMIT :newest
-      )
-      AND NOT EXISTS (
-        SELECT 1 FROM consent_events AS consent
-        WHERE consent.dealer_id = withdrawal.dealer_id AND consent.lead_id = withdrawal.lead_id
-          AND consent.kind = :granted AND consent.at = withdrawal.at
-      )
-""").bindparams(bindparam("granted_at", type_=UtcTime)),
-    consent_events,
-    lead_contacts,
+    select(_withdrawal.c.channels)
+    .distinct()
+    .where(
+        of_dealer(_withdrawal),
+        _withdrawal.c.kind == REVOKED,
+        _withdrawal.c.at >= bindparam("granted_at"),
+        _withdrawal.c.lead_id.in_(
+            select(lead_contacts.c.lead_id)
+            .where(*_OF_CONTACT)
+            .order_by(lead_contacts.c.received_at.desc(), lead_contacts.c.lead_id)
+            .limit(NEWEST_LEADS)
+        ),
+        ~exists().where(
+            _consent.c.dealer_id == _withdrawal.c.dealer_id,
+            _consent.c.lead_id == _withdrawal.c.lead_id,
+            _consent.c.kind == GRANTED,
+            _consent.c.at == _withdrawal.c.at,
+        ),
+    )
 )
 
 ADD_LEAD = Prepared(insert(leads))
-ADD_CONTACT = Prepared(
-    text("""
-    INSERT INTO lead_contacts (dealer_id, contact_hash, vehicle_key, received_at, lead_id, contact, vehicle)
-    VALUES (:dealer_id, :contact_hash, :vehicle_key, :received_at, :lead_id, :contact, :vehicle)
-    ON CONFLICT DO NOTHING
-""").bindparams(bindparam("received_at", type_=UtcTime)),
-    lead_contacts,
-)
+ADD_CONTACT = Prepared(upsert(lead_contacts).on_conflict_do_nothing())
 ADD_EVENT = insert(lead_events)
 ADD_REFUSAL = insert(refusals)
 
@@ -160,7 +153,7 @@ _LEAD_COLUMNS = tuple(leads.c[name] for name in LeadRecord.__dataclass_fields__)
 
 LIST_LEADS = (
     select(*_LEAD_COLUMNS)
-    .where(leads.c.dealer_id == bindparam("dealer_id"))
+    .where(of_dealer(leads))
     .order_by(leads.c.received_at.desc(), leads.c.lead_id.desc())
     .limit(bindparam("limit"))
 )
@@ -170,249 +163,196 @@ _other = leads.alias("other")
 LIST_LEADS_BEFORE = LIST_LEADS.where(
     tuple_(leads.c.received_at, leads.c.lead_id)
     < select(_other.c.received_at, _other.c.lead_id)
-    .where(_other.c.dealer_id == bindparam("dealer_id"), _other.c.lead_id == bindparam("before"))
+    .where(of_dealer(_other), _other.c.lead_id == bindparam("before"))
     .scalar_subquery()
 )
 
-READ_LEAD = Prepared(
-    select(*_LEAD_COLUMNS).where(leads.c.dealer_id == bindparam("dealer_id"), leads.c.lead_id == bindparam("lead_id"))
-)
+READ_LEAD = Prepared(select(*_LEAD_COLUMNS).where(of_dealer(leads), leads.c.lead_id == bindparam("of_lead")))
 
 READ_EVENTS = Prepared(
     select(lead_events.c.event_id, lead_events.c.at, lead_events.c.changes)
-    .where(lead_events.c.dealer_id == bindparam("dealer_id"), lead_events.c.lead_id == bindparam("lead_id"))
+    .where(of_dealer(lead_events), lead_events.c.lead_id == bindparam("of_lead"))
     .order_by(lead_events.c.at, lead_events.c.event_id)
 )
 
 
-def is_known(connection: Connection, cipher: Cipher, dealer_id: str, contacts: Iterable[str]) -> bool:
-    """Whether any lead has one of `contacts` (normalised): else there is nothing to be found of who has them."""
-    hashes = _searched(cipher, dealer_id, contacts)
+def is_known(tx: Transaction, contacts: Iterable[str]) -> bool:
+    """Whether any lead has one of `contacts` (normalised). If not, no other search can find a lead of them."""
+    hashes = _hashes(tx, contacts)
     if not hashes:
         return False
-    sought = {f"hash_{number}": found for number, found in enumerate(hashes)}
-    return bool(find_known(len(hashes)).read(connection, sought | {"dealer_id": dealer_id}, hashes))
+    return bool(
+        find_known(len(hashes)).read(tx, {f"hash_{number}": found for number, found in enumerate(hashes)}, hashes)
+    )
 
 
-def find_duplicate(
-    connection: Connection,
-    cipher: Cipher,
-    dealer_id: str,
-    contacts: Sequence[str],
-    vehicle_key: str | None,
-    since: datetime,
-) -> str | None:
-    """The first lead since `since` with any of `contacts` and the same vehicle, or none in both.
+def find_duplicate(tx: Transaction, contacts: Sequence[str], vehicle_key: str | None, since: datetime) -> str | None:
+    """The first lead since `since` with any of `contacts` and the same vehicle, or without a vehicle in both.
 
-    `contacts` are contact points (normalised) or senders. Never a lead whose customer is forgotten.
+    `contacts` are contact points (normalised) or senders. It never finds a lead whose customer is erased.
     """
-    sought = {"dealer_id": dealer_id, "since": since}
-    vehicle_keys = _vehicle_keys(cipher, dealer_id, vehicle_key)
+    vehicle_keys = _vehicle_keys(tx, vehicle_key)
     found = [
         first
         for contact in contacts
         # Both hashes of a row are made with one key.
-        for contact_hash, vehicle in zip(_searched(cipher, dealer_id, [contact]), vehicle_keys, strict=True)
+        for contact_hash, vehicle in zip(_hashes(tx, [contact]), vehicle_keys, strict=True)
         for first in FIND_DUPLICATE.read(
-            connection, sought | {"contact_hash": contact_hash, "vehicle_key": vehicle}, [contact_hash]
+            tx, {"contact_hash": contact_hash, "vehicle_key": vehicle, "since": since}, [contact_hash]
         )
     ]
     return min(found)[1] if found else None
 
 
-def find_leads_of(connection: Connection, cipher: Cipher, dealer_id: str, contacts: Iterable[str]) -> list[str]:
-    """All leads of a person, oldest first, by normalised contacts: those too of which only the consent is left.
+def find_leads_of(tx: Transaction, contacts: Iterable[str]) -> list[str]:
+    """All leads of a person, oldest first, by normalised contacts (`email:...`, `phone:...`) or by senders.
 
-    By senders in the place of contacts, the leads of a sender.
+    It also finds leads of which only the consent is left.
     """
     first_seen: dict[str, datetime] = {}
-    # Databases take only so many parameters, and a person who was impersonated may have thousands of contacts.
-    hashes = _searched(cipher, dealer_id, contacts)
-    for first in range(0, len(hashes), HASHES_AT_ONCE):
-        sought = {"dealer_id": dealer_id, "hashes": hashes[first : first + HASHES_AT_ONCE]}
-        for lead_id, at in connection.execute(FIND_LEADS_OF, sought):
+    hashes = _hashes(tx, contacts)
+    for first in range(0, len(hashes), MOST_HASHES):
+        for lead_id, at in tx.execute(FIND_LEADS_OF, {"hashes": hashes[first : first + MOST_HASHES]}):
             first_seen[lead_id] = min(at, first_seen.get(lead_id, at))
     return sorted(first_seen, key=lambda lead_id: (first_seen[lead_id], lead_id))
 
 
-def newest_leads_of(
-    connection: Connection, cipher: Cipher, dealer_id: str, contacts: Iterable[str], most: int
-) -> dict[str, datetime]:
+def newest_leads_of(tx: Transaction, contacts: Iterable[str], most: int) -> dict[str, datetime]:
     """At most `most` leads of each contact (a contact point or a sender) under each key, with their times.
 
-    A lead that is being taken asks this: it must not cost more for a person who has thousands of leads.
+    It bounds the cost of a new lead of a person who has thousands of leads.
     """
     found: dict[str, datetime] = {}
-    for contact_hash in _searched(cipher, dealer_id, contacts):
-        sought = {"dealer_id": dealer_id, "contact_hash": contact_hash, "most": most}
-        found.update(FIND_NEWEST.read(connection, sought, [contact_hash]))
+    for contact_hash in _hashes(tx, contacts):
+        found.update(FIND_NEWEST.read(tx, {"contact_hash": contact_hash, "most": most}, [contact_hash]))
     return found
 
 
-def withdrawn_from(
-    connection: Connection, cipher: Cipher, dealer_id: str, senders: Iterable[str], granted_at: datetime
-) -> frozenset[str]:
+def withdrawn_from(tx: Transaction, senders: Iterable[str], granted_at: datetime) -> frozenset[str]:
     """The channels that a person withdrew at `granted_at` or later on one of a sender's NEWEST_LEADS leads.
 
-    `senders` are those of `leads.intake.senders`. Who never sent a lead that was withdrawn learns nothing here.
+    `senders` are those of `leads.received_lead.senders`. A sender without a withdrawn lead learns nothing.
     """
-    sought = {
-        "dealer_id": dealer_id,
-        "granted_at": granted_at,
-        "revoked": REVOKED,
-        "granted": GRANTED,
-        "newest": NEWEST_LEADS,
-    }
     return frozenset(
         channel
-        for contact_hash in _searched(cipher, dealer_id, senders)
-        for (channels,) in FIND_WITHDRAWN.read(connection, sought | {"contact_hash": contact_hash})
+        for contact_hash in _hashes(tx, senders)
+        for (channels,) in FIND_WITHDRAWN.read(tx, {"contact_hash": contact_hash, "granted_at": granted_at})
         for channel in msgspec.json.decode(channels, type=list[str])
     )
 
 
 def record_lead(
-    connection: Connection,
-    cipher: Cipher,
-    lead: LeadRecord,
-    consent: ConsentRecord,
-    *,
-    contacts: Sequence[str],
-    vehicle_key: str | None,
+    tx: Transaction, lead: LeadRecord, consent: ConsentRecord, *, contacts: Sequence[str], vehicle_key: str | None
 ) -> None:
-    """Stores a first lead with its consent; `contacts` (its senders among them) and `vehicle_key` find it again.
+    """Stores a first lead with its consent. `contacts` (with its senders) and `vehicle_key` find it again.
 
-    Raises AlreadyStored when the lead's id is taken.
+    Raises AlreadyStored if the lead's id is taken.
     """
     row: dict[str, Any] = {name: getattr(lead, name) for name in LeadRecord.__dataclass_fields__}
     row["used_at"] = lead.used_at or lead.received_at
     if lead.source_agent is not None:
         row["source_agent"] = lead.source_agent.encode()
-    for column in SEALED:
-        if row[column] is not None:
-            row[column] = cipher.seal(row[column], *lead_context(column, lead.dealer_id, lead.lead_id))
-    ADD_LEAD.add(connection, row)
-    record_contacts(connection, cipher, lead, contacts, vehicle_key)
+    for column in ENCRYPTED:
+        if row[column.name] is not None:
+            row[column.name] = tx.encrypt(row[column.name], column, lead.lead_id)
+    ADD_LEAD.add(tx, row)
+    record_contacts(tx, lead, contacts, vehicle_key)
     if consent.customer is None:
         consent = replace(consent, customer=lead.customer)
-    grant(connection, cipher, lead.dealer_id, lead.lead_id, consent)
+    grant(tx, lead.lead_id, consent)
 
 
-def record_contacts(
-    connection: Connection, cipher: Cipher, lead: LeadRecord, contacts: Sequence[str], vehicle_key: str | None
-) -> None:
-    """Lets a lead be found by `contacts` too: those that a duplicate brought, beside the first's own."""
+def record_contacts(tx: Transaction, lead: LeadRecord, contacts: Sequence[str], vehicle_key: str | None) -> None:
+    """Lets a lead also be found by `contacts`: a duplicate may bring others than the first lead's own."""
     vehicle = None if vehicle_key is None else _vehicle_hash(vehicle_key)
     for contact in dict.fromkeys(contacts):
-        row = contact_row(cipher, lead.dealer_id, lead.lead_id, contact, vehicle, lead.received_at)
-        ADD_CONTACT.add(connection, row, key=row["contact_hash"])
+        row = contact_row(tx, lead.lead_id, contact, vehicle, lead.received_at)
+        ADD_CONTACT.add(tx, row, key=row["contact_hash"])
 
 
 def contact_row(
-    cipher: Cipher, dealer_id: str, lead_id: str, contact: str, vehicle: bytes | None, received_at: datetime
+    tx: Transaction, lead_id: str, contact: str, vehicle: bytes | None, received_at: datetime
 ) -> dict[str, Any]:
-    """A row of `lead_contacts`; `vehicle` is the unkeyed hash of the vehicle, None where there is none."""
-    # Sealed before anything is hashed: should the active key change in between, the contact still shows the older key.
-    sealed = cipher.seal(contact.encode(), *contact_context("contact", dealer_id, lead_id))
+    """A row of `lead_contacts`; `vehicle` is the unkeyed hash of the vehicle, None without one."""
+    # Encrypted before it is hashed: if the active key changes in between, the contact still names the older key.
+    encrypted = tx.encrypt(contact.encode(), lead_contacts.c.contact, lead_id)
     return {
-        "dealer_id": dealer_id,
-        "contact_hash": cipher.hash(contact, *HASH_CONTEXT, dealer_id),
-        "vehicle_key": NO_VEHICLE if vehicle is None else cipher.hash(vehicle.hex(), *VEHICLE_CONTEXT, dealer_id),
+        "contact_hash": tx.hash(contact, lead_contacts.c.contact_hash),
+        "vehicle_key": NO_VEHICLE if vehicle is None else tx.hash(vehicle.hex(), lead_contacts.c.vehicle_key),
         "received_at": received_at,
         "lead_id": lead_id,
-        "contact": sealed,
-        "vehicle": None if vehicle is None else cipher.seal(vehicle, *contact_context("vehicle", dealer_id, lead_id)),
+        "contact": encrypted,
+        "vehicle": None if vehicle is None else tx.encrypt(vehicle, lead_contacts.c.vehicle, lead_id),
     }
 
 
-def append_to_lead(
-    connection: Connection, cipher: Cipher, dealer_id: str, lead_id: str, at: datetime, changes: bytes
-) -> str:
-    """Adds to a lead what a duplicate of it says anew, a JSON document, and returns the addition's id."""
-    event_id = str(ULID())
-    sealed = cipher.seal(changes, *event_context(dealer_id, event_id))
-    event = {"dealer_id": dealer_id, "event_id": event_id, "lead_id": lead_id, "at": at, "changes": sealed}
-    connection.execute(ADD_EVENT, event)
-    touch_lead(connection, dealer_id, lead_id, at)
+def append_to_lead(tx: Transaction, lead_id: str, changes: bytes) -> str:
+    """Adds the new content of a duplicate, a JSON document, to its lead. Returns the addition's id."""
+    event_id = new_ulid()
+    encrypted = tx.encrypt(changes, lead_events.c.changes, event_id)
+    tx.execute(ADD_EVENT, {"event_id": event_id, "lead_id": lead_id, "at": tx.now, "changes": encrypted})
+    touch_lead(tx, lead_id, tx.now)
     return event_id
 
 
-def record_refusal(connection: Connection, dealer_id: str, at: datetime, code: str) -> None:
-    """Notes that a lead was refused: its code and time, and nothing else of it."""
-    connection.execute(ADD_REFUSAL, {"dealer_id": dealer_id, "refusal_id": str(ULID()), "at": at, "code": code})
+def record_refusal(tx: Transaction, code: str) -> None:
+    """Records that a lead was refused: its code and time, and nothing else of it."""
+    tx.execute(ADD_REFUSAL, {"refusal_id": new_ulid(), "at": tx.now, "code": code})
 
 
-def list_leads(
-    connection: Connection, cipher: Cipher, dealer_id: str, limit: int, before: str | None = None
-) -> list[LeadRecord]:
-    """The newest first; those older than the lead `before`, when given."""
+def list_leads(tx: Transaction, limit: int, before: str | None = None) -> list[LeadRecord]:
+    """The leads, newest first; with `before`, those older than that lead."""
     if before is None:
-        found = connection.execute(LIST_LEADS, {"dealer_id": dealer_id, "limit": limit})
+        found = tx.execute(LIST_LEADS, {"limit": limit})
     else:
-        found = connection.execute(LIST_LEADS_BEFORE, {"dealer_id": dealer_id, "limit": limit, "before": before})
-    return [_lead(cipher, row) for row in found]
+        found = tx.execute(LIST_LEADS_BEFORE, {"limit": limit, "before": before})
+    return [_lead(tx, row) for row in found]
 
 
-def get_lead(connection: Connection, cipher: Cipher, dealer_id: str, lead_id: str) -> StoredLead | None:
-    """A lead with all that belongs to it."""
-    return lead_in(cipher, dealer_id, *read_all(connection, lead_reads(dealer_id, lead_id)))
+def get_lead(tx: Transaction, lead_id: str) -> StoredLead | None:
+    """A lead with the events of its consent and the additions to it."""
+    return lead_in(tx, *read_all(tx, lead_reads(lead_id)))
 
 
-def lead_reads(dealer_id: str, lead_id: str) -> tuple[Read, Read, Read]:
-    """What finds the rows of a lead, as `lead_in` takes them."""
-    key = {"dealer_id": dealer_id, "lead_id": lead_id}
+def lead_reads(lead_id: str) -> tuple[Read, Read, Read]:
+    """The statements that read the rows of a lead, in the order in which `lead_in` takes the rows."""
+    key = {"of_lead": lead_id}
     return (READ_LEAD, key), (READ_EVENTS, key), (consents.READ_EVENTS, key)
 
 
 def lead_in(
-    cipher: Cipher, dealer_id: str, rows: Sequence[Any], added: Iterable[Any], agreed: Iterable[Any]
+    tx: Transaction, rows: Sequence[Any], added: Iterable[Any], consent_rows: Iterable[Any]
 ) -> StoredLead | None:
     """The lead in the rows of `lead_reads`."""
     if not rows:
         return None
     events = tuple(
-        LeadEvent(event_id, at, None if changes is None else cipher.open(changes, *event_context(dealer_id, event_id)))
+        LeadEvent(event_id, at, None if changes is None else tx.decrypt(changes, lead_events.c.changes, event_id))
         for event_id, at, changes in added
     )
-    return StoredLead(_lead(cipher, rows[0]), consents.consents_in(cipher, agreed), events)
+    return StoredLead(_lead(tx, rows[0]), consents.consents_in(tx, consent_rows), events)
 
 
-SEALED = ("customer", "payload", "source_agent")
-HASH_CONTEXT = ("lead_contacts", "contact_hash")
-VEHICLE_CONTEXT = ("lead_contacts", "vehicle_key")
-NO_VEHICLE = b""
-"""The `vehicle_key` of a lead that names no vehicle."""
-
-
-def lead_context(column: str, dealer_id: str, lead_id: str) -> tuple[str, ...]:
-    """What the seal of a lead's column is bound to."""
-    return "leads", column, dealer_id, lead_id
-
-
-def event_context(dealer_id: str, event_id: str) -> tuple[str, ...]:
-    """What the seal of an addition to a lead is bound to."""
-    return "lead_events", "changes", dealer_id, event_id
-
-
-def _lead(cipher: Cipher, row: Any) -> LeadRecord:
+def _lead(tx: Transaction, row: Any) -> LeadRecord:
     values = row._asdict()
-    for column in SEALED:
-        if values[column] is not None:
-            values[column] = cipher.open(values[column], *lead_context(column, row.dealer_id, row.lead_id))
+    for column in ENCRYPTED:
+        if values[column.name] is not None:
+            values[column.name] = tx.decrypt(values[column.name], column, row.lead_id)
     if values["source_agent"] is not None:
         values["source_agent"] = values["source_agent"].decode()
     return LeadRecord(**values)
 
 
-def _searched(cipher: Cipher, dealer_id: str, contacts: Iterable[str]) -> list[bytes]:
-    return [found for contact in contacts for found in cipher.hashes(contact, *HASH_CONTEXT, dealer_id)]
+def _hashes(tx: Transaction, contacts: Iterable[str]) -> list[bytes]:
+    """The hashes of contacts under each key."""
+    return [found for contact in contacts for found in tx.hashes(contact, lead_contacts.c.contact_hash)]
 
 
-def _vehicle_keys(cipher: Cipher, dealer_id: str, vehicle_key: str | None) -> list[bytes]:
-    """The hash under every key, in the order of `Vault.hashes`."""
+def _vehicle_keys(tx: Transaction, vehicle_key: str | None) -> list[bytes]:
+    """The hash under each key, in the order of `Cipher.hashes`."""
     if vehicle_key is None:
-        return [NO_VEHICLE] * len(cipher.keyring.ids)
-    return cipher.hashes(_vehicle_hash(vehicle_key).hex(), *VEHICLE_CONTEXT, dealer_id)
+        return [NO_VEHICLE] * len(tx.cipher.keyring.ids)
+    return tx.hashes(_vehicle_hash(vehicle_key).hex(), lead_contacts.c.vehicle_key)
 
 
 def _vehicle_hash(vehicle_key: str) -> bytes:

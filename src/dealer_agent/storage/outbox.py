@@ -1,41 +1,42 @@
-"""The queue of deliveries and their results, as statements on the caller's transaction (contract, part 10).
+"""The queue of deliveries and their results (docs/protocol.md#durability).
 
-Delivery is at least once: a row is claimed under a lease, sent outside any transaction, and settled. Who dies meanwhile
-leaves a lease that runs out; then another claims the row, and sends it with the same id. A lease is a name that is
-never used twice, so who has lost it can no longer put off or park what somebody else is sending now.
+Delivery is at least once. A process claims a row under a lease, sends the document outside a transaction, and records
+the result. If the process dies, its lease expires. Then another process claims the row, and sends the document with the
+same delivery id. A lease is a name that is never used twice, so a process that lost its lease can no longer change the
+row of a delivery that another process is sending.
 
-What the first attempt sends is stored, sealed, before it is sent. Every later attempt sends the same bytes under the
-same id. `problem` is in this program's own words.
+The document of the first attempt is encrypted and stored before it is sent. Every later attempt sends the same bytes
+under the same id. `problem` is a sentence of this program, never of the receiver.
 """
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from datetime import datetime, timedelta
 from typing import Any, Literal, NamedTuple
 
-from sqlalchemy import Connection, Integer, String, and_, bindparam, exists, func, insert, or_, select, tuple_, update
+from sqlalchemy import Executable, Integer, String, and_, bindparam, exists, func, insert, or_, select, tuple_, update
 
 from dealer_agent.dealers.routing import Kind, NewDelivery
-from dealer_agent.encryption.cipher import Cipher
 from dealer_agent.leads.received_lead import token_sender_key
 from dealer_agent.protocol.ids import new_ulid
 from dealer_agent.storage.leads import newest_leads_of
 from dealer_agent.storage.prepared_statements import Prepared
-from dealer_agent.storage.schema import UtcTime, leads, outbox
+from dealer_agent.storage.schema import UtcTime, leads, of_dealer, outbox
+from dealer_agent.storage.transaction import Transaction
 
 State = Literal["waiting", "sent", "parked", "dropped"]
 STATES: tuple[State, ...] = ("waiting", "sent", "parked", "dropped")
 
 MOST_LEADS = 200
-"""The most leads of one address that `mails_before` looks at: a stranger can send thousands."""
+"""The most leads of one address that `count_mails_before` looks at: a stranger can send thousands."""
 
 Address = tuple[str, str]
 """A rooftop and one of its channels."""
 
 
 class Waiting(NamedTuple):
-    """The newest delivery of a lead that waits at a receiver.
+    """The newest waiting delivery of a lead to a receiver.
 
-    `untried`: one that waits is not made yet, so it will hold everything that is added to the lead until then.
+    `untried`: the document of a waiting delivery is not made yet, so it will contain every addition until then.
     """
 
     delivery_id: str
@@ -43,9 +44,9 @@ class Waiting(NamedTuple):
 
 
 class DueDelivery(NamedTuple):
-    """A row that was claimed: to be sent now, and settled in the name of `lease`. `attempts` counts this one too.
+    """A row that was claimed under `lease`: send it now, then record the result. `attempts` counts this one too.
 
-    `document` is sealed; it is None until the delivery is made.
+    `document` is encrypted; it is None before the first attempt.
     """
 
     delivery_id: str
@@ -66,10 +67,10 @@ class DueDelivery(NamedTuple):
 
 
 class DeliveryRecord(NamedTuple):
-    """A row as people see it. `created_at` is when it was made, or when somebody last asked for a retry.
+    """A delivery in a list. `created_at` is when it was made, or when somebody last asked for a retry.
 
-    A row that waits and has a `leased_until` in the future is being sent. `unknown` counts the attempts of which nobody
-    knows whether they arrived, and the one that is under way.
+    A waiting row with a `leased_until` in the future is being sent. `unknown` counts the attempts that may have
+    arrived, and the one that is in progress.
     """
 
     delivery_id: str
@@ -93,13 +94,16 @@ class DeliveryRecord(NamedTuple):
         return self.state == "sent" or self.unknown > 0
 
 
-# A lead of a sender without a token has none: both databases compare two NULLs with IS NOT DISTINCT FROM.
+WHOLE_LEADS: tuple[Kind, ...] = ("lead", "resend", "notify")
+"""The kinds whose document is the whole lead."""
+
+# Leads without a token have NULL: both databases compare two NULLs with IS NOT DISTINCT FROM.
 COUNT_MAILS_BEFORE = (
     select(func.count())
     .select_from(outbox)
     .join(leads, and_(leads.c.dealer_id == outbox.c.dealer_id, leads.c.lead_id == outbox.c.lead_id))
     .where(
-        outbox.c.dealer_id == bindparam("dealer_id"),
+        of_dealer(outbox),
         outbox.c.lead_id.in_(bindparam("lead_ids", expanding=True)),
         leads.c.token_id.is_not_distinct_from(bindparam("token_id", type_=String)),
         outbox.c.kind == bindparam("kind"),
@@ -110,12 +114,10 @@ COUNT_MAILS_BEFORE = (
     )
 )
 
-# Not named as the column, which SQLAlchemy keeps for itself in an UPDATE.
-OF_DEALER = outbox.c.dealer_id == bindparam("of_dealer")
-# A clock may be set back: what was never put off is due whenever it was stored, and a lease that ends after `latest` is
-# one of the clock as it was. `latest` is two leases away: another process may have read its clock a little later.
+# The clock may be set back. So a row that was never put off is due whenever it was stored, and a lease that ends after
+# `latest` does not count. `latest` is two leases away: the clock of another process may be a little ahead.
 _DUE = and_(
-    OF_DEALER,
+    of_dealer(outbox),
     outbox.c.state == "waiting",
     or_(outbox.c.due_at <= bindparam("now"), outbox.c.due_at == outbox.c.created_at),
     or_(
@@ -127,8 +129,8 @@ _DUE = and_(
 
 _before = outbox.alias("before")
 
-# One delivery of a lead at a time to each receiver, in order. An erasure drops rows that are being sent: what follows
-# them waits for the end of the lease.
+# Each receiver gets the deliveries of a lead one at a time, in order. An erasure drops rows that are being sent: the
+# next delivery waits for the end of their lease.
 _FREE = or_(
     outbox.c.follows.is_(None),
     ~exists().where(
@@ -143,22 +145,22 @@ _FREE = or_(
 
 ADD_DELIVERY = Prepared(insert(outbox))
 
-WHOLE_LEADS: tuple[Kind, ...] = ("lead", "resend", "notify")
-"""The kinds whose document is the whole lead."""
-
-OF_LEAD = and_(OF_DEALER, outbox.c.lead_id == bindparam("of_lead"))
+OF_LEAD = and_(of_dealer(outbox), outbox.c.lead_id == bindparam("of_lead"))
 
 READ_WAITING = select(
     outbox.c.rooftop, outbox.c.channel, outbox.c.delivery_id, outbox.c.kind, outbox.c.document, outbox.c.lease
 ).where(OF_LEAD, outbox.c.state == "waiting")
 
-DUE_ADDRESSES = select(outbox.c.rooftop, outbox.c.channel).where(_DUE, _FREE).distinct()
+FIND_DUE_ADDRESSES = select(outbox.c.rooftop, outbox.c.channel).where(_DUE, _FREE).distinct()
 
-_CLAIMED = ("delivery_id", "lead_id", "event_id", "kind", "created_at", "attempts", "document")
-
-# SKIP LOCKED on PostgreSQL: two workers claim side by side. On SQLite the writer's transaction is the lock.
-PICK_DUE = Prepared(
-    select(*(outbox.c[name] for name in _CLAIMED))
+# SKIP LOCKED on PostgreSQL: two processes claim side by side. On SQLite the writer's transaction is the lock.
+FIND_DUE = Prepared(
+    select(
+        *(
+            outbox.c[name]
+            for name in ("delivery_id", "lead_id", "event_id", "kind", "created_at", "attempts", "document")
+        )
+    )
     .where(_DUE, _FREE, outbox.c.rooftop == bindparam("rooftop"), outbox.c.channel == bindparam("channel"))
     .order_by(outbox.c.due_at, outbox.c.delivery_id)
     .limit(bindparam("limit"))
@@ -167,7 +169,7 @@ PICK_DUE = Prepared(
 
 LEASE = Prepared(
     update(outbox)
-    .where(OF_DEALER, outbox.c.delivery_id == bindparam("picked"))
+    .where(of_dealer(outbox), outbox.c.delivery_id == bindparam("picked"))
     .values(
         lease=bindparam("new_lease"),
         leased_until=bindparam("until"),
@@ -177,16 +179,16 @@ LEASE = Prepared(
 )
 
 HELD = and_(
-    OF_DEALER,
+    of_dealer(outbox),
     outbox.c.delivery_id == bindparam("settled"),
     outbox.c.state == "waiting",
     outbox.c.lease == bindparam("held"),
 )
 
-# Whoever sent it, sent it: also when the lease ran out meanwhile.
+# A sent document is sent, also if the lease expired meanwhile.
 SENT = Prepared(
     update(outbox)
-    .where(OF_DEALER, outbox.c.delivery_id == bindparam("settled"), outbox.c.state != "sent")
+    .where(of_dealer(outbox), outbox.c.delivery_id == bindparam("settled"), outbox.c.state != "sent")
     .values(
         state="sent",
         lease=None,
@@ -197,42 +199,33 @@ SENT = Prepared(
     )
 )
 
-# `known` is 1 where this attempt did not arrive for certain.
-_KNOWN = outbox.c.unknown - bindparam("known", type_=Integer)
+# `known` is 1 if this attempt certainly did not arrive.
+_ENDED = {"lease": None, "leased_until": None, "unknown": outbox.c.unknown - bindparam("known", type_=Integer)}
 
 RESCHEDULE = (
-    update(outbox)
-    .where(HELD)
-    .values(lease=None, leased_until=None, due_at=bindparam("next_due"), problem=bindparam("words"), unknown=_KNOWN)
+    update(outbox).where(HELD).values(_ENDED | {"due_at": bindparam("next_due"), "problem": bindparam("words")})
 )
 
-_GIVE_UP = (
-    update(outbox)
-    .where(HELD)
-    .values(lease=None, leased_until=None, settled_at=bindparam("at"), problem=bindparam("words"), unknown=_KNOWN)
-)
+_GIVE_UP = update(outbox).where(HELD).values(_ENDED | {"settled_at": bindparam("at"), "problem": bindparam("words")})
 PARK = _GIVE_UP.values(state="parked")
 DROP = _GIVE_UP.values(state="dropped", document=None)
+RELEASE = update(outbox).where(HELD).values(_ENDED | {"attempts": outbox.c.attempts - 1})
 
 FOLLOW_ANOTHER = (
     update(outbox).where(OF_LEAD, outbox.c.follows == bindparam("before")).values(follows=bindparam("instead"))
 )
 
-RELEASE = (
-    update(outbox).where(HELD).values(lease=None, leased_until=None, attempts=outbox.c.attempts - 1, unknown=_KNOWN)
-)
-
-# Its age counts from now on: else it would be parked again at its first failure.
+# The age counts from now on. Otherwise the row would be parked again at its first failure.
 RETRY = (
     update(outbox)
-    .where(OF_DEALER, outbox.c.state.in_(("waiting", "parked")))
+    .where(of_dealer(outbox), outbox.c.state.in_(("waiting", "parked")))
     .values(state="waiting", created_at=bindparam("at"), due_at=bindparam("at"), attempts=0, settled_at=None)
 )
 
 # A parked delivery that waits again comes before the later ones of its lead.
 PUT_IN_ORDER = (
     update(outbox)
-    .where(OF_DEALER, outbox.c.state == "waiting")
+    .where(of_dealer(outbox), outbox.c.state == "waiting")
     .values(
         follows=select(func.max(_before.c.delivery_id))
         .where(
@@ -247,69 +240,54 @@ PUT_IN_ORDER = (
     )
 )
 
-_RECORD = tuple(outbox.c[name] for name in DeliveryRecord._fields)
+READ_DELIVERIES = select(*(outbox.c[name] for name in DeliveryRecord._fields)).where(of_dealer(outbox))
 
 
 def enqueue(
-    connection: Connection,
-    dealer_id: str,
-    lead_id: str,
-    rows: Sequence[NewDelivery],
-    at: datetime,
-    after: Mapping[Address, Waiting] | None = None,
+    tx: Transaction, lead_id: str, rows: Sequence[NewDelivery], after: Mapping[Address, Waiting] | None = None
 ) -> list[str]:
     """Adds rows that are due now and returns their ids. Call it in the transaction that stores the reason for them.
 
-    `after` is what waits at the receivers and goes first (`waiting`). At a new lead's receivers nothing waits.
+    `after` are the waiting deliveries of the lead (`waiting`), which go first. A new lead has none.
     """
-    before = {address: one.delivery_id for address, one in (after or {}).items()}
-    ids = [new_ulid() for _ in rows]
-    made = [
-        {
-            "dealer_id": dealer_id,
-            "delivery_id": delivery_id,
+    ids = []
+    for row in rows:
+        before = (after or {}).get((row.rooftop, row.channel))
+        ids.append(new_ulid())
+        added = {
+            "delivery_id": ids[-1],
             "lead_id": lead_id,
             "event_id": row.event_id,
             "kind": row.kind,
             "rooftop": row.rooftop,
             "channel": row.channel,
             "state": "waiting",
-            "created_at": at,
-            "due_at": at,
+            "created_at": tx.now,
+            "due_at": tx.now,
             "attempts": 0,
             "unknown": 0,
-            "follows": before.get((row.rooftop, row.channel)),
+            "follows": None if before is None else before.delivery_id,
         }
-        for delivery_id, row in zip(ids, rows, strict=True)
-    ]
-    for row in made:
-        ADD_DELIVERY.add(connection, row)
+        ADD_DELIVERY.add(tx, added)
     return ids
 
 
-def mails_before(
-    connection: Connection,
-    cipher: Cipher,
-    dealer_id: str,
-    delivery: DueDelivery,
-    email: str,
-    token_id: str | None,
-    within: timedelta,
+def count_mails_before(
+    tx: Transaction, delivery: DueDelivery, email: str, token_id: str | None, within: timedelta
 ) -> int:
     """How many mails of the delivery's kind this address got, or is to get, in the time before the delivery was made.
 
-    Of leads with the same token, or of all leads without one: nothing distinguishes senders without a token, and they
-    must not use up the mails of a sender with a token. `email` is normalised. Only the newest MOST_LEADS leads are
-    looked at. If all of them came within that time, the result is at least MOST_LEADS.
+    It counts the leads with the same token, or all leads without one: nothing distinguishes senders without a token,
+    and they must not use up the mails of a sender with a token. `email` is normalised. It looks at the newest
+    MOST_LEADS leads only. If all of them came within that time, the result is at least MOST_LEADS.
     """
     contact = f"email:{email}"
     contact = contact if token_id is None else token_sender_key(token_id, contact)
-    newest = newest_leads_of(connection, cipher, dealer_id, [contact], MOST_LEADS)
+    newest = newest_leads_of(tx, [contact], MOST_LEADS)
     since = delivery.tried_since - within
     if sum(at > since for at in newest.values()) >= MOST_LEADS:
         return MOST_LEADS
     sought = {
-        "dealer_id": dealer_id,
         "lead_ids": list(newest),
         "token_id": token_id,
         "kind": delivery.kind,
@@ -317,19 +295,19 @@ def mails_before(
         "at": delivery.tried_since,
         "delivery_id": delivery.delivery_id,
     }
-    return connection.execute(COUNT_MAILS_BEFORE, sought).scalar_one()
+    return int(tx.execute(COUNT_MAILS_BEFORE, sought).scalar_one())
 
 
-def due_addresses(connection: Connection, dealer_id: str, now: datetime, lease: timedelta) -> list[Address]:
+def due_addresses(tx: Transaction, lease: timedelta) -> list[Address]:
     """The addresses with a delivery that is due and that no process holds. A process holds one for at most `lease`."""
-    sought = {"of_dealer": dealer_id, "now": now, "latest": now + 2 * lease}
-    return [(row.rooftop, row.channel) for row in connection.execute(DUE_ADDRESSES, sought)]
+    sought = {"now": tx.now, "latest": tx.now + 2 * lease}
+    return [(row.rooftop, row.channel) for row in tx.execute(FIND_DUE_ADDRESSES, sought)]
 
 
-def waiting(connection: Connection, dealer_id: str, lead_id: str) -> dict[Address, Waiting]:
-    """The newest waiting delivery of a lead at each receiver."""
+def waiting(tx: Transaction, lead_id: str) -> dict[Address, Waiting]:
+    """The newest waiting delivery of a lead to each receiver."""
     found: dict[Address, Waiting] = {}
-    for row in connection.execute(READ_WAITING, {"of_dealer": dealer_id, "of_lead": lead_id}):
+    for row in tx.execute(READ_WAITING, {"of_lead": lead_id}):
         address = row.rooftop, row.channel
         before = found.get(address, Waiting("", untried=False))
         untried = row.kind in WHOLE_LEADS and row.document is None and row.lease is None
@@ -337,18 +315,15 @@ def waiting(connection: Connection, dealer_id: str, lead_id: str) -> dict[Addres
     return found
 
 
-def claim(
-    connection: Connection, dealer_id: str, now: datetime, lease: timedelta, address: Address, limit: int
-) -> list[DueDelivery]:
+def claim(tx: Transaction, lease: timedelta, address: Address, limit: int) -> list[DueDelivery]:
     """Claims up to `limit` due rows at `address`, the oldest first. The caller has them until the lease ends."""
     rooftop, channel = address
-    until = now + lease
-    sought = {"of_dealer": dealer_id, "now": now, "latest": until + lease, "rooftop": rooftop, "channel": channel}
+    until = tx.now + lease
+    sought = {"now": tx.now, "latest": until + lease, "rooftop": rooftop, "channel": channel, "limit": limit}
     claimed = []
-    for row in PICK_DUE.read(connection, sought | {"limit": limit}):
+    for row in FIND_DUE.read(tx, sought):
         lease_name = new_ulid()
-        taken = {"of_dealer": dealer_id, "picked": row.delivery_id, "new_lease": lease_name, "until": until}
-        LEASE.add(connection, taken)
+        LEASE.add(tx, {"picked": row.delivery_id, "new_lease": lease_name, "until": until})
         claimed.append(
             DueDelivery(
                 delivery_id=row.delivery_id,
@@ -366,71 +341,44 @@ def claim(
     return claimed
 
 
-def settle_sent(
-    connection: Connection, dealer_id: str, delivery: DueDelivery, at: datetime, note: str | None = None
-) -> None:
+def settle_sent(tx: Transaction, delivery: DueDelivery, note: str | None = None) -> None:
     """Records that it was sent; `note` is a problem that remains, such as a refused recipient."""
-    settled = {"of_dealer": dealer_id, "settled": delivery.delivery_id, "at": at, "words": note}
-    SENT.add(connection, settled)
+    SENT.add(tx, {"settled": delivery.delivery_id, "at": tx.now, "words": note})
 
 
 def reschedule(
-    connection: Connection,
-    dealer_id: str,
-    delivery: DueDelivery,
-    due_at: datetime,
-    problem: str,
-    *,
-    may_have_arrived: bool = False,
+    tx: Transaction, delivery: DueDelivery, due_at: datetime, problem: str, *, may_have_arrived: bool = False
 ) -> bool:
     """Records a failure and the time of the next attempt. Returns False and changes nothing if the lease was lost."""
-    known = 0 if may_have_arrived else 1
-    return _settle(connection, RESCHEDULE, dealer_id, delivery, next_due=due_at, words=problem, known=known)
+    return _settle(tx, RESCHEDULE, delivery, may_have_arrived, {"next_due": due_at, "words": problem})
 
 
-def park(
-    connection: Connection,
-    dealer_id: str,
-    delivery: DueDelivery,
-    at: datetime,
-    problem: str,
-    *,
-    may_have_arrived: bool = False,
-) -> bool:
+def park(tx: Transaction, delivery: DueDelivery, problem: str, *, may_have_arrived: bool = False) -> bool:
     """Parks it: it is not tried until somebody asks for a retry. Returns False if the lease was lost."""
-    known = 0 if may_have_arrived else 1
-    return _settle(connection, PARK, dealer_id, delivery, at=at, words=problem, known=known)
+    return _settle(tx, PARK, delivery, may_have_arrived, {"at": tx.now, "words": problem})
 
 
-def drop(connection: Connection, dealer_id: str, delivery: DueDelivery, at: datetime, problem: str) -> bool:
+def drop(tx: Transaction, delivery: DueDelivery, problem: str) -> bool:
     """Drops it: it must not be sent, and was not sent in this attempt. Returns False if the lease was lost."""
-    return _settle(connection, DROP, dealer_id, delivery, at=at, words=problem, known=1)
+    return _settle(tx, DROP, delivery, False, {"at": tx.now, "words": problem})
 
 
-def send_under_new_id(
-    connection: Connection, dealer_id: str, delivery: DueDelivery, at: datetime, reason: str
-) -> str | None:
+def send_under_new_id(tx: Transaction, delivery: DueDelivery, reason: str) -> str | None:
     """Replaces it by a delivery with a new id: its document may not be sent again. None if the lease was lost."""
     again = NewDelivery(delivery.kind, delivery.rooftop, delivery.channel, delivery.event_id)
-    if not drop(connection, dealer_id, delivery, at, reason):
+    if not drop(tx, delivery, reason):
         return None
-    (new_id,) = enqueue(connection, dealer_id, delivery.lead_id, [again], at)
-    moved = {"of_dealer": dealer_id, "of_lead": delivery.lead_id, "before": delivery.delivery_id, "instead": new_id}
-    connection.execute(FOLLOW_ANOTHER, moved)
+    (new_id,) = enqueue(tx, delivery.lead_id, [again])
+    tx.execute(FOLLOW_ANOTHER, {"of_lead": delivery.lead_id, "before": delivery.delivery_id, "instead": new_id})
     return new_id
 
 
-def release(
-    connection: Connection, dealer_id: str, deliveries: Collection[DueDelivery], *, may_have_arrived: bool = False
-) -> None:
-    """Gives claimed rows back: other processes may claim them at once, and the attempt does not count."""
-    for delivery in deliveries:
-        _settle(connection, RELEASE, dealer_id, delivery, known=0 if may_have_arrived else 1)
+def release(tx: Transaction, delivery: DueDelivery, *, may_have_arrived: bool = False) -> None:
+    """Gives a claimed row back: other processes may claim it at once, and the attempt does not count."""
+    _settle(tx, RELEASE, delivery, may_have_arrived, {})
 
 
-def retry_deliveries(
-    connection: Connection, dealer_id: str, at: datetime, *, delivery_id: str | None = None, channel: str | None = None
-) -> int:
+def retry_deliveries(tx: Transaction, *, delivery_id: str | None = None, channel: str | None = None) -> int:
     """Makes waiting and parked rows due now: one row, those of one channel, or all. Returns their number.
 
     Their age counts from now on. Each is sent with the same bytes under the same id.
@@ -440,15 +388,14 @@ def retry_deliveries(
         chosen = chosen.where(outbox.c.delivery_id == delivery_id)
     if channel is not None:
         chosen = chosen.where(outbox.c.channel == channel)
-    count = connection.execute(chosen, {"of_dealer": dealer_id, "at": at}).rowcount
+    count = tx.execute(chosen, {"at": tx.now}).rowcount
     if count:
-        connection.execute(PUT_IN_ORDER, {"of_dealer": dealer_id})
+        tx.execute(PUT_IN_ORDER)
     return count
 
 
 def list_deliveries(
-    connection: Connection,
-    dealer_id: str,
+    tx: Transaction,
     limit: int,
     *,
     state: State | None = None,
@@ -456,21 +403,22 @@ def list_deliveries(
     lead_id: str | None = None,
 ) -> list[DeliveryRecord]:
     """The rows that match, newest first."""
-    chosen = select(*_RECORD).where(outbox.c.dealer_id == dealer_id)
+    chosen = READ_DELIVERIES
     for column, value in ((outbox.c.state, state), (outbox.c.channel, channel), (outbox.c.lead_id, lead_id)):
         if value is not None:
             chosen = chosen.where(column == value)
     newest_first = chosen.order_by(outbox.c.created_at.desc(), outbox.c.delivery_id.desc()).limit(limit)
-    return [DeliveryRecord(*row) for row in connection.execute(newest_first)]
+    return [DeliveryRecord(*row) for row in tx.execute(newest_first)]
 
 
-def get_delivery(connection: Connection, dealer_id: str, delivery_id: str) -> DeliveryRecord | None:
+def get_delivery(tx: Transaction, delivery_id: str) -> DeliveryRecord | None:
     """One row."""
-    sought = select(*_RECORD).where(outbox.c.dealer_id == dealer_id, outbox.c.delivery_id == delivery_id)
-    row = connection.execute(sought).one_or_none()
+    row = tx.execute(READ_DELIVERIES.where(outbox.c.delivery_id == delivery_id)).one_or_none()
     return None if row is None else DeliveryRecord(*row)
 
 
-def _settle(connection: Connection, statement: Any, dealer_id: str, delivery: DueDelivery, **values: Any) -> bool:
-    mine = {"of_dealer": dealer_id, "settled": delivery.delivery_id, "held": delivery.lease}
-    return connection.execute(statement, mine | values).rowcount == 1
+def _settle(
+    tx: Transaction, statement: Executable, delivery: DueDelivery, may_have_arrived: bool, values: Mapping[str, Any]
+) -> bool:
+    held = {"settled": delivery.delivery_id, "held": delivery.lease, "known": 0 if may_have_arrived else 1}
+    return tx.execute(statement, {**held, **values}).rowcount == 1

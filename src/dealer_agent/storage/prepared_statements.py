@@ -14,22 +14,27 @@ from contextlib import contextmanager, nullcontext
 from typing import Any, NamedTuple
 
 import psycopg
-from sqlalchemy import Connection, Delete, Dialect, Insert, LargeBinary, Select, Table, TextClause, Update
+from sqlalchemy import Connection, Delete, Dialect, Insert, LargeBinary, Select, Table, Update
 from sqlalchemy.sql.util import find_tables
 from sqlalchemy.types import TypeEngine
 
 from dealer_agent.storage.errors import AlreadyStored, translated_postgresql, translated_sqlite
 from dealer_agent.storage.schema import UtcTime, metadata, microseconds, time_of
+from dealer_agent.storage.transaction import Transaction, dealer_parameter
 
 _ROWS = "rows to write"
 """Where a connection keeps the rows that it collects."""
 
 
-class _Ready(NamedTuple):
-    """A statement for one database. `names` are its parameters in order, where the driver wants them so; `defaults`
-    has all of them, with the values that the statement itself gives them."""
+class _Compiled(NamedTuple):
+    """A statement for one database.
+
+    `names` are its parameters in order, for a driver that takes them by position. `defaults` has all of them, with the
+    values that the statement itself gives them.
+    """
 
     sql: str
+    dealer: str
     names: tuple[str, ...] | None
     defaults: dict[str, Any]
     times: tuple[str, ...]
@@ -37,9 +42,9 @@ class _Ready(NamedTuple):
     columns: tuple[tuple[int, Callable[[Any], Any]], ...]
     named: Callable[[Iterable[Any]], Any]
 
-    def parameters(self, values: Mapping[str, Any]) -> Any:
-        """What the driver takes. A column that has no value here gets none."""
-        given = {**self.defaults, **values}
+    def parameters(self, dealer_id: str, values: Mapping[str, Any]) -> Any:
+        """The values as the driver takes them. A column without a value gets NULL."""
+        given = {**self.defaults, self.dealer: dealer_id, **values}
         for name in self.times:
             if given[name] is not None:
                 given[name] = microseconds(given[name])
@@ -48,7 +53,7 @@ class _Ready(NamedTuple):
         return given if self.names is None else [given[name] for name in self.names]
 
     def row(self, found: Sequence[Any]) -> Any:
-        """A row that the driver found, as SQLAlchemy would have it: a tuple with the names of the columns."""
+        """A row of the driver as SQLAlchemy returns it: a named tuple."""
         if not self.columns:
             return self.named(found)
         row = list(found)
@@ -58,96 +63,71 @@ class _Ready(NamedTuple):
 
 
 class Prepared:
-    """A statement without expanding parameters. Threads may share it. A statement of text names its `tables`."""
+    """A statement without expanding parameters. Threads may share it."""
 
-    def __init__(self, statement: Select[Any] | Insert | Update | Delete | TextClause, *tables: Table) -> None:
+    def __init__(self, statement: Select[Any] | Insert | Update | Delete) -> None:
         self.statement = statement
-        found: Collection[Any] = ()
-        if not isinstance(statement, TextClause):
-            found = find_tables(statement, include_selects=True, include_crud=True, check_columns=True)
-        self.tables = frozenset(each.name for each in (*found, *tables) if isinstance(each, Table))
-        assert self.tables, "a statement of text names its tables"
-        self._ready: dict[str, _Ready] = {}
+        found = find_tables(statement, include_selects=True, include_crud=True, check_columns=True)
+        self.tables = frozenset(each.name for each in found if isinstance(each, Table))
+        self._compiled: dict[str, _Compiled] = {}
 
-    def read(
-        self, connection: Connection, values: Mapping[str, Any], keys: Collection[bytes] | None = None
-    ) -> list[Any]:
+    def read(self, tx: Transaction, values: Mapping[str, Any], keys: Collection[bytes] | None = None) -> list[Any]:
         """All rows of a SELECT, as named tuples. Raises StorageError.
 
-        With `keys`, of collected rows only those that were added under one of them can be among them.
+        Collected rows are written first if the SELECT could find them. With `keys`, it finds only rows that were added
+        under one of these keys.
         """
-        rows = _collected(connection)
+        rows = _collected(tx.connection)
         if rows is not None and rows.may_be_found(self.tables, keys):
             rows.write()
-        ready = self._for(connection.dialect)
-        found = _run(connection, lambda cursor: cursor.execute(ready.sql, ready.parameters(values)).fetchall())
-        return [ready.row(row) for row in found]
+        compiled = self.compiled(tx.connection)
+        parameters = compiled.parameters(tx.dealer_id, values)
+        found = _run(tx.connection, lambda cursor: cursor.execute(compiled.sql, parameters).fetchall())
+        return [compiled.row(row) for row in found]
 
-    def rows(self, connection: Connection, found: Iterable[Sequence[Any]]) -> list[Any]:
-        """Rows that the driver found, as `read` gives them."""
-        ready = self._for(connection.dialect)
-        return [ready.row(row) for row in found]
-
-    def write(self, connection: Connection, values: Mapping[str, Any]) -> int:
-        """How many rows were written. Raises StorageError."""
-        write_collected(connection)
-        ready = self._for(connection.dialect)
-        count: int = _run(connection, lambda cursor: cursor.execute(ready.sql, ready.parameters(values)).rowcount)
+    def write(self, tx: Transaction, values: Mapping[str, Any]) -> int:
+        """Executes the statement at once. Returns how many rows were written. Raises StorageError."""
+        write_collected(tx.connection)
+        compiled = self.compiled(tx.connection)
+        parameters = compiled.parameters(tx.dealer_id, values)
+        count: int = _run(tx.connection, lambda cursor: cursor.execute(compiled.sql, parameters).rowcount)
         return count
 
-    def write_all(self, connection: Connection, rows: Iterable[Mapping[str, Any]]) -> None:
-        """Writes once for each of `rows`. Raises StorageError."""
-        write_collected(connection)
-        ready = self._for(connection.dialect)
-        parameters = [ready.parameters(values) for values in rows]
-        _run(connection, lambda cursor: cursor.executemany(ready.sql, parameters))
-
     def add(
-        self,
-        connection: Connection,
-        values: Mapping[str, Any],
-        *,
-        key: bytes | None = None,
-        conflict: str | None = None,
+        self, tx: Transaction, values: Mapping[str, Any], *, key: bytes | None = None, conflict: str | None = None
     ) -> None:
         """Adds or changes a row, now or with the other rows that the connection collects.
 
-        `key` is one of those that a `read` by keys looks for. With `conflict`, a row that was not written raises
-        AlreadyStored with these words. Raises StorageError, also later, when the collected rows are written.
+        `key` is one of the keys that a `read` looks for. With `conflict`, a row that was not written raises
+        AlreadyStored with this message. Raises StorageError, also later, when the collected rows are written.
         """
-        rows = _collected(connection)
+        rows = _collected(tx.connection)
         if rows is not None:
-            rows.add(self, self.parameters(connection, values), key, conflict)
-        elif self.write(connection, values) == 0 and conflict is not None:
+            rows.add(self, self.compiled(tx.connection).parameters(tx.dealer_id, values), key, conflict)
+        elif self.write(tx, values) == 0 and conflict is not None:
             raise AlreadyStored(conflict)
 
-    def move(self, connection: Connection, row: str, before: Mapping[str, Any], after: Mapping[str, Any]) -> bool:
-        """Changes a row from `before` to `after`, unless it is another one by now. Returns whether it was changed.
+    def move(self, tx: Transaction, before: Mapping[str, Any], after: Mapping[str, Any]) -> bool:
+        """Changes the dealer's row from `before` to `after`, unless another one changed it. Returns whether it did.
 
-        Where the connection collects rows, the result is always True, and moves of the same `row` become one: a row
-        that is another one by then raises AlreadyStored when they are written.
+        If the connection collects rows, the result is always True, and several moves of one row become one. Then a row
+        that another transaction changed raises AlreadyStored when the rows are written.
         """
-        rows = _collected(connection)
+        rows = _collected(tx.connection)
         if rows is None:
-            return self.write(connection, {**before, **after}) == 1
-        rows.move(self, row, before, after)
+            return self.write(tx, {**before, **after}) == 1
+        rows.move(self, tx.dealer_id, before, after)
         return True
 
-    def sql(self, connection: Connection) -> str:
-        """The statement as the driver takes it."""
-        return self._for(connection.dialect).sql
+    def compiled(self, connection: Connection) -> _Compiled:
+        """The statement for the connection's database."""
+        dialect = connection.dialect
+        compiled = self._compiled.get(dialect.name)
+        if compiled is None:
+            compiled = self._compiled[dialect.name] = self._compile(dialect)
+        return compiled
 
-    def parameters(self, connection: Connection, values: Mapping[str, Any]) -> Any:
-        """The values as the driver takes them."""
-        return self._for(connection.dialect).parameters(values)
-
-    def _for(self, dialect: Dialect) -> _Ready:
-        ready = self._ready.get(dialect.name)
-        if ready is None:
-            ready = self._ready[dialect.name] = self._made_ready(dialect)
-        return ready
-
-    def _made_ready(self, dialect: Dialect) -> _Ready:
+    def _compile(self, dialect: Dialect) -> _Compiled:
         compiled: Any = self.statement.compile(dialect=dialect)
         columns = self.statement.selected_columns if isinstance(self.statement, Select) else ()
         into = {
@@ -158,11 +138,12 @@ class Prepared:
         }
         back = [_from_driver(column.type, dialect) for column in columns]
         names = [column.name for column in columns]
-        return _Ready(
+        return _Compiled(
             sql=compiled.string,
+            dealer=dealer_parameter(self.statement),
             names=tuple(compiled.positiontup) if compiled.positional else None,
             defaults=compiled.params,
-            # A parameter that stands in a statement twice is in this list twice.
+            # A parameter that a statement uses twice is in this list twice.
             times=tuple({name for each, name in compiled.bind_names.items() if isinstance(each.type, UtcTime)}),
             converts=tuple((name, convert) for name, convert in into.items() if convert),
             columns=tuple((place, convert) for place, convert in enumerate(back) if convert),
@@ -171,7 +152,7 @@ class Prepared:
 
 
 def _named(columns: list[str]) -> Callable[[Iterable[Any]], Any]:
-    """What makes a named tuple of a row. A statement of text names no columns."""
+    """What makes a named tuple of a row."""
     if not columns:
         return tuple
     row: Any = namedtuple("row", columns, rename=True)  # type: ignore[misc]  # The statement names the columns.
@@ -192,18 +173,19 @@ Read = tuple[Prepared, Mapping[str, Any]]
 """A SELECT and its values."""
 
 
-def read_all(connection: Connection, reads: Sequence[Read]) -> list[list[Any]]:
+def read_all(tx: Transaction, reads: Sequence[Read]) -> list[list[Any]]:
     """The rows of each SELECT, in one round trip. Raises StorageError."""
-    rows = _collected(connection)
+    rows = _collected(tx.connection)
     if rows is not None and any(rows.may_be_found(statement.tables, None) for statement, _ in reads):
         rows.write()
+    compiled = [statement.compiled(tx.connection) for statement, _ in reads]
 
     def work(cursors: Sequence[Any]) -> None:
-        for cursor, (statement, values) in zip(cursors, reads, strict=True):
-            cursor.execute(statement.sql(connection), statement.parameters(connection, values))
+        for cursor, each, (_, values) in zip(cursors, compiled, reads, strict=True):
+            cursor.execute(each.sql, each.parameters(tx.dealer_id, values))
 
-    found = _run_together(connection, len(reads), work, lambda cursor: cursor.fetchall())
-    return [statement.rows(connection, rows) for (statement, _), rows in zip(reads, found, strict=True)]
+    found = _run_together(tx.connection, len(reads), work, lambda cursor: cursor.fetchall())
+    return [[each.row(row) for row in rows] for each, rows in zip(compiled, found, strict=True)]
 
 
 class CollectedRows:
@@ -211,7 +193,7 @@ class CollectedRows:
 
     def __init__(self, connection: Connection) -> None:
         self.touched = 0
-        self._connection = connection
+        self.connection = connection
         self.discard()
 
     def discard(self) -> None:
@@ -232,11 +214,11 @@ class CollectedRows:
         if conflict is not None:
             self._conflicts[statement] = conflict
 
-    def move(self, statement: Prepared, row: str, before: Mapping[str, Any], after: Mapping[str, Any]) -> None:
-        """Collects the change of a row."""
+    def move(self, statement: Prepared, dealer_id: str, before: Mapping[str, Any], after: Mapping[str, Any]) -> None:
+        """Collects a change of the dealer's row."""
         self.touched += 1
-        first, _ = self._moves.get((statement, row), (before, after))
-        self._moves[statement, row] = first, after
+        first, _ = self._moves.get((statement, dealer_id), (before, after))
+        self._moves[statement, dealer_id] = first, after
         self._tables |= statement.tables
 
     def may_be_found(self, tables: frozenset[str], keys: Collection[bytes] | None) -> bool:
@@ -248,13 +230,14 @@ class CollectedRows:
         if not self._tables:
             return
         rows, conflicts = self._rows, self._conflicts
-        for (statement, _), (before, after) in self._moves.items():
-            rows.setdefault(statement, []).append(statement.parameters(self._connection, {**before, **after}))
+        for (statement, dealer_id), (before, after) in self._moves.items():
+            compiled = statement.compiled(self.connection)
+            rows.setdefault(statement, []).append(compiled.parameters(dealer_id, {**before, **after}))
             conflicts[statement] = "another transaction changed the row"
         self.discard()
         # A table comes after those that it refers to.
         ordered = sorted(rows.items(), key=lambda item: min(map(_RANKS.__getitem__, item[0].tables)))
-        written = _run_all(self._connection, ordered)
+        written = _run_all(self.connection, ordered)
         for (statement, given), count in zip(ordered, written, strict=True):
             if statement in conflicts and count != len(given):
                 raise AlreadyStored(conflicts[statement])
@@ -296,7 +279,7 @@ def _run_all(connection: Connection, statements: Sequence[tuple[Prepared, list[A
 
     def work(cursors: Sequence[Any]) -> None:
         for cursor, (statement, rows) in zip(cursors, statements, strict=True):
-            cursor.executemany(statement.sql(connection), rows)
+            cursor.executemany(statement.compiled(connection).sql, rows)
 
     return _run_together(connection, len(statements), work, lambda cursor: cursor.rowcount)
 

@@ -1,22 +1,26 @@
-"""Rows that are deleted by age or by number, a few in each transaction, as statements on the caller's transaction.
+"""Deletes rows by age or by number, a few in each transaction. `storage.disposal` erases customers by age.
 
-`storage.privacy` erases customers. These rows hold nothing about customers that is readable without a key.
+These rows hold nothing about customers that is readable without a key.
 """
 
+from collections.abc import Callable
 from datetime import datetime
 from typing import NamedTuple
 
-from sqlalchemy import Column, Connection, Delete, bindparam, delete, select
+from sqlalchemy import Column, Delete, bindparam, delete, select
 
-from dealer_agent.encryption.cipher import Cipher
 from dealer_agent.storage.accesses import delete_accesses
-from dealer_agent.storage.schema import idempotency, refusals
+from dealer_agent.storage.clock import trust_clock
+from dealer_agent.storage.idempotency import IDEMPOTENCY_KEPT
+from dealer_agent.storage.schema import idempotency, of_dealer, refusals
+from dealer_agent.storage.store import Begin, Store
+from dealer_agent.storage.transaction import Transaction
 
-ROWS_AT_ONCE = 1000
+MOST_ROWS = 1000
 """The most rows that one transaction deletes: a lead waits for at most one such transaction."""
 
 MOST_REFUSALS = 100_000
-"""The most refusals that are kept: strangers cause them, and only the newest are of use."""
+"""The most refusals that are kept: strangers cause them, and only the newest are useful."""
 
 
 class Purged(NamedTuple):
@@ -27,37 +31,53 @@ class Purged(NamedTuple):
     accesses: int
 
 
-def _drop_old(key: Column[object], at: Column[datetime]) -> Delete:
-    """Deletes the oldest rows from before `before`, up to ROWS_AT_ONCE of them."""
-    mine = key.table.c.dealer_id == bindparam("dealer_id")
-    oldest = select(key).where(mine, at < bindparam("before")).order_by(at).limit(ROWS_AT_ONCE)
-    return delete(key.table).where(mine, key.in_(oldest))
+def _delete_old(key: Column[object], at: Column[datetime]) -> Delete:
+    """Deletes the oldest rows from before `before`, up to MOST_ROWS of them."""
+    oldest = select(key).where(of_dealer(key.table), at < bindparam("before")).order_by(at).limit(MOST_ROWS)
+    return delete(key.table).where(of_dealer(key.table), key.in_(oldest))
 
 
-DROP_OLD_REPLIES = _drop_old(idempotency.c.fingerprint, idempotency.c.at)
-DROP_OLD_REFUSALS = _drop_old(refusals.c.refusal_id, refusals.c.at)
+DELETE_OLD_REPLIES = _delete_old(idempotency.c.fingerprint, idempotency.c.at)
+DELETE_OLD_REFUSALS = _delete_old(refusals.c.refusal_id, refusals.c.at)
 
 READ_OLDEST_KEPT = (
-    select(refusals.c.at)
-    .where(refusals.c.dealer_id == bindparam("dealer_id"))
-    .order_by(refusals.c.at.desc())
-    .offset(MOST_REFUSALS - 1)
-    .limit(1)
+    select(refusals.c.at).where(of_dealer(refusals)).order_by(refusals.c.at.desc()).offset(MOST_REFUSALS - 1).limit(1)
 )
 
 
-def drop_old_replies(connection: Connection, dealer_id: str, before: datetime) -> int:
-    """Deletes first answers to idempotency keys. Returns how many; fewer than ROWS_AT_ONCE means that none is left."""
-    return connection.execute(DROP_OLD_REPLIES, {"dealer_id": dealer_id, "before": before}).rowcount
+def purge(
+    store: Store, dealer_id: str, *, refusals_before: datetime, accesses_before: datetime, now: datetime
+) -> Purged:
+    """Deletes responses stored for idempotency keys after 30 days, and refusals and accesses from before these times.
 
+    It also deletes all but the newest MOST_REFUSALS refusals. Each transaction deletes a few rows, so that leads do not
+    wait. Raises ClockDoubtful, and deletes nothing, if `now` is implausible.
+    """
+    with store.write(dealer_id, now) as tx:
+        trust_clock(tx)
 
-def drop_old_refusals(connection: Connection, dealer_id: str, before: datetime) -> int:
-    """The same for refusals: those from before `before`, and those beyond the newest MOST_REFUSALS."""
-    oldest_kept: datetime | None = connection.execute(READ_OLDEST_KEPT, {"dealer_id": dealer_id}).scalar()
-    before = before if oldest_kept is None else max(before, oldest_kept)
-    return connection.execute(DROP_OLD_REFUSALS, {"dealer_id": dealer_id, "before": before}).rowcount
+    def delete_replies(tx: Transaction) -> int:
+        return tx.execute(DELETE_OLD_REPLIES, {"before": now - IDEMPOTENCY_KEPT}).rowcount
 
+    def delete_refusals(tx: Transaction) -> int:
+        oldest_kept: datetime | None = tx.execute(READ_OLDEST_KEPT).scalar()
+        before = refusals_before if oldest_kept is None else max(refusals_before, oldest_kept)
+        return tx.execute(DELETE_OLD_REFUSALS, {"before": before}).rowcount
 
-def drop_old_accesses(connection: Connection, cipher: Cipher, dealer_id: str, before: datetime, now: datetime) -> int:
-    """The same for the access log. The same transaction adds an entry about the deletion. The dealer is locked."""
-    return delete_accesses(connection, cipher, dealer_id, before, now, ROWS_AT_ONCE)
+    def delete_log(tx: Transaction) -> int:
+        return delete_accesses(tx, accesses_before, MOST_ROWS)
+
+    def in_batches(begin: Begin, delete_rows: Callable[[Transaction], int]) -> int:
+        total = 0
+        while True:
+            with begin(dealer_id, now) as tx:
+                done = delete_rows(tx)
+            total += done
+            if done < MOST_ROWS:
+                return total
+
+    return Purged(
+        in_batches(store.write, delete_replies),
+        in_batches(store.write, delete_refusals),
+        in_batches(store.lock, delete_log),
+    )

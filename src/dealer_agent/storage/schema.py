@@ -13,25 +13,33 @@ empties the sealed columns and the keyed hashes.
 
 from datetime import UTC, datetime, timedelta
 from functools import lru_cache
+from typing import Any
 
 from sqlalchemy import (
     BigInteger,
+    BindParameter,
     Boolean,
     Column,
+    ColumnElement,
     Dialect,
     ForeignKeyConstraint,
+    FromClause,
     Index,
     Integer,
     LargeBinary,
     MetaData,
     String,
     Table,
+    bindparam,
     text,
 )
 from sqlalchemy.types import TypeDecorator
 
+FIRST_REVISION = "0009"
+"""The first migration. A database of an older revision cannot be upgraded."""
+
 SCHEMA_REVISION = "0009"
-"""The newest migration. Revisions are numbers of four digits, so that older and newer can be told apart."""
+"""The newest migration. Revisions are numbers of four digits, so that they sort by age."""
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _MICROSECOND = timedelta(microseconds=1)
@@ -69,20 +77,20 @@ class UtcTime(TypeDecorator[datetime]):
         return time_of(value)
 
 
-def as_kept(words: str) -> str:
+def as_stored(words: str) -> str:
     """Text from outside as it is kept: U+0000, which PostgreSQL cannot keep in text, becomes U+FFFD."""
     return words.replace("\0", "\N{REPLACEMENT CHARACTER}")
 
 
 class Words(TypeDecorator[str]):
-    """Text from outside, alike on both databases (`as_kept`)."""
+    """Text from outside, alike on both databases (`as_stored`)."""
 
     impl = String
     cache_ok = True
 
     def process_bind_param(self, value: str | None, dialect: Dialect) -> str | None:  # noqa: ARG002
         """To the database."""
-        return None if value is None else as_kept(value)
+        return None if value is None else as_stored(value)
 
 
 metadata = MetaData(
@@ -93,6 +101,15 @@ metadata = MetaData(
         "uq": "uq_%(table_name)s_%(column_0_N_name)s",
     }
 )
+
+
+def of_dealer(table: FromClause) -> ColumnElement[bool]:
+    """The condition that a row belongs to the dealer of the transaction: its parameter is `dealer`."""
+    return table.c.dealer_id == bindparam("dealer")
+
+
+LEAD_IDS: BindParameter[Any] = bindparam("lead_ids", expanding=True)
+"""The parameter of a statement about several leads."""
 
 
 def _of_lead() -> ForeignKeyConstraint:

@@ -1,4 +1,4 @@
-"""The stock in the database: imports in one transaction, reads as of one moment (contract, part 6)."""
+"""The stock in the database: one transaction writes an import, and one reads all of it (docs/feeds.md)."""
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
@@ -9,13 +9,16 @@ from typing import Any, NamedTuple, TypeVar
 
 import msgspec
 from msgspec import UNSET
-from sqlalchemy import Connection, Engine, Executable, bindparam, delete, insert, select, text, update
+from sqlalchemy import Executable, bindparam, delete, insert, select, update
+from sqlalchemy.dialects.postgresql import insert as upsert
 
+from dealer_agent.inventory.import_plan import ImportRow, KnownUnit, Placed, Plan, plan_import
 from dealer_agent.inventory.unit import Unit
 from dealer_agent.storage.clock import clock_problem
 from dealer_agent.storage.errors import StockShrinks
-from dealer_agent.storage.matching import ImportRow, KnownUnit, Placed, Plan, plan_import
-from dealer_agent.storage.schema import imports, revisions, unit_documents, units
+from dealer_agent.storage.schema import imports, of_dealer, revisions, unit_documents, units
+from dealer_agent.storage.store import Store
+from dealer_agent.storage.transaction import Transaction
 
 _Item = TypeVar("_Item")
 
@@ -27,7 +30,7 @@ _from_json = msgspec.json.Decoder(Unit)
 
 
 class Revision(NamedTuple):
-    """Grows with every import, and with every token made or revoked."""
+    """Counters that grow with every import, and with every token that is created or revoked."""
 
     stock: int
     tokens: int
@@ -44,7 +47,7 @@ class LiveUnit(NamedTuple):
 
 
 class GoneUnit(NamedTuple):
-    """A unit that is sold, and still remembered."""
+    """A unit that was sold lately."""
 
     vehicle_id: str
     vin: str | None
@@ -53,7 +56,7 @@ class GoneUnit(NamedTuple):
 
 
 class StockMark(NamedTuple):
-    """Which stock it is: the revision and the time of the import that made it. Other databases have other times."""
+    """Identifies a stock: the revision and the time of the import that made it. Other databases have other times."""
 
     revision: int
     imported_at: datetime | None
@@ -61,7 +64,7 @@ class StockMark(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Stock:
-    """A dealer's stock as of one moment, by vehicle id. `live` is read as it is iterated, once: it may be large."""
+    """A dealer's stock as of one moment, by vehicle id. `live` may be large: iterate it once, in the transaction."""
 
     mark: StockMark
     live: Iterator[LiveUnit]
@@ -70,8 +73,9 @@ class Stock:
 
 @dataclass(frozen=True, slots=True)
 class ImportOutcome:
-    """What an import did, or would do: vehicle ids; units for sale before and after; rows that named a unit again.
+    """The vehicle ids that an import changed, or would change.
 
+    `before` and `after` are the numbers of units for sale. `repeated` is the number of rows that named a unit again.
     `revision` is the stock's revision afterwards; None for a dry run.
     """
 
@@ -87,7 +91,7 @@ class ImportOutcome:
 
 
 class ImportRecord(NamedTuple):
-    """One line of the history of imports. `source` is the file's name."""
+    """An import in the history. `source` is the file's name."""
 
     revision: int
     at: datetime
@@ -101,16 +105,17 @@ class ImportRecord(NamedTuple):
     back: int
 
 
-READ_REVISION = select(revisions.c.stock_revision, revisions.c.token_revision).where(
-    revisions.c.dealer_id == bindparam("dealer_id")
-)
+READ_REVISION = select(revisions.c.stock_revision, revisions.c.token_revision).where(of_dealer(revisions))
 
-# The upsert locks the row: imports of one dealer come one after the other, also from several processes.
-NEXT_STOCK_REVISION = text("""
-    INSERT INTO revisions (dealer_id, stock_revision, token_revision) VALUES (:dealer_id, 1, 0)
-    ON CONFLICT (dealer_id) DO UPDATE SET stock_revision = revisions.stock_revision + 1
-    RETURNING stock_revision
-""")
+# The upsert locks the row: imports of one dealer run one after the other, also in several processes.
+NEXT_REVISION = (
+    upsert(revisions)
+    .values(stock_revision=1, token_revision=0)
+    .on_conflict_do_update(
+        index_elements=revisions.primary_key, set_={"stock_revision": revisions.c.stock_revision + 1}
+    )
+    .returning(revisions.c.stock_revision)
+)
 
 READ_KNOWN_UNITS = (
     select(
@@ -121,7 +126,7 @@ READ_KNOWN_UNITS = (
         units.c.document_hash,
         units.c.sold_at.is_not(None),
     )
-    .where(units.c.dealer_id == bindparam("dealer_id"))
+    .where(of_dealer(units))
     .order_by(units.c.first_seen, units.c.vehicle_id)
 )
 
@@ -129,11 +134,11 @@ ADD_UNIT = insert(units)
 
 ADD_DOCUMENT = insert(unit_documents)
 
-_this_unit = (units.c.dealer_id == bindparam("in_dealer")) & (units.c.vehicle_id == bindparam("in_vehicle"))
+_this_unit = (of_dealer(units), units.c.vehicle_id == bindparam("in_vehicle"))
 
 REPLACE_UNIT = (
     update(units)
-    .where(_this_unit)
+    .where(*_this_unit)
     .values(
         {
             name: bindparam(name)
@@ -142,29 +147,27 @@ REPLACE_UNIT = (
     )
 )
 
-REFRESH_UNIT = update(units).where(_this_unit).values(document_hash=bindparam("document_hash"))
+REFRESH_UNIT = update(units).where(*_this_unit).values(document_hash=bindparam("document_hash"))
 
 REPLACE_DOCUMENT = (
     update(unit_documents)
-    .where(unit_documents.c.dealer_id == bindparam("in_dealer"), unit_documents.c.vehicle_id == bindparam("in_vehicle"))
+    .where(of_dealer(unit_documents), unit_documents.c.vehicle_id == bindparam("in_vehicle"))
     .values(unit=bindparam("unit"))
 )
 
-_these_units = (units.c.dealer_id == bindparam("in_dealer")) & units.c.vehicle_id.in_(
-    bindparam("in_vehicles", expanding=True)
-)
+_these_units = (of_dealer(units), units.c.vehicle_id.in_(bindparam("in_vehicles", expanding=True)))
 
-CONFIRM_UNITS = update(units).where(_these_units).values(updated_at=bindparam("at"))
+CONFIRM_UNITS = update(units).where(*_these_units).values(updated_at=bindparam("at"))
 
-SELL_UNITS = update(units).where(_these_units).values(sold_at=bindparam("at"))
+SELL_UNITS = update(units).where(*_these_units).values(sold_at=bindparam("at"))
 
-FORGET_UNITS = delete(units).where(units.c.dealer_id == bindparam("dealer_id"), units.c.sold_at < bindparam("before"))
+FORGET_UNITS = delete(units).where(of_dealer(units), units.c.sold_at < bindparam("before"))
 
-NOTE_IMPORT = insert(imports)
+ADD_IMPORT = insert(imports)
 
 LIST_IMPORTS = (
     select(*(imports.c[name] for name in ImportRecord._fields))
-    .where(imports.c.dealer_id == bindparam("dealer_id"))
+    .where(of_dealer(imports))
     .order_by(imports.c.revision.desc())
     .limit(bindparam("limit"))
 )
@@ -172,8 +175,9 @@ LIST_IMPORTS = (
 READ_LIVE_UNITS = (
     select(unit_documents.c.unit, units.c.vehicle_id, units.c.first_seen, units.c.changed_at, units.c.updated_at)
     .join_from(units, unit_documents)
-    .where(units.c.dealer_id == bindparam("dealer_id"), units.c.sold_at.is_(None))
+    .where(of_dealer(units), units.c.sold_at.is_(None))
     .order_by(units.c.vehicle_id)
+    .execution_options(yield_per=5000)
 )
 
 READ_STOCK_MARK = (
@@ -184,32 +188,28 @@ READ_STOCK_MARK = (
         (imports.c.dealer_id == revisions.c.dealer_id) & (imports.c.revision == revisions.c.stock_revision),
         isouter=True,
     )
-    .where(revisions.c.dealer_id == bindparam("dealer_id"))
+    .where(of_dealer(revisions))
 )
 
 FIND_LIVE_UNIT = (
-    select(units.c.vehicle_id)
-    .where(units.c.dealer_id == bindparam("dealer_id"), units.c.sold_at.is_(None))
-    .limit(1)
-    .offset(bindparam("skipped"))
+    select(units.c.vehicle_id).where(of_dealer(units), units.c.sold_at.is_(None)).limit(1).offset(bindparam("skipped"))
 )
 
 READ_GONE_UNITS = (
     select(units.c.vehicle_id, units.c.vin, units.c.stock, units.c.sold_at)
-    .where(units.c.dealer_id == bindparam("dealer_id"), units.c.sold_at >= bindparam("since"))
+    .where(of_dealer(units), units.c.sold_at >= bindparam("since"))
     .order_by(units.c.vehicle_id)
 )
 
 
-def read_revision(connection: Connection, dealer_id: str) -> Revision:
-    """The dealer's revisions; zeros before the first import and token."""
-    row = connection.execute(READ_REVISION, {"dealer_id": dealer_id}).one_or_none()
+def read_revision(tx: Transaction) -> Revision:
+    """The dealer's revisions; zeros before the first import and token. One row, read by its key."""
+    row = tx.execute(READ_REVISION).one_or_none()
     return Revision(0, 0) if row is None else Revision(row[0], row[1])
 
 
 def apply_import(
-    writer: Engine,
-    reader: Engine,
+    store: Store,
     dealer_id: str,
     rows: Sequence[ImportRow],
     *,
@@ -218,25 +218,30 @@ def apply_import(
     layout: str,
     max_shrink: float | None,
     dry_run: bool,
-    full: bool,
-    remember_days: int | None,
+    remember_days: int,
+    full: bool = True,
 ) -> ImportOutcome:
-    """See `Store.apply_import`."""
+    """Replaces the stock by `rows`, in one transaction: readers see the old stock or the new one.
+
+    Units for sale that are not in `rows` become sold, unless the file is not `full`. If those are more than the share
+    `max_shrink` (0 to 1) of the units for sale, raises StockShrinks and writes nothing. `dry_run` finds the same
+    outcome, or raises the same error, and writes nothing. Units sold more than `remember_days` before `at` are deleted.
+    Only the file name of `source` is stored.
+    """
     # Encoded before the transaction begins: SQLite has one writer, and leads wait for it.
     documents = [_to_json.encode(row.unit) for row in rows]
     hashes = [blake2b(document, digest_size=16).digest() for document in documents]
-    with (reader if dry_run else writer).begin() as connection:
-        revision = None if dry_run else _next_revision(connection, dealer_id)
-        known = [KnownUnit(*row) for row in connection.execute(READ_KNOWN_UNITS, {"dealer_id": dealer_id})]
+    with (store.read if dry_run else store.write)(dealer_id, at) as tx:
+        revision = None if dry_run else int(tx.execute(NEXT_REVISION).scalar_one())
+        known = [KnownUnit(*row) for row in tx.execute(READ_KNOWN_UNITS)]
         plan = plan_import(known, rows, hashes, full=full)
         if max_shrink is not None and len(plan.sold) > max_shrink * plan.before:
             raise StockShrinks(before=plan.before, after=plan.after, removed=len(plan.sold))
         if revision is not None:
-            _carry_out(connection, plan, _Written(dealer_id, rows, documents, hashes, at))
+            _write_plan(tx, plan, _Rows(rows, documents, hashes, at))
             # While the clock is implausible, keep everything; a later import deletes it.
-            if remember_days is not None and clock_problem(connection, dealer_id, at) is None:
-                forgotten = {"dealer_id": dealer_id, "before": at - timedelta(days=remember_days)}
-                connection.execute(FORGET_UNITS, forgotten)
+            if clock_problem(tx) is None:
+                tx.execute(FORGET_UNITS, {"before": at - timedelta(days=remember_days)})
             record = ImportRecord(
                 revision=revision,
                 at=at,
@@ -249,7 +254,7 @@ def apply_import(
                 sold=len(plan.sold),
                 back=len(plan.back),
             )
-            connection.execute(NOTE_IMPORT, {"dealer_id": dealer_id} | record._asdict())
+            tx.execute(ADD_IMPORT, record._asdict())
     return ImportOutcome(
         added=tuple(placed.vehicle_id for placed in plan.added),
         changed=tuple(placed.vehicle_id for placed in plan.changed),
@@ -263,45 +268,37 @@ def apply_import(
     )
 
 
-def read_mark(connection: Connection, dealer_id: str) -> StockMark:
-    """Which stock there is."""
-    row = connection.execute(READ_STOCK_MARK, {"dealer_id": dealer_id}).one_or_none()
+def read_mark(tx: Transaction) -> StockMark:
+    """The mark of the present stock."""
+    row = tx.execute(READ_STOCK_MARK).one_or_none()
     return StockMark(0, None) if row is None else StockMark(*row)
 
 
-def has_more_live_units(connection: Connection, dealer_id: str, than: int) -> bool:
-    """Whether more units than that are for sale; no more of them are counted."""
-    found = connection.execute(FIND_LIVE_UNIT, {"dealer_id": dealer_id, "skipped": than})
-    return found.one_or_none() is not None
+def has_more_live_units(tx: Transaction, than: int) -> bool:
+    """Whether more units than that are for sale. It counts no further."""
+    return tx.execute(FIND_LIVE_UNIT, {"skipped": than}).one_or_none() is not None
 
 
-def read_stock(connection: Connection, dealer_id: str, *, sold_since: datetime) -> Stock:
-    """The stock; `connection` must be a reader's, whose transaction sees one moment, and stays open meanwhile."""
-    gone = connection.execute(READ_GONE_UNITS, {"dealer_id": dealer_id, "since": sold_since})
-    return Stock(
-        mark=read_mark(connection, dealer_id),
-        gone=[GoneUnit(*row) for row in gone],
-        live=_live_units(connection, dealer_id),
-    )
+def read_stock(tx: Transaction, remember_days: int) -> Stock:
+    """All units for sale, and those sold in the last `remember_days`. The transaction must be a reader's."""
+    gone = tx.execute(READ_GONE_UNITS, {"since": tx.now - timedelta(days=remember_days)})
+    return Stock(mark=read_mark(tx), gone=[GoneUnit(*row) for row in gone], live=_live_units(tx))
 
 
-def _live_units(connection: Connection, dealer_id: str) -> Iterator[LiveUnit]:
-    in_parts = {"yield_per": 5000}
-    for row in connection.execute(READ_LIVE_UNITS, {"dealer_id": dealer_id}, execution_options=in_parts):
+def _live_units(tx: Transaction) -> Iterator[LiveUnit]:
+    for row in tx.execute(READ_LIVE_UNITS):
         yield LiveUnit(_from_json.decode(row[0]), *row[1:])
 
 
-def list_imports(connection: Connection, dealer_id: str, limit: int) -> list[ImportRecord]:
-    """The newest first."""
-    found = connection.execute(LIST_IMPORTS, {"dealer_id": dealer_id, "limit": limit})
-    return [ImportRecord(*row) for row in found]
+def list_imports(tx: Transaction, limit: int) -> list[ImportRecord]:
+    """The newest imports first."""
+    return [ImportRecord(*row) for row in tx.execute(LIST_IMPORTS, {"limit": limit})]
 
 
 @dataclass(frozen=True, slots=True)
-class _Written:
-    """The rows of a file as they are written."""
+class _Rows:
+    """The rows of a file, and the values of their rows in the database."""
 
-    dealer_id: str
     rows: Sequence[ImportRow]
     documents: Sequence[bytes]
     hashes: Sequence[bytes]
@@ -335,33 +332,28 @@ class _Written:
         return self._known(placed) | {"unit": self.documents[placed.position]}
 
     def _new(self, placed: Placed) -> dict[str, Any]:
-        return {"dealer_id": self.dealer_id, "vehicle_id": placed.vehicle_id}
+        return {"vehicle_id": placed.vehicle_id}
 
     def _known(self, placed: Placed) -> dict[str, Any]:
-        return {"in_dealer": self.dealer_id, "in_vehicle": placed.vehicle_id}
+        return {"in_vehicle": placed.vehicle_id}
 
 
-def _carry_out(connection: Connection, plan: Plan, written: _Written) -> None:
+def _write_plan(tx: Transaction, plan: Plan, rows: _Rows) -> None:
     replaced = plan.changed + plan.back
     each: tuple[tuple[Executable, list[Placed], Callable[[Placed], dict[str, Any]]], ...] = (
-        (REPLACE_UNIT, replaced, written.replaced_unit),
-        (REPLACE_DOCUMENT, replaced, written.replaced_document),
-        (ADD_UNIT, plan.added, written.new_unit),
-        (ADD_DOCUMENT, plan.added, written.new_document),
-        (REFRESH_UNIT, plan.refreshed, written.refreshed_unit),
-        (REPLACE_DOCUMENT, plan.refreshed, written.replaced_document),
+        (REPLACE_UNIT, replaced, rows.replaced_unit),
+        (REPLACE_DOCUMENT, replaced, rows.replaced_document),
+        (ADD_UNIT, plan.added, rows.new_unit),
+        (ADD_DOCUMENT, plan.added, rows.new_document),
+        (REFRESH_UNIT, plan.refreshed, rows.refreshed_unit),
+        (REPLACE_DOCUMENT, plan.refreshed, rows.replaced_document),
     )
     for statement, placed_units, values in each:
         for part in _chunks(placed_units):
-            connection.execute(statement, [values(placed) for placed in part])
+            tx.execute_each(statement, [values(placed) for placed in part])
     for statement, vehicle_ids in ((CONFIRM_UNITS, plan.unchanged), (SELL_UNITS, plan.sold)):
         for ids in _chunks(vehicle_ids):
-            connection.execute(statement, {"in_dealer": written.dealer_id, "in_vehicles": ids, "at": written.at})
-
-
-def _next_revision(connection: Connection, dealer_id: str) -> int:
-    revision: int = connection.execute(NEXT_STOCK_REVISION, {"dealer_id": dealer_id}).scalar_one()
-    return revision
+            tx.execute(statement, {"in_vehicles": ids, "at": rows.at})
 
 
 def _chunks(items: Sequence[_Item]) -> Iterator[Sequence[_Item]]:

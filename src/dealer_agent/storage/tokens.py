@@ -1,4 +1,4 @@
-"""Access tokens. Only a hash of a token is kept; what is handed out never reaches storage.
+"""Access tokens. Only a hash of a token is stored, never the token itself.
 
 A token opens what its purpose names, and nothing else: the skills, or the calendar of visits.
 """
@@ -6,16 +6,18 @@ A token opens what its purpose names, and nothing else: the skills, or the calen
 from datetime import datetime
 from typing import Literal, NamedTuple
 
-from sqlalchemy import Connection, bindparam, insert, select, text, update
-from ulid import ULID
+from sqlalchemy import bindparam, insert, select, update
+from sqlalchemy.dialects.postgresql import insert as upsert
 
-from dealer_agent.storage.schema import tokens
+from dealer_agent.protocol.ids import new_ulid
+from dealer_agent.storage.schema import of_dealer, revisions, tokens
+from dealer_agent.storage.transaction import Transaction
 
 Purpose = Literal["skills", "calendar"]
 
 
 class TokenRecord(NamedTuple):
-    """A token as a person sees it in a list."""
+    """A token in a list."""
 
     token_id: str
     name: str
@@ -36,70 +38,66 @@ ADD_TOKEN = insert(tokens)
 
 LIST_TOKENS = (
     select(*(tokens.c[name] for name in TokenRecord._fields))
-    .where(tokens.c.dealer_id == bindparam("dealer_id"))
+    .where(of_dealer(tokens))
     .order_by(tokens.c.created_at, tokens.c.token_id)
 )
 
 LIST_ACTIVE_TOKENS = (
     select(*(tokens.c[name] for name in ActiveToken._fields))
-    .where(tokens.c.dealer_id == bindparam("dealer_id"), tokens.c.purpose == "skills", tokens.c.revoked_at.is_(None))
+    .where(of_dealer(tokens), tokens.c.purpose == "skills", tokens.c.revoked_at.is_(None))
     .order_by(tokens.c.created_at, tokens.c.token_id)
 )
 
 FIND_TOKEN = select(tokens.c.token_id).where(
-    tokens.c.dealer_id == bindparam("dealer_id"),
-    tokens.c.token_hash == bindparam("token_hash"),
-    tokens.c.purpose == bindparam("purpose"),
+    of_dealer(tokens),
+    tokens.c.token_hash == bindparam("sought"),
+    tokens.c.purpose == bindparam("for_purpose"),
     tokens.c.revoked_at.is_(None),
 )
 
 REVOKE_TOKEN = (
     update(tokens)
-    .where(
-        tokens.c.dealer_id == bindparam("in_dealer"),
-        tokens.c.token_id == bindparam("in_token"),
-        tokens.c.revoked_at.is_(None),
-    )
+    .where(of_dealer(tokens), tokens.c.token_id == bindparam("token"), tokens.c.revoked_at.is_(None))
     .values(revoked_at=bindparam("at"))
 )
 
-NEXT_TOKEN_REVISION = text("""
-    INSERT INTO revisions (dealer_id, stock_revision, token_revision) VALUES (:dealer_id, 0, 1)
-    ON CONFLICT (dealer_id) DO UPDATE SET token_revision = revisions.token_revision + 1
-""")
+NEXT_REVISION = (
+    upsert(revisions)
+    .values(stock_revision=0, token_revision=1)
+    .on_conflict_do_update(
+        index_elements=revisions.primary_key, set_={"token_revision": revisions.c.token_revision + 1}
+    )
+)
 
 
-def create_token(
-    connection: Connection, dealer_id: str, name: str, token_hash: bytes, at: datetime, purpose: Purpose
-) -> str:
-    """Keeps a new token's hash and returns its id. Raises AlreadyStored for a hash that is there."""
-    token_id = str(ULID())
-    row = {"dealer_id": dealer_id, "token_id": token_id, "name": name, "token_hash": token_hash, "created_at": at}
-    connection.execute(ADD_TOKEN, row | {"purpose": purpose})
-    connection.execute(NEXT_TOKEN_REVISION, {"dealer_id": dealer_id})
+def create_token(tx: Transaction, name: str, token_hash: bytes, purpose: Purpose = "skills") -> str:
+    """Stores the hash of a new token and returns the token's id. Raises AlreadyStored for a hash that is there."""
+    token_id = new_ulid()
+    row = {"token_id": token_id, "name": name, "token_hash": token_hash, "created_at": tx.now, "purpose": purpose}
+    tx.execute(ADD_TOKEN, row)
+    tx.execute(NEXT_REVISION)
     return token_id
 
 
-def revoke_token(connection: Connection, dealer_id: str, token_id: str, at: datetime) -> bool:
-    """Ends a token for ever; False when there is no such active token."""
-    revoked = connection.execute(REVOKE_TOKEN, {"in_dealer": dealer_id, "in_token": token_id, "at": at}).rowcount == 1
+def revoke_token(tx: Transaction, token_id: str) -> bool:
+    """Ends a token for ever. Returns False if there is no such active token."""
+    revoked = tx.execute(REVOKE_TOKEN, {"token": token_id, "at": tx.now}).rowcount == 1
     if revoked:
-        connection.execute(NEXT_TOKEN_REVISION, {"dealer_id": dealer_id})
+        tx.execute(NEXT_REVISION)
     return revoked
 
 
-def list_tokens(connection: Connection, dealer_id: str) -> list[TokenRecord]:
-    """All of them, revoked ones too, oldest first."""
-    return [TokenRecord(*row) for row in connection.execute(LIST_TOKENS, {"dealer_id": dealer_id})]
+def list_tokens(tx: Transaction) -> list[TokenRecord]:
+    """All tokens, revoked ones too, oldest first."""
+    return [TokenRecord(*row) for row in tx.execute(LIST_TOKENS)]
 
 
-def find_token(connection: Connection, dealer_id: str, token_hash: bytes, purpose: Purpose) -> str | None:
-    """The id of the token with this hash that opens what `purpose` names."""
-    sought = {"dealer_id": dealer_id, "token_hash": token_hash, "purpose": purpose}
-    token_id: str | None = connection.execute(FIND_TOKEN, sought).scalar()
+def find_token(tx: Transaction, token_hash: bytes, purpose: Purpose) -> str | None:
+    """The id of the active token with this hash and purpose."""
+    token_id: str | None = tx.execute(FIND_TOKEN, {"sought": token_hash, "for_purpose": purpose}).scalar()
     return token_id
 
 
-def active_token_hashes(connection: Connection, dealer_id: str) -> list[ActiveToken]:
-    """Those that open the skills."""
-    return [ActiveToken(*row) for row in connection.execute(LIST_ACTIVE_TOKENS, {"dealer_id": dealer_id})]
+def list_active_tokens(tx: Transaction) -> list[ActiveToken]:
+    """The active tokens that open the skills."""
+    return [ActiveToken(*row) for row in tx.execute(LIST_ACTIVE_TOKENS)]

@@ -1,4 +1,4 @@
-"""The channels that a person withdrew, by keyed hashes of contact points, as statements on the caller's transaction.
+"""The channels that a person withdrew, by keyed hashes of contact points (docs/protocol.md#withdrawal).
 
 A withdrawal stays when the person's leads are erased: an agent may still send the old consent. A row has the hash, the
 channel and the time, and nothing else. The cost of a lookup does not depend on the number of leads of a contact.
@@ -7,80 +7,54 @@ channel and the time, and nothing else. The cost of a lookup does not depend on 
 from collections.abc import Collection, Iterable
 from datetime import datetime
 
-import msgspec
-from sqlalchemy import Connection, bindparam, select, text
+from sqlalchemy import bindparam, select
+from sqlalchemy.dialects.postgresql import insert as upsert
 
-from dealer_agent.encryption.cipher import Cipher
-from dealer_agent.storage.contact_points import KNOWN_BY, contact_points_of, lasting_hash
+from dealer_agent.storage.contact_points import contact_points_of, lasting_hash
 from dealer_agent.storage.prepared_statements import Prepared
-from dealer_agent.storage.schema import UtcTime, consent_events, withdrawals
+from dealer_agent.storage.schema import of_dealer, withdrawals
+from dealer_agent.storage.transaction import Transaction
 
 PURPOSE = "withdrawals"
 
-NOTE_WITHDRAWAL = Prepared(
-    text("""
-    INSERT INTO withdrawals (dealer_id, contact_hash, channel, at) VALUES (:dealer_id, :contact_hash, :channel, :at)
-    ON CONFLICT (dealer_id, contact_hash, channel) DO UPDATE SET at = excluded.at WHERE excluded.at > withdrawals.at
-""").bindparams(bindparam("at", type_=UtcTime)),
-    withdrawals,
+_add = upsert(withdrawals)
+ADD_WITHDRAWAL = _add.on_conflict_do_update(
+    index_elements=withdrawals.primary_key,
+    set_={"at": _add.excluded.at},
+    where=_add.excluded.at > withdrawals.c.at,
 )
 
 FIND_WITHDRAWN = Prepared(
     select(withdrawals.c.channel).where(
-        withdrawals.c.dealer_id == bindparam("dealer_id"),
+        of_dealer(withdrawals),
         withdrawals.c.contact_hash.in_([bindparam("one_hash"), bindparam("other_hash")]),
         withdrawals.c.at >= bindparam("granted_at"),
     )
-)
-
-READ_REVOCATIONS = select(consent_events.c.lead_id, consent_events.c.channels, consent_events.c.at).where(
-    consent_events.c.dealer_id == bindparam("dealer_id"), consent_events.c.kind == "revoked"
 )
 
 MOST_CONTACTS = 2
 """A customer has an e-mail address, a phone number, or both."""
 
 
-def note_withdrawal(
-    connection: Connection,
-    cipher: Cipher,
-    dealer_id: str,
-    lead_id: str,
-    channels: Collection[str],
-    at: datetime,
-    known_by: tuple[str, ...] = KNOWN_BY,
-) -> None:
-    """Notes that the customer of a lead withdrew these channels, for its `contact_points_of`."""
+def record_withdrawal(tx: Transaction, lead_id: str, channels: Collection[str], known_by: tuple[str, ...]) -> None:
+    """Records that the customer of a lead withdrew these channels, for its `contact_points_of`."""
     rows = [
-        {
-            "dealer_id": dealer_id,
-            "contact_hash": lasting_hash(cipher, PURPOSE, dealer_id, contact),
-            "channel": channel,
-            "at": at,
-        }
-        for contact in contact_points_of(connection, cipher, dealer_id, lead_id, known_by)
+        {"contact_hash": lasting_hash(tx, PURPOSE, contact), "channel": channel, "at": tx.now}
+        for contact in contact_points_of(tx, lead_id, known_by)
         for channel in channels
     ]
     if rows:
-        NOTE_WITHDRAWAL.write_all(connection, rows)
+        tx.execute_each(ADD_WITHDRAWAL, rows)
 
 
-def withdrawn_since(
-    connection: Connection, cipher: Cipher, dealer_id: str, contacts: Iterable[str], granted_at: datetime
-) -> frozenset[str]:
+def withdrawn_since(tx: Transaction, contacts: Iterable[str], granted_at: datetime) -> frozenset[str]:
     """The channels that were withdrawn at `granted_at` or later for any of at most MOST_CONTACTS contact points.
 
-    A withdrawal counts for every vehicle.
+    A withdrawal applies to every vehicle.
     """
-    hashes = [lasting_hash(cipher, PURPOSE, dealer_id, contact) for contact in contacts]
+    hashes = [lasting_hash(tx, PURPOSE, contact) for contact in contacts]
     if not hashes:
         return frozenset()
     assert len(hashes) <= MOST_CONTACTS, "the statement takes no more"
-    sought = {"dealer_id": dealer_id, "one_hash": hashes[0], "other_hash": hashes[-1], "granted_at": granted_at}
-    return frozenset(channel for (channel,) in FIND_WITHDRAWN.read(connection, sought))
-
-
-def note_earlier_withdrawals(connection: Connection, cipher: Cipher, dealer_id: str) -> None:
-    """Notes the withdrawals that are only in the chain of consent events: those of before revision 0009."""
-    for lead_id, channels, at in connection.execute(READ_REVOCATIONS, {"dealer_id": dealer_id}).all():
-        note_withdrawal(connection, cipher, dealer_id, lead_id, msgspec.json.decode(channels, type=list[str]), at)
+    found = FIND_WITHDRAWN.read(tx, {"one_hash": hashes[0], "other_hash": hashes[-1], "granted_at": granted_at})
+    return frozenset(channel for (channel,) in found)

@@ -1,7 +1,7 @@
-"""Which unit of a file is which unit of the stock, and what an import therefore does. Pure.
+"""Matches the units of a file with the units of the stock, and plans the import. Pure.
 
-A unit is known by its VIN, else by its stock number (contract, part 6). A `vehicle_id` is made when a unit is first
-seen and never changes, also when a unit known by its stock number alone gets its VIN later.
+A unit is known by its VIN, else by its stock number (docs/protocol.md#listings). A `vehicle_id` is made when a unit is
+first seen and never changes, also if a unit that was known by its stock number gets its VIN later.
 """
 
 from collections.abc import Iterable, Sequence
@@ -14,7 +14,7 @@ from dealer_agent.inventory.unit import Unit
 
 
 class ImportRow(NamedTuple):
-    """One unit of a file. `vehicle_id` is what it gets if it is new; `digest` changes when buyers see a change."""
+    """One unit of a file. It gets `vehicle_id` if it is new. `digest` changes when buyers see a change."""
 
     unit: Unit
     vehicle_id: str
@@ -33,7 +33,7 @@ class KnownUnit(NamedTuple):
 
 
 class Placed(NamedTuple):
-    """A row with the vehicle id that it has in the stock; `position` is the row's in the file, from 0."""
+    """A row with its vehicle id in the stock; `position` is the row's position in the file, from 0."""
 
     vehicle_id: str
     position: int
@@ -41,7 +41,7 @@ class Placed(NamedTuple):
 
 @dataclass(slots=True)
 class Plan:
-    """What an import does. `refreshed` are those of `unchanged` whose JSON differs where buyers see no change."""
+    """What an import does. `refreshed` are those of `unchanged` whose JSON changed in parts that buyers do not see."""
 
     added: list[Placed] = field(default_factory=list)
     changed: list[Placed] = field(default_factory=list)
@@ -59,9 +59,9 @@ class Plan:
 
 
 def plan_import(known: Sequence[KnownUnit], rows: Sequence[ImportRow], hashes: Sequence[bytes], *, full: bool) -> Plan:
-    """What importing `rows` (with the hash of each row's JSON) into `known` does. Of rows for one unit the last counts.
+    """Plans the import of `rows`, with the hash of each row's JSON, into the `known` units.
 
-    With `full`, units for sale that no row names become sold.
+    If several rows name one unit, the last one counts. With `full`, units for sale that no row names become sold.
     """
     last = {_identity(row.unit): position for position, row in enumerate(rows)}
     positions = sorted(last.values())
@@ -95,7 +95,7 @@ def _identity(unit: Unit) -> tuple[str, str]:
 
 
 def _match(known: Iterable[KnownUnit], rows: Sequence[ImportRow], positions: Sequence[int]) -> dict[int, KnownUnit]:
-    """The known unit of each row that has one, by the row's position. No unit is given to two rows."""
+    """The known unit of each row that has one, by the row's position. No unit matches two rows."""
     by_vin: dict[str, KnownUnit] = {}
     without_vin: dict[str, KnownUnit] = {}
     with_vin: dict[str, KnownUnit] = {}
@@ -114,7 +114,7 @@ def _match(known: Iterable[KnownUnit], rows: Sequence[ImportRow], positions: Seq
             claimed.add(unit.vehicle_id)
             matches[position] = unit
 
-    # The surest first, so that a weaker match never takes a unit from a better one.
+    # The best matches first, so that a weaker match never takes a unit from a better one.
     vins = {position: _given(rows[position].unit.vin) for position in positions}
     stocks = {position: (_given(rows[position].unit.stock) or "").casefold() for position in positions}
     for position, vin in vins.items():
@@ -125,14 +125,14 @@ def _match(known: Iterable[KnownUnit], rows: Sequence[ImportRow], positions: Seq
             claim(position, without_vin.get(stocks[position]))
     for position, vin in vins.items():
         if position not in matches:
-            # A VIN that came later, or one that the feed lost. Not for sold units: stock numbers are used again.
+            # The VIN came later, or the feed lost it. Not for sold units: stock numbers are used again.
             namesake = (with_vin if vin is None else without_vin).get(stocks[position])
             claim(position, None if namesake is None or namesake.sold else namesake)
     return matches
 
 
 def _free_id(wanted: str, taken: set[str]) -> str:
-    """`wanted`, or `wanted-2` and so on where another unit was first seen under it."""
+    """`wanted`, or `wanted-2` and so on if another unit has it."""
     candidate, number = wanted, 2
     while candidate in taken:
         candidate, number = f"{wanted}-{number}", number + 1

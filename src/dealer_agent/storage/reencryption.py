@@ -1,0 +1,217 @@
+"""Encrypts the values of a dealer again with the active key, a few in each transaction.
+
+The dealer is locked meanwhile: no value is emptied or written between reading it and encrypting it again.
+"""
+
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from typing import Any, NamedTuple
+
+from sqlalchemy import Column, ColumnElement, Row, bindparam, delete, func, select, update
+from sqlalchemy.dialects.postgresql import insert as upsert
+
+from dealer_agent.encryption.keyring import LASTING
+from dealer_agent.storage.event_chain import CHAINS, Chain, chain_end, end_is_valid, end_mac
+from dealer_agent.storage.idempotency import DELETE_REPLY, decrypted_reply, reply_row
+from dealer_agent.storage.keys import active_keys, check_keys, retire_others
+from dealer_agent.storage.leads import ADD_CONTACT, contact_row
+from dealer_agent.storage.schema import (
+    appointments,
+    consent_events,
+    consent_proofs,
+    idempotency,
+    lead_contacts,
+    lead_events,
+    leads,
+    of_dealer,
+    outbox,
+    vault_key_uses,
+    vault_keys,
+)
+from dealer_agent.storage.store import Store
+from dealer_agent.storage.transaction import Transaction
+
+
+class _Step(NamedTuple):
+    """An encrypted column and the column that names its row."""
+
+    column: Column[Any]
+    row_id: Column[Any]
+
+
+STEPS = (
+    _Step(leads.c.customer, leads.c.lead_id),
+    _Step(leads.c.payload, leads.c.lead_id),
+    _Step(leads.c.source_agent, leads.c.lead_id),
+    _Step(lead_events.c.changes, lead_events.c.event_id),
+    _Step(consent_events.c.body, consent_events.c.number),
+    _Step(consent_proofs.c.body, consent_proofs.c.number),
+    _Step(appointments.c.request, appointments.c.appointment_id),
+    _Step(outbox.c.document, outbox.c.delivery_id),
+    _Step(idempotency.c.reply, idempotency.c.fingerprint),
+    _Step(lead_contacts.c.contact, lead_contacts.c.contact_hash),
+)
+"""The columns in the order of their encryption. The row of a contact has two encrypted columns."""
+
+CONTACT_KEY = tuple(column.name for column in lead_contacts.primary_key if column.name != "dealer_id")
+DELETE_CONTACT = delete(lead_contacts).where(
+    of_dealer(lead_contacts), *(lead_contacts.c[name] == bindparam(f"the_{name}") for name in CONTACT_KEY)
+)
+
+# The same key may already have a response under the active key: that one is newer.
+ADD_REPLY = upsert(idempotency).on_conflict_do_nothing()
+
+
+DELETE_OTHER_PROOFS = delete(vault_keys).where(
+    of_dealer(vault_keys), vault_keys.c.key_id.not_in(bindparam("kept", expanding=True))
+)
+
+_OTHER_USES = (of_dealer(vault_key_uses), vault_key_uses.c.key_id.not_in(bindparam("kept", expanding=True)))
+
+END_USES = (
+    update(vault_key_uses)
+    .where(*_OTHER_USES, vault_key_uses.c.state == "retired")
+    .values(state="unused", since=bindparam("at"))
+)
+
+DELETE_OTHER_USES = delete(vault_key_uses).where(*_OTHER_USES)
+
+
+def reencrypt(store: Store, dealer_id: str, most: int) -> Iterator[int]:
+    """Encrypts all values with the active key. Yields the number of values after each transaction, at most `most`.
+
+    It retires the other keys first, and ends their use after the last value. A caller that stops early leaves values
+    under other keys, and another call continues. Leads wait for the encryption of `most` values only: slow reads lock
+    nothing. Raises WrongKey for a value that cannot be decrypted. The message names the row; only erasing the lead
+    helps.
+    """
+    with store.lock(dealer_id) as tx:
+        check_keys(tx)
+        retire_others(tx)
+    for step in STEPS:
+        first = None
+        while True:
+            with store.read(dealer_id) as tx:
+                row_ids = _find_others(tx, step, first, most)
+            if not row_ids:
+                break
+            first = row_ids[0]
+            with store.lock(dealer_id) as tx:
+                done = _reencrypt(tx, step, row_ids, most)
+            # An erasure may have been faster.
+            if done:
+                yield done
+    with store.lock(dealer_id) as tx:
+        done = sum(_reencrypt_end(tx, chain) for chain in CHAINS.values())
+    if done:
+        yield done
+    with store.read(dealer_id) as tx:
+        used = keys_in_use(tx)
+    with store.lock(dealer_id) as tx:
+        tx.execute(END_USES, {"kept": list(used), "at": tx.now})
+        tx.execute(DELETE_OTHER_PROOFS, {"kept": [*used, *active_keys(tx), LASTING]})
+
+
+def keys_in_use(tx: Transaction) -> dict[str, int]:
+    """The number of the dealer's values that each key encrypts. Needs no key."""
+    used: Counter[str] = Counter()
+    for column in (*(step.column for step in STEPS), *(chain.mac for chain in CHAINS.values())):
+        # A value begins with a byte, the length of the key's id in one byte, and the id.
+        length = func.substr(column, 2, 1)
+        sizes = tx.execute(select(length).where(of_dealer(column.table), column.is_not(None)).distinct()).all()
+        for (size,) in sizes:
+            key_id = func.substr(column, 3, size[0])
+            counted = select(key_id, func.count()).where(of_dealer(column.table), length == size).group_by(key_id)
+            for found, count in tx.execute(counted):
+                used[found.decode("ascii", "replace")] += count
+    return dict(used)
+
+
+def delete_unused_keys(tx: Transaction) -> None:
+    """Deletes the records of all keys that encrypt no value: losing one of them loses no data. The dealer is locked.
+
+    The proof of the lasting secret is deleted with the last of them. Needs no key.
+    """
+    used = list(keys_in_use(tx))
+    kept = {"kept": [*used, LASTING] if used else []}
+    tx.execute(DELETE_OTHER_PROOFS, kept)
+    tx.execute(DELETE_OTHER_USES, kept)
+
+
+def _find_others(tx: Transaction, step: _Step, first: Any, most: int) -> list[Any]:
+    """The ids of up to `most` rows, from `first` on, that are not encrypted with the active key.
+
+    It may read the whole table, so it locks nothing. It misses nothing: the other keys are retired.
+    """
+    found = select(step.row_id).where(*_others(tx, step)).order_by(step.row_id).limit(most)
+    if first is not None:
+        found = found.where(step.row_id >= first)
+    return list(tx.execute(found).scalars())
+
+
+def _others(tx: Transaction, step: _Step) -> tuple[ColumnElement[bool], ColumnElement[bool]]:
+    """The conditions for the dealer's rows that are not encrypted with the active key."""
+    prefix = _prefix(tx)
+    return of_dealer(step.column.table), func.substr(step.column, 1, len(prefix)) != prefix
+
+
+def _reencrypt(tx: Transaction, step: _Step, row_ids: Sequence[Any], most: int) -> int:
+    """Encrypts these rows with the active key. Returns their number."""
+    found = (
+        select(step.column.table).where(*_others(tx, step), step.row_id.in_(row_ids)).order_by(step.row_id).limit(most)
+    )
+    rows = tx.execute(found).all()
+    if step.column is lead_contacts.c.contact:
+        _reencrypt_contacts(tx, rows)
+    elif step.column is idempotency.c.reply:
+        _reencrypt_replies(tx, rows)
+    elif rows:
+        _reencrypt_column(tx, step, rows)
+    return len(rows)
+
+
+def _reencrypt_column(tx: Transaction, step: _Step, rows: Sequence[Row[Any]]) -> None:
+    column = step.column
+    renewed = []
+    for row in rows:
+        row_id = row._mapping[step.row_id]
+        plain = tx.decrypt(row._mapping[column], column, str(row_id))
+        renewed.append({"row_id_": row_id, "encrypted_": tx.encrypt(plain, column, str(row_id))})
+    this_row = (of_dealer(column.table), step.row_id == bindparam("row_id_"))
+    tx.execute_each(update(column.table).where(*this_row).values({column: bindparam("encrypted_")}), renewed)
+
+
+def _reencrypt_contacts(tx: Transaction, rows: Sequence[Row[Any]]) -> None:
+    """Inserts the contacts again: their hash, which is part of the primary key, changes."""
+    for row in rows:
+        contact = tx.decrypt(row.contact, lead_contacts.c.contact, row.lead_id).decode()
+        vehicle = None
+        if row.vehicle is not None:
+            vehicle = tx.decrypt(row.vehicle, lead_contacts.c.vehicle, row.lead_id)
+        tx.execute(DELETE_CONTACT, {f"the_{name}": row._mapping[name] for name in CONTACT_KEY})
+        # A duplicate may have brought the same contact since the key changed: then its row exists.
+        ADD_CONTACT.write(tx, contact_row(tx, row.lead_id, contact, vehicle, row.received_at))
+
+
+def _reencrypt_replies(tx: Transaction, rows: Sequence[Row[Any]]) -> None:
+    """Inserts the stored responses again: their fingerprint, which is the primary key, changes."""
+    for row in rows:
+        content = decrypted_reply(tx, row.reply)
+        DELETE_REPLY.write(tx, {"of_key": row.fingerprint})
+        tx.execute(ADD_REPLY, reply_row(tx, content, row.at, row.lead_id))
+
+
+def _reencrypt_end(tx: Transaction, chain: Chain) -> int:
+    """Makes the MAC of a chain's end with the active key. Returns how many it made."""
+    stored = chain_end(tx, chain)
+    # An invalid end stays as it is: a new MAC would hide the tampering.
+    if stored.mac is None or stored.mac.startswith(_prefix(tx)) or not end_is_valid(tx, stored, chain):
+        return 0
+    tx.execute(chain.set_mac, {"new_mac": end_mac(tx, stored.end, chain)})
+    return 1
+
+
+def _prefix(tx: Transaction) -> bytes:
+    """The first bytes of every value that is encrypted with the active key."""
+    encrypted = tx.cipher.encrypt(b"")
+    return encrypted[: 2 + len(tx.cipher.key_of(encrypted))]

@@ -1,0 +1,82 @@
+"""One database transaction of one dealer: its connection, its time, and the cipher for its customer data.
+
+Every function of this package that reads or writes takes a `Transaction`. The dealer of every statement comes from it:
+a statement names the parameter `dealer`, and `execute` fills it in.
+"""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import datetime
+from typing import Any
+
+from sqlalchemy import Column, Connection, CursorResult, Executable, Insert
+
+from dealer_agent.encryption.cipher import Cipher
+from dealer_agent.storage.errors import KeyMissing
+
+
+def dealer_parameter(statement: Executable) -> str:
+    """The name of the parameter that takes the dealer. An INSERT takes its parameters by column."""
+    return "dealer_id" if isinstance(statement, Insert) else "dealer"
+
+
+@dataclass(slots=True)
+class Transaction:
+    """A transaction. `now` is the time that it records as its own, in UTC.
+
+    `check_cipher` runs once, before the cipher is first used. None: the keys were checked before.
+    """
+
+    connection: Connection
+    dealer_id: str
+    now: datetime
+    given_cipher: Cipher | None
+    check_cipher: Callable[["Transaction"], object] | None = None
+    erases: bool = field(default=False, init=False)
+    """Whether it erases customer data. Then the store also empties SQLite's write-ahead log after the commit."""
+    _checked: Cipher | None = field(default=None, init=False)
+
+    @property
+    def cipher(self) -> Cipher:
+        """The cipher, after its keys were checked against the database. Raises KeyMissing and WrongKey."""
+        if self._checked is None:
+            cipher = self.unchecked_cipher
+            if self.check_cipher is not None:
+                self.check_cipher(self)
+            self._checked = cipher
+        return self._checked
+
+    @property
+    def unchecked_cipher(self) -> Cipher:
+        """The cipher as it was given. Raises KeyMissing for a store that was opened without one."""
+        if self.given_cipher is None:
+            raise KeyMissing(
+                "customer data is encrypted and there is no key here: set DEALER_AGENT_KEYS, or put the key file "
+                "dealer-agent.keys beside dealer.toml; if there never was one, `dealer-agent keys create` makes it"
+            )
+        return self.given_cipher
+
+    def execute(self, statement: Executable, values: Mapping[str, Any] | None = None) -> CursorResult[*tuple[Any, ...]]:
+        """Executes a statement for this dealer."""
+        return self.connection.execute(statement, {dealer_parameter(statement): self.dealer_id, **(values or {})})
+
+    def execute_each(self, statement: Executable, rows: Sequence[Mapping[str, Any]]) -> None:
+        """Executes a statement once for each of `rows`."""
+        dealer = {dealer_parameter(statement): self.dealer_id}
+        self.connection.execute(statement, [{**dealer, **row} for row in rows])
+
+    def encrypt(self, plain: bytes, column: Column[Any], *row: str) -> bytes:
+        """`plain` encrypted for a column of this dealer. `row` names the row: elsewhere the result cannot be opened."""
+        return self.cipher.encrypt(plain, column.table.name, column.name, self.dealer_id, *row)
+
+    def decrypt(self, encrypted: bytes, column: Column[Any], *row: str) -> bytes:
+        """The plain bytes of a value. Raises UnknownKey and DecryptionFailed."""
+        return self.cipher.decrypt(encrypted, column.table.name, column.name, self.dealer_id, *row)
+
+    def hash(self, value: str, column: Column[Any]) -> bytes:
+        """The keyed hash of a value for a column of this dealer, under the active key."""
+        return self.cipher.hash(value, column.table.name, column.name, self.dealer_id)
+
+    def hashes(self, value: str, column: Column[Any]) -> list[bytes]:
+        """The same under each key, the active one first: a lookup needs all of them while keys change."""
+        return self.cipher.hashes(value, column.table.name, column.name, self.dealer_id)
