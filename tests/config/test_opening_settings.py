@@ -1,4 +1,4 @@
-"""Opening hours in `dealer.toml`: what is refused and on which line, and the examples of docs/hours.md."""
+"""Opening hours in `dealer.toml`: refused values with their lines, and the examples of docs/how-to/opening-hours.md."""
 
 import re
 from datetime import datetime
@@ -12,7 +12,7 @@ from dealer_agent.config.settings import DealerFile
 from dealer_agent.config.settings_problems import SettingsError
 from dealer_agent.leads.timetable import Timetable
 
-DOCS = Path(__file__).parents[2] / "docs" / "hours.md"
+DOCS = Path(__file__).parents[2] / "docs" / "how-to" / "opening-hours.md"
 LEAST = """\
 id = "acme"
 name = "Acme Motors"
@@ -30,7 +30,7 @@ def refused(added: str) -> list[str]:
     """The problems, without the name of the file."""
     with pytest.raises(SettingsError) as raised:
         read_dealer_file(LEAST + added)
-    return [str(problem).removeprefix("dealer.toml, ") for problem in raised.value.problems]
+    return [problem.removeprefix("dealer.toml, ") for problem in str(raised.value).splitlines()]
 
 
 @pytest.mark.parametrize(

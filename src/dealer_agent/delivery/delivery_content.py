@@ -21,7 +21,7 @@ from dealer_agent.storage.sent_deliveries import StoredDocument
 from dealer_agent.storage.store import Store
 
 MOST_MAILS = 5
-"""Confirmations to one address in MAILS_WITHIN, and as many cancellations; see docs/delivery.md."""
+"""Confirmations to one address in MAILS_WITHIN, and as many cancellations; see docs/reference/delivery.md."""
 MAILS_WITHIN = timedelta(hours=24)
 
 

@@ -1,4 +1,4 @@
-"""Whether a lead may be taken: its consent, then its vehicle (contract, part 10). Pure."""
+"""Whether a lead may be taken: its consent, then its vehicle (docs/protocol.md#lead-submit). Pure."""
 
 from datetime import datetime
 from typing import NamedTuple

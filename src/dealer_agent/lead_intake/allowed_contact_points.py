@@ -1,4 +1,4 @@
-"""Which contact points of a customer may be used and delivered (contract, part 10). Pure."""
+"""Which contact points of a customer may be used and delivered (docs/protocol.md#contact-points-with-consent). Pure."""
 
 from collections.abc import Sequence
 from datetime import datetime

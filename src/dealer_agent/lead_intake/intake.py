@@ -1,4 +1,4 @@
-"""The lead desk: one job of the writer for each lead (contract, part 10)."""
+"""The lead desk: one job of the writer for each lead (docs/protocol.md#lead-submit)."""
 
 import asyncio
 from collections.abc import Callable

@@ -8,7 +8,7 @@ moved, deleted or replaced: data written to such a file is lost.
 
 PostgreSQL: readers are REPEATABLE READ and read-only (a snapshot too). Writers are READ COMMITTED and lock rows. They
 turn `synchronous_commit` on if the server has it off: an answered lead survives a power cut
-(docs/protocol.md#durability).
+(docs/protocol.md#durable-before-answer).
 """
 
 import errno
