@@ -6,8 +6,10 @@ from typing import Annotated
 import typer
 
 from dealer_agent.cli.terminal import HERE, DirOption, fail, open_customer_store, out, print_table
+from dealer_agent.dealers.retention import erase_before, purge_before
+from dealer_agent.storage import erasure
 from dealer_agent.storage.clock import clock_problem, confirm_clock
-from dealer_agent.storage.erasure import disposable
+from dealer_agent.storage.retention import purge
 
 
 def dispose(
@@ -24,9 +26,6 @@ def dispose(
 
     If the clock is far from the time at which the service last ran, nothing is erased until you confirm the clock.
     """
-    # Imported here: the module imports the whole server.
-    from dealer_agent.server.refresh import ages, dispose_by_age, purge_by_age
-
     now = datetime.now(UTC)
     with open_customer_store(directory) as (settings, store):
         dealer = settings.dealer
@@ -34,13 +33,13 @@ def dispose(
             with store.read(dealer.id, now) as tx:
                 if (problem := clock_problem(tx)) and not clock_is_right:
                     fail(problem)
-                done = disposable(tx, **ages(dealer, now))
+                done = erasure.disposable(tx, **erase_before(dealer, now))
         else:
             if clock_is_right:
                 with store.write(dealer.id, now) as tx:
                     confirm_clock(tx)
-            done = dispose_by_age(store, dealer, now)
-            purge_by_age(store, dealer, now)
+            done = erasure.dispose(store, dealer.id, **erase_before(dealer, now), now=now)
+            purge(store, dealer.id, **purge_before(dealer, now), now=now)
     ages_in_days = dealer.privacy
     rows = (
         ("Customers of leads, after their last use", str(ages_in_days.keep_leads_days), str(done.leads)),

@@ -4,13 +4,14 @@ import asyncio
 from collections.abc import Awaitable, Callable
 from contextlib import suppress
 from dataclasses import dataclass, field
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, datetime
+from functools import partial
 from pathlib import Path
 
 import structlog
 
 from dealer_agent.catalogue_loading.snapshot_loader import SnapshotError, SnapshotLoader
-from dealer_agent.dealers.profile import Profile
+from dealer_agent.dealers.retention import erase_before, purge_before
 from dealer_agent.encryption import Cipher, EncryptionError
 from dealer_agent.server.chain_heads import HEADS_SECONDS, record_heads
 from dealer_agent.server.key_rotation import News
@@ -18,7 +19,7 @@ from dealer_agent.server.log import FLUSH_SECONDS, INTERVAL_SECONDS, BufferedLin
 from dealer_agent.server.service import LEADS_TAKEN, Service
 from dealer_agent.server.tokens import TokenRegistry
 from dealer_agent.storage.clock import has_trusted_time, trust_clock
-from dealer_agent.storage.erasure import Disposed, dispose
+from dealer_agent.storage.erasure import dispose
 from dealer_agent.storage.errors import (
     BUSY,
     FULL,
@@ -30,7 +31,7 @@ from dealer_agent.storage.errors import (
     StorageError,
 )
 from dealer_agent.storage.lead_writer import LeadWriter
-from dealer_agent.storage.retention import Purged, purge
+from dealer_agent.storage.retention import purge
 from dealer_agent.storage.stock import Revision, read_revision
 from dealer_agent.storage.store import Store
 from dealer_agent.storage.tokens import list_active_tokens
@@ -50,38 +51,6 @@ def load_tokens(store: Store, dealer_id: str) -> TokenRegistry:
     """The valid tokens. Raises StorageError."""
     with store.read(dealer_id) as tx:
         return TokenRegistry((token.token_id, token.token_hash) for token in list_active_tokens(tx))
-
-
-def ages(dealer: Profile, now: datetime) -> dict[str, datetime]:
-    """The times up to which `[privacy]` allows leads and consents to be kept."""
-    kept = dealer.privacy
-    return {
-        "leads_unused_since": now - timedelta(days=kept.keep_leads_days),
-        "consents_before": now - timedelta(days=kept.keep_consents_days),
-    }
-
-
-def dispose_by_age(store: Store, dealer: Profile, now: datetime) -> Disposed:
-    """Erases customers by age, as `[privacy]` says (docs/protocol.md#erasure). Raises StorageError.
-
-    If several processes do this at once, only the first one finds old data.
-    """
-    return dispose(store, dealer.id, **ages(dealer, now), now=now)
-
-
-def purge_by_age(store: Store, dealer: Profile, now: datetime) -> Purged:
-    """Deletes old idempotency keys, refusals and access log entries, as `[privacy]` says. Raises StorageError.
-
-    The access log is deleted up to a midnight, because each deletion adds an entry to it.
-    """
-    kept, today = dealer.privacy, now.replace(hour=0, minute=0, second=0, microsecond=0)
-    return purge(
-        store,
-        dealer.id,
-        refusals_before=now - timedelta(days=kept.keep_refusals_days),
-        accesses_before=today - timedelta(days=kept.keep_accesses_days),
-        now=now,
-    )
 
 
 def note_first_time(store: Store, dealer_id: str, now: datetime) -> None:
@@ -199,8 +168,8 @@ class Refresher:
 
     async def _purge(self) -> None:
         dealer, now = self.service.dealer.profile, datetime.now(UTC)
-        await asyncio.to_thread(purge_by_age, self.store, dealer, now)
-        done = await asyncio.to_thread(dispose_by_age, self.store, dealer, now)
+        await asyncio.to_thread(partial(purge, self.store, dealer.id, now=now, **purge_before(dealer, now)))
+        done = await asyncio.to_thread(partial(dispose, self.store, dealer.id, now=now, **erase_before(dealer, now)))
         if any(done):
             log.info("old customer data forgotten", leads=done.leads, consents=done.consents)
 

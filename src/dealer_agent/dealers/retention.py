@@ -1,0 +1,26 @@
+"""The times of `[privacy]`: what is older is deleted. Pure."""
+
+from datetime import datetime, timedelta
+
+from dealer_agent.dealers.profile import Profile
+
+
+def erase_before(dealer: Profile, now: datetime) -> dict[str, datetime]:
+    """The limits for `storage.erasure.dispose`."""
+    kept = dealer.privacy
+    return {
+        "leads_unused_since": now - timedelta(days=kept.keep_leads_days),
+        "consents_before": now - timedelta(days=kept.keep_consents_days),
+    }
+
+
+def purge_before(dealer: Profile, now: datetime) -> dict[str, datetime]:
+    """The limits for `storage.retention.purge`.
+
+    The access log is deleted up to a midnight, because each deletion adds an entry to it.
+    """
+    kept, today = dealer.privacy, now.replace(hour=0, minute=0, second=0, microsecond=0)
+    return {
+        "refusals_before": now - timedelta(days=kept.keep_refusals_days),
+        "accesses_before": today - timedelta(days=kept.keep_accesses_days),
+    }
