@@ -184,8 +184,8 @@ async def _deliveries(
             secrets=secrets,
             client=client,
         )
-        parcels = DeliveryContents(store, settings.dealer)
-        loop = DeliveryLoop(settings.dealer.id, store, writer, outlets, parcels.of, settings.delivery)
+        contents = DeliveryContents(store, settings.dealer)
+        loop = DeliveryLoop(settings.dealer.id, store, writer, outlets, contents.prepare, settings.delivery)
         running = asyncio.create_task(loop.run())
         try:
             yield loop

@@ -109,21 +109,21 @@ def test_the_wait_grows_and_the_problem_is_told(shop: Shop) -> None:
 
 def test_a_channel_that_hangs_holds_up_its_own_leads_only(shop: Shop) -> None:
     hook, crm = Hanging(), Noting()
-    for _ in range(2 * loops.AT_ONCE):
+    for _ in range(2 * loops.CONCURRENCY):
         shop.take(HOOK)
     leads = [shop.take(CRM) for _ in range(10)]
-    shop.deliver({HOOK: hook, CRM: crm}, lambda: len(crm.taken) == 10 and len(hook.tried) >= loops.AT_ONCE_EACH)
+    shop.deliver({HOOK: hook, CRM: crm}, lambda: len(crm.taken) == 10 and len(hook.tried) >= loops.CHANNEL_CONCURRENCY)
     assert sorted(letter.lead_id for letter in crm.taken) == sorted(leads)
-    assert len(hook.tried) == loops.AT_ONCE_EACH
+    assert len(hook.tried) == loops.CHANNEL_CONCURRENCY
 
 
 def test_one_claim_takes_from_each_address_as_much_as_it_may(shop: Shop) -> None:
     """What one address leaves over is not given to the other, and the later leads of both wait."""
-    leads = [shop.take(CRM, HOOK) for _ in range(2 * loops.AT_ONCE_EACH)]
+    leads = [shop.take(CRM, HOOK) for _ in range(2 * loops.CHANNEL_CONCURRENCY)]
     outlets = {CRM: Hanging(), HOOK: Hanging()}
-    shop.deliver(outlets, lambda: all(len(each.tried) == loops.AT_ONCE_EACH for each in outlets.values()))
+    shop.deliver(outlets, lambda: all(len(each.tried) == loops.CHANNEL_CONCURRENCY for each in outlets.values()))
     for outlet in outlets.values():
-        assert {letter.lead_id for letter in outlet.tried} == set(leads[: loops.AT_ONCE_EACH])
+        assert {letter.lead_id for letter in outlet.tried} == set(leads[: loops.CHANNEL_CONCURRENCY])
     taking = {CRM: Noting(), HOOK: Noting()}
     shop.deliver(taking, shop.settled)
     for each in taking.values():
@@ -304,8 +304,8 @@ def test_problems_and_logs_of_every_outcome_hold_nothing_of_the_customer(shop: S
 
 
 def test_a_stop_releases_what_is_being_sent_and_what_has_not_begun(shop: Shop) -> None:
-    lead_ids = [shop.take(CRM) for _ in range(loops.AT_ONCE_EACH + 2)]
-    shop.deliver({CRM: (crm := Hanging())}, lambda: len(crm.tried) == loops.AT_ONCE_EACH)
+    lead_ids = [shop.take(CRM) for _ in range(loops.CHANNEL_CONCURRENCY + 2)]
+    shop.deliver({CRM: (crm := Hanging())}, lambda: len(crm.tried) == loops.CHANNEL_CONCURRENCY)
     rows = [shop.row(lead_id) for lead_id in lead_ids]
     assert {(row.state, row.attempts, row.leased_until) for row in rows} == {("waiting", 0, None)}
     shop.deliver({CRM: Noting()}, shop.settled)

@@ -11,15 +11,13 @@ from tests.delivery.shop import NORTH, REQUEST
 from tests.storage.samples import DEALER, MONDAY, TUESDAY, lead
 
 from dealer_agent.dealers.profile import DealerRooftop, Profile
-from dealer_agent.delivery.view import lead_view
-from dealer_agent.lead_intake.allowed_contact_points import channels_of
+from dealer_agent.leads.channels import channels_of
+from dealer_agent.leads.consent_events import ConsentEvent
 from dealer_agent.leads.lead_view import LeadView, VisitTime
+from dealer_agent.leads.records import AppointmentRecord, LeadDetails, LeadEvent, StoredLead
+from dealer_agent.leads.stored_lead_view import lead_view
 from dealer_agent.protocol.requests import TradeIn
 from dealer_agent.protocol.vehicle import Vehicle
-from dealer_agent.storage.appointments import AppointmentRecord
-from dealer_agent.storage.consents import ConsentEvent
-from dealer_agent.storage.lead_record import LeadDetails
-from dealer_agent.storage.leads import LeadEvent, StoredLead
 
 SOUTH = "Ridgeline South"
 PROFILE = Profile(

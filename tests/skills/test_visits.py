@@ -202,7 +202,7 @@ def test_where_no_time_is_left_the_lead_is_kept_and_delivered_and_the_error_name
     assert again.value.details["lead_id"] == lead_id, "sent again, it is the same lead"
     assert "has your earlier request" in again.value.message
 
-    desk.call_off(first, NOW)
+    desk.cancel_visit(first, NOW)
     answer = desk.take(lead, NOW, LOT)
     assert (answer["lead_id"], answer["status"]) == (lead_id, "duplicate")
     assert answer["appointment"]["confirmed_at"] == at("09:00")

@@ -6,8 +6,8 @@ from enum import StrEnum
 import msgspec
 
 from dealer_agent.cli.terminal import moment, out, section
+from dealer_agent.leads.consent_events import ConsentEvent
 from dealer_agent.protocol.requests import Customer
-from dealer_agent.storage.consents import ConsentEvent
 from dealer_agent.storage.outbox import DeliveryRecord, list_deliveries
 from dealer_agent.storage.store import Store
 
