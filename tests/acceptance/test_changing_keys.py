@@ -109,21 +109,29 @@ from dealer_agent.cli import main
 from dealer_agent.server import key_rotation as keys
 
 keys.VALUES_AT_ONCE, keys.TAKEN_UP_SECONDS = 1, 0.0
-times, owner, name = int(sys.argv.pop(1)), keys.Store if sys.argv[1] == "reseal" else keys, sys.argv.pop(1)
-real = getattr(owner, name)
+times, name = int(sys.argv.pop(1)), sys.argv.pop(1)
+real = getattr(keys, name)
 
-def stopping(*given):
+def count():
     global times
-    answer = real(*given)
     times -= 1
     if not times:
         os.kill(os.getpid(), signal.SIGSTOP)
+
+def stopping(*given):
+    answer = real(*given)
+    count()
     return answer
 
-setattr(owner, name, stopping)
+def stopping_in(*given):
+    for done in real(*given):
+        count()
+        yield done
+
+setattr(keys, name, stopping_in if name == "reencrypt" else stopping)
 main()
 """
-"""The command with a transaction for each value, which stops itself when it has called something some times."""
+"""The command with a transaction for each value. It stops itself after some calls of a function, or some steps of it."""
 
 
 @contextmanager
@@ -166,7 +174,7 @@ def test_a_rotation_that_is_killed_anywhere_loses_nothing_and_the_next_one_ends_
     all_there(folder, **env)
 
     before = used(folder, **env).get(new, 0)
-    with rotation_stopped_after(everything // 4, "reseal", folder, **env):
+    with rotation_stopped_after(everything // 4, "reencrypt", folder, **env):
         assert used(folder, **env) == {new: before + everything // 4, old: everything - before - everything // 4}
     all_there(folder, **env)
 

@@ -1,4 +1,4 @@
-"""The examples are requests that work as they stand: pasted, about another vehicle, at another time, elsewhere."""
+"""The examples work without changes: pasted, about another vehicle, at another time, in another place."""
 
 import json
 import os
@@ -53,7 +53,7 @@ def test_two_different_example_leads_have_different_idempotency_keys() -> None:
 
 
 def body_of(command: str) -> str:
-    """What stands behind `-d` of a command."""
+    """The text after `-d` in a command."""
     return command.partition("-d '")[2].removesuffix("'")
 
 
@@ -115,7 +115,7 @@ def test_a_pasted_command_sends_the_example(skill: Skill, tmp_path: Path) -> Non
 
 
 def test_a_pasted_command_takes_its_token_from_the_environment(tmp_path: Path) -> None:
-    """The token stands in the shell, never in the command."""
+    """The token is in the shell, never in the command."""
     command = curl_command("https://agent.example.com", SEARCH, PROTO, bearer=True)
     words = run_pasted(command, tmp_path, **{TOKEN_VARIABLE: "made-up token"})
     assert words[4:6] == ["-H", "Authorization: Bearer made-up token"]

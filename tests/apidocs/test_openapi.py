@@ -56,7 +56,7 @@ CALL = DOCUMENT["paths"]["/rpc"]["post"]
 
 
 def validator(schema: dict[str, Any], document: dict[str, Any] = DOCUMENT) -> jsonschema_rs.Draft202012Validator:
-    """A validator of a schema that stands in the document."""
+    """A validator of a schema in the document."""
     whole = {**schema, "components": document["components"]}
     return jsonschema_rs.Draft202012Validator(whole, validate_formats=True, formats=FORMATS)
 
@@ -108,7 +108,7 @@ OTHERS = {
     ],
 )
 def test_the_addresses_are_those_of_the_card(root: str, below: str, server: str, interfaces: set[str]) -> None:
-    """Interfaces under the base path; cards and schemas stand at the root."""
+    """Interfaces under the base path; cards and schemas are at the root."""
     document = openapi_document(facts(root=root, below=below), WIRE)
     assert document["servers"] == [{"url": server}]
     assert set(document["paths"]) == OTHERS | interfaces
@@ -152,7 +152,7 @@ def test_nothing_in_the_document_refers_to_the_papers_it_was_written_from() -> N
 
 @pytest.mark.parametrize("vocabulary", BOTH, ids=["proto", "autoagent"])
 @pytest.mark.parametrize("skill", SKILLS, ids=lambda skill: skill.id)
-def test_an_example_request_is_taken_by_the_service_and_by_the_document(skill: Skill, vocabulary: Vocabulary) -> None:
+def test_an_example_request_is_valid_for_the_service_and_the_document(skill: Skill, vocabulary: Vocabulary) -> None:
     """The examples are requests that work."""
     body = example_body(skill, vocabulary)
     request = decode_request(json.dumps(body).encode(), WIRE)
@@ -238,7 +238,7 @@ Change = Callable[[dict[str, Any]], object]
         pytest.param(lambda body: body["error"]["details"][1].update(type="error"), id="another type"),
     ],
 )
-def test_the_error_schema_takes_nothing_else(change: Change) -> None:
+def test_the_error_schema_accepts_nothing_else(change: Change) -> None:
     """Every field, two details in their order, the code equal to the status."""
     schema = validator(response_schema(SEND, 404))
     body = example_error(404, PROTO)
@@ -260,7 +260,7 @@ def test_every_status_that_can_occur_is_documented() -> None:
     assert not {"400", "403", "404", "409", "422", "500"} & set(CALL["responses"])
 
 
-def test_both_media_types_are_taken_and_given() -> None:
+def test_both_media_types_are_accepted_and_returned() -> None:
     """`application/json` and `application/a2a+json`."""
     both = {"application/json", "application/a2a+json"}
     assert set(SEND["requestBody"]["content"]) == both
@@ -368,7 +368,7 @@ def formats() -> dict[str, st.SearchStrategy[str]]:
     }
 
 
-def test_what_a_generator_makes_of_the_document_is_taken() -> None:
+def test_requests_generated_from_the_document_are_valid() -> None:
     """The schemas are accurate; a request made from them alone is never refused for its shape."""
     for name, strategy in formats().items():
         schemathesis.openapi.format(name, strategy)
@@ -408,8 +408,8 @@ def test_the_glossary_is_complete_and_names_nothing_that_is_not_there() -> None:
     components = DOCUMENT["components"]["schemas"]
     unknown = {
         (name, member)
-        for name, told in FIELD_MEANINGS.items()
-        for member in told
+        for name, meanings in FIELD_MEANINGS.items()
+        for member in meanings
         if member not in components[name]["properties"]
     }
     assert unknown == set()
@@ -423,7 +423,7 @@ def test_every_operation_has_its_own_id_a_tag_and_a_summary() -> None:
 
 
 def test_the_wire_words_of_the_document_are_the_service_s_own() -> None:
-    """The domain is a setting; the vocabulary that is spoken first stands in the examples."""
+    """The domain is a setting. The examples are in the default vocabulary."""
     own = Wire(AUTOAGENT, proto(domain="errors.dealer.example"))
     document = openapi_document(facts(), own)
     domains = document["components"]["schemas"]["ErrorDomain"]["enum"]
@@ -434,7 +434,7 @@ def test_the_wire_words_of_the_document_are_the_service_s_own() -> None:
 
 
 def schemas_within(node: Any) -> Iterator[dict[str, Any]]:
-    """A schema and all that stand in it."""
+    """A schema and all schemas in it."""
     if not isinstance(node, dict):
         return
     yield node
@@ -456,7 +456,7 @@ KEYWORDS = {
 
 
 @pytest.mark.parametrize("name", DOCUMENT["components"]["schemas"])
-def test_every_schema_of_the_document_speaks_json_schema_and_nothing_else(name: str) -> None:
+def test_every_schema_of_the_document_is_plain_json_schema(name: str) -> None:
     """A validator passes over a keyword that it does not know, so a misspelt one would say nothing."""
     for schema in schemas_within(DOCUMENT["components"]["schemas"][name]):
         assert schema.keys() <= KEYWORDS, schema

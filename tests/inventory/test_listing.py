@@ -52,7 +52,7 @@ def policy(feed_price: FeedPrice = "advertised", fees: tuple[Fee, ...] | None = 
         ("before_fees", None, {"selling_price": 20_000, "fees": (PREP,)}, UNSET, 20_000, UNSET),
     ],
 )
-def test_the_price_is_the_advertised_price_with_every_mandatory_charge_in_it(
+def test_the_price_includes_every_mandatory_charge(
     feed_price: Any, rooftop_fees: Any, unit: Any, price: Any, list_price: Any, fees: Any
 ) -> None:
     vehicle = list_unit(Unit(stock="A1", **unit), RECORD, policy(feed_price, rooftop_fees))
@@ -84,14 +84,12 @@ TWO_ROOFTOPS = ListingPolicy(
         ((), "North", False),
     ],
 )
-def test_feed_ids_and_names_map_to_rooftops_and_what_matches_none_goes_to_the_first(
-    hints: Any, name: Any, matched: Any
-) -> None:
+def test_feed_ids_and_names_give_the_rooftop_and_unknown_ones_the_first(hints: Any, name: Any, matched: Any) -> None:
     assert (TWO_ROOFTOPS.rooftop_of(hints) is not None) is matched
     assert list_unit(Unit(stock="A", rooftop_hints=hints), RECORD, TWO_ROOFTOPS).rooftop == name
 
 
-def test_the_fees_of_the_units_own_rooftop_count() -> None:
+def test_the_fees_are_those_of_the_units_rooftop() -> None:
     north = list_unit(Unit(stock="A", selling_price=1000, rooftop_hints=("n1",)), RECORD, TWO_ROOFTOPS)
     south = list_unit(Unit(stock="A", selling_price=1000, rooftop_hints=("s1",)), RECORD, TWO_ROOFTOPS)
     assert (north.rooftop, north.price) == ("North", UNSET)
@@ -108,7 +106,7 @@ def test_the_fees_of_the_units_own_rooftop_count() -> None:
         (datetime(2026, 5, 1, 1), datetime(2026, 5, 1, 1, tzinfo=UTC)),  # noqa: DTZ001
     ],
 )
-def test_updated_at_is_the_feeds_own_time_else_that_of_the_last_import(feed_time: Any, expected: Any) -> None:
+def test_updated_at_is_the_time_in_the_feed_else_of_the_last_import(feed_time: Any, expected: Any) -> None:
     vehicle = list_unit(Unit(stock="A", feed_updated_at=feed_time), RECORD, policy())
     assert vehicle.updated_at == expected
     assert vehicle.updated_at.utcoffset() == timedelta(0)
@@ -116,7 +114,7 @@ def test_updated_at_is_the_feeds_own_time_else_that_of_the_last_import(feed_time
 
 
 @pytest.mark.requirement("listing-status", "listing-fields")
-def test_a_listing_has_what_is_always_there_and_every_member_of_the_unit() -> None:
+def test_a_listing_has_all_members_of_its_unit() -> None:
     members: dict[str, Any] = {
         "vin": "1HGCM82633A004352",
         "stock": "A1",
@@ -177,7 +175,7 @@ def listing(**members: Any) -> Vehicle:
 
 
 @pytest.mark.requirement("absent-is-unknown", "updated-at-present")
-def test_the_json_leaves_out_what_is_unknown_and_writes_times_in_utc() -> None:
+def test_json_leaves_out_absent_members_and_has_times_in_utc() -> None:
     assert msgspec.json.decode(listing_json(listing(changed_at=NOON, price=0))) == {
         "vehicle_id": "v",
         "status": "available",
@@ -190,14 +188,14 @@ def test_the_json_leaves_out_what_is_unknown_and_writes_times_in_utc() -> None:
 
 @pytest.mark.requirement("integers-sent-plain", "listing-member-types")
 @pytest.mark.parametrize("member", ["electric_range_mi", "battery_kwh", "motor_power_hp"])
-def test_numbers_without_a_fraction_go_as_integers(member: Any) -> None:
-    """What the service sends are integers without a fraction."""
+def test_numbers_without_a_fraction_are_sent_as_integers(member: Any) -> None:
+    """The service sends integers without a fraction."""
     assert f'"{member}":310,'.encode() in listing_json(listing(**{member: 310.0}))
     assert f'"{member}":310.5'.encode() in listing_json(listing(**{member: 310.5}))
 
 
 @pytest.mark.requirement("extras-passed-through")
-def test_extra_members_are_passed_through_and_never_stand_in_for_a_known_one() -> None:
+def test_extra_members_are_passed_through_and_never_replace_a_known_one() -> None:
     extras: dict[str, Scalar] = {"lot": "B-7", "price": 1, "vehicle_id": "x", "odd": 2.5, "ok": True}
     sent = msgspec.json.decode(listing_json(listing(), extras))
     assert {name: sent.get(name) for name in ("lot", "odd", "ok")} == {"lot": "B-7", "odd": 2.5, "ok": True}

@@ -37,7 +37,7 @@ def machine_in_chicago(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
 @pytest.mark.parametrize(
     "moment", [NOON, NOON.replace(tzinfo=None), datetime.fromisoformat("2026-05-04T14:00:00+02:00")]
 )
-def test_times_go_over_the_wire_in_utc_whatever_the_machines_zone(moment: datetime) -> None:
+def test_times_in_json_are_utc_on_every_machine(moment: datetime) -> None:
     record = UnitRecord(vehicle_id="v", confirmed_at=moment, changed_at=moment)
     listing = list_unit(Unit(stock="S1"), record, POLICY)
     assert (listing.updated_at, listing.changed_at) == (NOON, NOON)
@@ -55,7 +55,7 @@ def test_times_go_over_the_wire_in_utc_whatever_the_machines_zone(moment: dateti
 def test_the_id_of_a_unit_is_made_from_its_vin_else_from_its_stock_number(
     vin: str, stock: str, vehicle_id: str
 ) -> None:
-    """Stored beside every unit, so it may never come out otherwise."""
+    """It is stored with each unit, so it must never change."""
     assert vehicle_id_for(Unit(vin=vin, stock=stock)) == vehicle_id
 
 

@@ -112,7 +112,7 @@ def refused_call(document: object) -> tuple[bytes, ProtocolError]:
 
 
 def pointers(error: ProtocolError) -> list[str]:
-    """Where the problems are, in the order in which they are told."""
+    """The pointers of the problems, in the order of the error."""
     return [problem["instancePath"] for problem in error.details["errors"]]
 
 

@@ -282,14 +282,14 @@ def test_the_output_modes_must_cover_the_response(skill: str, modes: list[str], 
 
 
 @pytest.mark.requirement("output-modes-refusal")
-def test_the_expected_output_mode_is_told_in_the_requests_vocabulary() -> None:
+def test_the_expected_output_mode_is_in_the_vocabulary_of_the_request() -> None:
     sent = changed(body("lead.submit", "autoagent"), "/configuration/acceptedOutputModes", ["text/plain"])
     assert refused(sent).details["expected"] == response_type("lead.submit", "autoagent")
 
 
 @pytest.mark.parametrize("named", ["inventory.search", "inventory.search.response", "lead.cancel.request", "", "É"])
 @pytest.mark.requirement("unknown-type", "error-unsupported-skill")
-def test_a_type_that_is_no_known_request_is_an_unsupported_skill(named: str) -> None:
+def test_an_unknown_type_is_an_unsupported_skill(named: str) -> None:
     error = refused(body("inventory.search", type=named))
     assert (error.code, error.http) == ("UNSUPPORTED_SKILL", 404)
     assert error.details["in"] == "payload"
@@ -298,7 +298,7 @@ def test_a_type_that_is_no_known_request_is_an_unsupported_skill(named: str) -> 
 
 @pytest.mark.parametrize("value", [7, None, True, [], {}])
 @pytest.mark.requirement("request-type", "null-refused")
-def test_a_type_that_is_no_string_fails_validation(value: object) -> None:
+def test_a_type_that_is_not_a_string_fails_validation(value: object) -> None:
     error = refused(body("inventory.search", type=value))
     assert error.code == "SCHEMA_VALIDATION_FAILED"
     assert (error.details["in"], pointers(error)) == ("payload", ["/type"])

@@ -68,7 +68,7 @@ def _only(document: object) -> tuple[dict[str, Any], dict[str, Any]]:
         ("/message/parts/0/mediaType", ABSENT, "required", "is required on a data part", None),
     ],
 )
-def test_a_refused_envelope_names_place_rule_and_what_came(
+def test_an_error_in_the_envelope_has_pointer_keyword_and_received_value(
     pointer: str, value: object, keyword: str, message: str, received: object
 ) -> None:
     document = changed(body(), pointer, value)
@@ -103,7 +103,7 @@ def test_a_wrong_media_type_is_answered_with_the_right_one_in_the_same_words(ski
 
 
 @pytest.mark.parametrize("vendor", ["proto", "autoagent"])
-def test_output_modes_without_the_answers_type_are_told_it(vendor: str) -> None:
+def test_the_error_for_wrong_output_modes_names_the_response_type(vendor: str) -> None:
     document = changed(body("inventory.search", vendor), "/configuration/acceptedOutputModes", ["text/plain"])
     details, problem = _only(document)
     wanted = response_type("inventory.search", vendor)
@@ -138,7 +138,7 @@ EXAMPLE_PART = (
         ([{"text": "hello", "mediaType": "text/plain"}, "x"], "free text is not understood; "),
     ],
 )
-def test_a_message_without_data_is_shown_a_data_part(parts: list[object], text: str) -> None:
+def test_the_error_for_an_absent_data_part_shows_one(parts: list[object], text: str) -> None:
     """Exactly one data part. A person who tries the service with a text learns what to send."""
     errors = refused(changed(body(), "/message/parts", parts)).details["errors"]
     found = {problem["instancePath"]: problem for problem in errors}
@@ -152,7 +152,7 @@ def test_a_message_without_data_is_shown_a_data_part(parts: list[object], text: 
     ("sent", "bare"),
     [({}, ""), ({"filters": {}}, ""), (payload("inventory.search"), "the body is the payload alone; ")],
 )
-def test_a_body_without_a_message_is_shown_the_whole_form(sent: dict[str, Any], bare: str) -> None:
+def test_the_error_for_an_absent_message_shows_the_whole_form(sent: dict[str, Any], bare: str) -> None:
     """The form shows `configuration` too: only the message is named as missing."""
     error = refused(sent)
     assert (error.code, error.details["instancePath"]) == ("MISSING_REQUIRED_FIELD", "/message")
@@ -168,7 +168,7 @@ def test_a_wrong_configuration_beside_a_missing_message_is_named_too() -> None:
 
 
 @pytest.mark.parametrize(("named", "received"), [(7, 7), (None, None), (True, True), (["x"], None), ({"a": 1}, None)])
-def test_a_type_that_is_no_string_is_repeated_when_it_is_short(named: object, received: object) -> None:
+def test_a_short_type_that_is_not_a_string_is_repeated(named: object, received: object) -> None:
     details, problem = _only(changed(body(), "/message/parts/0/data/type", named))
     assert (problem["instancePath"], problem["message"]) == ("/type", "must be a string")
     assert details.get("received") == received
@@ -195,7 +195,7 @@ def test_a_request_whose_payload_is_wrong_still_says_whose_it_is(skill: str) -> 
 @pytest.mark.parametrize("opening", ["[", '{"a":'])
 def test_a_body_is_a_hundred_levels_deep_at_most(levels: int, is_taken: bool, opening: str) -> None:
     closing = "]" if opening == "[" else "}"
-    # The body is one level itself, and beside the deep member stand more brackets than levels are allowed.
+    # The body is one level itself. It has more brackets than the allowed number of levels.
     inner = opening * (levels - 1) + "1" + closing * (levels - 1)
     raw = json.dumps(body())[:-1] + f', "metadata": {inner}, "wide": [{"[]," * 200}[]]}}'
     as_call = json.dumps(call({}))[:-1].replace('"params": {}', f'"params": {raw}').encode() + b"}"
@@ -207,7 +207,7 @@ def test_a_body_is_a_hundred_levels_deep_at_most(levels: int, is_taken: bool, op
     assert (error.json_rpc, str(error)) == (-32700, f"The body is nested more than {NESTING_LIMIT} levels deep.")
 
 
-def test_a_lenient_service_takes_a_call_without_configuration_too() -> None:
+def test_a_lenient_service_accepts_a_call_without_configuration() -> None:
     document = call(changed(body(), "/configuration"))
     raw = json.dumps(document).encode()
     _, request = decode_call(raw, WIRE, lenient=True)
@@ -217,7 +217,7 @@ def test_a_lenient_service_takes_a_call_without_configuration_too() -> None:
 
 
 @pytest.mark.parametrize(("count", "left_out"), [(PROBLEMS_SHOWN, None), (PROBLEMS_SHOWN + 1, 1)])
-def test_problems_beyond_those_shown_are_counted(count: int, left_out: int | None) -> None:
+def test_problems_that_are_not_listed_are_counted(count: int, left_out: int | None) -> None:
     error = refused(body("inventory.search", **{f"zorvex{number:03}": 1 for number in range(count)}))
     assert (len(error.details["errors"]), error.details.get("errors_left_out")) == (PROBLEMS_SHOWN, left_out)
     assert str(error).endswith(f" ({count - 1} more in details.errors)")
@@ -295,7 +295,7 @@ BOTH_FORMS = {
         ),
     ],
 )
-def test_a_refused_lead_names_what_can_stand_there(
+def test_an_error_in_a_lead_names_the_valid_values(
     members: dict[str, Any], pointer: str, message: str, received: object
 ) -> None:
     details, problem = _only(body("lead.submit", **members))

@@ -214,7 +214,7 @@ def test_json_rpc_data_is_both_entries_or_the_payload_without_its_type_url() -> 
 
 
 @pytest.mark.requirement("www-authenticate", "retry-after")
-def test_what_to_do_next_stands_in_headers_and_details() -> None:
+def test_headers_and_details_say_what_to_do_next() -> None:
     assert raised("AUTH_REQUIRED").headers == (("www-authenticate", "Bearer"),)
     limited = raised("RATE_LIMITED")
     assert limited.headers == (("retry-after", "30"),)
@@ -223,7 +223,7 @@ def test_what_to_do_next_stands_in_headers_and_details() -> None:
 
 @pytest.mark.parametrize("vendor", VENDORS)
 @pytest.mark.requirement("reply-vocabulary")
-def test_an_error_of_a_request_speaks_the_requests_vocabulary(vendor: str) -> None:
+def test_an_error_is_in_the_vocabulary_of_its_request(vendor: str) -> None:
     for document in (
         body("inventory.search", vendor, filters={"year_min": 1}),
         body("inventory.search", vendor, type="unknown.thing.request"),
@@ -236,7 +236,7 @@ def test_an_error_of_a_request_speaks_the_requests_vocabulary(vendor: str) -> No
 
 @pytest.mark.parametrize("default", VENDORS)
 @pytest.mark.requirement("default-vocabulary", "same-payloads")
-def test_the_default_speaks_where_the_request_does_not_tell(default: str) -> None:
+def test_the_default_vocabulary_is_used_if_the_request_names_none(default: str) -> None:
     words = wire(default, proto())
     assert words.default.vendor == default
     assert words.of_media_type("application/json").vendor == default

@@ -24,7 +24,7 @@ def test_an_id_is_a_ulid() -> None:
     assert str(ULID.from_str(text)) == text
 
 
-def test_an_id_tells_when_it_was_made() -> None:
+def test_an_id_contains_its_time() -> None:
     """ULID-like."""
     before = datetime.now(UTC) - timedelta(milliseconds=1)
     made = ULID.from_str(new_ulid()).datetime

@@ -17,7 +17,7 @@ def number(error: ProtocolError, vendor: str = "proto") -> int:
 
 @pytest.mark.parametrize("skill", STEMS)
 @pytest.mark.requirement("rpc-result", "rpc-method")
-def test_send_message_takes_the_body_of_http_json_as_its_params(skill: str) -> None:
+def test_the_params_of_send_message_are_the_body_of_http_json(skill: str) -> None:
     call_id, request = decode_call(json.dumps(call(body(skill))).encode(), WIRE)
     assert call_id == b"1"
     assert isinstance(request, Request)
@@ -29,19 +29,19 @@ def test_send_message_takes_the_body_of_http_json_as_its_params(skill: str) -> N
     "text", ["1", "0", "-7", "1.5", "1e3", '"a"', '""', '"\\u00e9 \\"q\\""', "null", "12345678901234567890"]
 )
 @pytest.mark.requirement("rpc-id")
-def test_the_id_is_repeated_as_it_came(text: str, params: dict[str, Any]) -> None:
+def test_the_id_is_repeated_as_received(text: str, params: dict[str, Any]) -> None:
     raw = json.dumps(call(params, id="MARK")).replace('"MARK"', text).encode()
     assert decode_call(raw, WIRE)[0] == text.encode()
 
 
 @pytest.mark.parametrize("call_id", [True, False, [1], {"a": 1}])
 @pytest.mark.requirement("rpc-not-a-request")
-def test_an_id_of_another_type_is_no_request(call_id: object) -> None:
+def test_an_id_of_another_type_is_an_invalid_request(call_id: object) -> None:
     repeated, error = refused_call(call(body(), id=call_id))
     assert (repeated, number(error)) == (b"null", -32600)
 
 
-def test_a_result_stands_beside_the_id() -> None:
+def test_a_result_has_the_id_of_its_call() -> None:
     """The response object of JSON-RPC 2.0."""
     pieces = result_pieces(b'"a"', [b'{"message"', b":{}}"])
     assert b"".join(pieces) == b'{"jsonrpc":"2.0","id":"a","result":{"message":{}}}'
@@ -70,7 +70,7 @@ WITHOUT_ID = {name: value for name, value in call(body()).items() if name != "id
     ],
 )
 @pytest.mark.requirement("rpc-not-a-request")
-def test_what_is_no_json_rpc_request_is_refused(document: object) -> None:
+def test_an_invalid_json_rpc_request_is_refused(document: object) -> None:
     assert number(refused_call(document)[1]) == -32600
 
 

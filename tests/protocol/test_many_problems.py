@@ -44,7 +44,7 @@ def test_an_address_that_is_too_long_is_not_read() -> None:
 
 
 @pytest.mark.parametrize("place", [0, 100, 101, 499])
-def test_one_problem_is_found_wherever_it_stands(place: int) -> None:
+def test_one_problem_is_found_at_any_place(place: int) -> None:
     features: list[object] = ["Moonroof"] * 500
     features[place] = 7
     sent = payload("lead.submit", vehicle_of_interest={"features": features})

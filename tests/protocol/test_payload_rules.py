@@ -91,7 +91,7 @@ def test_a_filter_of_words_is_an_array_of_strings(skill: str, name: str) -> None
         ),
     ],
 )
-def test_a_filter_of_few_words_takes_them_and_no_others(
+def test_a_filter_with_fixed_values_accepts_no_others(
     skill: str, name: str, words: list[str], others: list[str]
 ) -> None:
     assert decode(with_filter(skill, name, words))
@@ -237,7 +237,7 @@ def test_pagination_has_skip_and_limit_within_their_bounds(name: str, value: obj
     ],
 )
 @pytest.mark.requirement("sort-order")
-def test_every_sort_field_is_taken_in_both_directions(field: str, order: str) -> None:
+def test_every_sort_field_is_valid_in_both_directions(field: str, order: str) -> None:
     assert decode(body(sort={"field": field, "order": order}))
 
 
@@ -333,7 +333,7 @@ def test_anything_else_in_a_payload_is_refused(skill: str, name: str) -> None:
 
 @pytest.mark.parametrize("type_name", ["inventory.search.request"])
 @pytest.mark.requirement("search-type")
-def test_a_search_is_told_by_its_type(type_name: str) -> None:
+def test_the_type_of_a_payload_names_the_skill(type_name: str) -> None:
     assert payload("inventory.search")["type"] == type_name
     assert decode(body("inventory.search")).skill.request_type == type_name
 

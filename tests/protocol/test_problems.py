@@ -14,7 +14,7 @@ DATA = "/message/parts/0/data"
 @pytest.mark.requirement(
     "all-problems-at-once", "problem-entries", "deviation-error-members", "problem-keyword", "first-problem-leads"
 )
-def test_all_problems_are_told_at_once_sorted_by_pointer() -> None:
+def test_an_error_lists_all_problems_sorted_by_pointer() -> None:
     error = refused(
         body(
             filters={"year_min": 1800, "make": "Honda", "colour": "red", "query": "x" * 201, "vin": "short"},
@@ -49,7 +49,7 @@ def test_all_problems_are_told_at_once_sorted_by_pointer() -> None:
 
 
 @pytest.mark.requirement("all-problems-at-once", "pointer-envelope")
-def test_all_problems_of_the_envelope_are_told_at_once() -> None:
+def test_an_error_lists_all_problems_of_the_envelope() -> None:
     document = changed(changed(body(), "/message/messageId", ""), "/message/role", "user")
     document = changed(changed(document, "/configuration"), "/message/parts/0/mediaType")
     error = refused(document)
@@ -117,14 +117,14 @@ def test_what_a_customer_wrote_is_never_echoed(pointer: str, value: object) -> N
 
 @pytest.mark.parametrize("value", [json.dumps({"customer": {"first_name": SECRET}}), [SECRET], SECRET])
 @pytest.mark.requirement("personal-data-not-echoed")
-def test_a_payload_that_is_no_object_is_not_echoed(value: object) -> None:
+def test_a_payload_that_is_not_an_object_is_not_repeated(value: object) -> None:
     error = refused(changed(body("lead.submit"), DATA, value))
     assert pointers(error) == [DATA]
     assert SECRET not in json.dumps([*told_by(error), error.message])
 
 
 @pytest.mark.requirement("personal-data-not-echoed")
-def test_what_is_no_customers_is_echoed() -> None:
+def test_a_value_that_is_not_personal_is_repeated() -> None:
     error = refused(changed(body("lead.submit"), f"{DATA}/appointment", {"appointment_type": "haircut"}))
     assert error.details["received"] == "haircut"
     assert told_by(error)[0]["metadata"]["received"] == "haircut"
@@ -142,7 +142,7 @@ def test_what_is_no_customers_is_echoed() -> None:
     ],
 )
 @pytest.mark.requirement("metadata-received-text")
-def test_in_metadata_what_is_no_string_is_its_json_text_cut_at_200_characters(value: object, text: str) -> None:
+def test_metadata_has_the_json_text_of_other_values_cut_at_200_characters(value: object, text: str) -> None:
     error = refused(body(filters={"year_min": value}))
     info, answer = told_by(error)
     assert info["metadata"]["received"] == text

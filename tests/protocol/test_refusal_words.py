@@ -101,7 +101,7 @@ WINDOWED = {**VISIT, "requested_windows": [WINDOW], "timezone": "America/New_Yor
         ),
     ],
 )
-def test_a_problem_of_the_payload_is_told_in_plain_words(
+def test_a_problem_of_the_payload_has_plain_words(
     skill: str, members: dict[str, Any], pointer: str, keyword: str, words: str
 ) -> None:
     first = refused(body(skill, **members)).details["errors"][0]
@@ -109,7 +109,7 @@ def test_a_problem_of_the_payload_is_told_in_plain_words(
 
 
 @pytest.mark.requirement("both-forms-refused")
-def test_both_forms_of_appointment_cannot_stand_beside_each_other() -> None:
+def test_the_two_forms_of_an_appointment_cannot_be_combined() -> None:
     both = {**WINDOWED, "appointment_at": "2027-01-05T10:00:00Z"}
     (problem,) = refused(body("lead.submit", appointment=both)).details["errors"]
     forms = {"/appointment/requested_windows", "/appointment/appointment_at"}
@@ -143,7 +143,7 @@ def test_a_body_that_cannot_be_read_says_why(raw: bytes, words: str) -> None:
 
 @pytest.mark.parametrize("pointer", ["/configuration", "/configuration/acceptedOutputModes"])
 @pytest.mark.parametrize("value", [ABSENT, []])
-def test_a_request_without_output_modes_is_told_what_to_send(pointer: str, value: object) -> None:
+def test_the_error_for_absent_output_modes_says_what_to_send(pointer: str, value: object) -> None:
     """The refusal says what to send (docs/protocol.md#envelope)."""
     if pointer == "/configuration" and value == []:
         value = {}
@@ -151,13 +151,13 @@ def test_a_request_without_output_modes_is_told_what_to_send(pointer: str, value
     assert 'send "configuration": {"acceptedOutputModes": ["application/json"]}' in error.message
 
 
-def test_an_unknown_skill_is_told_which_there_are() -> None:
+def test_the_error_for_an_unknown_skill_lists_the_skills() -> None:
     known = ", ".join(skill.request_type for skill in SKILLS)
     assert refused(body(type="lead.cancel.request")).message.endswith(f"Known: {known}.")
 
 
 @pytest.mark.parametrize(("named", "words"), [(7, "/type: must be a string"), ([], "/type: must be a string")])
-def test_a_type_that_is_no_string_is_told_so(named: object, words: str) -> None:
+def test_the_error_for_a_type_that_is_not_a_string_says_so(named: object, words: str) -> None:
     error = refused(body(type=named))
     assert error.message == words
     assert error.details["errors"][0]["keyword"] == "type"
@@ -173,7 +173,7 @@ def test_an_unknown_member_of_a_lead_is_named_and_its_value_kept_back() -> None:
     }
 
 
-def test_a_lead_is_kept_as_it_came_too() -> None:
+def test_a_lead_also_keeps_its_payload_as_received() -> None:
     """Extra members of the vehicle of interest are the lead's (docs/protocol.md#lead-submit)."""
     sent = body("lead.submit", vehicle_of_interest={"make": "Honda", "lot": "B-7"})
     assert decode(sent).plain == sent["message"]["parts"][0]["data"]
@@ -181,13 +181,13 @@ def test_a_lead_is_kept_as_it_came_too() -> None:
 
 
 @pytest.mark.parametrize("start", [7, None, ["2027-01-05T10:00:00"], {}])
-def test_a_window_whose_start_is_no_text_is_a_wrong_type(start: object) -> None:
+def test_a_window_whose_start_is_not_a_string_is_a_wrong_type(start: object) -> None:
     appointment = {**WINDOWED, "requested_windows": [{"start": start}]}
     (problem,) = refused(body("lead.submit", appointment=appointment)).details["errors"]
     assert (problem["instancePath"], problem["keyword"]) == ("/appointment/requested_windows/0/start", "type")
 
 
-def test_a_window_that_ends_before_it_starts_is_shown_its_end() -> None:
+def test_the_error_for_a_window_that_ends_early_repeats_its_end() -> None:
     """`received` is what came, outside of what is personal (docs/protocol.md#errors)."""
     windows = [WINDOW, {**WINDOW, "end": "2027-01-05T09:00:00"}]
     appointment = {**WINDOWED, "requested_windows": windows}
@@ -210,7 +210,7 @@ def test_a_window_that_ends_before_it_starts_is_shown_its_end() -> None:
         ("/configuration/pushNotificationConfig", {}, "This agent pushes no notifications.", None),
     ],
 )
-def test_what_the_envelope_may_not_ask_for_is_told(pointer: str, value: object, message: str, at: str | None) -> None:
+def test_a_refused_member_of_the_envelope_is_named(pointer: str, value: object, message: str, at: str | None) -> None:
     error = refused(changed(body(), pointer, value))
     assert error.message == message
     assert error.details.get("instancePath") == at
@@ -246,7 +246,7 @@ def test_a_call_that_is_refused_says_how_to_call(document: object, words: str) -
     assert (error.message, error.details) == (words, {"in": "envelope"})
 
 
-def test_a_refusal_before_the_payload_is_read_speaks_the_requests_vocabulary() -> None:
+def test_an_error_before_the_payload_is_in_the_vocabulary_of_the_request() -> None:
     """The reply speaks the vocabulary of the request (docs/protocol.md#vocabulary)."""
     assert AuthRequired("Send a token.", vocabulary=AUTOAGENT).vocabulary is AUTOAGENT
     assert RateLimited(5, vocabulary=AUTOAGENT).vocabulary is AUTOAGENT
@@ -268,7 +268,7 @@ def test_each_address_of_the_extension_is_its_own_revisions() -> None:
     }
 
 
-def test_without_settings_the_default_vocabulary_speaks_for_an_example() -> None:
+def test_without_settings_the_examples_are_in_the_default_vocabulary() -> None:
     """The domain's default is `proto.example` (docs/protocol.md#vocabulary)."""
     words = proto()
     assert (words.domain, words.extension_1_0_0, words.extension_0_1_0) == (
@@ -356,11 +356,11 @@ def test_only_the_first_unknown_members_are_compared_with_the_known_ones() -> No
         ({"make": 7, "model": 7, "trim": 7}, "/filters/make: must be an array (2 more in details.errors)"),
     ],
 )
-def test_the_message_tells_the_first_problem_and_how_many_more_there_are(filters: Any, words: str) -> None:
+def test_the_message_has_the_first_problem_and_the_number_of_others(filters: Any, words: str) -> None:
     """All problems at once; the first is in the message (docs/protocol.md#errors)."""
     assert refused(body(filters=filters)).message == words
 
 
-def test_a_window_without_an_offset_is_shown_what_came() -> None:
+def test_the_error_for_a_window_without_offset_repeats_it() -> None:
     problems = refused(body("lead.submit", appointment={**VISIT, "requested_windows": [WINDOW]})).details["errors"]
     assert [problem["received"] for problem in problems] == [WINDOW["end"], WINDOW["start"]]

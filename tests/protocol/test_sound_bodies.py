@@ -40,7 +40,7 @@ def test_an_id_that_is_not_utf_8_is_not_json_and_not_repeated(inserted: bytes) -
     assert (call_id, error.json_rpc) == (b"null", -32700)
 
 
-def test_other_scripts_are_taken() -> None:
+def test_other_scripts_are_valid() -> None:
     raw = json.dumps(body() | {"tenant": "Škoda 車"}, ensure_ascii=False).encode()
     assert decode_request(raw, WIRE).skill.id == "inventory.search"
 

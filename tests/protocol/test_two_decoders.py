@@ -119,14 +119,14 @@ def damaged(draw: st.DrawFn) -> dict[str, Any]:
 _decoder = msgspec.json.Decoder(SendMessage)
 
 
-def by_fast_road(raw: bytes) -> Request | None:
+def decoded_fast(raw: bytes) -> Request | None:
     try:
         return plain_request(_decoder.decode(raw), WIRE)
     except NOT_DECODED:
         return None
 
 
-def by_slow_road(raw: bytes) -> Request | ProtocolError:
+def checked_in_full(raw: bytes) -> Request | ProtocolError:
     try:
         return check_request(read_json(raw), WIRE)
     except ProtocolError as error:
@@ -134,7 +134,7 @@ def by_slow_road(raw: bytes) -> Request | ProtocolError:
 
 
 def agrees(raw: bytes) -> None:
-    fast, slow = by_fast_road(raw), by_slow_road(raw)
+    fast, slow = decoded_fast(raw), checked_in_full(raw)
     if fast is not None:
         assert_same_request(fast, slow)
 
@@ -151,26 +151,26 @@ def assert_same_request(fast: Request, slow: Request | ProtocolError) -> None:
 
 
 @pytest.mark.parametrize("document", VALID, ids=list(STEMS))
-def test_a_valid_request_is_taken_and_the_reading_skills_take_the_fast_road(document: dict[str, Any]) -> None:
+def test_a_valid_request_is_accepted_and_a_reading_one_is_decoded_fast(document: dict[str, Any]) -> None:
     raw = json.dumps(document).encode()
     agrees(raw)
-    slow = by_slow_road(raw)
+    slow = checked_in_full(raw)
     assert isinstance(slow, Request)
     assert slow.payload is not None
-    assert (by_fast_road(raw) is None) is (slow.skill.id == "lead.submit")
+    assert (decoded_fast(raw) is None) is (slow.skill.id == "lead.submit")
 
 
 @settings(max_examples=800, deadline=None)
 @given(damaged())
-def test_what_the_fast_road_takes_the_slow_road_takes_too_and_understands_alike(document: dict[str, Any]) -> None:
+def test_a_request_that_is_decoded_fast_passes_the_full_check_with_the_same_result(document: dict[str, Any]) -> None:
     agrees(json.dumps(document).encode())
 
 
 @settings(max_examples=800, deadline=None)
 @given(damaged())
 @pytest.mark.requirement("all-problems-at-once", "missing-or-unknown-named")
-def test_a_damaged_request_is_taken_or_refused_with_a_pointer_to_each_problem(document: dict[str, Any]) -> None:
-    verdict = by_slow_road(json.dumps(document).encode())
+def test_a_damaged_request_is_accepted_or_refused_with_a_pointer_to_each_problem(document: dict[str, Any]) -> None:
+    verdict = checked_in_full(json.dumps(document).encode())
     if isinstance(verdict, Request):
         assert bool(verdict.problems) is (verdict.payload is None)
         pointers = [problem.pointer for problem in verdict.problems]
@@ -205,7 +205,7 @@ def test_bytes_damaged_anywhere_raise_nothing_but_protocol_errors(
 @given(damaged())
 @pytest.mark.requirement("rpc-result")
 def test_both_bindings_come_to_one_verdict(document: dict[str, Any]) -> None:
-    over_http = by_slow_road(json.dumps(document).encode())
+    over_http = checked_in_full(json.dumps(document).encode())
     _, over_rpc = decode_call(json.dumps(call(document)).encode(), WIRE)
     if isinstance(over_http, Request):
         assert isinstance(over_rpc, Request)
@@ -234,7 +234,7 @@ def as_doubles(node: Any) -> Any:
 
 @pytest.mark.parametrize("document", VALID, ids=list(STEMS))
 @pytest.mark.requirement("whole-doubles")
-def test_a_request_that_came_through_protobuf_means_the_same(document: dict[str, Any]) -> None:
+def test_a_request_sent_through_protobuf_means_the_same(document: dict[str, Any]) -> None:
     plain = decode_request(json.dumps(document).encode(), WIRE)
     doubled = decode_request(json.dumps(as_doubles(document)).encode(), WIRE)
     assert doubled.payload == plain.payload

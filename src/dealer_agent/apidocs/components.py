@@ -3,6 +3,8 @@
 The payloads are the schemas under `/schemas/`, with their definitions moved to `components`.
 """
 
+import json
+from importlib.resources import files
 from typing import Any
 
 from dealer_agent.apidocs.glossary import FIELD_MEANINGS
@@ -10,12 +12,15 @@ from dealer_agent.protocol.card import CardFacts
 from dealer_agent.protocol.envelope_problems import ID_LENGTH, MEDIA_TYPE_LENGTH, MODES_LIMIT, PARTS_LIMIT
 from dealer_agent.protocol.errors import ERRORS
 from dealer_agent.protocol.json_rpc import CALL_ID_LENGTH
-from dealer_agent.protocol.replies import A2A_DOMAIN, ERROR_INFO_TYPE
+from dealer_agent.protocol.replies import A2A_DOMAIN
 from dealer_agent.protocol.schemas import Schema, request_schema, response_schema
 from dealer_agent.protocol.skill import Skill
 from dealer_agent.protocol.vocabulary import JSON_MODES, Wire
 
 Json = dict[str, Any]
+
+PARTS: Json = json.loads(files(__package__).joinpath("openapi_parts.json").read_bytes())
+"""The parts of the OpenAPI document that are the same for all services: tags, parameters, headers and schemas."""
 
 
 def payload_component(skill: Skill) -> str:
@@ -40,8 +45,8 @@ def components(facts: CardFacts, wire: Wire) -> dict[str, Json]:
         found |= _lifted(payload_component(skill), request_schema(skill))
         found |= _lifted(reply_component(skill), response_schema(skill))
     for name, meanings in FIELD_MEANINGS.items():
-        for member, words in meanings.items() if name in found else ():
-            found[name]["properties"][member]["description"] = words
+        for member, meaning in meanings.items() if name in found else ():
+            found[name]["properties"][member]["description"] = meaning
     return dict(sorted(found.items()))
 
 
@@ -98,9 +103,7 @@ def _envelopes(facts: CardFacts, wire: Wire) -> dict[str, Json]:
         },
         **_error_components(wire),
         **_json_rpc_components(),
-        **_card_components(),
-        "Health": _open(status={"type": "string"}),
-        "SchemaNames": _open(schemas={"type": "array", "items": {"type": "string"}}),
+        **PARTS["schemas"],
     }
 
 
@@ -150,7 +153,7 @@ def _request_envelope(name: str, skill: Skill, wire: Wire) -> dict[str, Json]:
         "items": {"type": "string", "maxLength": MEDIA_TYPE_LENGTH},
         "minItems": 1,
         "maxItems": MODES_LIMIT,
-        "contains": {"enum": [*(words.response_media_type(skill) for words in wire.both), *JSON_MODES]},
+        "contains": {"enum": [*(vocabulary.response_media_type(skill) for vocabulary in wire.both), *JSON_MODES]},
     }
     configuration = {
         "description": "What the buyer accepts. Push notifications are refused.",
@@ -170,7 +173,7 @@ def _request_envelope(name: str, skill: Skill, wire: Wire) -> dict[str, Json]:
         f"{name}Message": message,
         f"{name}Part": part,
         f"{name}Configuration": configuration,
-        media_type: _words(*(words.request_media_type(skill) for words in wire.both)),
+        media_type: _enum(*(vocabulary.request_media_type(skill) for vocabulary in wire.both)),
     }
 
 
@@ -190,80 +193,32 @@ def _reply_envelope(name: str, skill: Skill, wire: Wire) -> dict[str, Json]:
         | {"description": f"The answer of {skill.id}."},
         f"{name}ReplyMessage": message | {"description": "A2A's message."},
         f"{name}ReplyPart": part | {"description": "The data part: the payload and its media type."},
-        media_type: _words(*(words.response_media_type(skill) for words in wire.both)),
+        media_type: _enum(*(vocabulary.response_media_type(skill) for vocabulary in wire.both)),
     }
 
 
 def _error_components(wire: Wire) -> dict[str, Json]:
-    details = {
-        "in": {"type": "string", "enum": ["payload", "envelope"], "description": "Where `instancePath` starts."},
-        "instancePath": {"type": "string", "description": "JSON pointer to the first problem."},
-        "received": {"description": "The value that was received. Never sent for personal data."},
-        "expected": {"type": "string"},
-        "errors": {"type": "array", "items": ref("Problem")},
-        "retry_after_seconds": {"type": "integer", "minimum": 0},
-        "lead_id": {"type": "string"},
-    }
-    bare: Json = {
-        "type": ref("ErrorType"),
-        "error_id": {"type": "string", "description": "Names this one error; the dealer finds it in the log."},
-        "code": ref("ErrorCode"),
-        "message": {"type": "string"},
-        "retryable": {"type": "boolean", "description": "Whether the same request may be sent again."},
-        "details": ref("ErrorPayloadDetails"),
-        "created_at": {"type": "string", "format": "date-time"},
-    }
-    info = {
-        "@type": {"type": "string", "const": ERROR_INFO_TYPE},
-        "reason": ref("ErrorCode"),
-        "domain": ref("ErrorDomain"),
-        "metadata": ref("ErrorMetadata"),
-    }
-    body = {
-        "code": {"type": "integer", "description": "The HTTP status."},
-        "message": {"type": "string"},
-        "details": ref("ErrorDetails"),
-    }
-    problem = {
-        "instancePath": {"type": "string"},
-        "keyword": {"type": "string", "description": "The JSON Schema keyword that failed."},
-        "message": {"type": "string"},
-    }
+    bare = PARTS["schemas"]["BareErrorPayload"]
+    type_url = _enum(*(vocabulary.error_type_url for vocabulary in wire.both))
     return {
-        "Error": _closed({"error": ref("ErrorBody")}) | {"description": "What every refusal says."},
-        "ErrorBody": _closed(body),
-        "ErrorDetails": {
-            "type": "array",
-            "prefixItems": [ref("ErrorInfo"), ref("ErrorPayload")],
-            "minItems": 2,
-            "maxItems": 2,
-        },
-        "ErrorInfo": _closed(info) | {"description": "google.rpc.ErrorInfo."},
-        "ErrorMetadata": {
-            "type": "object",
-            "properties": {name: {"type": "string"} for name in ("error_id", "instancePath", "received")},
-            "required": ["error_id"],
-            "additionalProperties": {"type": "string"},
-        },
         "ErrorPayload": {
             "description": "The protocol's own error. Its `@type` is the `type` as an address.",
-            **_open(**bare),
+            "type": "object",
+            "properties": bare["properties"],
+            "required": bare["required"],
             # `@type` is not in the properties: openapi-python-client gives `type` and `@type` one name and then drops
             # the object. The object is not closed: the models of datamodel-code-generator would refuse `@type`.
-            "dependentSchemas": {"type": _open(**{"@type": _words(*(words.error_type_url for words in wire.both))})},
-            "propertyNames": {"enum": ["@type", *bare]},
+            "dependentSchemas": {"type": {"type": "object", "properties": {"@type": type_url}, "required": ["@type"]}},
+            "propertyNames": {"enum": ["@type", *bare["properties"]]},
         },
-        "BareErrorPayload": _closed(bare) | {"description": "The protocol's own error, without `@type`."},
-        "ErrorPayloadDetails": {"type": "object", "properties": details},
-        "ErrorCode": _words(*ERRORS) | {"description": "The protocol's error code."},
-        "ErrorDomain": _words(*(words.domain for words in wire.both), A2A_DOMAIN),
-        "ErrorType": _words(*(words.error_type for words in wire.both)),
-        "Problem": _closed(problem, received={"description": "The value that was received."}),
+        "ErrorCode": _enum(*ERRORS) | {"description": "The protocol's error code."},
+        "ErrorDomain": _enum(*(vocabulary.domain for vocabulary in wire.both), A2A_DOMAIN),
+        "ErrorType": _enum(*(vocabulary.error_type for vocabulary in wire.both)),
     }
 
 
-def _words(*words: str) -> Json:
-    return {"type": "string", "enum": list(words)}
+def _enum(*values: str) -> Json:
+    return {"type": "string", "enum": list(values)}
 
 
 def _closed(properties: Json, **optional: Json) -> Json:
@@ -283,11 +238,6 @@ def _json_rpc_components() -> dict[str, Json]:
         "description": "Repeated in the answer as it came.",
     }
     version = {"type": "string", "const": "2.0"}
-    data = {
-        "description": "`proto`: the two entries of `error.details`. `autoagent`: the error payload without `@type`.",
-        "anyOf": [ref("ErrorDetails"), ref("BareErrorPayload")],
-    }
-    body = _closed({"code": {"type": "integer"}, "message": {"type": "string"}, "data": data})
     return {
         "JsonRpcCall": {
             "type": "object",
@@ -301,55 +251,4 @@ def _json_rpc_components() -> dict[str, Json]:
         },
         "JsonRpcResult": _closed({"jsonrpc": version, "id": rpc_id, "result": ref("SendMessageReply")}),
         "JsonRpcError": _closed({"jsonrpc": version, "id": rpc_id, "error": ref("JsonRpcErrorBody")}),
-        "JsonRpcErrorBody": body,
     }
-
-
-def _card_components() -> dict[str, Json]:
-    """The members of both cards that an agent needs. Other members are allowed."""
-    text: Json = {"type": "string"}
-    texts: Json = {"type": "array", "items": text}
-    shared = {"name": text, "description": text, "version": text, "provider": ref("AgentProvider")}
-    skill = {"id": text, "name": text, "description": text, "tags": texts}
-    return {
-        "AgentCard": _open(
-            **shared,
-            capabilities=ref("AgentCapabilities"),
-            skills=_list_of("AgentSkill"),
-            supportedInterfaces=_list_of("AgentInterface"),
-            defaultInputModes=texts,
-            defaultOutputModes=texts,
-        )
-        | {"description": "A2A v1.0's agent card."},
-        "AgentProvider": _open(organization=text, url=text),
-        "AgentCapabilities": _open(
-            streaming={"type": "boolean"}, pushNotifications={"type": "boolean"}, extensions=_list_of("AgentExtension")
-        ),
-        "AgentExtension": _open(uri=text, description=text, required={"type": "boolean"}, params={"type": "object"}),
-        "AgentInterface": _open(url=text, protocolBinding=text, protocolVersion=text),
-        "AgentSkill": _open(**skill, inputModes=texts, outputModes=texts),
-        "LegacyAgentCard": _open(
-            **shared,
-            capabilities=ref("LegacyAgentCapabilities"),
-            skills=_list_of("LegacyAgentSkill"),
-            supported_interfaces=_list_of("LegacyAgentInterface"),
-            default_input_modes=texts,
-            default_output_modes=texts,
-            auth_type=_words("none", "bearer"),
-        )
-        | {"description": "The agent card of revision 0.1.0."},
-        "LegacyAgentCapabilities": _open(
-            streaming={"type": "boolean"}, push_notifications={"type": "boolean"}, extensions=_list_of("AgentExtension")
-        ),
-        "LegacyAgentInterface": _open(url=text, protocol_binding=text, protocol_version=text),
-        "LegacyAgentSkill": _open(**skill, input_modes=texts, output_modes=texts),
-    }
-
-
-def _open(**properties: Json) -> Json:
-    """An object with at least these members."""
-    return {"type": "object", "properties": properties, "required": list(properties)}
-
-
-def _list_of(name: str) -> Json:
-    return {"type": "array", "items": ref(name)}

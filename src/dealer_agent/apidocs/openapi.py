@@ -1,6 +1,6 @@
 """The OpenAPI 3.1 document of one service, from the same facts as the agent card. Pure."""
 
-from dealer_agent.apidocs.components import Json, components, ref
+from dealer_agent.apidocs.components import PARTS, Json, components, ref
 from dealer_agent.apidocs.examples import (
     example_body,
     example_call,
@@ -48,9 +48,9 @@ def openapi_document(facts: CardFacts, wire: Wire) -> Json:
             "description": _INTRODUCTION,
         },
         "servers": [{"url": server_root(facts) or "/"}],
-        "tags": [{"name": name, "description": words} for name, words in _TAGS.items()],
+        "tags": PARTS["tags"],
         "paths": _paths(facts, wire),
-        "components": {"schemas": components(facts, wire), "headers": _HEADERS},
+        "components": {"schemas": components(facts, wire), "headers": PARTS["headers"]},
     }
     if facts.bearer_skills:
         asking = "every skill" if facts.auth_type == "bearer" else ", ".join(sorted(facts.bearer_skills))
@@ -79,12 +79,6 @@ Integers may arrive with a zero fraction (`2020.0`). Null is a wrong type everyw
 
 A refusal lists every problem at once, and says in `retryable` whether the same request may be sent again.\
 """
-
-_TAGS = {
-    "Skills": "What a buyer agent asks: one message in, one message out.",
-    "Discovery": "What an agent reads before it asks: the cards, the schemas, this document.",
-    "Health": "For the operator of the service.",
-}
 
 
 def _paths(facts: CardFacts, wire: Wire) -> dict[str, Json]:
@@ -191,13 +185,15 @@ def _call(facts: CardFacts, wire: Wire) -> Json:
     )
 
 
-def _skill_operation(facts: CardFacts, name: str, summary: str, words: str, content: Json, responses: Json) -> Json:
+def _skill_operation(
+    facts: CardFacts, name: str, summary: str, description: str, content: Json, responses: Json
+) -> Json:
     operation: Json = {
         "operationId": name,
         "tags": ["Skills"],
         "summary": summary,
-        "description": words,
-        "parameters": _A2A_HEADERS,
+        "description": description,
+        "parameters": PARTS["parameters"],
         "requestBody": {"required": True, "content": content},
         "responses": responses,
     }
@@ -207,40 +203,6 @@ def _skill_operation(facts: CardFacts, name: str, summary: str, words: str, cont
         operation["security"] = requirement if facts.auth_type == "bearer" else [{}, *requirement]
     return operation
 
-
-_A2A_HEADERS: list[Json] = [
-    {
-        "name": "A2A-Version",
-        "in": "header",
-        "description": "The version of A2A that the buyer speaks; absent, or 1.x. May also be a query parameter.",
-        "schema": {"type": "string", "pattern": r"^1\.[0-9]{1,3}$"},
-        "example": "1.0",
-    },
-    {
-        "name": "A2A-Extensions",
-        "in": "header",
-        "description": "URIs of extensions, separated by commas. The profile's own, when asked for, is named in the "
-        "reply's header.",
-        "schema": {"type": "string"},
-    },
-]
-
-_HEADERS: dict[str, Json] = {
-    "WWW-Authenticate": {
-        "description": "How to authenticate.",
-        "required": True,
-        "schema": {"type": "string", "const": "Bearer"},
-    },
-    "Retry-After": {
-        "description": "Seconds to wait.",
-        "required": True,
-        "schema": {"type": "integer", "minimum": 0},
-    },
-    "Allow": {"description": "The methods of this address.", "required": True, "schema": {"type": "string"}},
-    "A2A-Extensions": {"description": "The profile's extension, when it was asked for.", "schema": {"type": "string"}},
-    "ETag": {"description": "Changes when the document does.", "schema": {"type": "string"}},
-    "Cache-Control": {"description": "How long the document may be kept.", "schema": {"type": "string"}},
-}
 
 _STATUS_HEADERS = {401: "WWW-Authenticate", 405: "Allow", 429: "Retry-After"}
 
@@ -253,8 +215,10 @@ def _json_content(media: Json) -> Json:
     return dict.fromkeys(MEDIA_TYPES, media)
 
 
-def _ok(words: str, media: Json) -> Json:
-    return {"200": {"description": words, "headers": _header_refs("A2A-Extensions"), "content": _json_content(media)}}
+def _ok(description: str, media: Json) -> Json:
+    return {
+        "200": {"description": description, "headers": _header_refs("A2A-Extensions"), "content": _json_content(media)}
+    }
 
 
 def _refusal(status: Status, schema: Json, example: Json) -> Json:
@@ -280,7 +244,7 @@ def _error_schema(status: Status) -> Json:
 def _document(
     name: str,
     summary: str,
-    words: str,
+    description: str,
     media: Json,
     *,
     parameters: list[Json] | None = None,
@@ -290,7 +254,7 @@ def _document(
         "operationId": name,
         "tags": ["Discovery"],
         "summary": summary,
-        "description": words,
+        "description": description,
         "responses": {
             "200": {
                 "description": summary,
@@ -312,5 +276,5 @@ def _document(
 def _health(name: str, summary: str, more: dict[str, str] | None = None) -> Json:
     content = {"application/json": {"schema": ref("Health")}}
     described = {"200": "Yes."} | (more or {})
-    responses = {status: {"description": words, "content": content} for status, words in described.items()}
+    responses = {status: {"description": description, "content": content} for status, description in described.items()}
     return {"operationId": name, "tags": ["Health"], "summary": summary, "responses": responses}

@@ -11,7 +11,7 @@ from rich.markup import escape
 
 from dealer_agent.apidocs.examples import curl_command
 from dealer_agent.catalogue_loading.feed_import import import_feed
-from dealer_agent.cli.serve import LOOPBACK, HostOption, PortOption, address_of, listen, run
+from dealer_agent.cli.serve import LOOPBACK, HostOption, PortOption, address_of
 from dealer_agent.cli.terminal import fail, out, report_errors, store_of
 from dealer_agent.config import load_settings
 from dealer_agent.config.keys import KEYS_VARIABLE, create_key_file
@@ -35,6 +35,9 @@ def demo(
     port: PortOption = 8080,
 ) -> None:
     """Writes the invented dealer, imports its inventory, prints example requests, then serves."""
+    # Imported here, as in `serve`.
+    from dealer_agent.cli.uvicorn_server import listen, run
+
     with report_errors():
         listener = listen(host, port)
         _write_dealer(directory)

@@ -1,24 +1,13 @@
 """`dealer-agent serve`: runs the service in the foreground."""
 
 import os
-import resource
-import signal
-import socket
-from contextlib import suppress
 from typing import Annotated
 from urllib.parse import urlsplit
 
 import typer
-import uvicorn
-from uvicorn.config import STARTUP_FAILURE
-from uvicorn.supervisors.multiprocess import Multiprocess, Process
 
-from dealer_agent.bootstrap import ADDRESS_VARIABLE, DIRECTORY_VARIABLE
-from dealer_agent.cli.terminal import HERE, DirOption, customer_store, err, fail, find_settings, out, report_errors
-from dealer_agent.config import Settings
+from dealer_agent.cli.terminal import HERE, DirOption, customer_store, err, find_settings, out, report_errors
 from dealer_agent.config.channels import channel_secrets, is_this_machine
-from dealer_agent.server.connection import BoundedConnection
-from dealer_agent.server.open_connections import RESERVED_FILES
 from dealer_agent.storage.stock import read_revision
 
 app = typer.Typer(add_completion=False)
@@ -28,12 +17,6 @@ PortOption = Annotated[int, typer.Option(min=1, max=65535, help="The port to lis
 WorkersOption = Annotated[int, typer.Option(min=1, max=64, help="Worker processes, at most one for each core.")]
 
 LOOPBACK = "127.0.0.1"
-KEEP_ALIVE_SECONDS = 75
-"""Longer than the usual 60 s of a proxy, so that the proxy closes an idle connection first."""
-WORKER_START_SECONDS = 30
-"""The time after which a silent worker is replaced. On a busy machine a worker takes longer to start than uvicorn's
-default of 5 s."""
-
 SET_PUBLIC_URL = (
     'Set public_url under [service] in dealer.toml to your proxy\'s address, such as "https://agent.example.com".'
 )
@@ -47,6 +30,9 @@ def serve(
     workers: WorkersOption = 1,
 ) -> None:
     """Checks settings, keys and database, then serves in the foreground."""
+    # Imported here: the server takes a second, and `serve --help` does not need it.
+    from dealer_agent.cli.uvicorn_server import listen, run
+
     with report_errors():
         settings = find_settings(directory)
         channel_secrets(settings, os.environ)  # Every channel has what it needs, or the service does not start.
@@ -102,101 +88,3 @@ def problem_of_links(begin: str) -> str | None:
     if parts.scheme == "http":
         return f"{links}: they would travel without encryption. {SET_PUBLIC_URL}"
     return None
-
-
-def listen(host: str, port: int) -> socket.socket:
-    """A listening socket. Ends the command with a message if the address cannot be used."""
-    family = socket.AF_INET6 if ":" in host else socket.AF_INET
-    try:
-        return socket.create_server((host, port), family=family, backlog=2048)
-    except UnicodeError:
-        fail(f"Cannot listen on {host}:{port}: {host} is no host name. Choose another with --host.")
-    except OSError as problem:
-        why = "the host name is unknown" if isinstance(problem, socket.gaierror) else os.strerror(problem.errno or 0)
-        fail(f"Cannot listen on {host}:{port}: {why}. Choose another with --host and --port.")
-
-
-def _allow_many_connections(most: int) -> None:
-    """Raises the soft limit of open files, often 1,024: every connection is an open file."""
-    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
-    wanted = most + RESERVED_FILES
-    if hard != resource.RLIM_INFINITY:
-        wanted = min(hard, wanted)
-    if soft != resource.RLIM_INFINITY and soft < wanted:
-        resource.setrlimit(resource.RLIMIT_NOFILE, (wanted, hard))
-
-
-class _Supervisor(Multiprocess):
-    """Supervises the worker processes."""
-
-    _has_served = False
-
-    def keep_subprocess_alive(self) -> None:
-        """Replaces the workers that have died.
-
-        A worker that cannot start stops the service, unless a worker has served before: the database may be down for a
-        moment.
-        """
-        if self.should_exit.is_set():
-            return
-        # Only the worker keeps its end of the pipe open, so that it closes when the worker dies. Otherwise the
-        # supervisor would wait WORKER_START_SECONDS for a worker that dies before its first answer.
-        for process in self.processes:
-            process.child_conn.close()
-        self._has_served = self._has_served or any(process.is_ready() for process in self.processes)
-        super().keep_subprocess_alive()
-        if self._has_served and self.should_exit.is_set():
-            self.should_exit.clear()
-            for index, process in enumerate(self.processes):
-                if process.process.exitcode == STARTUP_FAILURE:
-                    self.processes[index] = Process(self.config, self.sockets)
-                    self.processes[index].start()
-
-    def terminate_all(self) -> None:
-        """Closes the port first: new clients are refused at once while the workers finish."""
-        for listener in self.sockets:
-            listener.close()
-        super().terminate_all()
-
-
-def run(settings: Settings, listener: socket.socket, address: str, workers: int) -> None:
-    """Serves until SIGINT or SIGTERM. Ends the command with exit code 1 if the service does not start."""
-    _allow_many_connections(settings.service.max_connections)
-    os.environ[DIRECTORY_VARIABLE] = str(settings.directory.resolve())
-    os.environ[ADDRESS_VARIABLE] = address
-    os.environ["DATABASE_URL"] = settings.database_url
-    config = uvicorn.Config(
-        "dealer_agent.bootstrap:app",
-        factory=True,
-        http=BoundedConnection,
-        loop="dealer_agent.server.event_loop:AcceptingLoop",
-        workers=workers,
-        # Its warnings are about refused requests, which our own log has.
-        log_level="error",
-        access_log=False,
-        server_header=False,
-        proxy_headers=False,
-        lifespan="on",
-        ws="none",
-        timeout_keep_alive=KEEP_ALIVE_SECONDS,
-        timeout_worker_healthcheck=WORKER_START_SECONDS,
-        timeout_graceful_shutdown=settings.service.request_timeout_seconds + 10,
-    )
-    if workers > 1:
-        supervisor = _Supervisor(config, sockets=[listener])
-        supervisor.run()
-        failed = any(process.exitcode == STARTUP_FAILURE for process in supervisor.processes)
-    else:
-        server = uvicorn.Server(config)
-        # A stopped server raises its signal again for the earlier handler. Without a handler, an orderly stop would
-        # look like a death by signal.
-        for number in (signal.SIGINT, signal.SIGTERM):
-            signal.signal(number, server.handle_exit)
-        # A terminal that closes stops the service, except under `nohup`.
-        if signal.getsignal(signal.SIGHUP) != signal.SIG_IGN:
-            signal.signal(signal.SIGHUP, server.handle_exit)
-        with suppress(SystemExit):
-            server.run(sockets=[listener])
-        failed = not server.started
-    if failed:
-        fail("The service did not start; the log above says why.")

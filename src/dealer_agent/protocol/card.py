@@ -102,11 +102,11 @@ def _skill_entry(skill: Skill, facts: CardFacts, wire: Wire) -> dict[str, Any]:
 
 
 def _input_modes(skill: Skill, wire: Wire) -> list[str]:
-    return [words.request_media_type(skill) for words in wire.both]
+    return [vocabulary.request_media_type(skill) for vocabulary in wire.both]
 
 
 def _output_modes(skill: Skill, wire: Wire) -> list[str]:
-    return [words.response_media_type(skill) for words in wire.both]
+    return [vocabulary.response_media_type(skill) for vocabulary in wire.both]
 
 
 def _skill_schemas(facts: CardFacts) -> dict[str, dict[str, str]]:

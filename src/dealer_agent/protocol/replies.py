@@ -47,7 +47,7 @@ def _frame(skill: Skill, vocabulary: Vocabulary) -> tuple[bytes, bytes]:
     return head, tail
 
 
-def error_details(error: ProtocolError, words: Vocabulary, error_id: str, at: datetime) -> tuple[Any, Any]:
+def error_details(error: ProtocolError, vocabulary: Vocabulary, error_id: str, at: datetime) -> tuple[Any, Any]:
     """The two entries of `error.details`: ErrorInfo, then the protocol's error payload.
 
     `at` is in UTC; it is sent to the millisecond.
@@ -63,12 +63,12 @@ def error_details(error: ProtocolError, words: Vocabulary, error_id: str, at: da
     info = {
         "@type": ERROR_INFO_TYPE,
         "reason": error.code,
-        "domain": A2A_DOMAIN if error.is_a2a else words.domain,
+        "domain": A2A_DOMAIN if error.is_a2a else vocabulary.domain,
         "metadata": metadata,
     }
     payload = {
-        "@type": words.error_type_url,
-        "type": words.error_type,
+        "@type": vocabulary.error_type_url,
+        "type": vocabulary.error_type,
         "error_id": error_id,
         "code": error.code,
         "message": error.message,
@@ -79,20 +79,22 @@ def error_details(error: ProtocolError, words: Vocabulary, error_id: str, at: da
     return info, payload
 
 
-def http_error_body(error: ProtocolError, words: Vocabulary, error_id: str, at: datetime) -> bytes:
+def http_error_body(error: ProtocolError, vocabulary: Vocabulary, error_id: str, at: datetime) -> bytes:
     """The body of an error reply over HTTP+JSON."""
-    details = error_details(error, words, error_id, at)
+    details = error_details(error, vocabulary, error_id, at)
     return msgspec.json.encode({"error": {"code": error.http, "message": error.message, "details": details}})
 
 
-def json_rpc_error_body(error: ProtocolError, words: Vocabulary, error_id: str, at: datetime, rpc_id: bytes) -> bytes:
+def json_rpc_error_body(
+    error: ProtocolError, vocabulary: Vocabulary, error_id: str, at: datetime, rpc_id: bytes
+) -> bytes:
     """The body of an error reply over JSON-RPC, in the form of the vocabulary (docs/protocol.md#json-rpc).
 
     `rpc_id` is JSON text.
     """
-    info, payload = error_details(error, words, error_id, at)
+    info, payload = error_details(error, vocabulary, error_id, at)
     number, data = error.json_rpc, [info, payload]
-    if not words.a2a_errors:
+    if not vocabulary.a2a_errors:
         number = error.json_rpc_autoagent or error.json_rpc
         del payload["@type"]
         data = payload

@@ -1,6 +1,7 @@
 """The parts of request payloads; `protocol.skill` has the payloads. Pure types.
 
 They decode and validate requests, and the schemas under `/schemas/` are generated from them, with their docstrings.
+`Filters`, `SortField` and `LEAD_VEHICLE_BOUNDS` derive from the table of vehicle fields (`protocol.vehicle`).
 An optional member is `UNSET` if it is absent. Null is always a wrong type.
 
 Every string, array and object has a bound (docs/protocol.md#bounds). The decoder enforces the bounds of reading skills
@@ -40,7 +41,7 @@ LEAD_VEHICLE_BOUNDS: Final[Mapping[str, Mapping[str, int]]] = {
 """Bounds of the vehicles in a lead. A dealer's own listings do not have them."""
 
 
-def _filter_members(row: VehicleField) -> Mapping[str, tuple[Any, str]]:
+def filter_members(row: VehicleField) -> Mapping[str, tuple[Any, str]]:
     """The filters of a field: name to type and description."""
     match row.filter:
         case AnyOf() as any_of:
@@ -62,7 +63,7 @@ FILTERED: Final = sorted((row for row in FIELDS.values() if row.filter), key=att
 """The fields that have a filter, in the published order."""
 
 _FILTERS: dict[str, tuple[Any, str]] = {
-    **{name: member for row in FILTERED for name, member in _filter_members(row).items()},
+    **{name: member for row in FILTERED for name, member in filter_members(row).items()},
     "query": (
         Query,
         "Every word must be found, as a word or the start of one, in what the listing says. Without `sort`, the best "

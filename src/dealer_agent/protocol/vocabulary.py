@@ -77,18 +77,22 @@ class Wire:
     @cached_property
     def requests(self) -> dict[str, tuple[Vocabulary, Skill]]:
         """Request media type to its vocabulary and skill."""
-        return {words.request_media_type(skill): (words, skill) for words in self.both for skill in SKILLS}
+        return {
+            vocabulary.request_media_type(skill): (vocabulary, skill) for vocabulary in self.both for skill in SKILLS
+        }
 
     @cached_property
     def extensions(self) -> frozenset[str]:
         """The URIs of the profile's extensions, in both vocabularies and both revisions."""
-        return frozenset(uri for words in self.both for uri in (words.extension_1_0_0, words.extension_0_1_0))
+        return frozenset(
+            uri for vocabulary in self.both for uri in (vocabulary.extension_1_0_0, vocabulary.extension_0_1_0)
+        )
 
     @cached_property
     def accepted(self) -> dict[str, frozenset[str]]:
         """Skill id to the output modes that cover its response: media types of both vocabularies, JSON, wildcards."""
         return {
-            skill.id: frozenset((*JSON_MODES, *(words.response_media_type(skill) for words in self.both)))
+            skill.id: frozenset((*JSON_MODES, *(vocabulary.response_media_type(skill) for vocabulary in self.both)))
             for skill in SKILLS
         }
 
@@ -96,9 +100,9 @@ class Wire:
         """The vocabulary of a part's media type; the default if the media type names none."""
         if isinstance(media_type, str):
             bare = bare_media_type(media_type)
-            for words in self.both:
-                if bare.startswith(f"application/vnd.{words.vendor}."):
-                    return words
+            for vocabulary in self.both:
+                if bare.startswith(f"application/vnd.{vocabulary.vendor}."):
+                    return vocabulary
         return self.default
 
     def accepts(self, modes: list[str], skill: Skill) -> bool:

@@ -1,4 +1,4 @@
-"""A lot of made-up units, spelled by what matters to a test."""
+"""A stock of invented units with the members that matter to a test."""
 
 from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
@@ -16,7 +16,7 @@ DAY_ONE = datetime(2026, 5, 1, tzinfo=UTC)
 
 
 def made(vehicle_id: str, **members: Any) -> Vehicle:
-    """A listing with what is always there. Times are days: `changed=3` is the third day's."""
+    """A listing with its required members. Times are days: `changed=3` is the third day."""
     updated = members.pop("updated", 0)
     changed = members.pop("changed", 0)
     return Vehicle(
@@ -43,7 +43,7 @@ class Lot:
         return [msgspec.json.decode(listing)["vehicle_id"] for listing in page.listings]
 
     def finds(self, **filters: Any) -> str:
-        """The ids of everything that the filters find, sorted and joined by spaces."""
+        """The sorted ids of the matching set, joined with spaces."""
         return " ".join(sorted(self.page(**filters)))
 
 
@@ -52,5 +52,5 @@ MakeLot = Callable[..., Lot]
 
 @pytest.fixture
 def lot() -> MakeLot:
-    """Builds a lot of `vehicle_id={members}`."""
+    """Builds a stock of `vehicle_id={members}`."""
     return lambda gone=(), **vehicles: Lot(vehicles, gone)

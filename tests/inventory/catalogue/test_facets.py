@@ -84,7 +84,7 @@ WHOLE = {
 
 
 def plain(facets: Facets) -> dict[str, Any]:
-    """Facets as they go over the wire, in pairs."""
+    """Facets as in JSON, in pairs."""
     sent = msgspec.json.decode(msgspec.json.encode(facets))
     return {
         name: [tuple(entry.values()) for entry in found] if isinstance(found, list) else tuple(found.values())
@@ -98,7 +98,7 @@ def plain(facets: Facets) -> dict[str, Any]:
     "facet-vehicle-type-absent",
     "facet-dc-fast-charge",
 )
-def test_every_facet_of_the_whole_stock(lot: MakeLot) -> None:
+def test_all_facets_of_the_whole_stock(lot: MakeLot) -> None:
     stock = lot(**LOT)
     assert set(WHOLE) == set(Facets.__struct_fields__)
     assert plain(stock.catalogue.facets()) == WHOLE
@@ -128,7 +128,7 @@ def test_every_facet_of_the_whole_stock(lot: MakeLot) -> None:
         ({"price_min": 2, "price_max": 1}, {}),
     ],
 )
-def test_counts_and_ranges_are_over_the_matching_set_and_what_has_no_value_is_left_out(
+def test_counts_and_ranges_cover_the_matching_set_without_absent_values(
     lot: MakeLot, filters: dict[str, Any], expected: dict[str, Any]
 ) -> None:
     assert plain(lot(**LOT).catalogue.facets(Filters(**filters))) == expected
@@ -140,25 +140,25 @@ def test_a_query_and_filters_narrow_the_facets(lot: MakeLot) -> None:
     assert "price_range" not in facets
 
 
-def test_a_filter_that_everything_meets_changes_nothing(lot: MakeLot) -> None:
+def test_a_filter_that_matches_all_listings_changes_nothing(lot: MakeLot) -> None:
     assert plain(lot(**LOT).catalogue.facets(Filters(year_min=1900))) == WHOLE
 
 
 @pytest.mark.requirement("facet-order")
-def test_the_highest_count_comes_first_then_the_value_without_regard_to_case(lot: MakeLot) -> None:
+def test_the_highest_count_comes_first_then_the_value_without_case(lot: MakeLot) -> None:
     stock = lot(a={"model": "b"}, b={"model": "A"}, c={"model": "c"}, d={"model": "c"}, e={"model": "a"})
     assert plain(stock.catalogue.facets())["models"] == [("c", 2), ("A", 1), ("a", 1), ("b", 1)]
 
 
 @pytest.mark.requirement("facet-years")
-def test_years_and_ranges_are_integers_on_the_wire(lot: MakeLot) -> None:
-    """What the service sends are integers without a fraction."""
+def test_years_and_ranges_are_integers_in_json(lot: MakeLot) -> None:
+    """The service sends integers without a fraction."""
     sent = msgspec.json.encode(lot(**LOT).catalogue.facets(Filters(make=["Ford"])))
     assert b'"electric_range_mi_range":{"min":310,"max":310}' in sent
     assert b'{"value":2026,"count":2}' in sent
 
 
-def test_an_empty_lot_has_no_facets_and_no_makes(lot: MakeLot) -> None:
+def test_an_empty_stock_has_no_facets_and_no_makes(lot: MakeLot) -> None:
     assert plain(lot().catalogue.facets()) == {}
     assert lot().catalogue.makes == []
 

@@ -233,12 +233,12 @@ def test_a_filter_finds(lot: Callable[..., Any], filters: dict[str, Any], found:
 
 
 @pytest.mark.parametrize("filters", [{}, {"make": ["Honda"]}, {"price_max": 10}, {"query": "honda"}, {"stock": "x"}])
-def test_an_empty_lot_answers(lot: Callable[..., Any], filters: dict[str, Any]) -> None:
+def test_an_empty_stock_answers(lot: Callable[..., Any], filters: dict[str, Any]) -> None:
     assert lot().finds(**filters) == ""
     assert lot().catalogue.search(UNSET, 0, 20).total == 0
 
 
-def test_more_values_than_fit_a_byte_are_told_apart(lot: Callable[..., Any]) -> None:
+def test_more_than_256_values_stay_distinct(lot: Callable[..., Any]) -> None:
     stock = lot(**{f"v{n:05}": {"price": n, "model": f"Model {n}", "mileage": n % 300} for n in range(70_000 // 100)})
     assert stock.finds(price_min=255, price_max=257) == "v00255 v00256 v00257"
     assert stock.finds(model=["model 699"]) == "v00699"
@@ -248,19 +248,19 @@ def test_more_values_than_fit_a_byte_are_told_apart(lot: Callable[..., Any]) -> 
 
 
 @pytest.mark.parametrize("make", ["Chevy", "chevrolet", "CHEVROLET"])
-def test_a_listing_is_found_through_synonyms_whichever_of_them_it_holds(lot: Callable[..., Any], make: str) -> None:
-    """Whole values, folded, through well-known synonyms (docs/protocol.md#inventory-search)."""
+def test_a_listing_is_found_by_any_spelling_of_its_value(lot: Callable[..., Any], make: str) -> None:
+    """Whole values, folded, and known spellings (docs/protocol.md#inventory-search)."""
     assert lot(a={"make": "Chevy"}, b={"make": "Chevrolet"}, c={"make": "Ford"}).finds(make=[make]) == "a b"
 
 
-def test_a_value_of_punctuation_alone_is_found_by_itself(lot: Callable[..., Any]) -> None:
+def test_a_value_of_punctuation_is_found_by_that_value(lot: Callable[..., Any]) -> None:
     stock = lot(a={"model": "!", "exterior_color": "/"}, b={"model": "3", "exterior_color": "Red"})
     assert [stock.finds(model=[text]) for text in ("", "-", "!", " ! ", "3")] == ["", "", "a", "a", "b"]
     assert [stock.finds(exterior_color=[text]) for text in ("", "/", "red")] == ["", "", "b"]
 
 
 @pytest.mark.parametrize("count", [1, 254, 255, 256, 257])
-def test_ranges_hold_wherever_the_codes_of_a_column_grow(lot: Callable[..., Any], count: int) -> None:
+def test_ranges_are_correct_for_codes_of_any_size(lot: Callable[..., Any], count: int) -> None:
     stock = lot(none={}, **{f"v{n:03}": {"price": n} for n in range(count)})
     every = [f"v{n:03}" for n in range(count)]
     for low in {0, 1, count // 2, count - 1, count}:

@@ -1,4 +1,4 @@
-"""The flat form of a snapshot: what was written is read where it lies, in memory or mapped from a file."""
+"""The format of a snapshot: it is read without decoding, from memory or from a mapped file."""
 
 from io import BytesIO
 from mmap import ACCESS_READ, mmap
@@ -34,7 +34,7 @@ def test_a_mapped_file_answers_as_the_snapshot_in_memory_does(tmp_path: Path, mo
         write_snapshot(writer, LOT, GONE)
         writer.finish()
     here = Catalogue.build(LOT, GONE)
-    # As of a stock so large that no listing is at hand.
+    # As in a stock that is too large to load all listings.
     monkeypatch.setattr(documents, "_LOADED", 0)
     with (tmp_path / "lot").open("rb") as file:
         mapped = Catalogue(FlatArrays(mmap(file.fileno(), 0, access=ACCESS_READ)))
@@ -50,14 +50,14 @@ def test_a_mapped_file_answers_as_the_snapshot_in_memory_does(tmp_path: Path, mo
         )
 
 
-def test_of_two_units_gone_with_one_identifier_the_last_is_remembered() -> None:
+def test_the_last_of_two_removed_units_with_one_identifier_is_found() -> None:
     catalogue = Catalogue.build([], GONE)
     assert catalogue.find(vin="Sold1") == GONE[2]
     assert catalogue.find(stock="S1") == GONE[1]
 
 
 @pytest.mark.parametrize("spoiled", [b"", b"x" * 200, "cut", "more"])
-def test_what_is_not_the_whole_of_a_snapshot_is_refused(spoiled: bytes | str) -> None:
+def test_an_incomplete_snapshot_is_refused(spoiled: bytes | str) -> None:
     file = BytesIO()
     writer = FlatWriter(file)
     writer.array("numbers", np.arange(5))
@@ -70,7 +70,7 @@ def test_what_is_not_the_whole_of_a_snapshot_is_refused(spoiled: bytes | str) ->
         FlatArrays(data)
 
 
-def test_documents_have_the_numbers_of_an_order_and_may_be_empty(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_documents_are_numbered_by_an_order_and_can_be_empty(monkeypatch: pytest.MonkeyPatch) -> None:
     for at_hand in (0, 100):
         monkeypatch.setattr(documents, "_LOADED", at_hand)
         file = BytesIO()
@@ -86,7 +86,7 @@ def test_documents_have_the_numbers_of_an_order_and_may_be_empty(monkeypatch: py
 
 
 @given(st.lists(st.text(st.characters(exclude_categories=["Cs"], exclude_characters="\n"), min_size=1), unique=True))
-def test_a_word_is_found_where_it_stands_among_the_sorted_words(given_words: list[str]) -> None:
+def test_a_word_is_found_at_its_place_among_sorted_words(given_words: list[str]) -> None:
     words = sorted(given_words)
     file = BytesIO()
     writer = FlatWriter(file)
@@ -101,7 +101,7 @@ def test_a_word_is_found_where_it_stands_among_the_sorted_words(given_words: lis
 
 
 @given(st.lists(st.text(st.characters(exclude_categories=["Cs"]), max_size=3)))
-def test_an_identifier_finds_all_rows_that_have_it_the_first_one_first(identifiers: list[str]) -> None:
+def test_an_identifier_finds_all_its_rows_in_order(identifiers: list[str]) -> None:
     file = BytesIO()
     writer = FlatWriter(file)
     Identifiers.write(writer, "ids", identifiers)

@@ -120,13 +120,13 @@ def test_a_query_finds(lot: MakeLot, query: str, found: str) -> None:
     ],
 )
 def test_the_best_match_comes_first(lot: MakeLot, query: str, better: dict[str, Any], worse: dict[str, Any]) -> None:
-    """Make, model and trim weigh more than prose; what is better comes first though it is older."""
+    """Make, model and trim score more than prose. A better match comes first even if it is older."""
     stock = lot(z={**better, "changed": 0}, a={**worse, "changed": 9})
     assert stock.page(query=query) == ["z", "a"]
     assert stock.page(skip=1, limit=1, query=query) == ["a"]
 
 
-def test_equal_matches_stand_in_the_default_order_then_by_id(lot: MakeLot) -> None:
+def test_equal_matches_are_in_the_default_order_then_by_id(lot: MakeLot) -> None:
     stock = lot(
         c={"make": "Ford", "changed": 1},
         b={"make": "Ford", "changed": 2},
@@ -136,7 +136,7 @@ def test_equal_matches_stand_in_the_default_order_then_by_id(lot: MakeLot) -> No
     assert stock.page(query="ford") == ["b", "a", "c"]
 
 
-def test_a_word_that_is_asked_twice_counts_once(lot: MakeLot) -> None:
+def test_a_repeated_word_of_a_query_counts_once(lot: MakeLot) -> None:
     stock = lot(
         a={"make": "Ford", "description": "escape", "changed": 1},
         b={"model": "Escape", "description": "ford", "changed": 2},
@@ -144,20 +144,20 @@ def test_a_word_that_is_asked_twice_counts_once(lot: MakeLot) -> None:
     assert stock.page(query="ford escape") == stock.page(query="ford FORD ford escape") == ["b", "a"]
 
 
-def test_with_a_sort_the_sort_rules(lot: MakeLot) -> None:
+def test_a_sort_overrides_the_best_match(lot: MakeLot) -> None:
     stock = lot(a={"make": "Ford", "price": 2}, b={"description": "ford", "price": 1}, c={"make": "Ford"})
     assert stock.page(query="ford") == ["a", "c", "b"]
     assert stock.page(query="ford", sort=Sort("price", "asc")) == ["b", "a", "c"]
 
 
-def test_a_query_and_filters_must_both_be_met(lot: MakeLot) -> None:
+def test_a_listing_must_match_the_query_and_the_filters(lot: MakeLot) -> None:
     stock = lot(**LOT)
     assert stock.finds(query="honda", condition=["new"]) == "b"
     assert stock.finds(query="honda", condition=["cpo"]) == ""
 
 
 def test_the_best_match_comes_first_in_a_large_stock_too() -> None:
-    """The same rule where only the rows above the page's last score are sorted."""
+    """The same rule if only the rows above the page's last score are sorted."""
     count = 60_000
     kinds: list[dict[str, Any]] = [
         {"description": "ford"},

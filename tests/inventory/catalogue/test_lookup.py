@@ -1,4 +1,4 @@
-"""Finding one unit, on the lot or gone (docs/protocol.md#inventory-vehicle, docs/protocol.md#listings)."""
+"""Finding one unit, in stock or removed (docs/protocol.md#inventory-vehicle, docs/protocol.md#listings)."""
 
 from typing import Any
 
@@ -75,7 +75,7 @@ def test_find(lot: MakeLot, asked: dict[str, str], found: str | None) -> None:
 
 
 @pytest.mark.requirement("sold-not-shown")
-def test_units_gone_are_never_in_search_or_facets(lot: MakeLot) -> None:
+def test_removed_units_are_never_in_search_or_facets(lot: MakeLot) -> None:
     stock = lot(gone=GONE, a={"make": "Ford"})
     assert stock.finds() == "a"
     assert stock.finds(vin="SOLD1") == ""
@@ -83,7 +83,7 @@ def test_units_gone_are_never_in_search_or_facets(lot: MakeLot) -> None:
     assert [make.count for make in stock.catalogue.makes] == [1]
 
 
-def test_what_is_found_is_the_listing_as_it_was_made() -> None:
+def test_a_found_listing_equals_the_one_that_was_built() -> None:
     vehicle = made("a", vin="V1", electric_range_mi=310.0, features=("Tow",), other_attributes={"doors": 4})
     listing = Listing.of(vehicle, {"lot": "B7"})
     found = Catalogue.build([listing]).find(vin="v1")

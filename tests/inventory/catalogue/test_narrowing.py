@@ -45,7 +45,7 @@ ALIKE: dict[str, Any] = {
         {"query": "zorvex"},
     ],
 )
-def test_every_filter_narrows_what_another_found(lot: MakeLot, filters: dict[str, Any]) -> None:
+def test_filters_narrow_each_other(lot: MakeLot, filters: dict[str, Any]) -> None:
     stock = lot(
         wanted={"make": "Ford", "condition": "used", **ALIKE},
         other_make={"make": "Kia", "condition": "used", **ALIKE},
@@ -59,7 +59,7 @@ def test_every_filter_narrows_what_another_found(lot: MakeLot, filters: dict[str
 
 @pytest.mark.parametrize("asked", [{"vin": VIN}, {"stock": "s1"}])
 @pytest.mark.parametrize("order", ["asc", "desc"])
-def test_what_identifiers_find_can_be_sorted(lot: MakeLot, asked: dict[str, Any], order: Any) -> None:
+def test_units_found_by_identifier_can_be_sorted(lot: MakeLot, asked: dict[str, Any], order: Any) -> None:
     stock = lot(
         a={"vin": VIN, "stock": "S1", "price": 2},
         b={"vin": VIN, "stock": "S1", "price": 1},
@@ -69,7 +69,7 @@ def test_what_identifiers_find_can_be_sorted(lot: MakeLot, asked: dict[str, Any]
     assert stock.page(sort=Sort("price", order), **asked) == (["b", "a", "c"] if order == "asc" else ["c", "a", "b"])
 
 
-def test_equal_prices_go_by_vehicle_id_though_the_later_id_changed_first(lot: MakeLot) -> None:
+def test_equal_prices_are_sorted_by_vehicle_id(lot: MakeLot) -> None:
     stock = lot(
         a={"price": 1, "changed": 1}, c={"price": 1, "changed": 3}, b={"price": 1, "changed": 2}, d={"price": 0}
     )
@@ -77,7 +77,7 @@ def test_equal_prices_go_by_vehicle_id_though_the_later_id_changed_first(lot: Ma
     assert stock.page(sort=Sort("price", "desc")) == ["a", "b", "c", "d"]
 
 
-def test_a_microsecond_parts_two_changes() -> None:
+def test_changes_a_microsecond_apart_are_not_ties() -> None:
     first = made("a", changed=1)
     assert not isinstance(first.changed_at, msgspec.UnsetType)
     moment = first.changed_at
@@ -86,7 +86,7 @@ def test_a_microsecond_parts_two_changes() -> None:
     assert [msgspec.json.decode(listing)["vehicle_id"] for listing in page.listings] == ["b", "a"]
 
 
-def test_a_listing_without_prose_is_found_by_no_word_of_prose(lot: MakeLot) -> None:
+def test_a_listing_without_prose_has_no_words_of_prose(lot: MakeLot) -> None:
     stock = lot(bare={"make": "Ford"}, told={"make": "Ford", "description": "xxxx"})
     assert stock.finds(query="xxxx") == "told"
 
@@ -110,10 +110,10 @@ PAGES = [(0, 1), (0, 3), (0, 5), (3, 4), (7, 1), (10, 20), (30, 15), (40, 10), (
     ],
 )
 @pytest.mark.parametrize("sort", [msgspec.UNSET, Sort("price", "asc"), Sort("make", "desc"), Sort("mileage", "asc")])
-def test_a_large_stock_is_answered_like_a_small_one(
+def test_a_large_stock_answers_like_a_small_one(
     lot: MakeLot, monkeypatch: pytest.MonkeyPatch, filters: dict[str, Any], sort: Any
 ) -> None:
-    """With pieces of 3 units, 90 take the ways that otherwise only stocks above 16,384 units take."""
+    """With pieces of 3 units, a stock of 90 uses the code for stocks above 16,384 units."""
     stock = lot(
         **{
             f"u{number:02}": {
@@ -136,6 +136,6 @@ def test_a_large_stock_is_answered_like_a_small_one(
 
 
 @pytest.mark.parametrize("member", ["description", "engine", "model"])
-def test_a_whole_word_counts_more_than_the_beginning_of_one(lot: MakeLot, member: str) -> None:
+def test_a_whole_word_scores_more_than_a_prefix(lot: MakeLot, member: str) -> None:
     stock = lot(whole={member: "zorvex", "changed": 1}, begun={member: "zorvexia", "changed": 2})
     assert stock.page(query="zorvex") == ["whole", "begun"]

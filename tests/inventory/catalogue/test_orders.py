@@ -62,14 +62,14 @@ def test_every_field_sorts_both_ways_with_ties_by_ascending_id_and_absent_last(
 
 
 @pytest.mark.requirement("sort-strings")
-def test_strings_sort_without_regard_to_case_and_tie_when_only_case_differs(lot: MakeLot) -> None:
+def test_texts_sort_without_case_and_tie_if_only_case_differs(lot: MakeLot) -> None:
     stock = lot(d={"make": "honda"}, c={"make": "Honda"}, b={"make": "HONDA"}, a={"make": "ford"}, e={"make": "Kia"})
     assert stock.page(sort=Sort("make", "asc")) == ["a", "b", "c", "d", "e"]
     assert stock.page(sort=Sort("make", "desc")) == ["e", "b", "c", "d", "a"]
 
 
 @pytest.mark.requirement("sort-updated-at")
-def test_updated_at_sorts_by_listing_freshness_whatever_changed(lot: MakeLot) -> None:
+def test_updated_at_sorts_by_the_freshness_of_the_listing(lot: MakeLot) -> None:
     stock = lot(a={"updated": 1, "changed": 3}, b={"updated": 2, "changed": 1})
     assert stock.page(sort=Sort("updated_at", "desc")) == ["b", "a"]
     assert stock.page() == ["a", "b"]
@@ -95,7 +95,7 @@ def test_updated_at_sorts_by_listing_freshness_whatever_changed(lot: MakeLot) ->
 )
 @pytest.mark.parametrize("sort", [UNSET, Sort("price", "asc")])
 @pytest.mark.parametrize("filters", [{}, {"price_min": 1}, {"query": "ford"}])
-def test_a_page_is_cut_out_of_the_whole_with_its_true_total(
+def test_a_page_has_the_total_of_the_whole_set(
     lot: MakeLot, filters: dict[str, Any], sort: Any, skip: int, limit: int, page: list[str]
 ) -> None:
     stock = lot(**{name: {"price": n, "make": "Ford"} for n, name in enumerate("abcd", start=1)})
@@ -103,7 +103,7 @@ def test_a_page_is_cut_out_of_the_whole_with_its_true_total(
     assert stock.catalogue.search(Filters(**filters), skip, limit, sort).total == 4
 
 
-def test_a_page_has_the_listings_ready_json_and_their_rows(lot: MakeLot) -> None:
+def test_a_page_has_the_json_and_the_rows_of_its_listings(lot: MakeLot) -> None:
     """The JSON is made once per snapshot."""
     listing = Listing.of(made("a", price=5), {"lot": "B7"})
     catalogue = Catalogue.build([listing, Listing.of(made("b"))])
@@ -214,8 +214,8 @@ def test_pages_neither_repeat_nor_drop_a_unit(units: list[Any], filters: dict[st
 @pytest.mark.requirement("total-order")
 @given(units=st.lists(UNIT, max_size=20), seed=st.randoms(use_true_random=False), data=st.data())
 @settings(max_examples=100, deadline=None)
-def test_an_order_is_the_same_however_the_listings_come(units: list[Any], seed: Any, data: Any) -> None:
-    """Every order is total, so nothing is left to chance."""
+def test_an_order_does_not_depend_on_the_order_of_the_listings(units: list[Any], seed: Any, data: Any) -> None:
+    """Every order is total."""
     named = {f"v{n:02}": unit for n, unit in enumerate(units)}
     names = list(named)
     seed.shuffle(names)

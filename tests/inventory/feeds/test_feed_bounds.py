@@ -24,7 +24,7 @@ VIN = b"1HGCY2F57RA000001"
 MIB = 1 << 20
 SMALL, LARGE = MIB // 8, MIB
 LEAST_SECONDS = 0.1
-"""Processor seconds below which a reading says nothing about growth."""
+"""Below this many processor seconds, a measurement does not show growth."""
 
 
 def rows(size: int, mark: bytes = b",") -> bytes:
@@ -42,7 +42,7 @@ def filled(start: bytes, piece: bytes, end: bytes = b"") -> Callable[[int], byte
 
 
 def cells(field: bytes, piece: bytes, start: bytes = b"") -> Callable[[int], bytes]:
-    """A file with rows whose one cell of `field` is as long as a cell may be."""
+    """A file with rows whose cell of `field` has the most characters."""
     row = VIN + b',"' + start + piece * (130_000 // len(piece)) + b'"\n'
     return lambda size: b"vin," + field + b"\n" + row * (size // len(row) + 1)
 
@@ -100,7 +100,7 @@ HOSTILE: dict[str, Callable[[int], bytes]] = {
 
 
 def seconds(data: bytes) -> float:
-    """The processor time of a reading, also when the file is refused."""
+    """The processor time of reading or refusing a file."""
     start = time.process_time()
     refusal = ""
     try:
@@ -148,7 +148,7 @@ def test_no_repeated_text_in_a_cell_takes_more_than_linear_time(field: str, piec
     ("start", "line"),
     [(b'"unclosed,', 2), (b'1HGCY2F57RA999999,"unclosed,', 2), (rows(59) * 500 + b'"unclosed,', None)],
 )
-def test_a_quotation_mark_that_is_not_closed_is_reported_with_its_line_before_any_row_is_read(
+def test_an_open_quotation_mark_is_reported_with_its_line_before_any_row_is_read(
     start: bytes, line: int | None
 ) -> None:
     """The check of a whole file takes less than the reading of its rows would."""
@@ -165,19 +165,19 @@ def test_a_quotation_mark_that_is_not_closed_is_reported_with_its_line_before_an
 
 
 @pytest.mark.parametrize("lines", [1, 2, 3, 1_000])
-def test_a_quotation_mark_that_is_open_at_the_end_is_reported_however_few_rows_it_swallows(lines: int) -> None:
+def test_a_quotation_mark_that_is_open_at_the_end_is_always_reported(lines: int) -> None:
     with pytest.raises(FeedError, match="line 2 is not closed"):
         read_feed(HEADER + b'1HGCY2F57RA000001,"A\n' + rows(59 * lines))
 
 
-def test_a_quotation_mark_that_opens_the_header_is_reported() -> None:
+def test_an_open_quotation_mark_in_the_header_is_reported() -> None:
     with pytest.raises(FeedError, match="line 1 is not closed"):
         read_feed(b'"' + HEADER + rows(600))
 
 
 @pytest.mark.parametrize("end", [b"", b"\n", b"\r", b"\r\n\r\n"])
 @pytest.mark.parametrize("last", [b"H1,end", b'H1,"end"', b"H1,Legend", b"end"])
-def test_a_file_may_end_in_any_way_but_inside_a_quoted_cell(last: bytes, end: bytes) -> None:
+def test_a_file_can_end_anywhere_except_inside_a_quoted_cell(last: bytes, end: bytes) -> None:
     feed = read_feed(b"stock,model\n" + last + end)
     assert [row.unit.stock for row in feed.units] == [last.split(b",")[0].decode()]
 
@@ -215,14 +215,14 @@ def test_a_file_over_a_bound_is_refused_with_the_bound(make: Callable[[], bytes]
         read_feed(make())
 
 
-def test_a_file_of_the_most_columns_and_a_row_of_the_most_text_are_read() -> None:
+def test_a_file_at_the_bounds_is_read() -> None:
     assert read_feed(HEADER.strip() + b",x" * (limits.MOST_COLUMNS - 8) + b"\n" + rows(59)).rows == 1
     text = b"x" * limits.MOST_CELL
     assert read_feed(b"vin,notes\n" + VIN + b"," + text + b"\n").counts.refused == 0
     assert read_feed(b"vin,notes\n" + VIN + b"," + text + b"x\n").counts.refused == 1
 
 
-def test_a_record_with_a_longer_text_is_refused_alone() -> None:
+def test_only_the_record_with_a_text_that_is_too_long_is_refused() -> None:
     long = "x" * (limits.MOST_CELL + 1)
     feed = read_feed(json.dumps([{"stock": "A", "description": long}, {"stock": "B"}]).encode())
     assert [row.unit.stock for row in feed.units] == ["B"]

@@ -1,4 +1,4 @@
-"""Whole files: encodings, delimiters, ragged rows, repeated VINs, files that are not understood (docs/feeds.md)."""
+"""Whole files: encodings, delimiters, short and long rows, repeated VINs, unreadable files (docs/feeds.md)."""
 
 import csv
 import gzip
@@ -32,14 +32,14 @@ ROW = f"{VINS[0]},S1,2019,Citroën,Fiesta,9000,Blue"
         lambda text: text.encode("cp1252"),
     ],
 )
-def test_the_encoding_is_found_out(encode: Callable[[str], bytes]) -> None:
+def test_the_encoding_is_detected(encode: Callable[[str], bytes]) -> None:
     feed = read_feed(encode(f"{HEADER}\r\n{ROW}\r\n"))
     assert feed.units[0].unit.make == "Citroën"
 
 
 @pytest.mark.parametrize("delimiter", [",", "\t", ";", "|"])
 @pytest.mark.parametrize("line_end", ["\n", "\r\n", "\r"])
-def test_the_delimiter_is_found_out(delimiter: str, line_end: str) -> None:
+def test_the_delimiter_is_detected(delimiter: str, line_end: str) -> None:
     feed = read_feed(f"{HEADER}\n{ROW}\n".replace(",", delimiter).replace("\n", line_end).encode())
     assert (feed.delimiter, feed.units[0].unit.model) == (delimiter, "Fiesta")
 
@@ -59,12 +59,12 @@ def test_a_quoted_word_at_the_start_of_a_tab_files_cell_keeps_its_quotes(cell: s
     assert feed.units[0].unit.trim == trim
 
 
-def test_quotes_inside_a_quoted_cell_of_a_comma_file_are_the_cells_own() -> None:
+def test_doubled_quotes_inside_a_quoted_cell_are_part_of_the_text() -> None:
     feed = read_feed(f'VIN,Make,Trim\n{VINS[0]},Ford,"""Sport"""\n'.encode())
     assert feed.units[0].unit.trim == '"Sport"'
 
 
-def test_a_row_is_named_by_its_first_line_though_cells_hold_line_ends() -> None:
+def test_a_row_has_the_number_of_its_first_line() -> None:
     data = f'VIN,Stock,Description\n{VINS[0]},A,"one\ntwo\n\nthree"\n\n,,"no identity"\n{VINS[1]},B,x\n'
     feed = read_feed(data.encode())
     assert [row.line for row in feed.units] == [2, 8]
@@ -73,7 +73,7 @@ def test_a_row_is_named_by_its_first_line_though_cells_hold_line_ends() -> None:
 
 
 @pytest.mark.parametrize(("cells", "color"), [(("", "Red"), "Red"), (("Blue", "Red"), "Blue")])
-def test_of_a_header_standing_twice_the_first_that_says_something_counts(cells: tuple[str, str], color: str) -> None:
+def test_the_first_cell_with_a_value_of_a_repeated_column_is_used(cells: tuple[str, str], color: str) -> None:
     data = f"VIN,Color,Make,Color\n{VINS[0]},{cells[0]},Ford,{cells[1]}\n"
     assert read_feed(data.encode()).units[0].unit.exterior_color == color
 
@@ -87,13 +87,13 @@ def test_a_ragged_row_is_read_and_reported(row: str) -> None:
     assert (remark.line, remark.identifier) == (2, VINS[0])
 
 
-def test_a_quotation_mark_that_nobody_closed_is_refused_and_not_swallowed_silently() -> None:
+def test_a_file_with_an_open_quotation_mark_is_refused() -> None:
     rows = "\n".join(f"{VINS[1]},S{n},2019,Ford,Focus,9000,Blue" for n in range(100))
     with pytest.raises(FeedError, match="quotation mark in the row at line 2 is not closed"):
         read_feed(f'{HEADER}\n{VINS[0]},S1,2019,"Ford,Fiesta,9000,Blue\n{rows}\n'.encode())
 
 
-def test_of_rows_with_one_vin_the_last_counts_and_all_are_reported() -> None:
+def test_the_last_row_of_a_vin_is_used_and_all_are_reported() -> None:
     rest = "2019,Ford,Focus"
     data = f"{HEADER}\n{VINS[0]},A,{rest},9000,Blue\n{VINS[1]},B,{rest},9000,Blue\n{VINS[0]},A,{rest},8000,Blue\n"
     feed = read_feed(data.encode())
@@ -175,13 +175,13 @@ TOO_MUCH = "The JSON cannot be read: it is nested too deeply, or a number in it 
         ),
     ],
 )
-def test_a_file_that_cannot_be_understood_is_refused_with_what_to_do(data: bytes, says: str) -> None:
+def test_a_file_that_cannot_be_read_is_refused_with_what_to_do(data: bytes, says: str) -> None:
     with pytest.raises(FeedError) as refused:
         read_feed(data)
     assert str(refused.value) == says
 
 
-def test_broken_json_is_refused_with_the_line_and_column_where_it_breaks() -> None:
+def test_invalid_json_is_refused_with_its_line_and_column() -> None:
     with pytest.raises(FeedError, match=r"^The JSON is broken at line 2, column 10: .+\.$"):
         read_feed(b'[{"vin": "1"},\n {"vin": }]')
 
@@ -196,12 +196,12 @@ def test_broken_json_is_refused_with_the_line_and_column_where_it_breaks() -> No
         ('{"stock": "A"}\n7\n', "The line is not a JSON object."),
     ],
 )
-def test_a_row_that_names_no_unit_is_refused_with_the_reason(data: str, says: str) -> None:
+def test_a_row_without_an_identifier_is_refused_with_the_reason(data: str, says: str) -> None:
     (refused,) = read_feed(data.encode()).refused
     assert (refused.identifier, refused.text) == (None, says)
 
 
-def test_a_byte_order_mark_that_stands_twice_does_no_harm() -> None:
+def test_a_repeated_byte_order_mark_is_ignored() -> None:
     for text in (f'[{{"vin": "{VINS[0]}"}}]', f"VIN,Make\n{VINS[0]},Ford\n"):
         assert read_feed(b"\xef\xbb\xbf\xef\xbb\xbf" + text.encode()).units[0].unit.vin == VINS[0]
 
@@ -212,13 +212,13 @@ def test_a_file_without_rows_has_no_units(data: bytes) -> None:
     assert (feed.rows, feed.units) == (0, ())
 
 
-def test_a_broken_line_of_json_lines_is_refused_alone() -> None:
+def test_only_the_invalid_line_of_json_lines_is_refused() -> None:
     feed = read_feed(f'{{"vin": "{VINS[0]}"}}\n{{"vin": \n{{"vin": "{VINS[1]}"}}\n'.encode())
     assert [row.line for row in feed.units] == [1, 3]
     assert [remark.line for remark in feed.refused] == [2]
 
 
-def test_a_record_that_is_no_object_is_refused_alone() -> None:
+def test_only_the_record_that_is_not_an_object_is_refused() -> None:
     feed = read_feed(f'[{{"vin": "{VINS[0]}"}}, 7, null]'.encode())
     assert ([row.line for row in feed.units], [remark.line for remark in feed.refused]) == ([1], [2, 3])
 
@@ -228,7 +228,7 @@ def round_trips(unit: Unit) -> bool:
 
 
 def check(data: bytes, layout: str | None) -> Feed | None:
-    """What was read of a file, after a look at it; None where the file was refused."""
+    """The feed of a file after checks of its report. None for a refused file."""
     try:
         feed = read_feed(data, layout=layout)
     except FeedError:

@@ -169,7 +169,7 @@ JSON_CAR = {
 )
 @pytest.mark.requirement("extras-passed-through")
 def test_canonical_json_passes_the_dealers_own_members_through(data: bytes) -> None:
-    """Extra members of the dealer's are passed through; never what a unit cost."""
+    """The dealer's extra members are passed through, except what a unit cost."""
     feed = read_feed(data)
     assert feed.layout == "canonical"
     assert feed.units[0].unit == Unit(

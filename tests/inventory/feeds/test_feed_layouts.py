@@ -445,13 +445,13 @@ def test_a_layout_can_be_named(layout: str, data: bytes, unit: Unit) -> None:
 
 
 @pytest.mark.parametrize("grade", ["NEW", "USED", "EXCELLENT"])
-def test_metas_condition_is_a_quality_grade_and_never_the_sale_condition(grade: str) -> None:
+def test_the_condition_of_meta_is_a_grade_and_not_the_sale_condition(grade: str) -> None:
     feed = read_feed(delimited(META | {"state_of_vehicle": "", "condition": grade}))
     assert only_unit(feed).condition is UNSET
     assert "condition" in feed.columns_not_understood
 
 
-def test_an_unknown_layout_is_refused_with_the_names_that_there_are() -> None:
+def test_an_unknown_layout_is_refused_with_the_known_names() -> None:
     with pytest.raises(FeedError) as refusal:
         read_feed(delimited(VAUTO), layout="vauton")
     assert ", ".join(LAYOUT_NAMES) in str(refusal.value)
@@ -484,7 +484,7 @@ def test_canonical_csv_reports_columns_that_it_does_not_understand() -> None:
 )
 @pytest.mark.parametrize("row", [VAUTO, HOMENET, DEALERSOCKET, GOOGLE, META, CANONICAL, WILD])
 def test_what_a_unit_cost_is_never_read(row: dict[str, str], column: str) -> None:
-    """The service never shows them, whatever the file has (docs/feeds.md)."""
+    """The service never shows them (docs/feeds.md)."""
     feed = read_feed(delimited(row | {column: "98765"}))
     assert column in feed.columns_withheld
     assert column not in feed.columns_not_understood

@@ -31,7 +31,7 @@ def _rows(line_end: str) -> bytes:
         (json.dumps([{"stock": f"S{n}"} for n in range(ROWS)]).encode(), ROWS),
     ],
 )
-def test_progress_is_told_now_and_then_out_of_all_lines_or_records(data: bytes, total: int) -> None:
+def test_progress_is_reported_in_lines_or_records(data: bytes, total: int) -> None:
     seen: list[tuple[int, int]] = []
     feed = read_feed(data, on_progress=lambda done, out_of: seen.append((done, out_of)))
     assert {out_of for _, out_of in seen} == {total}
@@ -69,8 +69,8 @@ def test_progress_is_told_now_and_then_out_of_all_lines_or_records(data: bytes, 
         ("vdp_url", "vdp_url", "ftp://e.example/1"),
     ],
 )
-def test_a_value_that_is_left_out_is_reported_with_its_member_and_its_text(column: str, name: str, text: str) -> None:
-    """docs/feeds.md, values: left out and reported; the row stays."""
+def test_an_unreadable_value_is_reported_with_its_member_and_text(column: str, name: str, text: str) -> None:
+    """The value is left out and reported, and the row is kept (docs/feeds.md)."""
     feed = feed_of(**{column: text})
     (remark,) = feed.warnings
     assert remark == Remark(2, VIN, f"{name}: {text!r} is not understood; it is left out.")
@@ -116,7 +116,7 @@ def test_a_value_that_is_left_out_is_reported_with_its_member_and_its_text(colum
         ),
     ],
 )
-def test_a_value_that_is_understood_is_not_reported(column: str, member: str, text: str, value: object) -> None:
+def test_a_readable_value_is_not_reported(column: str, member: str, text: str, value: object) -> None:
     feed = feed_of(notes="-", **{column: text}) if column != "notes" else feed_of(notes=text)
     assert getattr(feed.units[0].unit, member) == value
     assert feed.warnings == ()
@@ -132,17 +132,17 @@ def test_a_remark_repeats_the_beginning_of_a_long_cell(column: str, name: str, m
 
 
 @pytest.mark.parametrize(("unit", "read"), [(" mi. ", 41_200), ("KM.", 25_600), ("Mile(s)", UNSET)])
-def test_the_unit_of_a_mileage_may_stand_in_a_column_of_its_own(unit: str, read: object) -> None:
+def test_the_unit_of_a_mileage_can_have_its_own_column(unit: str, read: object) -> None:
     assert unit_of(mileage="41200", **{"mileage.unit": unit}).mileage == read
 
 
 @pytest.mark.parametrize("year", [1950, 2100])
-def test_dates_of_a_century_and_a_half_are_dates(year: int) -> None:
+def test_dates_from_1950_to_2100_are_read(year: int) -> None:
     found = unit_of(inventory_date=f"6/15/{year}").inventory_date
     assert (found.year if found else None) == year
 
 
-def test_how_many_photos_are_no_address_is_said() -> None:
+def test_the_number_of_photos_without_an_address_is_reported() -> None:
     feed = feed_of(photos="ftp://e.example/1.jpg", **{"Photo URL": "x", "Pictures": "https://e.example/2.jpg"})
     (remark,) = feed.warnings
     assert remark.text == "photos: 2 not an http or https address; left out."
@@ -164,7 +164,7 @@ def test_how_many_photos_are_no_address_is_said() -> None:
         ("transmission", 80),
     ],
 )
-def test_a_text_that_is_too_long_is_cut_and_ends_in_no_blank(column: str, most: int) -> None:
+def test_a_long_text_is_cut_without_a_blank_at_the_end(column: str, most: int) -> None:
     member = {"color": "exterior_color", "Interior Color": "interior_color"}.get(column, column)
     assert getattr(unit_of(**{column: "x" * (most + 1)}), member) == "x" * most
     assert getattr(unit_of(**{column: "x" * (most - 1) + " y"}), member) == "x" * (most - 1)
@@ -172,7 +172,7 @@ def test_a_text_that_is_too_long_is_cut_and_ends_in_no_blank(column: str, most: 
 
 
 def test_the_time_of_a_feed_is_kept_in_utc() -> None:
-    """docs/feeds.md, values: whatever offset the feed wrote, and wherever the machine stands."""
+    """For every offset in the feed and every zone of the machine (docs/feeds.md)."""
     found = unit_of(**{"Last Modified": "2026-05-04T17:00:00-05:00"}).feed_updated_at
     assert found == datetime(2026, 5, 4, 22, tzinfo=UTC)
     assert isinstance(found, datetime)
@@ -180,23 +180,23 @@ def test_the_time_of_a_feed_is_kept_in_utc() -> None:
 
 
 @pytest.mark.parametrize("column", ["description", "notes"])
-def test_prose_that_is_too_long_is_cut_and_ends_in_no_blank(column: str) -> None:
-    """docs/feeds.md: a description keeps 20,000 characters."""
+def test_long_prose_is_cut_without_a_blank_at_the_end(column: str) -> None:
+    """A description has at most 20,000 characters (docs/feeds.md)."""
     assert getattr(unit_of(**{column: "x" * 20_001}), column) == "x" * 20_000
     assert getattr(unit_of(**{column: "word " * 20_000}), column) == ("word " * 4_000).rstrip()
 
 
-def test_addresses_have_2048_characters_at_most() -> None:
+def test_an_address_has_at_most_2048_characters() -> None:
     longest = "https://e.example/".ljust(2_048, "x")
     assert unit_of(vdp_url=longest).vdp_url == longest
     assert unit_of(vdp_url=longest + "x").vdp_url is UNSET
 
 
-def test_two_hundred_photos_and_no_more_are_kept() -> None:
+def test_at_most_two_hundred_photos_are_kept() -> None:
     assert len(unit_of(photos="|".join(f"https://e.example/{n}" for n in range(201))).photos or ()) == 200
 
 
-def test_a_sold_unit_is_named_with_its_row() -> None:
+def test_a_sold_unit_is_reported_with_its_row() -> None:
     feed = read_feed(f"VIN,Status\n{VIN},In Stock\n{VIN},Sold\n".encode())
     assert feed.sold == (Remark(3, VIN, "The row says that the unit is sold."),)
 
@@ -205,7 +205,7 @@ def test_a_sold_unit_is_named_with_its_row() -> None:
     ("status", "is_sold"),
     [("https://schema.org/InStock", False), ("https://schema.org/SoldOut", True), ("http://schema.org/SoldOut", True)],
 )
-def test_schema_orgs_own_words_are_understood(status: str, is_sold: bool) -> None:
+def test_the_words_of_schema_org_are_known(status: str, is_sold: bool) -> None:
     record = SCHEMAORG | {"@type": ["Product", "https://schema.org/Motorcycle"], "offers": {"availability": status}}
     feed = read_feed(json.dumps(record).encode())
     assert (len(feed.sold), len(feed.warnings)) == (is_sold, 0)
@@ -230,7 +230,7 @@ SHAPELESS = "The VIN '{}' is not 17 letters and digits without I, O and Q; the u
         ("2015", "car", "X" * 61, UNSET, SHAPELESS.format("X" * 60)),
     ],
 )
-def test_vins_have_their_shape_since_1981(
+def test_vins_since_1981_have_17_characters(
     year: str, vehicle_type: str, vin: str, kept: object, remark: str | None
 ) -> None:
     feed = feed_of(vin=vin, year=year, vehicle_type=vehicle_type)
@@ -239,7 +239,7 @@ def test_vins_have_their_shape_since_1981(
 
 
 @pytest.mark.parametrize("row", [VAUTO, HOMENET, DEALERSOCKET, GOOGLE, META], ids=lambda row: str(len(row)))
-def test_of_a_layouts_own_columns_none_is_called_not_understood(row: dict[str, str]) -> None:
+def test_no_column_of_a_layout_is_reported_as_unknown(row: dict[str, str]) -> None:
     feed = read_feed(delimited(row | {"Owner's hat": "brown"}))
     strangers = {"condition", "image[0].tag[0]"} if row is META else set()
     assert set(feed.columns_not_understood) == {"Owner's hat"} | strangers
@@ -257,13 +257,13 @@ def test_of_a_layouts_own_columns_none_is_called_not_understood(row: dict[str, s
         ({"Fuel": "", "Engine": "5.3L V8 Flex Fuel"}, "fuel", UNSET),
     ],
 )
-def test_the_generic_names_stand_behind_a_layouts_own(changed: dict[str, str], member: str, value: object) -> None:
+def test_the_generic_names_come_after_those_of_the_layout(changed: dict[str, str], member: str, value: object) -> None:
     feed = read_feed(delimited(VAUTO | changed))
     assert (feed.layout, getattr(only_unit(feed), member)) == ("vauto", value)
 
 
 @pytest.mark.parametrize(("fuel", "read"), [("Diesel", "diesel"), ("", "flex")])
-def test_dealersockets_engine_says_the_fuel_where_no_column_does(fuel: str, read: str) -> None:
+def test_the_engine_of_dealersocket_gives_the_fuel_without_a_fuel_column(fuel: str, read: str) -> None:
     assert only_unit(read_feed(delimited(DEALERSOCKET | {"Fuel": fuel}))).fuel == read
 
 
@@ -275,7 +275,7 @@ def test_dealersockets_engine_says_the_fuel_where_no_column_does(fuel: str, read
         ("VIN,Make,Model,image[0].url,image[1].url", "meta"),
     ],
 )
-def test_a_column_says_the_more_the_fewer_layouts_know_its_name(header: str, layout: str) -> None:
+def test_a_column_counts_more_if_fewer_layouts_have_it(header: str, layout: str) -> None:
     assert read_feed(f"{header}\n".encode()).layout == layout
 
 
@@ -296,12 +296,12 @@ def test_a_column_says_the_more_the_fewer_layouts_know_its_name(header: str, lay
         (b"Stock_No,Make\nA,Ford\n", "canonical", r"stock number in the layout canonical\. Give the file a header"),
     ],
 )
-def test_a_layout_that_does_not_fit_is_refused_with_those_that_do(data: bytes, layout: str, says: str) -> None:
+def test_a_layout_for_other_files_is_refused_with_those_that_fit(data: bytes, layout: str, says: str) -> None:
     with pytest.raises(FeedError, match=says):
         read_feed(data, layout=layout)
 
 
-def test_a_layout_that_is_named_is_taken_whatever_the_records_look_like() -> None:
+def test_a_named_layout_is_used_for_any_records() -> None:
     data = json.dumps([{"vin": VIN, "stockNumber": "S", "type": "USED", "internetPrice": 9000}]).encode()
     assert read_feed(data).layout == "dealercom"
     assert read_feed(data, layout="generic").layout == "generic"
@@ -309,7 +309,7 @@ def test_a_layout_that_is_named_is_taken_whatever_the_records_look_like() -> Non
 
 
 @pytest.mark.parametrize(("name", "repeated"), [("vouto", "vouto"), ("x" * 60, "x" * 60), ("x" * 61, "x" * 60)])
-def test_an_unknown_layout_is_refused_before_the_file_is_looked_at(name: str, repeated: str) -> None:
+def test_an_unknown_layout_is_refused_before_the_file_is_read(name: str, repeated: str) -> None:
     with pytest.raises(FeedError) as refused:
         read_feed(b"", layout=name)
     assert str(refused.value) == f"There is no layout named {repeated!r}. The layouts are: {', '.join(LAYOUT_NAMES)}."
@@ -335,7 +335,7 @@ CAR: dict[str, Any] = {"vin": VIN, "make": "Ford"}
     ],
 )
 def test_fees_are_read_all_or_none(fees: object) -> None:
-    """A price with some of its fees missing would be wrong."""
+    """A price with only some of its fees would be wrong."""
     feed = read_feed(json.dumps([CAR | {"fees": fees}]).encode())
     (remark,) = feed.warnings
     assert remark.text == "fees: not understood; give a list of {name, amount} in whole dollars."
@@ -353,14 +353,14 @@ def test_fees_are_read_all_or_none(fees: object) -> None:
         ("x" * 2_000, True),
     ],
 )
-def test_a_dealers_own_scalar_is_passed_on_when_the_wire_can_carry_it(value: object, passed: bool) -> None:
+def test_an_extra_scalar_is_passed_through_if_json_can_represent_it(value: object, passed: bool) -> None:
     feed = read_feed(json.dumps([CAR | {"acme": value, "other_attributes": {"acme": value}}]).encode())
     unit = feed.units[0].unit
     expected = {"acme": value} if passed else {}
     assert (unit.extras, unit.other_attributes) == (expected, expected or UNSET)
 
 
-def test_a_dealers_own_members_have_limits() -> None:
+def test_extra_members_are_bounded() -> None:
     many = {f"acme{n}": "x" * 2_001 for n in range(101)}
     unit = read_feed(json.dumps([CAR | many]).encode()).units[0].unit
     assert (len(unit.extras), {len(str(value)) for value in unit.extras.values()}) == (100, {2_000})
@@ -379,11 +379,11 @@ def test_yes_and_no_of_json_are_yes_and_no(says: bool) -> None:
     assert read_feed(json.dumps([CAR | {"dc_fast_charge": says}]).encode()).units[0].unit.dc_fast_charge is says
 
 
-def test_an_array_has_one_item_a_line_whatever_its_items_hold() -> None:
+def test_each_item_of_an_array_is_one_line() -> None:
     unit = read_feed(json.dumps([CAR | {"features": ["Glass\nroof", "A|B", "C, D"]}]).encode()).units[0].unit
     assert unit.features == ("Glass roof", "A|B", "C, D")
 
 
-def test_a_record_of_dealercom_is_read_with_nothing_to_remark() -> None:
+def test_a_record_of_dealercom_is_read_without_remarks() -> None:
     feed = read_feed(json.dumps([DEALERCOM]).encode())
     assert (feed.warnings, feed.columns_not_understood, feed.columns_withheld) == ((), (), ("invoicePrice",))

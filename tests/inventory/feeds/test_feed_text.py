@@ -1,4 +1,4 @@
-"""From bytes to rows: encodings, quotes, odd rows, files without a header, JSON as it is found (docs/feeds.md)."""
+"""From bytes to rows: encodings, quotes, short and long rows, files without a header, JSON (docs/feeds.md)."""
 
 import json
 
@@ -32,7 +32,7 @@ RECORDS = json.dumps([{"vin": VIN, "make": "Citroën"}], ensure_ascii=False)
         (RECORDS.encode("cp1252"), "cp1252"),
     ],
 )
-def test_the_encoding_is_named_and_its_accents_are_read(data: bytes, encoding: str) -> None:
+def test_the_encoding_is_detected_and_accents_are_decoded(data: bytes, encoding: str) -> None:
     feed = read_feed(data)
     assert feed.encoding == encoding
     unit = feed.units[0].unit
@@ -40,36 +40,36 @@ def test_the_encoding_is_named_and_its_accents_are_read(data: bytes, encoding: s
     assert unit.make == "Citroën" or unit.model == "Cité"
 
 
-def test_a_file_may_begin_with_an_accent() -> None:
+def test_a_file_can_start_with_an_accent() -> None:
     feed = read_feed(f"Época,VIN,Make\n1,{VIN},Ford\n".encode())
     assert (feed.encoding, feed.columns_not_understood) == ("utf-8", ("Época",))
 
 
-def test_a_file_in_an_encoding_that_no_layout_promises_is_still_read() -> None:
+def test_a_file_in_an_unusual_encoding_is_read() -> None:
     rows = "\n".join(f",S{n},日産自動車の新しい車です,表示" for n in range(40))
     feed = read_feed(f"VIN,Stock,Make,Model\n{rows}\n".encode("shift_jis"))
     assert [row.unit.make for row in feed.units] == ["日産自動車の新しい車です"] * 40
 
 
-def test_a_wide_file_that_breaks_off_inside_a_character_is_read_as_far_as_it_goes() -> None:
+def test_utf16_that_ends_inside_a_character_is_read_up_to_it() -> None:
     feed = read_feed(f"VIN,Make,Model\n{VIN},Ford,Focus\n{OTHER_VIN},Tesla,Model 3".encode("utf-16")[:-1])
     assert [row.unit.make for row in feed.units] == ["Ford", "Tesla"]
 
 
-def test_a_stray_zero_byte_makes_a_file_no_binary() -> None:
+def test_a_single_zero_byte_does_not_make_a_file_binary() -> None:
     rows = "\n".join(f",S{n},Ford,Focus" for n in range(20))
     feed = read_feed(f"VIN,Stock,Make,Model\n{VIN},S,Fo\0rd,Focus\n{rows}".encode())
     assert (len(feed.units), feed.units[0].unit.make) == (21, "Ford")
 
 
-def test_zeros_behind_a_files_end_make_it_no_binary() -> None:
-    """A file that was copied from a block device, or broke off, may be padded."""
+def test_zeros_after_the_end_do_not_make_a_file_binary() -> None:
+    """A file from a block device, or an incomplete copy, can end with zeros."""
     rows = "".join(f",S{n},Ford,Focus\n" for n in range(6_000))
     feed = read_feed(f"VIN,Stock,Make,Model\n{VIN},S,Fo\0rd,Focus\n{rows}".encode() + b"\0" * 3_000)
     assert (len(feed.units), [refused.line for refused in feed.refused]) == (6_001, [6_003])
 
 
-def test_bytes_that_are_mostly_zeros_are_no_text() -> None:
+def test_bytes_that_are_mostly_zeros_are_refused() -> None:
     with pytest.raises(FeedError, match="CSV, TAB-separated text or JSON"):
         read_feed(b"\x00\x00\xff\xfe" * 100)
 
@@ -92,7 +92,7 @@ def test_quotes_enclose_cells_or_mean_inches(rows: str, trims: list[object]) -> 
     assert [row.unit.trim for row in read_feed(rows.encode()).units] == trims
 
 
-def test_a_cell_longer_than_any_is_refused_with_its_line_and_the_rows_below_are_read() -> None:
+def test_a_cell_that_is_too_long_is_refused_and_the_rows_after_it_are_read() -> None:
     rows = f"VIN,Stock,Make\n,A,Ford\n,B,{'x' * 200_000}\n,C,Ford\n,D,Ford\n"
     feed = read_feed(rows.encode())
     assert [row.unit.stock for row in feed.units] == ["A", "C", "D"]
@@ -120,7 +120,7 @@ PROSE = "one, two, three, four, five, six, seven"
         ("VIN,Stock,Make,Description", 12),
     ],
 )
-def test_prose_of_many_lines_and_commas_is_no_runaway_quotation_mark(header: str, lines: int) -> None:
+def test_prose_with_many_lines_and_commas_is_not_an_open_quotation_mark(header: str, lines: int) -> None:
     blanks = "," * (header.count(",") - 1)
     text = "\n".join([PROSE] * lines)
     feed = read_feed(f'{header}\n{VIN}{blanks},"{text}"\n{OTHER_VIN}{blanks},short\n'.encode())
@@ -128,13 +128,13 @@ def test_prose_of_many_lines_and_commas_is_no_runaway_quotation_mark(header: str
     assert [row.unit.description for row in feed.units] == [text, "short"]
 
 
-def test_prose_some_of_whose_lines_look_like_rows_is_no_runaway_quotation_mark() -> None:
+def test_prose_with_some_lines_like_rows_is_not_an_open_quotation_mark() -> None:
     text = "\n".join(["Options:", "a, b, c, d, e, f, g", "and", "nothing", "else", "a, b, c, d, e, f, g", "Call us"])
     feed = read_feed(f'VIN,Stock,Year,Make,Model,Price,Description\n{VIN},,,,,,"{text}"\n'.encode())
     assert feed.units[0].unit.description == text
 
 
-def test_prose_whose_lines_have_fewer_commas_than_a_row_is_no_runaway_quotation_mark() -> None:
+def test_prose_with_too_few_commas_for_rows_is_not_an_open_quotation_mark() -> None:
     text = "\n".join(["a, b, c, d, e, f"] * 6)
     feed = read_feed(f'VIN,Stock,Year,Make,Model,Price,Description\n{VIN},,,,,,"{text}"\n'.encode())
     assert feed.units[0].unit.description == text
@@ -147,8 +147,8 @@ CARSFORSALE = (
 
 
 @pytest.mark.parametrize("said", ["N", "U", "New", "Used", "CPO", "C", "", "new", "USED"])
-def test_a_file_without_a_header_is_told_by_its_new_or_used_column(said: str) -> None:
-    """docs/feeds.md, layouts: CarsForSale's 20 columns, with VIN and year in their places."""
+def test_a_file_without_a_header_is_recognised_by_its_condition_column(said: str) -> None:
+    """CarsForSale's 20 columns have fixed places (docs/feeds.md)."""
     feed = read_feed("|".join([CARSFORSALE[0], said, *CARSFORSALE[2:17], "Tow hitch", *CARSFORSALE[18:]]).encode())
     assert (feed.layout, feed.units[0].unit.model) == ("carsforsale", "F-150")
 
@@ -167,7 +167,7 @@ def test_a_file_without_a_header_is_told_by_its_new_or_used_column(said: str) ->
         ((*CARSFORSALE[:6], "13", *CARSFORSALE[7:]), False),
     ],
 )
-def test_a_file_without_a_header_has_its_columns_in_their_places(row: tuple[str, ...], is_recognised: bool) -> None:
+def test_a_file_without_a_header_has_columns_in_fixed_places(row: tuple[str, ...], is_recognised: bool) -> None:
     data = ",".join(row).encode()
     if is_recognised:
         assert read_feed(data).layout == "carsforsale"
@@ -176,8 +176,8 @@ def test_a_file_without_a_header_has_its_columns_in_their_places(row: tuple[str,
             read_feed(data)
 
 
-def test_a_file_without_a_header_may_have_an_inch_mark_in_its_rows() -> None:
-    """docs/feeds.md: in TAB files quotes are inch marks."""
+def test_a_file_without_a_header_can_contain_inch_marks() -> None:
+    """In TAB files quotes are inch marks (docs/feeds.md)."""
     marked = (*CARSFORSALE[:7], '"Sport', *CARSFORSALE[8:])
     plain = (*CARSFORSALE[:2], OTHER_VIN, *CARSFORSALE[3:])
     feed = read_feed("\n".join("\t".join(row) for row in (marked, plain)).encode())
@@ -203,11 +203,11 @@ def test_two_columns_make_a_table() -> None:
         f'<html><script type="application/ld+json">{{"vehicleIdentificationNumber": "{VIN}"}}</script></html>',
     ],
 )
-def test_blanks_before_json_or_html_do_no_harm(before: str, text: str) -> None:
+def test_blanks_before_json_or_html_are_ignored(before: str, text: str) -> None:
     assert read_feed((before + text).encode()).units[0].unit.vin == VIN
 
 
-def test_a_broken_script_of_a_page_does_not_hide_the_next() -> None:
+def test_an_invalid_script_of_a_page_does_not_hide_the_next_one() -> None:
     script = '<script type="application/ld+json">{}</script>'
     page = script.format("{broken") + script.format(json.dumps({"vehicleIdentificationNumber": VIN}))
     assert read_feed(f"<html>{page}</html>".encode()).units[0].unit.vin == VIN
@@ -219,26 +219,26 @@ def test_blank_lines_between_the_objects_of_json_lines_are_skipped_and_counted()
 
 
 @pytest.mark.parametrize("data", [b'{"stock": "A"}\n7\n', b'{"stock": "A"}\n{"stock": \n', b'[{"stock": "A"}, 7]'])
-def test_what_is_no_object_is_refused_as_such(data: bytes) -> None:
+def test_a_record_that_is_not_an_object_is_refused_with_that_reason(data: bytes) -> None:
     (refused,) = read_feed(data).refused
     assert (refused.line, refused.identifier) == (2, None)
     assert "is not a JSON object" in refused.text
 
 
-def test_line_ends_and_not_a_number_inside_json_are_taken_as_they_are_meant() -> None:
+def test_json_can_contain_line_ends_in_texts_and_nan() -> None:
     feed = read_feed(b'[{"stock": "A", "description": "one\ntwo\tthree", "price": NaN, "score": NaN, "depth": 1e999}]')
     unit = feed.units[0].unit
     assert (unit.description, unit.selling_price, unit.extras) == ("one\ntwo three", UNSET, {})
 
 
-def test_of_a_document_the_list_under_a_well_known_name_counts() -> None:
+def test_the_vehicles_of_a_document_are_the_list_with_a_known_name() -> None:
     document = {"sold_last_week": [{"stock": "OLD", "make": "Ford"}], "vehicles": [{"stock": "A", "make": "Ford"}]}
     assert [row.unit.stock for row in read_feed(json.dumps(document).encode()).units] == ["A"]
 
 
 @pytest.mark.parametrize("wrap", ["data", "anything", None])
 @pytest.mark.parametrize(("levels", "is_found"), [(7, True), (8, True), (9, False), (40, False)])
-def test_vehicles_are_looked_for_eight_levels_deep(wrap: str | None, levels: int, is_found: bool) -> None:
+def test_vehicles_are_searched_eight_levels_deep(wrap: str | None, levels: int, is_found: bool) -> None:
     document: object = [{"stock": "A"}]
     for _ in range(levels):
         document = [document] if wrap is None else {wrap: document}

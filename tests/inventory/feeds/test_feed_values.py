@@ -55,7 +55,7 @@ def test_a_price_is_whole_dollars_or_absent(text: str, dollars: int) -> None:
 @pytest.mark.parametrize(
     ("text", "remarks"), [("", 0), ("0", 0), ("Call for price", 0), ("N/A", 0), ("-500", 1), ("abc", 1)]
 )
-def test_a_price_that_is_not_understood_is_reported_and_one_that_says_call_is_not(text: str, remarks: int) -> None:
+def test_an_unreadable_price_is_reported_and_call_for_price_is_not(text: str, remarks: int) -> None:
     assert len(feed_of(price=text).warnings) == remarks
 
 
@@ -122,7 +122,7 @@ def machine_in_chicago(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
 
 @pytest.mark.usefixtures("machine_in_chicago")
 @pytest.mark.parametrize("text", ["5/4/2026 5:00 PM", "2026-05-04 17:00:00"])
-def test_the_machines_own_time_zone_says_nothing_about_a_feeds_times(text: str) -> None:
+def test_the_time_zone_of_the_machine_does_not_change_a_feeds_times(text: str) -> None:
     assert unit_of(updated_at=text).feed_updated_at == datetime(2026, 5, 4, 17, tzinfo=UTC)
 
 
@@ -142,7 +142,7 @@ def test_the_machines_own_time_zone_says_nothing_about_a_feeds_times(text: str) 
         ("dc_fast_charge", "perhaps", True),
     ],
 )
-def test_exactly_what_is_not_understood_is_reported(column: str, text: str, is_reported: bool) -> None:
+def test_only_unreadable_values_are_reported(column: str, text: str, is_reported: bool) -> None:
     remarks = [remark.text for remark in feed_of(**{column: text}).warnings]
     assert len(remarks) == is_reported
     assert all(column in remark for remark in remarks)
@@ -216,7 +216,7 @@ def test_condition_can_be_a_flag(column: str, text: str, word: str) -> None:
         ("sold out", None, True),
     ],
 )
-def test_a_row_that_says_sold_is_no_unit_for_sale(text: str, status: str | None, is_sold: bool) -> None:
+def test_a_row_of_a_sold_unit_is_not_for_sale(text: str, status: str | None, is_sold: bool) -> None:
     feed = feed_of(status=text)
     assert len(feed.sold) == is_sold
     assert [row.unit.status for row in feed.units] == ([status] if status else [])
@@ -276,7 +276,7 @@ def test_a_description_keeps_twenty_thousand_characters() -> None:
 
 
 @pytest.mark.parametrize("text", ["#N/A", "n/a", "null", "  ", "-", "None"])
-def test_what_says_nothing_is_absent(text: str) -> None:
+def test_cells_without_a_value_are_absent(text: str) -> None:
     feed = feed_of(model=text, price=text, year=text, body=text, photos=text)
     assert feed.units[0].unit == Unit(vin=VIN, stock="S1", make="Ford")
     assert feed.warnings == ()
@@ -296,7 +296,7 @@ def test_what_says_nothing_is_absent(text: str) -> None:
 def test_a_vin_is_checked_and_its_check_digit_only_reported(
     vin: str, stock: str, year: str, kept: str, says: str | None
 ) -> None:
-    """Issue, part 4: a failing check digit is reported, not refused: real units have them."""
+    """A failing check digit is reported, not refused, because real units have them."""
     feed = feed_of(vin=vin, stock=stock, year=year)
     assert feed.units[0].unit.vin == kept
     assert [says in remark.text for remark in feed.warnings] == ([True] if says else []) if says else not feed.warnings

@@ -1,4 +1,4 @@
-"""What search, facets and lookup answer, as plainly as can be (docs/protocol.md).
+"""Search, facets and lookup in their simplest form (docs/protocol.md).
 
 Lists, loops and `sorted`, one rule a function, nothing kept from one question to the next. Listings and filters are
 mappings with the members' names of the wire; absent members are absent. Only *which words mean the same* is asked of

@@ -75,7 +75,7 @@ def _compare(
     skip: int,
     limit: int,
 ) -> int:
-    """One case: page, total and facets are the oracle's. The total."""
+    """Checks page, total and facets of one case against the oracle. Returns the total."""
     total, expected = oracle_search(listings, filters, skip, limit, sort)
     if sort is None and filters.get("query"):
         whole_total, whole = _search(catalogue, filters, 0, len(listings) + 1, None)
@@ -98,7 +98,7 @@ def catalogue_of_each() -> Catalogue:
 
 
 @pytest.mark.parametrize("member", worlds.FILTERS)
-def test_every_filter_by_itself_finds_what_the_oracle_finds(catalogue_of_each: Catalogue, member: str) -> None:
+def test_each_filter_finds_what_the_oracle_finds(catalogue_of_each: Catalogue, member: str) -> None:
     """Each row of the table of filters (docs/protocol.md#filters)."""
     wanted = [[value] for value in worlds.WANTED_WORDS.get(member, [])] or worlds.WANTED_VALUES[member]
     totals = {_compare(catalogue_of_each, EACH, {member: value}, None, 0, len(EACH)) for value in wanted}
@@ -107,7 +107,7 @@ def test_every_filter_by_itself_finds_what_the_oracle_finds(catalogue_of_each: C
 
 @pytest.mark.parametrize("order", ["asc", "desc"])
 @pytest.mark.parametrize("field", worlds.SORT_FIELDS)
-def test_every_sort_stands_in_the_oracles_order(catalogue_of_each: Catalogue, field: str, order: str) -> None:
+def test_each_sort_has_the_order_of_the_oracle(catalogue_of_each: Catalogue, field: str, order: str) -> None:
     """Each field of docs/protocol.md#sort-fields."""
     blocks: list[FilterBlock] = [{}, {"condition": []}, {"query": "zorvex"}, {"vehicle_type": ["car"]}]
     for filters in blocks:
@@ -119,17 +119,15 @@ def test_search_and_facets_answer_as_the_oracle_does() -> None:
     _compare_random_cases(CASES)
 
 
-def test_a_stock_that_is_walked_in_pieces_answers_as_the_oracle_does(monkeypatch: pytest.MonkeyPatch) -> None:
-    """With pieces of 3 units 40 take the ways that otherwise only stocks above 16,384 units take."""
+def test_a_stock_that_is_read_in_pieces_answers_as_the_oracle_does(monkeypatch: pytest.MonkeyPatch) -> None:
+    """With pieces of 3 units, a stock of 40 uses the code for stocks above 16,384 units."""
     monkeypatch.setattr(sort_orders, "_CHUNK", 3)
     _compare_random_cases(CASES // 4)
 
 
 @pytest.mark.parametrize("few", [0, 2, 24])
-def test_a_stock_in_which_an_index_leads_to_few_units_answers_as_the_oracle_does(
-    monkeypatch: pytest.MonkeyPatch, few: int
-) -> None:
-    """With 0 an index is always followed, else when it leads to less than a half or to a few."""
+def test_a_search_by_index_answers_as_the_oracle_does(monkeypatch: pytest.MonkeyPatch, few: int) -> None:
+    """With 0, the index is always used, else only if it finds less than a half or a few."""
     monkeypatch.setattr(sort_orders, "_CHUNK", 3)
     monkeypatch.setattr(filters_module, "_MANY_ROWS", 3)
     monkeypatch.setattr(filters_module, "_FEW", few)
@@ -140,7 +138,7 @@ def test_a_stock_in_which_an_index_leads_to_few_units_answers_as_the_oracle_does
 def test_the_pages_of_a_query_in_a_large_stock_follow_one_another(
     catalogue_of_each: Catalogue, monkeypatch: pytest.MonkeyPatch, limit: int
 ) -> None:
-    """Pages neither repeat nor drop a unit, best match first, many matches being equally good."""
+    """Pages neither repeat nor drop a unit if many matches have the same score."""
     for query in worlds.WORDS:
         total, whole = _search(catalogue_of_each, {"query": query}, 0, len(EACH), None)
         monkeypatch.setattr(sort_orders, "_CHUNK", 3)
@@ -191,7 +189,7 @@ def test_the_pages_together_are_the_matching_set_without_repeats(
 
 @settings(max_examples=60, deadline=None, suppress_health_check=_LARGE)
 @given(worlds.stocks(most=25), worlds.filter_blocks(), worlds.sorts(), st.randoms())
-def test_the_order_in_which_a_feed_lists_its_units_changes_no_answer(
+def test_the_order_of_a_feed_changes_no_answer(
     listings: list[Listing], filters: FilterBlock, sort: tuple[str, str] | None, random: Any
 ) -> None:
     """Every order is total."""
@@ -204,7 +202,7 @@ def test_the_order_in_which_a_feed_lists_its_units_changes_no_answer(
 def test_a_unit_is_found_by_the_first_identifier_that_matches(
     listings: list[Listing], gone: list[Listing], data: st.DataObject
 ) -> None:
-    """What is gone is remembered, and never in search or facets."""
+    """Removed units are remembered, and never in search or facets."""
     catalogue = _catalogue(listings, gone)
     ids = [unit["vehicle_id"] for unit in [*listings, *gone]]
     for _ in range(5):
@@ -240,7 +238,7 @@ NOT_SEARCHED = ("notes", "vdp_url", "charge_port", "dealer_id")
 
 @st.composite
 def _invented_stock(draw: st.DrawFn) -> list[Listing]:
-    """Units of words that no vocabulary knows, in members that are searched and members that are not."""
+    """Units with unknown words in searched members and in other members."""
     words = st.sampled_from(INVENTED)
     between = st.sampled_from([" ", ", ", "/", " - "])
     text = words | st.builds("{}{}{}".format, words, between, words)
@@ -266,7 +264,7 @@ def _invented_stock(draw: st.DrawFn) -> list[Listing]:
 
 @settings(max_examples=150, deadline=None, suppress_health_check=_LARGE)
 @given(_invented_stock(), st.lists(st.sampled_from([*INVENTED, "zor", "QUIL", "rambolt", "a", "the"]), min_size=1))
-def test_every_word_of_a_query_is_found_as_a_word_or_its_start_in_the_members_that_are_searched(
+def test_each_word_of_a_query_is_found_as_a_word_or_prefix_in_searched_members(
     listings: list[Listing], query: list[str]
 ) -> None:
     """The words are in no vocabulary, so this test does not depend on it."""
@@ -285,7 +283,7 @@ NAMED = ("make", "model", "trim")
 
 @settings(max_examples=100, deadline=None, suppress_health_check=_LARGE)
 @given(_invented_stock(), st.sampled_from(INVENTED))
-def test_a_unit_named_by_the_word_comes_before_one_that_only_tells_of_it(listings: list[Listing], word: str) -> None:
+def test_a_name_ranks_above_prose(listings: list[Listing], word: str) -> None:
     """Make, model and trim weigh more than prose."""
     (wanted,) = split_words(word)
 
@@ -303,7 +301,7 @@ def test_a_unit_named_by_the_word_comes_before_one_that_only_tells_of_it(listing
     assert last_named < first_told
 
 
-def test_equal_instants_in_two_zones_are_one_moment_of_the_default_order() -> None:
+def test_equal_times_in_two_zones_are_ties() -> None:
     """Ties by ascending vehicle id."""
     always = {"status": "available", "rooftop": "North", "updated_at": worlds.MOMENTS[0]}
     listings = [
@@ -323,7 +321,7 @@ def test_equal_instants_in_two_zones_are_one_moment_of_the_default_order() -> No
         ("zorvex quillan", ["told"]),
     ],
 )
-def test_the_oracle_itself_ranks_as_the_contract_says(query: str, best_first: list[str]) -> None:
+def test_the_oracle_ranks_by_the_rules(query: str, best_first: list[str]) -> None:
     """The oracle is tested without a catalogue."""
     always = {"status": "available", "rooftop": "North", "updated_at": worlds.MOMENTS[0]}
     listings: list[Listing] = [

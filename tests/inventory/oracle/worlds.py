@@ -1,4 +1,4 @@
-"""Random stocks and questions about them, made to collide: few values, many spellings of one, much that is absent."""
+"""Random stocks and requests that collide: few values, many spellings of one value, many absent values."""
 
 from datetime import UTC, datetime, timedelta, timezone
 from typing import Any
@@ -89,7 +89,7 @@ _IDS = [f"{kind}-{number}" for kind in ("vin", "stock") for number in range(7, 4
 
 @st.composite
 def stocks(draw: st.DrawFn, most: int = 40) -> list[Listing]:
-    """0 to `most` listings, in no order, with distinct vehicle ids. Left to itself Hypothesis makes few of them."""
+    """0 to `most` listings in any order, with distinct vehicle ids. Hypothesis alone prefers small lists."""
     size = draw(st.sampled_from([most, most, most // 2, most // 2, most // 4, 5, 3, 2, 1, 0]))
     ids = draw(st.permutations(_IDS))[:size]
     return [
@@ -99,7 +99,7 @@ def stocks(draw: st.DrawFn, most: int = 40) -> list[Listing]:
 
 
 def one_of_each() -> list[Listing]:
-    """For every value of every member a listing with nothing else, and one without anything."""
+    """A listing for each value of each member, with nothing else, and one without values."""
     always = {"status": "available", "rooftop": "North Lot", "updated_at": MOMENTS[0]}
     alone = [{member: value} for member, values in OPTIONAL.items() for value in values]
     alone += [{"features": (feature,)} for feature in FEATURES]
@@ -109,7 +109,7 @@ def one_of_each() -> list[Listing]:
 
 
 def gone_units() -> st.SearchStrategy[list[Listing]]:
-    """Units that are remembered; some have a VIN or a stock number of the lot's."""
+    """Removed units. Some share a VIN or a stock number with a unit in stock."""
     unit = st.fixed_dictionaries({}, optional={"vin": st.sampled_from(VINS), "stock": st.sampled_from(STOCKS)})
     return st.lists(unit, max_size=4).map(
         lambda units: [{"vehicle_id": f"gone-{number}", **one} for number, one in enumerate(units)]
@@ -117,7 +117,7 @@ def gone_units() -> st.SearchStrategy[list[Listing]]:
 
 
 def _wanted(pool: list[str]) -> st.SearchStrategy[list[str]]:
-    """One value by itself, which hides nothing behind another, or a few, or none, or many."""
+    """One value on its own, or a few, none, or many."""
     return (
         st.sampled_from(pool).map(lambda value: [value])
         | st.lists(st.sampled_from(pool), max_size=3)
@@ -181,7 +181,7 @@ SORT_FIELDS = ("price", "list_price", "msrp", "mileage", "year", "make", "model"
 
 @st.composite
 def filter_blocks(draw: st.DrawFn) -> FilterBlock:
-    """Up to four members: with more, hardly anything is ever found. A query stands in many a block."""
+    """Up to four members, because more of them rarely find anything. Many have a query."""
     members = draw(st.lists(st.sampled_from([*FILTERS, *["query"] * 8]), min_size=1, max_size=4, unique=True))
     if draw(st.integers(0, 9)) == 0:
         return {}
@@ -194,7 +194,7 @@ def sorts() -> st.SearchStrategy[tuple[str, str] | None]:
 
 
 def pages() -> st.SearchStrategy[tuple[int, int]]:
-    """What to skip, also past the end, and the most to return."""
+    """`skip`, also past the end, and `limit`."""
     skips = st.sampled_from([0, 0, 0, 1, 2, 5, 20, 39, 40, 41, 10_000, 2**63 - 1])
     return st.tuples(skips, st.sampled_from([1, 2, 3, 5, 20, 39, 40, 99, 100]))
 

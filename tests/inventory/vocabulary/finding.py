@@ -1,4 +1,4 @@
-"""The rule of free-text search, plainly: the index of the catalogue follows it faster."""
+"""The rule of free-text search in its simplest form. The index of the catalogue is faster."""
 
 from dealer_agent.inventory.vocabulary import Term
 

@@ -114,7 +114,7 @@ SPELLINGS: list[tuple[str, str, tuple[str, ...]]] = [
     "word-charge-port",
     "makes-spelled",
 )
-def test_what_the_trade_writes_is_the_canonical_word(field: str, spelled: str, word: str) -> None:
+def test_dealers_spellings_become_the_canonical_word(field: str, spelled: str, word: str) -> None:
     assert canonical(field, spelled) == word
 
 
@@ -131,7 +131,7 @@ def test_what_the_trade_writes_is_the_canonical_word(field: str, spelled: str, w
     ],
 )
 @pytest.mark.requirement("unknown-word-kept")
-def test_a_word_of_the_dealers_that_is_none_of_these_is_kept_as_it_is(field: str, text: str) -> None:
+def test_an_unknown_word_is_kept(field: str, text: str) -> None:
     assert known(field, text) is None
     assert canonical(field, f"  {text} ") == text
 
@@ -158,13 +158,13 @@ def test_a_word_of_the_dealers_that_is_none_of_these_is_kept_as_it_is(field: str
     ],
 )
 @pytest.mark.requirement("whole-values", "synonyms", "synonyms-2wd", "hybrid-not-phev")
-def test_a_filter_finds_what_its_synonyms_say(field: str, wanted: str, listed: str, found: bool) -> None:
+def test_a_filter_finds_the_spellings_of_its_word(field: str, wanted: str, listed: str, found: bool) -> None:
     assert (value_key(field, listed) in wanted_keys(field, wanted)) is found
 
 
 @pytest.mark.parametrize("text", ["F-150", "f150", "F 150", "  f-150!", "Ｆ１５０"])  # noqa: RUF001
 @pytest.mark.requirement("without-case-accents-punctuation")
-def test_case_accents_spacing_and_punctuation_do_not_count(text: str) -> None:
+def test_comparison_ignores_case_accents_spacing_and_punctuation(text: str) -> None:
     assert fold(text) == "f150"
 
 
@@ -178,12 +178,12 @@ def test_case_accents_spacing_and_punctuation_do_not_count(text: str) -> None:
         (" - ", []),
     ],
 )
-def test_words_stand_whole_and_in_parts(text: str, found: list[str]) -> None:
+def test_joined_words_are_found_whole_and_in_parts(text: str, found: list[str]) -> None:
     assert words(text) == found
 
 
 @given(st.text())
-def test_folding_twice_is_folding_once(text: str) -> None:
+def test_folding_twice_changes_nothing(text: str) -> None:
     assert fold(fold(text)) == fold(text)
 
 
@@ -199,6 +199,6 @@ def test_a_canonical_word_is_its_own_canonical_word(field: str, text: str) -> No
         assert canonical(field, word) == word
 
 
-def test_a_spelling_of_two_words_is_refused_and_both_are_named() -> None:
+def test_a_table_refuses_one_spelling_for_two_words_and_names_both() -> None:
     with pytest.raises(ValueError, match="'Estate' is spelled under 'wagon' and 'van'"):
         Table({"wagon": ("estate",), "van": ("Estate",)})

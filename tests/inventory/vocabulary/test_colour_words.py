@@ -35,7 +35,5 @@ from dealer_agent.inventory.vocabulary import colour_matches, colour_words, want
         ("!!", "Black", False),
     ],
 )
-def test_a_colour_matches_when_all_its_words_stand_in_the_listings_colour(
-    wanted: str, listed: str, found: bool
-) -> None:
+def test_a_colour_matches_if_the_listing_has_all_its_words(wanted: str, listed: str, found: bool) -> None:
     assert colour_matches(wanted_colour_words(wanted), colour_words(listed)) is found

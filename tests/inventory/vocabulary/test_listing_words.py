@@ -1,4 +1,4 @@
-"""By which words a listing is found, and into which terms a query falls (docs/protocol.md#inventory-search)."""
+"""The words of a listing and the terms of a query (docs/protocol.md#inventory-search)."""
 
 import pytest
 from tests.inventory.vocabulary.finding import is_found
@@ -29,7 +29,7 @@ pytestmark = pytest.mark.requirement("query-every-word", "query-synonyms")
         ("plug-in hybrid", [{"pluginhybrid", "fuel=phev"}]),
     ],
 )
-def test_a_query_falls_into_terms(query: str, terms: list[set[str]]) -> None:
+def test_a_query_is_split_into_terms(query: str, terms: list[set[str]]) -> None:
     assert query_terms(query) == [frozenset(term) for term in terms]
 
 
@@ -53,7 +53,7 @@ def test_a_query_falls_into_terms(query: str, terms: list[set[str]]) -> None:
         ("driveline", "4x4", {"4x4", "4wd", "driveline=4wd"}),
     ],
 )
-def test_a_listing_is_found_through_the_words_of_its_values(field: str, text: str, found: set[str]) -> None:
+def test_the_words_of_a_value_find_a_listing(field: str, text: str, found: set[str]) -> None:
     assert found <= index_words(field, text)
     assert "" not in index_words(field, text)
 
@@ -77,18 +77,18 @@ def test_only_names_are_joined_with_their_neighbours() -> None:
         ("fuel=g", "fuel=gas", False),
     ],
 )
-def test_a_term_is_a_word_or_the_start_of_one(term: str, word: str, found: bool) -> None:
+def test_a_term_finds_a_word_or_its_prefix(term: str, word: str, found: bool) -> None:
     assert is_found(frozenset({term}), frozenset({word})) is found
 
 
-def test_that_the_axle_does_not_matter_is_said_of_drivelines_only() -> None:
+def test_only_a_driveline_of_2wd_finds_either_axle() -> None:
     assert wanted_keys("driveline", "2WD") == {"2wd", "fwd", "rwd"}
     assert wanted_keys("driveline", "FWD") == {"fwd"}
     assert wanted_keys("model", "2WD") == {"2wd"}
 
 
 @pytest.mark.parametrize("length", [120, 121, 5_000])
-def test_a_text_too_long_for_any_vocabulary_is_compared_as_it_is(length: int) -> None:
+def test_a_text_longer_than_any_word_is_only_folded(length: int) -> None:
     text = "Gasoline " + "x" * (length - 9)
     assert value_key("trim", text) == "gasoline" + "x" * (length - 9)
     assert known("fuel", text) == ("gas" if length <= 120 else None)

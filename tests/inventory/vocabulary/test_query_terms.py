@@ -100,7 +100,7 @@ def finds(query: str, listing: dict[str, str]) -> bool:
     ],
 )
 @pytest.mark.requirement("query-every-word", "query-synonyms")
-def test_a_query_finds_what_it_says(query: str, listing: dict[str, str], found: bool) -> None:
+def test_a_query_finds_listings_with_all_its_words(query: str, listing: dict[str, str], found: bool) -> None:
     assert finds(query, listing) is found
 
 
@@ -127,11 +127,11 @@ SAID = st.one_of(
 
 
 @given(SAID, st.sampled_from(sorted(SEARCHED)))
-def test_a_listing_is_found_by_what_it_says_itself(text: str, field: str) -> None:
+def test_a_listing_is_found_by_its_own_text(text: str, field: str) -> None:
     assert finds(text, {field: text})
 
 
 @pytest.mark.requirement("query-fillers")
 @given(st.lists(st.sampled_from(sorted(FILLERS))))
-def test_fillers_ask_for_nothing(fillers: list[str]) -> None:
+def test_fillers_are_no_constraint(fillers: list[str]) -> None:
     assert all(finds(filler, {"make": "Ford"}) for filler in fillers)

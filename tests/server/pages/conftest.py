@@ -23,7 +23,7 @@ class Page:
         return [element for element in found if isinstance(element, etree._Element)]
 
     def values(self, name: str) -> list[str]:
-        """The values of an attribute, wherever it stands."""
+        """The values of an attribute, in document order."""
         return [str(element.get(name)) for element in self.all(f"//*[@{name}]")]
 
 

@@ -184,7 +184,7 @@ def test_what_the_dealer_wrote_is_text_and_nothing_else(page: Page) -> None:
     assert not [address for address in page.values("href") if address.lower().startswith("javascript")]
 
 
-def test_hostile_names_are_shown_as_they_are() -> None:
+def test_hostile_names_are_escaped() -> None:
     page = PAGES["home, hostile"]
     assert page.texts("//h1") == [HOSTILE_TEXT]
     assert page.texts("//article//h3") == [HOSTILE_TEXT]
@@ -200,7 +200,7 @@ def test_marked_text_is_escaped_before_it_is_marked(shown: Callable[[str], str])
 
 
 @every_page
-def test_pictures_are_hidden_from_readers_because_the_figures_stand_beside_them(page: Page) -> None:
+def test_charts_are_hidden_from_screen_readers_because_the_numbers_are_text(page: Page) -> None:
     """WCAG 1.1.1."""
     assert all(picture.get("aria-hidden") == "true" for picture in page.all("//*[local-name()='svg']"))
 
@@ -257,7 +257,7 @@ def contrast(one: str, other: str) -> float:
         ("cpo", "card", 3),
     ],
 )
-def test_colours_are_told_apart(ink: str, paper: str, least: float, scheme: str) -> None:
+def test_colours_have_enough_contrast(ink: str, paper: str, least: float, scheme: str) -> None:
     """WCAG 1.4.3 and 1.4.11: 4.5 for text, 3 for pictures."""
     colours = palettes()[scheme]
     assert contrast(colours[ink], colours[paper]) >= least

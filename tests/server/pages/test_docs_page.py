@@ -85,7 +85,7 @@ def test_every_member_of_every_object_has_its_row(name: str) -> None:
     ("name", "besides"),
     [("VehicleDetail", {"zip", "offered_price"}), ("TradeIn", {"condition", "fees"}), ("VehicleOfInterest", {"fees"})],
 )
-def test_an_object_like_the_listing_is_told_by_how_it_differs(name: str, besides: set[str]) -> None:
+def test_an_object_like_the_listing_shows_only_its_differences(name: str, besides: set[str]) -> None:
     assert told_members(name) == besides
     shared = len(COMPONENTS[name]["properties"]) - len(besides)
     assert any(
@@ -114,7 +114,7 @@ def test_an_object_like_the_listing_is_told_by_how_it_differs(name: str, besides
         ("InventorySearchRequest", "type", "inventory.search.request"),
     ],
 )
-def test_a_row_tells_the_type_and_its_bounds(name: str, member: str, words: str) -> None:
+def test_a_row_has_the_type_and_its_bounds(name: str, member: str, words: str) -> None:
     assert PAGE.texts(f"//section[@id='{name}']//tr[th/code='{member}']/td[@class='type']") == [words]
 
 
@@ -137,7 +137,7 @@ def test_the_error_examples_are_in_the_vocabulary_of_the_service() -> None:
     assert json.loads(code(page, "//section[@id='json-rpc']")[1])["error"]["data"]["type"] == "aap.error"
 
 
-def test_both_vocabularies_and_revisions_are_told_apart() -> None:
+def test_both_vocabularies_and_revisions_have_their_column() -> None:
     """See docs/protocol.md#cards, docs/protocol.md#vocabulary."""
     table = PAGE.texts("//section[@id='vocabularies']//td")
     for words in (PROTO, AUTOAGENT):

@@ -74,7 +74,7 @@ def test_it_sums_up_the_stock() -> None:
     }
 
 
-def test_every_make_stands_with_its_count_the_first_twelve_at_once() -> None:
+def test_every_make_has_its_count_and_the_first_twelve_are_visible() -> None:
     """In the order of the facet (docs/protocol.md#inventory-facets)."""
     at_once = "//section[@id='stock']//h3[text()='By make']/following-sibling::ul[1]/li"
     folded = "//section[@id='stock']//details//li"
@@ -101,7 +101,7 @@ def test_the_conditions_share_one_bar_and_what_is_unknown_is_not_hidden() -> Non
     assert page.texts("//ul[@class='legend']/li") == ["Used 50", "New 30", "Certified pre-owned 10", "Not stated 10"]
 
 
-def test_when_the_stock_was_updated_is_told_in_the_dealer_s_zone() -> None:
+def test_the_time_of_the_last_update_is_in_the_zone_of_the_dealer() -> None:
     (moment,) = PAGE.all("//section[@id='stock']//time")
     assert (moment.text, moment.get("datetime")) == ("November 20, 2026, 11:37 AM EST", "2026-11-20T11:37-05:00")
 
@@ -232,11 +232,11 @@ def test_sixty_makes_and_endless_names_are_all_there() -> None:
     assert any(LONG in text for text in page.texts("//span[@class='bar-label']"))
 
 
-def test_a_website_that_is_no_web_address_is_no_link() -> None:
+def test_a_website_without_a_web_address_is_not_a_link() -> None:
     assert "javascript" not in " ".join(shown(HOSTILE).values("href"))
 
 
-def test_every_skill_is_told_in_plain_words() -> None:
+def test_every_skill_has_plain_words() -> None:
     assert PAGE.texts("//section[@id='agents']//code") == [skill.id for skill in SKILLS]
     assert len([text for text in PAGE.texts("//section[@id='agents']//blockquote") if text]) == len(SKILLS)
 

@@ -74,12 +74,8 @@ def understand(names: Sequence[str], layout: Layout) -> Columns:
     )
 
 
-def _own_names(layout: Layout) -> frozenset[str]:
-    return frozenset(name for columns in layout.folded.values() for name in columns)
-
-
 _NAMED = tuple(layout for layout in LAYOUTS.values() if layout is not GENERIC)
-_OWN = {layout.name: _own_names(layout) for layout in _NAMED}
+_OWN = {layout.name: frozenset(name for names in layout.folded.values() for name in names) for layout in _NAMED}
 
 
 def _likeness(folded: frozenset[str], layout: Layout, kind: Kind) -> float:
@@ -105,18 +101,12 @@ def recognise(names: Sequence[str], kind: Kind) -> Layout:
     return best
 
 
-def layout_of_name(name: str) -> Layout:
-    """The layout with that name, without case. Raises FeedError, which lists the names."""
+def named_layout(name: str, kind: Kind | None = None) -> Layout:
+    """The layout with that name, without case. Raises FeedError without one, and for one that is not for the kind."""
     layout = LAYOUTS.get(name.strip().casefold())
     if layout is None:
         raise FeedError(f"There is no layout named {name[:60]!r}. The layouts are: {', '.join(LAYOUTS)}.")
-    return layout
-
-
-def named_layout(name: str, kind: Kind) -> Layout:
-    """The layout with that name, for a file of this kind. Raises FeedError, which lists the names."""
-    layout = layout_of_name(name)
-    if kind not in layout.kinds:
+    if kind is not None and kind not in layout.kinds:
         is_now = "JSON" if kind == "json" else "a delimited file"
         fitting = ", ".join(other.name for other in LAYOUTS.values() if kind in other.kinds)
         raise FeedError(f"This file is {is_now}, and the layout {layout.name} is not. For such a file: {fitting}.")

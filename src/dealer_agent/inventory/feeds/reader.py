@@ -5,7 +5,7 @@ from functools import lru_cache
 from operator import itemgetter
 from typing import Any, NamedTuple
 
-from dealer_agent.inventory.feeds.columns import Columns, layout_of_name, named_layout, recognise, understand
+from dealer_agent.inventory.feeds.columns import Columns, named_layout, recognise, understand
 from dealer_agent.inventory.feeds.decoding import check_size, encoding_of, head_of, open_text
 from dealer_agent.inventory.feeds.delimited import cells_of, read_table
 from dealer_agent.inventory.feeds.feed import Counts, Feed, FeedError, FeedRow, Remark, Repeat
@@ -113,7 +113,7 @@ def read_feed(data: bytes, *, layout: str | None = None, on_progress: Progress |
     cannot be read. A row that cannot be read is refused, and a cell that cannot be read is absent.
     """
     if layout is not None:
-        layout_of_name(layout)
+        named_layout(layout)
     check_size(data, "A file", MOST_FILE_MIB)
     encoding = encoding_of(data)
     head = head_of(data, encoding)

@@ -241,10 +241,10 @@ def _steps(*readers: Reader) -> tuple[tuple[_Read, str, Feed], ...]:
 
 
 # A VIN is judged by its year and type, so these come first.
-_IDENTIFY = _steps(
+IDENTIFY = _steps(
     *("status", "vehicle_type", "year", "whole", "amount", "dollars", "miles", "cubic_centimetres", "vin", "stock")
 )
-_DESCRIBE = _steps(
+DESCRIBE = _steps(
     *("line", "word", "prose", "names", "condition", "truth", "day", "moment", "photos", "features", "address")
 )
 
@@ -252,7 +252,7 @@ _DESCRIBE = _steps(
 def read_unit(cells: Cells, layout: Layout, ready: dict[str, Any] | None = None) -> Reading:
     """The unit of a row's cells. `ready` are members that need no parsing: fees, other_attributes, extras."""
     row = _RowReader(cells, layout)
-    row.read(_IDENTIFY)
+    row.read(IDENTIFY)
     identifier = row.members.get("vin") or row.members.get("stock")
     reading = Reading(identifier=identifier, remarks=row.remarks)
     if identifier is None:
@@ -264,7 +264,7 @@ def read_unit(cells: Cells, layout: Layout, ready: dict[str, Any] | None = None)
         )
         return reading
     if not row.is_sold:
-        row.read(_DESCRIBE)
+        row.read(DESCRIBE)
         if layout.fuel_inside_engine:
             row.fuel_inside_engine()
         reading.unit = Unit(**row.members, **(ready or {}))

@@ -68,7 +68,7 @@ class SkillPart:
 def docs_page(openapi: Json, facts: CardFacts, wire: Wire) -> str:
     """The page for the service that `openapi` describes. The examples are in the default vocabulary."""
     schemas: dict[str, Json] = openapi["components"]["schemas"]
-    words = wire.default
+    vocabulary = wire.default
     done: set[str] = set()
     parts = [
         SkillPart(
@@ -77,18 +77,18 @@ def docs_page(openapi: Json, facts: CardFacts, wire: Wire) -> str:
             _tables(payload_component(skill), schemas, done),
             _tables(reply_component(skill), schemas, done),
             json_text(example_payload(skill)),
-            json_text(example_reply(skill, words)),
+            json_text(example_reply(skill, vocabulary)),
         )
         for skill in facts.skills
     ]
     shown = INVENTORY_SEARCH if INVENTORY_SEARCH in facts.skills else facts.skills[0]
     quick = [skill for skill in facts.skills if skill in _QUICK_START]
-    body = example_body(shown, words)
+    body = example_body(shown, vocabulary)
     return render(
         "docs.html",
         facts,
         introduction=openapi["info"]["description"].split("\n\n"),
-        words=words,
+        vocabulary=vocabulary,
         both=wire.both,
         parts=parts,
         skill_count=SKILL_COUNT.lower(),
@@ -98,8 +98,8 @@ def docs_page(openapi: Json, facts: CardFacts, wire: Wire) -> str:
         envelope=json_text(body),
         call=json_text(example_call(body)),
         errors=ERRORS.values(),
-        error=json_text(example_error(422, words)),
-        rpc_error=json_text(example_json_rpc_error(words)),
+        error=json_text(example_error(422, vocabulary)),
+        rpc_error=json_text(example_json_rpc_error(vocabulary)),
         nesting_limit=NESTING_LIMIT,
     )
 
