@@ -1,1 +1,1 @@
-"""Every figure that the README quotes, with the peer beside it: `python -m benchmarks`."""
+"""Measures the figures of the README, ours beside those of others: `python -m benchmarks`."""

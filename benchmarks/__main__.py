@@ -1,4 +1,4 @@
-"""`python -m benchmarks`: all figures in one run, printed, and kept in benchmarks/results/ beside a plot of each."""
+"""`python -m benchmarks`: measures all figures, prints them, and writes them with plots to benchmarks/results/."""
 
 import argparse
 import os
@@ -25,8 +25,8 @@ Say = Callable[[str], None]
 
 
 class Part(NamedTuple):
-    """A part of the benchmark: what it is, how many minutes it may take, and the functions that measure (in full or
-    quickly), print and plot it."""
+    """A part of the benchmark: its subject, its longest duration in minutes, and its functions. They measure (in
+    full or quickly), print and plot."""
 
     what: str
     minutes: float
@@ -96,7 +96,7 @@ PARTS = {
 
 
 def main() -> None:
-    """Measures the parts asked for, one after the other. A quick look is printed and not kept."""
+    """Measures the chosen parts in order. A quick run is printed and not stored."""
     parser = argparse.ArgumentParser(prog="python -m benchmarks", description=__doc__)
     parts = "; ".join(f"{name}: {part.what}, about {part.minutes:g} minutes" for name, part in PARTS.items())
     parser.add_argument("--only", choices=PARTS, action="append", help=f"one part, or several. {parts}")
@@ -111,7 +111,7 @@ def main() -> None:
 
 
 def run(console: Console, name: str, *, quick: bool) -> None:
-    """Measures, prints and, unless it is a quick look, keeps one part."""
+    """Measures and prints one part. Stores it too, unless the run is quick."""
     part = PARTS[name]
     load, started = os.getloadavg()[0], time.monotonic()
     columns = (SpinnerColumn(), TextColumn("{task.description}"), TimeElapsedColumn())
@@ -127,7 +127,7 @@ def run(console: Console, name: str, *, quick: bool) -> None:
 
 
 def keep(name: str, result: Any) -> None:
-    """Puts a part's figures into the file, in the place of its former ones; other parts stay as they were."""
+    """Replaces the figures of a part in the file. Other parts stay the same."""
     RESULTS.mkdir(exist_ok=True)
     kept = msgspec.json.decode(FIGURES.read_bytes()) if FIGURES.exists() else {}
     kept[name] = msgspec.to_builtins(result, str_keys=True)

@@ -1,4 +1,4 @@
-"""Whether what is measured is right: every answer of ours before a load, the refusals in it, the peer's totals."""
+"""Checks what is measured: our responses before a load, the refusals during it, and the totals of the peer."""
 
 import http.client
 from collections.abc import Sequence
@@ -14,7 +14,7 @@ HEADERS = {"Content-Type": "application/json", "A2A-Version": "1.0"}
 
 
 class WrongAnswerError(AssertionError):
-    """A server answered otherwise than the benchmark's request asks for: its figures would mean nothing."""
+    """A server did not give the response that the request of the benchmark expects, so its figures mean nothing."""
 
 
 class Reply(NamedTuple):
@@ -25,12 +25,12 @@ class Reply(NamedTuple):
 
     @property
     def data(self) -> Any:
-        """What the skill answered."""
+        """The response of the skill."""
         return msgspec.json.decode(self.body)["message"]["parts"][0]["data"]["data"]
 
 
 def replies(server: Server, asks: Sequence[Ask]) -> list[Reply]:
-    """The answers, one after the other over one connection, as far as the server keeps it."""
+    """The responses to requests that are sent in order, over one connection where the server keeps it open."""
     connection = http.client.HTTPConnection("127.0.0.1", server.port, timeout=60)
     got = []
     for ask in asks:
@@ -42,7 +42,8 @@ def replies(server: Server, asks: Sequence[Ask]) -> list[Reply]:
 
 
 def check_replies(asks: Sequence[Ask], got: Sequence[Reply]) -> None:
-    """Every status is the expected one, every success the skill's. Raises WrongAnswerError."""
+    """Checks that every status is the expected one, and that every success is of the skill. Raises
+    WrongAnswerError."""
     for ask, reply in zip(asks, got, strict=True):
         wanted = b'"type":"%b.response"' % ask.skill.encode()
         if reply.status != ask.status or (ask.status == 200 and wanted not in reply.body[:250]):
@@ -50,7 +51,8 @@ def check_replies(asks: Sequence[Ask], got: Sequence[Reply]) -> None:
 
 
 def check_refusals(asks: Sequence[Ask], load: Load, connections: int) -> None:
-    """As many requests of a load were refused as were to be, give or take those under way at its end, and none broke.
+    """Checks that as many requests of a load were refused as expected, apart from those in progress at its end, and
+    that none failed.
 
     Raises WrongAnswerError.
     """
@@ -61,7 +63,8 @@ def check_refusals(asks: Sequence[Ask], load: Load, connections: int) -> None:
 
 
 class Agreement(NamedTuple):
-    """Of so many searches and facets, how many found as many vehicles at both servers; free text counts apart."""
+    """How many searches and facets found the same number of vehicles at both servers. Free text is counted
+    separately."""
 
     asked: int
     agreed: int
@@ -70,7 +73,7 @@ class Agreement(NamedTuple):
 
 
 def agreement(asks: Sequence[Ask], ours: Sequence[Reply], peers: Sequence[Reply]) -> Agreement:
-    """How far two servers found the same. Raises WrongAnswerError where they differ in whether to answer at all."""
+    """Compares what two servers found. Raises WrongAnswerError where only one of them accepts a request."""
     counts = {True: [0, 0], False: [0, 0]}
     for ask, our, their in zip(asks, ours, peers, strict=True):
         if (our.status == 200) != (their.status == 200):

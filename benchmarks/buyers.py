@@ -1,7 +1,7 @@
-"""What buyer agents send: requests that all differ, in the shares of a realistic mix. Pure; the same in every run.
+"""The requests of buyer agents: all different, in the shares of a realistic mix. Pure; the same in every run.
 
-The vehicles asked for are the stock's own, so most requests find something. Every filter that the stock has values for
-occurs, every sort field, pages, free text, identifiers of each kind, what is not there, and what is not valid.
+The requests name vehicles of the stock, so most of them find something. They have every filter that the stock has
+values for, every sort field, pages, free text, identifiers of each kind, unknown vehicles, and invalid requests.
 """
 
 import json
@@ -21,7 +21,7 @@ REQUESTS = 10_000
 
 
 class Ask(NamedTuple):
-    """One request: what it is a case of, the skill that answers it, its body, and the HTTP status it is to get."""
+    """One request: its kind, its skill, its body, and the expected HTTP status."""
 
     kind: str
     skill: str
@@ -30,11 +30,11 @@ class Ask(NamedTuple):
 
 
 Maker = Callable[[random.Random, Sequence[Unit], int], Ask]
-"""Makes the request of this number, which no other request has."""
+"""Makes the request of this number. No other request is equal."""
 
 
 def asks(shares: Mapping[str, int], units: Sequence[Unit], count: int = REQUESTS) -> list[Ask]:
-    """So many requests, no two alike; of each hundred each kind has its share, in an order of chance."""
+    """So many different requests. Each hundred has the share of each kind, in random order."""
     dice = random.Random(20_261_121)
     hundred = [kind for kind, share in shares.items() for _ in range(share)]
     if len(hundred) != 100:
@@ -63,7 +63,7 @@ def _ask(kind: str, skill: str, number: int, payload: Mapping[str, Any], status:
 
 
 def _filters(dice: random.Random, units: Sequence[Unit]) -> dict[str, Any]:
-    """A block that at least the vehicle which it was made from meets."""
+    """A filter block that at least one vehicle meets: the one from which it was made."""
     unit = dice.choice(units)
     price = unit.get("price", 30_000)
     mileage = unit.get("mileage", 30_000)
@@ -90,7 +90,7 @@ def _filters(dice: random.Random, units: Sequence[Unit]) -> dict[str, Any]:
 
 
 def _sort(dice: random.Random) -> dict[str, Any]:
-    """Two in three buyers say an order, most of them by price."""
+    """Two thirds of the buyers ask for an order, most of them by price."""
     if dice.random() < 1 / 3:
         return {}
     field = dice.choice(("price", "price", "mileage", "year", *get_args(SortField)))
@@ -200,7 +200,7 @@ MIX = {
     "information": 4,
     "invalid": 3,
 }
-"""What buyers ask, of a hundred requests."""
+"""The share of each kind, of a hundred requests."""
 
 LOADS: Mapping[str, Mapping[str, int]] = {
     "mix": MIX,
@@ -210,4 +210,4 @@ LOADS: Mapping[str, Mapping[str, int]] = {
     "facets over everything": {"all facets": 100},
     "dealer.information": {"information": 100},
 }
-"""The loads by name: the mix, and the reading skills one by one. lead.submit has a benchmark of its own."""
+"""The loads by name: the mix, and each reading skill. lead.submit has its own benchmark."""

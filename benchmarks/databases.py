@@ -1,4 +1,4 @@
-"""The two databases under measurement, on one disk, and what each does for one writer that commits row by row."""
+"""The two databases on one disk, and the rate of a single writer that commits row by row in each."""
 
 import os
 import sqlite3
@@ -20,18 +20,19 @@ BODY = b"x" * 1000
 
 
 class OpenDatabase(NamedTuple):
-    """An empty database. `env` leads the service to it; `main` is the process of its server, where it has one."""
+    """An empty database. `env` is the environment of the service; `main` is the process of the database server, if
+    any."""
 
     env: Mapping[str, str]
     main: int | None
 
     def cpu_seconds(self) -> float:
-        """Processor time of the server's processes so far. SQLite's is the service's own."""
+        """Processor time of the database server so far. That of SQLite is part of the service's own."""
         return 0.0 if self.main is None else cpu_seconds(self.main)[0]
 
 
 class DatabaseKind(NamedTuple):
-    """How to open an empty database for a dealer's folder, and how to commit rows in one for so many seconds."""
+    """Opens an empty database for a dealer's folder, and commits rows in one for so many seconds."""
 
     name: str
     opened: Callable[[Path], AbstractContextManager[OpenDatabase]]
@@ -40,7 +41,7 @@ class DatabaseKind(NamedTuple):
 
 @contextmanager
 def both() -> Iterator[tuple[DatabaseKind, DatabaseKind]]:
-    """SQLite, and a PostgreSQL server that runs for the block."""
+    """SQLite, and a PostgreSQL server that runs during the block."""
     os.environ["PATH"] = with_system_folders(os.environ.get("PATH", os.defpath))
     with own_postgresql() as server:
 
@@ -75,7 +76,7 @@ def _bare_postgresql(server: str, seconds: float) -> Load:
 
 
 def _commits(commit: Callable[[], object], seconds: float) -> Load:
-    """One connection that commits a row, waits for the disk, and goes on."""
+    """One connection that repeats: commit a row, wait for the disk."""
     waited = []
     cpu = time.process_time()
     started = sent = time.perf_counter()

@@ -1,4 +1,4 @@
-"""The dealer that is measured: the demo's profile with as many made-up vehicles as wanted, in a folder of its own."""
+"""The measured dealer: the demo's profile with a generated stock of any size, in its own folder."""
 
 from collections.abc import Mapping
 from datetime import UTC, datetime
@@ -19,7 +19,7 @@ from dealer_agent.storage.store import Store
 
 RATES = ("dealer_information", "inventory_facets", "inventory_search", "inventory_vehicle", "lead_submit", "address")
 RATE = "1000000000/minute"
-"""Every request is counted, and nobody is refused: a load from one address is nobody's usual traffic."""
+"""Every request is counted and none is refused, because the whole load comes from one address."""
 
 ROOFTOPS = ("Juniper Hollow Nashville", "Juniper Hollow Knoxville")
 
@@ -28,13 +28,14 @@ FOLDER_CHANNEL = """[[rooftops.deliver.directory]]
 name = "folder"
 path = "leads"
 """
-"""How the demo's profile says that a rooftop's leads go to a folder."""
+"""The section of the demo's profile that sends leads to a folder."""
 
 
 def make_dealer(directory: Path, vehicles: int, env: Mapping[str, str] | None = None) -> None:
-    """Settings, keys and stock, as `init` and `inventory import` leave them; the rates raised, all else by default.
+    """Settings, keys and stock, as `init` and `inventory import` make them. The rate limits are raised; all else is
+    default.
 
-    `env` is what the service finds in its environment.
+    `env` is the environment of the service.
     """
     directory.mkdir(mode=0o700, parents=True, exist_ok=True)
     write_settings(directory)
@@ -56,7 +57,7 @@ def write_settings(directory: Path, channel: str = FOLDER_CHANNEL) -> None:
 
 
 def feed_units(vehicles: int) -> list[dict[str, Any]]:
-    """The made-up stock as records of the service's own feed, shared out among the dealer's rooftops."""
+    """The generated stock as records in the canonical layout, divided among the dealer's rooftops."""
     units = []
     for number, listing in enumerate(islice(stock(vehicles), vehicles)):
         unit = msgspec.json.decode(listing.json, type=dict[str, Any])

@@ -1,10 +1,10 @@
-"""How long the catalogue takes in the process, without any server, beside DuckDB, SQLite and Polars.
+"""How long the catalogue takes without a server, beside DuckDB, SQLite and Polars.
 
     python -m benchmarks.engine [LISTINGS ...]
 
-All engines hold the same listings and are asked the same questions, one after the other, each in a process of its own.
-The peers' searches give the same totals, which is checked; their free text looks for the query's words as they are,
-without synonyms and, but for SQLite's, without rank. DuckDB and Polars may use every core, the others use one.
+All engines have the same listings and get the same questions in turn, each in its own process. A check compares the
+totals of their searches. The free text of the others has no synonyms, and only that of SQLite has a rank. DuckDB and
+Polars may use every core, the others use one.
 """
 
 import argparse
@@ -38,13 +38,13 @@ OURS = "dealer-agent"
 PEERS = ("SQLite", "DuckDB", "Polars")
 
 _SECONDS = 1.5
-"""For one kind of question at most: an engine that needs seconds for each is asked only a few."""
+"""The longest time for one kind of question. An engine that needs seconds for each gets only a few."""
 _MOST = 2_000
 
 
 @dataclass(frozen=True)
 class Latency:
-    """How long an engine took for one kind of question: microseconds, over so many that were asked."""
+    """The time of an engine for one kind of question in microseconds, and the number of questions."""
 
     engine: str
     listings: int
@@ -56,10 +56,11 @@ class Latency:
 
 @dataclass(frozen=True)
 class Cost:
-    """What an engine needs. Memory is of the process that answered, in MiB: all of it, and what it shares with nobody.
+    """The cost of an engine. Memory is that of its process in MiB: all of it, and the part that it shares with no
+    other.
 
-    `made` is the time from the database to a form that is ready, `ready` from the start to the first answer where that
-    form is there already; both in seconds.
+    `made` is the time in seconds to make the prepared form from the database. `ready` is the time in seconds from the
+    start to the first response, when the prepared form exists.
     """
 
     engine: str
@@ -73,7 +74,7 @@ class Cost:
 
 @dataclass(frozen=True)
 class EngineFigures:
-    """Everything that was measured. Our own cost curve is among the latencies."""
+    """All measurements. The cost curve of our catalogue is among the latencies."""
 
     latencies: list[Latency]
     costs: list[Cost]
@@ -81,7 +82,7 @@ class EngineFigures:
 
 
 def engine_figures(sizes: Sequence[int] = SIZES, peers: Sequence[str] = PEERS) -> EngineFigures:
-    """Measures all engines at all sizes; minutes at a million listings."""
+    """Measures all engines at all sizes. A million listings take minutes."""
     figures = EngineFigures([], [], [])
     for size in sizes:
         with tempfile.TemporaryDirectory() as folder:
@@ -91,7 +92,7 @@ def engine_figures(sizes: Sequence[int] = SIZES, peers: Sequence[str] = PEERS) -
                 made = 0.0
                 if engine != OURS:
                     made = _alone("make", size, folder, engine)["seconds"]
-                # The first start makes what the second one maps.
+                # The first start makes the file that the second one maps.
                 started = [_alone("ask", size, folder, engine) for _ in range(2 if engine == OURS else 1)]
                 last = started[-1]
                 totals.append(last["totals"])
@@ -105,7 +106,7 @@ def engine_figures(sizes: Sequence[int] = SIZES, peers: Sequence[str] = PEERS) -
 
 
 def _alone(*arguments: object) -> dict[str, Any]:
-    """What a process of its own measured."""
+    """The result of a measurement in a separate process."""
     command = [sys.executable, "-m", "benchmarks.engine", "--alone", *map(str, arguments)]
     said = subprocess.run(command, stdout=subprocess.PIPE, check=True).stdout
     answer: dict[str, Any] = json.loads(said)
@@ -165,7 +166,7 @@ def _latencies(engine: str, size: int, opened: Engine) -> Iterable[Latency]:
 
 
 def _times(call: Callable[[Any], object], given: Sequence[Any]) -> list[int]:
-    """Nanoseconds of each call, after a few to warm up, until the time is over."""
+    """Nanoseconds of each call after a warm-up, until the time is over."""
     for each in given[:3]:
         call(each)
     times: list[int] = []
@@ -180,13 +181,13 @@ def _times(call: Callable[[Any], object], given: Sequence[Any]) -> list[int]:
 
 
 def _memory() -> dict[str, float]:
-    """MiB of this process that are in memory, and those of them that no other process can share."""
+    """MiB of this process in memory, and those that no other process can share."""
     status = dict(line.split(":", 1) for line in Path("/proc/self/status").read_text().splitlines())
     return {"all": int(status["VmRSS"].split()[0]) / 1024, "own": int(status["RssAnon"].split()[0]) / 1024}
 
 
 def print_figures(figures: EngineFigures, console: Console) -> None:
-    """Tables: a line for each question and size, p50 and p99 of each engine."""
+    """Tables with a line for each question and size: p50 and p99 of each engine."""
     engines = list(dict.fromkeys(latency.engine for latency in figures.latencies))
     table = Table("Question", "Listings", *engines, title="In process: p50 / p99 in ms", title_justify="left")
     found = {(latency.question, latency.listings, latency.engine): latency for latency in figures.latencies}
@@ -215,7 +216,7 @@ def print_figures(figures: EngineFigures, console: Console) -> None:
 
 
 def main() -> None:
-    """Measures and prints; `--alone` is how it starts the processes that measure."""
+    """Measures and prints. With `--alone` it measures one engine in this process."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("listings", nargs="*", type=int, default=SIZES)
     parser.add_argument("--alone", nargs="+", help=argparse.SUPPRESS)

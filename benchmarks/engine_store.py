@@ -1,4 +1,4 @@
-"""A dealer's database with a made-up stock in it, as imports would have left it."""
+"""A dealer's database with a generated stock, in the state after imports."""
 
 import itertools
 from collections.abc import Iterator
@@ -21,7 +21,7 @@ _TOGETHER = 250_000
 
 
 def profile() -> Profile:
-    """The made-up dealer, whose policy is `POLICY`."""
+    """The invented dealer with the policy `POLICY`."""
     rooftops = [{"name": name, "timezone": "America/Chicago"} for name in ROOFTOPS]
     said = {"id": POLICY.dealer_id, "name": "Bench Motors", "feed_price": POLICY.feed_price, "rooftops": rooftops}
     return msgspec.convert(said, Profile)
@@ -40,7 +40,7 @@ def rows(count: int) -> Iterator[ImportRow]:
 
 
 def make_store(folder: Path, count: int) -> None:
-    """Makes the database with a stock of that size."""
+    """Makes the database with a stock of this size."""
     migrate(url_of(folder))
     coming = rows(count)
     with Store.open(url_of(folder)) as store:
@@ -49,7 +49,7 @@ def make_store(folder: Path, count: int) -> None:
 
 
 def bring_in(store: Store, some: list[ImportRow], at: datetime) -> None:
-    """An import of a part of the stock."""
+    """Imports a part of the stock."""
     apply_import(
         store,
         POLICY.dealer_id,

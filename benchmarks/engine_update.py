@@ -1,4 +1,4 @@
-"""A changed feed while requests are answered: when it shows, and the longest that a request waited."""
+"""A changed feed during a load: the time until it is visible, and the longest time of a request."""
 
 import gc
 import threading
@@ -22,7 +22,8 @@ _QUIET_SECONDS = 10.0
 
 @dataclass(frozen=True)
 class Update:
-    """From the import's commit until it is on show; the longest request meanwhile, and without an import (ms)."""
+    """Milliseconds from the commit of the import until it is visible; the longest request in that time; the longest
+    request without an import."""
 
     listings: int
     seconds: float
@@ -31,14 +32,14 @@ class Update:
 
 
 def measured_update(folder: Path, size: int) -> Update:
-    """Imports other prices for some units, and brings them on show beside a stream of searches, as a worker does."""
+    """Imports other prices for some units and loads them during a stream of searches, as a worker does."""
     engine = CatalogueEngine(folder)
     changed = [
         ImportRow(replace(row.unit, selling_price=1_000 + number), row.vehicle_id, f"changed-{number}")
         for number, row in enumerate(islice(rows(size), CHANGED))
     ]
     bring_in(engine.store, changed, datetime.now(UTC))
-    # As in a worker, where what was loaded stays: a collection that looks through it again is a pause of its own.
+    # As in a worker: a garbage collection over the loaded stock would be a pause.
     gc.collect()
     gc.freeze()
     begun = time.perf_counter()
@@ -58,7 +59,7 @@ def measured_update(folder: Path, size: int) -> Update:
 
 
 def _longest(engine: CatalogueEngine, over: Callable[[], bool]) -> float:
-    """Milliseconds of the longest search, from one after the other."""
+    """Milliseconds of the longest search in a row of searches."""
     longest = 0
     for question in cycle(mixed(500)):
         begun = time.perf_counter_ns()

@@ -1,9 +1,9 @@
-"""How fast a feed comes in: `dealer-agent inventory import` into SQLite, beside Polars reading the same file.
+"""The rate of `dealer-agent inventory import` into SQLite, beside Polars with the same file.
 
     python -m benchmarks.imports [ROWS ...]
 
-Polars splits lines and reads numbers on all cores. The import also understands, checks and remarks on every cell, finds
-what changed, and stores the units in one durable transaction.
+Polars splits lines and reads numbers on all cores. The import also interprets and checks every cell, reports problems,
+finds the changes, and stores the units in one durable transaction.
 """
 
 import argparse
@@ -36,7 +36,7 @@ _POLARS = "import sys, polars; print(polars.read_csv(sys.argv[1]).height)"
 
 @dataclass(frozen=True)
 class ImportFigure:
-    """One reading of a file: rows per second, and the most memory that its process had, in MiB."""
+    """One reading of a file: rows per second, and the largest memory of its process in MiB."""
 
     name: str
     rows: int
@@ -47,7 +47,7 @@ class ImportFigure:
 
 
 def import_figures(sizes: Sequence[int] = SIZES) -> list[ImportFigure]:
-    """Measures both at all sizes; minutes at a million rows."""
+    """Measures both at all sizes. A million rows take minutes."""
     figures = []
     for size in sizes:
         with tempfile.TemporaryDirectory() as name:
@@ -66,7 +66,7 @@ def import_figures(sizes: Sequence[int] = SIZES) -> list[ImportFigure]:
 
 
 def write_feed(path: Path, rows: int) -> None:
-    """A made-up stock as a file in the canonical layout."""
+    """A generated stock as a file in the canonical layout."""
     with path.open("w", newline="", encoding="utf-8") as file:
         writer = csv.writer(file)
         writer.writerow((*_COLUMNS, "price", "rooftop", "features", "photos", "feed_updated_at"))
@@ -94,7 +94,7 @@ def _make_dealer(folder: Path) -> None:
 
 
 def _measured(command: list[str]) -> tuple[float, float]:
-    """Seconds and peak memory (MiB) of a process, its start among them."""
+    """Seconds and peak memory (MiB) of a process, with its start."""
     begun = time.perf_counter()
     nowhere = os.open(os.devnull, os.O_WRONLY)
     process = os.posix_spawn(command[0], command, os.environ, file_actions=[(os.POSIX_SPAWN_DUP2, nowhere, 1)])

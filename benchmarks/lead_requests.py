@@ -1,4 +1,4 @@
-"""Lead requests of different customers. Pure; the same in every run but for the times of the visits."""
+"""Lead requests of different customers. Pure; the same in every run, except for the times of the visits."""
 
 import json
 from collections.abc import Iterator, Sequence
@@ -11,13 +11,13 @@ from dealer_agent.protocol.vocabulary import proto
 
 AREAS = ("202", "203", "205")
 LEADS = 10_000 * len(AREAS)
-"""More than one round of a database sends: no customer writes twice."""
+"""More than one round of a database sends, so no customer sends twice."""
 VISITS = ("test_drive", "sales", "service", "phone_call")
 
 
 def lead_requests(vins: Sequence[str], now: datetime) -> Iterator[bytes]:
     """LEADS requests. Every lead has an idempotency key. Every third asks for a visit, each at another time of the
-    coming weeks."""
+    next weeks."""
     tomorrow = now.replace(hour=0, minute=0, second=0, microsecond=0) + timedelta(days=1)
     for number in range(LEADS):
         body = example_body(SKILL_BY_ID["lead.submit"], proto(), now=now, vin=vins[number % len(vins)])

@@ -1,9 +1,9 @@
 """Durable leads and their deliveries on both databases, beside bare durable one-row commits on the same disk.
 
-Two workers take leads from wrk on 64 connections, without a channel. Then the deliveries of these leads go to a CRM
-over HTTP, with nothing beside them. Then leads come at a steady rate, and at last from wrk again, and are delivered
-meanwhile. Processor time is that of all processes of the service; that of the PostgreSQL server is told beside it. wrk
-and the CRM share the cores with them.
+Two workers take leads from wrk on 64 connections, without a channel. Then these leads are delivered to a CRM over
+HTTP, without other load. Then leads arrive at a steady rate and are delivered. Last, wrk sends leads again while they
+are delivered. Processor time is that of all processes of the service. That of the PostgreSQL server is reported
+separately. wrk and the CRM share the cores with them.
 """
 
 import tempfile
@@ -39,7 +39,7 @@ VEHICLES = 1_000
 STEADY_RATE = 100
 """Leads a second."""
 DELIVERIES = 2_000
-"""At most so many are sent with nothing beside them."""
+"""The largest number of deliveries without other load."""
 PATIENCE_SECONDS = 120
 BARE = "bare one-row commits"
 CHANNEL = "crm"
@@ -50,8 +50,8 @@ url = "http://127.0.0.1:%d/leads"
 
 
 class Deliveries(Struct, frozen=True):
-    """Deliveries with nothing beside them: how many a second, and microseconds of processor time each, the service's
-    and the database's own."""
+    """Deliveries without other load: the number per second, and microseconds of processor time each, of the service
+    and of the database."""
 
     per_second: float
     cpu: float
@@ -59,9 +59,9 @@ class Deliveries(Struct, frozen=True):
 
 
 class Arrivals(Struct, frozen=True):
-    """Leads that came at a steady rate for some seconds, and their deliveries: how many had arrived when the last lead
-    was answered, and how many seconds later the last one arrived. Microseconds of processor time are those of a lead
-    and its delivery together."""
+    """Leads that arrived at a steady rate for some seconds, with their deliveries: how many had arrived when the
+    last lead was answered, and how many seconds later the last one arrived. Microseconds of processor time are
+    those of a lead together with its delivery."""
 
     leads: Steady
     seconds: float
@@ -72,7 +72,7 @@ class Arrivals(Struct, frozen=True):
 
     @property
     def per_second(self) -> float:
-        """Deliveries a second while leads came."""
+        """Deliveries per second while leads arrived."""
         return self.arrived / self.seconds
 
     @property
@@ -82,9 +82,9 @@ class Arrivals(Struct, frozen=True):
 
 
 class DatabaseFigures(Struct, frozen=True):
-    """One database: bare commits; leads without a channel, whose rate over that of the bare commits is `of_bare`; their
-    deliveries; leads at a steady rate; leads as fast as they are answered with a channel, and deliveries a second
-    meanwhile. Microseconds of the database's own processes are those of a lead."""
+    """One database: bare commits; leads without a channel, with their rate relative to bare commits as `of_bare`;
+    their deliveries; leads at a steady rate; leads at full rate with a channel, and the deliveries per second in
+    that time. Microseconds of the database are those of a lead."""
 
     database: str
     bare: Load
@@ -99,7 +99,7 @@ class DatabaseFigures(Struct, frozen=True):
 
 
 class LeadFigures(Struct, frozen=True):
-    """The databases, and the SDK's dealer, which keeps leads in memory alone."""
+    """The databases, and the SDK's dealer, which keeps leads in memory only."""
 
     databases: list[DatabaseFigures]
     sdk: Load
@@ -108,7 +108,7 @@ class LeadFigures(Struct, frozen=True):
 def lead_figures(rounds: int, seconds: float, progress: Callable[[str], None]) -> LeadFigures:
     """Leads of different customers. A third of them ask for a visit, and every lead has an idempotency key.
 
-    Raises AssertionError where a lead that was answered is not stored, or not delivered.
+    Raises AssertionError when a confirmed lead is not stored or not delivered.
     """
     found: dict[str, list[DatabaseFigures]] = {}
     sdk: list[Load] = []
@@ -140,7 +140,7 @@ def _middle(turns: Iterable[Any]) -> Any:
 
 @dataclass(frozen=True)
 class _Round:
-    """One round of a fresh dealer."""
+    """One round with a new dealer."""
 
     directory: Path
     kind: DatabaseKind
@@ -157,7 +157,7 @@ class _Round:
             write_stock(server, self.directory)
             leads, database_cpu = self._load(server, self.requests[:third])
         stored = self._stored()
-        # A visit at a time that is taken is refused, and its lead stored all the same.
+        # A visit at an occupied time is refused, but its lead is stored.
         assert stored >= leads.answered, f"{leads.answered} leads were answered, {stored} stored"
         with peer("crm", pinned=False) as crm:
             write_settings(self.directory, CRM_CHANNEL % crm.port)
@@ -182,7 +182,7 @@ class _Round:
         )
 
     def kept_by_sdk(self) -> Load:
-        """The same leads, sent to the peer, which checks them and keeps them in a list."""
+        """The same leads, sent to the peer, which checks them and appends them to a list."""
         env = {STOCK_FILE: str(self.directory / "stock.json"), DEALER_FILE: str(self.directory / "dealer.json")}
         write_requests(self.directory / "requests", self.requests[: LEADS // 3])
         with peer("sdk_dealer", env) as server:
@@ -197,7 +197,7 @@ class _Round:
         return load_settings(self.directory, self.database.env)
 
     def _load(self, server: Server, requests: list[bytes]) -> tuple[Load, float]:
-        """Leads as fast as they are answered, and microseconds of the database's own processes a lead."""
+        """Leads at full rate, and microseconds of the database for each lead."""
         path = self.directory / "requests"
         write_requests(path, requests)
         before = self.database.cpu_seconds()
@@ -212,7 +212,7 @@ class _Round:
             return len(read(store, settings.dealer.id, list_leads, LEADS))
 
     def _enqueue(self) -> int:
-        """Has leads that are stored delivered to the CRM; how many."""
+        """Delivers the stored leads to the CRM. Returns their number."""
         settings = self._settings()
         dealer_id = settings.dealer.id
         with Store.open(settings.database_url, settings.cipher) as store:
@@ -228,7 +228,7 @@ class _Round:
         return len(leads)
 
     def _delivered(self, server: Server, crm: Server, waiting: int) -> Deliveries:
-        """Measures from when a tenth has arrived: by then all workers have started."""
+        """Measures after a tenth has arrived: then all workers have started."""
         first = _wait_for(crm, waiting // 10)
         started, cpu, database_cpu = time.perf_counter(), server.cpu_seconds()[0], self.database.cpu_seconds()
         count = _wait_for(crm, waiting) - first
@@ -253,7 +253,7 @@ def _taken_by(crm: Server) -> int:
 
 
 def _wait_for(crm: Server, count: int) -> int:
-    """Waits until so many leads arrived; how many there are then."""
+    """Waits until so many leads arrived. Returns how many there are then."""
     ends = time.monotonic() + PATIENCE_SECONDS
     while (taken := _taken_by(crm)) < count:
         assert time.monotonic() < ends, f"{taken} of {count} leads arrived"

@@ -1,4 +1,4 @@
-"""On what and of what a figure was made: machine, load, versions, commit."""
+"""The conditions of a measurement: machine, load, versions, commit."""
 
 import os
 import platform
@@ -27,7 +27,7 @@ class Circumstances(Struct, frozen=True):
     seconds: float
 
     def __str__(self) -> str:
-        """One line for a table's head."""
+        """One line for the head of a table."""
         return (
             f"{self.at[:10]}, {self.processor}, {self.cores} cores, {self.memory_gib:.0f} GiB, {self.system}, "
             f"Python {self.python}, commit {self.commit}, load {self.load[0]:.1f} to {self.load[1]:.1f}"
@@ -35,7 +35,7 @@ class Circumstances(Struct, frozen=True):
 
 
 def circumstances(load_before: float, seconds: float) -> Circumstances:
-    """Of a part that began under this load and took so long."""
+    """The record of a part that began under this load and took so long."""
     return Circumstances(
         at=datetime.now(UTC).isoformat(timespec="seconds"),
         processor=_told_by("/proc/cpuinfo", "model name") or platform.processor() or platform.machine(),
@@ -64,7 +64,7 @@ def _version(package: str) -> str:
 
 def _first_line(*command: str) -> str:
     try:
-        # wrk ends with 1 when it is asked for its version.
+        # `wrk --version` ends with code 1.
         run = subprocess.run(command, capture_output=True, text=True, check=False, cwd=Path(__file__).parent)
     except FileNotFoundError:
         return ""

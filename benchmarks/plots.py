@@ -1,4 +1,4 @@
-"""One plot a figure, as SVG."""
+"""One plot for each figure, as SVG."""
 
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -33,7 +33,7 @@ STYLE: dict[Any, Any] = {
 
 
 def plot_wire(wire: WireFigures, folder: Path) -> None:
-    """wire-N.svg for each stock size: requests per second of every server under every load, on a logarithmic scale."""
+    """wire-N.svg for each stock size: requests per second of each server under each load, on a logarithmic scale."""
     for vehicles in dict.fromkeys(figure.vehicles for figure in wire.figures):
         figures = [figure for figure in wire.figures if figure.vehicles == vehicles]
         with mpl.rc_context(STYLE):
@@ -53,7 +53,7 @@ def plot_wire(wire: WireFigures, folder: Path) -> None:
 
 
 def plot_scale(scale: ScaleFigures, folder: Path) -> None:
-    """scale.svg: rate by workers, and memory a worker."""
+    """scale.svg: rate by workers, and memory of a worker."""
     names = [f"{row.vehicles:,} vehicles, {row.workers} worker{'s' * (row.workers > 1)}" for row in scale.rows]
     rates = _Bars("Requests/s, the mix", [row.load.per_second for row in scale.rows])
     memory = _Bars("MiB a worker (PSS)", [row.memory.pss for row in scale.rows])
@@ -74,7 +74,8 @@ def plot_leads(leads: LeadFigures, folder: Path) -> None:
 
 
 def plot_engine(figures: EngineFigures, folder: Path) -> None:
-    """engine.svg: how the median of each question grows with the stock, for each engine; both scales logarithmic."""
+    """engine.svg: the median of each question by the size of the stock, for each engine. Both scales are
+    logarithmic."""
     questions = list(dict.fromkeys(latency.question for latency in figures.latencies))
     engines = list(dict.fromkeys(latency.engine for latency in figures.latencies))
     with mpl.rc_context(STYLE):

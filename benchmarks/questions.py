@@ -1,4 +1,4 @@
-"""What every engine is asked, drawn from one mix: as a filter block, and in the words of SQL."""
+"""The questions to every engine, from one mix: as a filter block, and as SQL."""
 
 import random
 from collections.abc import Iterator
@@ -14,7 +14,7 @@ PAGE = 20
 
 
 class Question(NamedTuple):
-    """A search, or facets of what it finds."""
+    """A search, or the facets of its matches."""
 
     filters: Filters
     skip: int = 0
@@ -22,7 +22,8 @@ class Question(NamedTuple):
 
 
 def mixed(count: int) -> list[Question]:
-    """Filters of every kind, half of them sorted, most of them a first page; some without any filter."""
+    """Filters of every kind, and some without filters. Half of them have an order, most of them ask for the first
+    page."""
     dice = random.Random(19)
     asked = []
     for filters, skip, sort in islice(searches(), count):
@@ -36,13 +37,13 @@ def texts(count: int) -> list[str]:
 
 
 def vins(stock: int, count: int) -> list[str]:
-    """Units of the stock, and now and then one that is not in it."""
+    """Units of the stock, and sometimes an unknown one."""
     dice = random.Random(17)
     return [vin_of(dice.randrange(stock + stock // 20 + 1)) for _ in range(count)]
 
 
 def narrow(count: int) -> Iterator[Question]:
-    """Searches that find a few in a thousand."""
+    """Searches that match a few in a thousand."""
     dice = random.Random(23)
     for _ in range(count):
         make = dice.choice(list(MODELS))
@@ -51,7 +52,7 @@ def narrow(count: int) -> Iterator[Question]:
 
 
 def broad(count: int) -> Iterator[Question]:
-    """Searches that find about half of the stock."""
+    """Searches that match about half of the stock."""
     dice = random.Random(29)
     for _ in range(count):
         low = dice.randrange(4_000, 30_000)
@@ -59,7 +60,7 @@ def broad(count: int) -> Iterator[Question]:
 
 
 def condition(filters: Filters) -> tuple[str, list[object]]:
-    """The filters of the mix as SQL over the made-up stock, whose words are canonical, and its arguments."""
+    """The filters of the mix as SQL with its arguments. The generated stock has canonical words."""
     said: list[str] = []
     arguments: list[object] = []
 
@@ -88,12 +89,12 @@ def condition(filters: Filters) -> tuple[str, list[object]]:
 
 
 def order(sort: Sort | UnsetType) -> str:
-    """The order as SQL: what is absent last, ties by vehicle id."""
+    """The order as SQL: absent values last, ties by vehicle id."""
     if sort is UNSET:
         return "changed_at DESC, vehicle_id"
     return f"{sort.field} {sort.order.upper()} NULLS LAST, vehicle_id"
 
 
 def words_of(text: str) -> list[str]:
-    """The words of a query, its fillers apart, as a plain engine would look for them."""
+    """The words of a query without its fillers, as a simple engine would search for them."""
     return [word for word in text.lower().replace("-", " ").split() if word != "with"]

@@ -12,7 +12,7 @@ from benchmarks.wrk import Load
 
 
 def wire_tables(wire: WireFigures) -> Iterator[Table]:
-    """A table for each load; ratios are ours over the row's."""
+    """A table for each load. Ratios are ours over those of the row."""
     for figure in wire.figures:
         title = f"{figure.load}, {figure.vehicles:,} vehicles, {figure.reply_bytes:,} bytes a reply, one worker"
         table = _table(
@@ -43,7 +43,7 @@ def wire_tables(wire: WireFigures) -> Iterator[Table]:
 
 
 def scale_table(scale: ScaleFigures) -> Table:
-    """Workers side by side."""
+    """Results by number of workers."""
     table = _table(
         "The mix on one worker and on two; wrk shares the cores with them",
         *("Vehicles", "Workers", "Requests/s", "Times one", "CPU µs", "p50 ms", "p99 ms", "PSS MiB", "RSS MiB"),
@@ -135,7 +135,7 @@ def _lead_cells(load: Load, of_bare: float, database_cpu: float) -> tuple[str, .
 
 
 def target_table(targets: Iterable[Target]) -> Table:
-    """Promises kept and broken."""
+    """The targets, met and missed."""
     table = _table("Targets", "Target", "Wanted", "Found", "", "What the limit is")
     for target in targets:
         told = "[green]met" if target.met else "[red]missed"

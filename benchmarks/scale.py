@@ -1,7 +1,7 @@
-"""One worker and two on this machine: requests per second, processor time a request, memory a worker.
+"""One worker and two on this machine: requests per second, processor time of a request, memory of a worker.
 
-wrk shares the cores with the workers here, so on two cores two workers cannot do twice as much; the processor time says
-what a request costs wherever it runs.
+wrk shares the cores with the workers, so on two cores two workers cannot double the rate. The processor time of a
+request does not depend on this.
 """
 
 import tempfile
@@ -23,8 +23,8 @@ WORKERS = (1, 2)
 
 
 class ScaleRow(Struct, frozen=True):
-    """So many workers with a stock of this size under the mix: the medians, times the rate of one worker, and memory a
-    worker in MiB after the load."""
+    """So many workers with a stock of this size under the mix: the medians, the rate relative to one worker, and
+    the memory of a worker in MiB after the load."""
 
     vehicles: int
     workers: int

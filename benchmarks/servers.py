@@ -1,4 +1,4 @@
-"""Servers under measurement, each on one core that wrk does not use, and what they cost by the kernel's own books."""
+"""The measured servers, each on one core that wrk does not use, and their cost as the kernel counts it."""
 
 import http.client
 import os
@@ -16,14 +16,14 @@ START_SECONDS = 180
 
 
 class Memory(NamedTuple):
-    """What worker processes hold, in MiB a worker: resident, and with what they share counted in parts."""
+    """Memory of the workers, in MiB for each: resident, and with shared pages counted in part."""
 
     rss: float
     pss: float
 
 
 def cpu_seconds(main: int) -> tuple[float, float]:
-    """Processor time so far of a process and all its descendants: all of it, and the kernel's part."""
+    """Processor time so far of a process and all its descendants: the total, and the kernel's part."""
     user = system = 0
     for pid in _family(main):
         with suppress(FileNotFoundError, ProcessLookupError):
@@ -41,18 +41,18 @@ def _family(pid: int) -> Iterator[int]:
 
 
 class Server(NamedTuple):
-    """A running server: where it listens, the process that was started, and the processes that answer."""
+    """A running server: its address, the started process, and the processes that answer."""
 
     port: int
     main: int
     workers: tuple[int, ...]
 
     def cpu_seconds(self) -> tuple[float, float]:
-        """Processor time of all its processes so far: all of it, and the kernel's part."""
+        """Processor time of all its processes so far: the total, and the kernel's part."""
         return cpu_seconds(self.main)
 
     def memory(self) -> Memory:
-        """The workers' memory now."""
+        """The current memory of the workers."""
         rss = pss = 0
         for pid in self.workers:
             for line in Path(f"/proc/{pid}/smaps_rollup").read_text().splitlines():
@@ -62,13 +62,13 @@ class Server(NamedTuple):
 
 
 def cores() -> tuple[int, int]:
-    """The core for servers and the core for wrk; the same one where there is no other."""
+    """The core for servers and the core for wrk. They are the same on a machine with one core."""
     usable = sorted(os.sched_getaffinity(0))
     return usable[0], usable[1 % len(usable)]
 
 
 def ask(port: int, method: str, path: str, body: bytes = b"") -> tuple[int, bytes]:
-    """One request on a connection of its own: status and body."""
+    """One request on its own connection: status and body."""
     connection = http.client.HTTPConnection("127.0.0.1", port, timeout=60)
     try:
         connection.request(method, path, body, {"Content-Type": "application/json", "A2A-Version": "1.0"})
@@ -82,7 +82,7 @@ def ask(port: int, method: str, path: str, body: bytes = b"") -> tuple[int, byte
 def dealer_agent(
     directory: Path, workers: int = 1, *, pinned: bool = True, env: Mapping[str, str] | None = None
 ) -> Iterator[Server]:
-    """Our service as a user starts it; its log goes to a file beside the stock."""
+    """Our service as a user starts it. Its log goes to a file beside the stock."""
     serve = ["-m", "dealer_agent.cli", "serve", "--dir", str(directory), "--workers", str(workers)]
     with _running(serve, "/readyz", env or {}, directory / "serve.log", pinned=pinned) as (port, pid):
         yield Server(port, pid, _workers_of(pid, workers))
@@ -90,7 +90,7 @@ def dealer_agent(
 
 @contextmanager
 def peer(module: str, env: Mapping[str, str] | None = None, *, pinned: bool = True) -> Iterator[Server]:
-    """A peer on uvicorn with uvloop and httptools; its access log is off, ours is on."""
+    """A peer on uvicorn with uvloop and httptools. Its access log is off, ours is on."""
     options = ["--loop", "uvloop", "--http", "httptools", "--no-access-log", "--log-level", "warning"]
     command = ["-m", "uvicorn", "--factory", f"benchmarks.peers.{module}:app", "--lifespan", "off", *options]
     with _running(command, "/", env or {}, Path(os.devnull), pinned=pinned) as (port, pid):
@@ -101,7 +101,7 @@ def peer(module: str, env: Mapping[str, str] | None = None, *, pinned: bool = Tr
 def _running(
     command: Sequence[str], path: str, env: Mapping[str, str], log: Path, *, pinned: bool
 ) -> Iterator[tuple[int, int]]:
-    """Port and process of a server, from when it answers `path` with anything."""
+    """Port and process of a server, as soon as it answers `path`."""
     port = _free_port()
     core = ["taskset", "-c", str(cores()[0])] if pinned else []
     with log.open("ab") as lines:
@@ -131,7 +131,7 @@ def _answers(port: int, path: str) -> bool:
 
 
 def _workers_of(pid: int, workers: int) -> tuple[int, ...]:
-    """The processes that answer: with several workers, the children that multiprocessing spawned."""
+    """The processes that answer: with several workers, the children of the supervisor."""
     if workers == 1:
         return (pid,)
     children = Path(f"/proc/{pid}/task/{pid}/children").read_text().split()

@@ -1,4 +1,4 @@
-"""Requests at a steady rate: each is sent at its time, whether or not the ones before are answered."""
+"""Requests at a steady rate: each is sent at its time, even if earlier ones have no response yet."""
 
 import asyncio
 import time
@@ -9,8 +9,8 @@ from msgspec import Struct
 
 
 class Steady(Struct, frozen=True):
-    """What a run found: how many were answered, how many of them refused, and what half and 99 of a hundred waited at
-    most, in milliseconds, from the time at which they were to be sent."""
+    """The result of a run: the number of responses and of refusals, and p50 and p99 of the time in milliseconds,
+    measured from the planned time of sending."""
 
     answered: int
     refused: int
@@ -19,7 +19,7 @@ class Steady(Struct, frozen=True):
 
 
 def send_steadily(port: int, requests: Sequence[bytes], per_second: float) -> Steady:
-    """Sends all of these to a server of this machine. Returns once the last is answered."""
+    """Sends all of these to a server of this machine. Returns after the last response."""
     return asyncio.run(_send(port, requests, per_second))
 
 

@@ -1,4 +1,4 @@
-"""A made-up stock of any size and what buyers ask of it, the same in every run: every benchmark's data."""
+"""A generated stock of any size and the questions of buyers, the same in every run: the data of every benchmark."""
 
 import random
 from collections.abc import Iterator
@@ -79,11 +79,11 @@ OPENINGS = ("One owner", "Local trade", "Just arrived", "Well kept", "Fully insp
 
 ROOFTOPS = tuple(f"Rooftop {number}" for number in range(12))
 POLICY = ListingPolicy("bench", "advertised", tuple(RooftopRule(name) for name in ROOFTOPS))
-"""Under which the made-up dealer lists its units."""
+"""The policy with which the invented dealer lists its units."""
 
 
 def units(count: int) -> Iterator[tuple[Unit, datetime]]:
-    """A made-up stock as a feed tells it, and when each unit last changed; the same in every run."""
+    """A generated stock as a feed gives it, with the last change of each unit. The same in every run."""
     dice = random.Random(7)
     start = datetime(2026, 1, 1, tzinfo=UTC)
     makes = list(MODELS)
@@ -126,7 +126,7 @@ def units(count: int) -> Iterator[tuple[Unit, datetime]]:
 
 
 def vin_of(number: int) -> str:
-    """The VIN of a unit by its number, with the check digit that it must have."""
+    """The VIN of a unit by its number, with a correct check digit."""
     before, behind = "1HGCM826", f"{10_000_000 + number}"
     weights = (8, 7, 6, 5, 4, 3, 2, 10, 0, 9, 8, 7, 6, 5, 4, 3, 2)
     worth = {letter: place for place, letter in enumerate("ABCDEFGH", 1)} | {"M": 4}
@@ -144,13 +144,13 @@ def listed(unit: Unit, changed_at: datetime) -> Vehicle:
 
 
 def stock(count: int) -> Iterator[Listing]:
-    """The listings of a made-up stock."""
+    """The listings of a generated stock."""
     for unit, changed_at in units(count):
         yield Listing.of(listed(unit, changed_at))
 
 
 def searches() -> Iterator[tuple[Filters, int, Sort | UnsetType]]:
-    """What buyers ask for: filters, results to skip and, for about half of them, an order."""
+    """The searches of buyers: filters, results to skip and, for about half of them, an order."""
     dice = random.Random(11)
     makes = list(MODELS)
     while True:

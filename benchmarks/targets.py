@@ -1,4 +1,4 @@
-"""What the project promises itself, and whether the figures keep it. Pure."""
+"""The targets of the project, and whether the figures meet them. Pure."""
 
 from collections.abc import Iterator
 
@@ -10,16 +10,16 @@ from benchmarks.engine import EngineFigures
 from benchmarks.leads import STEADY_RATE, LeadFigures
 from benchmarks.wire import BARE, OURS, SDK, WireFigures
 
-COST_LIMIT = "the bare server works in C; what ours adds is Python, spread over gates, decoding, filters and head"
-SDK_LIMIT = "the SDK alone, with a ready message, is the most that is to be gained: see its row"
-TAIL_LIMIT = "the bare server, which does nothing, has a tail of its own in the table: what else the machine does"
-LEAD_LIMIT = "Python decodes, judges, seals and stores several rows; compare the processor time of a bare commit"
+COST_LIMIT = "the bare server is written in C; ours adds Python: checks, decoding, filters and the head of the response"
+SDK_LIMIT = "the SDK alone, with a constant message, is the best possible ratio: see its row"
+TAIL_LIMIT = "the bare server, which does nothing, also has a tail in the table: other work of the machine"
+LEAD_LIMIT = "Python decodes, checks, encrypts and stores several rows; compare the processor time of a bare commit"
 MOST_CPU = {SQLITE: 0.7, POSTGRESQL: 1.0}
-"""Milliseconds a lead."""
+"""Milliseconds of processor time for a lead."""
 
 
 class Target(Struct, frozen=True):
-    """A promise, what was found, and what stands in the way where it is missed. `least` or `most` is its bound."""
+    """A target and the measured figure. `limit` explains a miss. `least` or `most` is the bound."""
 
     what: str
     found: float
@@ -34,12 +34,12 @@ class Target(Struct, frozen=True):
 
     @property
     def bound(self) -> str:
-        """The bound in words."""
+        """The bound as text."""
         return f"at least {self.least:,g}" if self.least is not None else f"at most {self.most:,g}"
 
 
 def wire_targets(wire: WireFigures) -> Iterator[Target]:
-    """Of the whole service on one worker."""
+    """Targets of the whole service on one worker."""
     for skill, of_bare, times_sdk in (("inventory.search", 0.5, 50), ("inventory.vehicle", 0.6, 40)):
         if figure := wire.figure(skill, 1_000):
             bare, sdk = figure.row(BARE), figure.row(SDK)
@@ -58,7 +58,7 @@ def wire_targets(wire: WireFigures) -> Iterator[Target]:
 
 
 def lead_targets(leads: LeadFigures) -> Iterator[Target]:
-    """Of leads that are on disk before they are answered, and of their deliveries."""
+    """Targets of durable leads and of their deliveries."""
     for figures in leads.databases:
         name, steady = figures.database, figures.steady
         yield Target(
@@ -75,7 +75,7 @@ LARGE = 1_000_000
 
 
 def engine_targets(found: EngineFigures) -> Iterator[Target]:
-    """Of a million vehicles in the process."""
+    """Targets of a million vehicles in the process."""
     for question, most in (("search", 2), ("facets, filtered", 5), ("facets of everything", 5), ("free text", 5)):
         for latency in found.latencies:
             if (latency.engine, latency.listings, latency.question) == (engine.OURS, LARGE, question):

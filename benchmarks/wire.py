@@ -1,9 +1,9 @@
 """The whole service on one worker, beside the bare HTTP server, the SDK's server with the same dealer, and the SDK's
 server alone.
 
-Each server has one core and wrk the other. They are loaded in turn, round after round, and ratios are taken within a
-round before the median is, for the machine's neighbours are noisy. Processor time a request is told beside the rates,
-as it hardly minds them.
+Each server has one core, and wrk has the other. They are loaded in turn, round after round. A ratio is taken within a
+round, and then the median of the rounds, because other machines on the same host disturb the measurement. The
+processor time of a request is reported beside the rates, because they disturb it less.
 """
 
 import tempfile
@@ -31,14 +31,14 @@ SERVERS = {
     SDK_ALONE: "the SDK's server with a ready message of the same size",
 }
 COMPARED = 300
-"""Answers of the peer that are compared with ours."""
+"""How many responses of the peer are compared with ours."""
 
 
 class Plan(Struct, frozen=True):
-    """What is measured with a stock of this size: the loads, how often, and how long a server is loaded each time.
+    """The measurement of a stock of this size: the loads, the rounds, and the seconds of each load.
 
-    Where the SDK's dealer needs most of a second for a request, it gets fewer connections, or it would answer none in
-    time.
+    Where the SDK's dealer needs almost a second for a request, it gets fewer connections. Otherwise it would answer
+    none in time.
     """
 
     vehicles: int
@@ -66,7 +66,7 @@ QUICK_PLANS = (Plan(1_000, ("mix", "inventory.search", "inventory.vehicle"), 2, 
 
 
 class Row(Struct, frozen=True):
-    """One server under one load: the medians, and how many times its rate and its cost by processor time ours is."""
+    """One server under one load: the medians, and our rate and our processor time relative to it."""
 
     server: str
     load: Load
@@ -75,7 +75,7 @@ class Row(Struct, frozen=True):
 
 
 class WireFigure(Struct, frozen=True):
-    """One load on a stock: what a reply weighs on average, and the servers, ours first."""
+    """One load on a stock: the mean size of a response, and the servers, ours first."""
 
     load: str
     vehicles: int
@@ -91,19 +91,19 @@ class WireFigure(Struct, frozen=True):
 
 
 class WireFigures(Struct, frozen=True):
-    """All loads, and how far the SDK's dealer found what ours found: free text has no synonyms there."""
+    """All loads, and how often the SDK's dealer found the same as ours. It has no synonyms in free text."""
 
     figures: list[WireFigure]
     agreements: dict[int, Agreement]
 
     def figure(self, load: str, vehicles: int) -> WireFigure | None:
-        """The figure of a load, where it was measured."""
+        """The figure of a load, if it was measured."""
         found = [figure for figure in self.figures if (figure.load, figure.vehicles) == (load, vehicles)]
         return found[0] if found else None
 
 
 def wire_figures(plans: Sequence[Plan], progress: Callable[[str], None]) -> WireFigures:
-    """Measures every plan. Raises WrongAnswerError where an answer is not what the request asks for."""
+    """Measures every plan. Raises WrongAnswerError when a response does not fit its request."""
     figures: list[WireFigure] = []
     agreements: dict[int, Agreement] = {}
     for plan in plans:
@@ -134,7 +134,7 @@ def wire_figures(plans: Sequence[Plan], progress: Callable[[str], None]) -> Wire
 
 
 def write_stock(server: Server, directory: Path) -> list[Unit]:
-    """Reads the whole stock and the dealer's information over the wire, for the peer and for the requests."""
+    """Reads the whole stock and the dealer's information over HTTP, for the peer and for the requests."""
     stock: list[Unit] = []
     while page := _data(server, "inventory.search", pagination={"skip": len(stock), "limit": 100})["vehicles"]:
         stock += page
@@ -157,7 +157,7 @@ def _data(server: Server, skill: str, **payload: Any) -> Any:
 
 
 def _make_ready(servers: Mapping[str, Server], size: int, asked: Sequence[Ask], got: Sequence[Reply]) -> None:
-    """Gives the two servers that search nothing the reply of ours whose size is nearest to the average one."""
+    """Gives the two servers that search nothing our response of about the mean size."""
     good = [reply.body for ask, reply in zip(asked, got, strict=True) if ask.status == 200]
     nearest = min(good, key=lambda body: abs(len(body) - size))
     for server, path, body in ((BARE, "/", nearest.ljust(size)[:size]), (SDK_ALONE, "/reply", nearest)):
@@ -199,7 +199,7 @@ def _compared(
 
 
 def _turns(plan: Plan) -> Iterator[tuple[int, str]]:
-    """Round by round, ours right beside whom it is compared with."""
+    """Measures round by round, ours directly beside each of the others."""
     for number in range(1, plan.rounds + 1):
         yield number, OURS
         yield number, BARE

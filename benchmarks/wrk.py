@@ -1,4 +1,4 @@
-"""A load by wrk: keep-alive connections, each sending its next request when it has the whole answer to the last."""
+"""A load by wrk: keep-alive connections. Each sends its next request after the whole response to the last one."""
 
 import os
 import shutil
@@ -18,11 +18,11 @@ CONNECTIONS = 16
 
 
 class Load(Struct, frozen=True):
-    """What one run found.
+    """The result of a run.
 
-    `refused` were answered with a status over 399; `broken` are failed connections and answers that never came. Times
-    are what half and what 99 of a hundred requests waited at most, in milliseconds. Processor time is the server's, in
-    microseconds a request: all of it, and the kernel's part.
+    `refused` are responses with a status over 399. `broken` are failed connections and missing responses. Times are
+    p50 and p99 in milliseconds. Processor time is the server's, in microseconds for each request: the total, and the
+    kernel's part.
     """
 
     per_second: float
@@ -36,12 +36,12 @@ class Load(Struct, frozen=True):
 
     @property
     def tail(self) -> float:
-        """p99 over p50."""
+        """p99 divided by p50."""
         return self.p99 / self.p50
 
 
 def median_load(loads: Iterable[Load]) -> Load:
-    """The median of every figure over the rounds; counts are sums."""
+    """The median of every figure over the rounds. Counts are sums."""
     rounds = list(loads)
     middle = {name: median(getattr(load, name) for load in rounds) for name in ("per_second", "p50", "p99")}
     costs = {name: median(getattr(load, name) for load in rounds) for name in ("cpu", "kernel_cpu")}
@@ -50,21 +50,21 @@ def median_load(loads: Iterable[Load]) -> Load:
 
 
 def require_wrk() -> None:
-    """Ends the run in plain words where a tool is missing."""
+    """Ends the run with a message when a tool is missing."""
     for tool, package in (("wrk", "wrk"), ("taskset", "util-linux")):
         if shutil.which(tool) is None:
             sys.exit(f"{tool} is needed, and is not on the PATH: apt-get install {package}")
 
 
 def write_requests(path: Path, requests: Iterable[bytes]) -> None:
-    """The file that wrk's script reads: each request behind its length and a newline."""
+    """The file for wrk's script: the length of each request, a newline, and the request."""
     path.write_bytes(b"".join(b"%d\n%b" % (len(request), request) for request in requests))
 
 
 def measure(
     server: Server, requests: Path, *, seconds: float, connections: int = CONNECTIONS, pinned: bool = True
 ) -> Load:
-    """Loads a server of this machine from the other core, with the file's requests from the first one on."""
+    """Loads a server of this machine from the other core, with the requests of the file from the beginning."""
     core = ["taskset", "-c", str(cores()[1])] if pinned else []
     wrk = ["wrk", "--threads", "1", "--connections", str(connections), "--timeout", "60s"]
     before = server.cpu_seconds()
@@ -80,9 +80,9 @@ def measure(
 
 
 def load_of(printed: str, cpu_seconds: float, kernel_seconds: float) -> Load:
-    """The figures in what wrk printed, beside the server's processor time.
+    """The figures in the output of wrk, with the server's processor time.
 
-    Raises ValueError where there are none, and where no request was answered.
+    Raises ValueError when there are none, or when no request was answered.
     """
     _, found, figures = printed.partition("FIGURES ")
     if not found:

@@ -9,4 +9,5 @@ from hypothesis import HealthCheck, settings
 pytest_plugins = ["tests.storage.databases", "tests.requirements.gaps", "tests.figures"]
 
 settings.register_profile("patient", settings(), deadline=None, suppress_health_check=[HealthCheck.too_slow])
+settings.register_profile("fast", settings.get_profile("patient"), max_examples=10)
 settings.load_profile("patient")

@@ -1,6 +1,6 @@
-"""What answers the same questions in process, over the same listings: the catalogue and its peers.
+"""Engines that answer the same questions in the process, over the same listings: the catalogue and its peers.
 
-Every engine is asked in a process of its own. Its module's `make` prepares a folder, its class opens what was prepared.
+Each engine runs in its own process. `make` of its module prepares a folder, and its class opens this folder.
 """
 
 from collections.abc import Callable, Iterable
@@ -15,13 +15,13 @@ class Engine(Protocol):
     """Answers questions as `inventory.search`, `inventory.facets` and `inventory.vehicle` do."""
 
     def search(self, question: Question) -> tuple[int, list[bytes]]:
-        """How many match, and the page of ready listings."""
+        """The number of matches, and the page as JSON."""
 
     def text(self, words: str) -> tuple[int, list[bytes]]:
-        """The same for the words of a query, the best first."""
+        """The same for the words of a query, best match first."""
 
     def facets(self, question: Question) -> object:
-        """The values of the matching set with their counts, and the ranges."""
+        """The values of the matches with their counts, and the ranges."""
 
     def detail(self, vin: str) -> bytes | None:
         """One listing."""

@@ -1,4 +1,4 @@
-"""The catalogue, from a dealer's database, as a worker of `dealer-agent serve` has it."""
+"""The catalogue from a dealer's database, as a worker of `dealer-agent serve` has it."""
 
 from datetime import UTC, datetime
 from pathlib import Path
@@ -20,7 +20,7 @@ class CatalogueEngine:
         self.catalogue = self.room.load(datetime.now(UTC)).catalogue
 
     def search(self, question: Question) -> tuple[int, list[bytes]]:
-        """As `inventory.search` asks."""
+        """As `inventory.search` does."""
         page = self.catalogue.search(question.filters, question.skip, PAGE, question.sort)
         return page.total, page.listings
 
@@ -30,10 +30,10 @@ class CatalogueEngine:
         return page.total, page.listings
 
     def facets(self, question: Question) -> object:
-        """As `inventory.facets` asks."""
+        """As `inventory.facets` does."""
         return self.catalogue.facets(question.filters)
 
     def detail(self, vin: str) -> bytes | None:
-        """As `inventory.vehicle` asks."""
+        """As `inventory.vehicle` does."""
         found = self.catalogue.find(vin)
         return found.json if isinstance(found, Listing) else None

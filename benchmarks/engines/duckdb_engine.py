@@ -1,4 +1,4 @@
-"""DuckDB: a table in its own file, an index on the VIN; free text is looked for in a column of words."""
+"""DuckDB: a table in its own file with an index on the VIN. Free text searches a column of words."""
 
 from collections.abc import Iterable
 from itertools import islice
@@ -19,14 +19,14 @@ SCHEMA = {name: _TYPES.get(name, polars.String) for name in COLUMNS}
 
 
 def frames(listings: Iterable[tuple[Vehicle, bytes]]) -> Iterable[polars.DataFrame]:
-    """The rows, many at a time."""
+    """The rows, in batches."""
     coming = rows(listings)
     while some := list(islice(coming, _TOGETHER)):
         yield polars.DataFrame(some, schema=SCHEMA, orient="row", strict=False)
 
 
 def make(folder: Path, listings: Iterable[tuple[Vehicle, bytes]]) -> None:
-    """The table, in the default order, so that its first page is where it begins."""
+    """The table in the default order, so that the first page is at its beginning."""
     with duckdb.connect(str(folder / _FILE)) as db:
         for number, frame in enumerate(frames(listings)):
             frame.write_parquet(folder / f"given-{number:03}.parquet")
@@ -38,7 +38,7 @@ def make(folder: Path, listings: Iterable[tuple[Vehicle, bytes]]) -> None:
 
 
 class DuckdbEngine:
-    """Its threads are its own affair: it may use every core."""
+    """It chooses its threads: it may use every core."""
 
     def __init__(self, folder: Path) -> None:
         self._db = duckdb.connect(str(folder / _FILE), read_only=True)
@@ -49,7 +49,8 @@ class DuckdbEngine:
         return self._page(where, arguments, order(question.sort), question.skip)
 
     def text(self, words: str) -> tuple[int, list[bytes]]:
-        """Every word stands somewhere, newest first: its own index for words is an extension that is downloaded."""
+        """A match has every word, newest first. DuckDB's own index for words is an extension that must be
+        downloaded."""
         wanted = words_of(words)
         where = " AND ".join("contains(words, ?)" for _ in wanted)
         return self._page(where, list(wanted), "changed_at DESC, vehicle_id", 0)
@@ -68,7 +69,7 @@ class DuckdbEngine:
         )
 
     def detail(self, vin: str) -> bytes | None:
-        """By the index."""
+        """Uses the index."""
         found = self._db.execute("SELECT listing FROM lot WHERE vin = ?", [vin]).fetchone()
         return None if found is None else bytes(found[0])
 

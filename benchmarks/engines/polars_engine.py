@@ -1,4 +1,4 @@
-"""Polars: a frame in memory, in the default order, its words as categories."""
+"""Polars: a frame in memory in the default order, with its words as categories."""
 
 from collections.abc import Iterable
 from pathlib import Path
@@ -15,19 +15,19 @@ _FILE = "polars.arrow"
 
 
 def make(folder: Path, listings: Iterable[tuple[Vehicle, bytes]]) -> None:
-    """One file, which is mapped into memory when it is opened."""
+    """One file, which is mapped into memory."""
     frame = polars.concat(list(frames(listings))).sort(["changed_at", "vehicle_id"], descending=[True, False])
     frame.with_columns(polars.col(TEXT).cast(polars.Categorical)).rechunk().write_ipc(folder / _FILE)
 
 
 class PolarsEngine:
-    """Its threads are its own affair: it may use every core."""
+    """It chooses its threads: it may use every core."""
 
     def __init__(self, folder: Path) -> None:
         self._lot = polars.read_ipc(folder / _FILE)
 
     def search(self, question: Question) -> tuple[int, list[bytes]]:
-        """The matching rows, the first of which are the page unless an order is asked for."""
+        """The matching rows. The first of them are the page, unless the question has an order."""
         found = self._lot.lazy().filter(_matching(question))
         if question.sort is UNSET:
             listings = found.select("listing").collect()["listing"]
@@ -39,7 +39,7 @@ class PolarsEngine:
         return len(rows), self._lot["listing"].gather(rows.slice(question.skip, PAGE)).to_list()
 
     def text(self, words: str) -> tuple[int, list[bytes]]:
-        """Every word stands somewhere, newest first."""
+        """A match has every word, newest first."""
         holds = [polars.col("words").str.contains(word, literal=True) for word in words_of(words)]
         rows = self._lot.lazy().filter(polars.all_horizontal(holds)).select("listing").collect()
         return len(rows), rows["listing"].head(PAGE).to_list()
@@ -52,7 +52,7 @@ class PolarsEngine:
         return counts, [(frame[name].min(), frame[name].max()) for name in RANGES]
 
     def detail(self, vin: str) -> bytes | None:
-        """A look at every VIN: a frame has no index."""
+        """Reads every VIN, because a frame has no index."""
         found = self._lot.lazy().filter(polars.col("vin") == vin).select("listing").collect()["listing"]
         return found[0] if len(found) else None
 

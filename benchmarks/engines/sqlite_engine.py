@@ -43,7 +43,7 @@ def make(folder: Path, listings: Iterable[tuple[Vehicle, bytes]]) -> None:
 
 
 class SqliteEngine:
-    """A connection that keeps what it read."""
+    """A connection that keeps its pages in memory."""
 
     def __init__(self, folder: Path) -> None:
         self._db = sqlite3.connect(f"file:{folder / _FILE}?mode=ro", uri=True)
@@ -59,7 +59,7 @@ class SqliteEngine:
         return total, [listing for (listing,) in page]
 
     def text(self, words: str) -> tuple[int, list[bytes]]:
-        """Every word or its beginning, ranked by FTS5."""
+        """A match has every word, or its beginning. FTS5 ranks the matches."""
         wanted = " AND ".join(f'"{word}"*' for word in words_of(words))
         (total,) = self._db.execute("SELECT count(*) FROM spoken WHERE words MATCH ?", (wanted,)).fetchone()
         page = self._db.execute(
@@ -83,6 +83,6 @@ class SqliteEngine:
         )
 
     def detail(self, vin: str) -> bytes | None:
-        """By the index."""
+        """Uses the index."""
         found = self._db.execute("SELECT listing FROM lot WHERE vin = ?", (vin,)).fetchone()
         return None if found is None else found[0]

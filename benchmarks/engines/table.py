@@ -1,4 +1,4 @@
-"""The listings as the rows of one table: what the peers are given."""
+"""The listings as rows of one table, for the peers."""
 
 from collections.abc import Iterable, Iterator
 
@@ -19,7 +19,7 @@ _SEARCHED = ("year", "make", "model", "trim", "condition", "body", "fuel", "driv
 
 
 def rows(listings: Iterable[tuple[Vehicle, bytes]]) -> Iterator[tuple[object, ...]]:
-    """A row for each; times are microseconds since 1970, `words` is what free text is looked for in."""
+    """A row for each listing. Times are microseconds since 1970; free text searches `words`."""
     for vehicle, listing in listings:
         given = {name: getattr(vehicle, name) for name in ("vehicle_id", "vin", "stock", *TEXT, *NUMBERS)}
         values = [None if value is UNSET else value for value in given.values()]

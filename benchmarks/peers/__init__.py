@@ -1,1 +1,1 @@
-"""What the service is measured beside, each started by uvicorn's factory form."""
+"""The servers beside which the service is measured. uvicorn starts each by its factory."""

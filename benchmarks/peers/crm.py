@@ -1,8 +1,8 @@
-"""A CRM that takes every lead and keeps none.
+"""A CRM that accepts every lead and stores none.
 
     python -m uvicorn --factory benchmarks.peers.crm:app
 
-`GET /` answers how many leads it took.
+`GET /` returns the number of accepted leads.
 """
 
 from starlette.types import ASGIApp, Receive, Scope, Send

@@ -1,4 +1,4 @@
-"""The official SDK's HTTP+JSON routes around an agent, as its documentation puts them together."""
+"""The HTTP+JSON routes of the official SDK around an agent, as its documentation shows."""
 
 from a2a.server.agent_execution import AgentExecutor
 from a2a.server.request_handlers import DefaultRequestHandler
@@ -11,7 +11,7 @@ SKILLS = ("dealer.information", "inventory.facets", "inventory.search", "invento
 
 
 def agent_routes(agent: AgentExecutor) -> list[BaseRoute]:
-    """The routes of an agent that answers with messages."""
+    """The routes of an agent that responds with messages."""
     card = AgentCard(
         name="Peer",
         description="A dealer agent on the official SDK",

@@ -1,8 +1,8 @@
-"""The official SDK's server with an agent that does nothing: what the SDK itself costs.
+"""The server of the official SDK with an agent that does nothing: the cost of the SDK itself.
 
     python -m uvicorn --factory benchmarks.peers.sdk_constant:app
 
-`PUT /reply` sets the answer: the message in a reply of `POST /message:send`. It is made ready once.
+`PUT /reply` sets the response: the message in a reply of `POST /message:send`. It is prepared once.
 """
 
 from a2a.server.agent_execution import AgentExecutor, RequestContext
@@ -18,7 +18,7 @@ from benchmarks.peers.sdk_agent import agent_routes
 
 
 class Constant(AgentExecutor):
-    """Answers everybody with one message."""
+    """Sends one message to every caller."""
 
     message = Message()
 
@@ -27,7 +27,7 @@ class Constant(AgentExecutor):
         await event_queue.enqueue_event(self.message)
 
     async def cancel(self, context: RequestContext, event_queue: EventQueue) -> None:
-        """There are no tasks."""
+        """It has no tasks."""
         raise NotImplementedError
 
 

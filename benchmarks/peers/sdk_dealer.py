@@ -1,9 +1,9 @@
-"""A dealer agent as a user would write it on the official SDK: an in-memory list, pydantic models, the five skills.
+"""A dealer agent as a user would write it with the official SDK: an in-memory list, pydantic models, the five skills.
 
     BENCH_STOCK=stock.json BENCH_DEALER=dealer.json python -m uvicorn --factory benchmarks.peers.sdk_dealer:app
 
-The files hold the listings and the dealer's information as our own service answers them, so that both have the same
-data. Words are compared without regard to case; there are no synonyms, no idempotency and nothing durable.
+The files have the listings and the dealer's information from our own service, so that both have the same data. Words
+are compared without case. There are no synonyms, no idempotency and no durable storage.
 """
 
 import json
@@ -50,7 +50,7 @@ SEARCHED = (*WORDS, "year", "engine", "exterior_color", "interior_color", "stock
 
 
 class Strict(BaseModel):
-    """What a request may hold, and nothing else."""
+    """A request without unknown members."""
 
     model_config = ConfigDict(extra="forbid")
 
@@ -96,7 +96,7 @@ class Sort(Strict):
 
 
 class Search(Strict):
-    """inventory.search; inventory.facets has its filters alone."""
+    """inventory.search. inventory.facets has only its filters."""
 
     type: Literal["inventory.search.request", "inventory.facets.request"]
     filters: Filters = Filters()
@@ -124,7 +124,7 @@ class Consent(BaseModel):
 
 
 class Customer(BaseModel):
-    """Who asks."""
+    """The sender."""
 
     first_name: str = Field(min_length=1)
     last_name: str = Field(min_length=1)
@@ -166,7 +166,7 @@ class Dealership(AgentExecutor):
         await event_queue.enqueue_event(new_data_message({"type": f"{kind}.response", "data": data}, media_type))
 
     async def cancel(self, context: RequestContext, event_queue: EventQueue) -> None:
-        """There are no tasks."""
+        """It has no tasks."""
         raise NotImplementedError
 
     def _answer(self, payload: dict[str, Any]) -> tuple[str, Any]:

@@ -1,15 +1,15 @@
-"""The same HTTP server with a ready reply: what uvicorn alone can do.
+"""The same HTTP server with a constant response: the limit of uvicorn itself.
 
     python -m uvicorn --factory benchmarks.peers.static:app
 
-`PUT /` sets the bytes that every POST is answered with.
+`PUT /` sets the bytes of the response to every POST.
 """
 
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 
 def app() -> ASGIApp:
-    """Reads each request and sends the same bytes to everybody."""
+    """Reads each request and sends the same bytes to every caller."""
     body, headers = b"", [(b"content-type", b"application/json"), (b"content-length", b"0")]
 
     async def answer(scope: Scope, receive: Receive, send: Send) -> None:

@@ -28,7 +28,7 @@ from dealer_agent.lead_intake.visit_calendar import subscribed_calendar
 from dealer_agent.leads.customer_links import CustomerLinks
 from dealer_agent.protocol.card import CardFacts
 from dealer_agent.protocol.skill import SKILLS
-from dealer_agent.protocol.vocabulary import wire
+from dealer_agent.protocol.vocabulary import vocabularies_of
 from dealer_agent.server.app import DealerApp
 from dealer_agent.server.key_rotation import KeyRotation, file_to_change, waiting_until
 from dealer_agent.server.limits import RateLimits
@@ -134,7 +134,7 @@ async def service(settings: Settings, listens_at: str) -> AsyncIterator[Service]
         running = Service(
             dealer=dealer.with_stock(shown.catalogue, shown.at),
             tokens=await asyncio.to_thread(load_tokens, store, profile.id),
-            wire=wire(settings.service.vocabulary, settings.service.proto),
+            vocabularies=vocabularies_of(settings.service.vocabulary, settings.service.proto),
             limits=limits,
             settings=settings,
             card=_card_facts(settings, listens_at),
@@ -195,7 +195,7 @@ async def _deliveries(
 
 
 def _card_facts(settings: Settings, listens_at: str) -> CardFacts:
-    """What the cards say. Addresses are the public ones where they are set (contract, part 4)."""
+    """What the cards say. Addresses are the public ones where they are set (docs/protocol.md#public-url)."""
     profile = settings.dealer
     base = settings.base_url(listens_at)
     websites = [rooftop.website for rooftop in profile.rooftops if rooftop.website]

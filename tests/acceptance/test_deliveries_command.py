@@ -1,4 +1,4 @@
-"""`dealer-agent deliveries`, and `serve` that refuses a channel without what it needs (docs/delivery.md)."""
+"""`dealer-agent deliveries`, and `serve` that refuses a channel without what it needs (docs/reference/delivery.md)."""
 
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta

@@ -37,12 +37,12 @@ from dealer_agent.protocol.json_rpc import decode_call
 from dealer_agent.protocol.replies import http_error_body, json_rpc_error_body
 from dealer_agent.protocol.schemas import published_schemas
 from dealer_agent.protocol.skill import SKILL_BY_ID, SKILLS, Skill
-from dealer_agent.protocol.vocabulary import AUTOAGENT, Vocabulary, Wire, proto, wire
+from dealer_agent.protocol.vocabulary import AUTOAGENT, Vocabularies, Vocabulary, proto, vocabularies_of
 
 pytestmark = pytest.mark.requirement("openapi-document")
 
 PROTO = proto()
-WIRE = wire("proto", PROTO)
+WIRE = vocabularies_of("proto", PROTO)
 BOTH = (PROTO, AUTOAGENT)
 NO_TOKENS: frozenset[str] = frozenset()
 ALL_SKILLS = frozenset(SKILL_BY_ID)
@@ -78,7 +78,7 @@ REQUESTS = validator(SEND["requestBody"]["content"]["application/json"]["schema"
         pytest.param(openapi_document(facts((SKILLS[0],)), WIRE), id="one skill"),
         pytest.param(openapi_document(facts(below="/agents/7"), WIRE), id="a base path"),
         pytest.param(openapi_document(facts(root="http://127.0.0.1:8080/store"), WIRE), id="below a proxy's path"),
-        pytest.param(openapi_document(facts(), wire("autoagent", PROTO)), id="autoagent first"),
+        pytest.param(openapi_document(facts(), vocabularies_of("autoagent", PROTO)), id="autoagent first"),
     ],
 )
 def test_the_document_is_valid_openapi_3_1(document: dict[str, Any]) -> None:
@@ -424,7 +424,7 @@ def test_every_operation_has_its_own_id_a_tag_and_a_summary() -> None:
 
 def test_the_wire_words_of_the_document_are_the_service_s_own() -> None:
     """The domain is a setting. The examples are in the default vocabulary."""
-    own = Wire(AUTOAGENT, proto(domain="errors.dealer.example"))
+    own = Vocabularies(AUTOAGENT, proto(domain="errors.dealer.example"))
     document = openapi_document(facts(), own)
     domains = document["components"]["schemas"]["ErrorDomain"]["enum"]
     assert domains == ["autoagentprotocol.org", "errors.dealer.example", "a2a-protocol.org"]

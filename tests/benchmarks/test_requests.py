@@ -13,9 +13,9 @@ from benchmarks.wrk import write_requests
 
 from dealer_agent.protocol.envelope import decode_request
 from dealer_agent.protocol.errors import ProtocolError
-from dealer_agent.protocol.vocabulary import proto, wire
+from dealer_agent.protocol.vocabulary import proto, vocabularies_of
 
-WIRE = wire("proto", proto())
+WIRE = vocabularies_of("proto", proto())
 UNITS: list[dict[str, Any]] = [msgspec.json.decode(listing.json) for listing in islice(stock(300), 300)]
 
 

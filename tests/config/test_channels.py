@@ -1,4 +1,4 @@
-"""What channels need is asked for at the start of the service, by the key that is to be mended (docs/delivery.md)."""
+"""The service does not start when a channel lacks something, and names the key (docs/reference/delivery.md)."""
 
 from pathlib import Path
 

@@ -1,4 +1,4 @@
-"""Opening hours in `dealer.toml`: what is refused and on which line, and the examples of docs/hours.md."""
+"""Opening hours in `dealer.toml`: refused values with their lines, and the examples of docs/how-to/opening-hours.md."""
 
 import re
 from datetime import datetime
@@ -13,7 +13,7 @@ from dealer_agent.config.settings_problems import SettingsError
 from dealer_agent.dealers.opening import department_hours
 from dealer_agent.leads.opening_spans import current_or_next_span
 
-DOCS = Path(__file__).parents[2] / "docs" / "hours.md"
+DOCS = Path(__file__).parents[2] / "docs" / "how-to" / "opening-hours.md"
 LEAST = """\
 id = "acme"
 name = "Acme Motors"

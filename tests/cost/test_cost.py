@@ -1,7 +1,7 @@
 """No request costs more than the bound: a search for the most expensive of each kind (docs/protocol.md#request-cost).
 
 With SOAK in the environment the search is longer, and a stock of 100,000 is asked too. The figures of a long run are in
-docs/limits.md.
+docs/reference/bounds.md.
 """
 
 import os

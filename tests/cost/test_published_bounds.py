@@ -1,4 +1,4 @@
-"""docs/limits.md has the bounds of the types, and every member has a bound (docs/protocol.md#request-bounds)."""
+"""docs/reference/bounds.md has the bounds of the code. Every member has one (docs/protocol.md#request-bounds)."""
 
 from collections.abc import Iterator
 from pathlib import Path
@@ -6,7 +6,6 @@ from typing import Any
 
 import pytest
 from tests.cost.asking import KINDS
-from tests.cost.published_bounds import rows
 
 from dealer_agent.lead_intake import customer_actions
 from dealer_agent.leads import customer_links
@@ -16,13 +15,7 @@ from dealer_agent.protocol.skill import SKILLS
 from dealer_agent.server import connection, customer_routes, fast_path, gates
 
 DOCS = Path(__file__).parents[2] / "docs"
-DOCUMENT = (DOCS / "limits.md").read_text("utf-8")
-
-
-@pytest.mark.requirement("request-bounds")
-def test_the_table_of_bounds_is_that_of_the_schemas() -> None:
-    """To update the table, run `.venv/bin/python -m tests.cost.published_bounds`."""
-    assert "\n".join(rows()) in DOCUMENT
+DOCUMENT = (DOCS / "reference" / "bounds.md").read_text("utf-8")
 
 
 @pytest.mark.parametrize(
@@ -81,4 +74,4 @@ def test_everything_in_a_request_has_a_bound(skill: Any) -> None:
     ],
 )
 def test_the_bounds_of_customers_links_are_those_of_the_code(words: str, number: int) -> None:
-    assert f"| {words} | {number:,} |" in (DOCS / "customer-links.md").read_text("utf-8")
+    assert f"| {words} | {number:,} |" in (DOCS / "how-to" / "customer-links.md").read_text("utf-8")

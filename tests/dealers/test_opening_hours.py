@@ -137,7 +137,7 @@ def openings(draw: st.DrawFn) -> Opening:
 def test_of_any_settings_the_first_that_names_a_day_gives_its_hours(
     opening: Opening, day: str, department: str
 ) -> None:
-    """The order of docs/hours.md, read step by step."""
+    """The order of docs/how-to/opening-hours.md, rule by rule."""
     special, name = opening.special_days, NAME_ON.get(day)
     week = opening.hours[department]
     steps = [

@@ -1,4 +1,4 @@
-"""docs/delivery.md: its example checks real requests, its headers and states are those that there are."""
+"""docs/reference/delivery.md: its example checks real requests, its headers and states are those that there are."""
 
 import asyncio
 import re
@@ -13,7 +13,7 @@ from dealer_agent.delivery.outlet import FORMATS
 from dealer_agent.delivery.outlets.http import HttpOutlet
 from dealer_agent.storage.outbox import STATES
 
-TEXT = (Path(__file__).parents[2] / "docs" / "delivery.md").read_text(encoding="utf-8")
+TEXT = (Path(__file__).parents[2] / "docs" / "reference" / "delivery.md").read_text(encoding="utf-8")
 
 
 def test_the_example_tells_our_requests_from_others() -> None:

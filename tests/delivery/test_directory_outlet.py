@@ -1,4 +1,4 @@
-"""Leads as files: whole or not there, for their owner alone (docs/delivery.md)."""
+"""Leads as files: whole or not there, for their owner alone (docs/reference/delivery.md)."""
 
 import asyncio
 import os

@@ -1,4 +1,4 @@
-"""Leads by HTTP: what is sent, what counts as delivered, what is said of a failure (docs/delivery.md)."""
+"""Leads by HTTP: what is sent, what counts as delivered, what is said of a failure (docs/reference/delivery.md)."""
 
 import asyncio
 import hmac

@@ -1,4 +1,4 @@
-"""Leads by mail: to a CRM, to the rooftop's people, to the customer (docs/delivery.md)."""
+"""Leads by mail: to a CRM, to the rooftop's people, to the customer (docs/reference/delivery.md)."""
 
 import asyncio
 from collections.abc import Iterator

@@ -32,7 +32,7 @@ def service(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Running]:
     folder = tmp_path_factory.mktemp("fuzzed")
     (folder / "dealer.toml").write_text(demo_dealer_toml() + SETTINGS, encoding="utf-8")
     create_key_file(folder)
-    feed = folder / "stock.json"
+    feed = folder / "inventory.csv"
     feed.write_bytes(demo_inventory())
     succeed_here("inventory", "import", feed, "--dir", folder)
     with serving(folder) as running:

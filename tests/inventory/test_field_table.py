@@ -1,5 +1,6 @@
 """The table of vehicle fields: its rows are complete, and what derives from them covers every row."""
 
+import re
 from typing import get_args
 
 import pytest
@@ -10,10 +11,10 @@ from dealer_agent.inventory.unit import Unit
 from dealer_agent.inventory.vocabulary.tables import TABLES
 from dealer_agent.protocol.requests import FILTERED, Filters, filter_members
 from dealer_agent.protocol.responses import COUNT_FACETS, RANGE_FACETS, Facets
-from dealer_agent.protocol.vehicle import FIELDS, Vehicle
+from dealer_agent.protocol.vehicle import FIELDS, ListingStatus, SaleCondition, Vehicle, VehicleType
 from dealer_agent.protocol.vehicle_field import LAST, Reader, VocabularyName
 
-pytestmark = pytest.mark.outside_protocol("the table of vehicle fields: docs/feeds.md")
+pytestmark = pytest.mark.outside_protocol("the table of vehicle fields: docs/reference/feeds.md")
 
 
 def test_each_member_of_a_listing_has_a_row_with_a_label() -> None:
@@ -39,6 +40,14 @@ def test_a_layout_names_only_members_that_are_read(name: str) -> None:
 def test_each_vocabulary_is_used_by_a_field_and_has_words() -> None:
     assert set(get_args(VocabularyName)) == TABLES.keys() | {"colour"}
     assert {row.field.vocabulary for row in FIELDS.values()} - {None} == set(get_args(VocabularyName))
+
+
+def test_the_types_and_descriptions_of_fields_have_the_words_of_their_vocabulary() -> None:
+    for name, words in {"condition": SaleCondition, "vehicle_type": VehicleType, "status": ListingStatus}.items():
+        assert set(get_args(words)) == TABLES[name].spellings.keys() - {"sold"}
+    for name in ("transmission", "driveline", "fuel", "charge_port", "body"):
+        described = set(re.findall(r"\w+", FIELDS[name].field.description))
+        assert TABLES[name].spellings.keys() <= described
 
 
 def test_a_word_of_a_vocabulary_is_read_for_the_member_of_the_same_name() -> None:

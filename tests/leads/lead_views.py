@@ -21,9 +21,9 @@ from dealer_agent.protocol.requests import Address, Appointment, Customer, Trade
 from dealer_agent.protocol.responses import PostalAddress
 from dealer_agent.protocol.skill import LeadSubmitRequest
 from dealer_agent.protocol.vehicle import Fee, Vehicle
-from dealer_agent.protocol.vocabulary import proto, wire
+from dealer_agent.protocol.vocabulary import proto, vocabularies_of
 
-WIRE = wire("proto", proto())
+WIRE = vocabularies_of("proto", proto())
 LEAD_ID = "01KE7AQ2N0V5X3J8R6T4Y9W1ZB"
 APPOINTMENT_ID = "01KE7AQ2N0V5X3J8R6T4Y9W1ZA"
 VIN = "1HGCY2F57RA000001"

@@ -1,4 +1,4 @@
-"""What of a lead stands where in ADF: the table of docs/delivery.md, "ADF", row by row."""
+"""What of a lead stands where in ADF: the table of docs/reference/delivery.md, "ADF", row by row."""
 
 from datetime import UTC, datetime
 from typing import Any

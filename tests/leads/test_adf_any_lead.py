@@ -1,4 +1,4 @@
-"""Whatever a lead says, its ADF is sound, and says it (ADF 1.0; docs/delivery.md)."""
+"""Whatever a lead says, its ADF is sound, and says it (ADF 1.0; docs/reference/delivery.md)."""
 
 import re
 import unicodedata

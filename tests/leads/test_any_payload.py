@@ -18,9 +18,9 @@ from dealer_agent.leads.received_lead import (
 from dealer_agent.protocol.envelope import Request, decode_request
 from dealer_agent.protocol.problems import validation_error
 from dealer_agent.protocol.skill import LeadSubmitRequest
-from dealer_agent.protocol.vocabulary import proto, wire
+from dealer_agent.protocol.vocabulary import proto, vocabularies_of
 
-WIRE = wire("proto", proto())
+WIRE = vocabularies_of("proto", proto())
 GOOD: dict[str, Any] = {
     "type": "lead.submit.request",
     "customer": {"first_name": "Jordan", "last_name": "Example", "email": "jordan@example.com"},

@@ -1,4 +1,4 @@
-"""A lead as JSON: the table of docs/delivery.md, "JSON"."""
+"""A lead as JSON: the table of docs/reference/delivery.md, "JSON"."""
 
 import json
 from pathlib import Path
@@ -15,7 +15,7 @@ from dealer_agent.protocol.requests import Appointment, Customer, VehicleOfInter
 
 pytestmark = pytest.mark.outside_protocol("JSON deliveries")
 
-DOCS = Path(__file__).parents[2] / "docs" / "delivery.md"
+DOCS = Path(__file__).parents[2] / "docs" / "reference" / "delivery.md"
 
 
 def document(**changes: Any) -> dict[str, Any]:

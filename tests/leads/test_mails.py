@@ -1,4 +1,4 @@
-"""The mails about a lead (docs/delivery.md, "Mails to people")."""
+"""The mails about a lead (docs/reference/delivery.md, "Mails to people")."""
 
 import re
 from dataclasses import replace

@@ -1,4 +1,4 @@
-"""Only what looks like a name is repeated in a mail (docs/delivery.md, "Mails to people")."""
+"""Only what looks like a name is repeated in a mail (docs/reference/delivery.md, "Mails to people")."""
 
 import pytest
 from hypothesis import given

@@ -9,5 +9,5 @@ pytestmark = pytest.mark.outside_protocol("documents of deliveries")
 
 @pytest.mark.usefixtures("machine_zone")
 def test_readers_of_a_lead_get_what_they_got_before_wherever_the_machine_stands() -> None:
-    """docs/delivery.md: CRMs parse the ADF, and people know the mails."""
+    """docs/reference/delivery.md: CRMs parse the ADF, and people know the mails."""
     fail_where_they_differ(KEPT, rendered(), "tests.leads.rendering")

@@ -9,9 +9,9 @@ from dealer_agent.protocol.errors import ProtocolError
 from dealer_agent.protocol.json_rpc import decode_call
 from dealer_agent.protocol.problems import validation_error
 from dealer_agent.protocol.replies import error_details
-from dealer_agent.protocol.vocabulary import proto, wire
+from dealer_agent.protocol.vocabulary import proto, vocabularies_of
 
-WIRE = wire("proto", proto())
+WIRE = vocabularies_of("proto", proto())
 
 STEMS = {
     "dealer.information": "dealer-information",

@@ -23,7 +23,7 @@ from dealer_agent.apidocs.statuses import STATUSES
 from dealer_agent.protocol.card import CardFacts, card_0_1_0, card_1_0_0
 from dealer_agent.protocol.schemas import published_schemas
 from dealer_agent.protocol.skill import SKILL_BY_ID, SKILLS, Skill
-from dealer_agent.protocol.vocabulary import AUTOAGENT, proto, wire
+from dealer_agent.protocol.vocabulary import AUTOAGENT, proto, vocabularies_of
 
 KEPT = Path(__file__).parent / "published"
 
@@ -55,7 +55,7 @@ def facts(
 
 def documents() -> dict[str, str]:
     """File name to text, made now: cards of every auth mode, the OpenAPI document, all schemas, all examples."""
-    proto_first, autoagent_first = (wire(first, proto()) for first in ("proto", "autoagent"))
+    proto_first, autoagent_first = (vocabularies_of(first, proto()) for first in ("proto", "autoagent"))
     files: dict[str, Any] = {"openapi.json": openapi_document(facts(), proto_first)}
     for name, card in (("1.0.0", card_1_0_0), ("0.1.0", card_0_1_0)):
         files[f"cards/{name}.json"] = card(facts(), proto_first)

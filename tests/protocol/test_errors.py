@@ -11,7 +11,7 @@ from tests.protocol.bodies import WIRE, body, decode, refused
 from dealer_agent.protocol import errors
 from dealer_agent.protocol.errors import ERRORS, ProtocolError
 from dealer_agent.protocol.replies import http_error_body, json_rpc_error_body
-from dealer_agent.protocol.vocabulary import AUTOAGENT, proto, wire
+from dealer_agent.protocol.vocabulary import AUTOAGENT, proto, vocabularies_of
 
 VENDORS = ("proto", "autoagent")
 AT = datetime(2026, 1, 5, 15, 4, 5, 678_999, tzinfo=UTC)
@@ -237,7 +237,7 @@ def test_an_error_is_in_the_vocabulary_of_its_request(vendor: str) -> None:
 @pytest.mark.parametrize("default", VENDORS)
 @pytest.mark.requirement("default-vocabulary", "same-payloads")
 def test_the_default_vocabulary_is_used_if_the_request_names_none(default: str) -> None:
-    words = wire(default, proto())
+    words = vocabularies_of(default, proto())
     assert words.default.vendor == default
     assert words.of_media_type("application/json").vendor == default
     assert words.of_media_type(None).vendor == default

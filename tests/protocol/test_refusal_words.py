@@ -9,7 +9,7 @@ from tests.protocol.bodies import ABSENT, body, call, changed, decode, refused, 
 from dealer_agent.protocol.errors import AuthRequired, RateLimited
 from dealer_agent.protocol.schemas import request_schema, response_schema
 from dealer_agent.protocol.skill import SKILL_BY_ID, SKILLS
-from dealer_agent.protocol.vocabulary import AUTOAGENT, proto, wire
+from dealer_agent.protocol.vocabulary import AUTOAGENT, proto, vocabularies_of
 
 VISIT = {"appointment_type": "test_drive"}
 WINDOW = {"start": "2027-01-05T10:00:00", "end": "2027-01-05T11:00:00"}
@@ -260,7 +260,7 @@ def test_each_address_of_the_extension_is_its_own_revisions() -> None:
         "https://e.example/v1.0",
         "https://e.example/v0.1",
     )
-    assert wire("proto", words).extensions == {
+    assert vocabularies_of("proto", words).extensions == {
         "https://e.example/v1.0",
         "https://e.example/v0.1",
         "https://autoagentprotocol.org/extensions/a2a-automotive-retail/v1.0",

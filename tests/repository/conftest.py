@@ -1,4 +1,4 @@
-"""The files of the project as git sees them: committed, or about to be."""
+"""The files of the project, as git lists them: committed, or new."""
 
 import shutil
 import subprocess
@@ -20,7 +20,7 @@ def tree() -> list[Path]:
     """Every file of the project, relative to its folder: tracked, or new and not ignored."""
     git = shutil.which("git")
     if git is None or not (ROOT / ".git").exists():
-        pytest.skip("GAP: not a git checkout, so there is no telling which files are the project's")
+        pytest.skip("GAP: not a git checkout, so the list of the project's files is unknown")
     listed = subprocess.run(
         [git, "-c", f"safe.directory={ROOT}", "ls-files", "-z", "--cached", "--others", "--exclude-standard"],
         cwd=ROOT,

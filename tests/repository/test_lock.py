@@ -1,4 +1,4 @@
-"""The lock: what `make` installs is pinned, hashed, in step with pyproject.toml, and names no address."""
+"""The lock files: every package is pinned with its hashes, agrees with pyproject.toml, and has no address."""
 
 import re
 import tomllib
@@ -15,6 +15,7 @@ RUNTIME: list[str] = PYPROJECT["project"]["dependencies"]
 BUILD: list[str] = PYPROJECT["dependency-groups"]["build"]
 DEV: list[str] = PYPROJECT["dependency-groups"]["dev"]
 GENERATORS: list[str] = PYPROJECT["dependency-groups"]["generators"]
+DOCS: list[str] = PYPROJECT["dependency-groups"]["docs"]
 
 Pins = dict[str, list[tuple[Requirement, int]]]
 """For each package its pins (one for each range of Python versions) with the number of their hashes."""
@@ -34,8 +35,8 @@ def read_lock(name: str) -> Pins:
     return pins
 
 
-LOCKS = {name: read_lock(name) for name in ("runtime", "dev", "generators")}
-DEPENDENCIES = {"runtime": [*RUNTIME, *BUILD], "dev": [*RUNTIME, *BUILD, *DEV], "generators": GENERATORS}
+LOCKS = {name: read_lock(name) for name in ("runtime", "dev", "generators", "docs")}
+DEPENDENCIES = {"runtime": [*RUNTIME, *BUILD], "dev": [*RUNTIME, *BUILD, *DEV], "generators": GENERATORS, "docs": DOCS}
 
 
 @pytest.mark.parametrize(
@@ -59,7 +60,7 @@ def test_every_pin_is_exact_and_has_a_hash(lock: str) -> None:
 
 
 def test_the_development_lock_holds_every_pin_of_the_runtime_lock() -> None:
-    """So that `make demo` may use what `make test` has installed."""
+    """So `make demo` can use the packages that `make test` has installed."""
 
     def versions(lock: str, name: str) -> set[str]:
         return {str(pin.specifier) for pin, _ in LOCKS[lock].get(name, [])}

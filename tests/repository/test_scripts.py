@@ -1,4 +1,4 @@
-"""The two commands: scripts that need nothing but Python, and a Makefile of the same names."""
+"""The commands: scripts that need only Python, a Makefile of the same names, and what continuous integration runs."""
 
 import os
 import re
@@ -12,13 +12,13 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).resolve().parents[2]
-SCRIPTS = sorted(path.name for path in (ROOT / "scripts").iterdir())
-COMMANDS = ("demo", "test", "check", "bench", "soak")
+SCRIPTS = sorted(path.name for path in (ROOT / "scripts").iterdir() if path.is_file())
+COMMANDS = ("demo", "test-fast", "test", "check", "docs", "bench", "soak", "release")
 MAKEFILE = (ROOT / "Makefile").read_text("utf-8")
 
 
 def which(tool: str) -> str:
-    """Where a tool is, in the environment of the tests or on the PATH; skips when it is nowhere."""
+    """The path of a tool, in the environment of the tests or on the PATH. Skips the test when there is none."""
     found = shutil.which(tool, path=f"{ROOT}/.venv/bin{os.pathsep}{os.environ['PATH']}")
     if found is None:
         pytest.skip(f"GAP: {tool} is not on this machine")
@@ -35,7 +35,7 @@ def test_a_script_is_posix_shell_that_stops_at_the_first_error(name: str) -> Non
     assert subprocess.run(["sh", "-n", script], capture_output=True, text=True, check=False).stderr == ""
 
 
-def test_shellcheck_has_nothing_to_say_about_the_scripts() -> None:
+def test_shellcheck_finds_no_problem_in_the_scripts() -> None:
     files = [*(ROOT / "scripts" / name for name in SCRIPTS), ROOT / ".ci" / "run"]
     told = subprocess.run([which("shellcheck"), *files], capture_output=True, text=True, check=False)
     assert told.stdout == ""
@@ -51,16 +51,36 @@ def test_make_and_scripts_have_the_same_names(name: str) -> None:
 
 def test_make_alone_lists_every_command() -> None:
     listed = subprocess.run([which("make"), "-C", ROOT], capture_output=True, text=True, check=True).stdout
-    assert set(COMMANDS) <= set(re.findall(r"make ([a-z]+)\t", listed))
+    assert {"help", *COMMANDS} == set(re.findall(r"make ([a-z-]+)\t", listed))
 
 
-def test_the_continuous_integration_runs_check_and_test() -> None:
+def test_the_continuous_integration_runs_check_docs_and_test() -> None:
     run = ROOT / ".ci" / "run"
     assert run.stat().st_mode & stat.S_IXUSR
-    assert re.findall(r"^make (\w+)", run.read_text("utf-8"), re.MULTILINE) == ["check", "test"]
+    assert re.findall(r"^make (\w+)", run.read_text("utf-8"), re.MULTILINE) == ["check", "docs", "test"]
 
 
-# What a setup does on machines that this one is not: the interpreter is played by a shell script.
+def test_the_workflow_of_the_public_host_runs_the_same_scripts() -> None:
+    steps = re.findall(r"^ +run: (\S+)$", (ROOT / ".github" / "workflows" / "ci.yml").read_text("utf-8"), re.MULTILINE)
+    assert steps == [".ci/run", "scripts/release"]
+
+
+def test_the_hooks_before_a_commit_are_the_tools_of_make_check() -> None:
+    hooks = (ROOT / ".pre-commit-config.yaml").read_text("utf-8")
+    tools = re.findall(
+        r"^check .* \.venv/bin/(?:python -m )?(\S+)", (ROOT / "scripts" / "check").read_text("utf-8"), re.M
+    )
+    assert re.findall(r"entry: \.venv/bin/(?:python -m )?(\S+)", hooks) == tools
+    assert re.findall(r"repo: (\S+)", hooks) == ["local"]
+
+
+def test_the_fast_tests_name_folders_that_exist() -> None:
+    named = re.findall(r"\btests/[\w/.]+", (ROOT / "scripts" / "test-fast").read_text("utf-8"))
+    assert len(named) > 5
+    assert [name for name in named if not (ROOT / name).exists()] == []
+
+
+# A setup on another machine: a shell script takes the place of the interpreter.
 
 FAKE_PYTHON = """#!/bin/sh
 echo "$*" >>"$LOG"
@@ -79,9 +99,9 @@ Setup = Callable[..., tuple[int, str, str]]
 
 @pytest.fixture
 def setup(tmp_path: Path) -> Setup:
-    """Runs _setup in a project of its own, with nothing on the PATH but POSIX tools and the Python described.
+    """Runs _setup in a copy of the project. The PATH has only POSIX tools and the Python that the test describes.
 
-    Answers the exit code, what was said, and every call of the interpreter.
+    Returns the exit code, the messages, and every call of the interpreter.
     """
     project = tmp_path / "a project"
     shutil.copytree(ROOT / "scripts", project / "scripts")
@@ -121,24 +141,24 @@ def setup(tmp_path: Path) -> Setup:
         ({"ensurepip": 1}, "On Debian and Ubuntu: apt-get install python3-venv"),
     ],
 )
-def test_what_is_missing_is_said_plainly(setup: Setup, machine: dict[str, str], said: str) -> None:
+def test_a_message_names_what_is_missing(setup: Setup, machine: dict[str, str], said: str) -> None:
     code, words, _ = setup("dev", **machine)
     assert code == 1
     assert said in words
     assert "Traceback" not in words
 
 
-def test_what_is_installed_is_not_installed_again(setup: Setup) -> None:
+def test_a_second_setup_installs_nothing(setup: Setup) -> None:
     assert setup("dev")[0] == 0
     assert setup("dev") == (0, "", "")
 
 
-def test_the_demo_uses_what_the_tests_have_installed_but_not_the_other_way_round(setup: Setup) -> None:
+def test_the_demo_uses_the_packages_of_the_tests(setup: Setup) -> None:
     setup("dev")
     assert setup("runtime") == (0, "", "")
 
 
-def test_the_tests_add_to_what_the_demo_has_installed(setup: Setup) -> None:
+def test_a_setup_for_the_tests_adds_to_the_packages_of_the_demo(setup: Setup) -> None:
     setup("runtime")
     code, _, calls = setup("dev")
     assert code == 0
@@ -146,7 +166,7 @@ def test_the_tests_add_to_what_the_demo_has_installed(setup: Setup) -> None:
     assert "venv --clear" not in calls
 
 
-def test_a_setup_that_was_cut_short_starts_afresh_the_next_time(setup: Setup) -> None:
+def test_a_setup_that_failed_starts_again_the_next_time(setup: Setup) -> None:
     code, words, _ = setup("dev", pip_fails=1)
     assert code == 1
     assert "could not be installed" in words
@@ -162,8 +182,8 @@ def test_packages_are_installed_with_their_hashes_and_never_built_from_source(se
     assert {"--require-hashes", "--no-deps", "--only-binary"} <= set(line.split())
 
 
-def test_the_lock_is_made_for_the_pythons_that_the_setup_takes() -> None:
-    """pyproject.toml opens the range, the lock's environments close it."""
+def test_the_lock_covers_the_pythons_that_the_setup_accepts() -> None:
+    """pyproject.toml has the lowest version, and the lock's environments have the highest."""
     pyproject = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))
     taken = re.findall(r"3\.(\d+)\.\*", (ROOT / "scripts" / "_setup").read_text("utf-8"))
     assert pyproject["project"]["requires-python"] == f">=3.{taken[0]}"

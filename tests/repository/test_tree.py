@@ -1,4 +1,4 @@
-"""The tree as a whole: its law, its size, what it must not name, and what goes into the wheel."""
+"""The files of the project: the import law, their size, words that they must not have, and the content of the wheel."""
 
 import ast
 import re
@@ -18,7 +18,7 @@ PACKAGE = Path("src/dealer_agent")
 
 
 def read(path: Path) -> str:
-    """A file of the project as text; nothing of it when it is not text."""
+    """A file of the project as text, without the bytes that are no text."""
     return (ROOT / path).read_text("utf-8", errors="ignore")
 
 
@@ -27,14 +27,14 @@ def python_of(tree: list[Path], top: str) -> list[Path]:
     return [path for path in tree if path.parts[0] == top and path.suffix == ".py"]
 
 
-def test_the_import_law_names_every_room(tree: list[Path]) -> None:
-    """design: import law. Exhaustive, so a new room fails the law until it has its floor."""
+def test_the_import_law_names_every_package(tree: list[Path]) -> None:
+    """The law is exhaustive, so a new package fails it until it has a layer."""
     (law,) = [c for c in PYPROJECT["tool"]["importlinter"]["contracts"] if c["type"] == "layers"]
     assert law["exhaustive"] is True
     assert law["containers"] == ["dealer_agent"]
-    floors = {re.sub(r"[()]", "", room).strip() for layer in law["layers"] for room in re.split(r"[|:]", layer)}
-    rooms = {path.relative_to(PACKAGE).parts[0].removesuffix(".py") for path in python_of(tree, "src")}
-    assert rooms - {"__init__", "__main__"} <= floors
+    layers = {re.sub(r"[()]", "", name).strip() for layer in law["layers"] for name in re.split(r"[|:]", layer)}
+    packages = {path.relative_to(PACKAGE).parts[0].removesuffix(".py") for path in python_of(tree, "src")}
+    assert packages - {"__init__", "__main__", "py"} <= layers
 
 
 def test_every_folder_with_python_in_it_is_type_checked(tree: list[Path]) -> None:
@@ -47,18 +47,18 @@ def test_no_file_of_the_package_is_longer_than_500_lines(tree: list[Path]) -> No
     assert {path: lines for path, lines in lengths.items() if lines > 500} == {}
 
 
-def test_nothing_in_the_package_is_left_for_later(tree: list[Path]) -> None:
+def test_no_file_of_the_package_marks_later_work(tree: list[Path]) -> None:
     marks = re.compile(r"\b(TODO|FIXME|XXX|HACK)\b")
     assert [str(path) for path in tree if path.parts[0] == "src" and marks.search(read(path))] == []
 
 
-# The words are put together here, so that this file does not name what it forbids.
+# The words are put together here, so that this file does not contain what it forbids.
 SHARED = "shar" + "ed/"
 WORKPLACE = re.compile("(?<![a-z])/wo" + "rk/|" + r"\.libr" + "ary|" + "far" + "m-|" + r"\.\./" + SHARED)
 
 
-def test_the_project_stands_alone(tree: list[Path]) -> None:
-    """Nothing names the place where it was written; tests may look for sample data beside the project."""
+def test_no_file_names_the_place_where_it_was_written(tree: list[Path]) -> None:
+    """Tests may look for sample data beside the project."""
     named = [
         f"{path}:{number}: {line.strip()[:100]}"
         for path in tree
@@ -77,7 +77,7 @@ def test_no_file_names_a_package_registry(tree: list[Path]) -> None:
 
 
 def test_requirements_and_configuration_hold_no_address(tree: list[Path]) -> None:
-    """Where packages come from is for whoever installs them to say."""
+    """The machine that installs the packages knows their address."""
     configuration = [
         path for path in tree if path.parts[0] == "requirements" or path.name in {"pyproject.toml", ".npmrc"}
     ]
@@ -87,7 +87,7 @@ def test_requirements_and_configuration_hold_no_address(tree: list[Path]) -> Non
 
 @pytest.fixture(scope="module")
 def wheel(tmp_path_factory: pytest.TempPathFactory) -> zipfile.ZipFile:
-    """The wheel, built by the pinned hatchling as an installer would."""
+    """The wheel, built with the pinned hatchling."""
     folder = tmp_path_factory.mktemp("wheel")
     subprocess.run(
         [sys.executable, "-m", "hatchling", "build", "-t", "wheel", "-d", folder],
@@ -134,8 +134,8 @@ def store(wheel: zipfile.ZipFile, tmp_path_factory: pytest.TempPathFactory) -> t
 FILE_NAME = re.compile(r"[\w./-]*\w\.(?:md|txt|toml|keys|db|html|json)\b")
 
 
-def test_the_dealer_toml_of_an_installed_package_refers_only_to_what_is_there(store: tuple[Path, Path]) -> None:
-    """To files beside it, to commands that exist, and to web addresses that are examples."""
+def test_the_dealer_toml_of_an_installed_package_refers_only_to_existing_things(store: tuple[Path, Path]) -> None:
+    """It refers to files beside it, to commands that exist, and to web addresses that are examples."""
     _, folder = store
     text = (folder / "dealer.toml").read_text("utf-8")
     assert {name for name in FILE_NAME.findall(text) if not (folder / name).exists()} == set()
@@ -149,7 +149,7 @@ def test_the_dealer_toml_of_an_installed_package_refers_only_to_what_is_there(st
 
 
 def test_no_message_of_an_installed_package_refers_to_a_document_that_it_lacks(store: tuple[Path, Path]) -> None:
-    """Docstrings are for who has the source; every other text may be shown to somebody who has the wheel alone."""
+    """Docstrings may refer to the source. A user who has only the wheel may see every other text."""
     installed, _ = store
     named = []
     for path in sorted(installed.rglob("*.py")):

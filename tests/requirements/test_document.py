@@ -24,7 +24,7 @@ from tests.requirements.table import requirements, rows_without_a_rule, rules_wi
 from dealer_agent.protocol.envelope import decode_request
 from dealer_agent.protocol.errors import ERRORS
 from dealer_agent.protocol.skill import SKILLS
-from dealer_agent.protocol.vocabulary import proto, wire
+from dealer_agent.protocol.vocabulary import proto, vocabularies_of
 
 FOLDERS = ("src", "tests", "docs", "benchmarks", "scripts", ".github")
 DOCUMENTED = (".py", ".md", ".toml", ".html", ".sql", ".yml", "")
@@ -80,7 +80,7 @@ def test_the_requests_of_the_document_are_valid() -> None:
     requests = [example for example in examples if "message" in example]
     assert requests
     for request in requests:
-        decoded = decode_request(json.dumps(request).encode(), wire("proto", proto()))
+        decoded = decode_request(json.dumps(request).encode(), vocabularies_of("proto", proto()))
         assert decoded.payload is not None
 
 

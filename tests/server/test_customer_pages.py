@@ -1,4 +1,4 @@
-"""The pages behind the links in a customer's mail, over HTTP (docs/customer-links.md)."""
+"""The pages behind the links in a customer's mail, over HTTP (docs/how-to/customer-links.md)."""
 
 import re
 from collections.abc import Callable

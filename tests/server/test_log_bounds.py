@@ -28,7 +28,7 @@ from dealer_agent.server.log import (
 )
 
 COMMAND = Path(sys.executable).with_name("dealer-agent")
-SETTINGS_DOCS = Path(__file__).parents[2] / "docs" / "settings.md"
+SETTINGS_DOCS = Path(__file__).parents[2] / "docs" / "reference" / "settings.md"
 BATCH = 50
 """Requests that are sent together on one connection. A connection may have more of them waiting."""
 

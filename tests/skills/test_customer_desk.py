@@ -1,4 +1,4 @@
-"""What customers do with the links in their mails (docs/customer-links.md). On both databases."""
+"""What customers do with the links in their mails (docs/how-to/customer-links.md). On both databases."""
 
 import asyncio
 from collections.abc import Awaitable, Callable

@@ -15,12 +15,33 @@ from dealer_agent.protocol.json_rpc import CALL_ID_LENGTH
 from dealer_agent.protocol.replies import A2A_DOMAIN
 from dealer_agent.protocol.schemas import Schema, request_schema, response_schema
 from dealer_agent.protocol.skill import Skill
-from dealer_agent.protocol.vocabulary import JSON_MODES, Wire
+from dealer_agent.protocol.vocabulary import JSON_MODES, Vocabularies
 
 Json = dict[str, Any]
 
-PARTS: Json = json.loads(files(__package__).joinpath("openapi_parts.json").read_bytes())
-"""The parts of the OpenAPI document that are the same for all services: tags, parameters, headers and schemas."""
+
+_BOUNDS = {
+    "ID_LENGTH": ID_LENGTH,
+    "MEDIA_TYPE_LENGTH": MEDIA_TYPE_LENGTH,
+    "MODES_LIMIT": MODES_LIMIT,
+    "PARTS_LIMIT": PARTS_LIMIT,
+    "CALL_ID_LENGTH": CALL_ID_LENGTH,
+}
+
+
+def _read_parts() -> Json:
+    text = files(__package__).joinpath("openapi_parts.json").read_text("utf-8")
+    for name, bound in _BOUNDS.items():
+        text = text.replace(f'"{name}"', str(bound))
+    return json.loads(text)  # type: ignore[no-any-return]
+
+
+PARTS: Json = _read_parts()
+"""The parts of the OpenAPI document that are the same for all services, and the schemas of a skill named SKILL.
+
+Each object and each enum is a schema of its own, because code generators name types after schemas. A `not` refuses
+members, because code generators fail on a property with the schema `false`.
+"""
 
 
 def payload_component(skill: Skill) -> str:
@@ -38,23 +59,23 @@ def ref(name: str) -> Json:
     return {"$ref": f"#/components/schemas/{name}"}
 
 
-def components(facts: CardFacts, wire: Wire) -> dict[str, Json]:
+def components(facts: CardFacts, vocabularies: Vocabularies) -> dict[str, Json]:
     """Component name to schema, sorted by name, for the enabled skills."""
-    found: dict[str, Json] = _envelopes(facts, wire)
+    found: dict[str, Json] = _envelopes(facts, vocabularies)
     for skill in facts.skills:
-        found |= _lifted(payload_component(skill), request_schema(skill))
-        found |= _lifted(reply_component(skill), response_schema(skill))
+        found |= _payload_components(payload_component(skill), request_schema(skill))
+        found |= _payload_components(reply_component(skill), response_schema(skill))
     for name, meanings in FIELD_MEANINGS.items():
         for member, meaning in meanings.items() if name in found else ():
             found[name]["properties"][member]["description"] = meaning
     return dict(sorted(found.items()))
 
 
-def _lifted(name: str, schema: Schema) -> dict[str, Json]:
+def _payload_components(name: str, schema: Schema) -> dict[str, Json]:
     """A published schema and its definitions as components. The `data` of a response becomes a component."""
     root = {member: value for member, value in schema.items() if member not in ("$schema", "$defs")}
-    components = {definition: _moved(value) for definition, value in schema.get("$defs", {}).items()}
-    root = _moved(root)
+    components = {definition: _with_component_refs(value) for definition, value in schema.get("$defs", {}).items()}
+    root = _with_component_refs(root)
     data = root["properties"].get("data")
     if data is not None:
         components[data["title"]] = data
@@ -63,143 +84,59 @@ def _lifted(name: str, schema: Schema) -> dict[str, Json]:
     return components | {name: root | {"title": name}}
 
 
-def _moved(node: Any) -> Any:
+def _with_component_refs(node: Any) -> Any:
     """A copy with references to components."""
     if isinstance(node, list):
-        return [_moved(item) for item in node]
+        return [_with_component_refs(item) for item in node]
     if not isinstance(node, dict):
         return node
-    moved = {name: _moved(value) for name, value in node.items()}
-    if isinstance(moved.get("$ref"), str):
-        moved["$ref"] = moved["$ref"].replace("#/$defs/", "#/components/schemas/")
-    return moved
+    copy = {name: _with_component_refs(value) for name, value in node.items()}
+    if isinstance(copy.get("$ref"), str):
+        copy["$ref"] = copy["$ref"].replace("#/$defs/", "#/components/schemas/")
+    return copy
 
 
-def _envelopes(facts: CardFacts, wire: Wire) -> dict[str, Json]:
-    """The components around the payloads: messages, calls, errors, cards.
-
-    Each object and each enum is a component of its own, because code generators name types after components.
-    """
-    asked: list[Json] = []
-    answered: list[Json] = []
-    found: dict[str, Json] = {}
-    for skill in facts.skills:
-        name = payload_component(skill).removesuffix("Request")
-        found |= _request_envelope(name, skill, wire) | _reply_envelope(name, skill, wire)
-        asked.append(ref(f"Send{name}"))
-        answered.append(ref(f"{name}Reply"))
-    return {
-        **found,
-        "SendMessageRequest": {"description": "The body of a request: one of the skills.", "oneOf": asked},
-        "SendMessageReply": {"description": "The answer of the skill that was asked.", "oneOf": answered},
-        "OtherPart": {
-            "description": "A part that is no data part, such as a text part. It is ignored.",
-            "type": "object",
-            "properties": {
-                "text": {"type": "string"},
-                "mediaType": {"type": "string", "maxLength": MEDIA_TYPE_LENGTH},
-            },
-            "not": _any_of_members("data", "kind"),
+def _envelopes(facts: CardFacts, vocabularies: Vocabularies) -> dict[str, Json]:
+    """The components around the payloads: messages, calls, errors, cards."""
+    names = [_name_of(skill) for skill in facts.skills]
+    found: dict[str, Json] = {
+        "SendMessageRequest": {
+            "description": "The body of a request: one of the skills.",
+            "oneOf": [ref(f"Send{name}") for name in names],
         },
-        **_error_components(wire),
-        **_json_rpc_components(),
+        "SendMessageReply": {
+            "description": "The answer of the skill that was asked.",
+            "oneOf": [ref(f"{name}Reply") for name in names],
+        },
         **PARTS["schemas"],
+        **_error_components(vocabularies),
     }
+    for skill in facts.skills:
+        found |= _envelope_of(skill, vocabularies)
+    return found
 
 
-def _any_of_members(*names: str) -> Json:
-    """A schema for `not`: the members are refused. Code generators fail on a property with the schema `false`."""
-    return {"anyOf": [{"required": [name]} for name in names]}
+def _name_of(skill: Skill) -> str:
+    return payload_component(skill).removesuffix("Request")
 
 
-def _request_envelope(name: str, skill: Skill, wire: Wire) -> dict[str, Json]:
-    media_type = f"{name}RequestMediaType"
-    part = {
-        "description": "The data part: the payload and its media type. `kind`, of A2A v0.3, is refused.",
-        "type": "object",
-        "properties": {"data": ref(payload_component(skill)), "mediaType": ref(media_type)},
-        "required": ["data", "mediaType"],
-        "not": _any_of_members("kind"),
-    }
-    message = {
-        "description": "A2A's message. `kind`, of A2A v0.3, is refused.",
-        "type": "object",
-        "properties": {
-            "messageId": {
-                "type": "string",
-                "minLength": 1,
-                "maxLength": ID_LENGTH,
-                "description": "The sender's own, unique; a ULID or so.",
-            },
-            "role": {"type": "string", "const": "ROLE_USER"},
-            "parts": {
-                "type": "array",
-                "maxItems": PARTS_LIMIT,
-                "description": "Exactly one data part. Text parts beside it are ignored.",
-                "items": {"anyOf": [ref(f"{name}Part"), ref("OtherPart")]},
-                "contains": ref(f"{name}Part"),
-                "minContains": 1,
-                "maxContains": 1,
-            },
-            "contextId": {"type": "string", "maxLength": ID_LENGTH, "description": "The reply repeats it."},
-            "taskId": {"type": "string", "maxLength": 0, "description": "There are no tasks here."},
-        },
-        "required": ["messageId", "role", "parts"],
-        "not": _any_of_members("kind"),
-    }
-    modes = {
-        "type": "array",
-        "description": "Media types that the buyer takes; one of them covers the reply.",
-        "items": {"type": "string", "maxLength": MEDIA_TYPE_LENGTH},
-        "minItems": 1,
-        "maxItems": MODES_LIMIT,
-        "contains": {"enum": [*(vocabulary.response_media_type(skill) for vocabulary in wire.both), *JSON_MODES]},
-    }
-    configuration = {
-        "description": "What the buyer accepts. Push notifications are refused.",
-        "type": "object",
-        "properties": {"acceptedOutputModes": modes},
-        "required": ["acceptedOutputModes"],
-        "not": _any_of_members("taskPushNotificationConfig", "pushNotificationConfig"),
-    }
-    envelope = {
-        "description": skill.description,
-        "type": "object",
-        "properties": {"message": ref(f"{name}Message"), "configuration": ref(f"{name}Configuration")},
-        "required": ["message", "configuration"],
-    }
-    return {
-        f"Send{name}": envelope,
-        f"{name}Message": message,
-        f"{name}Part": part,
-        f"{name}Configuration": configuration,
-        media_type: _enum(*(vocabulary.request_media_type(skill) for vocabulary in wire.both)),
-    }
+def _envelope_of(skill: Skill, vocabularies: Vocabularies) -> dict[str, Json]:
+    name = _name_of(skill)
+    found: dict[str, Json] = json.loads(json.dumps(PARTS["schemas of a skill"]).replace("SKILL", name))
+    request_types = [vocabulary.request_media_type(skill) for vocabulary in vocabularies.both]
+    response_types = [vocabulary.response_media_type(skill) for vocabulary in vocabularies.both]
+    found[f"Send{name}"]["description"] = skill.description
+    found[f"{name}Reply"]["description"] = f"The answer of {skill.id}."
+    found[f"{name}RequestMediaType"]["enum"] = request_types
+    found[f"{name}ResponseMediaType"]["enum"] = response_types
+    modes = found[f"{name}Configuration"]["properties"]["acceptedOutputModes"]
+    modes["contains"]["enum"] = [*response_types, *JSON_MODES]
+    return found
 
 
-def _reply_envelope(name: str, skill: Skill, wire: Wire) -> dict[str, Json]:
-    media_type = f"{name}ResponseMediaType"
-    part = _closed({"data": ref(reply_component(skill)), "mediaType": ref(media_type)})
-    message = _closed(
-        {
-            "messageId": {"type": "string", "minLength": 1, "description": "A fresh ULID."},
-            "role": {"type": "string", "const": "ROLE_AGENT"},
-            "parts": {"type": "array", "items": ref(f"{name}ReplyPart"), "minItems": 1, "maxItems": 1},
-        },
-        contextId={"type": "string", "description": "The request's, when it had one."},
-    )
-    return {
-        f"{name}Reply": _closed({"message": ref(f"{name}ReplyMessage")})
-        | {"description": f"The answer of {skill.id}."},
-        f"{name}ReplyMessage": message | {"description": "A2A's message."},
-        f"{name}ReplyPart": part | {"description": "The data part: the payload and its media type."},
-        media_type: _enum(*(vocabulary.response_media_type(skill) for vocabulary in wire.both)),
-    }
-
-
-def _error_components(wire: Wire) -> dict[str, Json]:
+def _error_components(vocabularies: Vocabularies) -> dict[str, Json]:
     bare = PARTS["schemas"]["BareErrorPayload"]
-    type_url = _enum(*(vocabulary.error_type_url for vocabulary in wire.both))
+    type_url = _enum(*(vocabulary.error_type_url for vocabulary in vocabularies.both))
     return {
         "ErrorPayload": {
             "description": "The protocol's own error. Its `@type` is the `type` as an address.",
@@ -212,43 +149,10 @@ def _error_components(wire: Wire) -> dict[str, Json]:
             "propertyNames": {"enum": ["@type", *bare["properties"]]},
         },
         "ErrorCode": _enum(*ERRORS) | {"description": "The protocol's error code."},
-        "ErrorDomain": _enum(*(vocabulary.domain for vocabulary in wire.both), A2A_DOMAIN),
-        "ErrorType": _enum(*(vocabulary.error_type for vocabulary in wire.both)),
+        "ErrorDomain": _enum(*(vocabulary.domain for vocabulary in vocabularies.both), A2A_DOMAIN),
+        "ErrorType": _enum(*(vocabulary.error_type for vocabulary in vocabularies.both)),
     }
 
 
 def _enum(*values: str) -> Json:
     return {"type": "string", "enum": list(values)}
-
-
-def _closed(properties: Json, **optional: Json) -> Json:
-    """An object with exactly these members."""
-    return {
-        "type": "object",
-        "properties": properties | optional,
-        "required": list(properties),
-        "additionalProperties": False,
-    }
-
-
-def _json_rpc_components() -> dict[str, Json]:
-    rpc_id = {
-        "type": ["string", "number", "null"],
-        "maxLength": CALL_ID_LENGTH,
-        "description": "Repeated in the answer as it came.",
-    }
-    version = {"type": "string", "const": "2.0"}
-    return {
-        "JsonRpcCall": {
-            "type": "object",
-            "properties": {
-                "jsonrpc": version,
-                "id": rpc_id,
-                "method": {"type": "string", "const": "SendMessage"},
-                "params": ref("SendMessageRequest"),
-            },
-            "required": ["jsonrpc", "id", "method", "params"],
-        },
-        "JsonRpcResult": _closed({"jsonrpc": version, "id": rpc_id, "result": ref("SendMessageReply")}),
-        "JsonRpcError": _closed({"jsonrpc": version, "id": rpc_id, "error": ref("JsonRpcErrorBody")}),
-    }

@@ -1,5 +1,7 @@
 """The OpenAPI 3.1 document of one service, from the same facts as the agent card. Pure."""
 
+from copy import deepcopy
+
 from dealer_agent.apidocs.components import PARTS, Json, components, ref
 from dealer_agent.apidocs.examples import (
     example_body,
@@ -14,7 +16,7 @@ from dealer_agent.protocol.card import BEARER_SCHEME, CardFacts, card_0_1_0, car
 from dealer_agent.protocol.json_rpc import HTTP_STATUSES
 from dealer_agent.protocol.schemas import published_schemas
 from dealer_agent.protocol.skill import SKILLS
-from dealer_agent.protocol.vocabulary import Wire
+from dealer_agent.protocol.vocabulary import Vocabularies, Vocabulary
 
 MEDIA_TYPES = ("application/json", "application/a2a+json")
 
@@ -37,7 +39,7 @@ def rpc_path(facts: CardFacts) -> str:
     return facts.json_rpc_url.removeprefix(server_root(facts))
 
 
-def openapi_document(facts: CardFacts, wire: Wire) -> Json:
+def openapi_document(facts: CardFacts, vocabularies: Vocabularies) -> Json:
     """The document for the enabled skills, as plain JSON values."""
     document: Json = {
         "openapi": "3.1.0",
@@ -49,8 +51,8 @@ def openapi_document(facts: CardFacts, wire: Wire) -> Json:
         },
         "servers": [{"url": server_root(facts) or "/"}],
         "tags": PARTS["tags"],
-        "paths": _paths(facts, wire),
-        "components": {"schemas": components(facts, wire), "headers": PARTS["headers"]},
+        "paths": _paths(facts, vocabularies),
+        "components": {"schemas": components(facts, vocabularies), "headers": PARTS["headers"]},
     }
     if facts.bearer_skills:
         asking = "every skill" if facts.auth_type == "bearer" else ", ".join(sorted(facts.bearer_skills))
@@ -81,68 +83,28 @@ A refusal lists every problem at once, and says in `retryable` whether the same 
 """
 
 
-def _paths(facts: CardFacts, wire: Wire) -> dict[str, Json]:
+def _paths(facts: CardFacts, vocabularies: Vocabularies) -> dict[str, Json]:
+    vocabulary = vocabularies.default
+    paths = {send_path(facts): {"post": _send(facts, vocabulary)}, rpc_path(facts): {"post": _call(facts, vocabulary)}}
+    paths |= deepcopy(PARTS["paths"])
     names = sorted(published_schemas())
-    offered = [name for skill in facts.skills for name in (f"{skill.request_type}.json", f"{skill.response_type}.json")]
-    schema_name = {
-        "name": "name",
-        "in": "path",
-        "required": True,
-        "description": "A payload's `type` and `.json`.",
-        "schema": {"enum": names},
-        "example": offered[0],
-    }
-    old, new = {"example": card_0_1_0(facts, wire)}, {"example": card_1_0_0(facts, wire)}
-    return {
-        send_path(facts): {"post": _send(facts, wire)},
-        rpc_path(facts): {"post": _call(facts, wire)},
-        "/.well-known/agent-card.json": _document(
-            "getAgentCard",
-            "The agent card",
-            "Every A2A agent looks here first. The dealer chooses the revision.",
-            {"schema": {"anyOf": [ref("AgentCard"), ref("LegacyAgentCard")]}},
-        ),
-        "/cards/1.0.0.json": _document(
-            "getCard100",
-            "The agent card of revision 1.0.0",
-            "A2A v1.0's camelCase card.",
-            {"schema": ref("AgentCard")} | new,
-        ),
-        "/cards/0.1.0.json": _document(
-            "getCard010",
-            "The agent card of revision 0.1.0",
-            "The snake_case card, which declares `auth_type`.",
-            {"schema": ref("LegacyAgentCard")} | old,
-        ),
-        "/schemas": _document(
-            "listSchemas",
-            "The names of all schemas",
-            "Each is served below this address.",
-            {"schema": ref("SchemaNames"), "example": {"schemas": names}},
-        ),
-        "/schemas/{name}": _document(
-            "getSchema",
-            "The JSON Schema of a payload",
-            "Draft 2020-12, generated from the types that requests are validated with. The card names each address.",
-            {"schema": {"type": "object"}},
-            parameters=[schema_name],
-            media_type="application/schema+json",
-        ),
-        "/openapi.json": _document(
-            "getOpenApi", "This document", "OpenAPI 3.1.", {"schema": {"type": "object", "required": ["openapi"]}}
-        ),
-        "/healthz": {"get": _health("getHealth", "Is the process alive?")},
-        "/readyz": {
-            "get": _health("getReadiness", "Is the stock loaded, and can leads be stored?", {"503": "Not yet."})
-        },
-    }
+    for path, example in (
+        ("/cards/1.0.0.json", card_1_0_0(facts, vocabularies)),
+        ("/cards/0.1.0.json", card_0_1_0(facts, vocabularies)),
+        ("/schemas", {"schemas": names}),
+    ):
+        paths[path]["get"]["responses"]["200"]["content"]["application/json"]["example"] = example
+    schema = paths["/schemas/{name}"]["get"]
+    schema["parameters"][0] |= {"schema": {"enum": names}, "example": f"{facts.skills[0].request_type}.json"}
+    schema["responses"]["404"]["content"]["application/json"]["schema"] = _error_schema(STATUSES[404])
+    return paths
 
 
-def _send(facts: CardFacts, wire: Wire) -> Json:
-    requests = {skill.id: {"summary": skill.name, "value": example_body(skill, wire.default)} for skill in facts.skills}
-    replies = {skill.id: {"summary": skill.name, "value": example_reply(skill, wire.default)} for skill in facts.skills}
+def _send(facts: CardFacts, vocabulary: Vocabulary) -> Json:
+    requests = {skill.id: {"summary": skill.name, "value": example_body(skill, vocabulary)} for skill in facts.skills}
+    replies = {skill.id: {"summary": skill.name, "value": example_reply(skill, vocabulary)} for skill in facts.skills}
     refusals = {
-        str(code): _refusal(status, _error_schema(status), example_error(code, wire.default))
+        str(code): _refusal(status, _error_schema(status), example_error(code, vocabulary))
         for code, status in STATUSES.items()
     }
     return _skill_operation(
@@ -156,14 +118,14 @@ def _send(facts: CardFacts, wire: Wire) -> Json:
     )
 
 
-def _call(facts: CardFacts, wire: Wire) -> Json:
+def _call(facts: CardFacts, vocabulary: Vocabulary) -> Json:
     requests = {
-        skill.id: {"summary": skill.name, "value": example_call(example_body(skill, wire.default))}
+        skill.id: {"summary": skill.name, "value": example_call(example_body(skill, vocabulary))}
         for skill in facts.skills
     }
     replies = {
-        "success": {"summary": "A result", "value": example_json_rpc_reply(wire.default)},
-        "refusal": {"summary": "A refusal", "value": example_json_rpc_error(wire.default)},
+        "success": {"summary": "A result", "value": example_json_rpc_reply(vocabulary)},
+        "refusal": {"summary": "A refusal", "value": example_json_rpc_error(vocabulary)},
     }
     success = {"schema": {"oneOf": [ref("JsonRpcResult"), ref("JsonRpcError")]}, "examples": replies}
     refusals = {}
@@ -171,9 +133,9 @@ def _call(facts: CardFacts, wire: Wire) -> Json:
         status = STATUSES[code]
         if code == 405:
             # The service refuses a wrong method before it looks for JSON-RPC.
-            refusals["405"] = _refusal(status, _error_schema(status), example_error(405, wire.default))
+            refusals["405"] = _refusal(status, _error_schema(status), example_error(405, vocabulary))
         else:
-            refusals[str(code)] = _refusal(status, ref("JsonRpcError"), example_json_rpc_error(wire.default, code))
+            refusals[str(code)] = _refusal(status, ref("JsonRpcError"), example_json_rpc_error(vocabulary, code))
     return _skill_operation(
         facts,
         "callSendMessage",
@@ -239,42 +201,3 @@ def _error_schema(status: Status) -> Json:
     narrow = {"properties": {"code": {"const": status.example.http}, "details": {"prefixItems": details}}}
     # Beside the reference, not in an allOf: code generators then use the one type `Error` for every status.
     return ref("Error") | {"properties": {"error": narrow}}
-
-
-def _document(
-    name: str,
-    summary: str,
-    description: str,
-    media: Json,
-    *,
-    parameters: list[Json] | None = None,
-    media_type: str = "application/json",
-) -> Json:
-    operation: Json = {
-        "operationId": name,
-        "tags": ["Discovery"],
-        "summary": summary,
-        "description": description,
-        "responses": {
-            "200": {
-                "description": summary,
-                "headers": _header_refs("ETag", "Cache-Control"),
-                "content": {media_type: media},
-            },
-            "304": {"description": "Unchanged since the `ETag` that was sent in `If-None-Match`."},
-        },
-    }
-    if parameters:
-        operation["parameters"] = parameters
-        operation["responses"]["404"] = {
-            "description": "No such document.",
-            "content": {"application/json": {"schema": _error_schema(STATUSES[404])}},
-        }
-    return {"get": operation}
-
-
-def _health(name: str, summary: str, more: dict[str, str] | None = None) -> Json:
-    content = {"application/json": {"schema": ref("Health")}}
-    described = {"200": "Yes."} | (more or {})
-    responses = {status: {"description": description, "content": content} for status, description in described.items()}
-    return {"operationId": name, "tags": ["Health"], "summary": summary, "responses": responses}

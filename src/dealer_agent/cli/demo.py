@@ -47,7 +47,7 @@ def demo(
         now = datetime.now(UTC)
         feed = read_feed(demo_inventory())
         with store_of(settings) as store:
-            import_feed(store, settings.dealer, feed, source="demo.json", at=now, allow_shrink=True)
+            import_feed(store, settings.dealer, feed, source="inventory.csv", at=now, allow_shrink=True)
     address = address_of(host, port)
     # The examples ask about a certified vehicle with a price.
     examples = (row.unit for row in feed.units if row.unit.condition == "cpo" and row.unit.selling_price)

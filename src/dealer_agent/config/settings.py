@@ -1,4 +1,4 @@
-"""The sections of `dealer.toml`, and all settings together. docs/settings.md documents each key.
+"""The sections of `dealer.toml`, and all settings together. docs/reference/settings.md documents each key.
 
 The server and the delivery read these types directly. A property converts a setting to the unit that the code needs.
 """

@@ -1,4 +1,4 @@
-"""What dealer.information answers (contract, part 5). Pure."""
+"""What dealer.information answers (docs/protocol.md#dealer-information). Pure."""
 
 from msgspec import UNSET, UnsetType
 

@@ -1,4 +1,4 @@
-"""What a vehicle costs a buyer of one area (contract, part 9). Pure."""
+"""What a vehicle costs a buyer of one area (docs/protocol.md#offered-price). Pure."""
 
 from collections.abc import Iterable
 

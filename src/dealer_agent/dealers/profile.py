@@ -1,4 +1,4 @@
-"""The dealer's profile as `dealer.toml` holds it (contract, parts 5, 6, 9 and 10). Pure types.
+"""The dealer's profile as `dealer.toml` holds it (docs/protocol.md). Pure types.
 
 The annotations carry every rule that `config` checks before one of these is made, so that what holds a `Profile` can
 trust it. Money is whole US dollars.
@@ -55,7 +55,7 @@ class Address(Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class VisitRules(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """How one kind of visit is booked at a rooftop (contract, part 10). Minutes, in quarters of an hour.
+    """How one kind of visit is booked at a rooftop (docs/protocol.md#confirmation). Minutes, in quarters of an hour.
 
     `hours` names the department whose hours count. Visits begin every `grid_minutes` from midnight on the rooftop's
     clock; `places` of them may overlap. They are booked no sooner than `notice_minutes` and no later than
@@ -187,7 +187,7 @@ class Privacy(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
 
 
 class Profile(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """The dealer, one or more rooftops. `feed_price` says what the feed's selling price is (contract, part 6)."""
+    """The dealer, one or more rooftops. `feed_price`: what the feed's price is (docs/protocol.md#feed-price)."""
 
     id: Annotated[str, read_by(read_slug)]
     name: Text

@@ -21,7 +21,7 @@ from dealer_agent.storage.sent_deliveries import StoredDocument
 from dealer_agent.storage.store import Store
 
 MOST_MAILS = 5
-"""The most confirmations to one address in MAILS_WITHIN, and the most cancellations (docs/delivery.md)."""
+"""The most confirmations to one address in MAILS_WITHIN, and the most cancellations (docs/reference/delivery.md)."""
 MAILS_WITHIN = timedelta(hours=24)
 
 

@@ -1,4 +1,4 @@
-"""A lead as ADF 1.0, the XML that dealers' CRMs read. The table in docs/delivery.md maps the members. Pure.
+"""A lead as ADF 1.0, the XML that dealers' CRMs read. The table in docs/reference/delivery.md maps the members. Pure.
 
 Elements are in the DTD's order. The result is ASCII: other characters are character references.
 """

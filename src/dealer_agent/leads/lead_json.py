@@ -1,4 +1,4 @@
-"""A lead as JSON, for receivers that do not read ADF. The table in docs/delivery.md describes the members. Pure."""
+"""A lead as JSON, for receivers that do not read ADF. The table in docs/reference/delivery.md has the members. Pure."""
 
 import re
 from datetime import UTC

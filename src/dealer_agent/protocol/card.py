@@ -11,7 +11,7 @@ from typing import Any
 import msgspec
 
 from dealer_agent.protocol.skill import Skill
-from dealer_agent.protocol.vocabulary import Wire
+from dealer_agent.protocol.vocabulary import Vocabularies
 
 A2A_VERSION = "1.0"
 BEARER_SCHEME = "bearer"
@@ -43,19 +43,19 @@ class CardFacts:
         return "bearer" if self.skills and all(skill.id in self.bearer_skills for skill in self.skills) else "none"
 
 
-def card_1_0_0(facts: CardFacts, wire: Wire) -> dict[str, Any]:
+def card_1_0_0(facts: CardFacts, vocabularies: Vocabularies) -> dict[str, Any]:
     """The camelCase card of revision 1.0.0."""
-    return _identified(_card(facts, (wire.default.extension_1_0_0, wire.other.extension_1_0_0), wire, {}))
+    return _identified(_card(facts, vocabularies, [each.extension_1_0_0 for each in vocabularies.both], {}))
 
 
-def card_0_1_0(facts: CardFacts, wire: Wire) -> dict[str, Any]:
+def card_0_1_0(facts: CardFacts, vocabularies: Vocabularies) -> dict[str, Any]:
     """The snake_case card of revision 0.1.0. It has `auth_type` at its top and in the extension."""
     auth_type = {"auth_type": facts.auth_type}
-    card = _card(facts, (wire.default.extension_0_1_0, wire.other.extension_0_1_0), wire, auth_type)
+    card = _card(facts, vocabularies, [each.extension_0_1_0 for each in vocabularies.both], auth_type)
     return _identified(auth_type | _in_snake_case(card))
 
 
-def _card(facts: CardFacts, uris: tuple[str, str], wire: Wire, params: dict[str, Any]) -> dict[str, Any]:
+def _card(facts: CardFacts, vocabularies: Vocabularies, uris: list[str], params: dict[str, str]) -> dict[str, Any]:
     # The same profile under the names of both vocabularies: a buyer looks for the name that it knows.
     extensions = [
         {
@@ -78,9 +78,9 @@ def _card(facts: CardFacts, uris: tuple[str, str], wire: Wire, params: dict[str,
             {"url": facts.http_json_url, "protocolBinding": "HTTP+JSON", "protocolVersion": A2A_VERSION},
         ],
         "capabilities": {"streaming": False, "pushNotifications": False, "extensions": extensions},
-        "defaultInputModes": [mode for skill in facts.skills for mode in _input_modes(skill, wire)],
-        "defaultOutputModes": [mode for skill in facts.skills for mode in _output_modes(skill, wire)],
-        "skills": [_skill_entry(skill, facts, wire) for skill in facts.skills],
+        "defaultInputModes": [mode for skill in facts.skills for mode in _input_modes(skill, vocabularies)],
+        "defaultOutputModes": [mode for skill in facts.skills for mode in _output_modes(skill, vocabularies)],
+        "skills": [_skill_entry(skill, facts, vocabularies) for skill in facts.skills],
     }
     if facts.bearer_skills:
         card["securitySchemes"] = {BEARER_SCHEME: {"httpAuthSecurityScheme": {"scheme": "Bearer"}}}
@@ -89,24 +89,24 @@ def _card(facts: CardFacts, uris: tuple[str, str], wire: Wire, params: dict[str,
     return card
 
 
-def _skill_entry(skill: Skill, facts: CardFacts, wire: Wire) -> dict[str, Any]:
+def _skill_entry(skill: Skill, facts: CardFacts, vocabularies: Vocabularies) -> dict[str, Any]:
     entry = {
         "id": skill.id,
         "name": skill.name,
         "description": skill.description,
         "tags": skill.tags,
-        "inputModes": _input_modes(skill, wire),
-        "outputModes": _output_modes(skill, wire),
+        "inputModes": _input_modes(skill, vocabularies),
+        "outputModes": _output_modes(skill, vocabularies),
     }
     return entry | {"securityRequirements": BEARER_REQUIREMENT} if skill.id in facts.bearer_skills else entry
 
 
-def _input_modes(skill: Skill, wire: Wire) -> list[str]:
-    return [vocabulary.request_media_type(skill) for vocabulary in wire.both]
+def _input_modes(skill: Skill, vocabularies: Vocabularies) -> list[str]:
+    return [vocabulary.request_media_type(skill) for vocabulary in vocabularies.both]
 
 
-def _output_modes(skill: Skill, wire: Wire) -> list[str]:
-    return [vocabulary.response_media_type(skill) for vocabulary in wire.both]
+def _output_modes(skill: Skill, vocabularies: Vocabularies) -> list[str]:
+    return [vocabulary.response_media_type(skill) for vocabulary in vocabularies.both]
 
 
 def _skill_schemas(facts: CardFacts) -> dict[str, dict[str, str]]:

@@ -39,7 +39,7 @@ from dealer_agent.protocol.skill import (
     ReadingPayload,
     Skill,
 )
-from dealer_agent.protocol.vocabulary import Vocabulary, Wire
+from dealer_agent.protocol.vocabulary import Vocabularies, Vocabulary
 
 LEAD = LEAD_SUBMIT.id.encode()
 """The body of a lead contains these bytes, unless its client has escaped them."""
@@ -128,23 +128,23 @@ def names_a_lead(body: bytes) -> bool:
         return False
 
 
-def decode_request(body: bytes, wire: Wire, lenient: bool = False) -> Request:
+def decode_request(body: bytes, vocabularies: Vocabularies, lenient: bool = False) -> Request:
     """The request in an HTTP+JSON body. Raises ProtocolError for an invalid envelope or an unknown skill.
 
     An invalid payload raises nothing: the request has `problems`. `lenient` allows an absent configuration, which
     generic A2A clients leave out.
     """
-    request = decode_plain_request(body, wire)
+    request = decode_plain_request(body, vocabularies)
     if request is not None:
         return request
     plain = read_json(body)
     if isinstance(plain, dict) and "jsonrpc" in plain and "message" not in plain:
         words = "is a JSON-RPC call; send it to /rpc, or send its params alone here"
         raise validation_error([Problem((), words, "additionalProperties")], "envelope")
-    return check_request(plain, wire, lenient=lenient)
+    return check_request(plain, vocabularies, lenient=lenient)
 
 
-def decode_plain_request(body: bytes, wire: Wire) -> Request | None:
+def decode_plain_request(body: bytes, vocabularies: Vocabularies) -> Request | None:
     """The plain request in an HTTP+JSON body; None for every other body.
 
     A lead is never tried here, so that it is decoded once.
@@ -152,12 +152,12 @@ def decode_plain_request(body: bytes, wire: Wire) -> Request | None:
     if LEAD in body or not is_sound(body):
         return None
     try:
-        return plain_request(_decoder.decode(body), wire)
+        return plain_request(_decoder.decode(body), vocabularies)
     except NOT_DECODED:
         return None
 
 
-def plain_request(sent: SendMessage, wire: Wire) -> Request | None:
+def plain_request(sent: SendMessage, vocabularies: Vocabularies) -> Request | None:
     """The plain request in a decoded body; None if the body needs the full check."""
     message = sent.message
     configuration = sent.configuration
@@ -182,8 +182,8 @@ def plain_request(sent: SendMessage, wire: Wire) -> Request | None:
     if isinstance(payload, UnsetType) or isinstance(media_type, UnsetType):
         return None
     skill = SKILL_BY_PAYLOAD[type(payload)]
-    found = wire.requests.get(media_type)
-    if found is None or found[1] is not skill or not wire.accepts(configuration.accepted_output_modes, skill):
+    found = vocabularies.requests.get(media_type)
+    if found is None or found[1] is not skill or not vocabularies.accepts(configuration.accepted_output_modes, skill):
         return None
     if type(payload) is InventoryVehicleRequest and payload.vin is payload.stock is payload.vehicle_id:
         # All three are UNSET: nothing identifies the vehicle.
@@ -191,12 +191,12 @@ def plain_request(sent: SendMessage, wire: Wire) -> Request | None:
     return Request(skill, found[0], message.context_id or None, payload)
 
 
-def check_request(body: Any, wire: Wire, *, lenient: bool = False) -> Request:
+def check_request(body: Any, vocabularies: Vocabularies, *, lenient: bool = False) -> Request:
     """The request in plain JSON values, by the full check. Raises ProtocolError as `decode_request`."""
     part = data_part(body)[1]
-    vocabulary = wire.of_media_type(part.get("mediaType")) if part else wire.default
+    vocabulary = vocabularies.of_media_type(part.get("mediaType")) if part else vocabularies.default
     try:
-        skill, payload = _check_envelope(body, wire, vocabulary, lenient=lenient)
+        skill, payload = _check_envelope(body, vocabularies, vocabulary, lenient=lenient)
     except ProtocolError as error:
         error.vocabulary = vocabulary
         raise
@@ -215,12 +215,14 @@ def check_request(body: Any, wire: Wire, *, lenient: bool = False) -> Request:
     return Request(skill, vocabulary, context_id, problems=tuple(problems))
 
 
-def _check_envelope(body: Any, wire: Wire, vocabulary: Vocabulary, *, lenient: bool) -> tuple[Skill, dict[str, Any]]:
+def _check_envelope(
+    body: Any, vocabularies: Vocabularies, vocabulary: Vocabulary, *, lenient: bool
+) -> tuple[Skill, dict[str, Any]]:
     problems = envelope_problems(body, vocabulary, lenient=lenient)
     part = data_part(body)[1]
     payload = part.get("data") if part else None
     skill = _skill_of(payload) if not problems and isinstance(payload, dict) else None
-    problems += media_type_problems(body, skill, wire, lenient=lenient)
+    problems += media_type_problems(body, skill, vocabularies, lenient=lenient)
     if problems:
         raise validation_error(problems, "envelope")
     _refuse_tasks_and_pushes(body)

@@ -6,7 +6,7 @@ from typing import Any
 from dealer_agent.protocol.problems import Path, Problem
 from dealer_agent.protocol.request_problems import compile_schema, list_problems
 from dealer_agent.protocol.skill import INVENTORY_SEARCH, Skill
-from dealer_agent.protocol.vocabulary import Vocabulary, Wire, bare_media_type
+from dealer_agent.protocol.vocabulary import Vocabularies, Vocabulary, bare_media_type
 
 ID_LENGTH = 200
 """The most characters of `messageId`, `contextId` and `taskId`."""
@@ -95,24 +95,24 @@ def envelope_problems(body: Any, vocabulary: Vocabulary, *, lenient: bool) -> li
     return problems + _part_problems(body, vocabulary)
 
 
-def media_type_problems(body: Any, skill: Skill | None, wire: Wire, *, lenient: bool) -> list[Problem]:
+def media_type_problems(body: Any, skill: Skill | None, vocabularies: Vocabularies, *, lenient: bool) -> list[Problem]:
     """What is wrong with the media type of the data part and with the accepted output modes."""
     problems: list[Problem] = []
     index, part = data_part(body)
     media_type = part.get("mediaType") if part else None
-    vocabulary = wire.of_media_type(media_type)
+    vocabulary = vocabularies.of_media_type(media_type)
     path = ("message", "parts", index, "mediaType")
     if part is not None and "mediaType" not in part:
         problems.append(Problem(path, "is required on a data part", "required"))
     if skill is None:
         return problems
     if isinstance(media_type, str):
-        found = wire.requests.get(bare_media_type(media_type))
+        found = vocabularies.requests.get(bare_media_type(media_type))
         if found is None or found[1] is not skill:
             words = f"must be {vocabulary.request_media_type(skill)} for {skill.request_type}"
             problems.append(Problem(path, words, "const", (media_type,)))
     modes = body.get("configuration", {}).get("acceptedOutputModes", [])
-    if not (wire.accepts(modes, skill) or (lenient and not modes)):
+    if not (vocabularies.accepts(modes, skill) or (lenient and not modes)):
         wanted = vocabulary.response_media_type(skill)
         words = f"must hold the skill's response media type, {wanted}"
         problems.append(Problem(("configuration", "acceptedOutputModes"), words, "contains", (modes,), wanted))

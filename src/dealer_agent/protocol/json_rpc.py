@@ -22,7 +22,7 @@ from dealer_agent.protocol.errors import (
     UnsupportedSkill,
 )
 from dealer_agent.protocol.json_body import NOT_DECODED, is_sound, read_json
-from dealer_agent.protocol.vocabulary import Wire
+from dealer_agent.protocol.vocabulary import Vocabularies
 
 INVALID_REQUEST, METHOD_NOT_FOUND = -32600, -32601
 
@@ -71,9 +71,11 @@ _call_decoder = msgspec.json.Decoder(_Call)
 _types_decoder = msgspec.json.Decoder(_CallTypes)
 
 
-def decode_call(body: bytes, wire: Wire, lenient: bool = False) -> tuple[bytes, Request | ProtocolError]:
+def decode_call(
+    body: bytes, vocabularies: Vocabularies, lenient: bool = False
+) -> tuple[bytes, Request | ProtocolError]:
     """The id of a call, as the JSON text that was received, and the request or the error."""
-    plain_call = decode_plain_call(body, wire)
+    plain_call = decode_plain_call(body, vocabularies)
     if plain_call is not None:
         return plain_call
     rpc_id = NO_ID
@@ -82,18 +84,18 @@ def decode_call(body: bytes, wire: Wire, lenient: bool = False) -> tuple[bytes, 
         _refuse_other_values(plain)
         rpc_id = _id_in(body)
         _refuse_other_calls(plain, rpc_id)
-        return rpc_id, check_request(plain.get("params", {}), wire, lenient=lenient)
+        return rpc_id, check_request(plain.get("params", {}), vocabularies, lenient=lenient)
     except ProtocolError as error:
         return rpc_id, error
 
 
-def decode_plain_call(body: bytes, wire: Wire) -> tuple[bytes, Request] | None:
+def decode_plain_call(body: bytes, vocabularies: Vocabularies) -> tuple[bytes, Request] | None:
     """The id of a call and its plain request, as `envelope.decode_plain_request`."""
     if LEAD in body or not is_sound(body):
         return None
     try:
         call = _call_decoder.decode(body)
-        request = plain_request(call.params, wire)
+        request = plain_request(call.params, vocabularies)
     except NOT_DECODED:
         return None
     rpc_id = bytes(call.id)

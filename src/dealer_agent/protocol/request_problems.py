@@ -21,11 +21,11 @@ from dealer_agent.protocol.skill import Skill
 _PERSONAL = ("customer", "consent", "message", "notes")
 """Members whose values are never repeated, at any depth."""
 
-LOOKED_AT = PROBLEMS_SHOWN + 1
+MOST_CHECKED = PROBLEMS_SHOWN + 1
 """The most problems that are described, and the most items of one array that are checked: one more than an error lists.
 To describe a problem takes about 10 µs."""
 
-_SUGGESTED = 10
+_MOST_SUGGESTIONS = 10
 """The most unknown members that get the nearest known name. One search takes about 0.3 ms."""
 
 _FORMAT_WORDS = {
@@ -106,23 +106,23 @@ def list_problems(checker: Checker, instance: object) -> list[Problem]:
     """All problems of an instance. Each missing or unknown member has its own problem.
 
     Sizes are checked first: the content of a value that is too long is not checked. Of other arrays, the first
-    `LOOKED_AT` items are checked. The others are checked only if these have no problem. At most `LOOKED_AT` problems
-    are described. The others are counted in `left_out`.
+    `MOST_CHECKED` items are checked. The others are checked only if these have no problem. At most `MOST_CHECKED`
+    problems are described. The others are counted in `left_out`.
     """
-    unread = set(_with_long_names(instance)) if checker.names else set()
-    if not unread and checker.whole.is_valid(instance):
+    skipped = set(_with_long_names(instance)) if checker.names else set()
+    if not skipped and checker.whole.is_valid(instance):
         return []
-    problems = [Problem(path, _LONG_NAME, "propertyNames") for path in unread]
+    problems = [Problem(path, _LONG_NAME, "propertyNames") for path in skipped]
     too_long = list(checker.sizes.iter_errors(instance))
-    unread |= {tuple(error.instance_path) for error in too_long}
-    errors = [error for error in too_long if not _is_within(error.instance_path[:-1], unread)]
-    within = checker.whole.iter_errors(_cut(instance, checker.known, unread))
-    errors += (error for error in within if not unread or not _is_within(error.instance_path, unread))
+    skipped |= {tuple(error.instance_path) for error in too_long}
+    errors = [error for error in too_long if not _is_within(error.instance_path[:-1], skipped)]
+    within = checker.whole.iter_errors(_cut(instance, checker.known, skipped))
+    errors += (error for error in within if not skipped or not _is_within(error.instance_path, skipped))
     if not errors and not problems:
         errors = [_first_error(checker, instance)]
-    left_out, suggestions = 0, _SUGGESTED
+    left_out, suggestions = 0, _MOST_SUGGESTIONS
     for error in errors:
-        found = _translated(error, checker, LOOKED_AT - len(problems), suggestions)
+        found = _problems_of(error, checker, MOST_CHECKED - len(problems), suggestions)
         problems += found
         if error.kind.name == "additionalProperties":
             suggestions -= len(found)
@@ -152,25 +152,25 @@ def _with_long_names(instance: object) -> Iterator[Path]:
             waiting += ((item, (*path, at)) for at, item in enumerate(node) if item and isinstance(item, dict | list))
 
 
-def _cut(value: Any, known: frozenset[str], unread: set[Path], path: Path = ()) -> Any:
-    """A copy with at most `LOOKED_AT` items of each array, and with empty values at the paths `unread`.
+def _cut(value: Any, known: frozenset[str], skipped: set[Path], path: Path = ()) -> Any:
+    """A copy with at most `MOST_CHECKED` items of each array, and with empty values at the paths `skipped`.
 
     An object with too many members keeps the known ones and some others: one error contains the text of all.
     """
-    if path in unread:
+    if path in skipped:
         return type(value)()
     if isinstance(value, dict):
         if len(value) > EXTRA_MEMBERS + len(known):
-            others = [name for name in value if name not in known][LOOKED_AT:]
+            others = [name for name in value if name not in known][MOST_CHECKED:]
             value = {name: value[name] for name in value.keys() - set(others)}
         return {
-            name: _cut(item, known, unread, (*path, name)) if unread or isinstance(item, dict | list) else item
+            name: _cut(item, known, skipped, (*path, name)) if skipped or isinstance(item, dict | list) else item
             for name, item in value.items()
         }
     if isinstance(value, list):
         return [
-            _cut(item, known, unread, (*path, at)) if unread or isinstance(item, dict | list) else item
-            for at, item in enumerate(value[:LOOKED_AT])
+            _cut(item, known, skipped, (*path, at)) if skipped or isinstance(item, dict | list) else item
+            for at, item in enumerate(value[:MOST_CHECKED])
         ]
     return value
 
@@ -200,7 +200,7 @@ def _with_received(path: Path, message: str, keyword: str, received: object) -> 
     return Problem(path, message, keyword, None if personal else (received,))
 
 
-def _translated(error: jsonschema_rs.ValidationError, checker: Checker, most: int, suggestions: int) -> list[Problem]:
+def _problems_of(error: jsonschema_rs.ValidationError, checker: Checker, most: int, suggestions: int) -> list[Problem]:
     """At most `most` problems of one error. The first `suggestions` unknown members get the nearest known name."""
     if most <= 0:
         return []
@@ -279,7 +279,7 @@ def _appointment_problems(appointment: object) -> list[Problem]:
     windows = appointment.get("requested_windows")
     zoned = isinstance(appointment.get("timezone"), str)
     problems: list[Problem] = []
-    for index, window in enumerate(windows[:LOOKED_AT] if isinstance(windows, list) else ()):
+    for index, window in enumerate(windows[:MOST_CHECKED] if isinstance(windows, list) else ()):
         if not isinstance(window, dict):
             continue
         path: Path = ("appointment", "requested_windows", index)

@@ -1,22 +1,24 @@
-"""The table of vehicle fields, and one vehicle listing as search results and details carry it. Pure types.
+"""The table of vehicle fields: the members of a listing in search results and details. Pure types.
 
-Each member of `VehicleMembers` and `Vehicle` is a row of the table: its annotation says everything that the service
-knows of the field (`protocol.vehicle_field`). The members are ordinary typed attributes, so code reads
-`listing.price`. `FIELDS` is the table as data. From it derive the filters, the sort fields and the facets
-(`protocol.requests`, `protocol.responses`) with their schemas, the bounds of a lead's vehicles, the columns of the
-catalogue, the weights of free-text search, the layouts `canonical` and `generic` of inventory feeds and the parsing of
-their cells, the vehicle's lines in lead texts, and the documentation. To add a field, add a member here.
+Each member of `VehicleMembers` and `Vehicle` is a row of the table. Its annotation defines everything about the field
+(`protocol.vehicle_field`). The members are typed attributes, so code reads `listing.price`. To add a field, add a
+member here. `FIELDS` is the table as data. These derive from it:
+
+- the filters, the sort fields, the facets and their schemas (`protocol.requests`, `protocol.responses`),
+- the bounds of the vehicles in a lead, and their lines in texts for people (`leads.vehicle_words`),
+- the columns of the catalogue and the weights of free-text search (`inventory.catalogue`),
+- the names of columns in feeds and the parsing of their cells (`inventory.feeds`), and the documentation.
 
 An absent member is unknown, never null. Money is whole US dollars, mileage is miles (docs/protocol.md#listings).
 """
 
 from collections.abc import Mapping
 from datetime import date
-from types import MappingProxyType, UnionType
+from types import UnionType
 from typing import Annotated, Any, Final, Literal, Union, get_args, get_origin
 
-import msgspec
 from msgspec import UNSET, Struct, UnsetType
+from msgspec.structs import fields
 
 from dealer_agent.protocol.vehicle_field import (
     LAST,
@@ -68,17 +70,13 @@ class VehicleMembers(Struct, frozen=True, omit_defaults=True, kw_only=True):
         str | UnsetType,
         Field("VIN", search="identifier"),
         Exact(20, "The exact VIN.", Vin),
-        Feed("vin", ("VIN", "VIN_No", "VIN Number", "Vehicle Identification Number")),
+        Feed("vin", "VIN | VIN_No | VIN Number | Vehicle Identification Number"),
     ] = UNSET
     stock: Annotated[
         str | UnsetType,
         Field("Stock number", search="identifier", sort=True),
         Exact(21, "The stock number, without regard to case."),
-        Feed(
-            "stock",
-            ("Stock", "Stock #", "Stock_No", "StockID", "StockNumber", "Stock Num", "Stk", "Stock No."),
-            limit=64,
-        ),
+        Feed("stock", "Stock | Stock # | Stock_No | StockID | StockNumber | Stock Num | Stk | Stock No.", limit=64),
     ] = UNSET
     vehicle_type: Annotated[
         VehicleType | UnsetType,
@@ -86,7 +84,7 @@ class VehicleMembers(Struct, frozen=True, omit_defaults=True, kw_only=True):
         AnyOf(5, "Types to include. A listing without a type counts as `car`."),
         Counts("vehicle_types", 6),
         LeadFact(0, claim_only=True),
-        Feed("vehicle_type", ("vehicle_type",)),
+        Feed("vehicle_type", "vehicle_type"),
     ] = UNSET
     year: Annotated[
         Natural | UnsetType,
@@ -94,38 +92,38 @@ class VehicleMembers(Struct, frozen=True, omit_defaults=True, kw_only=True):
         Range(17, "Model year.", bound=Year),
         Counts("years", 4),
         MinMax(3),
-        Feed("year", ("Year", "ModelYear", "Model Year")),
+        Feed("year", "Year | ModelYear | Model Year"),
     ] = UNSET
     make: Annotated[
         str | UnsetType,
         Field("Make", vocabulary="make", search="name", sort=True),
         AnyOf(1),
         Counts("makes", 1),
-        Feed("word", ("Make", "Brand")),
+        Feed("word", "Make | Brand"),
     ] = UNSET
     model: Annotated[
         str | UnsetType,
         Field("Model", search="name", sort=True),
         AnyOf(2),
         Counts("models", 2),
-        Feed("line", ("Model",), limit=100),
+        Feed("line", "Model", limit=100),
     ] = UNSET
     trim: Annotated[
         str | UnsetType,
         Field("Trim", search="name"),
         AnyOf(3),
         Counts("trims", 3),
-        Feed("line", ("Trim", "Series", "Trim Level"), limit=150),
+        Feed("line", "Trim | Series | Trim Level", limit=150),
     ] = UNSET
     list_price: Annotated[
         Natural | UnsetType,
         Field("List price", "Whole US dollars.", sort=True),
-        Feed("dollars", ("ListPrice", "RetailPrice", "Retail", "Other Price")),
+        Feed("dollars", "ListPrice | RetailPrice | Retail | Other Price"),
     ] = UNSET
     msrp: Annotated[
         Natural | UnsetType,
         Field("MSRP", "Whole US dollars.", sort=True),
-        Feed("dollars", ("MSRP", "Sticker Price")),
+        Feed("dollars", "MSRP | Sticker Price"),
     ] = UNSET
     fees: Annotated[
         tuple[Fee, ...] | UnsetType,
@@ -136,25 +134,21 @@ class VehicleMembers(Struct, frozen=True, omit_defaults=True, kw_only=True):
         Field("Mileage", "Miles.", sort=True),
         Range(19, max_description="Miles.", minimum=False),
         MinMax(2),
-        Feed(
-            "miles",
-            ("Mileage", "Miles", "Odometer"),
-            more_columns={"mileage_unit": ("Mileage Unit", "Odometer Unit")},
-        ),
+        Feed("miles", "Mileage | Miles | Odometer", more_columns={"mileage_unit": "Mileage Unit | Odometer Unit"}),
     ] = UNSET
     body: Annotated[
         str | UnsetType,
         Field("Body", f"{_BODIES} {_OWN_WORDS}", vocabulary="body", search="fact"),
         AnyOf(12, f"Body styles or segments. {_BODIES}"),
         Counts("bodies", 12),
-        Feed("word", ("Body", "BodyStyle", "Body Type", "Body Style")),
+        Feed("word", "Body | BodyStyle | Body Type | Body Style"),
     ] = UNSET
     transmission: Annotated[
         str | UnsetType,
         Field("Transmission", f"{_TRANSMISSIONS} {_OWN_WORDS}", vocabulary="transmission", search="fact"),
         AnyOf(6, f"{_TRANSMISSIONS} `automatic` finds neither cvt nor dct."),
         Counts("transmissions", 7),
-        Feed("word", ("Transmission", "Tranmission", "Transmission_Description", "Trans")),
+        Feed("word", "Transmission | Tranmission | Transmission_Description | Trans"),
     ] = UNSET
     driveline: Annotated[
         str | UnsetType,
@@ -162,13 +156,13 @@ class VehicleMembers(Struct, frozen=True, omit_defaults=True, kw_only=True):
         AnyOf(11, f"{_DRIVELINES} `2wd` finds fwd, rwd and 2wd."),
         Counts("drivelines", 11),
         LeadFact(4),
-        Feed("word", ("Drivetrain", "Driveline", "Drive Train", "Drive Type", "Drivetrain Desc", "Drive")),
+        Feed("word", "Drivetrain | Driveline | Drive Train | Drive Type | Drivetrain Desc | Drive"),
     ] = UNSET
     engine: Annotated[
         str | UnsetType,
         Field("Engine", search="fact"),
         LeadFact(1),
-        Feed("line", ("Engine", "Engine Description"), limit=200),
+        Feed("line", "Engine | Engine Description", limit=200),
     ] = UNSET
     displacement_cc: Annotated[
         Natural | UnsetType,
@@ -178,11 +172,8 @@ class VehicleMembers(Struct, frozen=True, omit_defaults=True, kw_only=True):
         LeadFact(2, " cc"),
         Feed(
             "cubic_centimetres",
-            ("Engine Displacement", "Displacement", "Displacement CC"),
-            more_columns={
-                "displacement_litres": (),
-                "displacement_cubic_inches": ("EngineDisplacementCubicInches",),
-            },
+            "Engine Displacement | Displacement | Displacement CC",
+            more_columns={"displacement_litres": "", "displacement_cubic_inches": "EngineDisplacementCubicInches"},
         ),
     ] = UNSET
     fuel: Annotated[
@@ -191,19 +182,19 @@ class VehicleMembers(Struct, frozen=True, omit_defaults=True, kw_only=True):
         AnyOf(7, f"{_FUELS} `hybrid` does not find phev."),
         Counts("fuels", 8),
         LeadFact(3),
-        Feed("word", ("Fuel", "Fuel Type")),
+        Feed("word", "Fuel | Fuel Type"),
     ] = UNSET
     city_mpg: Annotated[
         Natural | UnsetType,
         Field("City", "Miles per gallon."),
         LeadFact(5, " mpg"),
-        Feed("whole", ("City MPG", "MPGCity", "EPACity", "MPG City")),
+        Feed("whole", "City MPG | MPGCity | EPACity | MPG City"),
     ] = UNSET
     highway_mpg: Annotated[
         Natural | UnsetType,
         Field("Highway", "Miles per gallon."),
         LeadFact(6, " mpg"),
-        Feed("whole", ("Highway MPG", "MPGHighway", "EPAHighway", "MPG Hwy", "HwyMPG")),
+        Feed("whole", "Highway MPG | MPGHighway | EPAHighway | MPG Hwy | HwyMPG"),
     ] = UNSET
     electric_range_mi: Annotated[
         float | UnsetType,
@@ -211,13 +202,13 @@ class VehicleMembers(Struct, frozen=True, omit_defaults=True, kw_only=True):
         Range(8, "Miles."),
         MinMax(5),
         LeadFact(7, " mi"),
-        Feed("amount", ("Electric Range", "EV Range", "Range Miles")),
+        Feed("amount", "Electric Range | EV Range | Range Miles"),
     ] = UNSET
     battery_kwh: Annotated[
         float | UnsetType,
         Field("Battery", "Kilowatt-hours."),
         LeadFact(8, " kWh"),
-        Feed("amount", ("Battery kWh", "Battery Capacity")),
+        Feed("amount", "Battery kWh | Battery Capacity"),
     ] = UNSET
     motor_power_hp: Annotated[
         float | UnsetType,
@@ -239,7 +230,7 @@ class VehicleMembers(Struct, frozen=True, omit_defaults=True, kw_only=True):
         AnyOf(10, _CHARGE_PORTS),
         Counts("charge_ports", 10),
         LeadFact(11),
-        Feed("word", ("Charge Port",)),
+        Feed("word", "Charge Port"),
     ] = UNSET
     exterior_color: Annotated[
         str | UnsetType,
@@ -248,10 +239,7 @@ class VehicleMembers(Struct, frozen=True, omit_defaults=True, kw_only=True):
         Counts("exterior_colors", 13),
         Feed(
             "line",
-            (
-                *("ExteriorColor", "ExtColor", "Color", "Colour", "OEMColorNameExterior", "Exterior Colour"),
-                "Ext_Color_Generic",
-            ),
+            "ExteriorColor | ExtColor | Color | Colour | OEMColorNameExterior | Exterior Colour | Ext_Color_Generic",
             limit=120,
         ),
     ] = UNSET
@@ -261,25 +249,20 @@ class VehicleMembers(Struct, frozen=True, omit_defaults=True, kw_only=True):
         AnyOf(15, "As for `exterior_color`."),
         Counts("interior_colors", 14),
         Feed(
-            "line",
-            ("InteriorColor", "IntColor", "OEMColorNameInterior", "Interior Colour", "Int_Color_Generic"),
-            limit=120,
+            "line", "InteriorColor | IntColor | OEMColorNameInterior | Interior Colour | Int_Color_Generic", limit=120
         ),
     ] = UNSET
     features: Annotated[
         tuple[str, ...] | UnsetType,
         Field("Features", search="prose", lead_bounds={"maxItems": 500}),
-        Feed("features", ("Features", "Options", "Categorized Options", "StandardEquipment", "Equipment")),
+        Feed("features", "Features | Options | Categorized Options | StandardEquipment | Equipment"),
     ] = UNSET
     photos: Annotated[
         tuple[str, ...] | UnsetType,
         Field("Photos", "URLs.", lead_bounds={"maxItems": 200}),
         Feed(
             "photos",
-            (
-                *("Photos", "Photo_URLs", "ImageList", "ImageURLs", "Images", "Photo Url List", "Image URL"),
-                *("Photo URL", "Pictures"),
-            ),
+            "Photos | Photo_URLs | ImageList | ImageURLs | Images | Photo Url List | Image URL | Photo URL | Pictures",
         ),
     ] = UNSET
     vdp_url: Annotated[
@@ -287,18 +270,14 @@ class VehicleMembers(Struct, frozen=True, omit_defaults=True, kw_only=True):
         Field("Web page", "The vehicle's page on the dealer's website."),
         LeadFact(12),
         Feed(
-            "address",
-            (
-                *("VDPURL", "VDP", "DetailPageUrl", "Website VDP URL", "Listing Url", "URL", "Link"),
-                "Vehicle Detail Link",
-            ),
+            "address", "VDPURL | VDP | DetailPageUrl | Website VDP URL | Listing Url | URL | Link | Vehicle Detail Link"
         ),
     ] = UNSET
     description: Annotated[
         str | UnsetType,
         Field("Description", search="prose", lead_bounds={"maxLength": 20_000}),
         LeadFact(LAST + 2, claim_only=True),
-        Feed("prose", ("Description", "VehicleComments", "Comments", "Dealer Comments", "Seller Notes")),
+        Feed("prose", "Description | VehicleComments | Comments | Dealer Comments | Seller Notes"),
     ] = UNSET
     notes: Annotated[
         str | UnsetType,
@@ -314,10 +293,7 @@ class VehicleMembers(Struct, frozen=True, omit_defaults=True, kw_only=True):
         date | UnsetType,
         Field("In stock since", "When the unit came into stock."),
         LeadFact(LAST + 1, claim_only=True),
-        Feed(
-            "day",
-            ("DATE-IN-STOCK", "DateInStock", "Inventory Date", "InDate", "In Stock Date", "Date In Stock"),
-        ),
+        Feed("day", "DATE-IN-STOCK | DateInStock | Inventory Date | InDate | In Stock Date | Date In Stock"),
     ] = UNSET
 
 
@@ -327,13 +303,13 @@ class Vehicle(VehicleMembers, frozen=True, omit_defaults=True, kw_only=True):
     vehicle_id: Annotated[
         str,
         Field("Vehicle id", "The dealer agent's own id of the unit; it never changes."),
-        Feed("line", ("vehicle_id",), limit=100),
+        Feed("line", "vehicle_id", limit=100),
     ]
     status: Annotated[
         ListingStatus,
         Field("Status", vocabulary="status"),
         Counts("statuses", 16),
-        Feed("status", ("Status", "Availability", "Vehicle Status")),
+        Feed("status", "Status | Availability | Vehicle Status"),
     ]
     rooftop: Annotated[
         str,
@@ -342,9 +318,9 @@ class Vehicle(VehicleMembers, frozen=True, omit_defaults=True, kw_only=True):
         Counts("rooftops", 15),
         Feed(
             "names",
-            ("Rooftop", "DealerId", "DealerName", "Dealer Name", "Store", "Location", "FeedId"),
-            ("rooftop", "dealer_id", "rooftop_hints"),
-            "rooftop_hints",
+            "Rooftop | DealerId | DealerName | Dealer Name | Store | Location | FeedId",
+            own_columns="rooftop | dealer_id | rooftop_hints",
+            member="rooftop_hints",
         ),
     ]
     updated_at: Annotated[
@@ -352,9 +328,9 @@ class Vehicle(VehicleMembers, frozen=True, omit_defaults=True, kw_only=True):
         Field("Updated", "RFC 3339. The feed's time for this unit, else the last import that confirmed it.", sort=True),
         Feed(
             "moment",
-            ("Last Modified", "Last Updated", "Modified Date", "Updated At", "LastModifiedDate", "Date Modified"),
-            ("updated_at", "feed_updated_at"),
-            "feed_updated_at",
+            "Last Modified | Last Updated | Modified Date | Updated At | LastModifiedDate | Date Modified",
+            own_columns="updated_at | feed_updated_at",
+            member="feed_updated_at",
         ),
     ]
     changed_at: Annotated[
@@ -368,14 +344,12 @@ class Vehicle(VehicleMembers, frozen=True, omit_defaults=True, kw_only=True):
         Counts("conditions", 5),
         Feed(
             "condition",
-            (
-                *("NEW-USED", "New/Used", "New_Used", "UsedNew", "NewUsed", "Condition", "Type", "Sale Condition"),
-                "Vehicle Condition",
-            ),
+            "NEW-USED | New/Used | New_Used | UsedNew | NewUsed | Condition | Type | Sale Condition"
+            " | Vehicle Condition",
             more_columns={
-                "certified": ("Certified", "IsCpo", "CPO", "Is Certified", "Certified Pre-Owned"),
-                "is_used": ("IsUsed",),
-                "is_new": ("IsNew",),
+                "certified": "Certified | IsCpo | CPO | Is Certified | Certified Pre-Owned",
+                "is_used": "IsUsed",
+                "is_new": "IsNew",
             },
         ),
     ] = UNSET
@@ -390,12 +364,10 @@ class Vehicle(VehicleMembers, frozen=True, omit_defaults=True, kw_only=True):
         MinMax(1),
         Feed(
             "dollars",
-            (
-                *("Internet_Price", "InternetPrice", "InternetSpecial", "Preferred_Price", "SalePrice", "Low_Price"),
-                *("SellingPrice", "Price", "Selling Price", "Asking Price", "AdvertisedPrice", "Our Price", "WebPrice"),
-            ),
-            ("price", "selling_price"),
-            "selling_price",
+            "Internet_Price | InternetPrice | InternetSpecial | Preferred_Price | SalePrice | Low_Price"
+            " | SellingPrice | Price | Selling Price | Asking Price | AdvertisedPrice | Our Price | WebPrice",
+            own_columns="price | selling_price",
+            member="selling_price",
         ),
     ] = UNSET
 
@@ -423,13 +395,13 @@ def _row(name: str, annotation: Any) -> VehicleField:
     )
 
 
-def _rows() -> dict[str, VehicleField]:
-    members = msgspec.structs.fields(Vehicle)
-    return {
-        member.name: _row(member.name, member.type)
-        for member in sorted(members, key=lambda member: member.name in VehicleMembers.__struct_fields__)
-    }
+_ANNOTATIONS = {member.name: member.type for member in fields(Vehicle)}
 
-
-FIELDS: Final[Mapping[str, VehicleField]] = MappingProxyType(_rows())
-"""The table by field name. The members that only a listing has come first."""
+FIELDS: Final[Mapping[str, VehicleField]] = {
+    # The members that only a listing has come first.
+    name: _row(name, annotation)
+    for name, annotation in sorted(
+        _ANNOTATIONS.items(), key=lambda member: member[0] in VehicleMembers.__struct_fields__
+    )
+}
+"""The table by field name."""

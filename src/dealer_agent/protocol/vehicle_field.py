@@ -3,7 +3,7 @@
 `protocol.vehicle` is the table. A field's row is the annotation of its member: the wire type, then a `Field`, and as
 many of `AnyOf`, `Range`, `IsTrue`, `Exact` (filters), `Counts`, `MinMax` (facets), `LeadFact` and `Feed` as apply:
 
-    seats: Annotated[Natural | UnsetType, Field("Seats"), Range(), MinMax(), Feed("whole", ("Seats",))] = UNSET
+    seats: Annotated[Natural | UnsetType, Field("Seats"), Range(), MinMax(), Feed("whole", "Seats | Seating")] = UNSET
 
 A `position` is the place in the published schemas and in texts. A row without one comes last.
 """
@@ -15,70 +15,42 @@ from typing import Annotated, Any, Final, Literal
 from msgspec import Meta, Struct
 
 Natural = Annotated[int, Meta(ge=0, le=2**63 - 1)]
-"""An integer from zero to what 64 bits hold."""
+"""An integer from zero to the largest of 64 bits."""
 
 Year = Annotated[int, Meta(ge=1900, le=2100)]
 # `\Z`, not `$`: a `$` lets a trailing newline through.
 Vin = Annotated[str, Meta(pattern=r"^[A-HJ-NPR-Z0-9]{17}\Z")]
 Moment = Annotated[datetime, Meta(tz=True)]
-"""A time with its offset; it is sent in UTC."""
+"""A time with its offset. Responses have it in UTC."""
 Word = Annotated[str, Meta(max_length=200)]
 
 LAST: Final = 1_000
 """The position of a row that names none."""
 
 VocabularyName = Literal[
-    "body",
-    "charge_port",
-    "colour",
-    "condition",
-    "driveline",
-    "fuel",
-    "make",
-    "status",
-    "transmission",
-    "vehicle_type",
-]
+    "body", "charge_port", "colour", "condition", "driveline", "fuel", "make", "status", "transmission", "vehicle_type"
+]  # fmt: skip
 """The vocabularies of `inventory.vocabulary`. Each has the name of its field, but two fields share `colour`."""
 
 SearchWeight = Literal["name", "fact", "identifier", "prose"]
-"""How much a hit of a free-text query is worth: `name` the most, then `fact` and `identifier`, then `prose`.
+"""The score of a free-text hit in the field: `name` the highest, then `fact` and `identifier`, then `prose`.
 
-An identifier is of one unit alone, and prose hardly repeats, so neither has a column in the catalogue.
+Identifiers and prose rarely repeat, so the catalogue has no column for them.
 """
 
 Reader = Literal[
-    "address",
-    "amount",
-    "condition",
-    "cubic_centimetres",
-    "day",
-    "dollars",
-    "features",
-    "line",
-    "miles",
-    "moment",
-    "names",
-    "photos",
-    "prose",
-    "status",
-    "stock",
-    "truth",
-    "vehicle_type",
-    "vin",
-    "whole",
-    "word",
-    "year",
-]
+    "address", "amount", "condition", "cubic_centimetres", "day", "dollars", "features", "line", "miles", "moment",
+    "names", "photos", "prose", "status", "stock", "truth", "vehicle_type", "vin", "whole", "word", "year",
+]  # fmt: skip
 """The parsers of feed cells, which are in `inventory.feeds.units`."""
 
 
 class Field(Struct, frozen=True):
-    """What people and the catalogue know of a field.
+    """The part of a row that every field has.
 
-    `description` says what the schema's own words cannot say. `absent_means` is the value that filters and facets use
-    for a listing without the field. `lead_bounds` are JSON Schema keywords for the field in a lead's vehicles: a
-    dealer's own listings do not have these bounds.
+    `description` is published if the name and the schema do not say enough. `absent_means` is the value that filters
+    and facets use for a listing without the field. `lead_bounds` are JSON Schema keywords for the field in a lead's
+    vehicles. The dealer's own listings do not have these bounds.
     """
 
     label: str
@@ -91,7 +63,7 @@ class Field(Struct, frozen=True):
 
 
 class AnyOf(Struct, frozen=True):
-    """A filter that lists values. A listing with one of them matches. `name` is the filter's if not the field's."""
+    """A filter that lists values. A listing with one of them matches. `name` is by default the field's."""
 
     position: int = LAST
     description: str = ""
@@ -137,7 +109,7 @@ class MinMax(Struct, frozen=True):
 
 
 class LeadFact(Struct, frozen=True):
-    """A line `LABEL: VALUE UNIT` about a lead's vehicle. `claim_only`: only about one that the buyer describes."""
+    """A line `LABEL: VALUE UNIT` about a lead's vehicle. `claim_only`: only if the buyer describes the vehicle."""
 
     position: int = LAST
     unit: str = ""
@@ -147,17 +119,18 @@ class LeadFact(Struct, frozen=True):
 class Feed(Struct, frozen=True):
     """How an inventory feed gives the field.
 
-    `columns` are its names in files of unknown origin, best first; `own_columns` those in the service's own layout.
-    `member` is the member of `inventory.unit.Unit`. Both are the field's name when left out. `limit` is the most
-    characters. `more_columns` are further columns that the reader needs, by the name under which it finds them.
+    `columns` are its names in files of unknown origin, best first, separated by ` | `. `own_columns` are its names in
+    the service's own layout, by default the member's. `member` is the member of `inventory.unit.Unit`, by default the
+    field's name. `limit` is the most characters. `more_columns` are further columns that the reader uses, by the name
+    under which it finds them.
     """
 
     reader: Reader
-    columns: tuple[str, ...] = ()
-    own_columns: tuple[str, ...] = ()
+    columns: str = ""
+    own_columns: str = ""
     member: str = ""
     limit: int = 0
-    more_columns: Mapping[str, tuple[str, ...]] | None = None
+    more_columns: Mapping[str, str] | None = None
 
 
 class VehicleField(Struct, frozen=True):

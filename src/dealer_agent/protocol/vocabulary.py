@@ -63,7 +63,7 @@ JSON_MODES = ("application/json", "application/*", "*/*")
 
 
 @dataclass(frozen=True)
-class Wire:
+class Vocabularies:
     """The vocabularies that a service understands. It replies in `default` if the request names none."""
 
     default: Vocabulary
@@ -111,6 +111,10 @@ class Wire:
         return not covering.isdisjoint(modes) or any(bare_media_type(mode) in covering for mode in modes)
 
 
-def wire(default: str, proto_words: Vocabulary) -> Wire:
+def vocabularies_of(default: str, proto_vocabulary: Vocabulary) -> Vocabularies:
     """The vocabularies of a service. `default` is the vendor of its default vocabulary: `proto` or `autoagent`."""
-    return Wire(AUTOAGENT, proto_words) if default == AUTOAGENT.vendor else Wire(proto_words, AUTOAGENT)
+    return (
+        Vocabularies(AUTOAGENT, proto_vocabulary)
+        if default == AUTOAGENT.vendor
+        else Vocabularies(proto_vocabulary, AUTOAGENT)
+    )

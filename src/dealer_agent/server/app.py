@@ -90,7 +90,7 @@ class DealerApp:
                 # The routes have no redirects, because each path also works with a slash at its end.
                 self._service, self._router = service, Router(routes(service), redirect_slashes=False)
                 bindings = {path.encode(): binding for path, binding in self._bindings.items()}
-                replies = OverloadReplies(bindings.values(), service.wire.default)
+                replies = OverloadReplies(bindings.values(), service.vocabularies.default)
                 scope.get("state", {}).update({SERVICE: service, BINDINGS: bindings, OVERLOAD_REPLIES: replies})
                 await send({"type": "lifespan.startup.complete"})
                 await receive()

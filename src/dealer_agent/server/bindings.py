@@ -11,7 +11,7 @@ from dealer_agent.protocol import envelope, json_rpc
 from dealer_agent.protocol.envelope import Request
 from dealer_agent.protocol.errors import ProtocolError
 from dealer_agent.protocol.replies import http_error_body, json_rpc_error_body
-from dealer_agent.protocol.vocabulary import Vocabulary, Wire
+from dealer_agent.protocol.vocabulary import Vocabularies, Vocabulary
 
 
 class Binding(NamedTuple):
@@ -19,10 +19,10 @@ class Binding(NamedTuple):
 
     name: str
 
-    decode: Callable[[bytes, Wire, bool], tuple[bytes, Request | ProtocolError]]
+    decode: Callable[[bytes, Vocabularies, bool], tuple[bytes, Request | ProtocolError]]
     """Body, vocabularies and leniency to the call's id, and the request or its error."""
 
-    decode_plain: Callable[[bytes, Wire], tuple[bytes, Request] | None]
+    decode_plain: Callable[[bytes, Vocabularies], tuple[bytes, Request] | None]
     """The same for a valid request of a reading skill with nothing unusual in it. None for every other body."""
 
     names_a_lead: Callable[[bytes], bool]
@@ -38,15 +38,15 @@ class Binding(NamedTuple):
     """Error, vocabulary, error id, time and the call's id to the HTTP status and the body."""
 
 
-def _decode_http(body: bytes, wire: Wire, lenient: bool) -> tuple[bytes, Request | ProtocolError]:
+def _decode_http(body: bytes, vocabularies: Vocabularies, lenient: bool) -> tuple[bytes, Request | ProtocolError]:
     try:
-        return b"", envelope.decode_request(body, wire, lenient)
+        return b"", envelope.decode_request(body, vocabularies, lenient)
     except ProtocolError as error:
         return b"", error
 
 
-def _decode_plain_http(body: bytes, wire: Wire) -> tuple[bytes, Request] | None:
-    request = envelope.decode_plain_request(body, wire)
+def _decode_plain_http(body: bytes, vocabularies: Vocabularies) -> tuple[bytes, Request] | None:
+    request = envelope.decode_plain_request(body, vocabularies)
     return None if request is None else (b"", request)
 
 

@@ -42,7 +42,7 @@ def error_response(error: ProtocolError, service: Service, request_id: str | Non
     if service.settings.logs.access:
         # The path is not logged: it may contain anything.
         log_request(RequestLine(request_id, status=error.http, code=error.code, error_id=error_id))
-    body = http_error_body(error, service.wire.default, error_id, datetime.now(UTC))
+    body = http_error_body(error, service.vocabularies.default, error_id, datetime.now(UTC))
     return Response(body, error.http, media_type=JSON, headers=READABLE_ANYWHERE | dict(error.headers))
 
 

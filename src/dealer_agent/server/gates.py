@@ -71,7 +71,7 @@ class IncomingRequest:
     def __post_init__(self) -> None:
         self.started = perf_counter()
         self.line = RequestLine(new_ulid(), self.binding.name)
-        self.vocabulary = self.service.wire.default
+        self.vocabulary = self.service.vocabularies.default
         self.address = client_address(self.peer, self.headers, self.service.settings.service.trusted_networks)
 
     @property
@@ -150,7 +150,7 @@ def decode(incoming: IncomingRequest) -> None:
     if incoming.decoded is None:
         service = incoming.service
         incoming.decoded = incoming.binding.decode(
-            incoming.body, service.wire, service.settings.service.lenient_configuration
+            incoming.body, service.vocabularies, service.settings.service.lenient_configuration
         )
     incoming.call_id, result = incoming.decoded
     incoming.vocabulary = result.vocabulary or incoming.vocabulary

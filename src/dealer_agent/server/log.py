@@ -3,10 +3,10 @@
 Lines go through a buffer that is flushed a few times a second, because a write for each request would cost more than
 the request. No line contains a body, a header or an address of a request.
 
-The log has a bound, so that a flood of requests does not fill the disk (`docs/settings.md`, `[logs]`). In each interval
-the first lines of each kind are written, and the others are counted. At the end of the interval one line for each kind
-has their number. Use `log_request` for the line of a request and `count_refusal` for a request that an overloaded
-process refuses. Use structlog for every other event: `most_lines` sets another bound for it.
+The log has a bound, so that a flood of requests does not fill the disk (`docs/reference/settings.md`, `[logs]`). In
+each interval the first lines of each kind are written, and the others are counted. At the end of the interval one line
+for each kind has their number. Use `log_request` for the line of a request and `count_refusal` for a request that an
+overloaded process refuses. Use structlog for every other event: `most_lines` sets another bound for it.
 """
 
 import sys

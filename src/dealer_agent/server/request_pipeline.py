@@ -71,7 +71,7 @@ def decode_plain(incoming: IncomingRequest, body: bytes) -> bool:
     """
     if len(body) > incoming.service.settings.service.body_limit_bytes:
         return False
-    decoded = incoming.binding.decode_plain(body, incoming.service.wire)
+    decoded = incoming.binding.decode_plain(body, incoming.service.vocabularies)
     if decoded is None:
         return False
     incoming.body, incoming.decoded, incoming.request = body, decoded, decoded[1]
@@ -156,5 +156,7 @@ def _extensions(incoming: IncomingRequest) -> Iterable[tuple[str, str]]:
         return ()
     lines = (value.decode("latin-1") for name, value in incoming.headers if name == b"a2a-extensions")
     named = (uri.strip() for line in lines for uri in line.split(",", _MOST_EXTENSIONS))
-    known = dict.fromkeys(uri for uri in islice(named, _MOST_EXTENSIONS) if uri in incoming.service.wire.extensions)
+    known = dict.fromkeys(
+        uri for uri in islice(named, _MOST_EXTENSIONS) if uri in incoming.service.vocabularies.extensions
+    )
     return (("a2a-extensions", ", ".join(known)),) if known else ()

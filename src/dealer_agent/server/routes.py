@@ -48,12 +48,12 @@ class Document(NamedTuple):
 def routes(service: Service) -> list[Route]:
     """The routes, by their path below the base path of the service."""
     cards = {
-        "1.0.0": msgspec.json.encode(card_1_0_0(service.card, service.wire)),
-        "0.1.0": msgspec.json.encode(card_0_1_0(service.card, service.wire)),
+        "1.0.0": msgspec.json.encode(card_1_0_0(service.card, service.vocabularies)),
+        "0.1.0": msgspec.json.encode(card_0_1_0(service.card, service.vocabularies)),
     }
     schemas = published_schemas()
-    openapi = openapi_document(service.card, service.wire)
-    docs = _page(docs_page(openapi, service.card, service.wire), CARD_SECONDS)
+    openapi = openapi_document(service.card, service.vocabularies)
+    docs = _page(docs_page(openapi, service.card, service.vocabularies), CARD_SECONDS)
     return [
         Route("/", _current(HomePage(service).now)),
         Route("/docs", _current(lambda: docs)),

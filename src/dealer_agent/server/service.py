@@ -9,7 +9,7 @@ from dealer_agent.config import Settings
 from dealer_agent.lead_intake.customer_actions import CustomerActions
 from dealer_agent.leads.customer_links import CustomerLinks
 from dealer_agent.protocol.card import CardFacts
-from dealer_agent.protocol.vocabulary import Wire
+from dealer_agent.protocol.vocabulary import Vocabularies
 from dealer_agent.server.admission import Admission
 from dealer_agent.server.client_address import scope_address
 from dealer_agent.server.limits import RateLimits
@@ -39,7 +39,7 @@ class Service:
 
     dealer: Dealer
     tokens: TokenRegistry
-    wire: Wire
+    vocabularies: Vocabularies
     limits: RateLimits
     settings: Settings
     card: CardFacts

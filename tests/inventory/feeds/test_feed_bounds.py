@@ -1,4 +1,4 @@
-"""The cost of a hostile or broken file: every bound of docs/feeds.md, and processor time that is linear in its size."""
+"""Hostile and broken files: every bound of docs/reference/feeds.md, and processor time linear in the size."""
 
 import bz2
 import gzip
@@ -18,7 +18,7 @@ from dealer_agent.inventory.feeds import FeedError, limits, read_feed
 
 pytestmark = pytest.mark.outside_protocol("feeds")
 
-DOCUMENT = (Path(__file__).parents[3] / "docs" / "feeds.md").read_text("utf-8")
+DOCUMENT = (Path(__file__).parents[3] / "docs" / "reference" / "feeds.md").read_text("utf-8")
 HEADER = b"vin,stock,condition,year,make,model,price,mileage\n"
 VIN = b"1HGCY2F57RA000001"
 MIB = 1 << 20

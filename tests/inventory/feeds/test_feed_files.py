@@ -1,4 +1,4 @@
-"""Whole files: encodings, delimiters, short and long rows, repeated VINs, unreadable files (docs/feeds.md)."""
+"""Whole files: encodings, delimiters, odd rows, repeated VINs, unreadable files (docs/reference/feeds.md)."""
 
 import csv
 import gzip

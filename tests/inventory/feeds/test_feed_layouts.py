@@ -484,7 +484,7 @@ def test_canonical_csv_reports_columns_that_it_does_not_understand() -> None:
 )
 @pytest.mark.parametrize("row", [VAUTO, HOMENET, DEALERSOCKET, GOOGLE, META, CANONICAL, WILD])
 def test_what_a_unit_cost_is_never_read(row: dict[str, str], column: str) -> None:
-    """The service never shows them (docs/feeds.md)."""
+    """The service never shows them (docs/reference/feeds.md)."""
     feed = read_feed(delimited(row | {column: "98765"}))
     assert column in feed.columns_withheld
     assert column not in feed.columns_not_understood

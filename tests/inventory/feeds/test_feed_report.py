@@ -1,4 +1,4 @@
-"""What an import reports: progress, remarks, columns, refusals that say what to do; limits (docs/feeds.md)."""
+"""What an import reports: progress, remarks, columns, refusals that say what to do (docs/reference/feeds.md)."""
 
 import json
 from datetime import UTC, date, datetime
@@ -70,7 +70,7 @@ def test_progress_is_reported_in_lines_or_records(data: bytes, total: int) -> No
     ],
 )
 def test_an_unreadable_value_is_reported_with_its_member_and_text(column: str, name: str, text: str) -> None:
-    """The value is left out and reported, and the row is kept (docs/feeds.md)."""
+    """The value is left out and reported, and the row is kept (docs/reference/feeds.md)."""
     feed = feed_of(**{column: text})
     (remark,) = feed.warnings
     assert remark == Remark(2, VIN, f"{name}: {text!r} is not understood; it is left out.")
@@ -172,7 +172,7 @@ def test_a_long_text_is_cut_without_a_blank_at_the_end(column: str, most: int) -
 
 
 def test_the_time_of_a_feed_is_kept_in_utc() -> None:
-    """For every offset in the feed and every zone of the machine (docs/feeds.md)."""
+    """For every offset in the feed and every zone of the machine (docs/reference/feeds.md)."""
     found = unit_of(**{"Last Modified": "2026-05-04T17:00:00-05:00"}).feed_updated_at
     assert found == datetime(2026, 5, 4, 22, tzinfo=UTC)
     assert isinstance(found, datetime)
@@ -181,7 +181,7 @@ def test_the_time_of_a_feed_is_kept_in_utc() -> None:
 
 @pytest.mark.parametrize("column", ["description", "notes"])
 def test_long_prose_is_cut_without_a_blank_at_the_end(column: str) -> None:
-    """A description has at most 20,000 characters (docs/feeds.md)."""
+    """A description has at most 20,000 characters (docs/reference/feeds.md)."""
     assert getattr(unit_of(**{column: "x" * 20_001}), column) == "x" * 20_000
     assert getattr(unit_of(**{column: "word " * 20_000}), column) == ("word " * 4_000).rstrip()
 

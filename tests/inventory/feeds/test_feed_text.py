@@ -1,4 +1,4 @@
-"""From bytes to rows: encodings, quotes, short and long rows, files without a header, JSON (docs/feeds.md)."""
+"""From bytes to rows: encodings, quotes, odd rows, files without a header, JSON (docs/reference/feeds.md)."""
 
 import json
 
@@ -148,7 +148,7 @@ CARSFORSALE = (
 
 @pytest.mark.parametrize("said", ["N", "U", "New", "Used", "CPO", "C", "", "new", "USED"])
 def test_a_file_without_a_header_is_recognised_by_its_condition_column(said: str) -> None:
-    """CarsForSale's 20 columns have fixed places (docs/feeds.md)."""
+    """CarsForSale's 20 columns have fixed places (docs/reference/feeds.md)."""
     feed = read_feed("|".join([CARSFORSALE[0], said, *CARSFORSALE[2:17], "Tow hitch", *CARSFORSALE[18:]]).encode())
     assert (feed.layout, feed.units[0].unit.model) == ("carsforsale", "F-150")
 
@@ -177,7 +177,7 @@ def test_a_file_without_a_header_has_columns_in_fixed_places(row: tuple[str, ...
 
 
 def test_a_file_without_a_header_can_contain_inch_marks() -> None:
-    """In TAB files quotes are inch marks (docs/feeds.md)."""
+    """In TAB files quotes are inch marks (docs/reference/feeds.md)."""
     marked = (*CARSFORSALE[:7], '"Sport', *CARSFORSALE[8:])
     plain = (*CARSFORSALE[:2], OTHER_VIN, *CARSFORSALE[3:])
     feed = read_feed("\n".join("\t".join(row) for row in (marked, plain)).encode())

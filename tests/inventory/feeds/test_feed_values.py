@@ -1,4 +1,4 @@
-"""Single values: money, miles, dates, displacement and others (docs/protocol.md#listings; docs/feeds.md)."""
+"""Single values: money, miles, dates, displacement and others (docs/protocol.md#listings; docs/reference/feeds.md)."""
 
 import time
 from collections.abc import Iterator

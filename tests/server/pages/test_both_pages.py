@@ -28,13 +28,13 @@ from dealer_agent.protocol.card import CardFacts
 from dealer_agent.protocol.responses import Facets
 from dealer_agent.protocol.schemas import published_schemas
 from dealer_agent.protocol.skill import SKILLS
-from dealer_agent.protocol.vocabulary import proto, wire
+from dealer_agent.protocol.vocabulary import proto, vocabularies_of
 from dealer_agent.server.pages import CONTENT_SECURITY_POLICY, docs_page, home_page, stylesheet
 from dealer_agent.server.pages.site import coloured_json, with_code
 
 pytestmark = pytest.mark.outside_protocol("the HTML pages")
 
-WIRE = wire("proto", proto())
+WIRE = vocabularies_of("proto", proto())
 
 
 def home(facts: CardFacts) -> Page:

@@ -12,16 +12,16 @@ from dealer_agent.apidocs.openapi import openapi_document
 from dealer_agent.protocol.card import CardFacts
 from dealer_agent.protocol.errors import ERRORS, ProtocolError
 from dealer_agent.protocol.skill import SKILL_BY_ID, SKILLS, Skill
-from dealer_agent.protocol.vocabulary import AUTOAGENT, Wire, proto, wire
+from dealer_agent.protocol.vocabulary import AUTOAGENT, Vocabularies, proto, vocabularies_of
 from dealer_agent.server.pages import docs_page
 
 pytestmark = pytest.mark.outside_protocol("the HTML pages")
 
 PROTO = proto(domain="errors.dealer.example")
-WIRE = wire("proto", PROTO)
+WIRE = vocabularies_of("proto", PROTO)
 
 
-def shown(facts: CardFacts, words: Wire = WIRE) -> Page:
+def shown(facts: CardFacts, words: Vocabularies = WIRE) -> Page:
     return read_page(docs_page(openapi_document(facts, words), facts, words))
 
 
@@ -131,7 +131,7 @@ def test_every_error_code_has_its_row(known: type[ProtocolError]) -> None:
 def test_the_error_examples_are_in_the_vocabulary_of_the_service() -> None:
     refusal = json.loads(code(PAGE, "//section[@id='errors']")[0])
     assert refusal["error"]["details"][1]["type"] == "proto.error"
-    page = shown(card_facts(), wire("autoagent", PROTO))
+    page = shown(card_facts(), vocabularies_of("autoagent", PROTO))
     refusal = json.loads(code(page, "//section[@id='errors']")[0])
     assert refusal["error"]["details"][1]["type"] == "aap.error"
     assert json.loads(code(page, "//section[@id='json-rpc']")[1])["error"]["data"]["type"] == "aap.error"

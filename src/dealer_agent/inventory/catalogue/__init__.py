@@ -1,4 +1,4 @@
-"""The catalogue: one dealer's stock in memory, searched without waiting (contract, parts 7 to 9). Pure."""
+"""The catalogue: one dealer's stock in memory, searched without waiting (docs/protocol.md#inventory-search). Pure."""
 
 from dealer_agent.inventory.catalogue.contents import Listing, RemovedUnit
 from dealer_agent.inventory.catalogue.snapshot import Catalogue, Page

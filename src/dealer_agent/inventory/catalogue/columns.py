@@ -7,7 +7,7 @@ range of values is an interval of codes, and no comparison can overflow.
 from array import array
 from bisect import bisect_left, bisect_right
 from collections.abc import Collection, Iterable
-from typing import Any, Generic, TypeVar
+from typing import Any, Generic, NamedTuple, TypeVar
 
 import numpy as np
 from msgspec import UNSET, UnsetType
@@ -42,18 +42,12 @@ class Column(Generic[V]):
 
     __slots__ = ("absent", "by_code", "codes", "starts", "values")
 
-    def __init__(self, values: list[V], codes: Codes, by_code: Rows, starts: memoryview) -> None:
-        self.values = values
-        self.codes = codes
-        self.absent = len(values)
-        self.by_code = by_code
-        self.starts = starts
-
-    @staticmethod
-    def read(flat: FlatArrays, name: str) -> "Column[Any]":
-        """The column of that name."""
-        values = flat.json(f"{name}.values", list[Any])
-        return Column(values, flat.array(f"{name}.codes"), flat.array(f"{name}.rows"), flat.numbers(f"{name}.starts"))
+    def __init__(self, flat: FlatArrays, name: str) -> None:
+        self.values: list[V] = flat.json(f"{name}.values", list[Any])
+        self.codes: Codes = flat.array(f"{name}.codes")
+        self.absent = len(self.values)
+        self.by_code: Rows = flat.array(f"{name}.rows")
+        self.starts = flat.numbers(f"{name}.starts")
 
     def having(self, codes: Collection[int], rows: Rows | None = None) -> Mask:
         """Which of the rows, by default of all rows, have one of these codes."""
@@ -87,14 +81,11 @@ class Column(Generic[V]):
         return self.by_code[self.starts[first] : self.starts[last]]
 
 
-class Coded(Generic[V]):
+class Coded(NamedTuple, Generic[V]):
     """A column while a snapshot is built."""
 
-    __slots__ = ("codes", "values")
-
-    def __init__(self, values: list[V], codes: Codes) -> None:
-        self.values = values
-        self.codes = codes
+    values: list[V]
+    codes: Codes
 
     @staticmethod
     def of_numbers(rows: NDArray[np.int64]) -> "Coded[int]":
@@ -103,7 +94,7 @@ class Coded(Generic[V]):
         return Coded(values.tolist(), codes.astype(np.uint32))
 
     def write(self, writer: FlatWriter, name: str) -> None:
-        """Writes what `Column.read` reads."""
+        """Writes what `Column` reads."""
         by_code = np.argsort(self.codes, kind="stable").astype(row_type(len(self.codes)))
         starts = np.searchsorted(self.codes[by_code], np.arange(len(self.values) + 2))
         writer.json(f"{name}.values", self.values)

@@ -6,6 +6,7 @@ replaces it. Rows are listings in the default order: newest `changed_at` first.
 
 from collections.abc import Iterable, Sequence
 from io import BytesIO
+from typing import Any
 
 import numpy as np
 from msgspec import UNSET, Struct, UnsetType
@@ -18,7 +19,7 @@ from dealer_agent.inventory.catalogue.filters import Found, Matcher
 from dealer_agent.inventory.catalogue.flat_arrays import FlatArrays, FlatWriter
 from dealer_agent.inventory.catalogue.lookup import Lookup
 from dealer_agent.inventory.catalogue.snapshot_builder import FILTERED, write_snapshot
-from dealer_agent.inventory.catalogue.sort_orders import Orders, page_by_score, page_of, page_of_all, page_of_few
+from dealer_agent.inventory.catalogue.sort_orders import Order, page_by_score, page_of, page_of_all, page_of_few
 from dealer_agent.inventory.catalogue.text_search import Scores, TextIndex
 from dealer_agent.protocol.requests import SORT_FIELDS, Filters, Sort
 from dealer_agent.protocol.responses import Facets, TextCount
@@ -43,8 +44,12 @@ class Catalogue:
     def __init__(self, flat: FlatArrays) -> None:
         """The snapshot that `write_snapshot` wrote."""
         self._json = Documents(flat, "listings")
-        self._columns = {member: Column.read(flat, f"columns.{member}") for member in FILTERED}
-        self._orders = {field: Orders.read(flat, f"orders.{field}") for field in SORT_FIELDS}
+        self._columns: dict[str, Column[Any]] = {name: Column(flat, f"columns.{name}") for name in FILTERED}
+        self._orders = {
+            (field, direction): Order.read(flat, f"orders.{field}.{direction}")
+            for field in SORT_FIELDS
+            for direction in ("asc", "desc")
+        }
         self._text = TextIndex(flat, len(self._json))
         self._lookup = Lookup(flat)
         self._matcher = Matcher(self._columns, self._lookup, len(self._json))
@@ -72,7 +77,7 @@ class Catalogue:
 
         A `skip` past the end returns an empty page with the true total. The caller bounds `limit`.
         """
-        order = None if sort is UNSET else getattr(self._orders[sort.field], sort.order)
+        order = None if sort is UNSET else self._orders[sort.field, sort.order]
         found, scores = self._found(filters)
         if found is None:
             total = len(self._json)

@@ -11,7 +11,7 @@ from operator import attrgetter
 from typing import Any, NamedTuple
 
 import numpy as np
-from msgspec import UNSET, UnsetType
+from msgspec import UNSET
 
 from dealer_agent.inventory.catalogue.columns import Coded, Encoder, row_type
 from dealer_agent.inventory.catalogue.contents import Listing, RemovedUnit, Text
@@ -45,7 +45,8 @@ def write_snapshot(writer: FlatWriter, listings: Iterable[Listing], gone: Sequen
     row_of[order] = np.arange(count, dtype=order.dtype)
     by_id = row_of[given]
     for field in SORT_FIELDS:
-        orders_by(columns[field], by_id).write(writer, f"orders.{field}")
+        for direction, by_field in orders_by(columns[field], by_id).items():
+            by_field.write(writer, f"orders.{field}.{direction}")
     places = order.tolist()
     vins, stocks, ids = ([each[place] for place in places] for each in (found.vins, found.stocks, found.ids))
     Lookup.write(writer, vins, stocks, ids, gone)
@@ -104,14 +105,10 @@ def _collect(listings: Iterable[Listing], json: DocumentWriter) -> _Collected:
         found.vins.extend(vehicle.vin for vehicle in vehicles)
         found.stocks.extend(vehicle.stock for vehicle in vehicles)
         for name, times in found.times.items():
-            times.extend(map(_microseconds, map(attrgetter(name), vehicles)))
+            moments = map(attrgetter(name), vehicles)
+            times.extend(_NEVER if at is UNSET else (at - _EPOCH) // _MICROSECOND for at in moments)
         for name, values in zip(_COLUMNS, zip(*map(_values, vehicles), strict=True), strict=True):
             default = FIELDS[name].field.absent_means
             found.encoders[name].extend(values if default is None else (value or default for value in values))
-        for vehicle in vehicles:
-            found.text.add(vehicle)
+        found.text.extend(vehicles)
     return found
-
-
-def _microseconds(moment: datetime | UnsetType) -> int:
-    return _NEVER if moment is UNSET else (moment - _EPOCH) // _MICROSECOND

@@ -36,25 +36,11 @@ class Order(NamedTuple):
         writer.array(f"{name}.ranks", self.ranks)
 
 
-class Orders(NamedTuple):
-    """The orders of one sort field in both directions."""
+def orders_by(column: Coded[Any], by_id: Rows) -> dict[str, Order]:
+    """The orders `asc` and `desc` by a column. `by_id` are the rows by ascending vehicle id.
 
-    asc: Order
-    desc: Order
-
-    @staticmethod
-    def read(flat: FlatArrays, name: str) -> "Orders":
-        """Reads both orders of that name."""
-        return Orders(Order.read(flat, f"{name}.asc"), Order.read(flat, f"{name}.desc"))
-
-    def write(self, writer: FlatWriter, name: str) -> None:
-        """Writes what `read` reads."""
-        self.asc.write(writer, f"{name}.asc")
-        self.desc.write(writer, f"{name}.desc")
-
-
-def orders_by(column: Coded[Any], by_id: Rows) -> Orders:
-    """Both orders by a column. `by_id` are the rows by ascending vehicle id. Texts equal without case are ties."""
+    Texts that differ only in case are ties.
+    """
     absent = len(column.values)
     places = np.arange(absent + 1)
     if column.values and isinstance(column.values[0], str):
@@ -62,7 +48,7 @@ def orders_by(column: Coded[Any], by_id: Rows) -> Orders:
         places[1:-1] = np.cumsum([left != right for left, right in pairwise(folded)])
     backwards = absent - 1 - places
     backwards[-1] = absent
-    return Orders(_order(places[column.codes], by_id), _order(backwards[column.codes], by_id))
+    return {"asc": _order(places[column.codes], by_id), "desc": _order(backwards[column.codes], by_id)}
 
 
 def _order(keys: NDArray[np.int_], by_id: Rows) -> Order:

@@ -5,8 +5,8 @@ three ranks of weight. Words are sorted, so words with the same prefix are adjac
 """
 
 from array import array
-from collections.abc import Iterable, Mapping
-from itertools import chain
+from collections.abc import Iterable, Mapping, Sequence
+from operator import attrgetter
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -135,12 +135,20 @@ class TextCollector:
         self._prose = _Lists()
         self._identifiers = _Lists()
 
-    def add(self, vehicle: Vehicle) -> None:
-        """Adds the next listing, in any order."""
+    def extend(self, vehicles: Sequence[Vehicle]) -> None:
+        """Adds the next listings, in any order."""
         for name, numbering in self._values.items():
-            self._values_of[name].add(map(numbering.__getitem__, getattr(vehicle, name) or ()))
-        self._prose.add(self._words_in(vehicle, _PROSE))
-        self._identifiers.add(self._words_in(vehicle, _IDENTIFIERS))
+            lists, number = self._values_of[name], numbering.__getitem__
+            for values in map(attrgetter(name), vehicles):
+                lists.add(map(number, values or ()))
+        number = self._numbers.__getitem__
+        for lists, fields in ((self._prose, _PROSE), (self._identifiers, _IDENTIFIERS)):
+            for vehicle in vehicles:
+                words: list[str] = []
+                for field in fields:
+                    if text := getattr(vehicle, field):
+                        words.extend(index_words(field, text))
+                lists.add(map(number, words))
 
     def write(self, writer: FlatWriter, columns: Mapping[str, Coded[Any]], default_order: Rows) -> None:
         """Writes the index; afterwards the collector is empty. Row n is the listing that came as `default_order[n]`."""
@@ -178,18 +186,10 @@ class TextCollector:
         ):
             _write_rank(writer, rank, pieces, len(words), row_type(len(default_order)))
 
-    def _numbered(self, field: str, text: str) -> Iterable[int]:
-        return map(self._numbers.__getitem__, index_words(field, text))
-
-    def _words_in(self, vehicle: Vehicle, fields: Iterable[str]) -> Iterable[int]:
-        texts = ((field, getattr(vehicle, field)) for field in fields)
-        return chain.from_iterable(self._numbered(field, text) for field, text in texts if text)
-
     def _words_of(self, field: str, values: Iterable[Any]) -> "_ValueWords":
-        """The words of each of a field's values."""
         words = _Lists()
         for value in values:
-            words.add(self._numbered(field, str(value)))
+            words.add(map(self._numbers.__getitem__, index_words(field, str(value))))
         return _ValueWords(words)
 
 

@@ -1,4 +1,4 @@
-"""Inventory feeds: what a dealer's inventory system exports, read into units (contract, part 6). Pure."""
+"""Inventory feeds: what a dealer's inventory system exports, read into units (docs/protocol.md#listings). Pure."""
 
 from dealer_agent.inventory.feeds.feed import Feed, FeedError, FeedRow, Remark, Repeat
 from dealer_agent.inventory.feeds.layouts import LAYOUTS

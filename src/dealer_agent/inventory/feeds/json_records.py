@@ -15,16 +15,8 @@ from dealer_agent.inventory.feeds.limits import DEEPEST, MOST_OBJECTS, MOST_REPO
 from dealer_agent.inventory.vocabulary import fold
 
 _LISTS = (
-    "vehicles",
-    "inventory",
-    "units",
-    "listings",
-    "vehicle",
-    "results",
-    "items",
-    "data",
-    "@graph",
-    "itemListElement",
+    *("vehicles", "inventory", "units", "listings", "vehicle", "results", "items", "data"),
+    *("@graph", "itemListElement"),
 )
 _SCRIPT = re.compile(r"<script\b([^<>]{0,1000})>", re.IGNORECASE)
 _SCRIPT_END = re.compile("</script", re.IGNORECASE)

@@ -50,10 +50,15 @@ class Layout:
 FEEDS = {row.feed.member or name: row.feed for name, row in FIELDS.items() if row.feed}
 """Member of a unit to how a feed gives it."""
 
+
+def _names(columns: str) -> tuple[str, ...]:
+    return tuple(columns.split(" | "))
+
+
 CANONICAL = Layout(
     "canonical",
     ("delimited", "json"),
-    {member: feed.own_columns or (member,) for member, feed in FEEDS.items()},
+    {member: _names(feed.own_columns or member) for member, feed in FEEDS.items()},
     passes_extras=True,
 )
 
@@ -61,7 +66,7 @@ GENERIC = Layout(
     "generic",
     ("delimited", "json"),
     {
-        name: columns
+        name: _names(columns)
         for member, feed in FEEDS.items()
         for name, columns in ((member, feed.columns), *(feed.more_columns or {}).items())
         if columns

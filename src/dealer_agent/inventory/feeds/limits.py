@@ -1,4 +1,4 @@
-"""The bounds of a feed. docs/feeds.md has each of them. Pure."""
+"""The bounds of a feed. docs/reference/feeds.md has each of them. Pure."""
 
 MOST_FILE_MIB = 1_024
 MOST_JSON_MIB = 128

@@ -17,17 +17,17 @@ from dealer_agent.apidocs.examples import (
     example_reply,
     json_text,
 )
-from dealer_agent.apidocs.openapi import SKILL_COUNT
+from dealer_agent.apidocs.openapi import JSON_RPC_STATUSES, SKILL_COUNT
 from dealer_agent.protocol.card import CardFacts
 from dealer_agent.protocol.errors import ERRORS
 from dealer_agent.protocol.json_body import NESTING_LIMIT
 from dealer_agent.protocol.skill import DEALER_INFORMATION, INVENTORY_FACETS, INVENTORY_SEARCH, Skill
-from dealer_agent.protocol.vocabulary import Wire
+from dealer_agent.protocol.vocabulary import Vocabularies
 from dealer_agent.server.pages.site import render
 
 _UNBOUNDED = 2**63 - 1
 _QUICK_START = (DEALER_INFORMATION, INVENTORY_FACETS, INVENTORY_SEARCH)
-_KIN_MEMBERS = 20
+_MANY_SHARED = 20
 """For a schema that shares this many members with a listing, the page shows only the other members."""
 
 Json = dict[str, Any]
@@ -45,12 +45,12 @@ class Field:
 
 @dataclass(frozen=True)
 class FieldTable:
-    """The members of one object. `kin` is the number of further members, which are those of a listing."""
+    """The members of one object. `shared` is the number of further members, which are those of a listing."""
 
     name: str
     description: str
     fields: list[Field]
-    kin: int
+    shared: int
 
 
 @dataclass(frozen=True)
@@ -65,10 +65,10 @@ class SkillPart:
     reply: str
 
 
-def docs_page(openapi: Json, facts: CardFacts, wire: Wire) -> str:
+def docs_page(openapi: Json, facts: CardFacts, vocabularies: Vocabularies) -> str:
     """The page for the service that `openapi` describes. The examples are in the default vocabulary."""
     schemas: dict[str, Json] = openapi["components"]["schemas"]
-    vocabulary = wire.default
+    vocabulary = vocabularies.default
     done: set[str] = set()
     parts = [
         SkillPart(
@@ -89,10 +89,10 @@ def docs_page(openapi: Json, facts: CardFacts, wire: Wire) -> str:
         facts,
         introduction=openapi["info"]["description"].split("\n\n"),
         vocabulary=vocabulary,
-        both=wire.both,
+        both=vocabularies.both,
         parts=parts,
         skill_count=SKILL_COUNT.lower(),
-        quick_start=[(skill, _curl(facts, skill, wire)) for skill in quick],
+        quick_start=[(skill, _curl(facts, skill, vocabularies)) for skill in quick],
         quick_start_asks_for_token=any(skill.id in facts.bearer_skills for skill in quick),
         token_variable=TOKEN_VARIABLE,
         envelope=json_text(body),
@@ -101,11 +101,12 @@ def docs_page(openapi: Json, facts: CardFacts, wire: Wire) -> str:
         error=json_text(example_error(422, vocabulary)),
         rpc_error=json_text(example_json_rpc_error(vocabulary)),
         nesting_limit=NESTING_LIMIT,
+        json_rpc_statuses=JSON_RPC_STATUSES,
     )
 
 
-def _curl(facts: CardFacts, skill: Skill, wire: Wire) -> str:
-    return curl_command(facts.http_json_url, skill, wire.default, bearer=skill.id in facts.bearer_skills)
+def _curl(facts: CardFacts, skill: Skill, vocabularies: Vocabularies) -> str:
+    return curl_command(facts.http_json_url, skill, vocabularies.default, bearer=skill.id in facts.bearer_skills)
 
 
 def _tables(name: str, schemas: dict[str, Json], done: set[str]) -> list[FieldTable]:
@@ -116,8 +117,8 @@ def _tables(name: str, schemas: dict[str, Json], done: set[str]) -> list[FieldTa
     schema = schemas[name]
     properties: Json = schema.get("properties", {})
     listing: Json = schemas.get("Vehicle", {}).get("properties", {})
-    common = {member for member, value in properties.items() if _same(listing.get(member), value)}
-    if name == "Vehicle" or len(common) < _KIN_MEMBERS:
+    common = {member for member, value in properties.items() if _equal_apart_from_bounds(listing.get(member), value)}
+    if name == "Vehicle" or len(common) < _MANY_SHARED:
         common = set()
     required = schema.get("required", [])
     fields = [
@@ -132,12 +133,12 @@ def _tables(name: str, schemas: dict[str, Json], done: set[str]) -> list[FieldTa
     return tables
 
 
-# docs/limits.md has the bounds of a lead's vehicle.
+# docs/reference/bounds.md has the bounds of a lead's vehicle.
 _IGNORED_KEYWORDS = frozenset({"description", "maxLength", "maxItems", "maxProperties", "propertyNames"})
 _BELOW = frozenset({"items", "additionalProperties"})
 
 
-def _same(one: Json | None, other: Json) -> bool:
+def _equal_apart_from_bounds(one: Json | None, other: Json) -> bool:
     def bare(schema: Json) -> Json:
         kept = {name: value for name, value in schema.items() if name not in _IGNORED_KEYWORDS}
         for name in _BELOW & kept.keys():

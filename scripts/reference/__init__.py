@@ -1,0 +1,29 @@
+"""Writes the reference pages of `docs/reference`, and a diagram, from the code: `python -m scripts.reference`.
+
+`settings.md` and `feeds.md` are written by hand, except for the parts that the code knows. The other pages are written
+as a whole.
+"""
+
+from pathlib import Path
+
+from scripts.reference.commands_page import commands_page
+from scripts.reference.feeds_page import feeds_page
+from scripts.reference.layers_diagram import layers_diagram
+from scripts.reference.settings_page import settings_page
+from scripts.reference.wire_pages import errors_page, fields_page, skills_page
+
+FOLDER = Path(__file__).parents[2] / "docs" / "reference"
+
+
+def pages() -> dict[Path, str]:
+    """The file and the text of each page, as the code says them now."""
+    feeds, settings = FOLDER / "feeds.md", FOLDER / "settings.md"
+    return {
+        feeds: feeds_page(feeds.read_text("utf-8")),
+        settings: settings_page(settings.read_text("utf-8")),
+        FOLDER / "commands.md": commands_page(),
+        FOLDER / "errors.md": errors_page(),
+        FOLDER / "fields.md": fields_page(),
+        FOLDER / "skills.md": skills_page(),
+        FOLDER.parent / "explanation" / "layers.svg": layers_diagram(),
+    }

@@ -1,0 +1,20 @@
+"""The pages of docs/reference that are written from the code say what the code says."""
+
+from pathlib import Path
+
+import pytest
+from scripts.reference import FOLDER, pages
+
+PAGES = pages()
+RENEW = "run `make docs`, and commit what it writes"
+
+
+@pytest.mark.parametrize("path", PAGES, ids=lambda path: path.name)
+def test_a_generated_page_is_that_of_the_code(path: Path) -> None:
+    assert path.read_text("utf-8") == PAGES[path], f"{path} is out of date: {RENEW}"
+
+
+def test_every_setting_has_a_meaning() -> None:
+    settings = (FOLDER / "settings.md").read_text("utf-8")
+    missing = [line for line in settings.splitlines() if "UNDOCUMENTED" in line]
+    assert missing == [], "write the meaning of these settings into docs/reference/settings.md"
