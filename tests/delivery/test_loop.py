@@ -372,7 +372,7 @@ def test_what_was_sent_is_settled_though_the_database_was_away_just_then(
     sqlite_url: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Else it would be sent again for nothing."""
-    monkeypatch.setattr(loops, "SETTLE_AGAIN_SECONDS", 0.05)
+    monkeypatch.setattr(loops, "RECORD_AGAIN_SECONDS", 0.05)
     make_current(sqlite_url)
     file, away = tmp_path / "dealer.db", tmp_path / "away.db"
     write = loops.DeliveryLoop._write

@@ -9,7 +9,7 @@ import msgspec
 import pytest
 from tests.skills.counter import Counter
 from tests.skills.shop import a_lead, consent, customer, everything_stored
-from tests.skills.test_visits_called_off import SAM, SOON, WITH_PEOPLE, id_of, sams, told
+from tests.skills.test_cancellation import SAM, SOON, WITH_PEOPLE, id_of, sams, told
 from tests.skills.visiting import LOT, NOW, PROFILE, asking, at, visit, windows
 from tests.storage.calls import lock_at, read
 
