@@ -131,7 +131,7 @@ def stopping_in(*given):
 setattr(keys, name, stopping_in if name == "reencrypt" else stopping)
 main()
 """
-"""The command with a transaction for each value. It stops itself after some calls of a function, or some steps."""
+"""The command with a transaction for each value. It stops itself after some calls of a function, or steps of it."""
 
 
 @contextmanager

@@ -1,8 +1,8 @@
-"""Changes the keys of customer data and destroys old ones, so that nobody can read what was erased before.
+"""Changes the keys to customer data and destroys old ones, so that nobody can read erased data.
 
 A new key is added to the key file as the next key, which only reads. Later it becomes the active key. Everything that
-the old key seals is sealed anew, and the old key is removed from the file. Each step is finished in file and database
-before the next one begins. A process that is killed leaves a state from which the next call goes on.
+the old key encrypts is encrypted again, and the old key is removed from the file. Each step is finished in file and
+database before the next one begins. The next call continues after a process was killed.
 """
 
 import socket
@@ -23,7 +23,7 @@ from dealer_agent.storage.store import Store
 TAKEN_UP_SECONDS = 3.0
 """The time within which every worker process reads a changed key file: they check it twice a second."""
 VALUES_AT_ONCE = 50
-"""The most values that one transaction seals anew. Leads that come in meanwhile wait for it."""
+"""The most values that one transaction encrypts again. New leads wait for it."""
 PAUSE_SECONDS = 0.02
 """The time for other transactions between two of these."""
 NOTICE = timedelta(hours=2)
@@ -139,8 +139,8 @@ class KeyRotation:
         if not self._next(uses):
             by = self._due_at(uses, now)
             key_id = self._prepare(now)
-            told = {"key": key_id, "before": f"{max(by, now + NOTICE):%Y-%m-%d %H:%M}"}
-            return [*news, News("next key added: back up the key file", told)]
+            facts = {"key": key_id, "before": f"{max(by, now + NOTICE):%Y-%m-%d %H:%M}"}
+            return [*news, News("next key added: back up the key file", facts)]
         use = uses[self._next(uses)[0]]
         if not self._is_due(uses, now) or use.since + NOTICE > now:
             return news
@@ -152,8 +152,8 @@ class KeyRotation:
 
     def _finish(self) -> list[News]:
         values, destroyed = self.reseal(), self.destroy_unused()
-        told = {"active": self.cipher.keyring.active, "values": values, "destroyed": ", ".join(destroyed)}
-        news = [News("key changed: back up the key file", told)]
+        facts = {"active": self.cipher.keyring.active, "values": values, "destroyed": ", ".join(destroyed)}
+        news = [News("key changed: back up the key file", facts)]
         uses = self._uses()
         if retired := [key_id for key_id, use in uses.items() if use.state == "retired"]:
             problem = f"{', '.join(retired)} seals what cannot be sealed anew: see dealer-agent consent verify"
