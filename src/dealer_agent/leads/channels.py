@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime
-from typing import Final
+from typing import Final, NamedTuple
 
 import msgspec
 from msgspec import UNSET, UnsetType
@@ -17,8 +17,20 @@ EMAIL: Final = "email"
 PHONE: Final = "phone"
 SMS: Final = "sms"
 
-CHANNELS: Final[Mapping[Channel, str]] = {EMAIL: "e-mail", PHONE: "phone", SMS: "text message"}
-"""The word for each channel in prose. The order is that of every list of channels."""
+
+class ChannelWords(NamedTuple):
+    """The words for a channel: inside a sentence, and as a label on a page."""
+
+    prose: str
+    label: str
+
+
+CHANNELS: Final[Mapping[Channel, ChannelWords]] = {
+    EMAIL: ChannelWords("e-mail", "E-mail"),
+    PHONE: ChannelWords("phone", "Phone calls"),
+    SMS: ChannelWords("text message", "Text messages"),
+}
+"""By the word in requests and settings. The order is that of every list of channels."""
 
 
 def contact_point(customer: Customer, channel: Channel) -> str | UnsetType:
