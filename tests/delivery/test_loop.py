@@ -52,7 +52,7 @@ def test_a_lead_goes_to_every_channel_once_and_is_settled(shop: Shop) -> None:
     assert {row.delivery_id for row in rows} == {letter.delivery_id for letter in crm.taken + hook.taken}
 
 
-def test_it_wakes_at_once_when_it_is_told_of_a_lead(shop: Shop, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_new_lead_wakes_the_loop_at_once(shop: Shop, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(loops, "POLL_SECONDS", 3600)
     look, looked = outbox.due_addresses, threading.Event()
 
@@ -98,7 +98,7 @@ def test_a_failed_delivery_comes_back_with_the_same_id_until_it_arrives(shop: Sh
     assert (row.state, row.attempts) == ("sent", 4)
 
 
-def test_the_wait_grows_and_the_problem_is_told(shop: Shop) -> None:
+def test_the_wait_grows_and_the_problem_is_recorded(shop: Shop) -> None:
     lead_id = shop.take(CRM)
     settings = DeliverySettings(first_retry_seconds=3600, longest_retry_minutes=60)
     shop.deliver({CRM: Failing()}, lambda: shop.row(lead_id).problem, settings)
@@ -280,7 +280,7 @@ def logs(monkeypatch: pytest.MonkeyPatch) -> Logs:
     return made
 
 
-def test_a_fault_of_ours_costs_one_attempt_and_tells_nothing_of_the_customer(shop: Shop, logs: Logs) -> None:
+def test_a_fault_counts_as_one_attempt_and_logs_no_customer_data(shop: Shop, logs: Logs) -> None:
     crm = Noting(RuntimeError("sam@example.com is in this message"), None)
     lead_id = shop.take(CRM)
     shop.deliver({CRM: crm}, lambda: shop.row(lead_id).problem, DeliverySettings())

@@ -52,7 +52,7 @@ def id_of(answer: dict[str, Any]) -> str:
     return appointment_id
 
 
-def test_a_cancelled_visit_is_told_to_the_crm_to_people_and_to_the_customer(counter: OpenCounter) -> None:
+def test_a_cancellation_notifies_crm_staff_and_customer(counter: OpenCounter) -> None:
     desk = counter(WITH_PEOPLE, confirms_by_mail=True)
     drive = desk.take(sams(visit(at("10:00"))), NOW, LOT)
     desk.all_sent()
@@ -113,7 +113,7 @@ def test_a_customer_who_gave_an_address_later_gets_a_mail(counter: OpenCounter) 
     assert desk.cancel_visit(drive, SOON).mailed == {id_of(drive)}
 
 
-def test_the_desk_that_has_phoned_already_may_tell_nobody(counter: OpenCounter) -> None:
+def test_a_visit_can_be_cancelled_without_notifications(counter: OpenCounter) -> None:
     desk = counter(WITH_PEOPLE, confirms_by_mail=True)
     drive = desk.take(sams(visit(at("10:00"))), NOW, LOT)
     desk.all_sent()
@@ -130,7 +130,7 @@ def test_a_lead_that_is_to_be_sent_anyway_goes_out_once_with_its_visit_cancelled
 
 
 @pytest.mark.parametrize("appointment", [visit(), visit(at("08:00"))])
-def test_of_a_visit_that_had_no_time_the_crm_is_told_and_not_the_customer(
+def test_the_cancellation_of_a_visit_without_a_time_notifies_the_crm_only(
     counter: OpenCounter, appointment: dict[str, Any]
 ) -> None:
     desk = counter(PROFILE, confirms_by_mail=True)
@@ -140,7 +140,7 @@ def test_of_a_visit_that_had_no_time_the_crm_is_told_and_not_the_customer(
     assert {row[1] for row in told(desk)} == {"resend"}
 
 
-def test_a_visit_elsewhere_is_called_off_at_the_leads_rooftop_and_at_the_one_visited(counter: OpenCounter) -> None:
+def test_the_cancellation_of_a_visit_at_another_rooftop_notifies_both_rooftops(counter: OpenCounter) -> None:
     desk = counter(PROFILE)
     desk.take(a_lead(**SAM), NOW, LOT)
     elsewhere = desk.take(sams(visit(at("10:00"), "sales"), None), NOW, LOT)
@@ -153,9 +153,7 @@ def test_a_visit_elsewhere_is_called_off_at_the_leads_rooftop_and_at_the_one_vis
 
 
 @pytest.mark.parametrize("stock", [None, "S1"])
-def test_what_is_part_of_a_cancelled_visit_ends_with_it_and_its_lead_and_customer_are_told(
-    counter: OpenCounter, stock: str | None
-) -> None:
+def test_an_appraisal_ends_with_the_cancelled_visit_that_it_is_part_of(counter: OpenCounter, stock: str | None) -> None:
     """Also where it is the same lead's: then the lead is sent once."""
     desk = counter(PROFILE, confirms_by_mail=True)
     drive = desk.take(sams(visit(at("10:00"))), NOW, LOT)
@@ -206,7 +204,7 @@ def test_a_visit_that_is_not_there_to_be_cancelled_is_refused_in_words_that_say_
     assert desk.cancel_visit(past, over - timedelta(minutes=1)).visit.is_active, "its end is free again"
 
 
-def test_the_visit_of_a_forgotten_customer_is_cancelled_and_nobody_is_told(counter: OpenCounter) -> None:
+def test_cancelling_the_visit_of_an_erased_customer_notifies_nobody(counter: OpenCounter) -> None:
     desk = counter(PROFILE, confirms_by_mail=True)
     drive = desk.take(sams(visit(at("10:00"))), NOW, LOT)
     under_way = NOW.replace(day=3, hour=16, minute=30)

@@ -65,7 +65,7 @@ def booked(desk: Counter, answer: dict[str, Any]) -> list[tuple[str, str]]:
 
 
 @pytest.mark.requirement("customer-links-move")
-def test_a_visit_that_its_customer_moves_frees_its_place_and_everybody_is_told(counter: OpenCounter) -> None:
+def test_moving_a_visit_frees_its_place_and_notifies_crm_staff_and_customer(counter: OpenCounter) -> None:
     desk = counter(WITH_PEOPLE, confirms_by_mail=True)
     drive = desk.take(sams(visit(at("10:00"))), NOW, LOT)
     desk.all_sent()
@@ -212,7 +212,7 @@ def test_a_customer_who_withdraws_e_mail_gets_no_further_mail(counter: OpenCount
 
 
 @pytest.mark.requirement("customer-links-withdraw")
-def test_only_consent_that_stands_is_withdrawn_and_only_of_the_mailbox_that_got_the_link(counter: OpenCounter) -> None:
+def test_a_link_withdraws_only_active_consent_of_the_address_that_got_it(counter: OpenCounter) -> None:
     desk = counter(PROFILE)
     both = consent(allowed_channels=["email", "phone"])
     who = SAM["customer"] | {"phone": "+12025550123"}

@@ -97,7 +97,7 @@ def test_a_retry_books_a_time_that_became_free_on_the_same_lead(counter: OpenCou
 
 
 @pytest.mark.requirement("idempotency-unavailable")
-def test_a_retry_is_not_judged_anew_and_mails_nobody_whose_consent_is_over(counter: OpenCounter) -> None:
+def test_a_retry_does_not_check_the_consent_again_and_sends_no_mail_after_it_expired(counter: OpenCounter) -> None:
     """The lead was taken with a valid consent. Its end takes the channels away, and not the visit."""
     desk = counter(FULL, confirms_by_mail=True)
     first = taken(desk)

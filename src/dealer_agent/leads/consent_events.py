@@ -8,7 +8,7 @@ from typing import Final, NamedTuple
 GRANTED: Final = "granted"
 REVOKED: Final = "revoked"
 REVOKED_ELSEWHERE: Final = "revoked on another lead"
-"""The customer withdrew consent on another lead, and it applies to this one. The sender of this one is not told."""
+"""The customer withdrew consent on another lead, and it applies to this one. Its sender is not informed."""
 KEPT_AS_PROOF: Final = "kept as proof"
 """The person was erased. The texts of the lead's events are kept apart, as proof (`storage.proofs`)."""
 ERASED: Final = "erased"
