@@ -180,7 +180,7 @@ async def _deliveries(
             settings.dealer, settings.mail, directory=settings.directory, links=links, secrets=secrets, client=client
         )
         contents = DeliveryContents(store, settings.dealer)
-        loop = DeliveryLoop(settings.dealer.id, store, writer, outlets, contents.of, settings.delivery)
+        loop = DeliveryLoop(settings.dealer.id, store, writer, outlets, contents.prepare, settings.delivery)
         running = asyncio.create_task(loop.run())
         try:
             yield loop

@@ -11,9 +11,10 @@ from tests.storage.calls import at_time
 
 from dealer_agent.config import load_settings
 from dealer_agent.dealers.routing import NewDelivery
+from dealer_agent.leads.consent_events import ConsentRecord
+from dealer_agent.leads.records import LeadRecord
 from dealer_agent.storage import outbox
-from dealer_agent.storage.consents import ConsentRecord
-from dealer_agent.storage.leads import LeadRecord, record_lead
+from dealer_agent.storage.leads import record_lead
 from dealer_agent.storage.outbox import Address
 from dealer_agent.storage.store import Store
 from dealer_agent.storage.transaction import Transaction

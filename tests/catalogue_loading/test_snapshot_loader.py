@@ -1,4 +1,4 @@
-"""The stock on show: small ones made where they are shown, large ones by a process, in a file that all map."""
+"""Workers make small snapshots themselves, and map the file of a large one, which a process writes."""
 
 import json
 import os
@@ -167,7 +167,7 @@ def test_two_workers_that_want_one_stock_have_it_made_once(shop: Shop, held: Cal
     assert first.ended.revision == second.ended.revision == 2
 
 
-def test_who_looks_at_the_old_stock_goes_on_seeing_it_when_the_new_one_stands_in_its_place(shop: Shop) -> None:
+def test_a_worker_keeps_the_old_snapshot_until_it_loads_the_new_one(shop: Shop) -> None:
     loader = shop.loader()
     old = loader.load(NOW)
     before = old.catalogue.search(Filters(), 0, 200)
@@ -239,7 +239,7 @@ def test_a_process_that_is_killed_leaves_the_old_stock_and_the_next_attempt_make
     assert len(loader.load(NOW).catalogue) == 50
 
 
-def test_a_failure_is_told_in_our_own_words_and_rests(shop: Shop, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_failure_has_a_safe_message_and_delays_the_next_attempt(shop: Shop, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(snapshot_loader, "REST_SECONDS", 60.0)
     loader = shop.loader()
     loader._database_url = f"sqlite:///{shop.folder}/nowhere.db"

@@ -10,7 +10,8 @@ import pytest
 from dealer_agent.config.loading import read_dealer_file
 from dealer_agent.config.settings import DealerFile
 from dealer_agent.config.settings_problems import SettingsError
-from dealer_agent.leads.timetable import Timetable
+from dealer_agent.dealers.opening import department_hours
+from dealer_agent.leads.opening_spans import current_or_next_span
 
 DOCS = Path(__file__).parents[2] / "docs" / "how-to" / "opening-hours.md"
 LEAST = """\
@@ -137,7 +138,7 @@ def _as_documented(dealer: DealerFile, department: str, at: str) -> str:
     zone = ZoneInfo("America/Chicago")
     now = datetime.strptime(at, "%A %Y-%m-%d %H:%M").replace(tzinfo=zone)
     assert f"{now:%A %Y-%m-%d %H:%M}" == at
-    hours = Timetable(dealer).hours(dealer.rooftops[0], department, now)
+    hours = current_or_next_span(department_hours(dealer.rooftops[0])[department].on, str(zone), now)
     assert hours is not None
     opens, closes = (moment.astimezone(zone) for moment in hours)
     is_open = opens <= now

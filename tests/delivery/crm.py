@@ -83,8 +83,8 @@ class Sending:
                     self.profile, self.mail_settings, directory=Path("/nowhere"), links=LINKS, secrets={}, client=client
                 )
                 store = self.desk.store
-                parcels = DeliveryContents(store, self.profile)
-                loop = DeliveryLoop(self.profile.id, store, self.desk.writer, outlets, parcels.of, settings)
+                contents = DeliveryContents(store, self.profile)
+                loop = DeliveryLoop(self.profile.id, store, self.desk.writer, outlets, contents.prepare, settings)
                 running = asyncio.create_task(loop.run())
                 try:
                     await so(done)

@@ -77,7 +77,7 @@ class Shop:
     async def delivering(self, outlets: Outlets, settings: DeliverySettings = AT_ONCE) -> AsyncIterator[DeliveryLoop]:
         """A loop that runs for a block, then stops in good order."""
         loop = DeliveryLoop(
-            DEALER, self.store, self.writer, outlets, DeliveryContents(self.store, PROFILE).of, settings
+            DEALER, self.store, self.writer, outlets, DeliveryContents(self.store, PROFILE).prepare, settings
         )
         running = asyncio.create_task(loop.run())
         try:

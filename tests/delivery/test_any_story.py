@@ -86,7 +86,7 @@ class Story(Sending):
             case "cancel":
                 for visit in self.desk.visits_of(self.lead_id):
                     if visit.status == "confirmed":
-                        self.desk.desk.call_off(visit.appointment_id, tell=True, now=now)
+                        self.desk.desk.cancel_visit(visit.appointment_id, notify=True, now=now)
 
     def end(self) -> None:
         self.crm.behaviour = self.mail.behaviour = always("take")

@@ -16,7 +16,7 @@ from dealer_agent.storage.outbox import STATES
 TEXT = (Path(__file__).parents[2] / "docs" / "reference" / "delivery.md").read_text(encoding="utf-8")
 
 
-def test_the_example_tells_our_requests_from_others() -> None:
+def test_the_example_verifies_the_signature_of_a_request() -> None:
     (example,) = re.findall(r"```python\n(.*?)```", TEXT, re.DOTALL)
     names: dict[str, Any] = {}
     exec(example, names)

@@ -103,7 +103,7 @@ def test_the_file_and_its_name_are_durable_before_it_counts(tmp_path: Path, monk
     assert synced == ["file before its name", "folder"]
 
 
-def test_a_file_where_the_folder_should_be_is_told(tmp_path: Path) -> None:
+def test_a_file_in_place_of_the_folder_is_reported(tmp_path: Path) -> None:
     (tmp_path / "leads").write_text("no folder")
     with pytest.raises(NotDelivered, match=r"^the folder cannot be written to: File exists$"):
         asyncio.run(sent(outlet(tmp_path / "leads"), parcel("D1")))

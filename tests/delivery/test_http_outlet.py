@@ -147,7 +147,9 @@ def test_a_kept_connection_that_the_receiver_closes_is_no_failed_delivery(receiv
     assert receiver.connections == 3
 
 
-def test_a_request_that_was_sent_twice_may_have_arrived_though_the_second_found_nobody(receiver: HttpReceiver) -> None:
+def test_a_request_sent_twice_may_have_arrived_even_if_the_second_connection_failed(
+    receiver: HttpReceiver,
+) -> None:
     """The receiver goes away with the kept connection."""
     receiver.behaviour = one_after_the_other("keep", "leave")
     failed = failure(receiver.url, times=2)

@@ -52,7 +52,7 @@ def test_a_lead_goes_to_every_channel_once_and_is_settled(shop: Shop) -> None:
     assert {row.delivery_id for row in rows} == {letter.delivery_id for letter in crm.taken + hook.taken}
 
 
-def test_it_wakes_at_once_when_it_is_told_of_a_lead(shop: Shop, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_new_lead_wakes_the_loop_at_once(shop: Shop, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(loops, "POLL_SECONDS", 3600)
     look, looked = outbox.due_addresses, threading.Event()
 
@@ -98,7 +98,7 @@ def test_a_failed_delivery_comes_back_with_the_same_id_until_it_arrives(shop: Sh
     assert (row.state, row.attempts) == ("sent", 4)
 
 
-def test_the_wait_grows_and_the_problem_is_told(shop: Shop) -> None:
+def test_the_wait_grows_and_the_problem_is_recorded(shop: Shop) -> None:
     lead_id = shop.take(CRM)
     settings = DeliverySettings(first_retry_seconds=3600, longest_retry_minutes=60)
     shop.deliver({CRM: Failing()}, lambda: shop.row(lead_id).problem, settings)
@@ -109,21 +109,21 @@ def test_the_wait_grows_and_the_problem_is_told(shop: Shop) -> None:
 
 def test_a_channel_that_hangs_holds_up_its_own_leads_only(shop: Shop) -> None:
     hook, crm = Hanging(), Noting()
-    for _ in range(2 * loops.AT_ONCE):
+    for _ in range(2 * loops.CONCURRENCY):
         shop.take(HOOK)
     leads = [shop.take(CRM) for _ in range(10)]
-    shop.deliver({HOOK: hook, CRM: crm}, lambda: len(crm.taken) == 10 and len(hook.tried) >= loops.AT_ONCE_EACH)
+    shop.deliver({HOOK: hook, CRM: crm}, lambda: len(crm.taken) == 10 and len(hook.tried) >= loops.CHANNEL_CONCURRENCY)
     assert sorted(letter.lead_id for letter in crm.taken) == sorted(leads)
-    assert len(hook.tried) == loops.AT_ONCE_EACH
+    assert len(hook.tried) == loops.CHANNEL_CONCURRENCY
 
 
 def test_one_claim_takes_from_each_address_as_much_as_it_may(shop: Shop) -> None:
     """What one address leaves over is not given to the other, and the later leads of both wait."""
-    leads = [shop.take(CRM, HOOK) for _ in range(2 * loops.AT_ONCE_EACH)]
+    leads = [shop.take(CRM, HOOK) for _ in range(2 * loops.CHANNEL_CONCURRENCY)]
     outlets = {CRM: Hanging(), HOOK: Hanging()}
-    shop.deliver(outlets, lambda: all(len(each.tried) == loops.AT_ONCE_EACH for each in outlets.values()))
+    shop.deliver(outlets, lambda: all(len(each.tried) == loops.CHANNEL_CONCURRENCY for each in outlets.values()))
     for outlet in outlets.values():
-        assert {letter.lead_id for letter in outlet.tried} == set(leads[: loops.AT_ONCE_EACH])
+        assert {letter.lead_id for letter in outlet.tried} == set(leads[: loops.CHANNEL_CONCURRENCY])
     taking = {CRM: Noting(), HOOK: Noting()}
     shop.deliver(taking, shop.settled)
     for each in taking.values():
@@ -280,7 +280,7 @@ def logs(monkeypatch: pytest.MonkeyPatch) -> Logs:
     return made
 
 
-def test_a_fault_of_ours_costs_one_attempt_and_tells_nothing_of_the_customer(shop: Shop, logs: Logs) -> None:
+def test_a_fault_counts_as_one_attempt_and_logs_no_customer_data(shop: Shop, logs: Logs) -> None:
     crm = Noting(RuntimeError("sam@example.com is in this message"), None)
     lead_id = shop.take(CRM)
     shop.deliver({CRM: crm}, lambda: shop.row(lead_id).problem, DeliverySettings())
@@ -304,8 +304,8 @@ def test_problems_and_logs_of_every_outcome_hold_nothing_of_the_customer(shop: S
 
 
 def test_a_stop_releases_what_is_being_sent_and_what_has_not_begun(shop: Shop) -> None:
-    lead_ids = [shop.take(CRM) for _ in range(loops.AT_ONCE_EACH + 2)]
-    shop.deliver({CRM: (crm := Hanging())}, lambda: len(crm.tried) == loops.AT_ONCE_EACH)
+    lead_ids = [shop.take(CRM) for _ in range(loops.CHANNEL_CONCURRENCY + 2)]
+    shop.deliver({CRM: (crm := Hanging())}, lambda: len(crm.tried) == loops.CHANNEL_CONCURRENCY)
     rows = [shop.row(lead_id) for lead_id in lead_ids]
     assert {(row.state, row.attempts, row.leased_until) for row in rows} == {("waiting", 0, None)}
     shop.deliver({CRM: Noting()}, shop.settled)
@@ -372,7 +372,7 @@ def test_what_was_sent_is_settled_though_the_database_was_away_just_then(
     sqlite_url: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Else it would be sent again for nothing."""
-    monkeypatch.setattr(loops, "SETTLE_AGAIN_SECONDS", 0.05)
+    monkeypatch.setattr(loops, "RECORD_AGAIN_SECONDS", 0.05)
     make_current(sqlite_url)
     file, away = tmp_path / "dealer.db", tmp_path / "away.db"
     write = loops.DeliveryLoop._write

@@ -139,7 +139,7 @@ def mail_all(desk: Counter, receiver: MailReceiver) -> None:
 
     async def run() -> None:
         loop = DeliveryLoop(
-            "ridgeline", desk.store, desk.writer, outlets, DeliveryContents(desk.store, HOUSE).of, AT_ONCE
+            "ridgeline", desk.store, desk.writer, outlets, DeliveryContents(desk.store, HOUSE).prepare, AT_ONCE
         )
         running = asyncio.create_task(loop.run())
         await so(lambda: not waits())
@@ -181,7 +181,7 @@ def test_no_words_of_a_sender_are_in_any_mail_to_a_customer(
         moved_answer = desk.take(moved, now, LOT, token=f"T{number}")
         assert moved_answer["lead_id"] == answer["lead_id"]
         mail_all(desk, receiver)
-        desk.call_off(moved_answer, now)
+        desk.cancel_visit(moved_answer, now)
         mail_all(desk, receiver)
     mails = decoded(receiver)
     assert len(mails) == 3 * len(PHRASES)
@@ -224,7 +224,7 @@ def test_senders_without_a_token_can_have_few_mails_sent_to_one_address(desk: Co
 
     # The dealer cancels all of them: as few mails say so.
     for answer in answers:
-        desk.call_off(answer, datetime.now(UTC))
+        desk.cancel_visit(answer, datetime.now(UTC))
     mail_all(desk, receiver)
     assert len(receiver.taken) == 2 * MOST_MAILS
 

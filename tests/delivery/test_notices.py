@@ -72,7 +72,7 @@ def json_only(house: House) -> None:
     house.crm.taken[:] = [one for one in house.crm.taken if one.headers["content-type"] == "application/json"]
 
 
-def test_a_withdrawal_is_told_to_those_who_have_the_lead(house: House) -> None:
+def test_a_withdrawal_is_delivered_to_the_receivers_of_the_lead(house: House) -> None:
     lead_id = house.take()["lead_id"]
     house.all()
     house.withdraw(lead_id, "phone")
@@ -115,14 +115,14 @@ def test_a_withdrawal_counts_for_the_customers_other_leads(house: House) -> None
     assert PHONE not in msgspec.json.encode(documents[waits]).decode()
 
 
-def test_a_withdrawal_of_what_was_never_allowed_is_told_to_nobody(house: House) -> None:
+def test_a_withdrawal_of_channels_that_were_never_allowed_is_not_delivered(house: House) -> None:
     lead_id = house.take()["lead_id"]
     house.all()
     house.withdraw(lead_id, "sms")
     assert house.rows(kind="withdrawal") == []
 
 
-def test_a_withdrawal_is_told_also_when_the_consent_has_expired(house: House) -> None:
+def test_a_withdrawal_is_delivered_even_if_the_consent_has_expired(house: House) -> None:
     """A CRM that got the lead before does not know that the consent has expired since."""
     now = datetime.now(UTC)
     made = sams("email", "phone")
@@ -134,7 +134,7 @@ def test_a_withdrawal_is_told_also_when_the_consent_has_expired(house: House) ->
     assert sorted(row.channel for row in house.rows(kind="withdrawal")) == ["crm", "folder", "notify"]
 
 
-def test_a_lead_that_nobody_has_yet_says_itself_what_was_withdrawn(house: House) -> None:
+def test_a_lead_that_was_not_delivered_yet_contains_the_withdrawal(house: House) -> None:
     lead_id = house.take()["lead_id"]
     house.withdraw(lead_id, "phone")
     house.all()
@@ -144,7 +144,7 @@ def test_a_lead_that_nobody_has_yet_says_itself_what_was_withdrawn(house: House)
     assert house.rows(kind="withdrawal") == []
 
 
-def test_an_erasure_is_told_by_the_id_of_the_lead_only(house: House) -> None:
+def test_an_erasure_message_has_only_the_id_of_the_lead(house: House) -> None:
     visit = {"appointment_type": "test_drive", "appointment_at": a_time()}
     answer = house.take(appointment=visit)
     house.all()
@@ -172,7 +172,7 @@ def test_an_erasure_is_told_by_the_id_of_the_lead_only(house: House) -> None:
     )
 
 
-def test_of_an_erased_lead_that_nobody_has_people_learn_only_the_visit(house: House) -> None:
+def test_after_the_erasure_of_an_undelivered_lead_staff_get_only_the_cancelled_visit(house: House) -> None:
     visit = {"appointment_type": "test_drive", "appointment_at": a_time()}
     answer = house.take(appointment=visit)
     lock_at(datetime.now(UTC), house.desk.store, DEALER, erase, answer["lead_id"], house.profile, consent_too=False)
@@ -182,13 +182,13 @@ def test_of_an_erased_lead_that_nobody_has_people_learn_only_the_visit(house: Ho
     assert "Test drive cancelled" in mail.message.get_content()
 
 
-def test_without_people_the_channels_are_told_of_a_visit_that_ended() -> None:
+def test_without_staff_addresses_the_channels_get_the_cancelled_visit() -> None:
     profile = profile_of(HttpChannel(name="crm", url="https://crm.example.com"))
     (row,) = visit_cancelled_notices(profile, profile.rooftops[0].name, "A1")
     assert (row.kind, row.channel, row.event_id) == ("visit_cancelled", "crm", "A1")
 
 
-def test_an_erasure_names_a_receiver_that_may_have_a_copy_and_tells_it_after_the_lead(house: House) -> None:
+def test_an_erasure_message_to_a_receiver_that_may_have_a_copy_follows_the_lead(house: House) -> None:
     """While a delivery is under way nobody knows whether it arrives. The notice waits for its end."""
     lead_id, now = house.take()["lead_id"], datetime.now(UTC)
     address = house.profile.rooftops[0].name, "crm"

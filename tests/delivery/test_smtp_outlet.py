@@ -246,7 +246,7 @@ def test_a_customer_gets_the_cancelled_visit_with_an_entry_that_takes_it_out(rec
         ),
     ],
 )
-def test_a_customer_is_not_told_of_a_cancellation_without_consent_or_cause(
+def test_a_customer_gets_no_mail_about_a_cancellation_without_consent(
     receiver: MailReceiver, more: dict[str, Any], reason: str
 ) -> None:
     sent = parcel(event_id="A1", kind="cancel", **({"visits": (visit("A1", "cancelled"),)} | more))

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from msgspec import UNSET
 from tests.leads.json_values import as_body, json_values
 
-from dealer_agent.lead_intake.allowed_contact_points import deliverable
+from dealer_agent.leads.channels import with_allowed_contact_points
 from dealer_agent.leads.customer_links import CustomerLinks
 from dealer_agent.leads.lead_view import AgentView, LeadView, RooftopView, VisitTime, VisitView, extras_of
 from dealer_agent.leads.received_lead import contact_points, with_normal_phone
@@ -100,7 +100,7 @@ VIEW = LeadView(
 def a_view(**changes: Any) -> LeadView:
     """The sample lead with changes, without the contact points that may not be used."""
     view = replace(VIEW, **changes)
-    return replace(view, customer=deliverable(view.customer, view.channels))
+    return replace(view, customer=with_allowed_contact_points(view.customer, view.channels))
 
 
 def a_visit(status: VisitStatus = "confirmed", *, request: Appointment | None = None, **changes: Any) -> VisitView:

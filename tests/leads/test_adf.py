@@ -1,4 +1,4 @@
-"""What of a lead stands where in ADF: the table of docs/reference/delivery.md, "ADF", row by row."""
+"""The elements of ADF for each member of a lead: the table of docs/reference/delivery.md, "ADF", row by row."""
 
 from datetime import UTC, datetime
 from typing import Any
@@ -154,7 +154,7 @@ def test_the_first_vehicle_is_for_a_test_drive_where_one_is_asked_for(kind: Any,
     assert [vehicle.get("interest") for vehicle in vehicles] == [interest, "trade-in"]
 
 
-def test_a_vehicle_not_in_stock_is_told_as_the_buyer_told_it() -> None:
+def test_a_vehicle_that_is_not_in_stock_is_shown_as_the_buyer_described_it() -> None:
     wish = VehicleOfInterest(
         vehicle_id="theirs-1",
         year=2025,
@@ -214,7 +214,7 @@ def test_the_price_is_the_advertised_one_else_the_list_price_else_the_msrp(
     assert told(vehicle, "pricecomments") == words
 
 
-def test_a_trade_in_stands_after_the_vehicle_that_is_wanted() -> None:
+def test_a_trade_in_follows_the_wanted_vehicle() -> None:
     prospect = prospect_of(a_view(trade_in=TRADE_IN, trade_in_extras={"owners": 2}))
     wanted, trade_in = prospect.findall("vehicle")
     assert told(wanted, "make") == "Honda"
@@ -229,7 +229,7 @@ def test_a_trade_in_stands_after_the_vehicle_that_is_wanted() -> None:
     assert (told(trade_in, "comments") or "").split("\n") == ["Notes: A small dent", "owners: 2"]
 
 
-def test_a_trade_in_alone_still_stands_behind_a_vehicle() -> None:
+def test_a_trade_in_without_a_wanted_vehicle_follows_an_empty_vehicle() -> None:
     prospect = prospect_of(a_view(vehicle=None, wish=UNSET, trade_in=TRADE_IN))
     assert [vehicle.get("interest") for vehicle in prospect.findall("vehicle")] == ["buy", "trade-in"]
 
@@ -321,7 +321,7 @@ def test_an_address_has_a_street_or_is_left_out(address: Any, streets: list[str]
         ),
     ],
 )
-def test_the_channels_consented_to_are_told_in_words(channels: tuple[str, ...], words: list[str]) -> None:
+def test_the_allowed_channels_are_named_in_prose(channels: tuple[str, ...], words: list[str]) -> None:
     lines = comments(prospect_of(a_view(channels=channels, messages=())))
     assert lines == [
         *words,
@@ -412,13 +412,13 @@ WINDOWS = Appointment(
         ),
     ],
 )
-def test_a_visit_is_told_in_words_on_the_rooftops_clock(visit: Any, words: list[str]) -> None:
+def test_a_visit_is_described_on_the_rooftops_clock(visit: Any, words: list[str]) -> None:
     lines = comments(prospect_of(a_view(visits=(visit,))))
     assert lines[: len(words)] == words
     assert lines[len(words)].startswith("The customer agreed")
 
 
-def test_of_many_windows_ten_are_told_and_the_rest_counted() -> None:
+def test_the_first_ten_windows_are_listed_and_the_others_counted() -> None:
     windows = [RequestedWindow(f"2026-03-{day:02}T15:00:00Z") for day in range(1, 14)]
     visit = a_visit("unavailable", request=Appointment("sales", requested_windows=windows))
     asked = [line for line in comments(prospect_of(a_view(visits=(visit,)))) if line.startswith("Asked for")]

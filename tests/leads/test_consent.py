@@ -173,7 +173,7 @@ def test_a_good_consent_is_granted(consent: Any, preferred: Any) -> None:
     ],
 )
 @pytest.mark.parametrize("defect", [{}, {"granted_at": None}])
-def test_a_consent_whose_channels_reach_nobody_asks_for_another(
+def test_a_consent_whose_channels_do_not_reach_the_customer_is_rejected(
     channels: list[str], points: str, reached: bool, defect: dict[str, Any]
 ) -> None:
     consent = but(allowed_channels=channels, **defect)

@@ -106,7 +106,7 @@ def test_every_subject_begins_with_the_rooftops_name() -> None:
         ({"vehicle": None, "wish": UNSET}, "new lead"),
     ],
 )
-def test_the_subject_of_an_adf_mail_tells_the_vehicle_and_not_the_customer(changes: Any, subject: str) -> None:
+def test_the_subject_of_an_adf_mail_names_the_vehicle_and_not_the_customer(changes: Any, subject: str) -> None:
     assert adf_mail_subject(a_view(**changes)) == f"Example Motors Nashville: {subject}"
 
 
@@ -216,7 +216,7 @@ def test_the_salesperson_sees_only_what_may_be_used(
         ({"wish_extras": {f"x{number}": 1 for number in range(23)}, "vehicle": None}, "  ... and 3 more"),
     ],
 )
-def test_the_salesperson_is_told_what_there_is(changes: Any, line: str) -> None:
+def test_the_staff_mail_has_all_known_facts(changes: Any, line: str) -> None:
     assert line in staff_mail(a_view(**changes)).text.splitlines()
 
 
@@ -229,7 +229,7 @@ def test_the_salesperson_is_told_what_there_is(changes: Any, line: str) -> None:
         ((a_visit("requested", request=Appointment("sales")), a_visit()), "test drive confirmed"),
     ],
 )
-def test_the_subject_tells_the_visit_that_stands(visits: Any, about: str) -> None:
+def test_the_subject_names_the_active_visit(visits: Any, about: str) -> None:
     subject = staff_mail(a_view(visits=visits)).subject
     assert subject == f"Example Motors Nashville: {about}, Jordan Example, 2024 Honda Accord EX"
 
@@ -333,7 +333,7 @@ def test_each_kind_of_visit_has_its_own_words(kind: Any, trade_in: Any, words: s
     "name", ["Visit http://example.com", "example.com", "WWW example", "you@example", "<b>", "a\\b", "\0.net"]
 )
 @pytest.mark.parametrize(("make", "status"), [(confirmation_mail, "confirmed"), (cancellation_mail, "cancelled")])
-def test_nobody_can_have_us_mail_their_words_to_a_stranger(name: str, make: Any, status: Any) -> None:
+def test_a_sender_cannot_send_own_text_to_a_stranger_by_mail(name: str, make: Any, status: Any) -> None:
     view = a_view(
         customer=Customer(name, name, email="stranger@example.org"),
         agent=AgentView(name, "https://other.example"),
@@ -364,7 +364,7 @@ def test_a_name_that_looks_like_one_is_used(name: str) -> None:
         (None, None, "please let us know."),
     ],
 )
-def test_the_customer_is_told_whom_to_call(phone: str | None, email: str | None, words: str) -> None:
+def test_the_message_has_the_phone_number_to_call(phone: str | None, email: str | None, words: str) -> None:
     rooftop = RooftopView(name="Example", zone=ROOFTOP.zone, phone=phone, email=email)
     assert words in " ".join(confirmation_mail(a_view(visits=(a_visit(rooftop=rooftop),)), LINKS).text.split())
 
@@ -461,7 +461,7 @@ To stop e-mail, calls or text messages about this request:
 
 
 @pytest.mark.parametrize("visit", [a_visit(), a_visit("requested"), a_visit("cancelled", times=())])
-def test_only_a_cancelled_visit_that_had_a_time_is_called_off(visit: VisitView) -> None:
+def test_only_a_cancelled_visit_with_a_time_has_a_cancellation_mail(visit: VisitView) -> None:
     with pytest.raises(ValueError, match="cancelled"):
         cancellation_mail(a_view(visits=(visit,)), LINKS)
 

@@ -8,6 +8,6 @@ pytestmark = pytest.mark.outside_protocol("documents of deliveries")
 
 
 @pytest.mark.usefixtures("machine_zone")
-def test_readers_of_a_lead_get_what_they_got_before_wherever_the_machine_stands() -> None:
+def test_documents_of_a_lead_are_equal_to_the_stored_ones_in_every_time_zone() -> None:
     """docs/reference/delivery.md: CRMs parse the ADF, and people know the mails."""
     fail_where_they_differ(KEPT, rendered(), "tests.leads.rendering")

@@ -55,7 +55,7 @@ def view(**more: Any) -> LeadView:
         ("", ""),
     ],
 )
-def test_what_a_spreadsheet_would_take_for_a_formula_becomes_text(cell: str, told: str) -> None:
+def test_a_cell_that_looks_like_a_formula_becomes_text(cell: str, told: str) -> None:
     assert without_formula(cell) == told
 
 
@@ -128,7 +128,7 @@ def test_a_visit_that_has_no_time_yet_shows_none(status: Any) -> None:
     assert (told["visit_status"], told["visit_starts_at"], told["visit_ends_at"]) == (status, "", "")
 
 
-def test_a_wish_stands_in_for_a_vehicle_that_the_stock_does_not_know() -> None:
+def test_a_wish_is_shown_for_a_vehicle_that_is_not_in_stock() -> None:
     told = cells(view(wish=VehicleOfInterest(make="Kia", stock="-1", condition="cpo")))
     assert (told["vehicle"], told["vehicle_stock"], told["vehicle_condition"]) == ("Kia", "'-1", "cpo")
     assert cells(view(wish=UNSET))["vehicle"] == ""

@@ -132,7 +132,7 @@ def test_windows_are_answered_by_windows(outcome: TimeChoice, expected: Appointm
         ("UTC", NOW, "2026-03-03T10:00:00-06:00", "2026-03-03T16:00:00+00:00"),
     ],
 )
-def test_times_are_told_with_the_rooftops_offset(zone: str, now: datetime, at: str, told: str) -> None:
+def test_times_have_the_rooftops_offset(zone: str, now: datetime, at: str, told: str) -> None:
     plan = plan_of(zone)
     asked = asking(plan, appointment_at=at)
     answer = msgspec.to_builtins(appointment_reply(choose_time(asked, plan, {}, now), asked, "01TEST"))

@@ -17,9 +17,10 @@ from dealer_agent.dealers.profile import Profile
 from dealer_agent.inventory.catalogue import Catalogue
 from dealer_agent.lead_intake.cancellation import Cancellation
 from dealer_agent.lead_intake.intake import LeadIntake
+from dealer_agent.leads.records import AppointmentRecord
 from dealer_agent.protocol.replies import Answer
 from dealer_agent.protocol.skill import LeadSubmitRequest
-from dealer_agent.storage.appointments import AppointmentRecord, appointments_of
+from dealer_agent.storage.appointments import appointments_of
 from dealer_agent.storage.connections import database_url as parsed_url
 from dealer_agent.storage.lead_writer import LeadWriter
 from dealer_agent.storage.outbox import DeliveryRecord, list_deliveries
@@ -79,9 +80,9 @@ class Counter:
         with create_engine(parsed_url(self.url)).connect() as connection:
             return connection.execute(select(func.count()).where(places.c.kind == kind)).scalar_one()
 
-    def call_off(self, answer: dict[str, Any], now: datetime, *, tell: bool = True) -> Cancellation:
+    def cancel_visit(self, answer: dict[str, Any], now: datetime, *, tell: bool = True) -> Cancellation:
         """The dealer cancels the visit that was answered so."""
-        return self.desk.call_off(answer["appointment"]["appointment_id"], tell=tell, now=now)
+        return self.desk.cancel_visit(answer["appointment"]["appointment_id"], notify=tell, now=now)
 
     def all_sent(self) -> None:
         """What was to be sent is sent."""

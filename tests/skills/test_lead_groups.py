@@ -16,7 +16,6 @@ from tests.skills.shop import a_lead
 from tests.storage.calls import at_time, read
 
 from dealer_agent.dealers.profile import HttpChannel
-from dealer_agent.lead_intake.lead_transaction import LeadTransaction
 from dealer_agent.protocol.errors import IdempotencyConflict
 from dealer_agent.protocol.replies import Answer
 from dealer_agent.protocol.skill import LeadSubmitRequest
@@ -51,10 +50,10 @@ class Group:
         """Adds a lead; `after` runs at the end of its job."""
         plain = lead | {"consent": lead["consent"] | {"granted_at": "2026-03-01T00:00:00Z"}}
         typed = msgspec.convert(plain, LeadSubmitRequest)
-        job = LeadTransaction.of(self._desk.desk._desk, EMPTY_LOT, typed, plain, token, b"", NOW)
+        job = self._desk.desk.lead_job(typed, plain, EMPTY_LOT, token, b"", NOW)
 
         def run(tx: Transaction) -> object:
-            answer = job.store(tx)
+            answer = job(tx)
             after()
             return answer
 

@@ -100,7 +100,7 @@ def test_an_answered_lead_is_committed_whichever_way_it_came(shop: Shop) -> None
     assert len(shop.list_leads()) == 2
 
 
-def test_a_vehicle_that_the_stock_does_not_know_stands_nowhere_in_the_clear(shop: Shop) -> None:
+def test_a_vehicle_that_is_not_in_stock_is_stored_only_encrypted(shop: Shop) -> None:
     """It may be the customer's own, which is to be serviced, and its VIN leads to them (16 CFR 314.4(c)(3))."""
     own = {"vin": UNKNOWN, "stock": "SECRETMARK", "make": "SECRETMARK"}
     taken = shop.send(a_lead(vehicle_of_interest=own, appointment={"appointment_type": "service"}))

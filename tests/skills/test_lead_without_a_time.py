@@ -13,9 +13,10 @@ from tests.storage.calls import lock_at, read
 
 from dealer_agent.dealers.profile import Policies, Profile, VisitRules
 from dealer_agent.inventory.catalogue import Catalogue
+from dealer_agent.leads.records import StoredLead
 from dealer_agent.protocol.errors import AppointmentTimeUnavailable, IdempotencyConflict
 from dealer_agent.storage.erasure import erase_lead
-from dealer_agent.storage.leads import StoredLead, get_lead, list_leads
+from dealer_agent.storage.leads import get_lead, list_leads
 
 OpenCounter = Callable[..., Counter]
 FULL = Profile(
@@ -82,7 +83,7 @@ def test_a_retry_books_a_time_that_became_free_on_the_same_lead(counter: OpenCou
     first = taken(desk)
     lead = keyed()
     lead_id = refused(desk, lead, token=token).details["lead_id"]
-    desk.call_off(first, SOON)
+    desk.cancel_visit(first, SOON)
     desk.all_sent()
     answer = desk.answer(lead, SOON, LOT, token=token)
     data = msgspec.json.decode(answer.data)
@@ -96,13 +97,13 @@ def test_a_retry_books_a_time_that_became_free_on_the_same_lead(counter: OpenCou
 
 
 @pytest.mark.requirement("idempotency-unavailable")
-def test_a_retry_is_not_judged_anew_and_mails_nobody_whose_consent_is_over(counter: OpenCounter) -> None:
+def test_a_retry_does_not_check_the_consent_again_and_sends_no_mail_after_it_expired(counter: OpenCounter) -> None:
     """The lead was taken with a valid consent. Its end takes the channels away, and not the visit."""
     desk = counter(FULL, confirms_by_mail=True)
     first = taken(desk)
     lead = keyed(consent=consent(expires_at=(NOW + timedelta(minutes=1)).isoformat()))
     lead_id = refused(desk, lead, token=None, now=NOW).details["lead_id"]
-    desk.call_off(first, SOON)
+    desk.cancel_visit(first, SOON)
     desk.all_sent()
     answer = desk.take(lead, SOON, LOT, token=None)
     assert (answer["lead_id"], answer["appointment"]["status"]) == (lead_id, "confirmed")
@@ -116,7 +117,7 @@ def test_a_retry_books_no_drive_of_a_vehicle_that_is_gone(counter: OpenCounter, 
     first = taken(desk)
     lead = keyed()
     lead_id = refused(desk, lead, token=token).details["lead_id"]
-    desk.call_off(first, SOON)
+    desk.cancel_visit(first, SOON)
     error = refused(desk, lead, Catalogue.build([]), token=token)
     assert error.details["lead_id"] == lead_id
     assert "The vehicle you asked about is not in our stock" in error.message
@@ -129,7 +130,7 @@ def test_a_retry_does_not_move_the_visit_of_a_later_request(counter: OpenCounter
     first = taken(desk)
     lead = keyed()
     lead_id = refused(desk, lead, token=TOKEN).details["lead_id"]
-    desk.call_off(first, SOON)
+    desk.cancel_visit(first, SOON)
     later = lead | {"idempotency_key": "key-2", "appointment": visit(at("09:00"), duration_minutes=60)}
     assert desk.take(later, SOON, LOT)["appointment"]["confirmed_at"] == at("09:00")
     assert refused(desk, lead, token=TOKEN).details["lead_id"] == lead_id

@@ -17,10 +17,11 @@ from tests.skills.shop import VAULT, a_lead, customer
 from tests.skills.visiting import NOW, PROFILE, visit
 from tests.storage.calls import read
 
-from dealer_agent.lead_intake.lead_transaction import MOST_ADDITIONS, LeadTransaction
+from dealer_agent.lead_intake.lead_transaction import MOST_ADDITIONS
 from dealer_agent.leads.received_lead import contact_points, sender_keys
 from dealer_agent.protocol.skill import LeadSubmitRequest
 from dealer_agent.storage.consents import verify_chain
+from dealer_agent.storage.lead_writer import Job
 from dealer_agent.storage.leads import get_lead
 from dealer_agent.storage.outbox import count_mails_before, list_deliveries
 from dealer_agent.storage.schema import microseconds
@@ -60,10 +61,10 @@ def cost(tx: Transaction, work: Callable[[Transaction], object]) -> int:
     return int(tx.connection.execute(read).scalar_one() - before)
 
 
-def job_of(at: Counter, lead: dict[str, Any], token: str | None) -> LeadTransaction:
+def job_of(at: Counter, lead: dict[str, Any], token: str | None) -> Job[Any]:
     plain = lead | {"consent": lead["consent"] | {"granted_at": "2026-03-01T00:00:00Z"}}
     typed = msgspec.convert(plain, LeadSubmitRequest)
-    return LeadTransaction.of(at.desk._desk, EMPTY_LOT, typed, plain, token, b"", SOON)
+    return at.desk.lead_job(typed, plain, EMPTY_LOT, token, b"", SOON)
 
 
 def fill(at: Counter, found_by: list[str], token: str | None) -> None:
@@ -123,7 +124,7 @@ def test_the_next_lead_costs_the_same_after_20_000_leads_of_the_same_contact(
     for _ in range(2):
         # The first one has statements that are not prepared yet.
         for _ in range(2):
-            work = partial(cost, work=job_of(at, lead, token).store)
+            work = partial(cost, work=job_of(at, lead, token))
             costs.append(at.writer.submit("ridgeline", work).result(60))
         if len(costs) == 2:
             fill(at, list(shared), token)

@@ -15,7 +15,7 @@ def ask(shop: Shop, thing: str, binding: str = "http", **members: Any) -> dict[s
 
 @pytest.mark.requirement("types-dealer-information", "dealer-name", "dealer-rooftops")
 @pytest.mark.parametrize("binding", BINDINGS)
-def test_dealer_information_tells_the_rooftops(sqlite_shop: Shop, binding: str) -> None:
+def test_dealer_information_lists_the_rooftops(sqlite_shop: Shop, binding: str) -> None:
     about = ask(sqlite_shop, "dealer.information", binding)
     assert about["name"] == "Ridgeline Motors"
     assert [rooftop["name"] for rooftop in about["rooftops"]] == ["Ridgeline North", "Ridgeline South"]

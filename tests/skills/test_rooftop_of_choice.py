@@ -61,7 +61,7 @@ def test_the_unit_decides_then_the_buyer_then_what_the_rooftops_offer(
     ],
 )
 @pytest.mark.parametrize("members", [{}, {"appointment": visit(at("10:00"))}], ids=["no visit", "a visit"])
-def test_a_name_that_no_rooftop_has_is_told(
+def test_the_message_names_an_unknown_rooftop(
     counter: OpenCounter, wish: dict[str, Any], told: str | None, members: dict[str, Any]
 ) -> None:
     message = counter(PROFILE).answer(a_lead(vehicle_of_interest=wish, **members), NOW, LOT).message

@@ -16,13 +16,13 @@ from tests.skills.visiting import LOT, NOW, PROFILE, asking, at, visit, windows
 from tests.storage.calls import lock_at, read, read_at
 from tests.storage.samples import NO_NOTICES
 
-from dealer_agent.delivery.view import lead_view
 from dealer_agent.lead_intake.lead_transaction import MOST_ADDITIONS
 from dealer_agent.leads.adf import render_adf
 from dealer_agent.leads.lead_json import render_json
 from dealer_agent.leads.received_lead import contact_points
 from dealer_agent.leads.spreadsheet import cells
 from dealer_agent.leads.staff_mails import staff_mail
+from dealer_agent.leads.stored_lead_view import lead_view
 from dealer_agent.protocol.replies import Answer
 from dealer_agent.protocol.requests import Customer
 from dealer_agent.storage.consents import allowed_channels
@@ -260,7 +260,7 @@ def test_a_cancelled_visit_is_mailed_to_the_address_of_its_own_lead_only(
     first = desk.take(drive(at("10:00")), NOW, LOT, token=token)
     second = desk.take(drive(at("12:00"), named, source_agent=agent), SOON, LOT, token=other_token)
     desk.all_sent()
-    desk.call_off(first, LATER)
+    desk.cancel_visit(first, LATER)
     rows = [row for row in desk.deliveries() if row.state == "waiting"]
     assert {row.lead_id for row in rows} == {first["lead_id"]}
     whole = read_at(LATER, desk.store, "ridgeline", lead_details, second["lead_id"])

@@ -202,7 +202,7 @@ def test_where_no_time_is_left_the_lead_is_kept_and_delivered_and_the_error_name
     assert again.value.details["lead_id"] == lead_id, "sent again, it is the same lead"
     assert "has your earlier request" in again.value.message
 
-    desk.call_off(first, NOW)
+    desk.cancel_visit(first, NOW)
     answer = desk.take(lead, NOW, LOT)
     assert (answer["lead_id"], answer["status"]) == (lead_id, "duplicate")
     assert answer["appointment"]["confirmed_at"] == at("09:00")
@@ -244,7 +244,7 @@ def test_a_lead_goes_to_its_rooftops_channels_its_people_and_where_agreed_to_the
     assert len(desk.deliveries()) == len(expected)
 
 
-def test_the_message_tells_the_customer_the_time_on_the_rooftops_clock(counter: OpenCounter) -> None:
+def test_the_message_has_the_time_on_the_rooftops_clock(counter: OpenCounter) -> None:
     desk = counter(PROFILE)
     lead = asking(visit("2026-03-03T16:00:00Z"), trade_in={"make": "Ford"})
     assert desk.answer(lead, NOW, LOT).message == (

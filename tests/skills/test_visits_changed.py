@@ -161,7 +161,7 @@ def test_a_visit_that_took_place_is_not_replaced(counter: OpenCounter) -> None:
 
 
 @pytest.mark.parametrize("again", [windows((at("11:00", 2), at("18:00"))), visit(at("11:00", 2))])
-def test_who_asks_the_same_again_once_the_visit_is_over_is_not_told_that_it_is_confirmed(
+def test_a_repeated_request_after_the_visit_is_not_answered_as_confirmed(
     counter: OpenCounter, again: dict[str, Any]
 ) -> None:
     """A time in the past is no error: it is nobody's any more (docs/protocol.md#duplicate-adds)."""
@@ -180,7 +180,7 @@ def test_who_asks_the_same_again_once_the_visit_is_over_is_not_told_that_it_is_c
 def test_a_visit_that_the_dealer_cancelled_can_be_booked_anew(counter: OpenCounter) -> None:
     desk = counter(PROFILE)
     first = desk.take(sams(visit(at("10:00"))), NOW, LOT)
-    desk.call_off(first, SOON)
+    desk.cancel_visit(first, SOON)
     assert desk.places("test_drive") == 0
     again = desk.take(sams(visit(at("10:00"))), SOON, LOT)["appointment"]
     assert again["confirmed_at"] == at("10:00")

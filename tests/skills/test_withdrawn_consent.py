@@ -152,7 +152,7 @@ def test_a_withdrawal_counts_for_every_stored_lead_with_a_contact_point_of_the_c
 
 
 @pytest.mark.requirement("withdrawal-lasts")
-def test_after_an_erasure_the_old_consent_allows_nothing_whoever_sends_it(counter: OpenCounter) -> None:
+def test_after_an_erasure_the_old_consent_allows_no_channel_for_any_sender(counter: OpenCounter) -> None:
     """Until the customer agrees anew."""
     desk = counter(PROFILE)
     agreed = consent(allowed_channels=["email", "phone", "sms"])

@@ -12,9 +12,10 @@ from dealer_agent.dealers.profile import DealerRooftop, Profile
 from dealer_agent.encryption import Cipher, Keyring
 from dealer_agent.inventory.import_plan import ImportRow
 from dealer_agent.inventory.unit import Unit
-from dealer_agent.storage.consents import ConsentRecord
+from dealer_agent.leads.consent_events import ConsentRecord
+from dealer_agent.leads.records import LeadRecord
 from dealer_agent.storage.idempotency import IdempotencyRecord, record_idempotency
-from dealer_agent.storage.leads import LeadRecord, record_lead
+from dealer_agent.storage.leads import record_lead
 from dealer_agent.storage.stock import GoneUnit, ImportOutcome, LiveUnit, Stock, apply_import, read_stock
 from dealer_agent.storage.store import Store
 from dealer_agent.storage.transaction import Transaction

@@ -11,8 +11,8 @@ from sqlalchemy import create_engine, select
 from tests.storage.calls import at_time, of_dealer
 from tests.storage.samples import DEALER, MONDAY, TUESDAY, VAULT, lead, storing
 
+from dealer_agent.leads.records import AppointmentRecord
 from dealer_agent.storage.appointments import (
-    AppointmentRecord,
     Booked,
     appointments_of,
     booked_visits,

@@ -10,7 +10,8 @@ from tests.storage.samples import DEALER, MONDAY, storing
 
 from dealer_agent.lead_intake import availability
 from dealer_agent.lead_intake.availability import Availability, Without
-from dealer_agent.storage.appointments import AppointmentRecord, busy_quarters, record_appointment, take_places
+from dealer_agent.leads.records import AppointmentRecord
+from dealer_agent.storage.appointments import busy_quarters, record_appointment, take_places
 from dealer_agent.storage.lead_writer import LeadWriter
 from dealer_agent.storage.transaction import Transaction
 

@@ -13,14 +13,8 @@ from tests.storage.samples import DEALER, KEYRING, MONDAY, NO_NOTICES, TUESDAY, 
 from ulid import ULID
 
 from dealer_agent.encryption import Cipher, Keyring
-from dealer_agent.storage.consents import (
-    ChainReport,
-    ConsentRecord,
-    allowed_channels,
-    record_consent,
-    record_revocation,
-    verify_chain,
-)
+from dealer_agent.leads.consent_events import ConsentRecord
+from dealer_agent.storage.consents import ChainReport, allowed_channels, record_consent, record_revocation, verify_chain
 from dealer_agent.storage.erasure import erase_lead
 from dealer_agent.storage.errors import StorageError
 from dealer_agent.storage.event_chain import CONSENTS, ChainEnd, end_mac, lock_dealer, row_hash

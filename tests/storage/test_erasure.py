@@ -13,20 +13,15 @@ from tests.storage.contents import everything, sealed_values, values
 from tests.storage.samples import DEALER, MONDAY, NO_NOTICES, TUESDAY, WEDNESDAY, consent, first_answer, lead
 
 from dealer_agent.dealers.routing import NewDelivery
+from dealer_agent.leads.records import AppointmentRecord, StoredLead
 from dealer_agent.storage.accesses import list_accesses, log_access
-from dealer_agent.storage.appointments import (
-    AppointmentRecord,
-    appointments_of,
-    busy_quarters,
-    record_appointment,
-    take_places,
-)
+from dealer_agent.storage.appointments import appointments_of, busy_quarters, record_appointment, take_places
 from dealer_agent.storage.clock import clock_problem, confirm_clock
 from dealer_agent.storage.consents import record_consent, record_revocation, verify_chain
 from dealer_agent.storage.erasure import MOST_LEADS, Disposed, dispose, erase_lead
 from dealer_agent.storage.idempotency import find_idempotent, record_idempotency
 from dealer_agent.storage.lead_writer import LeadWriter
-from dealer_agent.storage.leads import StoredLead, append_to_lead, find_duplicate, find_leads_of, get_lead, record_lead
+from dealer_agent.storage.leads import append_to_lead, find_duplicate, find_leads_of, get_lead, record_lead
 from dealer_agent.storage.notices import withdraw
 from dealer_agent.storage.outbox import claim, enqueue, list_deliveries, reschedule, retry_deliveries
 from dealer_agent.storage.schema import consent_proofs, metadata

@@ -9,12 +9,13 @@ from sqlalchemy import text
 from tests.storage.calls import at_time, of_dealer, read
 from tests.storage.samples import DEALER, MONDAY, TUESDAY, WEDNESDAY, consent, first_answer, lead, storing
 
-from dealer_agent.storage.consents import ConsentEvent, record_consent, verify_chain
+from dealer_agent.leads.consent_events import ConsentEvent
+from dealer_agent.leads.records import StoredLead
+from dealer_agent.storage.consents import record_consent, verify_chain
 from dealer_agent.storage.errors import AlreadyStored
 from dealer_agent.storage.idempotency import StoredReply, find_idempotent, record_idempotency
 from dealer_agent.storage.lead_writer import LeadWriter
 from dealer_agent.storage.leads import (
-    StoredLead,
     append_to_lead,
     find_duplicate,
     find_leads_of,

@@ -4,9 +4,10 @@ import os
 import pwd
 
 from dealer_agent.cli.terminal import fail
+from dealer_agent.leads.records import LeadDetails
 from dealer_agent.storage.accesses import log_access
 from dealer_agent.storage.errors import StorageError
-from dealer_agent.storage.lead_record import LeadDetails, lead_details
+from dealer_agent.storage.lead_record import lead_details
 from dealer_agent.storage.store import Store
 
 

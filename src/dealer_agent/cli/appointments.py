@@ -69,7 +69,7 @@ def cancel(
     with open_customer_store(directory) as (settings, store), closing(store.lead_writer()) as writer:
         intake = LeadIntake(settings.dealer, writer, confirms_by_mail=settings.mail.confirms_visits)
         try:
-            done = intake.call_off(appointment_id, tell=not tell_nobody, now=datetime.now(UTC))
+            done = intake.cancel_visit(appointment_id, notify=not tell_nobody, now=datetime.now(UTC))
         except NoVisitToCancel as problem:
             fail(str(problem))
     for line in _cancelled(done, notified=not tell_nobody):

@@ -11,7 +11,7 @@ import typer
 
 from dealer_agent.cli.access_recording import record_access
 from dealer_agent.cli.erasure_finality import make_final, require_key_file, tell_when_final
-from dealer_agent.cli.lead_display import ERASED, deliveries_of
+from dealer_agent.cli.lead_display import deliveries_of
 from dealer_agent.cli.person_lookup import EmailOption, LeadArgument, Person, PhoneOption, is_known
 from dealer_agent.cli.terminal import (
     HERE,
@@ -25,14 +25,17 @@ from dealer_agent.cli.terminal import (
     print_table,
 )
 from dealer_agent.dealers.profile import Profile
+from dealer_agent.leads.consent_events import ERASED
+from dealer_agent.leads.lead_content import additions_of
 from dealer_agent.leads.received_lead import contact_points
+from dealer_agent.leads.records import StoredLead
 from dealer_agent.leads.visit_words import VISITS
 from dealer_agent.protocol.requests import Customer
 from dealer_agent.storage.appointments import appointments_of
 from dealer_agent.storage.erasure import erase_lead
 from dealer_agent.storage.errors import WrongKey
 from dealer_agent.storage.lead_record import lead_details
-from dealer_agent.storage.leads import StoredLead, find_leads_of
+from dealer_agent.storage.leads import find_leads_of
 from dealer_agent.storage.notices import CancelledVisit
 from dealer_agent.storage.notices import erase as erase_and_notify
 from dealer_agent.storage.proofs import newest_proof, proven_leads
@@ -225,12 +228,7 @@ def _customers(stored: StoredLead) -> list[Customer]:
     """The customer in every request of the lead. After disposal by age only the consents have the customer."""
     documents = [stored.lead.customer, *(event.customer for event in stored.consents)]
     found = [msgspec.json.decode(document, type=Customer) for document in documents if document is not None]
-    added = [msgspec.json.decode(event.changes, type=_Changes) for event in stored.events if event.changes is not None]
-    return found + [changes.customer for changes in added if changes.customer is not None]
-
-
-class _Changes(msgspec.Struct):
-    customer: Customer | None = None
+    return found + [added.customer for added in additions_of(stored) if added.customer is not None]
 
 
 def _counts(store: Store, dealer_id: str, leads: Sequence[StoredLead]) -> dict[str, int]:

@@ -6,8 +6,8 @@ from typing import get_args
 import msgspec
 
 from dealer_agent.cli.terminal import moment, out, section
+from dealer_agent.leads.consent_events import ConsentEvent
 from dealer_agent.protocol.requests import Channel, Customer
-from dealer_agent.storage.consents import ConsentEvent
 from dealer_agent.storage.outbox import DeliveryRecord, list_deliveries
 from dealer_agent.storage.store import Store
 

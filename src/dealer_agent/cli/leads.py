@@ -11,7 +11,7 @@ from dealer_agent.cli.access_recording import read_lead, record_access
 from dealer_agent.cli.disposal import dispose
 from dealer_agent.cli.erasure import erase
 from dealer_agent.cli.export import export
-from dealer_agent.cli.lead_display import ERASED, deliveries_of, show_allowed, show_event
+from dealer_agent.cli.lead_display import deliveries_of, show_allowed, show_event
 from dealer_agent.cli.terminal import (
     HERE,
     DirOption,
@@ -24,8 +24,10 @@ from dealer_agent.cli.terminal import (
     print_table,
     section,
 )
-from dealer_agent.lead_intake.allowed_contact_points import channels_of
-from dealer_agent.storage.appointments import AppointmentRecord, appointments_of
+from dealer_agent.leads.channels import channels_of
+from dealer_agent.leads.consent_events import ERASED
+from dealer_agent.leads.records import AppointmentRecord
+from dealer_agent.storage.appointments import appointments_of
 from dealer_agent.storage.clock import clock_problem
 from dealer_agent.storage.leads import list_leads
 from dealer_agent.storage.outbox import DeliveryRecord

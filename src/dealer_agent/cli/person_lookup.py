@@ -7,8 +7,9 @@ import typer
 
 from dealer_agent.cli.terminal import fail
 from dealer_agent.dealers.profile_checks import read_phone
+from dealer_agent.leads.records import StoredLead
 from dealer_agent.protocol.formats import normal_email
-from dealer_agent.storage.leads import StoredLead, find_leads_of, get_lead
+from dealer_agent.storage.leads import find_leads_of, get_lead
 from dealer_agent.storage.store import Store
 
 LeadArgument = Annotated[str | None, typer.Argument(metavar="LEAD", help="The id, from `leads list`.")]

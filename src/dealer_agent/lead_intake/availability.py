@@ -1,52 +1,48 @@
-"""How many of a rooftop's places are taken, read as far as somebody looks."""
+"""The number of occupied places of a rooftop, read when it is needed."""
 
 from collections.abc import Iterable, Mapping
 from datetime import datetime, timedelta
 
-from dealer_agent.leads.visit_times import BusyQuarters, Slot, quarters_of
-from dealer_agent.storage.appointments import AppointmentRecord, busy_quarters
+from dealer_agent.leads.records import AppointmentRecord
+from dealer_agent.leads.visit_decision import time_of
+from dealer_agent.leads.visit_times import BusyQuarters, quarters_of
+from dealer_agent.storage.appointments import busy_quarters
 from dealer_agent.storage.transaction import Transaction
 
 FIRST_REACH = timedelta(hours=1)
-"""How far from the first quarter that somebody looks at is read at first: mostly the time asked for is free."""
-FURTHER = 24
-"""By how much more, each time that somebody looks beyond what was read."""
+"""How far around the first quarter is read at first. Mostly the requested time is free."""
+GROWTH = 24
+"""The factor for each further read."""
 
 
 class Availability:
-    """The busy quarters of one kind of visit at a rooftop, inside `span`, as `leads.visits` asks for them."""
+    """The busy quarters of one kind of visit at a rooftop, within the `bookable_span`."""
 
     def __init__(self, tx: Transaction, rooftop: str, kind: str, span: tuple[datetime, datetime]) -> None:
         self._tx, self._rooftop, self._kind = tx, rooftop, kind
         self._span = span
         self._reach = FIRST_REACH
-        self._taken: Mapping[datetime, int] = {}
+        self._busy: Mapping[datetime, int] = {}
         self._since = self._until = span[0]
 
     def get(self, quarter: datetime, default: int) -> int:
-        """How many visits touch the quarter of an hour that begins then."""
+        """The number of visits in this quarter of an hour."""
         if not self._since <= quarter < self._until:
-            self._read_more(quarter)
-        return self._taken.get(quarter, default)
-
-    def _read_more(self, quarter: datetime) -> None:
-        self._since, self._until = max(quarter - self._reach, self._span[0]), min(quarter + self._reach, self._span[1])
-        self._reach *= FURTHER
-        self._taken = busy_quarters(self._tx, self._rooftop, self._kind, self._since, self._until)
+            self._since = max(quarter - self._reach, self._span[0])
+            self._until = min(quarter + self._reach, self._span[1])
+            self._reach *= GROWTH
+            self._busy = busy_quarters(self._tx, self._rooftop, self._kind, self._since, self._until)
+        return self._busy.get(quarter, default)
 
 
 class Without:
-    """What is busy once these visits have ended."""
+    """Busy quarters without these visits."""
 
     def __init__(self, busy: BusyQuarters, visits: Iterable[AppointmentRecord]) -> None:
         self._busy = busy
-        self._ended = [
-            quarter
-            for visit in visits
-            if visit.shares is None and visit.starts_at is not None and visit.ends_at is not None
-            for quarter in quarters_of(Slot(visit.starts_at, visit.ends_at))
-        ]
+        times = (time_of(visit) for visit in visits if visit.shares is None)
+        self._freed = [quarter for time in times if time is not None for quarter in quarters_of(time)]
 
     def get(self, quarter: datetime, default: int) -> int:
-        """How many visits touch the quarter, without those that ended."""
-        return self._busy.get(quarter, default) - self._ended.count(quarter)
+        """The number of other visits in this quarter of an hour."""
+        return self._busy.get(quarter, default) - self._freed.count(quarter)

@@ -1,4 +1,4 @@
-"""The lead desk: one job of the writer for each lead (docs/protocol.md#lead-submit)."""
+"""Takes leads: each one is a job of the process's only writer (docs/protocol.md#lead-submit)."""
 
 import asyncio
 from collections.abc import Callable
@@ -7,20 +7,23 @@ from datetime import datetime
 from typing import Any, TypeVar
 
 import structlog
+from msgspec import UNSET
 
 from dealer_agent.dealers.profile import Profile
 from dealer_agent.inventory.catalogue import Catalogue
-from dealer_agent.lead_intake.cancellation import Cancellation, call_off
+from dealer_agent.lead_intake.cancellation import Cancellation, cancel_visit
 from dealer_agent.lead_intake.customer_actions import CustomerActions
-from dealer_agent.lead_intake.lead_transaction import IntakeContext, LeadTransaction
-from dealer_agent.lead_intake.notifications import Notifications
+from dealer_agent.lead_intake.lead_transaction import LeadTransaction
+from dealer_agent.lead_intake.notifications import IntakeContext, Notifications
+from dealer_agent.leads.acceptance import accept_lead
+from dealer_agent.leads.prepared_lead import PreparedLead
 from dealer_agent.leads.timetable import Timetable
 from dealer_agent.protocol.errors import InternalError, ProtocolError
 from dealer_agent.protocol.replies import Answer
 from dealer_agent.protocol.skill import LeadSubmitRequest
-from dealer_agent.storage import leads as stored
 from dealer_agent.storage.errors import DatabaseBusy, StoreClosed
-from dealer_agent.storage.lead_writer import LeadWriter
+from dealer_agent.storage.lead_writer import Job, LeadWriter
+from dealer_agent.storage.leads import record_refusal
 from dealer_agent.storage.store import Store
 from dealer_agent.storage.transaction import Transaction
 
@@ -28,11 +31,10 @@ Result = TypeVar("Result")
 
 
 class LeadIntake:
-    """Takes one dealer's leads, and calls visits off.
+    """Takes one dealer's leads, and cancels visits.
 
-    `confirms_by_mail`: customers are mailed the visits that are confirmed to them, and those that are called off.
-
-    `on_stored` is called once a lead is durable: there may be something to deliver.
+    `confirms_by_mail`: customers get mails about confirmed and cancelled visits. `on_stored` is called when a change is
+    durable, because there may be deliveries.
     """
 
     def __init__(
@@ -43,13 +45,13 @@ class LeadIntake:
         confirms_by_mail: bool,
         on_stored: Callable[[], None] = lambda: None,
     ) -> None:
-        self._desk = IntakeContext(profile, Timetable(profile), confirms_by_mail)
+        self._context = IntakeContext(profile, Timetable(profile), confirms_by_mail)
         self._writer = writer
         self._on_stored = on_stored
 
     async def take(
         self,
-        lead: LeadSubmitRequest,
+        request: LeadSubmitRequest,
         payload: dict[str, Any],
         catalogue: Catalogue,
         *,
@@ -58,48 +60,55 @@ class LeadIntake:
         now: datetime,
         seconds: float,
     ) -> Answer:
-        """Stores a lead with its consent, its visit and its deliveries, then answers it.
+        """Stores a lead with its consent, its visit and its deliveries, and answers it.
 
-        `payload` is the lead's JSON values, extras included. A lead that waits for the database for `seconds` is
-        cancelled: InternalError, and nothing is stored. If it is being stored at that moment, this waits once more for
-        `seconds`; then InternalError says that it may have been stored. Also raises ContactConsentRequired,
-        InvalidConsent, VehicleNotFound, VehicleUnavailable, IdempotencyConflict; AppointmentTimeUnavailable, when the
-        lead is stored nevertheless; and StorageError when it could not be stored.
+        `payload` has the JSON values of the request, extras included. A lead that waits for the database for `seconds`
+        is cancelled: raises InternalError, and nothing is stored. If it is being stored at that time, it gets `seconds`
+        more; then InternalError says that it may be stored. Also raises the errors of `LeadTransaction.store`,
+        AppointmentTimeUnavailable for a lead that is stored without a time, and StorageError.
         """
-        job = LeadTransaction.of(self._desk, catalogue, lead, payload, token_id, body, now)
-        answer = await _in_time(self._writer.submit(self._desk.profile.id, job.store, now), seconds)
+        job = self.lead_job(request, payload, catalogue, token_id, body, now)
+        answer = await _in_time(self._writer.submit(self._context.profile.id, job, now), seconds)
         self._on_stored()
         if isinstance(answer, ProtocolError):
             raise answer
         return answer
 
-    def call_off(self, appointment_id: str, *, tell: bool, now: datetime) -> Cancellation:
-        """Calls a visit off, and tells its customer, the CRM and the people of it, unless not to `tell`. Blocks.
+    def lead_job(
+        self,
+        request: LeadSubmitRequest,
+        payload: dict[str, Any],
+        catalogue: Catalogue,
+        token_id: str | None,
+        body: bytes,
+        now: datetime,
+    ) -> Job[Answer | ProtocolError]:
+        """The job that stores a lead. Raises ProtocolError for a lead without a key that is not accepted."""
+        lead = PreparedLead.of(request, payload, token_id, body)
+        accepted = accept_lead(request, catalogue, now) if request.idempotency_key is UNSET else None
+        return lambda tx: LeadTransaction(tx, self._context, catalogue, lead, accepted).store()
 
-        Raises NoVisitToCancel, and StorageError when it could not be stored.
+    def cancel_visit(self, appointment_id: str, *, notify: bool, now: datetime) -> Cancellation:
+        """Cancels a visit. With `notify`, its customer, its CRMs and its staff are notified. Blocks.
+
+        Raises NoVisitToCancel and StorageError.
         """
-        profile, timetable, confirms_by_mail = self._desk
 
         def job(tx: Transaction) -> Cancellation:
-            telling = Notifications(tx, timetable, confirms_by_mail) if tell else None
-            return call_off(tx, appointment_id, telling)
+            return cancel_visit(tx, appointment_id, Notifications(tx, self._context) if notify else None)
 
-        done = self._writer.submit(profile.id, job, now).result()
+        cancelled = self._writer.submit(self._context.profile.id, job, now).result()
         self._on_stored()
-        return done
+        return cancelled
 
     def for_customers(self, store: Store) -> CustomerActions:
-        """The desk for the links in the mails to customers."""
-        return CustomerActions(self._desk, store, self._writer, self._on_stored)
+        """The actions behind the links in mails."""
+        return CustomerActions(self._context, store, self._writer, self._on_stored)
 
     def note_refusal(self, code: str, at: datetime) -> None:
-        """Has it stored that a lead was refused: the code and the time, nothing of the lead.
-
-        Nobody waits for it, and the buyer's answer does not depend on it: a failure goes to the log.
-        """
-        dealer_id = self._desk.profile.id
+        """Stores the code and the time of a refused lead, without waiting for it. A failure is logged."""
         try:
-            noted = self._writer.submit(dealer_id, lambda tx: stored.record_refusal(tx, code), at)
+            noted = self._writer.submit(self._context.profile.id, lambda tx: record_refusal(tx, code), at)
         except (StoreClosed, DatabaseBusy) as failure:
             _log_lost_refusal(code, failure)
         else:
@@ -107,7 +116,7 @@ class LeadIntake:
 
 
 async def _in_time(stored: Future[Result], seconds: float) -> Result:
-    """The result of a job. Raises InternalError when its time is over."""
+    """The result of a job. Raises InternalError after a timeout."""
     waiting = asyncio.wrap_future(stored)
     try:
         async with asyncio.timeout(seconds):
@@ -132,5 +141,5 @@ async def _in_time(stored: Future[Result], seconds: float) -> Result:
 
 def _log_lost_refusal(code: str, failure: BaseException | None) -> None:
     if failure is not None:
-        # A refusal holds nothing personal, and a StorageError never quotes what was being stored.
+        # A refusal has no personal data, and the text of a StorageError has no data of the statement.
         structlog.get_logger().error("refusal not stored", code=code, error=type(failure).__qualname__)

@@ -1,53 +1,41 @@
-"""One lead on the writer's transaction: the first answer again, a duplicate, or a new lead.
+"""Stores one lead in one transaction, or repeats the answer to its idempotency key.
 
-In this order: idempotency key, consent, vehicle, an earlier lead of the same sender, visit; then lead, consent,
-contacts, visit and places, deliveries, and the answer that the key will get again. The writer runs the whole decision
-again when the database asks for it, so a job changes nothing of its own.
+The order is: idempotency key, consent, vehicle, an earlier lead of the same sender, visit. Then lead, consent,
+contacts, visit, places, deliveries and the answer for the key are stored. The writer may run a transaction again, so it
+changes nothing but the database.
 """
 
 from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
-from datetime import datetime, timedelta
-from hashlib import sha256
-from typing import Any, Literal, NamedTuple, Self
+from datetime import timedelta
+from typing import Literal, NamedTuple
 
 import msgspec
 from msgspec import UNSET, Struct
 
-from dealer_agent.dealers.profile import DealerRooftop, Profile
+from dealer_agent.dealers.profile import DealerRooftop
 from dealer_agent.dealers.routing import deliveries_of, mail_to_customer
 from dealer_agent.inventory.catalogue import Catalogue
-from dealer_agent.lead_intake.acceptance import Verdict, cannot_be_driven, find_vehicle, judge
-from dealer_agent.lead_intake.allowed_contact_points import channels_of, usable_channels
-from dealer_agent.lead_intake.lead_history import Changes, LeadHistory, VisitAsked
-from dealer_agent.lead_intake.notifications import Notifications, tell_of_change
-from dealer_agent.lead_intake.visit_booking import Decision, VisitBooking, unavailable
-from dealer_agent.leads import received_lead
-from dealer_agent.leads.answer_message import Department, LeadAnswer, answer_message
-from dealer_agent.leads.channels import can_reach
-from dealer_agent.leads.consent import PURPOSE, Grant, consent_was_withdrawn
-from dealer_agent.leads.timetable import Timetable
-from dealer_agent.protocol.errors import (
-    AppointmentTimeUnavailable,
-    IdempotencyConflict,
-    ProtocolError,
-)
+from dealer_agent.lead_intake.notifications import IntakeContext, Notifications
+from dealer_agent.lead_intake.visit_booking import VisitBooking, find_unavailable
+from dealer_agent.leads.acceptance import Acceptance, accept_lead, cannot_be_driven, find_vehicle
+from dealer_agent.leads.channels import EMAIL, can_reach, channels_of, usable_channels
+from dealer_agent.leads.consent import Grant, consent_was_withdrawn
+from dealer_agent.leads.consent_events import is_same_consent
+from dealer_agent.leads.lead_answer import home_rooftop, lead_answer
+from dealer_agent.leads.lead_content import Addition, LeadContent, RequestedVisit
+from dealer_agent.leads.prepared_lead import PreparedLead
+from dealer_agent.leads.received_lead import FoundVehicle, payload_hash, vehicle_key
+from dealer_agent.leads.records import AppointmentRecord, StoredLead
+from dealer_agent.leads.statuses import UNAVAILABLE
+from dealer_agent.leads.visit_decision import VisitDecision
+from dealer_agent.protocol.errors import IdempotencyConflict, ProtocolError
 from dealer_agent.protocol.ids import new_ulid
 from dealer_agent.protocol.replies import Answer
-from dealer_agent.protocol.requests import VISIT_KIND_OF, Customer
-from dealer_agent.protocol.responses import DealerContact
-from dealer_agent.protocol.skill import LeadReceipt, LeadSubmitRequest
-from dealer_agent.protocol.vehicle import Vehicle
-from dealer_agent.storage import leads as stored
-from dealer_agent.storage.appointments import AppointmentRecord, Booked, appointments_of, booked_visits
-from dealer_agent.storage.consents import (
-    ConsentRecord,
-    consents_of,
-    is_same_consent,
-    record_consent,
-    repeat_revocation,
-    touch_lead,
-)
+from dealer_agent.protocol.requests import Customer
+from dealer_agent.storage import leads as stored_leads
+from dealer_agent.storage.appointments import Booked, appointments_of, booked_visits
+from dealer_agent.storage.consents import consents_of, record_consent, repeat_revocation, touch_lead
 from dealer_agent.storage.idempotency import (
     IdempotencyRecord,
     find_idempotent,
@@ -58,34 +46,20 @@ from dealer_agent.storage.outbox import enqueue
 from dealer_agent.storage.transaction import Transaction
 from dealer_agent.storage.withdrawals import withdrawn_since
 
-
-class IntakeContext(NamedTuple):
-    """What every lead of a dealer is taken with."""
-
-    profile: Profile
-    timetable: Timetable
-    confirms_by_mail: bool
-
-
 MOST_ADDITIONS = 50
-"""The most additions and the most consent events of a lead. Each addition reads the ones before; after the last, the
-same sender's next request is a new lead."""
+"""The most additions and the most consent events of a lead. The same sender's next request is a new lead. Each addition
+reads all earlier ones."""
 
 MOST_LEADS_WITH_VISITS = 200
-"""The most leads of a sender's customer in which an appraisal looks for a test drive."""
+"""The most leads of a sender's customer that are searched for a test drive."""
+
+Result = Answer | ProtocolError
 
 
-class _Taken(NamedTuple):
-    """The lead that was stored or added to, and what its sender is answered."""
+class _StoredAnswer(Struct, omit_defaults=True):
+    """The answer stored for an idempotency key.
 
-    lead_id: str
-    answer: Answer | ProtocolError
-
-
-class _KeptAnswer(Struct, omit_defaults=True):
-    """The first answer to an idempotency key, as it is stored.
-
-    `without_a_time` is the id of a lead that was kept though no time could be booked: there is no answer to repeat.
+    `without_a_time` is the id of a lead that was stored without a time for its visit. There is no answer to repeat.
     """
 
     data: msgspec.Raw = msgspec.Raw(b"null")
@@ -93,390 +67,261 @@ class _KeptAnswer(Struct, omit_defaults=True):
     without_a_time: str | None = None
 
 
+class _Taken(NamedTuple):
+    """The id of a stored lead, and its answer."""
+
+    lead_id: str
+    answer: Result
+
+
 @dataclass(frozen=True, slots=True)
 class LeadTransaction:
-    """One lead on its way into the store: everything that `store` needs, and nothing of the network.
+    """The transaction of one lead.
 
-    What can be known before is worked out before: everybody else's lead waits while `store` runs. `verdict` is None for
-    a lead with an idempotency key, whose first answer is looked up before it is judged.
+    `accepted` is None for a lead with an idempotency key, because its consent is checked after the key.
     """
 
-    desk: IntakeContext
+    tx: Transaction
+    context: IntakeContext
     catalogue: Catalogue
-    lead: LeadSubmitRequest
-    payload: dict[str, Any]
-    token_id: str | None
-    request_hash: bytes
-    now: datetime
-    contacts: tuple[str, ...]
-    senders: tuple[str, ...]
-    customer: Customer
-    verdict: Verdict | None
+    lead: PreparedLead
+    accepted: Acceptance | None
 
-    @classmethod
-    def of(
-        cls,
-        desk: IntakeContext,
-        catalogue: Catalogue,
-        lead: LeadSubmitRequest,
-        payload: dict[str, Any],
-        token_id: str | None,
-        body: bytes,
-        now: datetime,
-    ) -> Self:
-        """The job of a lead that is valid but for its consent. Raises ProtocolError for one that may not be taken."""
-        contacts = received_lead.contact_points(lead.customer)
-        customer = received_lead.with_normal_phone(lead.customer, contacts)
-        senders = received_lead.sender_keys(token_id, lead, contacts)
-        verdict = judge(lead, catalogue, now) if lead.idempotency_key is UNSET else None
-        request_hash = sha256(body).digest()
-        return cls(desk, catalogue, lead, payload, token_id, request_hash, now, contacts, senders, customer, verdict)
+    def store(self) -> Result:
+        """Stores the lead. Returns AppointmentTimeUnavailable, because an error that is raised is rolled back.
 
-    def store(self, tx: Transaction) -> Answer | ProtocolError:
-        """Takes the lead. Returns AppointmentTimeUnavailable, because what is raised here leaves nothing stored."""
-        if self.lead.idempotency_key is UNSET:
-            return self._keep(tx).answer
-        return self._keep_once(tx, self.lead.idempotency_key)
-
-    def _keep_once(self, tx: Transaction, key: str) -> Answer | ProtocolError:
-        """The first answer to the key again; without one, the lead is taken and its answer kept.
-
-        Errors are not kept. AppointmentTimeUnavailable keeps its lead under the key: a retry tries to book its visit.
+        Raises ContactConsentRequired, InvalidConsent, VehicleNotFound, VehicleUnavailable and IdempotencyConflict.
         """
-        scope = received_lead.key_scope(self.token_id, self.senders)
-        payload_hash = received_lead.payload_hash(self.payload)
-        first = find_idempotent(tx, scope, key)
+        key = self.lead.request.idempotency_key
+        return self._take().answer if key is UNSET else self._store_once(key)
+
+    def _store_once(self, key: str) -> Result:
+        """Repeats the answer stored for the key. Without one, stores the lead and its answer.
+
+        Errors are not stored. After AppointmentTimeUnavailable, a repeated request tries to book the visit.
+        """
+        hashed = payload_hash(self.lead.payload)
+        first = find_idempotent(self.tx, self.lead.key_scope, key)
         waiting_id = None
         if first is not None:
-            if first.payload_hash != payload_hash:
+            if first.payload_hash != hashed:
                 raise IdempotencyConflict("This idempotency_key came with another payload before.")
-            kept = msgspec.json.decode(first.reply, type=_KeptAnswer)
-            waiting_id = kept.without_a_time
+            answered = msgspec.json.decode(first.reply, type=_StoredAnswer)
+            waiting_id = answered.without_a_time
             if waiting_id is None:
-                return Answer(bytes(kept.data), kept.message)
-        lead_id, answer = self._keep(tx) if waiting_id is None else self._book_again(tx, waiting_id)
+                return Answer(bytes(answered.data), answered.message)
+        lead_id, answer = self._take() if waiting_id is None else self._book_again(waiting_id)
         if isinstance(answer, Answer):
-            kept = _KeptAnswer(msgspec.Raw(answer.data), answer.message)
+            content = _StoredAnswer(msgspec.Raw(answer.data), answer.message)
         elif waiting_id is None:
-            kept = _KeptAnswer(without_a_time=lead_id)
+            content = _StoredAnswer(without_a_time=lead_id)
         else:
             return answer
-        reply = msgspec.json.encode(kept)
         record = IdempotencyRecord(
-            scope=scope, key=key, payload_hash=payload_hash, reply=reply, at=self.now, lead_id=lead_id
+            scope=self.lead.key_scope,
+            key=key,
+            payload_hash=hashed,
+            reply=msgspec.json.encode(content),
+            at=self.tx.now,
+            lead_id=lead_id,
         )
-        keep_reply = record_idempotency if first is None else replace_idempotency
-        keep_reply(tx, record)
+        store_reply = record_idempotency if first is None else replace_idempotency
+        store_reply(self.tx, record)
         return answer
 
-    def _book_again(self, tx: Transaction, lead_id: str) -> _Taken:
-        """Books the visit of a lead that was kept without a time, where one can be had now; else the same error.
+    def _book_again(self, lead_id: str) -> _Taken:
+        """Books the visit of a lead that was stored without a time. Repeats the error if no time is free.
 
-        The lead was taken: its consent is not judged again. Nothing is booked when its vehicle is gone, or when another
-        request took the place of this visit. Without a token, other visits of the lead stay as they are.
+        The consent is not checked again. Nothing is booked if the vehicle is sold or the visit was replaced. Without a
+        token, other visits of the lead do not change.
         """
-        wanted, _ = find_vehicle(self.lead, self.catalogue)
-        kept = stored.get_lead(tx, lead_id)
-        assert kept is not None, "an answer is dropped with its lead"
-        assert self.lead.appointment is not UNSET, "only a visit can have no time"
-        visits = appointments_of(tx, lead_id)
-        waiting = unavailable(visits, self.lead.appointment)
-        book, home = self._book(tx), self._home(wanted)
-        if waiting is None or cannot_be_driven(self.lead, wanted):
-            visit = book.refuse(self.lead.appointment, home)
+        request = self.lead.request.appointment
+        assert request is not UNSET, "only a visit can have no time"
+        found, _ = find_vehicle(self.lead.request, self.catalogue)
+        stored = stored_leads.get_lead(self.tx, lead_id)
+        assert stored is not None, "an answer is deleted with its lead"
+        visits = appointments_of(self.tx, lead_id)
+        waiting = find_unavailable(visits, request)
+        if waiting is None or cannot_be_driven(self.lead.request, found):
+            visit = self._booking.refuse(request, self._home(found))
         else:
-            earlier = visits if self.is_trusted else [waiting]
-            visit = book.decide(self.lead.appointment, home, earlier, test_drives=lambda: self._test_drives(tx))
-        if visit.status != "unavailable":
-            changes = Changes(appointment=VisitAsked(self.lead.appointment, visit.reply))
-            rooftop = self.desk.timetable.rooftop(kept.lead.rooftop) or visit.rooftop
-            self._add(tx, lead_id, changes, visit, rooftop, channels_of(kept, self.now))
-        return _Taken(lead_id, self._answer(lead_id, "received", visit.rooftop, wanted, visit))
+            earlier = visits if self.lead.is_trusted else [waiting]
+            visit = self._booking.decide(request, self._home(found), earlier, test_drives=self._test_drives)
+        if visit.status != UNAVAILABLE:
+            addition = Addition(appointment=RequestedVisit(request, visit.reply))
+            rooftop = self.context.timetable.rooftop(stored.lead.rooftop) or visit.rooftop
+            self._add(lead_id, addition, visit, rooftop, channels_of(stored, self.tx.now))
+        return _Taken(lead_id, self._answer(lead_id, "received", visit.rooftop, found, visit))
 
-    def _keep(self, tx: Transaction) -> _Taken:
-        verdict = self.verdict or judge(self.lead, self.catalogue, self.now)
-        vehicle_key = received_lead.vehicle_key(self.lead.vehicle_of_interest, verdict.wanted)
-        # A withdrawal counts also when nothing else is left of the customer.
-        revoked = withdrawn_since(tx, self.contacts, verdict.grant.granted_at)
-        verdict = verdict._replace(revoked=revoked)
-        if not stored.is_known(tx, self.contacts):
-            return self._take_new(tx, verdict, vehicle_key)
-        if not can_reach(self.customer, verdict.channels):
-            self._refuse_withdrawn(tx, verdict.grant)
-        window = timedelta(hours=self.desk.profile.policies.duplicate_window_hours)
-        if window:
-            since = self.now - window
-            own_id = stored.find_duplicate(tx, self.senders, vehicle_key, since)
-            own = None if own_id is None else stored.get_lead(tx, own_id)
-            if own is not None and max(len(own.events), len(own.consents)) < MOST_ADDITIONS:
-                return _Taken(own.lead.lead_id, self._add_to(tx, own, verdict, vehicle_key))
-            first_id = stored.find_duplicate(tx, self.contacts, vehicle_key, since)
-            return self._take_new(tx, verdict, vehicle_key, first_id)
-        return self._take_new(tx, verdict, vehicle_key)
+    def _take(self) -> _Taken:
+        """Stores a new lead, or adds to an earlier lead of the same sender."""
+        lead, tx = self.lead, self.tx
+        accepted = self.accepted or accept_lead(lead.request, self.catalogue, tx.now)
+        vehicle = vehicle_key(lead.request.vehicle_of_interest, accepted.found)
+        # A withdrawal counts even if all other data of the customer was deleted.
+        withdrawn = withdrawn_since(tx, lead.contacts, accepted.grant.granted_at)
+        accepted = accepted._replace(withdrawn=withdrawn)
+        if not stored_leads.is_known(tx, lead.contacts):
+            return self._take_new(accepted, vehicle)
+        if not can_reach(lead.customer, accepted.channels):
+            self._refuse_withdrawn(accepted.grant)
+        window = timedelta(hours=self.context.profile.policies.duplicate_window_hours)
+        if not window:
+            return self._take_new(accepted, vehicle)
+        since = tx.now - window
+        own_id = stored_leads.find_duplicate(tx, lead.senders, vehicle, since)
+        own = None if own_id is None else stored_leads.get_lead(tx, own_id)
+        if own is not None and max(len(own.events), len(own.consents)) < MOST_ADDITIONS:
+            return _Taken(own.lead.lead_id, self._add_to(own, accepted, vehicle))
+        return self._take_new(accepted, vehicle, stored_leads.find_duplicate(tx, lead.contacts, vehicle, since))
 
-    def _refuse_withdrawn(self, tx: Transaction, grant: Grant) -> None:
-        """Refuses a consent that leaves no channel, if the customer withdrew it from this sender.
+    def _refuse_withdrawn(self, grant: Grant) -> None:
+        """Raises ContactConsentRequired if the customer withdrew all channels of the consent from this sender.
 
-        The leads of others are taken as if nothing was withdrawn: a refusal would disclose to anybody who knows an
-        address that its owner wrote to this dealer and withdrew. Raises ContactConsentRequired.
+        Leads of other senders are accepted. An error would disclose to anybody who knows an address that its owner
+        withdrew a consent from this dealer.
         """
-        known = stored.withdrawn_from(tx, self.senders, grant.granted_at)
-        if not can_reach(self.customer, (channel for channel in grant.channels if channel not in known)):
+        known = stored_leads.withdrawn_from(self.tx, self.lead.senders, grant.granted_at)
+        if not can_reach(self.lead.customer, (channel for channel in grant.channels if channel not in known)):
             raise consent_was_withdrawn()
 
-    def _take_new(
-        self, tx: Transaction, verdict: Verdict, vehicle_key: str | None, first_id: str | None = None
-    ) -> _Taken:
-        """Stores a new lead. The answer discloses nothing of the lead `first_id`, which may be of the same person."""
-        lead_id = new_ulid()
-        visit = self._decide_visit(tx, verdict.wanted, None)
-        rooftop = visit.rooftop if visit else self._home(verdict.wanted) or self.desk.timetable.first
-        stored.record_lead(
+    def _take_new(self, accepted: Acceptance, vehicle: str | None, first_id: str | None = None) -> _Taken:
+        """Stores a new lead. The answer discloses nothing of `first_id`, which may be a lead of the same person."""
+        lead, tx, lead_id = self.lead, self.tx, new_ulid()
+        visit = self._decide_visit(accepted.found, None)
+        rooftop = visit.rooftop if visit else self._home(accepted.found) or self.context.timetable.first
+        stored_leads.record_lead(
             tx,
-            self._record(lead_id, rooftop, verdict, first_id),
-            self._consent(verdict.grant),
-            contacts=(*self.contacts, *self.senders),
-            vehicle_key=vehicle_key,
+            lead.lead_record(lead_id, rooftop.name, accepted, first_id, tx.now),
+            lead.consent_record(accepted.grant, tx.now),
+            contacts=(*lead.contacts, *lead.senders),
+            vehicle_key=vehicle,
         )
-        self._keep_revoked(tx, lead_id, verdict)
-        self._write_visit(tx, visit, lead_id)
+        self._repeat_withdrawal(lead_id, accepted)
+        self._store_visit(visit, lead_id)
         deliveries = [*deliveries_of(rooftop)]
-        if visit is not None and self._is_confirmed_by_mail(verdict.channels, visit):
+        if visit is not None and self._gets_confirmation(accepted.channels, visit):
             deliveries.append(mail_to_customer("confirm", rooftop, visit.reply.appointment_id))
         enqueue(tx, lead_id, deliveries)
-        return _Taken(lead_id, self._answer(lead_id, "received", rooftop, verdict.wanted, visit))
+        return _Taken(lead_id, self._answer(lead_id, "received", rooftop, accepted.found, visit))
 
-    def _add_to(
-        self, tx: Transaction, earlier: stored.StoredLead, verdict: Verdict, vehicle_key: str | None
-    ) -> Answer | ProtocolError:
-        """Adds to an earlier lead of the same sender what this one says anew. What is added is delivered too.
+    def _add_to(self, earlier: StoredLead, accepted: Acceptance, vehicle: str | None) -> Result:
+        """Adds the new parts of this lead to an earlier one of the same sender, and delivers them.
 
-        Without a token the sender may be anybody who knows the customer's contact points. Then nothing is replaced, a
-        visit is only requested, and the answer depends on this request alone.
+        A sender without a token may be anybody who knows the customer's contact points. Its request replaces nothing,
+        its visit is only requested, and the answer depends only on this request.
         """
-        lead_id = earlier.lead.lead_id
-        if self.is_trusted:
-            contacts = (*self.contacts, *self.senders)
-            stored.record_contacts(tx, earlier.lead, contacts, vehicle_key)
-        kept = LeadHistory.of(earlier)
-        reachable = self._add_consent(tx, earlier, kept.customer, verdict)
-        changes = self._said_anew(kept)
+        lead, lead_id = self.lead, earlier.lead.lead_id
+        if lead.is_trusted:
+            stored_leads.record_contacts(self.tx, earlier.lead, (*lead.contacts, *lead.senders), vehicle)
+        content = LeadContent.of(earlier)
+        reachable = self._add_consent(earlier, content.customer, accepted)
+        addition = content.added_by(
+            lead.request.message, lead.customer, lead.payload.get("trade_in"), may_replace=lead.is_trusted
+        )
         visit = None
-        if self.lead.appointment is not UNSET:
-            standing = appointments_of(tx, lead_id)
-            visit = self._decide_visit(tx, verdict.wanted, standing)
-            if visit is not None and visit.standing is None and not visit.answered_before:
-                changes.appointment = VisitAsked(self.lead.appointment, visit.reply)
-        kept_at = self.desk.timetable.rooftop(earlier.lead.rooftop)
-        asked_of = self._home(verdict.wanted) or self.desk.timetable.first
-        home = kept_at or asked_of
-        self._add(tx, lead_id, changes, visit, home, verdict.channels, reachable=reachable)
-        shown = home if self.is_trusted else asked_of
-        return self._answer(lead_id, "duplicate", visit.rooftop if visit else shown, verdict.wanted, visit)
+        if lead.request.appointment is not UNSET:
+            visit = self._decide_visit(accepted.found, appointments_of(self.tx, lead_id))
+            if visit is not None and visit.is_new:
+                addition.appointment = RequestedVisit(lead.request.appointment, visit.reply)
+        requested = self._home(accepted.found) or self.context.timetable.first
+        home = self.context.timetable.rooftop(earlier.lead.rooftop) or requested
+        self._add(lead_id, addition, visit, home, accepted.channels, reachable=reachable)
+        shown = visit.rooftop if visit else home if lead.is_trusted else requested
+        return self._answer(lead_id, "duplicate", shown, accepted.found, visit)
 
-    def _add_consent(self, tx: Transaction, earlier: stored.StoredLead, customer: Customer, verdict: Verdict) -> bool:
-        """Records the consent, unless the lead has it. Returns whether it allows a channel that was not allowed."""
-        lead_id = earlier.lead.lead_id
-        consent = self._consent(verdict.grant)
+    def _add_consent(self, earlier: StoredLead, customer: Customer, accepted: Acceptance) -> bool:
+        """Records the consent if the lead does not have it. Returns whether it allows more channels."""
+        tx, lead_id = self.tx, earlier.lead.lead_id
+        consent = self.lead.consent_record(accepted.grant, tx.now)
         if any(is_same_consent(event, consent) for event in earlier.consents):
-            touch_lead(tx, lead_id, self.now)
+            touch_lead(tx, lead_id, tx.now)
             return False
         record_consent(tx, lead_id, consent)
-        self._keep_revoked(tx, lead_id, verdict)
-        before = usable_channels(customer, earlier.consents, self.now)
-        after = usable_channels(customer, consents_of(tx, lead_id), self.now)
+        self._repeat_withdrawal(lead_id, accepted)
+        before = usable_channels(customer, earlier.consents, tx.now)
+        after = usable_channels(customer, consents_of(tx, lead_id), tx.now)
         return not set(after).issubset(before)
 
     def _add(
         self,
-        tx: Transaction,
         lead_id: str,
-        changes: Changes,
-        visit: Decision | None,
+        addition: Addition,
+        visit: VisitDecision | None,
         home: DealerRooftop,
         channels: Collection[str],
         *,
         reachable: bool = False,
     ) -> None:
-        """Stores what is added to a lead, and delivers it: to its rooftop `home`, and to the one that is visited.
+        """Stores an addition, and delivers the lead to its rooftop `home` and to that of the visit.
 
-        `reachable`: a new consent allows more channels. The lead is delivered again though nothing else changed.
+        `reachable`: a new consent allows more channels, so an empty addition is delivered too.
         """
         event_id = None
-        if reachable or changes != Changes():
-            said = msgspec.json.encode(changes)
-            event_id = stored.append_to_lead(tx, lead_id, said)
-        self._write_visit(tx, visit, lead_id)
+        if reachable or addition != Addition():
+            event_id = stored_leads.append_to_lead(self.tx, lead_id, msgspec.json.encode(addition))
+        self._store_visit(visit, lead_id)
         if event_id is not None:
-            telling = self._telling(tx)
-            telling.send_again(lead_id, event_id, (home, visit.rooftop if visit else home))
-            if visit is not None and self._is_confirmed_by_mail(channels, visit):
-                telling.mail("confirm", lead_id, visit.rooftop, visit.reply.appointment_id)
+            notifications = self._notifications
+            notifications.send_again(lead_id, event_id, (home, visit.rooftop if visit else home))
+            if visit is not None and self._gets_confirmation(channels, visit):
+                notifications.mail("confirm", lead_id, visit.rooftop, visit.reply.appointment_id)
 
-    @property
-    def is_trusted(self) -> bool:
-        """Whether a token shows who sends."""
-        return self.token_id is not None
-
-    def _said_anew(self, kept: LeadHistory) -> Changes:
-        """What this request adds to what a lead said before; without a token it replaces nothing."""
-        changes = Changes()
-        if self.lead.message and self.lead.message != kept.message:
-            changes.message = self.lead.message
-        if self.is_trusted and self.customer != kept.customer:
-            changes.customer = self.customer
-        trade_in = self.payload.get("trade_in")
-        if trade_in and trade_in != kept.trade_in and (self.is_trusted or not kept.trade_in):
-            changes.trade_in = trade_in
-        return changes
-
-    def _keep_revoked(self, tx: Transaction, lead_id: str, verdict: Verdict) -> None:
-        """What the customer took back stays taken back, though an agent sends the consent from before once more."""
-        again = sorted(verdict.revoked.intersection(verdict.grant.channels))
+    def _repeat_withdrawal(self, lead_id: str, accepted: Acceptance) -> None:
+        """Records on this lead the channels that were withdrawn on another lead after this consent."""
+        again = sorted(accepted.withdrawn.intersection(accepted.grant.channels))
         if again:
-            repeat_revocation(
-                tx,
-                lead_id,
-                again,
-                by="dealer-agent",
-                reason="revoked on another lead after this consent was given",
-            )
+            reason = "revoked on another lead after this consent was given"
+            repeat_revocation(self.tx, lead_id, again, by="dealer-agent", reason=reason)
 
-    def _decide_visit(
-        self, tx: Transaction, wanted: received_lead.FoundVehicle, earlier: Sequence[AppointmentRecord] | None
-    ) -> Decision | None:
-        """What becomes of the visit asked for; `earlier` are those of the lead that this one is added to."""
-        if self.lead.appointment is UNSET:
+    def _decide_visit(self, found: FoundVehicle, earlier: Sequence[AppointmentRecord] | None) -> VisitDecision | None:
+        """The decision about the requested visit. `earlier` are the visits of the lead to which it is added."""
+        request = self.lead.request.appointment
+        if request is UNSET:
             return None
-        book, home = self._book(tx), self._home(wanted)
-        if earlier is not None and not self.is_trusted:
-            return book.note(self.lead.appointment, home, earlier)
-        return book.decide(
-            self.lead.appointment,
-            home,
-            earlier or (),
-            test_drives=lambda: self._test_drives(tx),
-        )
+        home = self._home(found)
+        if earlier is not None and not self.lead.is_trusted:
+            return self._booking.request_without_token(request, home, earlier)
+        return self._booking.decide(request, home, earlier or (), test_drives=self._test_drives)
 
-    def _test_drives(self, tx: Transaction) -> Iterable[Booked]:
-        """The customer's confirmed ones, whichever of their leads asked for them; only of leads with the same token.
+    def _test_drives(self) -> Iterable[Booked]:
+        """The customer's confirmed test drives, from all leads of the same token.
 
-        Other senders do not learn where the customer will be.
+        Other senders must not learn where the customer will be.
         """
-        if not self.is_trusted:
+        if not self.lead.is_trusted:
             return ()
-        lead_ids = stored.newest_leads_of(tx, self.senders, MOST_LEADS_WITH_VISITS)
-        return booked_visits(tx, lead_ids, "test_drive")
+        lead_ids = stored_leads.newest_leads_of(self.tx, self.lead.senders, MOST_LEADS_WITH_VISITS)
+        return booked_visits(self.tx, lead_ids, "test_drive")
 
-    def _write_visit(self, tx: Transaction, visit: Decision | None, lead_id: str) -> None:
-        """Stores the visit; of an appraisal that moved with it the appraisal's own lead and customer are told."""
-        if visit is None or self.lead.appointment is UNSET:
-            return
-        for moved in self._book(tx).write(visit, lead_id, self.lead.appointment):
-            tell_of_change(self._telling(tx), moved)
-
-    def _book(self, tx: Transaction) -> VisitBooking:
-        return VisitBooking(tx, self.desk.timetable)
-
-    def _telling(self, tx: Transaction) -> Notifications:
-        desk = self.desk
-        return Notifications(tx, desk.timetable, desk.confirms_by_mail)
-
-    def _home(self, wanted: received_lead.FoundVehicle) -> DealerRooftop | None:
-        """The rooftop that has the vehicle; where the stock does not have it, the one that the buyer names."""
-        timetable = self.desk.timetable
-        if isinstance(wanted, Vehicle):
-            return timetable.rooftop(wanted.rooftop)
-        name = self._named_rooftop
-        return None if name is None else timetable.named(name)
+    def _store_visit(self, visit: VisitDecision | None, lead_id: str) -> None:
+        """Stores the visit. An appraisal that moves with it is added to its own lead."""
+        if visit is not None and self.lead.request.appointment is not UNSET:
+            for moved in self._booking.store(visit, lead_id, self.lead.request.appointment):
+                self._notifications.add_moved_visit(moved)
 
     @property
-    def _named_rooftop(self) -> str | None:
-        """What the buyer calls the rooftop."""
-        wish = self.lead.vehicle_of_interest
-        return None if wish is UNSET or wish.rooftop is UNSET else wish.rooftop
+    def _booking(self) -> VisitBooking:
+        return VisitBooking(self.tx, self.context.timetable)
 
-    def _is_confirmed_by_mail(self, channels: Collection[str], visit: Decision) -> bool:
-        """Whether the customer gets a mail of a visit that was confirmed just now."""
-        by_mail = self.lead.customer.email is not UNSET and "email" in channels
-        return by_mail and self.desk.confirms_by_mail and visit.confirmed is not None and visit.standing is None
+    @property
+    def _notifications(self) -> Notifications:
+        return Notifications(self.tx, self.context)
 
-    def _record(
-        self, lead_id: str, rooftop: DealerRooftop, verdict: Verdict, first_id: str | None
-    ) -> stored.LeadRecord:
-        # Of a vehicle that the stock does not know nothing stands in the clear: it may be the customer's own.
-        known = verdict.wanted
-        return stored.LeadRecord(
-            lead_id=lead_id,
-            received_at=self.now,
-            source_agent=received_lead.agent_name(self.lead),
-            status="received",
-            rooftop=rooftop.name,
-            customer=msgspec.json.encode(self.customer),
-            payload=msgspec.json.encode(self.payload),
-            vehicle=verdict.listing,
-            vehicle_id=None if known is None else known.vehicle_id,
-            vin=known.vin or None if known else None,
-            stock=known.stock or None if known else None,
-            token_id=self.token_id,
-            may_be_same_person_as=first_id,
-        )
+    def _home(self, found: FoundVehicle) -> DealerRooftop | None:
+        return home_rooftop(self.lead, found, self.context.timetable)
 
-    def _consent(self, grant: Grant) -> ConsentRecord:
-        return ConsentRecord(
-            received_at=self.now,
-            granted_at=grant.granted_at,
-            channels=grant.channels,
-            scope=grant.scope,
-            purpose=PURPOSE,
-            consent_text=grant.text,
-            request_hash=self.request_hash,
-            customer=received_lead.consenting_customer(self.customer),
-            source_agent=grant.source_agent or received_lead.agent_name(self.lead),
-            expires_at=grant.expires_at,
-            token_id=self.token_id,
-        )
+    def _gets_confirmation(self, channels: Collection[str], visit: VisitDecision) -> bool:
+        """Whether the customer gets a mail about a newly confirmed visit."""
+        by_mail = self.lead.request.customer.email is not UNSET and EMAIL in channels
+        return by_mail and self.context.confirms_by_mail and visit.confirmed is not None and visit.existing is None
 
     def _answer(
         self,
         lead_id: str,
         status: Literal["received", "duplicate"],
         rooftop: DealerRooftop,
-        wanted: received_lead.FoundVehicle,
-        visit: Decision | None,
-    ) -> Answer | ProtocolError:
-        department = self._department(rooftop)
-        is_unknown = not isinstance(wanted, Vehicle) and self._home(wanted) is None
-        words = answer_message(
-            LeadAnswer(
-                department=department,
-                now=self.now,
-                wish=self.lead.vehicle_of_interest,
-                found=wanted,
-                repeated=status == "duplicate",
-                trade_in=self.lead.trade_in is not UNSET,
-                visit=None if visit is None else visit.answer,
-                unknown_rooftop=self._named_rooftop if is_unknown else None,
-            )
-        )
-        if visit is not None and visit.status == "unavailable":
-            details = {"in": "payload", "instancePath": "/appointment", "lead_id": lead_id}
-            return AppointmentTimeUnavailable(words, details)
-        receipt = LeadReceipt(
-            lead_id=lead_id,
-            status=status,
-            appointment=UNSET if visit is None else visit.reply,
-            dealer=DealerContact(department.rooftop, department.phone or UNSET),
-        )
-        return Answer(msgspec.json.encode(receipt), words)
-
-    def _department(self, rooftop: DealerRooftop) -> Department:
-        timetable = self.desk.timetable
-        kind = None if self.lead.appointment is UNSET else VISIT_KIND_OF[self.lead.appointment.appointment_type]
-        department = timetable.department(rooftop, kind)
-        return Department(
-            rooftop=rooftop.name,
-            zone=rooftop.timezone,
-            phone=timetable.phone(rooftop, department),
-            hours=timetable.hours(rooftop, department, self.now),
-        )
+        found: FoundVehicle,
+        visit: VisitDecision | None,
+    ) -> Result:
+        return lead_answer(self.lead, lead_id, status, rooftop, found, visit, self.context.timetable, self.tx.now)

@@ -1,80 +1,85 @@
-"""Who hears of what happened to a lead that is stored: rows of the outbox, in the transaction in which it happens."""
+"""Adds deliveries about a stored lead to the outbox, in the transaction of the change that they report."""
 
 from collections.abc import Iterable
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import msgspec
 from msgspec import UNSET
 
-from dealer_agent.dealers.profile import DealerRooftop
+from dealer_agent.dealers.profile import DealerRooftop, Profile
 from dealer_agent.dealers.routing import CustomerKind, deliveries_of, mail_to_customer
-from dealer_agent.lead_intake.allowed_contact_points import channels_of
-from dealer_agent.lead_intake.lead_history import Changes, LeadHistory, VisitAsked
+from dealer_agent.leads.channels import EMAIL, channels_of
+from dealer_agent.leads.lead_content import Addition, LeadContent, RequestedVisit
+from dealer_agent.leads.records import AppointmentRecord, StoredLead
 from dealer_agent.leads.timetable import Timetable
-from dealer_agent.storage.appointments import AppointmentRecord
-from dealer_agent.storage.leads import StoredLead, append_to_lead, get_lead
+from dealer_agent.storage.leads import append_to_lead, get_lead
 from dealer_agent.storage.outbox import enqueue, waiting
 from dealer_agent.storage.transaction import Transaction
 
 
-@dataclass(frozen=True, slots=True)
-class Notifications:
-    """One dealer's outbox at one moment, on one transaction."""
+class IntakeContext(NamedTuple):
+    """What all transactions of a dealer's leads need. `confirms_by_mail`: customers get mails about their visits."""
 
-    tx: Transaction
+    profile: Profile
     timetable: Timetable
     confirms_by_mail: bool
 
-    def send_again(self, lead_id: str, event_id: str, rooftops: Iterable[DealerRooftop]) -> None:
-        """To the channels and the people of these rooftops, because of `event_id`.
 
-        Not where the lead waits untried: it is made when it is sent, with everything until then. What was tried keeps
-        its bytes, so the addition follows it as a delivery of its own.
+@dataclass(frozen=True, slots=True)
+class Notifications:
+    """The deliveries of one transaction."""
+
+    tx: Transaction
+    context: IntakeContext
+
+    def send_again(self, lead_id: str, event_id: str, rooftops: Iterable[DealerRooftop]) -> None:
+        """Sends a lead again to the channels and the staff of these rooftops, because of the event.
+
+        A receiver whose delivery was not attempted yet gets no other one: the document is made from the rows at the
+        first attempt. A document that was attempted does not change, so another delivery follows it.
         """
         waits = waiting(self.tx, lead_id)
-        untried = {address for address, one in waits.items() if one.untried}
         rows = [
             row
             for rooftop in {rooftop.name: rooftop for rooftop in rooftops}.values()
             for row in deliveries_of(rooftop, event_id=event_id)
-            if (row.rooftop, row.channel) not in untried
+            if (found := waits.get((row.rooftop, row.channel))) is None or not found.untried
         ]
         enqueue(self.tx, lead_id, rows, waits)
 
     def mail(self, kind: CustomerKind, lead_id: str, rooftop: DealerRooftop, appointment_id: str) -> None:
-        """To the customer, who may be written to."""
-        row = mail_to_customer(kind, rooftop, appointment_id)
-        waits = waiting(self.tx, lead_id)
-        enqueue(self.tx, lead_id, [row], waits)
+        """Sends a mail to the customer, who consents to e-mail."""
+        enqueue(self.tx, lead_id, [mail_to_customer(kind, rooftop, appointment_id)], waiting(self.tx, lead_id))
 
-    def tell_of_visit(self, kind: CustomerKind, lead: StoredLead, visit: AppointmentRecord, event_id: str) -> bool:
-        """Everybody whom a visit of the lead's concerns: its own rooftop, that of the visit, and the customer.
+    def notify(self, kind: CustomerKind, visit: AppointmentRecord, event_id: str) -> bool:
+        """Sends a visit's lead again to its rooftop and that of the visit, and a mail to the customer.
 
-        Returns whether the customer gets a mail: only of a visit with a time, where mails are configured and consent
-        allows them. Of a lead whose customer is forgotten nobody is told.
+        Returns whether the customer gets a mail: only about a visit with a time, if mails are configured and consent
+        allows them. Sends nothing if the customer is erased.
         """
+        lead = get_lead(self.tx, visit.lead_id)
+        assert lead is not None, "a visit belongs to a lead"
         if lead.lead.customer is None:
             return False
-        there = self.timetable.rooftop(visit.rooftop) or self.timetable.first
-        home = self.timetable.rooftop(lead.lead.rooftop) or there
-        self.send_again(lead.lead.lead_id, event_id, (home, there))
-        by_mail = visit.starts_at is not None and self._may_mail(lead)
-        if by_mail:
-            self.mail(kind, lead.lead.lead_id, there, visit.appointment_id)
-        return by_mail
+        timetable = self.context.timetable
+        rooftop = timetable.rooftop(visit.rooftop) or timetable.first
+        self.send_again(visit.lead_id, event_id, (timetable.rooftop(lead.lead.rooftop) or rooftop, rooftop))
+        gets_mail = visit.starts_at is not None and self._may_mail(lead)
+        if gets_mail:
+            self.mail(kind, visit.lead_id, rooftop, visit.appointment_id)
+        return gets_mail
+
+    def add_moved_visit(self, visit: AppointmentRecord) -> None:
+        """Adds a confirmed visit that replaced another one to its lead, and notifies about it."""
+        assert visit.request is not None, "it was read with its request"
+        requested = msgspec.json.decode(
+            b'{"request":%b,"reply":%b}' % (visit.request, visit.reply), type=RequestedVisit
+        )
+        addition = msgspec.json.encode(Addition(appointment=requested))
+        self.notify("confirm", visit, append_to_lead(self.tx, visit.lead_id, addition))
 
     def _may_mail(self, lead: StoredLead) -> bool:
-        if not self.confirms_by_mail or LeadHistory.of(lead).customer.email is UNSET:
+        if not self.context.confirms_by_mail or LeadContent.of(lead).customer.email is UNSET:
             return False
-        return "email" in channels_of(lead, self.tx.now)
-
-
-def tell_of_change(telling: Notifications, visit: AppointmentRecord) -> None:
-    """Adds a confirmed visit that took the place of another to its lead, and tells everybody whom it concerns."""
-    assert visit.request is not None, "it was read with its request"
-    asked = msgspec.json.decode(b'{"request":%b,"reply":%b}' % (visit.request, visit.reply), type=VisitAsked)
-    event = msgspec.json.encode(Changes(appointment=asked))
-    event_id = append_to_lead(telling.tx, visit.lead_id, event)
-    lead = get_lead(telling.tx, visit.lead_id)
-    assert lead is not None, "a visit belongs to a lead"
-    telling.tell_of_visit("confirm", lead, visit, event_id)
+        return EMAIL in channels_of(lead, self.tx.now)

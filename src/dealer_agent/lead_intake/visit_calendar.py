@@ -1,12 +1,10 @@
-"""The dealer's visits as a calendar that the desk can subscribe to.
+"""The dealer's visits as a calendar to which the staff can subscribe.
 
-It is fetched again and again, and kept by calendar programs: of the customer it holds the first name and the last
-initial, and nothing else that could reach them.
+Calendar programs fetch it often and keep it. So it has only the first name and the last initial of the customer.
 """
 
 from collections.abc import Iterable
 from datetime import datetime, timedelta
-from typing import cast
 
 import msgspec
 
@@ -14,8 +12,8 @@ from dealer_agent.dealers.profile import Profile
 from dealer_agent.leads.icalendar import CalendarVisit, calendar_file
 from dealer_agent.leads.rooftop_views import rooftop_view
 from dealer_agent.leads.vehicle_words import vehicle_name
-from dealer_agent.leads.visit_words import VISITS
-from dealer_agent.protocol.requests import AppointmentType, Customer
+from dealer_agent.leads.visit_words import visit_name
+from dealer_agent.protocol.requests import Customer
 from dealer_agent.protocol.vehicle import Vehicle
 from dealer_agent.storage.accesses import log_access
 from dealer_agent.storage.appointments import ListedAppointment, list_calendar
@@ -23,20 +21,20 @@ from dealer_agent.storage.store import Store
 from dealer_agent.storage.tokens import find_token
 
 PAST = timedelta(days=30)
-"""How long visits that are over stay in the calendar."""
+"""The age at which visits leave the calendar."""
 
 FUTURE = timedelta(days=366)
-"""How far ahead the calendar shows visits: none can be booked for later (`horizon_days` is at most 365)."""
+"""No visit can be booked for later (`horizon_days` is at most 365)."""
 
 MOST_VISITS = 1000
-"""The most visits in the calendar: a program fetches all of them each time. One visit has about 0.4 KB."""
+"""The most visits in the calendar. A program fetches all of them each time, about 0.4 KB each."""
 
 
 def subscribed_calendar(store: Store, profile: Profile, secret_hash: bytes, now: datetime) -> bytes | None:
-    """The calendar for whoever has its secret, noted as a look at customer data; None for anybody else.
+    """The calendar for a valid secret, recorded in the access log. None for an invalid one.
 
-    It holds the visits from PAST ago to FUTURE, and of more than MOST_VISITS those that matter most: confirmed ones to
-    come. Raises StorageError.
+    It has the visits from PAST ago to FUTURE. Of more than MOST_VISITS, confirmed visits to come are first. Raises
+    StorageError.
     """
     with store.read(profile.id, now) as tx:
         token_id = find_token(tx, secret_hash, "calendar")
@@ -51,13 +49,13 @@ def subscribed_calendar(store: Store, profile: Profile, secret_hash: bytes, now:
 
 
 def visit_calendar(profile: Profile, visits: Iterable[ListedAppointment]) -> bytes:
-    """An iCalendar file of visits with a time. Visits that were called off, or moved, stand in it as cancelled."""
+    """An iCalendar file of visits with a time. Cancelled and replaced visits are cancelled events."""
     return calendar_file(f"{profile.name}: visits", (_event(profile, listed) for listed in visits))
 
 
 def _event(profile: Profile, listed: ListedAppointment) -> CalendarVisit:
     visit = listed.appointment
-    assert visit.starts_at is not None, "visits without a time stand in no calendar"
+    assert visit.starts_at is not None, "a visit in the calendar has a time"
     return CalendarVisit(
         appointment_id=visit.appointment_id,
         title=_title(listed),
@@ -72,11 +70,10 @@ def _event(profile: Profile, listed: ListedAppointment) -> CalendarVisit:
 
 def _title(listed: ListedAppointment) -> str:
     """`Test drive: 2024 Honda Civic, Jordan E.`"""
-    kind = VISITS[cast(AppointmentType, listed.appointment.kind)]
     about = []
     if listed.vehicle is not None:
         about.append(vehicle_name(msgspec.json.decode(listed.vehicle, type=Vehicle)))
     if listed.customer is not None:
         customer = msgspec.json.decode(listed.customer, type=Customer)
         about.append(f"{customer.first_name} {customer.last_name.strip()[:1]}.")
-    return ": ".join(filter(None, (f"{kind[0].upper()}{kind[1:]}", ", ".join(about))))
+    return ": ".join(filter(None, (visit_name(listed.appointment.kind), ", ".join(about))))

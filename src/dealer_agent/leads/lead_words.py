@@ -33,19 +33,19 @@ def withdrawal_words(view: LeadView) -> list[str]:
     """Names the channels that the customer has just withdrawn. Empty if there are none."""
     if not view.withdrawn:
         return []
-    channels = join_words([CHANNELS[channel] for channel in view.withdrawn], "or")
+    channels = join_words([CHANNELS[channel].prose for channel in view.withdrawn], "or")
     return [f"The customer withdrew the consent to be contacted by {channels}."]
 
 
 def refusal_words(view: LeadView) -> list[str]:
     """Names the channels that must not be used. Empty if all may be used."""
-    refused = [CHANNELS[channel] for channel in refused_channels(view)]
+    refused = [CHANNELS[channel].prose for channel in refused_channels(view)]
     return [f"Do not contact by {join_words(refused, 'or')}."] if refused else []
 
 
 def contact_words(view: LeadView) -> list[str]:
     """The channels by which the customer may and must not be contacted."""
-    allowed = [words for channel, words in CHANNELS.items() if channel in view.channels]
+    allowed = [words.prose for channel, words in CHANNELS.items() if channel in view.channels]
     sentences = withdrawal_words(view)
     if allowed:
         sentences.append(f"The customer agreed to be contacted by {join_words(allowed, 'and')}.")
@@ -53,5 +53,5 @@ def contact_words(view: LeadView) -> list[str]:
         sentences.append("The customer agrees to no channel: the consent was withdrawn or has expired.")
     sentences += refusal_words(view)
     if (preferred := view.customer.preferred_contact) in view.channels:
-        sentences.append(f"Prefers {CHANNELS[preferred]}.")
+        sentences.append(f"Prefers {CHANNELS[preferred].prose}.")
     return sentences

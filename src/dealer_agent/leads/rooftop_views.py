@@ -1,15 +1,15 @@
-"""A rooftop as leads and calendars tell of it. Pure."""
+"""The rooftops of a profile as documents show them. Pure."""
 
 from dealer_agent.dealers.information import dealer_information
 from dealer_agent.dealers.profile import Profile
 from dealer_agent.leads.lead_view import RooftopView
 
 _last: tuple[Profile, dict[str, RooftopView]] | None = None
-"""The profile that was asked for last, and its views: each costs more than all else that is made of a lead."""
+"""The last profile and its views. To make them takes longer than to render a lead."""
 
 
 def rooftop_view(profile: Profile, name: str) -> RooftopView:
-    """A rooftop as it tells about itself; the first one where the profile knows none of that name any more."""
+    """The rooftop of this name, else the first one."""
     global _last
     last = _last
     if last is None or last[0] is not profile:
@@ -19,16 +19,14 @@ def rooftop_view(profile: Profile, name: str) -> RooftopView:
 
 def _views(profile: Profile) -> dict[str, RooftopView]:
     views = {}
-    for rooftop, told in zip(profile.rooftops, dealer_information(profile).rooftops, strict=True):
-        phones = {named.name: named.value for named in told.phones or ()}
-        emails = {named.name: named.value for named in told.emails or ()}
+    for rooftop, public in zip(profile.rooftops, dealer_information(profile).rooftops, strict=True):
         views[rooftop.name] = RooftopView(
-            name=told.name,
+            name=public.name,
             zone=rooftop.timezone,
-            url=told.website or None,
-            phone=_of_sales(phones),
-            email=_of_sales(emails),
-            address=told.address or None,
+            url=public.website or None,
+            phone=_of_sales({named.name: named.value for named in public.phones or ()}),
+            email=_of_sales({named.name: named.value for named in public.emails or ()}),
+            address=public.address or None,
         )
     return views
 

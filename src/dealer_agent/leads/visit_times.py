@@ -117,8 +117,8 @@ def choose_time(asked: RequestedTimes, plan: VisitPlan, busy: BusyQuarters, now:
     wanted = _wanted(asked)
     for earliest, latest in wanted:
         for start in calendar.between(earliest, latest):
-            return TimeChoice(_slot(start, asked, plan))
-    return TimeChoice(None, tuple(_slot(start, asked, plan) for start in _nearest(wanted, calendar)))
+            return TimeChoice(_slot(start, asked.duration, plan))
+    return TimeChoice(None, tuple(_slot(start, asked.duration, plan) for start in _nearest(wanted, calendar)))
 
 
 def free_slots(
@@ -128,9 +128,8 @@ def free_slots(
 
     Looks up only the quarters from `now` to the end of the last visit in `busy`.
     """
-    zone = ZoneInfo(plan.zone)
     for start in _Calendar(plan, duration, busy, now).between(now.astimezone(UTC), until.astimezone(UTC)):
-        yield Slot(with_offset(start, zone), with_offset(start + duration, zone))
+        yield _slot(start, duration, plan)
 
 
 def bookable_span(asked: RequestedTimes, plan: VisitPlan, now: datetime) -> tuple[datetime, datetime]:
@@ -309,9 +308,9 @@ def _next_quarter(moment: datetime) -> datetime:
     return moment + (_EPOCH - moment) % QUARTER
 
 
-def _slot(start: datetime, asked: RequestedTimes, plan: VisitPlan) -> Slot:
+def _slot(start: datetime, duration: timedelta, plan: VisitPlan) -> Slot:
     zone = ZoneInfo(plan.zone)
-    return Slot(with_offset(start, zone), with_offset(start + asked.duration, zone))
+    return Slot(with_offset(start, zone), with_offset(start + duration, zone))
 
 
 def _time_slot(slot: Slot) -> TimeSlot:

@@ -13,7 +13,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
 
-from dealer_agent.lead_intake.customer_actions import CustomerVisit, Ended, NotFree, VisitEnded
+from dealer_agent.lead_intake.customer_actions import CustomerVisit, EndReason, TimeNotFree, VisitEnded
 from dealer_agent.leads.customer_links import LinkPurpose, LinkTarget
 from dealer_agent.leads.customer_mails import ways_to_reach
 from dealer_agent.leads.lead_view import RooftopView
@@ -41,7 +41,7 @@ HEADERS = {
     "x-robots-tag": "noindex, nofollow",
 }
 
-_ENDED: Mapping[Ended, tuple[str, str]] = {
+_ENDED: Mapping[EndReason, tuple[str, str]] = {
     "begun": ("This visit can no longer be changed", "It has begun, or it is over."),
     "cancelled": ("This visit is cancelled", "It cannot be changed."),
     "moved": ("This visit was moved", "The newest mail about it has a link for its new time."),
@@ -124,7 +124,7 @@ class CustomerPages:
             return self._page(400, visit_page, visit, "Nothing was changed. Please choose a time.")
         try:
             appointment_id, ends_at = await customers.move(link, moment, now, self._seconds)
-        except NotFree:
+        except TimeNotFree:
             visit = await customers.see(link, now)
             if visit.ended is not None:
                 return self._ended(visit.rooftop, visit.ended)
@@ -150,7 +150,7 @@ class CustomerPages:
         except ValueError:
             return {}
 
-    def _ended(self, rooftop: RooftopView, why: Ended) -> Response:
+    def _ended(self, rooftop: RooftopView, why: EndReason) -> Response:
         return self._notice(410, rooftop, *_ENDED[why])
 
     def _notice(self, status: int, rooftop: RooftopView | None, title: str, what_happened: str) -> Response:

@@ -7,52 +7,19 @@ second one raises AlreadyStored.
 
 from collections import defaultdict
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from datetime import datetime, timedelta
 from itertools import count
 from typing import Any, Literal, NamedTuple
 
 from sqlalchemy import BindParameter, Row, bindparam, delete, func, insert, select, update
 
+from dealer_agent.leads.records import AppointmentRecord
+from dealer_agent.leads.statuses import ACTIVE
 from dealer_agent.leads.visit_times import QUARTER, Slot, quarters_of
-from dealer_agent.protocol.requests import VisitKind
 from dealer_agent.storage.errors import AlreadyStored
 from dealer_agent.storage.prepared_statements import Prepared
 from dealer_agent.storage.schema import appointments, leads, microseconds, of_dealer, places
 from dealer_agent.storage.transaction import Transaction
-
-Status = Literal["requested", "proposed", "confirmed", "unavailable", "replaced", "cancelled"]
-"""`unavailable`: no time was free, and people must find one. `replaced`: the customer asked for another visit instead.
-`cancelled`: the dealer or the customer cancelled it."""
-
-ACTIVE: tuple[Status, ...] = ("requested", "proposed", "confirmed", "unavailable")
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class AppointmentRecord:
-    """A visit, its request and its reply: JSON documents in UTF-8.
-
-    `request` is None once the customer is erased. A confirmed visit has `starts_at` and `ends_at`. A visit without
-    places of its own uses those of the visit `shares`.
-    """
-
-    appointment_id: str
-    lead_id: str
-    rooftop: str
-    kind: VisitKind
-    status: Status
-    created_at: datetime
-    reply: bytes
-    request: bytes | None
-    starts_at: datetime | None = None
-    ends_at: datetime | None = None
-    cancelled_at: datetime | None = None
-    shares: str | None = None
-
-    @property
-    def is_active(self) -> bool:
-        """Whether it is neither cancelled nor replaced by another."""
-        return self.status in ACTIVE
 
 
 class Booked(NamedTuple):

@@ -14,9 +14,10 @@ import msgspec
 from msgspec import UNSET, Meta, Raw, Struct, UnsetType, ValidationError
 from sqlalchemy import Row
 
+from dealer_agent.leads.consent_events import DISPOSED, ERASED, KINDS, ConsentEvent
 from dealer_agent.protocol.requests import Customer
 from dealer_agent.storage.chain_heads import Head, by_chain
-from dealer_agent.storage.consents import DISPOSED, ERASED, KINDS, READ_CHAIN, ConsentEvent, decrypted_body, event_of
+from dealer_agent.storage.consents import READ_CHAIN, decrypted_body, event_of
 from dealer_agent.storage.event_chain import CONSENTS, EMPTY, ChainEnd, commitment, heads, row_hash
 from dealer_agent.storage.schema import microseconds
 from dealer_agent.storage.transaction import Transaction

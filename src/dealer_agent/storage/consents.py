@@ -6,15 +6,25 @@ function that adds one.
 
 import secrets
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
-from datetime import UTC, datetime
-from typing import Any, Final, NamedTuple
+from datetime import datetime
+from typing import Any, NamedTuple
 
 import msgspec
 from msgspec import Struct
 from sqlalchemy import Row, bindparam, exists, select, update
 
 from dealer_agent.encryption.errors import DecryptionFailed, UnknownKey
+from dealer_agent.leads.consent_events import (
+    DISPOSED,
+    ERASED,
+    GRANTED,
+    KEPT_AS_PROOF,
+    REVOKED,
+    ChannelEvent,
+    ConsentEvent,
+    ConsentRecord,
+    channels_allowed,
+)
 from dealer_agent.storage.contact_points import CONTACT_POINTS
 from dealer_agent.storage.event_chain import BODY, EMPTY, ChainEnd, append, commitment, end_problem, link_problem
 from dealer_agent.storage.prepared_statements import Prepared
@@ -22,83 +32,7 @@ from dealer_agent.storage.schema import consent_events, consent_proofs, leads, o
 from dealer_agent.storage.transaction import Transaction
 from dealer_agent.storage.withdrawals import record_withdrawal
 
-GRANTED: Final = "granted"
-REVOKED: Final = "revoked"
-REVOKED_ELSEWHERE: Final = "revoked on another lead"
-"""The customer withdrew consent on another lead, and it applies to this one. The sender of this one is not told."""
-KEPT_AS_PROOF: Final = "kept as proof"
-"""The person was erased. The texts of the lead's events are kept apart, as proof (`storage.proofs`)."""
-ERASED: Final = "erased"
-"""The texts of the lead's events were deleted, because the person asked for it."""
-DISPOSED: Final = "disposed"
-"""The texts were deleted by age."""
-
-ERASURES = (KEPT_AS_PROOF, ERASED, DISPOSED)
-KINDS = (GRANTED, REVOKED, REVOKED_ELSEWHERE, *ERASURES)
-
-EVEN_EXPIRED: Final = datetime.min.replace(tzinfo=UTC)
-"""As the time of `allowed_channels`: the channels that were not withdrawn, also if the consent has expired."""
-
 SALT_BYTES = 32
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ConsentRecord:
-    """What the customer agreed to. `request_hash` is the SHA-256 of the request as received.
-
-    `source_agent` is the agent that got the consent. `token_id` is the token of the request. `customer` is who agreed
-    (JSON in UTF-8): the law requires it with the consent, for longer than the lead itself. `leads.record_lead` takes
-    the lead's customer if it is None.
-    """
-
-    received_at: datetime
-    granted_at: datetime
-    channels: tuple[str, ...]
-    scope: tuple[str, ...]
-    purpose: str
-    consent_text: str
-    request_hash: bytes
-    customer: bytes | None = None
-    source_agent: str | None = None
-    expires_at: datetime | None = None
-    token_id: str | None = None
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ConsentEvent:
-    """One event of the dealer's chain; `kind` is one of KINDS.
-
-    `granted_at`, `expires_at`, `scope`, `agent`, `token_id` and `request_hash` belong to grants; `by` and `reason` (who
-    revoked and why) to revocations. After an erasure, `scope` is empty, and `agent`, `token_id`, `consent_text`,
-    `request_hash`, `customer`, `by` and `reason` are None.
-    """
-
-    number: int
-    kind: str
-    at: datetime
-    lead_id: str
-    granted_at: datetime | None
-    expires_at: datetime | None
-    channels: tuple[str, ...]
-    scope: tuple[str, ...]
-    purpose: str
-    agent: str | None
-    consent_text: str | None
-    request_hash: bytes | None
-    customer: bytes | None
-    by: str | None
-    reason: str | None
-    token_id: str | None = None
-
-
-class _Agreed(NamedTuple):
-    """The part of a consent event that says which channels are allowed."""
-
-    kind: str
-    at: datetime
-    granted_at: datetime | None
-    expires_at: datetime | None
-    channels: tuple[str, ...]
 
 
 class ChainReport(NamedTuple):
@@ -133,7 +67,9 @@ _OF_LEAD = (of_dealer(consent_events), consent_events.c.lead_id == bindparam("of
 READ_EVENTS = Prepared(select(consent_events).where(*_OF_LEAD).order_by(consent_events.c.number))
 
 READ_CHANNELS = (
-    select(*(consent_events.c[name] for name in _Agreed._fields)).where(*_OF_LEAD).order_by(consent_events.c.number)
+    select(*(consent_events.c[name] for name in ChannelEvent._fields))
+    .where(*_OF_LEAD)
+    .order_by(consent_events.c.number)
 )
 
 # `proof` is the body of an event whose customer is erased, if it is kept apart.
@@ -237,16 +173,6 @@ def repeat_revocation(
     return append(tx, event, msgspec.msgpack.encode(body))
 
 
-def is_same_consent(event: ConsentEvent, consent: ConsentRecord) -> bool:
-    """Whether an event already records this consent: agents send the same one with every request."""
-    same = ("granted_at", "expires_at", "channels", "scope", "purpose", "consent_text", "customer", "token_id")
-    return (
-        event.kind == GRANTED
-        and event.agent == consent.source_agent
-        and all(getattr(event, name) == getattr(consent, name) for name in same)
-    )
-
-
 def erase_consents(tx: Transaction, lead_id: str, kind: str) -> int:
     """Deletes the texts of a lead's events, and adds an event about it (`kind`). Returns the number of texts."""
     deleted = tx.execute(DELETE_BODIES, {"of_lead": lead_id}).rowcount
@@ -279,32 +205,8 @@ def consents_in(tx: Transaction, rows: Iterable[Any]) -> tuple[ConsentEvent, ...
 def allowed_channels(tx: Transaction, lead_id: str, at: datetime) -> frozenset[str]:
     """The channels by which the customer may be contacted at a time, by `channels_allowed`."""
     found = tx.execute(READ_CHANNELS, {"of_lead": lead_id})
-    events = (_Agreed(row.kind, row.at, row.granted_at, row.expires_at, _words(row.channels)) for row in found)
+    events = (ChannelEvent(row.kind, row.at, row.granted_at, row.expires_at, _words(row.channels)) for row in found)
     return channels_allowed(events, at)
-
-
-def channels_allowed(events: Iterable[ConsentEvent | _Agreed], now: datetime) -> frozenset[str]:
-    """The channels that a lead's consent events, oldest first, allow now.
-
-    A channel is allowed when it was granted, unless the grant has expired or the channel was revoked afterwards. A
-    consent that was given after the revocation allows it again. A consent from before it, which an agent sends once
-    more, does not.
-    """
-    allowed: set[str] = set()
-    revoked_at: dict[str, datetime] = {}
-    for event in events:
-        if event.kind == GRANTED:
-            if event.expires_at is None or event.expires_at > now:
-                assert event.granted_at is not None, "a grant has a time"
-                for channel in event.channels:
-                    if channel not in revoked_at or event.granted_at > revoked_at[channel]:
-                        allowed.add(channel)
-        elif event.kind in (REVOKED, REVOKED_ELSEWHERE):
-            allowed.difference_update(event.channels)
-            revoked_at.update(dict.fromkeys(event.channels, event.at))
-        else:
-            allowed.clear()
-    return frozenset(allowed)
 
 
 def verify_chain(tx: Transaction, recorded: Mapping[int, bytes] | None = None) -> ChainReport:

@@ -12,9 +12,11 @@ from typing import NamedTuple
 
 from sqlalchemy import and_, bindparam, delete, exists, func, join, or_, select, update
 
-from dealer_agent.storage.appointments import ACTIVE, end_appointments, stop_sharing
+from dealer_agent.leads.consent_events import DISPOSED, ERASED, KEPT_AS_PROOF
+from dealer_agent.leads.statuses import ACTIVE
+from dealer_agent.storage.appointments import end_appointments, stop_sharing
 from dealer_agent.storage.clock import clock_problem
-from dealer_agent.storage.consents import DISPOSED, ERASED, KEPT_AS_PROOF, erase_consents, record_erasure
+from dealer_agent.storage.consents import erase_consents, record_erasure
 from dealer_agent.storage.errors import ClockDoubtful
 from dealer_agent.storage.leads import NO_VEHICLE
 from dealer_agent.storage.proofs import COUNT_OLD_PROOFS, delete_proofs, keep_as_proof, old_proofs

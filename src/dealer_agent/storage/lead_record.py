@@ -1,11 +1,11 @@
 """A lead with everything that belongs to it, as of one moment: deliveries and exports are made from it."""
 
 from collections.abc import Sequence
-from datetime import datetime
 from typing import Any, NamedTuple
 
-from dealer_agent.storage.appointments import READ_APPOINTMENTS, AppointmentRecord, appointments_in
-from dealer_agent.storage.leads import StoredLead, lead_in, lead_reads
+from dealer_agent.leads.records import LeadDetails
+from dealer_agent.storage.appointments import READ_APPOINTMENTS, appointments_in
+from dealer_agent.storage.leads import lead_in, lead_reads
 from dealer_agent.storage.outbox import DueDelivery
 from dealer_agent.storage.prepared_statements import Read, read_all
 from dealer_agent.storage.sent_deliveries import (
@@ -16,14 +16,6 @@ from dealer_agent.storage.sent_deliveries import (
     history_read,
 )
 from dealer_agent.storage.transaction import Transaction
-
-
-class LeadDetails(NamedTuple):
-    """A lead and its visits (oldest first, those that ended too) at the time `at`."""
-
-    stored: StoredLead
-    visits: tuple[AppointmentRecord, ...]
-    at: datetime
 
 
 class LeadToDeliver(NamedTuple):

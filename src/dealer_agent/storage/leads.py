@@ -5,66 +5,24 @@ Records hold plain data. Customer data is encrypted before it is stored, and dec
 """
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from datetime import datetime
 from functools import cache
 from hashlib import sha256
-from typing import Any, NamedTuple
+from typing import Any
 
 import msgspec
 from sqlalchemy import LargeBinary, bindparam, exists, insert, select, tuple_
 from sqlalchemy.dialects.postgresql import insert as upsert
 
+from dealer_agent.leads.consent_events import GRANTED, REVOKED, ConsentRecord
+from dealer_agent.leads.records import LeadEvent, LeadRecord, StoredLead
 from dealer_agent.protocol.ids import new_ulid
 from dealer_agent.storage import consents
-from dealer_agent.storage.consents import GRANTED, REVOKED, ConsentEvent, ConsentRecord, grant, touch_lead
+from dealer_agent.storage.consents import grant, touch_lead
 from dealer_agent.storage.prepared_statements import Prepared, Read, read_all
 from dealer_agent.storage.schema import consent_events, lead_contacts, lead_events, leads, of_dealer, refusals
 from dealer_agent.storage.transaction import Transaction
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class LeadRecord:
-    """A stored lead. `customer`, `payload` (as received) and `vehicle` (the listing) are JSON in UTF-8.
-
-    `lead_id` is a ULID. `rooftop` is where the lead goes. `vehicle_id`, `vin` and `stock` are the vehicle of interest,
-    if the inventory has it. `used_at` is the last use of the lead's data; None in a new lead: `received_at`. `token_id`
-    is the sender's token, if it sent one. `may_be_same_person_as` is an earlier lead of another sender. `customer`,
-    `payload` and `source_agent` are None once the customer is erased, at `erased_at`.
-    """
-
-    lead_id: str
-    received_at: datetime
-    source_agent: str | None
-    status: str
-    rooftop: str
-    customer: bytes | None
-    payload: bytes | None
-    vehicle: bytes | None = None
-    vehicle_id: str | None = None
-    vin: str | None = None
-    stock: str | None = None
-    used_at: datetime | None = None
-    erased_at: datetime | None = None
-    token_id: str | None = None
-    may_be_same_person_as: str | None = None
-
-
-class LeadEvent(NamedTuple):
-    """An addition to a lead: `changes` is a JSON document, None once the customer is erased."""
-
-    event_id: str
-    at: datetime
-    changes: bytes | None
-
-
-class StoredLead(NamedTuple):
-    """A lead with the events of its consent and the additions to it, both oldest first."""
-
-    lead: LeadRecord
-    consents: tuple[ConsentEvent, ...]
-    events: tuple[LeadEvent, ...]
-
 
 ENCRYPTED = (leads.c.customer, leads.c.payload, leads.c.source_agent)
 # Looked up once: it takes as long as a hash.

@@ -11,14 +11,9 @@ from sqlalchemy import bindparam, select
 
 from dealer_agent.dealers.profile import Profile
 from dealer_agent.dealers.routing import notices_of, visit_cancelled_notices
+from dealer_agent.leads.consent_events import EVEN_EXPIRED, REVOKED, REVOKED_ELSEWHERE
 from dealer_agent.protocol.requests import VisitKind
-from dealer_agent.storage.consents import (
-    EVEN_EXPIRED,
-    REVOKED,
-    REVOKED_ELSEWHERE,
-    allowed_channels,
-    record_revocation,
-)
+from dealer_agent.storage.consents import allowed_channels, record_revocation
 from dealer_agent.storage.contact_points import CONTACT_POINTS, contact_points_of
 from dealer_agent.storage.erasure import erase_lead
 from dealer_agent.storage.leads import newest_leads_of

@@ -28,11 +28,17 @@ LONGEST_LINE = 998
 
 
 @dataclass(frozen=True, slots=True)
-class CrmMailOutlet:
-    """The mailbox of a CRM, which gets the ADF document as plain text."""
-
+class _MailOutlet:
     server: MailServer
     to: tuple[str, ...]
+
+    async def send(self, document: OutgoingDocument) -> str | None:
+        """Raises NotDelivered."""
+        return await self.server.send(document.content, self.to)
+
+
+class CrmMailOutlet(_MailOutlet):
+    """The mailbox of a CRM, which gets the ADF document as plain text."""
 
     def render(self, delivery: DeliveryContent) -> bytes:
         """The mail."""
@@ -42,25 +48,13 @@ class CrmMailOutlet:
         mail.set_content(text, cte="7bit" if fits else "quoted-printable")
         return mail.as_bytes()
 
-    async def send(self, document: OutgoingDocument) -> str | None:
-        """Raises NotDelivered."""
-        return await self.server.send(document.content, self.to)
 
-
-@dataclass(frozen=True, slots=True)
-class StaffMailOutlet:
+class StaffMailOutlet(_MailOutlet):
     """The rooftop's staff, who get the lead in plain English."""
-
-    server: MailServer
-    to: tuple[str, ...]
 
     def render(self, delivery: DeliveryContent) -> bytes:
         """The mail."""
         return _mail(self.server, delivery, self.to, staff_mail(delivery.message))
-
-    async def send(self, document: OutgoingDocument) -> str | None:
-        """Raises NotDelivered."""
-        return await self.server.send(document.content, self.to)
 
 
 @dataclass(frozen=True, slots=True)

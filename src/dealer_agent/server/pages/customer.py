@@ -15,8 +15,6 @@ from dealer_agent.leads.visit_words import CALLS, VISITS, place_words
 from dealer_agent.protocol.card import CardFacts
 from dealer_agent.server.pages.site import render
 
-_CHANNEL_LABELS = {"email": "E-mail", "phone": "Phone calls", "sms": "Text messages"}
-
 
 class Choice(NamedTuple):
     """A value of a form and its label."""
@@ -48,8 +46,8 @@ def visit_page(facts: CardFacts, dealer: str, visit: CustomerVisit, problem: str
 
 def contact_page(facts: CardFacts, dealer: str, visit: CustomerVisit, problem: str | None = None) -> str:
     """The channels that the customer does not allow, and a form to withdraw consent for the others."""
-    allowed = [Choice(channel, _CHANNEL_LABELS[channel]) for channel in CHANNELS if channel in visit.channels]
-    refused = [_CHANNEL_LABELS[channel] for channel in CHANNELS if channel not in visit.channels]
+    allowed = [Choice(channel, words.label) for channel, words in CHANNELS.items() if channel in visit.channels]
+    refused = [words.label for channel, words in CHANNELS.items() if channel not in visit.channels]
     common = _common(dealer, visit.rooftop, problem)
     return render("contact.html", facts, **common, allowed=allowed, refused=refused)
 

@@ -52,11 +52,11 @@ def id_of(answer: dict[str, Any]) -> str:
     return appointment_id
 
 
-def test_a_cancelled_visit_is_told_to_the_crm_to_people_and_to_the_customer(counter: OpenCounter) -> None:
+def test_a_cancellation_notifies_crm_staff_and_customer(counter: OpenCounter) -> None:
     desk = counter(WITH_PEOPLE, confirms_by_mail=True)
     drive = desk.take(sams(visit(at("10:00"))), NOW, LOT)
     desk.all_sent()
-    done = desk.call_off(drive, SOON)
+    done = desk.cancel_visit(drive, SOON)
     assert (done.visit.appointment_id, done.parts) == (id_of(drive), ())
     assert done.mailed == {id_of(drive)}
     south = (drive["lead_id"], "Ridgeline South", id_of(drive))
@@ -89,7 +89,7 @@ def test_a_customer_who_may_not_be_written_to_gets_no_mail(
     lead = a_lead(**({"appointment": visit(at("10:00")), "vehicle_of_interest": {"stock": "S1"}} | members))
     drive = desk.take(lead, NOW, LOT)
     desk.all_sent()
-    assert desk.call_off(drive, SOON).mailed == frozenset()
+    assert desk.cancel_visit(drive, SOON).mailed == frozenset()
     assert {row[1] for row in told(desk)} == {"resend"}
 
 
@@ -100,7 +100,7 @@ def test_a_customer_who_revoked_e_mail_since_gets_no_mail(counter: OpenCounter) 
     lock_at(
         SOON, desk.store, "ridgeline", withdraw, drive["lead_id"], ["email"], by="desk", reason=None, profile=NO_NOTICES
     )
-    assert desk.call_off(drive, SOON).mailed == frozenset()
+    assert desk.cancel_visit(drive, SOON).mailed == frozenset()
     assert {row[1] for row in told(desk)} == {"resend"}
 
 
@@ -110,14 +110,14 @@ def test_a_customer_who_gave_an_address_later_gets_a_mail(counter: OpenCounter) 
     drive = desk.take(asking(visit(at("10:00")), "S1", customer=customer(**phone)), NOW, LOT)
     both = customer(**phone, email="sam@example.com")
     desk.take(a_lead(customer=both, vehicle_of_interest={"stock": "S1"}), NOW, LOT)
-    assert desk.call_off(drive, SOON).mailed == {id_of(drive)}
+    assert desk.cancel_visit(drive, SOON).mailed == {id_of(drive)}
 
 
-def test_the_desk_that_has_phoned_already_may_tell_nobody(counter: OpenCounter) -> None:
+def test_a_visit_can_be_cancelled_without_notifications(counter: OpenCounter) -> None:
     desk = counter(WITH_PEOPLE, confirms_by_mail=True)
     drive = desk.take(sams(visit(at("10:00"))), NOW, LOT)
     desk.all_sent()
-    assert desk.call_off(drive, SOON, tell=False).mailed == frozenset()
+    assert desk.cancel_visit(drive, SOON, tell=False).mailed == frozenset()
     assert told(desk) == set()
     assert [one.status for one in desk.visits_of(drive["lead_id"])] == ["cancelled"]
 
@@ -125,27 +125,27 @@ def test_the_desk_that_has_phoned_already_may_tell_nobody(counter: OpenCounter) 
 def test_a_lead_that_is_to_be_sent_anyway_goes_out_once_with_its_visit_cancelled(counter: OpenCounter) -> None:
     desk = counter(PROFILE)
     drive = desk.take(sams(visit(at("10:00"))), NOW, LOT)
-    desk.call_off(drive, SOON)
+    desk.cancel_visit(drive, SOON)
     assert told(desk) == {(drive["lead_id"], "lead", "Ridgeline South", "south", "")}
 
 
 @pytest.mark.parametrize("appointment", [visit(), visit(at("08:00"))])
-def test_of_a_visit_that_had_no_time_the_crm_is_told_and_not_the_customer(
+def test_the_cancellation_of_a_visit_without_a_time_notifies_the_crm_only(
     counter: OpenCounter, appointment: dict[str, Any]
 ) -> None:
     desk = counter(PROFILE, confirms_by_mail=True)
     asked = desk.take(sams(appointment), NOW, LOT)
     desk.all_sent()
-    assert desk.call_off(asked, SOON).mailed == frozenset()
+    assert desk.cancel_visit(asked, SOON).mailed == frozenset()
     assert {row[1] for row in told(desk)} == {"resend"}
 
 
-def test_a_visit_elsewhere_is_called_off_at_the_leads_rooftop_and_at_the_one_visited(counter: OpenCounter) -> None:
+def test_the_cancellation_of_a_visit_at_another_rooftop_notifies_both_rooftops(counter: OpenCounter) -> None:
     desk = counter(PROFILE)
     desk.take(a_lead(**SAM), NOW, LOT)
     elsewhere = desk.take(sams(visit(at("10:00"), "sales"), None), NOW, LOT)
     desk.all_sent()
-    desk.call_off(elsewhere, SOON)
+    desk.cancel_visit(elsewhere, SOON)
     assert {row[1:4] for row in told(desk)} == {
         ("resend", "Ridgeline North", "north"),
         ("resend", "Ridgeline South", "south"),
@@ -153,15 +153,13 @@ def test_a_visit_elsewhere_is_called_off_at_the_leads_rooftop_and_at_the_one_vis
 
 
 @pytest.mark.parametrize("stock", [None, "S1"])
-def test_what_is_part_of_a_cancelled_visit_ends_with_it_and_its_lead_and_customer_are_told(
-    counter: OpenCounter, stock: str | None
-) -> None:
+def test_an_appraisal_ends_with_the_cancelled_visit_that_it_is_part_of(counter: OpenCounter, stock: str | None) -> None:
     """Also where it is the same lead's: then the lead is sent once."""
     desk = counter(PROFILE, confirms_by_mail=True)
     drive = desk.take(sams(visit(at("10:00"))), NOW, LOT)
     appraisal = desk.take(sams(visit(at("10:00"), "trade_in"), stock), NOW, LOT)
     desk.all_sent()
-    done = desk.call_off(drive, SOON)
+    done = desk.cancel_visit(drive, SOON)
     assert [part.appointment_id for part in done.parts] == [id_of(appraisal)]
     assert done.mailed == {id_of(drive), id_of(appraisal)}
     assert {one.status for one in desk.visits_of(appraisal["lead_id"])} == {"cancelled"}
@@ -178,7 +176,7 @@ def test_an_appraisal_that_is_cancelled_leaves_the_test_drive_that_it_is_part_of
     desk = counter(PROFILE)
     drive = desk.take(sams(visit(at("10:00"))), NOW, LOT)
     appraisal = desk.take(sams(visit(at("10:00"), "trade_in"), None), NOW, LOT)
-    assert desk.call_off(appraisal, SOON).parts == ()
+    assert desk.cancel_visit(appraisal, SOON).parts == ()
     assert [one.status for one in desk.visits_of(drive["lead_id"])] == ["confirmed"]
     assert desk.places("test_drive") == 4
 
@@ -188,7 +186,7 @@ def test_a_visit_that_is_not_there_to_be_cancelled_is_refused_in_words_that_say_
     moved = desk.take(sams(visit(at("10:00"))), NOW, LOT)
     desk.take(sams(visit(at("12:00"))), SOON, LOT)
     cancelled = desk.take(asking(visit(at("14:00")), "S1"), NOW, LOT)
-    desk.call_off(cancelled, SOON)
+    desk.cancel_visit(cancelled, SOON)
     past = desk.take(asking(visit(at("16:00")), "S1"), NOW, LOT)
     nowhere = {"appointment": {"appointment_id": "01ARZ3NDEKTSV4RRFFQ69G5FAV"}}
     desk.all_sent()
@@ -200,18 +198,18 @@ def test_a_visit_that_is_not_there_to_be_cancelled_is_refused_in_words_that_say_
         (nowhere, SOON, "; see dealer-agent appointments list"),
     ):
         with pytest.raises(NoVisitToCancel) as refused:
-            desk.call_off(answer, when)
+            desk.cancel_visit(answer, when)
         assert str(refused.value) == f"There is no visit {id_of(answer)} to cancel{why}"
     assert told(desk) == set()
-    assert desk.call_off(past, over - timedelta(minutes=1)).visit.is_active, "it is under way: its end is free again"
+    assert desk.cancel_visit(past, over - timedelta(minutes=1)).visit.is_active, "its end is free again"
 
 
-def test_the_visit_of_a_forgotten_customer_is_cancelled_and_nobody_is_told(counter: OpenCounter) -> None:
+def test_cancelling_the_visit_of_an_erased_customer_notifies_nobody(counter: OpenCounter) -> None:
     desk = counter(PROFILE, confirms_by_mail=True)
     drive = desk.take(sams(visit(at("10:00"))), NOW, LOT)
     under_way = NOW.replace(day=3, hour=16, minute=30)
     lock_at(under_way, desk.store, "ridgeline", erase_lead, drive["lead_id"])
-    assert desk.call_off(drive, under_way).mailed == frozenset()
+    assert desk.cancel_visit(drive, under_way).mailed == frozenset()
     assert told(desk) == set()
     assert [one.status for one in desk.visits_of(drive["lead_id"])] == ["cancelled"]
 
@@ -266,5 +264,5 @@ def test_erasing_a_lead_leaves_the_appraisal_that_another_lead_has_within_its_te
     assert blocked["appointment"]["status"] == "proposed"
     moved = desk.take(sams(visit(at("10:00"), "trade_in"), None), SOON, LOT)
     assert moved["appointment"]["status"] == "proposed", "two are there at that time"
-    desk.call_off(appraisal, SOON)
+    desk.cancel_visit(appraisal, SOON)
     assert desk.places("trade_in") == 2

@@ -123,7 +123,7 @@ def test_two_wishes_are_for_different_vehicles(one: Any, other: Any) -> None:
 
 @pytest.mark.requirement("duplicate-same-token")
 @pytest.mark.parametrize("nothing", [UNSET, wish(), wish(condition="used"), wish(vin="", make=" ")])
-def test_a_wish_that_tells_no_vehicle_counts_as_none(nothing: Any) -> None:
+def test_an_empty_wish_counts_as_no_vehicle(nothing: Any) -> None:
     assert vehicle_key(nothing, None) is None
 
 
@@ -202,5 +202,5 @@ def test_a_vehicle_is_called_by_what_is_known_of_it(vehicle: Vehicle, name: str)
 
 
 @given(value=st.dictionaries(st.sampled_from(["vin", "stock", "vehicle_id", "make", "model", "trim"]), st.text()))
-def test_a_wish_has_a_key_unless_it_tells_nothing(value: dict[str, str]) -> None:
+def test_a_wish_has_a_key_unless_it_is_empty(value: dict[str, str]) -> None:
     assert (vehicle_key(wish(**value), None) is None) == (not any(text.strip() for text in value.values()))

@@ -9,12 +9,12 @@ import msgspec
 import pytest
 from tests.skills.counter import Counter
 from tests.skills.shop import a_lead, consent, customer, everything_stored
-from tests.skills.test_visits_called_off import SAM, SOON, WITH_PEOPLE, id_of, sams, told
+from tests.skills.test_cancellation import SAM, SOON, WITH_PEOPLE, id_of, sams, told
 from tests.skills.visiting import LOT, NOW, PROFILE, asking, at, visit, windows
 from tests.storage.calls import lock_at, read
 
 from dealer_agent.dealers.profile import VisitRules
-from dealer_agent.lead_intake.customer_actions import CustomerActions, CustomerVisit, NotFree, VisitEnded
+from dealer_agent.lead_intake.customer_actions import CustomerActions, CustomerVisit, TimeNotFree, VisitEnded
 from dealer_agent.lead_intake.lead_transaction import MOST_ADDITIONS
 from dealer_agent.leads.customer_links import LinkTarget
 from dealer_agent.storage.consents import allowed_channels
@@ -65,7 +65,7 @@ def booked(desk: Counter, answer: dict[str, Any]) -> list[tuple[str, str]]:
 
 
 @pytest.mark.requirement("customer-links-move")
-def test_a_visit_that_its_customer_moves_frees_its_place_and_everybody_is_told(counter: OpenCounter) -> None:
+def test_moving_a_visit_frees_its_place_and_notifies_crm_staff_and_customer(counter: OpenCounter) -> None:
     desk = counter(WITH_PEOPLE, confirms_by_mail=True)
     drive = desk.take(sams(visit(at("10:00"))), NOW, LOT)
     desk.all_sent()
@@ -94,7 +94,7 @@ def test_a_visit_moves_only_to_a_time_that_a_lead_could_have_booked(counter: Ope
     drive = desk.take(sams(visit(at("10:00"))), NOW, LOT)
     desk.all_sent()
     before = everything_stored(desk.url)
-    with pytest.raises(NotFree):
+    with pytest.raises(TimeNotFree):
         move(desk, drive, start, NOW + timedelta(minutes=30))
     assert everything_stored(desk.url) == before
 
@@ -133,7 +133,7 @@ def test_of_two_customers_who_move_to_one_time_one_gets_it(counter: OpenCounter)
         ]
         return await asyncio.gather(*moves, return_exceptions=True)
 
-    assert len([one for one in asyncio.run(both()) if isinstance(one, NotFree)]) == 1
+    assert len([one for one in asyncio.run(both()) if isinstance(one, TimeNotFree)]) == 1
     stands = [status for one in (first, second) for status, _ in booked(desk, one)]
     assert sorted(stands) == ["confirmed", "confirmed", "replaced"]
 
@@ -173,7 +173,7 @@ def test_a_link_cannot_be_used_to_send_leads_to_the_crm_without_end(counter: Ope
     for number in range(MOST_ADDITIONS):
         drive["appointment"]["appointment_id"] = move(desk, drive, at("11:00" if number % 2 else "12:00"))
     assert see(desk, drive).free == ()
-    with pytest.raises(NotFree):
+    with pytest.raises(TimeNotFree):
         move(desk, drive, at("13:00"))
 
 
@@ -212,7 +212,7 @@ def test_a_customer_who_withdraws_e_mail_gets_no_further_mail(counter: OpenCount
 
 
 @pytest.mark.requirement("customer-links-withdraw")
-def test_only_consent_that_stands_is_withdrawn_and_only_of_the_mailbox_that_got_the_link(counter: OpenCounter) -> None:
+def test_a_link_withdraws_only_active_consent_of_the_address_that_got_it(counter: OpenCounter) -> None:
     desk = counter(PROFILE)
     both = consent(allowed_channels=["email", "phone"])
     who = SAM["customer"] | {"phone": "+12025550123"}

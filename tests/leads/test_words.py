@@ -29,7 +29,7 @@ pytestmark = pytest.mark.outside_protocol("words of mails and ADF")
         (datetime(2026, 1, 1, 0, 0, tzinfo=UTC), "Asia/Kathmandu", "Thursday, January 1, 2026, 5:45 AM UTC+0545"),
     ],
 )
-def test_a_time_is_told_on_the_zones_clock(moment: datetime, zone: str, words: str) -> None:
+def test_a_time_is_shown_on_the_clock_of_the_zone(moment: datetime, zone: str, words: str) -> None:
     assert time_words(moment, zone) == words
 
 
@@ -47,7 +47,7 @@ def test_a_time_is_told_on_the_zones_clock(moment: datetime, zone: str, words: s
         ),
     ],
 )
-def test_a_stretch_tells_of_both_ends_what_differs(start: datetime, minutes: int | None, words: str) -> None:
+def test_a_period_repeats_what_differs_between_its_ends(start: datetime, minutes: int | None, words: str) -> None:
     end = None if minutes is None else start + timedelta(minutes=minutes)
     assert period_words(VisitTime(start, end), "America/Chicago") == words
 
@@ -102,7 +102,7 @@ def test_a_vehicle_is_called_by_what_is_known(vehicle: Any, words: str) -> None:
     assert vehicle_words(vehicle) == words
 
 
-def test_a_place_is_told_on_one_line() -> None:
+def test_a_place_is_one_line() -> None:
     assert place_words(ROOFTOP) == "Example Motors Nashville, 1200 Example Pike, Suite 2, Nashville, TN 37203"
     assert place_words(RooftopView(name="Example", zone="America/Chicago")) == "Example"
 
@@ -121,7 +121,7 @@ def test_a_place_is_told_on_one_line() -> None:
         ([1, {"a": "é"}], '[1, {"a": "é"}]'),
     ],
 )
-def test_what_a_buyer_adds_is_told_whatever_it_is(value: Any, told: str) -> None:
+def test_extra_members_of_any_type_are_shown(value: Any, told: str) -> None:
     assert described_facts(TradeIn(), {"x": value}) == [f"x: {told}"]
 
 
@@ -173,7 +173,7 @@ def test_quoted_words_are_wrapped_and_marked() -> None:
 @pytest.mark.parametrize(
     "text", ["x" * 1_000_000, "x " * 500_000, "\u200b" * 1_000_000, "\n" * 1_000_000, "-x" * 500_000]
 )
-def test_a_megabyte_is_told_in_no_time(text: str) -> None:
+def test_a_text_of_a_megabyte_is_checked_quickly(text: str) -> None:
     """What takes quadratic time would hold up the whole suite here."""
     assert len(one_line(text)) <= len(text)
     assert sum(map(len, quoted(text))) <= 2 * len(text)

@@ -1,4 +1,4 @@
-"""What is sent is the lead as it stands: additions, visits, consent (docs/protocol.md#contact-points-with-consent)."""
+"""A delivery has the current lead: additions, visits, consent (docs/protocol.md#contact-points-with-consent)."""
 
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
@@ -11,15 +11,13 @@ from tests.delivery.shop import NORTH, REQUEST
 from tests.storage.samples import DEALER, MONDAY, TUESDAY, lead
 
 from dealer_agent.dealers.profile import DealerRooftop, Profile
-from dealer_agent.delivery.view import lead_view
-from dealer_agent.lead_intake.allowed_contact_points import channels_of
+from dealer_agent.leads.channels import channels_of
+from dealer_agent.leads.consent_events import ConsentEvent
 from dealer_agent.leads.lead_view import LeadView, VisitTime
+from dealer_agent.leads.records import AppointmentRecord, LeadDetails, LeadEvent, StoredLead
+from dealer_agent.leads.stored_lead_view import lead_view
 from dealer_agent.protocol.requests import TradeIn
 from dealer_agent.protocol.vehicle import Vehicle
-from dealer_agent.storage.appointments import AppointmentRecord
-from dealer_agent.storage.consents import ConsentEvent
-from dealer_agent.storage.lead_record import LeadDetails
-from dealer_agent.storage.leads import LeadEvent, StoredLead
 
 SOUTH = "Ridgeline South"
 PROFILE = Profile(
@@ -155,7 +153,7 @@ TIMES = msgspec.json.encode(PROPOSED | {"proposed_times": [SLOT["start"]]})
         (booked("unavailable"), "unavailable", ()),
     ],
 )
-def test_a_visit_is_told_as_it_stands_on_the_clock_of_its_own_rooftop(
+def test_a_visit_is_shown_with_its_status_on_the_clock_of_its_rooftop(
     visit: AppointmentRecord, status: str, times: tuple[VisitTime, ...]
 ) -> None:
     (told,) = view(visit).visits
@@ -164,7 +162,7 @@ def test_a_visit_is_told_as_it_stands_on_the_clock_of_its_own_rooftop(
     assert told.changed_at == (visit.cancelled_at or MONDAY)
 
 
-def test_a_visit_that_another_took_the_place_of_is_not_told() -> None:
+def test_a_replaced_visit_is_not_shown() -> None:
     assert view(booked("replaced")).visits == ()
 
 
@@ -205,7 +203,7 @@ def test_a_visit_that_was_booked_and_moved_in_one_moment_does_not_replace_itself
         ("cancelled", "A1", False, False),
     ],
 )
-def test_a_lead_that_is_sent_again_for_a_visit_that_was_called_off_names_it(
+def test_a_lead_that_is_sent_again_after_a_cancellation_names_the_visit(
     status: str, because_of: str, resend: bool, named: bool
 ) -> None:
     visit = booked(status, starts_at=TUESDAY, ends_at=TUESDAY + HOUR, cancelled_at=TUESDAY)

@@ -87,9 +87,7 @@ def slot(start: datetime = THURSDAY, **later: float) -> Slot:
         ),
     ],
 )
-def test_a_lead_without_a_visit_is_told_who_will_write_about_what_and_when_somebody_is_there(
-    facts: dict[str, Any], words: str
-) -> None:
+def test_the_message_about_a_lead_without_a_visit_has_the_opening_hours(facts: dict[str, Any], words: str) -> None:
     assert told(**facts) == words
 
 
@@ -137,7 +135,7 @@ CONFIRMED = asked("confirmed", times=[slot()])
         ),
     ],
 )
-def test_a_confirmed_visit_is_told_with_its_day_hour_clock_and_place(
+def test_the_message_about_a_confirmed_visit_has_day_time_zone_and_place(
     visit: VisitAnswer, facts: dict[str, Any], words: str
 ) -> None:
     assert told(visit, **facts) == words
@@ -186,7 +184,7 @@ PROPOSED = asked("proposed", times=[slot(), slot(hours=3), slot(days=1)])
         ),
     ],
 )
-def test_a_visit_without_a_time_is_told_with_what_is_free_and_what_stays_booked(
+def test_the_message_about_a_visit_without_a_time_has_the_free_times_and_the_booked_visit(
     visit: VisitAnswer, facts: dict[str, Any], words: str
 ) -> None:
     assert told(visit, **facts) == words
@@ -246,7 +244,7 @@ def test_a_zone_is_called_as_its_people_call_it(zone: str, summer: str, winter: 
         (datetime(2026, 3, 8, 8, 0, tzinfo=UTC), "Sunday, March 8 at 3:00 AM"),
     ],
 )
-def test_a_moment_is_told_on_the_clock_of_the_rooftop(moment: datetime, words: str) -> None:
+def test_a_time_is_shown_on_the_rooftops_clock(moment: datetime, words: str) -> None:
     assert day_and_time(moment, CHICAGO, NOW) == words
     assert words.endswith(clock_time(moment, CHICAGO))
 

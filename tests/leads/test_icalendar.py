@@ -91,7 +91,7 @@ def test_an_instant_is_the_same_instant_in_the_calendar(start: datetime, zone: s
 
 
 @pytest.mark.parametrize("start", [datetime(2026, 11, 1, 6, 30, tzinfo=UTC), datetime(2026, 11, 1, 7, 30, tzinfo=UTC)])
-def test_the_two_hours_of_an_autumn_overlap_are_told_apart(start: datetime) -> None:
+def test_the_two_hours_of_an_autumn_overlap_differ(start: datetime) -> None:
     """01:30 comes twice in Chicago on that night."""
     (event,) = events(a_calendar_visit(start=start, end=start + timedelta(minutes=30)))
     assert event.start == start

@@ -1,4 +1,4 @@
-"""Makes the view of a lead that people and systems get, from the stored lead and the dealer's profile. Pure."""
+"""Makes the view of a stored lead, for documents and exports. Pure."""
 
 from collections.abc import Sequence
 from datetime import datetime
@@ -8,8 +8,8 @@ import msgspec
 from msgspec import UNSET
 
 from dealer_agent.dealers.profile import Profile
-from dealer_agent.lead_intake.allowed_contact_points import deliverable, usable_channels
-from dealer_agent.lead_intake.lead_history import Changes
+from dealer_agent.leads.channels import usable_channels, with_allowed_contact_points
+from dealer_agent.leads.lead_content import LeadContent
 from dealer_agent.leads.lead_view import (
     AgentView,
     CancelledVisit,
@@ -19,22 +19,14 @@ from dealer_agent.leads.lead_view import (
     VisitView,
     extras_of,
 )
+from dealer_agent.leads.records import AppointmentRecord, LeadDetails
 from dealer_agent.leads.rooftop_views import rooftop_view
-from dealer_agent.leads.statuses import VisitStatus
+from dealer_agent.leads.statuses import CANCELLED, PROPOSED, REPLACED, UNAVAILABLE, VisitStatus
 from dealer_agent.protocol.formats import parse_timestamp
-from dealer_agent.protocol.requests import (
-    Appointment,
-    AppointmentType,
-    Channel,
-    Customer,
-    TradeIn,
-    VehicleOfInterest,
-)
+from dealer_agent.protocol.requests import Appointment, AppointmentType, Channel, TradeIn, VehicleOfInterest
 from dealer_agent.protocol.responses import AppointmentReply
 from dealer_agent.protocol.skill import LeadSubmitRequest
 from dealer_agent.protocol.vehicle import Vehicle
-from dealer_agent.storage.appointments import AppointmentRecord
-from dealer_agent.storage.lead_record import LeadDetails
 
 
 def lead_view(
@@ -45,31 +37,21 @@ def lead_view(
     because_of: str | None = None,
     withdrawn: tuple[Channel, ...] = (),
 ) -> LeadView:
-    """The view of a lead as it is now, with additions, without the contact points that may not be used.
+    """The current view of a lead, without the contact points that must not be used.
 
-    With `resend` it is sent again, `because_of` an addition or an appointment that was called off, by its id, or
-    because consent was `withdrawn`. Raises ValueError for one whose customer is forgotten.
+    `resend`: the receiver has the lead. `because_of` is the id of the addition or the cancelled appointment that is the
+    reason. Raises ValueError if the customer is erased.
     """
     record = lead.stored.lead
     if record.customer is None or record.payload is None:
         raise ValueError("nothing is left of this lead's customer")
     payload = msgspec.json.decode(record.payload)
     request = msgspec.convert(payload, LeadSubmitRequest)
-    customer = msgspec.json.decode(record.customer, type=Customer)
-    messages = [request.message] if request.message else []
-    trade_in = payload.get("trade_in")
-    for event in lead.stored.events:
-        if event.changes is not None:
-            added = msgspec.json.decode(event.changes, type=Changes)
-            customer = added.customer or customer
-            trade_in = added.trade_in or trade_in
-            if added.message:
-                messages.append(added.message)
-    wish = payload.get("vehicle_of_interest")
+    content = LeadContent.of(lead.stored)
     visits = tuple(view for visit in lead.visits if (view := _visit_view(visit, profile, lead.visits)) is not None)
-    off = (visit for visit in visits if visit.status == "cancelled" and visit.appointment_id == because_of)
-    called_off = next(off, None) if resend else None
-    channels = usable_channels(customer, lead.stored.consents, lead.at)
+    cancelled = (visit for visit in visits if visit.status == CANCELLED and visit.appointment_id == because_of)
+    cancelled_visit = next(cancelled, None) if resend else None
+    channels = usable_channels(content.customer, lead.stored.consents, lead.at)
     return LeadView(
         lead_id=record.lead_id,
         dealer_id=profile.id,
@@ -77,20 +59,20 @@ def lead_view(
         rooftop=rooftop_view(profile, record.rooftop),
         received_at=record.received_at,
         agent=AgentView.of(request.source_agent),
-        customer=deliverable(customer, channels),
+        customer=with_allowed_contact_points(content.customer, channels),
         channels=channels,
         submitted_at=None if request.submitted_at is UNSET else parse_timestamp(request.submitted_at),
         vehicle=None if record.vehicle is None else msgspec.json.decode(record.vehicle, type=Vehicle),
         wish=request.vehicle_of_interest,
-        wish_extras=extras_of(wish, VehicleOfInterest),
-        trade_in=UNSET if trade_in is None else msgspec.convert(trade_in, TradeIn),
-        trade_in_extras=extras_of(trade_in, TradeIn),
-        messages=tuple(messages),
+        wish_extras=extras_of(payload.get("vehicle_of_interest"), VehicleOfInterest),
+        trade_in=UNSET if content.trade_in is None else msgspec.convert(content.trade_in, TradeIn),
+        trade_in_extras=extras_of(content.trade_in, TradeIn),
+        messages=content.messages,
         visits=visits,
         resend=resend,
-        cancelled_visit=called_off,
+        cancelled_visit=cancelled_visit,
         withdrawn=withdrawn,
-        added=resend and because_of is not None and called_off is None,
+        added=resend and because_of is not None and cancelled_visit is None,
         may_be_same_person_as=record.may_be_same_person_as,
     )
 
@@ -102,7 +84,7 @@ def erased_lead(lead: LeadDetails, profile: Profile, rooftop: str) -> ErasedLead
     return ErasedLead(lead_id=record.lead_id, rooftop=rooftop_view(profile, rooftop), erased_at=record.erased_at)
 
 
-def ended_visit(visit: AppointmentRecord, profile: Profile) -> CancelledVisit:
+def cancelled_visit(visit: AppointmentRecord, profile: Profile) -> CancelledVisit:
     """The message about a visit that an erasure cancelled."""
     assert visit.starts_at is not None, "a confirmed visit has a time"
     return CancelledVisit(
@@ -116,11 +98,8 @@ def ended_visit(visit: AppointmentRecord, profile: Profile) -> CancelledVisit:
 
 
 def _visit_view(visit: AppointmentRecord, profile: Profile, of_lead: Sequence[AppointmentRecord]) -> VisitView | None:
-    """A visit as it stands; None where another took its place, or its customer is forgotten.
-
-    `of_lead` are all visits of its lead.
-    """
-    if visit.status == "replaced" or visit.request is None:
+    """None if the visit was replaced or the customer is erased. `of_lead` are all visits of the lead."""
+    if visit.status == REPLACED or visit.request is None:
         return None
     return _view(visit, visit.request, visit.status, profile, of_lead)
 
@@ -133,36 +112,35 @@ def _view(
     of_lead: Sequence[AppointmentRecord],
 ) -> VisitView:
     return VisitView(
-        appointment_id=None if status == "unavailable" else visit.appointment_id,
+        appointment_id=None if status == UNAVAILABLE else visit.appointment_id,
         status=status,
         rooftop=rooftop_view(profile, visit.rooftop),
         request=msgspec.json.decode(request, type=Appointment),
         changed_at=visit.cancelled_at or visit.created_at,
         times=_times(visit),
         replaces=tuple(
-            _view(one, one.request, "cancelled", profile, of_lead)
-            for one in of_lead
-            if one.request is not None and _gave_way_to(visit, one)
+            _view(each, each.request, CANCELLED, profile, of_lead)
+            for each in of_lead
+            if each.request is not None and _was_replaced_by(each, visit)
         ),
     )
 
 
-def _gave_way_to(visit: AppointmentRecord, earlier: AppointmentRecord) -> bool:
-    """Whether the visit was booked in the place of an earlier one: that one ended when this one was made."""
+def _was_replaced_by(earlier: AppointmentRecord, visit: AppointmentRecord) -> bool:
+    """Whether both have a time, and the earlier visit ended when the other one was made."""
     if visit.starts_at is None or earlier.starts_at is None or earlier.created_at >= visit.created_at:
         return False
-    return (earlier.status, earlier.kind, earlier.cancelled_at) == ("replaced", visit.kind, visit.created_at)
+    return (earlier.status, earlier.kind, earlier.cancelled_at) == (REPLACED, visit.kind, visit.created_at)
 
 
 def _times(visit: AppointmentRecord) -> tuple[VisitTime, ...]:
-    """The booked time, else those that were proposed and may still be chosen."""
+    """The booked time, else the proposed times."""
     if visit.starts_at is not None:
         return (VisitTime(visit.starts_at, visit.ends_at),)
-    if visit.status != "proposed":
+    if visit.status != PROPOSED:
         return ()
     reply = msgspec.json.decode(visit.reply, type=AppointmentReply)
     if reply.proposed_slots:
-        return tuple(
-            VisitTime(datetime.fromisoformat(s.start), datetime.fromisoformat(s.end)) for s in reply.proposed_slots
-        )
+        read = datetime.fromisoformat
+        return tuple(VisitTime(read(slot.start), read(slot.end)) for slot in reply.proposed_slots)
     return tuple(VisitTime(datetime.fromisoformat(time)) for time in reply.proposed_times or ())
