@@ -14,6 +14,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from tests.protocol.bodies import STEMS, VIN, WIRE, body, call
 
+from dealer_agent.protocol import envelope, json_rpc
 from dealer_agent.protocol.envelope import Request, SendMessage, check_request, decode_request, plain_request
 from dealer_agent.protocol.errors import ProtocolError
 from dealer_agent.protocol.json_body import NOT_DECODED, read_json
@@ -249,3 +250,23 @@ def test_random_bytes_are_refused() -> None:
     for length in range(300):
         with pytest.raises(ProtocolError):
             decode_request(source.randbytes(length), WIRE)
+
+
+def test_a_lead_is_decoded_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Only the full decoder reads it, over both bindings."""
+    decoded: list[bytes] = []
+
+    def record(sent: bytes) -> Any:
+        decoded.append(sent)
+        return read_json(sent)
+
+    monkeypatch.setattr(envelope, "_decoder", None)
+    monkeypatch.setattr(json_rpc, "_call_decoder", None)
+    for module in (envelope, json_rpc):
+        monkeypatch.setattr(module, "read_json", record)
+    lead = body("lead.submit")
+    bodies = [json.dumps(lead).encode(), json.dumps(call(lead)).encode()]
+    over_http, (_, over_rpc) = decode_request(bodies[0], WIRE), decode_call(bodies[1], WIRE)
+    assert isinstance(over_rpc, Request)
+    assert over_http.payload == over_rpc.payload
+    assert decoded == bodies

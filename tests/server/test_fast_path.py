@@ -112,6 +112,22 @@ def test_both_paths_give_the_same_response(port: int, target: str, asked: str) -
     assert without_ids(answer) == without_ids(other)
 
 
+@pytest.mark.parametrize("rule", ["address", "inventory_search"])
+def test_both_paths_refuse_at_the_same_rate_with_the_same_response(tmp_path: Path, stocked: Path, rule: str) -> None:
+    """The address is counted before the body is read. So its refusal has no call id and the default vocabulary."""
+    set_up(tmp_path, NO_LIMITS.replace(f'{rule} = ""', f'{rule} = "1/hour"'), stocked=stocked)
+    sent = request("/rpc", body_of("/rpc", message("inventory.search", "autoagent")))
+    with on_a_port(tmp_path, Watched) as port:
+        first, allowed = paths_of(port, lambda client: client.socket.sendall(sent))
+        over_asgi, answer = paths_of(port, lambda client: client.socket.sendall(sent))
+        other_over_asgi, other = paths_of(port, in_two_pieces(sent))
+    assert (first, over_asgi, other_over_asgi) == (0, 0, 1)
+    assert (allowed[0], answer[0], other[0]) == (200, 429, 429)
+    assert json.loads(answer[2])["id"] == (None if rule == "address" else "call-1")
+    # The seconds to wait may differ by one.
+    assert re.sub(r"\d", "", str(without_ids(answer))) == re.sub(r"\d", "", str(without_ids(other)))
+
+
 @pytest.mark.parametrize(
     "sent",
     [

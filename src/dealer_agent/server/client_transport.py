@@ -9,15 +9,6 @@ import asyncio
 from collections.abc import Callable
 from typing import Any
 
-DISCARD_BYTES = 16 * 1024 * 1024
-"""The most bytes that are discarded after a response."""
-DISCARD_SECONDS = 30.0
-"""The longest time that bytes are discarded after a response."""
-SILENCE_SECONDS = 5.0
-"""A client that sends nothing for this long after its response has stopped sending."""
-STALL_SECONDS = 40.0
-"""A client that receives no byte of its responses for this long is gone."""
-
 FLOW, HELD, OVERLOAD = 1, 2, 4
 """Why reading pauses: uvicorn's flow control, received bytes that are not parsed yet, or an overload of the process."""
 
@@ -29,10 +20,14 @@ class ClientTransport(asyncio.Transport):
     `may_send` returns whether the client may still be sending a request.
     """
 
-    discard_bytes = DISCARD_BYTES
-    discard_seconds = DISCARD_SECONDS
-    silence_seconds = SILENCE_SECONDS
-    stall_seconds = STALL_SECONDS
+    discard_bytes = 16 * 1024 * 1024
+    """The most bytes that are discarded after a response."""
+    discard_seconds = 30.0
+    """The longest time that bytes are discarded after a response."""
+    silence_seconds = 5.0
+    """A client that sends nothing for this long after its response has stopped sending."""
+    stall_seconds = 40.0
+    """A client that receives no byte of its responses for this long is gone."""
 
     def __init__(
         self,

@@ -1,8 +1,8 @@
 """One client's connection, with limits that uvicorn's connection does not have:
 
 - The head of a request is bounded in size and time. Bodies have limits of their own (`server.body`).
-- Pipelined requests are parsed in slices. While a request waits for an earlier one, or the client does not read its
-  responses, the other bytes are held back and no more are read.
+- Pipelined requests are parsed in slices. Bytes are held back while a request waits for an earlier one, and while the
+  client does not read its responses. Meanwhile no more bytes are read.
 - A header whose repetition is dangerous may come once. Trailers are ignored.
 - A request for an upgrade is served as if it did not ask for one.
 - Invalid HTTP is refused with the protocol's error, after the responses to the requests before it.
@@ -219,7 +219,7 @@ class BoundedConnection(FastPathConnection):
         """
         self.server_state.total_requests += 1
         if self.transport.is_closing():
-            # A connection that closes is the first to make room for another one.
+            # At the limit of connections, one that closes already is aborted first.
             self._connections.set_idle(self.transport)
             return
         if self.flow.read_paused:

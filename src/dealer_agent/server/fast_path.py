@@ -4,9 +4,12 @@ It replaces what uvicorn makes for each request on the path over ASGI: a request
 and a task. Together they cost more than a search. All other work is shared with that path: the gates and the skills
 (`server.request_pipeline`).
 
-These requests take the path over ASGI: leads, bodies that have not arrived completely, invalid requests, other paths
-and methods, `Expect`, connections that close after the response, clients that read too slowly, and requests that wait
-for an earlier one of their connection.
+All other requests go over ASGI:
+
+- leads, invalid requests, and bodies that have not arrived completely or are larger than `FAST_BODY_BYTES`
+- other paths and methods, and requests with `Expect`
+- requests that wait for an earlier one of their connection, and requests after which the connection closes
+- requests of clients that read their responses too slowly
 """
 
 import asyncio

@@ -18,7 +18,6 @@ RESERVED_FILES = 240
 """File descriptors for the database, outgoing connections, feeds and other files. At most half of all."""
 MOST_REFUSED = 16
 """How many refused connections stay open, so that their clients can read the refusal."""
-SWEEP_SECONDS = 5.0
 MOST_POLLED = 64
 """How many idle connections are polled to find one to close."""
 
@@ -34,7 +33,7 @@ def connection_limit(wanted: int) -> int:
 class OpenConnections:
     """Admits up to `most` connections and `most_per_address`, and closes those that are idle or stalled too long."""
 
-    sweep_seconds = SWEEP_SECONDS
+    sweep_seconds = 5.0
 
     def __init__(
         self, loop: asyncio.AbstractEventLoop, *, most: int, most_per_address: int, keep_alive_seconds: float
