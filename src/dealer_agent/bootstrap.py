@@ -34,10 +34,7 @@ from dealer_agent.server.key_rotation import KeyRotation, file_to_change, waitin
 from dealer_agent.server.limits import RateLimits
 from dealer_agent.server.log import configure_logs, end_interval
 from dealer_agent.server.refresh import Refresher, flush_logs, load_tokens, note_first_time, revision_of
-from dealer_agent.server.service import (
-    RPC,
-    Service,
-)
+from dealer_agent.server.service import RPC, Service
 from dealer_agent.skills import dealer_of
 from dealer_agent.storage.lead_writer import LeadWriter
 from dealer_agent.storage.store import Store

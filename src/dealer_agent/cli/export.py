@@ -140,11 +140,7 @@ def _adf(views: Iterable[LeadView]) -> Iterator[bytes]:
     yield b"</adf>\n"
 
 
-WRITERS: dict[Format, Callable[[Iterable[LeadView]], Iterator[bytes]]] = {
-    "csv": _csv,
-    "json": _json,
-    "adf": _adf,
-}
+WRITERS: dict[Format, Callable[[Iterable[LeadView]], Iterator[bytes]]] = {"csv": _csv, "json": _json, "adf": _adf}
 
 
 @contextmanager

@@ -61,9 +61,7 @@ def import_(
     with open_store(directory) as (settings, store), progress() as bar:
         reading = bar.add_task("Reading", total=None)
         feed = read_feed(
-            _content(file),
-            layout=layout,
-            on_progress=lambda n, total: bar.update(reading, completed=n, total=total),
+            _content(file), layout=layout, on_progress=lambda n, total: bar.update(reading, completed=n, total=total)
         )
         bar.update(reading, completed=feed.rows, total=feed.rows)
         storing = bar.add_task("Storing", total=len(feed.units))

@@ -23,13 +23,7 @@ from dealer_agent.cli.terminal import (
     report_errors,
 )
 from dealer_agent.config import Settings
-from dealer_agent.config.keys import (
-    KEY_FILE_NAME,
-    KEYS_VARIABLE,
-    changing,
-    create_key_file,
-    from_environment,
-)
+from dealer_agent.config.keys import KEY_FILE_NAME, KEYS_VARIABLE, changing, create_key_file, from_environment
 from dealer_agent.encryption import Cipher, InvalidKeys, Keyring, new_key, new_lasting_secret, render
 from dealer_agent.server.key_rotation import KeyRotation, file_to_change
 from dealer_agent.storage.errors import DatabaseUnreachable, SchemaOutdated

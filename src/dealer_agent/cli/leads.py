@@ -62,19 +62,10 @@ def list_(
             name, vehicle = _name(lead.customer), lead.stock or lead.vin or _claimed(lead.payload)
             where = (lead.rooftop, lead.source_agent or ERASED)
             rows.append((lead.lead_id, minute(lead.received_at), name, vehicle, *where, visit, states))
-    columns: tuple[str, ...] = (
-        "Id",
-        "Received (UTC)",
-        "Customer",
-        "Vehicle",
-        "Rooftop",
-        "Agent",
-        "Visit",
-        "Deliveries",
-    )
+    columns = ["Id", "Received (UTC)", "Customer", "Vehicle", "Rooftop", "Agent", "Visit", "Deliveries"]
     if out.is_terminal and out.width < WIDE_TERMINAL:
         # Two cells share a column, one below the other.
-        columns = ("Id", "Customer, vehicle", "Rooftop, agent", "Visit, deliveries")
+        columns = ["Id", "Customer, vehicle", "Rooftop, agent", "Visit, deliveries"]
         rows = [tuple(map("\n".join, zip(row[::2], row[1::2], strict=True))) for row in rows]
     print_table("Leads", columns, rows, empty="No leads yet.")
 

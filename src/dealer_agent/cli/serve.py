@@ -24,10 +24,7 @@ SET_PUBLIC_URL = (
 
 @app.command()
 def serve(
-    directory: DirOption = HERE,
-    host: HostOption = LOOPBACK,
-    port: PortOption = 8080,
-    workers: WorkersOption = 1,
+    directory: DirOption = HERE, host: HostOption = LOOPBACK, port: PortOption = 8080, workers: WorkersOption = 1
 ) -> None:
     """Checks settings, keys and database, then serves in the foreground."""
     # Imported here: the server takes a second, and `serve --help` does not need it.

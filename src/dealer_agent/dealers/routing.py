@@ -4,11 +4,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Literal, get_args
 
-from dealer_agent.dealers.profile import (
-    DealerRooftop,
-    Notice,
-    Profile,
-)
+from dealer_agent.dealers.profile import DealerRooftop, Notice, Profile
 from dealer_agent.dealers.profile_checks import RESERVED_CHANNELS
 
 Kind = Literal["lead", "resend", "notify", "confirm", "cancel", "withdrawal", "erasure", "visit_cancelled"]
