@@ -1,4 +1,4 @@
-"""The only place that puts the parts together."""
+"""Composes the service from its parts. No other module does."""
 
 import asyncio
 import gc
@@ -48,31 +48,31 @@ RATE_LIMITS_FILE = "rate-limits.bin"
 
 
 def app() -> DealerApp:
-    """The application of a worker process; the command line says by environment which dealer, and where it listens."""
+    """The application of a worker process. The command line passes the folder and the address in the environment."""
     forbid_core_dumps()
     _stop_without_parent()
     prepare_message_types(msgspec.Struct)
-    # Imported objects stay. A collection that scans them again would delay a request.
+    # Imported objects live as long as the process. A garbage collection that scans them would delay a request.
     gc.freeze()
     directory = Path(os.environ[DIRECTORY_VARIABLE])
     return application(load_settings(directory, os.environ), os.environ[ADDRESS_VARIABLE])
 
 
 def prepare_message_types(base: type[msgspec.Struct]) -> None:
-    """Has msgspec build what it needs to decode the types that derive from `base`.
+    """Builds msgspec's decoders of all types that derive from `base`.
 
-    msgspec does it when a type is first decoded. If two threads decode a type for the first time at once, the process
-    crashes with a segmentation fault.
+    Otherwise msgspec builds a decoder at its first use. If two threads then use a type for the first time at once, the
+    process crashes with a segmentation fault.
     """
     for each in base.__subclasses__():
-        # It raises TypeError for types that are never decoded.
+        # Types that are never decoded raise TypeError.
         with suppress(TypeError):
             msgspec.json.Decoder(each)
         prepare_message_types(each)
 
 
 def _stop_without_parent() -> None:
-    """A worker stops when the process that started it is gone: it would hold the port, with nobody to stop it."""
+    """Stops a worker when its parent process is gone. Otherwise it would keep the port for ever."""
     parent = multiprocessing.parent_process()
     if parent is None:
         return
@@ -85,7 +85,7 @@ def _stop_without_parent() -> None:
 
 
 def application(settings: Settings, listens_at: str) -> DealerApp:
-    """The application of one dealer; `listens_at` is the address that the card carries where no public one is set."""
+    """The application of one dealer. Without a `public_url`, the card has the address `listens_at`."""
 
     @asynccontextmanager
     async def opened() -> AsyncIterator[Service]:
@@ -97,9 +97,9 @@ def application(settings: Settings, listens_at: str) -> DealerApp:
 
 @asynccontextmanager
 async def service(settings: Settings, listens_at: str) -> AsyncIterator[Service]:
-    """A running service: its stock loaded, its leads durable and delivered, its store watched.
+    """A running service: the stock is loaded, leads are stored and delivered, and background work runs.
 
-    Raises StorageError, and SettingsError where a channel lacks what it needs.
+    Raises StorageError, and SettingsError if a channel cannot work.
     """
     lines = configure_logs(settings.logs.level)
     profile = settings.dealer
@@ -109,7 +109,7 @@ async def service(settings: Settings, listens_at: str) -> AsyncIterator[Service]
         store = await asyncio.to_thread(Store.open, settings.database_url, settings.cipher)
         closing.callback(store.close)
         cipher = await asyncio.to_thread(store.check_keys, profile.id)
-        # Before the first lead: a lead that is stored while the clock is wrong must not make that time trusted.
+        # Before the first lead. Otherwise a lead that is stored while the clock is wrong would make that time trusted.
         await asyncio.to_thread(note_first_time, store, profile.id, datetime.now(UTC))
         writer = store.lead_writer()
         closing.push_async_callback(asyncio.to_thread, writer.close)
@@ -122,17 +122,17 @@ async def service(settings: Settings, listens_at: str) -> AsyncIterator[Service]
         deliveries = await closing.enter_async_context(_deliveries(settings, store, writer, links))
         limits = RateLimits(settings.directory / RATE_LIMITS_FILE, settings.rate_limits.by_rule)
         closing.callback(limits.close)
-        room = SnapshotLoader(store, settings.database_url, profile, settings.directory)
-        closing.callback(room.close)
+        snapshots = SnapshotLoader(store, settings.database_url, profile, settings.directory)
+        closing.callback(snapshots.close)
         seen = await asyncio.to_thread(revision_of, store, profile.id)
-        shown = await asyncio.to_thread(room.load, datetime.now(UTC))
+        snapshot = await asyncio.to_thread(snapshots.load, datetime.now(UTC))
         dealer = dealer_of(
             profile,
             LeadIntake(profile, writer, confirms_by_mail=settings.mail.confirms_visits, on_stored=deliveries.wake),
             settings.search,
         )
         running = Service(
-            dealer=dealer.with_stock(shown.catalogue, shown.at),
+            dealer=dealer.with_stock(snapshot.catalogue, snapshot.at),
             tokens=await asyncio.to_thread(load_tokens, store, profile.id),
             vocabularies=vocabularies_of(settings.service.vocabulary, settings.service.proto),
             limits=limits,
@@ -143,7 +143,7 @@ async def service(settings: Settings, listens_at: str) -> AsyncIterator[Service]
             links=links,
             ready=True,
         )
-        seen = seen._replace(stock=shown.revision)
+        seen = seen._replace(stock=snapshot.revision)
         stopped = threading.Event()
         closing.callback(stopped.set)
         rotation = KeyRotation(
@@ -156,7 +156,7 @@ async def service(settings: Settings, listens_at: str) -> AsyncIterator[Service]
             wait=wait_unless(stopped),
         )
         refresher = Refresher(
-            store, writer, running, room, seen, settings.cipher, settings.heads_file, rotation.run_due_steps
+            store, writer, running, snapshots, seen, settings.cipher, settings.heads_file, rotation.run_due_steps
         )
         for work in (refresher.run(), flush_logs(lines)):
             closing.push_async_callback(_end, asyncio.create_task(work))
@@ -173,19 +173,14 @@ async def _end(task: asyncio.Task[None]) -> None:
 async def _deliveries(
     settings: Settings, store: Store, writer: LeadWriter, links: CustomerLinks
 ) -> AsyncIterator[DeliveryLoop]:
-    """Delivers for a block; at its end, what is being sent gets a little time."""
+    """Delivers leads during a block. At the end, deliveries in progress get a few seconds."""
     secrets = channel_secrets(settings, os.environ)
     async with httpx.AsyncClient(headers={"User-Agent": f"dealer-agent/{__version__}"}) as client:
         outlets = outlets_of(
-            settings.dealer,
-            settings.mail,
-            directory=settings.directory,
-            links=links,
-            secrets=secrets,
-            client=client,
+            settings.dealer, settings.mail, directory=settings.directory, links=links, secrets=secrets, client=client
         )
-        parcels = DeliveryContents(store, settings.dealer)
-        loop = DeliveryLoop(settings.dealer.id, store, writer, outlets, parcels.of, settings.delivery)
+        contents = DeliveryContents(store, settings.dealer)
+        loop = DeliveryLoop(settings.dealer.id, store, writer, outlets, contents.of, settings.delivery)
         running = asyncio.create_task(loop.run())
         try:
             yield loop
@@ -195,7 +190,7 @@ async def _deliveries(
 
 
 def _card_facts(settings: Settings, listens_at: str) -> CardFacts:
-    """What the cards say. Addresses are the public ones where they are set (docs/protocol.md#public-url)."""
+    """The dealer's part of the agent cards. Addresses use `public_url` (docs/protocol.md#public-url)."""
     profile = settings.dealer
     base = settings.base_url(listens_at)
     websites = [rooftop.website for rooftop in profile.rooftops if rooftop.website]

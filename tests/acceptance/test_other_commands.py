@@ -59,7 +59,7 @@ def test_the_command_alone_shows_its_help_and_its_version_on_request() -> None:
     assert command_here("--version").stdout == f"dealer-agent {__version__}\n"
 
 
-HEAVY = ("alembic", "httpx", "icalendar", "jinja2", "numpy", "sqlalchemy", "starlette", "uvicorn")
+HEAVY = ("alembic", "httpx", "icalendar", "jinja2", "numpy", "psycopg", "sqlalchemy", "starlette", "uvicorn")
 
 
 @pytest.mark.parametrize(

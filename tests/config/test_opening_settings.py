@@ -30,7 +30,7 @@ def refused(added: str) -> list[str]:
     """The problems, without the name of the file."""
     with pytest.raises(SettingsError) as raised:
         read_dealer_file(LEAST + added)
-    return [str(problem).removeprefix("dealer.toml, ") for problem in raised.value.problems]
+    return [problem.removeprefix("dealer.toml, ") for problem in str(raised.value).splitlines()]
 
 
 @pytest.mark.parametrize(

@@ -82,7 +82,7 @@ def test_a_misspelled_time_zone_is_told_the_nearest_one() -> None:
     ],
 )
 def test_no_two_rooftops_share_a_name_or_a_feed_id(rooftops: list[Any], paths: list[Path]) -> None:
-    assert [defect.path for defect in profile_checks.rooftops_are_told_apart(rooftops)] == paths
+    assert [defect.path for defect in profile_checks.rooftop_names_are_unique(rooftops)] == paths
 
 
 @pytest.mark.parametrize(

@@ -1,11 +1,13 @@
 """The pages of docs/reference that are written from the code say what the code says."""
 
+import re
 from pathlib import Path
 
 import pytest
 from scripts.reference import FOLDER, pages
 
 PAGES = pages()
+ARCHITECTURE = FOLDER.parent / "explanation" / "architecture.md"
 RENEW = "run `make docs`, and commit what it writes"
 
 
@@ -18,3 +20,9 @@ def test_every_setting_has_a_meaning() -> None:
     settings = (FOLDER / "settings.md").read_text("utf-8")
     missing = [line for line in settings.splitlines() if "UNDOCUMENTED" in line]
     assert missing == [], "write the meaning of these settings into docs/reference/settings.md"
+
+
+def test_the_explanation_of_the_architecture_describes_every_package() -> None:
+    drawn = re.findall(r">(\w+)</text>", PAGES[ARCHITECTURE.with_name("layers.svg")])
+    described = re.findall(r"^\| `(\w+)` \|", ARCHITECTURE.read_text("utf-8"), re.MULTILINE)
+    assert sorted(described) == sorted(drawn)

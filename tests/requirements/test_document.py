@@ -75,6 +75,22 @@ def test_a_link_to_a_missing_anchor_is_found() -> None:
     assert list(links(DOCUMENT, "[a](#order)")) == [("docs/protocol.md:1", "order")]
 
 
+OLD_CITATION = re.compile(
+    r"\b(?:contract|specification),? (?:parts? )?\d|\b(?:contract|specification), parts?\b|\bspec \d", re.I
+)
+
+
+def test_nothing_cites_a_document_outside_the_project() -> None:
+    """Rules are cited by their anchors in docs/protocol.md."""
+    cited = [
+        f"{path.relative_to(ROOT)}:{number}: {line.strip()}"
+        for path in files()
+        for number, line in enumerate(path.read_text("utf-8", errors="ignore").splitlines(), start=1)
+        if OLD_CITATION.search(line)
+    ]
+    assert not cited, "\n".join([f"{len(cited)} lines:", *cited])
+
+
 def test_the_requests_of_the_document_are_valid() -> None:
     examples = [json.loads(block) for block in re.findall(r"^```json\n(.*?)^```$", text(), re.MULTILINE | re.DOTALL)]
     requests = [example for example in examples if "message" in example]

@@ -2,22 +2,34 @@
 
 from collections.abc import Collection
 from datetime import UTC, datetime
-from typing import Annotated
+from typing import Annotated, get_args
 
 import typer
 
 from dealer_agent.cli.access_recording import actor, read_lead, record_access
 from dealer_agent.cli.consent_check import head, verify
 from dealer_agent.cli.consent_proof import export, prove
-from dealer_agent.cli.lead_display import Channel, allowed_text, show_allowed, show_event
+from dealer_agent.cli.lead_display import allowed_text, show_allowed, show_event
 from dealer_agent.cli.person_lookup import EmailOption, LeadArgument, Person, PhoneOption, is_known
 from dealer_agent.cli.terminal import HERE, DirOption, fail, open_customer_store, print_table
 from dealer_agent.lead_intake.allowed_contact_points import channels_of
+from dealer_agent.protocol.requests import Channel
 from dealer_agent.storage.leads import get_lead
 from dealer_agent.storage.notices import withdraw
 from dealer_agent.storage.store import Store
 
 app = typer.Typer(no_args_is_help=True)
+
+
+CHANNELS: tuple[Channel, ...] = get_args(Channel)
+
+
+# Typer supports lists of plain types only.
+def _known_channels(names: list[str] | None) -> list[str] | None:
+    for name in names or ():
+        if name not in CHANNELS:
+            raise typer.BadParameter(f"{name!r} is not one of {', '.join(CHANNELS)}")
+    return names
 
 
 @app.command("show")
@@ -39,9 +51,12 @@ def revoke(
     email: EmailOption = None,
     phone: PhoneOption = None,
     channels: Annotated[
-        list[Channel] | None,
+        list[str] | None,
         typer.Option(
-            "--channel", help="A channel to revoke. Repeat it for several channels. Without it, all are revoked."
+            "--channel",
+            metavar="|".join(CHANNELS),
+            callback=_known_channels,
+            help="A channel to revoke. Repeat it for several channels. Without it, all are revoked.",
         ),
     ] = None,
     reason: Annotated[
@@ -52,11 +67,11 @@ def revoke(
     """Record that a customer withdrew consent: the customer of a lead, or a person.
 
     It counts for every lead with one of the customer's contact points. From then on the service sends the customer
-    nothing through that channel. The running service tells CRMs and people that have the leads. A consent that the
+    nothing through that channel. The running service notifies CRMs and people that have the leads. A consent that the
     customer gives later allows the channel again.
     """
     person = Person(lead_id, email, phone)
-    revoked = tuple(dict.fromkeys(channels or Channel))
+    revoked = tuple(dict.fromkeys(channels or CHANNELS))
     with open_customer_store(directory) as (settings, store):
         dealer_id = settings.dealer.id
         known = [stored for stored in person.leads_in(store, dealer_id) if is_known(stored)]

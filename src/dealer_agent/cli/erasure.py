@@ -136,12 +136,10 @@ class _Erasure:
             if where:
                 out.print(f"\nThese channels {words}: {where}. Erase the lead there.", markup=False)
         if self.copies:
-            out.print(
-                "The running service tells each of them to erase it, unless `notices` in dealer.toml excludes that."
-            )
+            out.print("The running service notifies each of them, unless `notices` in dealer.toml excludes that.")
         for visit in self.visits:
             what = f"{VISITS[visit.kind]} at {plain(visit.rooftop)} on {moment(visit.starts_at)} UTC"
-            out.print(f"\nThe {what} is cancelled. The running service tells the rooftop.", markup=False)
+            out.print(f"\nThe {what} is cancelled. The running service notifies the rooftop.", markup=False)
 
 
 def _erase_person(erasure: _Erasure, person: Person, *, yes: bool, again: bool) -> None:

@@ -7,9 +7,8 @@ import sys
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from datetime import UTC, datetime, timedelta
-from enum import StrEnum
 from pathlib import Path
-from typing import Annotated, BinaryIO
+from typing import Annotated, BinaryIO, Literal
 
 import msgspec
 import typer
@@ -35,19 +34,14 @@ BYTE_ORDER_MARK = b"\xef\xbb\xbf"
 """Tells Excel that a file is UTF-8."""
 
 
-class Format(StrEnum):
-    """How leads are written."""
-
-    CSV = "csv"
-    JSON = "json"
-    ADF = "adf"
+Format = Literal["csv", "json", "adf"]
 
 
 def export(
     directory: DirOption = HERE,
     form: Annotated[
         Format, typer.Option("--format", help="csv for a spreadsheet, json for a program, adf for a CRM.")
-    ] = Format.CSV,
+    ] = "csv",
     since: Annotated[
         datetime | None,
         typer.Option(metavar="DATE", formats=["%Y-%m-%d"], help="Leads received on this day (UTC) or later."),
@@ -69,11 +63,11 @@ def export(
         raise typer.BadParameter("--since is later than --until")
     with open_customer_store(directory) as (settings, store):
         chosen, erased = _chosen(store, settings.dealer.id, first, end)
-        if form is Format.ADF and not chosen:
+        if form == "adf" and not chosen:
             fail("There is no lead to export, and an ADF document needs one")
         record_access(store, settings.dealer.id, f"leads export --format {form}", leads=len(chosen))
         with _written_to(file) as document:
-            if form is Format.CSV and file is not None:
+            if form == "csv" and file is not None:
                 document.write(BYTE_ORDER_MARK)
             # On a terminal the leads themselves show the progress.
             quiet = file is None and sys.stdout.isatty()
@@ -147,9 +141,9 @@ def _adf(views: Iterable[LeadView]) -> Iterator[bytes]:
 
 
 WRITERS: dict[Format, Callable[[Iterable[LeadView]], Iterator[bytes]]] = {
-    Format.CSV: _csv,
-    Format.JSON: _json,
-    Format.ADF: _adf,
+    "csv": _csv,
+    "json": _json,
+    "adf": _adf,
 }
 
 

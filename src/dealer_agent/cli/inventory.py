@@ -179,8 +179,8 @@ def _show_outcome(feed: Feed, done: ImportResult, dealer: Profile, *, dry_run: b
     unpriced = [rooftop.name for rooftop in dealer.rooftops if rooftop.fees is UNSET]
     if dealer.feed_price == "before_fees" and unpriced:
         out.print(
-            f"\nNo vehicle of {plain(', '.join(unpriced))} shows a price: dealer.toml does not give the fees there. "
-            "Write fees = [] where there are none.",
+            f"\nNo vehicle of {plain(', '.join(unpriced))} shows a price: dealer.toml has no fees for it. "
+            "If there are none, write fees = [].",
             markup=False,
         )
     if dry_run:

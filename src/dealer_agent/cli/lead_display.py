@@ -1,12 +1,12 @@
 """How commands show parts of a lead: consent events, the channels that consent allows, deliveries."""
 
 from collections.abc import Collection, Sequence
-from enum import StrEnum
+from typing import get_args
 
 import msgspec
 
 from dealer_agent.cli.terminal import moment, out, section
-from dealer_agent.protocol.requests import Customer
+from dealer_agent.protocol.requests import Channel, Customer
 from dealer_agent.storage.consents import ConsentEvent
 from dealer_agent.storage.outbox import DeliveryRecord, list_deliveries
 from dealer_agent.storage.store import Store
@@ -18,22 +18,14 @@ _MOST_DELIVERIES = 1000
 """No lead has more."""
 
 
-class Channel(StrEnum):
-    """The channels of `protocol.requests.Channel`. An option that is repeated must have an enumeration as its type."""
-
-    EMAIL = "email"
-    PHONE = "phone"
-    SMS = "sms"
-
-
 def show_allowed(channels: Collection[str]) -> None:
     """Shows by which channels a customer may be contacted."""
     out.print(f"\nMay be contacted now by: {allowed_text(channels)}")
 
 
 def allowed_text(channels: Collection[str]) -> str:
-    """The channels in one line, in the order of `Channel`."""
-    return ", ".join(channel for channel in Channel if channel in channels) or "no channel"
+    """The channels in one line, in the order of the protocol."""
+    return ", ".join(channel for channel in get_args(Channel) if channel in channels) or "no channel"
 
 
 def show_event(event: ConsentEvent) -> None:

@@ -93,7 +93,7 @@ def show(
     if lead.may_be_same_person_as is not None:
         out.print(f"It may be the same person as lead {lead.may_be_same_person_as}, which another sender sent.")
     if lead.erased_at is not None:
-        out.print(f"\nThe customer was erased {moment(lead.erased_at)} UTC. What is left names nobody.")
+        out.print(f"\nThe customer was erased {moment(lead.erased_at)} UTC. The rest identifies nobody.")
     payload = msgspec.json.decode(lead.payload) if lead.payload else {}
     section("Customer", msgspec.json.decode(lead.customer) if lead.customer else None)
     section("Vehicle of interest", payload.get("vehicle_of_interest"))

@@ -1,4 +1,4 @@
-"""What the channels of `dealer.toml` need before the service starts: secrets, a mail server, time, safe addresses."""
+"""Checks what the channels of `dealer.toml` need before the service starts: secrets, a mail server, safe addresses."""
 
 import os
 from collections.abc import Iterator, Mapping
@@ -14,14 +14,13 @@ from dealer_agent.dealers.profile import Deliver, HttpChannel
 from dealer_agent.protocol.problems import Path, Problem
 
 LEAST_LEASE_MARGIN_SECONDS = 5
-"""What a lease must hold beyond the time for sending: making the document, writing down what became of it."""
+"""The time of a lease beyond the timeout of a channel: to render the document and to store the result."""
 
 
 def channel_secrets(settings: Settings, env: Mapping[str, str]) -> dict[str, str]:
-    """The values of all environment variables that the channels name, by the variable's name.
+    """The values of all environment variables that the channels and the mail server need, by the variable's name.
 
-    User and password of the mail server are among them where both are set. Raises SettingsError with everything that
-    keeps a channel from working, each with the key that names it.
+    Raises SettingsError with all problems of the channels, each with its key.
     """
     found = list(_problems(settings, env))
     if found:
@@ -91,7 +90,7 @@ def _of_http(settings: Settings, channel: HttpChannel, here: Path, env: Mapping[
         elif key == "authorization_env" and not (value.isascii() and value.isprintable()):
             yield Problem((*here, key), f"the environment variable {name} holds what no header can: plain ASCII only")
     parts = urlsplit(channel.url)
-    if parts.scheme == "http" and not _stays_inside(parts.hostname or ""):
+    if parts.scheme == "http" and not _is_private(parts.hostname or ""):
         yield Problem((*here, "url"), "would send customers' data in the clear; write https://")
     yield from _of_time(settings, channel.timeout_seconds, (*here, "timeout_seconds"))
 
@@ -104,14 +103,14 @@ def _of_time(settings: Settings, seconds: int, path: Path) -> Iterator[Problem]:
 
 
 def is_this_machine(host: str) -> bool:
-    """Whether a host name or address always means this machine. Other names are not resolved: the result may change."""
+    """Whether a host name or address always means this machine. Other names are not resolved."""
     try:
         return ip_address(host.strip("[]")).is_loopback
     except ValueError:
         return host.lower() == "localhost"
 
 
-def _stays_inside(host: str) -> bool:
+def _is_private(host: str) -> bool:
     """Whether a host is this machine or in a private network."""
     try:
         return ip_address(host).is_private

@@ -1,6 +1,6 @@
-"""Reads and writes the keys to customer data: in the environment, else in a private file beside `dealer.toml`.
+"""Reads and writes the keys to customer data. They are in the environment, else in a private file beside `dealer.toml`.
 
-Every write to the file is atomic and durable: after a crash a reader finds the old keys or the new ones.
+Every write to the file is atomic and durable: after a crash a reader finds the old keys or the new keys.
 """
 
 import fcntl
@@ -10,7 +10,7 @@ from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
 
-from dealer_agent.config.settings_problems import SettingsError, SettingsProblem
+from dealer_agent.config.settings_problems import SettingsError
 from dealer_agent.encryption import Cipher, InvalidKeys, Keyring, new_key, new_lasting_secret, render
 from dealer_agent.encryption.file_permissions import advice, is_open_to_others
 
@@ -23,26 +23,26 @@ _LASTING_IS_MISSING = (
 )
 
 _HEADER = """\
-# The keys to this dealer's customer data. Back this file up, apart from the database: without it nobody can read the
-# leads again. Keep it to yourself: whoever has it and the database can read them. The first key is the active one;
-# `dealer-agent keys rotate` changes it.
+# The keys to this dealer's customer data. Back up this file, apart from the database: without it nobody can read the
+# leads again. Keep it secret: a person who has it and the database can read the leads. The first key is the active
+# one. `dealer-agent keys rotate` changes it.
 """
 
 
 class KeyFile:
-    """The keyring in a file, read again only when the file changed."""
+    """The keyring in a file. It is read again only after the file has changed."""
 
     def __init__(self, path: Path) -> None:
         self._path = path
-        # Together in one attribute: threads may read at once.
+        # One attribute, because several threads may read at once.
         self._seen: tuple[tuple[int, ...], Keyring] | None = None
 
     def read(self) -> Keyring:
-        """The keys that are in the file now. Raises InvalidKeys with advice if they cannot be used."""
+        """The keys that are in the file now. Raises InvalidKeys with advice."""
         try:
             with self._path.open("rb") as file:
                 state = os.fstat(file.fileno())
-                # The mode is looked at each time: a file that was opened to others is refused, old or new.
+                # With the mode: the file is refused as soon as other users have access to it.
                 seen = (state.st_dev, state.st_ino, state.st_size, state.st_mtime_ns, state.st_mode)
                 if self._seen is not None and self._seen[0] == seen:
                     return self._seen[1]
@@ -56,21 +56,20 @@ class KeyFile:
 
 
 def load_cipher(directory: Path, env: Mapping[str, str]) -> Cipher | None:
-    """The cipher under the keys of `DEALER_AGENT_KEYS`, else of the directory's key file; None where there are none.
+    """The cipher with the keys of `DEALER_AGENT_KEYS`, else of the directory's key file; None without keys.
 
-    The keys have a lasting secret: a key file without one gets one here. Raises SettingsError, which never quotes a
-    key.
+    A key file without a lasting secret gets one. Raises SettingsError, which never contains a key.
     """
     if from_environment(env):
         try:
             keyring = Keyring.parse(env[KEYS_VARIABLE])
         except InvalidKeys as error:
-            raise SettingsError([SettingsProblem(KEYS_VARIABLE, None, "", str(error))]) from None
+            raise SettingsError(f"{KEYS_VARIABLE}: {error}") from None
         if keyring.lasting is None:
-            raise SettingsError([SettingsProblem(KEYS_VARIABLE, None, "", _LASTING_IS_MISSING)])
+            raise SettingsError(f"{KEYS_VARIABLE}: {_LASTING_IS_MISSING}")
         return Cipher(keyring)
     path = directory / KEY_FILE_NAME
-    # Not `exists`: a link that leads nowhere, and a folder that may not be entered, are faults and no absence.
+    # `exists` would hide a broken link and a folder without access, which are faults.
     if not os.path.lexists(path):
         return None
     file = KeyFile(path)
@@ -79,9 +78,10 @@ def load_cipher(directory: Path, env: Mapping[str, str]) -> Cipher | None:
             _add_lasting_secret(path)
         return Cipher(file.read(), file.read)
     except InvalidKeys as error:
-        raise SettingsError([SettingsProblem(KEY_FILE_NAME, error.line, "", str(error))]) from None
+        place = f"{KEY_FILE_NAME}, line {error.line}" if error.line else KEY_FILE_NAME
+        raise SettingsError(f"{place}: {error}") from None
     except OSError:
-        raise SettingsError([SettingsProblem(KEY_FILE_NAME, None, "", _LASTING_IS_MISSING)]) from None
+        raise SettingsError(f"{KEY_FILE_NAME}: {_LASTING_IS_MISSING}") from None
 
 
 def from_environment(env: Mapping[str, str]) -> bool:
@@ -90,19 +90,19 @@ def from_environment(env: Mapping[str, str]) -> bool:
 
 
 def create_key_file(directory: Path) -> Path:
-    """Makes the directory's key file with one fresh key and mode 0600; its path. Raises FileExistsError and OSError."""
+    """Creates the key file of a directory with a new key and mode 0600. Raises FileExistsError and OSError."""
     path = directory / KEY_FILE_NAME
     with changing(path), _written_beside(path, Keyring((new_key(),), new_lasting_secret())) as made:
-        # A link, not a rename: it never takes the place of another file.
+        # A link, because a rename would replace an existing file.
         os.link(made, path)
     return path
 
 
 def replace_key_file(path: Path, keyring: Keyring) -> None:
-    """Puts a keyring into an existing key file's place; owner and group stay. Call it while `changing`.
+    """Replaces the keyring in a key file. Owner and group stay. Call it within `changing`.
 
-    Raises OSError; PermissionError, before anything is changed, where the file belongs to another user, who could not
-    read it afterwards.
+    Raises OSError. If the file belongs to another user, who could not read the new file, it raises PermissionError and
+    changes nothing.
     """
     path = path.resolve()
     with _written_beside(path, keyring) as made:
@@ -112,7 +112,7 @@ def replace_key_file(path: Path, keyring: Keyring) -> None:
 
 
 def _add_lasting_secret(path: Path) -> None:
-    """Adds a lasting secret to a key file that has none. Raises InvalidKeys and OSError."""
+    """Adds a lasting secret to a key file without one. Raises InvalidKeys and OSError."""
     with changing(path, wait=True):
         found = KeyFile(path).read()
         if found.lasting is None:
@@ -121,9 +121,9 @@ def _add_lasting_secret(path: Path) -> None:
 
 @contextmanager
 def changing(path: Path, *, wait: bool = False) -> Iterator[None]:
-    """Lets one process at a time change a key file: two would overwrite each other's new key.
+    """Locks a key file for a block, so that two processes cannot overwrite each other's new key.
 
-    Raises BlockingIOError while another process changes it, unless `wait`; and OSError.
+    Raises OSError; without `wait` also BlockingIOError while another process has the lock.
     """
     descriptor = os.open(path.resolve().parent, os.O_RDONLY | os.O_DIRECTORY)
     try:
@@ -135,9 +135,9 @@ def changing(path: Path, *, wait: bool = False) -> Iterator[None]:
 
 @contextmanager
 def _written_beside(path: Path, keyring: Keyring) -> Iterator[Path]:
-    """A complete temporary file in the same folder, which the block renames. It is deleted at the end if it is left."""
+    """A complete temporary file in the same folder. The block moves it, or it is deleted at the end."""
     made = path.with_name(f".{path.name}.new")
-    made.unlink(missing_ok=True)  # Of one that was killed: old keys are not left lying about.
+    made.unlink(missing_ok=True)  # A killed process may have left one with old keys.
     try:
         with os.fdopen(os.open(made, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "w", encoding="ascii") as file:
             file.write(_HEADER + render(keyring))

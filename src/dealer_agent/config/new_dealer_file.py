@@ -1,4 +1,4 @@
-"""Writes a new dealer's first `dealer.toml`: a commented file that loads as it is."""
+"""Writes the `dealer.toml` of a new dealer: a commented file that is valid without changes."""
 
 import json
 import re
@@ -11,10 +11,10 @@ from dealer_agent.config.loading import FILE_NAME, require_private
 
 
 def write_dealer_toml(directory: Path, name: str) -> Path:
-    """Write `dealer.toml` for a store of that name into the directory; its path.
+    """Writes `dealer.toml` for a store of that name into the directory, and returns its path.
 
-    Makes an absent directory with mode 0700. Raises FileExistsError when there is a file already, SettingsError for a
-    directory that other users may read, and ValueError for an empty name.
+    A new directory gets mode 0700. Raises FileExistsError if there is a file already, SettingsError if other users have
+    access to the directory, and ValueError for an empty name.
     """
     text = dealer_toml(name)
     directory.mkdir(mode=0o700, parents=True, exist_ok=True)
@@ -26,7 +26,7 @@ def write_dealer_toml(directory: Path, name: str) -> Path:
 
 
 def dealer_toml(name: str) -> str:
-    """The text of a new `dealer.toml`. Raises ValueError for a name that is empty."""
+    """The text of a new `dealer.toml`. Raises ValueError for an empty name."""
     if not name.strip():
         raise ValueError("a store needs a name")
     template = Template(files("dealer_agent.config").joinpath("template.toml").read_text("utf-8"))
@@ -34,7 +34,7 @@ def dealer_toml(name: str) -> str:
 
 
 def _quoted(text: str) -> str:
-    # JSON's strings are TOML's, but for the one control character that JSON leaves bare.
+    # A JSON string is a TOML string, except for the control character that JSON does not escape.
     return json.dumps(text, ensure_ascii=False).replace("\x7f", "\\u007f")
 
 

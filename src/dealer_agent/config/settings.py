@@ -3,7 +3,7 @@
 The server and the delivery read these types directly. A property converts a setting to the unit that the code needs.
 """
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from datetime import timedelta
 from functools import cached_property
 from ipaddress import IPv4Network, IPv6Network, ip_network
@@ -17,7 +17,7 @@ from msgspec.structs import asdict
 from dealer_agent.dealers.profile import Profile
 from dealer_agent.dealers.profile_checks import (
     Text,
-    agreed_by,
+    must_satisfy,
     read_by,
     read_email,
     read_environment_name,
@@ -34,31 +34,24 @@ _PROTO = proto()
 
 
 def read_public_url(value: str) -> str:
-    """The public address of the service, without a slash at its end; empty when there is none yet."""
-    if not value:
-        return value
+    """The public address of the service: a web address without a query."""
     parts = urlsplit(read_web_address(value))
     if parts.query or parts.fragment:
         raise ValueError(f"'{value}' must end with the host or the path; leave out what begins with ? or #")
-    return value.rstrip("/")
+    return value
 
 
 def read_base_path(value: str) -> str:
-    """A path such as `/agent`, or nothing."""
+    """A path such as `/agent`."""
     parts = urlsplit(f"//host{value}")
-    if value and (parts.path != value or parts.hostname != "host" or value.endswith("/") or "//" in value):
+    if parts.path != value or parts.hostname != "host" or value.endswith("/") or "//" in value:
         raise ValueError(f"'{value}' must begin with a slash and end without one, such as '/agent'")
     return value
 
 
-def read_from_address(value: str) -> str:
-    """An e-mail address; empty where no mail is sent."""
-    return read_email(value) if value else value
-
-
-def read_mail_host(value: str) -> str:
-    """The host name of the mail server; empty where no mail is sent."""
-    return read_host(value) if value else value
+def or_empty(reader: Callable[[str], str]) -> Callable[[str], str]:
+    """A reader that also accepts an empty text: a value that is not set."""
+    return lambda value: reader(value) if value else value
 
 
 def read_skill(value: str) -> str:
@@ -78,10 +71,10 @@ def read_network(value: str) -> str:
 
 
 def read_rate(value: str) -> str:
-    """A rate limit in the notation of the library `limits`; several are divided by `;`, none is no limit."""
+    """A rate limit in the notation of the library `limits`, or several with `;` between them. Blank is no limit."""
     if not value.strip():
         return value
-    # Imported here: it takes 0.05 s, and most files set no rate limit.
+    # Imported here: the library takes 0.05 s, and most files set no rate limit.
     from limits import parse_many
 
     try:
@@ -89,19 +82,19 @@ def read_rate(value: str) -> str:
     except ValueError:
         raise ValueError(f"'{value}' is no rate limit; write it as '600/minute' or '10/minute; 100/day'") from None
     if min(rate.amount for rate in rates) < 1:
-        raise ValueError(f"'{value}' lets nobody in; to switch a skill off, name it in skills_off")
+        raise ValueError(f"'{value}' allows no request; to switch a skill off, name it in skills_off")
     return value
 
 
 def named_skills_need_tokens(auth: Any) -> Iterator[Problem]:
-    """Skills named as asking for a token mean nothing while nothing asks for one."""
+    """A list of skills that need a token has no effect without a mode."""
     match auth:
         case {"skills": [_, *_], **rest} if rest.get("mode", "none") == "none":
             yield Problem(("skills",), 'names skills that ask for a token, but mode is "none"; write mode = "bearer"')
 
 
 def default_is_within_cap(search: Any) -> Iterator[Problem]:
-    """No page is larger by default than it may be on request."""
+    """The default page size is at most the largest page size."""
     defaults = {"default_limit": SearchSettings().default_limit, "limit_cap": SearchSettings().limit_cap}
     match defaults | search:
         case {"default_limit": int(default), "limit_cap": int(cap)} if default > cap:
@@ -116,8 +109,8 @@ WebAddress = Annotated[str, read_by(read_web_address)]
 class ServiceSettings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, dict=True):
     """How the service appears on the web and on the wire (docs/protocol.md#http). An empty `public_url` is not set."""
 
-    public_url: Annotated[str, read_by(read_public_url)] = ""
-    base_path: Annotated[str, read_by(read_base_path)] = ""
+    public_url: Annotated[str, read_by(or_empty(read_public_url))] = ""
+    base_path: Annotated[str, read_by(or_empty(read_base_path))] = ""
     vocabulary: Literal["proto", "autoagent"] = "proto"
     revision: Literal["1.0.0", "0.1.0"] = "1.0.0"
     error_domain: Text = _PROTO.domain
@@ -219,10 +212,10 @@ class MailSettings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True
     The links in it work until `links_valid_days` after the end of the visit.
     """
 
-    host: Annotated[str, read_by(read_mail_host)] = ""
+    host: Annotated[str, read_by(or_empty(read_host))] = ""
     port: Annotated[int, Meta(ge=1, le=65535)] = 587
     security: Literal["starttls", "tls", "none"] = "starttls"
-    from_address: Annotated[str, read_by(read_from_address)] = ""
+    from_address: Annotated[str, read_by(or_empty(read_email))] = ""
     user_env: Annotated[str, read_by(read_environment_name)] = "DEALER_AGENT_SMTP_USER"
     password_env: Annotated[str, read_by(read_environment_name)] = "DEALER_AGENT_SMTP_PASSWORD"  # noqa: S105 - a name
     timeout_seconds: Annotated[int, Meta(ge=1, le=120)] = 20
@@ -278,8 +271,8 @@ class DealerFile(Profile, frozen=True, kw_only=True, forbid_unknown_fields=True)
     """`dealer.toml`: the dealer's profile at its top, and the service's sections."""
 
     service: ServiceSettings = ServiceSettings()
-    search: Annotated[SearchSettings, agreed_by(default_is_within_cap)] = SearchSettings()
-    auth: Annotated[AuthSettings, agreed_by(named_skills_need_tokens)] = AuthSettings()
+    search: Annotated[SearchSettings, must_satisfy(default_is_within_cap)] = SearchSettings()
+    auth: Annotated[AuthSettings, must_satisfy(named_skills_need_tokens)] = AuthSettings()
     rate_limits: RateLimitSettings = RateLimitSettings()
     logs: LogSettings = LogSettings()
     mail: MailSettings = MailSettings()

@@ -1,11 +1,12 @@
-"""Every problem of a settings file at once, in plain words. Pure.
+"""Lists all problems of a settings file. Pure.
 
-msgspec stops at the first error and names no line, so the data are walked here against the same types first.
+msgspec stops at the first problem and knows no lines. So this module first compares the data with the same types.
 """
 
 from collections.abc import Callable, Iterator
 from datetime import date, datetime, time
-from typing import Any, NamedTuple
+from types import UnionType
+from typing import Any
 
 from msgspec import inspect as types
 
@@ -14,118 +15,101 @@ from dealer_agent.protocol.did_you_mean import did_you_mean
 from dealer_agent.protocol.problems import Path, Problem
 
 OPTIONS_OF_SERVE = ("host", "port", "workers")
-"""Options of the command `serve` that people often look for in `dealer.toml`."""
-
-
-class SettingsProblem(NamedTuple):
-    """One thing to mend: `line` from 1 (None: nowhere in the text), `key` such as `rooftops[2].timezone`."""
-
-    file: str
-    line: int | None
-    key: str
-    message: str
-
-    def __str__(self) -> str:
-        place = f"{self.file}, line {self.line}" if self.line else self.file
-        return ": ".join(part for part in (place, self.key, self.message) if part)
+"""Options of the command `serve` that users may write into `dealer.toml` by mistake."""
 
 
 class SettingsError(Exception):
-    """The settings cannot be used; `problems` are all that is wrong with them, top to bottom."""
-
-    def __init__(self, problems: list[SettingsProblem]) -> None:
-        super().__init__("\n".join(map(str, problems)))
-        self.problems = problems
+    """The settings cannot be used. The message has a line for each problem: `dealer.toml, line 3: KEY: MESSAGE`."""
 
 
 def error_with_lines(file: str, text: str, problems: list[Problem]) -> SettingsError:
-    """The error that reports the problems of a TOML file with this text, each with its line."""
+    """The error that reports the problems of a TOML file with this text, from top to bottom."""
     lines = key_lines(text)
-    found = [SettingsProblem(file, nearest_line(lines, one.path), key_name(one.path), one.message) for one in problems]
-    return SettingsError(sorted(found, key=lambda problem: problem.line or 0))
+    found = sorted(((nearest_line(lines, one.path), one) for one in problems), key=lambda pair: pair[0])
+    return SettingsError("\n".join(f"{file}, line {line}: {_key_name(one.path)}: {one.message}" for line, one in found))
 
 
-def key_name(path: Path) -> str:
-    """`('rooftops', 2, 'timezone')` as `rooftops[2].timezone`; elements count from 0."""
+def _key_name(path: Path) -> str:
+    """`('rooftops', 2, 'timezone')` as `rooftops[2].timezone`. Indexes start at 0."""
     parts = (f"[{part}]" if isinstance(part, int) else f".{part}" for part in path)
     return "".join(parts).removeprefix(".")
 
 
 def header_name(path: Path) -> str:
-    """The same as it stands in the brackets of a header: `rooftops.timezone`."""
+    """The same in the brackets of a header: `rooftops.timezone`."""
     return ".".join(part for part in path if isinstance(part, str))
 
 
 def find_problems(kind: type, data: dict[str, Any]) -> list[Problem]:
-    """All that keeps `data` from being a `kind`; empty means that msgspec converts it."""
+    """The problems of TOML data that should have the type `kind`. Without a problem, msgspec converts it."""
     root = types.type_info(kind)
-    return list(_walk(root, data, (), _homes(root, ())))
+    return list(_walk(root, data, (), _sections_by_key(root, ())))
 
 
-_Homes = dict[str, list[str]]
-"""Each key, and the sections that know it as headers; `""` is the top of the file."""
+_Sections = dict[str, list[str]]
+"""The headers of the sections that have a key, by key. The top of the file has the header `""`."""
 
 
-def _homes(kind: types.Type, path: Path) -> _Homes:
-    homes: _Homes = {}
+def _sections_by_key(kind: types.Type, path: Path) -> _Sections:
+    sections: _Sections = {}
     match kind:
         case types.Metadata(type=inner):
-            return _homes(inner, path)
+            return _sections_by_key(inner, path)
         case types.VarTupleType(item_type=types.StructType() as inner):
             header = f"[[{header_name(path)}]]"
         case types.StructType() as inner:
             header = f"[{header_name(path)}]" if path else ""
         case _:
-            return homes
+            return sections
     for field in inner.fields:
-        homes.setdefault(field.encode_name, []).append(header)
-        for key, headers in _homes(field.type, (*path, field.encode_name)).items():
-            homes.setdefault(key, []).extend(headers)
-    return homes
+        sections.setdefault(field.encode_name, []).append(header)
+        for key, headers in _sections_by_key(field.type, (*path, field.encode_name)).items():
+            sections.setdefault(key, []).extend(headers)
+    return sections
 
 
-def _walk(kind: types.Type, value: object, path: Path, homes: _Homes) -> Iterator[Problem]:
+def _walk(kind: types.Type, value: object, path: Path, sections: _Sections) -> Iterator[Problem]:
     match kind:
         case types.Metadata(type=inner, extra=extra):
-            shape = list(_walk(inner, value, path, homes))
+            shape = list(_walk(inner, value, path, sections))
             yield from shape
             for name, rule in (extra or {}).items():
                 if name == "reader" and not shape:
-                    yield from _refusal(rule, value, path)
+                    yield from _reader_problem(rule, value, path)
                 elif name == "agreement" and all(found.path != path for found in shape):
                     yield from (found.below(*path) for found in rule(value))
         case types.StructType():
-            yield from _walk_table(kind, value, path, homes)
+            yield from _walk_table(kind, value, path, sections)
         case types.DictType(value_type=inner):
             if not isinstance(value, dict):
                 yield Problem(path, f"must be a section: [{header_name(path)}]")
                 return
             for key, member in value.items():
-                yield from _walk(inner, member, (*path, key), homes)
+                yield from _walk(inner, member, (*path, key), sections)
         case types.VarTupleType():
-            yield from _walk_list(kind, value, path, homes)
+            yield from _walk_list(kind, value, path, sections)
         case _:
             message = _scalar(kind, value)
             if message:
                 yield Problem(path, message)
 
 
-def _walk_table(kind: types.StructType, value: object, path: Path, homes: _Homes) -> Iterator[Problem]:
+def _walk_table(kind: types.StructType, value: object, path: Path, sections: _Sections) -> Iterator[Problem]:
     if not isinstance(value, dict):
         yield Problem(path, f"must be a section: [{header_name(path)}]")
         return
     fields = {field.encode_name: field for field in kind.fields}
     for key, member in value.items():
         if key in fields:
-            yield from _walk(fields[key].type, member, (*path, key), homes)
+            yield from _walk(fields[key].type, member, (*path, key), sections)
         else:
-            yield Problem((*path, key), "unknown key" + _where_it_belongs(key, list(fields), homes))
+            yield Problem((*path, key), "unknown key" + _right_place(key, list(fields), sections))
     for key, field in fields.items():
         if field.required and key not in value:
             yield Problem((*path, key), "is missing; " + _what_to_write(field.type, key, path))
 
 
-def _walk_list(kind: types.VarTupleType, value: object, path: Path, homes: _Homes) -> Iterator[Problem]:
+def _walk_list(kind: types.VarTupleType, value: object, path: Path, sections: _Sections) -> Iterator[Problem]:
     inner, least, most = kind.item_type, kind.min_length or 0, kind.max_length
     if not isinstance(value, list):
         if isinstance(inner, types.StructType):
@@ -138,14 +122,14 @@ def _walk_list(kind: types.VarTupleType, value: object, path: Path, homes: _Home
     if most is not None and len(value) > most:
         yield Problem(path, f"has {len(value)} entries; the most is {most}")
     for index, item in enumerate(value):
-        yield from _walk(inner, item, (*path, index), homes)
+        yield from _walk(inner, item, (*path, index), sections)
 
 
-def _where_it_belongs(key: str, known: list[str], homes: _Homes) -> str:
-    """A hint: the section that has this key, or a key of this section that is spelled much the same."""
+def _right_place(key: str, known: list[str], sections: _Sections) -> str:
+    """A hint for an unknown key: the section that has it, or a similar key of this section."""
     places = [
         f"under {header}" if header else "at the top of the file, above the first [section]"
-        for header in homes.get(key, ())
+        for header in sections.get(key, ())
     ]
     options = [f"on the command line: dealer-agent serve --{key}"] if key in OPTIONS_OF_SERVE else []
     if not places and not options:
@@ -167,43 +151,41 @@ def _what_to_write(kind: types.Type, key: str, path: Path) -> str:
             return f"write {key} = ..."
 
 
-def _refusal(reader: Callable[[object], object], value: object, path: Path) -> Iterator[Problem]:
+def _reader_problem(reader: Callable[[object], object], value: object, path: Path) -> Iterator[Problem]:
     try:
         reader(value)
     except ValueError as error:
         yield Problem(path, str(error))
 
 
+_SCALARS: dict[type[types.Type], tuple[type | UnionType, str]] = {
+    types.StrType: (str, "text in quotes"),
+    types.BoolType: (bool, "true or false, without quotes"),
+    types.IntType: (int, "a whole number, without quotes"),
+    types.FloatType: (int | float, "a number, without quotes"),
+}
+
+
 def _scalar(kind: types.Type, value: object) -> str | None:
-    """What is wrong with one plain value, or None."""
-    match kind:
-        case types.LiteralType(values=words):
-            if value not in words:
-                known = [str(word) for word in words]
-                guess = did_you_mean(value, known) if isinstance(value, str) else ""
-                return f"{_shown(value)} must be one of {', '.join(map(_shown, words))}{guess}"
-        case types.StrType():
-            if not isinstance(value, str):
-                return f"{_shown(value)} must be text in quotes"
-        case types.BoolType():
-            if not isinstance(value, bool):
-                return f"{_shown(value)} must be true or false, without quotes"
-        case types.IntType():
-            if not isinstance(value, int) or isinstance(value, bool):
-                return f"{_shown(value)} must be a whole number, without quotes"
-            return _bounds(kind, value)
-        case types.FloatType():
-            if not isinstance(value, int | float) or isinstance(value, bool):
-                return f"{_shown(value)} must be a number, without quotes"
-            return _bounds(kind, value)
-        case _:
-            raise TypeError(f"no check for settings of type {kind}")
+    """What is wrong with a text, a number or a boolean; None if nothing is."""
+    if isinstance(kind, types.LiteralType):
+        if value in kind.values:
+            return None
+        known = [str(word) for word in kind.values]
+        guess = did_you_mean(value, known) if isinstance(value, str) else ""
+        return f"{_shown(value)} must be one of {', '.join(map(_shown, kind.values))}{guess}"
+    expected, words = _SCALARS[type(kind)]
+    # A boolean of Python is also an integer.
+    if not isinstance(value, expected) or isinstance(value, bool) != (expected is bool):
+        return f"{_shown(value)} must be {words}"
+    if isinstance(kind, types.IntType | types.FloatType) and isinstance(value, int | float):
+        return _bounds(kind, value)
     return None
 
 
 def _bounds(kind: types.IntType | types.FloatType, value: float) -> str | None:
     low, high = kind.ge, kind.le
-    # Negated, so that `nan`, which TOML allows, is out of every bound.
+    # With `not`, because TOML allows `nan`, which compares false with every bound.
     if low is not None and not value >= low:
         return f"{value} is too small; the least is {low}"
     if high is not None and not value <= high:

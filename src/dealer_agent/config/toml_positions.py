@@ -1,7 +1,7 @@
-"""On which line of a TOML text each key stands. Pure.
+"""Finds the line of each key in a TOML text. Pure.
 
-`tomllib` reads a document but does not say where a value stood. This reads the same text again, only for positions:
-it trusts that `tomllib` has found it sound.
+`tomllib` does not return positions. This module reads the same text again, only for positions. It expects a text that
+`tomllib` has accepted.
 """
 
 import re
@@ -20,15 +20,15 @@ _PLAIN_VALUE = re.compile(r"[^,\]}#\n]*")
 
 
 def key_lines(text: str) -> dict[Path, int]:
-    """The line, from 1, of every table header, key and list element of a sound TOML text, by its path.
+    """The line, from 1, of every table header, key and list element of a valid TOML text, by its path.
 
-    A table that several headers and keys build stands where it was first named; `()` is line 1.
+    A table with several headers has the line of the first one. The path `()` has line 1.
     """
     return _Reader(text).read()
 
 
 def nearest_line(lines: dict[Path, int], path: Path) -> int:
-    """The line of the path, or of the nearest thing above it that stands in the text."""
+    """The line of the path, or of the nearest path above it that is in the text."""
     while path not in lines:
         path = path[:-1]
     return lines[path]
@@ -53,7 +53,7 @@ class _Reader:
         return self.lines
 
     def header(self) -> Path:
-        """`[a.b]`, or `[[a.b]]`, which begins the next element of the list `a.b`."""
+        """Reads `[a.b]`, or `[[a.b]]`, which begins the next element of the list `a.b`."""
         line = self.line()
         repeated = self.text.startswith("[[", self.at)
         self.at += 2 if repeated else 1
@@ -76,12 +76,12 @@ class _Reader:
         for key in self.keys():
             path = (*path, key)
             self.lines.setdefault(path, line)
-        self.at += 1  # the equals sign, at which keys() stopped
+        self.at += 1  # the equals sign
         self.skip(_SPACE)
         self.value(path)
 
     def keys(self) -> list[str]:
-        """A dotted key, up to the character that ends it."""
+        """Reads a dotted key, up to the character after it."""
         found = []
         while True:
             self.skip(_SPACE)
@@ -140,6 +140,6 @@ class _Reader:
     def take(self, pattern: re.Pattern[str]) -> str:
         found = pattern.match(self.text, self.at)
         if found is None:
-            raise AssertionError(f"not sound TOML at {self.at}")
+            raise AssertionError(f"no valid TOML at {self.at}")
         self.at = found.end()
         return found.group()

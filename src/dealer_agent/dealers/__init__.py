@@ -1,1 +1,1 @@
-"""The dealer: who it is, where and when it is open, what it charges, what it offers. Pure."""
+"""The dealer: profile, opening hours, offers and channels of leads. Pure."""

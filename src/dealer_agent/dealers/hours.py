@@ -1,7 +1,7 @@
-"""A day's opening hours as `dealer.toml` writes them. Pure.
+"""Reads and writes the opening hours of a day in the notation of `dealer.toml`. Pure.
 
-A span is two counts of minutes from midnight on the rooftop's clock: where it begins, and where it ends. A span belongs
-to the day on which it begins. It may end on the next day: `18:00-02:00` is (1080, 1560), and `24:00` is 1440.
+A span is its begin and its end, in minutes from midnight in the rooftop's local time. A span belongs to the day on
+which it begins. It may end on the next day: `18:00-02:00` is (1080, 1560), and `24:00` is 1440.
 """
 
 import re
@@ -9,20 +9,20 @@ from itertools import pairwise
 
 Span = tuple[int, int]
 Spans = tuple[Span, ...]
-"""The spans of one day, in order, apart from each other. Empty: closed."""
+"""The spans of one day, in order. They do not touch. Empty: closed."""
 
 DAY = 24 * 60
 SPANS_A_DAY = 4
 LONGEST_PAST_MIDNIGHT = 16 * 60
-"""Minutes. A longer span past midnight is more often `09:00-05:00`, written for 5 in the afternoon."""
+"""In minutes. A longer span past midnight is probably a mistake: `09:00-05:00` for 5 in the afternoon."""
 
 _SPAN = re.compile(r"([0-9]{1,2}):([0-9]{2})\s*[-\u2013]\s*([0-9]{1,2}):([0-9]{2})")
 
 
 def read_hours(value: str) -> Spans:
-    """One day's hours: `09:00-20:00`, several spans `09:00-12:00, 13:00-18:00`, or `closed`: no span.
+    """The spans of one day: `09:00-20:00`, `09:00-12:00, 13:00-18:00`, or `closed`.
 
-    Spans that touch become one. Raises ValueError.
+    Spans that touch are joined. Raises ValueError.
     """
     if value.strip().casefold() == "closed":
         return ()
@@ -38,23 +38,23 @@ def read_hours(value: str) -> Spans:
 
 
 def clock_text(minutes: int) -> str:
-    """The time on the clock: `24:00` at the end of the day, after it the time of the next day."""
+    """The time of day: `24:00` at the end of the day, then the time of the next day."""
     shown = minutes if minutes <= DAY else minutes - DAY
     return f"{shown // 60:02}:{shown % 60:02}"
 
 
 def span_text(span: Span) -> str:
-    """A span as `dealer.toml` writes it."""
+    """A span in the notation of `dealer.toml`."""
     return f"{clock_text(span[0])}-{clock_text(span[1])}"
 
 
 def hours_text(spans: Spans) -> str:
-    """A day's hours as `dealer.toml` writes them."""
+    """The hours of a day in the notation of `dealer.toml`."""
     return ", ".join(map(span_text, spans)) or "closed"
 
 
-def runs_past_midnight(spans: Spans) -> int:
-    """How many minutes of the next day the day's hours reach into."""
+def minutes_past_midnight(spans: Spans) -> int:
+    """The minutes by which the last span continues into the next day."""
     return max(0, spans[-1][1] - DAY) if spans else 0
 
 

@@ -1,6 +1,7 @@
-"""What dealer.information answers (docs/protocol.md#dealer-information). Pure."""
+"""The reply of dealer.information (docs/protocol.md#dealer-information). Pure."""
 
 from msgspec import UNSET, UnsetType
+from msgspec.structs import asdict
 
 from dealer_agent.dealers.hours import SPANS_A_DAY, Span, hours_text, read_hours
 from dealer_agent.dealers.opening import Opening
@@ -14,11 +15,11 @@ assert len(_LATER) == SPANS_A_DAY - 1, "every span of a day has a name"
 
 
 def dealer_information(profile: Profile) -> DealerInformation:
-    """The dealer as buyers see it: phones as E.164, hours as `HH:MM`.
+    """The dealer for buyers, with phone numbers in E.164 form and hours as `HH:MM`.
 
-    The protocol has one span a day, and no special days. So the second spans of all days are a schedule of their own,
-    `sales (second hours)`, and notes have the special days. The dealer's policies follow in the notes of each rooftop.
-    What the profile leaves out is absent, never empty; `fees` alone may be empty: the dealer says that there are none.
+    The protocol has one span for each day and no special days. So the second spans of all days are another schedule,
+    `sales (second hours)`. The notes of a rooftop contain the special days and the dealer's policies. A member without
+    a value is absent. Only `fees` may be empty, which means that there are none.
     """
     return DealerInformation(
         name=profile.name,
@@ -32,29 +33,15 @@ def _rooftop(rooftop: DealerRooftop, policies: str | UnsetType) -> Rooftop:
         name=rooftop.name,
         legal_name=rooftop.legal_name,
         website=rooftop.website,
-        geo=GeoPoint(rooftop.geo.latitude, rooftop.geo.longitude) if rooftop.geo is not UNSET else UNSET,
+        geo=GeoPoint(**asdict(rooftop.geo)) if rooftop.geo else UNSET,
         emails=tuple(Named(name, read_email(value)) for name, value in rooftop.emails.items()) or UNSET,
         phones=tuple(Named(name, read_phone(value)) for name, value in rooftop.phones.items()) or UNSET,
-        address=_address(rooftop),
+        address=PostalAddress(**asdict(rooftop.address)) if rooftop.address else UNSET,
         schedules=_schedules(rooftop) or UNSET,
         timezone=rooftop.timezone,
         notes="\n\n".join(text for text in (rooftop.notes, _special_days(rooftop), policies) if text) or UNSET,
         capabilities=rooftop.capabilities or UNSET,
         fees=rooftop.fees,
-    )
-
-
-def _address(rooftop: DealerRooftop) -> PostalAddress | UnsetType:
-    address = rooftop.address
-    if address is UNSET:
-        return UNSET
-    return PostalAddress(
-        address_line_1=address.address_line_1,
-        address_line_2=address.address_line_2,
-        city=address.city,
-        state=address.state,
-        zip=address.zip,
-        country=address.country,
     )
 
 
@@ -70,13 +57,13 @@ def _schedules(opening: Opening) -> tuple[Schedule, ...]:
 
 
 def _open_hours(span: Span) -> OpenHours:
-    """The end of a span that reaches the next day is a time of that day."""
+    """A span that ends on the next day has the time of that day as its end."""
     opens, closes = (f"{minute // 60 % 24:02}:{minute % 60:02}" for minute in span)
     return OpenHours(opens, closes)
 
 
 def _special_days(opening: Opening) -> str:
-    """The days on which the schedules do not count, in words."""
+    """A text with the days on which the schedules do not apply."""
     days = [(day, "closed") for day in opening.closed_dates]
     on_holidays = []
     for special in opening.special_days:
@@ -90,5 +77,5 @@ def _special_days(opening: Opening) -> str:
         others = "Other public holidays" if on_holidays else "Public holidays"
         place = ", ".join(part for part in opening.holidays.place if part)
         on_holidays.append((f"{others} ({place})", hours_text(read_hours(opening.holidays.hours))))
-    told = [f"{day}: {hours}." for day, hours in sorted(days) + on_holidays]
-    return " ".join(["Special hours.", *told]) if told else ""
+    sentences = [f"{day}: {hours}." for day, hours in sorted(days) + on_holidays]
+    return " ".join(["Special hours.", *sentences]) if sentences else ""

@@ -1,4 +1,4 @@
-"""What a vehicle costs a buyer of one area (docs/protocol.md#offered-price). Pure."""
+"""The price of a vehicle for a buyer of one area (docs/protocol.md#offered-price). Pure."""
 
 from collections.abc import Iterable
 
@@ -9,9 +9,9 @@ from dealer_agent.protocol.vehicle import Vehicle
 
 
 def offered_price(vehicle: Vehicle, zip_code: str, offers: Iterable[AreaOffer]) -> int | None:
-    """The advertised price less the best offer that applies, in whole US dollars and never below 0.
+    """The advertised price minus the largest offer that applies, in whole US dollars, at least 0.
 
-    None where no offer applies, and for a vehicle without a price. Offers do not add up.
+    None if no offer applies or the vehicle has no price. Only one offer counts.
     """
     if vehicle.price is UNSET:
         return None

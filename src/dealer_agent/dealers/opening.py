@@ -1,7 +1,7 @@
-"""When the departments of a rooftop are open: the settings, and the hours of a department on any day. Pure.
+"""The opening hours of a rooftop: their settings, and the hours of a department on a date. Pure.
 
-The first of these that names a day gives its hours: a special day with its date, `closed_dates`, a special day with the
-name of its public holiday, the hours of all public holidays, the week. A special day for a department comes before one
+The first of these that names a date gives its hours: a special day with this date, `closed_dates`, a special day with
+the name of the public holiday, the hours of all public holidays, the week. A special day for a department precedes one
 for all departments.
 """
 
@@ -24,7 +24,7 @@ Dates = Annotated[tuple[Annotated[str, read_by(read_date)], ...], Meta(max_lengt
 
 
 class WeekHours(Struct, frozen=True, forbid_unknown_fields=True):
-    """The hours of one department, each day as `read_hours` reads them; a day left out is closed."""
+    """The hours of one department in the notation of `read_hours`. A day without a key is closed."""
 
     monday: DayHours = "closed"
     tuesday: DayHours = "closed"
@@ -35,13 +35,13 @@ class WeekHours(Struct, frozen=True, forbid_unknown_fields=True):
     sunday: DayHours = "closed"
 
     def days(self) -> tuple[Spans, ...]:
-        """The hours of the seven days, Monday first."""
+        """The spans of the seven days, Monday first."""
         days = (self.monday, self.tuesday, self.wednesday, self.thursday, self.friday, self.saturday, self.sunday)
         return tuple(map(read_hours, days))
 
 
 class SpecialDay(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """Other hours on one date, or on a public holiday of each year. Without departments: for all of them."""
+    """Other hours on one date, or on a public holiday every year. No `departments` means all departments."""
 
     date: Annotated[str, read_by(read_date)] | UnsetType = UNSET
     holiday: Text | UnsetType = UNSET
@@ -50,7 +50,7 @@ class SpecialDay(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
 
 
 class Holidays(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """Whose public holidays count. `hours`: on each of them that has no special day; without it: as in the week."""
+    """The place whose public holidays apply. `hours`: on holidays without a special day, by default as in the week."""
 
     country: Text
     subdivision: Text | UnsetType = UNSET
@@ -58,12 +58,12 @@ class Holidays(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
 
     @property
     def place(self) -> tuple[str, str | None]:
-        """Country and subdivision, as `public_holidays` takes them."""
+        """Country and subdivision, as arguments of `public_holidays`."""
         return self.country, self.subdivision or None
 
 
 class Opening(Struct, frozen=True, kw_only=True):
-    """All settings of a rooftop that say when its departments are open."""
+    """All settings of a rooftop about opening hours."""
 
     hours: dict[str, WeekHours] = {}
     closed_dates: Dates = ()
@@ -73,14 +73,14 @@ class Opening(Struct, frozen=True, kw_only=True):
 
 @dataclass(frozen=True, slots=True)
 class HolidayHours:
-    """The hours of a department on public holidays: of those that have a special day, and of the `others`."""
+    """The hours of a department on public holidays: `named` holidays have a special day."""
 
     place: tuple[str, str | None]
     named: Mapping[str, Spans]
     others: Spans | None
 
     def on(self, day: date) -> Spans | None:
-        """The day's hours; None when it is no holiday, or when its hours are those of the week."""
+        """The hours of the date; None if it is no holiday, or if it has the hours of the week."""
         names = holidays_of(*self.place, day.year).get(day, ())
         return next((self.named[name] for name in names if name in self.named), self.others if names else None)
 
@@ -94,7 +94,7 @@ class DepartmentHours:
     holidays: HolidayHours | None = None
 
     def on(self, day: date) -> Spans:
-        """The spans that begin on the day."""
+        """The spans that begin on the date."""
         spans = self.dates.get(day)
         if spans is None and self.holidays is not None:
             spans = self.holidays.on(day)
@@ -109,7 +109,7 @@ def department_hours(opening: Opening) -> dict[str, DepartmentHours]:
 def _hours(opening: Opening, department: str, week: WeekHours) -> DepartmentHours:
     closed: Iterator[tuple[date, Spans]] = ((read_date(day), ()) for day in opening.closed_dates)
     dates, named = dict(closed), {}
-    # What is said of the department alone comes last, and replaces what is said of all.
+    # Entries for single departments come last, and replace entries for all departments.
     for special in sorted(opening.special_days, key=lambda special: bool(special.departments)):
         if special.departments and department not in special.departments:
             continue

@@ -1,4 +1,4 @@
-"""What the opening hours of a rooftop must agree on. Pure."""
+"""Checks that the opening hours of a rooftop fit together. Pure."""
 
 from collections import Counter
 from collections.abc import Iterable, Iterator
@@ -9,7 +9,7 @@ from typing import Any
 import msgspec
 from msgspec import UNSET
 
-from dealer_agent.dealers.hours import clock_text, hours_text, read_hours, runs_past_midnight, span_text
+from dealer_agent.dealers.hours import clock_text, hours_text, minutes_past_midnight, read_hours, span_text
 from dealer_agent.dealers.opening import DepartmentHours, Opening, SpecialDay, department_hours
 from dealer_agent.dealers.profile_checks import read_date
 from dealer_agent.dealers.public_holidays import YEARS, holidays_of, names, places
@@ -20,8 +20,8 @@ _ONE_DAY = timedelta(days=1)
 _WEEKDAYS = ("monday", "tuesday", "wednesday", "thursday", "friday", "saturday", "sunday")
 
 
-def hours_agree(rooftops: list[Any]) -> Iterator[Problem]:
-    """Special days name departments, holidays and days that are there, and no span runs into another day's span."""
+def opening_hours_fit(rooftops: list[Any]) -> Iterator[Problem]:
+    """Special days name known departments, holidays and dates. No span overlaps with a span of another day."""
     for index, rooftop in enumerate(rooftops):
         if not isinstance(rooftop, dict):
             continue
@@ -29,24 +29,24 @@ def hours_agree(rooftops: list[Any]) -> Iterator[Problem]:
         try:
             opening = msgspec.convert({key: rooftop[key] for key in keys}, Opening)
         except msgspec.ValidationError:
-            continue  # The walk over the types reports what has the wrong shape.
+            continue  # `config.settings_problems` reports values of a wrong type.
         yield from (problem.below(index) for problem in _problems(opening))
 
 
 def _problems(opening: Opening) -> Iterator[Problem]:
     for place, special in enumerate(opening.special_days):
-        for problem in (*_unclear_day(special), *_unknown_departments(special, opening)):
+        for problem in (*_day_problems(special), *_unknown_departments(special, opening)):
             yield problem.below("special_days", place)
-    yield from _said_twice(opening)
+    yield from _duplicate_days(opening)
     unknown_place = [*_unknown_place(opening)]
     yield from unknown_place or _unknown_holidays(opening)
     known = msgspec.structs.replace(opening, holidays=UNSET) if unknown_place else opening
-    # The readers report hours and dates that cannot be read.
+    # The readers report invalid hours and dates.
     with suppress(ValueError):
-        yield from _running_over(known)
+        yield from _overlaps(known)
 
 
-def _unclear_day(special: SpecialDay) -> Iterator[Problem]:
+def _day_problems(special: SpecialDay) -> Iterator[Problem]:
     if (special.date is UNSET) == (special.holiday is UNSET):
         found = "has neither date nor holiday" if special.date is UNSET else "has both date and holiday"
         yield Problem((), f'{found}; write date = "2026-12-24", or holiday = "Christmas Day"')
@@ -60,8 +60,8 @@ def _unknown_departments(special: SpecialDay, opening: Opening) -> Iterator[Prob
             yield Problem(("departments", place), f"there is no [rooftops.hours.{department}]; {advice}")
 
 
-def _said_twice(opening: Opening) -> Iterator[Problem]:
-    """A day has one entry for all departments, and one for each department."""
+def _duplicate_days(opening: Opening) -> Iterator[Problem]:
+    """A day has at most one entry for all departments, and at most one for each department."""
     seen: Counter[tuple[str, str]] = Counter((day, "") for day in opening.closed_dates)
     for place, special in enumerate(opening.special_days):
         day, key = (special.date, "date") if special.date is not UNSET else (special.holiday, "holiday")
@@ -76,7 +76,7 @@ def _said_twice(opening: Opening) -> Iterator[Problem]:
 
 
 def _unknown_place(opening: Opening) -> Iterator[Problem]:
-    """Country and subdivision are known. The library is imported only for a dealer who names a country."""
+    """Country and subdivision are known. Only a dealer with a country needs the import of the library."""
     if opening.holidays is UNSET:
         return
     country, subdivision = opening.holidays.place
@@ -104,12 +104,12 @@ def _unknown_holidays(opening: Opening) -> Iterator[Problem]:
             yield Problem(("special_days", place, "holiday"), message)
 
 
-def _running_over(opening: Opening) -> Iterator[Problem]:
-    """Hours past midnight that reach into hours of the next day."""
+def _overlaps(opening: Opening) -> Iterator[Problem]:
+    """Hours past midnight that overlap with the hours of the next day."""
     for department, hours in department_hours(opening).items():
         for number, name in enumerate(_WEEKDAYS):
             spans, after = hours.week[number], hours.week[(number + 1) % 7]
-            over = runs_past_midnight(spans)
+            over = minutes_past_midnight(spans)
             if after and after[0][0] < over:
                 until = f"'{span_text(spans[-1])}' runs into '{span_text(after[0])}' of the next day"
                 yield Problem(("hours", department, name), f"{until}; end it at {clock_text(after[0][0])}")
@@ -133,14 +133,14 @@ def _days_of(special: SpecialDay, opening: Opening) -> Iterable[date]:
 
 
 def _special_overlap(path: Path, text: str, days: Iterable[date], hours: DepartmentHours) -> Iterator[Problem]:
-    """The first of the days whose hours overlap those of the day before or after, where the text gives its hours."""
+    """The first of the days on which these hours overlap with the hours of the day before or after."""
     written = read_hours(text)
     for day in days:
         if hours.on(day) != written:
-            continue  # Something that comes first gives other hours.
+            continue  # A setting with precedence gives other hours.
         for first, second in ((day - _ONE_DAY, day), (day, day + _ONE_DAY)):
             before, after = hours.on(first), hours.on(second)
-            if after and after[0][0] < runs_past_midnight(before):
+            if after and after[0][0] < minutes_past_midnight(before):
                 hours_of = f"the hours of {first}, '{hours_text(before)}', run into those of {second}"
                 yield Problem(path, f"{hours_of}, '{hours_text(after)}'; a span belongs to the day on which it begins")
                 return

@@ -1,7 +1,7 @@
-"""The dealer's profile as `dealer.toml` holds it (docs/protocol.md). Pure types.
+"""The dealer's profile: the types of the top of `dealer.toml` and of its rooftops. Pure.
 
-The annotations carry every rule that `config` checks before one of these is made, so that what holds a `Profile` can
-trust it. Money is whole US dollars.
+The annotations have all rules. `config` checks them before it creates a `Profile`, so other code trusts the values.
+Money is in whole US dollars.
 """
 
 from typing import Annotated, Literal, get_args
@@ -9,12 +9,12 @@ from typing import Annotated, Literal, get_args
 from msgspec import UNSET, Meta, Struct, UnsetType, field
 
 from dealer_agent.dealers.opening import Dates, Opening
-from dealer_agent.dealers.opening_checks import hours_agree
+from dealer_agent.dealers.opening_checks import opening_hours_fit
 from dealer_agent.dealers.profile_checks import (
     Text,
-    agreed_by,
-    channels_are_told_apart,
-    durations_fit,
+    channel_names_are_unique,
+    durations_are_multiples_of_15,
+    must_satisfy,
     read_by,
     read_channel_address,
     read_country,
@@ -25,8 +25,8 @@ from dealer_agent.dealers.profile_checks import (
     read_time_zone,
     read_web_address,
     read_zip_prefix,
-    rooftops_are_told_apart,
-    visits_are_known,
+    rooftop_names_are_unique,
+    visit_kinds_are_known,
     visits_have_hours,
     zip_fits_country,
 )
@@ -55,11 +55,11 @@ class Address(Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class VisitRules(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """How one kind of visit is booked at a rooftop (docs/protocol.md#confirmation). Minutes, in quarters of an hour.
+    """How one kind of visit is booked at a rooftop (docs/protocol.md#confirmation). Durations are multiples of 15.
 
-    `hours` names the department whose hours count. Visits begin every `grid_minutes` from midnight on the rooftop's
-    clock; `places` of them may overlap. They are booked no sooner than `notice_minutes` and no later than
-    `horizon_days` ahead. A buyer may ask for `duration_minutes` or any of `durations_allowed`.
+    `hours` names the department whose hours apply. Visits begin every `grid_minutes` from midnight in the rooftop's
+    local time, and `places` of them may overlap. The time to a visit is at least `notice_minutes` and at most
+    `horizon_days`. A buyer may request `duration_minutes` or any of `durations_allowed`.
     """
 
     hours: Text = "sales"
@@ -78,22 +78,22 @@ ALL_NOTICES: tuple[Notice, ...] = get_args(Notice)
 
 
 class Channel(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """A receiver of a rooftop's leads. `notices`: what it is told about a lead that it has."""
+    """A receiver of a rooftop's leads. It gets the `notices` about leads that it has."""
 
     name: Annotated[str, read_by(read_slug)]
     notices: tuple[Notice, ...] = ALL_NOTICES
 
 
 class SmtpChannel(Channel, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """A CRM's mailbox for leads: ADF alone, as plain text, through the server of `[mail]`."""
+    """A CRM's mailbox for leads. It gets ADF as plain text through the server of `[mail]`."""
 
     to: Annotated[tuple[Annotated[str, read_by(read_email)], ...], Meta(min_length=1)]
 
 
 class HttpChannel(Channel, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """A CRM's address for leads. The two `_env` settings name environment variables, which hold the secrets themselves.
+    """A CRM's web address for leads. Two settings name environment variables with secrets.
 
-    `secret_env`: the key of the signature header; `authorization_env`: the value of the Authorization header.
+    `secret_env` is for the key of the signature header, `authorization_env` for the value of the Authorization header.
     """
 
     url: Annotated[str, read_by(read_channel_address)]
@@ -104,14 +104,14 @@ class HttpChannel(Channel, frozen=True, kw_only=True, forbid_unknown_fields=True
 
 
 class DirectoryChannel(Channel, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """A folder that gets one file a lead; a relative path starts at the folder of `dealer.toml`."""
+    """A folder that gets one file for each lead. A relative path starts at the folder of `dealer.toml`."""
 
     path: Text
     format: DeliveryFormat = "adf"
 
 
 class Deliver(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """Where a rooftop's leads go: every channel gets every lead. `notify` are people who get it in plain words."""
+    """The receivers of a rooftop's leads. Every channel gets every lead. People in `notify` get a readable mail."""
 
     smtp: tuple[SmtpChannel, ...] = ()
     http: tuple[HttpChannel, ...] = ()
@@ -125,10 +125,10 @@ class Deliver(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
 
 
 class DealerRooftop(Opening, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """A sales location. `feed_ids` are the dealer ids and names by which feeds know it.
+    """A sales location. `feed_ids` are its dealer ids and names in feeds.
 
-    `fees` absent: not known. Empty: there are none. Only known fees turn a price before fees into an advertised one.
-    `visits` is by kind of visit; a kind that is not there is arranged by people, and answered `requested`.
+    Absent `fees` are unknown. Empty `fees` mean that there are none. Only with known fees can a price before fees
+    become an advertised price. `visits` is by kind of visit. People arrange a kind that is absent (`requested`).
     """
 
     name: Text
@@ -138,19 +138,20 @@ class DealerRooftop(Opening, frozen=True, kw_only=True, forbid_unknown_fields=Tr
     website: Annotated[str, read_by(read_web_address)] | UnsetType = UNSET
     notes: Text | UnsetType = UNSET
     capabilities: tuple[Text, ...] = ()
-    address: Annotated[Address, agreed_by(zip_fits_country)] | UnsetType = UNSET
+    address: Annotated[Address, must_satisfy(zip_fits_country)] | UnsetType = UNSET
     geo: Geo | UnsetType = UNSET
     phones: dict[str, Annotated[str, read_by(read_phone)]] = field(default_factory=dict)
     emails: dict[str, Annotated[str, read_by(read_email)]] = field(default_factory=dict)
     fees: tuple[Fee, ...] | UnsetType = UNSET
-    visits: Annotated[dict[VisitKind, Annotated[VisitRules, agreed_by(durations_fit)]], agreed_by(visits_are_known)] = (
-        field(default_factory=dict)
-    )
-    deliver: Annotated[Deliver, agreed_by(channels_are_told_apart)] = Deliver()
+    visits: Annotated[
+        dict[VisitKind, Annotated[VisitRules, must_satisfy(durations_are_multiples_of_15)]],
+        must_satisfy(visit_kinds_are_known),
+    ] = field(default_factory=dict)
+    deliver: Annotated[Deliver, must_satisfy(channel_names_are_unique)] = Deliver()
 
 
 class AreaOffer(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """An amount off for buyers whose ZIP code starts with one of the prefixes; empty conditions or makes mean all."""
+    """An amount off for buyers whose ZIP code starts with one of the prefixes. Empty conditions or makes mean all."""
 
     zip_prefixes: Annotated[tuple[Annotated[str, read_by(read_zip_prefix)], ...], Meta(min_length=1)]
     amount_off: Annotated[int, Meta(ge=1, le=2**63 - 1)]
@@ -159,7 +160,7 @@ class AreaOffer(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
 
 
 class Policies(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """The house's rules. `text` is for shoppers; `max_shrink` is the share of the stock that a full file may remove."""
+    """The dealer's policies. `text` is for shoppers. A feed may remove at most the share `max_shrink` of the stock."""
 
     text: Text | UnsetType = UNSET
     remember_sold_days: Annotated[int, Meta(ge=0, le=3650)] = 90
@@ -168,13 +169,13 @@ class Policies(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
 
 
 class Privacy(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """How long data is kept, in days: leads after their last use, consents after the last of their events.
+    """How long data is stored, in days: leads after their last use, consents after their last event.
 
-    The defaults of these two are US law: 16 CFR 314.4(c)(6) (two years at the latest), 16 CFR 310.5 (five years).
-    Entries of the access log and refusals of leads are kept after they were written. A key of customer data is replaced
-    and destroyed after `rotate_keys_days`; 0: never. Until then a copy of erased data may be readable with it.
+    The defaults of these two are US law: 16 CFR 314.4(c)(6) (at most two years), 16 CFR 310.5 (five years). The ages of
+    access log entries and of refusals count from their time. A key to customer data is replaced and destroyed at the
+    age `rotate_keys_days`; 0 means never. Until then, copies of erased data may be readable.
 
-    `heads_file` gets the heads of the consent record and of the access log; a relative path starts at the folder of
+    `heads_file` gets the heads of the consent record and of the access log. A relative path starts at the folder of
     `dealer.toml`.
     """
 
@@ -187,14 +188,15 @@ class Privacy(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
 
 
 class Profile(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """The dealer, one or more rooftops. `feed_price`: what the feed's price is (docs/protocol.md#feed-price)."""
+    """The dealer. `feed_price` is the meaning of the selling price in the feed (docs/protocol.md#feed-price)."""
 
     id: Annotated[str, read_by(read_slug)]
     name: Text
     welcome_message: Text | UnsetType = UNSET
     feed_price: FeedPrice
     rooftops: Annotated[
-        tuple[DealerRooftop, ...], agreed_by(rooftops_are_told_apart, visits_have_hours, hours_agree, min_length=1)
+        tuple[DealerRooftop, ...],
+        must_satisfy(rooftop_names_are_unique, visits_have_hours, opening_hours_fit, min_length=1),
     ]
     area_offers: tuple[AreaOffer, ...] = ()
     policies: Policies = Policies()

@@ -1,8 +1,8 @@
-"""What the values of a dealer's profile must look like. Pure.
+"""Checks the values of `dealer.toml`. Pure.
 
-Each reader takes what stands in `dealer.toml` and gives it back in its one proper form, or raises ValueError in
-words that a dealer's website person can act on. A type names its reader with `read_by`; a rule over several values
-of one list or table is named with `agreed_by` and yields a `Problem` for each value that breaks it.
+A reader returns a value in its normal form, or raises ValueError with advice for the dealer. A type names its reader
+with `read_by`. A rule compares several values of a list or table, and yields a `Problem` for each value that breaks it.
+A type names its rules with `must_satisfy`.
 """
 
 import re
@@ -25,12 +25,12 @@ from dealer_agent.protocol.requests import VisitKind
 
 
 def read_by(reader: Callable[[str], object]) -> Meta:
-    """Annotation: the text must satisfy `reader`."""
+    """The annotation of a text that `reader` must accept."""
     return Meta(extra={"reader": reader})
 
 
-def agreed_by(*rules: Callable[[Any], Iterator[Problem]], min_length: int | None = None) -> Meta:
-    """Annotation: the values below must satisfy the rules together. They may be of any shape when a rule is asked."""
+def must_satisfy(*rules: Callable[[Any], Iterator[Problem]], min_length: int | None = None) -> Meta:
+    """The annotation of a list or table that must satisfy rules. A rule also gets values of a wrong type."""
 
     def all_rules(value: Any) -> Iterator[Problem]:
         for rule in rules:
@@ -40,7 +40,7 @@ def agreed_by(*rules: Callable[[Any], Iterator[Problem]], min_length: int | None
 
 
 def read_text(value: str) -> str:
-    """Text that says something."""
+    """Text that is not blank."""
     if not value.strip():
         raise ValueError("is empty; write something, or leave the key out")
     return value
@@ -57,7 +57,7 @@ def read_slug(value: str) -> str:
 
 
 def read_time_zone(value: str) -> str:
-    """An area of the IANA time zone database: only an area has the daylight saving rules of the store's location."""
+    """An area of the IANA time zone database. Only an area has the daylight saving rules of a location."""
     if value not in areas():
         advised = advice(value)
         known = f"; {advised}" if advised else did_you_mean(value, sorted(areas()))
@@ -66,7 +66,7 @@ def read_time_zone(value: str) -> str:
 
 
 def read_phone(value: str) -> str:
-    """A phone number as E.164; without a leading `+` it is read as a US number."""
+    """A phone number in E.164 form. A number without a leading `+` is a US number."""
     advice = f"'{value}' is no phone number; write it as '+1 202 555 0123'"
     try:
         number = phonenumbers.parse(value, "US")
@@ -78,7 +78,7 @@ def read_phone(value: str) -> str:
 
 
 def read_email(value: str) -> str:
-    """An e-mail address; its syntax only, nothing is looked up."""
+    """An e-mail address. Only the syntax is checked."""
     try:
         return validate_email(value, check_deliverability=False).normalized
     except EmailNotValidError as error:
@@ -93,18 +93,16 @@ def read_web_address(value: str) -> str:
     """An absolute http or https URL, without a user name or a password."""
     if _has_login(value):
         raise ValueError("must hold no user name and no password; remove what is between '//' and '@'")
-    try:
+    with suppress(ValueError):
         parts = urlsplit(value)
-        sound = parts.scheme in ("http", "https") and bool(read_host(parts.hostname or "")) and parts.port != 0
-    except ValueError:
-        sound = False
-    if not sound or re.search(r"[\s\0-\x1f]", value):
-        raise ValueError(f"{_shown(value)} is no web address; write it in full, such as 'https://www.example.com'")
-    return value
+        known = parts.scheme in ("http", "https") and bool(read_host(parts.hostname or "")) and parts.port != 0
+        if known and not re.search(r"[\s\0-\x1f]", value):
+            return value
+    raise ValueError(f"{_shown(value)} is no web address; write it in full, such as 'https://www.example.com'")
 
 
 def read_channel_address(value: str) -> str:
-    """The URL that leads are posted to, also without a password in its query."""
+    """The URL of a CRM, without a password in its query."""
     query = value.partition("#")[0].partition("?")[2]
     if _has_login(value) or any(name.casefold() in _PASSWORDS for name, _ in parse_qsl(query, keep_blank_values=True)):
         raise ValueError(
@@ -115,7 +113,7 @@ def read_channel_address(value: str) -> str:
 
 
 def _has_login(url: str) -> bool:
-    """Whether a user name or a password comes before the host, also in percent-encoding."""
+    """Whether the URL has a user name or a password, also in percent-encoding."""
     authority = _AUTHORITY.match(url)
     return authority is not None and "@" in _decoded(authority[1])
 
@@ -125,7 +123,7 @@ def _decoded(text: str) -> str:
 
 
 def _shown(value: str) -> str:
-    """A wrong address for a message. What has an `@` may hold a password, and is not repeated."""
+    """A wrong address for a message. A text with an `@` may contain a password, so it is not repeated."""
     return "the value" if "@" in _decoded(value) else f"'{value}'"
 
 
@@ -133,21 +131,16 @@ def read_host(value: str) -> str:
     """A host name or an IP address, without a port."""
     with suppress(ValueError):
         return str(ip_address(value))
-    try:
+    with suppress(UnicodeError):
         value.encode("idna")
-    except UnicodeError:
-        sound = False
-    else:
-        sound = re.search(r"[\s:/@%]", value) is None
-    if not sound:
-        raise ValueError(
-            f"{_shown(value)} is no host name; write it alone, without a port or a login, such as 'smtp.example.com'"
-        )
-    return value
+        if re.search(r"[\s:/@%]", value) is None:
+            return value
+    advice = "write it alone, without a port or a login, such as 'smtp.example.com'"
+    raise ValueError(f"{_shown(value)} is no host name; {advice}")
 
 
 def read_country(value: str) -> str:
-    """Two letters (ISO 3166)."""
+    """A country code of two letters (ISO 3166)."""
     if not re.fullmatch(r"[A-Z]{2}", value):
         raise ValueError(f"'{value}' must be the country's two letters, such as 'US'")
     return value
@@ -161,24 +154,22 @@ def read_zip_prefix(value: str) -> str:
 
 
 def read_date(value: str) -> date:
-    """A day of the calendar in the years 2000 to 2199, `2026-12-25`."""
-    try:
+    """A date in the years 2000 to 2199, such as `2026-12-25`."""
+    with suppress(ValueError):
         if re.fullmatch(r"2[01][0-9]{2}-[0-9]{2}-[0-9]{2}", value):
             return date.fromisoformat(value)
-    except ValueError:
-        pass
     raise ValueError(f"'{value}' is no date from 2000 to 2199; write it in quotes as '2026-12-25'")
 
 
 def read_environment_name(value: str) -> str:
-    """The name of an environment variable: secrets stand there and never in `dealer.toml`."""
+    """The name of an environment variable that has a secret. Secrets are never in `dealer.toml`."""
     if not re.fullmatch(r"[A-Za-z_][A-Za-z0-9_]*", value):
         raise ValueError("must be the name of an environment variable that holds the secret, such as 'CRM_SECRET'")
     return value
 
 
-def visits_are_known(visits: Any) -> Iterator[Problem]:
-    """Every section of visits is one of the kinds."""
+def visit_kinds_are_known(visits: Any) -> Iterator[Problem]:
+    """The names of the sections of `visits` are kinds of visits."""
     known = get_args(VisitKind)
     if isinstance(visits, dict):
         for kind in visits:
@@ -186,7 +177,7 @@ def visits_are_known(visits: Any) -> Iterator[Problem]:
                 yield Problem((kind,), f"must be one of {', '.join(known)}" + did_you_mean(kind, known))
 
 
-def durations_fit(rules: Any) -> Iterator[Problem]:
+def durations_are_multiples_of_15(rules: Any) -> Iterator[Problem]:
     """Visits are booked in quarters of an hour."""
     if not isinstance(rules, dict):
         return
@@ -200,11 +191,11 @@ def durations_fit(rules: Any) -> Iterator[Problem]:
 
 
 RESERVED_CHANNELS = ("notify", "customer")
-"""What deliveries to the rooftop's people and to the customer are listed under."""
+"""The channel names of deliveries to the rooftop's people and to the customer."""
 
 
-def channels_are_told_apart(deliver: Any) -> Iterator[Problem]:
-    """No two channels of a rooftop have one name: deliveries are listed and retried by it."""
+def channel_names_are_unique(deliver: Any) -> Iterator[Problem]:
+    """Channel names are unique within a rooftop, because commands select deliveries by channel."""
     seen: set[str] = set()
     if not isinstance(deliver, dict):
         return
@@ -220,7 +211,7 @@ def channels_are_told_apart(deliver: Any) -> Iterator[Problem]:
 
 
 def visits_have_hours(rooftops: list[Any]) -> Iterator[Problem]:
-    """A kind of visit is booked by the hours of a department that the rooftop has."""
+    """The department whose hours apply to a kind of visit exists."""
     for index, rooftop in enumerate(rooftops):
         match rooftop:
             case {"visits": dict(visits), **rest}:
@@ -235,8 +226,8 @@ def visits_have_hours(rooftops: list[Any]) -> Iterator[Problem]:
                         yield Problem((index, "visits", kind, "hours"), advice)
 
 
-def rooftops_are_told_apart(rooftops: list[Any]) -> Iterator[Problem]:
-    """No two rooftops have one name, and no feed id leads to two of them, whatever the case."""
+def rooftop_names_are_unique(rooftops: list[Any]) -> Iterator[Problem]:
+    """Names and feed ids of rooftops are unique and case-insensitive."""
     owners: dict[str, int] = {}
     tables = [(index, rooftop) for index, rooftop in enumerate(rooftops) if isinstance(rooftop, dict)]
     for index, rooftop in tables:
@@ -248,11 +239,13 @@ def rooftops_are_told_apart(rooftops: list[Any]) -> Iterator[Problem]:
             case list(feed_ids):
                 for place, feed_id in enumerate(feed_ids):
                     if isinstance(feed_id, str) and owners.setdefault(feed_id.casefold(), index) != index:
-                        yield Problem((index, "feed_ids", place), f"'{feed_id}' stands for another rooftop already")
+                        yield Problem(
+                            (index, "feed_ids", place), f"'{feed_id}' is the name or a feed id of another rooftop"
+                        )
 
 
 def zip_fits_country(address: Any) -> Iterator[Problem]:
-    """A US ZIP code is five digits, or nine with a hyphen; other countries' are not judged."""
+    """A US ZIP code has five digits, or nine with a hyphen. Codes of other countries are not checked."""
     match address:
         case {"zip": str(code), **rest} if rest.get("country", "US") == "US":
             if not re.fullmatch(r"[0-9]{5}(-[0-9]{4})?", code):

@@ -1,6 +1,6 @@
 """Public holidays by country and subdivision, from the library `holidays`. Pure.
 
-The library is imported on first use: the import takes 0.1 s and 11 MB, and most dealers do not ask for it.
+The library is imported at the first use: it takes 0.1 s and 11 MB, and most dealers do not need it.
 """
 
 from collections.abc import Mapping, Sequence
@@ -8,7 +8,7 @@ from datetime import date
 from functools import cache
 
 YEARS = range(2020, 2060)
-"""A name is known when a day of these years has it. Some names, such as `Christmas Day (observed)`, skip years."""
+"""The years that are searched for names. Some names, such as `Christmas Day (observed)`, do not occur every year."""
 
 
 @cache
@@ -21,14 +21,14 @@ def places() -> Mapping[str, Sequence[str]]:
 
 @cache
 def holidays_of(country: str, subdivision: str | None, year: int) -> Mapping[date, tuple[str, ...]]:
-    """The English names of the public holidays of a year at one of the `places`, by day.
+    """The English names of the public holidays of a year at one of the `places`, by date.
 
-    A holiday that is observed on another day has two entries: its own day, and `... (observed)`.
+    A holiday that is observed on another date has two entries: its own date, and `... (observed)`.
     """
     import holidays
 
     translated = "en_US" in holidays.country_holidays(country, subdivision).supported_languages
-    # Without a language the library takes that of the environment. A country without translations has English names.
+    # Without a language the library uses the language of the environment.
     language = "en_US" if translated else None
     found = holidays.country_holidays(country, subdivision, years=year, expand=False, language=language)
     return {day: tuple(found.get_list(day)) for day in sorted(found) if day.year == year}

@@ -1,4 +1,4 @@
-"""Which deliveries a lead needs, by the rooftop that it goes to. Pure."""
+"""Plans the deliveries of a lead by the channels of its rooftop. Pure."""
 
 from collections.abc import Iterable
 from dataclasses import dataclass
@@ -17,19 +17,19 @@ TO_CUSTOMER: tuple[CustomerKind, ...] = get_args(CustomerKind)
 """The kinds of deliveries that go to the customer's mailbox."""
 
 NOTIFY, CUSTOMER = RESERVED_CHANNELS
-"""The channels that have no section in `dealer.toml`: the rooftop's people, and the customer."""
+"""The names of the channels without a section in `dealer.toml`: the rooftop's people, and the customer."""
 
 
 @dataclass(frozen=True, slots=True)
 class NewDelivery:
-    """One thing to be sent.
+    """A delivery to plan.
 
-    `lead` and `resend` (the lead again) go to a channel of the rooftop. `notify` is either of them for its people, in
-    plain words. `confirm` and `cancel` tell the customer of a visit. `withdrawal` and `erasure` tell the receivers of
-    a lead that the customer withdrew consent or was erased. `visit_cancelled` tells them that an erasure ended a visit.
+    `lead` and `resend` (the lead again) go to a channel of the rooftop. `notify` is either of them for its people.
+    `confirm` and `cancel` notify the customer about a visit. `withdrawal` and `erasure` notify the receivers of a lead
+    that the customer withdrew consent or was erased. `visit_cancelled` notifies them that an erasure cancelled a visit.
 
-    `event_id` is the reason: what a duplicate added to the lead, the appointment that was confirmed or cancelled, or
-    the number of the consent event of a withdrawal. A new lead, an erasure, and what a person sends again have none.
+    `event_id` is the reason: the addition of a duplicate, the appointment that was confirmed or cancelled, or the
+    number of the consent event of a withdrawal. Other deliveries have none.
     """
 
     kind: Kind
@@ -39,9 +39,9 @@ class NewDelivery:
 
 
 def deliveries_of(rooftop: DealerRooftop, *, event_id: str | None = None) -> tuple[NewDelivery, ...]:
-    """What is sent of a lead: to every channel of its rooftop, and to its people where it names some.
+    """The deliveries of a lead: to every channel of its rooftop, and to its people.
 
-    With `event_id` the lead is sent again for what was added to it, or for the visit that was called off.
+    With `event_id` the lead is sent again because of an addition or a cancelled visit.
     """
     kind: Kind = "lead" if event_id is None else "resend"
     planned = [NewDelivery(kind, rooftop.name, name, event_id) for name in rooftop.deliver.channels]
@@ -51,14 +51,14 @@ def deliveries_of(rooftop: DealerRooftop, *, event_id: str | None = None) -> tup
 
 
 def mail_to_customer(kind: CustomerKind, rooftop: DealerRooftop, appointment_id: str) -> NewDelivery:
-    """A mail about an appointment, for a customer who consented to e-mail and gave an address."""
+    """A mail about an appointment to a customer who consented to e-mail and has an address."""
     return NewDelivery(kind, rooftop.name, CUSTOMER, appointment_id)
 
 
 def notices_of(
     profile: Profile, notice: Notice, copies: Iterable[tuple[str, str]], event_id: str | None = None
 ) -> tuple[NewDelivery, ...]:
-    """The notice for those receivers (rooftop and channel) of `copies` that want it. A rooftop's people always do."""
+    """The notices to the receivers (rooftop, channel) in `copies` whose settings name this notice, and to people."""
     wanting = {
         (rooftop.name, name)
         for rooftop in profile.rooftops

@@ -1,4 +1,4 @@
-"""The areas of the IANA time zone database, and the areas that other names may mean. Pure."""
+"""The areas of the IANA time zone database, and advice for other names of time zones. Pure."""
 
 import re
 from datetime import UTC, datetime
@@ -7,7 +7,7 @@ from importlib.resources import files
 from zoneinfo import ZoneInfo
 
 HOME = frozenset({"US", "PR", "VI", "GU", "AS", "MP"})
-"""The countries (ISO 3166) that are preferred for an abbreviation: the United States and their territories."""
+"""The countries (ISO 3166) that an abbreviation is likely to mean: the United States and their territories."""
 _MOST = 3
 _WINTER, _SUMMER = datetime(2026, 1, 15, tzinfo=UTC), datetime(2026, 7, 15, tzinfo=UTC)
 
@@ -18,20 +18,20 @@ def _database(name: str) -> list[str]:
 
 @cache
 def areas() -> dict[str, str]:
-    """Every area with its country: `America/New_York` is in `US`. The most populous areas of a country come first."""
+    """The country of every area, such as `US` for `America/New_York`. A country's most populous areas come first."""
     rows = [line.split("\t") for line in _database("zone.tab") if not line.startswith("#")]
     return {row[2]: row[0] for row in rows}
 
 
 @cache
 def _links() -> dict[str, str]:
-    """Other names of zones, such as `US/Eastern`, with the zones that they mean."""
+    """The zones that other names mean, such as `US/Eastern`."""
     return {link: zone for kind, zone, link in (line.split() for line in _database("tzdata.zi") if line[:2] == "L ")}
 
 
 @cache
 def _abbreviations() -> dict[str, list[str]]:
-    """The areas whose clocks use an abbreviation such as `EST`: those in `HOME`, or all if `HOME` has none."""
+    """The areas that use an abbreviation such as `EST`: those in `HOME`, or all if there is none in `HOME`."""
     found: dict[str, list[str]] = {}
     for area in areas():
         for abbreviation in {name for name in _names(area) if name is not None and name.isalpha()}:
@@ -48,7 +48,7 @@ def _names(area: str) -> tuple[str | None, str | None]:
 
 
 def advice(name: str) -> str:
-    """What to write instead of a name that is no area; empty for an unknown name."""
+    """Advice for a name that is no area; empty for an unknown name."""
     word = name.strip().removeprefix("posix/").removeprefix("right/")
     area = _links().get(word) or _links().get(f"US/{word.split(' ')[0].title()}")
     short = word.upper()
@@ -68,9 +68,9 @@ def advice(name: str) -> str:
 
 
 def _listed(meant: list[str]) -> str:
-    """The first areas with daylight saving, then one without."""
+    """The first areas with daylight saving, then areas without it."""
     with_saving = [area for area in meant if len(set(_names(area))) == 2]
     without = [area for area in meant if area not in with_saving]
-    told = [f"{area} (with daylight saving)" for area in with_saving[: _MOST - 1]]
-    told += [f"{area} (without daylight saving)" for area in without[: _MOST - len(told)]]
-    return ", ".join(told)
+    parts = [f"{area} (with daylight saving)" for area in with_saving[: _MOST - 1]]
+    parts += [f"{area} (without daylight saving)" for area in without[: _MOST - len(parts)]]
+    return ", ".join(parts)

@@ -7,7 +7,8 @@ reader turns writer. So pysqlite's own transaction control is switched off, writ
 again once another file, or none, stands in its place: what goes into a file that was moved away or deleted is lost.
 
 PostgreSQL: readers are REPEATABLE READ and read-only (a snapshot too); writers are READ COMMITTED, lock rows, and turn
-`synchronous_commit` on where the server has it off: an answered lead survives a power cut (contract, part 10).
+`synchronous_commit` on where the server has it off: an answered lead survives a power cut
+(docs/protocol.md#durable-before-answer).
 """
 
 import errno

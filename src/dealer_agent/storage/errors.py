@@ -10,7 +10,6 @@ import sqlite3
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-import psycopg
 from sqlalchemy.exc import DBAPIError, PendingRollbackError, SQLAlchemyError, StatementError
 from sqlalchemy.exc import TimeoutError as PoolTimeout
 
@@ -157,31 +156,27 @@ def translated(error: SQLAlchemyError) -> StorageError:
         return DatabaseBusy(BUSY[1])
     if isinstance(error, PendingRollbackError):
         return DatabaseUnreachable("the connection to the database broke")
-    original = error.orig if isinstance(error, DBAPIError) else None
-    if isinstance(original, psycopg.Error):
-        kind, words, code = _of_postgresql(
-            original, disconnected=isinstance(error, DBAPIError) and error.connection_invalidated
-        )
-    elif isinstance(original, sqlite3.Error):
-        kind, words, code = _of_sqlite(original)
+    if isinstance(error, DBAPIError) and error.orig is not None:
+        return translated_driver_error(error.orig, disconnected=error.connection_invalidated)
+    kind, words = OTHER
+    return kind(f"{words} ({type(error).__name__})")
+
+
+def translated_driver_error(error: BaseException, *, disconnected: bool = False) -> StorageError:
+    """The error of this tree for an error of SQLite's or PostgreSQL's driver."""
+    if isinstance(error, sqlite3.Error):
+        kind, words, code = _of_sqlite(error)
     else:
-        (kind, words), code = OTHER, type(error).__name__
+        kind, words, code = _of_postgresql(error, disconnected=disconnected)
     return kind(f"{words} ({code})")
 
 
-def translated_sqlite(error: sqlite3.Error) -> StorageError:
-    """The same for what SQLite's driver raised without SQLAlchemy between."""
-    kind, words, code = _of_sqlite(error)
-    return kind(f"{words} ({code})")
+def _of_postgresql(error: BaseException, *, disconnected: bool) -> tuple[type[StorageError], str, str]:
+    # Imported here: a start with SQLite does not need the driver, which takes 0.07 s.
+    import psycopg
 
-
-def translated_postgresql(error: psycopg.Error) -> StorageError:
-    """And for what PostgreSQL's driver raised."""
-    kind, words, code = _of_postgresql(error, disconnected=False)
-    return kind(f"{words} ({code})")
-
-
-def _of_postgresql(error: psycopg.Error, *, disconnected: bool) -> tuple[type[StorageError], str, str]:
+    if not isinstance(error, psycopg.Error):
+        return *OTHER, type(error).__name__
     state = error.sqlstate
     if state is None:
         # A connection that fails or breaks comes without a SQLSTATE, whatever the server said.

@@ -7,18 +7,16 @@ A group of jobs collects the rows that it adds (`collect_rows`). They are writte
 table and one round trip, before any statement that could see them or depends on them.
 """
 
-import sqlite3
 from collections import namedtuple
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext
 from typing import Any, NamedTuple
 
-import psycopg
 from sqlalchemy import Connection, Delete, Dialect, Insert, LargeBinary, Select, Table, Update
 from sqlalchemy.sql.util import find_tables
 from sqlalchemy.types import TypeEngine
 
-from dealer_agent.storage.errors import AlreadyStored, translated_postgresql, translated_sqlite
+from dealer_agent.storage.errors import AlreadyStored, translated_driver_error
 from dealer_agent.storage.schema import UtcTime, metadata, microseconds, time_of
 from dealer_agent.storage.transaction import Transaction, dealer_parameter
 
@@ -295,7 +293,7 @@ def _run_together(
 
     def all_work(_: Any) -> list[Any]:
         cursors = [driver.cursor() for _ in range(count)]
-        with driver.pipeline() if isinstance(driver, psycopg.Connection) else nullcontext():
+        with driver.pipeline() if connection.dialect.name == "postgresql" else nullcontext():
             work(cursors)
         return [result(cursor) for cursor in cursors]
 
@@ -307,9 +305,7 @@ def _run(connection: Connection, work: Callable[[Any], Any]) -> Any:
     cursor = connection.connection.cursor()
     try:
         return work(cursor)
-    except sqlite3.Error as error:
-        raise translated_sqlite(error) from None
-    except psycopg.Error as error:
-        raise translated_postgresql(error) from None
+    except connection.dialect.loaded_dbapi.Error as error:
+        raise translated_driver_error(error) from None
     finally:
         cursor.close()

@@ -1,4 +1,4 @@
-"""The stock in the database: one transaction writes an import, and one reads all of it (docs/feeds.md)."""
+"""The stock in the database: one transaction writes an import, and one reads all of it (docs/reference/feeds.md)."""
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass

@@ -44,20 +44,19 @@ def _scalars(members: dict[str, Any]) -> dict[str, Scalar]:
     return found
 
 
-def extras(members: dict[str, Any]) -> dict[str, Scalar]:
-    """The scalar members whose names the protocol does not define."""
-    return _scalars({name: value for name, value in members.items() if fold(name) and fold(name) not in _KNOWN})
+def ready_members(members: dict[str, Any]) -> tuple[dict[str, Any], list[str]]:
+    """The unit's `fees`, `other_attributes` and `extras`, and remarks about values that cannot be read.
 
-
-def further_members(members: dict[str, Any]) -> tuple[dict[str, Any], list[str]]:
-    """The unit's `fees`, `other_attributes` and `extras`, and remarks about values that cannot be read."""
+    `extras` are the scalar members whose names the protocol does not define.
+    """
     found: dict[str, Any] = {}
     remarks: list[str] = []
     others = members.get("other_attributes")
     if isinstance(others, dict) and (kept := _scalars(others)):
         found["other_attributes"] = kept
-    if passed := extras(members):
-        found["extras"] = passed
+    unknown = {name: value for name, value in members.items() if fold(name) and fold(name) not in _KNOWN}
+    if extras := _scalars(unknown):
+        found["extras"] = extras
     if "fees" in members and members["fees"] is not None:
         fees = _fees(members["fees"])
         if fees is None:

@@ -1,7 +1,7 @@
 """Reads a feed: bytes to units and a report. Pure."""
 
 from collections.abc import Callable
-from functools import lru_cache
+from functools import lru_cache, partial
 from operator import itemgetter
 from typing import Any, NamedTuple
 
@@ -9,7 +9,7 @@ from dealer_agent.inventory.feeds.columns import Columns, named_layout, recognis
 from dealer_agent.inventory.feeds.decoding import check_size, encoding_of, head_of, open_text
 from dealer_agent.inventory.feeds.delimited import cells_of, read_table
 from dealer_agent.inventory.feeds.feed import Counts, Feed, FeedError, FeedRow, Remark, Repeat
-from dealer_agent.inventory.feeds.json_members import extras, further_members
+from dealer_agent.inventory.feeds.json_members import ready_members
 from dealer_agent.inventory.feeds.json_records import Record, flattened, read_records
 from dealer_agent.inventory.feeds.layouts import Layout
 from dealer_agent.inventory.feeds.limits import (
@@ -53,14 +53,21 @@ class _Remarks:
 class _Tally:
     """The rows so far. Of rows with the same VIN, or without a VIN the same stock number, the last one is used."""
 
-    def __init__(self) -> None:
+    def __init__(self, on_progress: Progress | None, total: int) -> None:
+        self.on_progress = on_progress
+        self.total = total
         self.rows = 0
         self.outcomes: dict[str, _RowRead] = {}
         self.earlier: dict[str, list[int]] = {}
         self.refused = _Remarks()
         self.warnings = _Remarks()
 
-    def add(self, line: int, reading: Reading) -> None:
+    def add(self, line: int, reading: Reading, done: int) -> None:
+        self._add(line, reading)
+        if self.on_progress is not None and self.rows % _STEP == 0:
+            self.on_progress(done, self.total)
+
+    def _add(self, line: int, reading: Reading) -> None:
         self.rows += 1
         for text in reading.remarks:
             self.warnings.add(Remark(line, reading.identifier, text))
@@ -82,6 +89,8 @@ class _Tally:
         self.outcomes[key] = _RowRead(line, reading.unit)
 
     def feed(self, layout: Layout, encoding: str, delimiter: str | None, columns: Columns) -> Feed:
+        if self.on_progress is not None:
+            self.on_progress(self.total, self.total)
         units = tuple(FeedRow(line, unit) for line, unit in self.outcomes.values() if unit is not None)
         sold = _Remarks()
         for key, (line, unit) in self.outcomes.items():
@@ -128,8 +137,7 @@ def _read_delimited(
     data: bytes, encoding: str, head: str, layout_name: str | None, on_progress: Progress | None
 ) -> Feed:
     table = read_table(data, encoding, head, layout_name)
-    lines = max(data.count(b"\n"), data.count(b"\r")) + 1
-    tally = _Tally()
+    tally = _Tally(on_progress, max(data.count(b"\n"), data.count(b"\r")) + 1)
     for row in table.rows:
         if row.error is not None:
             reading = Reading(refused=row.error)
@@ -138,65 +146,50 @@ def _read_delimited(
             reading = read_unit(cells, table.layout)
             if remark is not None:
                 reading.remarks.append(remark)
-        tally.add(row.line, reading)
-        if on_progress is not None and tally.rows % _STEP == 0:
-            on_progress(row.line, lines)
-    if on_progress is not None:
-        on_progress(lines, lines)
+        tally.add(row.line, reading, done=row.line)
     return tally.feed(table.layout, encoding, table.delimiter, table.columns)
 
 
 def _read_json(text: str, encoding: str, layout_name: str | None, on_progress: Progress | None) -> Feed:
     records = read_records(text)
-    layout = named_layout(layout_name, "json") if layout_name else _recognised(records)
-
-    @lru_cache(maxsize=1_024)
-    def columns_of(names: tuple[str, ...]) -> Columns:
-        return understand(names, layout)
-
-    tally = _Tally()
-    withheld: dict[str, None] = {}
-    unread: dict[str, None] = {}
-    for record in records:
-        tally.add(record.number, _record_reading(record, layout, columns_of, withheld, unread))
-        if on_progress is not None and tally.rows % _STEP == 0:
-            on_progress(tally.rows, len(records))
-    if on_progress is not None:
-        on_progress(len(records), len(records))
-    columns = Columns(fields={}, not_understood=tuple(unread), withheld=tuple(withheld))
+    paths = {path: None for record in records[:_SAMPLE] for path in flattened(record.members, {})}
+    layout = named_layout(layout_name, "json") if layout_name else recognise(list(paths), "json")
+    tally = _Tally(on_progress, len(records))
+    reader = _RecordReader(layout)
+    for done, record in enumerate(records, 1):
+        tally.add(record.number, reader.read(record), done=done)
+    columns = Columns(fields={}, not_understood=tuple(reader.unread), withheld=tuple(reader.withheld))
     return tally.feed(layout, encoding, None, columns)
 
 
-def _recognised(records: list[Record]) -> Layout:
-    paths = {path: None for record in records[:_SAMPLE] for path in flattened(record.members, {})}
-    return recognise(list(paths), "json")
+class _RecordReader:
+    """Reads records of JSON, and collects the members that are not read: `unread` and `withheld`."""
 
+    def __init__(self, layout: Layout) -> None:
+        self.layout = layout
+        self.withheld: dict[str, None] = {}
+        self.unread: dict[str, None] = {}
+        # Records mostly have the same members.
+        self._columns_of = lru_cache(maxsize=1_024)(partial(understand, layout=layout))
 
-def _record_reading(
-    record: Record,
-    layout: Layout,
-    columns_of: Callable[[tuple[str, ...]], Columns],
-    withheld: dict[str, None],
-    unread: dict[str, None],
-) -> Reading:
-    if record.error is not None:
-        return Reading(refused=record.error)
-    paths = flattened(record.members, withheld)
-    long = next((name for name, texts in paths.items() for text in texts if len(text) > MOST_CELL), None)
-    if long is not None:
-        return Reading(refused=f"{long[:100]} has more than {MOST_CELL:,} characters.")
-    names = tuple(paths)
-    columns = columns_of(names)
-    cells = {
-        field: [text for index in found for text in paths[names[index]]] for field, found in columns.fields.items()
-    }
-    further: dict[str, Any] = {}
-    remarks: list[str] = []
-    passed: set[str] = set()
-    if layout.passes_extras:
-        further, remarks = further_members(record.members)
-        passed = set(extras(record.members)) | {"fees", "other_attributes"}
-    unread.update((name, None) for name in columns.not_understood if name.partition(".")[0] not in passed)
-    reading = read_unit(cells, layout, further)
-    reading.remarks.extend(remarks)
-    return reading
+    def read(self, record: Record) -> Reading:
+        if record.error is not None:
+            return Reading(refused=record.error)
+        paths = flattened(record.members, self.withheld)
+        long = next((name for name, texts in paths.items() for text in texts if len(text) > MOST_CELL), None)
+        if long is not None:
+            return Reading(refused=f"{long[:100]} has more than {MOST_CELL:,} characters.")
+        names = tuple(paths)
+        columns = self._columns_of(names)
+        fields = columns.fields.items()
+        cells = {field: [text for index in found for text in paths[names[index]]] for field, found in fields}
+        ready: dict[str, Any] = {}
+        remarks: list[str] = []
+        passed: set[str] = set()
+        if self.layout.passes_extras:
+            ready, remarks = ready_members(record.members)
+            passed = {"fees", "other_attributes", *ready.get("extras", ())}
+        self.unread.update((name, None) for name in columns.not_understood if name.partition(".")[0] not in passed)
+        reading = read_unit(cells, self.layout, ready)
+        reading.remarks.extend(remarks)
+        return reading
