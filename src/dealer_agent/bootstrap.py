@@ -30,7 +30,7 @@ from dealer_agent.protocol.card import CardFacts
 from dealer_agent.protocol.skill import SKILLS
 from dealer_agent.protocol.vocabulary import vocabularies_of
 from dealer_agent.server.app import DealerApp
-from dealer_agent.server.key_rotation import KeyRotation, file_to_change, waiting_until
+from dealer_agent.server.key_rotation import KeyRotation, changeable_key_file, wait_unless
 from dealer_agent.server.limits import RateLimits
 from dealer_agent.server.log import configure_logs, end_interval
 from dealer_agent.server.refresh import Refresher, flush_logs, load_tokens, note_first_time, revision_of
@@ -147,13 +147,13 @@ async def service(settings: Settings, listens_at: str) -> AsyncIterator[Service]
             store=store,
             cipher=cipher,
             dealer_id=profile.id,
-            path=file_to_change(settings.directory, os.environ),
+            path=changeable_key_file(settings.directory, os.environ),
             days=profile.privacy.rotate_keys_days,
             machine=f"{socket.gethostname()}:{settings.directory}",
-            wait=waiting_until(stopped),
+            wait=wait_unless(stopped),
         )
         refresher = Refresher(
-            store, writer, running, snapshots, seen, settings.cipher, settings.heads_file, rotation.keep_up
+            store, writer, running, snapshots, seen, settings.cipher, settings.heads_file, rotation.run_due_steps
         )
         for work in (refresher.run(), flush_logs(lines)):
             closing.push_async_callback(_end, asyncio.create_task(work))

@@ -37,7 +37,7 @@ def folder(with_leads: Callable[[Path], Path], tmp_path: Path) -> Path:
 @pytest.fixture
 def at_once(monkeypatch: pytest.MonkeyPatch) -> None:
     """No service runs that would have to take a changed key file up."""
-    monkeypatch.setattr(key_rotation, "TAKEN_UP_SECONDS", 0.0)
+    monkeypatch.setattr(key_rotation, "RELOAD_SECONDS", 0.0)
     monkeypatch.setattr(key_rotation, "PAUSE_SECONDS", 0.0)
 
 
@@ -108,7 +108,7 @@ import os, signal, sys
 from dealer_agent.cli import main
 from dealer_agent.server import key_rotation as keys
 
-keys.VALUES_AT_ONCE, keys.TAKEN_UP_SECONDS = 1, 0.0
+keys.VALUES_PER_TRANSACTION, keys.RELOAD_SECONDS = 1, 0.0
 times, name = int(sys.argv.pop(1)), sys.argv.pop(1)
 real = getattr(keys, name)
 
@@ -178,7 +178,7 @@ def test_a_rotation_that_is_killed_anywhere_loses_nothing_and_the_next_one_ends_
         assert used(folder, **env) == {new: before + everything // 4, old: everything - before - everything // 4}
     all_there(folder, **env)
 
-    monkeypatch.setattr(key_rotation, "TAKEN_UP_SECONDS", 0.0)
+    monkeypatch.setattr(key_rotation, "RELOAD_SECONDS", 0.0)
     done = command_here("keys", "rotate", "--forget-old", "--dir", folder, **env)
     assert done.returncode == 0, done.stderr
     assert ids_in(folder) == (new,)
@@ -231,7 +231,7 @@ class Buyers:
 
 def let_the_key_become_due(folder: Path, env: Mapping[str, str], monkeypatch: pytest.MonkeyPatch) -> None:
     """The active key is old, and the next one is known."""
-    monkeypatch.setattr(key_rotation, "TAKEN_UP_SECONDS", 0.0)
+    monkeypatch.setattr(key_rotation, "RELOAD_SECONDS", 0.0)
     settings = load_settings(folder, env)
     cipher = settings.cipher
     assert cipher is not None
@@ -240,7 +240,7 @@ def let_the_key_become_due(folder: Path, env: Mapping[str, str], monkeypatch: py
         with store.write(settings.dealer.id) as tx:
             tx.connection.execute(text("UPDATE vault_key_uses SET since = 0"))
         rotation = key_rotation.KeyRotation(store, cipher, settings.dealer.id, key_file(folder), days=30)
-        assert rotation.keep_up(datetime.now(UTC) - timedelta(days=1))
+        assert rotation.run_due_steps(datetime.now(UTC) - timedelta(days=1))
 
 
 def test_a_running_service_takes_leads_and_finds_duplicates_while_it_changes_its_key(

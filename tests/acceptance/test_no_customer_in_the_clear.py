@@ -426,7 +426,7 @@ def test_no_key_that_still_exists_reads_an_erased_person_in_any_file_of_the_data
 
     The proof of consent can be read until it is erased, too. It is the only thing, and its reading is logged.
     """
-    monkeypatch.setattr(key_rotation, "TAKEN_UP_SECONDS", 0.0)  # The service has stopped.
+    monkeypatch.setattr(key_rotation, "RELOAD_SECONDS", 0.0)  # The service has stopped.
     place = after.folder, after.url
 
     def run(*arguments: str) -> str:

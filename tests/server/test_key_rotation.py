@@ -17,7 +17,7 @@ from tests.storage.test_erasure import VEHICLES, known
 from dealer_agent.config.keys import KEY_FILE_NAME, changing, load_cipher
 from dealer_agent.encryption import Cipher, Keyring, new_key, render
 from dealer_agent.server import key_rotation
-from dealer_agent.server.key_rotation import KeyRotation, News, RotationStopped, file_to_change
+from dealer_agent.server.key_rotation import KeyRotation, LogEvent, RotationStopped, changeable_key_file
 from dealer_agent.storage.appointments import appointments_of
 from dealer_agent.storage.consents import verify_chain
 from dealer_agent.storage.errors import KeyMissing
@@ -49,15 +49,15 @@ class Machine:
     def ids(self) -> tuple[str, ...]:
         return Keyring.parse(self.path.read_text()).ids
 
-    def keep_up(
+    def run_due_steps(
         self, days: float, *, cipher: Cipher | None = None, wait: Callable[[float], None] = lambda _: None
-    ) -> list[News]:
+    ) -> list[LogEvent]:
         """Runs the key rotation of a process that starts after these days."""
         chosen = cipher or self.cipher()
         path = self.path if cipher is None else None
         with Store.open(self.url, chosen) as store:
             rotation = KeyRotation(store, chosen, DEALER, path, DAYS, "here" if path else "elsewhere", wait)
-            return rotation.keep_up(datetime.now(UTC) + timedelta(days=days))
+            return rotation.run_due_steps(datetime.now(UTC) + timedelta(days=days))
 
     def all_is_there(self) -> None:
         """Checks that the keys of the file read and find all data of both people, and that new leads are stored."""
@@ -95,25 +95,25 @@ def machine(tmp_path: Path, database_url: str) -> Machine:
     return made
 
 
-def events(news: list[News]) -> list[str]:
+def events(news: list[LogEvent]) -> list[str]:
     return [each.event for each in news]
 
 
 def test_a_key_is_replaced_by_age_and_the_old_one_destroyed(machine: Machine) -> None:
-    assert machine.keep_up(14) == []
+    assert machine.run_due_steps(14) == []
     assert machine.ids() == ("k-first",)
-    (added,) = machine.keep_up(16)
+    (added,) = machine.run_due_steps(16)
     assert added.event == "next key added: back up the key file"
     first, following = machine.ids()
     assert (first, following) == ("k-first", added.facts["key"])
-    assert machine.keep_up(29) == []
-    (changed,) = machine.keep_up(31)
+    assert machine.run_due_steps(29) == []
+    (changed,) = machine.run_due_steps(31)
     assert changed.event == "key changed: back up the key file"
     assert changed.facts["destroyed"] == "k-first"
     assert machine.ids() == (following,), "the backup from before the change has the new key"
     assert machine.used() == {following}
     machine.all_is_there()
-    assert machine.keep_up(14) == [], "the age of the new key counts"
+    assert machine.run_due_steps(14) == [], "the age of the new key counts"
     with Store.open(machine.url, Cipher(KEYRING)) as store, pytest.raises(KeyMissing, match=following):
         store.check_keys(DEALER)
 
@@ -122,7 +122,7 @@ def test_a_key_change_that_is_killed_at_any_step_loses_nothing_and_completes_lat
     machine: Machine, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """It is stopped at its first pause, then at its second, and so on."""
-    monkeypatch.setattr(key_rotation, "VALUES_AT_ONCE", 3)
+    monkeypatch.setattr(key_rotation, "VALUES_PER_TRANSACTION", 3)
     stops = 0
     for number in count(1):
         pauses = count(1)
@@ -132,7 +132,7 @@ def test_a_key_change_that_is_killed_at_any_step_loses_nothing_and_completes_lat
                 raise RotationStopped
 
         with suppress(RotationStopped):
-            machine.keep_up(31 + number, wait=wait)
+            machine.run_due_steps(31 + number, wait=wait)
             if machine.ids()[0] != "k-first" and len(machine.ids()) == 1:
                 break
         stops = number
@@ -145,49 +145,49 @@ def test_a_key_change_that_is_killed_at_any_step_loses_nothing_and_completes_lat
 
 def test_only_one_process_changes_the_keys(machine: Machine) -> None:
     with changing(machine.path):
-        assert machine.keep_up(31) == []
+        assert machine.run_due_steps(31) == []
     assert machine.ids() == ("k-first",)
 
 
 def test_a_key_in_use_is_never_destroyed(machine: Machine) -> None:
     """This also holds for a value that another process has written after the change."""
-    machine.keep_up(31)
+    machine.run_due_steps(31)
     with Store.open(machine.url) as store, store.read(DEALER) as tx:
         old = tx.connection.execute(text("SELECT customer FROM leads WHERE lead_id = 'L1'")).scalar_one()
 
     def wait(seconds: float) -> None:
-        if seconds == key_rotation.TAKEN_UP_SECONDS and machine.ids()[0] != "k-first":
+        if seconds == key_rotation.RELOAD_SECONDS and machine.ids()[0] != "k-first":
             with Store.open(machine.url) as store, store.write(DEALER) as tx:
                 tx.connection.execute(text("UPDATE leads SET customer = :old WHERE lead_id = 'L1'"), {"old": old})
 
     with Store.open(machine.url, cipher := machine.cipher()) as store:
         rotation = KeyRotation(store, cipher, DEALER, machine.path, DAYS, wait=lambda _: None)
         rotation.rotate(datetime.now(UTC))
-        wait(key_rotation.TAKEN_UP_SECONDS)
+        wait(key_rotation.RELOAD_SECONDS)
         assert rotation.destroy_unused() == []
         assert "k-first" in machine.ids()
-        assert rotation.reseal() == 1
+        assert rotation.reencrypt_all() == 1
         assert rotation.destroy_unused() == ["k-first"]
     machine.all_is_there()
 
 
 def test_a_machine_with_other_keys_prevents_the_change_until_it_has_the_new_one(machine: Machine) -> None:
-    machine.keep_up(16)
-    assert machine.keep_up(16, cipher=Cipher(KEYRING)) == []
-    (refused,) = machine.keep_up(31)
+    machine.run_due_steps(16)
+    assert machine.run_due_steps(16, cipher=Cipher(KEYRING)) == []
+    (refused,) = machine.run_due_steps(31)
     assert refused.event == "key not changed"
     assert refused.is_problem
     assert "DEALER_AGENT_KEYS" in refused.facts["problem"]
     assert machine.ids()[0] == "k-first"
     machine.all_is_there()
-    machine.keep_up(31, cipher=Cipher(Keyring.parse(machine.path.read_text())))
-    assert events(machine.keep_up(31)) == ["key changed: back up the key file"]
+    machine.run_due_steps(31, cipher=Cipher(Keyring.parse(machine.path.read_text())))
+    assert events(machine.run_due_steps(31)) == ["key changed: back up the key file"]
 
 
 def test_an_old_copy_of_the_key_file_does_not_restore_a_destroyed_key(machine: Machine) -> None:
-    machine.keep_up(16)
+    machine.run_due_steps(16)
     backup = machine.path.read_text()
-    machine.keep_up(31)
+    machine.run_due_steps(31)
     (active,) = machine.ids()
     machine.path.write_text(backup)
     cipher = machine.cipher()
@@ -197,7 +197,7 @@ def test_an_old_copy_of_the_key_file_does_not_restore_a_destroyed_key(machine: M
         pytest.raises(KeyMissing, match="k-first is an old one"),
     ):
         writer.submit(DEALER, storing("L3")).result(60)
-    assert events(machine.keep_up(1)) == ["key changed: back up the key file"]
+    assert events(machine.run_due_steps(1)) == ["key changed: back up the key file"]
     assert machine.ids() == (active,)
     machine.all_is_there()
 
@@ -205,36 +205,36 @@ def test_an_old_copy_of_the_key_file_does_not_restore_a_destroyed_key(machine: M
 def test_a_service_with_keys_from_the_environment_says_when_a_change_is_due(machine: Machine) -> None:
     old, new = Cipher(KEYRING), new_key()
     both = Cipher(Keyring((new, *KEYRING.keys), KEYRING.lasting))
-    assert machine.keep_up(29, cipher=old) == []
-    (due,) = machine.keep_up(31, cipher=old)
+    assert machine.run_due_steps(29, cipher=old) == []
+    (due,) = machine.run_due_steps(31, cipher=old)
     assert (due.event, due.is_problem) == ("change of keys is due", True)
     with Store.open(machine.url, both) as store:
         store.check_keys(DEALER)
         rotation = KeyRotation(store, both, DEALER, None, DAYS, wait=lambda _: None)
-        assert rotation.reseal() > 0
+        assert rotation.reencrypt_all() > 0
         assert rotation.unused() == ["k-first"]
-    (left,) = machine.keep_up(1, cipher=both)
+    (left,) = machine.run_due_steps(1, cipher=both)
     assert left.event == "old key is still here"
     assert "k-first" in left.facts["problem"]
-    assert machine.keep_up(1, cipher=Cipher(Keyring((new,), KEYRING.lasting))) == []
+    assert machine.run_due_steps(1, cipher=Cipher(Keyring((new,), KEYRING.lasting))) == []
 
 
 def test_the_service_changes_no_keys_of_the_environment_and_no_file_behind_a_link(tmp_path: Path) -> None:
     path = tmp_path / KEY_FILE_NAME
     path.write_text(render(KEYRING))
-    assert file_to_change(tmp_path, {}) == path
-    assert file_to_change(tmp_path, {"DEALER_AGENT_KEYS": render(KEYRING)}) is None
+    assert changeable_key_file(tmp_path, {}) == path
+    assert changeable_key_file(tmp_path, {"DEALER_AGENT_KEYS": render(KEYRING)}) is None
     path.rename(tmp_path / "elsewhere")
     path.symlink_to(tmp_path / "elsewhere")
-    assert file_to_change(tmp_path, {}) is None
+    assert changeable_key_file(tmp_path, {}) is None
 
 
 def test_a_lead_that_is_stored_during_a_change_is_sealed_with_the_new_key(
     machine: Machine, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The worker has read the keys before the change, and reads them again only when it must."""
-    monkeypatch.setattr(key_rotation, "VALUES_AT_ONCE", 3)
-    machine.keep_up(16)
+    monkeypatch.setattr(key_rotation, "VALUES_PER_TRANSACTION", 3)
+    machine.run_due_steps(16)
     late = machine.cipher()
     taken: list[str] = []
     with Store.open(machine.url, late) as store, closing(store.lead_writer()) as writer:
@@ -244,7 +244,7 @@ def test_a_lead_that_is_stored_during_a_change_is_sealed_with_the_new_key(
             writer.submit(DEALER, _storing(lead_id, late)).result(60)
             taken.append(lead_id)
 
-        machine.keep_up(31, wait=wait)
+        machine.run_due_steps(31, wait=wait)
         (active,) = machine.ids()
         assert late.keyring.active == active
         assert machine.used() == {active}

@@ -7,7 +7,7 @@ from dealer_agent.cli.keys import change_key, changing_keys, rotation_of
 from dealer_agent.cli.terminal import fail, out
 from dealer_agent.config import Settings
 from dealer_agent.config.keys import KEY_FILE_NAME, KEYS_VARIABLE, from_environment
-from dealer_agent.server.key_rotation import file_to_change
+from dealer_agent.server.key_rotation import changeable_key_file
 from dealer_agent.storage.store import Store
 
 
@@ -50,7 +50,7 @@ def tell_when_final(settings: Settings, store: Store) -> None:
             f"when you have replaced the key in {KEYS_VARIABLE} and removed the old one there "
             "(dealer-agent keys rotate --help)"
         )
-    elif file_to_change(settings.directory, os.environ) is None or not settings.dealer.privacy.rotate_keys_days:
+    elif changeable_key_file(settings.directory, os.environ) is None or not settings.dealer.privacy.rotate_keys_days:
         when = (
             "when the key is destroyed. The service does not do this by itself here: run dealer-agent leads erase "
             "--final"

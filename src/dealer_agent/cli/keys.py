@@ -25,7 +25,7 @@ from dealer_agent.cli.terminal import (
 from dealer_agent.config import Settings
 from dealer_agent.config.keys import KEY_FILE_NAME, KEYS_VARIABLE, changing, create_key_file, from_environment
 from dealer_agent.encryption import Cipher, InvalidKeys, Keyring, new_key, new_lasting_secret, render
-from dealer_agent.server.key_rotation import KeyRotation, file_to_change
+from dealer_agent.server.key_rotation import KeyRotation, changeable_key_file
 from dealer_agent.storage.errors import DatabaseUnreachable, SchemaOutdated
 from dealer_agent.storage.keys import KeyUse, key_uses
 from dealer_agent.storage.reencryption import delete_unused_keys, keys_in_use
@@ -95,7 +95,7 @@ def rotate(
     """
     with open_customer_store(directory) as (settings, store), rotation_of(settings, store) as rotation:
         if from_environment(os.environ):
-            if values := rotation.reseal():
+            if values := rotation.reencrypt_all():
                 out.print(f"{values:,} values are encrypted with the new key.")
             else:
                 out.print(f"All customer data is encrypted with the key {rotation.cipher.keyring.active} already.")
@@ -127,7 +127,7 @@ def rotation_of(settings: Settings, store: Store) -> Iterator[KeyRotation]:
             dealer_id=settings.dealer.id,
             path=None if from_environment(os.environ) else settings.directory / KEY_FILE_NAME,
             days=settings.dealer.privacy.rotate_keys_days,
-            sealed=lambda count: bar.update(task, advance=count),
+            on_progress=lambda count: bar.update(task, advance=count),
         )
 
 
@@ -167,7 +167,7 @@ def _show_due_date(settings: Settings, use: KeyUse | None) -> None:
     if not days or use is None:
         return
     due = use.since + timedelta(days=days)
-    if file_to_change(settings.directory, os.environ) is not None:
+    if changeable_key_file(settings.directory, os.environ) is not None:
         out.print(
             f"The running service replaces the key on {due:%Y-%m-%d}. Back up the file before then.", markup=False
         )

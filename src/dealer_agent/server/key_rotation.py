@@ -1,8 +1,8 @@
-"""Changes the keys to customer data and destroys old ones, so that nobody can read erased data.
+"""Replaces the keys of customer data by age, and destroys the old ones, so that erasures are final.
 
-A new key is added to the key file as the next key, which only reads. Later it becomes the active key. Everything that
-the old key encrypts is encrypted again, and the old key is removed from the file. Each step is finished in file and
-database before the next one begins. The next call continues after a process was killed.
+A new key is added to the key file as the next key, which only decrypts. Later it becomes the active key. All values of
+the old key are encrypted again with it, and the old key is removed from the file. Each step is complete in file and
+database before the next one starts. When a process is killed, the next call continues.
 """
 
 import socket
@@ -20,20 +20,20 @@ from dealer_agent.storage.keys import KeyUse, key_uses, record_missing_key, reco
 from dealer_agent.storage.reencryption import keys_in_use, reencrypt
 from dealer_agent.storage.store import Store
 
-TAKEN_UP_SECONDS = 3.0
-"""The time within which every worker process reads a changed key file: they check it twice a second."""
-VALUES_AT_ONCE = 50
-"""The most values that one transaction encrypts again. New leads wait for it."""
+RELOAD_SECONDS = 3.0
+"""Every worker process has read a changed key file after this time. They check it twice a second."""
+VALUES_PER_TRANSACTION = 50
+"""How many values one transaction encrypts again. New leads wait for it."""
 PAUSE_SECONDS = 0.02
 """The time for other transactions between two of these."""
 NOTICE = timedelta(hours=2)
-"""The least time between noting the next key and using it: a machine without the key reports it meanwhile."""
+"""The least time between recording the next key and using it. Machines without the key report it meanwhile."""
 MARGIN = timedelta(days=1)
-"""A running service destroys the old key within this time after a change is due."""
+"""A running service destroys the old key within this time after the change is due."""
 
 
-class News(NamedTuple):
-    """What an operator should know: an event of the log and its facts."""
+class LogEvent(NamedTuple):
+    """An event for the log, with its values."""
 
     event: str
     facts: dict[str, Any]
@@ -46,10 +46,10 @@ class RotationStopped(Exception):  # noqa: N818 - not an error: the next call co
 
 @dataclass
 class KeyRotation:
-    """The keys of one dealer. `path` is their file; None where the operator changes them (`file_to_change`).
+    """The keys of one dealer. `path` is their file; None if the operator changes them (`changeable_key_file`).
 
-    `days` is the age at which the active key is replaced; 0: never. `machine` names where the keys
-    are. `wait` sleeps, and raises Stopped to end early.
+    `days` is the age at which the active key is replaced; 0 means never. `machine` is the name of this machine. `wait`
+    sleeps, and raises RotationStopped to end early. `on_progress` gets the number of values of each transaction.
     """
 
     store: Store
@@ -59,55 +59,55 @@ class KeyRotation:
     days: int
     machine: str = field(default_factory=socket.gethostname)
     wait: Callable[[float], None] = time.sleep
-    sealed: Callable[[int], None] = field(default=lambda _: None)
+    on_progress: Callable[[int], None] = field(default=lambda _: None)
 
-    def keep_up(self, now: datetime) -> list[News]:
-        """Does what is due, and returns news for the operator. If several processes call it at once, one does the work.
+    def run_due_steps(self, now: datetime) -> list[LogEvent]:
+        """Runs the steps that are due. If several processes call it at once, one of them does the work.
 
         Raises StorageError and EncryptionError.
         """
         uses = self._uses()
-        self._note_lacking(uses)
+        self._record_missing_keys(uses)
         if self.path is None:
-            return self._news_for_operator(uses, now)
+            return self._operator_events(uses, now)
         if not self.days or not (self._is_unfinished(uses) or self._is_due(uses, now, share=0.5)):
             return []
         try:
             with changing(self.path):
-                return self._keep_up(now)
+                return self._run_due_steps(now)
         except BlockingIOError:
             return []
         except OSError as error:
             problem = (
                 f"the key file cannot be replaced ({error.strerror}): the service's user must own it and its folder"
             )
-            return [News("key not changed", {"problem": problem}, is_problem=True)]
+            return [LogEvent("key not changed", {"problem": problem}, is_problem=True)]
 
     def rotate(self, now: datetime) -> bool:
-        """Makes a new key the active one and seals everything with it. The caller holds `changing`.
+        """Makes a new key the active one, and encrypts all values with it. The caller holds `changing`.
 
-        Returns False if it only completed a change that was interrupted. The old keys stay in the file;
-        `destroy_unused` removes them. Raises StorageError, EncryptionError and OSError.
+        Returns False if it only completed an interrupted change. The old keys stay in the file until `destroy_unused`
+        removes them. Raises StorageError, EncryptionError and OSError.
         """
-        self._read_again()
-        if self._is_unfinished(self._uses()) and self.reseal():
+        self._reload_keys()
+        if self._is_unfinished(self._uses()) and self.reencrypt_all():
             return False
-        self._prepare(now)
-        self._promote()
-        self.reseal()
+        self._add_next_key(now)
+        self._activate_next_key()
+        self.reencrypt_all()
         return True
 
-    def reseal(self) -> int:
-        """Seals with the active key every value that is sealed with another one. Returns their number."""
+    def reencrypt_all(self) -> int:
+        """Encrypts all values of other keys with the active key. Returns their number."""
         total = 0
-        for done in reencrypt(self.store, self.dealer_id, VALUES_AT_ONCE):
+        for done in reencrypt(self.store, self.dealer_id, VALUES_PER_TRANSACTION):
             total += done
-            self.sealed(done)
+            self.on_progress(done)
             self.wait(PAUSE_SECONDS)
         return total
 
     def unused(self) -> list[str]:
-        """The keys here with which nothing is sealed and nothing will be."""
+        """The keys in the file that no value uses, and no new value will use."""
         with self.store.read(self.dealer_id) as tx:
             uses, used = key_uses(tx), keys_in_use(tx)
         needed = {key_id for key_id, use in uses.items() if use.state != "unused"}
@@ -117,70 +117,70 @@ class KeyRotation:
         """Removes the unused keys from the file and returns their ids. The caller holds `changing`."""
         unused = self.unused()
         if unused:
-            self.wait(TAKEN_UP_SECONDS)  # A reader that fetched a value before it was sealed again needs the old key.
+            self.wait(RELOAD_SECONDS)  # A reader may still decrypt an old value.
             self._write(tuple(entry for entry in self.cipher.keyring.keys if entry[0] not in unused))
             self.cipher.refresh()
         return unused
 
     def final_by(self, now: datetime) -> datetime | None:
-        """The time until which a running service destroys the keys here; None if the service does not change them."""
+        """When a running service will have destroyed the current keys; None if it does not change them."""
         if self.path is None or not self.days:
             return None
         use = self._uses().get(self.cipher.keyring.active)
         since = now if use is None or use.state == "next" else use.since
         return max(since + timedelta(days=self.days), now) + MARGIN
 
-    def _keep_up(self, now: datetime) -> list[News]:
-        self._read_again()
-        news = self._finish() if self._is_unfinished(self._uses()) else []
+    def _run_due_steps(self, now: datetime) -> list[LogEvent]:
+        self._reload_keys()
+        events = self._finish() if self._is_unfinished(self._uses()) else []
         uses = self._uses()
         if not self._is_due(uses, now, share=0.5):
-            return news
-        if not self._next(uses):
+            return events
+        if not self._next_keys(uses):
             by = self._due_at(uses, now)
-            key_id = self._prepare(now)
+            key_id = self._add_next_key(now)
             facts = {"key": key_id, "before": f"{max(by, now + NOTICE):%Y-%m-%d %H:%M}"}
-            return [*news, News("next key added: back up the key file", facts)]
-        use = uses[self._next(uses)[0]]
+            return [*events, LogEvent("next key added: back up the key file", facts)]
+        use = uses[self._next_keys(uses)[0]]
         if not self._is_due(uses, now) or use.since + NOTICE > now:
-            return news
+            return events
         if use.missing_on:
             problem = f"{use.missing_on} has another key file: give all machines the same keys by DEALER_AGENT_KEYS"
-            return [*news, News("key not changed", {"problem": problem}, is_problem=True)]
-        self._promote()
-        return [*news, *self._finish()]
+            return [*events, LogEvent("key not changed", {"problem": problem}, is_problem=True)]
+        self._activate_next_key()
+        return [*events, *self._finish()]
 
-    def _finish(self) -> list[News]:
-        values, destroyed = self.reseal(), self.destroy_unused()
+    def _finish(self) -> list[LogEvent]:
+        values, destroyed = self.reencrypt_all(), self.destroy_unused()
         facts = {"active": self.cipher.keyring.active, "values": values, "destroyed": ", ".join(destroyed)}
-        news = [News("key changed: back up the key file", facts)]
+        events = [LogEvent("key changed: back up the key file", facts)]
         uses = self._uses()
         if retired := [key_id for key_id, use in uses.items() if use.state == "retired"]:
             problem = f"{', '.join(retired)} seals what cannot be sealed anew: see dealer-agent consent verify"
-            news.append(News("old key not destroyed", {"problem": problem}, is_problem=True))
-        return news
+            events.append(LogEvent("old key not destroyed", {"problem": problem}, is_problem=True))
+        return events
 
-    def _prepare(self, now: datetime) -> str:
-        """Adds a new key as the next one and returns its id. Removes what a killed change may have left."""
+    def _add_next_key(self, now: datetime) -> str:
+        """Adds a new key as the next one, and returns its id. Removes keys of a change that was killed."""
         key = new_key()
-        dropped = {*self.unused(), *self._next(self._uses())}
+        dropped = {*self.unused(), *self._next_keys(self._uses())}
         self._write((*(entry for entry in self.cipher.keyring.keys if entry[0] not in dropped), key))
-        # Every worker must have read a key before anything is sealed with it.
-        self.wait(TAKEN_UP_SECONDS)
+        # Every worker must know a key before a value is encrypted with it.
+        self.wait(RELOAD_SECONDS)
         self.cipher.refresh()
         with self.store.write(self.dealer_id, now) as tx:
             record_next_key(tx, key[0])
         return key[0]
 
-    def _promote(self) -> None:
+    def _activate_next_key(self) -> None:
         """Makes the next key the active one."""
-        (key_id,) = self._next(self._uses())
+        (key_id,) = self._next_keys(self._uses())
         self._write(tuple(sorted(self.cipher.keyring.keys, key=lambda entry: entry[0] != key_id)))
         self.cipher.refresh()
-        self.wait(TAKEN_UP_SECONDS)
+        self.wait(RELOAD_SECONDS)
 
-    def _read_again(self) -> None:
-        """Reads the keys from the file. The active key comes first, also after an old copy of the file was restored."""
+    def _reload_keys(self) -> None:
+        """Reads the key file. Puts the active key first if an old copy of the file was restored."""
         self.cipher.refresh()
         uses = self._uses()
         ended = [key_id for key_id, use in uses.items() if use.state in ("retired", "unused")]
@@ -193,12 +193,12 @@ class KeyRotation:
         assert self.path is not None
         replace_key_file(self.path, replace(self.cipher.keyring, keys=keys))
 
-    def _next(self, uses: Mapping[str, KeyUse]) -> list[str]:
-        """The next key, if it is noted in the database and present here."""
+    def _next_keys(self, uses: Mapping[str, KeyUse]) -> list[str]:
+        """The next key, if the database and the file have one."""
         return [key_id for key_id in self.cipher.keyring.ids if key_id in uses and uses[key_id].state == "next"]
 
     def _is_unfinished(self, uses: Mapping[str, KeyUse]) -> bool:
-        """Whether a change was begun and not completed."""
+        """Whether a change has started and is not complete."""
         first, *others = self.cipher.keyring.ids
         states = {key_id: use.state for key_id, use in uses.items()}
         return states.get(first, "active") != "active" or any(
@@ -212,8 +212,8 @@ class KeyRotation:
     def _is_due(self, uses: Mapping[str, KeyUse], now: datetime, share: float = 1.0) -> bool:
         return self._due_at(uses, now, share) <= now
 
-    def _note_lacking(self, uses: Mapping[str, KeyUse]) -> None:
-        """Notes in the database that this machine does not have the next key: then no machine seals with it."""
+    def _record_missing_keys(self, uses: Mapping[str, KeyUse]) -> None:
+        """Records in the database that this machine lacks the next key. Then no machine makes it the active key."""
         here = self.machine
         for key_id, use in uses.items():
             if use.state != "next":
@@ -234,20 +234,20 @@ class KeyRotation:
         with self.store.read(self.dealer_id) as tx:
             return key_uses(tx)
 
-    def _news_for_operator(self, uses: Mapping[str, KeyUse], now: datetime) -> list[News]:
+    def _operator_events(self, uses: Mapping[str, KeyUse], now: datetime) -> list[LogEvent]:
         ended = [key_id for key_id in self.cipher.keyring.ids if key_id in uses and uses[key_id].state == "unused"]
-        news = []
+        events = []
         if ended:
             advice = f"remove {', '.join(ended)}: nothing needs it, and erased data stays readable with it"
-            news.append(News("old key is still here", {"problem": advice}, is_problem=True))
+            events.append(LogEvent("old key is still here", {"problem": advice}, is_problem=True))
         if self.days and self._is_due(uses, now):
             advice = "give the service a new key, as dealer-agent keys rotate --help says"
-            news.append(News("change of keys is due", {"problem": advice}, is_problem=True))
-        return news
+            events.append(LogEvent("change of keys is due", {"problem": advice}, is_problem=True))
+        return events
 
 
-def waiting_until(stopped: threading.Event) -> Callable[[float], None]:
-    """A `KeyRotation.wait` that raises Stopped once the event is set."""
+def wait_unless(stopped: threading.Event) -> Callable[[float], None]:
+    """A `KeyRotation.wait` that raises RotationStopped when the event is set."""
 
     def wait(seconds: float) -> None:
         if stopped.wait(seconds):
@@ -256,8 +256,8 @@ def waiting_until(stopped: threading.Event) -> Callable[[float], None]:
     return wait
 
 
-def file_to_change(directory: Path, env: Mapping[str, str]) -> Path | None:
-    """The key file if the service may change it; None for keys in the environment and for a symbolic link.
+def changeable_key_file(directory: Path, env: Mapping[str, str]) -> Path | None:
+    """The key file; None if the service may not change it: for keys in the environment, and for a symbolic link.
 
     The file behind a link may also have the keys of another dealer.
     """

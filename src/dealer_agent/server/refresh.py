@@ -14,7 +14,7 @@ from dealer_agent.catalogue_loading.snapshot_loader import SnapshotError, Snapsh
 from dealer_agent.dealers.retention import erase_before, purge_before
 from dealer_agent.encryption import Cipher, EncryptionError
 from dealer_agent.server.chain_heads import HEADS_SECONDS, record_heads
-from dealer_agent.server.key_rotation import News
+from dealer_agent.server.key_rotation import LogEvent
 from dealer_agent.server.log import FLUSH_SECONDS, INTERVAL_SECONDS, BufferedLines, end_interval, places
 from dealer_agent.server.service import LEADS_TAKEN, Service
 from dealer_agent.server.tokens import TokenRegistry
@@ -82,7 +82,7 @@ class Refresher:
     loaded: Revision
     cipher: Cipher | None
     heads_file: Path
-    rotate_keys: Callable[[datetime], list[News]]
+    rotate_keys: Callable[[datetime], list[LogEvent]]
     failing: set[str] = field(default_factory=set)
 
     async def run(self) -> None:
