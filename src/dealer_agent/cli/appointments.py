@@ -9,8 +9,7 @@ from zoneinfo import ZoneInfo
 import msgspec
 import typer
 
-from dealer_agent.cli.access_recording import record_access
-from dealer_agent.cli.private_file import OutOption, private_file
+from dealer_agent.cli.customer_data import OutOption, private_file, record_access
 from dealer_agent.cli.terminal import HERE, DirOption, counted, err, fail, open_customer_store, out, print_table
 from dealer_agent.config import Settings
 from dealer_agent.dealers.profile import Profile
@@ -72,7 +71,7 @@ def cancel(
         except NoVisitToCancel as problem:
             fail(str(problem))
     for line in _cancelled(done, notified=not tell_nobody):
-        out.print(line, markup=False)
+        out.print(line)
 
 
 @app.command("calendar")
@@ -105,7 +104,7 @@ def calendar(
         else:
             with private_file(file) as opened:
                 opened.write(document)
-            out.print(f"{counted(len(booked), 'visit')} written to {file}", markup=False)
+            out.print(f"{counted(len(booked), 'visit')} written to {file}")
 
 
 def _cancelled(done: Cancellation, *, notified: bool) -> Iterator[str]:
@@ -131,12 +130,11 @@ def _subscribe(settings: Settings, store: Store) -> None:
     path = f"{settings.service.base_path}/calendar/{secret.secret}.ics"
     err.print(
         f"Calendar {token_id}. Anyone with this address can see all visits and customers. It is shown this once. "
-        f"To end it: dealer-agent tokens revoke {token_id}",
-        markup=False,
+        f"To end it: dealer-agent tokens revoke {token_id}"
     )
-    out.print(settings.service.public_url + path, markup=False, soft_wrap=True)
+    out.print(settings.service.public_url + path, soft_wrap=True)
     if not settings.service.public_url:
-        err.print("Put the address of your service in front of it: public_url is not set.", markup=False)
+        err.print("Put the address of your service in front of it: public_url is not set.")
 
 
 def _row(listed: ListedAppointment, profile: Profile) -> tuple[str, ...]:

@@ -67,7 +67,7 @@ def show(
         if record is None:
             fail(f"There is no delivery {delivery_id}; see dealer-agent deliveries list")
     now = datetime.now(UTC)
-    out.print(f"[bold]Delivery {record.delivery_id}[/], {_state(record, now)}")
+    out.print(f"[bold]Delivery {record.delivery_id}[/], {_state(record, now)}", markup=True)
     facts = {
         "lead": record.lead_id,
         "kind": record.kind,
@@ -138,7 +138,7 @@ def send_again(
                 "dealer-agent deliveries retry sends what waits or is parked"
             )
     for delivery_id in new_ids:
-        out.print(f"Delivery {delivery_id} is sent as soon as the service runs.", markup=False)
+        out.print(f"Delivery {delivery_id} is sent as soon as the service runs.")
 
 
 def _state(record: DeliveryRecord, now: datetime) -> str:

@@ -52,14 +52,17 @@ def demo(
     # The examples ask about a certified vehicle with a price.
     examples = (row.unit for row in feed.units if row.unit.condition == "cpo" and row.unit.selling_price)
     vin = next(unit.vin for unit in examples if unit.vin)
-    out.print(f"\n[bold]{escape(settings.dealer.name)}[/] has {len(feed.units)} vehicles and answers at {address}/")
+    out.print(
+        f"\n[bold]{escape(settings.dealer.name)}[/] has {len(feed.units)} vehicles and answers at {address}/",
+        markup=True,
+    )
     out.print(f"Its agent card: {address}/.well-known/agent-card.json\n")
     out.print("Ask it something, in another terminal:\n")
     for skill in SHOWN:
         command = curl_command(address, skill, proto(), now=now, vin=vin, compact=True)
-        out.print(command + "\n", markup=False, soft_wrap=True)
+        out.print(command + "\n", soft_wrap=True)
     leads = directory / DEMO_LEADS
-    out.print(f"Each lead is written to {leads}. To list them: dealer-agent leads list --dir {directory}", markup=False)
+    out.print(f"Each lead is written to {leads}. To list them: dealer-agent leads list --dir {directory}")
     out.print("Ctrl-C stops it.")
     run(settings, listener, address, workers=1)
 

@@ -1,18 +1,25 @@
-"""`dealer-agent leads erase`: erases the data of a person."""
+"""`dealer-agent leads erase`: erases the data of a person, and makes the erasure final."""
 
+import os
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from datetime import datetime, timedelta
+from datetime import UTC, datetime, timedelta
 from typing import Annotated
 
 import msgspec
 import typer
 
-from dealer_agent.cli.access_recording import record_access
-from dealer_agent.cli.erasure_finality import make_final, require_key_file, tell_when_final
-from dealer_agent.cli.lead_display import deliveries_of
-from dealer_agent.cli.person_lookup import EmailOption, LeadArgument, Person, PhoneOption, is_known
+from dealer_agent.cli.customer_data import (
+    EmailOption,
+    LeadArgument,
+    Person,
+    PhoneOption,
+    deliveries_of,
+    is_known,
+    record_access,
+)
+from dealer_agent.cli.keys import change_key, changing_keys, rotation_of
 from dealer_agent.cli.terminal import (
     HERE,
     DirOption,
@@ -24,6 +31,8 @@ from dealer_agent.cli.terminal import (
     plain,
     print_table,
 )
+from dealer_agent.config import Settings
+from dealer_agent.config.keys import KEY_FILE_NAME, KEYS_VARIABLE, from_environment
 from dealer_agent.dealers.profile import Profile
 from dealer_agent.leads.consent_events import ERASED
 from dealer_agent.leads.lead_content import additions_of
@@ -31,6 +40,7 @@ from dealer_agent.leads.received_lead import contact_points
 from dealer_agent.leads.records import StoredLead
 from dealer_agent.leads.visit_words import VISITS
 from dealer_agent.protocol.requests import Customer
+from dealer_agent.server.key_rotation import changeable_key_file
 from dealer_agent.storage.appointments import appointments_of
 from dealer_agent.storage.erasure import erase_lead
 from dealer_agent.storage.errors import WrongKey
@@ -137,12 +147,12 @@ class _Erasure:
         for arrived, words in ((True, "have a copy"), (False, "may have a copy, because a delivery was not finished")):
             where = ", ".join(plain(channel) for channel in sorted(self.copies) if self.copies[channel] is arrived)
             if where:
-                out.print(f"\nThese channels {words}: {where}. Erase the lead there.", markup=False)
+                out.print(f"\nThese channels {words}: {where}. Erase the lead there.")
         if self.copies:
             out.print("The running service notifies each of them, unless `notices` in dealer.toml excludes that.")
         for visit in self.visits:
             what = f"{VISITS[visit.kind]} at {plain(visit.rooftop)} on {moment(visit.starts_at)} UTC"
-            out.print(f"\nThe {what} is cancelled. The running service notifies the rooftop.", markup=False)
+            out.print(f"\nThe {what} is cancelled. The running service notifies the rooftop.")
 
 
 def _erase_person(erasure: _Erasure, person: Person, *, yes: bool, again: bool) -> None:
@@ -182,18 +192,17 @@ def _erase_person(erasure: _Erasure, person: Person, *, yes: bool, again: bool) 
     if others:
         out.print(
             "\nThese leads share an e-mail address or phone number with what was erased, and are kept: "
-            f"{', '.join(others)}. If they are the same person's, erase them too.",
-            markup=False,
+            f"{', '.join(others)}. If they are the same person's, erase them too."
         )
 
 
 def _erase_unreadable(erasure: _Erasure, lead_id: str, problem: str, *, yes: bool) -> None:
     """Erases a lead that cannot be decrypted because it was changed in the database."""
-    out.print(f"The lead {lead_id} cannot be shown: {problem}", markup=False)
+    out.print(f"The lead {lead_id} cannot be shown: {problem}")
     if not yes and not typer.confirm("Erase it anyway? This cannot be undone."):
         fail("Nothing was erased.")
     erasure.erase(lead_id)
-    out.print(f"The lead {lead_id} is erased.", markup=False)
+    out.print(f"The lead {lead_id} is erased.")
     erasure.show_receivers()
     if erasure.proof_kept_until() is not None:
         out.print("The proof of consent is kept apart. --consent-too erases it.")
@@ -264,3 +273,56 @@ def _report(erased: Mapping[str, int], proof_until: datetime | None) -> None:
     print_table("\nErased", ("What", "Count #"), [(what, str(count)) for what, count in erased.items()])
     proof = [] if proof_until is None else [(PROOF, PROOF_WHY.format(until=proof_until))]
     print_table("\nKept", ("What", "Why"), [*KEPT.items(), *proof])
+
+
+def require_key_file() -> None:
+    """Ends the command if the keys are in the environment, because it cannot destroy a key there."""
+    if from_environment(os.environ):
+        fail(
+            f"--final cannot change the keys in {KEYS_VARIABLE}. Erase without it, then replace the key "
+            "(dealer-agent keys rotate --help): the erasure is final when you have removed the old key there"
+        )
+
+
+def make_final(settings: Settings, store: Store) -> None:
+    """Replaces the key, and destroys every key that may have encrypted erased data. Ends the command if one is left."""
+    path = settings.directory / KEY_FILE_NAME
+    with rotation_of(settings, store) as rotation, changing_keys(path):
+        rotation.cipher.refresh()
+        before = set(rotation.cipher.keyring.ids)
+        change_key(rotation, destroy=True)
+        if rotation.cipher.keyring.active in before:  # It only completed a change that was interrupted.
+            change_key(rotation, destroy=True)
+        left = before.intersection(rotation.cipher.keyring.ids)
+    if left:
+        fail(
+            f"The erasure is not final: the key {', '.join(sorted(left))} is still needed, because a value cannot be "
+            "encrypted with the new key. "
+            "dealer-agent consent verify says what was changed in the database"
+        )
+    out.print(
+        f"\nThe erasure is final: the old key is destroyed. Back up {path} again, and delete its older copies: with "
+        "one of them, remains in the database's files and in its backups can be read."
+    )
+
+
+def tell_when_final(settings: Settings, store: Store) -> None:
+    """Shows when the erasure becomes final, or what makes it final."""
+    if from_environment(os.environ):
+        when = (
+            f"when you have replaced the key in {KEYS_VARIABLE} and removed the old one there "
+            "(dealer-agent keys rotate --help)"
+        )
+    elif changeable_key_file(settings.directory, os.environ) is None or not settings.dealer.privacy.rotate_keys_days:
+        when = (
+            "when the key is destroyed. The service does not do this by itself here: run dealer-agent leads erase "
+            "--final"
+        )
+    else:
+        with rotation_of(settings, store) as rotation:
+            by = rotation.final_by(datetime.now(UTC))
+        when = f"by {by:%Y-%m-%d}: the running service destroys the key by then. --final does it at once"
+    out.print(
+        f"\nThe erasure becomes final {when}. Until then, a person who has the key and the database's files can read "
+        "remains in them."
+    )

@@ -14,8 +14,7 @@ import msgspec
 import typer
 from lxml import etree
 
-from dealer_agent.cli.access_recording import record_access
-from dealer_agent.cli.private_file import OutOption, private_file
+from dealer_agent.cli.customer_data import OutOption, private_file, record_access
 from dealer_agent.cli.terminal import HERE, DirOption, counted, err, fail, open_customer_store, progress
 from dealer_agent.config import Settings
 from dealer_agent.leads.adf import PROLOG, render_adf
@@ -75,7 +74,7 @@ def export(
                 document.write(part)
     left_out = f"; {erased} erased left out" if erased else ""
     where = "" if file is None else f" to {file}"
-    err.print(f"{counted(len(chosen), 'lead')} written{where}{left_out}.", markup=False)
+    err.print(f"{counted(len(chosen), 'lead')} written{where}{left_out}.")
 
 
 def _chosen(store: Store, dealer_id: str, first: datetime | None, end: datetime | None) -> tuple[list[str], int]:

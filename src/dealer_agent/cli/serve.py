@@ -38,16 +38,16 @@ def serve(
         listener = listen(host, port)
     address = address_of(host, port)
     base = settings.base_url(address)
-    out.print(f"{settings.dealer.name} answers at {base}/", markup=False)
-    out.print(f"Its card: {settings.service.public_url or address}/.well-known/agent-card.json", markup=False)
+    out.print(f"{settings.dealer.name} answers at {base}/")
+    out.print(f"Its card: {settings.service.public_url or address}/.well-known/agent-card.json")
     problems = [problem_of_card(listener.getsockname()[0], settings.service.public_url or address)]
     if settings.mail.confirms_visits:
         problems.append(problem_of_links(base))
     for problem in filter(None, problems):
-        err.print(problem, style="yellow", markup=False)
+        err.print(problem, style="yellow")
     if not stocked:
         words = f"No stock was ever imported for the dealer {settings.dealer.id}: dealer-agent inventory import FILE"
-        err.print(words, style="yellow", markup=False)
+        err.print(words, style="yellow")
     run(settings, listener, address, workers)
 
 

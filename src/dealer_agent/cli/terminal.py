@@ -26,11 +26,10 @@ from dealer_agent.storage.errors import StorageError
 from dealer_agent.storage.migrate import migrate
 from dealer_agent.storage.store import Store
 
-_PIPE_COLUMNS = 200
-"""The width for a file or a pipe. A wide row stays on one line, so that it can be searched."""
-
-out = Console(highlight=False, soft_wrap=not sys.stdout.isatty(), width=None if sys.stdout.isatty() else _PIPE_COLUMNS)
-err = Console(stderr=True, highlight=False, soft_wrap=True)
+_wide = not sys.stdout.isatty()
+out = Console(highlight=False, markup=False, soft_wrap=_wide, width=200 if _wide else None)
+"""Without a terminal, a wide row stays on one line, so that it can be searched."""
+err = Console(stderr=True, highlight=False, markup=False, soft_wrap=True)
 
 DirOption = Annotated[
     Path, typer.Option("--dir", help="The folder that holds dealer.toml and, unless DATABASE_URL is set, the database.")
@@ -169,9 +168,9 @@ def section(title: str, content: Any) -> None:
     if isinstance(content, dict):
         for name, value in content.items():
             text = msgspec.json.encode(value).decode() if isinstance(value, dict | list) else str(value)
-            out.print(f"  {_indented(name.replace('_', ' '))}: {_indented(text)}", markup=False)
+            out.print(f"  {_indented(name.replace('_', ' '))}: {_indented(text)}")
     else:
-        out.print(f"  {_indented(str(content))}", markup=False)
+        out.print(f"  {_indented(str(content))}")
 
 
 def _indented(text: str) -> str:
