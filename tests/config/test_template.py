@@ -66,7 +66,7 @@ def test_the_id_is_made_from_the_name(name: str, slug: str) -> None:
 
 
 def test_it_names_every_section() -> None:
-    """A key that it does not show is in docs/reference/settings.md, which `tests/repository/test_reference.py` checks."""
+    """docs/reference/settings.md has the keys that it does not show (`tests/repository/test_reference.py`)."""
     sections = [field.encode_name for field in fields(DealerFile) if isinstance(field.default, msgspec.Struct)]
     text = dealer_toml("My Store")
     assert len(sections) > 5

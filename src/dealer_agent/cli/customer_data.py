@@ -154,9 +154,6 @@ def is_known(stored: StoredLead) -> bool:
     return stored.lead.customer is not None or any(event.consent_text is not None for event in stored.consents)
 
 
-ERASED = "(erased)"
-"""Shown in place of the name of an erased customer."""
-
 _MOST_DELIVERIES = 1000
 """No lead has more."""
 

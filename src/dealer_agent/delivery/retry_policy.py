@@ -10,7 +10,8 @@ def retry_wait(settings: DeliverySettings, attempts: int, draw: float) -> timede
     """How long to wait after that many attempts: exponential backoff with full jitter. `draw` is from 0 to 1."""
     # More doublings exceed every longest wait, and finally the range of a timedelta.
     doublings: int = 2 ** min(attempts - 1, 20)
-    return min(settings.longest_retry, settings.first_retry * doublings) * draw
+    longest = timedelta(minutes=settings.longest_retry_minutes)
+    return min(longest, timedelta(seconds=settings.first_retry_seconds) * doublings) * draw
 
 
 @dataclass(slots=True)

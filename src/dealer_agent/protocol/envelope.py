@@ -147,9 +147,9 @@ def decode_request(body: bytes, vocabularies: Vocabularies, lenient: bool = Fals
 def decode_plain_request(body: bytes, vocabularies: Vocabularies) -> Request | None:
     """The plain request in an HTTP+JSON body; None for every other body.
 
-    A lead is never tried here, so that it is decoded once.
+    The decoder stops at the `type` of a lead.
     """
-    if LEAD in body or not is_sound(body):
+    if not is_sound(body):
         return None
     try:
         return plain_request(_decoder.decode(body), vocabularies)

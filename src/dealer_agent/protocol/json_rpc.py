@@ -6,7 +6,6 @@ import msgspec
 from msgspec import Struct
 
 from dealer_agent.protocol.envelope import (
-    LEAD,
     Request,
     RequestTypes,
     SendMessage,
@@ -91,7 +90,7 @@ def decode_call(
 
 def decode_plain_call(body: bytes, vocabularies: Vocabularies) -> tuple[bytes, Request] | None:
     """The id of a call and its plain request, as `envelope.decode_plain_request`."""
-    if LEAD in body or not is_sound(body):
+    if not is_sound(body):
         return None
     try:
         call = _call_decoder.decode(body)

@@ -37,6 +37,16 @@ _FORMAT_WORDS = {
     "date": "must be an ISO 8601 date, such as 2026-11-20",
 }
 
+_LIMIT_WORDS = {
+    "minimum": "must be at least {}",
+    "maximum": "must be at most {}",
+    "minLength": "must have at least {} characters",
+    "maxLength": "must have at most {} characters",
+    "minItems": "must have at least {} entries",
+    "maxItems": "must have at most {} entries",
+    "maxProperties": "must have at most {} members",
+}
+
 _TYPE_WORDS = {
     "object": "an object",
     "array": "an array",
@@ -250,25 +260,13 @@ def _words(kind: Any) -> str:
             return "must be one of " + ", ".join(str(option) for option in kind.options)
         case "const":
             return f"must be {kind.expected_value}"
-        case "minimum":
-            return f"must be at least {kind.limit}"
-        case "maximum":
-            return f"must be at most {kind.limit}"
-        case "minLength":
-            return "must not be empty" if kind.limit == 1 else f"must have at least {kind.limit} characters"
-        case "maxLength":
-            return f"must have at most {kind.limit} characters"
-        case "maxItems":
-            return f"must have at most {kind.limit} entries"
-        case "maxProperties":
-            return f"must have at most {kind.limit} members"
-        case "minItems":
-            return "must not be empty" if kind.limit == 1 else f"must have at least {kind.limit} entries"
+        case "minLength" | "minItems" if kind.limit == 1:
+            return "must not be empty"
         case "pattern":
             return f"must match {kind.pattern}"
         case "format":
             return _FORMAT_WORDS[kind.format]
-    raise LookupError(f"no words for the keyword {kind.name}")
+    return _LIMIT_WORDS[kind.name].format(kind.limit)
 
 
 def _appointment_problems(appointment: object) -> list[Problem]:

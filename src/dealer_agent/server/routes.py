@@ -26,7 +26,9 @@ from dealer_agent.protocol.schemas import published_schemas
 from dealer_agent.server.body import JSON
 from dealer_agent.server.cross_origin import READABLE_ANYWHERE
 from dealer_agent.server.customer_routes import customer_routes
-from dealer_agent.server.pages import CONTENT_SECURITY_POLICY, docs_page, home_page, stylesheet
+from dealer_agent.server.pages.docs import docs_page
+from dealer_agent.server.pages.home import home_page
+from dealer_agent.server.pages.site import CONTENT_SECURITY_POLICY, stylesheet
 from dealer_agent.server.service import BAD_TOKENS_RULE, MESSAGE_SEND, Service
 from dealer_agent.server.tokens import hash_secret
 from dealer_agent.skills import Dealer

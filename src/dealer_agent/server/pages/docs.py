@@ -53,32 +53,20 @@ class FieldTable:
     shared: int
 
 
-@dataclass(frozen=True)
-class SkillPart:
-    """The section of one skill."""
-
-    skill: Skill
-    bearer: bool
-    request_tables: list[FieldTable]
-    reply_tables: list[FieldTable]
-    payload: str
-    reply: str
-
-
 def docs_page(openapi: Json, facts: CardFacts, vocabularies: Vocabularies) -> str:
     """The page for the service that `openapi` describes. The examples are in the default vocabulary."""
     schemas: dict[str, Json] = openapi["components"]["schemas"]
     vocabulary = vocabularies.default
     done: set[str] = set()
     parts = [
-        SkillPart(
-            skill,
-            skill.id in facts.bearer_skills,
-            _tables(payload_component(skill), schemas, done),
-            _tables(reply_component(skill), schemas, done),
-            json_text(example_payload(skill)),
-            json_text(example_reply(skill, vocabulary)),
-        )
+        {
+            "skill": skill,
+            "bearer": skill.id in facts.bearer_skills,
+            "request_tables": _tables(payload_component(skill), schemas, done),
+            "reply_tables": _tables(reply_component(skill), schemas, done),
+            "payload": json_text(example_payload(skill)),
+            "reply": json_text(example_reply(skill, vocabulary)),
+        }
         for skill in facts.skills
     ]
     shown = INVENTORY_SEARCH if INVENTORY_SEARCH in facts.skills else facts.skills[0]

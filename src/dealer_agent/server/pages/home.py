@@ -58,22 +58,6 @@ class HoursRow:
     today: bool
 
 
-@dataclass(frozen=True)
-class Place:
-    """The values of a rooftop for the template."""
-
-    rooftop: Rooftop
-    website: str
-    address: list[str]
-    phones: list[tuple[str, str, str]]
-    emails: list[tuple[str, str]]
-    today: str
-    hours: list[tuple[str, list[HoursRow]]]
-    capabilities: list[str]
-    fees: list[tuple[str, str]] | None
-    in_stock: int | None
-
-
 def home_page(
     information: DealerInformation,
     facets: Facets,
@@ -172,11 +156,12 @@ def _local(moment: datetime | None, zone: str | UnsetType) -> tuple[str, str] | 
 
 def _place(
     rooftop: Rooftop, opening: Mapping[str, DepartmentHours], stock: list[TextCount] | UnsetType, now: datetime
-) -> Place:
+) -> dict[str, object]:
+    """The values of a rooftop for the template."""
     zone = _zone(rooftop.timezone)
     today = now.astimezone(zone).date() if zone else None
     count = next((entry.count for entry in stock or () if entry.value == rooftop.name), None)
-    return Place(
+    return dict(  # noqa: C408 - the keys are names in the template
         rooftop=rooftop,
         website=rooftop.website if rooftop.website and _is_web_address(rooftop.website) else "",
         address=_address(rooftop.address),
