@@ -15,7 +15,7 @@ from hypothesis import HealthCheck, Phase, given, settings
 from openapi_spec_validator import OpenAPIV31SpecValidator
 from tests.protocol.publishing import facts
 
-from dealer_agent.apidocs.components import payload_component, reply_component
+from dealer_agent.apidocs.components import FIELD_MEANINGS, payload_component, reply_component
 from dealer_agent.apidocs.examples import (
     example_body,
     example_call,
@@ -24,7 +24,6 @@ from dealer_agent.apidocs.examples import (
     example_json_rpc_reply,
     example_reply,
 )
-from dealer_agent.apidocs.glossary import FIELD_MEANINGS
 from dealer_agent.apidocs.openapi import openapi_document
 from dealer_agent.apidocs.skill_docs import SKILL_DOCS
 from dealer_agent.apidocs.statuses import STATUSES

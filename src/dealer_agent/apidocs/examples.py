@@ -7,7 +7,7 @@ from typing import Any
 
 import msgspec
 
-from dealer_agent.apidocs.skill_docs import EXAMPLE_VIN, SKILL_DOCS
+from dealer_agent.apidocs.skill_docs import EXAMPLE_VIN, SKILL_DOCS, example_members
 from dealer_agent.apidocs.statuses import STATUSES
 from dealer_agent.protocol.envelope import Request
 from dealer_agent.protocol.replies import Answer, http_error_body, json_rpc_error_body, reply_pieces
@@ -26,7 +26,7 @@ _ERROR_ID = "err_01KE7AQMD5N7Q9S2T4V6X8Z1BG"
 
 def example_payload(skill: Skill, *, now: datetime = EXAMPLE_TIME, vin: str = EXAMPLE_VIN) -> dict[str, Any]:
     """A request payload. `now` is when the customer of a lead consents. `vin` is the vehicle of interest."""
-    return {"type": skill.request_type, **SKILL_DOCS[skill].members(now, vin)}
+    return {"type": skill.request_type, **example_members(skill, now, vin)}
 
 
 def example_body(
@@ -97,7 +97,7 @@ def json_text(value: Any, indent: int = 0) -> str:
 def example_reply(skill: Skill, vocabulary: Vocabulary) -> dict[str, Any]:
     """The successful reply to `example_body`."""
     docs = SKILL_DOCS[skill]
-    answer = Answer(msgspec.json.encode(docs.data), docs.reply_message)
+    answer = Answer(msgspec.json.encode(docs.reply), docs.reply_message)
     return _decoded(b"".join(reply_pieces(Request(skill, vocabulary), _REPLY_ID, answer)))
 
 
