@@ -95,7 +95,6 @@ def _payload_components(name: str, schema: Schema) -> dict[str, Json]:
 
 
 def _with_component_refs(node: Any) -> Any:
-    """A copy with references to components."""
     if isinstance(node, list):
         return [_with_component_refs(item) for item in node]
     if not isinstance(node, dict):
@@ -107,7 +106,6 @@ def _with_component_refs(node: Any) -> Any:
 
 
 def _envelopes(facts: CardFacts, vocabularies: Vocabularies) -> dict[str, Json]:
-    """The components around the payloads: messages, calls, errors, cards."""
     names = [_name_of(skill) for skill in facts.skills]
     found: dict[str, Json] = {
         "SendMessageRequest": {

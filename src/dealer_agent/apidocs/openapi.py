@@ -29,16 +29,6 @@ def server_root(facts: CardFacts) -> str:
     return facts.schemas_url.removesuffix("/schemas")
 
 
-def send_path(facts: CardFacts) -> str:
-    """The path of the HTTP+JSON route below `server_root`."""
-    return facts.http_json_url.removeprefix(server_root(facts)) + "/message:send"
-
-
-def rpc_path(facts: CardFacts) -> str:
-    """The path of the JSON-RPC route below `server_root`."""
-    return facts.json_rpc_url.removeprefix(server_root(facts))
-
-
 def openapi_document(facts: CardFacts, vocabularies: Vocabularies) -> Json:
     """The document for the enabled skills, as plain JSON values."""
     document: Json = {
@@ -85,7 +75,12 @@ A refusal lists every problem at once, and says in `retryable` whether the same 
 
 def _paths(facts: CardFacts, vocabularies: Vocabularies) -> dict[str, Json]:
     vocabulary = vocabularies.default
-    paths = {send_path(facts): {"post": _send(facts, vocabulary)}, rpc_path(facts): {"post": _call(facts, vocabulary)}}
+    send, call = f"{facts.http_json_url}/message:send", facts.json_rpc_url
+    root = server_root(facts)
+    paths = {
+        send.removeprefix(root): {"post": _send(facts, vocabulary)},
+        call.removeprefix(root): {"post": _call(facts, vocabulary)},
+    }
     paths |= deepcopy(PARTS["paths"])
     names = sorted(published_schemas())
     for path, example in (

@@ -25,9 +25,6 @@ from dealer_agent.storage.tokens import create_token
 
 app = typer.Typer(no_args_is_help=True)
 
-WAITING_DAYS = 30
-"""The list leaves out a visit that waits for longer."""
-
 
 @app.command("list")
 def list_(
@@ -40,7 +37,7 @@ def list_(
     with open_customer_store(directory) as (settings, store):
         profile = settings.dealer
         with store.read(profile.id, now) as tx:
-            waiting = list_waiting(tx, now - timedelta(days=WAITING_DAYS))
+            waiting = list_waiting(tx, now - timedelta(days=30))  # An older one is forgotten, and not listed.
             booked = list_booked(tx, now - timedelta(days=past))
         shown = waiting + [listed for listed in booked if everything or listed.appointment.is_active]
         record_access(store, profile.id, "appointments list", leads=_customers(shown))
@@ -108,7 +105,6 @@ def calendar(
 
 
 def _cancelled(done: Cancellation, *, notified: bool) -> Iterator[str]:
-    """The result of a cancellation, and what is left to do."""
     yield f"Visit {done.visit.appointment_id} is cancelled."
     for part in done.parts:
         yield f"Visit {part.appointment_id} of lead {part.lead_id} was part of it, and is cancelled too."

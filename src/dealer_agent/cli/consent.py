@@ -190,17 +190,6 @@ def _leads(store: Store, dealer_id: str, contact: str) -> list[str]:
     return found
 
 
-COMPARED = "It agrees with a recorded head: nobody changed these events after that head was recorded."
-NOT_COMPARED = (
-    "It does not prove that the head is genuine: repeat the command with --against and a head that was recorded "
-    "outside the database."
-)
-NOT_PROVEN = (
-    "It does not prove that the agent told the truth, because the dealer recorded what it received. It does not prove "
-    "that the person has no other leads."
-)
-
-
 @app.command("verify")
 def verify(
     file: Annotated[
@@ -260,7 +249,6 @@ def head(directory: DirOption = HERE) -> None:
 
 
 def _recorded(against: str) -> list[Head]:
-    """The heads of --against. Raises BadParameter."""
     path = Path(against)
     try:
         if " " not in against or path.exists():
@@ -296,8 +284,17 @@ def _verify_file(file: Path, recorded: list[Head] | None) -> None:
         f"\nThe record is valid. Each text is the one that was recorded. "
         f"{counted(found.head.rows, 'event')} without a gap lead to this head:\n{found.head}"
     )
-    out.print(COMPARED if recorded is not None else NOT_COMPARED)
-    out.print(NOT_PROVEN)
+    if recorded is not None:
+        out.print("It agrees with a recorded head: nobody changed these events after that head was recorded.")
+    else:
+        out.print(
+            "It does not prove that the head is genuine: repeat the command with --against and a head that was "
+            "recorded outside the database."
+        )
+    out.print(
+        "It does not prove that the agent told the truth, because the dealer recorded what it received. It does not "
+        "prove that the person has no other leads."
+    )
 
 
 def _lines(file: Path) -> Iterator[bytes]:

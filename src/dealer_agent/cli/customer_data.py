@@ -154,10 +154,6 @@ def is_known(stored: StoredLead) -> bool:
     return stored.lead.customer is not None or any(event.consent_text is not None for event in stored.consents)
 
 
-_MOST_DELIVERIES = 1000
-"""No lead has more."""
-
-
 def show_allowed(channels: Collection[str]) -> None:
     """Shows by which channels a customer may be contacted."""
     out.print(f"\nMay be contacted now by: {allowed_text(channels)}")
@@ -201,7 +197,7 @@ def _named(customer: bytes | None) -> str | None:
 def deliveries_of(store: Store, dealer_id: str, lead_id: str) -> Sequence[DeliveryRecord]:
     """All deliveries of a lead."""
     with store.read(dealer_id) as tx:
-        return list_deliveries(tx, _MOST_DELIVERIES, lead_id=lead_id)
+        return list_deliveries(tx, 1000, lead_id=lead_id)
 
 
 def ordinary_file(path: Path | None) -> Path | None:

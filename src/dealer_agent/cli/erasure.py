@@ -2,7 +2,7 @@
 
 import os
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from typing import Annotated
@@ -187,7 +187,10 @@ def _erase_person(erasure: _Erasure, person: Person, *, yes: bool, again: bool) 
         leads = [] if person.lead_id else [each for each in person.leads_now(store, dealer_id) if is_known(each)]
     if proven:
         counts["Proofs of consent of leads that were erased before"] = len(proven)
-    _report(counts, erasure.proof_kept_until())
+    print_table("\nErased", ("What", "Count #"), [(what, str(count)) for what, count in counts.items()])
+    until = erasure.proof_kept_until()
+    proof = [] if until is None else [(PROOF, PROOF_WHY.format(until=until))]
+    print_table("\nKept", ("What", "Why"), [*KEPT.items(), *proof])
     erasure.show_receivers()
     if others:
         out.print(
@@ -218,7 +221,6 @@ def _why_unreadable(store: Store, dealer_id: str, lead_id: str) -> str | None:
 
 
 def _proven(store: Store, dealer_id: str, person: Person) -> list[str]:
-    """The leads that were erased before and whose proof of consent is kept."""
     with store.read(dealer_id) as tx:
         if person.lead_id is not None:
             return [] if newest_proof(tx, [person.lead_id]) is None else [person.lead_id]
@@ -226,7 +228,6 @@ def _proven(store: Store, dealer_id: str, person: Person) -> list[str]:
 
 
 def _others(store: Store, dealer_id: str, leads: Sequence[StoredLead]) -> list[str]:
-    """The ids of other leads that share an e-mail address or a phone number with these."""
     known = {contact for stored in leads for customer in _customers(stored) for contact in contact_points(customer)}
     erased = {stored.lead.lead_id for stored in leads}
     with store.read(dealer_id) as tx:
@@ -241,7 +242,6 @@ def _customers(stored: StoredLead) -> list[Customer]:
 
 
 def _counts(store: Store, dealer_id: str, leads: Sequence[StoredLead]) -> dict[str, int]:
-    """The number of things to erase, by kind."""
     ids = [stored.lead.lead_id for stored in leads]
     deliveries = [each for lead_id in ids for each in deliveries_of(store, dealer_id, lead_id)]
     with store.read(dealer_id) as tx:
@@ -267,12 +267,6 @@ def _show_leads(leads: Sequence[StoredLead], proven: Sequence[str]) -> None:
         rows.append((lead.lead_id, minute(lead.received_at), customer, lead.source_agent or ERASED))
     if rows:
         print_table("To be erased", ("Id", "Received (UTC)", "Customer", "Agent"), rows)
-
-
-def _report(erased: Mapping[str, int], proof_until: datetime | None) -> None:
-    print_table("\nErased", ("What", "Count #"), [(what, str(count)) for what, count in erased.items()])
-    proof = [] if proof_until is None else [(PROOF, PROOF_WHY.format(until=proof_until))]
-    print_table("\nKept", ("What", "Why"), [*KEPT.items(), *proof])
 
 
 def require_key_file() -> None:

@@ -107,7 +107,6 @@ def history(
 
 
 def _show_feed(feed: Feed) -> None:
-    """Shows what the reader found in the file."""
     separator = {",": "comma", "\t": "TAB", ";": "semicolon", "|": "bar"}.get(feed.delimiter or "", feed.delimiter)
     out.print(
         f"Layout [bold]{feed.layout}[/], {feed.encoding}{f', {separator}-separated' if separator else ''}", markup=True

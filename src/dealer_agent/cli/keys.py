@@ -12,7 +12,6 @@ import typer
 from dealer_agent.cli.terminal import (
     HERE,
     DirOption,
-    customer_store,
     fail,
     find_settings,
     minute,
@@ -21,6 +20,7 @@ from dealer_agent.cli.terminal import (
     print_table,
     progress,
     report_errors,
+    store_of,
 )
 from dealer_agent.config import Settings
 from dealer_agent.config.keys import KEY_FILE_NAME, KEYS_VARIABLE, changing, create_key_file, from_environment
@@ -68,7 +68,7 @@ def list_(directory: DirOption = HERE) -> None:
     with report_errors():
         settings = find_settings(directory)
         cipher = _cipher_of(settings)
-        with customer_store(settings) as store, store.read(settings.dealer.id) as tx:
+        with store_of(settings, customers=True) as store, store.read(settings.dealer.id) as tx:
             used, uses = keys_in_use(tx), key_uses(tx)
     rows = []
     for key_id in cipher.keyring.ids:
@@ -175,7 +175,6 @@ def _show_due_date(settings: Settings, use: KeyUse | None) -> None:
 
 
 def _has_lasting_secret(env: Mapping[str, str]) -> bool:
-    """Whether the keys in the environment have a lasting secret."""
     try:
         return Keyring.parse(env.get(KEYS_VARIABLE, "")).lasting is not None
     except InvalidKeys:

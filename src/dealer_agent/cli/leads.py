@@ -37,9 +37,6 @@ from dealer_agent.storage.retention import purge
 
 app = typer.Typer(no_args_is_help=True)
 
-WIDE_TERMINAL = 130
-"""The characters that a row of the list needs."""
-
 
 @app.command("list")
 def list_(
@@ -66,8 +63,8 @@ def list_(
             where = (lead.rooftop, lead.source_agent or ERASED)
             rows.append((lead.lead_id, minute(lead.received_at), name, vehicle, *where, visit, states))
     columns = ["Id", "Received (UTC)", "Customer", "Vehicle", "Rooftop", "Agent", "Visit", "Deliveries"]
-    if out.is_terminal and out.width < WIDE_TERMINAL:
-        # Two cells share a column, one below the other.
+    if out.is_terminal and out.width < 130:
+        # The terminal is too narrow for a row. Two cells share a column, one below the other.
         columns = ["Id", "Customer, vehicle", "Rooftop, agent", "Visit, deliveries"]
         rows = [tuple(map("\n".join, zip(row[::2], row[1::2], strict=True))) for row in rows]
     print_table("Leads", columns, rows, empty="No leads yet.")
@@ -121,7 +118,6 @@ def _claimed(payload: bytes | None) -> str:
 
 
 def _states(deliveries: Sequence[DeliveryRecord]) -> str:
-    """For example `2 sent, 1 waiting`."""
     counted = Counter(delivery.state for delivery in deliveries)
     return ", ".join(f"{count} {state}" for state, count in sorted(counted.items()))
 

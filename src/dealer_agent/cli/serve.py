@@ -6,7 +6,7 @@ from urllib.parse import urlsplit
 
 import typer
 
-from dealer_agent.cli.terminal import HERE, DirOption, customer_store, err, find_settings, out, report_errors
+from dealer_agent.cli.terminal import HERE, DirOption, err, find_settings, out, report_errors, store_of
 from dealer_agent.config.channels import channel_secrets, is_this_machine
 from dealer_agent.storage.stock import read_revision
 
@@ -33,7 +33,7 @@ def serve(
     with report_errors():
         settings = find_settings(directory)
         channel_secrets(settings, os.environ)  # Every channel has what it needs, or the service does not start.
-        with customer_store(settings) as store, store.read(settings.dealer.id) as tx:
+        with store_of(settings, customers=True) as store, store.read(settings.dealer.id) as tx:
             stocked = read_revision(tx).stock > 0
         listener = listen(host, port)
     address = address_of(host, port)

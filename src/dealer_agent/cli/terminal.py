@@ -8,6 +8,7 @@ import sys
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from datetime import datetime
+from functools import partial
 from pathlib import Path
 from typing import Annotated, Any, NoReturn
 
@@ -95,37 +96,28 @@ def find_settings(directory: Path) -> Settings:
 
 
 @contextmanager
-def store_of(settings: Settings) -> Iterator[Store]:
-    """The dealer's store, migrated first. Raises StorageError."""
+def store_of(settings: Settings, *, customers: bool = False) -> Iterator[Store]:
+    """The dealer's store, migrated first. Raises StorageError.
+
+    With `customers` it is for work with customer data: the keys are checked. Raises also KeyMissing and WrongKey.
+    """
     migrate(settings.database_url)
     with Store.open(settings.database_url, settings.cipher) as store:
+        if customers:
+            store.check_keys(settings.dealer.id)
         yield store
 
 
 @contextmanager
-def customer_store(settings: Settings) -> Iterator[Store]:
-    """The same for work with customer data: the keys are checked first. Raises also KeyMissing and WrongKey."""
-    with store_of(settings) as store:
-        store.check_keys(settings.dealer.id)
-        yield store
-
-
-@contextmanager
-def open_store(directory: Path) -> Iterator[tuple[Settings, Store]]:
-    """The dealer in a folder, and its store. Errors in the block end the command (`report_errors`)."""
+def open_store(directory: Path, *, customers: bool = False) -> Iterator[tuple[Settings, Store]]:
+    """The dealer in a folder, and `store_of` it. Errors in the block end the command (`report_errors`)."""
     with report_errors():
         settings = find_settings(directory)
-        with store_of(settings) as store:
+        with store_of(settings, customers=customers) as store:
             yield settings, store
 
 
-@contextmanager
-def open_customer_store(directory: Path) -> Iterator[tuple[Settings, Store]]:
-    """The same for commands that read or write customer data (`customer_store`)."""
-    with report_errors():
-        settings = find_settings(directory)
-        with customer_store(settings) as store:
-            yield settings, store
+open_customer_store = partial(open_store, customers=True)
 
 
 def progress() -> Progress:

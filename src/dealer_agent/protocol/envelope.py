@@ -221,7 +221,8 @@ def _check_envelope(
     problems = envelope_problems(body, vocabulary, lenient=lenient)
     part = data_part(body)[1]
     payload = part.get("data") if part else None
-    skill = _skill_of(payload) if not problems and isinstance(payload, dict) else None
+    named = payload.get("type") if isinstance(payload, dict) else None
+    skill = SKILL_BY_REQUEST_TYPE.get(named) if not problems and isinstance(named, str) else None
     problems += media_type_problems(body, skill, vocabularies, lenient=lenient)
     if problems:
         raise validation_error(problems, "envelope")
@@ -232,13 +233,7 @@ def _check_envelope(
     return skill, payload
 
 
-def _skill_of(payload: dict[str, Any]) -> Skill | None:
-    named = payload.get("type")
-    return SKILL_BY_REQUEST_TYPE.get(named) if isinstance(named, str) else None
-
-
 def _no_skill(payload: dict[str, Any]) -> ProtocolError:
-    """The error for a `type` that names no skill."""
     if "type" not in payload:
         return validation_error([Problem(("type",), "is required: it names the skill request", "required")], "payload")
     named = payload["type"]

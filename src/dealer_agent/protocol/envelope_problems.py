@@ -128,7 +128,6 @@ def _part_problems(body: Any, vocabulary: Vocabulary) -> list[Problem]:
 
 
 def _form_of_a_request(body: dict[str, Any], vocabulary: Vocabulary) -> str:
-    """What to send instead of a body without `message`."""
     bare = "the body is the payload alone; " if isinstance(body.get("type"), str) else ""
     message = f'{{"messageId": "1", "role": "ROLE_USER", "parts": [{_example_part(vocabulary)}]}}'
     configuration = '{"acceptedOutputModes": ["application/json"]}'
@@ -145,7 +144,6 @@ def _message(body: Any) -> Any:
 
 
 def _parts(body: Any) -> list[Any] | None:
-    """The message's parts, if they are a list."""
     message = _message(body)
     parts = message.get("parts") if isinstance(message, dict) else None
     return parts if isinstance(parts, list) else None

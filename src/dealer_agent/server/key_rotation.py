@@ -173,7 +173,6 @@ class KeyRotation:
         return key[0]
 
     def _activate_next_key(self) -> None:
-        """Makes the next key the active one."""
         (key_id,) = self._next_keys(self._uses())
         self._write(tuple(sorted(self.cipher.keyring.keys, key=lambda entry: entry[0] != key_id)))
         self.cipher.refresh()
@@ -194,11 +193,9 @@ class KeyRotation:
         replace_key_file(self.path, replace(self.cipher.keyring, keys=keys))
 
     def _next_keys(self, uses: Mapping[str, KeyUse]) -> list[str]:
-        """The next key, if the database and the file have one."""
         return [key_id for key_id in self.cipher.keyring.ids if key_id in uses and uses[key_id].state == "next"]
 
     def _is_unfinished(self, uses: Mapping[str, KeyUse]) -> bool:
-        """Whether a change has started and is not complete."""
         first, *others = self.cipher.keyring.ids
         states = {key_id: use.state for key_id, use in uses.items()}
         return states.get(first, "active") != "active" or any(

@@ -100,8 +100,6 @@ def _fixed(body: bytes, media_type: str = JSON) -> Handler:
 
 
 def _current(document: Callable[[], Document]) -> Handler:
-    """Serves the document that the function returns."""
-
     # A coroutine, as all handlers: Starlette runs a plain function in a thread, which costs more than the response.
     async def respond(request: Request) -> Response:
         body, headers = document()
@@ -175,8 +173,6 @@ def _calendar(service: Service) -> Handler:
 
 
 def _not_offered(path: str, kind: type[ProtocolError]) -> Route:
-    """An operation of A2A that the agent card does not declare."""
-
     async def respond(_: Request) -> Response:
         raise kind(f"This agent does not offer this operation: it answers POST {MESSAGE_SEND}.")
 

@@ -21,7 +21,7 @@ from dealer_agent.apidocs.openapi import JSON_RPC_STATUSES, SKILL_COUNT
 from dealer_agent.protocol.card import CardFacts
 from dealer_agent.protocol.errors import ERRORS
 from dealer_agent.protocol.json_body import NESTING_LIMIT
-from dealer_agent.protocol.skill import DEALER_INFORMATION, INVENTORY_FACETS, INVENTORY_SEARCH, Skill
+from dealer_agent.protocol.skill import DEALER_INFORMATION, INVENTORY_FACETS, INVENTORY_SEARCH
 from dealer_agent.protocol.vocabulary import Vocabularies
 from dealer_agent.server.pages.site import render
 
@@ -80,7 +80,10 @@ def docs_page(openapi: Json, facts: CardFacts, vocabularies: Vocabularies) -> st
         both=vocabularies.both,
         parts=parts,
         skill_count=SKILL_COUNT.lower(),
-        quick_start=[(skill, _curl(facts, skill, vocabularies)) for skill in quick],
+        quick_start=[
+            (skill, curl_command(facts.http_json_url, skill, vocabulary, bearer=skill.id in facts.bearer_skills))
+            for skill in quick
+        ],
         quick_start_asks_for_token=any(skill.id in facts.bearer_skills for skill in quick),
         token_variable=TOKEN_VARIABLE,
         envelope=json_text(body),
@@ -91,10 +94,6 @@ def docs_page(openapi: Json, facts: CardFacts, vocabularies: Vocabularies) -> st
         nesting_limit=NESTING_LIMIT,
         json_rpc_statuses=JSON_RPC_STATUSES,
     )
-
-
-def _curl(facts: CardFacts, skill: Skill, vocabularies: Vocabularies) -> str:
-    return curl_command(facts.http_json_url, skill, vocabularies.default, bearer=skill.id in facts.bearer_skills)
 
 
 def _tables(name: str, schemas: dict[str, Json], done: set[str]) -> list[FieldTable]:
