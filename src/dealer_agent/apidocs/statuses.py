@@ -2,19 +2,8 @@
 
 from typing import NamedTuple
 
-from dealer_agent.protocol.errors import (
-    ERRORS,
-    AuthRequired,
-    ContactConsentRequired,
-    IdempotencyConflict,
-    InternalError,
-    ProtocolError,
-    RateLimited,
-    SchemaValidationFailed,
-    UnsupportedOperation,
-    UnsupportedSkill,
-    VehicleNotFound,
-)
+from dealer_agent.protocol import errors
+from dealer_agent.protocol.errors import ERRORS, ProtocolError, SchemaValidationFailed, UnsupportedSkill
 
 
 class Status(NamedTuple):
@@ -38,10 +27,10 @@ def _of_transport(kind: type[ProtocolError], http: int, message: str) -> Protoco
 
 
 _TABLE = (
-    Status("An operation or protocol version of A2A that this agent does not offer.", _of(UnsupportedOperation)),
-    Status("The bearer token is missing or invalid.", _of(AuthRequired)),
-    Status("The customer's consent does not cover this.", _of(ContactConsentRequired)),
-    Status("No such skill or vehicle.", _of(VehicleNotFound)),
+    Status("An operation or protocol version of A2A that this agent does not offer.", _of(errors.UnsupportedOperation)),
+    Status("The bearer token is missing or invalid.", _of(errors.AuthRequired)),
+    Status("The customer's consent does not cover this.", _of(errors.ContactConsentRequired)),
+    Status("No such skill or vehicle.", _of(errors.VehicleNotFound)),
     Status(
         "This address is asked with another method; `Allow` names it.",
         UnsupportedSkill("This address takes POST.", http=405),
@@ -50,15 +39,15 @@ _TABLE = (
         "The body did not arrive in time.",
         _of_transport(SchemaValidationFailed, 408, "The body did not arrive in time."),
     ),
-    Status("The request is valid, but it conflicts with the current state.", _of(IdempotencyConflict)),
+    Status("The request is valid, but it conflicts with the current state.", _of(errors.IdempotencyConflict)),
     Status("The body is too large.", _of_transport(SchemaValidationFailed, 413, "The body is larger than 256 KiB.")),
     Status(
         "The body's media type is neither application/json nor application/a2a+json.",
         _of_transport(SchemaValidationFailed, 415, "Send Content-Type: application/json."),
     ),
     Status("The request does not have the right shape.", _of(SchemaValidationFailed)),
-    Status("Too many requests.", _of(RateLimited)),
-    Status("Something went wrong on the dealer's side.", _of(InternalError)),
+    Status("Too many requests.", _of(errors.RateLimited)),
+    Status("Something went wrong on the dealer's side.", _of(errors.InternalError)),
 )
 
 STATUSES: dict[int, Status] = {kind.http: Status(kind.meaning, _of(kind)) for kind in ERRORS.values()}

@@ -10,7 +10,7 @@ import msgspec
 import typer
 
 from dealer_agent.cli.customer_data import OutOption, private_file, record_access
-from dealer_agent.cli.terminal import HERE, DirOption, counted, err, fail, open_customer_store, out, print_table
+from dealer_agent.cli.terminal import HERE, DirOption, counted, customer_store, err, fail, out, print_table
 from dealer_agent.config import Settings
 from dealer_agent.dealers.profile import Profile
 from dealer_agent.lead_intake.cancellation import Cancellation, NoVisitToCancel
@@ -34,7 +34,7 @@ def list_(
 ) -> None:
     """List the visits: first those that a person must arrange, then the booked ones. Times are local to the rooftop."""
     now = datetime.now(UTC)
-    with open_customer_store(directory) as (settings, store):
+    with customer_store(directory) as (settings, store):
         profile = settings.dealer
         with store.read(profile.id, now) as tx:
             waiting = list_waiting(tx, now - timedelta(days=30))  # An older one is forgotten, and not listed.
@@ -61,7 +61,7 @@ def cancel(
     # Imported here: only this command needs the catalogue's code.
     from dealer_agent.lead_intake.intake import LeadIntake
 
-    with open_customer_store(directory) as (settings, store), closing(store.lead_writer()) as writer:
+    with customer_store(directory) as (settings, store), closing(store.lead_writer()) as writer:
         intake = LeadIntake(settings.dealer, writer, confirms_by_mail=settings.mail.confirms_visits)
         try:
             done = intake.cancel_visit(appointment_id, notify=not tell_nobody, now=datetime.now(UTC))
@@ -88,7 +88,7 @@ def calendar(
     # Imported here: the library for calendars takes 0.1 s.
     from dealer_agent.lead_intake.visit_calendar import PAST, visit_calendar
 
-    with open_customer_store(directory) as (settings, store):
+    with customer_store(directory) as (settings, store):
         if subscribe:
             _subscribe(settings, store)
             return

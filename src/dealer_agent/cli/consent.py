@@ -27,9 +27,9 @@ from dealer_agent.cli.terminal import (
     HERE,
     DirOption,
     counted,
+    customer_store,
     fail,
     moment,
-    open_customer_store,
     open_store,
     out,
     print_table,
@@ -68,7 +68,7 @@ def show(
     directory: DirOption = HERE,
 ) -> None:
     """Show every consent event of a lead, and by which channels the customer may be contacted now."""
-    with open_customer_store(directory) as (settings, store):
+    with customer_store(directory) as (settings, store):
         found = read_lead(store, settings.dealer.id, lead_id, "consent show")
     for event in found.stored.consents:
         show_event(event)
@@ -102,7 +102,7 @@ def revoke(
     """
     person = Person(lead_id, email, phone)
     revoked = tuple(dict.fromkeys(channels or CHANNELS))
-    with open_customer_store(directory) as (settings, store):
+    with customer_store(directory) as (settings, store):
         dealer_id = settings.dealer.id
         known = [stored for stored in person.leads_in(store, dealer_id) if is_known(stored)]
         found = [stored.lead.lead_id for stored in known]
@@ -144,7 +144,7 @@ def prove(contact: ContactArgument, directory: DirOption = HERE) -> None:
 
     The law requires you to keep this (16 CFR 310.5). The access log names everyone who uses this command.
     """
-    with open_customer_store(directory) as (settings, store):
+    with customer_store(directory) as (settings, store):
         dealer_id = settings.dealer.id
         found = _leads(store, dealer_id, contact)
         with store.read(dealer_id) as tx:
@@ -170,7 +170,7 @@ def export(
     The file is not encrypted. It also has the events of other leads, which name nobody. They connect the record with
     the head of the chain, and show that no event of the person's leads is left out.
     """
-    with open_customer_store(directory) as (settings, store):
+    with customer_store(directory) as (settings, store):
         dealer_id = settings.dealer.id
         found = _leads(store, dealer_id, contact)
         record_access(store, dealer_id, "consent export", leads=len(found))
@@ -214,7 +214,7 @@ def verify(
         with report_errors():
             _verify_file(file, recorded)
         return
-    with open_customer_store(directory) as (settings, store):
+    with customer_store(directory) as (settings, store):
         dealer_id = settings.dealer.id
         known = _of_dealer(recorded, dealer_id)
         with store.read(dealer_id) as tx:

@@ -8,10 +8,10 @@ import typer
 from dealer_agent.cli.terminal import (
     HERE,
     DirOption,
+    customer_store,
     fail,
     minute,
     moment,
-    open_customer_store,
     open_store,
     out,
     print_table,
@@ -118,7 +118,7 @@ def send_again(
 
     The document is made from the lead as it is now. Mails to customers are not sent again.
     """
-    with open_customer_store(directory) as (settings, store), store.lock(settings.dealer.id) as tx:
+    with customer_store(directory) as (settings, store), store.lock(settings.dealer.id) as tx:
         record = get_delivery(tx, sent_id)
         if record is not None and channel is not None:
             raise typer.BadParameter("give --channel only with a lead")

@@ -20,17 +20,7 @@ from dealer_agent.cli.customer_data import (
     record_access,
 )
 from dealer_agent.cli.keys import change_key, changing_keys, rotation_of
-from dealer_agent.cli.terminal import (
-    HERE,
-    DirOption,
-    fail,
-    minute,
-    moment,
-    open_customer_store,
-    out,
-    plain,
-    print_table,
-)
+from dealer_agent.cli.terminal import HERE, DirOption, customer_store, fail, minute, moment, out, plain, print_table
 from dealer_agent.config import Settings
 from dealer_agent.config.keys import KEY_FILE_NAME, KEYS_VARIABLE, from_environment
 from dealer_agent.dealers.profile import Profile
@@ -101,7 +91,7 @@ def erase(
     person = Person(lead_id, email, phone)
     if final:
         require_key_file()
-    with open_customer_store(directory) as (settings, store):
+    with customer_store(directory) as (settings, store):
         erasure = _Erasure(store, settings.dealer, consent_too)
         if lead_id is not None and (problem := _why_unreadable(store, settings.dealer.id, lead_id)):
             _erase_unreadable(erasure, lead_id, problem, yes=yes)

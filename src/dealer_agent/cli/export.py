@@ -15,7 +15,7 @@ import typer
 from lxml import etree
 
 from dealer_agent.cli.customer_data import OutOption, private_file, record_access
-from dealer_agent.cli.terminal import HERE, DirOption, counted, err, fail, open_customer_store, progress
+from dealer_agent.cli.terminal import HERE, DirOption, counted, customer_store, err, fail, progress
 from dealer_agent.config import Settings
 from dealer_agent.leads.adf import PROLOG, render_adf
 from dealer_agent.leads.lead_json import render_json
@@ -53,7 +53,7 @@ def export(
     end = None if until is None else until.replace(tzinfo=UTC) + timedelta(days=1)
     if first is not None and end is not None and first >= end:
         raise typer.BadParameter("--since is later than --until")
-    with open_customer_store(directory) as (settings, store):
+    with customer_store(directory) as (settings, store):
         chosen, erased = _chosen(store, settings.dealer.id, first, end)
         if form == "adf" and not chosen:
             fail("There is no lead to export, and an ADF document needs one")

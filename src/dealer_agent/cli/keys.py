@@ -12,10 +12,10 @@ import typer
 from dealer_agent.cli.terminal import (
     HERE,
     DirOption,
+    customer_store,
     fail,
     find_settings,
     minute,
-    open_customer_store,
     out,
     print_table,
     progress,
@@ -93,7 +93,7 @@ def rotate(
     You may stop the command at any point: the next run continues. With keys in DEALER_AGENT_KEYS, put the new key in
     front, restart the service, run this command, then remove the old key from the variable.
     """
-    with open_customer_store(directory) as (settings, store), rotation_of(settings, store) as rotation:
+    with customer_store(directory) as (settings, store), rotation_of(settings, store) as rotation:
         if from_environment(os.environ):
             if values := rotation.reencrypt_all():
                 out.print(f"{values:,} values are encrypted with the new key.")

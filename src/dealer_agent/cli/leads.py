@@ -14,11 +14,11 @@ from dealer_agent.cli.export import export
 from dealer_agent.cli.terminal import (
     HERE,
     DirOption,
+    customer_store,
     err,
     fail,
     minute,
     moment,
-    open_customer_store,
     out,
     plain,
     print_table,
@@ -46,7 +46,7 @@ def list_(
 ) -> None:
     """List the newest leads: customer, vehicle, rooftop, agent, visit, and the states of the deliveries."""
     rows: list[tuple[str, ...]] = []
-    with open_customer_store(directory) as (settings, store):
+    with customer_store(directory) as (settings, store):
         dealer_id = settings.dealer.id
         with store.read(dealer_id) as tx:
             problem = clock_problem(tx)
@@ -75,7 +75,7 @@ def show(
     lead_id: Annotated[str, typer.Argument(help="The id, from `leads list`.")], directory: DirOption = HERE
 ) -> None:
     """Show all of one lead: customer, vehicle, visits, later additions, consent and deliveries."""
-    with open_customer_store(directory) as (settings, store):
+    with customer_store(directory) as (settings, store):
         whole = read_lead(store, settings.dealer.id, lead_id, "leads show")
         deliveries = deliveries_of(store, settings.dealer.id, lead_id)
     lead, consents, events = whole.stored
@@ -168,7 +168,7 @@ def dispose(
     If the clock is far from the time at which the service last ran, nothing is erased until you confirm the clock.
     """
     now = datetime.now(UTC)
-    with open_customer_store(directory) as (settings, store):
+    with customer_store(directory) as (settings, store):
         dealer = settings.dealer
         if dry_run:
             with store.read(dealer.id, now) as tx:

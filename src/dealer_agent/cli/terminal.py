@@ -117,7 +117,7 @@ def open_store(directory: Path, *, customers: bool = False) -> Iterator[tuple[Se
             yield settings, store
 
 
-open_customer_store = partial(open_store, customers=True)
+customer_store = partial(open_store, customers=True)
 
 
 def progress() -> Progress:

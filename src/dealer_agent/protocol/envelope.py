@@ -21,12 +21,7 @@ from dealer_agent.protocol.envelope_problems import (
     envelope_problems,
     media_type_problems,
 )
-from dealer_agent.protocol.errors import (
-    ProtocolError,
-    PushNotificationNotSupported,
-    TaskNotFound,
-    UnsupportedSkill,
-)
+from dealer_agent.protocol.errors import ProtocolError, PushNotificationNotSupported, TaskNotFound, UnsupportedSkill
 from dealer_agent.protocol.json_body import NOT_DECODED, is_sound, read_json
 from dealer_agent.protocol.problems import RECEIVED_LIMIT, Problem, validation_error
 from dealer_agent.protocol.request_problems import payload_problems

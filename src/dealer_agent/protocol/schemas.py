@@ -13,13 +13,7 @@ from typing import Any
 
 import msgspec
 
-from dealer_agent.protocol.requests import (
-    EXTRA_MEMBERS,
-    EXTRA_NAME_LENGTH,
-    LEAD_VEHICLE_BOUNDS,
-    STRING_LENGTH,
-    Consent,
-)
+from dealer_agent.protocol.requests import EXTRA_MEMBERS, EXTRA_NAME_LENGTH, LEAD_VEHICLE_BOUNDS, STRING_LENGTH, Consent
 from dealer_agent.protocol.responses import MESSAGE_LENGTH
 from dealer_agent.protocol.skill import SKILLS, Skill
 

@@ -14,13 +14,7 @@ from time import perf_counter
 from urllib.parse import unquote_plus
 
 from dealer_agent.protocol.envelope import LEAD, Request
-from dealer_agent.protocol.errors import (
-    AuthRequired,
-    ProtocolError,
-    RateLimited,
-    UnsupportedSkill,
-    VersionNotSupported,
-)
+from dealer_agent.protocol.errors import AuthRequired, ProtocolError, RateLimited, UnsupportedSkill, VersionNotSupported
 from dealer_agent.protocol.ids import new_ulid
 from dealer_agent.protocol.problems import validation_error
 from dealer_agent.protocol.vocabulary import Vocabulary, bare_media_type

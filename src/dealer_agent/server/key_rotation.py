@@ -211,21 +211,15 @@ class KeyRotation:
 
     def _record_missing_keys(self, uses: Mapping[str, KeyUse]) -> None:
         """Records in the database that this machine lacks the next key. Then no machine makes it the active key."""
-        here = self.machine
         for key_id, use in uses.items():
             if use.state != "next":
                 continue
             if key_id not in self.cipher.keyring.ids:
                 self.cipher.refresh()
             lacks = key_id not in self.cipher.keyring.ids
-            if lacks and use.missing_on is None:
-                self._record_missing(key_id, here)
-            elif not lacks and use.missing_on == here:
-                self._record_missing(key_id, None)
-
-    def _record_missing(self, key_id: str, machine: str | None) -> None:
-        with self.store.write(self.dealer_id) as tx:
-            record_missing_key(tx, key_id, machine)
+            if use.missing_on == (None if lacks else self.machine):
+                with self.store.write(self.dealer_id) as tx:
+                    record_missing_key(tx, key_id, self.machine if lacks else None)
 
     def _uses(self) -> dict[str, KeyUse]:
         with self.store.read(self.dealer_id) as tx:

@@ -16,12 +16,7 @@ from dealer_agent.apidocs.openapi import openapi_document
 from dealer_agent.dealers.information import dealer_information
 from dealer_agent.dealers.opening import department_hours
 from dealer_agent.protocol.card import card_0_1_0, card_1_0_0
-from dealer_agent.protocol.errors import (
-    ProtocolError,
-    PushNotificationNotSupported,
-    TaskNotFound,
-    UnsupportedOperation,
-)
+from dealer_agent.protocol.errors import ProtocolError, PushNotificationNotSupported, TaskNotFound, UnsupportedOperation
 from dealer_agent.protocol.schemas import published_schemas
 from dealer_agent.server.body import JSON
 from dealer_agent.server.cross_origin import READABLE_ANYWHERE
