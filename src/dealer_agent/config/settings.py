@@ -135,15 +135,10 @@ class ServiceSettings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
         return self.body_limit_kib * 1024
 
     @cached_property
-    def lead_body_limit_bytes(self) -> int:
-        """The most bytes of a lead."""
-        return self.lead_body_limit_kib * 1024
-
-    @cached_property
     def largest_body_bytes(self) -> int:
         """The most bytes of a body whose skill is not known yet."""
         takes_leads = LEAD_SUBMIT.id in self.skills
-        return max(self.body_limit_bytes, self.lead_body_limit_bytes) if takes_leads else self.body_limit_bytes
+        return max(self.body_limit_kib, self.lead_body_limit_kib if takes_leads else 0) * 1024
 
     @property
     def proto(self) -> Vocabulary:

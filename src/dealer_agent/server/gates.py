@@ -135,7 +135,7 @@ def check_size(incoming: IncomingRequest) -> None:
     if is_large and not incoming.is_lead:
         raise too_large(
             f"must have at most {settings.body_limit_bytes} bytes; "
-            f"only that of a lead may have up to {settings.lead_body_limit_bytes}"
+            f"only that of a lead may have up to {settings.lead_body_limit_kib * 1024}"
         )
 
 

@@ -5,18 +5,8 @@ from typing import Any
 
 from markupsafe import Markup, escape
 
+from dealer_agent.apidocs import examples
 from dealer_agent.apidocs.components import payload_component, reply_component
-from dealer_agent.apidocs.examples import (
-    TOKEN_VARIABLE,
-    curl_command,
-    example_body,
-    example_call,
-    example_error,
-    example_json_rpc_error,
-    example_payload,
-    example_reply,
-    json_text,
-)
 from dealer_agent.apidocs.openapi import JSON_RPC_STATUSES, SKILL_COUNT
 from dealer_agent.protocol.card import CardFacts
 from dealer_agent.protocol.errors import ERRORS
@@ -64,14 +54,14 @@ def docs_page(openapi: Json, facts: CardFacts, vocabularies: Vocabularies) -> st
             "bearer": skill.id in facts.bearer_skills,
             "request_tables": _tables(payload_component(skill), schemas, done),
             "reply_tables": _tables(reply_component(skill), schemas, done),
-            "payload": json_text(example_payload(skill)),
-            "reply": json_text(example_reply(skill, vocabulary)),
+            "payload": examples.json_text(examples.example_payload(skill)),
+            "reply": examples.json_text(examples.example_reply(skill, vocabulary)),
         }
         for skill in facts.skills
     ]
     shown = INVENTORY_SEARCH if INVENTORY_SEARCH in facts.skills else facts.skills[0]
     quick = [skill for skill in facts.skills if skill in _QUICK_START]
-    body = example_body(shown, vocabulary)
+    body = examples.example_body(shown, vocabulary)
     return render(
         "docs.html",
         facts,
@@ -81,16 +71,19 @@ def docs_page(openapi: Json, facts: CardFacts, vocabularies: Vocabularies) -> st
         parts=parts,
         skill_count=SKILL_COUNT.lower(),
         quick_start=[
-            (skill, curl_command(facts.http_json_url, skill, vocabulary, bearer=skill.id in facts.bearer_skills))
+            (
+                skill,
+                examples.curl_command(facts.http_json_url, skill, vocabulary, bearer=skill.id in facts.bearer_skills),
+            )
             for skill in quick
         ],
         quick_start_asks_for_token=any(skill.id in facts.bearer_skills for skill in quick),
-        token_variable=TOKEN_VARIABLE,
-        envelope=json_text(body),
-        call=json_text(example_call(body)),
+        token_variable=examples.TOKEN_VARIABLE,
+        envelope=examples.json_text(body),
+        call=examples.json_text(examples.example_call(body)),
         errors=ERRORS.values(),
-        error=json_text(example_error(422, vocabulary)),
-        rpc_error=json_text(example_json_rpc_error(vocabulary)),
+        error=examples.json_text(examples.example_error(422, vocabulary)),
+        rpc_error=examples.json_text(examples.example_json_rpc_error(vocabulary)),
         nesting_limit=NESTING_LIMIT,
         json_rpc_statuses=JSON_RPC_STATUSES,
     )
