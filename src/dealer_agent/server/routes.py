@@ -52,7 +52,7 @@ def routes(service: Service) -> list[Route]:
     openapi = openapi_document(service.card, service.vocabularies)
     docs = _page(docs_page(openapi, service.card, service.vocabularies), CARD_SECONDS)
     return [
-        Route("/", _current(HomePage(service).now)),
+        Route("/", _current(current_home(service))),
         Route("/docs", _current(lambda: docs)),
         Route("/static/style.css", _fixed(stylesheet(), "text/css; charset=utf-8")),
         Route("/.well-known/agent-card.json", _fixed(cards[service.settings.service.revision])),
@@ -106,31 +106,30 @@ def _current(document: Callable[[], Document]) -> Handler:
     return respond
 
 
-class HomePage:
-    """The page at `/`. It is rendered once for each snapshot of the stock and each minute.
+def current_home(service: Service) -> Callable[[], Document]:
+    """Makes the page at `/`. It is rendered once for each snapshot of the stock and each minute.
 
     It shows the opening hours of the current day at each rooftop. In every time zone a day begins with a minute.
     """
+    rendered: tuple[Dealer, datetime, Document] | None = None
 
-    def __init__(self, service: Service) -> None:
-        self._service = service
-        self._rendered: tuple[Dealer, datetime, Document] | None = None
-
-    def now(self) -> Document:
-        """The page for this minute."""
-        dealer, minute = self._service.dealer, datetime.now(UTC).replace(second=0, microsecond=0)
-        if self._rendered is None or self._rendered[0] is not dealer or self._rendered[1] != minute:
+    def now() -> Document:
+        nonlocal rendered
+        dealer, minute = service.dealer, datetime.now(UTC).replace(second=0, microsecond=0)
+        if rendered is None or rendered[0] is not dealer or rendered[1] != minute:
             html = home_page(
                 dealer_information(dealer.profile),
                 dealer.catalogue.facets(),
                 len(dealer.catalogue),
-                self._service.card,
+                service.card,
                 opening={rooftop.name: department_hours(rooftop) for rooftop in dealer.profile.rooftops},
                 updated_at=dealer.stock_at,
                 now=minute,
             )
-            self._rendered = dealer, minute, _page(html, PAGE_SECONDS)
-        return self._rendered[2]
+            rendered = dealer, minute, _page(html, PAGE_SECONDS)
+        return rendered[2]
+
+    return now
 
 
 async def _health(_: Request) -> Response:
