@@ -207,7 +207,7 @@ def test_a_service_with_keys_from_the_environment_says_when_a_change_is_due(mach
     both = Cipher(Keyring((new, *KEYRING.keys), KEYRING.lasting))
     assert machine.run_due_steps(29, cipher=old) == []
     (due,) = machine.run_due_steps(31, cipher=old)
-    assert (due.event, due.is_problem) == ("change of keys is due", True)
+    assert (due.event, due.is_problem) == ("key rotation is due", True)
     with Store.open(machine.url, both) as store:
         store.check_keys(DEALER)
         rotation = KeyRotation(store, both, DEALER, None, DAYS, wait=lambda _: None)

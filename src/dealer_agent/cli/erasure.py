@@ -102,9 +102,9 @@ def erase(
 
 @dataclass
 class _Erasure:
-    """Erases leads, and collects where copies are and which visits end.
+    """Erases leads. Collects their ids, the channels that have copies, and the cancelled visits.
 
-    `copies` is by channel: whether a delivery arrived there, or may have arrived.
+    `copies` has channel names: True if a delivery arrived there, False if it may have arrived.
     """
 
     store: Store

@@ -133,7 +133,7 @@ def rotation_of(settings: Settings, store: Store) -> Iterator[KeyRotation]:
 
 @contextmanager
 def changing_keys(path: Path) -> Iterator[None]:
-    """Locks the key file for a block. Ends the command if another process has the lock."""
+    """Locks the key file for a `with` block. Ends the command if another process has the lock."""
     try:
         with changing(path):
             yield

@@ -35,7 +35,7 @@ OutOption = Annotated[
 
 @contextmanager
 def private_file(path: Path) -> Iterator[BinaryIO]:
-    """A file with mode 0600 to write in a block. At the end of the block it atomically replaces an older file.
+    """A file with mode 0600 to write in a `with` block. At the block's end it atomically replaces an older file.
 
     If the block fails, the older file stays. Raises OSError.
     """

@@ -113,7 +113,7 @@ def customer_store(settings: Settings) -> Iterator[Store]:
 
 @contextmanager
 def open_store(directory: Path) -> Iterator[tuple[Settings, Store]]:
-    """The dealer in a folder, and its store. Errors in the block end the command (`report_errors`)."""
+    """The dealer in a folder, and its store. Errors in the `with` block end the command (`report_errors`)."""
     with report_errors():
         settings = find_settings(directory)
         with store_of(settings) as store:

@@ -121,7 +121,7 @@ def _add_lasting_secret(path: Path) -> None:
 
 @contextmanager
 def changing(path: Path, *, wait: bool = False) -> Iterator[None]:
-    """Locks a key file for a block, so that two processes cannot overwrite each other's new key.
+    """Locks a key file for a `with` block, so that two processes cannot overwrite each other's new key.
 
     Raises OSError; without `wait` also BlockingIOError while another process has the lock.
     """

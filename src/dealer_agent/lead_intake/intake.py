@@ -1,4 +1,4 @@
-"""Takes leads: each one is a job of the process's only writer (docs/protocol.md#lead-submit)."""
+"""Accepts leads: each one is a job of the process's only writer (docs/protocol.md#lead-submit)."""
 
 import asyncio
 from collections.abc import Callable
@@ -31,7 +31,7 @@ Result = TypeVar("Result")
 
 
 class LeadIntake:
-    """Takes one dealer's leads, and cancels visits.
+    """Accepts one dealer's leads, and cancels visits.
 
     `confirms_by_mail`: customers get mails about confirmed and cancelled visits. `on_stored` is called when a change is
     durable, because there may be deliveries.

@@ -83,7 +83,7 @@ def consenting_customer(customer: Customer) -> bytes:
 
 
 def names_a_vehicle(wish: VehicleOfInterest | UnsetType) -> bool:
-    """Whether the wish identifies one vehicle, not only a kind of vehicle. A blank identifier does not count."""
+    """Whether a vehicle of interest has a VIN, a stock number or an id. A blank identifier does not count."""
     return wish is not UNSET and _identity(wish) is not None
 
 

@@ -139,7 +139,7 @@ def bookable_span(asked: RequestedTimes, plan: VisitPlan, now: datetime) -> tupl
 
 
 def quarters_of(slot: Slot) -> list[datetime]:
-    """The starts (UTC) of the quarters of an hour that the visit touches."""
+    """The starts (UTC) of the quarters of an hour that the visit overlaps."""
     start, end = slot.start.astimezone(UTC), slot.end.astimezone(UTC)
     quarter = _next_quarter(start)
     touched = [quarter - QUARTER] if start < quarter else []

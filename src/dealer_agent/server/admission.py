@@ -86,7 +86,7 @@ class Admission:
     def is_full(self, refused_at: float = NEVER, *, is_lead: bool = False) -> bool:
         """Whether one more request would wait too long. Call it only after `has_time` has returned False.
 
-        `refused_at` is the time of the client's last refusal. Leads may wait longer in an overload.
+        `refused_at` is when the process last refused a request of this client. In an overload, leads may wait longer.
         """
         waiting = len(self._queue)
         factor = 1 if self._now - refused_at < RETRY_AFTER_SECONDS else 2

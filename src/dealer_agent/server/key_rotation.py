@@ -41,7 +41,7 @@ class LogEvent(NamedTuple):
 
 
 class RotationStopped(Exception):  # noqa: N818 - not an error: the next call continues
-    """The service stops while keys change."""
+    """The service stops during a key rotation."""
 
 
 @dataclass
@@ -86,7 +86,7 @@ class KeyRotation:
     def rotate(self, now: datetime) -> bool:
         """Makes a new key the active one, and encrypts all values with it. The caller holds `changing`.
 
-        Returns False if it only completed an interrupted change. The old keys stay in the file until `destroy_unused`
+        Returns False if it only completed an interrupted rotation. The old keys stay in the file until `destroy_unused`
         removes them. Raises StorageError, EncryptionError and OSError.
         """
         self._reload_keys()
@@ -161,7 +161,7 @@ class KeyRotation:
         return events
 
     def _add_next_key(self, now: datetime) -> str:
-        """Adds a new key as the next one, and returns its id. Removes keys of a change that was killed."""
+        """Adds a new key as the next one, and returns its id. Removes the keys of an interrupted rotation."""
         key = new_key()
         dropped = {*self.unused(), *self._next_keys(self._uses())}
         self._write((*(entry for entry in self.cipher.keyring.keys if entry[0] not in dropped), key))
@@ -198,7 +198,7 @@ class KeyRotation:
         return [key_id for key_id in self.cipher.keyring.ids if key_id in uses and uses[key_id].state == "next"]
 
     def _is_unfinished(self, uses: Mapping[str, KeyUse]) -> bool:
-        """Whether a change has started and is not complete."""
+        """Whether a rotation has started and is not complete."""
         first, *others = self.cipher.keyring.ids
         states = {key_id: use.state for key_id, use in uses.items()}
         return states.get(first, "active") != "active" or any(
@@ -242,7 +242,7 @@ class KeyRotation:
             events.append(LogEvent("old key is still here", {"problem": advice}, is_problem=True))
         if self.days and self._is_due(uses, now):
             advice = "give the service a new key, as dealer-agent keys rotate --help says"
-            events.append(LogEvent("change of keys is due", {"problem": advice}, is_problem=True))
+            events.append(LogEvent("key rotation is due", {"problem": advice}, is_problem=True))
         return events
 
 

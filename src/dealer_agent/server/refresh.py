@@ -94,7 +94,7 @@ class Refresher:
             self._repeat("leads", self._probe_leads, PROBE_SECONDS),
             self._repeat("purge", self._purge, PURGE_SECONDS, first=FIRST_PURGE_SECONDS),
             self._repeat("heads", self._record_heads, HEADS_SECONDS, first=0),
-            self._repeat("change of keys", self._rotate_keys, PURGE_SECONDS, first=FIRST_PURGE_SECONDS),
+            self._repeat("key rotation", self._rotate_keys, PURGE_SECONDS, first=FIRST_PURGE_SECONDS),
         )
 
     async def _repeat(

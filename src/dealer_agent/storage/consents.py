@@ -1,7 +1,7 @@
 """Consent and its withdrawal (docs/protocol.md#consent).
 
-Events are only added, to the dealer's hash chain (`storage.event_chain`). The dealer is locked by the caller of a
-function that adds one.
+Events are only added, to the dealer's hash chain (`storage.event_chain`). The caller of a function that adds one holds
+the dealer's lock.
 """
 
 import secrets

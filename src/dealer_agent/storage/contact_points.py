@@ -29,5 +29,5 @@ def contact_points_of(tx: Transaction, lead_id: str, known_by: tuple[str, ...] =
 
 
 def lasting_hash(tx: Transaction, purpose: str, contact: str) -> bytes:
-    """A keyed hash of a contact point that a change of keys does not change. Each purpose has a key of its own."""
+    """A keyed hash of a contact point that a key rotation does not change. Each purpose has a key of its own."""
     return hmac.digest(tx.cipher.lasting_key(purpose), msgspec.json.encode((tx.dealer_id, contact)), sha256)

@@ -235,7 +235,7 @@ def _run_together(
 
 @contextmanager
 def _savepoint(rows: CollectedRows, locked: Iterable[Transaction]) -> Iterator[None]:
-    """A savepoint for a block and the rows that it adds. The database returns to it if the block fails.
+    """A savepoint for a `with` block and the rows that it adds. If the block fails, they are rolled back.
 
     `locked` has a transaction of each dealer that is locked. After a DatabaseFailure the whole transaction ends.
     """

@@ -284,7 +284,7 @@ def lead_reads(lead_id: str) -> tuple[Read, Read, Read]:
 def lead_in(
     tx: Transaction, rows: Sequence[Any], added: Iterable[Any], consent_rows: Iterable[Any]
 ) -> StoredLead | None:
-    """The lead in the rows of `lead_reads`."""
+    """The lead, from the rows that the three statements of `lead_reads` return. None without a row."""
     if not rows:
         return None
     events = tuple(
@@ -305,17 +305,17 @@ def _lead(tx: Transaction, row: Any) -> LeadRecord:
 
 
 def _hashes(tx: Transaction, contacts: Iterable[str]) -> list[bytes]:
-    """The hashes of contacts under each key."""
+    """The hash of each contact under each key of the keyring."""
     return [found for contact in contacts for found in tx.hashes(contact, CONTACT_HASH)]
 
 
 def _vehicle_keys(tx: Transaction, vehicle_key: str | None) -> list[bytes]:
-    """The hash under each key, in the order of `Cipher.hashes`."""
+    """The hash of a vehicle key under each key of the keyring, the active one first."""
     if vehicle_key is None:
         return [NO_VEHICLE] * len(tx.cipher.keyring.ids)
     return tx.hashes(_vehicle_hash(vehicle_key).hex(), VEHICLE_KEY)
 
 
 def _vehicle_hash(vehicle_key: str) -> bytes:
-    """A buyer may name a vehicle at any length."""
+    """A value of fixed length: the key is as long as the text with which a buyer names a vehicle."""
     return sha256(vehicle_key.encode()).digest()

@@ -1,6 +1,6 @@
-"""A withdrawal of consent and an erasure, with the deliveries that notify the receivers of the lead.
+"""Withdraws consent or erases a customer, and adds the deliveries that notify the receivers of the lead.
 
-See docs/protocol.md#withdrawal and docs/protocol.md#erasure. The dealer is locked by the caller.
+See docs/protocol.md#withdrawal and docs/protocol.md#erasure. The caller holds the dealer's lock.
 """
 
 from collections.abc import Sequence
@@ -83,8 +83,8 @@ def withdraw(
 def erase(tx: Transaction, lead_id: str, profile: Profile, *, consent_too: bool) -> Erased | None:
     """Erases the customer of a lead (`erasure.erase_lead`), and sends the notices that the profile asks for.
 
-    The receivers of the lead are told to erase it. The people of a rooftop are told which visits are cancelled. Returns
-    None if there was no customer data to erase.
+    A notice asks the receivers of the lead to erase it. Another names the cancelled visits to the staff of a rooftop.
+    Returns None if there was no customer data to erase.
     """
     sought = {"of_lead": lead_id, "at": tx.now}
     visits = tuple(CancelledVisit(*row) for row in tx.execute(FIND_VISITS_TO_COME, sought))

@@ -246,7 +246,7 @@ _RANKS = {table.name: rank for rank, table in enumerate(metadata.sorted_tables)}
 
 @contextmanager
 def collect_rows(connection: Connection) -> Iterator[CollectedRows]:
-    """Collects the rows that are added on a connection in a block. The caller writes them before its end."""
+    """Collects the rows that are added on a connection in a `with` block. The caller writes them in this block."""
     rows = connection.info[_ROWS] = CollectedRows(connection)
     try:
         yield rows

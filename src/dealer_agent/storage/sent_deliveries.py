@@ -122,9 +122,9 @@ def decrypted_document(tx: Transaction, delivery: DueDelivery) -> StoredDocument
 def send_again(
     tx: Transaction, *, lead_id: str | None = None, delivery_id: str | None = None, channel: str | None = None
 ) -> list[str]:
-    """Sends a delivery again, or a lead to each receiver that it was sent to, with new ids.
+    """Queues a delivery that was sent again, or a lead for each receiver that has it.
 
-    Returns the new ids; none if nothing like it was sent. `channel` leaves out the other channels.
+    Returns the new delivery ids; none if nothing was sent before. With `channel`, only that channel gets the lead.
     """
     if delivery_id is not None:
         found = get_delivery(tx, delivery_id)

@@ -47,7 +47,7 @@ class LiveUnit(NamedTuple):
 
 
 class GoneUnit(NamedTuple):
-    """A unit that was sold lately."""
+    """A unit that was sold in the last `remember_days`."""
 
     vehicle_id: str
     vin: str | None
@@ -269,7 +269,7 @@ def apply_import(
 
 
 def read_mark(tx: Transaction) -> StockMark:
-    """The mark of the present stock."""
+    """The mark of the current stock."""
     row = tx.execute(READ_STOCK_MARK).one_or_none()
     return StockMark(0, None) if row is None else StockMark(*row)
 
@@ -280,7 +280,7 @@ def has_more_live_units(tx: Transaction, than: int) -> bool:
 
 
 def read_stock(tx: Transaction, remember_days: int) -> Stock:
-    """All units for sale, and those sold in the last `remember_days`. The transaction must be a reader's."""
+    """All units for sale, and those sold in the last `remember_days`. The transaction must be one of `Store.read`."""
     gone = tx.execute(READ_GONE_UNITS, {"since": tx.now - timedelta(days=remember_days)})
     return Stock(mark=read_mark(tx), gone=[GoneUnit(*row) for row in gone], live=_live_units(tx))
 

@@ -66,7 +66,7 @@ class Transaction:
         self.connection.execute(statement, [{**dealer, **row} for row in rows])
 
     def encrypt(self, plain: bytes, column: Column[Any], *row: str) -> bytes:
-        """`plain` encrypted for a column of this dealer. `row` names the row: elsewhere the result cannot be opened."""
+        """`plain` encrypted for a column of this dealer. In another row than `row`, the result cannot be decrypted."""
         return self.cipher.encrypt(plain, column.table.name, column.name, self.dealer_id, *row)
 
     def decrypt(self, encrypted: bytes, column: Column[Any], *row: str) -> bytes:
@@ -78,5 +78,5 @@ class Transaction:
         return self.cipher.hash(value, column.table.name, column.name, self.dealer_id)
 
     def hashes(self, value: str, column: Column[Any]) -> list[bytes]:
-        """The same under each key, the active one first: a lookup needs all of them while keys change."""
+        """The same under each key, the active one first: a lookup needs all of them during a key rotation."""
         return self.cipher.hashes(value, column.table.name, column.name, self.dealer_id)

@@ -126,7 +126,7 @@ _Wanted = _Values | _Range | _Unit
 
 
 class Found(NamedTuple):
-    """The rows that match: a mask, or their ascending numbers where an index found a few of many rows."""
+    """The rows that match: a mask over all rows, or ascending row numbers if an index found only a few rows."""
 
     mask: Mask | None
     few: Rows | None

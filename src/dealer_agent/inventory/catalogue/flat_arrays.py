@@ -30,7 +30,7 @@ _DIRECTORY = msgspec.json.Decoder(dict[str, _Part])
 
 
 class FlatWriter:
-    """Writes parts in any order. `finish` completes the snapshot."""
+    """Writes named arrays ("parts"), one after the other, in any order. `finish` completes the snapshot."""
 
     def __init__(self, file: BinaryIO) -> None:
         self._file = file

@@ -28,7 +28,7 @@ from dealer_agent.protocol.responses import Facets, TextCount
 class Page(Struct, frozen=True, gc=False):
     """A page of the matching set, in order. `total` counts the whole set.
 
-    `listings` are encoded JSON. `rows` are the numbers of the listings in the default order.
+    `listings` are encoded JSON. `rows` has the row number of each listing (its place in the default order).
     """
 
     total: int
