@@ -67,7 +67,7 @@ def revoke(
     """Record that a customer withdrew consent: the customer of a lead, or a person.
 
     It counts for every lead with one of the customer's contact points. From then on the service sends the customer
-    nothing through that channel. The running service notifies CRMs and people that have the leads. A consent that the
+    nothing through that channel. The running service notifies CRMs and staff that have the leads. A consent that the
     customer gives later allows the channel again.
     """
     person = Person(lead_id, email, phone)

@@ -55,7 +55,9 @@ KEPT = {
 }
 """What an erasure leaves, and why."""
 
-PROOF = "Proof of consent: the text as shown, channels, times, agent, name, contact points; encrypted, apart"
+PROOF = (
+    "Proof of consent: the text as shown, channels, times, agent, name, contact points; encrypted, stored separately"
+)
 PROOF_WHY = (
     "16 CFR 310.5: kept until {until:%Y-%m-%d}; only dealer-agent consent prove and consent export read it; "
     "--consent-too erases it"
@@ -85,7 +87,7 @@ def erase(
     """Erase a person: every lead with an e-mail address or phone number, or one lead. This cannot be undone.
 
     The command shows what it will erase, and asks. It overwrites names, addresses and messages, cancels future visits,
-    and drops the deliveries that wait. It keeps the proof of consent apart, as the law requires, unless you give
+    and drops the deliveries that wait. It keeps the proof of consent separately, as the law requires, unless you give
     --consent-too. You need not restart a running service.
     """
     person = Person(lead_id, email, phone)
@@ -196,7 +198,7 @@ def _erase_unreadable(erasure: _Erasure, lead_id: str, problem: str, *, yes: boo
     out.print(f"The lead {lead_id} is erased.", markup=False)
     erasure.show_receivers()
     if erasure.proof_kept_until() is not None:
-        out.print("The proof of consent is kept apart. --consent-too erases it.")
+        out.print("The proof of consent is kept separately. --consent-too erases it.")
 
 
 def _why_unreadable(store: Store, dealer_id: str, lead_id: str) -> str | None:

@@ -59,7 +59,7 @@ def create(
             fail(f"{settings.directory / KEY_FILE_NAME} exists already: dealer-agent keys rotate replaces the key")
         _drop_lost_key(settings)
         path = create_key_file(settings.directory)
-    out.print(f"The key to customer data is in {path}. Back this file up, apart from the database.", markup=False)
+    out.print(f"The key to customer data is in {path}. Back this file up, separately from the database.", markup=False)
 
 
 @app.command("list")

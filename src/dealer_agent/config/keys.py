@@ -23,9 +23,9 @@ _LASTING_IS_MISSING = (
 )
 
 _HEADER = """\
-# The keys to this dealer's customer data. Back up this file, apart from the database: without it nobody can read the
-# leads again. Keep it secret: a person who has it and the database can read the leads. The first key is the active
-# one. `dealer-agent keys rotate` changes it.
+# The keys to this dealer's customer data. Back up this file separately from the database: without it nobody can read
+# the leads again. Keep it secret: a person who has it and the database can read the leads. The first key is the
+# active one. `dealer-agent keys rotate` changes it.
 """
 
 

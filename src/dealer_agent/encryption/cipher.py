@@ -120,7 +120,7 @@ class Cipher:
         return key_id
 
     def hash(self, value: str, *context: str) -> bytes:
-        """32 bytes that find the value again, under the active key. Without the key they disclose nothing."""
+        """A hash (32 bytes) with the active key, to find the value again. Without the key it discloses nothing."""
         return _authenticated(self._keys.active.lookup, value.encode("utf-8", "surrogatepass"), context)
 
     def hashes(self, value: str, *context: str) -> list[bytes]:

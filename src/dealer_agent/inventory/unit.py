@@ -16,7 +16,7 @@ class Unit(VehicleMembers, frozen=True, omit_defaults=True, kw_only=True):
     """A unit has `vin` or `stock` or both. Money is whole US dollars, mileage is miles.
 
     `selling_price` is the feed's price (`Profile.feed_price` says what it includes). `rooftop_hints` are the feed's
-    dealer ids and names, best first. `feed_updated_at` is the feed's time for the unit. Buyers get the `extras` as they are.
+    dealer ids and names, best first. `feed_updated_at` is the feed's time for the unit. Buyers get `extras` unchanged.
     """
 
     vehicle_id: str | UnsetType = UNSET

@@ -127,7 +127,7 @@ def check_token(incoming: IncomingRequest) -> None:
 
 
 def count_body(incoming: IncomingRequest) -> None:
-    """Counts the size of a body that has not declared it (429)."""
+    """Counts the size of a body whose request has no `Content-Length`, once it has been read (429)."""
     cost = _cost_of(len(incoming.body)) - incoming.cost
     if cost > 0:
         incoming.service.limits.enforce(ADDRESS_RULE, incoming.address, cost)

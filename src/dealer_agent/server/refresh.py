@@ -100,7 +100,7 @@ class Refresher:
     async def _repeat(
         self, name: str, step: Callable[[], Awaitable[None]], seconds: float, *, first: float | None = None
     ) -> None:
-        """Repeats a step. A failure is logged once. Until the step works again, the service keeps what it has."""
+        """Repeats a step. A failure is logged once. Until the step works again, the service keeps the older data."""
         pause = seconds if first is None else first
         while True:
             await asyncio.sleep(pause)

@@ -114,7 +114,7 @@ def _current(document: Callable[[], Document]) -> Handler:
 class HomePage:
     """The page at `/`. It is rendered once for each snapshot of the stock and each minute.
 
-    It shows the opening hours of the current day at each rooftop. In every time zone a day begins with a minute.
+    It shows the opening hours of the current day at each rooftop. In every time zone, a day begins at a full minute.
     """
 
     def __init__(self, service: Service) -> None:

@@ -72,7 +72,7 @@ READ_CHANNELS = (
     .order_by(consent_events.c.number)
 )
 
-# `proof` is the body of an event whose customer is erased, if it is kept apart.
+# `proof` is the body of an event whose customer is erased, if `storage.proofs` has it.
 _WITH_PROOFS = select(consent_events, consent_proofs.c.body.label("proof")).outerjoin_from(
     consent_events,
     consent_proofs,

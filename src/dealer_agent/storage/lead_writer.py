@@ -134,9 +134,9 @@ class LeadWriter:
     def submit(self, dealer_id: str, job: Job[Result], now: datetime | None = None) -> Future[Result]:
         """Queues `job`; the future has its result as soon as that is durable. `now` is the time of its transaction.
 
-        The future fails with the error of the job, or with a DatabaseFailure if the transaction failed: then nothing of
-        the job is stored, unless the connection broke during the commit. A job that met AlreadyStored runs once more.
-        The future can be cancelled until the job runs, also while the writer waits for the database's lock: then
+        The future fails with the error of the job, or with a DatabaseFailure if the transaction failed. Then nothing of
+        the job is stored, unless the connection broke during the commit. A job that raised AlreadyStored runs a second
+        time. The future can be cancelled until the job runs, even while the writer waits for the database's lock. Then
         nothing of the job is stored. Raises StoreClosed after `close`, and DatabaseBusy while MOST_WAITING jobs wait.
         """
         future: Future[Result] = Future()

@@ -30,8 +30,8 @@ MOST_OF_LEAD = 1000
 class StoredDocument(Struct, frozen=True):
     """The document that the first attempt of a delivery sent.
 
-    `needs` limits when it may be sent again: the channels whose contact points it names or, to a customer, the address.
-    `first`: the document is the first of the lead for its receiver.
+    It may be sent again only while everything in `needs` is allowed: the channels whose contact points it names or, in
+    a mail to the customer, the address. `first`: it is the first document about the lead for its receiver.
     """
 
     content: bytes

@@ -37,7 +37,7 @@ class Revision(NamedTuple):
 
 
 class LiveUnit(NamedTuple):
-    """A unit for sale. `changed_at`: last added, changed or back; `updated_at`: last confirmed by an import."""
+    """A unit for sale. `changed_at`: last added, changed or returned to sale; `updated_at`: last import with it."""
 
     unit: Unit
     vehicle_id: str
@@ -297,7 +297,7 @@ def list_imports(tx: Transaction, limit: int) -> list[ImportRecord]:
 
 @dataclass(frozen=True, slots=True)
 class _Rows:
-    """The rows of a file, and the values of their rows in the database."""
+    """The rows of a feed file, and the column values to store for them."""
 
     rows: Sequence[ImportRow]
     documents: Sequence[bytes]

@@ -22,7 +22,7 @@ def dealer_parameter(statement: Executable) -> str:
 
 @dataclass(slots=True)
 class Transaction:
-    """A transaction. `now` is the time that it records as its own, in UTC.
+    """A transaction. `now` (UTC) is the time that it writes into rows.
 
     `check_cipher` runs once, before the cipher is first used. None: the keys were checked before.
     """

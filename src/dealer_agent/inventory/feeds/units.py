@@ -231,7 +231,7 @@ _Read = Callable[[_RowReader, str, Feed], None]
 
 
 def _steps(*readers: Reader) -> tuple[tuple[_Read, str, Feed], ...]:
-    """Reader by reader, the members that each one reads."""
+    """The readers in order, each with the members that it reads."""
     return tuple(
         (getattr(_RowReader, name), member, feed)
         for name in readers

@@ -69,7 +69,7 @@ def _decimal(digits: str) -> Decimal:
 
 
 def _rounded(value: Decimal) -> int:
-    """Halves go up."""
+    """The nearest integer. Halves are rounded up."""
     return int(value.to_integral_value(ROUND_HALF_UP))
 
 
