@@ -227,7 +227,7 @@ def _others(store: Store, dealer_id: str, leads: Sequence[StoredLead]) -> list[s
 
 
 def _customers(stored: StoredLead) -> list[Customer]:
-    """The customer in every request of the lead. After disposal by age only the consents have the customer."""
+    """The customer as each request of the lead names them. After disposal by age, only the consents have that."""
     documents = [stored.lead.customer, *(event.customer for event in stored.consents)]
     found = [msgspec.json.decode(document, type=Customer) for document in documents if document is not None]
     return found + [added.customer for added in additions_of(stored) if added.customer is not None]

@@ -92,7 +92,7 @@ class Person:
         return [stored for stored in found if stored is not None]
 
     def leads_in(self, store: Store, dealer_id: str) -> list[StoredLead]:
-        """The same. Ends the command with exit code 1 if there is none."""
+        """The leads of `leads_now`. Ends the command with exit code 1 if there is none."""
         found = self.leads_now(store, dealer_id)
         if not found and self.lead_id is not None:
             fail(f"There is no lead {self.lead_id}; see dealer-agent leads list")

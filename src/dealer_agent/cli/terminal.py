@@ -105,7 +105,7 @@ def store_of(settings: Settings) -> Iterator[Store]:
 
 @contextmanager
 def customer_store(settings: Settings) -> Iterator[Store]:
-    """The same for work with customer data: the keys are checked first. Raises also KeyMissing and WrongKey."""
+    """`store_of` for work with customer data: checks the keys first. Also raises KeyMissing and WrongKey."""
     with store_of(settings) as store:
         store.check_keys(settings.dealer.id)
         yield store
@@ -122,7 +122,7 @@ def open_store(directory: Path) -> Iterator[tuple[Settings, Store]]:
 
 @contextmanager
 def open_customer_store(directory: Path) -> Iterator[tuple[Settings, Store]]:
-    """The same for commands that read or write customer data (`customer_store`)."""
+    """`open_store` for commands that read or write customer data: checks the keys first."""
     with report_errors():
         settings = find_settings(directory)
         with customer_store(settings) as store:

@@ -135,7 +135,7 @@ def changing(path: Path, *, wait: bool = False) -> Iterator[None]:
 
 @contextmanager
 def _written_beside(path: Path, keyring: Keyring) -> Iterator[Path]:
-    """A complete temporary file in the same folder. The block moves it, or it is deleted at the end."""
+    """A complete temporary file beside `path`, deleted at the end of the `with` block unless the block moved it."""
     made = path.with_name(f".{path.name}.new")
     made.unlink(missing_ok=True)  # A killed process may have left one with old keys.
     try:

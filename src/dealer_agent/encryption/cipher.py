@@ -124,7 +124,7 @@ class Cipher:
         return _authenticated(self._keys.active.lookup, value.encode("utf-8", "surrogatepass"), context)
 
     def hashes(self, value: str, *context: str) -> list[bytes]:
-        """The same under each key, the active one first: a lookup needs all of them during a key rotation."""
+        """The `hash` under each key, the active one first: a lookup needs all of them during a key rotation."""
         plain = value.encode("utf-8", "surrogatepass")
         return [_authenticated(key.lookup, plain, context) for key in self._keys.by_id.values()]
 
@@ -134,7 +134,7 @@ class Cipher:
         return key.header + _authenticated(key.mac, data, context)
 
     def verify_mac(self, mac: bytes, data: bytes, *context: str) -> bool:
-        """Whether `mac` is that of these data in this context. Raises UnknownKey, and DecryptionFailed for no MAC."""
+        """Whether `mac` is that of these data in this context. Raises UnknownKey, and DecryptionFailed for other bytes."""
         key = self._key(self.key_of(mac))
         return hmac.compare_digest(mac, key.header + _authenticated(key.mac, data, context))
 

@@ -29,8 +29,8 @@ STANDING_SECONDS = 0.0025
 SHORT_QUEUE = 8
 """A queue with fewer requests is never too long, even if they are slow. The limit doubles for the same clients."""
 SHORT_QUEUE_FOR_LEADS = 128
-"""The same for leads. When the system has stopped the process for a moment, the measured pace is too slow. Leads must
-not be refused because of that."""
+"""`SHORT_QUEUE` for leads. When the system has stopped the process for a moment, the measured pace is too slow. Leads
+must not be refused because of that."""
 REFUSED_PER_TURN = 192
 """After this many refusals, a turn stops reading from refused connections. A later turn resumes this many of them."""
 OVERLOADED_AFTER_SECONDS = 0.1

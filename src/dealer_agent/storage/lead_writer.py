@@ -149,10 +149,10 @@ class LeadWriter:
         return future
 
     def probe(self, dealer_id: str) -> Future[None]:
-        """Tests whether a lead could be stored now. The future is done, or fails, like that of a lead.
+        """Tests whether a lead could be stored now. The future succeeds or fails as that of a lead would.
 
-        The job takes the locks that a lead takes. It writes only if the last transaction failed: a commit that writes
-        nothing costs no fsync on SQLite.
+        The job takes the same locks as a lead. It writes only if the last transaction failed, because a commit that
+        writes nothing costs no fsync on SQLite.
         """
 
         def job(tx: Transaction) -> None:

@@ -54,7 +54,7 @@ FIND_DUPLICATE = Prepared(
 
 @cache
 def find_known(hashes: int) -> Prepared:
-    """Finds a lead by any of this number of hashes of contacts, `hash_0` and so on."""
+    """A statement that finds a lead by any of `hashes` contact hashes: its parameters are `hash_0`, `hash_1`, ..."""
     sought = [bindparam(f"hash_{number}", type_=LargeBinary) for number in range(hashes)]
     return Prepared(
         select(lead_contacts.c.lead_id)
@@ -179,9 +179,9 @@ def find_leads_of(tx: Transaction, contacts: Iterable[str]) -> list[str]:
 
 
 def newest_leads_of(tx: Transaction, contacts: Iterable[str], most: int) -> dict[str, datetime]:
-    """At most `most` leads of each contact (a contact point or a sender) under each key, with their times.
+    """The newest leads of each contact (a contact point or a sender), with their times.
 
-    It bounds the cost of a new lead of a person who has thousands of leads.
+    Reads at most `most` rows for each hash, so that a person with thousands of leads costs no more than others.
     """
     found: dict[str, datetime] = {}
     for contact_hash in _hashes(tx, contacts):
@@ -317,5 +317,5 @@ def _vehicle_keys(tx: Transaction, vehicle_key: str | None) -> list[bytes]:
 
 
 def _vehicle_hash(vehicle_key: str) -> bytes:
-    """A value of fixed length: the key is as long as the text with which a buyer names a vehicle."""
+    """The SHA-256 of a vehicle key, because a buyer may name a vehicle by a text of any length."""
     return sha256(vehicle_key.encode()).digest()

@@ -17,7 +17,7 @@ Purpose = Literal["skills", "calendar"]
 
 
 class TokenRecord(NamedTuple):
-    """A token in a list."""
+    """A token without its secret, for a list."""
 
     token_id: str
     name: str
@@ -71,7 +71,7 @@ NEXT_REVISION = (
 
 
 def create_token(tx: Transaction, name: str, token_hash: bytes, purpose: Purpose = "skills") -> str:
-    """Stores the hash of a new token and returns the token's id. Raises AlreadyStored for a hash that is there."""
+    """Stores the hash of a new token and returns the token's id. Raises AlreadyStored for a known hash."""
     token_id = new_ulid()
     row = {"token_id": token_id, "name": name, "token_hash": token_hash, "created_at": tx.now, "purpose": purpose}
     tx.execute(ADD_TOKEN, row)

@@ -78,5 +78,5 @@ class Transaction:
         return self.cipher.hash(value, column.table.name, column.name, self.dealer_id)
 
     def hashes(self, value: str, column: Column[Any]) -> list[bytes]:
-        """The same under each key, the active one first: a lookup needs all of them during a key rotation."""
+        """The keyed hash under each key, the active one first: a lookup needs all of them during a key rotation."""
         return self.cipher.hashes(value, column.table.name, column.name, self.dealer_id)

@@ -82,7 +82,7 @@ class Column(Generic[V]):
 
 
 class Coded(NamedTuple, Generic[V]):
-    """A column while a snapshot is built."""
+    """A column in memory, before it is written to a snapshot."""
 
     values: list[V]
     codes: Codes

@@ -24,7 +24,7 @@ _FEW = 24
 
 
 class _ValueFinder:
-    """Finds the codes of values by whole values, folded, and by known spellings."""
+    """Finds the codes of the values that a text names: by any known spelling, else by the whole folded value."""
 
     __slots__ = ("_codes", "_vocabulary", "column")
 

@@ -41,7 +41,7 @@ class Reading:
 
 
 def _parser(parse: Callable[[str], object], *, zero: bool = False) -> "_Read":
-    """A reader of the first cell. A zero means unknown, unless `zero` says that it is a value."""
+    """A reader that parses a member's first cell. A value of 0 counts as unknown, unless `zero` is set."""
 
     def read(row: "_RowReader", member: str, _: Feed) -> None:
         text = row.first(member)

@@ -121,7 +121,7 @@ def amount(text: str) -> float | None:
 
 
 def whole(text: str) -> int | None:
-    """The same, rounded to a whole number, halves up."""
+    """The `amount`, rounded to a whole number, halves up."""
     number = amount(text)
     return None if number is None else int(number + 0.5)
 
