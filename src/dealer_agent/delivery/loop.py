@@ -112,8 +112,8 @@ class DeliveryLoop:
     async def _due_addresses(self) -> list[Address]:
         """The addresses with due deliveries.
 
-        The query reads all waiting deliveries, so it runs only at each poll and when no known address is left. It uses
-        a reader, so it does not delay the writer.
+        The query reads all waiting deliveries, so it runs only at each poll and when no known address is left. Its
+        transaction is read-only, so it does not delay the writer.
         """
         time = asyncio.get_running_loop().time()
         if time >= self._next_poll or not self._limits(list(self._due)):

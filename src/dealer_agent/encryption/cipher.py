@@ -134,7 +134,7 @@ class Cipher:
         return key.header + _authenticated(key.mac, data, context)
 
     def verify_mac(self, mac: bytes, data: bytes, *context: str) -> bool:
-        """Whether `mac` is that of these data in this context. Raises UnknownKey, and DecryptionFailed for other bytes."""
+        """Whether `mac` is that of these data in this context. Raises UnknownKey, and DecryptionFailed for no MAC."""
         key = self._key(self.key_of(mac))
         return hmac.compare_digest(mac, key.header + _authenticated(key.mac, data, context))
 

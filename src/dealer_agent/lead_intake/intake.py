@@ -124,7 +124,7 @@ async def _in_time(stored: Future[Result], seconds: float) -> Result:
     except TimeoutError:
         if stored.cancel():
             raise InternalError(
-                "The dealer's database is busy. The lead was not taken: send the same request again."
+                "The dealer's database is busy. The lead was not stored: send the same request again."
             ) from None
     except asyncio.CancelledError:
         stored.cancel()
@@ -134,7 +134,7 @@ async def _in_time(stored: Future[Result], seconds: float) -> Result:
             return await asyncio.shield(waiting)
     except TimeoutError:
         raise InternalError(
-            "The dealer's database is slow. The lead may have been taken: send the same request again, with the same "
+            "The dealer's database is slow. The lead may have been stored: send the same request again, with the same "
             "idempotency_key."
         ) from None
 

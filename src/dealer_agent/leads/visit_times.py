@@ -133,7 +133,7 @@ def free_slots(
 
 
 def bookable_span(asked: RequestedTimes, plan: VisitPlan, now: datetime) -> tuple[datetime, datetime]:
-    """The quarters that `choose_time` may look up: from the first to before the second time, in UTC."""
+    """The start (included) and the end (excluded) of the quarters that `choose_time` may look up, in UTC."""
     first, last = _bookable(plan, now)
     return first, max(first, last + asked.duration)
 

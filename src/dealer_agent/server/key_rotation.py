@@ -123,7 +123,7 @@ class KeyRotation:
         return unused
 
     def final_by(self, now: datetime) -> datetime | None:
-        """When a running service will have destroyed the current keys; None if it does not change them."""
+        """When a running service will have destroyed the current keys; None if it does not rotate them."""
         if self.path is None or not self.days:
             return None
         use = self._uses().get(self.cipher.keyring.active)

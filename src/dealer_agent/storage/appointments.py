@@ -156,7 +156,7 @@ def take_places(tx: Transaction, appointment: AppointmentRecord, quarters: Seque
     for quarter in quarters:
         # Counted, not numbered: a dealer who has fewer places than before keeps the visits of the others.
         if of is not None and len(taken[quarter]) >= of:
-            raise AlreadyStored("every place of that time is taken")
+            raise AlreadyStored("every place at that time is occupied")
         place = next(number for number in count() if number not in taken[quarter])
         rows.append(rooftop | {"quarter": quarter, "place": place, "appointment_id": appointment.appointment_id})
     for key, row in zip(keys, rows, strict=True):
@@ -251,7 +251,7 @@ def list_booked(tx: Transaction, since: datetime) -> list[ListedAppointment]:
 def list_calendar(tx: Transaction, *, since: datetime, until: datetime, most: int) -> list[ListedAppointment]:
     """At most `most` of the visits that were ever confirmed for a time from `since` to before `until`, by time.
 
-    Confirmed visits to come have priority, then cancelled visits to come, then the latest that are over.
+    Confirmed future visits have priority, then cancelled future visits, then the latest past visits.
     """
     found: list[Row[Any]] = []
     for statement in LIST_CALENDAR:

@@ -207,7 +207,7 @@ def record_lead(
 ) -> None:
     """Stores a first lead with its consent. `contacts` (with its senders) and `vehicle_key` find it again.
 
-    Raises AlreadyStored if the lead's id is taken.
+    Raises AlreadyStored if a lead has this id.
     """
     row: dict[str, Any] = {name: getattr(lead, name) for name in LeadRecord.__dataclass_fields__}
     row["used_at"] = lead.used_at or lead.received_at

@@ -42,7 +42,7 @@ class Catalogue:
     __slots__ = ("_columns", "_facets", "_json", "_lookup", "_matcher", "_orders", "_text")
 
     def __init__(self, flat: FlatArrays) -> None:
-        """The snapshot that `write_snapshot` wrote."""
+        """Opens a snapshot that `write_snapshot` wrote."""
         self._json = Documents(flat, "listings")
         self._columns: dict[str, Column[Any]] = {name: Column(flat, f"columns.{name}") for name in FILTERED}
         self._orders = {

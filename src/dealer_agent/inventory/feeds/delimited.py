@@ -186,7 +186,7 @@ def _headerless_delimiter(head: str) -> str | None:
 
 
 def _check_quotes(rows: Iterator[Row], delimiter: str, width: int) -> None:
-    """Reads all rows. Raises FeedError for a cell that contains rows."""
+    """Reads all rows. Raises FeedError for a cell that contains rows: its quotation mark is not closed."""
     for row in rows:
         if row.lines > _RUNAWAY_LINES and any(_is_runaway(cell, delimiter, width) for cell in row.cells):
             raise _unclosed(row.line)
