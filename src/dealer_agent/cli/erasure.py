@@ -55,9 +55,7 @@ KEPT = {
 }
 """What an erasure leaves, and why."""
 
-PROOF = (
-    "Proof of consent: the text as shown, channels, times, agent, name, contact points; encrypted, stored separately"
-)
+PROOF = "Proof of consent (encrypted): the text as shown, channels, times, agent, name, contact points"
 PROOF_WHY = (
     "16 CFR 310.5: kept until {until:%Y-%m-%d}; only dealer-agent consent prove and consent export read it; "
     "--consent-too erases it"

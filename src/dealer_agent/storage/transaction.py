@@ -16,7 +16,7 @@ from dealer_agent.storage.errors import KeyMissing
 
 
 def dealer_parameter(statement: Executable) -> str:
-    """The name of the parameter that takes the dealer. An INSERT takes its parameters by column."""
+    """The name of a statement's parameter for the dealer's id. In an INSERT, it is the name of the column."""
     return "dealer_id" if isinstance(statement, Insert) else "dealer"
 
 

@@ -73,7 +73,7 @@ class Catalogue:
         return self._facets.makes or []
 
     def search(self, filters: Filters | UnsetType, skip: int, limit: int, sort: Sort | UnsetType = UNSET) -> Page:
-        """One page of the matching set, in the default order. A query without `sort` returns the best match first.
+        """One page of the matching set, by default newest first. With a query and no `sort`, the best match is first.
 
         A `skip` past the end returns an empty page with the true total. The caller bounds `limit`.
         """
