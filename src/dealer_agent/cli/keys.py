@@ -138,7 +138,7 @@ def changing_keys(path: Path) -> Iterator[None]:
         with changing(path):
             yield
     except BlockingIOError:
-        fail("Another process is changing the keys: try again later")
+        fail("Another process is rotating the keys: try again later")
     except PermissionError:
         fail(f"{path} belongs to another user, or its folder is not writable: run this command as the file's owner")
 

@@ -59,7 +59,7 @@ PhoneOption = Annotated[
 
 
 def contact_point(text: str) -> str:
-    """An e-mail address or a phone number in the normal form of `leads.intake.contacts`."""
+    """An e-mail address or a phone number in the normal form of `leads.received_lead.contact_points`."""
     given = _asked(text, "E-mail address or phone number")
     return f"email:{_email(given)}" if "@" in given else f"phone:{_phone(given)}"
 
@@ -81,7 +81,7 @@ class Person:
 
     @property
     def contact(self) -> str:
-        """The e-mail address or phone number in the normal form of `leads.received_lead.contacts`."""
+        """The e-mail address or phone number in the normal form of `leads.received_lead.contact_points`."""
         return f"email:{self.email}" if self.email is not None else f"phone:{self.phone}"
 
     def leads_now(self, store: Store, dealer_id: str) -> list[StoredLead]:

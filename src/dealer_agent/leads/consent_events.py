@@ -28,8 +28,8 @@ class ConsentRecord:
     """What the customer agreed to. `request_hash` is the SHA-256 of the request as received.
 
     `source_agent` is the agent that got the consent. `token_id` is the token of the request. `customer` is who agreed
-    (JSON in UTF-8): the law requires it with the consent, for longer than the lead itself. `leads.record_lead` takes
-    the lead's customer if it is None.
+    (JSON in UTF-8): the law requires it with the consent, for longer than the lead itself. If it is None,
+    `storage.leads.record_lead` takes the lead's customer.
     """
 
     received_at: datetime

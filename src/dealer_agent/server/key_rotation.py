@@ -81,7 +81,7 @@ class KeyRotation:
             problem = (
                 f"the key file cannot be replaced ({error.strerror}): the service's user must own it and its folder"
             )
-            return [LogEvent("key not changed", {"problem": problem}, is_problem=True)]
+            return [LogEvent("key not rotated", {"problem": problem}, is_problem=True)]
 
     def rotate(self, now: datetime) -> bool:
         """Makes a new key the active one, and encrypts all values with it. The caller holds `changing`.
@@ -146,14 +146,14 @@ class KeyRotation:
             return events
         if use.missing_on:
             problem = f"{use.missing_on} has another key file: give all machines the same keys by DEALER_AGENT_KEYS"
-            return [*events, LogEvent("key not changed", {"problem": problem}, is_problem=True)]
+            return [*events, LogEvent("key not rotated", {"problem": problem}, is_problem=True)]
         self._activate_next_key()
         return [*events, *self._finish()]
 
     def _finish(self) -> list[LogEvent]:
         values, destroyed = self.reencrypt_all(), self.destroy_unused()
         facts = {"active": self.cipher.keyring.active, "values": values, "destroyed": ", ".join(destroyed)}
-        events = [LogEvent("key changed: back up the key file", facts)]
+        events = [LogEvent("key rotated: back up the key file", facts)]
         uses = self._uses()
         if retired := [key_id for key_id, use in uses.items() if use.state == "retired"]:
             problem = f"{', '.join(retired)} seals what cannot be sealed anew: see dealer-agent consent verify"

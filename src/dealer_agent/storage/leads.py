@@ -192,7 +192,7 @@ def newest_leads_of(tx: Transaction, contacts: Iterable[str], most: int) -> dict
 def withdrawn_from(tx: Transaction, senders: Iterable[str], granted_at: datetime) -> frozenset[str]:
     """The channels that a person withdrew at `granted_at` or later on one of a sender's NEWEST_LEADS leads.
 
-    `senders` are those of `leads.received_lead.senders`. A sender without a withdrawn lead learns nothing.
+    `senders` are `leads.received_lead.sender_keys`. A sender without a withdrawn lead learns nothing.
     """
     return frozenset(
         channel

@@ -275,7 +275,7 @@ def read_mark(tx: Transaction) -> StockMark:
 
 
 def has_more_live_units(tx: Transaction, than: int) -> bool:
-    """Whether more units than that are for sale. It counts no further."""
+    """Whether more than `than` units are for sale. Does not count all of them."""
     return tx.execute(FIND_LIVE_UNIT, {"skipped": than}).one_or_none() is not None
 
 
