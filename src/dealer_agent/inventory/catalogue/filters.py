@@ -165,7 +165,7 @@ class Matcher:
                     self._flags.append((place[row.name], columns[row.name]))
 
     def matching(self, filters: Filters) -> Found | None:
-        """The rows that match every filter. None without a filter. The caller may change a mask."""
+        """The rows that match every filter. None without a filter. The caller may change the returned mask."""
         wanted = self._wanted(filters)
         if not wanted:
             return None
