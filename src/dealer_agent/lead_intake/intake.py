@@ -83,7 +83,7 @@ class LeadIntake:
         body: bytes,
         now: datetime,
     ) -> Job[Answer | ProtocolError]:
-        """The job that stores a lead. If the lead has no idempotency key, raises ProtocolError unless it is accepted."""
+        """The job that stores a lead. Without an idempotency key, raises ProtocolError for a lead to refuse."""
         lead = PreparedLead.of(request, payload, token_id, body)
         accepted = accept_lead(request, catalogue, now) if request.idempotency_key is UNSET else None
         return lambda tx: LeadTransaction(tx, self._context, catalogue, lead, accepted).store()

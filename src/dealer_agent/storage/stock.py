@@ -223,7 +223,7 @@ def apply_import(
 ) -> ImportOutcome:
     """Replaces the stock by `rows`, in one transaction: readers see the old stock or the new one.
 
-    Units for sale that are not in `rows` become sold, unless the file is not `full`. If those are more than the share
+    If the file is `full`, units for sale that are not in `rows` become sold. If those are more than the share
     `max_shrink` (0 to 1) of the units for sale, raises StockShrinks and writes nothing. `dry_run` finds the same
     outcome, or raises the same error, and writes nothing. Units sold more than `remember_days` before `at` are deleted.
     Only the file name of `source` is stored.
