@@ -30,7 +30,7 @@ PROPOSALS = 3
 
 
 class BusyQuarters(Protocol):
-    """The number of visits in each quarter of an hour, by its start in UTC. A dictionary is one."""
+    """The number of visits in each quarter of an hour, by its start in UTC. A dictionary has this method."""
 
     def get(self, quarter: datetime, default: int, /) -> int:
         """The number of visits in this quarter, else `default`."""

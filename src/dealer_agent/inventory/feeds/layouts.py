@@ -43,7 +43,7 @@ class Layout:
 
     @cached_property
     def folded(self) -> Mapping[str, tuple[str, ...]]:
-        """`columns` as they are compared."""
+        """`columns` with folded names, which are compared."""
         return {name: tuple(map(fold, columns)) for name, columns in self.columns.items()}
 
 
