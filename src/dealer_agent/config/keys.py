@@ -144,12 +144,13 @@ def _written_beside(path: Path, keyring: Keyring) -> Iterator[Path]:
             file.flush()
             os.fsync(file.fileno())
         yield made
-        _sync(path.parent)
+        sync_directory(path.parent)
     finally:
         made.unlink(missing_ok=True)
 
 
-def _sync(directory: Path) -> None:
+def sync_directory(directory: Path) -> None:
+    """Makes a rename or a new file in a directory durable."""
     descriptor = os.open(directory, os.O_RDONLY | os.O_DIRECTORY)
     try:
         os.fsync(descriptor)

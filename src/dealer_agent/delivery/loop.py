@@ -123,7 +123,7 @@ class DeliveryLoop:
 
     def _read_due_addresses(self) -> list[Address]:
         with self.store.read(self.dealer_id) as tx:
-            return outbox.due_addresses(tx, self.settings.lease)
+            return outbox.due_addresses(tx, timedelta(seconds=self.settings.lease_seconds))
 
     def _limits(self, addresses: list[Address]) -> dict[Address, int]:
         """How many deliveries may begin at each address. The order is random, so that each address gets a turn."""
@@ -149,7 +149,7 @@ class DeliveryLoop:
         """Leases deliveries, and parks those to channels that do not exist any more."""
         leased = []
         for address, limit in limits.items():
-            for delivery in outbox.claim(tx, self.settings.lease, address, limit):
+            for delivery in outbox.claim(tx, timedelta(seconds=self.settings.lease_seconds), address, limit):
                 if address in self.outlets:
                     leased.append(delivery)
                 else:
@@ -238,7 +238,7 @@ class DeliveryLoop:
         """
         now = datetime.now(UTC)
         problem, may_have_arrived = failure.problem, failure.may_have_arrived
-        too_old = now - delivery.tried_since >= self.settings.park_after
+        too_old = now - delivery.tried_since >= timedelta(hours=self.settings.park_after_hours)
         if too_old or (failure.permanent and delivery.kind in TO_CUSTOMER):
             log.error("delivery parked", **_named(delivery), problem=problem)
             await self._record(delivery, outbox.park, problem, may_have_arrived=may_have_arrived)

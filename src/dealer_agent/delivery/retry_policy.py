@@ -10,7 +10,8 @@ def retry_wait(settings: DeliverySettings, attempts: int, draw: float) -> timede
     """The wait before the next attempt: exponential backoff with full jitter. `draw` is random, from 0 to 1."""
     # More doublings exceed every longest wait, and finally the range of a timedelta.
     doublings: int = 2 ** min(attempts - 1, 20)
-    return min(settings.longest_retry, settings.first_retry * doublings) * draw
+    longest = timedelta(minutes=settings.longest_retry_minutes)
+    return min(longest, timedelta(seconds=settings.first_retry_seconds) * doublings) * draw
 
 
 @dataclass(slots=True)

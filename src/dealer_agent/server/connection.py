@@ -261,7 +261,6 @@ class BoundedConnection(FastPathConnection):
         )
 
     def _parse_later(self) -> None:
-        """Schedules `_parse_held` for the next turn of the loop, after other connections."""
         if self._held and not self._is_scheduled:
             self._is_scheduled = True
             self.loop.call_soon(self._parse_held)
@@ -323,7 +322,6 @@ class BoundedConnection(FastPathConnection):
             raise _Refused("The request has no Host field. Send it once.")
 
     def _after_all_bytes(self) -> None:
-        """Called when all received bytes are parsed."""
         if self._refusal is not None or self.transport.is_closing():
             return
         if self._binding is not None:
@@ -360,7 +358,6 @@ class BoundedConnection(FastPathConnection):
             self.send_400_response(why)
 
     def _send_error(self, error: ProtocolError) -> None:
-        """Sends an error, and closes."""
         if self._service is None:
             # Only a service has a vocabulary for errors.
             self.transport.abort()

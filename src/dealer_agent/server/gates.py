@@ -14,13 +14,7 @@ from time import perf_counter
 from urllib.parse import unquote_plus
 
 from dealer_agent.protocol.envelope import LEAD, Request
-from dealer_agent.protocol.errors import (
-    AuthRequired,
-    ProtocolError,
-    RateLimited,
-    UnsupportedSkill,
-    VersionNotSupported,
-)
+from dealer_agent.protocol.errors import AuthRequired, ProtocolError, RateLimited, UnsupportedSkill, VersionNotSupported
 from dealer_agent.protocol.ids import new_ulid
 from dealer_agent.protocol.problems import validation_error
 from dealer_agent.protocol.vocabulary import Vocabulary, bare_media_type
@@ -141,7 +135,7 @@ def check_size(incoming: IncomingRequest) -> None:
     if is_large and not incoming.is_lead:
         raise too_large(
             f"must have at most {settings.body_limit_bytes} bytes; "
-            f"only that of a lead may have up to {settings.lead_body_limit_bytes}"
+            f"only that of a lead may have up to {settings.lead_body_limit_kib * 1024}"
         )
 
 

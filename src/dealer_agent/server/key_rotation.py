@@ -173,7 +173,6 @@ class KeyRotation:
         return key[0]
 
     def _activate_next_key(self) -> None:
-        """Makes the next key the active one."""
         (key_id,) = self._next_keys(self._uses())
         self._write(tuple(sorted(self.cipher.keyring.keys, key=lambda entry: entry[0] != key_id)))
         self.cipher.refresh()
@@ -194,11 +193,9 @@ class KeyRotation:
         replace_key_file(self.path, replace(self.cipher.keyring, keys=keys))
 
     def _next_keys(self, uses: Mapping[str, KeyUse]) -> list[str]:
-        """The next key, if the database and the file have one."""
         return [key_id for key_id in self.cipher.keyring.ids if key_id in uses and uses[key_id].state == "next"]
 
     def _is_unfinished(self, uses: Mapping[str, KeyUse]) -> bool:
-        """Whether a rotation has started and is not complete."""
         first, *others = self.cipher.keyring.ids
         states = {key_id: use.state for key_id, use in uses.items()}
         return states.get(first, "active") != "active" or any(
@@ -214,21 +211,15 @@ class KeyRotation:
 
     def _record_missing_keys(self, uses: Mapping[str, KeyUse]) -> None:
         """Records in the database that this machine lacks the next key. Then no machine makes it the active key."""
-        here = self.machine
         for key_id, use in uses.items():
             if use.state != "next":
                 continue
             if key_id not in self.cipher.keyring.ids:
                 self.cipher.refresh()
             lacks = key_id not in self.cipher.keyring.ids
-            if lacks and use.missing_on is None:
-                self._record_missing(key_id, here)
-            elif not lacks and use.missing_on == here:
-                self._record_missing(key_id, None)
-
-    def _record_missing(self, key_id: str, machine: str | None) -> None:
-        with self.store.write(self.dealer_id) as tx:
-            record_missing_key(tx, key_id, machine)
+            if use.missing_on == (None if lacks else self.machine):
+                with self.store.write(self.dealer_id) as tx:
+                    record_missing_key(tx, key_id, self.machine if lacks else None)
 
     def _uses(self) -> dict[str, KeyUse]:
         with self.store.read(self.dealer_id) as tx:

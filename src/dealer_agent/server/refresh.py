@@ -20,16 +20,7 @@ from dealer_agent.server.service import LEADS_TAKEN, Service
 from dealer_agent.server.tokens import TokenRegistry
 from dealer_agent.storage.clock import has_trusted_time, trust_clock
 from dealer_agent.storage.erasure import dispose
-from dealer_agent.storage.errors import (
-    BUSY,
-    FULL,
-    OTHER,
-    READ_ONLY,
-    UNREACHABLE,
-    ClockDoubtful,
-    DatabaseBusy,
-    StorageError,
-)
+from dealer_agent.storage.errors import BUSY, FULL, OTHER, READ_ONLY, UNREACHABLE, ClockDoubtful, StorageError
 from dealer_agent.storage.lead_writer import LeadWriter
 from dealer_agent.storage.retention import purge
 from dealer_agent.storage.stock import Revision, read_revision
@@ -153,7 +144,7 @@ class Refresher:
                 await asyncio.wrap_future(self.writer.probe(self.service.dealer.profile.id))
         except TimeoutError:
             self.service.leads = f"unavailable: {BUSY[1]}"
-            raise DatabaseBusy(BUSY[1]) from None
+            raise BUSY[0](BUSY[1]) from None
         except StorageError as fault:
             words = next(
                 (words for kind, words in (BUSY, FULL, READ_ONLY, UNREACHABLE) if isinstance(fault, kind)), OTHER[1]

@@ -16,17 +16,14 @@ from dealer_agent.apidocs.openapi import openapi_document
 from dealer_agent.dealers.information import dealer_information
 from dealer_agent.dealers.opening import department_hours
 from dealer_agent.protocol.card import card_0_1_0, card_1_0_0
-from dealer_agent.protocol.errors import (
-    ProtocolError,
-    PushNotificationNotSupported,
-    TaskNotFound,
-    UnsupportedOperation,
-)
+from dealer_agent.protocol.errors import ProtocolError, PushNotificationNotSupported, TaskNotFound, UnsupportedOperation
 from dealer_agent.protocol.schemas import published_schemas
 from dealer_agent.server.body import JSON
 from dealer_agent.server.cross_origin import READABLE_ANYWHERE
 from dealer_agent.server.customer_routes import customer_routes
-from dealer_agent.server.pages import CONTENT_SECURITY_POLICY, docs_page, home_page, stylesheet
+from dealer_agent.server.pages.docs import docs_page
+from dealer_agent.server.pages.home import home_page
+from dealer_agent.server.pages.site import CONTENT_SECURITY_POLICY, stylesheet
 from dealer_agent.server.service import BAD_TOKENS_RULE, MESSAGE_SEND, Service
 from dealer_agent.server.tokens import hash_secret
 from dealer_agent.skills import Dealer
@@ -98,8 +95,6 @@ def _fixed(body: bytes, media_type: str = JSON) -> Handler:
 
 
 def _current(document: Callable[[], Document]) -> Handler:
-    """Serves the document that the function returns."""
-
     # A coroutine, as all handlers: Starlette runs a plain function in a thread, which costs more than the response.
     async def respond(request: Request) -> Response:
         body, headers = document()
@@ -173,8 +168,6 @@ def _calendar(service: Service) -> Handler:
 
 
 def _not_offered(path: str, kind: type[ProtocolError]) -> Route:
-    """An operation of A2A that the agent card does not declare."""
-
     async def respond(_: Request) -> Response:
         raise kind(f"This agent does not offer this operation: it answers POST {MESSAGE_SEND}.")
 

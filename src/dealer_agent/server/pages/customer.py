@@ -58,7 +58,6 @@ def notice_page(facts: CardFacts, dealer: str, rooftop: RooftopView, title: str,
 
 
 def _common(dealer: str, rooftop: RooftopView, problem: str | None) -> dict[str, object]:
-    """The values for the layout of these pages."""
     phone = (rooftop.phone, phone_number(rooftop.phone)) if rooftop.phone else None
     return {
         "dealer": dealer,
