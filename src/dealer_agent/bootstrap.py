@@ -165,7 +165,7 @@ async def _end(task: asyncio.Task[None]) -> None:
 async def _deliveries(
     settings: Settings, store: Store, writer: LeadWriter, links: CustomerLinks
 ) -> AsyncIterator[DeliveryLoop]:
-    """Delivers leads during a block. At the end, deliveries in progress get a few seconds."""
+    """Delivers leads during a `with` block. At the end, deliveries in progress get a few seconds."""
     secrets = channel_secrets(settings, os.environ)
     async with httpx.AsyncClient(headers={"User-Agent": f"dealer-agent/{__version__}"}) as client:
         outlets = outlets_of(

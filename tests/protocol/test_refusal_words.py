@@ -224,9 +224,9 @@ VERSION = '"jsonrpc" must be "2.0".'
 @pytest.mark.parametrize(
     ("document", "words"),
     [
-        ([call(body())], "Batches are not taken: send one call in a body."),
+        ([call(body())], "Batches are not supported: send one call in a body."),
         (7, AN_OBJECT),
-        (changed(call(body()), "/id"), 'Notifications are not taken: send an "id".'),
+        (changed(call(body()), "/id"), 'Notifications are not supported: send an "id".'),
         (call(body(), id=[1]), '"id" must be a string, a number or null, of at most 200 characters.'),
         (call(body(), id="i" * 201), '"id" must be a string, a number or null, of at most 200 characters.'),
         (call(body(), jsonrpc="1.0"), VERSION),

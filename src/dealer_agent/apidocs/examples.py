@@ -114,7 +114,7 @@ class Status(NamedTuple):
     example: ProtocolError
 
     def kinds(self) -> list[type[ProtocolError]]:
-        """The errors that have this status. A status of the transport has one error, whose own status is another."""
+        """The errors with this status. For a status of the transport (413, 415): the error sent with it."""
         kind, status = type(self.example), self.example.http
         return [kind] if status != kind.http else [other for other in ERRORS.values() if other.http == status]
 

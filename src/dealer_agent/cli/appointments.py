@@ -50,10 +50,10 @@ def cancel(
     appointment_id: Annotated[str, typer.Argument(help="The id, from `appointments list`.")],
     directory: DirOption = HERE,
     tell_nobody: Annotated[
-        bool, typer.Option("--tell-nobody", help="Send nothing to the CRM, to people and to the customer.")
+        bool, typer.Option("--tell-nobody", help="Send nothing to the CRM, the staff and the customer.")
     ] = False,
 ) -> None:
-    """Cancel a visit: free its time, show it as cancelled in calendars, and notify CRM, people and customer.
+    """Cancel a visit: free its time, show it as cancelled in calendars, and notify CRM, staff and customer.
 
     Visits that are part of it are cancelled too. The customer gets a mail if visits are confirmed by mail and consent
     allows it.

@@ -94,10 +94,10 @@ def revoke(
     ] = None,
     directory: DirOption = HERE,
 ) -> None:
-    """Record that a customer withdrew consent: the customer of a lead, or a person.
+    """Record that a customer withdrew consent. Name the customer by a lead, an e-mail address or a phone number.
 
     It counts for every lead with one of the customer's contact points. From then on the service sends the customer
-    nothing through that channel. The running service notifies CRMs and people that have the leads. A consent that the
+    nothing through that channel. The running service notifies CRMs and staff that have the leads. A consent that the
     customer gives later allows the channel again.
     """
     person = Person(lead_id, email, phone)

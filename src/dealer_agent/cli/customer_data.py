@@ -129,7 +129,7 @@ class Person:
 
     @property
     def contact(self) -> str:
-        """The e-mail address or phone number in the normal form of `leads.received_lead.contacts`."""
+        """The e-mail address or phone number in the normal form of `leads.received_lead.contact_points`."""
         return f"email:{self.email}" if self.email is not None else f"phone:{self.phone}"
 
     def leads_now(self, store: Store, dealer_id: str) -> list[StoredLead]:
@@ -140,7 +140,7 @@ class Person:
         return [stored for stored in found if stored is not None]
 
     def leads_in(self, store: Store, dealer_id: str) -> list[StoredLead]:
-        """The same. Ends the command with exit code 1 if there is none."""
+        """The leads of `leads_now`. Ends the command with exit code 1 if there is none."""
         found = self.leads_now(store, dealer_id)
         if not found and self.lead_id is not None:
             fail(f"There is no lead {self.lead_id}; see dealer-agent leads list")
@@ -225,7 +225,7 @@ OutOption = Annotated[
 
 @contextmanager
 def private_file(path: Path) -> Iterator[BinaryIO]:
-    """A file with mode 0600 to write in a block. At the end of the block it atomically replaces an older file.
+    """A file with mode 0600 to write in a `with` block. At the block's end it atomically replaces an older file.
 
     If the block fails, the older file stays. Raises OSError.
     """

@@ -28,7 +28,7 @@ app = typer.Typer(no_args_is_help=True)
 ChannelOption = Annotated[
     str | None,
     typer.Option(
-        metavar="NAME", help="Only those to this channel: its name in dealer.toml, 'notify' (people) or 'customer'."
+        metavar="NAME", help="Only those to this channel: its name in dealer.toml, 'notify' (staff) or 'customer'."
     ),
 ]
 

@@ -55,7 +55,7 @@ KEPT = {
 }
 """What an erasure leaves, and why."""
 
-PROOF = "Proof of consent: the text as shown, channels, times, agent, name, contact points; encrypted, apart"
+PROOF = "Proof of consent (encrypted): the text as shown, channels, times, agent, name, contact points"
 PROOF_WHY = (
     "16 CFR 310.5: kept until {until:%Y-%m-%d}; only dealer-agent consent prove and consent export read it; "
     "--consent-too erases it"
@@ -85,7 +85,7 @@ def erase(
     """Erase a person: every lead with an e-mail address or phone number, or one lead. This cannot be undone.
 
     The command shows what it will erase, and asks. It overwrites names, addresses and messages, cancels future visits,
-    and drops the deliveries that wait. It keeps the proof of consent apart, as the law requires, unless you give
+    and drops the deliveries that wait. It keeps the proof of consent separately, as the law requires, unless you give
     --consent-too. You need not restart a running service.
     """
     person = Person(lead_id, email, phone)
@@ -102,9 +102,9 @@ def erase(
 
 @dataclass
 class _Erasure:
-    """Erases leads, and collects where copies are and which visits end.
+    """Erases leads. Collects their ids, the channels that have copies, and the cancelled visits.
 
-    `copies` is by channel: whether a delivery arrived there, or may have arrived.
+    `copies` has channel names: True if a delivery arrived there, False if it may have arrived.
     """
 
     store: Store
@@ -198,7 +198,7 @@ def _erase_unreadable(erasure: _Erasure, lead_id: str, problem: str, *, yes: boo
     out.print(f"The lead {lead_id} is erased.")
     erasure.show_receivers()
     if erasure.proof_kept_until() is not None:
-        out.print("The proof of consent is kept apart. --consent-too erases it.")
+        out.print("The proof of consent is kept separately. --consent-too erases it.")
 
 
 def _why_unreadable(store: Store, dealer_id: str, lead_id: str) -> str | None:
@@ -225,7 +225,7 @@ def _others(store: Store, dealer_id: str, leads: Sequence[StoredLead]) -> list[s
 
 
 def _customers(stored: StoredLead) -> list[Customer]:
-    """The customer in every request of the lead. After disposal by age only the consents have the customer."""
+    """The customer as each request of the lead names them. After disposal by age, only the consents have that."""
     documents = [stored.lead.customer, *(event.customer for event in stored.consents)]
     found = [msgspec.json.decode(document, type=Customer) for document in documents if document is not None]
     return found + [added.customer for added in additions_of(stored) if added.customer is not None]

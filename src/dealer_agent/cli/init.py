@@ -48,6 +48,6 @@ def _keys_of(directory: Path) -> str:
     except FileExistsError:
         path, made = directory / KEY_FILE_NAME, "was there already, in"
     return (
-        f"The key to customer data {made} {path}. Back this file up, apart from the database:\n"
+        f"The key to customer data {made} {path}. Back this file up, separately from the database:\n"
         "without it nobody can read your leads again, and the service does not start."
     )

@@ -59,7 +59,7 @@ def create(
             fail(f"{settings.directory / KEY_FILE_NAME} exists already: dealer-agent keys rotate replaces the key")
         _drop_lost_key(settings)
         path = create_key_file(settings.directory)
-    out.print(f"The key to customer data is in {path}. Back this file up, apart from the database.")
+    out.print(f"The key to customer data is in {path}. Back this file up, separately from the database.")
 
 
 @app.command("list")
@@ -132,12 +132,12 @@ def rotation_of(settings: Settings, store: Store) -> Iterator[KeyRotation]:
 
 @contextmanager
 def changing_keys(path: Path) -> Iterator[None]:
-    """Locks the key file for a block. Ends the command if another process has the lock."""
+    """Locks the key file for a `with` block. Ends the command if another process has the lock."""
     try:
         with changing(path):
             yield
     except BlockingIOError:
-        fail("Another process is changing the keys: try again later")
+        fail("Another process is rotating the keys: try again later")
     except PermissionError:
         fail(f"{path} belongs to another user, or its folder is not writable: run this command as the file's owner")
 

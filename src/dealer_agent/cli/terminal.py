@@ -110,7 +110,7 @@ def store_of(settings: Settings, *, customers: bool = False) -> Iterator[Store]:
 
 @contextmanager
 def open_store(directory: Path, *, customers: bool = False) -> Iterator[tuple[Settings, Store]]:
-    """The dealer in a folder, and `store_of` it. Errors in the block end the command (`report_errors`)."""
+    """The dealer in a folder, and `store_of` it. Errors in the `with` block end the command."""
     with report_errors():
         settings = find_settings(directory)
         with store_of(settings, customers=customers) as store:

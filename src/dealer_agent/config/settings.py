@@ -223,7 +223,7 @@ class MailSettings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True
 
 
 class DeliverySettings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """When a failed delivery is sent again. After `breaker_failures` failures in a row a channel rests.
+    """When a failed delivery is retried. After `breaker_failures` failures in a row, a channel pauses.
 
     `lease_seconds` must be longer than the timeout of every channel.
     """

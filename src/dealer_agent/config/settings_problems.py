@@ -33,7 +33,7 @@ def _key_name(path: Path) -> str:
 
 
 def header_name(path: Path) -> str:
-    """The same in the brackets of a header: `rooftops.timezone`."""
+    """The path of a table as TOML writes it in a header: `('rooftops', 2, 'address')` as `rooftops.address`."""
     return ".".join(part for part in path if isinstance(part, str))
 
 

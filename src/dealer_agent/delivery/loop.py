@@ -112,8 +112,8 @@ class DeliveryLoop:
     async def _due_addresses(self) -> list[Address]:
         """The addresses with due deliveries.
 
-        The query reads all waiting deliveries, so it runs only at each poll and when no known address is left. It uses
-        a reader, so it does not delay the writer.
+        The query reads all waiting deliveries, so it runs only at each poll and when no known address is left. Its
+        transaction is read-only, so it does not delay the writer.
         """
         time = asyncio.get_running_loop().time()
         if time >= self._next_poll or not self._limits(list(self._due)):
@@ -214,7 +214,7 @@ class DeliveryLoop:
         return OutgoingDocument(delivery.delivery_id, delivery.lead_id, content)
 
     def _rendered(self, delivery: DueDelivery) -> tuple[PreparedDelivery, bytes]:
-        """Prepares and renders. A mail to a customer is rendered again for each attempt: it may be too late for it."""
+        """Prepares and renders. A mail to a customer is rendered for each attempt, because it may be out of date."""
         prepared = self.prepare(delivery)
         if prepared.stored is not None and delivery.kind not in TO_CUSTOMER:
             return prepared, prepared.stored.content
@@ -228,7 +228,7 @@ class DeliveryLoop:
         retry_after = failure.retry_after or timedelta()
         breaker.failed(asyncio.get_running_loop().time(), retry_after.total_seconds())
         if breaker.ailing:
-            log.warning("channel rests", rooftop=address[0], channel=address[1], failures=breaker.failures)
+            log.warning("channel pauses", rooftop=address[0], channel=address[1], failures=breaker.failures)
 
     async def _record_failure(self, delivery: DueDelivery, failure: NotDelivered) -> None:
         """Schedules a retry, or parks the delivery.

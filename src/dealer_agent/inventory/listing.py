@@ -46,7 +46,7 @@ class ListingPolicy:
 
     @cached_property
     def rule_by_hint(self) -> Mapping[str, RooftopRule]:
-        """Folded feed id or name to its rooftop. The first of two rooftops with the same id has it."""
+        """Folded feed id or name to its rooftop. If two rooftops have the same id, the first one is used."""
         rules: dict[str, RooftopRule] = {}
         for rule in self.rooftops:
             for hint in (rule.name, *sorted(rule.feed_ids)):

@@ -15,8 +15,8 @@ from dealer_agent.protocol.vehicle_field import Natural
 class Unit(VehicleMembers, frozen=True, omit_defaults=True, kw_only=True):
     """A unit has `vin` or `stock` or both. Money is whole US dollars, mileage is miles.
 
-    `selling_price` is the feed's price, whatever it includes. `rooftop_hints` are the feed's dealer ids and names, best
-    first. `feed_updated_at` is the feed's time for the unit. `extras` are passed through to buyers.
+    `selling_price` is the feed's price (`Profile.feed_price` says what it includes). `rooftop_hints` are the feed's
+    dealer ids and names, best first. `feed_updated_at` is the feed's time for the unit. Buyers get `extras` unchanged.
     """
 
     vehicle_id: str | UnsetType = UNSET

@@ -68,7 +68,7 @@ class _StoredAnswer(Struct, omit_defaults=True):
 
 
 class _Taken(NamedTuple):
-    """The id of a stored lead, and its answer."""
+    """The id of the lead that was stored or added to, and the answer."""
 
     lead_id: str
     answer: Result

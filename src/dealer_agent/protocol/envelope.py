@@ -1,9 +1,9 @@
 """Decodes a request: envelope and payload (docs/protocol.md#envelope). Pure.
 
-There are two ways. The fast one takes a plain request: a valid request of a reading skill with nothing unusual in it.
-It is one msgspec decode and a few comparisons. The full check takes every lead and every other body: it converts
-numbers with a zero fraction, and lists every problem. A property test shows that both agree. There is one exception:
-the fast way does not look into members that it skips, so it accepts a number there that no double can hold.
+There are two decoders. The fast decoder accepts plain requests: valid requests of a reading skill, without a task, a
+push-notification configuration or the legacy `kind`. It is one msgspec decode and a few comparisons. The full check
+decodes leads and all other bodies. It converts numbers with a zero fraction, and lists every problem. A property test
+shows that both agree. There is one exception: in members that it skips, the fast decoder accepts any number.
 """
 
 from dataclasses import replace

@@ -150,7 +150,7 @@ def _parts(body: Any) -> list[Any] | None:
 
 
 def _received(body: Any, problem: Problem) -> tuple[Any] | None:
-    """The received value, if it is a short plain value. The payload is within the envelope: it is not repeated."""
+    """The received value, if it is short and no object or array. Those are not repeated: they may have the payload."""
     if problem.keyword == "required" or "data" in problem.path:
         return None
     for step in problem.path:

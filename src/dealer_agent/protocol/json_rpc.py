@@ -125,7 +125,7 @@ def _is_id(text: bytes) -> bool:
 def _refuse_other_values(plain: Any) -> None:
     """Raises ProtocolError unless the body can be a call."""
     if isinstance(plain, list):
-        raise _invalid("Batches are not taken: send one call in a body.")
+        raise _invalid("Batches are not supported: send one call in a body.")
     if not isinstance(plain, dict):
         raise _invalid('A JSON-RPC 2.0 call is an object with "jsonrpc", "id", "method" and "params".')
     if "message" in plain and "jsonrpc" not in plain:
@@ -139,7 +139,7 @@ def _invalid(message: str) -> SchemaValidationFailed:
 def _refuse_other_calls(call: dict[str, Any], rpc_id: bytes) -> None:
     """Raises ProtocolError unless the call is one of SendMessage that expects a reply."""
     if "id" not in call:
-        raise _invalid('Notifications are not taken: send an "id".')
+        raise _invalid('Notifications are not supported: send an "id".')
     if rpc_id == NO_ID and call["id"] is not None:
         raise _invalid(f'"id" must be a string, a number or null, of at most {CALL_ID_LENGTH} characters.')
     if call.get("jsonrpc") != "2.0":

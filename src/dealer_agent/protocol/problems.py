@@ -49,7 +49,7 @@ class Problem:
         return replace(self, path=(*steps, *self.path))
 
     def as_details(self) -> dict[str, Any]:
-        """The entry of `details.errors`."""
+        """This problem as an entry of `details.errors`."""
         entry = {"instancePath": self.pointer, "keyword": self.keyword, "message": self.message}
         return entry | {"received": _cut(self.received[0])} if self.received else entry
 

@@ -162,7 +162,7 @@ def _with_long_names(instance: object) -> Iterator[Path]:
 def _cut(value: Any, known: frozenset[str], skipped: set[Path], path: Path = ()) -> Any:
     """A copy with at most `MOST_CHECKED` items of each array, and with empty values at the paths `skipped`.
 
-    An object with too many members keeps the known ones and some others: one error contains the text of all.
+    An object with too many members keeps the known ones and some others, because an error quotes the whole object.
     """
     if path in skipped:
         return type(value)()

@@ -88,7 +88,7 @@ _EXTRA = {
 
 
 def _bounded(root: Schema, definitions: dict[str, Schema]) -> tuple[Schema, dict[str, Schema]]:
-    """The same schemas, with the bounds that the types of a lead do not have (docs/protocol.md#bounds)."""
+    """A schema and its definitions, with the bounds that the types of a lead do not have (docs/protocol.md#bounds)."""
     for name in {"VehicleOfInterest", "TradeIn"} & definitions.keys():
         members = definitions[name]["properties"]
         for member, bounds in LEAD_VEHICLE_BOUNDS.items():

@@ -3,7 +3,7 @@
 - The head of a request is bounded in size and time. Bodies have limits of their own (`server.body`).
 - Pipelined requests are parsed in slices. Bytes are held back while a request waits for an earlier one, and while the
   client does not read its responses. Meanwhile no more bytes are read.
-- A header whose repetition is dangerous may come once. Trailers are ignored.
+- A header whose repetition is dangerous may occur once. Trailers are ignored.
 - A request for an upgrade is served as if it did not ask for one.
 - Invalid HTTP is refused with the protocol's error, after the responses to the requests before it.
 - The process has a limited number of connections, and so has each client address (`server.open_connections`).
@@ -255,7 +255,7 @@ class BoundedConnection(FastPathConnection):
         return not self._is_last and (self._message_open or bool(self._held) or self._refusal is not None)
 
     def _may_parse(self) -> bool:
-        """Whether the next request may be parsed. Never while another one waits: so at most one slice of them waits."""
+        """Whether the next request may be parsed. False while a request waits, so that few requests wait."""
         return not (
             self.pipeline or self.transport.paused & ~HELD or self.flow.write_paused or self._refusal is not None
         )

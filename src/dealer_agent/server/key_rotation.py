@@ -41,7 +41,7 @@ class LogEvent(NamedTuple):
 
 
 class RotationStopped(Exception):  # noqa: N818 - not an error: the next call continues
-    """The service stops while keys change."""
+    """The service stops during a key rotation."""
 
 
 @dataclass
@@ -81,12 +81,12 @@ class KeyRotation:
             problem = (
                 f"the key file cannot be replaced ({error.strerror}): the service's user must own it and its folder"
             )
-            return [LogEvent("key not changed", {"problem": problem}, is_problem=True)]
+            return [LogEvent("key not rotated", {"problem": problem}, is_problem=True)]
 
     def rotate(self, now: datetime) -> bool:
         """Makes a new key the active one, and encrypts all values with it. The caller holds `changing`.
 
-        Returns False if it only completed an interrupted change. The old keys stay in the file until `destroy_unused`
+        Returns False if it only completed an interrupted rotation. The old keys stay in the file until `destroy_unused`
         removes them. Raises StorageError, EncryptionError and OSError.
         """
         self._reload_keys()
@@ -123,7 +123,7 @@ class KeyRotation:
         return unused
 
     def final_by(self, now: datetime) -> datetime | None:
-        """When a running service will have destroyed the current keys; None if it does not change them."""
+        """When a running service will have destroyed the current keys; None if it does not rotate them."""
         if self.path is None or not self.days:
             return None
         use = self._uses().get(self.cipher.keyring.active)
@@ -146,14 +146,14 @@ class KeyRotation:
             return events
         if use.missing_on:
             problem = f"{use.missing_on} has another key file: give all machines the same keys by DEALER_AGENT_KEYS"
-            return [*events, LogEvent("key not changed", {"problem": problem}, is_problem=True)]
+            return [*events, LogEvent("key not rotated", {"problem": problem}, is_problem=True)]
         self._activate_next_key()
         return [*events, *self._finish()]
 
     def _finish(self) -> list[LogEvent]:
         values, destroyed = self.reencrypt_all(), self.destroy_unused()
         facts = {"active": self.cipher.keyring.active, "values": values, "destroyed": ", ".join(destroyed)}
-        events = [LogEvent("key changed: back up the key file", facts)]
+        events = [LogEvent("key rotated: back up the key file", facts)]
         uses = self._uses()
         if retired := [key_id for key_id, use in uses.items() if use.state == "retired"]:
             problem = f"{', '.join(retired)} seals what cannot be sealed anew: see dealer-agent consent verify"
@@ -161,7 +161,7 @@ class KeyRotation:
         return events
 
     def _add_next_key(self, now: datetime) -> str:
-        """Adds a new key as the next one, and returns its id. Removes keys of a change that was killed."""
+        """Adds a new key as the next one, and returns its id. Removes the keys of an interrupted rotation."""
         key = new_key()
         dropped = {*self.unused(), *self._next_keys(self._uses())}
         self._write((*(entry for entry in self.cipher.keyring.keys if entry[0] not in dropped), key))
@@ -233,7 +233,7 @@ class KeyRotation:
             events.append(LogEvent("old key is still here", {"problem": advice}, is_problem=True))
         if self.days and self._is_due(uses, now):
             advice = "give the service a new key, as dealer-agent keys rotate --help says"
-            events.append(LogEvent("change of keys is due", {"problem": advice}, is_problem=True))
+            events.append(LogEvent("key rotation is due", {"problem": advice}, is_problem=True))
         return events
 
 

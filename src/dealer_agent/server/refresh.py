@@ -85,13 +85,13 @@ class Refresher:
             self._repeat("leads", self._probe_leads, PROBE_SECONDS),
             self._repeat("purge", self._purge, PURGE_SECONDS, first=FIRST_PURGE_SECONDS),
             self._repeat("heads", self._record_heads, HEADS_SECONDS, first=0),
-            self._repeat("change of keys", self._rotate_keys, PURGE_SECONDS, first=FIRST_PURGE_SECONDS),
+            self._repeat("key rotation", self._rotate_keys, PURGE_SECONDS, first=FIRST_PURGE_SECONDS),
         )
 
     async def _repeat(
         self, name: str, step: Callable[[], Awaitable[None]], seconds: float, *, first: float | None = None
     ) -> None:
-        """Repeats a step. A failure is logged once. Until the step works again, the service keeps what it has."""
+        """Repeats a step. A failure is logged once. Until the step works again, the service keeps the older data."""
         pause = seconds if first is None else first
         while True:
             await asyncio.sleep(pause)

@@ -109,7 +109,7 @@ def _current(document: Callable[[], Document]) -> Handler:
 def current_home(service: Service) -> Callable[[], Document]:
     """Makes the page at `/`. It is rendered once for each snapshot of the stock and each minute.
 
-    It shows the opening hours of the current day at each rooftop. In every time zone a day begins with a minute.
+    It shows the opening hours of the current day at each rooftop. In every time zone, a day begins at a full minute.
     """
     rendered: tuple[Dealer, datetime, Document] | None = None
 

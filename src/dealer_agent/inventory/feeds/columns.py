@@ -102,7 +102,7 @@ def recognise(names: Sequence[str], kind: Kind) -> Layout:
 
 
 def named_layout(name: str, kind: Kind | None = None) -> Layout:
-    """The layout with that name, without case. Raises FeedError without one, and for one that is not for the kind."""
+    """The layout with this name (case-insensitive). Raises FeedError if it is unknown or not for this kind of file."""
     layout = LAYOUTS.get(name.strip().casefold())
     if layout is None:
         raise FeedError(f"There is no layout named {name[:60]!r}. The layouts are: {', '.join(LAYOUTS)}.")
