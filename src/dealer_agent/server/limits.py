@@ -27,8 +27,7 @@ from hashlib import blake2b
 from pathlib import Path
 from typing import NamedTuple
 
-from limits import parse_many
-
+from dealer_agent.config.rates import MOST_WINDOWS, windows_of
 from dealer_agent.protocol.errors import RateLimited
 
 _MAGIC = b"ratelim1"
@@ -40,14 +39,11 @@ _OWNER = struct.Struct("<12sI")
 _COUNTED = struct.Struct("<dQ")
 _COUNTER_BYTES = _COUNTER.size
 _OWNER_BYTES = _OWNER.size
-_WAYS = 8
-_SET_BYTES = _WAYS * _COUNTER_BYTES
+_SET_BYTES = MOST_WINDOWS * _COUNTER_BYTES
 _BLOCK_SETS = 8
 _BLOCK_BYTES = _BLOCK_SETS * _SET_BYTES
 _BLOCKS = 1024
 _TABLE_BYTES = _HEADER_BYTES + _BLOCKS * _BLOCK_BYTES
-_LONGEST_WINDOW = 2**32 - 1
-_MOST_REQUESTS = 2**64 - 1
 # A window that ends later than a new one would was started before the clock was set back. Smaller differences are
 # corrections of the clock.
 _CLOCK_GRACE_SECONDS = 1.0
@@ -72,12 +68,12 @@ class RateLimits:
     """The counters in the file at `path`, and the rules by name. The file is created when it does not exist.
 
     An empty rule has no limit. Of two limits with the same window the lower one counts. A rule has at most 8 windows.
-    Use one object per process and path: closing one would release the locks of another. Raises ValueError for a rule
-    that cannot be parsed, and for a file with other content.
+    Use one object per process and path: closing one would release the locks of another. Raises ValueError for an
+    invalid rule, and for a file with other content.
     """
 
     def __init__(self, path: Path, rules: Mapping[str, str], *, clock: Callable[[], float] = time.time) -> None:
-        self._limits = {name: _read_rule(name, rule) for name, rule in rules.items()}
+        self._limits = {name: windows_of(rule) for name, rule in rules.items()}
         self._clock = clock
         self._threads = threading.Lock()
         # No mode of `open` sets the permissions of a new file and keeps the content of an existing one.
@@ -195,22 +191,3 @@ class RateLimits:
             return mmap.mmap(self._file, _TABLE_BYTES)
         finally:
             fcntl.lockf(self._file, fcntl.LOCK_UN, _HEADER_BYTES)
-
-
-def _read_rule(name: str, rule: str) -> list[tuple[int, int]]:
-    """The limits of one rule as (requests, seconds), one for each window."""
-    if not rule.strip():
-        return []
-    try:
-        items = parse_many(rule)
-    except ValueError as problem:
-        raise ValueError(f"rate limit of {name}: {problem}") from problem
-    strictest: dict[int, int] = {}
-    for item in items:
-        window = item.get_expiry()
-        strictest[window] = min(item.amount, strictest.get(window, item.amount))
-    if max(strictest) > _LONGEST_WINDOW or max(strictest.values()) > _MOST_REQUESTS:
-        raise ValueError(f"rate limit of {name}: a number in {rule!r} is too large")
-    if len(strictest) > _WAYS:
-        raise ValueError(f"rate limit of {name}: more than {_WAYS} different times in {rule!r}")
-    return [(amount, window) for window, amount in strictest.items()]
