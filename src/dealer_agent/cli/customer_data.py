@@ -107,7 +107,7 @@ PhoneOption = Annotated[
 
 
 def contact_point(text: str) -> str:
-    """An e-mail address or a phone number in the normal form of `leads.intake.contacts`."""
+    """An e-mail address or a phone number in the normal form of `leads.received_lead.contact_points`."""
     given = _asked(text, "E-mail address or phone number")
     return f"email:{_email(given)}" if "@" in given else f"phone:{_phone(given)}"
 
