@@ -10,12 +10,12 @@ from hypothesis import strategies as st
 from msgspec import UNSET
 from tests.leads.json_values import as_body, json_values
 
-from dealer_agent.leads.channels import with_allowed_contact_points
+from dealer_agent.leads.consent import with_allowed_contact_points
 from dealer_agent.leads.customer_links import CustomerLinks
 from dealer_agent.leads.lead_view import AgentView, LeadView, RooftopView, VisitTime, VisitView, extras_of
 from dealer_agent.leads.received_lead import contact_points, with_normal_phone
 from dealer_agent.leads.statuses import VisitStatus
-from dealer_agent.leads.visit_words import VISITS
+from dealer_agent.leads.wording import VISITS
 from dealer_agent.protocol.envelope import decode_request
 from dealer_agent.protocol.requests import Address, Appointment, Customer, TradeIn, VehicleOfInterest
 from dealer_agent.protocol.responses import PostalAddress

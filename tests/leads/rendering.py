@@ -27,7 +27,6 @@ from tests.leads.lead_views import (
 )
 
 from dealer_agent.leads.adf import render_adf
-from dealer_agent.leads.customer_mails import cancellation_mail, confirmation_mail
 from dealer_agent.leads.icalendar import CalendarVisit, calendar_file
 from dealer_agent.leads.lead_json import render_json
 from dealer_agent.leads.lead_view import (
@@ -40,9 +39,8 @@ from dealer_agent.leads.lead_view import (
     VisitTime,
     VisitView,
 )
-from dealer_agent.leads.mail_text import Mail
+from dealer_agent.leads.mails import Mail, adf_mail_subject, cancellation_mail, confirmation_mail, staff_mail
 from dealer_agent.leads.spreadsheet import COLUMNS, cells
-from dealer_agent.leads.staff_mails import adf_mail_subject, staff_mail
 from dealer_agent.leads.us_formats import day_and_time, zone_name
 from dealer_agent.protocol.requests import (
     Appointment,

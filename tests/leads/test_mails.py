@@ -28,10 +28,15 @@ from tests.leads.lead_views import (
     views,
 )
 
-from dealer_agent.leads.customer_mails import cancellation_mail, confirmation_mail
 from dealer_agent.leads.lead_view import AgentView, LeadView, RooftopView, VisitTime, VisitView
-from dealer_agent.leads.mail_text import CalendarPart, Mail
-from dealer_agent.leads.staff_mails import adf_mail_subject, staff_mail
+from dealer_agent.leads.mails import (
+    CalendarPart,
+    Mail,
+    adf_mail_subject,
+    cancellation_mail,
+    confirmation_mail,
+    staff_mail,
+)
 from dealer_agent.protocol.requests import Appointment, Customer, VehicleOfInterest
 
 pytestmark = pytest.mark.outside_protocol("mails")

@@ -20,7 +20,7 @@ from dealer_agent.leads.received_lead import (
     vehicle_key,
     with_normal_phone,
 )
-from dealer_agent.leads.vehicle_words import vehicle_name
+from dealer_agent.leads.wording import vehicle_name
 from dealer_agent.protocol.json_body import read_json
 from dealer_agent.protocol.requests import Customer, VehicleOfInterest
 from dealer_agent.protocol.skill import LeadSubmitRequest

@@ -12,7 +12,7 @@ from dealer_agent.cli.consent_proof import export, prove
 from dealer_agent.cli.lead_display import allowed_text, show_allowed, show_event
 from dealer_agent.cli.person_lookup import EmailOption, LeadArgument, Person, PhoneOption, is_known
 from dealer_agent.cli.terminal import HERE, DirOption, fail, open_customer_store, print_table
-from dealer_agent.leads.channels import channels_of
+from dealer_agent.leads.consent import channels_of
 from dealer_agent.protocol.requests import Channel
 from dealer_agent.storage.leads import get_lead
 from dealer_agent.storage.notices import withdraw

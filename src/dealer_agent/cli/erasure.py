@@ -26,10 +26,9 @@ from dealer_agent.cli.terminal import (
 )
 from dealer_agent.dealers.profile import Profile
 from dealer_agent.leads.consent_events import ERASED
-from dealer_agent.leads.lead_content import additions_of
 from dealer_agent.leads.received_lead import contact_points
-from dealer_agent.leads.records import StoredLead
-from dealer_agent.leads.visit_words import VISITS
+from dealer_agent.leads.records import StoredLead, additions_of
+from dealer_agent.leads.wording import VISITS
 from dealer_agent.protocol.requests import Customer
 from dealer_agent.storage.appointments import appointments_of
 from dealer_agent.storage.erasure import erase_lead

@@ -24,7 +24,7 @@ from dealer_agent.cli.terminal import (
     print_table,
     section,
 )
-from dealer_agent.leads.channels import channels_of
+from dealer_agent.leads.consent import channels_of
 from dealer_agent.leads.consent_events import ERASED
 from dealer_agent.leads.records import AppointmentRecord
 from dealer_agent.storage.appointments import appointments_of

@@ -3,8 +3,7 @@
 from msgspec import UNSET, UnsetType
 from msgspec.structs import asdict
 
-from dealer_agent.dealers.hours import SPANS_A_DAY, Span, hours_text, read_hours
-from dealer_agent.dealers.opening import Opening
+from dealer_agent.dealers.opening import SPANS_A_DAY, Opening, Span, hours_text, read_hours
 from dealer_agent.dealers.profile import DealerRooftop, Profile
 from dealer_agent.dealers.profile_checks import read_email, read_phone
 from dealer_agent.protocol.responses import GeoPoint, Named, OpenHours, PostalAddress, Rooftop, Schedule, Week

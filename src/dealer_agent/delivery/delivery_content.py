@@ -7,7 +7,7 @@ from typing import NamedTuple, cast
 
 from dealer_agent.dealers.profile import Profile
 from dealer_agent.dealers.routing import TO_CUSTOMER
-from dealer_agent.delivery.errors import DeliveryDropped, NeedsNewId, NotDelivered
+from dealer_agent.delivery.failures import DeliveryDropped, NeedsNewId, NotDelivered
 from dealer_agent.delivery.outlet import DeliveryContent
 from dealer_agent.encryption.errors import EncryptionError
 from dealer_agent.leads.consent_events import ConsentEvent

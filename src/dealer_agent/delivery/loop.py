@@ -20,9 +20,8 @@ import structlog
 from dealer_agent.config.settings import DeliverySettings
 from dealer_agent.dealers.routing import TO_CUSTOMER
 from dealer_agent.delivery.delivery_content import PreparedDelivery
-from dealer_agent.delivery.errors import DeliveryDropped, NeedsNewId, NotDelivered
+from dealer_agent.delivery.failures import Breaker, DeliveryDropped, NeedsNewId, NotDelivered, retry_wait
 from dealer_agent.delivery.outlet import OutgoingDocument, Outlets
-from dealer_agent.delivery.retry_policy import Breaker, retry_wait
 from dealer_agent.storage import outbox
 from dealer_agent.storage.errors import AlreadyStored, StorageError
 from dealer_agent.storage.lead_writer import Job, LeadWriter

@@ -15,7 +15,7 @@ import msgspec
 from msgspec import UNSET, Struct, UnsetType
 
 from dealer_agent.inventory.unit import Unit
-from dealer_agent.inventory.vocabulary import fold
+from dealer_agent.inventory.vocabulary.text import fold
 from dealer_agent.protocol.skill import VehicleDetail
 from dealer_agent.protocol.vehicle import FIELDS, Fee, Scalar, Vehicle, VehicleMembers
 

@@ -14,21 +14,19 @@ from typing import Literal, TypeVar
 import msgspec
 from msgspec import UNSET
 
-from dealer_agent.lead_intake.availability import Without
-from dealer_agent.lead_intake.cancellation import cancel_visit
 from dealer_agent.lead_intake.lead_transaction import MOST_ADDITIONS
 from dealer_agent.lead_intake.notifications import IntakeContext, Notifications
-from dealer_agent.lead_intake.visit_booking import VisitBooking
+from dealer_agent.lead_intake.visit_booking import VisitBooking, Without, cancel_visit
 from dealer_agent.leads.consent_events import EVEN_EXPIRED, channels_allowed
 from dealer_agent.leads.customer_links import LinkTarget
 from dealer_agent.leads.lead_view import RooftopView, VisitTime
 from dealer_agent.leads.received_lead import EMAIL_PREFIX
 from dealer_agent.leads.records import AppointmentRecord, StoredLead
-from dealer_agent.leads.rooftop_views import rooftop_view
 from dealer_agent.leads.statuses import CANCELLED, REPLACED
-from dealer_agent.leads.vehicle_words import listing_words
+from dealer_agent.leads.stored_lead_view import rooftop_view
 from dealer_agent.leads.visit_decision import request_of
 from dealer_agent.leads.visit_times import QUARTER, Slot, free_slots, requested_times
+from dealer_agent.leads.wording import listing_words
 from dealer_agent.protocol.requests import Appointment, AppointmentType
 from dealer_agent.protocol.vehicle import Vehicle
 from dealer_agent.storage.appointments import appointments_of, busy_quarters, find_appointment

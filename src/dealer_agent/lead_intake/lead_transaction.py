@@ -8,7 +8,7 @@ changes nothing but the database.
 from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
 from datetime import timedelta
-from typing import Literal, NamedTuple
+from typing import NamedTuple
 
 import msgspec
 from msgspec import UNSET, Struct
@@ -18,16 +18,21 @@ from dealer_agent.dealers.routing import deliveries_of, mail_to_customer
 from dealer_agent.inventory.catalogue import Catalogue
 from dealer_agent.lead_intake.notifications import IntakeContext, Notifications
 from dealer_agent.lead_intake.visit_booking import VisitBooking, find_unavailable
-from dealer_agent.leads.acceptance import Acceptance, accept_lead, cannot_be_driven, find_vehicle
-from dealer_agent.leads.channels import EMAIL, can_reach, channels_of, usable_channels
-from dealer_agent.leads.consent import Grant, consent_was_withdrawn
+from dealer_agent.leads.consent import EMAIL, Grant, can_reach, channels_of, consent_was_withdrawn, usable_channels
 from dealer_agent.leads.consent_events import is_same_consent
 from dealer_agent.leads.lead_answer import home_rooftop, lead_answer
-from dealer_agent.leads.lead_content import Addition, LeadContent, RequestedVisit
-from dealer_agent.leads.prepared_lead import PreparedLead
-from dealer_agent.leads.received_lead import FoundVehicle, payload_hash, vehicle_key
-from dealer_agent.leads.records import AppointmentRecord, StoredLead
-from dealer_agent.leads.statuses import UNAVAILABLE
+from dealer_agent.leads.received_lead import (
+    Acceptance,
+    FoundVehicle,
+    PreparedLead,
+    accept_lead,
+    cannot_be_driven,
+    find_vehicle,
+    payload_hash,
+    vehicle_key,
+)
+from dealer_agent.leads.records import Addition, AppointmentRecord, LeadContent, RequestedVisit, StoredLead
+from dealer_agent.leads.statuses import DUPLICATE, RECEIVED, UNAVAILABLE, LeadStatus
 from dealer_agent.leads.visit_decision import VisitDecision
 from dealer_agent.protocol.errors import IdempotencyConflict, ProtocolError
 from dealer_agent.protocol.ids import new_ulid
@@ -151,7 +156,7 @@ class LeadTransaction:
             addition = Addition(appointment=RequestedVisit(request, visit.reply))
             rooftop = self.context.timetable.rooftop(stored.lead.rooftop) or visit.rooftop
             self._add(lead_id, addition, visit, rooftop, channels_of(stored, self.tx.now))
-        return _Taken(lead_id, self._answer(lead_id, "received", visit.rooftop, found, visit))
+        return _Taken(lead_id, self._answer(lead_id, RECEIVED, visit.rooftop, found, visit))
 
     def _take(self) -> _Taken:
         """Stores a new lead, or adds to an earlier lead of the same sender."""
@@ -203,7 +208,7 @@ class LeadTransaction:
         if visit is not None and self._gets_confirmation(accepted.channels, visit):
             deliveries.append(mail_to_customer("confirm", rooftop, visit.reply.appointment_id))
         enqueue(tx, lead_id, deliveries)
-        return _Taken(lead_id, self._answer(lead_id, "received", rooftop, accepted.found, visit))
+        return _Taken(lead_id, self._answer(lead_id, RECEIVED, rooftop, accepted.found, visit))
 
     def _add_to(self, earlier: StoredLead, accepted: Acceptance, vehicle: str | None) -> Result:
         """Adds the new parts of this lead to an earlier one of the same sender, and delivers them.
@@ -228,7 +233,7 @@ class LeadTransaction:
         home = self.context.timetable.rooftop(earlier.lead.rooftop) or requested
         self._add(lead_id, addition, visit, home, accepted.channels, reachable=reachable)
         shown = visit.rooftop if visit else home if lead.is_trusted else requested
-        return self._answer(lead_id, "duplicate", shown, accepted.found, visit)
+        return self._answer(lead_id, DUPLICATE, shown, accepted.found, visit)
 
     def _add_consent(self, earlier: StoredLead, customer: Customer, accepted: Acceptance) -> bool:
         """Records the consent if the lead does not have it. Returns whether it allows more channels."""
@@ -319,7 +324,7 @@ class LeadTransaction:
     def _answer(
         self,
         lead_id: str,
-        status: Literal["received", "duplicate"],
+        status: LeadStatus,
         rooftop: DealerRooftop,
         found: FoundVehicle,
         visit: VisitDecision | None,

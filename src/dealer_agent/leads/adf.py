@@ -11,15 +11,13 @@ from lxml import etree
 from lxml.etree import _Element as Element
 from msgspec import UNSET, UnsetType
 
-from dealer_agent.leads.channels import EMAIL, PHONE, SMS
+from dealer_agent.leads import wording
+from dealer_agent.leads.consent import EMAIL, PHONE, SMS
 from dealer_agent.leads.lead_view import CancelledVisit, DeliveredMessage, ErasedLead, LeadView, RooftopView
-from dealer_agent.leads.lead_words import contact_words, erasure_words, same_person_words
 from dealer_agent.leads.plain_text import lines, one_line, wrapped
 from dealer_agent.leads.received_lead import names_a_vehicle
 from dealer_agent.leads.statuses import CONFIRMED
 from dealer_agent.leads.us_formats import money
-from dealer_agent.leads.vehicle_words import NOT_IN_STOCK, STATUSES, described_facts, extra_facts, listing_facts
-from dealer_agent.leads.visit_words import cancelled_visit_lines, visit_lines
 from dealer_agent.protocol.formats import in_zone
 from dealer_agent.protocol.requests import Address, Customer, TradeIn, VehicleOfInterest
 from dealer_agent.protocol.responses import PostalAddress
@@ -45,9 +43,11 @@ def render_adf(message: DeliveredMessage) -> bytes:
         case LeadView():
             return _lead(message)
         case ErasedLead():
-            return _notice(message.lead_id, message.rooftop, message.erased_at, erasure_words(message))
+            return _notice(message.lead_id, message.rooftop, message.erased_at, wording.erasure_words(message))
         case CancelledVisit():
-            return _notice(message.lead_id, message.rooftop, message.cancelled_at, cancelled_visit_lines(message))
+            return _notice(
+                message.lead_id, message.rooftop, message.cancelled_at, wording.cancelled_visit_lines(message)
+            )
 
 
 def _lead(view: LeadView) -> bytes:
@@ -109,12 +109,12 @@ def _listing(element: Element, vehicle: Vehicle, view: LeadView) -> None:
     _members(element, vehicle, price=vehicle.price)
     comments = [
         *_certified(vehicle.condition),
-        f"Stock status: {STATUSES[vehicle.status]}, {one_line(vehicle.rooftop)}",
+        f"Stock status: {wording.STATUSES[vehicle.status]}, {one_line(vehicle.rooftop)}",
     ]
-    comments += listing_facts(vehicle)
+    comments += wording.listing_facts(vehicle)
     if view.wish is not UNSET:
         notes = [f"Notes: {one_line(view.wish.notes)}"] if view.wish.notes and one_line(view.wish.notes) else []
-        comments += [f"Buyer's agent: {fact}" for fact in notes + extra_facts(view.wish, view.wish_extras)]
+        comments += [f"Buyer's agent: {fact}" for fact in notes + wording.extra_facts(view.wish, view.wish_extras)]
     _comments(element, comments)
 
 
@@ -125,16 +125,16 @@ def _wish(element: Element, wish: VehicleOfInterest, view: LeadView) -> None:
     _members(element, wish, price=wish.price, price_type="quote")
     comments = _certified(wish.condition)
     if names_a_vehicle(wish):
-        comments.append(NOT_IN_STOCK)
+        comments.append(wording.NOT_IN_STOCK)
     if wish.vehicle_id and one_line(wish.vehicle_id):
         comments.append(f"Vehicle id: {one_line(wish.vehicle_id)}")
-    _comments(element, comments + described_facts(wish, view.wish_extras))
+    _comments(element, comments + wording.described_facts(wish, view.wish_extras))
 
 
 def _trade_in(prospect: Element, view: LeadView, trade_in: TradeIn) -> None:
     element = etree.SubElement(prospect, "vehicle", interest="trade-in", status="used")
     _members(element, trade_in, grade=trade_in.condition)
-    _comments(element, described_facts(trade_in, view.trade_in_extras))
+    _comments(element, wording.described_facts(trade_in, view.trade_in_extras))
 
 
 def _sale_condition(element: Element, condition: str | UnsetType) -> None:
@@ -256,11 +256,11 @@ def _address(contact: Element, known: Address | PostalAddress) -> None:
 def _customer_comments(view: LeadView) -> Iterable[str]:
     """The facts that ADF has no element for. The service's text comes first, so the customer's cannot imitate it."""
     for visit in view.visits:
-        yield from visit_lines(visit)
+        yield from wording.visit_lines(visit)
         if visit.kind == "test_drive" and view.trade_in is not UNSET and visit.status == CONFIRMED:
             yield "The trade-in is to be appraised at the same visit."
-    yield from same_person_words(view)
-    yield from contact_words(view)
+    yield from wording.same_person_words(view)
+    yield from wording.contact_words(view)
     yield f"Sent on the customer's behalf by an AI shopping agent: {one_line(view.agent.name) or NOT_SPECIFIED}"
     for visit in view.visits:
         if visit.request.notes and (notes := lines(visit.request.notes)):

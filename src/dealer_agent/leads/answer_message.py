@@ -10,21 +10,20 @@ from zoneinfo import ZoneInfo
 
 from msgspec import UnsetType
 
-from dealer_agent.leads.opening_spans import Span
+from dealer_agent.leads.local_time import Span
 from dealer_agent.leads.plain_text import short
 from dealer_agent.leads.received_lead import FoundVehicle, UnavailableVehicle, names_a_vehicle
 from dealer_agent.leads.statuses import CONFIRMED, PROPOSED, UNAVAILABLE, ActiveStatus
 from dealer_agent.leads.us_formats import clock_time, day_and_time, join_words, phone_number, zone_name
-from dealer_agent.leads.vehicle_words import OWN_VEHICLE_VISITS, vehicle_name
 from dealer_agent.leads.visit_times import Slot
-from dealer_agent.leads.visit_words import CALLS
+from dealer_agent.leads.wording import CALLS, OWN_VEHICLE_VISITS, vehicle_name
 from dealer_agent.protocol.requests import VehicleOfInterest, VisitKind
 from dealer_agent.protocol.vehicle import Vehicle
 
 NAME_LENGTH = 100
 """The most characters of the name of a rooftop or a vehicle in the message."""
 
-# To a customer these names are shorter than in `visit_words.VISITS`, which has more types of visits.
+# To a customer these names are shorter than in `wording.VISITS`, which has more types of visits.
 _VISITS: dict[VisitKind, str] = {
     "sales": "visit",
     "service": "service visit",

@@ -1,16 +1,14 @@
 """Builds the answer to a lead (docs/protocol.md#lead-submit). Pure."""
 
 from datetime import datetime
-from typing import Literal
 
 import msgspec
 from msgspec import UNSET
 
 from dealer_agent.dealers.profile import DealerRooftop
 from dealer_agent.leads.answer_message import LeadAnswer, answer_message
-from dealer_agent.leads.prepared_lead import PreparedLead
-from dealer_agent.leads.received_lead import FoundVehicle
-from dealer_agent.leads.statuses import UNAVAILABLE
+from dealer_agent.leads.received_lead import FoundVehicle, PreparedLead
+from dealer_agent.leads.statuses import DUPLICATE, UNAVAILABLE, LeadStatus
 from dealer_agent.leads.timetable import Timetable
 from dealer_agent.leads.visit_decision import VisitDecision
 from dealer_agent.protocol.errors import AppointmentTimeUnavailable, ProtocolError
@@ -24,7 +22,7 @@ from dealer_agent.protocol.vehicle import Vehicle
 def lead_answer(
     lead: PreparedLead,
     lead_id: str,
-    status: Literal["received", "duplicate"],
+    status: LeadStatus,
     rooftop: DealerRooftop,
     found: FoundVehicle,
     visit: VisitDecision | None,
@@ -42,7 +40,7 @@ def lead_answer(
             now=now,
             wish=request.vehicle_of_interest,
             found=found,
-            repeated=status == "duplicate",
+            repeated=status == DUPLICATE,
             trade_in=request.trade_in is not UNSET,
             visit=None if visit is None else visit.answer,
             unknown_rooftop=lead.named_rooftop if is_unknown else None,

@@ -1,13 +1,24 @@
-"""What identifies a lead's customer, sender, vehicle and payload (docs/protocol.md#duplicates). Pure."""
+"""A received lead: its vehicle, its acceptance, and everything that is known without the database. Pure.
+
+The rules are in docs/protocol.md#lead-submit and docs/protocol.md#duplicates.
+"""
 
 import hashlib
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from typing import Any
+from datetime import datetime
+from hashlib import sha256
+from typing import Any, NamedTuple, Self
 
 import msgspec
 from msgspec import UNSET, UnsetType
 
+from dealer_agent.inventory.catalogue import Catalogue, Listing
+from dealer_agent.leads.consent import PURPOSE, Grant, judge_consent
+from dealer_agent.leads.consent_events import ConsentRecord
+from dealer_agent.leads.records import LeadRecord
+from dealer_agent.leads.statuses import RECEIVED
+from dealer_agent.protocol.errors import VehicleNotFound, VehicleUnavailable
 from dealer_agent.protocol.formats import normal_email, normal_phone
 from dealer_agent.protocol.requests import Customer, VehicleOfInterest
 from dealer_agent.protocol.skill import LeadSubmitRequest
@@ -116,3 +127,131 @@ def payload_hash(payload: dict[str, Any]) -> bytes:
     """Equal for two requests with the same payload, except for `submitted_at` (docs/protocol.md#idempotency)."""
     compared = {name: value for name, value in payload.items() if name != "submitted_at"}
     return hashlib.sha256(msgspec.json.encode(compared, order="deterministic")).digest()
+
+
+class Acceptance(NamedTuple):
+    """The consent of an accepted lead, its vehicle in the stock, and the listing as JSON.
+
+    `withdrawn` are the channels that the customer withdrew after this consent, on any lead.
+    """
+
+    grant: Grant
+    found: FoundVehicle
+    listing: bytes | None
+    withdrawn: frozenset[str] = frozenset()
+
+    @property
+    def channels(self) -> tuple[str, ...]:
+        """The channels that may be used."""
+        return tuple(channel for channel in self.grant.channels if channel not in self.withdrawn)
+
+
+def accept_lead(lead: LeadSubmitRequest, catalogue: Catalogue, now: datetime) -> Acceptance:
+    """Checks consent and vehicle. Raises ProtocolError."""
+    grant = judge_consent(lead.consent, lead.customer, now)
+    found, listing = find_vehicle(lead, catalogue)
+    if cannot_be_driven(lead, found):
+        place = {"in": "payload", "instancePath": "/vehicle_of_interest"}
+        if found is None:
+            raise VehicleNotFound("There is no such vehicle to drive.", place)
+        raise VehicleUnavailable(
+            "This vehicle is no longer available for a test drive.", place | {"vehicle_id": found.vehicle_id}
+        )
+    return Acceptance(grant, found, listing)
+
+
+def find_vehicle(lead: LeadSubmitRequest, catalogue: Catalogue) -> tuple[FoundVehicle, bytes | None]:
+    """The vehicle of interest, and its listing as JSON if it is in stock."""
+    wish = lead.vehicle_of_interest
+    if wish is UNSET or not names_a_vehicle(wish):
+        return None, None
+    found = catalogue.find(wish.vin, wish.stock, wish.vehicle_id)
+    if isinstance(found, Listing):
+        return found.vehicle, found.json
+    return None if found is None else UnavailableVehicle(found.vehicle_id, found.vin, found.stock), None
+
+
+def cannot_be_driven(lead: LeadSubmitRequest, found: FoundVehicle) -> bool:
+    """Whether the lead requests a test drive of a vehicle that is not in stock."""
+    if lead.appointment is UNSET or lead.appointment.appointment_type != "test_drive":
+        return False
+    return names_a_vehicle(lead.vehicle_of_interest) and not isinstance(found, Vehicle)
+
+
+@dataclass(frozen=True, slots=True)
+class PreparedLead:
+    """A lead that passed the schema. It is prepared outside its transaction, where other leads would wait for it.
+
+    `payload` has the JSON values of the request, extras included. `contacts` are the `contact_points`, `senders` the
+    `sender_keys`.
+    """
+
+    request: LeadSubmitRequest
+    payload: dict[str, Any]
+    token_id: str | None
+    request_hash: bytes
+    contacts: tuple[str, ...]
+    senders: tuple[str, ...]
+    customer: Customer
+
+    @classmethod
+    def of(cls, request: LeadSubmitRequest, payload: dict[str, Any], token_id: str | None, body: bytes) -> Self:
+        """Prepares a lead. `body` is the body of the HTTP request."""
+        contacts = contact_points(request.customer)
+        senders = sender_keys(token_id, request, contacts)
+        customer = with_normal_phone(request.customer, contacts)
+        return cls(request, payload, token_id, sha256(body).digest(), contacts, senders, customer)
+
+    @property
+    def is_trusted(self) -> bool:
+        """Whether a token identifies the sender."""
+        return self.token_id is not None
+
+    @property
+    def key_scope(self) -> str:
+        """The scope of its idempotency key."""
+        return key_scope(self.token_id, self.senders)
+
+    @property
+    def named_rooftop(self) -> str | None:
+        """The rooftop that the buyer names."""
+        wish = self.request.vehicle_of_interest
+        return None if wish is UNSET or wish.rooftop is UNSET else wish.rooftop
+
+    def lead_record(
+        self, lead_id: str, rooftop: str, accepted: Acceptance, first_id: str | None, now: datetime
+    ) -> LeadRecord:
+        """The row of a new lead. `first_id` is an earlier lead that may be of the same person."""
+        # A vehicle that is not in stock is not stored unencrypted: it may be the customer's own.
+        found = accepted.found
+        return LeadRecord(
+            lead_id=lead_id,
+            received_at=now,
+            source_agent=agent_name(self.request),
+            status=RECEIVED,
+            rooftop=rooftop,
+            customer=msgspec.json.encode(self.customer),
+            payload=msgspec.json.encode(self.payload),
+            vehicle=accepted.listing,
+            vehicle_id=None if found is None else found.vehicle_id,
+            vin=found.vin or None if found else None,
+            stock=found.stock or None if found else None,
+            token_id=self.token_id,
+            may_be_same_person_as=first_id,
+        )
+
+    def consent_record(self, grant: Grant, now: datetime) -> ConsentRecord:
+        """The record of its consent."""
+        return ConsentRecord(
+            received_at=now,
+            granted_at=grant.granted_at,
+            channels=grant.channels,
+            scope=grant.scope,
+            purpose=PURPOSE,
+            consent_text=grant.text,
+            request_hash=self.request_hash,
+            customer=consenting_customer(self.customer),
+            source_agent=grant.source_agent or agent_name(self.request),
+            expires_at=grant.expires_at,
+            token_id=self.token_id,
+        )

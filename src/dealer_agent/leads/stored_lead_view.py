@@ -7,26 +7,56 @@ from typing import cast
 import msgspec
 from msgspec import UNSET
 
+from dealer_agent.dealers.information import dealer_information
 from dealer_agent.dealers.profile import Profile
-from dealer_agent.leads.channels import usable_channels, with_allowed_contact_points
-from dealer_agent.leads.lead_content import LeadContent
+from dealer_agent.leads.consent import usable_channels, with_allowed_contact_points
 from dealer_agent.leads.lead_view import (
     AgentView,
     CancelledVisit,
     ErasedLead,
     LeadView,
+    RooftopView,
     VisitTime,
     VisitView,
     extras_of,
 )
-from dealer_agent.leads.records import AppointmentRecord, LeadDetails
-from dealer_agent.leads.rooftop_views import rooftop_view
+from dealer_agent.leads.records import AppointmentRecord, LeadContent, LeadDetails
 from dealer_agent.leads.statuses import CANCELLED, PROPOSED, REPLACED, UNAVAILABLE, VisitStatus
 from dealer_agent.protocol.formats import parse_timestamp
 from dealer_agent.protocol.requests import Appointment, AppointmentType, Channel, TradeIn, VehicleOfInterest
 from dealer_agent.protocol.responses import AppointmentReply
 from dealer_agent.protocol.skill import LeadSubmitRequest
 from dealer_agent.protocol.vehicle import Vehicle
+
+_last: tuple[Profile, dict[str, RooftopView]] | None = None
+"""The last profile and its views. To make them takes longer than to render a lead."""
+
+
+def rooftop_view(profile: Profile, name: str) -> RooftopView:
+    """The rooftop of this name, else the first one."""
+    global _last
+    last = _last
+    if last is None or last[0] is not profile:
+        last = _last = (profile, _views(profile))
+    return last[1].get(name) or last[1][profile.rooftops[0].name]
+
+
+def _views(profile: Profile) -> dict[str, RooftopView]:
+    views = {}
+    for rooftop, public in zip(profile.rooftops, dealer_information(profile).rooftops, strict=True):
+        views[rooftop.name] = RooftopView(
+            name=public.name,
+            zone=rooftop.timezone,
+            url=public.website or None,
+            phone=_of_sales({named.name: named.value for named in public.phones or ()}),
+            email=_of_sales({named.name: named.value for named in public.emails or ()}),
+            address=public.address or None,
+        )
+    return views
+
+
+def _of_sales(by_department: dict[str, str]) -> str | None:
+    return by_department.get("sales") or next(iter(by_department.values()), None)
 
 
 def lead_view(

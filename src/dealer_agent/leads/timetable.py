@@ -6,9 +6,9 @@ from datetime import datetime, timedelta
 from dealer_agent.dealers.opening import department_hours
 from dealer_agent.dealers.profile import DealerRooftop, Profile, VisitRules
 from dealer_agent.dealers.profile_checks import read_date, read_phone
-from dealer_agent.inventory.vocabulary import fold
+from dealer_agent.inventory.vocabulary.text import fold
 from dealer_agent.leads.answer_message import Department
-from dealer_agent.leads.opening_spans import current_or_next_span
+from dealer_agent.leads.local_time import current_or_next_span
 from dealer_agent.leads.visit_times import VisitPlan
 from dealer_agent.protocol.requests import VisitKind
 

@@ -19,8 +19,15 @@ from zoneinfo import ZoneInfo
 
 from msgspec import UNSET
 
-from dealer_agent.leads.local_time import end_of_day, instant_of_minute, read_instant, with_offset
-from dealer_agent.leads.opening_spans import Hours, Span, open_spans
+from dealer_agent.leads.local_time import (
+    Hours,
+    Span,
+    end_of_day,
+    instant_of_minute,
+    open_spans,
+    read_instant,
+    with_offset,
+)
 from dealer_agent.leads.statuses import CONFIRMED, PROPOSED, REJECTED
 from dealer_agent.protocol.requests import Appointment, VisitKind
 from dealer_agent.protocol.responses import AppointmentReply, TimeSlot

@@ -11,16 +11,14 @@ from email.message import EmailMessage
 from email.utils import format_datetime
 
 from dealer_agent.dealers.profile import SmtpChannel
-from dealer_agent.delivery.errors import DeliveryDropped
+from dealer_agent.delivery.failures import DeliveryDropped
 from dealer_agent.delivery.mail_server import MailServer, needs_utf8
 from dealer_agent.delivery.outlet import DeliveryContent, OutgoingDocument, Outlet, OutletContext, make_outlet
 from dealer_agent.leads.adf import render_adf
-from dealer_agent.leads.channels import EMAIL
+from dealer_agent.leads.consent import EMAIL
 from dealer_agent.leads.customer_links import CustomerLinks
-from dealer_agent.leads.customer_mails import cancellation_mail, confirmation_mail
 from dealer_agent.leads.lead_view import LeadView
-from dealer_agent.leads.mail_text import Mail
-from dealer_agent.leads.staff_mails import adf_mail_subject, staff_mail
+from dealer_agent.leads.mails import Mail, adf_mail_subject, cancellation_mail, confirmation_mail, staff_mail
 from dealer_agent.leads.statuses import CANCELLED, CONFIRMED
 
 LONGEST_LINE = 998

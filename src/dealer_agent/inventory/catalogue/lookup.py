@@ -6,9 +6,8 @@ import msgspec
 from msgspec import UNSET
 
 from dealer_agent.inventory.catalogue.contents import RemovedUnit, Text
-from dealer_agent.inventory.catalogue.documents import Documents, DocumentWriter
 from dealer_agent.inventory.catalogue.flat_arrays import FlatArrays, FlatWriter
-from dealer_agent.inventory.catalogue.identifiers import Identifiers
+from dealer_agent.inventory.catalogue.flat_tables import Documents, DocumentWriter, Identifiers
 
 _GONE = msgspec.json.Decoder(RemovedUnit)
 

@@ -15,8 +15,8 @@ from msgspec import UNSET
 
 from dealer_agent.inventory.catalogue.columns import Coded, Encoder, row_type
 from dealer_agent.inventory.catalogue.contents import Listing, RemovedUnit, Text
-from dealer_agent.inventory.catalogue.documents import DocumentWriter
 from dealer_agent.inventory.catalogue.flat_arrays import FlatWriter
+from dealer_agent.inventory.catalogue.flat_tables import DocumentWriter
 from dealer_agent.inventory.catalogue.lookup import Lookup
 from dealer_agent.inventory.catalogue.sort_orders import orders_by
 from dealer_agent.inventory.catalogue.text_search import TextCollector

@@ -14,8 +14,8 @@ from numpy.typing import NDArray
 
 from dealer_agent.inventory.catalogue.columns import Coded, Codes, Numbering, Rows, row_type
 from dealer_agent.inventory.catalogue.flat_arrays import FlatArrays, FlatWriter
-from dealer_agent.inventory.catalogue.word_table import SortedWords
-from dealer_agent.inventory.vocabulary import index_words, query_terms
+from dealer_agent.inventory.catalogue.flat_tables import SortedWords
+from dealer_agent.inventory.vocabulary.query import index_words, query_terms
 from dealer_agent.protocol.vehicle import FIELDS, Vehicle
 from dealer_agent.protocol.vehicle_field import SearchWeight
 

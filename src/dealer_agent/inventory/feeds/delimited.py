@@ -9,10 +9,9 @@ from dataclasses import dataclass
 from itertools import count, islice
 from typing import NamedTuple, TextIO
 
-from dealer_agent.inventory.feeds.columns import Columns, named_layout, recognise, understand
 from dealer_agent.inventory.feeds.decoding import open_text
 from dealer_agent.inventory.feeds.feed import FeedError
-from dealer_agent.inventory.feeds.layouts import CARSFORSALE, Layout
+from dealer_agent.inventory.feeds.layouts import CARSFORSALE, Columns, Layout, named_layout, recognise, understand
 from dealer_agent.inventory.feeds.limits import MOST_CELL, MOST_COLUMNS, MOST_LINE, MOST_NAME, MOST_ROWS
 
 _DELIMITERS = ",\t;|"

@@ -5,13 +5,11 @@ from functools import lru_cache, partial
 from operator import itemgetter
 from typing import Any, NamedTuple
 
-from dealer_agent.inventory.feeds.columns import Columns, named_layout, recognise, understand
 from dealer_agent.inventory.feeds.decoding import check_size, encoding_of, head_of, open_text
 from dealer_agent.inventory.feeds.delimited import cells_of, read_table
 from dealer_agent.inventory.feeds.feed import Counts, Feed, FeedError, FeedRow, Remark, Repeat
-from dealer_agent.inventory.feeds.json_members import ready_members
-from dealer_agent.inventory.feeds.json_records import Record, flattened, read_records
-from dealer_agent.inventory.feeds.layouts import Layout
+from dealer_agent.inventory.feeds.json_records import Record, flattened, read_records, ready_members
+from dealer_agent.inventory.feeds.layouts import Columns, Layout, named_layout, recognise, understand
 from dealer_agent.inventory.feeds.limits import (
     MOST_CELL,
     MOST_FILE_MIB,

@@ -11,10 +11,11 @@ from typing import Any
 from vininfo import Vin
 
 from dealer_agent.inventory.feeds import values
-from dealer_agent.inventory.feeds.cells import is_absent, line, prose
 from dealer_agent.inventory.feeds.layouts import FEEDS, Layout
+from dealer_agent.inventory.feeds.values import is_absent, line, prose
 from dealer_agent.inventory.unit import Unit
-from dealer_agent.inventory.vocabulary import canonical, fold, known
+from dealer_agent.inventory.vocabulary.tables import canonical, known
+from dealer_agent.inventory.vocabulary.text import fold
 from dealer_agent.protocol.vehicle_field import Feed, Reader
 
 Cells = dict[str, list[str]]
