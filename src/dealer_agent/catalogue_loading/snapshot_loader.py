@@ -144,6 +144,5 @@ class SnapshotLoader:
 
 
 def _mapped(path: Path) -> FlatArrays:
-    """Raises FileNotFoundError, and ValueError for a file that is not a whole snapshot."""
     with path.open("rb") as file:
         return FlatArrays(mmap(file.fileno(), 0, access=ACCESS_READ))

@@ -15,7 +15,7 @@ from dealer_agent.cli.terminal import HERE, DirOption, counted, err, fail, open_
 from dealer_agent.config import Settings
 from dealer_agent.dealers.profile import Profile
 from dealer_agent.lead_intake.visit_booking import Cancellation, NoVisitToCancel
-from dealer_agent.leads.stored_lead_view import rooftop_view
+from dealer_agent.leads.lead_view import rooftop_view
 from dealer_agent.leads.wording import vehicle_name
 from dealer_agent.protocol.requests import Customer
 from dealer_agent.protocol.vehicle import Vehicle

@@ -62,7 +62,6 @@ def _open_hours(span: Span) -> OpenHours:
 
 
 def _special_days(opening: Opening) -> str:
-    """A text with the days on which the schedules do not apply."""
     days = [(day, "closed") for day in opening.closed_dates]
     on_holidays = []
     for special in opening.special_days:

@@ -15,10 +15,10 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
-from datetime import date, timedelta
+from datetime import date, datetime, timedelta
 from functools import cache
 from itertools import pairwise
-from typing import Annotated, Any
+from typing import Annotated, Any, TypeVar
 
 import msgspec
 from msgspec import UNSET, Meta, Struct, UnsetType
@@ -26,6 +26,8 @@ from msgspec import UNSET, Meta, Struct, UnsetType
 from dealer_agent.dealers.profile_checks import Text, read_by, read_date
 from dealer_agent.protocol.did_you_mean import nearest, quoted
 from dealer_agent.protocol.problems import Path, Problem
+
+T = TypeVar("T", int, datetime)
 
 Span = tuple[int, int]
 Spans = tuple[Span, ...]
@@ -54,7 +56,18 @@ def read_hours(value: str) -> Spans:
         if later[0] < closes:
             overlapping = f"'{span_text((opens, closes))}' and '{span_text(later)}' overlap"
             raise ValueError(f"{overlapping}; end the first before the second begins, or write one span")
-    return _joined(spans)
+    return tuple(joined(spans))
+
+
+def joined(spans: Iterable[tuple[T, T]]) -> list[tuple[T, T]]:
+    """Joins spans that overlap or touch. `spans` are in order of their start."""
+    found: list[tuple[T, T]] = []
+    for start, end in spans:
+        if found and start <= found[-1][1]:
+            found[-1] = (found[-1][0], max(found[-1][1], end))
+        else:
+            found.append((start, end))
+    return found
 
 
 def clock_text(minutes: int) -> str:
@@ -97,16 +110,6 @@ def _read_span(text: str, value: str) -> Span:
             hours_long = f"'{text}' closes on the next day, after more than {LONGEST_PAST_MIDNIGHT // 60} hours"
             raise ValueError(f"{hours_long}; 5 in the afternoon is 17:00, or divide the span at 24:00")
     return opens, closes
-
-
-def _joined(spans: list[Span]) -> Spans:
-    joined: list[Span] = []
-    for opens, closes in spans:
-        if joined and joined[-1][1] == opens:
-            joined[-1] = (joined[-1][0], closes)
-        else:
-            joined.append((opens, closes))
-    return tuple(joined)
 
 
 YEARS = range(2020, 2060)
@@ -295,7 +298,6 @@ def _unknown_departments(special: SpecialDay, opening: Opening) -> Iterator[Prob
 
 
 def _duplicate_days(opening: Opening) -> Iterator[Problem]:
-    """A day has at most one entry for all departments, and at most one for each department."""
     seen: Counter[tuple[str, str]] = Counter((day, "") for day in opening.closed_dates)
     for place, special in enumerate(opening.special_days):
         day, key = (special.date, "date") if special.date is not UNSET else (special.holiday, "holiday")
@@ -339,7 +341,6 @@ def _unknown_holidays(opening: Opening) -> Iterator[Problem]:
 
 
 def _overlaps(opening: Opening) -> Iterator[Problem]:
-    """Hours past midnight that overlap with the hours of the next day."""
     for department, hours in department_hours(opening).items():
         for number, name in enumerate(_WEEKDAYS):
             spans, after = hours.week[number], hours.week[(number + 1) % 7]
@@ -367,7 +368,6 @@ def _days_of(special: SpecialDay, opening: Opening) -> Iterable[date]:
 
 
 def _special_overlap(path: Path, text: str, days: Iterable[date], hours: DepartmentHours) -> Iterator[Problem]:
-    """The first of the days on which these hours overlap with the hours of the day before or after."""
     written = read_hours(text)
     for day in days:
         if hours.on(day) != written:

@@ -25,7 +25,6 @@ def areas() -> dict[str, str]:
 
 @cache
 def _links() -> dict[str, str]:
-    """The zones that other names mean, such as `US/Eastern`."""
     return {link: zone for kind, zone, link in (line.split() for line in _database("tzdata.zi") if line[:2] == "L ")}
 
 
@@ -68,7 +67,6 @@ def advice(name: str) -> str:
 
 
 def _listed(meant: list[str]) -> str:
-    """The first areas with daylight saving, then areas without it."""
     with_saving = [area for area in meant if len(set(_names(area))) == 2]
     without = [area for area in meant if area not in with_saving]
     parts = [f"{area} (with daylight saving)" for area in with_saving[: _MOST - 1]]

@@ -11,8 +11,7 @@ from dealer_agent.delivery.failures import DeliveryDropped, NeedsNewId, NotDeliv
 from dealer_agent.delivery.outlet import DeliveryContent
 from dealer_agent.encryption.errors import EncryptionError
 from dealer_agent.leads.consent_events import ConsentEvent
-from dealer_agent.leads.lead_view import DeliveredMessage, LeadView
-from dealer_agent.leads.stored_lead_view import cancelled_visit, erased_lead, lead_view
+from dealer_agent.leads.lead_view import DeliveredMessage, LeadView, cancelled_visit, erased_lead, lead_view
 from dealer_agent.protocol.formats import normal_email
 from dealer_agent.protocol.requests import Channel
 from dealer_agent.storage.lead_record import LeadToDeliver, lead_to_deliver
@@ -97,7 +96,6 @@ class DeliveryContents:
 
 
 def _check_document(found: LeadToDeliver, document: StoredDocument, allowed: Sequence[str]) -> None:
-    """Raises DeliveryDropped and NeedsNewId if the document of the first attempt must not be sent again."""
     if found.history.superseded:
         raise DeliveryDropped("a later delivery of this lead, with all of it, has arrived")
     if not set(document.needs).issubset(allowed):

@@ -95,7 +95,6 @@ def _identity(unit: Unit) -> tuple[str, str]:
 
 
 def _match(known: Iterable[KnownUnit], rows: Sequence[ImportRow], positions: Sequence[int]) -> dict[int, KnownUnit]:
-    """The known unit of each row that has one, by the row's position. No unit matches two rows."""
     by_vin: dict[str, KnownUnit] = {}
     without_vin: dict[str, KnownUnit] = {}
     with_vin: dict[str, KnownUnit] = {}

@@ -115,7 +115,6 @@ class LeadIntake:
 
 
 async def _in_time(stored: Future[Result], seconds: float) -> Result:
-    """The result of a job. Raises InternalError after a timeout."""
     waiting = asyncio.wrap_future(stored)
     try:
         async with asyncio.timeout(seconds):

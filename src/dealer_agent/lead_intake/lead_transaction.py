@@ -73,8 +73,6 @@ class _StoredAnswer(Struct, omit_defaults=True):
 
 
 class _Taken(NamedTuple):
-    """The id of a stored lead, and its answer."""
-
     lead_id: str
     answer: Result
 
@@ -159,7 +157,6 @@ class LeadTransaction:
         return _Taken(lead_id, self._answer(lead_id, RECEIVED, visit.rooftop, found, visit))
 
     def _take(self) -> _Taken:
-        """Stores a new lead, or adds to an earlier lead of the same sender."""
         lead, tx = self.lead, self.tx
         accepted = self.accepted or accept_lead(lead.request, self.catalogue, tx.now)
         vehicle = vehicle_key(lead.request.vehicle_of_interest, accepted.found)
@@ -300,7 +297,6 @@ class LeadTransaction:
         return booked_visits(self.tx, lead_ids, "test_drive")
 
     def _store_visit(self, visit: VisitDecision | None, lead_id: str) -> None:
-        """Stores the visit. An appraisal that moves with it is added to its own lead."""
         if visit is not None and self.lead.request.appointment is not UNSET:
             for moved in self._booking.store(visit, lead_id, self.lead.request.appointment):
                 self._notifications.add_moved_visit(moved)
@@ -317,7 +313,6 @@ class LeadTransaction:
         return home_rooftop(self.lead, found, self.context.timetable)
 
     def _gets_confirmation(self, channels: Collection[str], visit: VisitDecision) -> bool:
-        """Whether the customer gets a mail about a newly confirmed visit."""
         by_mail = self.lead.request.customer.email is not UNSET and EMAIL in channels
         return by_mail and self.context.confirms_by_mail and visit.confirmed is not None and visit.existing is None
 

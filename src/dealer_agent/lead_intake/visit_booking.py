@@ -211,7 +211,6 @@ class VisitBooking:
     def _repeat(
         self, record: AppointmentRecord, rooftop: DealerRooftop, alike: Sequence[AppointmentRecord]
     ) -> VisitDecision:
-        """The decision of an active visit again."""
         assert record.status in (REQUESTED, PROPOSED, CONFIRMED, UNAVAILABLE), "it is active"
         place = self.timetable.rooftop(record.rooftop) or rooftop
         time = time_of(record)
@@ -228,7 +227,6 @@ class VisitBooking:
         )
 
     def _without_booking(self, decision: VisitDecision, alike: Sequence[AppointmentRecord]) -> VisitDecision:
-        """A decision that keeps the booked visits, and ends those that are requested or proposed."""
         ends = tuple(record for record in alike if record.status != CONFIRMED)
         return replace(decision, kept=self._booked(alike), replaced=ends)
 
@@ -254,7 +252,6 @@ class VisitBooking:
     def _part_of_drive(
         self, request: Appointment, home: DealerRooftop | None, drives: Iterable[Booked]
     ) -> VisitDecision | None:
-        """The appraisal as a part of one of the customer's test drives, if its time is within one."""
         for drive in drives:
             rooftop = self.timetable.rooftop(drive.rooftop)
             if rooftop is None or home not in (None, rooftop):
@@ -278,7 +275,6 @@ class VisitBooking:
         return None
 
     def _moved_parts(self, decision: VisitDecision, parts: Iterable[AppointmentRecord]) -> list[AppointmentRecord]:
-        """The appraisals that are part of a replaced visit, at the time and the place of the new one."""
         slot = decision.confirmed
         if slot is None:
             return []
@@ -318,7 +314,6 @@ def _requested(kind: VisitKind, rooftop: DealerRooftop) -> VisitDecision:
 
 
 def _start_within(asked: RequestedTimes, around: Slot) -> datetime:
-    """The start of a visit that `fits_inside`."""
     if asked.at is not None:
         return asked.at
     overlapping = (start for start, end in asked.windows if max(start, around.start) < min(end, around.end))
@@ -343,7 +338,7 @@ def cancel_visit(tx: Transaction, appointment_id: str, notifications: Notificati
     The dealer is locked. Raises NoVisitToCancel.
     """
     visit = find_appointment(tx, appointment_id)
-    if visit is None or not visit.is_active or _is_over(visit, tx.now):
+    if visit is None or not visit.is_active or (visit.ends_at is not None and visit.ends_at <= tx.now):
         raise NoVisitToCancel(f"There is no visit {appointment_id} to cancel{_reason(visit)}")
     parts = tuple(sharing(tx, [appointment_id]))
     end_appointments(tx, [appointment_id], CANCELLED)
@@ -353,10 +348,6 @@ def cancel_visit(tx: Transaction, appointment_id: str, notifications: Notificati
         if notifications is not None and notifications.notify("cancel", ended, ended.appointment_id)
     )
     return Cancellation(visit, parts, mailed)
-
-
-def _is_over(visit: AppointmentRecord, now: datetime) -> bool:
-    return visit.ends_at is not None and visit.ends_at <= now
 
 
 def _reason(visit: AppointmentRecord | None) -> str:

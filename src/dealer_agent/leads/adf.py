@@ -64,7 +64,6 @@ def _lead(view: LeadView) -> bytes:
 
 
 def _notice(lead_id: str, rooftop: RooftopView, at: datetime, comments: Sequence[str]) -> bytes:
-    """A document about an earlier lead, without data of the lead. The DTD requires all its elements."""
     prospect = _prospect(lead_id, rooftop, at, resend=True)
     _members(etree.SubElement(prospect, "vehicle"), VehicleOfInterest())
     customer = etree.SubElement(prospect, "customer")
@@ -119,7 +118,6 @@ def _listing(element: Element, vehicle: Vehicle, view: LeadView) -> None:
 
 
 def _wish(element: Element, wish: VehicleOfInterest, view: LeadView) -> None:
-    """A vehicle as the buyer described it."""
     _sale_condition(element, wish.condition)
     # An id that is not in stock may be the id of anything, so it is only a comment.
     _members(element, wish, price=wish.price, price_type="quote")
@@ -155,7 +153,6 @@ def _members(
     price: int | UnsetType = UNSET,
     price_type: str = "asking",
 ) -> None:
-    """The elements of a vehicle between its ids and its comments."""
     _add(element, "year", NOT_SPECIFIED if vehicle.year is UNSET else str(vehicle.year))
     _add(element, "make", one_line(vehicle.make or "") or NOT_SPECIFIED)
     _add(element, "model", one_line(vehicle.model or "") or NOT_SPECIFIED)
@@ -309,7 +306,6 @@ def _fitting(line: str) -> list[str]:
 
 
 def _add_known(parent: Element, tag: str, text: str | UnsetType | None, **attributes: str) -> None:
-    """Adds an element with a line of text, unless the text is empty or unknown."""
     if text and (line := one_line(text)):
         _add(parent, tag, line, **attributes)
 

@@ -191,7 +191,6 @@ def _beyond_schema(consent: object, now: datetime) -> list[Problem]:
 
 
 def _moment(value: object) -> datetime | None:
-    """The moment of a timestamp with an offset, else None."""
     return parse_timestamp(value) if isinstance(value, str) and is_timestamp(value) else None
 
 

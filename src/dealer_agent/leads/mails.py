@@ -69,7 +69,8 @@ def adf_mail_subject(message: DeliveredMessage) -> str:
     """The subject of the mail with the ADF document. It starts with the rooftop and does not name the customer."""
     match message:
         case LeadView():
-            about = [_reason_words(message) if message.resend else "new lead", short(wording.wanted_words(message), 80)]
+            reason = _resend_reason(message)[0] if message.resend else "new lead"
+            about = [reason, short(wording.wanted_words(message), 80)]
         case ErasedLead():
             about = [f"lead {message.lead_id} erased"]
         case CancelledVisit():
@@ -96,7 +97,7 @@ def _lead_mail(view: LeadView) -> Mail:
     vehicle = short(wording.wanted_words(view), 100)
     summary = f"{name} is interested in the {vehicle}." if vehicle else f"{name} would like to hear from you."
     if view.resend:
-        summary = f"{summary} You have this lead already: {_reason_clause(view)}. This mail has the whole lead."
+        summary = f"{summary} You have this lead already: {_resend_reason(view)[1]}. This mail has the whole lead."
     sections = [wrapped(summary, hanging="  "), *(wrapped(words) for words in wording.same_person_words(view))]
     for visit in view.visits:
         lines = wording.visit_lines(visit)
@@ -118,27 +119,20 @@ def _lead_mail(view: LeadView) -> Mail:
     open_visits = [visit for visit in view.visits if visit.status in (CONFIRMED, PROPOSED, REQUESTED)]
     about = wording.visit_title(open_visits[-1]).lower() if open_visits else "new lead"
     if view.resend:
-        about = _reason_words(view)
+        about = _resend_reason(view)[0]
     subject = ", ".join(filter(None, (f"{short(view.rooftop.name, 80)}: {about}", short(name, 60), vehicle)))
     return Mail(subject, joined(sections))
 
 
-def _reason_words(view: LeadView) -> str:
-    """The reason why a lead is sent again, for a subject."""
-    if view.cancelled_visit:
-        return wording.visit_title(view.cancelled_visit).lower()
+def _resend_reason(view: LeadView) -> tuple[str, str]:
+    """The reason in a subject, and inside a sentence."""
+    if visit := view.cancelled_visit:
+        return wording.visit_title(visit).lower(), f"{wording.visit_with_time(visit)} was cancelled"
     if view.withdrawn:
-        return "consent withdrawn"
-    return "lead with additions" if view.added else "lead sent again"
-
-
-def _reason_clause(view: LeadView) -> str:
-    """The reason why a lead is sent again, inside a sentence."""
-    if view.cancelled_visit:
-        return f"{wording.visit_with_time(view.cancelled_visit)} was cancelled"
-    if view.withdrawn:
-        return "the customer withdrew consent"
-    return "something was added to it" if view.added else "it is sent again"
+        return "consent withdrawn", "the customer withdrew consent"
+    if view.added:
+        return "lead with additions", "something was added to it"
+    return "lead sent again", "it is sent again"
 
 
 def _appraisal(view: LeadView, visit: VisitView) -> list[str]:

@@ -13,14 +13,14 @@ from typing import Any, NamedTuple, Self
 import msgspec
 from msgspec import UNSET, UnsetType
 
-from dealer_agent.inventory.catalogue import Catalogue, Listing
+from dealer_agent.inventory.catalogue import Catalogue, Listing, RemovedUnit
 from dealer_agent.leads.consent import PURPOSE, Grant, judge_consent
 from dealer_agent.leads.consent_events import ConsentRecord
 from dealer_agent.leads.records import LeadRecord
 from dealer_agent.leads.statuses import RECEIVED
 from dealer_agent.protocol.errors import VehicleNotFound, VehicleUnavailable
 from dealer_agent.protocol.formats import normal_email, normal_phone
-from dealer_agent.protocol.requests import Customer, VehicleOfInterest
+from dealer_agent.protocol.requests import Customer, SourceAgent, VehicleOfInterest
 from dealer_agent.protocol.skill import LeadSubmitRequest
 from dealer_agent.protocol.vehicle import Vehicle
 
@@ -28,22 +28,13 @@ EMAIL_PREFIX = "email:"
 PHONE_PREFIX = "phone:"
 
 
-@dataclass(frozen=True, slots=True)
-class UnavailableVehicle:
-    """A vehicle of interest that was in stock once."""
-
-    vehicle_id: str
-    vin: str | UnsetType = UNSET
-    stock: str | UnsetType = UNSET
-
-
-FoundVehicle = Vehicle | UnavailableVehicle | None
+FoundVehicle = Vehicle | RemovedUnit | None
 """The vehicle of interest in the stock. None if the lead names no vehicle or the stock never had it."""
 
 
-def agent_name(request: LeadSubmitRequest) -> str:
-    """The submitting buyer agent's name."""
-    return request.source_agent if isinstance(request.source_agent, str) else request.source_agent.name
+def source_agent(request: LeadSubmitRequest) -> SourceAgent:
+    """The submitting buyer agent."""
+    return SourceAgent(request.source_agent) if isinstance(request.source_agent, str) else request.source_agent
 
 
 def contact_points(customer: Customer) -> tuple[str, ...]:
@@ -64,7 +55,7 @@ def sender_keys(token_id: str | None, request: LeadSubmitRequest, contacts: Sequ
     """
     if token_id is not None:
         return tuple(token_sender_key(token_id, contact) for contact in contacts)
-    return (_json_key("agent", agent_name(request), *sorted(contacts)),)
+    return (_json_key("agent", source_agent(request).name, *sorted(contacts)),)
 
 
 def token_sender_key(token_id: str, contact: str) -> str:
@@ -116,7 +107,7 @@ def vehicle_key(wish: VehicleOfInterest | UnsetType, found: FoundVehicle) -> str
     return f"kind:{msgspec.json.encode(described).decode()}" if described else None
 
 
-def _identity(vehicle: Vehicle | UnavailableVehicle | VehicleOfInterest) -> str | None:
+def _identity(vehicle: Vehicle | RemovedUnit | VehicleOfInterest) -> str | None:
     for kind, value in (("vin", vehicle.vin), ("stock", vehicle.stock), ("id", vehicle.vehicle_id)):
         if value and value.strip():
             return f"{kind}:{value.strip().casefold()}"
@@ -168,7 +159,7 @@ def find_vehicle(lead: LeadSubmitRequest, catalogue: Catalogue) -> tuple[FoundVe
     found = catalogue.find(wish.vin, wish.stock, wish.vehicle_id)
     if isinstance(found, Listing):
         return found.vehicle, found.json
-    return None if found is None else UnavailableVehicle(found.vehicle_id, found.vin, found.stock), None
+    return found, None
 
 
 def cannot_be_driven(lead: LeadSubmitRequest, found: FoundVehicle) -> bool:
@@ -227,7 +218,7 @@ class PreparedLead:
         return LeadRecord(
             lead_id=lead_id,
             received_at=now,
-            source_agent=agent_name(self.request),
+            source_agent=source_agent(self.request).name,
             status=RECEIVED,
             rooftop=rooftop,
             customer=msgspec.json.encode(self.customer),
@@ -251,7 +242,7 @@ class PreparedLead:
             consent_text=grant.text,
             request_hash=self.request_hash,
             customer=consenting_customer(self.customer),
-            source_agent=grant.source_agent or agent_name(self.request),
+            source_agent=grant.source_agent or source_agent(self.request).name,
             expires_at=grant.expires_at,
             token_id=self.token_id,
         )

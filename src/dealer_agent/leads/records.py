@@ -158,7 +158,5 @@ class LeadContent:
 
 
 class _FirstRequest(Struct):
-    """The part of a stored payload that additions change."""
-
     message: str | None = None
     trade_in: dict[str, Any] | None = None

@@ -10,7 +10,7 @@ visit is the one with the smallest move to a time that suits; of two equally nea
 """
 
 from bisect import bisect_left, bisect_right
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass
 from datetime import UTC, date, datetime, timedelta
 from heapq import nsmallest
@@ -19,6 +19,7 @@ from zoneinfo import ZoneInfo
 
 from msgspec import UNSET
 
+from dealer_agent.dealers.opening import joined
 from dealer_agent.leads.local_time import (
     Hours,
     Span,
@@ -212,23 +213,10 @@ def _wanted(asked: RequestedTimes) -> list[Span]:
         at = asked.at.astimezone(UTC)
         return [(at, at)]
     windows = sorted((start.astimezone(UTC), end.astimezone(UTC)) for start, end in asked.windows)
-    return [(start, end - asked.duration) for start, end in _merged(windows)]
-
-
-def _merged(spans: Sequence[Span]) -> list[Span]:
-    """Joins spans that overlap or touch. `spans` are in order of their start."""
-    merged: list[Span] = []
-    for start, end in spans:
-        if merged and start <= merged[-1][1]:
-            merged[-1] = (merged[-1][0], max(merged[-1][1], end))
-        else:
-            merged.append((start, end))
-    return merged
+    return [(start, end - asked.duration) for start, end in joined(windows)]
 
 
 class _Calendar:
-    """Finds the starts (UTC) of free visits."""
-
     def __init__(self, plan: VisitPlan, duration: timedelta, busy: BusyQuarters, now: datetime) -> None:
         self.first, self.last = _bookable(plan, now)
         self._plan, self._duration, self._busy = plan, duration, busy
@@ -256,7 +244,6 @@ class _Calendar:
         return all(self._busy.get(start + after, 0) < self._plan.places for after in self._touched)
 
     def _allowed(self, day: date) -> Iterator[datetime]:
-        """The starts on the day that hours, grid, notice and horizon allow."""
         midnight, next_midnight = (instant_of_minute(day, minute, self._zone) for minute in (0, 24 * 60))
         for opens, closes in open_spans(self._plan.hours, self._zone, day, day):
             start = _next_quarter(max(opens, midnight, self.first))
@@ -295,7 +282,7 @@ def _nearest(wanted: list[Span], calendar: _Calendar) -> list[datetime]:
             )
             for earliest, latest in targets
         ]
-        near = [start for span in _merged(around) for start in calendar.between(*span)]
+        near = [start for span in joined(around) for start in calendar.between(*span)]
         if len(near) >= PROPOSALS or further > last - first:
             return sorted(nsmallest(PROPOSALS, near, key=lambda start: (distance(start), start)))
         further *= 2
@@ -311,7 +298,6 @@ def _around(targets: list[Span], first: datetime, last: datetime) -> list[Span]:
 
 
 def _next_quarter(moment: datetime) -> datetime:
-    """The moment, rounded up to a quarter of an hour."""
     return moment + (_EPOCH - moment) % QUARTER
 
 

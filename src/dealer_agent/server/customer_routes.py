@@ -15,9 +15,8 @@ from starlette.routing import Route
 
 from dealer_agent.lead_intake.customer_actions import CustomerVisit, EndReason, TimeNotFree, VisitEnded
 from dealer_agent.leads.customer_links import LinkPurpose, LinkTarget
-from dealer_agent.leads.lead_view import RooftopView
+from dealer_agent.leads.lead_view import RooftopView, rooftop_view
 from dealer_agent.leads.mails import ways_to_reach
-from dealer_agent.leads.stored_lead_view import rooftop_view
 from dealer_agent.leads.wording import VISITS
 from dealer_agent.protocol.formats import is_timestamp, parse_timestamp
 from dealer_agent.server.body import ClientGoneError, read_body

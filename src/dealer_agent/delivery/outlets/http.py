@@ -138,7 +138,6 @@ def _check_status(response: httpx.Response) -> None:
 
 
 def _retry_after(value: str | None) -> timedelta | None:
-    """The wait of a Retry-After header in seconds or as a date. None for any other value."""
     if value is None:
         return None
     if value.isascii() and value.isdigit():

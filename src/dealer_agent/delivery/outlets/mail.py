@@ -31,7 +31,6 @@ class _MailOutlet:
     to: tuple[str, ...]
 
     async def send(self, document: OutgoingDocument) -> str | None:
-        """Raises NotDelivered."""
         return await self.server.send(document.content, self.to)
 
 
@@ -81,7 +80,6 @@ class CustomerMailOutlet:
 
 
 def _visit_mail(delivery: DeliveryContent, view: LeadView, links: CustomerLinks, now: datetime) -> Mail:
-    """Raises DeliveryDropped if the mail is not true any more or is too late."""
     visit = next((visit for visit in view.visits if visit.appointment_id == delivery.event_id), None)
     if delivery.kind == "cancel":
         if visit is None or visit.status != CANCELLED or not visit.times:

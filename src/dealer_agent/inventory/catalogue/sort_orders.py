@@ -115,7 +115,6 @@ def _best_first(scores: NDArray[np.uint16]) -> NDArray[np.intp]:
 
 
 def _walk(mask: Mask, total: int, skip: int, end: int, order: Order | None) -> Rows:
-    """Reads the order in pieces, up to the end of the page."""
     count = len(mask)
     step = max(_CHUNK, count * end // total * 5 // 4)
     found: list[Rows] = []

@@ -10,9 +10,8 @@ from itertools import count, islice
 from typing import NamedTuple, TextIO
 
 from dealer_agent.inventory.feeds.decoding import open_text
-from dealer_agent.inventory.feeds.feed import FeedError
+from dealer_agent.inventory.feeds.feed import MOST_CELL, MOST_COLUMNS, MOST_LINE, MOST_NAME, MOST_ROWS, FeedError
 from dealer_agent.inventory.feeds.layouts import CARSFORSALE, Columns, Layout, named_layout, recognise, understand
-from dealer_agent.inventory.feeds.limits import MOST_CELL, MOST_COLUMNS, MOST_LINE, MOST_NAME, MOST_ROWS
 
 _DELIMITERS = ",\t;|"
 _VIN = re.compile(r"[A-HJ-NPR-Z0-9]{17}", re.IGNORECASE)
@@ -133,7 +132,6 @@ def _first_rows(head: str, delimiter: str, most: int) -> list[list[str]]:
 
 
 def _is_carsforsale(rows: list[list[str]]) -> bool:
-    """Whether these rows, without a header, have VIN, year and condition where CarsForSale's file has them."""
     return bool(rows) and all(
         len(CARSFORSALE.header) - 2 <= len(row) <= len(CARSFORSALE.header) + 2
         and (_VIN.fullmatch(row[2].strip()) or row[3].strip())
@@ -185,7 +183,6 @@ def _headerless_delimiter(head: str) -> str | None:
 
 
 def _check_quotes(rows: Iterator[Row], delimiter: str, width: int) -> None:
-    """Reads all rows. Raises FeedError for a cell that contains rows."""
     for row in rows:
         if row.lines > _RUNAWAY_LINES and any(_is_runaway(cell, delimiter, width) for cell in row.cells):
             raise _unclosed(row.line)

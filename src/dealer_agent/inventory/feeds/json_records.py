@@ -11,9 +11,8 @@ from typing import Any, NamedTuple
 
 from msgspec.structs import fields as struct_fields
 
-from dealer_agent.inventory.feeds.feed import FeedError
+from dealer_agent.inventory.feeds.feed import DEEPEST, MOST_OBJECTS, MOST_REPORTED, MOST_ROWS, MOST_VALUES, FeedError
 from dealer_agent.inventory.feeds.layouts import CANONICAL, LAYOUTS, is_withheld
-from dealer_agent.inventory.feeds.limits import DEEPEST, MOST_OBJECTS, MOST_REPORTED, MOST_ROWS, MOST_VALUES
 from dealer_agent.inventory.feeds.values import dollars, line, prose
 from dealer_agent.inventory.unit import Unit
 from dealer_agent.inventory.vocabulary.text import fold
@@ -145,7 +144,6 @@ def _scripts(page: str) -> Iterator[str]:
 
 
 def _vehicles(document: Any) -> list[Any]:
-    """The vehicles of a document: the objects of an array, of a member with a known name, or the document itself."""
     found = _vehicles_in(document, 0)
     is_empty = document == [] or (isinstance(document, dict) and any(document.get(name) == [] for name in _LISTS))
     if not found and not is_empty:
@@ -231,7 +229,6 @@ _KNOWN = frozenset(
 
 
 def _scalar(value: object) -> Scalar | None:
-    """A scalar that responses can contain: no NaN, no integer beyond 64 bits, no unprintable text."""
     if isinstance(value, bool):
         return value
     if isinstance(value, str):

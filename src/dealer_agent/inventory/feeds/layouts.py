@@ -124,14 +124,12 @@ class Columns:
 
 
 def _sources(layout: Layout) -> tuple[Layout, ...]:
-    """The layout and its fallback. The canonical layout has none."""
     if layout is CANONICAL:
         return (CANONICAL,)
     return (GENERIC, CANONICAL) if layout is GENERIC else (layout, GENERIC)
 
 
 def _claims(source: Layout, by_name: Mapping[str, list[int]]) -> Iterator[tuple[str, list[int]]]:
-    """The columns that a layout reads for each field, best first: by name, then by pattern."""
     for field, columns in source.folded.items():
         yield field, [index for name in columns for index in by_name.get(name, ())]
     for pattern, field in source.patterns:
@@ -171,7 +169,6 @@ _OWN = {layout.name: frozenset(name for names in layout.folded.values() for name
 
 
 def _likeness(folded: frozenset[str], layout: Layout, kind: Kind) -> float:
-    """How well the columns fit a layout. A column counts more if fewer layouts know its name."""
     rivals = [other for other in _NAMED if kind in other.kinds]
     named = sum(1 / sum(name in _OWN[other.name] for other in rivals) for name in folded & _OWN[layout.name])
     return named + any(_fits_pattern(name, layout) for name in folded)

@@ -69,7 +69,6 @@ class _RowReader:
         self.is_sold = False
 
     def read(self, steps: "Iterable[tuple[_Read, str, Feed]]") -> None:
-        """Reads the members for which the row has a cell."""
         for read, member, feed in steps:
             if member in self.cells or feed.more_columns:
                 read(self, member, feed)
@@ -202,7 +201,6 @@ class _RowReader:
         return texts[0] if texts else None
 
     def _word(self, name: str, limit: int) -> str:
-        """The cell as a word of a vocabulary. Names of schema.org lose their prefix and suffix."""
         text = self.text(name, limit)
         if "schema.org" in text:
             text = _SCHEMA_ORG.sub("", text).removesuffix("Configuration")

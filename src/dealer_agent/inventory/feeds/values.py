@@ -163,7 +163,6 @@ def _decimal(digits: str) -> Decimal:
 
 
 def _rounded(value: Decimal) -> int:
-    """Halves go up."""
     return int(value.to_integral_value(ROUND_HALF_UP))
 
 
