@@ -66,7 +66,12 @@ class SnapshotLoader:
         with self._store.read(self._inputs.policy.dealer_id) as tx:
             is_large = has_more_live_units(tx, SMALL)
         if is_large:
-            return LoadedSnapshot.of(self._load_large(now))
+            with self._locked() as lock:
+                found = self._current_file(now)
+                if found is None:
+                    self._make(now, lock)
+                    found = _mapped(self._file)
+            return LoadedSnapshot.of(found)
         for large in (self._file, replaced_by(self._file)):
             large.unlink(missing_ok=True)
         content = BytesIO()
@@ -78,14 +83,6 @@ class SnapshotLoader:
         self._closed.set()
         if self._process is not None:
             self._process.terminate()
-
-    def _load_large(self, now: datetime) -> FlatArrays:
-        with self._locked() as lock:
-            found = self._current_file(now)
-            if found is None:
-                self._make(now, lock)
-                found = _mapped(self._file)
-        return found
 
     @contextmanager
     def _locked(self) -> Iterator[int]:

@@ -272,7 +272,7 @@ def opening_hours_fit(rooftops: list[Any]) -> Iterator[Problem]:
 
 def _problems(opening: Opening) -> Iterator[Problem]:
     for place, special in enumerate(opening.special_days):
-        for problem in (*_day_problems(special), *_unknown_departments(special, opening)):
+        for problem in _day_problems(special, opening):
             yield problem.below("special_days", place)
     yield from _duplicate_days(opening)
     unknown_place = [*_unknown_place(opening)]
@@ -283,13 +283,10 @@ def _problems(opening: Opening) -> Iterator[Problem]:
         yield from _overlaps(known)
 
 
-def _day_problems(special: SpecialDay) -> Iterator[Problem]:
+def _day_problems(special: SpecialDay, opening: Opening) -> Iterator[Problem]:
     if (special.date is UNSET) == (special.holiday is UNSET):
         found = "has neither date nor holiday" if special.date is UNSET else "has both date and holiday"
         yield Problem((), f'{found}; write date = "2026-12-24", or holiday = "Christmas Day"')
-
-
-def _unknown_departments(special: SpecialDay, opening: Opening) -> Iterator[Problem]:
     for place, department in enumerate(special.departments):
         if department not in opening.hours:
             known = list(opening.hours)

@@ -10,7 +10,7 @@ from typing import NamedTuple
 
 from msgspec import UNSET, UnsetType
 
-from dealer_agent.inventory.unit import Unit
+from dealer_agent.inventory.listing import Unit
 
 
 class ImportRow(NamedTuple):

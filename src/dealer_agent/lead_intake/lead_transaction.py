@@ -38,15 +38,10 @@ from dealer_agent.protocol.errors import IdempotencyConflict, ProtocolError
 from dealer_agent.protocol.ids import new_ulid
 from dealer_agent.protocol.replies import Answer
 from dealer_agent.protocol.requests import Customer
+from dealer_agent.storage import idempotency
 from dealer_agent.storage import leads as stored_leads
 from dealer_agent.storage.appointments import Booked, appointments_of, booked_visits
 from dealer_agent.storage.consents import consents_of, record_consent, repeat_revocation, touch_lead
-from dealer_agent.storage.idempotency import (
-    IdempotencyRecord,
-    find_idempotent,
-    record_idempotency,
-    replace_idempotency,
-)
 from dealer_agent.storage.outbox import enqueue
 from dealer_agent.storage.transaction import Transaction
 from dealer_agent.storage.withdrawals import withdrawn_since
@@ -104,7 +99,7 @@ class LeadTransaction:
         Errors are not stored. After AppointmentTimeUnavailable, a repeated request tries to book the visit.
         """
         hashed = payload_hash(self.lead.payload)
-        first = find_idempotent(self.tx, self.lead.key_scope, key)
+        first = idempotency.find_idempotent(self.tx, self.lead.key_scope, key)
         waiting_id = None
         if first is not None:
             if first.payload_hash != hashed:
@@ -120,7 +115,7 @@ class LeadTransaction:
             content = _StoredAnswer(without_a_time=lead_id)
         else:
             return answer
-        record = IdempotencyRecord(
+        record = idempotency.IdempotencyRecord(
             scope=self.lead.key_scope,
             key=key,
             payload_hash=hashed,
@@ -128,7 +123,7 @@ class LeadTransaction:
             at=self.tx.now,
             lead_id=lead_id,
         )
-        store_reply = record_idempotency if first is None else replace_idempotency
+        store_reply = idempotency.record_idempotency if first is None else idempotency.replace_idempotency
         store_reply(self.tx, record)
         return answer
 

@@ -41,15 +41,7 @@ from dealer_agent.leads.visit_times import (
 from dealer_agent.protocol.ids import new_ulid
 from dealer_agent.protocol.requests import VISIT_KIND_OF, Appointment, VisitKind
 from dealer_agent.protocol.responses import AppointmentReply
-from dealer_agent.storage.appointments import (
-    Booked,
-    busy_quarters,
-    end_appointments,
-    find_appointment,
-    record_appointment,
-    sharing,
-    take_places,
-)
+from dealer_agent.storage import appointments
 from dealer_agent.storage.transaction import Transaction
 
 FIRST_REACH = timedelta(hours=1)
@@ -74,7 +66,7 @@ class Availability:
             self._since = max(quarter - self._reach, self._span[0])
             self._until = min(quarter + self._reach, self._span[1])
             self._reach *= GROWTH
-            self._busy = busy_quarters(self._tx, self._rooftop, self._kind, self._since, self._until)
+            self._busy = appointments.busy_quarters(self._tx, self._rooftop, self._kind, self._since, self._until)
         return self._busy.get(quarter, default)
 
 
@@ -104,7 +96,7 @@ class VisitBooking:
         home: DealerRooftop | None,
         earlier: Sequence[AppointmentRecord] = (),
         *,
-        test_drives: Callable[[], Iterable[Booked]] = tuple,
+        test_drives: Callable[[], Iterable[appointments.Booked]] = tuple,
     ) -> VisitDecision:
         """Decides about a requested visit of a lead that has the `earlier` visits.
 
@@ -181,8 +173,8 @@ class VisitBooking:
         if decision.existing is not None:
             return []
         replaced = [record.appointment_id for record in decision.replaced]
-        moved = self._moved_parts(decision, sharing(self.tx, replaced))
-        end_appointments(self.tx, replaced, REPLACED)
+        moved = self._moved_parts(decision, appointments.sharing(self.tx, replaced))
+        appointments.end_appointments(self.tx, replaced, REPLACED)
         slot = decision.confirmed
         record = AppointmentRecord(
             appointment_id=decision.reply.appointment_id,
@@ -198,11 +190,11 @@ class VisitBooking:
             ends_at=slot.end if slot else None,
             shares=decision.within,
         )
-        record_appointment(self.tx, record)
+        appointments.record_appointment(self.tx, record)
         if slot is not None and decision.within is None:
-            take_places(self.tx, record, quarters_of(slot), decision.places)
+            appointments.take_places(self.tx, record, quarters_of(slot), decision.places)
         for appraisal in moved:
-            record_appointment(self.tx, appraisal)
+            appointments.record_appointment(self.tx, appraisal)
         return moved
 
     def _rooftop(self, home: DealerRooftop | None, kind: VisitKind) -> DealerRooftop:
@@ -250,7 +242,7 @@ class VisitBooking:
         return all(choose_time(time, plan, busy, self.tx.now).confirmed for time in times)
 
     def _part_of_drive(
-        self, request: Appointment, home: DealerRooftop | None, drives: Iterable[Booked]
+        self, request: Appointment, home: DealerRooftop | None, drives: Iterable[appointments.Booked]
     ) -> VisitDecision | None:
         for drive in drives:
             rooftop = self.timetable.rooftop(drive.rooftop)
@@ -337,11 +329,11 @@ def cancel_visit(tx: Transaction, appointment_id: str, notifications: Notificati
 
     The dealer is locked. Raises NoVisitToCancel.
     """
-    visit = find_appointment(tx, appointment_id)
+    visit = appointments.find_appointment(tx, appointment_id)
     if visit is None or not visit.is_active or (visit.ends_at is not None and visit.ends_at <= tx.now):
         raise NoVisitToCancel(f"There is no visit {appointment_id} to cancel{_reason(visit)}")
-    parts = tuple(sharing(tx, [appointment_id]))
-    end_appointments(tx, [appointment_id], CANCELLED)
+    parts = tuple(appointments.sharing(tx, [appointment_id]))
+    appointments.end_appointments(tx, [appointment_id], CANCELLED)
     mailed = frozenset(
         ended.appointment_id
         for ended in (visit, *parts)

@@ -19,9 +19,9 @@ from dealer_agent.leads.received_lead import names_a_vehicle
 from dealer_agent.leads.statuses import CONFIRMED
 from dealer_agent.leads.us_formats import money
 from dealer_agent.protocol.formats import in_zone
-from dealer_agent.protocol.requests import Address, Customer, TradeIn, VehicleOfInterest
+from dealer_agent.protocol.requests import Address, TradeIn, VehicleOfInterest
 from dealer_agent.protocol.responses import PostalAddress
-from dealer_agent.protocol.vehicle import Fee, Vehicle, VehicleMembers
+from dealer_agent.protocol.vehicle import Vehicle, VehicleMembers
 
 NOT_SPECIFIED = "Not specified"
 """The content of an element that the DTD requires and nobody knows."""
@@ -198,13 +198,10 @@ def _price(element: Element, vehicle: VehicleMembers, price: int | UnsetType, pr
         if name == "List price":
             comments.insert(0, "The price is the list price")
     if vehicle.fees:
+        fees = (f"{one_line(fee.name) or 'fee'} {money(fee.amount)}" for fee in vehicle.fees)
         included = "Included" if price is not UNSET else "Mandatory"
-        comments.append(f"{included} charges: {', '.join(map(_fee, vehicle.fees))}")
+        comments.append(f"{included} charges: {', '.join(fees)}")
     _add_known(element, "pricecomments", ". ".join(comments))
-
-
-def _fee(fee: Fee) -> str:
-    return f"{one_line(fee.name) or 'fee'} {money(fee.amount)}"
 
 
 def _customer(prospect: Element, view: LeadView) -> None:
@@ -219,17 +216,13 @@ def _customer(prospect: Element, view: LeadView) -> None:
     phone = customer.phone or ("" if customer.email else NOT_SPECIFIED)
     phone_type = "cellphone" if SMS in view.channels else "voice"
     _add_known(contact, "phone", phone, type=phone_type, **_preferred(prefers in (PHONE, SMS)))
-    _customer_address(contact, customer)
+    if customer.address is not UNSET and any(_street_lines(customer.address) + _city_lines(customer.address)):
+        _address(contact, customer.address)
     _comments(element, _customer_comments(view))
 
 
 def _preferred(preferred: bool) -> dict[str, str]:
     return {"preferredcontact": "1"} if preferred else {}
-
-
-def _customer_address(contact: Element, customer: Customer) -> None:
-    if customer.address is not UNSET and any(_street_lines(customer.address) + _city_lines(customer.address)):
-        _address(contact, customer.address)
 
 
 def _street_lines(address: Address | PostalAddress) -> list[str]:

@@ -116,9 +116,7 @@ class Grant:
 def judge_consent(consent: object, customer: Customer, now: datetime) -> Grant:
     """The grant in a request's `consent`.
 
-    Raises ContactConsentRequired if the consent is absent, its scope is absent or lacks `lead_submission`, it does not
-    allow the preferred channel, or no allowed channel reaches the customer. Raises InvalidConsent for other defects.
-    Both errors list all defects and repeat nothing of the consent.
+    Raises ContactConsentRequired and InvalidConsent, which list all defects and repeat nothing of the consent.
     """
     if consent is UNSET:
         absent = Problem(("consent",), "is required: a lead needs the customer's consent", "required")

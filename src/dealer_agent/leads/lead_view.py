@@ -194,7 +194,11 @@ def lead_view(
     payload = msgspec.json.decode(record.payload)
     request = msgspec.convert(payload, LeadSubmitRequest)
     content = LeadContent.of(lead.stored)
-    visits = tuple(view for visit in lead.visits if (view := _visit_view(visit, profile, lead.visits)) is not None)
+    visits = tuple(
+        _visit_view(visit, visit.request, visit.status, profile, lead.visits)
+        for visit in lead.visits
+        if visit.status != REPLACED and visit.request is not None
+    )
     cancelled = (visit for visit in visits if visit.status == CANCELLED and visit.appointment_id == because_of)
     cancelled_visit = next(cancelled, None) if resend else None
     channels = usable_channels(content.customer, lead.stored.consents, lead.at)
@@ -243,14 +247,7 @@ def cancelled_visit(visit: AppointmentRecord, profile: Profile) -> CancelledVisi
     )
 
 
-def _visit_view(visit: AppointmentRecord, profile: Profile, of_lead: Sequence[AppointmentRecord]) -> VisitView | None:
-    """None if the visit was replaced or the customer is erased. `of_lead` are all visits of the lead."""
-    if visit.status == REPLACED or visit.request is None:
-        return None
-    return _view(visit, visit.request, visit.status, profile, of_lead)
-
-
-def _view(
+def _visit_view(
     visit: AppointmentRecord,
     request: bytes,
     status: VisitStatus,
@@ -265,7 +262,7 @@ def _view(
         changed_at=visit.cancelled_at or visit.created_at,
         times=_times(visit),
         replaces=tuple(
-            _view(each, each.request, CANCELLED, profile, of_lead)
+            _visit_view(each, each.request, CANCELLED, profile, of_lead)
             for each in of_lead
             if each.request is not None and _was_replaced_by(each, visit)
         ),

@@ -3,9 +3,8 @@
 Python compares and subtracts two times of one zone by the clock, which is wrong by an hour around a daylight-saving
 change. So this module and `visit_times` calculate in UTC and return times with a fixed offset.
 
-Opening hours are minutes from midnight on the rooftop's clock. A span belongs to the day on which it starts, and may
-end on the next day: 18:00 to 02:00 is (1080, 1560). Each end is the first instant at which the clock shows that time or
-a later one, so it keeps its clock time on a day of daylight-saving change.
+Each end of a span of opening hours (`dealers.opening`) is the first instant at which the clock shows that time or a
+later one, so it keeps its clock time on a day of daylight-saving change.
 """
 
 from collections.abc import Callable, Iterator, Sequence

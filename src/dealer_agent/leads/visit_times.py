@@ -159,7 +159,9 @@ def quarters_of(slot: Slot) -> list[datetime]:
 
 def appointment_reply(choice: TimeChoice, asked: RequestedTimes, appointment_id: str) -> AppointmentReply:
     """The reply in the form of the request: one time for `at`, else windows. `rejected` if no time is free."""
-    windows = [_time_slot(slot) for slot in (choice.proposed if choice.confirmed is None else [choice.confirmed])]
+    slots = choice.proposed if choice.confirmed is None else [choice.confirmed]
+    times = [[moment.isoformat(timespec="seconds") for moment in (slot.start, slot.end)] for slot in slots]
+    windows = [TimeSlot(start=start, end=end) for start, end in times]
     starts = [window.start for window in windows]
     exact = asked.at is not None
     if choice.confirmed is not None:
@@ -236,12 +238,9 @@ class _Calendar:
                 self._days[day] = list(self._allowed(day))
             starts = self._days[day]
             for start in starts[bisect_left(starts, earliest) : bisect_right(starts, latest)]:
-                if self._is_free(start):
+                if all(self._busy.get(start + after, 0) < self._plan.places for after in self._touched):
                     yield start
             day += _DAY
-
-    def _is_free(self, start: datetime) -> bool:
-        return all(self._busy.get(start + after, 0) < self._plan.places for after in self._touched)
 
     def _allowed(self, day: date) -> Iterator[datetime]:
         midnight, next_midnight = (instant_of_minute(day, minute, self._zone) for minute in (0, 24 * 60))
@@ -304,7 +303,3 @@ def _next_quarter(moment: datetime) -> datetime:
 def _slot(start: datetime, duration: timedelta, plan: VisitPlan) -> Slot:
     zone = ZoneInfo(plan.zone)
     return Slot(with_offset(start, zone), with_offset(start + duration, zone))
-
-
-def _time_slot(slot: Slot) -> TimeSlot:
-    return TimeSlot(start=slot.start.isoformat(timespec="seconds"), end=slot.end.isoformat(timespec="seconds"))

@@ -58,12 +58,6 @@ def _order(keys: NDArray[np.int_], by_id: Rows) -> Order:
     return Order(rows, ranks)
 
 
-def page_of_all(count: int, skip: int, limit: int, order: Order | None) -> Rows:
-    """The rows of a page of the whole stock. `order` None is the default order."""
-    end = min(skip + limit, count)
-    return np.arange(skip, end) if order is None else order.rows[skip:end]
-
-
 def page_of(mask: Mask, total: int, skip: int, limit: int, order: Order | None) -> Rows:
     """The rows of a page of the `total` rows in the mask. `order` None is the default order."""
     end = min(skip + limit, total)

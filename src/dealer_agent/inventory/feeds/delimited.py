@@ -159,7 +159,9 @@ def read_table(data: bytes, encoding: str, head: str, layout_name: str | None) -
     if fits[delimiter]:
         header = headers[delimiter]
         layout = layout or recognise(header, "delimited")
-    elif layout in (None, CARSFORSALE) and (found := _headerless_delimiter(head)):
+    elif layout in (None, CARSFORSALE) and (
+        found := next((mark for mark in _DELIMITERS if _is_carsforsale(_first_rows(head, mark, 5))), None)
+    ):
         header = list(CARSFORSALE.header)
         layout, delimiter = CARSFORSALE, found
     else:
@@ -176,10 +178,6 @@ def read_table(data: bytes, encoding: str, head: str, layout_name: str | None) -
     rows = _rows(open_text(data, encoding), delimiter, literal=literal)
     below = islice(rows, 1 if fits[delimiter] else 0, None)
     return Table(layout, delimiter, understand(header, layout), len(header), below)
-
-
-def _headerless_delimiter(head: str) -> str | None:
-    return next((mark for mark in _DELIMITERS if _is_carsforsale(_first_rows(head, mark, 5))), None)
 
 
 def _check_quotes(rows: Iterator[Row], delimiter: str, width: int) -> None:

@@ -6,7 +6,7 @@ docs/reference/feeds.md has each of the bounds.
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from dealer_agent.inventory.unit import Unit
+from dealer_agent.inventory.listing import Unit
 
 MOST_FILE_MIB = 1_024
 MOST_JSON_MIB = 128

@@ -14,7 +14,7 @@ from msgspec.structs import fields as struct_fields
 from dealer_agent.inventory.feeds.feed import DEEPEST, MOST_OBJECTS, MOST_REPORTED, MOST_ROWS, MOST_VALUES, FeedError
 from dealer_agent.inventory.feeds.layouts import CANONICAL, LAYOUTS, is_withheld
 from dealer_agent.inventory.feeds.values import dollars, line, prose
-from dealer_agent.inventory.unit import Unit
+from dealer_agent.inventory.listing import Unit
 from dealer_agent.inventory.vocabulary.text import fold
 from dealer_agent.protocol.vehicle import Fee, Scalar, Vehicle
 

@@ -23,7 +23,7 @@ from dealer_agent.inventory.feeds.feed import (
 from dealer_agent.inventory.feeds.json_records import Record, flattened, read_records, ready_members
 from dealer_agent.inventory.feeds.layouts import Columns, Layout, named_layout, recognise, understand
 from dealer_agent.inventory.feeds.units import Reading, read_unit
-from dealer_agent.inventory.unit import Unit
+from dealer_agent.inventory.listing import Unit
 
 Progress = Callable[[int, int], None]
 

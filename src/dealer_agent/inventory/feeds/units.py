@@ -13,7 +13,7 @@ from vininfo import Vin
 from dealer_agent.inventory.feeds import values
 from dealer_agent.inventory.feeds.layouts import FEEDS, Layout
 from dealer_agent.inventory.feeds.values import is_absent, line, prose
-from dealer_agent.inventory.unit import Unit
+from dealer_agent.inventory.listing import Unit
 from dealer_agent.inventory.vocabulary.tables import canonical, known
 from dealer_agent.inventory.vocabulary.text import fold
 from dealer_agent.protocol.vehicle_field import Feed, Reader
