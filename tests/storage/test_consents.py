@@ -142,7 +142,7 @@ SET_BACK = """
         pytest.param(["DELETE FROM consent_events WHERE number = 1"], 1, "missing", id="the first removed"),
         pytest.param(["UPDATE consent_events SET number = 0 WHERE number = 1"], 1, "no number", id="a wrong number"),
         pytest.param([DROP_LAST], 5, "there were 5", id="removed at the end"),
-        pytest.param([DROP_LAST, SET_BACK], 5, "not the one that was sealed", id="cut off, and the count set back"),
+        pytest.param([DROP_LAST, SET_BACK], 5, "not the one that was written", id="cut off, and the count set back"),
         pytest.param([SET_BACK], 6, "should end after event 4", id="the count set back alone"),
         pytest.param(["UPDATE dealers SET consent_head = consent_seal"], 6, "not the one that was", id="another head"),
         pytest.param(["UPDATE dealers SET consent_seal = NULL"], 6, "not the one that was", id="no seal"),
@@ -200,7 +200,7 @@ def test_a_chain_that_was_written_anew_without_the_key_shows(chained: Store, cip
     found = read(chained, DEALER, verify_chain)
     assert (found.events, found.first_broken) == (5, 6)
     assert found.problem is not None
-    assert "not the one that was sealed" in found.problem
+    assert "not the one that was written" in found.problem
 
 
 def test_what_only_the_seal_prevents_is_possible_with_the_key(chained: Store) -> None:

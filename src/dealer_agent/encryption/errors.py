@@ -20,7 +20,7 @@ class UnknownKey(EncryptionError):
 
     def __init__(self, key_id: str) -> None:
         super().__init__(
-            f"customer data is sealed with the key {key_id}, which is not among the keys here: "
+            f"customer data is encrypted with the key {key_id}, which is not among the keys here: "
             "put it back from your backup, into dealer-agent.keys or DEALER_AGENT_KEYS"
         )
         self.key_id = key_id
@@ -35,5 +35,6 @@ class DecryptionFailed(EncryptionError):
     def __init__(self, *context: str) -> None:
         place = f" ({context[0]}.{context[1]} of {' '.join(context[3:])})" if len(context) > 3 else ""
         super().__init__(
-            f"customer data cannot be opened: it was changed or moved in the database, or its key is another one{place}"
+            "customer data cannot be decrypted: it was changed or moved in the database, or its key is another one"
+            f"{place}"
         )

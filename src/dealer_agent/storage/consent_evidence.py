@@ -107,7 +107,7 @@ def _line(tx: Transaction, row: Row[Any], *, theirs: bool) -> _Event:
 
 def _said(event: ConsentEvent) -> bytes:
     """The readable content of an event."""
-    told = {
+    content = {
         "at": event.at.isoformat(),
         "granted_at": event.granted_at and event.granted_at.isoformat(),
         "expires_at": event.expires_at and event.expires_at.isoformat(),
@@ -120,7 +120,7 @@ def _said(event: ConsentEvent) -> bytes:
         "by": event.by,
         "reason": event.reason,
     }
-    return msgspec.json.encode({name: value for name, value in told.items() if value})
+    return msgspec.json.encode({name: value for name, value in content.items() if value})
 
 
 def check_evidence(lines: Iterable[bytes], recorded: Iterable[Head] = ()) -> Checked:

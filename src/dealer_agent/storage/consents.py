@@ -247,7 +247,7 @@ def _problem(tx: Transaction, row: Row[Any], before: ChainEnd, recorded: Mapping
     try:
         body = decrypted_body(tx, row)
     except UnknownKey as problem:
-        return f"its text is sealed with the key {problem.key_id}, which is not among the keys here"
+        return f"its text is encrypted with the key {problem.key_id}, which is not among the keys here"
     except DecryptionFailed:
         return "its text was changed"
     if body is None or commitment(body) == row.commitment:

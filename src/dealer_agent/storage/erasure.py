@@ -99,9 +99,7 @@ DROP_DELIVERIES = (
         outbox.c.lead_id.in_(LEAD_IDS),
         outbox.c.state.in_(("waiting", "parked")),
     )
-    .values(
-        state="dropped", settled_at=bindparam("at"), lease=None, document=None, problem="the customer was forgotten"
-    )
+    .values(state="dropped", settled_at=bindparam("at"), lease=None, document=None, problem="the customer was erased")
 )
 
 FIND_VISITS_TO_COME = select(appointments.c.appointment_id).where(

@@ -252,7 +252,7 @@ def end_problem(tx: Transaction, end: ChainEnd, recorded: Mapping[int, bytes], c
     if stored.end.rows < end.rows:
         return f"the chain should end after event {stored.end.rows}"
     if stored.end.head != end.head or not end_is_valid(tx, stored, chain):
-        return "the end of the chain is not the one that was sealed, or the key to its seal is not here"
+        return "the end of the chain is not the one that was written, or the key of its MAC is missing"
     if (most := max(recorded, default=0)) > end.rows:
         return (
             f"it is missing: a recorded head counts {most} events. The newest events were removed, or the database was "

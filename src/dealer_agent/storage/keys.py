@@ -102,7 +102,7 @@ def check_keys(tx: Transaction) -> bool:
             raise KeyMissing(str(problem)) from None
         except DecryptionFailed:
             raise WrongKey(
-                f"the key {key_id} is not the one that customer data is sealed with: put the right one back from your "
+                f"the key {key_id} is not the one that encrypts customer data: put the right one back from your "
                 "backup, into dealer-agent.keys or DEALER_AGENT_KEYS"
             ) from None
     keyring = tx.unchecked_cipher.keyring
@@ -197,7 +197,7 @@ def _require_active(tx: Transaction) -> None:
     active = tx.unchecked_cipher.keyring.active
     if active not in active_keys(tx):
         raise KeyMissing(
-            f"the key {active} is an old one, which seals nothing any more: put the newest copy of "
+            f"the key {active} is an old one, which encrypts nothing any more: put the newest copy of "
             "dealer-agent.keys back, or put the newest key of DEALER_AGENT_KEYS in front"
         )
 

@@ -66,7 +66,7 @@ class Transaction:
         self.connection.execute(statement, [{**dealer, **row} for row in rows])
 
     def encrypt(self, plain: bytes, column: Column[Any], *row: str) -> bytes:
-        """`plain` encrypted for a column of this dealer. `row` names the row: elsewhere the result cannot be opened."""
+        """`plain` encrypted for a column of this dealer. `row` names the row: no other row can decrypt it."""
         return self.cipher.encrypt(plain, column.table.name, column.name, self.dealer_id, *row)
 
     def decrypt(self, encrypted: bytes, column: Column[Any], *row: str) -> bytes:
