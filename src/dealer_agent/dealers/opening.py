@@ -59,15 +59,18 @@ def read_hours(value: str) -> Spans:
     return tuple(joined(spans))
 
 
-def joined(spans: Iterable[tuple[T, T]]) -> list[tuple[T, T]]:
+def joined(spans: Iterable[tuple[T, T]]) -> Iterator[tuple[T, T]]:
     """Joins spans that overlap or touch. `spans` are in order of their start."""
-    found: list[tuple[T, T]] = []
+    last: tuple[T, T] | None = None
     for start, end in spans:
-        if found and start <= found[-1][1]:
-            found[-1] = (found[-1][0], max(found[-1][1], end))
-        else:
-            found.append((start, end))
-    return found
+        if last is not None and start <= last[1]:
+            last = last[0], max(last[1], end)
+            continue
+        if last is not None:
+            yield last
+        last = start, end
+    if last is not None:
+        yield last
 
 
 def clock_text(minutes: int) -> str:

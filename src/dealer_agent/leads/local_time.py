@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterator, Sequence
 from datetime import UTC, date, datetime, time, timedelta, timezone, tzinfo
 from zoneinfo import ZoneInfo
 
+from dealer_agent.dealers.opening import joined
 from dealer_agent.protocol.formats import in_zone, parse_timestamp
 
 _DAY = timedelta(days=1)
@@ -93,27 +94,16 @@ def open_spans(hours: Hours, zone: ZoneInfo, first: date, last: date) -> Iterato
     Spans that touch or overlap are joined, also over midnight. A span of the day before or after counts if it touches
     these days.
     """
-    span: Span | None = None
     day = first - _DAY if _reaches_midnight(hours(first - _DAY)) else first
     end = last + _DAY if _reaches_midnight(hours(last)) else last
-    while day <= end:
-        spans = hours(day)
-        for opens, closes in spans:
-            start, finish = (instant_of_minute(day, minute, zone) for minute in (opens, closes))
-            if start == finish:
-                continue  # The clock skips the whole span.
-            if span is not None and start <= span[1]:
-                span = span[0], max(span[1], finish)
-                continue
-            if span is not None:
-                yield span
-            span = start, finish
-        if span is not None and not _reaches_midnight(spans):
-            yield span
-            span = None
-        day += _DAY
-    if span is not None:
-        yield span
+    days = (day + number * _DAY for number in range((end - day).days + 1))
+    spans = (
+        (instant_of_minute(each, opens, zone), instant_of_minute(each, closes, zone))
+        for each in days
+        for opens, closes in hours(each)
+    )
+    # The clock can skip a whole span.
+    return joined(span for span in spans if span[0] != span[1])
 
 
 def _reaches_midnight(spans: Sequence[tuple[int, int]]) -> bool:
