@@ -63,11 +63,6 @@ def token_sender_key(token_id: str, contact: str) -> str:
     return _json_key("token", token_id, contact)
 
 
-def key_scope(token_id: str | None, keys: Sequence[str]) -> str:
-    """The scope of an idempotency key: the token, else the only one of the `sender_keys`."""
-    return _json_key("token", token_id) if token_id is not None else keys[0]
-
-
 def _json_key(*parts: str) -> str:
     # A JSON array starts with a bracket and a contact point does not, so they are never equal.
     return msgspec.json.encode(parts).decode()
@@ -77,11 +72,6 @@ def with_normal_phone(customer: Customer, contacts: Iterable[str]) -> Customer:
     """The customer with the phone number in E.164 form, which is one of their `contact_points`."""
     phones = (contact.removeprefix(PHONE_PREFIX) for contact in contacts if contact.startswith(PHONE_PREFIX))
     return msgspec.structs.replace(customer, phone=next(phones, customer.phone))
-
-
-def consenting_customer(customer: Customer) -> bytes:
-    """The name and the contact points of a customer as JSON, as the consent record keeps them."""
-    return msgspec.json.encode(Customer(customer.first_name, customer.last_name, customer.email, customer.phone))
 
 
 def names_a_vehicle(wish: VehicleOfInterest | UnsetType) -> bool:
@@ -200,8 +190,8 @@ class PreparedLead:
 
     @property
     def key_scope(self) -> str:
-        """The scope of its idempotency key."""
-        return key_scope(self.token_id, self.senders)
+        """The scope of its idempotency key: the token, else the only one of the `sender_keys`."""
+        return self.senders[0] if self.token_id is None else _json_key("token", self.token_id)
 
     @property
     def named_rooftop(self) -> str | None:
@@ -232,7 +222,8 @@ class PreparedLead:
         )
 
     def consent_record(self, grant: Grant, now: datetime) -> ConsentRecord:
-        """The record of its consent."""
+        """The record of its consent, with the customer's name and contact points."""
+        person = self.customer
         return ConsentRecord(
             received_at=now,
             granted_at=grant.granted_at,
@@ -241,7 +232,7 @@ class PreparedLead:
             purpose=PURPOSE,
             consent_text=grant.text,
             request_hash=self.request_hash,
-            customer=consenting_customer(self.customer),
+            customer=msgspec.json.encode(Customer(person.first_name, person.last_name, person.email, person.phone)),
             source_agent=grant.source_agent or source_agent(self.request).name,
             expires_at=grant.expires_at,
             token_id=self.token_id,
