@@ -8,7 +8,7 @@ from typing import Any
 from scripts.reference.markdown import code, page, table
 from tests.protocol.publishing import documents
 
-from dealer_agent.apidocs.statuses import STATUSES
+from dealer_agent.apidocs.examples import STATUSES
 from dealer_agent.inventory.feeds.layouts import CANONICAL
 from dealer_agent.protocol.errors import ERRORS
 from dealer_agent.protocol.requests import filter_members

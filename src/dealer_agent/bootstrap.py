@@ -9,7 +9,8 @@ import socket
 import threading
 from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack, asynccontextmanager, suppress
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
+from functools import partial
 from pathlib import Path
 
 import httpx
@@ -83,13 +84,7 @@ def _stop_without_parent() -> None:
 
 def application(settings: Settings, listens_at: str) -> DealerApp:
     """The application of one dealer. Without a `public_url`, the card has the address `listens_at`."""
-
-    @asynccontextmanager
-    async def opened() -> AsyncIterator[Service]:
-        async with service(settings, listens_at) as running:
-            yield running
-
-    return DealerApp(opened, settings.service.base_path)
+    return DealerApp(partial(service, settings, listens_at), settings.service.base_path)
 
 
 @asynccontextmanager
@@ -114,7 +109,7 @@ async def service(settings: Settings, listens_at: str) -> AsyncIterator[Service]
             dealer_id=profile.id,
             base_url=settings.base_url(listens_at),
             key=cipher.lasting_key("customer links"),
-            valid=settings.mail.links_valid,
+            valid=timedelta(days=settings.mail.links_valid_days),
         )
         deliveries = await closing.enter_async_context(_deliveries(settings, store, writer, links))
         limits = RateLimits(settings.directory / RATE_LIMITS_FILE, settings.rate_limits.by_rule)
@@ -170,7 +165,7 @@ async def _end(task: asyncio.Task[None]) -> None:
 async def _deliveries(
     settings: Settings, store: Store, writer: LeadWriter, links: CustomerLinks
 ) -> AsyncIterator[DeliveryLoop]:
-    """Delivers leads during a block. At the end, deliveries in progress get a few seconds."""
+    """Delivers leads during a `with` block. At the end, deliveries in progress get a few seconds."""
     secrets = channel_secrets(settings, os.environ)
     async with httpx.AsyncClient(headers={"User-Agent": f"dealer-agent/{__version__}"}) as client:
         outlets = outlets_of(

@@ -189,7 +189,7 @@ def test_a_rotation_that_is_killed_anywhere_loses_nothing_and_the_next_one_ends_
 
 def test_of_two_rotations_at_once_the_second_is_refused(folder: Path) -> None:
     with rotation_stopped_after(1, "replace_key_file", folder):
-        refused(command_here("keys", "rotate", "--dir", folder), "Another process is changing the keys")
+        refused(command_here("keys", "rotate", "--dir", folder), "Another process is rotating the keys")
 
 
 class Buyers:
@@ -257,7 +257,7 @@ def test_a_running_service_takes_leads_and_finds_duplicates_while_it_changes_its
         with Buyers(running) as buyers:
             eventually("leads come in", lambda: len(buyers.leads) > 5)
             eventually("the old key is destroyed", lambda: ids_in(folder) == (new,))
-            eventually("it says so", lambda: '"key changed: back up the key file"' in running.stderr())
+            eventually("it says so", lambda: '"key rotated: back up the key file"' in running.stderr())
             seen = len(buyers.leads)
             eventually("leads go on coming in", lambda: len(buyers.leads) > seen + 5)
         assert not buyers.problems

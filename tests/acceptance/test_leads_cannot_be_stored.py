@@ -88,7 +88,7 @@ def refused_in_time(running: Running) -> None:
     for answer in answers:
         payload = refusal(answer)
         assert (answer.status_code, payload["code"], payload["retryable"]) == (500, "INTERNAL_ERROR", True)
-        assert "was not taken" in payload["message"]
+        assert "was not stored" in payload["message"]
         for inside in ("sqlite", "psycopg", ".py", "SELECT"):
             assert inside not in answer.text
     eventually("it says that leads cannot be taken", lambda: leads_are(running, "unavailable: the database is busy"))
@@ -141,7 +141,7 @@ def test_a_lead_that_is_being_stored_is_waited_for_and_a_retry_with_its_key_find
             answer = ask(running.url, "lead.submit", **keyed)
             payload = refusal(answer)
             assert (answer.status_code, payload["code"], payload["retryable"]) == (500, "INTERNAL_ERROR", True)
-            assert "may have been taken" in payload["message"]
+            assert "may have been stored" in payload["message"]
             assert "idempotency_key" in payload["message"]
         eventually("it is stored", lambda: stored(folder, DATABASE_URL=postgresql_url) == ["Example1"])
         assert asked(running.url, "lead.submit", **keyed)["status"] == "received"

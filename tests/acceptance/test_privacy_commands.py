@@ -392,7 +392,7 @@ def test_erasing_twice_is_no_failure_and_nobody_is_one(shop: Shop) -> None:
 
 
 def test_a_lead_that_was_changed_in_the_database_is_named_and_can_be_erased(shop: Shop) -> None:
-    """Till then it stops every list, every export and the change of keys."""
+    """Until then it stops every list, every export and the key rotation."""
     lead_id, _ = shop.take()
     other, _ = shop.take()
     shop.execute(

@@ -15,8 +15,9 @@ from hypothesis import HealthCheck, Phase, given, settings
 from openapi_spec_validator import OpenAPIV31SpecValidator
 from tests.protocol.publishing import facts
 
-from dealer_agent.apidocs.components import payload_component, reply_component
+from dealer_agent.apidocs.components import FIELD_MEANINGS, payload_component, reply_component
 from dealer_agent.apidocs.examples import (
+    STATUSES,
     example_body,
     example_call,
     example_error,
@@ -24,10 +25,8 @@ from dealer_agent.apidocs.examples import (
     example_json_rpc_reply,
     example_reply,
 )
-from dealer_agent.apidocs.glossary import FIELD_MEANINGS
 from dealer_agent.apidocs.openapi import openapi_document
 from dealer_agent.apidocs.skill_docs import SKILL_DOCS
-from dealer_agent.apidocs.statuses import STATUSES
 from dealer_agent.protocol import errors
 from dealer_agent.protocol.card import card_0_1_0, card_1_0_0
 from dealer_agent.protocol.envelope import decode_request

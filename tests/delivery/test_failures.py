@@ -1,4 +1,4 @@
-"""How long a failed delivery waits, and when a channel rests (docs/reference/delivery.md)."""
+"""When a failed delivery is retried, and when a channel pauses (docs/reference/delivery.md)."""
 
 from datetime import timedelta
 

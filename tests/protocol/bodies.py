@@ -90,7 +90,9 @@ def decode(document: object, *, lenient: bool = False) -> Request:
     raw = document if isinstance(document, bytes) else json.dumps(document).encode()
     request = decode_request(raw, WIRE, lenient=lenient)
     if request.problems:
-        raise validation_error(list(request.problems), "payload", request.vocabulary)
+        error = validation_error(list(request.problems), "payload")
+        error.vocabulary = request.vocabulary
+        raise error
     return request
 
 

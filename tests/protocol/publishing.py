@@ -9,6 +9,7 @@ from typing import Any
 from tests.keeping import keep
 
 from dealer_agent.apidocs.examples import (
+    STATUSES,
     curl_command,
     example_body,
     example_call,
@@ -19,7 +20,6 @@ from dealer_agent.apidocs.examples import (
     json_text,
 )
 from dealer_agent.apidocs.openapi import JSON_RPC_STATUSES, openapi_document
-from dealer_agent.apidocs.statuses import STATUSES
 from dealer_agent.protocol.card import CardFacts, card_0_1_0, card_1_0_0
 from dealer_agent.protocol.schemas import published_schemas
 from dealer_agent.protocol.skill import SKILL_BY_ID, SKILLS, Skill

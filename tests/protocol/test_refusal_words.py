@@ -6,10 +6,9 @@ import jsonschema_rs
 import pytest
 from tests.protocol.bodies import ABSENT, body, call, changed, decode, refused, refused_call
 
-from dealer_agent.protocol.errors import AuthRequired, RateLimited
 from dealer_agent.protocol.schemas import request_schema, response_schema
 from dealer_agent.protocol.skill import SKILL_BY_ID, SKILLS
-from dealer_agent.protocol.vocabulary import AUTOAGENT, proto, vocabularies_of
+from dealer_agent.protocol.vocabulary import proto, vocabularies_of
 
 VISIT = {"appointment_type": "test_drive"}
 WINDOW = {"start": "2027-01-05T10:00:00", "end": "2027-01-05T11:00:00"}
@@ -225,9 +224,9 @@ VERSION = '"jsonrpc" must be "2.0".'
 @pytest.mark.parametrize(
     ("document", "words"),
     [
-        ([call(body())], "Batches are not taken: send one call in a body."),
+        ([call(body())], "Batches are not supported: send one call in a body."),
         (7, AN_OBJECT),
-        (changed(call(body()), "/id"), 'Notifications are not taken: send an "id".'),
+        (changed(call(body()), "/id"), 'Notifications are not supported: send an "id".'),
         (call(body(), id=[1]), '"id" must be a string, a number or null, of at most 200 characters.'),
         (call(body(), id="i" * 201), '"id" must be a string, a number or null, of at most 200 characters.'),
         (call(body(), jsonrpc="1.0"), VERSION),
@@ -244,12 +243,6 @@ VERSION = '"jsonrpc" must be "2.0".'
 def test_a_call_that_is_refused_says_how_to_call(document: object, words: str) -> None:
     _, error = refused_call(document)
     assert (error.message, error.details) == (words, {"in": "envelope"})
-
-
-def test_an_error_before_the_payload_is_in_the_vocabulary_of_the_request() -> None:
-    """The reply speaks the vocabulary of the request (docs/protocol.md#vocabulary)."""
-    assert AuthRequired("Send a token.", vocabulary=AUTOAGENT).vocabulary is AUTOAGENT
-    assert RateLimited(5, vocabulary=AUTOAGENT).vocabulary is AUTOAGENT
 
 
 def test_each_address_of_the_extension_is_its_own_revisions() -> None:

@@ -253,19 +253,19 @@ def test_random_bytes_are_refused() -> None:
 
 
 def test_a_lead_is_decoded_once(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Only the full decoder reads it, over both bindings."""
+    """The plain decoder stops at its type, so only the full decoder reads it, over both bindings."""
     decoded: list[bytes] = []
 
     def record(sent: bytes) -> Any:
         decoded.append(sent)
         return read_json(sent)
 
-    monkeypatch.setattr(envelope, "_decoder", None)
-    monkeypatch.setattr(json_rpc, "_call_decoder", None)
     for module in (envelope, json_rpc):
         monkeypatch.setattr(module, "read_json", record)
     lead = body("lead.submit")
     bodies = [json.dumps(lead).encode(), json.dumps(call(lead)).encode()]
+    assert (envelope.decode_plain_request(bodies[0], WIRE), json_rpc.decode_plain_call(bodies[1], WIRE)) == (None, None)
+    assert decoded == []
     over_http, (_, over_rpc) = decode_request(bodies[0], WIRE), decode_call(bodies[1], WIRE)
     assert isinstance(over_rpc, Request)
     assert over_http.payload == over_rpc.payload

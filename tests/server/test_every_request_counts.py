@@ -8,7 +8,7 @@ from tests.server.conftest import OpenDealership
 from tests.server.dealership import NO_LIMITS, Dealership, error_of
 
 from dealer_agent.inventory.catalogue import Catalogue
-from dealer_agent.server.routes import HEALTH_PATHS, HomePage
+from dealer_agent.server.routes import HEALTH_PATHS, current_home
 
 ONCE = NO_LIMITS.replace('address = ""', 'address = "1/hour"').replace('health = ""', 'health = "1/hour"')
 BINDINGS = ("/message:send", "/rpc")
@@ -75,7 +75,7 @@ def test_the_page_is_rendered_once_for_each_snapshot_and_minute(
 ) -> None:
     service = dealership.app._service
     assert service is not None
-    page = HomePage(service)
+    page = current_home(service)
     clock = datetime(2026, 11, 21, 12, 0, 1, tzinfo=UTC)
     counted = {"facets": 0}
     facets = Catalogue.facets
@@ -91,17 +91,17 @@ def test_the_page_is_rendered_once_for_each_snapshot_and_minute(
 
     monkeypatch.setattr("dealer_agent.server.routes.datetime", Clock)
     monkeypatch.setattr(Catalogue, "facets", counting)
-    first = page.now()
+    first = page()
     clock += timedelta(seconds=58)
-    assert page.now() is first
+    assert page() is first
     assert counted["facets"] == 1
     clock += timedelta(seconds=2)
-    assert page.now() is not first
+    assert page() is not first
     assert counted["facets"] == 2
     dealer = service.dealer
     service.dealer = dealer.with_stock(Catalogue.build([]), clock)
     try:
-        assert page.now().body != first.body
+        assert page().body != first.body
     finally:
         service.dealer = dealer
     assert counted["facets"] == 3

@@ -108,7 +108,7 @@ def test_a_key_is_replaced_by_age_and_the_old_one_destroyed(machine: Machine) ->
     assert (first, following) == ("k-first", added.facts["key"])
     assert machine.run_due_steps(29) == []
     (changed,) = machine.run_due_steps(31)
-    assert changed.event == "key changed: back up the key file"
+    assert changed.event == "key rotated: back up the key file"
     assert changed.facts["destroyed"] == "k-first"
     assert machine.ids() == (following,), "the backup from before the change has the new key"
     assert machine.used() == {following}
@@ -175,13 +175,13 @@ def test_a_machine_with_other_keys_prevents_the_change_until_it_has_the_new_one(
     machine.run_due_steps(16)
     assert machine.run_due_steps(16, cipher=Cipher(KEYRING)) == []
     (refused,) = machine.run_due_steps(31)
-    assert refused.event == "key not changed"
+    assert refused.event == "key not rotated"
     assert refused.is_problem
     assert "DEALER_AGENT_KEYS" in refused.facts["problem"]
     assert machine.ids()[0] == "k-first"
     machine.all_is_there()
     machine.run_due_steps(31, cipher=Cipher(Keyring.parse(machine.path.read_text())))
-    assert events(machine.run_due_steps(31)) == ["key changed: back up the key file"]
+    assert events(machine.run_due_steps(31)) == ["key rotated: back up the key file"]
 
 
 def test_an_old_copy_of_the_key_file_does_not_restore_a_destroyed_key(machine: Machine) -> None:
@@ -197,7 +197,7 @@ def test_an_old_copy_of_the_key_file_does_not_restore_a_destroyed_key(machine: M
         pytest.raises(KeyMissing, match="k-first is an old one"),
     ):
         writer.submit(DEALER, storing("L3")).result(60)
-    assert events(machine.run_due_steps(1)) == ["key changed: back up the key file"]
+    assert events(machine.run_due_steps(1)) == ["key rotated: back up the key file"]
     assert machine.ids() == (active,)
     machine.all_is_there()
 
@@ -207,7 +207,7 @@ def test_a_service_with_keys_from_the_environment_says_when_a_change_is_due(mach
     both = Cipher(Keyring((new, *KEYRING.keys), KEYRING.lasting))
     assert machine.run_due_steps(29, cipher=old) == []
     (due,) = machine.run_due_steps(31, cipher=old)
-    assert (due.event, due.is_problem) == ("change of keys is due", True)
+    assert (due.event, due.is_problem) == ("key rotation is due", True)
     with Store.open(machine.url, both) as store:
         store.check_keys(DEALER)
         rotation = KeyRotation(store, both, DEALER, None, DAYS, wait=lambda _: None)

@@ -134,7 +134,7 @@ def test_a_lead_under_a_key_that_went_missing_meanwhile_is_no_fault_of_the_progr
 
 
 def test_every_sealed_column_is_sealed_anew(store: Store) -> None:
-    """What the schema says is sealed, and what a change of keys goes through, are the same columns."""
+    """The columns that the schema marks as sealed are those that a key rotation encrypts again."""
     sealed = {
         f"{table.name}.{column.name}"
         for table in metadata.sorted_tables

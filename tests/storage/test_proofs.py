@@ -1,4 +1,4 @@
-"""The proof of consent of erased customers: kept apart, found by contact point, and checked in a file."""
+"""The proof of consent of erased customers: kept separately, found by contact point, and checked in a file."""
 
 from base64 import b64decode, b64encode
 from datetime import timedelta

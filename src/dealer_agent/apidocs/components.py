@@ -4,17 +4,19 @@ The payloads are the schemas under `/schemas/`, with their definitions moved to 
 """
 
 import json
+import tomllib
 from importlib.resources import files
 from typing import Any
 
-from dealer_agent.apidocs.glossary import FIELD_MEANINGS
 from dealer_agent.protocol.card import CardFacts
 from dealer_agent.protocol.envelope_problems import ID_LENGTH, MEDIA_TYPE_LENGTH, MODES_LIMIT, PARTS_LIMIT
 from dealer_agent.protocol.errors import ERRORS
 from dealer_agent.protocol.json_rpc import CALL_ID_LENGTH
 from dealer_agent.protocol.replies import A2A_DOMAIN
+from dealer_agent.protocol.requests import FILTER_MEANINGS
 from dealer_agent.protocol.schemas import Schema, request_schema, response_schema
 from dealer_agent.protocol.skill import Skill
+from dealer_agent.protocol.vehicle import FIELDS
 from dealer_agent.protocol.vocabulary import JSON_MODES, Vocabularies
 
 Json = dict[str, Any]
@@ -42,6 +44,14 @@ PARTS: Json = _read_parts()
 Each object and each enum is a schema of its own, because code generators name types after schemas. A `not` refuses
 members, because code generators fail on a property with the schema `false`.
 """
+
+
+FIELD_MEANINGS: dict[str, dict[str, str]] = {
+    **tomllib.loads(files(__package__).joinpath("glossary.toml").read_text("utf-8")),
+    "Filters": FILTER_MEANINGS,
+    "Vehicle": {name: row.field.description for name, row in FIELDS.items() if row.field.description},
+}
+"""Component name and member to what the schema's own words cannot say."""
 
 
 def payload_component(skill: Skill) -> str:
@@ -85,7 +95,6 @@ def _payload_components(name: str, schema: Schema) -> dict[str, Json]:
 
 
 def _with_component_refs(node: Any) -> Any:
-    """A copy with references to components."""
     if isinstance(node, list):
         return [_with_component_refs(item) for item in node]
     if not isinstance(node, dict):
@@ -97,7 +106,6 @@ def _with_component_refs(node: Any) -> Any:
 
 
 def _envelopes(facts: CardFacts, vocabularies: Vocabularies) -> dict[str, Json]:
-    """The components around the payloads: messages, calls, errors, cards."""
     names = [_name_of(skill) for skill in facts.skills]
     found: dict[str, Json] = {
         "SendMessageRequest": {

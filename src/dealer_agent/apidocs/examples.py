@@ -3,13 +3,14 @@
 import json
 import shlex
 from datetime import UTC, datetime
-from typing import Any
+from typing import Any, NamedTuple
 
 import msgspec
 
-from dealer_agent.apidocs.skill_docs import EXAMPLE_VIN, SKILL_DOCS
-from dealer_agent.apidocs.statuses import STATUSES
+from dealer_agent.apidocs.skill_docs import EXAMPLE_VIN, SKILL_DOCS, example_members
+from dealer_agent.protocol import errors
 from dealer_agent.protocol.envelope import Request
+from dealer_agent.protocol.errors import ERRORS, ProtocolError, SchemaValidationFailed, UnsupportedSkill
 from dealer_agent.protocol.replies import Answer, http_error_body, json_rpc_error_body, reply_pieces
 from dealer_agent.protocol.skill import DEALER_INFORMATION, Skill
 from dealer_agent.protocol.vocabulary import Vocabulary
@@ -26,7 +27,7 @@ _ERROR_ID = "err_01KE7AQMD5N7Q9S2T4V6X8Z1BG"
 
 def example_payload(skill: Skill, *, now: datetime = EXAMPLE_TIME, vin: str = EXAMPLE_VIN) -> dict[str, Any]:
     """A request payload. `now` is when the customer of a lead consents. `vin` is the vehicle of interest."""
-    return {"type": skill.request_type, **SKILL_DOCS[skill].members(now, vin)}
+    return {"type": skill.request_type, **example_members(skill, now, vin)}
 
 
 def example_body(
@@ -97,13 +98,62 @@ def json_text(value: Any, indent: int = 0) -> str:
 def example_reply(skill: Skill, vocabulary: Vocabulary) -> dict[str, Any]:
     """The successful reply to `example_body`."""
     docs = SKILL_DOCS[skill]
-    answer = Answer(msgspec.json.encode(docs.data), docs.reply_message)
+    answer = Answer(msgspec.json.encode(docs.reply), docs.reply_message)
     return _decoded(b"".join(reply_pieces(Request(skill, vocabulary), _REPLY_ID, answer)))
 
 
 def example_json_rpc_reply(vocabulary: Vocabulary) -> dict[str, Any]:
     """A successful JSON-RPC reply."""
     return {"jsonrpc": "2.0", "id": "1", "result": example_reply(DEALER_INFORMATION, vocabulary)}
+
+
+class Status(NamedTuple):
+    """What a status means, and one error that has it."""
+
+    meaning: str
+    example: ProtocolError
+
+    def kinds(self) -> list[type[ProtocolError]]:
+        """The errors with this status. For a status of the transport (413, 415): the error sent with it."""
+        kind, status = type(self.example), self.example.http
+        return [kind] if status != kind.http else [other for other in ERRORS.values() if other.http == status]
+
+
+def _of(kind: type[ProtocolError]) -> ProtocolError:
+    return kind(*kind.example)
+
+
+def _of_transport(kind: type[ProtocolError], http: int, message: str) -> ProtocolError:
+    return kind(message, {"in": "envelope"}, http=http)
+
+
+_TABLE = (
+    Status("An operation or protocol version of A2A that this agent does not offer.", _of(errors.UnsupportedOperation)),
+    Status("The bearer token is missing or invalid.", _of(errors.AuthRequired)),
+    Status("The customer's consent does not cover this.", _of(errors.ContactConsentRequired)),
+    Status("No such skill or vehicle.", _of(errors.VehicleNotFound)),
+    Status(
+        "This address is asked with another method; `Allow` names it.",
+        UnsupportedSkill("This address takes POST.", http=405),
+    ),
+    Status(
+        "The body did not arrive in time.",
+        _of_transport(SchemaValidationFailed, 408, "The body did not arrive in time."),
+    ),
+    Status("The request is valid, but it conflicts with the current state.", _of(errors.IdempotencyConflict)),
+    Status("The body is too large.", _of_transport(SchemaValidationFailed, 413, "The body is larger than 256 KiB.")),
+    Status(
+        "The body's media type is neither application/json nor application/a2a+json.",
+        _of_transport(SchemaValidationFailed, 415, "Send Content-Type: application/json."),
+    ),
+    Status("The request does not have the right shape.", _of(SchemaValidationFailed)),
+    Status("Too many requests.", _of(errors.RateLimited)),
+    Status("Something went wrong on the dealer's side.", _of(errors.InternalError)),
+)
+
+STATUSES: dict[int, Status] = {kind.http: Status(kind.meaning, _of(kind)) for kind in ERRORS.values()}
+"""Each HTTP status of errors (docs/protocol.md#errors), sorted. The default is the meaning of an error that has it."""
+STATUSES = dict(sorted((STATUSES | {status.example.http: status for status in _TABLE}).items()))
 
 
 def example_error(status: int, vocabulary: Vocabulary) -> dict[str, Any]:

@@ -2,16 +2,8 @@
 
 from copy import deepcopy
 
+from dealer_agent.apidocs import examples
 from dealer_agent.apidocs.components import PARTS, Json, components, ref
-from dealer_agent.apidocs.examples import (
-    example_body,
-    example_call,
-    example_error,
-    example_json_rpc_error,
-    example_json_rpc_reply,
-    example_reply,
-)
-from dealer_agent.apidocs.statuses import STATUSES, Status
 from dealer_agent.protocol.card import BEARER_SCHEME, CardFacts, card_0_1_0, card_1_0_0
 from dealer_agent.protocol.json_rpc import HTTP_STATUSES
 from dealer_agent.protocol.schemas import published_schemas
@@ -27,16 +19,6 @@ JSON_RPC_STATUSES = sorted({405, *HTTP_STATUSES})
 def server_root(facts: CardFacts) -> str:
     """The address of the service, without a trailing slash. Cards, schemas and pages are below it."""
     return facts.schemas_url.removesuffix("/schemas")
-
-
-def send_path(facts: CardFacts) -> str:
-    """The path of the HTTP+JSON route below `server_root`."""
-    return facts.http_json_url.removeprefix(server_root(facts)) + "/message:send"
-
-
-def rpc_path(facts: CardFacts) -> str:
-    """The path of the JSON-RPC route below `server_root`."""
-    return facts.json_rpc_url.removeprefix(server_root(facts))
 
 
 def openapi_document(facts: CardFacts, vocabularies: Vocabularies) -> Json:
@@ -85,7 +67,12 @@ A refusal lists every problem at once, and says in `retryable` whether the same 
 
 def _paths(facts: CardFacts, vocabularies: Vocabularies) -> dict[str, Json]:
     vocabulary = vocabularies.default
-    paths = {send_path(facts): {"post": _send(facts, vocabulary)}, rpc_path(facts): {"post": _call(facts, vocabulary)}}
+    send, call = f"{facts.http_json_url}/message:send", facts.json_rpc_url
+    root = server_root(facts)
+    paths = {
+        send.removeprefix(root): {"post": _send(facts, vocabulary)},
+        call.removeprefix(root): {"post": _call(facts, vocabulary)},
+    }
     paths |= deepcopy(PARTS["paths"])
     names = sorted(published_schemas())
     for path, example in (
@@ -96,16 +83,20 @@ def _paths(facts: CardFacts, vocabularies: Vocabularies) -> dict[str, Json]:
         paths[path]["get"]["responses"]["200"]["content"]["application/json"]["example"] = example
     schema = paths["/schemas/{name}"]["get"]
     schema["parameters"][0] |= {"schema": {"enum": names}, "example": f"{facts.skills[0].request_type}.json"}
-    schema["responses"]["404"]["content"]["application/json"]["schema"] = _error_schema(STATUSES[404])
+    schema["responses"]["404"]["content"]["application/json"]["schema"] = _error_schema(examples.STATUSES[404])
     return paths
 
 
 def _send(facts: CardFacts, vocabulary: Vocabulary) -> Json:
-    requests = {skill.id: {"summary": skill.name, "value": example_body(skill, vocabulary)} for skill in facts.skills}
-    replies = {skill.id: {"summary": skill.name, "value": example_reply(skill, vocabulary)} for skill in facts.skills}
+    requests = {
+        skill.id: {"summary": skill.name, "value": examples.example_body(skill, vocabulary)} for skill in facts.skills
+    }
+    replies = {
+        skill.id: {"summary": skill.name, "value": examples.example_reply(skill, vocabulary)} for skill in facts.skills
+    }
     refusals = {
-        str(code): _refusal(status, _error_schema(status), example_error(code, vocabulary))
-        for code, status in STATUSES.items()
+        str(code): _refusal(status, _error_schema(status), examples.example_error(code, vocabulary))
+        for code, status in examples.STATUSES.items()
     }
     return _skill_operation(
         facts,
@@ -120,22 +111,24 @@ def _send(facts: CardFacts, vocabulary: Vocabulary) -> Json:
 
 def _call(facts: CardFacts, vocabulary: Vocabulary) -> Json:
     requests = {
-        skill.id: {"summary": skill.name, "value": example_call(example_body(skill, vocabulary))}
+        skill.id: {"summary": skill.name, "value": examples.example_call(examples.example_body(skill, vocabulary))}
         for skill in facts.skills
     }
     replies = {
-        "success": {"summary": "A result", "value": example_json_rpc_reply(vocabulary)},
-        "refusal": {"summary": "A refusal", "value": example_json_rpc_error(vocabulary)},
+        "success": {"summary": "A result", "value": examples.example_json_rpc_reply(vocabulary)},
+        "refusal": {"summary": "A refusal", "value": examples.example_json_rpc_error(vocabulary)},
     }
     success = {"schema": {"oneOf": [ref("JsonRpcResult"), ref("JsonRpcError")]}, "examples": replies}
     refusals = {}
     for code in JSON_RPC_STATUSES:
-        status = STATUSES[code]
+        status = examples.STATUSES[code]
         if code == 405:
             # The service refuses a wrong method before it looks for JSON-RPC.
-            refusals["405"] = _refusal(status, _error_schema(status), example_error(405, vocabulary))
+            refusals["405"] = _refusal(status, _error_schema(status), examples.example_error(405, vocabulary))
         else:
-            refusals[str(code)] = _refusal(status, ref("JsonRpcError"), example_json_rpc_error(vocabulary, code))
+            refusals[str(code)] = _refusal(
+                status, ref("JsonRpcError"), examples.example_json_rpc_error(vocabulary, code)
+            )
     return _skill_operation(
         facts,
         "callSendMessage",
@@ -183,7 +176,7 @@ def _ok(description: str, media: Json) -> Json:
     }
 
 
-def _refusal(status: Status, schema: Json, example: Json) -> Json:
+def _refusal(status: examples.Status, schema: Json, example: Json) -> Json:
     lines = [f"- `{kind.code}`: {kind.description()}" for kind in status.kinds()]
     response: Json = {
         "description": "\n\n".join([status.meaning, "\n".join(lines)]),
@@ -194,7 +187,7 @@ def _refusal(status: Status, schema: Json, example: Json) -> Json:
     return response
 
 
-def _error_schema(status: Status) -> Json:
+def _error_schema(status: examples.Status) -> Json:
     """The schema of an error, narrowed to the codes of a status."""
     codes = {"enum": [kind.code for kind in status.kinds()]}
     details = [{"properties": {"reason": codes}}, {"properties": {"code": codes}}]

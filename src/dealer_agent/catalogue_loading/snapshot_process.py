@@ -50,10 +50,10 @@ def run() -> None:
 
 
 def replaced_by(file: Path) -> Path:
-    """The second name of the snapshot that `file` replaced.
+    """The path of a second hard link to the older snapshot that `file` replaced.
 
     Closing the last mapping of a large file blocks until the kernel frees its pages: a third of a second for a
-    gigabyte. The second hard link keeps the file until no worker has it mapped.
+    gigabyte. The link keeps the older file until no worker has it mapped.
     """
     return file.with_suffix(".old")
 

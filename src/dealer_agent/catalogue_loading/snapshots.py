@@ -65,7 +65,7 @@ class LoadedSnapshot(NamedTuple):
 
     @classmethod
     def of(cls, snapshot: FlatArrays) -> "LoadedSnapshot":
-        """From a snapshot of this code."""
+        """The loaded form of a snapshot that this version of the code wrote."""
         label = label_of(snapshot)
         return cls(Catalogue(snapshot), label.stock.revision, label.confirmed_at)
 

@@ -1,4 +1,4 @@
-"""The command `dealer-agent`. Each command, and each group of commands, is a module of its name."""
+"""The command `dealer-agent`. Each command, and each group of commands, is a module with its name."""
 
 from importlib import import_module
 from typing import Any
@@ -81,7 +81,7 @@ def _version(wanted: bool) -> None:
 def _root(
     version: bool = typer.Option(False, "--version", callback=_version, is_eager=True, help="Show the version."),
 ) -> None:
-    """The options before any command."""
+    """The options that come before the name of a command."""
 
 
 def main() -> None:

@@ -9,9 +9,8 @@ from zoneinfo import ZoneInfo
 import msgspec
 import typer
 
-from dealer_agent.cli.access_recording import record_access
-from dealer_agent.cli.private_file import OutOption, private_file
-from dealer_agent.cli.terminal import HERE, DirOption, counted, err, fail, open_customer_store, out, print_table
+from dealer_agent.cli.customer_data import OutOption, private_file, record_access
+from dealer_agent.cli.terminal import HERE, DirOption, counted, customer_store, err, fail, out, print_table
 from dealer_agent.config import Settings
 from dealer_agent.dealers.profile import Profile
 from dealer_agent.lead_intake.visit_booking import Cancellation, NoVisitToCancel
@@ -26,9 +25,6 @@ from dealer_agent.storage.tokens import create_token
 
 app = typer.Typer(no_args_is_help=True)
 
-WAITING_DAYS = 30
-"""The list leaves out a visit that waits for longer."""
-
 
 @app.command("list")
 def list_(
@@ -38,10 +34,10 @@ def list_(
 ) -> None:
     """List the visits: first those that a person must arrange, then the booked ones. Times are local to the rooftop."""
     now = datetime.now(UTC)
-    with open_customer_store(directory) as (settings, store):
+    with customer_store(directory) as (settings, store):
         profile = settings.dealer
         with store.read(profile.id, now) as tx:
-            waiting = list_waiting(tx, now - timedelta(days=WAITING_DAYS))
+            waiting = list_waiting(tx, now - timedelta(days=30))  # An older one is forgotten, and not listed.
             booked = list_booked(tx, now - timedelta(days=past))
         shown = waiting + [listed for listed in booked if everything or listed.appointment.is_active]
         record_access(store, profile.id, "appointments list", leads=_customers(shown))
@@ -54,10 +50,10 @@ def cancel(
     appointment_id: Annotated[str, typer.Argument(help="The id, from `appointments list`.")],
     directory: DirOption = HERE,
     tell_nobody: Annotated[
-        bool, typer.Option("--tell-nobody", help="Send nothing to the CRM, to people and to the customer.")
+        bool, typer.Option("--tell-nobody", help="Send nothing to the CRM, the staff and the customer.")
     ] = False,
 ) -> None:
-    """Cancel a visit: free its time, show it as cancelled in calendars, and notify CRM, people and customer.
+    """Cancel a visit: free its time, show it as cancelled in calendars, and notify CRM, staff and customer.
 
     Visits that are part of it are cancelled too. The customer gets a mail if visits are confirmed by mail and consent
     allows it.
@@ -65,14 +61,14 @@ def cancel(
     # Imported here: only this command needs the catalogue's code.
     from dealer_agent.lead_intake.intake import LeadIntake
 
-    with open_customer_store(directory) as (settings, store), closing(store.lead_writer()) as writer:
+    with customer_store(directory) as (settings, store), closing(store.lead_writer()) as writer:
         intake = LeadIntake(settings.dealer, writer, confirms_by_mail=settings.mail.confirms_visits)
         try:
             done = intake.cancel_visit(appointment_id, notify=not tell_nobody, now=datetime.now(UTC))
         except NoVisitToCancel as problem:
             fail(str(problem))
     for line in _cancelled(done, notified=not tell_nobody):
-        out.print(line, markup=False)
+        out.print(line)
 
 
 @app.command("calendar")
@@ -92,7 +88,7 @@ def calendar(
     # Imported here: the library for calendars takes 0.1 s.
     from dealer_agent.lead_intake.visit_calendar import PAST, visit_calendar
 
-    with open_customer_store(directory) as (settings, store):
+    with customer_store(directory) as (settings, store):
         if subscribe:
             _subscribe(settings, store)
             return
@@ -105,11 +101,10 @@ def calendar(
         else:
             with private_file(file) as opened:
                 opened.write(document)
-            out.print(f"{counted(len(booked), 'visit')} written to {file}", markup=False)
+            out.print(f"{counted(len(booked), 'visit')} written to {file}")
 
 
 def _cancelled(done: Cancellation, *, notified: bool) -> Iterator[str]:
-    """The result of a cancellation, and what is left to do."""
     yield f"Visit {done.visit.appointment_id} is cancelled."
     for part in done.parts:
         yield f"Visit {part.appointment_id} of lead {part.lead_id} was part of it, and is cancelled too."
@@ -131,12 +126,11 @@ def _subscribe(settings: Settings, store: Store) -> None:
     path = f"{settings.service.base_path}/calendar/{secret.secret}.ics"
     err.print(
         f"Calendar {token_id}. Anyone with this address can see all visits and customers. It is shown this once. "
-        f"To end it: dealer-agent tokens revoke {token_id}",
-        markup=False,
+        f"To end it: dealer-agent tokens revoke {token_id}"
     )
-    out.print(settings.service.public_url + path, markup=False, soft_wrap=True)
+    out.print(settings.service.public_url + path, soft_wrap=True)
     if not settings.service.public_url:
-        err.print("Put the address of your service in front of it: public_url is not set.", markup=False)
+        err.print("Put the address of your service in front of it: public_url is not set.")
 
 
 def _row(listed: ListedAppointment, profile: Profile) -> tuple[str, ...]:

@@ -1,21 +1,51 @@
-"""`dealer-agent consent`: the consent of customers. `show` and `revoke` are here."""
+"""`dealer-agent consent`: the consent of customers, its proof, and the check of the consent record."""
 
-from collections.abc import Collection
+from collections.abc import Collection, Iterator, Mapping
 from datetime import UTC, datetime
+from pathlib import Path
 from typing import Annotated, get_args
 
 import typer
 
-from dealer_agent.cli.access_recording import actor, read_lead, record_access
-from dealer_agent.cli.consent_check import head, verify
-from dealer_agent.cli.consent_proof import export, prove
-from dealer_agent.cli.lead_display import allowed_text, show_allowed, show_event
-from dealer_agent.cli.person_lookup import EmailOption, LeadArgument, Person, PhoneOption, is_known
-from dealer_agent.cli.terminal import HERE, DirOption, fail, open_customer_store, print_table
+from dealer_agent.cli.customer_data import (
+    EmailOption,
+    LeadArgument,
+    Person,
+    PhoneOption,
+    actor,
+    allowed_text,
+    contact_point,
+    is_known,
+    ordinary_file,
+    private_file,
+    read_lead,
+    record_access,
+    show_allowed,
+    show_event,
+)
+from dealer_agent.cli.terminal import (
+    HERE,
+    DirOption,
+    counted,
+    customer_store,
+    fail,
+    moment,
+    open_store,
+    out,
+    print_table,
+    report_errors,
+)
 from dealer_agent.leads.consent import channels_of
 from dealer_agent.protocol.requests import Channel
-from dealer_agent.storage.leads import get_lead
+from dealer_agent.server.chain_heads import append_heads, read_heads
+from dealer_agent.storage.accesses import verify_accesses
+from dealer_agent.storage.chain_heads import Head, by_chain
+from dealer_agent.storage.consent_evidence import MOST_LINE_BYTES, BadEvidence, check_evidence, evidence_of
+from dealer_agent.storage.consents import verify_chain
+from dealer_agent.storage.event_chain import heads
+from dealer_agent.storage.leads import find_leads_of, get_lead
 from dealer_agent.storage.notices import withdraw
+from dealer_agent.storage.proofs import proven_events, proven_leads
 from dealer_agent.storage.store import Store
 
 app = typer.Typer(no_args_is_help=True)
@@ -38,7 +68,7 @@ def show(
     directory: DirOption = HERE,
 ) -> None:
     """Show every consent event of a lead, and by which channels the customer may be contacted now."""
-    with open_customer_store(directory) as (settings, store):
+    with customer_store(directory) as (settings, store):
         found = read_lead(store, settings.dealer.id, lead_id, "consent show")
     for event in found.stored.consents:
         show_event(event)
@@ -64,15 +94,15 @@ def revoke(
     ] = None,
     directory: DirOption = HERE,
 ) -> None:
-    """Record that a customer withdrew consent: the customer of a lead, or a person.
+    """Record that a customer withdrew consent. Name the customer by a lead, an e-mail address or a phone number.
 
     It counts for every lead with one of the customer's contact points. From then on the service sends the customer
-    nothing through that channel. The running service notifies CRMs and people that have the leads. A consent that the
+    nothing through that channel. The running service notifies CRMs and staff that have the leads. A consent that the
     customer gives later allows the channel again.
     """
     person = Person(lead_id, email, phone)
     revoked = tuple(dict.fromkeys(channels or CHANNELS))
-    with open_customer_store(directory) as (settings, store):
+    with customer_store(directory) as (settings, store):
         dealer_id = settings.dealer.id
         known = [stored for stored in person.leads_in(store, dealer_id) if is_known(stored)]
         found = [stored.lead.lead_id for stored in known]
@@ -98,7 +128,176 @@ def _channels_left(store: Store, dealer_id: str, lead_id: str, at: datetime) -> 
     return () if lead is None else channels_of(lead, at)
 
 
-app.command("prove")(prove)
-app.command("export")(export)
-app.command("verify")(verify)
-app.command("head")(head)
+ContactArgument = Annotated[
+    str,
+    typer.Argument(
+        metavar="CONTACT",
+        callback=contact_point,
+        help="An e-mail address or a phone number. With - the command asks for it, so that no command history has it.",
+    ),
+]
+
+
+@app.command("prove")
+def prove(contact: ContactArgument, directory: DirOption = HERE) -> None:
+    """Show what a person consented to and withdrew, also for erased leads.
+
+    The law requires you to keep this (16 CFR 310.5). The access log names everyone who uses this command.
+    """
+    with customer_store(directory) as (settings, store):
+        dealer_id = settings.dealer.id
+        found = _leads(store, dealer_id, contact)
+        with store.read(dealer_id) as tx:
+            events = proven_events(tx, found)
+        record_access(store, dealer_id, "consent prove", leads=len(found))
+    for event in events:
+        show_event(event)
+
+
+@app.command("export")
+def export(
+    contact: ContactArgument,
+    file: Annotated[
+        Path,
+        typer.Option(
+            "--out", metavar="FILE", callback=ordinary_file, help="A file that only you can read (mode 0600)."
+        ),
+    ],
+    directory: DirOption = HERE,
+) -> None:
+    """Write a person's consent record with its proof to a file. `consent verify FILE` checks this file.
+
+    The file is not encrypted. It also has the events of other leads, which name nobody. They connect the record with
+    the head of the chain, and show that no event of the person's leads is left out.
+    """
+    with customer_store(directory) as (settings, store):
+        dealer_id = settings.dealer.id
+        found = _leads(store, dealer_id, contact)
+        record_access(store, dealer_id, "consent export", leads=len(found))
+        with store.read(dealer_id) as tx, private_file(file) as opened:
+            evidence = evidence_of(tx, found)
+            for line in evidence.lines:
+                opened.write(line + b"\n")
+    out.print(f"Written to {file}. The chain's head is now:\n{evidence.head}")
+
+
+def _leads(store: Store, dealer_id: str, contact: str) -> list[str]:
+    """The leads of a contact point, erased ones too. Ends the command with exit code 1 if there is none."""
+    with store.read(dealer_id) as tx:
+        found = sorted({*find_leads_of(tx, [contact]), *proven_leads(tx, contact)})
+    if not found:
+        fail("No consent is kept for this contact point: check the address or number")
+    return found
+
+
+@app.command("verify")
+def verify(
+    file: Annotated[
+        Path | None,
+        typer.Argument(
+            metavar="FILE", help="A file that `consent export` wrote. Checking it needs no database and no key."
+        ),
+    ] = None,
+    against: Annotated[
+        str | None,
+        typer.Option(metavar="FILE-OR-HEAD", help="A file of recorded heads, or one head as `consent head` prints it."),
+    ] = None,
+    directory: DirOption = HERE,
+) -> None:
+    """Check that nobody changed, removed or added consent events or entries of the access log in the database.
+
+    If somebody did, it names the first broken event or entry and ends with exit code 1. It finds that the newest events
+    were removed, or that an older copy of the database was put back, only with --against.
+    """
+    recorded = None if against is None else _recorded(against)
+    if file is not None:
+        with report_errors():
+            _verify_file(file, recorded)
+        return
+    with customer_store(directory) as (settings, store):
+        dealer_id = settings.dealer.id
+        known = _of_dealer(recorded, dealer_id)
+        with store.read(dealer_id) as tx:
+            report = verify_chain(tx, known["consents"])
+            log = verify_accesses(tx, known["accesses"])
+    if report.first_broken is not None:
+        fail(f"The consent record is broken at event {report.first_broken}: {report.problem}")
+    if log.first_broken is not None:
+        fail(f"The access log is broken at entry {log.first_broken}: {log.problem}")
+    erased = f", {report.erased} of them of erased persons" if report.erased else ""
+    out.print(f"The consent record is whole: {counted(report.events, 'event')}{erased}.")
+    deleted = f"; the first {log.deleted:,} were deleted by age" if log.deleted else ""
+    entries = f"{log.entries:,} {'entry' if log.entries == 1 else 'entries'}"
+    out.print(f"The access log is whole: {entries}{deleted}.")
+    if recorded is not None:
+        newest = max(each.at for each in recorded if each.dealer_id == dealer_id)
+        out.print(f"Both agree with the recorded heads; the newest head is from {moment(newest)} UTC.")
+
+
+@app.command("head")
+def head(directory: DirOption = HERE) -> None:
+    """Print the heads of the consent record and of the access log, and add them to the file of heads.
+
+    Keep the output where a person who can change the database cannot change it. `consent verify --against` reads it.
+    """
+    with open_store(directory) as (settings, store):
+        with store.read(settings.dealer.id) as tx:
+            found = heads(tx)
+        append_heads(settings.heads_file, found, tx.now)
+    for each in found:
+        out.print(str(each))
+
+
+def _recorded(against: str) -> list[Head]:
+    path = Path(against)
+    try:
+        if " " not in against or path.exists():
+            return list(read_heads(path))
+        return [Head.parse(against)]
+    except (ValueError, OSError) as problem:
+        raise typer.BadParameter(str(problem), param_hint="--against") from None
+
+
+def _of_dealer(recorded: list[Head] | None, dealer_id: str) -> Mapping[str, Mapping[int, bytes]]:
+    """The hashes of the recorded heads by chain. Ends the command if they contradict each other."""
+    if recorded is not None and not any(each.dealer_id == dealer_id for each in recorded):
+        raise typer.BadParameter(f"holds no head of the dealer {dealer_id}", param_hint="--against")
+    try:
+        return by_chain(recorded or (), dealer_id)
+    except ValueError as problem:
+        fail(str(problem))
+
+
+def _verify_file(file: Path, recorded: list[Head] | None) -> None:
+    try:
+        found = check_evidence(_lines(file), recorded or ())
+    except BadEvidence as problem:
+        fail(f"{file} is not a valid consent record: {problem}")
+    if recorded is not None and not found.compared:
+        fail(
+            f"{file} cannot be compared: no recorded head of the dealer {found.dealer_id} counts "
+            "the events of the file. Export the record again: it then reaches the newest head"
+        )
+    for event in found.events:
+        show_event(event)
+    out.print(
+        f"\nThe record is valid. Each text is the one that was recorded. "
+        f"{counted(found.head.rows, 'event')} without a gap lead to this head:\n{found.head}"
+    )
+    if recorded is not None:
+        out.print("It agrees with a recorded head: nobody changed these events after that head was recorded.")
+    else:
+        out.print(
+            "It does not prove that the head is genuine: repeat the command with --against and a head that was "
+            "recorded outside the database."
+        )
+    out.print(
+        "It does not prove that the agent told the truth, because the dealer recorded what it received. It does not "
+        "prove that the person has no other leads."
+    )
+
+
+def _lines(file: Path) -> Iterator[bytes]:
+    with file.open("rb") as opened:
+        while line := opened.readline(MOST_LINE_BYTES + 2):
+            yield line

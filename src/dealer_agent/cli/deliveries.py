@@ -8,10 +8,10 @@ import typer
 from dealer_agent.cli.terminal import (
     HERE,
     DirOption,
+    customer_store,
     fail,
     minute,
     moment,
-    open_customer_store,
     open_store,
     out,
     print_table,
@@ -28,7 +28,7 @@ app = typer.Typer(no_args_is_help=True)
 ChannelOption = Annotated[
     str | None,
     typer.Option(
-        metavar="NAME", help="Only those to this channel: its name in dealer.toml, 'notify' (people) or 'customer'."
+        metavar="NAME", help="Only those to this channel: its name in dealer.toml, 'notify' (staff) or 'customer'."
     ),
 ]
 
@@ -67,7 +67,7 @@ def show(
         if record is None:
             fail(f"There is no delivery {delivery_id}; see dealer-agent deliveries list")
     now = datetime.now(UTC)
-    out.print(f"[bold]Delivery {record.delivery_id}[/], {_state(record, now)}")
+    out.print(f"[bold]Delivery {record.delivery_id}[/], {_state(record, now)}", markup=True)
     facts = {
         "lead": record.lead_id,
         "kind": record.kind,
@@ -118,7 +118,7 @@ def send_again(
 
     The document is made from the lead as it is now. Mails to customers are not sent again.
     """
-    with open_customer_store(directory) as (settings, store), store.lock(settings.dealer.id) as tx:
+    with customer_store(directory) as (settings, store), store.lock(settings.dealer.id) as tx:
         record = get_delivery(tx, sent_id)
         if record is not None and channel is not None:
             raise typer.BadParameter("give --channel only with a lead")
@@ -138,7 +138,7 @@ def send_again(
                 "dealer-agent deliveries retry sends what waits or is parked"
             )
     for delivery_id in new_ids:
-        out.print(f"Delivery {delivery_id} is sent as soon as the service runs.", markup=False)
+        out.print(f"Delivery {delivery_id} is sent as soon as the service runs.")
 
 
 def _state(record: DeliveryRecord, now: datetime) -> str:

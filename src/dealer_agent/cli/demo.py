@@ -23,10 +23,6 @@ from dealer_agent.protocol.vocabulary import proto
 
 app = typer.Typer(add_completion=False)
 
-DEMO_LEADS = "leads"
-"""The folder to which the invented dealer's channel writes leads."""
-SHOWN = (INVENTORY_SEARCH, INVENTORY_VEHICLE, LEAD_SUBMIT)
-
 
 @app.command()
 def demo(
@@ -52,14 +48,16 @@ def demo(
     # The examples ask about a certified vehicle with a price.
     examples = (row.unit for row in feed.units if row.unit.condition == "cpo" and row.unit.selling_price)
     vin = next(unit.vin for unit in examples if unit.vin)
-    out.print(f"\n[bold]{escape(settings.dealer.name)}[/] has {len(feed.units)} vehicles and answers at {address}/")
+    out.print(
+        f"\n[bold]{escape(settings.dealer.name)}[/] has {len(feed.units)} vehicles and answers at {address}/",
+        markup=True,
+    )
     out.print(f"Its agent card: {address}/.well-known/agent-card.json\n")
     out.print("Ask it something, in another terminal:\n")
-    for skill in SHOWN:
+    for skill in (INVENTORY_SEARCH, INVENTORY_VEHICLE, LEAD_SUBMIT):
         command = curl_command(address, skill, proto(), now=now, vin=vin, compact=True)
-        out.print(command + "\n", markup=False, soft_wrap=True)
-    leads = directory / DEMO_LEADS
-    out.print(f"Each lead is written to {leads}. To list them: dealer-agent leads list --dir {directory}", markup=False)
+        out.print(command + "\n", soft_wrap=True)
+    out.print(f"Each lead is written to {directory / 'leads'}. To list them: dealer-agent leads list --dir {directory}")
     out.print("Ctrl-C stops it.")
     run(settings, listener, address, workers=1)
 

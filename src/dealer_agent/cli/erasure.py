@@ -1,35 +1,35 @@
-"""`dealer-agent leads erase`: erases the data of a person."""
+"""`dealer-agent leads erase`: erases the data of a person, and makes the erasure final."""
 
+import os
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
-from datetime import datetime, timedelta
+from datetime import UTC, datetime, timedelta
 from typing import Annotated
 
 import msgspec
 import typer
 
-from dealer_agent.cli.access_recording import record_access
-from dealer_agent.cli.erasure_finality import make_final, require_key_file, tell_when_final
-from dealer_agent.cli.lead_display import deliveries_of
-from dealer_agent.cli.person_lookup import EmailOption, LeadArgument, Person, PhoneOption, is_known
-from dealer_agent.cli.terminal import (
-    HERE,
-    DirOption,
-    fail,
-    minute,
-    moment,
-    open_customer_store,
-    out,
-    plain,
-    print_table,
+from dealer_agent.cli.customer_data import (
+    EmailOption,
+    LeadArgument,
+    Person,
+    PhoneOption,
+    deliveries_of,
+    is_known,
+    record_access,
 )
+from dealer_agent.cli.keys import change_key, changing_keys, rotation_of
+from dealer_agent.cli.terminal import HERE, DirOption, customer_store, fail, minute, moment, out, plain, print_table
+from dealer_agent.config import Settings
+from dealer_agent.config.keys import KEY_FILE_NAME, KEYS_VARIABLE, from_environment
 from dealer_agent.dealers.profile import Profile
 from dealer_agent.leads.consent_events import ERASED
 from dealer_agent.leads.received_lead import contact_points
 from dealer_agent.leads.records import StoredLead, additions_of
 from dealer_agent.leads.wording import VISITS
 from dealer_agent.protocol.requests import Customer
+from dealer_agent.server.key_rotation import changeable_key_file
 from dealer_agent.storage.appointments import appointments_of
 from dealer_agent.storage.erasure import erase_lead
 from dealer_agent.storage.errors import WrongKey
@@ -54,7 +54,7 @@ KEPT = {
 }
 """What an erasure leaves, and why."""
 
-PROOF = "Proof of consent: the text as shown, channels, times, agent, name, contact points; encrypted, apart"
+PROOF = "Proof of consent (encrypted): the text as shown, channels, times, agent, name, contact points"
 PROOF_WHY = (
     "16 CFR 310.5: kept until {until:%Y-%m-%d}; only dealer-agent consent prove and consent export read it; "
     "--consent-too erases it"
@@ -84,13 +84,13 @@ def erase(
     """Erase a person: every lead with an e-mail address or phone number, or one lead. This cannot be undone.
 
     The command shows what it will erase, and asks. It overwrites names, addresses and messages, cancels future visits,
-    and drops the deliveries that wait. It keeps the proof of consent apart, as the law requires, unless you give
+    and drops the deliveries that wait. It keeps the proof of consent separately, as the law requires, unless you give
     --consent-too. You need not restart a running service.
     """
     person = Person(lead_id, email, phone)
     if final:
         require_key_file()
-    with open_customer_store(directory) as (settings, store):
+    with customer_store(directory) as (settings, store):
         erasure = _Erasure(store, settings.dealer, consent_too)
         if lead_id is not None and (problem := _why_unreadable(store, settings.dealer.id, lead_id)):
             _erase_unreadable(erasure, lead_id, problem, yes=yes)
@@ -101,9 +101,9 @@ def erase(
 
 @dataclass
 class _Erasure:
-    """Erases leads, and collects where copies are and which visits end.
+    """Erases leads. Collects their ids, the channels that have copies, and the cancelled visits.
 
-    `copies` is by channel: whether a delivery arrived there, or may have arrived.
+    `copies` has channel names: True if a delivery arrived there, False if it may have arrived.
     """
 
     store: Store
@@ -136,12 +136,12 @@ class _Erasure:
         for arrived, words in ((True, "have a copy"), (False, "may have a copy, because a delivery was not finished")):
             where = ", ".join(plain(channel) for channel in sorted(self.copies) if self.copies[channel] is arrived)
             if where:
-                out.print(f"\nThese channels {words}: {where}. Erase the lead there.", markup=False)
+                out.print(f"\nThese channels {words}: {where}. Erase the lead there.")
         if self.copies:
             out.print("The running service notifies each of them, unless `notices` in dealer.toml excludes that.")
         for visit in self.visits:
             what = f"{VISITS[visit.kind]} at {plain(visit.rooftop)} on {moment(visit.starts_at)} UTC"
-            out.print(f"\nThe {what} is cancelled. The running service notifies the rooftop.", markup=False)
+            out.print(f"\nThe {what} is cancelled. The running service notifies the rooftop.")
 
 
 def _erase_person(erasure: _Erasure, person: Person, *, yes: bool, again: bool) -> None:
@@ -176,26 +176,28 @@ def _erase_person(erasure: _Erasure, person: Person, *, yes: bool, again: bool) 
         leads = [] if person.lead_id else [each for each in person.leads_now(store, dealer_id) if is_known(each)]
     if proven:
         counts["Proofs of consent of leads that were erased before"] = len(proven)
-    _report(counts, erasure.proof_kept_until())
+    print_table("\nErased", ("What", "Count #"), [(what, str(count)) for what, count in counts.items()])
+    until = erasure.proof_kept_until()
+    proof = [] if until is None else [(PROOF, PROOF_WHY.format(until=until))]
+    print_table("\nKept", ("What", "Why"), [*KEPT.items(), *proof])
     erasure.show_receivers()
     if others:
         out.print(
             "\nThese leads share an e-mail address or phone number with what was erased, and are kept: "
-            f"{', '.join(others)}. If they are the same person's, erase them too.",
-            markup=False,
+            f"{', '.join(others)}. If they are the same person's, erase them too."
         )
 
 
 def _erase_unreadable(erasure: _Erasure, lead_id: str, problem: str, *, yes: bool) -> None:
     """Erases a lead that cannot be decrypted because it was changed in the database."""
-    out.print(f"The lead {lead_id} cannot be shown: {problem}", markup=False)
+    out.print(f"The lead {lead_id} cannot be shown: {problem}")
     if not yes and not typer.confirm("Erase it anyway? This cannot be undone."):
         fail("Nothing was erased.")
     erasure.erase(lead_id)
-    out.print(f"The lead {lead_id} is erased.", markup=False)
+    out.print(f"The lead {lead_id} is erased.")
     erasure.show_receivers()
     if erasure.proof_kept_until() is not None:
-        out.print("The proof of consent is kept apart. --consent-too erases it.")
+        out.print("The proof of consent is kept separately. --consent-too erases it.")
 
 
 def _why_unreadable(store: Store, dealer_id: str, lead_id: str) -> str | None:
@@ -208,7 +210,6 @@ def _why_unreadable(store: Store, dealer_id: str, lead_id: str) -> str | None:
 
 
 def _proven(store: Store, dealer_id: str, person: Person) -> list[str]:
-    """The leads that were erased before and whose proof of consent is kept."""
     with store.read(dealer_id) as tx:
         if person.lead_id is not None:
             return [] if newest_proof(tx, [person.lead_id]) is None else [person.lead_id]
@@ -216,7 +217,6 @@ def _proven(store: Store, dealer_id: str, person: Person) -> list[str]:
 
 
 def _others(store: Store, dealer_id: str, leads: Sequence[StoredLead]) -> list[str]:
-    """The ids of other leads that share an e-mail address or a phone number with these."""
     known = {contact for stored in leads for customer in _customers(stored) for contact in contact_points(customer)}
     erased = {stored.lead.lead_id for stored in leads}
     with store.read(dealer_id) as tx:
@@ -224,14 +224,13 @@ def _others(store: Store, dealer_id: str, leads: Sequence[StoredLead]) -> list[s
 
 
 def _customers(stored: StoredLead) -> list[Customer]:
-    """The customer in every request of the lead. After disposal by age only the consents have the customer."""
+    """The customer as each request of the lead names them. After disposal by age, only the consents have that."""
     documents = [stored.lead.customer, *(event.customer for event in stored.consents)]
     found = [msgspec.json.decode(document, type=Customer) for document in documents if document is not None]
     return found + [added.customer for added in additions_of(stored) if added.customer is not None]
 
 
 def _counts(store: Store, dealer_id: str, leads: Sequence[StoredLead]) -> dict[str, int]:
-    """The number of things to erase, by kind."""
     ids = [stored.lead.lead_id for stored in leads]
     deliveries = [each for lead_id in ids for each in deliveries_of(store, dealer_id, lead_id)]
     with store.read(dealer_id) as tx:
@@ -259,7 +258,54 @@ def _show_leads(leads: Sequence[StoredLead], proven: Sequence[str]) -> None:
         print_table("To be erased", ("Id", "Received (UTC)", "Customer", "Agent"), rows)
 
 
-def _report(erased: Mapping[str, int], proof_until: datetime | None) -> None:
-    print_table("\nErased", ("What", "Count #"), [(what, str(count)) for what, count in erased.items()])
-    proof = [] if proof_until is None else [(PROOF, PROOF_WHY.format(until=proof_until))]
-    print_table("\nKept", ("What", "Why"), [*KEPT.items(), *proof])
+def require_key_file() -> None:
+    """Ends the command if the keys are in the environment, because it cannot destroy a key there."""
+    if from_environment(os.environ):
+        fail(
+            f"--final cannot change the keys in {KEYS_VARIABLE}. Erase without it, then replace the key "
+            "(dealer-agent keys rotate --help): the erasure is final when you have removed the old key there"
+        )
+
+
+def make_final(settings: Settings, store: Store) -> None:
+    """Replaces the key, and destroys every key that may have encrypted erased data. Ends the command if one is left."""
+    path = settings.directory / KEY_FILE_NAME
+    with rotation_of(settings, store) as rotation, changing_keys(path):
+        rotation.cipher.refresh()
+        before = set(rotation.cipher.keyring.ids)
+        change_key(rotation, destroy=True)
+        if rotation.cipher.keyring.active in before:  # It only completed a change that was interrupted.
+            change_key(rotation, destroy=True)
+        left = before.intersection(rotation.cipher.keyring.ids)
+    if left:
+        fail(
+            f"The erasure is not final: the key {', '.join(sorted(left))} is still needed, because a value cannot be "
+            "encrypted with the new key. "
+            "dealer-agent consent verify says what was changed in the database"
+        )
+    out.print(
+        f"\nThe erasure is final: the old key is destroyed. Back up {path} again, and delete its older copies: with "
+        "one of them, remains in the database's files and in its backups can be read."
+    )
+
+
+def tell_when_final(settings: Settings, store: Store) -> None:
+    """Shows when the erasure becomes final, or what makes it final."""
+    if from_environment(os.environ):
+        when = (
+            f"when you have replaced the key in {KEYS_VARIABLE} and removed the old one there "
+            "(dealer-agent keys rotate --help)"
+        )
+    elif changeable_key_file(settings.directory, os.environ) is None or not settings.dealer.privacy.rotate_keys_days:
+        when = (
+            "when the key is destroyed. The service does not do this by itself here: run dealer-agent leads erase "
+            "--final"
+        )
+    else:
+        with rotation_of(settings, store) as rotation:
+            by = rotation.final_by(datetime.now(UTC))
+        when = f"by {by:%Y-%m-%d}: the running service destroys the key by then. --final does it at once"
+    out.print(
+        f"\nThe erasure becomes final {when}. Until then, a person who has the key and the database's files can read "
+        "remains in them."
+    )

@@ -4,19 +4,18 @@ import csv
 import io
 import json
 import sys
+from codecs import BOM_UTF8
 from collections.abc import Callable, Iterable, Iterator
-from contextlib import contextmanager
+from contextlib import nullcontext
 from datetime import UTC, datetime, timedelta
-from pathlib import Path
-from typing import Annotated, BinaryIO, Literal
+from typing import Annotated, Literal
 
 import msgspec
 import typer
 from lxml import etree
 
-from dealer_agent.cli.access_recording import record_access
-from dealer_agent.cli.private_file import OutOption, private_file
-from dealer_agent.cli.terminal import HERE, DirOption, counted, err, fail, open_customer_store, progress
+from dealer_agent.cli.customer_data import OutOption, private_file, record_access
+from dealer_agent.cli.terminal import HERE, DirOption, counted, customer_store, err, fail, progress
 from dealer_agent.config import Settings
 from dealer_agent.leads.adf import PROLOG, render_adf
 from dealer_agent.leads.lead_json import render_json
@@ -25,13 +24,6 @@ from dealer_agent.leads.spreadsheet import COLUMNS, cells
 from dealer_agent.storage.lead_record import lead_details
 from dealer_agent.storage.leads import list_leads
 from dealer_agent.storage.store import Store
-
-PAGE = 500
-"""The number of leads that are read at a time."""
-
-BYTE_ORDER_MARK = b"\xef\xbb\xbf"
-"""Tells Excel that a file is UTF-8."""
-
 
 Format = Literal["csv", "json", "adf"]
 
@@ -60,31 +52,31 @@ def export(
     end = None if until is None else until.replace(tzinfo=UTC) + timedelta(days=1)
     if first is not None and end is not None and first >= end:
         raise typer.BadParameter("--since is later than --until")
-    with open_customer_store(directory) as (settings, store):
+    with customer_store(directory) as (settings, store):
         chosen, erased = _chosen(store, settings.dealer.id, first, end)
         if form == "adf" and not chosen:
             fail("There is no lead to export, and an ADF document needs one")
         record_access(store, settings.dealer.id, f"leads export --format {form}", leads=len(chosen))
-        with _written_to(file) as document:
+        with nullcontext(sys.stdout.buffer) if file is None else private_file(file) as document:
             if form == "csv" and file is not None:
-                document.write(BYTE_ORDER_MARK)
+                document.write(BOM_UTF8)  # Tells Excel that a file is UTF-8.
             # On a terminal the leads themselves show the progress.
             quiet = file is None and sys.stdout.isatty()
             for part in WRITERS[form](_views(store, settings, chosen, quiet=quiet)):
                 document.write(part)
+            document.flush()
     left_out = f"; {erased} erased left out" if erased else ""
     where = "" if file is None else f" to {file}"
-    err.print(f"{counted(len(chosen), 'lead')} written{where}{left_out}.", markup=False)
+    err.print(f"{counted(len(chosen), 'lead')} written{where}{left_out}.")
 
 
 def _chosen(store: Store, dealer_id: str, first: datetime | None, end: datetime | None) -> tuple[list[str], int]:
-    """The ids of the leads from `first` until before `end`, oldest first, and the number of erased leads left out."""
     chosen: list[str] = []
     erased = 0
     before: str | None = None
     while True:
         with store.read(dealer_id) as tx:
-            page = list_leads(tx, PAGE, before)
+            page = list_leads(tx, 500, before)
         if not page:
             return chosen[::-1], erased
         for lead in page:
@@ -140,14 +132,3 @@ def _adf(views: Iterable[LeadView]) -> Iterator[bytes]:
 
 
 WRITERS: dict[Format, Callable[[Iterable[LeadView]], Iterator[bytes]]] = {"csv": _csv, "json": _json, "adf": _adf}
-
-
-@contextmanager
-def _written_to(path: Path | None) -> Iterator[BinaryIO]:
-    """A private file, or the output without a path."""
-    if path is not None:
-        with private_file(path) as document:
-            yield document
-    else:
-        yield sys.stdout.buffer
-        sys.stdout.buffer.flush()

@@ -29,10 +29,10 @@ def init(
         except ValueError as problem:
             fail(f"{problem}; give one with --name")
         keys = _keys_of(directory)
-    out.print(f"Wrote {path}.\n{keys}\nNext:\n", markup=False)
-    out.print(f"  1. Edit {path}: rooftops, hours, fees, what your feed's price means.", markup=False)
-    out.print(f"  2. dealer-agent inventory import YOUR-EXPORT.csv --dir {directory}", markup=False)
-    out.print(f"  3. dealer-agent serve --dir {directory}", markup=False)
+    out.print(f"Wrote {path}.\n{keys}\nNext:\n")
+    out.print(f"  1. Edit {path}: rooftops, hours, fees, what your feed's price means.")
+    out.print(f"  2. dealer-agent inventory import YOUR-EXPORT.csv --dir {directory}")
+    out.print(f"  3. dealer-agent serve --dir {directory}")
 
 
 def _name_of(directory: Path) -> str:
@@ -48,6 +48,6 @@ def _keys_of(directory: Path) -> str:
     except FileExistsError:
         path, made = directory / KEY_FILE_NAME, "was there already, in"
     return (
-        f"The key to customer data {made} {path}. Back this file up, apart from the database:\n"
+        f"The key to customer data {made} {path}. Back this file up, separately from the database:\n"
         "without it nobody can read your leads again, and the service does not start."
     )

@@ -107,14 +107,15 @@ def history(
 
 
 def _show_feed(feed: Feed) -> None:
-    """Shows what the reader found in the file."""
     separator = {",": "comma", "\t": "TAB", ";": "semicolon", "|": "bar"}.get(feed.delimiter or "", feed.delimiter)
-    out.print(f"Layout [bold]{feed.layout}[/], {feed.encoding}{f', {separator}-separated' if separator else ''}")
+    out.print(
+        f"Layout [bold]{feed.layout}[/], {feed.encoding}{f', {separator}-separated' if separator else ''}", markup=True
+    )
     if feed.columns_not_understood:
-        out.print(f"Columns not understood: {_some(feed.columns_not_understood, COLUMNS_SHOWN)}", markup=False)
+        out.print(f"Columns not understood: {_some(feed.columns_not_understood, COLUMNS_SHOWN)}")
     if feed.columns_withheld:
         withheld = _some(feed.columns_withheld, COLUMNS_SHOWN)
-        out.print(f"Columns never read (cost and the like): {withheld}", markup=False)
+        out.print(f"Columns never read (cost and the like): {withheld}")
     _show_remarks("Refused rows", feed.refused, feed.counts.refused)
     _show_remarks("Repeated rows", tuple(map(_remark, feed.repeated_vins)), feed.counts.repeated_vins)
     _show_remarks("Worth a look", feed.warnings, feed.counts.warnings)
@@ -163,23 +164,18 @@ def _show_outcome(feed: Feed, done: ImportResult, dealer: Profile, *, dry_run: b
         named = f" The file says: {', '.join(map(plain, done.unknown_rooftops))}." if done.unknown_rooftops else ""
         out.print(
             f"\n{done.without_rooftop} {units} no rooftop of dealer.toml and went to {dealer.rooftops[0].name}."
-            f"{named} Put such names into a rooftop's feed_ids.",
-            markup=False,
+            f"{named} Put such names into a rooftop's feed_ids."
         )
     meaning = {
         "advertised": "the price that buyers see, with every mandatory charge in it",
         "before_fees": "the price before the rooftop's mandatory fees, which are added",
     }
-    out.print(
-        f'\nThe feed\'s price is taken as {meaning[dealer.feed_price]} (feed_price = "{dealer.feed_price}").',
-        markup=False,
-    )
+    out.print(f'\nThe feed\'s price is taken as {meaning[dealer.feed_price]} (feed_price = "{dealer.feed_price}").')
     unpriced = [rooftop.name for rooftop in dealer.rooftops if rooftop.fees is UNSET]
     if dealer.feed_price == "before_fees" and unpriced:
         out.print(
             f"\nNo vehicle of {plain(', '.join(unpriced))} shows a price: dealer.toml has no fees for it. "
-            "If there are none, write fees = [].",
-            markup=False,
+            "If there are none, write fees = []."
         )
     if dry_run:
         out.print("\nNothing was changed (--dry-run).")

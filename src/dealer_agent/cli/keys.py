@@ -16,11 +16,11 @@ from dealer_agent.cli.terminal import (
     fail,
     find_settings,
     minute,
-    open_customer_store,
     out,
     print_table,
     progress,
     report_errors,
+    store_of,
 )
 from dealer_agent.config import Settings
 from dealer_agent.config.keys import KEY_FILE_NAME, KEYS_VARIABLE, changing, create_key_file, from_environment
@@ -49,7 +49,7 @@ def create(
     if show:
         lasting = None if _has_lasting_secret(os.environ) else new_lasting_secret()
         entries = render(Keyring((new_key(),), lasting)).split()
-        out.print(",".join(entries), markup=False, soft_wrap=True)
+        out.print(",".join(entries), soft_wrap=True)
         return
     with report_errors():
         settings = find_settings(directory)
@@ -59,7 +59,7 @@ def create(
             fail(f"{settings.directory / KEY_FILE_NAME} exists already: dealer-agent keys rotate replaces the key")
         _drop_lost_key(settings)
         path = create_key_file(settings.directory)
-    out.print(f"The key to customer data is in {path}. Back this file up, apart from the database.", markup=False)
+    out.print(f"The key to customer data is in {path}. Back this file up, separately from the database.")
 
 
 @app.command("list")
@@ -68,7 +68,7 @@ def list_(directory: DirOption = HERE) -> None:
     with report_errors():
         settings = find_settings(directory)
         cipher = _cipher_of(settings)
-        with customer_store(settings) as store, store.read(settings.dealer.id) as tx:
+        with store_of(settings, customers=True) as store, store.read(settings.dealer.id) as tx:
             used, uses = keys_in_use(tx), key_uses(tx)
     rows = []
     for key_id in cipher.keyring.ids:
@@ -77,7 +77,7 @@ def list_(directory: DirOption = HERE) -> None:
         rows.append((key_id, _use_text(use, active=active), since, f"{used.get(key_id, 0):,}"))
     print_table("Keys to customer data", ("Id", "Use", "Since (UTC)", "Values #"), rows)
     source = KEYS_VARIABLE if from_environment(os.environ) else settings.directory / KEY_FILE_NAME
-    out.print(f"They come from {source}.", markup=False)
+    out.print(f"They come from {source}.")
     _show_due_date(settings, uses.get(cipher.keyring.active))
 
 
@@ -93,7 +93,7 @@ def rotate(
     You may stop the command at any point: the next run continues. With keys in DEALER_AGENT_KEYS, put the new key in
     front, restart the service, run this command, then remove the old key from the variable.
     """
-    with open_customer_store(directory) as (settings, store), rotation_of(settings, store) as rotation:
+    with customer_store(directory) as (settings, store), rotation_of(settings, store) as rotation:
         if from_environment(os.environ):
             if values := rotation.reencrypt_all():
                 out.print(f"{values:,} values are encrypted with the new key.")
@@ -107,12 +107,11 @@ def rotate(
             destroyed = change_key(rotation, destroy=forget_old)
             unused = rotation.unused()
     if destroyed:
-        out.print(f"Destroyed: {', '.join(destroyed)}.", markup=False)
+        out.print(f"Destroyed: {', '.join(destroyed)}.")
     if unused:
-        out.print(f"Nothing needs {', '.join(unused)} any more: --forget-old destroys such keys.", markup=False)
+        out.print(f"Nothing needs {', '.join(unused)} any more: --forget-old destroys such keys.")
     out.print(
-        f"Back up {path} again. Delete its older copies together with the last backup of the database that needs them.",
-        markup=False,
+        f"Back up {path} again. Delete its older copies together with the last backup of the database that needs them."
     )
 
 
@@ -133,12 +132,12 @@ def rotation_of(settings: Settings, store: Store) -> Iterator[KeyRotation]:
 
 @contextmanager
 def changing_keys(path: Path) -> Iterator[None]:
-    """Locks the key file for a block. Ends the command if another process has the lock."""
+    """Locks the key file for a `with` block. Ends the command if another process has the lock."""
     try:
         with changing(path):
             yield
     except BlockingIOError:
-        fail("Another process is changing the keys: try again later")
+        fail("Another process is rotating the keys: try again later")
     except PermissionError:
         fail(f"{path} belongs to another user, or its folder is not writable: run this command as the file's owner")
 
@@ -148,9 +147,9 @@ def change_key(rotation: KeyRotation, *, destroy: bool) -> list[str]:
     changed = rotation.rotate(datetime.now(UTC))
     active = rotation.cipher.keyring.active
     if changed:
-        out.print(f"The new key is {active}.", markup=False)
+        out.print(f"The new key is {active}.")
     else:
-        out.print(f"This completed an earlier change that was interrupted. The new key is {active}.", markup=False)
+        out.print(f"This completed an earlier change that was interrupted. The new key is {active}.")
     return rotation.destroy_unused() if destroy else []
 
 
@@ -168,19 +167,14 @@ def _show_due_date(settings: Settings, use: KeyUse | None) -> None:
         return
     due = use.since + timedelta(days=days)
     if changeable_key_file(settings.directory, os.environ) is not None:
-        out.print(
-            f"The running service replaces the key on {due:%Y-%m-%d}. Back up the file before then.", markup=False
-        )
+        out.print(f"The running service replaces the key on {due:%Y-%m-%d}. Back up the file before then.")
     elif due <= datetime.now(UTC):
-        out.print(
-            f"The key is due for replacement since {due:%Y-%m-%d}: see dealer-agent keys rotate --help.", markup=False
-        )
+        out.print(f"The key is due for replacement since {due:%Y-%m-%d}: see dealer-agent keys rotate --help.")
     else:
-        out.print(f"Replace the key by {due:%Y-%m-%d}: see dealer-agent keys rotate --help.", markup=False)
+        out.print(f"Replace the key by {due:%Y-%m-%d}: see dealer-agent keys rotate --help.")
 
 
 def _has_lasting_secret(env: Mapping[str, str]) -> bool:
-    """Whether the keys in the environment have a lasting secret."""
     try:
         return Keyring.parse(env.get(KEYS_VARIABLE, "")).lasting is not None
     except InvalidKeys:

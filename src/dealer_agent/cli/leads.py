@@ -1,41 +1,41 @@
-"""`dealer-agent leads`: the leads that buyers sent. `list` and `show` are here."""
+"""`dealer-agent leads`: the leads that buyers sent. `list`, `show` and `dispose` are here."""
 
 from collections import Counter
 from collections.abc import Sequence
+from datetime import UTC, datetime
 from typing import Annotated, Any
 
 import msgspec
 import typer
 
-from dealer_agent.cli.access_recording import read_lead, record_access
-from dealer_agent.cli.disposal import dispose
+from dealer_agent.cli.customer_data import deliveries_of, read_lead, record_access, show_allowed, show_event
 from dealer_agent.cli.erasure import erase
 from dealer_agent.cli.export import export
-from dealer_agent.cli.lead_display import deliveries_of, show_allowed, show_event
 from dealer_agent.cli.terminal import (
     HERE,
     DirOption,
+    customer_store,
     err,
+    fail,
     minute,
     moment,
-    open_customer_store,
     out,
     plain,
     print_table,
     section,
 )
+from dealer_agent.dealers.retention import erase_before, purge_before
 from dealer_agent.leads.consent import channels_of
 from dealer_agent.leads.consent_events import ERASED
 from dealer_agent.leads.records import AppointmentRecord
+from dealer_agent.storage import erasure
 from dealer_agent.storage.appointments import appointments_of
-from dealer_agent.storage.clock import clock_problem
+from dealer_agent.storage.clock import clock_problem, confirm_clock
 from dealer_agent.storage.leads import list_leads
 from dealer_agent.storage.outbox import DeliveryRecord
+from dealer_agent.storage.retention import purge
 
 app = typer.Typer(no_args_is_help=True)
-
-WIDE_TERMINAL = 130
-"""The characters that a row of the list needs."""
 
 
 @app.command("list")
@@ -46,13 +46,13 @@ def list_(
 ) -> None:
     """List the newest leads: customer, vehicle, rooftop, agent, visit, and the states of the deliveries."""
     rows: list[tuple[str, ...]] = []
-    with open_customer_store(directory) as (settings, store):
+    with customer_store(directory) as (settings, store):
         dealer_id = settings.dealer.id
         with store.read(dealer_id) as tx:
             problem = clock_problem(tx)
             leads = list_leads(tx, limit, before)
         if problem:
-            err.print(f"Warning: {problem}", style="yellow", markup=False)
+            err.print(f"Warning: {problem}", style="yellow")
         record_access(store, dealer_id, "leads list", leads=sum(lead.erased_at is None for lead in leads))
         for lead in leads:
             with store.read(dealer_id) as tx:
@@ -63,8 +63,8 @@ def list_(
             where = (lead.rooftop, lead.source_agent or ERASED)
             rows.append((lead.lead_id, minute(lead.received_at), name, vehicle, *where, visit, states))
     columns = ["Id", "Received (UTC)", "Customer", "Vehicle", "Rooftop", "Agent", "Visit", "Deliveries"]
-    if out.is_terminal and out.width < WIDE_TERMINAL:
-        # Two cells share a column, one below the other.
+    if out.is_terminal and out.width < 130:
+        # The terminal is too narrow for a row. Two cells share a column, one below the other.
         columns = ["Id", "Customer, vehicle", "Rooftop, agent", "Visit, deliveries"]
         rows = [tuple(map("\n".join, zip(row[::2], row[1::2], strict=True))) for row in rows]
     print_table("Leads", columns, rows, empty="No leads yet.")
@@ -75,14 +75,14 @@ def show(
     lead_id: Annotated[str, typer.Argument(help="The id, from `leads list`.")], directory: DirOption = HERE
 ) -> None:
     """Show all of one lead: customer, vehicle, visits, later additions, consent and deliveries."""
-    with open_customer_store(directory) as (settings, store):
+    with customer_store(directory) as (settings, store):
         whole = read_lead(store, settings.dealer.id, lead_id, "leads show")
         deliveries = deliveries_of(store, settings.dealer.id, lead_id)
     lead, consents, events = whole.stored
-    out.print(f"[bold]Lead {lead.lead_id}[/], {lead.status} {moment(lead.received_at)} UTC")
+    out.print(f"[bold]Lead {lead.lead_id}[/], {lead.status} {moment(lead.received_at)} UTC", markup=True)
     for_rooftop = f", for {plain(lead.rooftop)}" if lead.rooftop else ""
     token = f", with token {lead.token_id}" if lead.token_id else ""
-    out.print(f"From {plain(lead.source_agent or ERASED)}{token}{for_rooftop}", markup=False)
+    out.print(f"From {plain(lead.source_agent or ERASED)}{token}{for_rooftop}")
     if lead.may_be_same_person_as is not None:
         out.print(f"It may be the same person as lead {lead.may_be_same_person_as}, which another sender sent.")
     if lead.erased_at is not None:
@@ -118,7 +118,6 @@ def _claimed(payload: bytes | None) -> str:
 
 
 def _states(deliveries: Sequence[DeliveryRecord]) -> str:
-    """For example `2 sent, 1 waiting`."""
     counted = Counter(delivery.state for delivery in deliveries)
     return ", ".join(f"{count} {state}" for state, count in sorted(counted.items()))
 
@@ -151,4 +150,42 @@ def _show_deliveries(deliveries: Sequence[DeliveryRecord]) -> None:
 
 app.command("erase")(erase)
 app.command("export")(export)
-app.command("dispose")(dispose)
+
+
+@app.command("dispose")
+def dispose(
+    directory: DirOption = HERE,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Show how much would be erased. Erase nothing.")] = False,
+    clock_is_right: Annotated[
+        bool,
+        typer.Option(
+            "--clock-is-right", help="Confirm this machine's clock, after the service did not run for a long time."
+        ),
+    ] = False,
+) -> None:
+    """Erase old customer data, as the running service does every hour: see the section privacy of dealer.toml.
+
+    If the clock is far from the time at which the service last ran, nothing is erased until you confirm the clock.
+    """
+    now = datetime.now(UTC)
+    with customer_store(directory) as (settings, store):
+        dealer = settings.dealer
+        if dry_run:
+            with store.read(dealer.id, now) as tx:
+                if (problem := clock_problem(tx)) and not clock_is_right:
+                    fail(problem)
+                done = erasure.disposable(tx, **erase_before(dealer, now))
+        else:
+            if clock_is_right:
+                with store.write(dealer.id, now) as tx:
+                    confirm_clock(tx)
+            done = erasure.dispose(store, dealer.id, **erase_before(dealer, now), now=now)
+            purge(store, dealer.id, **purge_before(dealer, now), now=now)
+    ages_in_days = dealer.privacy
+    rows = (
+        ("Customers of leads, after their last use", str(ages_in_days.keep_leads_days), str(done.leads)),
+        ("Texts of consents, after their last event", str(ages_in_days.keep_consents_days), str(done.consents)),
+    )
+    print_table("Would be erased" if dry_run else "Erased", ("What", "After days #", "Count #"), rows)
+    if dry_run:
+        out.print("\nNothing was changed (--dry-run).")

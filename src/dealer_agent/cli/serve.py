@@ -6,7 +6,7 @@ from urllib.parse import urlsplit
 
 import typer
 
-from dealer_agent.cli.terminal import HERE, DirOption, customer_store, err, find_settings, out, report_errors
+from dealer_agent.cli.terminal import HERE, DirOption, err, find_settings, out, report_errors, store_of
 from dealer_agent.config.channels import channel_secrets, is_this_machine
 from dealer_agent.storage.stock import read_revision
 
@@ -33,21 +33,21 @@ def serve(
     with report_errors():
         settings = find_settings(directory)
         channel_secrets(settings, os.environ)  # Every channel has what it needs, or the service does not start.
-        with customer_store(settings) as store, store.read(settings.dealer.id) as tx:
+        with store_of(settings, customers=True) as store, store.read(settings.dealer.id) as tx:
             stocked = read_revision(tx).stock > 0
         listener = listen(host, port)
     address = address_of(host, port)
     base = settings.base_url(address)
-    out.print(f"{settings.dealer.name} answers at {base}/", markup=False)
-    out.print(f"Its card: {settings.service.public_url or address}/.well-known/agent-card.json", markup=False)
+    out.print(f"{settings.dealer.name} answers at {base}/")
+    out.print(f"Its card: {settings.service.public_url or address}/.well-known/agent-card.json")
     problems = [problem_of_card(listener.getsockname()[0], settings.service.public_url or address)]
     if settings.mail.confirms_visits:
         problems.append(problem_of_links(base))
     for problem in filter(None, problems):
-        err.print(problem, style="yellow", markup=False)
+        err.print(problem, style="yellow")
     if not stocked:
         words = f"No stock was ever imported for the dealer {settings.dealer.id}: dealer-agent inventory import FILE"
-        err.print(words, style="yellow", markup=False)
+        err.print(words, style="yellow")
     run(settings, listener, address, workers)
 
 

@@ -8,6 +8,7 @@ import sys
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from datetime import datetime
+from functools import partial
 from pathlib import Path
 from typing import Annotated, Any, NoReturn
 
@@ -26,11 +27,10 @@ from dealer_agent.storage.errors import StorageError
 from dealer_agent.storage.migrate import migrate
 from dealer_agent.storage.store import Store
 
-_PIPE_COLUMNS = 200
-"""The width for a file or a pipe. A wide row stays on one line, so that it can be searched."""
-
-out = Console(highlight=False, soft_wrap=not sys.stdout.isatty(), width=None if sys.stdout.isatty() else _PIPE_COLUMNS)
-err = Console(stderr=True, highlight=False, soft_wrap=True)
+_wide = not sys.stdout.isatty()
+out = Console(highlight=False, markup=False, soft_wrap=_wide, width=200 if _wide else None)
+"""Without a terminal, a wide row stays on one line, so that it can be searched."""
+err = Console(stderr=True, highlight=False, markup=False, soft_wrap=True)
 
 DirOption = Annotated[
     Path, typer.Option("--dir", help="The folder that holds dealer.toml and, unless DATABASE_URL is set, the database.")
@@ -96,37 +96,28 @@ def find_settings(directory: Path) -> Settings:
 
 
 @contextmanager
-def store_of(settings: Settings) -> Iterator[Store]:
-    """The dealer's store, migrated first. Raises StorageError."""
+def store_of(settings: Settings, *, customers: bool = False) -> Iterator[Store]:
+    """The dealer's store, migrated first. Raises StorageError.
+
+    With `customers` it is for work with customer data: the keys are checked. Raises also KeyMissing and WrongKey.
+    """
     migrate(settings.database_url)
     with Store.open(settings.database_url, settings.cipher) as store:
+        if customers:
+            store.check_keys(settings.dealer.id)
         yield store
 
 
 @contextmanager
-def customer_store(settings: Settings) -> Iterator[Store]:
-    """The same for work with customer data: the keys are checked first. Raises also KeyMissing and WrongKey."""
-    with store_of(settings) as store:
-        store.check_keys(settings.dealer.id)
-        yield store
-
-
-@contextmanager
-def open_store(directory: Path) -> Iterator[tuple[Settings, Store]]:
-    """The dealer in a folder, and its store. Errors in the block end the command (`report_errors`)."""
+def open_store(directory: Path, *, customers: bool = False) -> Iterator[tuple[Settings, Store]]:
+    """The dealer in a folder, and `store_of` it. Errors in the `with` block end the command."""
     with report_errors():
         settings = find_settings(directory)
-        with store_of(settings) as store:
+        with store_of(settings, customers=customers) as store:
             yield settings, store
 
 
-@contextmanager
-def open_customer_store(directory: Path) -> Iterator[tuple[Settings, Store]]:
-    """The same for commands that read or write customer data (`customer_store`)."""
-    with report_errors():
-        settings = find_settings(directory)
-        with customer_store(settings) as store:
-            yield settings, store
+customer_store = partial(open_store, customers=True)
 
 
 def progress() -> Progress:
@@ -169,9 +160,9 @@ def section(title: str, content: Any) -> None:
     if isinstance(content, dict):
         for name, value in content.items():
             text = msgspec.json.encode(value).decode() if isinstance(value, dict | list) else str(value)
-            out.print(f"  {_indented(name.replace('_', ' '))}: {_indented(text)}", markup=False)
+            out.print(f"  {_indented(name.replace('_', ' '))}: {_indented(text)}")
     else:
-        out.print(f"  {_indented(str(content))}", markup=False)
+        out.print(f"  {_indented(str(content))}")
 
 
 def _indented(text: str) -> str:

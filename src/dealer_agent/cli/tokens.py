@@ -23,10 +23,10 @@ def create(
         token = new_token()
         with store.write(settings.dealer.id) as tx:
             token_id = create_token(tx, name, token.secret_hash)
-    err.print(f"Token {token_id} for {name}. Keep it now: it is shown this once.", markup=False)
-    out.print(token.text(token_id), markup=False, soft_wrap=True)
+    err.print(f"Token {token_id} for {name}. Keep it now: it is shown this once.")
+    out.print(token.text(token_id), soft_wrap=True)
     if settings.auth.mode == "none":
-        err.print('Nothing asks for a token yet: set mode = "bearer" under [auth] in dealer.toml.', markup=False)
+        err.print('Nothing asks for a token yet: set mode = "bearer" under [auth] in dealer.toml.')
 
 
 @app.command("list")

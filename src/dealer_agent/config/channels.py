@@ -111,7 +111,6 @@ def is_this_machine(host: str) -> bool:
 
 
 def _is_private(host: str) -> bool:
-    """Whether a host is this machine or in a private network."""
     try:
         return ip_address(host).is_private
     except ValueError:

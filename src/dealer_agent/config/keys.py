@@ -23,9 +23,9 @@ _LASTING_IS_MISSING = (
 )
 
 _HEADER = """\
-# The keys to this dealer's customer data. Back up this file, apart from the database: without it nobody can read the
-# leads again. Keep it secret: a person who has it and the database can read the leads. The first key is the active
-# one. `dealer-agent keys rotate` changes it.
+# The keys to this dealer's customer data. Back up this file separately from the database: without it nobody can read
+# the leads again. Keep it secret: a person who has it and the database can read the leads. The first key is the
+# active one. `dealer-agent keys rotate` changes it.
 """
 
 
@@ -121,7 +121,7 @@ def _add_lasting_secret(path: Path) -> None:
 
 @contextmanager
 def changing(path: Path, *, wait: bool = False) -> Iterator[None]:
-    """Locks a key file for a block, so that two processes cannot overwrite each other's new key.
+    """Locks a key file for a `with` block, so that two processes cannot overwrite each other's new key.
 
     Raises OSError; without `wait` also BlockingIOError while another process has the lock.
     """
@@ -135,7 +135,7 @@ def changing(path: Path, *, wait: bool = False) -> Iterator[None]:
 
 @contextmanager
 def _written_beside(path: Path, keyring: Keyring) -> Iterator[Path]:
-    """A complete temporary file in the same folder. The block moves it, or it is deleted at the end."""
+    """A complete temporary file beside `path`, deleted at the end of the `with` block unless the block moved it."""
     made = path.with_name(f".{path.name}.new")
     made.unlink(missing_ok=True)  # A killed process may have left one with old keys.
     try:
@@ -144,12 +144,13 @@ def _written_beside(path: Path, keyring: Keyring) -> Iterator[Path]:
             file.flush()
             os.fsync(file.fileno())
         yield made
-        _sync(path.parent)
+        sync_directory(path.parent)
     finally:
         made.unlink(missing_ok=True)
 
 
-def _sync(directory: Path) -> None:
+def sync_directory(directory: Path) -> None:
+    """Makes a rename or a new file in a directory durable."""
     descriptor = os.open(directory, os.O_RDONLY | os.O_DIRECTORY)
     try:
         os.fsync(descriptor)

@@ -4,7 +4,6 @@ The server and the delivery read these types directly. A property converts a set
 """
 
 from collections.abc import Callable, Iterator
-from datetime import timedelta
 from functools import cached_property
 from ipaddress import IPv4Network, IPv6Network, ip_network
 from pathlib import Path
@@ -136,15 +135,10 @@ class ServiceSettings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
         return self.body_limit_kib * 1024
 
     @cached_property
-    def lead_body_limit_bytes(self) -> int:
-        """The most bytes of a lead."""
-        return self.lead_body_limit_kib * 1024
-
-    @cached_property
     def largest_body_bytes(self) -> int:
         """The most bytes of a body whose skill is not known yet."""
         takes_leads = LEAD_SUBMIT.id in self.skills
-        return max(self.body_limit_bytes, self.lead_body_limit_bytes) if takes_leads else self.body_limit_bytes
+        return max(self.body_limit_kib, self.lead_body_limit_kib if takes_leads else 0) * 1024
 
     @property
     def proto(self) -> Vocabulary:
@@ -227,14 +221,9 @@ class MailSettings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True
         """Whether customers get mails about confirmed and cancelled visits."""
         return bool(self.host) and self.confirm_appointments
 
-    @property
-    def links_valid(self) -> timedelta:
-        """How long the links in a mail work after the end of the visit."""
-        return timedelta(days=self.links_valid_days)
-
 
 class DeliverySettings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """When a failed delivery is sent again. After `breaker_failures` failures in a row a channel rests.
+    """When a failed delivery is retried. After `breaker_failures` failures in a row, a channel pauses.
 
     `lease_seconds` must be longer than the timeout of every channel.
     """
@@ -245,26 +234,6 @@ class DeliverySettings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     breaker_failures: Annotated[int, Meta(ge=1, le=1000)] = 5
     breaker_seconds: Annotated[int, Meta(ge=1, le=3600)] = 60
     lease_seconds: Annotated[int, Meta(ge=10, le=3600)] = 300
-
-    @property
-    def first_retry(self) -> timedelta:
-        """The longest wait after the first attempt."""
-        return timedelta(seconds=self.first_retry_seconds)
-
-    @property
-    def longest_retry(self) -> timedelta:
-        """The longest wait between two attempts."""
-        return timedelta(minutes=self.longest_retry_minutes)
-
-    @property
-    def park_after(self) -> timedelta:
-        """The age at which a delivery that fails is parked."""
-        return timedelta(hours=self.park_after_hours)
-
-    @property
-    def lease(self) -> timedelta:
-        """How long a process may hold a delivery."""
-        return timedelta(seconds=self.lease_seconds)
 
 
 class DealerFile(Profile, frozen=True, kw_only=True, forbid_unknown_fields=True):

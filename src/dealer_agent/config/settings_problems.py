@@ -14,9 +14,6 @@ from dealer_agent.config.toml_positions import key_lines, nearest_line
 from dealer_agent.protocol.did_you_mean import did_you_mean
 from dealer_agent.protocol.problems import Path, Problem
 
-OPTIONS_OF_SERVE = ("host", "port", "workers")
-"""Options of the command `serve` that users may write into `dealer.toml` by mistake."""
-
 
 class SettingsError(Exception):
     """The settings cannot be used. The message has a line for each problem: `dealer.toml, line 3: KEY: MESSAGE`."""
@@ -36,7 +33,7 @@ def _key_name(path: Path) -> str:
 
 
 def header_name(path: Path) -> str:
-    """The same in the brackets of a header: `rooftops.timezone`."""
+    """The path of a table as TOML writes it in a header: `('rooftops', 2, 'address')` as `rooftops.address`."""
     return ".".join(part for part in path if isinstance(part, str))
 
 
@@ -131,7 +128,8 @@ def _right_place(key: str, known: list[str], sections: _Sections) -> str:
         f"under {header}" if header else "at the top of the file, above the first [section]"
         for header in sections.get(key, ())
     ]
-    options = [f"on the command line: dealer-agent serve --{key}"] if key in OPTIONS_OF_SERVE else []
+    # Users may write options of the command `serve` into the file by mistake.
+    options = [f"on the command line: dealer-agent serve --{key}"] if key in ("host", "port", "workers") else []
     if not places and not options:
         return did_you_mean(key, known)
     return f"; it belongs {', or '.join((*places, *options))}"

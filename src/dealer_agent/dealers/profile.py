@@ -92,7 +92,7 @@ class DirectoryChannel(Channel, frozen=True, kw_only=True, forbid_unknown_fields
 
 
 class Deliver(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """The receivers of a rooftop's leads. Every channel gets every lead. People in `notify` get a readable mail."""
+    """The receivers of a rooftop's leads. Every channel gets every lead. Staff in `notify` get a readable mail."""
 
     smtp: tuple[SmtpChannel, ...] = ()
     http: tuple[HttpChannel, ...] = ()
@@ -109,7 +109,7 @@ class DealerRooftop(Opening, frozen=True, kw_only=True, forbid_unknown_fields=Tr
     """A sales location. `feed_ids` are its dealer ids and names in feeds.
 
     Absent `fees` are unknown. Empty `fees` mean that there are none. Only with known fees can a price before fees
-    become an advertised price. `visits` is by kind of visit. People arrange a kind that is absent (`requested`).
+    become an advertised price. `visits` is by kind of visit. Staff arrange a kind that is absent (`requested`).
     """
 
     name: Text

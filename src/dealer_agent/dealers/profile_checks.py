@@ -190,7 +190,7 @@ def durations_are_multiples_of_15(rules: Any) -> Iterator[Problem]:
 
 
 RESERVED_CHANNELS = ("notify", "customer")
-"""The channel names of deliveries to the rooftop's people and to the customer."""
+"""The channel names of deliveries to the rooftop's staff and to the customer."""
 
 
 def channel_names_are_unique(deliver: Any) -> Iterator[Problem]:

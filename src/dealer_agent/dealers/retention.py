@@ -17,7 +17,7 @@ def erase_before(dealer: Profile, now: datetime) -> dict[str, datetime]:
 def purge_before(dealer: Profile, now: datetime) -> dict[str, datetime]:
     """The limits for `storage.retention.purge`.
 
-    The access log is deleted up to a midnight, because each deletion adds an entry to it.
+    The limit of the access log is a midnight, so that its hourly deletion, which adds an entry, deletes once a day.
     """
     kept, today = dealer.privacy, now.replace(hour=0, minute=0, second=0, microsecond=0)
     return {

@@ -13,14 +13,14 @@ TO_CUSTOMER: tuple[CustomerKind, ...] = get_args(CustomerKind)
 """The kinds of deliveries that go to the customer's mailbox."""
 
 NOTIFY, CUSTOMER = RESERVED_CHANNELS
-"""The names of the channels without a section in `dealer.toml`: the rooftop's people, and the customer."""
+"""The names of the channels without a section in `dealer.toml`: the rooftop's staff, and the customer."""
 
 
 @dataclass(frozen=True, slots=True)
 class NewDelivery:
     """A delivery to plan.
 
-    `lead` and `resend` (the lead again) go to a channel of the rooftop. `notify` is either of them for its people.
+    `lead` and `resend` (the lead again) go to a channel of the rooftop. `notify` is either of them for its staff.
     `confirm` and `cancel` notify the customer about a visit. `withdrawal` and `erasure` notify the receivers of a lead
     that the customer withdrew consent or was erased. `visit_cancelled` notifies them that an erasure cancelled a visit.
 
@@ -35,7 +35,7 @@ class NewDelivery:
 
 
 def deliveries_of(rooftop: DealerRooftop, *, event_id: str | None = None) -> tuple[NewDelivery, ...]:
-    """The deliveries of a lead: to every channel of its rooftop, and to its people.
+    """The deliveries of a lead: to every channel of its rooftop, and to its staff.
 
     With `event_id` the lead is sent again because of an addition or a cancelled visit.
     """
@@ -54,7 +54,7 @@ def mail_to_customer(kind: CustomerKind, rooftop: DealerRooftop, appointment_id:
 def notices_of(
     profile: Profile, notice: Notice, copies: Iterable[tuple[str, str]], event_id: str | None = None
 ) -> tuple[NewDelivery, ...]:
-    """The notices to the receivers (rooftop, channel) in `copies` whose settings name this notice, and to people."""
+    """The notices to the receivers (rooftop, channel) in `copies` whose settings name this notice, and to staff."""
     wanting = {
         (rooftop.name, name)
         for rooftop in profile.rooftops
@@ -65,7 +65,7 @@ def notices_of(
 
 
 def visit_cancelled_notices(profile: Profile, rooftop: str, appointment_id: str) -> tuple[NewDelivery, ...]:
-    """The notices about a visit that an erasure cancelled: to people, or to all channels if there are no people."""
+    """The notices about a visit that an erasure cancelled: to staff, or to all channels if `notify` is empty."""
     there = next((each for each in profile.rooftops if each.name == rooftop), profile.rooftops[0])
     channels = (NOTIFY,) if there.deliver.notify else tuple(there.deliver.channels)
     return tuple(NewDelivery("visit_cancelled", there.name, name, appointment_id) for name in channels)

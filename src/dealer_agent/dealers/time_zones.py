@@ -25,6 +25,7 @@ def areas() -> dict[str, str]:
 
 @cache
 def _links() -> dict[str, str]:
+    """Each alias of a zone, such as `US/Eastern`, with the zone that it means."""
     return {link: zone for kind, zone, link in (line.split() for line in _database("tzdata.zi") if line[:2] == "L ")}
 
 

@@ -1,1 +1,1 @@
-"""Sends stored leads to CRMs and people. A delivery is leased, sent outside a transaction, then recorded."""
+"""Sends stored leads to CRMs, staff and customers. A delivery is leased, sent outside a transaction, then recorded."""

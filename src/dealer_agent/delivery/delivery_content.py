@@ -24,7 +24,7 @@ MAILS_WITHIN = timedelta(hours=24)
 
 
 class PreparedDelivery(NamedTuple):
-    """The content of a delivery, and the document that its first attempt `stored`. The others are for that document."""
+    """The content of a delivery. `stored` is the document of its first attempt; None before that attempt."""
 
     content: DeliveryContent
     stored: StoredDocument | None

@@ -1,4 +1,4 @@
-"""Why a delivery is not sent, how long it waits, and when a channel rests. Pure.
+"""Why a delivery is not sent, when it is retried, and when a channel pauses. Pure.
 
 The clock and the random draw are arguments.
 """
@@ -49,15 +49,16 @@ class NeedsNewId(_NotSendable):
 
 
 def retry_wait(settings: DeliverySettings, attempts: int, draw: float) -> timedelta:
-    """How long to wait after that many attempts: exponential backoff with full jitter. `draw` is from 0 to 1."""
+    """The wait before the next attempt: exponential backoff with full jitter. `draw` is random, from 0 to 1."""
     # More doublings exceed every longest wait, and finally the range of a timedelta.
     doublings: int = 2 ** min(attempts - 1, 20)
-    return min(settings.longest_retry, settings.first_retry * doublings) * draw
+    longest = timedelta(minutes=settings.longest_retry_minutes)
+    return min(longest, timedelta(seconds=settings.first_retry_seconds) * doublings) * draw
 
 
 @dataclass(slots=True)
 class Breaker:
-    """Whether a channel is worth trying. After so many failures in a row it rests, then one delivery tries it."""
+    """The circuit breaker of a channel: a pause after repeated failures, then one delivery at a time."""
 
     failures_allowed: int
     rest_seconds: float
@@ -66,22 +67,22 @@ class Breaker:
 
     @property
     def ailing(self) -> bool:
-        """Whether it has failed so often that it rests, or is being tried by one delivery at a time."""
+        """Whether the channel has failed `failures_allowed` times in a row."""
         return self.failures >= self.failures_allowed
 
     def room(self, now: float, under_way: int, at_once: int) -> int:
-        """How many more deliveries may begin; `now` is in seconds on the clock that the failures are told by."""
+        """How many more deliveries may begin. `now` is in seconds, on the same clock as in `failed`."""
         if now < self.rests_until:
             return 0
         return max(0, (1 if self.ailing else at_once) - under_way)
 
     def succeeded(self) -> None:
-        """The receiver lives."""
+        """Records a success, or a failure that is not the channel's. Ends the pause."""
         self.failures = 0
         self.rests_until = 0.0
 
     def failed(self, now: float, asked_to_wait: float = 0.0) -> None:
-        """The channel failed; the receiver may have asked to be left alone for some seconds."""
+        """Records a failure of the channel. `asked_to_wait` is the receiver's `Retry-After` in seconds."""
         self.failures += 1
         rest = max(asked_to_wait, self.rest_seconds if self.ailing else 0.0)
         self.rests_until = max(self.rests_until, now + rest)

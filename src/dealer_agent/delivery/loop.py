@@ -111,8 +111,8 @@ class DeliveryLoop:
     async def _due_addresses(self) -> list[Address]:
         """The addresses with due deliveries.
 
-        The query reads all waiting deliveries, so it runs only at each poll and when no known address is left. It uses
-        a reader, so it does not delay the writer.
+        The query reads all waiting deliveries, so it runs only at each poll and when no known address is left. Its
+        transaction is read-only, so it does not delay the writer.
         """
         time = asyncio.get_running_loop().time()
         if time >= self._next_poll or not self._limits(list(self._due)):
@@ -122,7 +122,7 @@ class DeliveryLoop:
 
     def _read_due_addresses(self) -> list[Address]:
         with self.store.read(self.dealer_id) as tx:
-            return outbox.due_addresses(tx, self.settings.lease)
+            return outbox.due_addresses(tx, timedelta(seconds=self.settings.lease_seconds))
 
     def _limits(self, addresses: list[Address]) -> dict[Address, int]:
         """How many deliveries may begin at each address. The order is random, so that each address gets a turn."""
@@ -147,7 +147,7 @@ class DeliveryLoop:
     def _lease(self, tx: Transaction, limits: dict[Address, int]) -> list[DueDelivery]:
         leased = []
         for address, limit in limits.items():
-            for delivery in outbox.claim(tx, self.settings.lease, address, limit):
+            for delivery in outbox.claim(tx, timedelta(seconds=self.settings.lease_seconds), address, limit):
                 if address in self.outlets:
                     leased.append(delivery)
                 else:
@@ -211,7 +211,7 @@ class DeliveryLoop:
         return OutgoingDocument(delivery.delivery_id, delivery.lead_id, content)
 
     def _rendered(self, delivery: DueDelivery) -> tuple[PreparedDelivery, bytes]:
-        """Prepares and renders. A mail to a customer is rendered again for each attempt: it may be too late for it."""
+        """Prepares and renders. A mail to a customer is rendered for each attempt, because it may be out of date."""
         prepared = self.prepare(delivery)
         if prepared.stored is not None and delivery.kind not in TO_CUSTOMER:
             return prepared, prepared.stored.content
@@ -225,7 +225,7 @@ class DeliveryLoop:
         retry_after = failure.retry_after or timedelta()
         breaker.failed(asyncio.get_running_loop().time(), retry_after.total_seconds())
         if breaker.ailing:
-            log.warning("channel rests", rooftop=address[0], channel=address[1], failures=breaker.failures)
+            log.warning("channel pauses", rooftop=address[0], channel=address[1], failures=breaker.failures)
 
     async def _record_failure(self, delivery: DueDelivery, failure: NotDelivered) -> None:
         """Schedules a retry, or parks the delivery.
@@ -235,7 +235,7 @@ class DeliveryLoop:
         """
         now = datetime.now(UTC)
         problem, may_have_arrived = failure.problem, failure.may_have_arrived
-        too_old = now - delivery.tried_since >= self.settings.park_after
+        too_old = now - delivery.tried_since >= timedelta(hours=self.settings.park_after_hours)
         if too_old or (failure.permanent and delivery.kind in TO_CUSTOMER):
             log.error("delivery parked", **_named(delivery), problem=problem)
             await self._record(delivery, outbox.park, problem, may_have_arrived=may_have_arrived)

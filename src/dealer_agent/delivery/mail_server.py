@@ -100,7 +100,7 @@ def _refused(what: str, code: int) -> NotDelivered:
 
 
 def _note(refused: dict[str, aiosmtplib.SMTPResponse], recipients: int) -> str | None:
-    """Raises NotDelivered if a recipient may be accepted later. The others then get a repeat with the same id."""
+    """Raises NotDelivered if a later attempt may reach a refused recipient. Then the others get the mail twice."""
     if not refused:
         return None
     codes = ", ".join(sorted({str(response.code) for response in refused.values()}))

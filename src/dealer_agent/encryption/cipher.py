@@ -62,7 +62,7 @@ class Cipher:
     """Encrypts and decrypts with the keys of a keyring. Threads may share it.
 
     A context says where a value belongs, such as table, column, dealer and row id. Only the same context, part by part,
-    decrypts or verifies the value. `reload` returns the present keyring (the same object if nothing changed), or raises
+    decrypts or verifies the value. `reload` returns the current keyring (the same object if nothing changed), or raises
     InvalidKeys.
     """
 
@@ -120,11 +120,11 @@ class Cipher:
         return key_id
 
     def hash(self, value: str, *context: str) -> bytes:
-        """32 bytes that find the value again, under the active key. Without the key they disclose nothing."""
+        """A hash (32 bytes) with the active key, to find the value again. Without the key it discloses nothing."""
         return _authenticated(self._keys.active.lookup, value.encode("utf-8", "surrogatepass"), context)
 
     def hashes(self, value: str, *context: str) -> list[bytes]:
-        """The same under each key, the active one first: a lookup needs all of them while keys change."""
+        """The `hash` under each key, the active one first: a lookup needs all of them during a key rotation."""
         plain = value.encode("utf-8", "surrogatepass")
         return [_authenticated(key.lookup, plain, context) for key in self._keys.by_id.values()]
 
@@ -139,7 +139,7 @@ class Cipher:
         return hmac.compare_digest(mac, key.header + _authenticated(key.mac, data, context))
 
     def lasting_key(self, purpose: str) -> bytes:
-        """32 bytes for one purpose, derived from the lasting secret. A change of keys does not change them.
+        """32 bytes for one purpose, derived from the lasting secret. A key rotation does not change them.
 
         Data under this key stays readable after an erasure. So use it only for what holds no readable customer data:
         keyed hashes and signatures. Raises InvalidKeys if the keyring has no lasting secret; the cipher of a running

@@ -54,7 +54,7 @@ class Plan:
 
     @property
     def after(self) -> int:
-        """Units for sale afterwards."""
+        """The number of units for sale after the import."""
         return self.before + len(self.added) + len(self.back) - len(self.sold)
 
 

@@ -24,8 +24,8 @@ from dealer_agent.protocol.vehicle_field import Natural
 class Unit(VehicleMembers, frozen=True, omit_defaults=True, kw_only=True):
     """One unit of stock as the feed gave it, in canonical words. It has `vin` or `stock` or both. Mileage is miles.
 
-    `selling_price` is the feed's price, whatever it includes. `rooftop_hints` are the feed's dealer ids and names, best
-    first. `feed_updated_at` is the feed's time for the unit. `extras` are passed through to buyers.
+    `selling_price` is the feed's price (`Profile.feed_price` says what it includes). `rooftop_hints` are the feed's
+    dealer ids and names, best first. `feed_updated_at` is the feed's time for the unit. Buyers get `extras` unchanged.
     """
 
     vehicle_id: str | UnsetType = UNSET
@@ -64,7 +64,7 @@ class ListingPolicy:
 
     @cached_property
     def rule_by_hint(self) -> Mapping[str, RooftopRule]:
-        """Folded feed id or name to its rooftop. The first of two rooftops with the same id has it."""
+        """Folded feed id or name to its rooftop. If two rooftops have the same id, the first one is used."""
         rules: dict[str, RooftopRule] = {}
         for rule in self.rooftops:
             for hint in (rule.name, *sorted(rule.feed_ids)):

@@ -58,7 +58,7 @@ class VisitEnded(Exception):  # noqa: N818 - it says what happened
 
 
 class TimeNotFree(Exception):  # noqa: N818 - it says what happened
-    """The visit cannot be moved to this time. It does not change."""
+    """The visit cannot be moved to this time, so it stays as it was."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -1,4 +1,4 @@
-"""Takes leads: each one is a job of the process's only writer (docs/protocol.md#lead-submit)."""
+"""Accepts leads: each one is a job of the process's only writer (docs/protocol.md#lead-submit)."""
 
 import asyncio
 from collections.abc import Callable
@@ -30,7 +30,7 @@ Result = TypeVar("Result")
 
 
 class LeadIntake:
-    """Takes one dealer's leads, and cancels visits.
+    """Accepts one dealer's leads, and cancels visits.
 
     `confirms_by_mail`: customers get mails about confirmed and cancelled visits. `on_stored` is called when a change is
     durable, because there may be deliveries.
@@ -82,7 +82,7 @@ class LeadIntake:
         body: bytes,
         now: datetime,
     ) -> Job[Answer | ProtocolError]:
-        """The job that stores a lead. Raises ProtocolError for a lead without a key that is not accepted."""
+        """The job that stores a lead. Without an idempotency key, raises ProtocolError for a lead to refuse."""
         lead = PreparedLead.of(request, payload, token_id, body)
         accepted = accept_lead(request, catalogue, now) if request.idempotency_key is UNSET else None
         return lambda tx: LeadTransaction(tx, self._context, catalogue, lead, accepted).store()
@@ -122,7 +122,7 @@ async def _in_time(stored: Future[Result], seconds: float) -> Result:
     except TimeoutError:
         if stored.cancel():
             raise InternalError(
-                "The dealer's database is busy. The lead was not taken: send the same request again."
+                "The dealer's database is busy. The lead was not stored: send the same request again."
             ) from None
     except asyncio.CancelledError:
         stored.cancel()
@@ -132,7 +132,7 @@ async def _in_time(stored: Future[Result], seconds: float) -> Result:
             return await asyncio.shield(waiting)
     except TimeoutError:
         raise InternalError(
-            "The dealer's database is slow. The lead may have been taken: send the same request again, with the same "
+            "The dealer's database is slow. The lead may have been stored: send the same request again, with the same "
             "idempotency_key."
         ) from None
 

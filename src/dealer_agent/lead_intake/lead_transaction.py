@@ -68,6 +68,8 @@ class _StoredAnswer(Struct, omit_defaults=True):
 
 
 class _Taken(NamedTuple):
+    """The id of the lead that was stored or added to, and the answer."""
+
     lead_id: str
     answer: Result
 

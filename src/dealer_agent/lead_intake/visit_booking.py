@@ -327,7 +327,7 @@ class Cancellation(NamedTuple):
 def cancel_visit(tx: Transaction, appointment_id: str, notifications: Notifications | None) -> Cancellation:
     """Ends an active visit that is not over, and frees its places. Without `notifications` nobody is notified.
 
-    The dealer is locked. Raises NoVisitToCancel.
+    The caller holds the dealer's lock. Raises NoVisitToCancel.
     """
     visit = appointments.find_appointment(tx, appointment_id)
     if visit is None or not visit.is_active or (visit.ends_at is not None and visit.ends_at <= tx.now):

@@ -30,10 +30,10 @@ MOST_VISITS = 1000
 
 
 def subscribed_calendar(store: Store, profile: Profile, secret_hash: bytes, now: datetime) -> bytes | None:
-    """The calendar for a valid secret, recorded in the access log. None for an invalid one.
+    """The calendar, if the secret is valid, else None. The access log gets an entry.
 
-    It has the visits from PAST ago to FUTURE. Of more than MOST_VISITS, confirmed visits to come are first. Raises
-    StorageError.
+    It has the visits from `PAST` ago to `FUTURE` ahead. If there are more than `MOST_VISITS`, confirmed future visits
+    have priority. Raises StorageError.
     """
     with store.read(profile.id, now) as tx:
         token_id = find_token(tx, secret_hash, "calendar")

@@ -89,7 +89,7 @@ def _encoded(prospect: Element) -> bytes:
 
 
 def _wanted_vehicle(prospect: Element, view: LeadView) -> None:
-    """The first vehicle, before a trade-in. CRMs require one even from a customer who named none."""
+    """Adds the vehicle of interest, before a trade-in. CRMs require one, even if the customer named none."""
     test_drive = any(visit.kind == "test_drive" for visit in view.visits)
     element = etree.SubElement(prospect, "vehicle", interest="test-drive" if test_drive else "buy")
     if view.vehicle is not None:

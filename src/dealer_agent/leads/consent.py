@@ -64,7 +64,7 @@ def usable_channels(customer: Customer, consents: Sequence[ConsentEvent], now: d
 
 
 def channels_of(lead: StoredLead, now: datetime) -> tuple[Channel, ...]:
-    """The `usable_channels` of a lead. If its customer is erased, the channels of its consent."""
+    """The `usable_channels` of a lead; if its customer is erased, the channels that its consent allows."""
     if lead.lead.customer is None:
         allowed = channels_allowed(lead.consents, now)
         return tuple(channel for channel in CHANNELS if channel in allowed)

@@ -10,7 +10,7 @@ REVOKED: Final = "revoked"
 REVOKED_ELSEWHERE: Final = "revoked on another lead"
 """The customer withdrew consent on another lead, and it applies to this one. Its sender is not informed."""
 KEPT_AS_PROOF: Final = "kept as proof"
-"""The person was erased. The texts of the lead's events are kept apart, as proof (`storage.proofs`)."""
+"""The person was erased. The texts of the lead's events moved to `storage.proofs`."""
 ERASED: Final = "erased"
 """The texts of the lead's events were deleted, because the person asked for it."""
 DISPOSED: Final = "disposed"
@@ -28,8 +28,8 @@ class ConsentRecord:
     """What the customer agreed to. `request_hash` is the SHA-256 of the request as received.
 
     `source_agent` is the agent that got the consent. `token_id` is the token of the request. `customer` is who agreed
-    (JSON in UTF-8): the law requires it with the consent, for longer than the lead itself. `leads.record_lead` takes
-    the lead's customer if it is None.
+    (JSON in UTF-8): the law requires it with the consent, for longer than the lead itself. If it is None,
+    `storage.leads.record_lead` takes the lead's customer.
     """
 
     received_at: datetime

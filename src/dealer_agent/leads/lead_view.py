@@ -83,10 +83,10 @@ class LeadView:
     vehicle members that the protocol does not define. `messages` and `visits` are oldest first. `customer` has only the
     contact points that `channels` allow.
 
-    `resend`: the receiver has the lead already. The reason is the `cancelled_visit`, the channels that were
-    `withdrawn`, an addition (`added`), or else a person who sends it again.
+    `resend`: the receiver has the lead already. The reason for the repeat is in `cancelled_visit`, in `withdrawn`
+    (channels) or in `added`. If none is set, a person of the dealer sends the lead again.
 
-    `may_be_same_person_as` is the id of another sender's lead with a contact point and the vehicle of this one.
+    `may_be_same_person_as` is the id of another sender's lead with the same vehicle and one of the contact points.
     """
 
     lead_id: str
@@ -134,7 +134,7 @@ class CancelledVisit:
 
 
 DeliveredMessage = LeadView | ErasedLead | CancelledVisit
-"""What a delivery tells its receiver."""
+"""The content of a delivery."""
 
 
 def extras_of(described: object, kind: type[Struct]) -> dict[str, Any]:

@@ -91,8 +91,8 @@ def current_or_next_span(hours: Hours, zone: str, now: datetime) -> Span | None:
 def open_spans(hours: Hours, zone: ZoneInfo, first: date, last: date) -> Iterator[Span]:
     """The open spans (UTC) of the days from `first` to `last`, both included, in order of time.
 
-    Spans that touch or overlap are joined, also over midnight. A span of the day before or after counts if it touches
-    these days.
+    Spans that touch or overlap are joined, also over midnight. A span of the day before or after counts if it overlaps
+    or touches these days.
     """
     day = first - _DAY if _reaches_midnight(hours(first - _DAY)) else first
     end = last + _DAY if _reaches_midnight(hours(last)) else last

@@ -75,12 +75,12 @@ def with_normal_phone(customer: Customer, contacts: Iterable[str]) -> Customer:
 
 
 def names_a_vehicle(wish: VehicleOfInterest | UnsetType) -> bool:
-    """Whether the wish identifies one vehicle, not only a kind of vehicle. A blank identifier does not count."""
+    """Whether a vehicle of interest has a VIN, a stock number or an id. A blank identifier does not count."""
     return wish is not UNSET and _identity(wish) is not None
 
 
 def vehicle_key(wish: VehicleOfInterest | UnsetType, found: FoundVehicle) -> str | None:
-    """Equal for two leads about the same vehicle. None for a lead without a vehicle.
+    """A text that is equal for two leads about the same vehicle. None for a lead without a vehicle.
 
     The VIN comes first also for a vehicle in stock, so the key is the same before and after the vehicle's import.
     """
@@ -105,7 +105,7 @@ def _identity(vehicle: Vehicle | RemovedUnit | VehicleOfInterest) -> str | None:
 
 
 def payload_hash(payload: dict[str, Any]) -> bytes:
-    """Equal for two requests with the same payload, except for `submitted_at` (docs/protocol.md#idempotency)."""
+    """A hash of the payload without `submitted_at`, to recognise a repeated request (docs/protocol.md#idempotency)."""
     compared = {name: value for name, value in payload.items() if name != "submitted_at"}
     return hashlib.sha256(msgspec.json.encode(compared, order="deterministic")).digest()
 

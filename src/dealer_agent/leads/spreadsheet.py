@@ -62,7 +62,7 @@ def cells(view: LeadView) -> dict[str, str]:
 
 
 def _vehicle(which: str, vehicle: VehicleMembers | UnsetType) -> Mapping[str, str]:
-    # A wish and a trade-in each have only some of these members. An unset vehicle has none.
+    # A vehicle of interest and a trade-in each have only some of these members. An unset vehicle has none.
     words = (_text(getattr(vehicle, name, UNSET)) for name in ("year", "make", "model", "trim"))
     members = {f"{which}_{name}": _text(getattr(vehicle, name, UNSET)) for name in _VEHICLE}
     return {which: " ".join(filter(None, words)), **members}

@@ -43,7 +43,7 @@ class Timetable:
         }
 
     def plan(self, rooftop: DealerRooftop, kind: VisitKind) -> VisitPlan | None:
-        """How the rooftop books this kind of visit. None if people arrange it."""
+        """How the rooftop books this kind of visit. None if staff arrange it."""
         return self._plans.get((rooftop.name, kind))
 
     def rooftop(self, name: str) -> DealerRooftop | None:

@@ -41,8 +41,8 @@ class VisitDecision:
     then nothing is stored. `kept` is an earlier confirmed visit that stays. `replaced` are the visits that end.
     `within` is the test drive that an appraisal is part of.
 
-    `answered_before`: the same request was answered with a time, which the sender must not learn without a token. No
-    person needs to arrange this visit.
+    `answered_before`: an equal request already has an active visit, so staff need not arrange this one. A sender
+    without a token must not learn its time.
     """
 
     kind: VisitKind

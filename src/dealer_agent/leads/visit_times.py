@@ -38,7 +38,7 @@ PROPOSALS = 3
 
 
 class BusyQuarters(Protocol):
-    """The number of visits in each quarter of an hour, by its start in UTC. A dictionary is one."""
+    """The number of visits in each quarter of an hour, by its start in UTC. A dictionary has this method."""
 
     def get(self, quarter: datetime, default: int, /) -> int:
         """The number of visits in this quarter, else `default`."""
@@ -141,13 +141,13 @@ def free_slots(
 
 
 def bookable_span(asked: RequestedTimes, plan: VisitPlan, now: datetime) -> tuple[datetime, datetime]:
-    """The quarters that `choose_time` may look up: from the first to before the second time, in UTC."""
+    """The start (included) and the end (excluded) of the quarters that `choose_time` may look up, in UTC."""
     first, last = _bookable(plan, now)
     return first, max(first, last + asked.duration)
 
 
 def quarters_of(slot: Slot) -> list[datetime]:
-    """The starts (UTC) of the quarters of an hour that the visit touches."""
+    """The starts (UTC) of the quarters of an hour that the visit overlaps."""
     start, end = slot.start.astimezone(UTC), slot.end.astimezone(UTC)
     quarter = _next_quarter(start)
     touched = [quarter - QUARTER] if start < quarter else []

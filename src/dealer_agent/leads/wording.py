@@ -136,13 +136,13 @@ MOST_TIMES = 10
 
 
 def visit_name(kind: AppointmentType) -> str:
-    """`Test drive`."""
+    """The kind of visit with a capital letter: `Test drive`."""
     name = VISITS[kind]
     return f"{name[0].upper()}{name[1:]}"
 
 
 def visit_title(visit: VisitView) -> str:
-    """`Test drive confirmed`."""
+    """The kind of visit and its status: `Test drive confirmed`."""
     return f"{visit_name(visit.kind)} {_STATUSES[visit.status]}"
 
 

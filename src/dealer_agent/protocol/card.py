@@ -56,13 +56,20 @@ def card_0_1_0(facts: CardFacts, vocabularies: Vocabularies) -> dict[str, Any]:
 
 
 def _card(facts: CardFacts, vocabularies: Vocabularies, uris: list[str], params: dict[str, str]) -> dict[str, Any]:
+    schemas = {
+        skill.id: {
+            "request_schema": f"{facts.schemas_url}/{skill.request_type}.json",
+            "response_schema": f"{facts.schemas_url}/{skill.response_type}.json",
+        }
+        for skill in facts.skills
+    }
     # The same profile under the names of both vocabularies: a buyer looks for the name that it knows.
     extensions = [
         {
             "uri": uri,
             "description": "Automotive retail: dealer information, inventory and leads.",
             "required": False,
-            "params": {**params, "skills": _skill_schemas(facts)},
+            "params": {**params, "skills": schemas},
         }
         for uri in uris
     ]
@@ -107,16 +114,6 @@ def _input_modes(skill: Skill, vocabularies: Vocabularies) -> list[str]:
 
 def _output_modes(skill: Skill, vocabularies: Vocabularies) -> list[str]:
     return [vocabulary.response_media_type(skill) for vocabulary in vocabularies.both]
-
-
-def _skill_schemas(facts: CardFacts) -> dict[str, dict[str, str]]:
-    return {
-        skill.id: {
-            "request_schema": f"{facts.schemas_url}/{skill.request_type}.json",
-            "response_schema": f"{facts.schemas_url}/{skill.response_type}.json",
-        }
-        for skill in facts.skills
-    }
 
 
 def _in_snake_case(node: Any) -> Any:

@@ -35,5 +35,4 @@ def quoted(words: Iterable[str]) -> str:
 
 
 def _in_order(word: str) -> str:
-    """The parts of a name, sorted."""
     return "_".join(sorted(_CAPITAL.sub("_", word).lower().split("_")))

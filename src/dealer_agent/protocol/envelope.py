@@ -1,9 +1,9 @@
 """Decodes a request: envelope and payload (docs/protocol.md#envelope). Pure.
 
-There are two ways. The fast one takes a plain request: a valid request of a reading skill with nothing unusual in it.
-It is one msgspec decode and a few comparisons. The full check takes every lead and every other body: it converts
-numbers with a zero fraction, and lists every problem. A property test shows that both agree. There is one exception:
-the fast way does not look into members that it skips, so it accepts a number there that no double can hold.
+There are two decoders. The fast decoder accepts plain requests: valid requests of a reading skill, without a task, a
+push-notification configuration or the legacy `kind`. It is one msgspec decode and a few comparisons. The full check
+decodes leads and all other bodies. It converts numbers with a zero fraction, and lists every problem. A property test
+shows that both agree. There is one exception: in members that it skips, the fast decoder accepts any number.
 """
 
 from dataclasses import replace
@@ -21,12 +21,7 @@ from dealer_agent.protocol.envelope_problems import (
     envelope_problems,
     media_type_problems,
 )
-from dealer_agent.protocol.errors import (
-    ProtocolError,
-    PushNotificationNotSupported,
-    TaskNotFound,
-    UnsupportedSkill,
-)
+from dealer_agent.protocol.errors import ProtocolError, PushNotificationNotSupported, TaskNotFound, UnsupportedSkill
 from dealer_agent.protocol.json_body import NOT_DECODED, is_sound, read_json
 from dealer_agent.protocol.problems import RECEIVED_LIMIT, Problem, validation_error
 from dealer_agent.protocol.request_problems import payload_problems
@@ -147,9 +142,9 @@ def decode_request(body: bytes, vocabularies: Vocabularies, lenient: bool = Fals
 def decode_plain_request(body: bytes, vocabularies: Vocabularies) -> Request | None:
     """The plain request in an HTTP+JSON body; None for every other body.
 
-    A lead is never tried here, so that it is decoded once.
+    The decoder stops at the `type` of a lead.
     """
-    if LEAD in body or not is_sound(body):
+    if not is_sound(body):
         return None
     try:
         return plain_request(_decoder.decode(body), vocabularies)
@@ -221,7 +216,8 @@ def _check_envelope(
     problems = envelope_problems(body, vocabulary, lenient=lenient)
     part = data_part(body)[1]
     payload = part.get("data") if part else None
-    skill = _skill_of(payload) if not problems and isinstance(payload, dict) else None
+    named = payload.get("type") if isinstance(payload, dict) else None
+    skill = SKILL_BY_REQUEST_TYPE.get(named) if not problems and isinstance(named, str) else None
     problems += media_type_problems(body, skill, vocabularies, lenient=lenient)
     if problems:
         raise validation_error(problems, "envelope")
@@ -232,13 +228,7 @@ def _check_envelope(
     return skill, payload
 
 
-def _skill_of(payload: dict[str, Any]) -> Skill | None:
-    named = payload.get("type")
-    return SKILL_BY_REQUEST_TYPE.get(named) if isinstance(named, str) else None
-
-
 def _no_skill(payload: dict[str, Any]) -> ProtocolError:
-    """The error for a `type` that names no skill."""
     if "type" not in payload:
         return validation_error([Problem(("type",), "is required: it names the skill request", "required")], "payload")
     named = payload["type"]

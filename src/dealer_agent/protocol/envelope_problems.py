@@ -4,7 +4,7 @@ from dataclasses import replace
 from typing import Any
 
 from dealer_agent.protocol.problems import Path, Problem
-from dealer_agent.protocol.request_problems import compile_schema, list_problems
+from dealer_agent.protocol.request_problems import Checker, compile_schema, list_problems
 from dealer_agent.protocol.skill import INVENTORY_SEARCH, Skill
 from dealer_agent.protocol.vocabulary import Vocabularies, Vocabulary, bare_media_type
 
@@ -39,32 +39,19 @@ _MESSAGE = {
         },
     },
 }
-ENVELOPE_SCHEMA: dict[str, Any] = {
-    "type": "object",
-    "required": ["message", "configuration"],
-    "properties": {
-        "message": _MESSAGE,
-        "configuration": {
-            "type": "object",
-            "required": ["acceptedOutputModes"],
-            "properties": {"acceptedOutputModes": {**_MODES, "minItems": 1}},
-        },
-    },
-}
-"""The schema of the envelope. Unknown members are allowed, except for `kind`, which is checked in code."""
 
-_strict = compile_schema(ENVELOPE_SCHEMA, names=False)
-_lenient = compile_schema(
-    {
-        "type": "object",
-        "required": ["message"],
-        "properties": {
-            "message": _MESSAGE,
-            "configuration": {"type": "object", "properties": {"acceptedOutputModes": _MODES}},
-        },
-    },
-    names=False,
+
+def _checker(required: list[str], configuration: dict[str, Any]) -> Checker:
+    """Unknown members are allowed, except for `kind`, which is checked in code."""
+    properties = {"message": _MESSAGE, "configuration": {"type": "object", **configuration}}
+    return compile_schema({"type": "object", "required": required, "properties": properties}, names=False)
+
+
+_strict = _checker(
+    ["message", "configuration"],
+    {"required": ["acceptedOutputModes"], "properties": {"acceptedOutputModes": {**_MODES, "minItems": 1}}},
 )
+_lenient = _checker(["message"], {"properties": {"acceptedOutputModes": _MODES}})
 
 
 def data_part(body: Any) -> tuple[int, dict[str, Any] | None]:
@@ -141,7 +128,6 @@ def _part_problems(body: Any, vocabulary: Vocabulary) -> list[Problem]:
 
 
 def _form_of_a_request(body: dict[str, Any], vocabulary: Vocabulary) -> str:
-    """What to send instead of a body without `message`."""
     bare = "the body is the payload alone; " if isinstance(body.get("type"), str) else ""
     message = f'{{"messageId": "1", "role": "ROLE_USER", "parts": [{_example_part(vocabulary)}]}}'
     configuration = '{"acceptedOutputModes": ["application/json"]}'
@@ -158,14 +144,13 @@ def _message(body: Any) -> Any:
 
 
 def _parts(body: Any) -> list[Any] | None:
-    """The message's parts, if they are a list."""
     message = _message(body)
     parts = message.get("parts") if isinstance(message, dict) else None
     return parts if isinstance(parts, list) else None
 
 
 def _received(body: Any, problem: Problem) -> tuple[Any] | None:
-    """The received value, if it is a short plain value. The payload is within the envelope: it is not repeated."""
+    """The received value, if it is short and no object or array. Those are not repeated: they may have the payload."""
     if problem.keyword == "required" or "data" in problem.path:
         return None
     for step in problem.path:

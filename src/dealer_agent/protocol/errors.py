@@ -55,6 +55,7 @@ class ProtocolError(Exception):
     example: ClassVar[tuple[Any, ...]]
     """Arguments of the class that make an example."""
     headers: tuple[tuple[str, str], ...] = ()
+    vocabulary: Vocabulary | None = None
 
     def __init__(
         self,
@@ -64,7 +65,6 @@ class ProtocolError(Exception):
         http: int | None = None,
         json_rpc: int | None = None,
         headers: tuple[tuple[str, str], ...] = (),
-        vocabulary: Vocabulary | None = None,
     ) -> None:
         super().__init__(message)
         self.message = message
@@ -73,7 +73,6 @@ class ProtocolError(Exception):
         if json_rpc is not None:
             self.json_rpc = self.json_rpc_autoagent = json_rpc
         self.headers = headers or self.headers
-        self.vocabulary = vocabulary
 
     @classmethod
     def description(cls) -> str:
@@ -195,15 +194,9 @@ class RateLimited(ProtocolError):
     action = "Wait for the seconds in `Retry-After`, which `details.retry_after_seconds` repeats."
     example = (12,)
 
-    def __init__(
-        self, seconds: int, *, because: str = "Too many requests.", vocabulary: Vocabulary | None = None
-    ) -> None:
-        super().__init__(
-            f"{because} Try again in {seconds} s.",
-            {"retry_after_seconds": seconds},
-            headers=(("retry-after", str(seconds)),),
-            vocabulary=vocabulary,
-        )
+    def __init__(self, seconds: int, *, because: str = "Too many requests.") -> None:
+        details, headers = {"retry_after_seconds": seconds}, (("retry-after", str(seconds)),)
+        super().__init__(f"{because} Try again in {seconds} s.", details, headers=headers)
 
 
 class InternalError(ProtocolError):

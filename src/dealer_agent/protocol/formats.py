@@ -84,9 +84,7 @@ def normal_phone(text: str) -> str | None:
     return phonenumbers.format_number(number, phonenumbers.PhoneNumberFormat.E164)
 
 
-@cache
-def _zones() -> frozenset[str]:
-    return frozenset(available_timezones())
+_zones = cache(available_timezones)
 
 
 def is_timezone(text: str) -> bool:

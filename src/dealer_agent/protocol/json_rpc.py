@@ -5,22 +5,9 @@ from typing import Any, Literal
 import msgspec
 from msgspec import Struct
 
-from dealer_agent.protocol.envelope import (
-    LEAD,
-    Request,
-    RequestTypes,
-    SendMessage,
-    check_request,
-    plain_request,
-)
-from dealer_agent.protocol.errors import (
-    ProtocolError,
-    PushNotificationNotSupported,
-    SchemaValidationFailed,
-    TaskNotFound,
-    UnsupportedOperation,
-    UnsupportedSkill,
-)
+from dealer_agent.protocol import errors
+from dealer_agent.protocol.envelope import Request, RequestTypes, SendMessage, check_request, plain_request
+from dealer_agent.protocol.errors import ProtocolError, SchemaValidationFailed, UnsupportedSkill
 from dealer_agent.protocol.json_body import NOT_DECODED, is_sound, read_json
 from dealer_agent.protocol.vocabulary import Vocabularies
 
@@ -35,18 +22,18 @@ CALL_ID_LENGTH = 200
 """The most characters of the id of a call. Every reply repeats the id."""
 
 UNDECLARED_METHODS: dict[str, type[ProtocolError]] = {
-    "GetTask": TaskNotFound,
-    "CancelTask": TaskNotFound,
-    "CreateTaskPushNotificationConfig": PushNotificationNotSupported,
-    "SetTaskPushNotificationConfig": PushNotificationNotSupported,
-    "GetTaskPushNotificationConfig": PushNotificationNotSupported,
-    "ListTaskPushNotificationConfigs": PushNotificationNotSupported,
-    "ListTaskPushNotificationConfig": PushNotificationNotSupported,
-    "DeleteTaskPushNotificationConfig": PushNotificationNotSupported,
-    "ListTasks": UnsupportedOperation,
-    "SendStreamingMessage": UnsupportedOperation,
-    "SubscribeToTask": UnsupportedOperation,
-    "GetExtendedAgentCard": UnsupportedOperation,
+    "GetTask": errors.TaskNotFound,
+    "CancelTask": errors.TaskNotFound,
+    "CreateTaskPushNotificationConfig": errors.PushNotificationNotSupported,
+    "SetTaskPushNotificationConfig": errors.PushNotificationNotSupported,
+    "GetTaskPushNotificationConfig": errors.PushNotificationNotSupported,
+    "ListTaskPushNotificationConfigs": errors.PushNotificationNotSupported,
+    "ListTaskPushNotificationConfig": errors.PushNotificationNotSupported,
+    "DeleteTaskPushNotificationConfig": errors.PushNotificationNotSupported,
+    "ListTasks": errors.UnsupportedOperation,
+    "SendStreamingMessage": errors.UnsupportedOperation,
+    "SubscribeToTask": errors.UnsupportedOperation,
+    "GetExtendedAgentCard": errors.UnsupportedOperation,
 }
 """A2A's methods that the card does not declare, and their errors."""
 
@@ -91,7 +78,7 @@ def decode_call(
 
 def decode_plain_call(body: bytes, vocabularies: Vocabularies) -> tuple[bytes, Request] | None:
     """The id of a call and its plain request, as `envelope.decode_plain_request`."""
-    if LEAD in body or not is_sound(body):
+    if not is_sound(body):
         return None
     try:
         call = _call_decoder.decode(body)
@@ -124,7 +111,6 @@ def _id_in(body: bytes) -> bytes:
 
 
 def _is_id(text: bytes) -> bool:
-    """Whether a JSON text is a valid id: a string, a number or null."""
     if text == NO_ID or text[:1] not in b'"-0123456789':
         return text == NO_ID
     if len(text) <= CALL_ID_LENGTH or text[:1] != b'"':
@@ -139,7 +125,7 @@ def _is_id(text: bytes) -> bool:
 def _refuse_other_values(plain: Any) -> None:
     """Raises ProtocolError unless the body can be a call."""
     if isinstance(plain, list):
-        raise _invalid("Batches are not taken: send one call in a body.")
+        raise _invalid("Batches are not supported: send one call in a body.")
     if not isinstance(plain, dict):
         raise _invalid('A JSON-RPC 2.0 call is an object with "jsonrpc", "id", "method" and "params".')
     if "message" in plain and "jsonrpc" not in plain:
@@ -153,7 +139,7 @@ def _invalid(message: str) -> SchemaValidationFailed:
 def _refuse_other_calls(call: dict[str, Any], rpc_id: bytes) -> None:
     """Raises ProtocolError unless the call is one of SendMessage that expects a reply."""
     if "id" not in call:
-        raise _invalid('Notifications are not taken: send an "id".')
+        raise _invalid('Notifications are not supported: send an "id".')
     if rpc_id == NO_ID and call["id"] is not None:
         raise _invalid(f'"id" must be a string, a number or null, of at most {CALL_ID_LENGTH} characters.')
     if call.get("jsonrpc") != "2.0":

@@ -9,7 +9,6 @@ from typing import Any, Literal
 import msgspec
 
 from dealer_agent.protocol.errors import MissingRequiredField, ProtocolError, SchemaValidationFailed
-from dealer_agent.protocol.vocabulary import Vocabulary
 
 RECEIVED_LIMIT = 200
 """The most characters of a received value that an error repeats."""
@@ -50,17 +49,16 @@ class Problem:
         return replace(self, path=(*steps, *self.path))
 
     def as_details(self) -> dict[str, Any]:
-        """The entry of `details.errors`."""
+        """This problem as an entry of `details.errors`."""
         entry = {"instancePath": self.pointer, "keyword": self.keyword, "message": self.message}
         return entry | {"received": _cut(self.received[0])} if self.received else entry
 
 
-def validation_error(problems: list[Problem], where: Place, vocabulary: Vocabulary | None = None) -> ProtocolError:
+def validation_error(problems: list[Problem], where: Place) -> ProtocolError:
     """The error that reports all problems. Its message describes the first problem by pointer."""
     only_missing = all(problem.keyword == "required" for problem in problems)
     kind = MissingRequiredField if only_missing else SchemaValidationFailed
-    message, details = message_and_details(problems, where)
-    return kind(message, details, vocabulary=vocabulary)
+    return kind(*message_and_details(problems, where))
 
 
 def message_and_details(problems: list[Problem], where: Place) -> tuple[str, dict[str, Any]]:

@@ -37,6 +37,16 @@ _FORMAT_WORDS = {
     "date": "must be an ISO 8601 date, such as 2026-11-20",
 }
 
+_LIMIT_WORDS = {
+    "minimum": "must be at least {}",
+    "maximum": "must be at most {}",
+    "minLength": "must have at least {} characters",
+    "maxLength": "must have at most {} characters",
+    "minItems": "must have at least {} entries",
+    "maxItems": "must have at most {} entries",
+    "maxProperties": "must have at most {} members",
+}
+
 _TYPE_WORDS = {
     "object": "an object",
     "array": "an array",
@@ -73,7 +83,6 @@ _NAMED_BELOW = ("properties", "$defs")
 
 
 def _sizes_of(schema: Schema) -> Schema:
-    """The part of a schema that bounds how long a value is."""
     kept = {name: schema[name] for name in _SIZES if name in schema}
     kept |= {name: _sizes_of(schema[name]) for name in _BELOW if isinstance(schema.get(name), dict)}
     for name in _NAMED_BELOW:
@@ -112,7 +121,8 @@ def list_problems(checker: Checker, instance: object) -> list[Problem]:
     skipped = set(_with_long_names(instance)) if checker.names else set()
     if not skipped and checker.whole.is_valid(instance):
         return []
-    problems = [Problem(path, _LONG_NAME, "propertyNames") for path in skipped]
+    long_name = f"must have no member whose name has more than {EXTRA_NAME_LENGTH} characters"
+    problems = [Problem(path, long_name, "propertyNames") for path in skipped]
     too_long = list(checker.sizes.iter_errors(instance))
     skipped |= {tuple(error.instance_path) for error in too_long}
     errors = [error for error in too_long if not _is_within(error.instance_path[:-1], skipped)]
@@ -130,9 +140,6 @@ def list_problems(checker: Checker, instance: object) -> list[Problem]:
     if left_out:
         problems[-1] = replace(problems[-1], left_out=left_out)
     return list({(problem.path, problem.keyword): problem for problem in problems}.values())
-
-
-_LONG_NAME = f"must have no member whose name has more than {EXTRA_NAME_LENGTH} characters"
 
 
 def _with_long_names(instance: object) -> Iterator[Path]:
@@ -155,7 +162,7 @@ def _with_long_names(instance: object) -> Iterator[Path]:
 def _cut(value: Any, known: frozenset[str], skipped: set[Path], path: Path = ()) -> Any:
     """A copy with at most `MOST_CHECKED` items of each array, and with empty values at the paths `skipped`.
 
-    An object with too many members keeps the known ones and some others: one error contains the text of all.
+    An object with too many members keeps the known ones and some others, because an error quotes the whole object.
     """
     if path in skipped:
         return type(value)()
@@ -176,12 +183,10 @@ def _cut(value: Any, known: frozenset[str], skipped: set[Path], path: Path = ())
 
 
 def _is_within(path: list[str | int], paths: set[Path]) -> bool:
-    """Whether a path is one of the paths or below one of them."""
     return any(tuple(path[:length]) in paths for length in range(len(path) + 1))
 
 
 def _size_of(error: jsonschema_rs.ValidationError) -> int:
-    """The number of problems in one error of the validator."""
     kind: Any = error.kind
     return len(kind.unexpected) if kind.name == "additionalProperties" else 1
 
@@ -231,7 +236,6 @@ def _problems_of(error: jsonschema_rs.ValidationError, checker: Checker, most: i
 
 
 def _known_members(schema: Any, path: list[str | int]) -> tuple[str, ...]:
-    """The members of the object whose `additionalProperties` is at a path of the schema."""
     for step in path[:-1]:
         schema = schema[step]
     return tuple(schema.get("properties", ()))
@@ -250,25 +254,13 @@ def _words(kind: Any) -> str:
             return "must be one of " + ", ".join(str(option) for option in kind.options)
         case "const":
             return f"must be {kind.expected_value}"
-        case "minimum":
-            return f"must be at least {kind.limit}"
-        case "maximum":
-            return f"must be at most {kind.limit}"
-        case "minLength":
-            return "must not be empty" if kind.limit == 1 else f"must have at least {kind.limit} characters"
-        case "maxLength":
-            return f"must have at most {kind.limit} characters"
-        case "maxItems":
-            return f"must have at most {kind.limit} entries"
-        case "maxProperties":
-            return f"must have at most {kind.limit} members"
-        case "minItems":
-            return "must not be empty" if kind.limit == 1 else f"must have at least {kind.limit} entries"
+        case "minLength" | "minItems" if kind.limit == 1:
+            return "must not be empty"
         case "pattern":
             return f"must match {kind.pattern}"
         case "format":
             return _FORMAT_WORDS[kind.format]
-    raise LookupError(f"no words for the keyword {kind.name}")
+    return _LIMIT_WORDS[kind.name].format(kind.limit)
 
 
 def _appointment_problems(appointment: object) -> list[Problem]:

@@ -13,13 +13,7 @@ from typing import Any
 
 import msgspec
 
-from dealer_agent.protocol.requests import (
-    EXTRA_MEMBERS,
-    EXTRA_NAME_LENGTH,
-    LEAD_VEHICLE_BOUNDS,
-    STRING_LENGTH,
-    Consent,
-)
+from dealer_agent.protocol.requests import EXTRA_MEMBERS, EXTRA_NAME_LENGTH, LEAD_VEHICLE_BOUNDS, STRING_LENGTH, Consent
 from dealer_agent.protocol.responses import MESSAGE_LENGTH
 from dealer_agent.protocol.skill import SKILLS, Skill
 
@@ -84,7 +78,6 @@ def _request(skill: Skill, *, checked: bool = False) -> tuple[Schema, dict[str, 
     return _bounded(*generated) if skill.is_lead else generated
 
 
-_LEAD_VEHICLES = frozenset({"VehicleOfInterest", "TradeIn"})
 _EXTRA_NAMES = {"maxLength": EXTRA_NAME_LENGTH}
 _EXTRA = {
     "maxLength": STRING_LENGTH,
@@ -95,8 +88,8 @@ _EXTRA = {
 
 
 def _bounded(root: Schema, definitions: dict[str, Schema]) -> tuple[Schema, dict[str, Schema]]:
-    """The same schemas, with the bounds that the types of a lead do not have (docs/protocol.md#bounds)."""
-    for name in _LEAD_VEHICLES & definitions.keys():
+    """A schema and its definitions, with the bounds that the types of a lead do not have (docs/protocol.md#bounds)."""
+    for name in {"VehicleOfInterest", "TradeIn"} & definitions.keys():
         members = definitions[name]["properties"]
         for member, bounds in LEAD_VEHICLE_BOUNDS.items():
             members[member] |= bounds
@@ -132,10 +125,6 @@ def _generated(wire_type: Any, *, checked: bool = False) -> tuple[Schema, dict[s
     return definitions.pop(root["$ref"].rpartition("/")[2]), definitions
 
 
-_LINE_END = re.compile(r"(?<!\n)\n(?!\n)")
-"""The end of a line within a paragraph."""
-
-
 def _readable(node: Any, definitions: dict[str, Schema], *, checked: bool) -> Any:
     if isinstance(node, list):
         return [_readable(item, definitions, checked=checked) for item in node]
@@ -143,7 +132,8 @@ def _readable(node: Any, definitions: dict[str, Schema], *, checked: bool) -> An
         return node
     schema = {name: _readable(value, definitions, checked=checked) for name, value in node.items()}
     if isinstance(schema.get("description"), str):
-        schema["description"] = _LINE_END.sub(" ", inspect.cleandoc(schema["description"]))
+        # One line for each paragraph.
+        schema["description"] = re.sub(r"(?<!\n)\n(?!\n)", " ", inspect.cleandoc(schema["description"]))
     if isinstance(schema.get("pattern"), str):
         schema["pattern"] = schema["pattern"].replace(r"\Z", "$")
     if len(schema.get("enum", ())) == 1:

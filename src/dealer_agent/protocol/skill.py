@@ -1,7 +1,7 @@
 """The skills: request type, response type and record of each (docs/protocol.md#vocabulary). Pure.
 
 To add a skill, add its types and its record here, its function to `skills.py`, and its documentation to
-`apidocs/skill_docs.py`. The published schemas have the docstrings of the types as descriptions, so the docstrings are
+`apidocs/skill_docs.json`. The published schemas have the docstrings of the types as descriptions, so the docstrings are
 written for the developers of buyer agents. Types that are parts of others are in `requests.py` and `responses.py`.
 """
 

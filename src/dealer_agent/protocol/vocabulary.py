@@ -71,7 +71,7 @@ class Vocabularies:
 
     @cached_property
     def both(self) -> tuple[Vocabulary, Vocabulary]:
-        """The default one first."""
+        """Both vocabularies, the default one first."""
         return self.default, self.other
 
     @cached_property

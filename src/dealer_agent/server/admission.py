@@ -29,8 +29,8 @@ STANDING_SECONDS = 0.0025
 SHORT_QUEUE = 8
 """A queue with fewer requests is never too long, even if they are slow. The limit doubles for the same clients."""
 SHORT_QUEUE_FOR_LEADS = 128
-"""The same for leads. When the system has stopped the process for a moment, the measured pace is too slow. Leads must
-not be refused because of that."""
+"""`SHORT_QUEUE` for leads. When the system has stopped the process for a moment, the measured pace is too slow. Leads
+must not be refused because of that."""
 REFUSED_PER_TURN = 192
 """After this many refusals, a turn stops reading from refused connections. A later turn resumes this many of them."""
 OVERLOADED_AFTER_SECONDS = 0.1
@@ -86,7 +86,7 @@ class Admission:
     def is_full(self, refused_at: float = NEVER, *, is_lead: bool = False) -> bool:
         """Whether one more request would wait too long. Call it only after `has_time` has returned False.
 
-        `refused_at` is the time of the client's last refusal. Leads may wait longer in an overload.
+        `refused_at` is when the process last refused a request of this client. In an overload, leads may wait longer.
         """
         waiting = len(self._queue)
         factor = 1 if self._now - refused_at < RETRY_AFTER_SECONDS else 2

@@ -54,7 +54,6 @@ class DealerApp:
             await self._route(service, path, scope, receive, send)
 
     async def _route(self, service: Service, path: str, scope: Scope, receive: Receive, send: Send) -> None:
-        """Answers a request outside the bindings."""
         assert self._router is not None
         # The agent card is at the root of the site, also if everything else is below a base path.
         below = path

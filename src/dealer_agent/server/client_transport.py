@@ -83,7 +83,7 @@ class ClientTransport(asyncio.Transport):
         return self.half_closed or self._transport.is_closing()
 
     def start_discarding(self) -> None:
-        """Bounds the rest of a request that is already answered."""
+        """Starts to limit, by bytes and by time, what is read of a request that is already answered."""
         self._discarded, self._last_discard = 0, self._loop.time()
         self._discards_until = self._last_discard + self.discard_seconds
 
@@ -96,11 +96,11 @@ class ClientTransport(asyncio.Transport):
                 self.abort()
 
     def stop_discarding(self) -> None:
-        """Removes the bound, because the request is complete and the connection serves the next one."""
+        """Ends this limit: the request is complete, and the connection serves the next one."""
         self._discards_until = None
 
     def abort_if_stalled(self, now: float) -> None:
-        """Aborts the connection when its client receives nothing, or when it discards for too long."""
+        """Aborts the connection if its client receives nothing, or if bytes were discarded for too long."""
         unsent = self._transport.get_write_buffer_size()
         received = self._written - unsent
         if not unsent or received != self._received:
@@ -114,7 +114,7 @@ class ClientTransport(asyncio.Transport):
             self.abort()
 
     def get_extra_info(self, name: str, default: Any = None) -> Any:
-        """As asyncio's."""
+        """Like the method of asyncio."""
         return self._transport.get_extra_info(name, default)
 
     def fileno(self) -> int:

@@ -3,7 +3,7 @@
 - The head of a request is bounded in size and time. Bodies have limits of their own (`server.body`).
 - Pipelined requests are parsed in slices. Bytes are held back while a request waits for an earlier one, and while the
   client does not read its responses. Meanwhile no more bytes are read.
-- A header whose repetition is dangerous may come once. Trailers are ignored.
+- A header whose repetition is dangerous may occur once. Trailers are ignored.
 - A request for an upgrade is served as if it did not ask for one.
 - Invalid HTTP is refused with the protocol's error, after the responses to the requests before it.
 - The process has a limited number of connections, and so has each client address (`server.open_connections`).
@@ -255,13 +255,12 @@ class BoundedConnection(FastPathConnection):
         return not self._is_last and (self._message_open or bool(self._held) or self._refusal is not None)
 
     def _may_parse(self) -> bool:
-        """Whether the next request may be parsed. Never while another one waits: so at most one slice of them waits."""
+        """Whether the next request may be parsed. False while a request waits, so that few requests wait."""
         return not (
             self.pipeline or self.transport.paused & ~HELD or self.flow.write_paused or self._refusal is not None
         )
 
     def _parse_later(self) -> None:
-        """Schedules `_parse_held` for the next turn of the loop, after other connections."""
         if self._held and not self._is_scheduled:
             self._is_scheduled = True
             self.loop.call_soon(self._parse_held)
@@ -323,7 +322,6 @@ class BoundedConnection(FastPathConnection):
             raise _Refused("The request has no Host field. Send it once.")
 
     def _after_all_bytes(self) -> None:
-        """Called when all received bytes are parsed."""
         if self._refusal is not None or self.transport.is_closing():
             return
         if self._binding is not None:
@@ -360,7 +358,6 @@ class BoundedConnection(FastPathConnection):
             self.send_400_response(why)
 
     def _send_error(self, error: ProtocolError) -> None:
-        """Sends an error, and closes."""
         if self._service is None:
             # Only a service has a vocabulary for errors.
             self.transport.abort()

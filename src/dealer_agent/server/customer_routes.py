@@ -6,6 +6,7 @@ open links. The service logs neither the token nor the path.
 
 from collections.abc import Callable, Mapping
 from datetime import UTC, datetime
+from functools import partial
 from urllib.parse import parse_qs
 
 import structlog
@@ -20,8 +21,8 @@ from dealer_agent.leads.mails import ways_to_reach
 from dealer_agent.leads.wording import VISITS
 from dealer_agent.protocol.formats import is_timestamp, parse_timestamp
 from dealer_agent.server.body import ClientGoneError, read_body
-from dealer_agent.server.pages import FORM_SECURITY_POLICY, contact_page, notice_page, visit_page
-from dealer_agent.server.pages.site import Site
+from dealer_agent.server.pages.customer import contact_page, notice_page, visit_page
+from dealer_agent.server.pages.site import FORM_SECURITY_POLICY, Site
 from dealer_agent.server.service import BAD_TOKENS_RULE, Service
 from dealer_agent.storage.errors import StorageError
 
@@ -55,8 +56,8 @@ def customer_routes(service: Service) -> list[Route]:
     pages = CustomerPages(service)
     methods = ["GET", "POST"]
     return [
-        Route("/visit/{token}", pages.visit, methods=methods),
-        Route("/contact/{token}", pages.contact, methods=methods),
+        Route("/visit/{token}", partial(pages.answer, purpose="visit"), methods=methods),
+        Route("/contact/{token}", partial(pages.answer, purpose="contact"), methods=methods),
     ]
 
 
@@ -67,15 +68,8 @@ class CustomerPages:
         self._service = service
         self._seconds = service.settings.service.request_timeout_seconds
 
-    async def visit(self, request: Request) -> Response:
-        """Shows, moves or cancels a visit."""
-        return await self._answer(request, "visit")
-
-    async def contact(self, request: Request) -> Response:
-        """Withdraws consent by channel."""
-        return await self._answer(request, "contact")
-
-    async def _answer(self, request: Request, purpose: LinkPurpose) -> Response:
+    async def answer(self, request: Request, purpose: LinkPurpose) -> Response:
+        """Shows, moves or cancels a visit, or withdraws consent by channel."""
         service = self._service
         link = service.links.read(purpose, request.path_params["token"])
         if link is None:

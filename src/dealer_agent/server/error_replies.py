@@ -19,7 +19,7 @@ log = structlog.get_logger()
 
 
 def as_protocol_error(fault: Exception, request_id: str) -> ProtocolError:
-    """The error that answers a request. An exception that is none is logged, and becomes INTERNAL_ERROR."""
+    """The error that answers a request. Any other exception is logged, and becomes INTERNAL_ERROR."""
     if isinstance(fault, ProtocolError):
         return fault
     # The message of another package's exception may contain what a customer wrote. A StorageError's never does.

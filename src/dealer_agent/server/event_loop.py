@@ -33,7 +33,7 @@ class AcceptingLoop(uvloop.Loop):
     """uvloop, except that a server on a listening socket is an `Acceptor`."""
 
     async def create_server(self, protocol_factory: Any, host: Any = None, port: Any = None, **options: Any) -> Any:
-        """As asyncio's. uvicorn passes a socket, and no TLS."""
+        """Like the method of asyncio. uvicorn passes a socket, and no TLS."""
         listener = options.get("sock")
         if listener is None or options.get("ssl") is not None:
             return await super().create_server(protocol_factory, host, port, **options)

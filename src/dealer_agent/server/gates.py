@@ -14,13 +14,7 @@ from time import perf_counter
 from urllib.parse import unquote_plus
 
 from dealer_agent.protocol.envelope import LEAD, Request
-from dealer_agent.protocol.errors import (
-    AuthRequired,
-    ProtocolError,
-    RateLimited,
-    UnsupportedSkill,
-    VersionNotSupported,
-)
+from dealer_agent.protocol.errors import AuthRequired, ProtocolError, RateLimited, UnsupportedSkill, VersionNotSupported
 from dealer_agent.protocol.ids import new_ulid
 from dealer_agent.protocol.problems import validation_error
 from dealer_agent.protocol.vocabulary import Vocabulary, bare_media_type
@@ -114,7 +108,7 @@ def count_address(incoming: IncomingRequest) -> None:
 def check_token(incoming: IncomingRequest) -> None:
     """Refuses an unknown token, and a request without a token if every skill requires one (401).
 
-    Only unknown tokens count against their own rate (429): other buyers may share the address.
+    Unknown tokens of an address have a rate of their own (429), because other buyers may share the address.
     """
     service, authorization = incoming.service, incoming.fields.get(b"authorization")
     token = None if authorization is None else bearer_token(authorization.decode("latin-1"))
@@ -127,7 +121,7 @@ def check_token(incoming: IncomingRequest) -> None:
 
 
 def count_body(incoming: IncomingRequest) -> None:
-    """Counts the size of a body that has not declared it (429)."""
+    """Counts the size of a body whose request has no `Content-Length`, once it has been read (429)."""
     cost = _cost_of(len(incoming.body)) - incoming.cost
     if cost > 0:
         incoming.service.limits.enforce(ADDRESS_RULE, incoming.address, cost)
@@ -141,7 +135,7 @@ def check_size(incoming: IncomingRequest) -> None:
     if is_large and not incoming.is_lead:
         raise too_large(
             f"must have at most {settings.body_limit_bytes} bytes; "
-            f"only that of a lead may have up to {settings.lead_body_limit_bytes}"
+            f"only that of a lead may have up to {settings.lead_body_limit_kib * 1024}"
         )
 
 

@@ -41,7 +41,7 @@ class LogEvent(NamedTuple):
 
 
 class RotationStopped(Exception):  # noqa: N818 - not an error: the next call continues
-    """The service stops while keys change."""
+    """The service stops during a key rotation."""
 
 
 @dataclass
@@ -81,12 +81,12 @@ class KeyRotation:
             problem = (
                 f"the key file cannot be replaced ({error.strerror}): the service's user must own it and its folder"
             )
-            return [LogEvent("key not changed", {"problem": problem}, is_problem=True)]
+            return [LogEvent("key not rotated", {"problem": problem}, is_problem=True)]
 
     def rotate(self, now: datetime) -> bool:
         """Makes a new key the active one, and encrypts all values with it. The caller holds `changing`.
 
-        Returns False if it only completed an interrupted change. The old keys stay in the file until `destroy_unused`
+        Returns False if it only completed an interrupted rotation. The old keys stay in the file until `destroy_unused`
         removes them. Raises StorageError, EncryptionError and OSError.
         """
         self._reload_keys()
@@ -123,7 +123,7 @@ class KeyRotation:
         return unused
 
     def final_by(self, now: datetime) -> datetime | None:
-        """When a running service will have destroyed the current keys; None if it does not change them."""
+        """When a running service will have destroyed the current keys; None if it does not rotate them."""
         if self.path is None or not self.days:
             return None
         use = self._uses().get(self.cipher.keyring.active)
@@ -146,14 +146,14 @@ class KeyRotation:
             return events
         if use.missing_on:
             problem = f"{use.missing_on} has another key file: give all machines the same keys by DEALER_AGENT_KEYS"
-            return [*events, LogEvent("key not changed", {"problem": problem}, is_problem=True)]
+            return [*events, LogEvent("key not rotated", {"problem": problem}, is_problem=True)]
         self._activate_next_key()
         return [*events, *self._finish()]
 
     def _finish(self) -> list[LogEvent]:
         values, destroyed = self.reencrypt_all(), self.destroy_unused()
         facts = {"active": self.cipher.keyring.active, "values": values, "destroyed": ", ".join(destroyed)}
-        events = [LogEvent("key changed: back up the key file", facts)]
+        events = [LogEvent("key rotated: back up the key file", facts)]
         uses = self._uses()
         if retired := [key_id for key_id, use in uses.items() if use.state == "retired"]:
             problem = f"{', '.join(retired)} seals what cannot be sealed anew: see dealer-agent consent verify"
@@ -161,7 +161,7 @@ class KeyRotation:
         return events
 
     def _add_next_key(self, now: datetime) -> str:
-        """Adds a new key as the next one, and returns its id. Removes keys of a change that was killed."""
+        """Adds a new key as the next one, and returns its id. Removes the keys of an interrupted rotation."""
         key = new_key()
         dropped = {*self.unused(), *self._next_keys(self._uses())}
         self._write((*(entry for entry in self.cipher.keyring.keys if entry[0] not in dropped), key))
@@ -173,7 +173,6 @@ class KeyRotation:
         return key[0]
 
     def _activate_next_key(self) -> None:
-        """Makes the next key the active one."""
         (key_id,) = self._next_keys(self._uses())
         self._write(tuple(sorted(self.cipher.keyring.keys, key=lambda entry: entry[0] != key_id)))
         self.cipher.refresh()
@@ -194,11 +193,9 @@ class KeyRotation:
         replace_key_file(self.path, replace(self.cipher.keyring, keys=keys))
 
     def _next_keys(self, uses: Mapping[str, KeyUse]) -> list[str]:
-        """The next key, if the database and the file have one."""
         return [key_id for key_id in self.cipher.keyring.ids if key_id in uses and uses[key_id].state == "next"]
 
     def _is_unfinished(self, uses: Mapping[str, KeyUse]) -> bool:
-        """Whether a change has started and is not complete."""
         first, *others = self.cipher.keyring.ids
         states = {key_id: use.state for key_id, use in uses.items()}
         return states.get(first, "active") != "active" or any(
@@ -214,21 +211,15 @@ class KeyRotation:
 
     def _record_missing_keys(self, uses: Mapping[str, KeyUse]) -> None:
         """Records in the database that this machine lacks the next key. Then no machine makes it the active key."""
-        here = self.machine
         for key_id, use in uses.items():
             if use.state != "next":
                 continue
             if key_id not in self.cipher.keyring.ids:
                 self.cipher.refresh()
             lacks = key_id not in self.cipher.keyring.ids
-            if lacks and use.missing_on is None:
-                self._record_missing(key_id, here)
-            elif not lacks and use.missing_on == here:
-                self._record_missing(key_id, None)
-
-    def _record_missing(self, key_id: str, machine: str | None) -> None:
-        with self.store.write(self.dealer_id) as tx:
-            record_missing_key(tx, key_id, machine)
+            if use.missing_on == (None if lacks else self.machine):
+                with self.store.write(self.dealer_id) as tx:
+                    record_missing_key(tx, key_id, self.machine if lacks else None)
 
     def _uses(self) -> dict[str, KeyUse]:
         with self.store.read(self.dealer_id) as tx:
@@ -242,7 +233,7 @@ class KeyRotation:
             events.append(LogEvent("old key is still here", {"problem": advice}, is_problem=True))
         if self.days and self._is_due(uses, now):
             advice = "give the service a new key, as dealer-agent keys rotate --help says"
-            events.append(LogEvent("change of keys is due", {"problem": advice}, is_problem=True))
+            events.append(LogEvent("key rotation is due", {"problem": advice}, is_problem=True))
         return events
 
 

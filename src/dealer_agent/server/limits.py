@@ -9,8 +9,8 @@ A window has a fixed length and starts with the client's first request, so the w
 The counters are in one memory-mapped file of fixed size: a table of blocks, each with several sets. All counters of a
 client are in one block, and its counters for one rule are in one set of it. A process holds the kernel's lock on a
 block's bytes while it uses the block. The kernel releases the lock when the process dies. When a set is full, the new
-counter replaces the one that expires first: a flood of addresses costs no memory, and short windows go before long
-ones. The file has mode 0600 and holds keyed hashes, never an address or a token.
+counter replaces the one that expires first. So a flood of addresses costs no memory, and long windows are kept longest.
+The file has mode 0600 and holds keyed hashes, never an address or a token.
 """
 
 import fcntl

@@ -175,7 +175,7 @@ def configure_logs(level: str, lines: BufferedLines | None = None) -> BufferedLi
             _sample,
             structlog.processors.add_log_level,
             structlog.processors.TimeStamper(fmt="iso", utc=True, key="at"),
-            structlog.processors.JSONRenderer(serializer=_encode),
+            structlog.processors.JSONRenderer(serializer=lambda event, **_: _encode_line(event)),
         ],
         wrapper_class=structlog.make_filtering_bound_logger(level),
         logger_factory=lambda *_: lines,
@@ -185,10 +185,6 @@ def configure_logs(level: str, lines: BufferedLines | None = None) -> BufferedLi
 
 
 _encode_line = msgspec.json.Encoder().encode
-
-
-def _encode(event: dict[str, Any], **_: object) -> bytes:
-    return _encode_line(event)
 
 
 def places(error: BaseException) -> list[str]:

@@ -20,16 +20,7 @@ from dealer_agent.server.service import LEADS_TAKEN, Service
 from dealer_agent.server.tokens import TokenRegistry
 from dealer_agent.storage.clock import has_trusted_time, trust_clock
 from dealer_agent.storage.erasure import dispose
-from dealer_agent.storage.errors import (
-    BUSY,
-    FULL,
-    OTHER,
-    READ_ONLY,
-    UNREACHABLE,
-    ClockDoubtful,
-    DatabaseBusy,
-    StorageError,
-)
+from dealer_agent.storage.errors import BUSY, FULL, OTHER, READ_ONLY, UNREACHABLE, ClockDoubtful, StorageError
 from dealer_agent.storage.lead_writer import LeadWriter
 from dealer_agent.storage.retention import purge
 from dealer_agent.storage.stock import Revision, read_revision
@@ -94,13 +85,13 @@ class Refresher:
             self._repeat("leads", self._probe_leads, PROBE_SECONDS),
             self._repeat("purge", self._purge, PURGE_SECONDS, first=FIRST_PURGE_SECONDS),
             self._repeat("heads", self._record_heads, HEADS_SECONDS, first=0),
-            self._repeat("change of keys", self._rotate_keys, PURGE_SECONDS, first=FIRST_PURGE_SECONDS),
+            self._repeat("key rotation", self._rotate_keys, PURGE_SECONDS, first=FIRST_PURGE_SECONDS),
         )
 
     async def _repeat(
         self, name: str, step: Callable[[], Awaitable[None]], seconds: float, *, first: float | None = None
     ) -> None:
-        """Repeats a step. A failure is logged once. Until the step works again, the service keeps what it has."""
+        """Repeats a step. A failure is logged once. Until the step works again, the service keeps the older data."""
         pause = seconds if first is None else first
         while True:
             await asyncio.sleep(pause)
@@ -153,7 +144,7 @@ class Refresher:
                 await asyncio.wrap_future(self.writer.probe(self.service.dealer.profile.id))
         except TimeoutError:
             self.service.leads = f"unavailable: {BUSY[1]}"
-            raise DatabaseBusy(BUSY[1]) from None
+            raise BUSY[0](BUSY[1]) from None
         except StorageError as fault:
             words = next(
                 (words for kind, words in (BUSY, FULL, READ_ONLY, UNREACHABLE) if isinstance(fault, kind)), OTHER[1]

@@ -64,10 +64,10 @@ async def answer(incoming: IncomingRequest, receive: Receive) -> Reply:
 
 
 def decode_plain(incoming: IncomingRequest, body: bytes) -> bool:
-    """Whether `answer_plain` can answer this body. It is decoded for it, and nothing is counted.
+    """Decodes a body. Returns whether `answer_plain` can answer it. Counts against no rate limit.
 
-    A small body is decoded before the rate limits: this costs less than their refusal. An invalid request takes the
-    path over ASGI, where the limits come first, so that clients see no difference.
+    To decode a small body costs less than to refuse it, so this comes before the rate limits. An invalid request takes
+    the path over ASGI, where the limits come first, so that clients see no difference.
     """
     if len(body) > incoming.service.settings.service.body_limit_bytes:
         return False

@@ -16,17 +16,14 @@ from dealer_agent.apidocs.openapi import openapi_document
 from dealer_agent.dealers.information import dealer_information
 from dealer_agent.dealers.opening import department_hours
 from dealer_agent.protocol.card import card_0_1_0, card_1_0_0
-from dealer_agent.protocol.errors import (
-    ProtocolError,
-    PushNotificationNotSupported,
-    TaskNotFound,
-    UnsupportedOperation,
-)
+from dealer_agent.protocol.errors import ProtocolError, PushNotificationNotSupported, TaskNotFound, UnsupportedOperation
 from dealer_agent.protocol.schemas import published_schemas
 from dealer_agent.server.body import JSON
 from dealer_agent.server.cross_origin import READABLE_ANYWHERE
 from dealer_agent.server.customer_routes import customer_routes
-from dealer_agent.server.pages import CONTENT_SECURITY_POLICY, docs_page, home_page, stylesheet
+from dealer_agent.server.pages.docs import docs_page
+from dealer_agent.server.pages.home import home_page
+from dealer_agent.server.pages.site import CONTENT_SECURITY_POLICY, stylesheet
 from dealer_agent.server.service import BAD_TOKENS_RULE, MESSAGE_SEND, Service
 from dealer_agent.server.tokens import hash_secret
 from dealer_agent.skills import Dealer
@@ -55,7 +52,7 @@ def routes(service: Service) -> list[Route]:
     openapi = openapi_document(service.card, service.vocabularies)
     docs = _page(docs_page(openapi, service.card, service.vocabularies), CARD_SECONDS)
     return [
-        Route("/", _current(HomePage(service).now)),
+        Route("/", _current(current_home(service))),
         Route("/docs", _current(lambda: docs)),
         Route("/static/style.css", _fixed(stylesheet(), "text/css; charset=utf-8")),
         Route("/.well-known/agent-card.json", _fixed(cards[service.settings.service.revision])),
@@ -98,8 +95,6 @@ def _fixed(body: bytes, media_type: str = JSON) -> Handler:
 
 
 def _current(document: Callable[[], Document]) -> Handler:
-    """Serves the document that the function returns."""
-
     # A coroutine, as all handlers: Starlette runs a plain function in a thread, which costs more than the response.
     async def respond(request: Request) -> Response:
         body, headers = document()
@@ -111,31 +106,30 @@ def _current(document: Callable[[], Document]) -> Handler:
     return respond
 
 
-class HomePage:
-    """The page at `/`. It is rendered once for each snapshot of the stock and each minute.
+def current_home(service: Service) -> Callable[[], Document]:
+    """Makes the page at `/`. It is rendered once for each snapshot of the stock and each minute.
 
-    It shows the opening hours of the current day at each rooftop. In every time zone a day begins with a minute.
+    It shows the opening hours of the current day at each rooftop. In every time zone, a day begins at a full minute.
     """
+    rendered: tuple[Dealer, datetime, Document] | None = None
 
-    def __init__(self, service: Service) -> None:
-        self._service = service
-        self._rendered: tuple[Dealer, datetime, Document] | None = None
-
-    def now(self) -> Document:
-        """The page for this minute."""
-        dealer, minute = self._service.dealer, datetime.now(UTC).replace(second=0, microsecond=0)
-        if self._rendered is None or self._rendered[0] is not dealer or self._rendered[1] != minute:
+    def now() -> Document:
+        nonlocal rendered
+        dealer, minute = service.dealer, datetime.now(UTC).replace(second=0, microsecond=0)
+        if rendered is None or rendered[0] is not dealer or rendered[1] != minute:
             html = home_page(
                 dealer_information(dealer.profile),
                 dealer.catalogue.facets(),
                 len(dealer.catalogue),
-                self._service.card,
+                service.card,
                 opening={rooftop.name: department_hours(rooftop) for rooftop in dealer.profile.rooftops},
                 updated_at=dealer.stock_at,
                 now=minute,
             )
-            self._rendered = dealer, minute, _page(html, PAGE_SECONDS)
-        return self._rendered[2]
+            rendered = dealer, minute, _page(html, PAGE_SECONDS)
+        return rendered[2]
+
+    return now
 
 
 async def _health(_: Request) -> Response:
@@ -173,8 +167,6 @@ def _calendar(service: Service) -> Handler:
 
 
 def _not_offered(path: str, kind: type[ProtocolError]) -> Route:
-    """An operation of A2A that the agent card does not declare."""
-
     async def respond(_: Request) -> Response:
         raise kind(f"This agent does not offer this operation: it answers POST {MESSAGE_SEND}.")
 

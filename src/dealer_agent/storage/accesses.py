@@ -1,7 +1,7 @@
 """The access log: who looked at customer data (16 CFR 314.4(c)(8)).
 
-The entries are a hash chain, like consent events (`storage.event_chain`). The dealer is locked by the caller of a
-function that adds or deletes entries.
+The entries are a hash chain, like consent events (`storage.event_chain`). The caller of a function that adds or deletes
+entries holds the dealer's lock.
 """
 
 from collections.abc import Mapping
@@ -99,7 +99,7 @@ def list_accesses(tx: Transaction, limit: int) -> list[Access]:
 def delete_accesses(tx: Transaction, before: datetime, most: int) -> int:
     """Deletes up to `most` of the oldest entries before `before`, and adds an entry about it. Returns their number.
 
-    It stops at the first entry that is younger, so that the log has no gap, whatever the clock was.
+    It stops at the first younger entry, so that the log has no gap even if the clock was wrong.
     """
     count, newest = 0, EMPTY
     for row in tx.execute(READ_OLDEST, {"most": most}):

@@ -1,8 +1,8 @@
-"""Visits and the places that they take (docs/protocol.md#appointments).
+"""Visits and the places that they occupy (docs/protocol.md#appointments).
 
-A visit takes one of the rooftop's places for its kind in each quarter of an hour that it touches. Under the dealer's
-lock one lead at a time looks for a free place. If two ever look together, the primary key of `places` decides, and the
-second one raises AlreadyStored.
+A visit occupies one of the rooftop's places for its kind in each quarter of an hour that it overlaps. Under the
+dealer's lock one lead at a time looks for a free place. If two still look at once, the primary key of `places` decides,
+and the second one raises AlreadyStored.
 """
 
 from collections import defaultdict
@@ -132,19 +132,19 @@ LIST_WAITING = _LISTED.where(
 
 
 def busy_quarters(tx: Transaction, rooftop: str, kind: str, since: datetime, until: datetime) -> dict[datetime, int]:
-    """The number of places that are taken in each quarter of an hour (UTC) from `since` to before `until`.
+    """The number of occupied places in each quarter of an hour (UTC) from `since` to before `until`.
 
-    Quarters without a taken place are left out.
+    Quarters without an occupied place are left out.
     """
     sought = {"rooftop": rooftop, "kind": kind, "since": since, "until": until}
     return dict(COUNT_PLACES.read(tx, sought, _place_keys(rooftop, kind, since, until)))
 
 
 def take_places(tx: Transaction, appointment: AppointmentRecord, quarters: Sequence[datetime], of: int | None) -> None:
-    """Takes one of the rooftop's `of` places in each quarter (in order of time), for an appointment that is recorded.
+    """Occupies one of the rooftop's `of` places in each quarter (in order of time) for a stored visit.
 
-    Raises AlreadyStored if a quarter has no place left: the caller looks again, and sees who was first. With `of` None
-    there is always one more place: the visit was promised before.
+    Raises AlreadyStored if a quarter has no free place, because another visit was first. With `of` None there is
+    always one more place, because the time was confirmed before.
     """
     rooftop = {"rooftop": appointment.rooftop, "kind": appointment.kind}
     taken: Mapping[datetime, set[int]] = defaultdict(set)
@@ -156,7 +156,7 @@ def take_places(tx: Transaction, appointment: AppointmentRecord, quarters: Seque
     for quarter in quarters:
         # Counted, not numbered: a dealer who has fewer places than before keeps the visits of the others.
         if of is not None and len(taken[quarter]) >= of:
-            raise AlreadyStored("every place of that time is taken")
+            raise AlreadyStored("every place at that time is occupied")
         place = next(number for number in count() if number not in taken[quarter])
         rows.append(rooftop | {"quarter": quarter, "place": place, "appointment_id": appointment.appointment_id})
     for key, row in zip(keys, rows, strict=True):
@@ -176,7 +176,7 @@ def _place_key(rooftop: str, kind: str, quarter: datetime) -> bytes:
 
 
 def record_appointment(tx: Transaction, appointment: AppointmentRecord) -> None:
-    """Stores a visit of a lead that is recorded. `take_places` takes the places of a confirmed one."""
+    """Stores a visit of a stored lead. If it is confirmed, call `take_places` afterwards."""
     row = {name: getattr(appointment, name) for name in AppointmentRecord.__dataclass_fields__}
     if appointment.request is not None:
         row["request"] = tx.encrypt(appointment.request, appointments.c.request, appointment.appointment_id)
@@ -200,9 +200,9 @@ def sharing(tx: Transaction, appointment_ids: Sequence[str]) -> list[Appointment
 
 
 def stop_sharing(tx: Transaction, appointment_ids: Sequence[str], lead_ids: Collection[str]) -> None:
-    """Gives the confirmed visits of other leads that use the places of these visits places of their own.
+    """Gives own places to the confirmed visits of other leads that share the places of these visits.
 
-    Each keeps its time: it may take one more place than the rooftop has.
+    Each keeps its time, even if the rooftop then has more visits than places.
     """
     if not appointment_ids:
         return
@@ -251,7 +251,7 @@ def list_booked(tx: Transaction, since: datetime) -> list[ListedAppointment]:
 def list_calendar(tx: Transaction, *, since: datetime, until: datetime, most: int) -> list[ListedAppointment]:
     """At most `most` of the visits that were ever confirmed for a time from `since` to before `until`, by time.
 
-    Confirmed visits to come have priority, then cancelled visits to come, then the latest that are over.
+    Confirmed future visits have priority, then cancelled future visits, then the latest past visits.
     """
     found: list[Row[Any]] = []
     for statement in LIST_CALENDAR:

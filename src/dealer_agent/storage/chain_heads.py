@@ -36,7 +36,7 @@ class Head(NamedTuple):
 
     @classmethod
     def parse(cls, text: str) -> Self:
-        """The head in a line of text. Raises ValueError."""
+        """Parses a line that `str` of a head returned. Raises ValueError."""
         found = _HEAD.fullmatch(text.strip())
         if found is None:
             raise ValueError("is no head: write a line as `dealer-agent consent head` prints it")

@@ -232,7 +232,7 @@ def _take_turns(engine: Engine, log: Path) -> None:
 
 @contextmanager
 def _turn(log: Path, ends: float) -> Iterator[None]:
-    """Waits for the lock on the log. Without the file, or after `ends`, it continues: the database has its own lock."""
+    """Waits until `ends` for the lock on the write-ahead log. Continues without it: the database has its own lock."""
     try:
         file = os.open(log, os.O_RDONLY | os.O_CLOEXEC)
     except OSError:

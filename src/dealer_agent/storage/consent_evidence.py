@@ -168,7 +168,7 @@ def check_evidence(lines: Iterable[bytes], recorded: Iterable[Head] = ()) -> Che
 
 
 def _check_leads(lead_ids: Sequence[str], theirs: Sequence[ConsentEvent], without_text: Mapping[str, int]) -> None:
-    """Whether each lead has events, and none lacks its text. `without_text` has the number of an event that does."""
+    """Raises BadEvidence if a lead has no events, or if an event in `without_text` (lead to number) lacks its text."""
     if not lead_ids:
         raise BadEvidence("line 1 names no lead")
     if absent := set(lead_ids).difference(event.lead_id for event in theirs):

@@ -1,7 +1,7 @@
 """Consent and its withdrawal (docs/protocol.md#consent).
 
-Events are only added, to the dealer's hash chain (`storage.event_chain`). The dealer is locked by the caller of a
-function that adds one.
+Events are only added, to the dealer's hash chain (`storage.event_chain`). The caller of a function that adds one holds
+the dealer's lock.
 """
 
 import secrets
@@ -72,7 +72,7 @@ READ_CHANNELS = (
     .order_by(consent_events.c.number)
 )
 
-# `proof` is the body of an event whose customer is erased, if it is kept apart.
+# `proof` is the body of an event whose customer is erased, if `storage.proofs` has it.
 _WITH_PROOFS = select(consent_events, consent_proofs.c.body.label("proof")).outerjoin_from(
     consent_events,
     consent_proofs,

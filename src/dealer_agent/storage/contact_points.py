@@ -10,7 +10,7 @@ from dealer_agent.storage.schema import lead_contacts, of_dealer
 from dealer_agent.storage.transaction import Transaction
 
 CONTACT_POINTS = ("email:", "phone:")
-"""What contact points begin with (`leads.received_lead.contacts`)."""
+"""What contact points begin with (`leads.received_lead.contact_points`)."""
 
 READ_CONTACTS = select(lead_contacts.c.contact).where(
     of_dealer(lead_contacts), lead_contacts.c.lead_id == bindparam("lead_id")
@@ -24,10 +24,10 @@ def contact_points_of(tx: Transaction, lead_id: str, known_by: tuple[str, ...] =
     """
     rows = tx.execute(READ_CONTACTS, {"lead_id": lead_id}).scalars()
     found = {tx.decrypt(row, lead_contacts.c.contact, lead_id).decode() for row in rows}
-    # The keys of the lead's senders are left out: they are JSON arrays (`leads.received_lead.senders`).
+    # The keys of the lead's senders are left out: they are JSON arrays (`leads.received_lead.sender_keys`).
     return {contact for contact in found if contact.startswith(known_by)}
 
 
 def lasting_hash(tx: Transaction, purpose: str, contact: str) -> bytes:
-    """A keyed hash of a contact point that a change of keys does not change. Each purpose has a key of its own."""
+    """A keyed hash of a contact point that a key rotation does not change. Each purpose has a key of its own."""
     return hmac.digest(tx.cipher.lasting_key(purpose), msgspec.json.encode((tx.dealer_id, contact)), sha256)

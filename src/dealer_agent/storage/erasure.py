@@ -1,9 +1,9 @@
 """Erases customer data, on request and by age (docs/protocol.md#erasure).
 
 An erasure leaves data of a lead that names nobody: its time, its vehicle, its visits and deliveries, and the chain of
-its consent events without their texts. The texts are kept apart as proof of consent (`storage.proofs`), unless they are
-to be erased too. Disposal by age has two steps: a lead that nobody used for long enough loses everything but its
-consent, which the law requires for longer. The dealer is locked during an erasure.
+its consent events without their texts. The texts move to `storage.proofs` as proof of consent, unless they are to be
+erased too. Disposal by age has two steps. First, a lead that nobody used for long enough loses everything but its
+consent. Later, the consent is erased too. The caller of `erase_lead` holds the dealer's lock.
 """
 
 from collections.abc import Sequence
@@ -169,8 +169,8 @@ def erase_lead(tx: Transaction, lead_id: str, *, consent_too: bool = False) -> b
     """Erases the customer of a lead. Returns False if there was no customer data.
 
     It empties every encrypted column of the lead and of its rows in other tables, drops waiting deliveries, cancels
-    future visits and frees their places. An appraisal of another lead within such a visit stays. It keeps the proof of
-    consent apart, unless `consent_too` is set. It adds an event about the erasure to the chain of consent events.
+    future visits and frees their places. An appraisal of another lead within such a visit stays. The proof of consent
+    moves to `storage.proofs`, unless `consent_too` is set. The chain of consent events gets an event about the erasure.
     """
     tx.erases = True
     emptied = _empty(tx, [lead_id])

@@ -158,7 +158,7 @@ POSTGRESQL_ERRORS: dict[str, _Meaning] = {
 
 
 def translated(error: SQLAlchemyError) -> StorageError:
-    """The error of this tree for an error of SQLAlchemy."""
+    """The StorageError for an error of SQLAlchemy."""
     if isinstance(error, PoolTimeout):
         return DatabaseBusy(BUSY[1])
     if isinstance(error, PendingRollbackError):
@@ -170,7 +170,7 @@ def translated(error: SQLAlchemyError) -> StorageError:
 
 
 def translated_driver_error(error: BaseException, *, disconnected: bool = False) -> StorageError:
-    """The error of this tree for an error of SQLite's or PostgreSQL's driver."""
+    """The StorageError for an error of the driver of SQLite or PostgreSQL."""
     if isinstance(error, sqlite3.Error):
         kind, words, code = _of_sqlite(error)
     else:
@@ -205,7 +205,7 @@ def _of_sqlite(error: sqlite3.Error) -> tuple[type[StorageError], str, str]:
 
 @contextmanager
 def translating() -> Iterator[None]:
-    """Turns errors of the database and of the cipher in a block into `StorageError`.
+    """Turns errors of the database and of the cipher in a `with` block into `StorageError`.
 
     The error about a value of the wrong type stays as it is.
     """

@@ -138,11 +138,11 @@ def lock_dealer(tx: Transaction) -> None:
 
 
 def append(tx: Transaction, event: Mapping[str, Any], body: bytes | None = None) -> int:
-    """Adds an event to the chain of consent events and returns its number. The dealer is locked.
+    """Adds a consent event to the chain. Returns its number. The caller holds the dealer's lock.
 
     `event` has the columns that are not encrypted, except number and hashes. `body` begins with a salt; it is
-    encrypted, and its hash is the commitment. A chain with an invalid end grows on, because no consent may be refused.
-    But its MAC stays as it is, so the tampering stays visible.
+    encrypted, and its hash is the commitment. If the end of the chain is invalid, the event is still added, because no
+    consent may be refused. But the end gets no new MAC, so the tampering stays visible.
     """
     # The end when the dealer was locked. After a rollback to a savepoint it may be wrong, which `move_end` detects.
     stored: StoredEnd = tx.connection.info[_cache_key(tx)]
@@ -159,7 +159,7 @@ def append(tx: Transaction, event: Mapping[str, Any], body: bytes | None = None)
 def append_access(tx: Transaction, entry: Mapping[str, Any]) -> int:
     """Adds an entry (its columns except number and hash) to the access log. Returns its number.
 
-    The dealer is locked.
+    The caller holds the dealer's lock.
     """
     return _extend(tx, ACCESSES, chain_end(tx, ACCESSES), lambda _: dict(entry)).end.rows
 

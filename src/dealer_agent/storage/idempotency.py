@@ -114,7 +114,7 @@ def reply_row(tx: Transaction, content: ReplyContent, at: datetime, lead_id: str
 
 
 def decrypted_reply(tx: Transaction, encrypted: bytes) -> ReplyContent:
-    """The content of the column `reply`. The content itself names its key, so the context names no row."""
+    """Decrypts a value of the column `reply`. It contains the hash of its idempotency key, so it is bound to no row."""
     return msgspec.msgpack.decode(tx.decrypt(encrypted, REPLY), type=ReplyContent)
 
 

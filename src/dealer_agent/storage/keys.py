@@ -110,7 +110,7 @@ def check_keys(tx: Transaction) -> bool:
 
 
 def check_keys_to_encrypt(tx: Transaction) -> None:
-    """Checks the keys of the cipher, and that its active key may encrypt. The dealer is locked."""
+    """Checks the keys of the cipher, and that its active key may encrypt. The caller holds the dealer's lock."""
     check_keys(tx)
     prepare_to_encrypt(tx)
 
@@ -142,7 +142,7 @@ def record_missing_key(tx: Transaction, key_id: str, machine: str | None) -> Non
 
 
 def prepare_to_encrypt(tx: Transaction) -> None:
-    """Makes sure that the active key of the cipher may encrypt the dealer's data. The dealer is locked.
+    """Makes sure that the cipher's active key may encrypt the dealer's data. The caller holds the dealer's lock.
 
     Another process may have retired the key since this process last checked (`retire_others`). The key may be
     destroyed, so nothing may be encrypted with it. Then the source of the keys names the active key. Raises KeyMissing
@@ -177,9 +177,9 @@ def prepare_to_encrypt(tx: Transaction) -> None:
 
 
 def retire_others(tx: Transaction) -> None:
-    """Retires all keys but the active one: they encrypt nothing from now on. The dealer is locked.
+    """Retires all keys but the active one: they encrypt nothing from now on.
 
-    Raises KeyMissing for an active key that was destroyed.
+    The caller holds the dealer's lock. Raises KeyMissing for an active key that was destroyed.
     """
     chosen = {"of_key": tx.unchecked_cipher.keyring.active}
     tx.execute(TAKE_BACK, chosen)

@@ -134,9 +134,9 @@ class LeadWriter:
     def submit(self, dealer_id: str, job: Job[Result], now: datetime | None = None) -> Future[Result]:
         """Queues `job`; the future has its result as soon as that is durable. `now` is the time of its transaction.
 
-        The future fails with the error of the job, or with a DatabaseFailure if the transaction failed: then nothing of
-        the job is stored, unless the connection broke during the commit. A job that met AlreadyStored runs once more.
-        The future can be cancelled until the job runs, also while the writer waits for the database's lock: then
+        The future fails with the error of the job, or with a DatabaseFailure if the transaction failed. Then nothing of
+        the job is stored, unless the connection broke during the commit. A job that raised AlreadyStored runs a second
+        time. The future can be cancelled until the job runs, even while the writer waits for the database's lock. Then
         nothing of the job is stored. Raises StoreClosed after `close`, and DatabaseBusy while MOST_WAITING jobs wait.
         """
         future: Future[Result] = Future()
@@ -149,10 +149,10 @@ class LeadWriter:
         return future
 
     def probe(self, dealer_id: str) -> Future[None]:
-        """Tests whether a lead could be stored now. The future is done, or fails, like that of a lead.
+        """Tests whether a lead could be stored now. The future succeeds or fails as that of a lead would.
 
-        The job takes the locks that a lead takes. It writes only if the last transaction failed: a commit that writes
-        nothing costs no fsync on SQLite.
+        The job takes the same locks as a lead. It writes only if the last transaction failed, because a commit that
+        writes nothing costs no fsync on SQLite.
         """
 
         def job(tx: Transaction) -> None:
@@ -235,7 +235,7 @@ def _run_together(
 
 @contextmanager
 def _savepoint(rows: CollectedRows, locked: Iterable[Transaction]) -> Iterator[None]:
-    """A savepoint for a block and the rows that it adds. The database returns to it if the block fails.
+    """A savepoint for a `with` block and the rows that it adds. If the block fails, they are rolled back.
 
     `locked` has a transaction of each dealer that is locked. After a DatabaseFailure the whole transaction ends.
     """

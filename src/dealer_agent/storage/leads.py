@@ -54,7 +54,7 @@ FIND_DUPLICATE = Prepared(
 
 @cache
 def find_known(hashes: int) -> Prepared:
-    """Finds a lead by any of this number of hashes of contacts, `hash_0` and so on."""
+    """A statement that finds a lead by any of `hashes` contact hashes: its parameters are `hash_0`, `hash_1`, ..."""
     sought = [bindparam(f"hash_{number}", type_=LargeBinary) for number in range(hashes)]
     return Prepared(
         select(lead_contacts.c.lead_id)
@@ -179,9 +179,9 @@ def find_leads_of(tx: Transaction, contacts: Iterable[str]) -> list[str]:
 
 
 def newest_leads_of(tx: Transaction, contacts: Iterable[str], most: int) -> dict[str, datetime]:
-    """At most `most` leads of each contact (a contact point or a sender) under each key, with their times.
+    """The newest leads of each contact (a contact point or a sender), with their times.
 
-    It bounds the cost of a new lead of a person who has thousands of leads.
+    Reads at most `most` rows for each hash, so that a person with thousands of leads costs no more than others.
     """
     found: dict[str, datetime] = {}
     for contact_hash in _hashes(tx, contacts):
@@ -192,7 +192,7 @@ def newest_leads_of(tx: Transaction, contacts: Iterable[str], most: int) -> dict
 def withdrawn_from(tx: Transaction, senders: Iterable[str], granted_at: datetime) -> frozenset[str]:
     """The channels that a person withdrew at `granted_at` or later on one of a sender's NEWEST_LEADS leads.
 
-    `senders` are those of `leads.received_lead.senders`. A sender without a withdrawn lead learns nothing.
+    `senders` are `leads.received_lead.sender_keys`. A sender without a withdrawn lead learns nothing.
     """
     return frozenset(
         channel
@@ -207,7 +207,7 @@ def record_lead(
 ) -> None:
     """Stores a first lead with its consent. `contacts` (with its senders) and `vehicle_key` find it again.
 
-    Raises AlreadyStored if the lead's id is taken.
+    Raises AlreadyStored if a lead has this id.
     """
     row: dict[str, Any] = {name: getattr(lead, name) for name in LeadRecord.__dataclass_fields__}
     row["used_at"] = lead.used_at or lead.received_at
@@ -284,7 +284,7 @@ def lead_reads(lead_id: str) -> tuple[Read, Read, Read]:
 def lead_in(
     tx: Transaction, rows: Sequence[Any], added: Iterable[Any], consent_rows: Iterable[Any]
 ) -> StoredLead | None:
-    """The lead in the rows of `lead_reads`."""
+    """The lead, from the rows that the three statements of `lead_reads` return. None without a row."""
     if not rows:
         return None
     events = tuple(
@@ -305,17 +305,17 @@ def _lead(tx: Transaction, row: Any) -> LeadRecord:
 
 
 def _hashes(tx: Transaction, contacts: Iterable[str]) -> list[bytes]:
-    """The hashes of contacts under each key."""
+    """The hash of each contact under each key of the keyring."""
     return [found for contact in contacts for found in tx.hashes(contact, CONTACT_HASH)]
 
 
 def _vehicle_keys(tx: Transaction, vehicle_key: str | None) -> list[bytes]:
-    """The hash under each key, in the order of `Cipher.hashes`."""
+    """The hash of a vehicle key under each key of the keyring, the active one first."""
     if vehicle_key is None:
         return [NO_VEHICLE] * len(tx.cipher.keyring.ids)
     return tx.hashes(_vehicle_hash(vehicle_key).hex(), VEHICLE_KEY)
 
 
 def _vehicle_hash(vehicle_key: str) -> bytes:
-    """A buyer may name a vehicle at any length."""
+    """The SHA-256 of a vehicle key, because a buyer may name a vehicle by a text of any length."""
     return sha256(vehicle_key.encode()).digest()

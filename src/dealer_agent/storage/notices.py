@@ -1,6 +1,6 @@
-"""A withdrawal of consent and an erasure, with the deliveries that notify the receivers of the lead.
+"""Withdraws consent or erases a customer, and adds the deliveries that notify the receivers of the lead.
 
-See docs/protocol.md#withdrawal and docs/protocol.md#erasure. The dealer is locked by the caller.
+See docs/protocol.md#withdrawal and docs/protocol.md#erasure. The caller holds the dealer's lock.
 """
 
 from collections.abc import Sequence
@@ -62,10 +62,10 @@ def withdraw(
 ) -> tuple[str, ...]:
     """Records that a customer withdrew consent for these channels, and notifies receivers as the profile says.
 
-    It applies to the lead, to later leads with an earlier consent, and to those of the customer's other leads on which
-    one of the channels was not withdrawn: the newest MOST_OTHER_LEADS of each contact point that begins with one of
-    `known_by`. The receivers that have such a lead are notified, unless none of the channels was allowed. `by` is the
-    person who records it. Returns the ids of the leads, `lead_id` first. Raises StorageError if there is no such lead.
+    It applies to this lead, to later leads with an earlier consent, and to other leads that allow one of the channels:
+    the newest MOST_OTHER_LEADS with each contact point of this lead that begins with one of `known_by`. The receivers
+    of a lead are notified if it allowed one of the channels. `by` is the person who records the withdrawal. Returns
+    the ids of the leads, `lead_id` first. Raises StorageError if there is no such lead.
     """
     newest = newest_leads_of(tx, contact_points_of(tx, lead_id, known_by), MOST_OTHER_LEADS)
     # A consent that has expired counts: receivers may not know that.
@@ -83,8 +83,8 @@ def withdraw(
 def erase(tx: Transaction, lead_id: str, profile: Profile, *, consent_too: bool) -> Erased | None:
     """Erases the customer of a lead (`erasure.erase_lead`), and sends the notices that the profile asks for.
 
-    The receivers of the lead are told to erase it. The people of a rooftop are told which visits are cancelled. Returns
-    None if there was no customer data to erase.
+    A notice asks the receivers of the lead to erase it. Another names the cancelled visits to the staff of a rooftop.
+    Returns None if there was no customer data to erase.
     """
     sought = {"of_lead": lead_id, "at": tx.now}
     visits = tuple(CancelledVisit(*row) for row in tx.execute(FIND_VISITS_TO_COME, sought))

@@ -62,12 +62,12 @@ class DueDelivery(NamedTuple):
 
     @property
     def address(self) -> Address:
-        """Where it goes."""
+        """The receiver: rooftop and channel."""
         return self.rooftop, self.channel
 
 
 class DeliveryRecord(NamedTuple):
-    """A delivery in a list. `created_at` is when it was made, or when somebody last asked for a retry.
+    """A delivery, for a list. `created_at` is when it was made, or when somebody last asked for a retry.
 
     A waiting row with a `leased_until` in the future is being sent. `unknown` counts the attempts that may have
     arrived, and the one that is in progress.
@@ -90,7 +90,7 @@ class DeliveryRecord(NamedTuple):
 
     @property
     def may_have_arrived(self) -> bool:
-        """Whether the receiver has it, or may have it."""
+        """Whether the receiver has the delivery, or may have it."""
         return self.state == "sent" or self.unknown > 0
 
 
@@ -299,7 +299,7 @@ def count_mails_before(
 
 
 def due_addresses(tx: Transaction, lease: timedelta) -> list[Address]:
-    """The addresses with a delivery that is due and that no process holds. A process holds one for at most `lease`."""
+    """The addresses (rooftop, channel) with a due delivery that no process has leased. `lease` is the longest lease."""
     sought = {"now": tx.now, "latest": tx.now + 2 * lease}
     return [(row.rooftop, row.channel) for row in tx.execute(FIND_DUE_ADDRESSES, sought)]
 
@@ -342,7 +342,7 @@ def claim(tx: Transaction, lease: timedelta, address: Address, limit: int) -> li
 
 
 def settle_sent(tx: Transaction, delivery: DueDelivery, note: str | None = None) -> None:
-    """Records that it was sent; `note` is a problem that remains, such as a refused recipient."""
+    """Records that a delivery was sent. `note` is a problem that remains, such as a refused recipient."""
     SENT.add(tx, {"settled": delivery.delivery_id, "at": tx.now, "words": note})
 
 
@@ -354,17 +354,17 @@ def reschedule(
 
 
 def park(tx: Transaction, delivery: DueDelivery, problem: str, *, may_have_arrived: bool = False) -> bool:
-    """Parks it: it is not tried until somebody asks for a retry. Returns False if the lease was lost."""
+    """Parks a delivery: nobody sends it until a person asks for a retry. Returns False if the lease was lost."""
     return _settle(tx, PARK, delivery, may_have_arrived, {"at": tx.now, "words": problem})
 
 
 def drop(tx: Transaction, delivery: DueDelivery, problem: str) -> bool:
-    """Drops it: it must not be sent, and was not sent in this attempt. Returns False if the lease was lost."""
+    """Drops a delivery that must not be sent and was not sent in this attempt. Returns False if the lease was lost."""
     return _settle(tx, DROP, delivery, False, {"at": tx.now, "words": problem})
 
 
 def send_under_new_id(tx: Transaction, delivery: DueDelivery, reason: str) -> str | None:
-    """Replaces it by a delivery with a new id: its document may not be sent again. None if the lease was lost."""
+    """Replaces a delivery whose document must not be sent again. Returns the new id, or None if the lease was lost."""
     again = NewDelivery(delivery.kind, delivery.rooftop, delivery.channel, delivery.event_id)
     if not drop(tx, delivery, reason):
         return None
@@ -374,7 +374,7 @@ def send_under_new_id(tx: Transaction, delivery: DueDelivery, reason: str) -> st
 
 
 def release(tx: Transaction, delivery: DueDelivery, *, may_have_arrived: bool = False) -> None:
-    """Gives a claimed row back: other processes may claim it at once, and the attempt does not count."""
+    """Ends the lease of a claimed row: other processes may claim it at once, and the attempt does not count."""
     _settle(tx, RELEASE, delivery, may_have_arrived, {})
 
 

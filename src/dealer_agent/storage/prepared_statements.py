@@ -96,8 +96,8 @@ class Prepared:
     ) -> None:
         """Adds or changes a row, now or with the other rows that the connection collects.
 
-        `key` is one of the keys that a `read` looks for. With `conflict`, a row that was not written raises
-        AlreadyStored with this message. Raises StorageError, also later, when the collected rows are written.
+        A later `read` with this `key` writes the collected rows first. With `conflict`, a row that was not written
+        raises AlreadyStored with this message. Raises StorageError, also later, when collected rows are written.
         """
         rows = _collected(tx.connection)
         if rows is not None:
@@ -246,7 +246,7 @@ _RANKS = {table.name: rank for rank, table in enumerate(metadata.sorted_tables)}
 
 @contextmanager
 def collect_rows(connection: Connection) -> Iterator[CollectedRows]:
-    """Collects the rows that are added on a connection in a block. The caller writes them before its end."""
+    """Collects the rows that are added on a connection in a `with` block. The caller writes them in this block."""
     rows = connection.info[_ROWS] = CollectedRows(connection)
     try:
         yield rows

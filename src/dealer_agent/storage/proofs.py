@@ -1,8 +1,8 @@
 """The proof of consent of erased customers (16 CFR 310.5).
 
 An erasure moves the bodies of the customer's consent events here. They are encrypted, found by a keyed hash of a
-contact point, and deleted by age or on request. They are used as proof only. The dealer is locked by the caller of a
-function that writes.
+contact point, and deleted by age or on request. They are used as proof only. The caller of a function that writes holds
+the dealer's lock.
 """
 
 from collections.abc import Sequence
@@ -100,6 +100,6 @@ def proven_leads(tx: Transaction, contact: str) -> list[str]:
 
 
 def proven_events(tx: Transaction, lead_ids: Sequence[str]) -> tuple[ConsentEvent, ...]:
-    """The events of these leads in their order, with what is kept as proof. Raises DecryptionFailed."""
+    """The consent events of these leads, in order, with the bodies from the proofs. Raises DecryptionFailed."""
     rows = tx.execute(READ_EVENTS_WITH_PROOFS, {"lead_ids": list(lead_ids)}).all()
     return tuple(event_of(row._asdict(), decrypted_body(tx, row)) for row in sorted(rows, key=lambda row: row.number))

@@ -1,6 +1,6 @@
 """Encrypts the values of a dealer again with the active key, a few in each transaction.
 
-The dealer is locked meanwhile: no value is emptied or written between reading it and encrypting it again.
+Each transaction holds the dealer's lock, so nobody changes a value between its reading and its encryption.
 """
 
 from collections import Counter
@@ -128,9 +128,9 @@ def keys_in_use(tx: Transaction) -> dict[str, int]:
 
 
 def delete_unused_keys(tx: Transaction) -> None:
-    """Deletes the records of all keys that encrypt no value: losing one of them loses no data. The dealer is locked.
+    """Deletes the records of all keys that encrypt no value, because no data needs them. Needs no key.
 
-    The proof of the lasting secret is deleted with the last of them. Needs no key.
+    The proof of the lasting secret is deleted with the last of them. The caller holds the dealer's lock.
     """
     used = list(keys_in_use(tx))
     kept = {"kept": [*used, LASTING] if used else []}

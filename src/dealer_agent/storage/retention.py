@@ -1,4 +1,4 @@
-"""Deletes rows by age or by number, a few in each transaction. `storage.disposal` erases customers by age.
+"""Deletes rows by age or by number, a few in each transaction. `storage.erasure` erases customers by age.
 
 These rows hold nothing about customers that is readable without a key.
 """

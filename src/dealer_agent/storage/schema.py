@@ -113,7 +113,7 @@ LEAD_IDS: BindParameter[Any] = bindparam("lead_ids", expanding=True)
 
 
 def _of_lead() -> ForeignKeyConstraint:
-    """The row belongs to a lead."""
+    """The foreign key of a table whose rows belong to leads."""
     return ForeignKeyConstraint(["dealer_id", "lead_id"], ["leads.dealer_id", "leads.lead_id"])
 
 
@@ -261,7 +261,7 @@ lead_events = Table(
 
 # The contact points of a lead, and its sender together with them (`leads.received_lead`): they find the lead again.
 # `contact_hash` and `vehicle_key` are keyed hashes. `vehicle_key` is empty if the lead names no vehicle, and after its
-# disposal. `vehicle` is the hash from which `vehicle_key` is made: a change of keys needs it.
+# disposal. `vehicle` is the hash from which `vehicle_key` is made: a key rotation needs it.
 lead_contacts = Table(
     "lead_contacts",
     metadata,
@@ -317,7 +317,7 @@ proof_contacts = Table(
 
 # A hash chain for each dealer. Rows are only added. `hash` covers the number, the columns that are not encrypted,
 # `commitment` and the `hash` before. `commitment` is a salted hash of `body` (text as shown, scope, agent, hash of the
-# request, the person); the salt is encrypted with it. So the chain stays valid after erasures and changes of keys.
+# request, the person); the salt is encrypted with it. So the chain stays valid after erasures and key rotations.
 consent_events = Table(
     "consent_events",
     metadata,
@@ -367,7 +367,7 @@ appointments = Table(
     ),
 )
 
-# A visit takes one of the rooftop's places for its kind in each quarter of an hour that it touches: the primary key
+# A visit occupies one of the rooftop's places for its kind in each quarter of an hour that it overlaps: the primary key
 # decides between two buyers.
 places = Table(
     "places",

@@ -30,8 +30,8 @@ MOST_OF_LEAD = 1000
 class StoredDocument(Struct, frozen=True):
     """The document that the first attempt of a delivery sent.
 
-    `needs` limits when it may be sent again: the channels whose contact points it names or, to a customer, the address.
-    `first`: the document is the first of the lead for its receiver.
+    It may be sent again only while everything in `needs` is allowed: the channels whose contact points it names or, in
+    a mail to the customer, the address. `first`: it is the first document about the lead for its receiver.
     """
 
     content: bytes
@@ -122,9 +122,9 @@ def decrypted_document(tx: Transaction, delivery: DueDelivery) -> StoredDocument
 def send_again(
     tx: Transaction, *, lead_id: str | None = None, delivery_id: str | None = None, channel: str | None = None
 ) -> list[str]:
-    """Sends a delivery again, or a lead to each receiver that it was sent to, with new ids.
+    """Queues a delivery that was sent again, or a lead for each receiver that has it.
 
-    Returns the new ids; none if nothing like it was sent. `channel` leaves out the other channels.
+    Returns the new delivery ids; none if nothing was sent before. With `channel`, only that channel gets the lead.
     """
     if delivery_id is not None:
         found = get_delivery(tx, delivery_id)

@@ -37,7 +37,7 @@ class Revision(NamedTuple):
 
 
 class LiveUnit(NamedTuple):
-    """A unit for sale. `changed_at`: last added, changed or back; `updated_at`: last confirmed by an import."""
+    """A unit for sale. `changed_at`: last added, changed or returned to sale; `updated_at`: last import with it."""
 
     unit: Unit
     vehicle_id: str
@@ -47,7 +47,7 @@ class LiveUnit(NamedTuple):
 
 
 class GoneUnit(NamedTuple):
-    """A unit that was sold lately."""
+    """A unit that was sold in the last `remember_days`."""
 
     vehicle_id: str
     vin: str | None
@@ -223,7 +223,7 @@ def apply_import(
 ) -> ImportOutcome:
     """Replaces the stock by `rows`, in one transaction: readers see the old stock or the new one.
 
-    Units for sale that are not in `rows` become sold, unless the file is not `full`. If those are more than the share
+    If the file is `full`, units for sale that are not in `rows` become sold. If those are more than the share
     `max_shrink` (0 to 1) of the units for sale, raises StockShrinks and writes nothing. `dry_run` finds the same
     outcome, or raises the same error, and writes nothing. Units sold more than `remember_days` before `at` are deleted.
     Only the file name of `source` is stored.
@@ -269,18 +269,18 @@ def apply_import(
 
 
 def read_mark(tx: Transaction) -> StockMark:
-    """The mark of the present stock."""
+    """The mark of the current stock."""
     row = tx.execute(READ_STOCK_MARK).one_or_none()
     return StockMark(0, None) if row is None else StockMark(*row)
 
 
 def has_more_live_units(tx: Transaction, than: int) -> bool:
-    """Whether more units than that are for sale. It counts no further."""
+    """Whether more than `than` units are for sale. Does not count all of them."""
     return tx.execute(FIND_LIVE_UNIT, {"skipped": than}).one_or_none() is not None
 
 
 def read_stock(tx: Transaction, remember_days: int) -> Stock:
-    """All units for sale, and those sold in the last `remember_days`. The transaction must be a reader's."""
+    """All units for sale, and those sold in the last `remember_days`. The transaction must be one of `Store.read`."""
     gone = tx.execute(READ_GONE_UNITS, {"since": tx.now - timedelta(days=remember_days)})
     return Stock(mark=read_mark(tx), gone=[GoneUnit(*row) for row in gone], live=_live_units(tx))
 
@@ -297,7 +297,7 @@ def list_imports(tx: Transaction, limit: int) -> list[ImportRecord]:
 
 @dataclass(frozen=True, slots=True)
 class _Rows:
-    """The rows of a file, and the values of their rows in the database."""
+    """The rows of a feed file, and the column values to store for them."""
 
     rows: Sequence[ImportRow]
     documents: Sequence[bytes]

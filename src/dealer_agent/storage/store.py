@@ -23,9 +23,9 @@ Begin = Callable[[str, datetime | None], AbstractContextManager[Transaction]]
 class Store:
     """A database. Threads may share a store. Processes may not: each opens its own, after a fork.
 
-    `read`, `write` and `lock` begin a transaction of one dealer for a block; its functions are those of the modules of
-    this package. `now` is the time of the transaction: the present time if None. The block commits at its end. When it
-    raises an error, nothing is stored. Errors of the database and of the cipher become StorageError.
+    `read`, `write` and `lock` give a transaction of one dealer to a `with` block. The block calls the functions of this
+    package with it. `now` is the time of the transaction, by default the current time. The block commits at its end. If
+    it raises an error, nothing is stored. Errors of the database and of the cipher become StorageError.
 
     Leads are written by the thread of `lead_writer`.
     """

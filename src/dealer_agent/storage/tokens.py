@@ -1,6 +1,6 @@
 """Access tokens. Only a hash of a token is stored, never the token itself.
 
-A token opens what its purpose names, and nothing else: the skills, or the calendar of visits.
+A token gives access only to its purpose: the skills, or the calendar of visits.
 """
 
 from datetime import datetime
@@ -17,7 +17,7 @@ Purpose = Literal["skills", "calendar"]
 
 
 class TokenRecord(NamedTuple):
-    """A token in a list."""
+    """A token without its secret, for a list."""
 
     token_id: str
     name: str
@@ -27,7 +27,7 @@ class TokenRecord(NamedTuple):
 
 
 class ActiveToken(NamedTuple):
-    """A token that opens the skills."""
+    """A token that gives access to the skills."""
 
     token_id: str
     name: str
@@ -71,7 +71,7 @@ NEXT_REVISION = (
 
 
 def create_token(tx: Transaction, name: str, token_hash: bytes, purpose: Purpose = "skills") -> str:
-    """Stores the hash of a new token and returns the token's id. Raises AlreadyStored for a hash that is there."""
+    """Stores the hash of a new token and returns the token's id. Raises AlreadyStored for a known hash."""
     token_id = new_ulid()
     row = {"token_id": token_id, "name": name, "token_hash": token_hash, "created_at": tx.now, "purpose": purpose}
     tx.execute(ADD_TOKEN, row)
@@ -99,5 +99,5 @@ def find_token(tx: Transaction, token_hash: bytes, purpose: Purpose) -> str | No
 
 
 def list_active_tokens(tx: Transaction) -> list[ActiveToken]:
-    """The active tokens that open the skills."""
+    """The active tokens that give access to the skills."""
     return [ActiveToken(*row) for row in tx.execute(LIST_ACTIVE_TOKENS)]

@@ -16,13 +16,13 @@ from dealer_agent.storage.errors import KeyMissing
 
 
 def dealer_parameter(statement: Executable) -> str:
-    """The name of the parameter that takes the dealer. An INSERT takes its parameters by column."""
+    """The name of a statement's parameter for the dealer's id. In an INSERT, it is the name of the column."""
     return "dealer_id" if isinstance(statement, Insert) else "dealer"
 
 
 @dataclass(slots=True)
 class Transaction:
-    """A transaction. `now` is the time that it records as its own, in UTC.
+    """A transaction. `now` (UTC) is the time that it writes into rows.
 
     `check_cipher` runs once, before the cipher is first used. None: the keys were checked before.
     """
@@ -66,7 +66,7 @@ class Transaction:
         self.connection.execute(statement, [{**dealer, **row} for row in rows])
 
     def encrypt(self, plain: bytes, column: Column[Any], *row: str) -> bytes:
-        """`plain` encrypted for a column of this dealer. `row` names the row: no other row can decrypt it."""
+        """`plain` encrypted for a column of this dealer. It cannot be decrypted for another row than `row`."""
         return self.cipher.encrypt(plain, column.table.name, column.name, self.dealer_id, *row)
 
     def decrypt(self, encrypted: bytes, column: Column[Any], *row: str) -> bytes:
@@ -78,5 +78,5 @@ class Transaction:
         return self.cipher.hash(value, column.table.name, column.name, self.dealer_id)
 
     def hashes(self, value: str, column: Column[Any]) -> list[bytes]:
-        """The same under each key, the active one first: a lookup needs all of them while keys change."""
+        """The keyed hash under each key, the active one first: a lookup needs all of them during a key rotation."""
         return self.cipher.hashes(value, column.table.name, column.name, self.dealer_id)

@@ -152,7 +152,7 @@ TOO_MUCH = "The JSON cannot be read: it is nested too deeply, or a number in it 
         ),
         (
             b"\x90\xfe\x90\x81\x8f\x9d\x90\x90\xfe\xfe\x8f\x90\x8f\x9d\x8d\x9d\x8d\x8f\x8d\xfe\x81\x9d\xfe\x8f\x9d\xff\xfe\x9d",
-            "The file's encoding cannot be told. Export the inventory as UTF-8.",
+            "The file's encoding cannot be recognised. Export the inventory as UTF-8.",
         ),
         (b"name,colour\nx,y\n", NO_UNITS),
         (b"Year,Make,Model\n2019,Ford,Fiesta\n", NO_UNITS),

@@ -29,8 +29,9 @@ from dealer_agent.protocol.responses import Facets
 from dealer_agent.protocol.schemas import published_schemas
 from dealer_agent.protocol.skill import SKILLS
 from dealer_agent.protocol.vocabulary import proto, vocabularies_of
-from dealer_agent.server.pages import CONTENT_SECURITY_POLICY, docs_page, home_page, stylesheet
-from dealer_agent.server.pages.site import coloured_json, with_code
+from dealer_agent.server.pages.docs import docs_page
+from dealer_agent.server.pages.home import home_page
+from dealer_agent.server.pages.site import CONTENT_SECURITY_POLICY, coloured_json, stylesheet, with_code
 
 pytestmark = pytest.mark.outside_protocol("the HTML pages")
 

@@ -13,7 +13,7 @@ from dealer_agent.protocol.card import CardFacts
 from dealer_agent.protocol.errors import ERRORS, ProtocolError
 from dealer_agent.protocol.skill import SKILL_BY_ID, SKILLS, Skill
 from dealer_agent.protocol.vocabulary import AUTOAGENT, Vocabularies, proto, vocabularies_of
-from dealer_agent.server.pages import docs_page
+from dealer_agent.server.pages.docs import docs_page
 
 pytestmark = pytest.mark.outside_protocol("the HTML pages")
 

@@ -28,8 +28,7 @@ from tests.server.pages.samples import (
 from dealer_agent.dealers.opening import Opening, SpecialDay, WeekHours, department_hours
 from dealer_agent.protocol.responses import Facets, IntRange, Rooftop, TextCount
 from dealer_agent.protocol.skill import SKILLS, DealerInformation
-from dealer_agent.server.pages import home_page
-from dealer_agent.server.pages.home import label_of
+from dealer_agent.server.pages.home import home_page, label_of
 
 pytestmark = pytest.mark.outside_protocol("the HTML pages")
 

@@ -8,6 +8,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
+from dealer_agent.config.keys import sync_directory
 from dealer_agent.dealers.profile import DirectoryChannel
 from dealer_agent.delivery.failures import NotDelivered
 from dealer_agent.delivery.outlet import FORMATS, DeliveryContent, OutgoingDocument, Outlet, OutletContext, make_outlet
@@ -66,12 +67,7 @@ class DirectoryOutlet:
             with suppress(OSError):
                 unfinished.unlink(missing_ok=True)
             raise
-        # The name is durable only after a sync of the folder.
-        descriptor = os.open(self.folder, os.O_RDONLY | os.O_DIRECTORY)
-        try:
-            os.fsync(descriptor)
-        finally:
-            os.close(descriptor)
+        sync_directory(self.folder)
 
 
 @make_outlet.register

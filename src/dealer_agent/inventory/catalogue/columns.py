@@ -62,7 +62,7 @@ class Column(Generic[V]):
         return np.zeros(len(given), np.bool_) if mask is None else mask
 
     def interval(self, low: V | UnsetType, high: V | UnsetType) -> tuple[int, int]:
-        """The first code of the values between the two, ends included, and the one after the last code."""
+        """The codes of the values from `low` to `high`, both included, as `first` and `last + 1`. UNSET: no limit."""
         values: list[Any] = self.values
         first = 0 if low is UNSET else bisect_left(values, low)
         last = self.absent if high is UNSET else bisect_right(values, high)
@@ -82,7 +82,7 @@ class Column(Generic[V]):
 
 
 class Coded(NamedTuple, Generic[V]):
-    """A column while a snapshot is built."""
+    """A column in memory, before it is written to a snapshot."""
 
     values: list[V]
     codes: Codes
@@ -127,7 +127,7 @@ class Encoder(Generic[V]):
         self._codes.extend(map(self._ids.__getitem__, values))
 
     def column(self, default_order: Rows) -> Coded[V]:
-        """The column, with its rows in the default order. Texts are sorted without case."""
+        """The column, with its rows in the default order. Texts are sorted case-insensitively."""
         given: Any = [value for value in self._ids if value is not UNSET]
         values: list[V] = sorted(given)
         if values and isinstance(values[0], str):

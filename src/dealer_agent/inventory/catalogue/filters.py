@@ -24,6 +24,8 @@ _FEW = 24
 
 
 class _ValueFinder:
+    """Finds the codes of the values that a text names: by any known spelling, else by the whole folded value."""
+
     __slots__ = ("_codes", "_vocabulary", "column")
 
     def __init__(self, row: VehicleField, column: Column[str]) -> None:
@@ -114,7 +116,7 @@ _Wanted = _Values | _Range | _Unit
 
 
 class Found(NamedTuple):
-    """The rows that match: a mask, or their ascending numbers where an index found a few of many rows."""
+    """The rows that match: a mask over all rows, or ascending row numbers if an index found only a few rows."""
 
     mask: Mask | None
     few: Rows | None
@@ -153,7 +155,7 @@ class Matcher:
                     self._flags.append((place[row.name], columns[row.name]))
 
     def matching(self, filters: Filters) -> Found | None:
-        """The rows that match every filter. None without a filter. The caller may change a mask."""
+        """The rows that match every filter. None without a filter. The caller may change the returned mask."""
         wanted = self._wanted(filters)
         if not wanted:
             return None

@@ -30,7 +30,7 @@ _DIRECTORY = msgspec.json.Decoder(dict[str, _Part])
 
 
 class FlatWriter:
-    """Writes parts in any order. `finish` completes the snapshot."""
+    """Writes named arrays ("parts"), one after the other, in any order. `finish` completes the snapshot."""
 
     def __init__(self, file: BinaryIO) -> None:
         self._file = file
@@ -97,7 +97,7 @@ class FlatArrays:
         return np.frombuffer(self.buffer, kind, (end - start) // kind.itemsize, start)
 
     def numbers(self, name: str) -> memoryview:
-        """The same. Reading single numbers is faster from it."""
+        """The same as `array`, in a form from which single numbers are read faster."""
         return memoryview(self.array(name).data)
 
     def json(self, name: str, kind: type[T]) -> T:

@@ -54,7 +54,7 @@ _GONE = msgspec.json.Decoder(RemovedUnit)
 class Lookup:
     """The identifiers of the stock and of the removed units.
 
-    VINs are compared upper-cased and stripped, stock numbers without case, vehicle ids as they are.
+    VINs are compared upper-cased and stripped, stock numbers case-insensitively, vehicle ids as they are.
     """
 
     __slots__ = ("_gone", "_gone_units", "_here")

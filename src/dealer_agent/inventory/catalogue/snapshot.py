@@ -27,7 +27,7 @@ from dealer_agent.protocol.responses import Facets, TextCount
 class Page(Struct, frozen=True, gc=False):
     """A page of the matching set, in order. `total` counts the whole set.
 
-    `listings` are encoded JSON. `rows` are the numbers of the listings in the default order.
+    `listings` are encoded JSON. `rows` has the row number of each listing (its place in the default order).
     """
 
     total: int
@@ -41,7 +41,7 @@ class Catalogue:
     __slots__ = ("_columns", "_facets", "_json", "_lookup", "_matcher", "_orders", "_text")
 
     def __init__(self, flat: FlatArrays) -> None:
-        """The snapshot that `write_snapshot` wrote."""
+        """Opens a snapshot that `write_snapshot` wrote."""
         self._json = Documents(flat, "listings")
         self._columns: dict[str, Column[Any]] = {name: Column(flat, f"columns.{name}") for name in FILTERED}
         self._orders = {
@@ -72,7 +72,7 @@ class Catalogue:
         return self._facets.makes or []
 
     def search(self, filters: Filters | UnsetType, skip: int, limit: int, sort: Sort | UnsetType = UNSET) -> Page:
-        """One page of the matching set, in the default order. A query without `sort` returns the best match first.
+        """One page of the matching set, by default newest first. With a query and no `sort`, the best match is first.
 
         A `skip` past the end returns an empty page with the true total. The caller bounds `limit`.
         """

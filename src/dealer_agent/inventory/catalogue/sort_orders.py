@@ -59,7 +59,7 @@ def _order(keys: NDArray[np.int_], by_id: Rows) -> Order:
 
 
 def page_of(mask: Mask, total: int, skip: int, limit: int, order: Order | None) -> Rows:
-    """The rows of a page of the `total` rows in the mask. `order` None is the default order."""
+    """One page of the rows in the mask, which has `total` rows. `order` None is the default order."""
     end = min(skip + limit, total)
     if skip >= end:
         return _NO_ROWS
@@ -75,7 +75,7 @@ def page_of(mask: Mask, total: int, skip: int, limit: int, order: Order | None) 
 
 
 def page_of_few(rows: Rows, skip: int, limit: int, order: Order | None) -> Rows:
-    """The rows of a page of some ascending rows. `order` None is the default order."""
+    """One page of `rows`, which are ascending row numbers. `order` None is the default order."""
     end = min(skip + limit, len(rows))
     if order is None or skip >= end:
         return rows[skip:end]
@@ -85,7 +85,7 @@ def page_of_few(rows: Rows, skip: int, limit: int, order: Order | None) -> Rows:
 
 
 def page_by_score(rows: Rows, scores: NDArray[np.uint16], skip: int, limit: int) -> Rows:
-    """The rows of a page of some ascending rows, by descending score. Ties are in the default order."""
+    """One page of `rows`, which are ascending row numbers, by descending score. Ties are in the default order."""
     end = min(skip + limit, len(rows))
     if skip >= end:
         return _NO_ROWS

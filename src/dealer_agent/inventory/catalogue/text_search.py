@@ -121,7 +121,7 @@ class _Lists:
 class TextCollector:
     """Collects the words of the stock.
 
-    Texts that hardly repeat are split listing by listing, all others once for each value of a finished column.
+    Prose and identifiers rarely repeat, so they are split for each listing. Other texts are split once per value.
     """
 
     def __init__(self) -> None:

@@ -72,7 +72,7 @@ def encoding_of(data: bytes) -> str:
             return name
     guess = from_bytes(data[:_SAMPLE]).best()
     if guess is None:
-        raise FeedError("The file's encoding cannot be told. Export the inventory as UTF-8.")
+        raise FeedError("The file's encoding cannot be recognised. Export the inventory as UTF-8.")
     return guess.encoding
 
 

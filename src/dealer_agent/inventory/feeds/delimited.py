@@ -50,9 +50,9 @@ def _unquoted(cell: str) -> str:
 
 
 class _Lines:
-    """The lines of a text, then one extra line, with `have_ended`. If a cell contains the extra line, it is not closed.
+    """The lines of a text, then an extra line, which sets `have_ended`. Raises FeedError for a line that is too long.
 
-    Raises FeedError for a line that is too long.
+    A cell that contains the extra line has a quotation mark that is not closed.
     """
 
     def __init__(self, text: TextIO) -> None:
@@ -81,7 +81,7 @@ class _Lines:
 
 def _unclosed(line: int) -> FeedError:
     return FeedError(
-        f"A quotation mark in the row at line {line} is not closed: the row swallows the rows after it. Close or"
+        f"A quotation mark in the row at line {line} is not closed, so the row contains the rows after it. Close or"
         " remove the quotation mark there, or export the inventory again."
     )
 
@@ -181,6 +181,7 @@ def read_table(data: bytes, encoding: str, head: str, layout_name: str | None) -
 
 
 def _check_quotes(rows: Iterator[Row], delimiter: str, width: int) -> None:
+    """Reads all rows. Raises FeedError for a cell that contains rows: its quotation mark is not closed."""
     for row in rows:
         if row.lines > _RUNAWAY_LINES and any(_is_runaway(cell, delimiter, width) for cell in row.cells):
             raise _unclosed(row.line)

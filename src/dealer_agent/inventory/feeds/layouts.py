@@ -1,7 +1,7 @@
 """The layouts of inventory feeds: which columns of a file give which member of a unit. Pure.
 
 The layouts of known systems are in `layouts.toml`. The service's own layout and the generic one derive from the table
-of vehicle fields. Column names are compared without case, spaces and punctuation. In JSON a column is the path of a
+of vehicle fields. Case, spaces and punctuation of column names are ignored. In JSON a column is the path of a
 member: `offers.price`, or `images.uri` for the `uri` of every image.
 """
 
@@ -44,7 +44,7 @@ class Layout:
 
     @cached_property
     def folded(self) -> Mapping[str, tuple[str, ...]]:
-        """`columns` as they are compared."""
+        """`columns` with folded names, which are compared."""
         return {name: tuple(map(fold, columns)) for name, columns in self.columns.items()}
 
 
@@ -191,7 +191,7 @@ def recognise(names: Sequence[str], kind: Kind) -> Layout:
 
 
 def named_layout(name: str, kind: Kind | None = None) -> Layout:
-    """The layout with that name, without case. Raises FeedError without one, and for one that is not for the kind."""
+    """The layout with this name (case-insensitive). Raises FeedError if it is unknown or not for this kind of file."""
     layout = LAYOUTS.get(name.strip().casefold())
     if layout is None:
         raise FeedError(f"There is no layout named {name[:60]!r}. The layouts are: {', '.join(LAYOUTS)}.")

@@ -119,8 +119,8 @@ class _Tally:
 def read_feed(data: bytes, *, layout: str | None = None, on_progress: Progress | None = None) -> Feed:
     """Reads an inventory file. The layout is recognised from it, unless `layout` is one of `LAYOUT_NAMES`.
 
-    `on_progress(done, all)` gets lines of a delimited file, or records of JSON. Raises only FeedError, for a file that
-    cannot be read. A row that cannot be read is refused, and a cell that cannot be read is absent.
+    `on_progress(done, all)` counts lines of a delimited file, or records of JSON. Raises only FeedError, for a file
+    that cannot be read. A row that cannot be read is refused, and a cell that cannot be read is absent.
     """
     if layout is not None:
         named_layout(layout)

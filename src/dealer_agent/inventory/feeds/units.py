@@ -42,7 +42,7 @@ class Reading:
 
 
 def _parser(parse: Callable[[str], object], *, zero: bool = False) -> "_Read":
-    """A reader of the first cell. A zero means unknown, unless `zero` says that it is a value."""
+    """A reader that parses a member's first cell. A value of 0 counts as unknown, unless `zero` is set."""
 
     def read(row: "_RowReader", member: str, _: Feed) -> None:
         text = row.first(member)
@@ -230,7 +230,7 @@ _Read = Callable[[_RowReader, str, Feed], None]
 
 
 def _steps(*readers: Reader) -> tuple[tuple[_Read, str, Feed], ...]:
-    """Reader by reader, the members that each one reads."""
+    """The readers in order, each with the members that it reads."""
     return tuple(
         (getattr(_RowReader, name), member, feed)
         for name in readers

@@ -163,6 +163,7 @@ def _decimal(digits: str) -> Decimal:
 
 
 def _rounded(value: Decimal) -> int:
+    """The nearest integer. Halves are rounded up."""
     return int(value.to_integral_value(ROUND_HALF_UP))
 
 
@@ -214,7 +215,7 @@ def amount(text: str) -> float | None:
 
 
 def whole(text: str) -> int | None:
-    """The same, rounded to a whole number, halves up."""
+    """The `amount`, rounded to a whole number, halves up."""
     number = amount(text)
     return None if number is None else int(number + 0.5)
 

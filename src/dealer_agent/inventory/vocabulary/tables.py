@@ -47,7 +47,7 @@ class Table:
         return self.read_folded(text, fold(text)) if len(text) <= LONGEST else None
 
     def read_folded(self, text: str, folded: str) -> str | None:
-        """The same, for a text that is already folded."""
+        """`read` for a text whose folded form is known already."""
         exact = self._known.get(folded)
         # Folding can make a text longer: one character may become eighteen.
         if exact is not None or not self._compiled or max(len(text), len(folded)) > LONGEST:

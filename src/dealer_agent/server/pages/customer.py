@@ -4,7 +4,6 @@ The browser sends each form to the address of its page.
 """
 
 from itertools import groupby
-from typing import NamedTuple
 
 from dealer_agent.lead_intake.customer_actions import CustomerVisit
 from dealer_agent.leads.consent import CHANNELS
@@ -16,19 +15,12 @@ from dealer_agent.protocol.card import CardFacts
 from dealer_agent.server.pages.site import render
 
 
-class Choice(NamedTuple):
-    """A value of a form and its label."""
-
-    value: str
-    label: str
-
-
 def visit_page(facts: CardFacts, dealer: str, visit: CustomerVisit, problem: str | None = None) -> str:
     """A visit that can be changed, with forms to move and to cancel it. `problem` says why a form changed nothing."""
     assert visit.time is not None, "a visit that can be changed has a time"
     zone = visit.rooftop.zone
     days = [
-        (day, [Choice(slot.start.isoformat(timespec="seconds"), time_words(slot.start, zone)) for slot in slots])
+        (day, [(slot.start.isoformat(timespec="seconds"), time_words(slot.start, zone)) for slot in slots])
         for day, slots in groupby(visit.free, key=lambda slot: day_words(slot.start, zone))
     ]
     return render(
@@ -46,7 +38,7 @@ def visit_page(facts: CardFacts, dealer: str, visit: CustomerVisit, problem: str
 
 def contact_page(facts: CardFacts, dealer: str, visit: CustomerVisit, problem: str | None = None) -> str:
     """The channels that the customer does not allow, and a form to withdraw consent for the others."""
-    allowed = [Choice(channel, words.label) for channel, words in CHANNELS.items() if channel in visit.channels]
+    allowed = [(channel, words.label) for channel, words in CHANNELS.items() if channel in visit.channels]
     refused = [words.label for channel, words in CHANNELS.items() if channel not in visit.channels]
     common = _common(dealer, visit.rooftop, problem)
     return render("contact.html", facts, **common, allowed=allowed, refused=refused)
@@ -58,7 +50,6 @@ def notice_page(facts: CardFacts, dealer: str, rooftop: RooftopView, title: str,
 
 
 def _common(dealer: str, rooftop: RooftopView, problem: str | None) -> dict[str, object]:
-    """The values for the layout of these pages."""
     phone = (rooftop.phone, phone_number(rooftop.phone)) if rooftop.phone else None
     return {
         "dealer": dealer,

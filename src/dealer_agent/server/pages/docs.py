@@ -5,23 +5,13 @@ from typing import Any
 
 from markupsafe import Markup, escape
 
+from dealer_agent.apidocs import examples
 from dealer_agent.apidocs.components import payload_component, reply_component
-from dealer_agent.apidocs.examples import (
-    TOKEN_VARIABLE,
-    curl_command,
-    example_body,
-    example_call,
-    example_error,
-    example_json_rpc_error,
-    example_payload,
-    example_reply,
-    json_text,
-)
 from dealer_agent.apidocs.openapi import JSON_RPC_STATUSES, SKILL_COUNT
 from dealer_agent.protocol.card import CardFacts
 from dealer_agent.protocol.errors import ERRORS
 from dealer_agent.protocol.json_body import NESTING_LIMIT
-from dealer_agent.protocol.skill import DEALER_INFORMATION, INVENTORY_FACETS, INVENTORY_SEARCH, Skill
+from dealer_agent.protocol.skill import DEALER_INFORMATION, INVENTORY_FACETS, INVENTORY_SEARCH
 from dealer_agent.protocol.vocabulary import Vocabularies
 from dealer_agent.server.pages.site import render
 
@@ -53,37 +43,25 @@ class FieldTable:
     shared: int
 
 
-@dataclass(frozen=True)
-class SkillPart:
-    """The section of one skill."""
-
-    skill: Skill
-    bearer: bool
-    request_tables: list[FieldTable]
-    reply_tables: list[FieldTable]
-    payload: str
-    reply: str
-
-
 def docs_page(openapi: Json, facts: CardFacts, vocabularies: Vocabularies) -> str:
     """The page for the service that `openapi` describes. The examples are in the default vocabulary."""
     schemas: dict[str, Json] = openapi["components"]["schemas"]
     vocabulary = vocabularies.default
     done: set[str] = set()
     parts = [
-        SkillPart(
-            skill,
-            skill.id in facts.bearer_skills,
-            _tables(payload_component(skill), schemas, done),
-            _tables(reply_component(skill), schemas, done),
-            json_text(example_payload(skill)),
-            json_text(example_reply(skill, vocabulary)),
-        )
+        {
+            "skill": skill,
+            "bearer": skill.id in facts.bearer_skills,
+            "request_tables": _tables(payload_component(skill), schemas, done),
+            "reply_tables": _tables(reply_component(skill), schemas, done),
+            "payload": examples.json_text(examples.example_payload(skill)),
+            "reply": examples.json_text(examples.example_reply(skill, vocabulary)),
+        }
         for skill in facts.skills
     ]
     shown = INVENTORY_SEARCH if INVENTORY_SEARCH in facts.skills else facts.skills[0]
     quick = [skill for skill in facts.skills if skill in _QUICK_START]
-    body = example_body(shown, vocabulary)
+    body = examples.example_body(shown, vocabulary)
     return render(
         "docs.html",
         facts,
@@ -92,21 +70,23 @@ def docs_page(openapi: Json, facts: CardFacts, vocabularies: Vocabularies) -> st
         both=vocabularies.both,
         parts=parts,
         skill_count=SKILL_COUNT.lower(),
-        quick_start=[(skill, _curl(facts, skill, vocabularies)) for skill in quick],
+        quick_start=[
+            (
+                skill,
+                examples.curl_command(facts.http_json_url, skill, vocabulary, bearer=skill.id in facts.bearer_skills),
+            )
+            for skill in quick
+        ],
         quick_start_asks_for_token=any(skill.id in facts.bearer_skills for skill in quick),
-        token_variable=TOKEN_VARIABLE,
-        envelope=json_text(body),
-        call=json_text(example_call(body)),
+        token_variable=examples.TOKEN_VARIABLE,
+        envelope=examples.json_text(body),
+        call=examples.json_text(examples.example_call(body)),
         errors=ERRORS.values(),
-        error=json_text(example_error(422, vocabulary)),
-        rpc_error=json_text(example_json_rpc_error(vocabulary)),
+        error=examples.json_text(examples.example_error(422, vocabulary)),
+        rpc_error=examples.json_text(examples.example_json_rpc_error(vocabulary)),
         nesting_limit=NESTING_LIMIT,
         json_rpc_statuses=JSON_RPC_STATUSES,
     )
-
-
-def _curl(facts: CardFacts, skill: Skill, vocabularies: Vocabularies) -> str:
-    return curl_command(facts.http_json_url, skill, vocabularies.default, bearer=skill.id in facts.bearer_skills)
 
 
 def _tables(name: str, schemas: dict[str, Json], done: set[str]) -> list[FieldTable]:

@@ -1,6 +1,6 @@
 """The page at `/`: who the dealer is, what is in stock, and what an agent can ask."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from datetime import UTC, date, datetime
 from urllib.parse import urlsplit
@@ -57,22 +57,6 @@ class HoursRow:
     today: bool
 
 
-@dataclass(frozen=True)
-class Place:
-    """The values of a rooftop for the template."""
-
-    rooftop: Rooftop
-    website: str
-    address: list[str]
-    phones: list[tuple[str, str, str]]
-    emails: list[tuple[str, str]]
-    today: str
-    hours: list[tuple[str, list[HoursRow]]]
-    capabilities: list[str]
-    fees: list[tuple[str, str]] | None
-    in_stock: int | None
-
-
 def home_page(
     information: DealerInformation,
     facets: Facets,
@@ -98,7 +82,7 @@ def home_page(
         makes=makes[:BARS],
         more_makes=makes[BARS:],
         conditions=_split(facets.conditions, total),
-        price_range=_money_range(facets.price_range),
+        price_range=_range(facets.price_range, money),
         year_range=_range(facets.year_range),
         details=[
             (heading, [Bar(label_of(bar.label), bar.count, bar.width) for bar in _bars(found)[:6]])
@@ -125,7 +109,6 @@ def _bars(counts: list[TextCount] | UnsetType) -> list[Bar]:
 
 
 def _split(counts: list[TextCount] | UnsetType, total: int) -> list[Bar]:
-    """The stock by condition, as the parts of one bar."""
     known = [
         (_CONDITIONS[entry.value], entry.count, entry.value) for entry in counts or () if entry.value in _CONDITIONS
     ]
@@ -141,16 +124,10 @@ def _split(counts: list[TextCount] | UnsetType, total: int) -> list[Bar]:
     return stretches
 
 
-def _money_range(found: IntRange | UnsetType) -> str | None:
+def _range(found: IntRange | UnsetType, words: Callable[[int], str] = str) -> str | None:
     if not found:
         return None
-    return money(found.min) if found.min == found.max else f"{money(found.min)} \u2013 {money(found.max)}"
-
-
-def _range(found: IntRange | UnsetType) -> str | None:
-    if not found:
-        return None
-    return str(found.min) if found.min == found.max else f"{found.min} \u2013 {found.max}"
+    return " \u2013 ".join(map(words, dict.fromkeys((found.min, found.max))))
 
 
 def _zone(name: str | UnsetType) -> ZoneInfo | None:
@@ -171,11 +148,12 @@ def _local(moment: datetime | None, zone: str | UnsetType) -> tuple[str, str] | 
 
 def _place(
     rooftop: Rooftop, opening: Mapping[str, DepartmentHours], stock: list[TextCount] | UnsetType, now: datetime
-) -> Place:
+) -> dict[str, object]:
+    """The values of a rooftop for the template."""
     zone = _zone(rooftop.timezone)
     today = now.astimezone(zone).date() if zone else None
     count = next((entry.count for entry in stock or () if entry.value == rooftop.name), None)
-    return Place(
+    return dict(  # noqa: C408 - the keys are names in the template
         rooftop=rooftop,
         website=rooftop.website if rooftop.website and _is_web_address(rooftop.website) else "",
         address=_address(rooftop.address),
@@ -190,7 +168,6 @@ def _place(
 
 
 def _today(hours: DepartmentHours | None, today: date | None) -> str:
-    """Today's hours of the first department."""
     if hours is None or today is None:
         return ""
     spans = hours.on(today)
@@ -247,6 +224,5 @@ def _open(spans: Spans) -> str:
 
 
 def _clock(minute: int) -> str:
-    """A time in the American form."""
     hour, minute = divmod(minute, 60)
     return f"{hour % 12 or 12}{f':{minute:02}' if minute else ''} {'AM' if hour % 24 < 12 else 'PM'}"

@@ -1,0 +1,241 @@
+"""Shared by commands that show customer data: the access log, the choice of a person, leads as text, private files."""
+
+import os
+import pwd
+import tempfile
+from collections.abc import Collection, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Annotated, BinaryIO, get_args
+
+import msgspec
+import typer
+
+from dealer_agent.cli.terminal import fail, moment, out, section
+from dealer_agent.dealers.profile_checks import read_phone
+from dealer_agent.leads.consent_events import ConsentEvent
+from dealer_agent.leads.records import LeadDetails, StoredLead
+from dealer_agent.protocol.formats import normal_email
+from dealer_agent.protocol.requests import Channel, Customer
+from dealer_agent.storage.accesses import log_access
+from dealer_agent.storage.errors import StorageError
+from dealer_agent.storage.lead_record import lead_details
+from dealer_agent.storage.leads import find_leads_of, get_lead
+from dealer_agent.storage.outbox import DeliveryRecord, list_deliveries
+from dealer_agent.storage.store import Store
+
+
+def record_access(store: Store, dealer_id: str, action: str, *, leads: int, lead_id: str | None = None) -> None:
+    """Records that this user reads customer data of that many leads. Without leads it records nothing.
+
+    Call it after the data is read and before any of it is shown. `action` is the command, such as `leads list`.
+    `lead_id` names a single lead. If the access log cannot be written, the command ends with exit code 1.
+    """
+    if leads == 0:
+        return
+    try:
+        with store.lock(dealer_id) as tx:
+            log_access(tx, actor(), action, lead_id=lead_id, leads=leads)
+    except StorageError as problem:
+        fail(f"Nothing is shown, because the access log cannot be written: {problem}")
+
+
+def read_lead(store: Store, dealer_id: str, lead_id: str, action: str) -> LeadDetails:
+    """A lead with all its parts. The access is recorded. Ends the command with exit code 1 if there is no such lead."""
+    with store.read(dealer_id) as tx:
+        found = lead_details(tx, lead_id)
+    if found is None:
+        fail(f"There is no lead {lead_id}; see dealer-agent leads list")
+    record_access(store, dealer_id, action, leads=1, lead_id=lead_id)
+    return found
+
+
+def actor() -> str:
+    """The name of the operating system's user, or the user's number. The environment cannot change it."""
+    number = os.getuid()
+    try:
+        return pwd.getpwuid(number).pw_name
+    except KeyError:
+        return f"uid {number}"
+
+
+LeadArgument = Annotated[str | None, typer.Argument(metavar="LEAD", help="The id, from `leads list`.")]
+
+
+def _email(text: str | None) -> str | None:
+    if text is None:
+        return None
+    address = normal_email(_asked(text, "E-mail address"))
+    if address is None:
+        raise typer.BadParameter("that is no e-mail address")
+    return address
+
+
+def _phone(text: str | None) -> str | None:
+    if text is None:
+        return None
+    try:
+        return read_phone(_asked(text, "Phone number"))
+    except ValueError:
+        raise typer.BadParameter("that is no phone number; write it as '+1 202 555 0123'") from None
+
+
+def _asked(text: str, what: str) -> str:
+    """The value of an option. For `-` the command asks, because others can see command lines, and shells store them."""
+    return (typer.prompt(what, err=True) if text == "-" else text).strip()
+
+
+EmailOption = Annotated[
+    str | None,
+    typer.Option(
+        "--email",
+        metavar="ADDRESS",
+        callback=_email,
+        help="Every lead with this e-mail address. With - the command asks for it, so that no command history has it.",
+    ),
+]
+PhoneOption = Annotated[
+    str | None,
+    typer.Option(
+        "--phone",
+        metavar="NUMBER",
+        callback=_phone,
+        help="Every lead with this phone number, in any notation. Without a + it is a US number. With - it asks.",
+    ),
+]
+
+
+def contact_point(text: str) -> str:
+    """An e-mail address or a phone number in the normal form of `leads.intake.contacts`."""
+    given = _asked(text, "E-mail address or phone number")
+    return f"email:{_email(given)}" if "@" in given else f"phone:{_phone(given)}"
+
+
+@dataclass(frozen=True)
+class Person:
+    """The person that a command names: by the id of a lead, or by an e-mail address or phone number in normal form.
+
+    Raises BadParameter unless exactly one of them is given.
+    """
+
+    lead_id: str | None
+    email: str | None
+    phone: str | None
+
+    def __post_init__(self) -> None:
+        if sum(given is not None for given in (self.lead_id, self.email, self.phone)) != 1:
+            raise typer.BadParameter("give exactly one of a lead's id, --email and --phone")
+
+    @property
+    def contact(self) -> str:
+        """The e-mail address or phone number in the normal form of `leads.received_lead.contact_points`."""
+        return f"email:{self.email}" if self.email is not None else f"phone:{self.phone}"
+
+    def leads_now(self, store: Store, dealer_id: str) -> list[StoredLead]:
+        """The leads of the person, oldest first. An id also finds an erased lead."""
+        with store.read(dealer_id) as tx:
+            ids = [self.lead_id] if self.lead_id is not None else find_leads_of(tx, [self.contact])
+            found = [get_lead(tx, each) for each in ids]
+        return [stored for stored in found if stored is not None]
+
+    def leads_in(self, store: Store, dealer_id: str) -> list[StoredLead]:
+        """The leads of `leads_now`. Ends the command with exit code 1 if there is none."""
+        found = self.leads_now(store, dealer_id)
+        if not found and self.lead_id is not None:
+            fail(f"There is no lead {self.lead_id}; see dealer-agent leads list")
+        if not found:
+            fail(f"No lead has this {'e-mail address' if self.email is not None else 'phone number'}")
+        return found
+
+
+def is_known(stored: StoredLead) -> bool:
+    """Whether anything of the lead's customer is stored; after disposal by age, the consent may still be."""
+    return stored.lead.customer is not None or any(event.consent_text is not None for event in stored.consents)
+
+
+def show_allowed(channels: Collection[str]) -> None:
+    """Shows by which channels a customer may be contacted."""
+    out.print(f"\nMay be contacted now by: {allowed_text(channels)}")
+
+
+def allowed_text(channels: Collection[str]) -> str:
+    """The channels in one line, in the order of the protocol."""
+    return ", ".join(channel for channel in get_args(Channel) if channel in channels) or "no channel"
+
+
+def show_event(event: ConsentEvent) -> None:
+    """Shows one event as a section."""
+    facts = {
+        "lead": event.lead_id,
+        "customer": _named(event.customer),
+        "granted": f"{moment(event.granted_at)} UTC" if event.granted_at else None,
+        "expires": f"{moment(event.expires_at)} UTC" if event.expires_at else None,
+        "channels": ", ".join(event.channels),
+        "scope": ", ".join(event.scope),
+        "purpose": event.purpose,
+        "through": event.agent,
+        "token": event.token_id,
+        "text": event.consent_text,
+        "by": event.by,
+        "reason": event.reason,
+        "request hash": event.request_hash.hex() if event.request_hash else None,
+    }
+    title = f"Consent event {event.number}: {event.kind} {moment(event.at)} UTC"
+    section(title, {name: value for name, value in facts.items() if value})
+
+
+def _named(customer: bytes | None) -> str | None:
+    """The customer who gave consent. The law requires this record."""
+    if customer is None:
+        return None
+    found = msgspec.json.decode(customer, type=Customer)
+    contacts = [each for each in (found.email, found.phone) if each]
+    return ", ".join([f"{found.first_name} {found.last_name}", *contacts])
+
+
+def deliveries_of(store: Store, dealer_id: str, lead_id: str) -> Sequence[DeliveryRecord]:
+    """All deliveries of a lead."""
+    with store.read(dealer_id) as tx:
+        return list_deliveries(tx, 1000, lead_id=lead_id)
+
+
+def ordinary_file(path: Path | None) -> Path | None:
+    """The file of an option. Raises BadParameter if it is no ordinary file, or if its folder does not exist."""
+    if path is None:
+        return None
+    path = path.resolve()
+    if path.exists() and not path.is_file():
+        raise typer.BadParameter("that is no ordinary file")
+    if not path.parent.is_dir():
+        raise typer.BadParameter(f"there is no folder {path.parent}")
+    return path
+
+
+OutOption = Annotated[
+    Path | None,
+    typer.Option(
+        "--out",
+        metavar="FILE",
+        callback=ordinary_file,
+        help="A file that only you can read (mode 0600). Without it, the output.",
+    ),
+]
+
+
+@contextmanager
+def private_file(path: Path) -> Iterator[BinaryIO]:
+    """A file with mode 0600 to write in a `with` block. At the block's end it atomically replaces an older file.
+
+    If the block fails, the older file stays. Raises OSError.
+    """
+    descriptor, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
+    made = Path(name)
+    try:
+        with os.fdopen(descriptor, "wb") as file:
+            yield file
+            file.flush()
+            os.fsync(file.fileno())
+        made.replace(path)
+    finally:
+        made.unlink(missing_ok=True)
