@@ -7,8 +7,7 @@ from datetime import UTC, datetime, timedelta
 from msgspec import UNSET, UnsetType
 
 from dealer_agent.inventory.catalogue import Listing
-from dealer_agent.inventory.listing import ListingPolicy, RooftopRule, UnitRecord, list_unit, vehicle_id_for
-from dealer_agent.inventory.unit import Unit
+from dealer_agent.inventory.listing import ListingPolicy, RooftopRule, Unit, UnitRecord, list_unit, vehicle_id_for
 from dealer_agent.protocol.requests import Filters, Sort
 from dealer_agent.protocol.vehicle import SaleCondition, Vehicle
 

@@ -18,10 +18,9 @@ from tests.server.dealership import LOT, set_up
 
 from dealer_agent.catalogue_loading import snapshot_loader, snapshot_process
 from dealer_agent.catalogue_loading.feed_import import import_feed
-from dealer_agent.catalogue_loading.listing_policy import listing_policy
 from dealer_agent.catalogue_loading.snapshot_loader import FILE, SnapshotError, SnapshotLoader
 from dealer_agent.catalogue_loading.snapshot_process import SnapshotJob
-from dealer_agent.catalogue_loading.snapshots import SnapshotInputs, write_stock
+from dealer_agent.catalogue_loading.snapshots import SnapshotInputs, listing_policy, write_stock
 from dealer_agent.config import Settings, load_settings
 from dealer_agent.inventory.feeds import read_feed
 from dealer_agent.protocol.requests import Filters

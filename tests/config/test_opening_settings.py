@@ -11,7 +11,7 @@ from dealer_agent.config.loading import read_dealer_file
 from dealer_agent.config.settings import DealerFile
 from dealer_agent.config.settings_problems import SettingsError
 from dealer_agent.dealers.opening import department_hours
-from dealer_agent.leads.opening_spans import current_or_next_span
+from dealer_agent.leads.local_time import current_or_next_span
 
 DOCS = Path(__file__).parents[2] / "docs" / "how-to" / "opening-hours.md"
 LEAST = """\

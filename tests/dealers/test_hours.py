@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dealer_agent.dealers.hours import DAY, SPANS_A_DAY, Spans, hours_text, read_hours
+from dealer_agent.dealers.opening import DAY, SPANS_A_DAY, Spans, hours_text, read_hours
 
 NINE_TO_EIGHT = ((540, 1200),)
 

@@ -9,8 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from msgspec import UNSET
 
-from dealer_agent.dealers.hours import hours_text
-from dealer_agent.dealers.opening import Holidays, Opening, SpecialDay, WeekHours, department_hours
+from dealer_agent.dealers.opening import Holidays, Opening, SpecialDay, WeekHours, department_hours, hours_text
 
 DAILY = WeekHours(*["09:00-20:00"] * 7)
 LATE = WeekHours(*["18:00-02:00"] * 7)

@@ -5,9 +5,9 @@ from typing import Any
 
 from dealer_agent.dealers.routing import Kind
 from dealer_agent.delivery.outlet import DeliveryContent, OutgoingDocument, Outlet
-from dealer_agent.leads.lead_view import AgentView, LeadView, RooftopView, VisitTime, VisitView
+from dealer_agent.leads.lead_view import LeadView, RooftopView, VisitTime, VisitView
 from dealer_agent.leads.statuses import VisitStatus
-from dealer_agent.protocol.requests import Appointment, Customer
+from dealer_agent.protocol.requests import Appointment, Customer, SourceAgent
 
 MONDAY = datetime(2026, 3, 2, 9, 30, tzinfo=UTC)
 NORTH = RooftopView(name="Example Motors North", zone="America/New_York")
@@ -20,7 +20,7 @@ def view(**more: Any) -> LeadView:
         "dealer_name": "Example Motors",
         "rooftop": NORTH,
         "received_at": MONDAY,
-        "agent": AgentView("Example Agent"),
+        "agent": SourceAgent("Example Agent"),
         "customer": Customer(first_name="Sam", last_name="Sample", email="sam@example.com"),
         "channels": ("email",),
     }

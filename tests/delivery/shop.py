@@ -14,7 +14,7 @@ from dealer_agent.config.settings import DeliverySettings
 from dealer_agent.dealers.profile import DealerRooftop, Profile
 from dealer_agent.dealers.routing import NewDelivery
 from dealer_agent.delivery.delivery_content import DeliveryContents
-from dealer_agent.delivery.errors import NotDelivered
+from dealer_agent.delivery.failures import NotDelivered
 from dealer_agent.delivery.loop import DeliveryLoop
 from dealer_agent.delivery.outlet import DeliveryContent, OutgoingDocument, Outlets
 from dealer_agent.leads.lead_view import LeadView

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from tests.delivery.samples import parcel, sent, view
 
-from dealer_agent.delivery.errors import NotDelivered
+from dealer_agent.delivery.failures import NotDelivered
 from dealer_agent.delivery.outlets.directory import LEFT_BEHIND_SECONDS, UNFINISHED, DirectoryOutlet
 from dealer_agent.leads.adf import render_adf
 from dealer_agent.leads.lead_json import render_json

@@ -20,7 +20,7 @@ from tests.storage.samples import DEALER, NO_NOTICES, VAULT
 
 from dealer_agent.config.settings import DeliverySettings
 from dealer_agent.delivery import loop as loops
-from dealer_agent.delivery.errors import NotDelivered
+from dealer_agent.delivery.failures import NotDelivered
 from dealer_agent.delivery.outlet import DeliveryContent, OutgoingDocument
 from dealer_agent.server.log import BufferedLines, configure_logs
 from dealer_agent.storage import outbox

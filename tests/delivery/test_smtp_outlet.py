@@ -15,12 +15,12 @@ from tests.delivery.samples import sent as make_and_send
 from tests.leads.lead_views import LINKS
 
 from dealer_agent.config.settings import MailSettings
-from dealer_agent.delivery.errors import DeliveryDropped, NotDelivered
+from dealer_agent.delivery.failures import DeliveryDropped, NotDelivered
 from dealer_agent.delivery.mail_server import MailServer
 from dealer_agent.delivery.outlet import DeliveryContent, Outlet
 from dealer_agent.delivery.outlets.mail import CrmMailOutlet, CustomerMailOutlet, StaffMailOutlet
 from dealer_agent.leads.adf import render_adf
-from dealer_agent.leads.staff_mails import adf_mail_subject
+from dealer_agent.leads.mails import adf_mail_subject
 from dealer_agent.protocol.requests import Customer
 from dealer_agent.storage.errors import CANNOT_BE_REACHED
 

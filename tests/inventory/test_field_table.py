@@ -7,7 +7,7 @@ import pytest
 
 from dealer_agent.inventory.feeds.layouts import FEEDS, LAYOUTS
 from dealer_agent.inventory.feeds.units import DESCRIBE, IDENTIFY
-from dealer_agent.inventory.unit import Unit
+from dealer_agent.inventory.listing import Unit
 from dealer_agent.inventory.vocabulary.tables import TABLES
 from dealer_agent.protocol.requests import FILTERED, Filters, filter_members
 from dealer_agent.protocol.responses import COUNT_FACETS, RANGE_FACETS, Facets

@@ -13,13 +13,13 @@ from dealer_agent.inventory.listing import (
     FeedPrice,
     ListingPolicy,
     RooftopRule,
+    Unit,
     UnitRecord,
     list_unit,
     listing_digest,
     listing_json,
     vehicle_id_for,
 )
-from dealer_agent.inventory.unit import Unit
 from dealer_agent.protocol.vehicle import Fee, Scalar, Vehicle
 
 NOON = datetime(2026, 5, 4, 12, 0, tzinfo=UTC)

@@ -10,12 +10,12 @@ from msgspec import UNSET
 from dealer_agent.inventory.listing import (
     ListingPolicy,
     RooftopRule,
+    Unit,
     UnitRecord,
     list_unit,
     listing_json,
     vehicle_id_for,
 )
-from dealer_agent.inventory.unit import Unit
 
 pytestmark = pytest.mark.requirement("vehicle-id", "updated-at")
 

@@ -10,14 +10,14 @@ from hypothesis import strategies as st
 from msgspec import UNSET
 from tests.leads.json_values import as_body, json_values
 
-from dealer_agent.leads.channels import with_allowed_contact_points
+from dealer_agent.leads.consent import with_allowed_contact_points
 from dealer_agent.leads.customer_links import CustomerLinks
-from dealer_agent.leads.lead_view import AgentView, LeadView, RooftopView, VisitTime, VisitView, extras_of
-from dealer_agent.leads.received_lead import contact_points, with_normal_phone
+from dealer_agent.leads.lead_view import LeadView, RooftopView, VisitTime, VisitView, extras_of
+from dealer_agent.leads.received_lead import contact_points, source_agent, with_normal_phone
 from dealer_agent.leads.statuses import VisitStatus
-from dealer_agent.leads.visit_words import VISITS
+from dealer_agent.leads.wording import VISITS
 from dealer_agent.protocol.envelope import decode_request
-from dealer_agent.protocol.requests import Address, Appointment, Customer, TradeIn, VehicleOfInterest
+from dealer_agent.protocol.requests import Address, Appointment, Customer, SourceAgent, TradeIn, VehicleOfInterest
 from dealer_agent.protocol.responses import PostalAddress
 from dealer_agent.protocol.skill import LeadSubmitRequest
 from dealer_agent.protocol.vehicle import Fee, Vehicle
@@ -88,7 +88,7 @@ VIEW = LeadView(
     dealer_name="Example Motors Group",
     rooftop=ROOFTOP,
     received_at=RECEIVED,
-    agent=AgentView("Example Shopping Agent", "https://agent.example.com"),
+    agent=SourceAgent("Example Shopping Agent", "https://agent.example.com"),
     customer=CUSTOMER,
     channels=("email", "sms"),
     vehicle=LISTING,
@@ -313,7 +313,7 @@ def views(draw: Callable[..., Any]) -> LeadView:
         rooftop=rooftop,
         received_at=RECEIVED,
         submitted_at=None if lead.submitted_at is UNSET else datetime.fromisoformat(lead.submitted_at),
-        agent=AgentView.of(lead.source_agent),
+        agent=source_agent(lead),
         customer=with_normal_phone(lead.customer, contact_points(lead.customer)),
         channels=tuple(draw(st.sets(st.sampled_from(["email", "phone", "sms"])))),
         vehicle=draw(st.none() | _listings),

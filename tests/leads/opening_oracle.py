@@ -4,7 +4,7 @@ from collections.abc import Iterator
 from datetime import datetime, timedelta
 from zoneinfo import ZoneInfo
 
-from dealer_agent.leads.opening_spans import Hours
+from dealer_agent.leads.local_time import Hours
 
 DAY = timedelta(days=1)
 

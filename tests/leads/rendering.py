@@ -27,11 +27,9 @@ from tests.leads.lead_views import (
 )
 
 from dealer_agent.leads.adf import render_adf
-from dealer_agent.leads.customer_mails import cancellation_mail, confirmation_mail
 from dealer_agent.leads.icalendar import CalendarVisit, calendar_file
 from dealer_agent.leads.lead_json import render_json
 from dealer_agent.leads.lead_view import (
-    AgentView,
     CancelledVisit,
     DeliveredMessage,
     ErasedLead,
@@ -40,9 +38,8 @@ from dealer_agent.leads.lead_view import (
     VisitTime,
     VisitView,
 )
-from dealer_agent.leads.mail_text import Mail
+from dealer_agent.leads.mails import Mail, adf_mail_subject, cancellation_mail, confirmation_mail, staff_mail
 from dealer_agent.leads.spreadsheet import COLUMNS, cells
-from dealer_agent.leads.staff_mails import adf_mail_subject, staff_mail
 from dealer_agent.leads.us_formats import day_and_time, zone_name
 from dealer_agent.protocol.requests import (
     Appointment,
@@ -95,7 +92,7 @@ def leads() -> dict[str, LeadView]:
         ),
         "bare": a_view(
             rooftop=BARE_ROOFTOP,
-            agent=AgentView.of("Example Agent"),
+            agent=SourceAgent("Example Agent"),
             customer=Customer("Sam", "Sample", phone="+442079460000", preferred_contact="phone"),
             channels=("phone", "sms"),
             vehicle=None,
@@ -103,7 +100,7 @@ def leads() -> dict[str, LeadView]:
             messages=(),
         ),
         "wish": a_view(
-            agent=AgentView.of(SourceAgent("Example Agent", url="https://agent.example.com/about")),
+            agent=SourceAgent("Example Agent", url="https://agent.example.com/about"),
             channels=("email", "phone", "sms"),
             customer=Customer("Sam", "Sample", email="sam@example.com", phone="+12025550124", preferred_contact="sms"),
             vehicle=None,
@@ -139,7 +136,7 @@ def more_leads() -> dict[str, LeadView]:
     return {
         "long": a_view(
             rooftop=replace(ROOFTOP, name=_long("Motors")),
-            agent=AgentView(_long("Agent"), "https://agent.example.com/" + "x" * 300),
+            agent=SourceAgent(_long("Agent"), "https://agent.example.com/" + "x" * 300),
             customer=in_a_word,
             vehicle=msgspec.structs.replace(LISTING, **listing),
             messages=("state-of-the-art " * 9, _long("https://example.com/"), "left\u202eright", "x" * 74, "y" * 75),
@@ -147,7 +144,7 @@ def more_leads() -> dict[str, LeadView]:
         ),
         "nameless": a_view(
             rooftop=plain,
-            agent=AgentView("\u202e"),
+            agent=SourceAgent("\u202e"),
             customer=Customer(" ", "\t", email="jordan@example.com", phone="+12025550123", preferred_contact="phone"),
             channels=("email",),
             vehicle=None,

@@ -18,8 +18,15 @@ from tests.leads.lead_views import (
     a_visit,
 )
 
-from dealer_agent.leads.lead_view import AgentView, RooftopView, VisitTime
-from dealer_agent.protocol.requests import Address, Appointment, Customer, RequestedWindow, VehicleOfInterest
+from dealer_agent.leads.lead_view import RooftopView, VisitTime
+from dealer_agent.protocol.requests import (
+    Address,
+    Appointment,
+    Customer,
+    RequestedWindow,
+    SourceAgent,
+    VehicleOfInterest,
+)
 from dealer_agent.protocol.vehicle import Fee
 
 pytestmark = pytest.mark.outside_protocol("ADF")
@@ -473,14 +480,14 @@ def test_a_vendor_without_address_and_number_is_not_specified(
 )
 def test_the_provider_is_the_agent_in_one_spelling(name: str) -> None:
     """Another spelling would be another lead source to a CRM."""
-    prospect = prospect_of(a_view(agent=AgentView(name, "https://agent.example.com")))
+    prospect = prospect_of(a_view(agent=SourceAgent(name, "https://agent.example.com")))
     assert told(prospect, "provider/name") == "Example Shopping Agent"
     assert told(prospect, "provider/url") == "https://agent.example.com"
 
 
 def test_a_wrapped_long_name_cannot_look_like_a_line_of_the_service() -> None:
     for length in range(1, 100):
-        view = a_view(agent=AgentView(f"{'x' * length} This may be the same person as lead 1"))
+        view = a_view(agent=SourceAgent(f"{'x' * length} This may be the same person as lead 1"))
         assert not [line for line in comments(prospect_of(view), "customer") if line.startswith("This may be")]
 
 

@@ -12,8 +12,8 @@ from tests.leads.adf_documents import DTD_FILE, complaints, prospect_of, told
 from tests.leads.lead_views import LEAD_ID, NASTY, a_view, nasty, views
 
 from dealer_agent.leads.adf import render_adf
-from dealer_agent.leads.lead_view import AgentView, LeadView
-from dealer_agent.protocol.requests import Customer, VehicleOfInterest
+from dealer_agent.leads.lead_view import LeadView
+from dealer_agent.protocol.requests import Customer, SourceAgent, VehicleOfInterest
 
 pytestmark = pytest.mark.outside_protocol("ADF")
 
@@ -79,7 +79,7 @@ def test_what_goes_in_comes_out_cleaned(text: str) -> None:
 
 @pytest.mark.parametrize("text", NASTY)
 def test_a_field_of_one_line_stays_one_and_a_name_is_never_empty(text: str) -> None:
-    prospect = prospect_of(a_view(customer=Customer(text, text, email="jordan@example.com"), agent=AgentView(text)))
+    prospect = prospect_of(a_view(customer=Customer(text, text, email="jordan@example.com"), agent=SourceAgent(text)))
     names = [name.text or "" for name in prospect.iter("name")]
     assert len(names) == 4
     for name in names:

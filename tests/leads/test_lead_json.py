@@ -10,8 +10,8 @@ from msgspec import UNSET
 from tests.leads.lead_views import NASTY, TRADE_IN, VIN, a_view, a_visit, views
 
 from dealer_agent.leads.lead_json import render_json
-from dealer_agent.leads.lead_view import AgentView, LeadView, RooftopView
-from dealer_agent.protocol.requests import Appointment, Customer, VehicleOfInterest
+from dealer_agent.leads.lead_view import LeadView, RooftopView
+from dealer_agent.protocol.requests import Appointment, Customer, SourceAgent, VehicleOfInterest
 
 pytestmark = pytest.mark.outside_protocol("JSON deliveries")
 
@@ -84,7 +84,7 @@ def test_what_is_unknown_is_absent_and_never_null() -> None:
             vehicle=None,
             wish=UNSET,
             messages=(),
-            agent=AgentView("Example Shopping Agent"),
+            agent=SourceAgent("Example Shopping Agent"),
             rooftop=RooftopView(name="Example", zone="America/Chicago"),
             visits=(a_visit("unavailable", appointment_id=None, request=Appointment("sales")),),
             customer=Customer("Jordan", "Example", phone="+12025550123"),
@@ -112,7 +112,7 @@ def test_any_lead_is_json_with_the_words_as_they_came(view: LeadView) -> None:
 @pytest.mark.parametrize("text", NASTY)
 def test_lone_surrogates_which_utf_8_cannot_hold_are_replaced(text: str) -> None:
     lead = document(
-        messages=(text,), wish=VehicleOfInterest(notes=text), wish_extras={f"x{text}": [text]}, agent=AgentView(text)
+        messages=(text,), wish=VehicleOfInterest(notes=text), wish_extras={f"x{text}": [text]}, agent=SourceAgent(text)
     )
     replaced = "".join("\ufffd" if "\ud800" <= character <= "\udfff" else character for character in text)
     assert lead["messages"] == [replaced]

@@ -28,11 +28,16 @@ from tests.leads.lead_views import (
     views,
 )
 
-from dealer_agent.leads.customer_mails import cancellation_mail, confirmation_mail
-from dealer_agent.leads.lead_view import AgentView, LeadView, RooftopView, VisitTime, VisitView
-from dealer_agent.leads.mail_text import CalendarPart, Mail
-from dealer_agent.leads.staff_mails import adf_mail_subject, staff_mail
-from dealer_agent.protocol.requests import Appointment, Customer, VehicleOfInterest
+from dealer_agent.leads.lead_view import LeadView, RooftopView, VisitTime, VisitView
+from dealer_agent.leads.mails import (
+    CalendarPart,
+    Mail,
+    adf_mail_subject,
+    cancellation_mail,
+    confirmation_mail,
+    staff_mail,
+)
+from dealer_agent.protocol.requests import Appointment, Customer, SourceAgent, VehicleOfInterest
 
 pytestmark = pytest.mark.outside_protocol("mails")
 
@@ -77,7 +82,7 @@ def test_any_lead_makes_sound_mails(view: LeadView) -> None:
 def test_no_text_of_a_stranger_reaches_a_header_or_breaks_a_mail(text: str) -> None:
     view = a_view(
         customer=Customer(text, text, email="jordan@example.com"),
-        agent=AgentView(text),
+        agent=SourceAgent(text),
         vehicle=msgspec.structs.replace(LISTING, make=text, stock=text, rooftop=text),
         messages=(text,),
         visits=(a_visit(request=Appointment("test_drive", notes=text)),),
@@ -336,7 +341,7 @@ def test_each_kind_of_visit_has_its_own_words(kind: Any, trade_in: Any, words: s
 def test_a_sender_cannot_send_own_text_to_a_stranger_by_mail(name: str, make: Any, status: Any) -> None:
     view = a_view(
         customer=Customer(name, name, email="stranger@example.org"),
-        agent=AgentView(name, "https://other.example"),
+        agent=SourceAgent(name, "https://other.example"),
         vehicle=None,
         wish=VehicleOfInterest(make=name),
         trade_in=TRADE_IN,
@@ -482,7 +487,7 @@ def test_text_of_a_sender_never_begins_at_the_margin(member: str) -> None:
         changes: dict[str, Any] = {
             "first_name": {"customer": Customer(forged, "Example", email="sam@example.com")},
             "last_name": {"customer": Customer("Sam", forged, email="sam@example.com")},
-            "agent": {"agent": AgentView(forged)},
+            "agent": {"agent": SourceAgent(forged)},
             "vehicle": {"vehicle": None, "wish": VehicleOfInterest(make=forged)},
         }
         text = staff_mail(a_view(**changes[member])).text

@@ -10,17 +10,17 @@ from hypothesis import strategies as st
 from msgspec import UNSET
 from tests.leads.json_values import as_body, json_values
 
+from dealer_agent.inventory.catalogue import RemovedUnit
 from dealer_agent.leads.received_lead import (
     FoundVehicle,
-    UnavailableVehicle,
-    agent_name,
     contact_points,
     names_a_vehicle,
     payload_hash,
+    source_agent,
     vehicle_key,
     with_normal_phone,
 )
-from dealer_agent.leads.vehicle_words import vehicle_name
+from dealer_agent.leads.wording import vehicle_name
 from dealer_agent.protocol.json_body import read_json
 from dealer_agent.protocol.requests import Customer, VehicleOfInterest
 from dealer_agent.protocol.skill import LeadSubmitRequest
@@ -86,10 +86,10 @@ SAME: list[tuple[tuple[VehicleOfInterest, FoundVehicle], tuple[VehicleOfInterest
     ((wish(stock="P100"), None), (wish(stock="p100"), None)),
     ((wish(vin=VIN), in_stock(vin=VIN)), (wish(stock="P100"), in_stock(vin=VIN, stock="P100"))),
     ((wish(vin=VIN), None), (wish(vin=VIN), in_stock(vin=VIN))),
-    ((wish(vin=VIN), in_stock(vin=VIN)), (wish(vin=VIN), UnavailableVehicle(f"vin-{VIN}", VIN))),
+    ((wish(vin=VIN), in_stock(vin=VIN)), (wish(vin=VIN), RemovedUnit(f"vin-{VIN}", VIN))),
     (
         (wish(stock="P100"), in_stock(stock="P100")),
-        (wish(vehicle_id="stock-p100"), UnavailableVehicle("stock-p100", stock="P100")),
+        (wish(vehicle_id="stock-p100"), RemovedUnit("stock-p100", stock="P100")),
     ),
     ((wish(year=2020, make="Honda"), None), (wish(year=2020, make="HONDA"), None)),
     ((wish(make="Honda", vin=""), None), (wish(make=" Honda", model=" ", stock=" "), None)),
@@ -190,7 +190,7 @@ def test_any_json_can_be_compared(value: Any) -> None:
 @pytest.mark.parametrize("source", ["Example Agent", {"name": "Example Agent", "url": "https://agent.example.com"}])
 def test_an_agent_is_called_by_its_name_in_either_form(source: Any) -> None:
     told = {"type": "lead.submit.request", "customer": {"first_name": "J", "last_name": "E"}, "source_agent": source}
-    assert agent_name(msgspec.convert(told, LeadSubmitRequest)) == "Example Agent"
+    assert source_agent(msgspec.convert(told, LeadSubmitRequest)).name == "Example Agent"
 
 
 @pytest.mark.parametrize(

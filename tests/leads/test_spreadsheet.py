@@ -8,9 +8,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from msgspec import UNSET
 
-from dealer_agent.leads.lead_view import AgentView, LeadView, RooftopView, VisitTime, VisitView
+from dealer_agent.leads.lead_view import LeadView, RooftopView, VisitTime, VisitView
 from dealer_agent.leads.spreadsheet import COLUMNS, cells, without_formula
-from dealer_agent.protocol.requests import Address, Appointment, Customer, TradeIn, VehicleOfInterest
+from dealer_agent.protocol.requests import Address, Appointment, Customer, SourceAgent, TradeIn, VehicleOfInterest
 from dealer_agent.protocol.vehicle import Vehicle
 
 pytestmark = pytest.mark.outside_protocol("exports")
@@ -26,7 +26,7 @@ def view(**more: Any) -> LeadView:
         "dealer_name": "Example Motors",
         "rooftop": ROOFTOP,
         "received_at": AT,
-        "agent": AgentView("Example Agent"),
+        "agent": SourceAgent("Example Agent"),
         "customer": Customer("Robin", "Example", phone="+12025550123"),
         "channels": ("phone",),
     }

@@ -6,7 +6,7 @@ from typing import Any
 
 import msgspec
 
-from dealer_agent.leads.opening_spans import Hours
+from dealer_agent.leads.local_time import Hours
 from dealer_agent.leads.visit_times import (
     QUARTER,
     BusyQuarters,

@@ -15,8 +15,8 @@ from tests.storage.current import make_current
 
 from dealer_agent.dealers.profile import Profile
 from dealer_agent.inventory.catalogue import Catalogue
-from dealer_agent.lead_intake.cancellation import Cancellation
 from dealer_agent.lead_intake.intake import LeadIntake
+from dealer_agent.lead_intake.visit_booking import Cancellation
 from dealer_agent.leads.records import AppointmentRecord
 from dealer_agent.protocol.replies import Answer
 from dealer_agent.protocol.skill import LeadSubmitRequest

@@ -14,7 +14,7 @@ from tests.storage.samples import NO_NOTICES
 
 from dealer_agent.dealers.profile import Deliver
 from dealer_agent.inventory.catalogue import Catalogue
-from dealer_agent.lead_intake.cancellation import NoVisitToCancel
+from dealer_agent.lead_intake.visit_booking import NoVisitToCancel
 from dealer_agent.storage.erasure import erase_lead
 from dealer_agent.storage.notices import withdraw
 

@@ -13,9 +13,9 @@ from tests.storage.calls import read_at, write_at
 from dealer_agent.dealers.profile import DealerRooftop, Policies, Profile
 from dealer_agent.leads.adf import render_adf
 from dealer_agent.leads.lead_json import render_json
+from dealer_agent.leads.lead_view import lead_view
+from dealer_agent.leads.mails import staff_mail
 from dealer_agent.leads.spreadsheet import cells
-from dealer_agent.leads.staff_mails import staff_mail
-from dealer_agent.leads.stored_lead_view import lead_view
 from dealer_agent.protocol.errors import IdempotencyConflict, InvalidConsent
 from dealer_agent.storage.clock import confirm_clock
 from dealer_agent.storage.lead_record import lead_details

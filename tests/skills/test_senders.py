@@ -19,10 +19,10 @@ from tests.storage.samples import NO_NOTICES
 from dealer_agent.lead_intake.lead_transaction import MOST_ADDITIONS
 from dealer_agent.leads.adf import render_adf
 from dealer_agent.leads.lead_json import render_json
+from dealer_agent.leads.lead_view import lead_view
+from dealer_agent.leads.mails import staff_mail
 from dealer_agent.leads.received_lead import contact_points
 from dealer_agent.leads.spreadsheet import cells
-from dealer_agent.leads.staff_mails import staff_mail
-from dealer_agent.leads.stored_lead_view import lead_view
 from dealer_agent.protocol.replies import Answer
 from dealer_agent.protocol.requests import Customer
 from dealer_agent.storage.consents import allowed_channels

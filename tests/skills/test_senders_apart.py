@@ -25,8 +25,8 @@ from tests.storage.calls import read, read_at
 from dealer_agent.dealers.profile import VisitRules
 from dealer_agent.lead_intake.intake import LeadIntake
 from dealer_agent.leads.adf import render_adf
-from dealer_agent.leads.customer_mails import confirmation_mail
-from dealer_agent.leads.stored_lead_view import lead_view
+from dealer_agent.leads.lead_view import lead_view
+from dealer_agent.leads.mails import confirmation_mail
 from dealer_agent.protocol.errors import ProtocolError
 from dealer_agent.protocol.requests import VisitKind
 from dealer_agent.storage.lead_record import lead_details

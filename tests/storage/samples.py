@@ -11,7 +11,7 @@ from msgspec import UNSET
 from dealer_agent.dealers.profile import DealerRooftop, Profile
 from dealer_agent.encryption import Cipher, Keyring
 from dealer_agent.inventory.import_plan import ImportRow
-from dealer_agent.inventory.unit import Unit
+from dealer_agent.inventory.listing import Unit
 from dealer_agent.leads.consent_events import ConsentRecord
 from dealer_agent.leads.records import LeadRecord
 from dealer_agent.storage.idempotency import IdempotencyRecord, record_idempotency

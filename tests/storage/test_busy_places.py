@@ -8,9 +8,9 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from tests.storage.samples import DEALER, MONDAY, storing
 
-from dealer_agent.lead_intake import availability
-from dealer_agent.lead_intake.availability import Availability, Without
+from dealer_agent.lead_intake.visit_booking import Availability, Without
 from dealer_agent.leads.records import AppointmentRecord
+from dealer_agent.storage import appointments
 from dealer_agent.storage.appointments import busy_quarters, record_appointment, take_places
 from dealer_agent.storage.lead_writer import LeadWriter
 from dealer_agent.storage.transaction import Transaction
@@ -85,7 +85,7 @@ def test_little_is_read_for_a_time_that_is_free_and_more_for_who_looks_further(
         read.append(until - since)
         return busy_quarters(*given)  # type: ignore[arg-type]
 
-    monkeypatch.setattr(availability, "busy_quarters", noted)
+    monkeypatch.setattr(appointments, "busy_quarters", noted)
 
     def job(tx: Transaction) -> None:
         busy = Availability(tx, "Ridgeline North", "test_drive", SPAN)

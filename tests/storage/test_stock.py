@@ -8,7 +8,7 @@ from tests.storage.calls import read
 from tests.storage.samples import DEALER, MONDAY, TUESDAY, WEDNESDAY, WholeStock, import_rows, row, stock_of
 
 from dealer_agent.inventory.import_plan import ImportRow
-from dealer_agent.inventory.unit import Unit
+from dealer_agent.inventory.listing import Unit
 from dealer_agent.protocol.vehicle import Fee
 from dealer_agent.storage.errors import StockShrinks
 from dealer_agent.storage.stock import Revision, apply_import, list_imports, read_revision, read_stock

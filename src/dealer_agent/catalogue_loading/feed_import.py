@@ -4,7 +4,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import datetime
 
-from dealer_agent.catalogue_loading.listing_policy import listing_policy
+from dealer_agent.catalogue_loading.snapshots import listing_policy
 from dealer_agent.dealers.profile import Profile
 from dealer_agent.inventory.feeds import Feed
 from dealer_agent.inventory.import_plan import ImportRow

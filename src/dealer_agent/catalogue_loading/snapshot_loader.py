@@ -20,9 +20,14 @@ from pathlib import Path
 
 import msgspec
 
-from dealer_agent.catalogue_loading.listing_policy import listing_policy
 from dealer_agent.catalogue_loading.snapshot_process import SnapshotJob, replaced_by
-from dealer_agent.catalogue_loading.snapshots import LoadedSnapshot, SnapshotInputs, label_of, write_stock
+from dealer_agent.catalogue_loading.snapshots import (
+    LoadedSnapshot,
+    SnapshotInputs,
+    label_of,
+    listing_policy,
+    write_stock,
+)
 from dealer_agent.dealers.profile import Profile
 from dealer_agent.inventory.catalogue.flat_arrays import FlatArrays
 from dealer_agent.storage.stock import has_more_live_units, read_mark
@@ -61,7 +66,12 @@ class SnapshotLoader:
         with self._store.read(self._inputs.policy.dealer_id) as tx:
             is_large = has_more_live_units(tx, SMALL)
         if is_large:
-            return LoadedSnapshot.of(self._load_large(now))
+            with self._locked() as lock:
+                found = self._current_file(now)
+                if found is None:
+                    self._make(now, lock)
+                    found = _mapped(self._file)
+            return LoadedSnapshot.of(found)
         for large in (self._file, replaced_by(self._file)):
             large.unlink(missing_ok=True)
         content = BytesIO()
@@ -73,14 +83,6 @@ class SnapshotLoader:
         self._closed.set()
         if self._process is not None:
             self._process.terminate()
-
-    def _load_large(self, now: datetime) -> FlatArrays:
-        with self._locked() as lock:
-            found = self._current_file(now)
-            if found is None:
-                self._make(now, lock)
-                found = _mapped(self._file)
-        return found
 
     @contextmanager
     def _locked(self) -> Iterator[int]:
@@ -139,6 +141,5 @@ class SnapshotLoader:
 
 
 def _mapped(path: Path) -> FlatArrays:
-    """Raises FileNotFoundError, and ValueError for a file that is not a whole snapshot."""
     with path.open("rb") as file:
         return FlatArrays(mmap(file.fileno(), 0, access=ACCESS_READ))

@@ -11,12 +11,23 @@ import msgspec
 from msgspec import UNSET, Struct
 
 import dealer_agent
+from dealer_agent.dealers.profile import Profile
 from dealer_agent.inventory.catalogue import Catalogue, Listing, RemovedUnit
 from dealer_agent.inventory.catalogue.flat_arrays import FlatArrays, FlatWriter
 from dealer_agent.inventory.catalogue.snapshot_builder import write_snapshot
-from dealer_agent.inventory.listing import ListingPolicy, UnitRecord, list_unit
+from dealer_agent.inventory.listing import ListingPolicy, RooftopRule, UnitRecord, list_unit
 from dealer_agent.storage.stock import LiveUnit, StockMark, read_stock
 from dealer_agent.storage.store import Store
+
+
+def listing_policy(profile: Profile) -> ListingPolicy:
+    """The policy that turns a dealer's units into listings."""
+    rooftops = tuple(
+        RooftopRule(rooftop.name, frozenset(rooftop.feed_ids), None if rooftop.fees is UNSET else rooftop.fees)
+        for rooftop in profile.rooftops
+    )
+    return ListingPolicy(profile.id, profile.feed_price, rooftops)
+
 
 _LABEL = "label"
 

@@ -13,9 +13,9 @@ from dealer_agent.cli.customer_data import OutOption, private_file, record_acces
 from dealer_agent.cli.terminal import HERE, DirOption, counted, customer_store, err, fail, out, print_table
 from dealer_agent.config import Settings
 from dealer_agent.dealers.profile import Profile
-from dealer_agent.lead_intake.cancellation import Cancellation, NoVisitToCancel
-from dealer_agent.leads.rooftop_views import rooftop_view
-from dealer_agent.leads.vehicle_words import vehicle_name
+from dealer_agent.lead_intake.visit_booking import Cancellation, NoVisitToCancel
+from dealer_agent.leads.lead_view import rooftop_view
+from dealer_agent.leads.wording import vehicle_name
 from dealer_agent.protocol.requests import Customer
 from dealer_agent.protocol.vehicle import Vehicle
 from dealer_agent.server.tokens import new_token

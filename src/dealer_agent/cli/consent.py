@@ -35,7 +35,7 @@ from dealer_agent.cli.terminal import (
     print_table,
     report_errors,
 )
-from dealer_agent.leads.channels import channels_of
+from dealer_agent.leads.consent import channels_of
 from dealer_agent.protocol.requests import Channel
 from dealer_agent.server.chain_heads import append_heads, read_heads
 from dealer_agent.storage.accesses import verify_accesses

@@ -25,10 +25,9 @@ from dealer_agent.config import Settings
 from dealer_agent.config.keys import KEY_FILE_NAME, KEYS_VARIABLE, from_environment
 from dealer_agent.dealers.profile import Profile
 from dealer_agent.leads.consent_events import ERASED
-from dealer_agent.leads.lead_content import additions_of
 from dealer_agent.leads.received_lead import contact_points
-from dealer_agent.leads.records import StoredLead
-from dealer_agent.leads.visit_words import VISITS
+from dealer_agent.leads.records import StoredLead, additions_of
+from dealer_agent.leads.wording import VISITS
 from dealer_agent.protocol.requests import Customer
 from dealer_agent.server.key_rotation import changeable_key_file
 from dealer_agent.storage.appointments import appointments_of

@@ -19,9 +19,8 @@ from dealer_agent.cli.terminal import HERE, DirOption, counted, customer_store, 
 from dealer_agent.config import Settings
 from dealer_agent.leads.adf import PROLOG, render_adf
 from dealer_agent.leads.lead_json import render_json
-from dealer_agent.leads.lead_view import LeadView
+from dealer_agent.leads.lead_view import LeadView, lead_view
 from dealer_agent.leads.spreadsheet import COLUMNS, cells
-from dealer_agent.leads.stored_lead_view import lead_view
 from dealer_agent.storage.lead_record import lead_details
 from dealer_agent.storage.leads import list_leads
 from dealer_agent.storage.store import Store

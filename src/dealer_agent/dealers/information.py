@@ -3,8 +3,7 @@
 from msgspec import UNSET, UnsetType
 from msgspec.structs import asdict
 
-from dealer_agent.dealers.hours import SPANS_A_DAY, Span, hours_text, read_hours
-from dealer_agent.dealers.opening import Opening
+from dealer_agent.dealers.opening import SPANS_A_DAY, Opening, Span, hours_text, read_hours
 from dealer_agent.dealers.profile import DealerRooftop, Profile
 from dealer_agent.dealers.profile_checks import read_email, read_phone
 from dealer_agent.protocol.responses import GeoPoint, Named, OpenHours, PostalAddress, Rooftop, Schedule, Week
@@ -63,7 +62,6 @@ def _open_hours(span: Span) -> OpenHours:
 
 
 def _special_days(opening: Opening) -> str:
-    """A text with the days on which the schedules do not apply."""
     days = [(day, "closed") for day in opening.closed_dates]
     on_holidays = []
     for special in opening.special_days:

@@ -1,20 +1,153 @@
-"""The opening hours of a rooftop: their settings, and the hours of a department on a date. Pure.
+"""The opening hours of a rooftop: their settings and checks, and the hours of a department on a date. Pure.
+
+A span is its begin and its end, in minutes from midnight in the rooftop's local time. A span belongs to the day on
+which it begins. It may end on the next day: `18:00-02:00` is (1080, 1560), and `24:00` is 1440.
 
 The first of these that names a date gives its hours: a special day with this date, `closed_dates`, a special day with
 the name of the public holiday, the hours of all public holidays, the week. A special day for a department precedes one
 for all departments.
+
+The library `holidays` is imported at the first use: it takes 0.1 s and 11 MB, and most dealers do not need it.
 """
 
-from collections.abc import Iterator, Mapping
+import re
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
-from datetime import date
-from typing import Annotated
+from datetime import date, datetime, timedelta
+from functools import cache
+from itertools import pairwise
+from typing import Annotated, Any, TypeVar
 
+import msgspec
 from msgspec import UNSET, Meta, Struct, UnsetType
 
-from dealer_agent.dealers.hours import Spans, read_hours
 from dealer_agent.dealers.profile_checks import Text, read_by, read_date
-from dealer_agent.dealers.public_holidays import holidays_of
+from dealer_agent.protocol.did_you_mean import nearest, quoted
+from dealer_agent.protocol.problems import Path, Problem
+
+T = TypeVar("T", int, datetime)
+
+Span = tuple[int, int]
+Spans = tuple[Span, ...]
+"""The spans of one day, in order. They do not touch. Empty: closed."""
+
+DAY = 24 * 60
+SPANS_A_DAY = 4
+LONGEST_PAST_MIDNIGHT = 16 * 60
+"""In minutes. A longer span past midnight is probably a mistake: `09:00-05:00` for 5 in the afternoon."""
+
+_SPAN = re.compile(r"([0-9]{1,2}):([0-9]{2})\s*[-\u2013]\s*([0-9]{1,2}):([0-9]{2})")
+
+
+def read_hours(value: str) -> Spans:
+    """The spans of one day: `09:00-20:00`, `09:00-12:00, 13:00-18:00`, or `closed`.
+
+    Spans that touch are joined. Raises ValueError.
+    """
+    if value.strip().casefold() == "closed":
+        return ()
+    texts = value.split(",")
+    if len(texts) > SPANS_A_DAY:
+        raise ValueError(f"'{value}' has {len(texts)} spans; a day has at most {SPANS_A_DAY}")
+    spans = sorted(_read_span(text.strip(), value) for text in texts)
+    for (opens, closes), later in pairwise(spans):
+        if later[0] < closes:
+            overlapping = f"'{span_text((opens, closes))}' and '{span_text(later)}' overlap"
+            raise ValueError(f"{overlapping}; end the first before the second begins, or write one span")
+    return tuple(joined(spans))
+
+
+def joined(spans: Iterable[tuple[T, T]]) -> Iterator[tuple[T, T]]:
+    """Joins spans that overlap or touch. `spans` are in order of their start."""
+    last: tuple[T, T] | None = None
+    for start, end in spans:
+        if last is not None and start <= last[1]:
+            last = last[0], max(last[1], end)
+            continue
+        if last is not None:
+            yield last
+        last = start, end
+    if last is not None:
+        yield last
+
+
+def clock_text(minutes: int) -> str:
+    """The time of day: `24:00` at the end of the day, then the time of the next day."""
+    shown = minutes if minutes <= DAY else minutes - DAY
+    return f"{shown // 60:02}:{shown % 60:02}"
+
+
+def span_text(span: Span) -> str:
+    """A span in the notation of `dealer.toml`."""
+    return f"{clock_text(span[0])}-{clock_text(span[1])}"
+
+
+def hours_text(spans: Spans) -> str:
+    """The hours of a day in the notation of `dealer.toml`."""
+    return ", ".join(map(span_text, spans)) or "closed"
+
+
+def minutes_past_midnight(spans: Spans) -> int:
+    """The minutes by which the last span continues into the next day."""
+    return max(0, spans[-1][1] - DAY) if spans else 0
+
+
+def _read_span(text: str, value: str) -> Span:
+    found = _SPAN.fullmatch(text)
+    if not found:
+        examples = "such as '09:00-20:00' or '09:00-12:00, 13:00-18:00', or 'closed'"
+        raise ValueError(f"'{value}' must be hours on the 24-hour clock, {examples}")
+    hours, minutes = (int(found[1]), int(found[3])), (int(found[2]), int(found[4]))
+    opens, closes = (60 * hour + minute for hour, minute in zip(hours, minutes, strict=True))
+    if max(minutes) > 59 or max(opens, closes) > DAY:
+        raise ValueError(f"'{text}' has a time that does not exist; times go from 00:00 to 24:00")
+    if opens == DAY:
+        raise ValueError(f"'{text}' opens at 24:00; write it on the next day, where it opens at 00:00")
+    if opens == closes:
+        raise ValueError(f"'{text}' has no length; write '00:00-24:00' for the whole day, or 'closed'")
+    if closes < opens:
+        closes += DAY
+        if closes > DAY and closes - opens > LONGEST_PAST_MIDNIGHT:
+            hours_long = f"'{text}' closes on the next day, after more than {LONGEST_PAST_MIDNIGHT // 60} hours"
+            raise ValueError(f"{hours_long}; 5 in the afternoon is 17:00, or divide the span at 24:00")
+    return opens, closes
+
+
+YEARS = range(2020, 2060)
+"""The years that are searched for names. Some names, such as `Christmas Day (observed)`, do not occur every year."""
+
+
+@cache
+def places() -> Mapping[str, Sequence[str]]:
+    """The two letters of each country (ISO 3166), with the codes of its subdivisions."""
+    import holidays
+
+    return holidays.list_supported_countries(include_aliases=False)
+
+
+@cache
+def holidays_of(country: str, subdivision: str | None, year: int) -> Mapping[date, tuple[str, ...]]:
+    """The English names of the public holidays of a year at one of the `places`, by date.
+
+    A holiday that is observed on another date has two entries: its own date, and `... (observed)`.
+    """
+    import holidays
+
+    translated = "en_US" in holidays.country_holidays(country, subdivision).supported_languages
+    # Without a language the library uses the language of the environment.
+    language = "en_US" if translated else None
+    found = holidays.country_holidays(country, subdivision, years=year, expand=False, language=language)
+    return {day: tuple(found.get_list(day)) for day in sorted(found) if day.year == year}
+
+
+@cache
+def names(country: str, subdivision: str | None) -> Sequence[str]:
+    """The names of all public holidays of a place, in the order in which they first occur."""
+    found = (name for year in YEARS for names in holidays_of(country, subdivision, year).values() for name in names)
+    return tuple(dict.fromkeys(found))
+
 
 MOST_SPECIAL_DAYS = 100
 MOST_CLOSED_DATES = 400
@@ -58,7 +191,7 @@ class Holidays(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
 
     @property
     def place(self) -> tuple[str, str | None]:
-        """Country and subdivision, as arguments of `public_holidays`."""
+        """Country and subdivision, as arguments of `holidays_of`."""
         return self.country, self.subdivision or None
 
 
@@ -121,3 +254,127 @@ def _hours(opening: Opening, department: str, week: WeekHours) -> DepartmentHour
         return DepartmentHours(week.days(), dates)
     others = None if opening.holidays.hours is UNSET else read_hours(opening.holidays.hours)
     return DepartmentHours(week.days(), dates, HolidayHours(opening.holidays.place, named, others))
+
+
+_ONE_DAY = timedelta(days=1)
+_WEEKDAYS = ("monday", "tuesday", "wednesday", "thursday", "friday", "saturday", "sunday")
+
+
+def opening_hours_fit(rooftops: list[Any]) -> Iterator[Problem]:
+    """Special days name known departments, holidays and dates. No span overlaps with a span of another day."""
+    for index, rooftop in enumerate(rooftops):
+        if not isinstance(rooftop, dict):
+            continue
+        keys = (key for key in Opening.__struct_fields__ if key in rooftop)
+        try:
+            opening = msgspec.convert({key: rooftop[key] for key in keys}, Opening)
+        except msgspec.ValidationError:
+            continue  # `config.settings_problems` reports values of a wrong type.
+        yield from (problem.below(index) for problem in _problems(opening))
+
+
+def _problems(opening: Opening) -> Iterator[Problem]:
+    for place, special in enumerate(opening.special_days):
+        for problem in _day_problems(special, opening):
+            yield problem.below("special_days", place)
+    yield from _duplicate_days(opening)
+    unknown_place = [*_unknown_place(opening)]
+    yield from unknown_place or _unknown_holidays(opening)
+    known = msgspec.structs.replace(opening, holidays=UNSET) if unknown_place else opening
+    # The readers report invalid hours and dates.
+    with suppress(ValueError):
+        yield from _overlaps(known)
+
+
+def _day_problems(special: SpecialDay, opening: Opening) -> Iterator[Problem]:
+    if (special.date is UNSET) == (special.holiday is UNSET):
+        found = "has neither date nor holiday" if special.date is UNSET else "has both date and holiday"
+        yield Problem((), f'{found}; write date = "2026-12-24", or holiday = "Christmas Day"')
+    for place, department in enumerate(special.departments):
+        if department not in opening.hours:
+            known = list(opening.hours)
+            advice = f"write one of {nearest(department, known) or quoted(known)}" if known else "write one"
+            yield Problem(("departments", place), f"there is no [rooftops.hours.{department}]; {advice}")
+
+
+def _duplicate_days(opening: Opening) -> Iterator[Problem]:
+    seen: Counter[tuple[str, str]] = Counter((day, "") for day in opening.closed_dates)
+    for place, special in enumerate(opening.special_days):
+        day, key = (special.date, "date") if special.date is not UNSET else (special.holiday, "holiday")
+        if day is UNSET:
+            continue
+        for department in special.departments or ("",):
+            seen[day, department] += 1
+            if seen[day, department] > 1:
+                whose = f"for '{department}'" if department else "for all departments"
+                advice = "keep one of them; closed_dates counts, too"
+                yield Problem(("special_days", place, key), f"'{day}' has other hours {whose} already; {advice}")
+
+
+def _unknown_place(opening: Opening) -> Iterator[Problem]:
+    """Country and subdivision are known. Only a dealer with a country needs the import of the library."""
+    if opening.holidays is UNSET:
+        return
+    country, subdivision = opening.holidays.place
+    if country not in places():
+        advice = f"write the two letters of ISO 3166, such as {nearest(country, list(places())) or quoted(['US'])}"
+        yield Problem(("holidays", "country"), f"the country '{country}' is not known; {advice}")
+    elif subdivision is not None and subdivision not in places()[country]:
+        known = places()[country]
+        advice = f"write one of {nearest(subdivision, known) or quoted(known)}" if known else "leave subdivision out"
+        yield Problem(("holidays", "subdivision"), f"'{subdivision}' is no known part of {country}; {advice}")
+
+
+def _unknown_holidays(opening: Opening) -> Iterator[Problem]:
+    for place, special in enumerate(opening.special_days):
+        if special.holiday is UNSET:
+            continue
+        if opening.holidays is UNSET:
+            advice = 'needs to know whose holidays count; write [rooftops.holidays] with country = "US"'
+            yield Problem(("special_days", place, "holiday"), advice)
+        elif special.holiday not in names(*opening.holidays.place):
+            where = ", ".join(part for part in opening.holidays.place if part)
+            known = names(*opening.holidays.place)
+            advice = f"write one of {nearest(special.holiday, known) or quoted(known)}"
+            message = f"'{special.holiday}' is no public holiday of {where}; {advice}"
+            yield Problem(("special_days", place, "holiday"), message)
+
+
+def _overlaps(opening: Opening) -> Iterator[Problem]:
+    for department, hours in department_hours(opening).items():
+        for number, name in enumerate(_WEEKDAYS):
+            spans, after = hours.week[number], hours.week[(number + 1) % 7]
+            over = minutes_past_midnight(spans)
+            if after and after[0][0] < over:
+                until = f"'{span_text(spans[-1])}' runs into '{span_text(after[0])}' of the next day"
+                yield Problem(("hours", department, name), f"{until}; end it at {clock_text(after[0][0])}")
+        for place, special in enumerate(opening.special_days):
+            if not special.departments or department in special.departments:
+                yield from _special_overlap(
+                    ("special_days", place, "hours"), special.hours, _days_of(special, opening), hours
+                )
+        if opening.holidays is not UNSET and opening.holidays.hours is not UNSET:
+            days = (day for year in YEARS for day in holidays_of(*opening.holidays.place, year))
+            yield from _special_overlap(("holidays", "hours"), opening.holidays.hours, days, hours)
+
+
+def _days_of(special: SpecialDay, opening: Opening) -> Iterable[date]:
+    if special.date is not UNSET:
+        return (read_date(special.date),)
+    if opening.holidays is UNSET:
+        return ()
+    years = (holidays_of(*opening.holidays.place, year).items() for year in YEARS)
+    return (day for year in years for day, names in year if special.holiday in names)
+
+
+def _special_overlap(path: Path, text: str, days: Iterable[date], hours: DepartmentHours) -> Iterator[Problem]:
+    written = read_hours(text)
+    for day in days:
+        if hours.on(day) != written:
+            continue  # A setting with precedence gives other hours.
+        for first, second in ((day - _ONE_DAY, day), (day, day + _ONE_DAY)):
+            before, after = hours.on(first), hours.on(second)
+            if after and after[0][0] < minutes_past_midnight(before):
+                hours_of = f"the hours of {first}, '{hours_text(before)}', run into those of {second}"
+                yield Problem(path, f"{hours_of}, '{hours_text(after)}'; a span belongs to the day on which it begins")
+                return

@@ -8,28 +8,9 @@ from typing import Annotated, Literal, get_args
 
 from msgspec import UNSET, Meta, Struct, UnsetType, field
 
-from dealer_agent.dealers.opening import Dates, Opening
-from dealer_agent.dealers.opening_checks import opening_hours_fit
-from dealer_agent.dealers.profile_checks import (
-    Text,
-    channel_names_are_unique,
-    durations_are_multiples_of_15,
-    must_satisfy,
-    read_by,
-    read_channel_address,
-    read_country,
-    read_email,
-    read_environment_name,
-    read_phone,
-    read_slug,
-    read_time_zone,
-    read_web_address,
-    read_zip_prefix,
-    rooftop_names_are_unique,
-    visit_kinds_are_known,
-    visits_have_hours,
-    zip_fits_country,
-)
+from dealer_agent.dealers import profile_checks as checks
+from dealer_agent.dealers.opening import Dates, Opening, opening_hours_fit
+from dealer_agent.dealers.profile_checks import Text, must_satisfy, read_by
 from dealer_agent.protocol.requests import VisitKind
 from dealer_agent.protocol.vehicle import Fee, SaleCondition
 
@@ -51,7 +32,7 @@ class Address(Struct, frozen=True, forbid_unknown_fields=True):
     state: Text
     zip: Text
     address_line_2: Text | UnsetType = UNSET
-    country: Annotated[str, read_by(read_country)] = "US"
+    country: Annotated[str, read_by(checks.read_country)] = "US"
 
 
 class VisitRules(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -80,14 +61,14 @@ ALL_NOTICES: tuple[Notice, ...] = get_args(Notice)
 class Channel(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """A receiver of a rooftop's leads. It gets the `notices` about leads that it has."""
 
-    name: Annotated[str, read_by(read_slug)]
+    name: Annotated[str, read_by(checks.read_slug)]
     notices: tuple[Notice, ...] = ALL_NOTICES
 
 
 class SmtpChannel(Channel, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """A CRM's mailbox for leads. It gets ADF as plain text through the server of `[mail]`."""
 
-    to: Annotated[tuple[Annotated[str, read_by(read_email)], ...], Meta(min_length=1)]
+    to: Annotated[tuple[Annotated[str, read_by(checks.read_email)], ...], Meta(min_length=1)]
 
 
 class HttpChannel(Channel, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -96,10 +77,10 @@ class HttpChannel(Channel, frozen=True, kw_only=True, forbid_unknown_fields=True
     `secret_env` is for the key of the signature header, `authorization_env` for the value of the Authorization header.
     """
 
-    url: Annotated[str, read_by(read_channel_address)]
+    url: Annotated[str, read_by(checks.read_channel_address)]
     format: DeliveryFormat = "adf"
-    secret_env: Annotated[str, read_by(read_environment_name)] | UnsetType = UNSET
-    authorization_env: Annotated[str, read_by(read_environment_name)] | UnsetType = UNSET
+    secret_env: Annotated[str, read_by(checks.read_environment_name)] | UnsetType = UNSET
+    authorization_env: Annotated[str, read_by(checks.read_environment_name)] | UnsetType = UNSET
     timeout_seconds: Annotated[int, Meta(ge=1, le=120)] = 20
 
 
@@ -116,7 +97,7 @@ class Deliver(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     smtp: tuple[SmtpChannel, ...] = ()
     http: tuple[HttpChannel, ...] = ()
     directory: tuple[DirectoryChannel, ...] = ()
-    notify: tuple[Annotated[str, read_by(read_email)], ...] = ()
+    notify: tuple[Annotated[str, read_by(checks.read_email)], ...] = ()
 
     @property
     def channels(self) -> dict[str, Channel]:
@@ -132,28 +113,28 @@ class DealerRooftop(Opening, frozen=True, kw_only=True, forbid_unknown_fields=Tr
     """
 
     name: Text
-    timezone: Annotated[str, read_by(read_time_zone)]
+    timezone: Annotated[str, read_by(checks.read_time_zone)]
     feed_ids: tuple[Text, ...] = ()
     legal_name: Text | UnsetType = UNSET
-    website: Annotated[str, read_by(read_web_address)] | UnsetType = UNSET
+    website: Annotated[str, read_by(checks.read_web_address)] | UnsetType = UNSET
     notes: Text | UnsetType = UNSET
     capabilities: tuple[Text, ...] = ()
-    address: Annotated[Address, must_satisfy(zip_fits_country)] | UnsetType = UNSET
+    address: Annotated[Address, must_satisfy(checks.zip_fits_country)] | UnsetType = UNSET
     geo: Geo | UnsetType = UNSET
-    phones: dict[str, Annotated[str, read_by(read_phone)]] = field(default_factory=dict)
-    emails: dict[str, Annotated[str, read_by(read_email)]] = field(default_factory=dict)
+    phones: dict[str, Annotated[str, read_by(checks.read_phone)]] = field(default_factory=dict)
+    emails: dict[str, Annotated[str, read_by(checks.read_email)]] = field(default_factory=dict)
     fees: tuple[Fee, ...] | UnsetType = UNSET
     visits: Annotated[
-        dict[VisitKind, Annotated[VisitRules, must_satisfy(durations_are_multiples_of_15)]],
-        must_satisfy(visit_kinds_are_known),
+        dict[VisitKind, Annotated[VisitRules, must_satisfy(checks.durations_are_multiples_of_15)]],
+        must_satisfy(checks.visit_kinds_are_known),
     ] = field(default_factory=dict)
-    deliver: Annotated[Deliver, must_satisfy(channel_names_are_unique)] = Deliver()
+    deliver: Annotated[Deliver, must_satisfy(checks.channel_names_are_unique)] = Deliver()
 
 
 class AreaOffer(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """An amount off for buyers whose ZIP code starts with one of the prefixes. Empty conditions or makes mean all."""
 
-    zip_prefixes: Annotated[tuple[Annotated[str, read_by(read_zip_prefix)], ...], Meta(min_length=1)]
+    zip_prefixes: Annotated[tuple[Annotated[str, read_by(checks.read_zip_prefix)], ...], Meta(min_length=1)]
     amount_off: Annotated[int, Meta(ge=1, le=2**63 - 1)]
     conditions: tuple[SaleCondition, ...] = ()
     makes: tuple[Text, ...] = ()
@@ -190,13 +171,13 @@ class Privacy(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
 class Profile(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """The dealer. `feed_price` is the meaning of the selling price in the feed (docs/protocol.md#feed-price)."""
 
-    id: Annotated[str, read_by(read_slug)]
+    id: Annotated[str, read_by(checks.read_slug)]
     name: Text
     welcome_message: Text | UnsetType = UNSET
     feed_price: FeedPrice
     rooftops: Annotated[
         tuple[DealerRooftop, ...],
-        must_satisfy(rooftop_names_are_unique, visits_have_hours, opening_hours_fit, min_length=1),
+        must_satisfy(checks.rooftop_names_are_unique, checks.visits_have_hours, opening_hours_fit, min_length=1),
     ]
     area_offers: tuple[AreaOffer, ...] = ()
     policies: Policies = Policies()

@@ -113,7 +113,6 @@ def read_channel_address(value: str) -> str:
 
 
 def _has_login(url: str) -> bool:
-    """Whether the URL has a user name or a password, also in percent-encoding."""
     authority = _AUTHORITY.match(url)
     return authority is not None and "@" in _decoded(authority[1])
 

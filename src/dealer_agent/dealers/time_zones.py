@@ -68,7 +68,6 @@ def advice(name: str) -> str:
 
 
 def _listed(meant: list[str]) -> str:
-    """The first areas with daylight saving, then areas without it."""
     with_saving = [area for area in meant if len(set(_names(area))) == 2]
     without = [area for area in meant if area not in with_saving]
     parts = [f"{area} (with daylight saving)" for area in with_saving[: _MOST - 1]]

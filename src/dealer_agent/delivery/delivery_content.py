@@ -7,12 +7,10 @@ from typing import NamedTuple, cast
 
 from dealer_agent.dealers.profile import Profile
 from dealer_agent.dealers.routing import TO_CUSTOMER
-from dealer_agent.delivery.errors import DeliveryDropped, NeedsNewId, NotDelivered
+from dealer_agent.delivery.failures import DeliveryDropped, NeedsNewId, NotDelivered
 from dealer_agent.delivery.outlet import DeliveryContent
 from dealer_agent.encryption.errors import EncryptionError
-from dealer_agent.leads.consent_events import ConsentEvent
-from dealer_agent.leads.lead_view import DeliveredMessage, LeadView
-from dealer_agent.leads.stored_lead_view import cancelled_visit, erased_lead, lead_view
+from dealer_agent.leads.lead_view import DeliveredMessage, LeadView, cancelled_visit, erased_lead, lead_view
 from dealer_agent.protocol.formats import normal_email
 from dealer_agent.protocol.requests import Channel
 from dealer_agent.storage.lead_record import LeadToDeliver, lead_to_deliver
@@ -80,8 +78,9 @@ class DeliveryContents:
         if lead.stored.lead.erased_at is not None:
             raise DeliveryDropped("the customer's data was erased")
         if delivery.kind == "withdrawal":
-            withdrawn = _withdrawn(lead.stored.consents, delivery.event_id)
-            return lead_view(lead, self.profile, resend=True, withdrawn=withdrawn)
+            events = lead.stored.consents
+            withdrawn = next((event.channels for event in events if str(event.number) == delivery.event_id), ())
+            return lead_view(lead, self.profile, resend=True, withdrawn=cast(tuple[Channel, ...], withdrawn))
         return lead_view(lead, self.profile, resend=found.history.arrived, because_of=delivery.event_id)
 
     def _limit_mails(self, delivery: DueDelivery, view: LeadView, found: LeadToDeliver) -> None:
@@ -97,15 +96,9 @@ class DeliveryContents:
 
 
 def _check_document(found: LeadToDeliver, document: StoredDocument, allowed: Sequence[str]) -> None:
-    """Raises DeliveryDropped and NeedsNewId if the document of the first attempt must not be sent again."""
     if found.history.superseded:
         raise DeliveryDropped("a later delivery of this lead, with all of it, has arrived")
     if not set(document.needs).issubset(allowed):
         raise NeedsNewId("what may be sent has changed: sent again under another id")
     if document.first and found.history.arrived:
         raise NeedsNewId("the lead has arrived since it was made: sent again under another id")
-
-
-def _withdrawn(consents: Sequence[ConsentEvent], number: str | None) -> tuple[Channel, ...]:
-    channels = next((event.channels for event in consents if str(event.number) == number), ())
-    return cast(tuple[Channel, ...], channels)

@@ -20,9 +20,8 @@ import structlog
 from dealer_agent.config.settings import DeliverySettings
 from dealer_agent.dealers.routing import TO_CUSTOMER
 from dealer_agent.delivery.delivery_content import PreparedDelivery
-from dealer_agent.delivery.errors import DeliveryDropped, NeedsNewId, NotDelivered
+from dealer_agent.delivery.failures import Breaker, DeliveryDropped, NeedsNewId, NotDelivered, retry_wait
 from dealer_agent.delivery.outlet import OutgoingDocument, Outlets
-from dealer_agent.delivery.retry_policy import Breaker, retry_wait
 from dealer_agent.storage import outbox
 from dealer_agent.storage.errors import AlreadyStored, StorageError
 from dealer_agent.storage.lead_writer import Job, LeadWriter
@@ -146,7 +145,6 @@ class DeliveryLoop:
         return limits
 
     def _lease(self, tx: Transaction, limits: dict[Address, int]) -> list[DueDelivery]:
-        """Leases deliveries, and parks those to channels that do not exist any more."""
         leased = []
         for address, limit in limits.items():
             for delivery in outbox.claim(tx, timedelta(seconds=self.settings.lease_seconds), address, limit):
@@ -166,7 +164,6 @@ class DeliveryLoop:
         self.wake()
 
     async def _deliver(self, delivery: DueDelivery) -> None:
-        """Sends one delivery, and records the result."""
         sending = False
         try:
             document = await self._document(delivery)
@@ -271,7 +268,6 @@ class DeliveryLoop:
             await asyncio.sleep(RECORD_AGAIN_SECONDS)
 
     async def _write(self, job: Job[Result], now: datetime | None = None) -> Result:
-        """Runs a job of the writer at the end of the turn."""
         await asyncio.sleep(TURN_SECONDS - asyncio.get_running_loop().time() % TURN_SECONDS)
         return await asyncio.shield(asyncio.wrap_future(self.writer.submit(self.dealer_id, job, now)))
 
@@ -300,6 +296,5 @@ def _named(delivery: DueDelivery) -> dict[str, object]:
 
 
 def _place(fault: BaseException) -> str:
-    """The file and the line that raised it."""
     frames = traceback.extract_tb(fault.__traceback__)
     return f"{frames[-1].filename.rpartition('/')[2]}:{frames[-1].lineno}" if frames else ""

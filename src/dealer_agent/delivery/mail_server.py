@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 import aiosmtplib
 
 from dealer_agent.config.settings import MailSettings
-from dealer_agent.delivery.errors import NotDelivered
+from dealer_agent.delivery.failures import NotDelivered
 from dealer_agent.storage.errors import CANNOT_BE_REACHED
 
 QUIT_SECONDS = 2.0

@@ -10,7 +10,7 @@ from typing import NamedTuple
 
 from msgspec import UNSET, UnsetType
 
-from dealer_agent.inventory.unit import Unit
+from dealer_agent.inventory.listing import Unit
 
 
 class ImportRow(NamedTuple):
@@ -95,7 +95,6 @@ def _identity(unit: Unit) -> tuple[str, str]:
 
 
 def _match(known: Iterable[KnownUnit], rows: Sequence[ImportRow], positions: Sequence[int]) -> dict[int, KnownUnit]:
-    """The known unit of each row that has one, by the row's position. No unit matches two rows."""
     by_vin: dict[str, KnownUnit] = {}
     without_vin: dict[str, KnownUnit] = {}
     with_vin: dict[str, KnownUnit] = {}

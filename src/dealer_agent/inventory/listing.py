@@ -1,6 +1,7 @@
-"""The listing that buyers see: a unit under the dealer's policy, and its JSON (docs/protocol.md#listings). Pure.
+"""Units of stock, and the listings that buyers see (docs/protocol.md#listings). Pure.
 
-Money is whole US dollars.
+The database stores units. The dealer's policy for rooftops, fees and prices makes listings of them, so a change of the
+policy does not need a new feed. Money is whole US dollars.
 """
 
 from collections.abc import Iterable, Mapping
@@ -12,12 +13,29 @@ from operator import attrgetter
 from typing import Literal
 
 import msgspec
-from msgspec import UNSET, Struct, UnsetType
+from msgspec import UNSET, Struct, UnsetType, field
 
-from dealer_agent.inventory.unit import Unit
-from dealer_agent.inventory.vocabulary import fold
+from dealer_agent.inventory.vocabulary.text import fold
 from dealer_agent.protocol.skill import VehicleDetail
-from dealer_agent.protocol.vehicle import FIELDS, Fee, Scalar, Vehicle, VehicleMembers
+from dealer_agent.protocol.vehicle import FIELDS, Fee, ListingStatus, SaleCondition, Scalar, Vehicle, VehicleMembers
+from dealer_agent.protocol.vehicle_field import Natural
+
+
+class Unit(VehicleMembers, frozen=True, omit_defaults=True, kw_only=True):
+    """One unit of stock as the feed gave it, in canonical words. It has `vin` or `stock` or both. Mileage is miles.
+
+    `selling_price` is the feed's price (`Profile.feed_price` says what it includes). `rooftop_hints` are the feed's
+    dealer ids and names, best first. `feed_updated_at` is the feed's time for the unit. Buyers get `extras` unchanged.
+    """
+
+    vehicle_id: str | UnsetType = UNSET
+    rooftop_hints: tuple[str, ...] = ()
+    status: ListingStatus = "available"
+    condition: SaleCondition | UnsetType = UNSET
+    selling_price: Natural | UnsetType = UNSET
+    feed_updated_at: datetime | UnsetType = UNSET
+    extras: dict[str, Scalar] = field(default_factory=dict)
+
 
 FeedPrice = Literal["advertised", "before_fees"]
 """Whether the feed's selling price is the advertised price, or the price before the rooftop's mandatory charges."""

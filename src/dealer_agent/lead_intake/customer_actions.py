@@ -14,21 +14,18 @@ from typing import Literal, TypeVar
 import msgspec
 from msgspec import UNSET
 
-from dealer_agent.lead_intake.availability import Without
-from dealer_agent.lead_intake.cancellation import cancel_visit
 from dealer_agent.lead_intake.lead_transaction import MOST_ADDITIONS
 from dealer_agent.lead_intake.notifications import IntakeContext, Notifications
-from dealer_agent.lead_intake.visit_booking import VisitBooking
+from dealer_agent.lead_intake.visit_booking import VisitBooking, Without, cancel_visit
 from dealer_agent.leads.consent_events import EVEN_EXPIRED, channels_allowed
 from dealer_agent.leads.customer_links import LinkTarget
-from dealer_agent.leads.lead_view import RooftopView, VisitTime
+from dealer_agent.leads.lead_view import RooftopView, VisitTime, rooftop_view
 from dealer_agent.leads.received_lead import EMAIL_PREFIX
 from dealer_agent.leads.records import AppointmentRecord, StoredLead
-from dealer_agent.leads.rooftop_views import rooftop_view
 from dealer_agent.leads.statuses import CANCELLED, REPLACED
-from dealer_agent.leads.vehicle_words import listing_words
 from dealer_agent.leads.visit_decision import request_of
 from dealer_agent.leads.visit_times import QUARTER, Slot, free_slots, requested_times
+from dealer_agent.leads.wording import listing_words
 from dealer_agent.protocol.requests import Appointment, AppointmentType
 from dealer_agent.protocol.vehicle import Vehicle
 from dealer_agent.storage.appointments import appointments_of, busy_quarters, find_appointment
@@ -201,7 +198,6 @@ class CustomerActions:
         return appointment_id, decision.confirmed.end
 
     def _changeable(self, tx: Transaction, target: LinkTarget) -> tuple[StoredLead, AppointmentRecord]:
-        """The visit and its lead. Raises VisitEnded if the visit cannot be changed."""
         lead = self._lead(tx, target)
         visit = _visit_of(target, appointments_of(tx, target.lead_id))
         ended = "gone" if visit is None else _end_reason(lead, visit, tx.now)
@@ -210,7 +206,6 @@ class CustomerActions:
         return lead, visit
 
     def _lead(self, tx: Transaction, target: LinkTarget) -> StoredLead:
-        """Raises VisitEnded if the customer is erased."""
         lead = get_lead(tx, target.lead_id)
         if lead is None or lead.lead.customer is None:
             raise VisitEnded("gone")

@@ -11,12 +11,11 @@ from msgspec import UNSET
 
 from dealer_agent.dealers.profile import Profile
 from dealer_agent.inventory.catalogue import Catalogue
-from dealer_agent.lead_intake.cancellation import Cancellation, cancel_visit
 from dealer_agent.lead_intake.customer_actions import CustomerActions
 from dealer_agent.lead_intake.lead_transaction import LeadTransaction
 from dealer_agent.lead_intake.notifications import IntakeContext, Notifications
-from dealer_agent.leads.acceptance import accept_lead
-from dealer_agent.leads.prepared_lead import PreparedLead
+from dealer_agent.lead_intake.visit_booking import Cancellation, cancel_visit
+from dealer_agent.leads.received_lead import PreparedLead, accept_lead
 from dealer_agent.leads.timetable import Timetable
 from dealer_agent.protocol.errors import InternalError, ProtocolError
 from dealer_agent.protocol.replies import Answer
@@ -116,7 +115,6 @@ class LeadIntake:
 
 
 async def _in_time(stored: Future[Result], seconds: float) -> Result:
-    """The result of a job. Raises InternalError after a timeout."""
     waiting = asyncio.wrap_future(stored)
     try:
         async with asyncio.timeout(seconds):

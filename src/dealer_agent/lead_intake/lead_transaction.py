@@ -8,7 +8,7 @@ changes nothing but the database.
 from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
 from datetime import timedelta
-from typing import Literal, NamedTuple
+from typing import NamedTuple
 
 import msgspec
 from msgspec import UNSET, Struct
@@ -18,30 +18,30 @@ from dealer_agent.dealers.routing import deliveries_of, mail_to_customer
 from dealer_agent.inventory.catalogue import Catalogue
 from dealer_agent.lead_intake.notifications import IntakeContext, Notifications
 from dealer_agent.lead_intake.visit_booking import VisitBooking, find_unavailable
-from dealer_agent.leads.acceptance import Acceptance, accept_lead, cannot_be_driven, find_vehicle
-from dealer_agent.leads.channels import EMAIL, can_reach, channels_of, usable_channels
-from dealer_agent.leads.consent import Grant, consent_was_withdrawn
+from dealer_agent.leads.consent import EMAIL, Grant, can_reach, channels_of, consent_was_withdrawn, usable_channels
 from dealer_agent.leads.consent_events import is_same_consent
 from dealer_agent.leads.lead_answer import home_rooftop, lead_answer
-from dealer_agent.leads.lead_content import Addition, LeadContent, RequestedVisit
-from dealer_agent.leads.prepared_lead import PreparedLead
-from dealer_agent.leads.received_lead import FoundVehicle, payload_hash, vehicle_key
-from dealer_agent.leads.records import AppointmentRecord, StoredLead
-from dealer_agent.leads.statuses import UNAVAILABLE
+from dealer_agent.leads.received_lead import (
+    Acceptance,
+    FoundVehicle,
+    PreparedLead,
+    accept_lead,
+    cannot_be_driven,
+    find_vehicle,
+    payload_hash,
+    vehicle_key,
+)
+from dealer_agent.leads.records import Addition, AppointmentRecord, LeadContent, RequestedVisit, StoredLead
+from dealer_agent.leads.statuses import DUPLICATE, RECEIVED, UNAVAILABLE, LeadStatus
 from dealer_agent.leads.visit_decision import VisitDecision
 from dealer_agent.protocol.errors import IdempotencyConflict, ProtocolError
 from dealer_agent.protocol.ids import new_ulid
 from dealer_agent.protocol.replies import Answer
 from dealer_agent.protocol.requests import Customer
+from dealer_agent.storage import idempotency
 from dealer_agent.storage import leads as stored_leads
 from dealer_agent.storage.appointments import Booked, appointments_of, booked_visits
 from dealer_agent.storage.consents import consents_of, record_consent, repeat_revocation, touch_lead
-from dealer_agent.storage.idempotency import (
-    IdempotencyRecord,
-    find_idempotent,
-    record_idempotency,
-    replace_idempotency,
-)
 from dealer_agent.storage.outbox import enqueue
 from dealer_agent.storage.transaction import Transaction
 from dealer_agent.storage.withdrawals import withdrawn_since
@@ -101,7 +101,7 @@ class LeadTransaction:
         Errors are not stored. After AppointmentTimeUnavailable, a repeated request tries to book the visit.
         """
         hashed = payload_hash(self.lead.payload)
-        first = find_idempotent(self.tx, self.lead.key_scope, key)
+        first = idempotency.find_idempotent(self.tx, self.lead.key_scope, key)
         waiting_id = None
         if first is not None:
             if first.payload_hash != hashed:
@@ -117,7 +117,7 @@ class LeadTransaction:
             content = _StoredAnswer(without_a_time=lead_id)
         else:
             return answer
-        record = IdempotencyRecord(
+        record = idempotency.IdempotencyRecord(
             scope=self.lead.key_scope,
             key=key,
             payload_hash=hashed,
@@ -125,7 +125,7 @@ class LeadTransaction:
             at=self.tx.now,
             lead_id=lead_id,
         )
-        store_reply = record_idempotency if first is None else replace_idempotency
+        store_reply = idempotency.record_idempotency if first is None else idempotency.replace_idempotency
         store_reply(self.tx, record)
         return answer
 
@@ -151,10 +151,9 @@ class LeadTransaction:
             addition = Addition(appointment=RequestedVisit(request, visit.reply))
             rooftop = self.context.timetable.rooftop(stored.lead.rooftop) or visit.rooftop
             self._add(lead_id, addition, visit, rooftop, channels_of(stored, self.tx.now))
-        return _Taken(lead_id, self._answer(lead_id, "received", visit.rooftop, found, visit))
+        return _Taken(lead_id, self._answer(lead_id, RECEIVED, visit.rooftop, found, visit))
 
     def _take(self) -> _Taken:
-        """Stores a new lead, or adds to an earlier lead of the same sender."""
         lead, tx = self.lead, self.tx
         accepted = self.accepted or accept_lead(lead.request, self.catalogue, tx.now)
         vehicle = vehicle_key(lead.request.vehicle_of_interest, accepted.found)
@@ -203,7 +202,7 @@ class LeadTransaction:
         if visit is not None and self._gets_confirmation(accepted.channels, visit):
             deliveries.append(mail_to_customer("confirm", rooftop, visit.reply.appointment_id))
         enqueue(tx, lead_id, deliveries)
-        return _Taken(lead_id, self._answer(lead_id, "received", rooftop, accepted.found, visit))
+        return _Taken(lead_id, self._answer(lead_id, RECEIVED, rooftop, accepted.found, visit))
 
     def _add_to(self, earlier: StoredLead, accepted: Acceptance, vehicle: str | None) -> Result:
         """Adds the new parts of this lead to an earlier one of the same sender, and delivers them.
@@ -228,7 +227,7 @@ class LeadTransaction:
         home = self.context.timetable.rooftop(earlier.lead.rooftop) or requested
         self._add(lead_id, addition, visit, home, accepted.channels, reachable=reachable)
         shown = visit.rooftop if visit else home if lead.is_trusted else requested
-        return self._answer(lead_id, "duplicate", shown, accepted.found, visit)
+        return self._answer(lead_id, DUPLICATE, shown, accepted.found, visit)
 
     def _add_consent(self, earlier: StoredLead, customer: Customer, accepted: Acceptance) -> bool:
         """Records the consent if the lead does not have it. Returns whether it allows more channels."""
@@ -295,7 +294,6 @@ class LeadTransaction:
         return booked_visits(self.tx, lead_ids, "test_drive")
 
     def _store_visit(self, visit: VisitDecision | None, lead_id: str) -> None:
-        """Stores the visit. An appraisal that moves with it is added to its own lead."""
         if visit is not None and self.lead.request.appointment is not UNSET:
             for moved in self._booking.store(visit, lead_id, self.lead.request.appointment):
                 self._notifications.add_moved_visit(moved)
@@ -312,14 +310,13 @@ class LeadTransaction:
         return home_rooftop(self.lead, found, self.context.timetable)
 
     def _gets_confirmation(self, channels: Collection[str], visit: VisitDecision) -> bool:
-        """Whether the customer gets a mail about a newly confirmed visit."""
         by_mail = self.lead.request.customer.email is not UNSET and EMAIL in channels
         return by_mail and self.context.confirms_by_mail and visit.confirmed is not None and visit.existing is None
 
     def _answer(
         self,
         lead_id: str,
-        status: Literal["received", "duplicate"],
+        status: LeadStatus,
         rooftop: DealerRooftop,
         found: FoundVehicle,
         visit: VisitDecision | None,

@@ -9,9 +9,8 @@ from msgspec import UNSET
 
 from dealer_agent.dealers.profile import DealerRooftop, Profile
 from dealer_agent.dealers.routing import CustomerKind, deliveries_of, mail_to_customer
-from dealer_agent.leads.channels import EMAIL, channels_of
-from dealer_agent.leads.lead_content import Addition, LeadContent, RequestedVisit
-from dealer_agent.leads.records import AppointmentRecord, StoredLead
+from dealer_agent.leads.consent import EMAIL, channels_of
+from dealer_agent.leads.records import Addition, AppointmentRecord, LeadContent, RequestedVisit, StoredLead
 from dealer_agent.leads.timetable import Timetable
 from dealer_agent.storage.leads import append_to_lead, get_lead
 from dealer_agent.storage.outbox import enqueue, waiting

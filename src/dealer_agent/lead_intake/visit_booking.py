@@ -1,20 +1,21 @@
-"""Books visits: chooses a time, ends the visits that are replaced, and occupies places.
+"""Books and cancels visits: chooses a time, ends the visits that are replaced, and occupies places.
 
 A decision and its storing are two steps, because the row of the lead must exist before that of the visit. Both happen
 under the dealer's lock. If two processes still choose the same place, its primary key makes one of the jobs run again.
 """
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from datetime import datetime
+from datetime import datetime, timedelta
+from typing import NamedTuple
 
 import msgspec
 from msgspec import UNSET
 
 from dealer_agent.dealers.profile import DealerRooftop
-from dealer_agent.lead_intake.availability import Availability, Without
+from dealer_agent.lead_intake.notifications import Notifications
 from dealer_agent.leads.records import AppointmentRecord
-from dealer_agent.leads.statuses import CONFIRMED, PROPOSED, REJECTED, REPLACED, REQUESTED, UNAVAILABLE
+from dealer_agent.leads.statuses import CANCELLED, CONFIRMED, PROPOSED, REJECTED, REPLACED, REQUESTED, UNAVAILABLE
 from dealer_agent.leads.timetable import Timetable
 from dealer_agent.leads.visit_decision import (
     VisitDecision,
@@ -25,6 +26,7 @@ from dealer_agent.leads.visit_decision import (
     time_of,
 )
 from dealer_agent.leads.visit_times import (
+    BusyQuarters,
     RequestedTimes,
     Slot,
     TimeChoice,
@@ -39,8 +41,46 @@ from dealer_agent.leads.visit_times import (
 from dealer_agent.protocol.ids import new_ulid
 from dealer_agent.protocol.requests import VISIT_KIND_OF, Appointment, VisitKind
 from dealer_agent.protocol.responses import AppointmentReply
-from dealer_agent.storage.appointments import Booked, end_appointments, record_appointment, sharing, take_places
+from dealer_agent.storage import appointments
 from dealer_agent.storage.transaction import Transaction
+
+FIRST_REACH = timedelta(hours=1)
+"""How far around the first quarter is read at first. Mostly the requested time is free."""
+GROWTH = 24
+"""The factor for each further read."""
+
+
+class Availability:
+    """The busy quarters of one kind of visit at a rooftop, within the `bookable_span`."""
+
+    def __init__(self, tx: Transaction, rooftop: str, kind: str, span: tuple[datetime, datetime]) -> None:
+        self._tx, self._rooftop, self._kind = tx, rooftop, kind
+        self._span = span
+        self._reach = FIRST_REACH
+        self._busy: Mapping[datetime, int] = {}
+        self._since = self._until = span[0]
+
+    def get(self, quarter: datetime, default: int) -> int:
+        """The number of visits in this quarter of an hour."""
+        if not self._since <= quarter < self._until:
+            self._since = max(quarter - self._reach, self._span[0])
+            self._until = min(quarter + self._reach, self._span[1])
+            self._reach *= GROWTH
+            self._busy = appointments.busy_quarters(self._tx, self._rooftop, self._kind, self._since, self._until)
+        return self._busy.get(quarter, default)
+
+
+class Without:
+    """Busy quarters without these visits."""
+
+    def __init__(self, busy: BusyQuarters, visits: Iterable[AppointmentRecord]) -> None:
+        self._busy = busy
+        times = (time_of(visit) for visit in visits if visit.shares is None)
+        self._freed = [quarter for time in times if time is not None for quarter in quarters_of(time)]
+
+    def get(self, quarter: datetime, default: int) -> int:
+        """The number of other visits in this quarter of an hour."""
+        return self._busy.get(quarter, default) - self._freed.count(quarter)
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,7 +96,7 @@ class VisitBooking:
         home: DealerRooftop | None,
         earlier: Sequence[AppointmentRecord] = (),
         *,
-        test_drives: Callable[[], Iterable[Booked]] = tuple,
+        test_drives: Callable[[], Iterable[appointments.Booked]] = tuple,
     ) -> VisitDecision:
         """Decides about a requested visit of a lead that has the `earlier` visits.
 
@@ -133,8 +173,8 @@ class VisitBooking:
         if decision.existing is not None:
             return []
         replaced = [record.appointment_id for record in decision.replaced]
-        moved = self._moved_parts(decision, sharing(self.tx, replaced))
-        end_appointments(self.tx, replaced, REPLACED)
+        moved = self._moved_parts(decision, appointments.sharing(self.tx, replaced))
+        appointments.end_appointments(self.tx, replaced, REPLACED)
         slot = decision.confirmed
         record = AppointmentRecord(
             appointment_id=decision.reply.appointment_id,
@@ -150,11 +190,11 @@ class VisitBooking:
             ends_at=slot.end if slot else None,
             shares=decision.within,
         )
-        record_appointment(self.tx, record)
+        appointments.record_appointment(self.tx, record)
         if slot is not None and decision.within is None:
-            take_places(self.tx, record, quarters_of(slot), decision.places)
+            appointments.take_places(self.tx, record, quarters_of(slot), decision.places)
         for appraisal in moved:
-            record_appointment(self.tx, appraisal)
+            appointments.record_appointment(self.tx, appraisal)
         return moved
 
     def _rooftop(self, home: DealerRooftop | None, kind: VisitKind) -> DealerRooftop:
@@ -163,7 +203,6 @@ class VisitBooking:
     def _repeat(
         self, record: AppointmentRecord, rooftop: DealerRooftop, alike: Sequence[AppointmentRecord]
     ) -> VisitDecision:
-        """The decision of an active visit again."""
         assert record.status in (REQUESTED, PROPOSED, CONFIRMED, UNAVAILABLE), "it is active"
         place = self.timetable.rooftop(record.rooftop) or rooftop
         time = time_of(record)
@@ -180,7 +219,6 @@ class VisitBooking:
         )
 
     def _without_booking(self, decision: VisitDecision, alike: Sequence[AppointmentRecord]) -> VisitDecision:
-        """A decision that keeps the booked visits, and ends those that are requested or proposed."""
         ends = tuple(record for record in alike if record.status != CONFIRMED)
         return replace(decision, kept=self._booked(alike), replaced=ends)
 
@@ -204,9 +242,8 @@ class VisitBooking:
         return all(choose_time(time, plan, busy, self.tx.now).confirmed for time in times)
 
     def _part_of_drive(
-        self, request: Appointment, home: DealerRooftop | None, drives: Iterable[Booked]
+        self, request: Appointment, home: DealerRooftop | None, drives: Iterable[appointments.Booked]
     ) -> VisitDecision | None:
-        """The appraisal as a part of one of the customer's test drives, if its time is within one."""
         for drive in drives:
             rooftop = self.timetable.rooftop(drive.rooftop)
             if rooftop is None or home not in (None, rooftop):
@@ -230,7 +267,6 @@ class VisitBooking:
         return None
 
     def _moved_parts(self, decision: VisitDecision, parts: Iterable[AppointmentRecord]) -> list[AppointmentRecord]:
-        """The appraisals that are part of a replaced visit, at the time and the place of the new one."""
         slot = decision.confirmed
         if slot is None:
             return []
@@ -270,8 +306,47 @@ def _requested(kind: VisitKind, rooftop: DealerRooftop) -> VisitDecision:
 
 
 def _start_within(asked: RequestedTimes, around: Slot) -> datetime:
-    """The start of a visit that `fits_inside`."""
     if asked.at is not None:
         return asked.at
     overlapping = (start for start, end in asked.windows if max(start, around.start) < min(end, around.end))
     return max(next(overlapping), around.start)
+
+
+class NoVisitToCancel(Exception):  # noqa: N818 - it says what happened
+    """There is no visit of this id that can be cancelled. The message says why."""
+
+
+class Cancellation(NamedTuple):
+    """The cancelled visit and the parts of it, as they were before. The customers of the visits `mailed` get a mail."""
+
+    visit: AppointmentRecord
+    parts: tuple[AppointmentRecord, ...]
+    mailed: frozenset[str]
+
+
+def cancel_visit(tx: Transaction, appointment_id: str, notifications: Notifications | None) -> Cancellation:
+    """Ends an active visit that is not over, and frees its places. Without `notifications` nobody is notified.
+
+    The caller holds the dealer's lock. Raises NoVisitToCancel.
+    """
+    visit = appointments.find_appointment(tx, appointment_id)
+    if visit is None or not visit.is_active or (visit.ends_at is not None and visit.ends_at <= tx.now):
+        raise NoVisitToCancel(f"There is no visit {appointment_id} to cancel{_reason(visit)}")
+    parts = tuple(appointments.sharing(tx, [appointment_id]))
+    appointments.end_appointments(tx, [appointment_id], CANCELLED)
+    mailed = frozenset(
+        ended.appointment_id
+        for ended in (visit, *parts)
+        if notifications is not None and notifications.notify("cancel", ended, ended.appointment_id)
+    )
+    return Cancellation(visit, parts, mailed)
+
+
+def _reason(visit: AppointmentRecord | None) -> str:
+    if visit is None:
+        return "; see dealer-agent appointments list"
+    if visit.status == CANCELLED:
+        return ": it is cancelled already"
+    if visit.status == REPLACED:
+        return ": the customer asked for another in its place; see dealer-agent appointments list"
+    return ": it is over"

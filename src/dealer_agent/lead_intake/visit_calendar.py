@@ -10,9 +10,8 @@ import msgspec
 
 from dealer_agent.dealers.profile import Profile
 from dealer_agent.leads.icalendar import CalendarVisit, calendar_file
-from dealer_agent.leads.rooftop_views import rooftop_view
-from dealer_agent.leads.vehicle_words import vehicle_name
-from dealer_agent.leads.visit_words import visit_name
+from dealer_agent.leads.lead_view import rooftop_view
+from dealer_agent.leads.wording import vehicle_name, visit_name
 from dealer_agent.protocol.requests import Customer
 from dealer_agent.protocol.vehicle import Vehicle
 from dealer_agent.storage.accesses import log_access

@@ -11,19 +11,17 @@ from lxml import etree
 from lxml.etree import _Element as Element
 from msgspec import UNSET, UnsetType
 
-from dealer_agent.leads.channels import EMAIL, PHONE, SMS
+from dealer_agent.leads import wording
+from dealer_agent.leads.consent import EMAIL, PHONE, SMS
 from dealer_agent.leads.lead_view import CancelledVisit, DeliveredMessage, ErasedLead, LeadView, RooftopView
-from dealer_agent.leads.lead_words import contact_words, erasure_words, same_person_words
 from dealer_agent.leads.plain_text import lines, one_line, wrapped
 from dealer_agent.leads.received_lead import names_a_vehicle
 from dealer_agent.leads.statuses import CONFIRMED
 from dealer_agent.leads.us_formats import money
-from dealer_agent.leads.vehicle_words import NOT_IN_STOCK, STATUSES, described_facts, extra_facts, listing_facts
-from dealer_agent.leads.visit_words import cancelled_visit_lines, visit_lines
 from dealer_agent.protocol.formats import in_zone
-from dealer_agent.protocol.requests import Address, Customer, TradeIn, VehicleOfInterest
+from dealer_agent.protocol.requests import Address, TradeIn, VehicleOfInterest
 from dealer_agent.protocol.responses import PostalAddress
-from dealer_agent.protocol.vehicle import Fee, Vehicle, VehicleMembers
+from dealer_agent.protocol.vehicle import Vehicle, VehicleMembers
 
 NOT_SPECIFIED = "Not specified"
 """The content of an element that the DTD requires and nobody knows."""
@@ -45,9 +43,11 @@ def render_adf(message: DeliveredMessage) -> bytes:
         case LeadView():
             return _lead(message)
         case ErasedLead():
-            return _notice(message.lead_id, message.rooftop, message.erased_at, erasure_words(message))
+            return _notice(message.lead_id, message.rooftop, message.erased_at, wording.erasure_words(message))
         case CancelledVisit():
-            return _notice(message.lead_id, message.rooftop, message.cancelled_at, cancelled_visit_lines(message))
+            return _notice(
+                message.lead_id, message.rooftop, message.cancelled_at, wording.cancelled_visit_lines(message)
+            )
 
 
 def _lead(view: LeadView) -> bytes:
@@ -64,7 +64,6 @@ def _lead(view: LeadView) -> bytes:
 
 
 def _notice(lead_id: str, rooftop: RooftopView, at: datetime, comments: Sequence[str]) -> bytes:
-    """A document about an earlier lead, without data of the lead. The DTD requires all its elements."""
     prospect = _prospect(lead_id, rooftop, at, resend=True)
     _members(etree.SubElement(prospect, "vehicle"), VehicleOfInterest())
     customer = etree.SubElement(prospect, "customer")
@@ -109,32 +108,31 @@ def _listing(element: Element, vehicle: Vehicle, view: LeadView) -> None:
     _members(element, vehicle, price=vehicle.price)
     comments = [
         *_certified(vehicle.condition),
-        f"Stock status: {STATUSES[vehicle.status]}, {one_line(vehicle.rooftop)}",
+        f"Stock status: {wording.STATUSES[vehicle.status]}, {one_line(vehicle.rooftop)}",
     ]
-    comments += listing_facts(vehicle)
+    comments += wording.listing_facts(vehicle)
     if view.wish is not UNSET:
         notes = [f"Notes: {one_line(view.wish.notes)}"] if view.wish.notes and one_line(view.wish.notes) else []
-        comments += [f"Buyer's agent: {fact}" for fact in notes + extra_facts(view.wish, view.wish_extras)]
+        comments += [f"Buyer's agent: {fact}" for fact in notes + wording.extra_facts(view.wish, view.wish_extras)]
     _comments(element, comments)
 
 
 def _wish(element: Element, wish: VehicleOfInterest, view: LeadView) -> None:
-    """A vehicle as the buyer described it."""
     _sale_condition(element, wish.condition)
     # An id that is not in stock may be the id of anything, so it is only a comment.
     _members(element, wish, price=wish.price, price_type="quote")
     comments = _certified(wish.condition)
     if names_a_vehicle(wish):
-        comments.append(NOT_IN_STOCK)
+        comments.append(wording.NOT_IN_STOCK)
     if wish.vehicle_id and one_line(wish.vehicle_id):
         comments.append(f"Vehicle id: {one_line(wish.vehicle_id)}")
-    _comments(element, comments + described_facts(wish, view.wish_extras))
+    _comments(element, comments + wording.described_facts(wish, view.wish_extras))
 
 
 def _trade_in(prospect: Element, view: LeadView, trade_in: TradeIn) -> None:
     element = etree.SubElement(prospect, "vehicle", interest="trade-in", status="used")
     _members(element, trade_in, grade=trade_in.condition)
-    _comments(element, described_facts(trade_in, view.trade_in_extras))
+    _comments(element, wording.described_facts(trade_in, view.trade_in_extras))
 
 
 def _sale_condition(element: Element, condition: str | UnsetType) -> None:
@@ -155,7 +153,6 @@ def _members(
     price: int | UnsetType = UNSET,
     price_type: str = "asking",
 ) -> None:
-    """The elements of a vehicle between its ids and its comments."""
     _add(element, "year", NOT_SPECIFIED if vehicle.year is UNSET else str(vehicle.year))
     _add(element, "make", one_line(vehicle.make or "") or NOT_SPECIFIED)
     _add(element, "model", one_line(vehicle.model or "") or NOT_SPECIFIED)
@@ -201,13 +198,10 @@ def _price(element: Element, vehicle: VehicleMembers, price: int | UnsetType, pr
         if name == "List price":
             comments.insert(0, "The price is the list price")
     if vehicle.fees:
+        fees = (f"{one_line(fee.name) or 'fee'} {money(fee.amount)}" for fee in vehicle.fees)
         included = "Included" if price is not UNSET else "Mandatory"
-        comments.append(f"{included} charges: {', '.join(map(_fee, vehicle.fees))}")
+        comments.append(f"{included} charges: {', '.join(fees)}")
     _add_known(element, "pricecomments", ". ".join(comments))
-
-
-def _fee(fee: Fee) -> str:
-    return f"{one_line(fee.name) or 'fee'} {money(fee.amount)}"
 
 
 def _customer(prospect: Element, view: LeadView) -> None:
@@ -222,17 +216,13 @@ def _customer(prospect: Element, view: LeadView) -> None:
     phone = customer.phone or ("" if customer.email else NOT_SPECIFIED)
     phone_type = "cellphone" if SMS in view.channels else "voice"
     _add_known(contact, "phone", phone, type=phone_type, **_preferred(prefers in (PHONE, SMS)))
-    _customer_address(contact, customer)
+    if customer.address is not UNSET and any(_street_lines(customer.address) + _city_lines(customer.address)):
+        _address(contact, customer.address)
     _comments(element, _customer_comments(view))
 
 
 def _preferred(preferred: bool) -> dict[str, str]:
     return {"preferredcontact": "1"} if preferred else {}
-
-
-def _customer_address(contact: Element, customer: Customer) -> None:
-    if customer.address is not UNSET and any(_street_lines(customer.address) + _city_lines(customer.address)):
-        _address(contact, customer.address)
 
 
 def _street_lines(address: Address | PostalAddress) -> list[str]:
@@ -256,11 +246,11 @@ def _address(contact: Element, known: Address | PostalAddress) -> None:
 def _customer_comments(view: LeadView) -> Iterable[str]:
     """The facts that ADF has no element for. The service's text comes first, so the customer's cannot imitate it."""
     for visit in view.visits:
-        yield from visit_lines(visit)
+        yield from wording.visit_lines(visit)
         if visit.kind == "test_drive" and view.trade_in is not UNSET and visit.status == CONFIRMED:
             yield "The trade-in is to be appraised at the same visit."
-    yield from same_person_words(view)
-    yield from contact_words(view)
+    yield from wording.same_person_words(view)
+    yield from wording.contact_words(view)
     yield f"Sent on the customer's behalf by an AI shopping agent: {one_line(view.agent.name) or NOT_SPECIFIED}"
     for visit in view.visits:
         if visit.request.notes and (notes := lines(visit.request.notes)):
@@ -309,7 +299,6 @@ def _fitting(line: str) -> list[str]:
 
 
 def _add_known(parent: Element, tag: str, text: str | UnsetType | None, **attributes: str) -> None:
-    """Adds an element with a line of text, unless the text is empty or unknown."""
     if text and (line := one_line(text)):
         _add(parent, tag, line, **attributes)
 

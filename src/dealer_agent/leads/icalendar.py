@@ -13,7 +13,7 @@ from icalendar import Calendar, Event, vCalAddress, vText
 
 from dealer_agent.leads.lead_view import RooftopView
 from dealer_agent.leads.plain_text import lines, short
-from dealer_agent.leads.visit_words import place_words
+from dealer_agent.leads.wording import place_words
 
 PRODUCT = "-//dealer-agent//appointments//EN"
 Method = Literal["PUBLISH", "CANCEL"]

@@ -9,8 +9,8 @@ import msgspec
 from msgspec import UNSET
 
 from dealer_agent.leads.lead_view import CancelledVisit, DeliveredMessage, ErasedLead, LeadView, VisitTime, VisitView
-from dealer_agent.leads.lead_words import refused_channels
 from dealer_agent.leads.plain_text import REPLACEMENT, one_line
+from dealer_agent.leads.wording import refused_channels
 
 VERSION = 1
 

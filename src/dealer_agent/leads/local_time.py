@@ -1,12 +1,17 @@
-"""Converts between instants and the clock of a time zone. Pure.
+"""Instants and the clock of a time zone, and the spans of time in which a department is open. Pure.
 
 Python compares and subtracts two times of one zone by the clock, which is wrong by an hour around a daylight-saving
 change. So this module and `visit_times` calculate in UTC and return times with a fixed offset.
+
+Each end of a span of opening hours (`dealers.opening`) is the first instant at which the clock shows that time or a
+later one, so it keeps its clock time on a day of daylight-saving change.
 """
 
+from collections.abc import Callable, Iterator, Sequence
 from datetime import UTC, date, datetime, time, timedelta, timezone, tzinfo
 from zoneinfo import ZoneInfo
 
+from dealer_agent.dealers.opening import joined
 from dealer_agent.protocol.formats import in_zone, parse_timestamp
 
 _DAY = timedelta(days=1)
@@ -59,3 +64,47 @@ def with_offset(moment: datetime, zone: ZoneInfo) -> datetime:
     offset = local.utcoffset()
     assert offset is not None, "a time in a zone has an offset"
     return local.replace(tzinfo=timezone(offset), fold=0)
+
+
+LOOK_AHEAD = 14
+"""Days in which the next opening time is searched."""
+
+Hours = Callable[[date], Sequence[tuple[int, int]]]
+"""Returns the spans that start on a day, in order. They do not touch each other."""
+
+Span = tuple[datetime, datetime]
+
+_DAY = timedelta(days=1)
+_MIDNIGHT = 24 * 60
+
+
+def current_or_next_span(hours: Hours, zone: str, now: datetime) -> Span | None:
+    """The span (UTC) that contains `now`, else the next one. None if there is none within `LOOK_AHEAD` days.
+
+    A span that started before yesterday is returned with yesterday as its start.
+    """
+    clock = ZoneInfo(zone)
+    today = now.astimezone(clock).date()
+    return next((found for found in open_spans(hours, clock, today, today + LOOK_AHEAD * _DAY) if found[1] > now), None)
+
+
+def open_spans(hours: Hours, zone: ZoneInfo, first: date, last: date) -> Iterator[Span]:
+    """The open spans (UTC) of the days from `first` to `last`, both included, in order of time.
+
+    Spans that touch or overlap are joined, also over midnight. A span of the day before or after counts if it overlaps
+    or touches these days.
+    """
+    day = first - _DAY if _reaches_midnight(hours(first - _DAY)) else first
+    end = last + _DAY if _reaches_midnight(hours(last)) else last
+    days = (day + number * _DAY for number in range((end - day).days + 1))
+    spans = (
+        (instant_of_minute(each, opens, zone), instant_of_minute(each, closes, zone))
+        for each in days
+        for opens, closes in hours(each)
+    )
+    # The clock can skip a whole span.
+    return joined(span for span in spans if span[0] != span[1])
+
+
+def _reaches_midnight(spans: Sequence[tuple[int, int]]) -> bool:
+    return bool(spans) and spans[-1][1] >= _MIDNIGHT

@@ -4,6 +4,7 @@ Anybody can send a lead with any e-mail address, and could put a message to that
 that is not clearly a name is left out. If a real name is left out, the mail greets without a name.
 """
 
+import re
 import unicodedata
 
 LONGEST = 30
@@ -18,7 +19,7 @@ MOST_MARKS = 3
 ABBREVIATION = 3
 """The longest part that may end with a period: `J.`, `St.`"""
 
-_JOINERS = "-\N{HYPHEN}'\N{RIGHT SINGLE QUOTATION MARK}\N{MODIFIER LETTER APOSTROPHE}"
+_JOINERS = re.compile("[-\N{HYPHEN}'\N{RIGHT SINGLE QUOTATION MARK}\N{MODIFIER LETTER APOSTROPHE}]")
 _INVISIBLE = frozenset(
     map(chr, (0x34F, 0x115F, 0x1160, 0x17B4, 0x17B5, *range(0x180B, 0x1810), *range(0xFE00, 0xFE10)))
 ) | frozenset(map(chr, range(0xE0100, 0xE01F0)))
@@ -34,16 +35,10 @@ def likely_name(text: str) -> str:
     words = name.split(" ")
     if len(words) > MOST_WORDS or sum(unicodedata.east_asian_width(letter) == "W" for letter in name) > MOST_WIDE:
         return ""
-    parts = [part for word in words for part in _parts(word)]
+    parts = [part for word in words for part in _JOINERS.split(word)]
     # A word of a name does not start with a small letter. Most words of a sentence do.
     starts_large = not any(word[0].islower() for word in words if word)
     return name if len(parts) <= MOST_PARTS and all(map(_is_part, parts)) and starts_large else ""
-
-
-def _parts(word: str) -> list[str]:
-    for joiner in _JOINERS[1:]:
-        word = word.replace(joiner, "-")
-    return word.split("-")
 
 
 def _is_part(part: str) -> bool:

@@ -1,15 +1,26 @@
-"""What identifies a lead's customer, sender, vehicle and payload (docs/protocol.md#duplicates). Pure."""
+"""A received lead: its vehicle, its acceptance, and everything that is known without the database. Pure.
+
+The rules are in docs/protocol.md#lead-submit and docs/protocol.md#duplicates.
+"""
 
 import hashlib
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from typing import Any
+from datetime import datetime
+from hashlib import sha256
+from typing import Any, NamedTuple, Self
 
 import msgspec
 from msgspec import UNSET, UnsetType
 
+from dealer_agent.inventory.catalogue import Catalogue, Listing, RemovedUnit
+from dealer_agent.leads.consent import PURPOSE, Grant, judge_consent
+from dealer_agent.leads.consent_events import ConsentRecord
+from dealer_agent.leads.records import LeadRecord
+from dealer_agent.leads.statuses import RECEIVED
+from dealer_agent.protocol.errors import VehicleNotFound, VehicleUnavailable
 from dealer_agent.protocol.formats import normal_email, normal_phone
-from dealer_agent.protocol.requests import Customer, VehicleOfInterest
+from dealer_agent.protocol.requests import Customer, SourceAgent, VehicleOfInterest
 from dealer_agent.protocol.skill import LeadSubmitRequest
 from dealer_agent.protocol.vehicle import Vehicle
 
@@ -17,22 +28,13 @@ EMAIL_PREFIX = "email:"
 PHONE_PREFIX = "phone:"
 
 
-@dataclass(frozen=True, slots=True)
-class UnavailableVehicle:
-    """A vehicle of interest that was in stock once."""
-
-    vehicle_id: str
-    vin: str | UnsetType = UNSET
-    stock: str | UnsetType = UNSET
-
-
-FoundVehicle = Vehicle | UnavailableVehicle | None
+FoundVehicle = Vehicle | RemovedUnit | None
 """The vehicle of interest in the stock. None if the lead names no vehicle or the stock never had it."""
 
 
-def agent_name(request: LeadSubmitRequest) -> str:
-    """The submitting buyer agent's name."""
-    return request.source_agent if isinstance(request.source_agent, str) else request.source_agent.name
+def source_agent(request: LeadSubmitRequest) -> SourceAgent:
+    """The submitting buyer agent."""
+    return SourceAgent(request.source_agent) if isinstance(request.source_agent, str) else request.source_agent
 
 
 def contact_points(customer: Customer) -> tuple[str, ...]:
@@ -53,17 +55,12 @@ def sender_keys(token_id: str | None, request: LeadSubmitRequest, contacts: Sequ
     """
     if token_id is not None:
         return tuple(token_sender_key(token_id, contact) for contact in contacts)
-    return (_json_key("agent", agent_name(request), *sorted(contacts)),)
+    return (_json_key("agent", source_agent(request).name, *sorted(contacts)),)
 
 
 def token_sender_key(token_id: str, contact: str) -> str:
     """The key that identifies a sender with a token together with one contact point."""
     return _json_key("token", token_id, contact)
-
-
-def key_scope(token_id: str | None, keys: Sequence[str]) -> str:
-    """The scope of an idempotency key: the token, else the only one of the `sender_keys`."""
-    return _json_key("token", token_id) if token_id is not None else keys[0]
 
 
 def _json_key(*parts: str) -> str:
@@ -75,11 +72,6 @@ def with_normal_phone(customer: Customer, contacts: Iterable[str]) -> Customer:
     """The customer with the phone number in E.164 form, which is one of their `contact_points`."""
     phones = (contact.removeprefix(PHONE_PREFIX) for contact in contacts if contact.startswith(PHONE_PREFIX))
     return msgspec.structs.replace(customer, phone=next(phones, customer.phone))
-
-
-def consenting_customer(customer: Customer) -> bytes:
-    """The name and the contact points of a customer as JSON, as the consent record keeps them."""
-    return msgspec.json.encode(Customer(customer.first_name, customer.last_name, customer.email, customer.phone))
 
 
 def names_a_vehicle(wish: VehicleOfInterest | UnsetType) -> bool:
@@ -105,7 +97,7 @@ def vehicle_key(wish: VehicleOfInterest | UnsetType, found: FoundVehicle) -> str
     return f"kind:{msgspec.json.encode(described).decode()}" if described else None
 
 
-def _identity(vehicle: Vehicle | UnavailableVehicle | VehicleOfInterest) -> str | None:
+def _identity(vehicle: Vehicle | RemovedUnit | VehicleOfInterest) -> str | None:
     for kind, value in (("vin", vehicle.vin), ("stock", vehicle.stock), ("id", vehicle.vehicle_id)):
         if value and value.strip():
             return f"{kind}:{value.strip().casefold()}"
@@ -116,3 +108,132 @@ def payload_hash(payload: dict[str, Any]) -> bytes:
     """A hash of the payload without `submitted_at`, to recognise a repeated request (docs/protocol.md#idempotency)."""
     compared = {name: value for name, value in payload.items() if name != "submitted_at"}
     return hashlib.sha256(msgspec.json.encode(compared, order="deterministic")).digest()
+
+
+class Acceptance(NamedTuple):
+    """The consent of an accepted lead, its vehicle in the stock, and the listing as JSON.
+
+    `withdrawn` are the channels that the customer withdrew after this consent, on any lead.
+    """
+
+    grant: Grant
+    found: FoundVehicle
+    listing: bytes | None
+    withdrawn: frozenset[str] = frozenset()
+
+    @property
+    def channels(self) -> tuple[str, ...]:
+        """The channels that may be used."""
+        return tuple(channel for channel in self.grant.channels if channel not in self.withdrawn)
+
+
+def accept_lead(lead: LeadSubmitRequest, catalogue: Catalogue, now: datetime) -> Acceptance:
+    """Checks consent and vehicle. Raises ProtocolError."""
+    grant = judge_consent(lead.consent, lead.customer, now)
+    found, listing = find_vehicle(lead, catalogue)
+    if cannot_be_driven(lead, found):
+        place = {"in": "payload", "instancePath": "/vehicle_of_interest"}
+        if found is None:
+            raise VehicleNotFound("There is no such vehicle to drive.", place)
+        raise VehicleUnavailable(
+            "This vehicle is no longer available for a test drive.", place | {"vehicle_id": found.vehicle_id}
+        )
+    return Acceptance(grant, found, listing)
+
+
+def find_vehicle(lead: LeadSubmitRequest, catalogue: Catalogue) -> tuple[FoundVehicle, bytes | None]:
+    """The vehicle of interest, and its listing as JSON if it is in stock."""
+    wish = lead.vehicle_of_interest
+    if wish is UNSET or not names_a_vehicle(wish):
+        return None, None
+    found = catalogue.find(wish.vin, wish.stock, wish.vehicle_id)
+    if isinstance(found, Listing):
+        return found.vehicle, found.json
+    return found, None
+
+
+def cannot_be_driven(lead: LeadSubmitRequest, found: FoundVehicle) -> bool:
+    """Whether the lead requests a test drive of a vehicle that is not in stock."""
+    if lead.appointment is UNSET or lead.appointment.appointment_type != "test_drive":
+        return False
+    return names_a_vehicle(lead.vehicle_of_interest) and not isinstance(found, Vehicle)
+
+
+@dataclass(frozen=True, slots=True)
+class PreparedLead:
+    """A lead that passed the schema. It is prepared outside its transaction, where other leads would wait for it.
+
+    `payload` has the JSON values of the request, extras included. `contacts` are the `contact_points`, `senders` the
+    `sender_keys`.
+    """
+
+    request: LeadSubmitRequest
+    payload: dict[str, Any]
+    token_id: str | None
+    request_hash: bytes
+    contacts: tuple[str, ...]
+    senders: tuple[str, ...]
+    customer: Customer
+
+    @classmethod
+    def of(cls, request: LeadSubmitRequest, payload: dict[str, Any], token_id: str | None, body: bytes) -> Self:
+        """Prepares a lead. `body` is the body of the HTTP request."""
+        contacts = contact_points(request.customer)
+        senders = sender_keys(token_id, request, contacts)
+        customer = with_normal_phone(request.customer, contacts)
+        return cls(request, payload, token_id, sha256(body).digest(), contacts, senders, customer)
+
+    @property
+    def is_trusted(self) -> bool:
+        """Whether a token identifies the sender."""
+        return self.token_id is not None
+
+    @property
+    def key_scope(self) -> str:
+        """The scope of its idempotency key: the token, else the only one of the `sender_keys`."""
+        return self.senders[0] if self.token_id is None else _json_key("token", self.token_id)
+
+    @property
+    def named_rooftop(self) -> str | None:
+        """The rooftop that the buyer names."""
+        wish = self.request.vehicle_of_interest
+        return None if wish is UNSET or wish.rooftop is UNSET else wish.rooftop
+
+    def lead_record(
+        self, lead_id: str, rooftop: str, accepted: Acceptance, first_id: str | None, now: datetime
+    ) -> LeadRecord:
+        """The row of a new lead. `first_id` is an earlier lead that may be of the same person."""
+        # A vehicle that is not in stock is not stored unencrypted: it may be the customer's own.
+        found = accepted.found
+        return LeadRecord(
+            lead_id=lead_id,
+            received_at=now,
+            source_agent=source_agent(self.request).name,
+            status=RECEIVED,
+            rooftop=rooftop,
+            customer=msgspec.json.encode(self.customer),
+            payload=msgspec.json.encode(self.payload),
+            vehicle=accepted.listing,
+            vehicle_id=None if found is None else found.vehicle_id,
+            vin=found.vin or None if found else None,
+            stock=found.stock or None if found else None,
+            token_id=self.token_id,
+            may_be_same_person_as=first_id,
+        )
+
+    def consent_record(self, grant: Grant, now: datetime) -> ConsentRecord:
+        """The record of its consent, with the customer's name and contact points."""
+        person = self.customer
+        return ConsentRecord(
+            received_at=now,
+            granted_at=grant.granted_at,
+            channels=grant.channels,
+            scope=grant.scope,
+            purpose=PURPOSE,
+            consent_text=grant.text,
+            request_hash=self.request_hash,
+            customer=msgspec.json.encode(Customer(person.first_name, person.last_name, person.email, person.phone)),
+            source_agent=grant.source_agent or source_agent(self.request).name,
+            expires_at=grant.expires_at,
+            token_id=self.token_id,
+        )

@@ -1,6 +1,12 @@
-"""The statuses of appointments (docs/protocol.md#appointments). Pure."""
+"""The statuses of leads and appointments (docs/protocol.md#appointments). Pure."""
 
 from typing import Final, Literal
+
+RECEIVED: Final = "received"
+DUPLICATE: Final = "duplicate"
+"""It was added to an earlier lead of the same sender."""
+
+LeadStatus = Literal["received", "duplicate"]
 
 REQUESTED: Final = "requested"
 PROPOSED: Final = "proposed"

@@ -1,18 +1,27 @@
 """The opening hours and the bookable visits of all rooftops, computed once for a profile. Pure."""
 
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 
 from dealer_agent.dealers.opening import department_hours
 from dealer_agent.dealers.profile import DealerRooftop, Profile, VisitRules
 from dealer_agent.dealers.profile_checks import read_date, read_phone
-from dealer_agent.inventory.vocabulary import fold
-from dealer_agent.leads.answer_message import Department
-from dealer_agent.leads.opening_spans import current_or_next_span
+from dealer_agent.inventory.vocabulary.text import fold
+from dealer_agent.leads.local_time import Span, current_or_next_span
 from dealer_agent.leads.visit_times import VisitPlan
 from dealer_agent.protocol.requests import VisitKind
 
 DEFAULT_DEPARTMENT = "sales"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Department:
+    """The department that answers. `phone` is in E.164 form, `hours` is the `current_or_next_span`."""
+
+    rooftop: str
+    zone: str
+    phone: str | None = None
+    hours: Span | None = None
 
 
 class Timetable:

@@ -1,5 +1,6 @@
 """The decision about a requested visit, and the documents in its record. Pure."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from zoneinfo import ZoneInfo
@@ -7,7 +8,6 @@ from zoneinfo import ZoneInfo
 import msgspec
 
 from dealer_agent.dealers.profile import DealerRooftop
-from dealer_agent.leads.answer_message import VisitAnswer
 from dealer_agent.leads.local_time import with_offset
 from dealer_agent.leads.records import AppointmentRecord
 from dealer_agent.leads.statuses import CONFIRMED, ActiveStatus
@@ -15,6 +15,22 @@ from dealer_agent.leads.visit_times import Slot
 from dealer_agent.protocol.formats import parse_timestamp
 from dealer_agent.protocol.requests import Appointment, VisitKind
 from dealer_agent.protocol.responses import AppointmentReply
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class VisitAnswer:
+    """The answer to a requested visit.
+
+    `times` is the confirmed time, or the proposed ones. `kept` is an earlier visit that stays because this one was not
+    booked. `moved` is an earlier one that this one replaces. `within`: it is part of the customer's test drive.
+    """
+
+    kind: VisitKind
+    status: ActiveStatus
+    times: Sequence[Slot] = ()
+    kept: Slot | None = None
+    moved: Slot | None = None
+    within: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

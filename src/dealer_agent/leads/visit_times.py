@@ -10,7 +10,7 @@ visit is the one with the smallest move to a time that suits; of two equally nea
 """
 
 from bisect import bisect_left, bisect_right
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass
 from datetime import UTC, date, datetime, timedelta
 from heapq import nsmallest
@@ -19,8 +19,16 @@ from zoneinfo import ZoneInfo
 
 from msgspec import UNSET
 
-from dealer_agent.leads.local_time import end_of_day, instant_of_minute, read_instant, with_offset
-from dealer_agent.leads.opening_spans import Hours, Span, open_spans
+from dealer_agent.dealers.opening import joined
+from dealer_agent.leads.local_time import (
+    Hours,
+    Span,
+    end_of_day,
+    instant_of_minute,
+    open_spans,
+    read_instant,
+    with_offset,
+)
 from dealer_agent.leads.statuses import CONFIRMED, PROPOSED, REJECTED
 from dealer_agent.protocol.requests import Appointment, VisitKind
 from dealer_agent.protocol.responses import AppointmentReply, TimeSlot
@@ -151,7 +159,9 @@ def quarters_of(slot: Slot) -> list[datetime]:
 
 def appointment_reply(choice: TimeChoice, asked: RequestedTimes, appointment_id: str) -> AppointmentReply:
     """The reply in the form of the request: one time for `at`, else windows. `rejected` if no time is free."""
-    windows = [_time_slot(slot) for slot in (choice.proposed if choice.confirmed is None else [choice.confirmed])]
+    slots = choice.proposed if choice.confirmed is None else [choice.confirmed]
+    times = [[moment.isoformat(timespec="seconds") for moment in (slot.start, slot.end)] for slot in slots]
+    windows = [TimeSlot(start=start, end=end) for start, end in times]
     starts = [window.start for window in windows]
     exact = asked.at is not None
     if choice.confirmed is not None:
@@ -205,23 +215,10 @@ def _wanted(asked: RequestedTimes) -> list[Span]:
         at = asked.at.astimezone(UTC)
         return [(at, at)]
     windows = sorted((start.astimezone(UTC), end.astimezone(UTC)) for start, end in asked.windows)
-    return [(start, end - asked.duration) for start, end in _merged(windows)]
-
-
-def _merged(spans: Sequence[Span]) -> list[Span]:
-    """Joins spans that overlap or touch. `spans` are in order of their start."""
-    merged: list[Span] = []
-    for start, end in spans:
-        if merged and start <= merged[-1][1]:
-            merged[-1] = (merged[-1][0], max(merged[-1][1], end))
-        else:
-            merged.append((start, end))
-    return merged
+    return [(start, end - asked.duration) for start, end in joined(windows)]
 
 
 class _Calendar:
-    """Finds the starts (UTC) of free visits."""
-
     def __init__(self, plan: VisitPlan, duration: timedelta, busy: BusyQuarters, now: datetime) -> None:
         self.first, self.last = _bookable(plan, now)
         self._plan, self._duration, self._busy = plan, duration, busy
@@ -241,15 +238,11 @@ class _Calendar:
                 self._days[day] = list(self._allowed(day))
             starts = self._days[day]
             for start in starts[bisect_left(starts, earliest) : bisect_right(starts, latest)]:
-                if self._is_free(start):
+                if all(self._busy.get(start + after, 0) < self._plan.places for after in self._touched):
                     yield start
             day += _DAY
 
-    def _is_free(self, start: datetime) -> bool:
-        return all(self._busy.get(start + after, 0) < self._plan.places for after in self._touched)
-
     def _allowed(self, day: date) -> Iterator[datetime]:
-        """The starts on the day that hours, grid, notice and horizon allow."""
         midnight, next_midnight = (instant_of_minute(day, minute, self._zone) for minute in (0, 24 * 60))
         for opens, closes in open_spans(self._plan.hours, self._zone, day, day):
             start = _next_quarter(max(opens, midnight, self.first))
@@ -288,7 +281,7 @@ def _nearest(wanted: list[Span], calendar: _Calendar) -> list[datetime]:
             )
             for earliest, latest in targets
         ]
-        near = [start for span in _merged(around) for start in calendar.between(*span)]
+        near = [start for span in joined(around) for start in calendar.between(*span)]
         if len(near) >= PROPOSALS or further > last - first:
             return sorted(nsmallest(PROPOSALS, near, key=lambda start: (distance(start), start)))
         further *= 2
@@ -304,14 +297,9 @@ def _around(targets: list[Span], first: datetime, last: datetime) -> list[Span]:
 
 
 def _next_quarter(moment: datetime) -> datetime:
-    """The moment, rounded up to a quarter of an hour."""
     return moment + (_EPOCH - moment) % QUARTER
 
 
 def _slot(start: datetime, duration: timedelta, plan: VisitPlan) -> Slot:
     zone = ZoneInfo(plan.zone)
     return Slot(with_offset(start, zone), with_offset(start + duration, zone))
-
-
-def _time_slot(slot: Slot) -> TimeSlot:
-    return TimeSlot(start=slot.start.isoformat(timespec="seconds"), end=slot.end.isoformat(timespec="seconds"))

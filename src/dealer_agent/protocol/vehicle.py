@@ -5,7 +5,7 @@ Each member of `VehicleMembers` and `Vehicle` is a row of the table. Its annotat
 member here. `FIELDS` is the table as data. These derive from it:
 
 - the filters, the sort fields, the facets and their schemas (`protocol.requests`, `protocol.responses`),
-- the bounds of the vehicles in a lead, and their lines in texts for people (`leads.vehicle_words`),
+- the bounds of the vehicles in a lead, and their lines in texts for people (`leads.wording`),
 - the columns of the catalogue and the weights of free-text search (`inventory.catalogue`),
 - the names of columns in feeds and the parsing of their cells (`inventory.feeds`), and the documentation.
 

@@ -16,10 +16,9 @@ from starlette.routing import Route
 
 from dealer_agent.lead_intake.customer_actions import CustomerVisit, EndReason, TimeNotFree, VisitEnded
 from dealer_agent.leads.customer_links import LinkPurpose, LinkTarget
-from dealer_agent.leads.customer_mails import ways_to_reach
-from dealer_agent.leads.lead_view import RooftopView
-from dealer_agent.leads.rooftop_views import rooftop_view
-from dealer_agent.leads.visit_words import VISITS
+from dealer_agent.leads.lead_view import RooftopView, rooftop_view
+from dealer_agent.leads.mails import ways_to_reach
+from dealer_agent.leads.wording import VISITS
 from dealer_agent.protocol.formats import is_timestamp, parse_timestamp
 from dealer_agent.server.body import ClientGoneError, read_body
 from dealer_agent.server.pages.customer import contact_page, notice_page, visit_page

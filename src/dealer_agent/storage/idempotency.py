@@ -20,7 +20,7 @@ IDEMPOTENCY_KEPT = timedelta(days=30)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class IdempotencyRecord:
-    """The response to store for a key. `scope` is the key's owner (`leads.received_lead.key_scope`).
+    """The response to store for a key. `scope` is the key's owner (`PreparedLead.key_scope`).
 
     `reply` are the bytes of the response. Erasing the lead `lead_id` deletes them too.
     """

@@ -13,7 +13,7 @@ from sqlalchemy import Executable, bindparam, delete, insert, select, update
 from sqlalchemy.dialects.postgresql import insert as upsert
 
 from dealer_agent.inventory.import_plan import ImportRow, KnownUnit, Placed, Plan, plan_import
-from dealer_agent.inventory.unit import Unit
+from dealer_agent.inventory.listing import Unit
 from dealer_agent.storage.clock import clock_problem
 from dealer_agent.storage.errors import StockShrinks
 from dealer_agent.storage.schema import imports, of_dealer, revisions, unit_documents, units

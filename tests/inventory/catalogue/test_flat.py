@@ -10,12 +10,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 from tests.inventory.catalogue.conftest import made
 
-from dealer_agent.inventory.catalogue import Catalogue, Listing, RemovedUnit, documents
-from dealer_agent.inventory.catalogue.documents import DocumentWriter
+from dealer_agent.inventory.catalogue import Catalogue, Listing, RemovedUnit, flat_tables
 from dealer_agent.inventory.catalogue.flat_arrays import FlatArrays, FlatWriter
-from dealer_agent.inventory.catalogue.identifiers import Identifiers
+from dealer_agent.inventory.catalogue.flat_tables import DocumentWriter, Identifiers, SortedWords
 from dealer_agent.inventory.catalogue.snapshot_builder import write_snapshot
-from dealer_agent.inventory.catalogue.word_table import SortedWords
 from dealer_agent.protocol.requests import Filters, Sort
 
 pytestmark = pytest.mark.outside_protocol("the file of a snapshot")
@@ -35,7 +33,7 @@ def test_a_mapped_file_answers_as_the_snapshot_in_memory_does(tmp_path: Path, mo
         writer.finish()
     here = Catalogue.build(LOT, GONE)
     # As in a stock that is too large to load all listings.
-    monkeypatch.setattr(documents, "_LOADED", 0)
+    monkeypatch.setattr(flat_tables, "_LOADED", 0)
     with (tmp_path / "lot").open("rb") as file:
         mapped = Catalogue(FlatArrays(mmap(file.fileno(), 0, access=ACCESS_READ)))
     assert len(mapped) == len(here) == 90
@@ -72,7 +70,7 @@ def test_an_incomplete_snapshot_is_refused(spoiled: bytes | str) -> None:
 
 def test_documents_are_numbered_by_an_order_and_can_be_empty(monkeypatch: pytest.MonkeyPatch) -> None:
     for at_hand in (0, 100):
-        monkeypatch.setattr(documents, "_LOADED", at_hand)
+        monkeypatch.setattr(flat_tables, "_LOADED", at_hand)
         file = BytesIO()
         writer = FlatWriter(file)
         writer.text("before", b"xyz")
@@ -81,7 +79,7 @@ def test_documents_are_numbered_by_an_order_and_can_be_empty(monkeypatch: pytest
             taken.add(document)
         taken.finish(np.array([2, 0, 1]))
         writer.finish()
-        found = documents.Documents(written(file), "some")
+        found = flat_tables.Documents(written(file), "some")
         assert (len(found), found.having([0, 1, 2]), found.having([2, 0])) == (3, [b"ccc", b"a", b""], [b"", b"ccc"])
 
 

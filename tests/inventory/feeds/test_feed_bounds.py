@@ -14,7 +14,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from msgspec import UNSET
 
-from dealer_agent.inventory.feeds import FeedError, limits, read_feed
+from dealer_agent.inventory.feeds import FeedError, read_feed
+from dealer_agent.inventory.feeds import feed as limits
 
 pytestmark = pytest.mark.outside_protocol("feeds")
 

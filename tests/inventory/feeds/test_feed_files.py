@@ -12,7 +12,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from dealer_agent.inventory.feeds import LAYOUT_NAMES, Feed, FeedError, read_feed
-from dealer_agent.inventory.unit import Unit
+from dealer_agent.inventory.listing import Unit
 
 pytestmark = pytest.mark.outside_protocol("feeds")
 

@@ -5,7 +5,7 @@ import json
 import pytest
 
 from dealer_agent.inventory.feeds import Feed, read_feed
-from dealer_agent.inventory.unit import Unit
+from dealer_agent.inventory.listing import Unit
 from dealer_agent.protocol.vehicle import Fee
 
 VIN = "1HGCM82633A004352"

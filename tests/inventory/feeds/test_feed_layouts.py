@@ -10,7 +10,7 @@ import pytest
 from msgspec import UNSET
 
 from dealer_agent.inventory.feeds import LAYOUT_NAMES, Feed, FeedError, read_feed
-from dealer_agent.inventory.unit import Unit
+from dealer_agent.inventory.listing import Unit
 
 pytestmark = pytest.mark.outside_protocol("feeds")
 

@@ -8,7 +8,7 @@ import pytest
 from msgspec import UNSET
 
 from dealer_agent.inventory.feeds import Feed, read_feed
-from dealer_agent.inventory.unit import Unit
+from dealer_agent.inventory.listing import Unit
 
 pytestmark = pytest.mark.requirement("listing-member-types", "makes-spelled")
 

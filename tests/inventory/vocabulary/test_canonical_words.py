@@ -4,8 +4,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dealer_agent.inventory.vocabulary import canonical, fold, known, value_key, wanted_keys, words
-from dealer_agent.inventory.vocabulary.tables import Table
+from dealer_agent.inventory.vocabulary.tables import Table, canonical, known, value_key, wanted_keys
+from dealer_agent.inventory.vocabulary.text import fold, words
 
 SPELLINGS: list[tuple[str, str, tuple[str, ...]]] = [
     (

@@ -10,7 +10,7 @@ from pathlib import Path
 
 from dealer_agent.config.keys import sync_directory
 from dealer_agent.dealers.profile import DirectoryChannel
-from dealer_agent.delivery.errors import NotDelivered
+from dealer_agent.delivery.failures import NotDelivered
 from dealer_agent.delivery.outlet import FORMATS, DeliveryContent, OutgoingDocument, Outlet, OutletContext, make_outlet
 from dealer_agent.leads.lead_view import DeliveredMessage
 from dealer_agent.protocol.ids import new_ulid

@@ -12,7 +12,7 @@ from email.utils import parsedate_to_datetime
 import httpx
 
 from dealer_agent.dealers.profile import HttpChannel
-from dealer_agent.delivery.errors import NotDelivered
+from dealer_agent.delivery.failures import NotDelivered
 from dealer_agent.delivery.outlet import FORMATS, DeliveryContent, OutgoingDocument, Outlet, OutletContext, make_outlet
 from dealer_agent.leads.lead_view import DeliveredMessage
 from dealer_agent.storage.errors import CANNOT_BE_REACHED
@@ -138,7 +138,6 @@ def _check_status(response: httpx.Response) -> None:
 
 
 def _retry_after(value: str | None) -> timedelta | None:
-    """The wait of a Retry-After header in seconds or as a date. None for any other value."""
     if value is None:
         return None
     if value.isascii() and value.isdigit():

@@ -11,16 +11,14 @@ from email.message import EmailMessage
 from email.utils import format_datetime
 
 from dealer_agent.dealers.profile import SmtpChannel
-from dealer_agent.delivery.errors import DeliveryDropped
+from dealer_agent.delivery.failures import DeliveryDropped
 from dealer_agent.delivery.mail_server import MailServer, needs_utf8
 from dealer_agent.delivery.outlet import DeliveryContent, OutgoingDocument, Outlet, OutletContext, make_outlet
 from dealer_agent.leads.adf import render_adf
-from dealer_agent.leads.channels import EMAIL
+from dealer_agent.leads.consent import EMAIL
 from dealer_agent.leads.customer_links import CustomerLinks
-from dealer_agent.leads.customer_mails import cancellation_mail, confirmation_mail
 from dealer_agent.leads.lead_view import LeadView
-from dealer_agent.leads.mail_text import Mail
-from dealer_agent.leads.staff_mails import adf_mail_subject, staff_mail
+from dealer_agent.leads.mails import Mail, adf_mail_subject, cancellation_mail, confirmation_mail, staff_mail
 from dealer_agent.leads.statuses import CANCELLED, CONFIRMED
 
 LONGEST_LINE = 998
@@ -33,7 +31,6 @@ class _MailOutlet:
     to: tuple[str, ...]
 
     async def send(self, document: OutgoingDocument) -> str | None:
-        """Raises NotDelivered."""
         return await self.server.send(document.content, self.to)
 
 
@@ -83,7 +80,6 @@ class CustomerMailOutlet:
 
 
 def _visit_mail(delivery: DeliveryContent, view: LeadView, links: CustomerLinks, now: datetime) -> Mail:
-    """Raises DeliveryDropped if the mail is not true any more or is too late."""
     visit = next((visit for visit in view.visits if visit.appointment_id == delivery.event_id), None)
     if delivery.kind == "cancel":
         if visit is None or visit.status != CANCELLED or not visit.times:

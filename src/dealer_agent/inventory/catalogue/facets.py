@@ -55,7 +55,6 @@ def _range(value_type: type, least: Any, greatest: Any) -> IntRange | FloatRange
 
 
 def _counts(column: Column[Any], rows: Rows | None) -> list[int]:
-    """How often each code occurs."""
     if rows is None:
         # The column knows its counts, so that a large stock opens quickly.
         known: list[int] = np.diff(column.starts).tolist()
@@ -65,7 +64,6 @@ def _counts(column: Column[Any], rows: Rows | None) -> list[int]:
 
 
 def _ends(column: Column[Any], rows: Rows | None) -> tuple[Any, Any] | None:
-    """The least and the greatest value."""
     if rows is None:
         return (column.values[0], column.values[-1]) if column.values else None
     codes = column.codes.take(rows)

@@ -13,7 +13,7 @@ from msgspec.structs import astuple
 
 from dealer_agent.inventory.catalogue.columns import Column, Mask, Rows
 from dealer_agent.inventory.catalogue.lookup import Lookup
-from dealer_agent.inventory.vocabulary import colour_words, value_key, wanted_colour_words, wanted_keys
+from dealer_agent.inventory.vocabulary.tables import colour_words, value_key, wanted_colour_words, wanted_keys
 from dealer_agent.protocol.requests import FILTERED, Filters
 from dealer_agent.protocol.vehicle_field import AnyOf, IsTrue, Range, VehicleField
 
@@ -37,7 +37,6 @@ class _ValueFinder:
                 self._codes.setdefault(key, []).append(code)
 
     def codes(self, wanted: list[str]) -> Collection[int]:
-        """The codes that any of the texts finds."""
         found: set[int] = set()
         for text in wanted:
             for key in wanted_keys(self._vocabulary, text):
@@ -46,8 +45,6 @@ class _ValueFinder:
 
 
 class _ColourFinder:
-    """Finds the codes of colours that have all words of a wanted colour."""
-
     __slots__ = ("_codes", "column")
 
     def __init__(self, _: VehicleField, column: Column[str]) -> None:
@@ -58,7 +55,6 @@ class _ColourFinder:
                 self._codes.setdefault(word, set()).add(code)
 
     def codes(self, wanted: list[str]) -> Collection[int]:
-        """The codes that any of the texts finds. A text without a word finds none."""
         found: set[int] = set()
         nothing: set[int] = set()
         for text in wanted:
@@ -68,8 +64,6 @@ class _ColourFinder:
 
 
 class _Values(NamedTuple):
-    """The rows with any of some values of a column."""
-
     column: Column[Any]
     codes: Collection[int]
 
@@ -88,8 +82,6 @@ class _Values(NamedTuple):
 
 
 class _Range(NamedTuple):
-    """The rows with a value of a column in a range."""
-
     column: Column[Any]
     first: int
     last: int
@@ -105,8 +97,6 @@ class _Range(NamedTuple):
 
 
 class _Unit(NamedTuple):
-    """The rows with an identifier: rarely more than one."""
-
     found: list[int]
     of: int
 

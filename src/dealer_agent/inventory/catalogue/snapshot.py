@@ -12,14 +12,13 @@ import numpy as np
 from msgspec import UNSET, Struct, UnsetType
 
 from dealer_agent.inventory.catalogue.columns import Column
-from dealer_agent.inventory.catalogue.contents import Listing, RemovedUnit, Text
-from dealer_agent.inventory.catalogue.documents import Documents
 from dealer_agent.inventory.catalogue.facets import facets_of
 from dealer_agent.inventory.catalogue.filters import Found, Matcher
 from dealer_agent.inventory.catalogue.flat_arrays import FlatArrays, FlatWriter
-from dealer_agent.inventory.catalogue.lookup import Lookup
+from dealer_agent.inventory.catalogue.flat_tables import Documents
+from dealer_agent.inventory.catalogue.lookup import Listing, Lookup, RemovedUnit, Text
 from dealer_agent.inventory.catalogue.snapshot_builder import FILTERED, write_snapshot
-from dealer_agent.inventory.catalogue.sort_orders import Order, page_by_score, page_of, page_of_all, page_of_few
+from dealer_agent.inventory.catalogue.sort_orders import Order, page_by_score, page_of, page_of_few
 from dealer_agent.inventory.catalogue.text_search import Scores, TextIndex
 from dealer_agent.protocol.requests import SORT_FIELDS, Filters, Sort
 from dealer_agent.protocol.responses import Facets, TextCount
@@ -81,7 +80,8 @@ class Catalogue:
         found, scores = self._found(filters)
         if found is None:
             total = len(self._json)
-            page = page_of_all(total, skip, limit, order)
+            end = min(skip + limit, total)
+            page = np.arange(skip, end) if order is None else order.rows[skip:end]
         elif scores is not None and order is None:
             matching = found.rows()
             total = len(matching)

@@ -14,10 +14,9 @@ import numpy as np
 from msgspec import UNSET
 
 from dealer_agent.inventory.catalogue.columns import Coded, Encoder, row_type
-from dealer_agent.inventory.catalogue.contents import Listing, RemovedUnit, Text
-from dealer_agent.inventory.catalogue.documents import DocumentWriter
 from dealer_agent.inventory.catalogue.flat_arrays import FlatWriter
-from dealer_agent.inventory.catalogue.lookup import Lookup
+from dealer_agent.inventory.catalogue.flat_tables import DocumentWriter
+from dealer_agent.inventory.catalogue.lookup import Listing, Lookup, RemovedUnit, Text
 from dealer_agent.inventory.catalogue.sort_orders import orders_by
 from dealer_agent.inventory.catalogue.text_search import TextCollector
 from dealer_agent.protocol.requests import SORT_FIELDS
@@ -87,7 +86,6 @@ class _Collected(NamedTuple):
 
 
 def _collect(listings: Iterable[Listing], json: DocumentWriter) -> _Collected:
-    """Reads the listings, and writes their JSON."""
     found = _Collected(
         ids=[],
         vins=[],

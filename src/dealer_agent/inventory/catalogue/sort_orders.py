@@ -58,12 +58,6 @@ def _order(keys: NDArray[np.int_], by_id: Rows) -> Order:
     return Order(rows, ranks)
 
 
-def page_of_all(count: int, skip: int, limit: int, order: Order | None) -> Rows:
-    """One page of the whole stock, as row numbers. `order` None is the default order."""
-    end = min(skip + limit, count)
-    return np.arange(skip, end) if order is None else order.rows[skip:end]
-
-
 def page_of(mask: Mask, total: int, skip: int, limit: int, order: Order | None) -> Rows:
     """One page of the rows in the mask, which has `total` rows. `order` None is the default order."""
     end = min(skip + limit, total)
@@ -115,7 +109,6 @@ def _best_first(scores: NDArray[np.uint16]) -> NDArray[np.intp]:
 
 
 def _walk(mask: Mask, total: int, skip: int, end: int, order: Order | None) -> Rows:
-    """Reads the order in pieces, up to the end of the page."""
     count = len(mask)
     step = max(_CHUNK, count * end // total * 5 // 4)
     found: list[Rows] = []

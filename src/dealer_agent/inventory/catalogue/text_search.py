@@ -14,8 +14,8 @@ from numpy.typing import NDArray
 
 from dealer_agent.inventory.catalogue.columns import Coded, Codes, Numbering, Rows, row_type
 from dealer_agent.inventory.catalogue.flat_arrays import FlatArrays, FlatWriter
-from dealer_agent.inventory.catalogue.word_table import SortedWords
-from dealer_agent.inventory.vocabulary import index_words, query_terms
+from dealer_agent.inventory.catalogue.flat_tables import SortedWords
+from dealer_agent.inventory.vocabulary.query import index_words, query_terms
 from dealer_agent.protocol.vehicle import FIELDS, Vehicle
 from dealer_agent.protocol.vehicle_field import SearchWeight
 
@@ -35,8 +35,6 @@ _MARK = "="
 
 
 class _Worth(NamedTuple):
-    """The score of a hit in one rank: on the prefix of a word, or on a whole word."""
-
     prefix: int
     whole: int
 
@@ -108,7 +106,6 @@ class _Lists:
         self._counts = array("I")
 
     def add(self, numbers: Iterable[int]) -> None:
-        """Adds the numbers of the next listing."""
         before = len(self._numbers)
         self._numbers.extend(numbers)
         self._counts.append(len(self._numbers) - before)
@@ -117,7 +114,6 @@ class _Lists:
         return len(self._counts)
 
     def taken(self) -> tuple[NDArray[np.uint32], NDArray[np.uint32]]:
-        """All numbers, and the listing of each."""
         counts = np.frombuffer(self._counts, np.uint32)
         return np.frombuffer(self._numbers, np.uint32), np.repeat(np.arange(len(counts), dtype=np.uint32), counts)
 
@@ -202,7 +198,6 @@ class _ValueWords:
         self._firsts = np.cumsum(self._counts) - self._counts
 
     def of(self, codes: Codes, rows: NDArray[np.int64]) -> tuple[NDArray[np.uint32], NDArray[np.int64]]:
-        """The words of these codes, and the row of each word."""
         lengths = self._counts[codes]
         # For each code, the positions of its words: the first position, and one more for each further word.
         at = np.repeat(self._firsts[codes] - np.cumsum(lengths) + lengths, lengths)

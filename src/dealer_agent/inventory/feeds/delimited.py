@@ -9,11 +9,9 @@ from dataclasses import dataclass
 from itertools import count, islice
 from typing import NamedTuple, TextIO
 
-from dealer_agent.inventory.feeds.columns import Columns, named_layout, recognise, understand
 from dealer_agent.inventory.feeds.decoding import open_text
-from dealer_agent.inventory.feeds.feed import FeedError
-from dealer_agent.inventory.feeds.layouts import CARSFORSALE, Layout
-from dealer_agent.inventory.feeds.limits import MOST_CELL, MOST_COLUMNS, MOST_LINE, MOST_NAME, MOST_ROWS
+from dealer_agent.inventory.feeds.feed import MOST_CELL, MOST_COLUMNS, MOST_LINE, MOST_NAME, MOST_ROWS, FeedError
+from dealer_agent.inventory.feeds.layouts import CARSFORSALE, Columns, Layout, named_layout, recognise, understand
 
 _DELIMITERS = ",\t;|"
 _VIN = re.compile(r"[A-HJ-NPR-Z0-9]{17}", re.IGNORECASE)
@@ -134,7 +132,6 @@ def _first_rows(head: str, delimiter: str, most: int) -> list[list[str]]:
 
 
 def _is_carsforsale(rows: list[list[str]]) -> bool:
-    """Whether these rows, without a header, have VIN, year and condition where CarsForSale's file has them."""
     return bool(rows) and all(
         len(CARSFORSALE.header) - 2 <= len(row) <= len(CARSFORSALE.header) + 2
         and (_VIN.fullmatch(row[2].strip()) or row[3].strip())
@@ -162,7 +159,9 @@ def read_table(data: bytes, encoding: str, head: str, layout_name: str | None) -
     if fits[delimiter]:
         header = headers[delimiter]
         layout = layout or recognise(header, "delimited")
-    elif layout in (None, CARSFORSALE) and (found := _headerless_delimiter(head)):
+    elif layout in (None, CARSFORSALE) and (
+        found := next((mark for mark in _DELIMITERS if _is_carsforsale(_first_rows(head, mark, 5))), None)
+    ):
         header = list(CARSFORSALE.header)
         layout, delimiter = CARSFORSALE, found
     else:
@@ -179,10 +178,6 @@ def read_table(data: bytes, encoding: str, head: str, layout_name: str | None) -
     rows = _rows(open_text(data, encoding), delimiter, literal=literal)
     below = islice(rows, 1 if fits[delimiter] else 0, None)
     return Table(layout, delimiter, understand(header, layout), len(header), below)
-
-
-def _headerless_delimiter(head: str) -> str | None:
-    return next((mark for mark in _DELIMITERS if _is_carsforsale(_first_rows(head, mark, 5))), None)
 
 
 def _check_quotes(rows: Iterator[Row], delimiter: str, width: int) -> None:

@@ -9,10 +9,14 @@ from functools import lru_cache
 from itertools import islice
 from typing import Any, NamedTuple
 
-from dealer_agent.inventory.feeds.feed import FeedError
-from dealer_agent.inventory.feeds.layouts import LAYOUTS, is_withheld
-from dealer_agent.inventory.feeds.limits import DEEPEST, MOST_OBJECTS, MOST_REPORTED, MOST_ROWS, MOST_VALUES
-from dealer_agent.inventory.vocabulary import fold
+from msgspec.structs import fields as struct_fields
+
+from dealer_agent.inventory.feeds.feed import DEEPEST, MOST_OBJECTS, MOST_REPORTED, MOST_ROWS, MOST_VALUES, FeedError
+from dealer_agent.inventory.feeds.layouts import CANONICAL, LAYOUTS, is_withheld
+from dealer_agent.inventory.feeds.values import dollars, line, prose
+from dealer_agent.inventory.listing import Unit
+from dealer_agent.inventory.vocabulary.text import fold
+from dealer_agent.protocol.vehicle import Fee, Scalar, Vehicle
 
 _LISTS = (
     *("vehicles", "inventory", "units", "listings", "vehicle", "results", "items", "data"),
@@ -84,14 +88,14 @@ def _numbered(items: list[Any]) -> list[Record]:
 
 def _from_lines(text: str) -> list[Record]:
     records: list[Record] = []
-    for number, line in enumerate(text.split("\n"), 1):
-        if not line.strip():
+    for number, written in enumerate(text.split("\n"), 1):
+        if not written.strip():
             continue
         _check_count(len(records) + 1)
         members = None
-        if line.lstrip().startswith("{"):
+        if written.lstrip().startswith("{"):
             with suppress(ValueError, RecursionError):
-                members = _load(line)
+                members = _load(written)
         if isinstance(members, dict):
             records.append(Record(number, members))
         else:
@@ -140,7 +144,6 @@ def _scripts(page: str) -> Iterator[str]:
 
 
 def _vehicles(document: Any) -> list[Any]:
-    """The vehicles of a document: the objects of an array, of a member with a known name, or the document itself."""
     found = _vehicles_in(document, 0)
     is_empty = document == [] or (isinstance(document, dict) and any(document.get(name) == [] for name in _LISTS))
     if not found and not is_empty:
@@ -215,3 +218,70 @@ def _walk(path: str, node: Any, depth: int, withheld: dict[str, None]) -> Iterat
                 yield from _walk(path, item, depth + 1, withheld)
     elif (text := scalar_text(node)) is not None:
         yield path, text
+
+
+_MOST = 100
+_LONGEST = 2_000
+_KNOWN = frozenset(
+    {fold(member.name) for struct in (Unit, Vehicle) for member in struct_fields(struct)}
+    | {name for names in CANONICAL.folded.values() for name in names}
+)
+
+
+def _scalar(value: object) -> Scalar | None:
+    if isinstance(value, bool):
+        return value
+    if isinstance(value, str):
+        return prose(value, _LONGEST)
+    if isinstance(value, int):
+        return value if abs(value) < 2**63 else None
+    if isinstance(value, float):
+        return value if math.isfinite(value) else None
+    return None
+
+
+def _scalars(members: dict[str, Any]) -> dict[str, Scalar]:
+    found: dict[str, Scalar] = {}
+    for name, value in members.items():
+        tidy = line(name, 64)
+        scalar = _scalar(value)
+        if tidy and scalar is not None and not path_is_withheld(name) and len(found) < _MOST:
+            found[tidy] = scalar
+    return found
+
+
+def ready_members(members: dict[str, Any]) -> tuple[dict[str, Any], list[str]]:
+    """The unit's `fees`, `other_attributes` and `extras`, and remarks about values that cannot be read.
+
+    `extras` are the scalar members whose names the protocol does not define.
+    """
+    found: dict[str, Any] = {}
+    remarks: list[str] = []
+    others = members.get("other_attributes")
+    if isinstance(others, dict) and (kept := _scalars(others)):
+        found["other_attributes"] = kept
+    unknown = {name: value for name, value in members.items() if fold(name) and fold(name) not in _KNOWN}
+    if extras := _scalars(unknown):
+        found["extras"] = extras
+    if "fees" in members and members["fees"] is not None:
+        fees = _fees(members["fees"])
+        if fees is None:
+            remarks.append("fees: not understood; give a list of {name, amount} in whole dollars.")
+        else:
+            found["fees"] = fees
+    return found, remarks
+
+
+def _fees(value: object) -> tuple[Fee, ...] | None:
+    """All fees or None, because a price with only some of its fees would be wrong."""
+    if not isinstance(value, list):
+        return None
+    fees: list[Fee] = []
+    for item in value[:_MOST]:
+        name = item.get("name") if isinstance(item, dict) else None
+        amount = item.get("amount") if isinstance(item, dict) else None
+        whole = dollars(str(amount))
+        if not isinstance(name, str) or not (tidy := line(name, 100)) or whole is None:
+            return None
+        fees.append(Fee(name=tidy, amount=whole))
+    return tuple(fees)

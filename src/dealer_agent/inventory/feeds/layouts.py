@@ -1,4 +1,4 @@
-"""The layouts of inventory feeds: which columns of a file give which member of a unit. Pure data.
+"""The layouts of inventory feeds: which columns of a file give which member of a unit. Pure.
 
 The layouts of known systems are in `layouts.toml`. The service's own layout and the generic one derive from the table
 of vehicle fields. Case, spaces and punctuation of column names are ignored. In JSON a column is the path of a
@@ -6,7 +6,7 @@ member: `offers.price`, or `images.uri` for the `uri` of every image.
 """
 
 import re
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from importlib.resources import files
@@ -14,7 +14,8 @@ from typing import Any, Literal
 
 import msgspec
 
-from dealer_agent.inventory.vocabulary import fold
+from dealer_agent.inventory.feeds.feed import FeedError
+from dealer_agent.inventory.vocabulary.text import fold
 from dealer_agent.protocol.vehicle import FIELDS
 
 Kind = Literal["delimited", "json"]
@@ -97,3 +98,105 @@ _WITHHELD = re.compile(
 def is_withheld(column: str) -> bool:
     """Whether a column, or the path of a JSON member, shows what a unit cost or may earn. It is never read."""
     return _WITHHELD.search(fold(column)) is not None
+
+
+_MORE = 1.5
+"""The generic layout is used if it understands this many times the columns that the best named layout names."""
+
+
+@dataclass(frozen=True)
+class Columns:
+    """The columns of a file, as a layout reads them. `fields` has the column numbers of each field, best first."""
+
+    fields: Mapping[str, tuple[int, ...]]
+    not_understood: tuple[str, ...]
+    withheld: tuple[str, ...]
+
+    @property
+    def understood(self) -> int:
+        """The number of columns that are read."""
+        return len({index for indices in self.fields.values() for index in indices})
+
+    @property
+    def names_units(self) -> bool:
+        """Whether a column identifies units."""
+        return "vin" in self.fields or "stock" in self.fields
+
+
+def _sources(layout: Layout) -> tuple[Layout, ...]:
+    if layout is CANONICAL:
+        return (CANONICAL,)
+    return (GENERIC, CANONICAL) if layout is GENERIC else (layout, GENERIC)
+
+
+def _claims(source: Layout, by_name: Mapping[str, list[int]]) -> Iterator[tuple[str, list[int]]]:
+    for field, columns in source.folded.items():
+        yield field, [index for name in columns for index in by_name.get(name, ())]
+    for pattern, field in source.patterns:
+        yield field, sorted(i for name, found in by_name.items() if re.fullmatch(pattern, name) for i in found)
+
+
+def understand(names: Sequence[str], layout: Layout) -> Columns:
+    """How `layout` reads these columns. Withheld columns are left out first."""
+    withheld = dict.fromkeys(index for index, name in enumerate(names) if is_withheld(name))
+    by_name: dict[str, list[int]] = {}
+    for index, name in enumerate(names):
+        folded = fold(name)
+        if folded and index not in withheld and folded not in layout.ignored:
+            by_name.setdefault(folded, []).append(index)
+    fields: dict[str, tuple[int, ...]] = {}
+    taken: set[int] = set()
+    for source in _sources(layout):
+        claimed: set[int] = set()
+        for field, indices in _claims(source, by_name):
+            free = [index for index in indices if index not in taken]
+            # A fallback must not add to a joined text.
+            if free and not (field in fields and field in layout.joined and source is not layout):
+                fields[field] = tuple(dict.fromkeys((*fields.get(field, ()), *free)))
+                claimed.update(free)
+        taken |= claimed
+    return Columns(
+        fields=fields,
+        not_understood=tuple(
+            dict.fromkeys(name for i, name in enumerate(names) if name.strip() and i not in taken and i not in withheld)
+        ),
+        withheld=tuple(dict.fromkeys(names[index] for index in withheld)),
+    )
+
+
+_NAMED = tuple(layout for layout in LAYOUTS.values() if layout is not GENERIC)
+_OWN = {layout.name: frozenset(name for names in layout.folded.values() for name in names) for layout in _NAMED}
+
+
+def _likeness(folded: frozenset[str], layout: Layout, kind: Kind) -> float:
+    rivals = [other for other in _NAMED if kind in other.kinds]
+    named = sum(1 / sum(name in _OWN[other.name] for other in rivals) for name in folded & _OWN[layout.name])
+    return named + any(_fits_pattern(name, layout) for name in folded)
+
+
+def _fits_pattern(name: str, layout: Layout) -> bool:
+    return any(re.fullmatch(pattern, name) for pattern, _ in layout.patterns)
+
+
+def recognise(names: Sequence[str], kind: Kind) -> Layout:
+    """The layout that fits these columns best. The generic layout if no named layout reads enough of them."""
+    folded = frozenset(fold(name) for name in names if not is_withheld(name))
+    candidates = [layout for layout in _NAMED if kind in layout.kinds]
+    best = max(candidates, key=lambda layout: _likeness(folded, layout, kind))
+    named = sum(name in _OWN[best.name] or _fits_pattern(name, best) for name in folded)
+    generic = understand(names, GENERIC)
+    if generic.names_units and (not understand(names, best).names_units or generic.understood > _MORE * named):
+        return GENERIC
+    return best
+
+
+def named_layout(name: str, kind: Kind | None = None) -> Layout:
+    """The layout with this name (case-insensitive). Raises FeedError if it is unknown or not for this kind of file."""
+    layout = LAYOUTS.get(name.strip().casefold())
+    if layout is None:
+        raise FeedError(f"There is no layout named {name[:60]!r}. The layouts are: {', '.join(LAYOUTS)}.")
+    if kind is not None and kind not in layout.kinds:
+        is_now = "JSON" if kind == "json" else "a delimited file"
+        fitting = ", ".join(other.name for other in LAYOUTS.values() if kind in other.kinds)
+        raise FeedError(f"This file is {is_now}, and the layout {layout.name} is not. For such a file: {fitting}.")
+    return layout

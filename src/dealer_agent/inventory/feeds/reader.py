@@ -5,22 +5,25 @@ from functools import lru_cache, partial
 from operator import itemgetter
 from typing import Any, NamedTuple
 
-from dealer_agent.inventory.feeds.columns import Columns, named_layout, recognise, understand
 from dealer_agent.inventory.feeds.decoding import check_size, encoding_of, head_of, open_text
 from dealer_agent.inventory.feeds.delimited import cells_of, read_table
-from dealer_agent.inventory.feeds.feed import Counts, Feed, FeedError, FeedRow, Remark, Repeat
-from dealer_agent.inventory.feeds.json_members import ready_members
-from dealer_agent.inventory.feeds.json_records import Record, flattened, read_records
-from dealer_agent.inventory.feeds.layouts import Layout
-from dealer_agent.inventory.feeds.limits import (
+from dealer_agent.inventory.feeds.feed import (
     MOST_CELL,
     MOST_FILE_MIB,
     MOST_JSON_MIB,
     MOST_REPORTED,
     MOST_ROWS_WITHOUT_UNIT,
+    Counts,
+    Feed,
+    FeedError,
+    FeedRow,
+    Remark,
+    Repeat,
 )
+from dealer_agent.inventory.feeds.json_records import Record, flattened, read_records, ready_members
+from dealer_agent.inventory.feeds.layouts import Columns, Layout, named_layout, recognise, understand
 from dealer_agent.inventory.feeds.units import Reading, read_unit
-from dealer_agent.inventory.unit import Unit
+from dealer_agent.inventory.listing import Unit
 
 Progress = Callable[[int, int], None]
 
@@ -38,8 +41,6 @@ class _RowRead(NamedTuple):
 
 
 class _Remarks:
-    """The first remarks of a kind, and their full number."""
-
     def __init__(self) -> None:
         self.first: list[Remark] = []
         self.count = 0
@@ -163,8 +164,6 @@ def _read_json(text: str, encoding: str, layout_name: str | None, on_progress: P
 
 
 class _RecordReader:
-    """Reads records of JSON, and collects the members that are not read: `unread` and `withheld`."""
-
     def __init__(self, layout: Layout) -> None:
         self.layout = layout
         self.withheld: dict[str, None] = {}

@@ -11,10 +11,11 @@ from typing import Any
 from vininfo import Vin
 
 from dealer_agent.inventory.feeds import values
-from dealer_agent.inventory.feeds.cells import is_absent, line, prose
 from dealer_agent.inventory.feeds.layouts import FEEDS, Layout
-from dealer_agent.inventory.unit import Unit
-from dealer_agent.inventory.vocabulary import canonical, fold, known
+from dealer_agent.inventory.feeds.values import is_absent, line, prose
+from dealer_agent.inventory.listing import Unit
+from dealer_agent.inventory.vocabulary.tables import canonical, known
+from dealer_agent.inventory.vocabulary.text import fold
 from dealer_agent.protocol.vehicle_field import Feed, Reader
 
 Cells = dict[str, list[str]]
@@ -68,7 +69,6 @@ class _RowReader:
         self.is_sold = False
 
     def read(self, steps: "Iterable[tuple[_Read, str, Feed]]") -> None:
-        """Reads the members for which the row has a cell."""
         for read, member, feed in steps:
             if member in self.cells or feed.more_columns:
                 read(self, member, feed)
@@ -201,7 +201,6 @@ class _RowReader:
         return texts[0] if texts else None
 
     def _word(self, name: str, limit: int) -> str:
-        """The cell as a word of a vocabulary. Names of schema.org lose their prefix and suffix."""
         text = self.text(name, limit)
         if "schema.org" in text:
             text = _SCHEMA_ORG.sub("", text).removesuffix("Configuration")

@@ -16,25 +16,3 @@ each term of `query_terms(query)` is found: one of its alternatives is a word of
   markers of its canonical words. Names add joined neighbours (`F 150`: f150), and letters and digits on their own
   (`CX5`: cx, 5). Colours add their basic colours. Prose adds the known spellings in it, joined.
 """
-
-from dealer_agent.inventory.vocabulary.colours import colour_matches, colour_words, wanted_colour_words
-from dealer_agent.inventory.vocabulary.query import SEARCHED, Term, index_words, query_terms
-from dealer_agent.inventory.vocabulary.tables import FILLERS, canonical, known, value_key, wanted_keys
-from dealer_agent.inventory.vocabulary.text import fold, words
-
-__all__ = [
-    "FILLERS",
-    "SEARCHED",
-    "Term",
-    "canonical",
-    "colour_matches",
-    "colour_words",
-    "fold",
-    "index_words",
-    "known",
-    "query_terms",
-    "value_key",
-    "wanted_colour_words",
-    "wanted_keys",
-    "words",
-]

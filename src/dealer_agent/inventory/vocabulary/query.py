@@ -4,8 +4,7 @@ import re
 from functools import lru_cache
 from itertools import chain, pairwise
 
-from dealer_agent.inventory.vocabulary.colours import colour_words
-from dealer_agent.inventory.vocabulary.tables import FILLERS, LONGEST, TABLES, expanded
+from dealer_agent.inventory.vocabulary.tables import FILLERS, LONGEST, TABLES, colour_words, expanded
 from dealer_agent.inventory.vocabulary.text import fold, parts, word_groups, words
 from dealer_agent.protocol.vehicle import FIELDS
 

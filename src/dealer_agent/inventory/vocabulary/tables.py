@@ -79,7 +79,7 @@ FILLERS = frozenset(_DATA.pop("query")["fillers"])
 """Words of a query that are no constraint."""
 
 TABLES: Mapping[str, Table] = {name: Table(**table) for name, table in _DATA.items()}
-"""Vocabularies by name. Colours are compared by their words instead: see `colours`."""
+"""Vocabularies by name. Colours are compared by their words instead: see `colour_words`."""
 
 
 @lru_cache(maxsize=32_768)
@@ -128,3 +128,40 @@ def _short_wanted_keys(vocabulary: str | None, text: str) -> frozenset[str]:
 def wanted_keys(vocabulary: str | None, text: str) -> frozenset[str]:
     """The `value_key`s that a filter's value finds: one, but `2wd` also finds fwd and rwd."""
     return _short_wanted_keys(vocabulary, text) if len(text) <= LONGEST else frozenset((value_key(None, text),))
+
+
+_BASICS_OF_WORD: dict[str, frozenset[str]] = {
+    word: frozenset(basic for basic, names in PAINTS.items() if word in names)
+    for names in PAINTS.values()
+    for word in names
+}
+_SPELLED = {**dict.fromkeys(("grey", "grays", "gry"), "gray"), "blk": "black", "wht": "white"}
+_SPELLED |= dict.fromkeys(("slv", "sil"), "silver")
+_BASIC = frozenset(PAINTS)
+_COLOUR_BREAK = re.compile(r"[/(),;|&+]|\b(?:and|with|w/|over|on)\b", re.IGNORECASE)
+
+
+def wanted_colour_words(text: str) -> frozenset[str]:
+    """The folded words of a colour that a buyer asks for. Grey is gray."""
+    return frozenset(_SPELLED.get(word, word) for word in parts(text))
+
+
+@lru_cache(maxsize=16_384)
+def colour_words(text: str) -> frozenset[str]:
+    """The folded words of a listing's colour, and the basic colours of its paint names.
+
+    `Granite Crystal` is also gray. `Graphite Blue` is not, because its name has a basic colour. Parts separated by
+    `/`, brackets, commas or `and` are read on their own: `Black (Charcoal)` is black and gray.
+    """
+    found = set(wanted_colour_words(text))
+    for part in _COLOUR_BREAK.split(text):
+        names = wanted_colour_words(part)
+        if not names & _BASIC:
+            for name in names:
+                found |= _BASICS_OF_WORD.get(name, frozenset())
+    return frozenset(found)
+
+
+def colour_matches(wanted: frozenset[str], listed: frozenset[str]) -> bool:
+    """Whether the `colour_words` of a listing include all `wanted_colour_words`."""
+    return bool(wanted) and wanted <= listed

@@ -13,7 +13,6 @@ _GROUP = re.compile(rf"[^\W_]+(?:[{re.escape(''.join(sorted(JOINERS)))}][^\W_]+)
 
 
 def _plain(text: str) -> str:
-    """The text without case and accents."""
     return text.lower() if text.isascii() else _without_accents(text)
 
 

@@ -10,8 +10,7 @@ import phonenumbers
 from msgspec import UNSET, UnsetType
 
 from dealer_agent.apidocs.skill_docs import SKILL_DOCS
-from dealer_agent.dealers.hours import DAY, Spans
-from dealer_agent.dealers.opening import DepartmentHours
+from dealer_agent.dealers.opening import DAY, DepartmentHours, Spans
 from dealer_agent.leads.us_formats import money
 from dealer_agent.protocol.card import CardFacts
 from dealer_agent.protocol.responses import Facets, IntRange, PostalAddress, Rooftop, TextCount

@@ -8,9 +8,11 @@ import msgspec
 import pytest
 from msgspec import UNSET
 
-from dealer_agent.leads.answer_message import Department, LeadAnswer, VisitAnswer, answer_message
-from dealer_agent.leads.received_lead import UnavailableVehicle
+from dealer_agent.inventory.catalogue import RemovedUnit
+from dealer_agent.leads.lead_answer import LeadAnswer, answer_message
+from dealer_agent.leads.timetable import Department
 from dealer_agent.leads.us_formats import clock_time, day_and_time, join_words, phone_number, zone_name
+from dealer_agent.leads.visit_decision import VisitAnswer
 from dealer_agent.leads.visit_times import Slot
 from dealer_agent.protocol.requests import VISIT_KIND_OF, VehicleOfInterest, VisitKind
 from dealer_agent.protocol.responses import MESSAGE_LENGTH
@@ -72,7 +74,7 @@ def slot(start: datetime = THURSDAY, **later: float) -> Slot:
             "Main Street Motors has your earlier request and added this one to it. Someone will contact you.",
         ),
         (
-            {"found": UnavailableVehicle("v")},
+            {"found": RemovedUnit("v")},
             "Main Street Motors has your request. Someone will contact you. "
             "The vehicle you asked about is no longer available; you will hear about others.",
         ),
@@ -129,7 +131,7 @@ CONFIRMED = asked("confirmed", times=[slot()])
         ),
         (
             asked("confirmed", kind="service", times=[slot()]),
-            {"found": UnavailableVehicle("v")},
+            {"found": RemovedUnit("v")},
             "Your service visit is confirmed for Thursday, March 12 at 10:30 AM (Central time) at Main Street Motors. "
             "The vehicle you asked about is no longer available; you will hear about others.",
         ),

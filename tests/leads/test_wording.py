@@ -6,12 +6,19 @@ from typing import Any, get_args
 import pytest
 from tests.leads.lead_views import LISTING, ROOFTOP
 
-from dealer_agent.leads.channels import CHANNELS
+from dealer_agent.leads.consent import CHANNELS
 from dealer_agent.leads.lead_view import RooftopView, VisitTime, extras_of
 from dealer_agent.leads.plain_text import lines, one_line, quoted, short
 from dealer_agent.leads.us_formats import join_words, period_words, time_words
-from dealer_agent.leads.vehicle_words import CONDITIONS, STATUSES, described_facts, vehicle_words
-from dealer_agent.leads.visit_words import VISITS, place_words, requested_periods
+from dealer_agent.leads.wording import (
+    CONDITIONS,
+    STATUSES,
+    VISITS,
+    described_facts,
+    place_words,
+    requested_periods,
+    vehicle_words,
+)
 from dealer_agent.protocol.requests import Appointment, RequestedWindow, TradeIn, VehicleOfInterest
 from dealer_agent.protocol.vehicle import ListingStatus
 

@@ -11,11 +11,10 @@ from tests.delivery.shop import NORTH, REQUEST
 from tests.storage.samples import DEALER, MONDAY, TUESDAY, lead
 
 from dealer_agent.dealers.profile import DealerRooftop, Profile
-from dealer_agent.leads.channels import channels_of
+from dealer_agent.leads.consent import channels_of
 from dealer_agent.leads.consent_events import ConsentEvent
-from dealer_agent.leads.lead_view import LeadView, VisitTime
+from dealer_agent.leads.lead_view import LeadView, VisitTime, lead_view
 from dealer_agent.leads.records import AppointmentRecord, LeadDetails, LeadEvent, StoredLead
-from dealer_agent.leads.stored_lead_view import lead_view
 from dealer_agent.protocol.requests import TradeIn
 from dealer_agent.protocol.vehicle import Vehicle
 

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from dealer_agent.config.settings import DeliverySettings
-from dealer_agent.delivery.retry_policy import Breaker, retry_wait
+from dealer_agent.delivery.failures import Breaker, retry_wait
 
 SETTINGS = DeliverySettings(first_retry_seconds=15, longest_retry_minutes=60)
 

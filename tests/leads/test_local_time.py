@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from tests.leads.opening_oracle import DAY, open_steps
 from tests.leads.visiting import CHICAGO, Spans, hours, hours_of, week
 
-from dealer_agent.leads.opening_spans import Hours, current_or_next_span
+from dealer_agent.leads.local_time import Hours, current_or_next_span
 
 MINUTE = timedelta(minutes=1)
 ZONES = [

@@ -1,0 +1,256 @@
+"""Vehicles, visits and the consent of a lead in plain American English. Pure."""
+
+import json
+from collections.abc import Iterable, Mapping
+from operator import itemgetter
+from zoneinfo import ZoneInfo
+
+from msgspec import UNSET
+
+from dealer_agent.leads.consent import CHANNELS
+from dealer_agent.leads.lead_view import CancelledVisit, ErasedLead, LeadView, RooftopView, VisitTime, VisitView
+from dealer_agent.leads.local_time import read_instant
+from dealer_agent.leads.plain_text import one_line, short
+from dealer_agent.leads.statuses import CANCELLED, CONFIRMED, PROPOSED, REQUESTED, UNAVAILABLE, VisitStatus
+from dealer_agent.leads.us_formats import join_words, period_words, time_words
+from dealer_agent.protocol.requests import Appointment, AppointmentType, Channel, TradeIn, VehicleOfInterest
+from dealer_agent.protocol.vehicle import FIELDS, ListingStatus, Vehicle, VehicleMembers
+
+CONDITIONS: Mapping[str, str] = {"new": "new", "used": "used", "cpo": "certified pre-owned"}
+STATUSES: Mapping[ListingStatus, str] = {
+    "available": "available",
+    "intransit": "in transit",
+    "pending": "sale pending",
+}
+OWN_VEHICLE_VISITS: tuple[AppointmentType, ...] = ("service", "trade_in", "trade_in_appraisal")
+"""Visits that are about the customer's own vehicle."""
+
+NOT_IN_STOCK = "Not found in stock when the lead came."
+
+_FACT_ROWS = sorted(
+    ((fact.position, row.name, row.field.label, fact) for row in FIELDS.values() if (fact := row.lead_fact)),
+    key=itemgetter(0),
+)
+# The facts that ADF has no element for: member, label, unit.
+_DESCRIBED_FACTS = [(name, label, fact.unit) for _, name, label, fact in _FACT_ROWS]
+_FACTS = [(name, label, fact.unit) for _, name, label, fact in _FACT_ROWS if not fact.claim_only]
+
+
+def vehicle_words(vehicle: VehicleMembers) -> str:
+    """The known ones of year, make, model and trim. Empty if none is known."""
+    parts = (vehicle.year, vehicle.make, vehicle.model, vehicle.trim)
+    return " ".join(filter(None, (one_line(str(part)) for part in parts if part is not UNSET)))
+
+
+def vehicle_name(vehicle: Vehicle) -> str:
+    """The words for a listing, else `vehicle`."""
+    return vehicle_words(vehicle) or "vehicle"
+
+
+def listing_words(vehicle: Vehicle | None, kind: AppointmentType) -> str:
+    """The listing that a visit is about, with its stock number. Empty for a visit about the customer's own vehicle."""
+    if vehicle is None or kind in OWN_VEHICLE_VISITS:
+        return ""
+    stock = short(vehicle.stock or "", 40)
+    return f"{short(vehicle_words(vehicle), 100)}{f' (stock {stock})' if stock else ''}".strip()
+
+
+def wanted_words(view: LeadView) -> str:
+    """The vehicle of the lead: the listing, else the buyer's description. Empty if there is neither."""
+    if view.vehicle is not None:
+        return vehicle_words(view.vehicle)
+    return "" if view.wish is UNSET else vehicle_words(view.wish)
+
+
+def listing_facts(vehicle: Vehicle) -> list[str]:
+    """The facts about a listing that ADF has no element for, as `label: value`."""
+    return _facts(vehicle, _FACTS)
+
+
+def described_facts(vehicle: VehicleOfInterest | TradeIn, extras: Mapping[str, object]) -> list[str]:
+    """The facts in a buyer's description that ADF has no element for, photos and extras included."""
+    photos = [f"Photo: {url}" for url in map(one_line, vehicle.photos or ()) if url]
+    return _facts(vehicle, _DESCRIBED_FACTS) + photos + extra_facts(vehicle, extras)
+
+
+def extra_facts(vehicle: VehicleOfInterest | TradeIn, extras: Mapping[str, object]) -> list[str]:
+    """The members of a buyer's description that the protocol does not define, and the rooftop that the buyer named."""
+    members = {**(vehicle.other_attributes or {}), **extras}
+    if isinstance(vehicle, VehicleOfInterest) and vehicle.rooftop is not UNSET:
+        members["rooftop"] = vehicle.rooftop
+    named = ((one_line(name) or "Other", one_line(_as_text(value))) for name, value in members.items())
+    return [f"{name}: {value}" for name, value in named if value]
+
+
+def _facts(vehicle: VehicleMembers, table: Iterable[tuple[str, str, str]]) -> list[str]:
+    facts = []
+    for member, label, unit in table:
+        value = getattr(vehicle, member)
+        if value is not UNSET and (text := one_line(_as_text(value))):
+            facts.append(f"{label}: {text}{unit}")
+    return facts
+
+
+def _as_text(value: object) -> str:
+    """A JSON value as text: objects, arrays and numbers as JSON, null as an empty text."""
+    if value is None:
+        return ""
+    if isinstance(value, bool):
+        return "yes" if value else "no"
+    if isinstance(value, float) and value.is_integer() and abs(value) < 1e15:
+        return str(int(value))
+    if isinstance(value, dict | list | int | float):
+        return json.dumps(value, ensure_ascii=False)
+    return str(value)
+
+
+VISITS: Mapping[AppointmentType, str] = {
+    "sales": "sales visit",
+    "service": "service visit",
+    "test_drive": "test drive",
+    "trade_in": "trade-in appraisal",
+    "showroom_visit": "showroom visit",
+    "handover": "vehicle handover",
+    "phone_call": "phone call",
+    "video_call": "video call",
+    "trade_in_appraisal": "trade-in appraisal",
+}
+CALLS: tuple[AppointmentType, ...] = ("phone_call", "video_call")
+"""Visits for which the customer does not come to the rooftop."""
+
+_STATUSES: Mapping[VisitStatus, str] = {
+    "requested": "asked for",
+    "proposed": "asked for, other times proposed",
+    "confirmed": "confirmed",
+    "rejected": "declined",
+    "cancelled": "cancelled",
+    "unavailable": "asked for, no time found",
+}
+_NEXT_STEPS: Mapping[VisitStatus, str] = {
+    PROPOSED: "Nothing is booked: the customer has yet to choose.",
+    UNAVAILABLE: "Nothing is booked: please find a time with the customer.",
+    REQUESTED: "Nothing is booked: please agree on a time with the customer.",
+}
+MOST_TIMES = 10
+"""The most requested windows that are listed."""
+
+
+def visit_name(kind: AppointmentType) -> str:
+    """The kind of visit with a capital letter: `Test drive`."""
+    name = VISITS[kind]
+    return f"{name[0].upper()}{name[1:]}"
+
+
+def visit_title(visit: VisitView) -> str:
+    """The kind of visit and its status: `Test drive confirmed`."""
+    return f"{visit_name(visit.kind)} {_STATUSES[visit.status]}"
+
+
+def visit_with_time(visit: VisitView) -> str:
+    """`the test drive on Tuesday, March 3, 2026, 10:00 AM CST`."""
+    when = f" on {time_words(visit.times[0].start, visit.rooftop.zone)}" if visit.times else ""
+    return f"the {VISITS[visit.kind]}{when}"
+
+
+def visit_lines(visit: VisitView) -> list[str]:
+    """A visit for the dealer's staff: its status, its times on the rooftop's clock, and the next step."""
+    zone = visit.rooftop.zone
+    times = [period_words(time, zone) for time in visit.times]
+    text = [f"{visit_title(visit)}, at {short(visit.rooftop.name)}"]
+    if visit.status in (CONFIRMED, CANCELLED):
+        text += [f"When: {time}" for time in times]
+    else:
+        text += _listed_times(
+            "Asked for", [period_words(time, zone) for time in requested_periods(visit.request, zone)]
+        )
+    if visit.status == PROPOSED:
+        text += _listed_times("Proposed", times)
+    if visit.status in _NEXT_STEPS:
+        text.append(_NEXT_STEPS[visit.status])
+    if visit.status != CONFIRMED and visit.request.duration_minutes is not UNSET:
+        text.append(f"Length asked for: {visit.request.duration_minutes} minutes")
+    return text
+
+
+def cancelled_visit_lines(visit: CancelledVisit) -> list[str]:
+    """A visit that an erasure cancelled, for the staff who expect it."""
+    return [
+        f"{visit_name(visit.kind)} cancelled, at {short(visit.rooftop.name)}",
+        f"When: {period_words(visit.time, visit.rooftop.zone)}",
+        f"Nobody will come: the customer's data in lead {visit.lead_id} was erased at their request.",
+    ]
+
+
+def requested_periods(request: Appointment, zone: str) -> tuple[VisitTime, ...]:
+    """The requested times, in their order. A time without an offset is in the request's zone, else in `zone`."""
+    own = ZoneInfo(zone if request.timezone is UNSET else request.timezone)
+    if request.appointment_at is not UNSET:
+        return (VisitTime(read_instant(request.appointment_at, own)),)
+    return tuple(
+        VisitTime(read_instant(window.start, own), None if window.end is UNSET else read_instant(window.end, own))
+        for window in request.requested_windows or ()
+    )
+
+
+def place_words(rooftop: RooftopView) -> str:
+    """A rooftop's name and postal address on one line."""
+    parts = [rooftop.name]
+    if (address := rooftop.address) is not None:
+        parts += [address.address_line_1, address.address_line_2 or "", address.city, f"{address.state} {address.zip}"]
+    return ", ".join(filter(None, map(short, parts)))
+
+
+def _listed_times(name: str, times: list[str]) -> list[str]:
+    more = len(times) - MOST_TIMES
+    return [f"{name}: {time}" for time in times[:MOST_TIMES]] + ([f"{name}: {more} more times"] if more > 0 else [])
+
+
+def erasure_words(erased: ErasedLead) -> list[str]:
+    """Asks a receiver to erase its copy of an erased lead."""
+    return [
+        f"The customer's data in lead {erased.lead_id} was erased at their request.",
+        "Erase your copy of this lead.",
+    ]
+
+
+def same_person_words(view: LeadView) -> list[str]:
+    """Names another sender's lead that may be of the same person. Empty if there is none."""
+    if view.may_be_same_person_as is None:
+        return []
+    return [
+        f"This may be the same person as lead {view.may_be_same_person_as}: an address or number and the vehicle are "
+        "the same. Nobody checked that the senders are."
+    ]
+
+
+def refused_channels(view: LeadView) -> list[Channel]:
+    """The channels by which the customer must not be contacted."""
+    return [channel for channel in CHANNELS if channel not in view.channels]
+
+
+def withdrawal_words(view: LeadView) -> list[str]:
+    """Names the channels that the customer has just withdrawn. Empty if there are none."""
+    if not view.withdrawn:
+        return []
+    channels = join_words([CHANNELS[channel].prose for channel in view.withdrawn], "or")
+    return [f"The customer withdrew the consent to be contacted by {channels}."]
+
+
+def refusal_words(view: LeadView) -> list[str]:
+    """Names the channels that must not be used. Empty if all may be used."""
+    refused = [CHANNELS[channel].prose for channel in refused_channels(view)]
+    return [f"Do not contact by {join_words(refused, 'or')}."] if refused else []
+
+
+def contact_words(view: LeadView) -> list[str]:
+    """The channels by which the customer may and must not be contacted."""
+    allowed = [words.prose for channel, words in CHANNELS.items() if channel in view.channels]
+    sentences = withdrawal_words(view)
+    if allowed:
+        sentences.append(f"The customer agreed to be contacted by {join_words(allowed, 'and')}.")
+    else:
+        sentences.append("The customer agrees to no channel: the consent was withdrawn or has expired.")
+    sentences += refusal_words(view)
+    if (preferred := view.customer.preferred_contact) in view.channels:
+        sentences.append(f"Prefers {CHANNELS[preferred].prose}.")
+    return sentences
