@@ -135,7 +135,7 @@ def test_the_published_bound_holds_for_lines_of_every_kind_at_once(written: list
     lines = skills * (2 * refusals + 5 * MOST_REFUSALS) + len(SKILLS) * MOST_ANSWERS
     counts = skills * (2 * len(ERRORS) + len(statuses))
     bound = (lines * longest["request"] + counts * longest["requests not logged"]) / INTERVAL_SECONDS
-    published = re.search(r"at most (\d+) KB of request lines a second", SETTINGS_DOCS.read_text("utf-8"))
+    published = re.search(r"at most (\d+) KB a second", SETTINGS_DOCS.read_text("utf-8"))
     assert published is not None, bound
     assert bound <= int(published[1]) * 1000
 
