@@ -12,7 +12,7 @@ from tests.skills.visiting import LOT
 from tests.storage.calls import at_time, lock_at
 from tests.storage.samples import NO_NOTICES
 
-from dealer_agent.dealers.profile import HttpChannel
+from dealer_agent.dealers.profile import HttpChannel, Profile
 from dealer_agent.dealers.routing import NewDelivery
 from dealer_agent.storage.notices import withdraw
 from dealer_agent.storage.outbox import enqueue, retry_deliveries
@@ -101,6 +101,21 @@ def test_a_lead_is_new_at_a_rooftop_that_never_had_it(crm: Crm) -> None:
     assert crm.statuses() == ["new", "new"]
 
 
+def withdraw_phone(crm: Crm, lead_id: str, profile: Profile) -> None:
+    """The dealer records that the customer withdrew the phone. `profile` says which channels get a notice."""
+    lock_at(
+        datetime.now(UTC),
+        crm.desk.store,
+        "ridgeline",
+        withdraw,
+        lead_id,
+        ["phone"],
+        by="desk",
+        reason=None,
+        profile=profile,
+    )
+
+
 def with_deliveries(crm: Crm, lead_id: str, rooftop: str) -> None:
     """Another rooftop is to get a lead because of a visit there."""
 
@@ -116,17 +131,7 @@ def test_a_withdrawal_between_two_attempts_gives_the_delivery_a_new_id(crm: Crm,
     crm.fail(how)
     crm.attempt()
     (first,) = crm.rows()
-    lock_at(
-        datetime.now(UTC),
-        crm.desk.store,
-        "ridgeline",
-        withdraw,
-        lead_id,
-        ["phone"],
-        by="desk",
-        reason=None,
-        profile=NO_NOTICES,
-    )
+    withdraw_phone(crm, lead_id, NO_NOTICES)
     crm.all()
     delivery_id, document = arrived(crm.receiver)[-1]
     assert delivery_id != first.delivery_id
@@ -184,17 +189,7 @@ def test_a_channel_that_a_later_consent_allows_is_delivered(crm: Crm, token: str
     lead_id = crm.desk.take(sams(*channels), datetime.now(UTC), LOT, token=token)["lead_id"]
     crm.all()
     if withdrawn:
-        lock_at(
-            datetime.now(UTC),
-            crm.desk.store,
-            "ridgeline",
-            withdraw,
-            lead_id,
-            ["phone"],
-            by="desk",
-            reason=None,
-            profile=crm.profile,
-        )
+        withdraw_phone(crm, lead_id, crm.profile)
         crm.all()
     now = datetime.now(UTC)
     for _ in range(2):

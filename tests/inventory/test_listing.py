@@ -10,7 +10,6 @@ import pytest
 from msgspec import UNSET
 
 from dealer_agent.inventory.listing import (
-    FeedPrice,
     ListingPolicy,
     RooftopRule,
     Unit,
@@ -20,7 +19,7 @@ from dealer_agent.inventory.listing import (
     listing_json,
     vehicle_id_for,
 )
-from dealer_agent.protocol.vehicle import Fee, Scalar, Vehicle
+from dealer_agent.protocol.vehicle import Fee, FeedPrice, Scalar, Vehicle
 
 NOON = datetime(2026, 5, 4, 12, 0, tzinfo=UTC)
 RECORD = UnitRecord(vehicle_id="vin-1", confirmed_at=NOON, changed_at=NOON - timedelta(days=3))

@@ -12,9 +12,7 @@ from dealer_agent.dealers import profile_checks as checks
 from dealer_agent.dealers.opening import Dates, Opening, opening_hours_fit
 from dealer_agent.dealers.profile_checks import Text, must_satisfy, read_by
 from dealer_agent.protocol.requests import VisitKind
-from dealer_agent.protocol.vehicle import Fee, SaleCondition
-
-FeedPrice = Literal["advertised", "before_fees"]
+from dealer_agent.protocol.vehicle import Fee, FeedPrice, SaleCondition
 
 
 class Geo(Struct, frozen=True, forbid_unknown_fields=True):

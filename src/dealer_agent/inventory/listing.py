@@ -10,14 +10,22 @@ from datetime import UTC, datetime
 from functools import cached_property
 from hashlib import blake2b
 from operator import attrgetter
-from typing import Literal
 
 import msgspec
 from msgspec import UNSET, Struct, UnsetType, field
 
 from dealer_agent.inventory.vocabulary.text import fold
 from dealer_agent.protocol.skill import VehicleDetail
-from dealer_agent.protocol.vehicle import FIELDS, Fee, ListingStatus, SaleCondition, Scalar, Vehicle, VehicleMembers
+from dealer_agent.protocol.vehicle import (
+    FIELDS,
+    Fee,
+    FeedPrice,
+    ListingStatus,
+    SaleCondition,
+    Scalar,
+    Vehicle,
+    VehicleMembers,
+)
 from dealer_agent.protocol.vehicle_field import Natural
 
 
@@ -35,10 +43,6 @@ class Unit(VehicleMembers, frozen=True, omit_defaults=True, kw_only=True):
     selling_price: Natural | UnsetType = UNSET
     feed_updated_at: datetime | UnsetType = UNSET
     extras: dict[str, Scalar] = field(default_factory=dict)
-
-
-FeedPrice = Literal["advertised", "before_fees"]
-"""Whether the feed's selling price is the advertised price, or the price before the rooftop's mandatory charges."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -24,7 +24,7 @@ from dealer_agent.protocol.responses import PostalAddress
 from dealer_agent.protocol.vehicle import Vehicle, VehicleMembers
 
 NOT_SPECIFIED = "Not specified"
-"""The content of an element that the DTD requires and nobody knows."""
+"""The text of an element that the DTD requires, if its value is unknown."""
 
 ID_SOURCE = "dealer-agent"
 """The source of a lead's ids. It never changes: CRMs identify a lead by source and id."""

@@ -41,6 +41,9 @@ from dealer_agent.protocol.vehicle_field import (
 VehicleType = Literal["car", "motorcycle", "trailer", "rv", "other"]
 SaleCondition = Literal["new", "used", "cpo"]
 ListingStatus = Literal["available", "intransit", "pending"]
+FeedPrice = Literal["advertised", "before_fees"]
+"""Whether the price of a feed is the advertised price, or the price before the rooftop's mandatory charges
+(docs/protocol.md#feed-price)."""
 
 Scalar = str | int | float | bool
 
