@@ -311,7 +311,8 @@ def test_a_person_is_erased_by_address_number_or_lead(shop: Shop, by: str) -> No
     for lead_id in gone:
         shown = shop.said("leads", "show", lead_id)
         assert "erased" in shown
-        for personal in ("Erasmus", f"Gone{number}", "Forget me", "555", "Share my details"):
+        # Whole values only: a short number may occur in a random id.
+        for personal in ("Erasmus", f"Gone{number}", "Forget me", "202 555", "202555", "Share my details"):
             assert personal not in shown
         assert "erased" in line_of(lead_id, shop.said("leads", "list"))
     kept = shop.said("leads", "show", second)
