@@ -30,7 +30,7 @@ def read_by(reader: Callable[[str], object]) -> Meta:
 
 
 def must_satisfy(*rules: Callable[[Any], Iterator[Problem]], min_length: int | None = None) -> Meta:
-    """The annotation of a list or table that must satisfy rules. A rule also gets values of a wrong type."""
+    """The annotation of a list or table that must satisfy rules. Its parts may be of a wrong type."""
 
     def all_rules(value: Any) -> Iterator[Problem]:
         for rule in rules:
@@ -167,19 +167,16 @@ def read_environment_name(value: str) -> str:
     return value
 
 
-def visit_kinds_are_known(visits: Any) -> Iterator[Problem]:
+def visit_kinds_are_known(visits: dict[str, Any]) -> Iterator[Problem]:
     """The names of the sections of `visits` are kinds of visits."""
     known = get_args(VisitKind)
-    if isinstance(visits, dict):
-        for kind in visits:
-            if kind not in known:
-                yield Problem((kind,), f"must be one of {', '.join(known)}" + did_you_mean(kind, known))
+    for kind in visits:
+        if kind not in known:
+            yield Problem((kind,), f"must be one of {', '.join(known)}" + did_you_mean(kind, known))
 
 
-def durations_are_multiples_of_15(rules: Any) -> Iterator[Problem]:
+def durations_are_multiples_of_15(rules: dict[str, Any]) -> Iterator[Problem]:
     """Visits are booked in quarters of an hour."""
-    if not isinstance(rules, dict):
-        return
     allowed = rules.get("durations_allowed", [])
     asked: list[tuple[Path, object]] = [(("duration_minutes",), rules.get("duration_minutes"))]
     if isinstance(allowed, list):
@@ -193,19 +190,16 @@ RESERVED_CHANNELS = ("notify", "customer")
 """The channel names of deliveries to the rooftop's staff and to the customer."""
 
 
-def channel_names_are_unique(deliver: Any) -> Iterator[Problem]:
+def channel_names_are_unique(deliver: dict[str, Any]) -> Iterator[Problem]:
     """Channel names are unique within a rooftop, because commands select deliveries by channel."""
     seen: set[str] = set()
-    if not isinstance(deliver, dict):
-        return
     for kind, channels in deliver.items():
         for place, channel in enumerate(channels if isinstance(channels, list) else []):
             match channel:
                 case {"name": str(name)}:
                     if name in seen or name in RESERVED_CHANNELS:
-                        yield Problem(
-                            (kind, place, "name"), f"'{name}' is the name of another channel; give each its own"
-                        )
+                        message = f"'{name}' is the name of another channel; give each its own"
+                        yield Problem((kind, place, "name"), message)
                     seen.add(name)
 
 
@@ -238,12 +232,11 @@ def rooftop_names_are_unique(rooftops: list[Any]) -> Iterator[Problem]:
             case list(feed_ids):
                 for place, feed_id in enumerate(feed_ids):
                     if isinstance(feed_id, str) and owners.setdefault(feed_id.casefold(), index) != index:
-                        yield Problem(
-                            (index, "feed_ids", place), f"'{feed_id}' is the name or a feed id of another rooftop"
-                        )
+                        message = f"'{feed_id}' is the name or a feed id of another rooftop"
+                        yield Problem((index, "feed_ids", place), message)
 
 
-def zip_fits_country(address: Any) -> Iterator[Problem]:
+def zip_fits_country(address: dict[str, Any]) -> Iterator[Problem]:
     """A US ZIP code has five digits, or nine with a hyphen. Codes of other countries are not checked."""
     match address:
         case {"zip": str(code), **rest} if rest.get("country", "US") == "US":
