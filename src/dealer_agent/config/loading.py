@@ -25,7 +25,9 @@ def load_settings(directory: Path, env: Mapping[str, str]) -> Settings:
     directory = directory.resolve()
     file = read_dealer_file(_text(directory / FILE_NAME))
     require_private(directory)
-    sections = {name: getattr(file, name) for name in Settings.__struct_fields__ if name in DealerFile.__struct_fields__}
+    sections = {
+        name: getattr(file, name) for name in Settings.__struct_fields__ if name in DealerFile.__struct_fields__
+    }
     sections["service"] = msgspec.structs.replace(file.service, public_url=file.service.public_url.rstrip("/"))
     return Settings(
         directory=directory,
