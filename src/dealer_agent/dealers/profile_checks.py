@@ -14,12 +14,12 @@ from ipaddress import ip_address
 from typing import Annotated, Any, get_args
 from urllib.parse import parse_qsl, unquote, urlsplit
 
-import phonenumbers
 from email_validator import EmailNotValidError, validate_email
 from msgspec import Meta
 
 from dealer_agent.dealers.time_zones import advice, areas
 from dealer_agent.protocol.did_you_mean import did_you_mean
+from dealer_agent.protocol.formats import normal_phone
 from dealer_agent.protocol.problems import Path, Problem
 from dealer_agent.protocol.requests import VisitKind
 
@@ -49,11 +49,20 @@ def read_text(value: str) -> str:
 Text = Annotated[str, read_by(read_text)]
 
 
-def read_slug(value: str) -> str:
-    """A short id: lower-case letters, digits and hyphens, at most 63."""
-    if not re.fullmatch(r"[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?", value):
-        raise ValueError(f"'{value}' must be 1 to 63 lower-case letters, digits and hyphens, such as 'my-store'")
-    return value
+def _matching(pattern: str, advice: str) -> Callable[[str], str]:
+    def read(value: str) -> str:
+        if not re.fullmatch(pattern, value):
+            raise ValueError(f"'{value}' must be {advice}")
+        return value
+
+    return read
+
+
+read_slug = _matching(
+    "[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?", "1 to 63 lower-case letters, digits and hyphens, such as 'my-store'"
+)
+read_country = _matching("[A-Z]{2}", "the country's two letters, such as 'US'")
+read_zip_prefix = _matching("[0-9]{1,5}", "the first one to five digits of a ZIP code, such as '372'")
 
 
 def read_time_zone(value: str) -> str:
@@ -67,14 +76,10 @@ def read_time_zone(value: str) -> str:
 
 def read_phone(value: str) -> str:
     """A phone number in E.164 form. A number without a leading `+` is a US number."""
-    advice = f"'{value}' is no phone number; write it as '+1 202 555 0123'"
-    try:
-        number = phonenumbers.parse(value, "US")
-    except phonenumbers.NumberParseException:
-        raise ValueError(advice) from None
-    if not phonenumbers.is_possible_number(number):
-        raise ValueError(advice)
-    return phonenumbers.format_number(number, phonenumbers.PhoneNumberFormat.E164)
+    number = normal_phone(value, "US")
+    if number is None:
+        raise ValueError(f"'{value}' is no phone number; write it as '+1 202 555 0123'")
+    return number
 
 
 def read_email(value: str) -> str:
@@ -136,20 +141,6 @@ def read_host(value: str) -> str:
             return value
     advice = "write it alone, without a port or a login, such as 'smtp.example.com'"
     raise ValueError(f"{_shown(value)} is no host name; {advice}")
-
-
-def read_country(value: str) -> str:
-    """A country code of two letters (ISO 3166)."""
-    if not re.fullmatch(r"[A-Z]{2}", value):
-        raise ValueError(f"'{value}' must be the country's two letters, such as 'US'")
-    return value
-
-
-def read_zip_prefix(value: str) -> str:
-    """The first one to five digits of a ZIP code."""
-    if not re.fullmatch(r"[0-9]{1,5}", value):
-        raise ValueError(f"'{value}' must be the first one to five digits of a ZIP code, such as '372'")
-    return value
 
 
 def read_date(value: str) -> date:
