@@ -74,10 +74,7 @@ def calendar(
     directory: DirOption = HERE,
     file: OutOption = None,
     subscribe: Annotated[
-        bool,
-        typer.Option(
-            "--subscribe", help="Create a secret address instead, from which calendar programs load the visits."
-        ),
+        bool, typer.Option("--subscribe", help="Create a secret address, from which calendar programs load the visits.")
     ] = False,
 ) -> None:
     """Write the booked visits as an iCalendar file, or create an address to subscribe to."""

@@ -196,8 +196,7 @@ def _name_and_contacts(customer: bytes) -> str:
     return ", ".join([name_of(customer), *(each for each in (found.email, found.phone) if each)])
 
 
-def ordinary_file(path: Path | None) -> Path | None:
-    """The file of an option. Raises BadParameter if it is no ordinary file, or if its folder does not exist."""
+def _ordinary_file(path: Path | None) -> Path | None:
     if path is None:
         return None
     path = path.resolve()
@@ -208,15 +207,11 @@ def ordinary_file(path: Path | None) -> Path | None:
     return path
 
 
-OutOption = Annotated[
-    Path | None,
-    typer.Option(
-        "--out",
-        metavar="FILE",
-        callback=ordinary_file,
-        help="A file that only you can read (mode 0600). Without it, the output.",
-    ),
-]
+PRIVATE_FILE = typer.Option(
+    "--out", metavar="FILE", callback=_ordinary_file, help="A file to write, that only you can read (mode 0600)."
+)
+OutOption = Annotated[Path | None, PRIVATE_FILE]
+"""Without it, the command writes to the output."""
 
 
 @contextmanager

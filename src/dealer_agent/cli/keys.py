@@ -29,8 +29,7 @@ def create(
     show: Annotated[
         bool,
         typer.Option(
-            "--print",
-            help=f"Show a new key for {KEYS_VARIABLE}, and a lasting secret if the variable has none. Write no file.",
+            "--print", help=f"Show a new key for {KEYS_VARIABLE}, and a missing lasting secret. Write no file."
         ),
     ] = False,
 ) -> None:

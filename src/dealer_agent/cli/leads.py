@@ -143,10 +143,7 @@ def dispose(
     directory: DirOption = HERE,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Show how much would be erased. Erase nothing.")] = False,
     clock_is_right: Annotated[
-        bool,
-        typer.Option(
-            "--clock-is-right", help="Confirm this machine's clock, after the service did not run for a long time."
-        ),
+        bool, typer.Option("--clock-is-right", help="Confirm the clock, after the service did not run for a long time.")
     ] = False,
 ) -> None:
     """Erase old customer data, as the running service does every hour: see the section privacy of dealer.toml.
