@@ -20,7 +20,6 @@ from dealer_agent.cli.customer_data import (
     private_file,
     read_lead,
     record_access,
-    show_allowed,
     show_event,
 )
 from dealer_agent.cli.open_dealer import HERE, DirOption, open_dealer
@@ -62,7 +61,7 @@ def show(
         found = read_lead(dealer, lead_id, "consent show")
     for event in found.stored.consents:
         show_event(event)
-    show_allowed(channels_of(found.stored, found.at))
+    out.print(f"\nMay be contacted now by: {allowed_text(channels_of(found.stored, found.at))}")
 
 
 @app.command("revoke")

@@ -253,8 +253,7 @@ def _make_final(dealer: OpenDealer) -> None:
     if left:
         fail(
             f"The erasure is not final: the key {', '.join(sorted(left))} is still needed, because a value cannot be "
-            "encrypted with the new key. "
-            "dealer-agent consent verify says what was changed in the database"
+            "encrypted with the new key. dealer-agent consent verify says what was changed in the database"
         )
     out.print(
         f"\nThe erasure is final: the old key is destroyed. Back up {path} again, and delete its older copies: with "
@@ -265,22 +264,15 @@ def _make_final(dealer: OpenDealer) -> None:
 def _tell_when_final(dealer: OpenDealer) -> None:
     """Shows when the erasure becomes final, or what makes it final."""
     if from_environment(os.environ):
-        when = (
-            f"when you have replaced the key in {KEYS_VARIABLE} and removed the old one there "
-            "(dealer-agent keys rotate --help)"
-        )
-    elif (
-        changeable_key_file(dealer.settings.directory, os.environ) is None
-        or not dealer.profile.privacy.rotate_keys_days
-    ):
-        when = (
-            "when the key is destroyed. The service does not do this by itself here: run dealer-agent leads erase "
-            "--final"
-        )
-    else:
+        when = f"when you have replaced the key in {KEYS_VARIABLE} and removed the old one there "
+        when += "(dealer-agent keys rotate --help)"
+    elif changeable_key_file(dealer.settings.directory, os.environ) and dealer.profile.privacy.rotate_keys_days:
         with rotation_of(dealer) as rotation:
             by = rotation.final_by(datetime.now(UTC))
         when = f"by {by:%Y-%m-%d}: the running service destroys the key by then. --final does it at once"
+    else:
+        when = "when the key is destroyed. The service does not do this by itself here: "
+        when += "run dealer-agent leads erase --final"
     out.print(
         f"\nThe erasure becomes final {when}. Until then, a person who has the key and the database's files can read "
         "remains in them."
