@@ -69,7 +69,9 @@ def erase(
     ] = False,
     final: Annotated[
         bool,
-        typer.Option("--final", help="Make the erasure final now: destroy the key to customer data. Takes longer."),
+        typer.Option(
+            "--final", help="Make the erasure final now: replace the key, and destroy the old one. Takes longer."
+        ),
     ] = False,
 ) -> None:
     """Erase a person: every lead with an e-mail address or phone number, or one lead. This cannot be undone.

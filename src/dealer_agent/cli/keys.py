@@ -29,7 +29,7 @@ def create(
     show: Annotated[
         bool,
         typer.Option(
-            "--print", help=f"Show a new key for {KEYS_VARIABLE}, and a missing lasting secret. Write no file."
+            "--print", help=f"Show a new key for {KEYS_VARIABLE}, and a lasting secret if it has none. Write no file."
         ),
     ] = False,
 ) -> None:
