@@ -37,14 +37,18 @@ class Target(NamedTuple):
 
 
 class DealerApp:
-    """The dealers of a process as an ASGI application. `start` starts and ends their services."""
+    """The dealers of a process as an ASGI application. `start` starts and ends their services.
+
+    `routes` are those of a dealer.
+    """
 
     dealers: ServedDealers
 
     def __init__(self, start: Callable[[], AbstractAsyncContextManager[ServedDealers]]) -> None:
         self._start = start
         # The routes have no redirects, because each path also works with a slash at its end.
-        self._of_dealer = Router(routes(), redirect_slashes=False)
+        self.routes = routes()
+        self._of_dealer = Router(self.routes, redirect_slashes=False)
         self._of_installation = Router(installation_routes(), redirect_slashes=False)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
