@@ -25,19 +25,16 @@ def load_settings(directory: Path, env: Mapping[str, str]) -> Settings:
     directory = directory.resolve()
     file = read_dealer_file(_text(directory / FILE_NAME))
     require_private(directory)
-    default_database = f"sqlite:///{directory / 'dealer-agent.db'}"
+    sections = {
+        name: getattr(file, name) for name in Settings.__struct_fields__ if name in DealerFile.__struct_fields__
+    }
+    sections["service"] = msgspec.structs.replace(file.service, public_url=file.service.public_url.rstrip("/"))
     return Settings(
         directory=directory,
-        database_url=env.get("DATABASE_URL") or default_database,
+        database_url=env.get("DATABASE_URL") or f"sqlite:///{directory / 'dealer-agent.db'}",
         dealer=file,
-        service=msgspec.structs.replace(file.service, public_url=file.service.public_url.rstrip("/")),
-        search=file.search,
-        auth=file.auth,
-        rate_limits=file.rate_limits,
-        logs=file.logs,
-        mail=file.mail,
-        delivery=file.delivery,
         cipher=load_cipher(directory, env),
+        **sections,
     )
 
 
