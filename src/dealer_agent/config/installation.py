@@ -1,9 +1,9 @@
 """Reads `installation.toml`: the settings of a service of many dealers. The dealers' settings are in its database.
 
-The sections of `dealer.toml` may also be in `installation.toml`. Each dealer inherits their values, key by key.
+The sections of `dealer.toml` about the service may also be in `installation.toml`. Each dealer inherits their values.
+A dealer cannot change values that reach what belongs to others, such as the mail server and its password.
 """
 
-import tomllib
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -13,34 +13,27 @@ import msgspec
 from msgspec import UNSET, Meta, Struct
 
 from dealer_agent.config.keys import load_cipher
-from dealer_agent.config.loading import read_dealer_file, read_settings_text, read_toml, require_private
-from dealer_agent.config.settings import (
-    AuthSettings,
-    DealerFile,
-    DeliverySettings,
-    LogSettings,
-    MailSettings,
-    RateLimitSettings,
-    SearchSettings,
-    ServiceSettings,
-    Settings,
-    default_is_within_cap,
-    named_skills_need_tokens,
-    read_public_url,
-)
-from dealer_agent.config.settings_problems import SettingsError, error_with_lines
-from dealer_agent.dealers.profile_checks import must_satisfy, read_by, read_host
+from dealer_agent.config.loading import database_of, read_text, read_toml, require_private
+from dealer_agent.config.settings import DealerFile, Sections, Settings, read_public_url
+from dealer_agent.config.settings_problems import error_with_lines
+from dealer_agent.dealers.profile_checks import read_by, read_host
 from dealer_agent.encryption import Cipher
 from dealer_agent.protocol.problems import Problem
 
 FILE_NAME = "installation.toml"
-DEALER_FILE = "the dealer's settings"
+
+OF_INSTALLATION = {
+    "service": ("public_url", "base_path", "trusted_proxies", "max_connections", "max_connections_per_address"),
+    "mail": ("host", "port", "security", "user_env", "password_env", "timeout_seconds"),
+    "logs": ("level", "access"),
+}
+"""The keys that a dealer of an installation cannot set, by section."""
 
 
 class InstallationSettings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """The section `[installation]`. `snapshot_memory_mib` is for the stock of all dealers in one process.
+    """The section `[installation]`. A process uses at most `database_connections` to PostgreSQL.
 
-    `database_connections` is the most connections of one process to PostgreSQL.
+    `snapshot_memory_mib` is for the stock of all dealers that a process has loaded.
     """
 
     public_url: Annotated[str, read_by(read_public_url)]
@@ -51,17 +44,10 @@ class InstallationSettings(Struct, frozen=True, kw_only=True, forbid_unknown_fie
     database_connections: Annotated[int, Meta(ge=3, le=1000)] = 10
 
 
-class InstallationFile(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+class InstallationFile(Sections, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """`installation.toml`: its own section, and the sections that dealers inherit."""
 
     installation: InstallationSettings
-    service: ServiceSettings = ServiceSettings()
-    search: Annotated[SearchSettings, must_satisfy(default_is_within_cap)] = SearchSettings()
-    auth: Annotated[AuthSettings, must_satisfy(named_skills_need_tokens)] = AuthSettings()
-    rate_limits: RateLimitSettings = RateLimitSettings()
-    logs: LogSettings = LogSettings()
-    mail: MailSettings = MailSettings()
-    delivery: DeliverySettings = DeliverySettings()
 
 
 @dataclass(frozen=True)
@@ -89,33 +75,39 @@ class Installation:
     def dealer_settings(self, text: str, hosts: tuple[str, ...] = (), cipher: Cipher | None = None) -> Settings:
         """The settings of a dealer whose `dealer.toml` has this text. `hosts` are its own host names.
 
-        The address is that of the first host, else a path below the address of the installation. Raises SettingsError
-        with all problems.
+        Its address is its first host, else a path below the address of the installation. Raises SettingsError with all
+        problems.
         """
-        file = read_dealer_file(text, self.inherited, _problems_here)
-        public_url, base_path = (f"https://{hosts[0]}", "") if hosts else (self.public_url, f"/d/{file.id}")
+        name = "dealer.toml"
+        data = read_toml(name, text, DealerFile)
+        file = msgspec.convert(self._with_inherited(data), DealerFile)
+        found = [*_keys_of_installation(data), *_problems_among_others(file)]
+        if found:
+            raise error_with_lines(name, text, found)
+        address, path = (f"https://{hosts[0]}", "") if hosts else (self.public_url, f"/d/{file.id}")
         return Settings.of(
             file,
             directory=self.folder_of(file.id),
             database_url=self.database_url,
-            service=msgspec.structs.replace(file.service, public_url=public_url, base_path=base_path),
+            service=msgspec.structs.replace(file.service, public_url=address, base_path=path),
             cipher=cipher,
         )
 
+    def _with_inherited(self, data: dict[str, Any]) -> dict[str, Any]:
+        return data | {name: values | data.get(name, {}) for name, values in self.inherited.items()}
+
 
 def load_installation(directory: Path, env: Mapping[str, str]) -> Installation:
-    """The installation whose `installation.toml` is in the directory.
+    """The installation whose `installation.toml` is in the directory. Database and keys are found as for one dealer.
 
-    `DATABASE_URL` is the database, by default the SQLite file `dealer-agent.db` in the directory. `DEALER_AGENT_KEYS`
-    has the keys, which are by default in the file `dealer-agent.keys`. Raises SettingsError with all problems.
+    Raises SettingsError with all problems of the file, and if other users have access to the directory.
     """
     directory = directory.resolve()
-    text = read_settings_text(directory / FILE_NAME)
-    data = read_toml(FILE_NAME, text, InstallationFile)
+    data = read_toml(FILE_NAME, read_text(directory / FILE_NAME), InstallationFile)
     require_private(directory)
     return Installation(
         directory=directory,
-        database_url=env.get("DATABASE_URL") or f"sqlite:///{directory / 'dealer-agent.db'}",
+        database_url=database_of(directory, env),
         file=msgspec.convert(data, InstallationFile),
         inherited={name: section for name, section in data.items() if name != "installation"},
         cipher=load_cipher(directory, env),
@@ -123,26 +115,29 @@ def load_installation(directory: Path, env: Mapping[str, str]) -> Installation:
 
 
 def variables_of(dealer_id: str) -> str:
-    """The beginning of the names of a dealer's environment variables: those of others are not its own to read."""
+    """The beginning of the names of a dealer's environment variables. A dealer cannot read those of others."""
     return f"DEALER_{dealer_id.upper().replace('-', '_')}_"
 
 
-def _problems_here(file: DealerFile) -> Iterator[Problem]:
-    """The settings that one dealer of many may not have: they reach what belongs to others."""
+def _keys_of_installation(data: Mapping[str, Any]) -> Iterator[Problem]:
+    for section, keys in OF_INSTALLATION.items():
+        for key in keys:
+            if key in data.get(section, {}):
+                yield Problem((section, key), f"belongs to {FILE_NAME}; remove it here")
+
+
+def _problems_among_others(file: DealerFile) -> Iterator[Problem]:
     begin = variables_of(file.id)
     for number, rooftop in enumerate(file.rooftops):
         here = ("rooftops", number, "deliver")
-        for place, http in enumerate(rooftop.deliver.http):
-            for key, name in (("secret_env", http.secret_env), ("authorization_env", http.authorization_env)):
+        for place, channel in enumerate(rooftop.deliver.http):
+            for key, name in (("secret_env", channel.secret_env), ("authorization_env", channel.authorization_env)):
                 if name is not UNSET and not name.startswith(begin):
                     yield Problem((*here, "http", place, key), f"'{name}' must begin with {begin}")
         for place, folder in enumerate(rooftop.deliver.directory):
             if Path(folder.path).is_absolute() or ".." in Path(folder.path).parts:
-                yield Problem(
-                    (*here, "directory", place, "path"), f"'{folder.path}' must be a folder below the dealer's own"
-                )
-    if Path(file.privacy.heads_file).name != file.privacy.heads_file:
-        yield Problem(("privacy", "heads_file"), f"'{file.privacy.heads_file}' must be the name of a file")
-
-
-__all__ = ["DEALER_FILE", "FILE_NAME", "Installation", "SettingsError", "error_with_lines", "load_installation"]
+                problem = f"'{folder.path}' must be a folder below the dealer's own"
+                yield Problem((*here, "directory", place, "path"), problem)
+    heads = file.privacy.heads_file
+    if Path(heads).name != heads:
+        yield Problem(("privacy", "heads_file"), f"'{heads}' must be the name of a file, without a folder")
