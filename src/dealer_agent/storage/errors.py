@@ -104,6 +104,10 @@ class HostTaken(StorageError):
     """The host name belongs to another dealer."""
 
 
+class NotIsolated(StorageError):
+    """The database does not keep the data of several dealers apart."""
+
+
 class StockShrinks(StorageError):
     """A full file would remove more units than allowed. The attributes count units for sale."""
 
