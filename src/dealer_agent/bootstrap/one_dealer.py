@@ -24,8 +24,10 @@ from dealer_agent.server.key_rotation import KeyRotation, changeable_key_file, w
 from dealer_agent.server.limits import RateLimits
 from dealer_agent.server.log import configure_logs, end_interval
 from dealer_agent.server.refresh import Refresher, flush_logs, note_first_time, revision_of
+from dealer_agent.server.repeated_steps import RepeatedSteps
 from dealer_agent.server.served_dealers import Addresses, ServedDealers
 from dealer_agent.server.service import Process
+from dealer_agent.server.upkeep import Upkeep
 from dealer_agent.storage.lead_writer import LeadWriter
 from dealer_agent.storage.store import Store
 
@@ -81,16 +83,17 @@ async def one_dealer(settings: Settings, listens_at: str) -> AsyncIterator[Serve
             machine=f"{socket.gethostname()}:{settings.directory}",
             wait=wait_unless(stopped),
         )
+        steps = RepeatedSteps()
         refresher = Refresher(
             store,
             writer,
             dealers,
             lambda: {profile.id: revision_of(store, profile.id)},
+            lambda: dealers.addresses,
             settings.cipher,
-            settings.heads_file,
-            rotation.run_due_steps,
         )
-        for work in (refresher.run(), flush_logs(lines)):
+        upkeep = Upkeep(store, profile, settings.heads_file, rotation.run_due_steps)
+        for work in (refresher.run(steps), upkeep.run(steps), flush_logs(lines)):
             closing.push_async_callback(cancel, asyncio.create_task(work))
         yield dealers
 
