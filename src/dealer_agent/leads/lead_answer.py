@@ -17,9 +17,9 @@ from dealer_agent.leads.received_lead import FoundVehicle, PreparedLead, names_a
 from dealer_agent.leads.statuses import CONFIRMED, DUPLICATE, PROPOSED, UNAVAILABLE, LeadStatus
 from dealer_agent.leads.timetable import Department, Timetable
 from dealer_agent.leads.us_formats import clock_time, day_and_time, join_words, phone_number, zone_name
-from dealer_agent.leads.visit_decision import VisitAnswer, VisitDecision
+from dealer_agent.leads.visit_decision import VisitDecision
 from dealer_agent.leads.visit_times import Slot
-from dealer_agent.leads.wording import CALLS, OWN_VEHICLE_VISITS, vehicle_name
+from dealer_agent.leads.wording import CALLS, OWN_VEHICLE_VISITS, VISITS, vehicle_name
 from dealer_agent.protocol.errors import AppointmentTimeUnavailable, ProtocolError
 from dealer_agent.protocol.replies import Answer
 from dealer_agent.protocol.requests import VISIT_KIND_OF, VehicleOfInterest, VisitKind
@@ -30,16 +30,8 @@ from dealer_agent.protocol.vehicle import Vehicle
 NAME_LENGTH = 100
 """The most characters of the name of a rooftop or a vehicle in the message."""
 
-# To a customer these names are shorter than in `wording.VISITS`, which has more types of visits.
-_VISITS: dict[VisitKind, str] = {
-    "sales": "visit",
-    "service": "service visit",
-    "test_drive": "test drive",
-    "trade_in": "trade-in appraisal",
-    "handover": "handover",
-    "phone_call": "phone call",
-    "video_call": "video call",
-}
+# To a customer these names are shorter than in `wording.VISITS`.
+_SHORT_NAMES: dict[VisitKind, str] = {"sales": "visit", "handover": "handover"}
 _OF_THE_VEHICLE: tuple[VisitKind, ...] = ("test_drive", "handover")
 """A test drive is of the vehicle. A call is about it."""
 
@@ -57,7 +49,7 @@ class LeadAnswer:
     found: FoundVehicle
     repeated: bool = False
     trade_in: bool = False
-    visit: VisitAnswer | None = None
+    visit: VisitDecision | None = None
     unknown_rooftop: str | None = None
 
     @property
@@ -86,11 +78,11 @@ def answer_message(answer: LeadAnswer) -> str:
     return " ".join(filter(None, [*sentences, _missing_vehicle(answer), _unknown_rooftop(answer)]))
 
 
-def _confirmed(answer: LeadAnswer, visit: VisitAnswer) -> list[str]:
+def _confirmed(answer: LeadAnswer, visit: VisitDecision) -> list[str]:
     where = f"{'with' if visit.kind in CALLS else 'at'} {answer.rooftop}"
     sentences = [f"Your {_visit(answer, visit)} is confirmed for {_times(answer, visit)} {where}."]
-    if visit.moved is not None:
-        sentences.append(f"It replaces the one on {_time(answer, visit.moved)}.")
+    if visit.moved_from is not None:
+        sentences.append(f"It replaces the one on {_time(answer, visit.moved_from)}.")
     if visit.within:
         sentences.append("It is part of your test drive.")
     if visit.kind == "test_drive" and answer.trade_in:
@@ -100,7 +92,7 @@ def _confirmed(answer: LeadAnswer, visit: VisitAnswer) -> list[str]:
     return sentences
 
 
-def _proposed(answer: LeadAnswer, visit: VisitAnswer) -> list[str]:
+def _proposed(answer: LeadAnswer, visit: VisitDecision) -> list[str]:
     free = "Free times are" if visit.kind in CALLS else "You could come on"
     sentences = [
         _thanks(answer),
@@ -112,7 +104,7 @@ def _proposed(answer: LeadAnswer, visit: VisitAnswer) -> list[str]:
     return [*sentences, f"Until you ask for one of these times, {_time(answer, visit.kept)} stays booked for you."]
 
 
-def _to_be_arranged(answer: LeadAnswer, visit: VisitAnswer) -> list[str]:
+def _to_be_arranged(answer: LeadAnswer, visit: VisitDecision) -> list[str]:
     return [
         _thanks(answer),
         "No time can be booked at present." if visit.status == UNAVAILABLE else "",
@@ -128,8 +120,8 @@ def _thanks(answer: LeadAnswer) -> str:
     return f"{answer.rooftop} has your request."
 
 
-def _visit(answer: LeadAnswer, visit: VisitAnswer) -> str:
-    name = _VISITS[visit.kind]
+def _visit(answer: LeadAnswer, visit: VisitDecision) -> str:
+    name = _SHORT_NAMES.get(visit.kind) or VISITS[visit.kind]
     if visit.kind in OWN_VEHICLE_VISITS or not answer.vehicle:
         return name
     return f"{name} {'of' if visit.kind in _OF_THE_VEHICLE else 'about'} the {answer.vehicle}"
@@ -148,7 +140,7 @@ def _unknown_rooftop(answer: LeadAnswer) -> str:
     return f'We have no location named "{name}".' if name else ""
 
 
-def _times(answer: LeadAnswer, visit: VisitAnswer) -> str:
+def _times(answer: LeadAnswer, visit: VisitDecision) -> str:
     times = join_words([_time(answer, slot) for slot in visit.times], "or")
     return f"{times} ({zone_name(answer.department.zone, visit.times[0].start)})"
 
@@ -198,7 +190,7 @@ def lead_answer(
             found=found,
             repeated=status == DUPLICATE,
             trade_in=request.trade_in is not UNSET,
-            visit=None if visit is None else visit.answer,
+            visit=visit,
             unknown_rooftop=lead.named_rooftop if is_unknown else None,
         )
     )

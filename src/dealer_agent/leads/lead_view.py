@@ -28,7 +28,7 @@ from dealer_agent.protocol.requests import (
     TradeIn,
     VehicleOfInterest,
 )
-from dealer_agent.protocol.responses import AppointmentReply, PostalAddress
+from dealer_agent.protocol.responses import PostalAddress
 from dealer_agent.protocol.skill import LeadSubmitRequest
 from dealer_agent.protocol.vehicle import Vehicle
 
@@ -280,8 +280,4 @@ def _times(visit: AppointmentRecord) -> tuple[VisitTime, ...]:
         return (VisitTime(visit.starts_at, visit.ends_at),)
     if visit.status != PROPOSED:
         return ()
-    reply = msgspec.json.decode(visit.reply, type=AppointmentReply)
-    if reply.proposed_slots:
-        read = datetime.fromisoformat
-        return tuple(VisitTime(read(slot.start), read(slot.end)) for slot in reply.proposed_slots)
-    return tuple(VisitTime(datetime.fromisoformat(time)) for time in reply.proposed_times or ())
+    return tuple(VisitTime(start, end) for start, end in visit.proposed_times())
