@@ -59,8 +59,8 @@ def slot(start: datetime = THURSDAY, **later: float) -> Slot:
     return Slot(begin, begin + timedelta(hours=1))
 
 
-def booked(**later: float) -> AppointmentRecord:
-    time = slot(**later)
+def booked(hours: float) -> AppointmentRecord:
+    time = slot(hours=hours)
     return AppointmentRecord(
         appointment_id="A1",
         lead_id="L1",

@@ -16,6 +16,7 @@ from tests.skills.shop import a_lead
 from tests.storage.calls import at_time, read
 
 from dealer_agent.dealers.profile import HttpChannel
+from dealer_agent.leads.received_lead import PreparedLead
 from dealer_agent.protocol.errors import IdempotencyConflict
 from dealer_agent.protocol.replies import Answer
 from dealer_agent.protocol.skill import LeadSubmitRequest
@@ -50,7 +51,7 @@ class Group:
         """Adds a lead; `after` runs at the end of its job."""
         plain = lead | {"consent": lead["consent"] | {"granted_at": "2026-03-01T00:00:00Z"}}
         typed = msgspec.convert(plain, LeadSubmitRequest)
-        job = self._desk.desk.lead_job(typed, plain, EMPTY_LOT, token, b"", NOW)
+        job = self._desk.desk.lead_job(PreparedLead.of(typed, plain, token, b""), EMPTY_LOT, NOW)
 
         def run(tx: Transaction) -> object:
             answer = job(tx)

@@ -20,7 +20,7 @@ from dealer_agent.lead_intake.notifications import IntakeContext, Notifications
 from dealer_agent.lead_intake.visit_booking import VisitBooking, find_unavailable
 from dealer_agent.leads.consent import EMAIL, Grant, can_reach, channels_of, consent_was_withdrawn, usable_channels
 from dealer_agent.leads.consent_events import is_same_consent
-from dealer_agent.leads.lead_answer import home_rooftop, lead_answer
+from dealer_agent.leads.lead_answer import LeadAnswer, answer_message
 from dealer_agent.leads.received_lead import (
     Acceptance,
     FoundVehicle,
@@ -34,10 +34,13 @@ from dealer_agent.leads.received_lead import (
 from dealer_agent.leads.records import Addition, AppointmentRecord, LeadContent, RequestedVisit, StoredLead
 from dealer_agent.leads.statuses import DUPLICATE, RECEIVED, UNAVAILABLE, LeadStatus
 from dealer_agent.leads.visit_decision import VisitDecision
-from dealer_agent.protocol.errors import IdempotencyConflict, ProtocolError
+from dealer_agent.protocol.errors import AppointmentTimeUnavailable, IdempotencyConflict, ProtocolError
 from dealer_agent.protocol.ids import new_ulid
 from dealer_agent.protocol.replies import Answer
-from dealer_agent.protocol.requests import Customer
+from dealer_agent.protocol.requests import VISIT_KIND_OF, Customer
+from dealer_agent.protocol.responses import DealerContact
+from dealer_agent.protocol.skill import LeadReceipt
+from dealer_agent.protocol.vehicle import Vehicle
 from dealer_agent.storage import idempotency
 from dealer_agent.storage import leads as stored_leads
 from dealer_agent.storage.appointments import Booked, appointments_of, booked_visits
@@ -307,7 +310,11 @@ class LeadTransaction:
         return Notifications(self.tx, self.context)
 
     def _home(self, found: FoundVehicle) -> DealerRooftop | None:
-        return home_rooftop(self.lead, found, self.context.timetable)
+        """The rooftop that has the vehicle. If none has it, the one that the buyer names."""
+        timetable = self.context.timetable
+        if isinstance(found, Vehicle):
+            return timetable.rooftop(found.rooftop)
+        return None if self.lead.named_rooftop is None else timetable.named(self.lead.named_rooftop)
 
     def _gets_confirmation(self, channels: Collection[str], visit: VisitDecision) -> bool:
         by_mail = self.lead.request.customer.email is not UNSET and EMAIL in channels
@@ -321,4 +328,29 @@ class LeadTransaction:
         found: FoundVehicle,
         visit: VisitDecision | None,
     ) -> Result:
-        return lead_answer(self.lead, lead_id, status, rooftop, found, visit, self.context.timetable, self.tx.now)
+        request = self.lead.request
+        kind = None if request.appointment is UNSET else VISIT_KIND_OF[request.appointment.appointment_type]
+        department = self.context.timetable.department(rooftop, kind, self.tx.now)
+        is_unknown = not isinstance(found, Vehicle) and self._home(found) is None
+        words = answer_message(
+            LeadAnswer(
+                department=department,
+                now=self.tx.now,
+                wish=request.vehicle_of_interest,
+                found=found,
+                repeated=status == DUPLICATE,
+                trade_in=request.trade_in is not UNSET,
+                visit=visit,
+                unknown_rooftop=self.lead.named_rooftop if is_unknown else None,
+            )
+        )
+        if visit is not None and visit.status == UNAVAILABLE:
+            details = {"in": "payload", "instancePath": "/appointment", "lead_id": lead_id}
+            return AppointmentTimeUnavailable(words, details)
+        receipt = LeadReceipt(
+            lead_id=lead_id,
+            status=status,
+            appointment=UNSET if visit is None else visit.reply,
+            dealer=DealerContact(department.rooftop, department.phone or UNSET),
+        )
+        return Answer(msgspec.json.encode(receipt), words)

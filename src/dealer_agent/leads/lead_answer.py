@@ -1,4 +1,4 @@
-"""The answer to a lead, and its `message`: what happens next, when, and with whom. Pure.
+"""The `message` of the answer to a lead: what happens next, when, and with whom. Pure.
 
 Every answer to a lead has a message (docs/protocol.md#lead-submit). Times are on the rooftop's clock.
 """
@@ -7,24 +7,18 @@ from dataclasses import dataclass
 from datetime import datetime, time, timedelta
 from zoneinfo import ZoneInfo
 
-import msgspec
-from msgspec import UNSET, UnsetType
+from msgspec import UnsetType
 
-from dealer_agent.dealers.profile import DealerRooftop
 from dealer_agent.inventory.catalogue import RemovedUnit
 from dealer_agent.leads.plain_text import short
-from dealer_agent.leads.received_lead import FoundVehicle, PreparedLead, names_a_vehicle
-from dealer_agent.leads.statuses import CONFIRMED, DUPLICATE, PROPOSED, UNAVAILABLE, LeadStatus
-from dealer_agent.leads.timetable import Department, Timetable
+from dealer_agent.leads.received_lead import FoundVehicle, names_a_vehicle
+from dealer_agent.leads.statuses import CONFIRMED, PROPOSED, UNAVAILABLE
+from dealer_agent.leads.timetable import Department
 from dealer_agent.leads.us_formats import clock_time, day_and_time, join_words, phone_number, zone_name
 from dealer_agent.leads.visit_decision import VisitDecision
 from dealer_agent.leads.visit_times import Slot
 from dealer_agent.leads.wording import CALLS, OWN_VEHICLE_VISITS, VISITS, vehicle_name
-from dealer_agent.protocol.errors import AppointmentTimeUnavailable, ProtocolError
-from dealer_agent.protocol.replies import Answer
-from dealer_agent.protocol.requests import VISIT_KIND_OF, VehicleOfInterest, VisitKind
-from dealer_agent.protocol.responses import DealerContact
-from dealer_agent.protocol.skill import LeadReceipt
+from dealer_agent.protocol.requests import VehicleOfInterest, VisitKind
 from dealer_agent.protocol.vehicle import Vehicle
 
 NAME_LENGTH = 100
@@ -165,49 +159,3 @@ def _closing_time(closes: datetime, zone: str, now: datetime) -> str:
     if local.date() == today.date():
         return f"{clock_time(closes, zone)} today"
     return "midnight today" if local.time() == time.min else f"{clock_time(closes, zone)} tomorrow"
-
-
-def lead_answer(
-    lead: PreparedLead,
-    lead_id: str,
-    status: LeadStatus,
-    rooftop: DealerRooftop,
-    found: FoundVehicle,
-    visit: VisitDecision | None,
-    timetable: Timetable,
-    now: datetime,
-) -> Answer | ProtocolError:
-    """The receipt, or AppointmentTimeUnavailable if no time can be booked."""
-    request = lead.request
-    kind = None if request.appointment is UNSET else VISIT_KIND_OF[request.appointment.appointment_type]
-    department = timetable.department(rooftop, kind, now)
-    is_unknown = not isinstance(found, Vehicle) and home_rooftop(lead, found, timetable) is None
-    words = answer_message(
-        LeadAnswer(
-            department=department,
-            now=now,
-            wish=request.vehicle_of_interest,
-            found=found,
-            repeated=status == DUPLICATE,
-            trade_in=request.trade_in is not UNSET,
-            visit=visit,
-            unknown_rooftop=lead.named_rooftop if is_unknown else None,
-        )
-    )
-    if visit is not None and visit.status == UNAVAILABLE:
-        details = {"in": "payload", "instancePath": "/appointment", "lead_id": lead_id}
-        return AppointmentTimeUnavailable(words, details)
-    receipt = LeadReceipt(
-        lead_id=lead_id,
-        status=status,
-        appointment=UNSET if visit is None else visit.reply,
-        dealer=DealerContact(department.rooftop, department.phone or UNSET),
-    )
-    return Answer(msgspec.json.encode(receipt), words)
-
-
-def home_rooftop(lead: PreparedLead, found: FoundVehicle, timetable: Timetable) -> DealerRooftop | None:
-    """The rooftop that has the vehicle. If none has it, the one that the buyer names."""
-    if isinstance(found, Vehicle):
-        return timetable.rooftop(found.rooftop)
-    return None if lead.named_rooftop is None else timetable.named(lead.named_rooftop)
