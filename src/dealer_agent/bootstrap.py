@@ -20,7 +20,6 @@ from dealer_agent import __version__
 from dealer_agent.catalogue_loading.snapshot_loader import SnapshotLoader
 from dealer_agent.config import Settings, load_settings
 from dealer_agent.config.channels import channel_secrets
-from dealer_agent.delivery.delivery_content import DeliveryContents
 from dealer_agent.delivery.loop import DeliveryLoop
 from dealer_agent.delivery.outlets import outlets_of
 from dealer_agent.encryption.core_dumps import forbid_core_dumps
@@ -171,8 +170,7 @@ async def _deliveries(
         outlets = outlets_of(
             settings.dealer, settings.mail, directory=settings.directory, links=links, secrets=secrets, client=client
         )
-        contents = DeliveryContents(store, settings.dealer)
-        loop = DeliveryLoop(settings.dealer.id, store, writer, outlets, contents.prepare, settings.delivery)
+        loop = DeliveryLoop(settings.dealer, store, writer, outlets, settings.delivery)
         running = asyncio.create_task(loop.run())
         try:
             yield loop

@@ -10,39 +10,20 @@ import httpx
 from msgspec import UNSET, UnsetType
 
 from dealer_agent.dealers.profile import Channel
-from dealer_agent.dealers.routing import Kind
 from dealer_agent.delivery.mail_server import MailServer
 from dealer_agent.leads.adf import render_adf
 from dealer_agent.leads.lead_json import render_json
 from dealer_agent.leads.lead_view import DeliveredMessage
-from dealer_agent.storage.outbox import Address
-
-
-@dataclass(frozen=True, slots=True)
-class DeliveryContent:
-    """The message of a delivery, made from the current rows."""
-
-    delivery_id: str
-    message: DeliveredMessage
-    event_id: str | None = None
-    kind: Kind = "lead"
-
-
-class OutgoingDocument(NamedTuple):
-    """A document with the id that each attempt has. Receivers recognise repeats by it."""
-
-    delivery_id: str
-    lead_id: str
-    content: bytes
+from dealer_agent.storage.outbox import Address, DueDelivery
 
 
 class Outlet(Protocol):
-    """Sends documents to one receiver."""
+    """Sends documents to one receiver, which recognises a repeat by the delivery's id."""
 
-    def render(self, delivery: DeliveryContent) -> bytes:
+    def render(self, delivery: DueDelivery, message: DeliveredMessage) -> bytes:
         """The document. Blocks for up to half a second for a large lead. Raises DeliveryDropped."""
 
-    async def send(self, document: OutgoingDocument) -> str | None:
+    async def send(self, delivery: DueDelivery, document: bytes) -> str | None:
         """Sends a document. May return a note about a document that arrived. Raises NotDelivered."""
 
 

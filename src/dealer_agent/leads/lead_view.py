@@ -195,7 +195,7 @@ def lead_view(
     request = msgspec.convert(payload, LeadSubmitRequest)
     content = LeadContent.of(lead.stored)
     visits = tuple(
-        _visit_view(visit, visit.request, visit.status, profile, lead.visits)
+        _visit_view(visit, profile, lead.visits)
         for visit in lead.visits
         if visit.status != REPLACED and visit.request is not None
     )
@@ -247,22 +247,18 @@ def cancelled_visit(visit: AppointmentRecord, profile: Profile) -> CancelledVisi
     )
 
 
-def _visit_view(
-    visit: AppointmentRecord,
-    request: bytes,
-    status: VisitStatus,
-    profile: Profile,
-    of_lead: Sequence[AppointmentRecord],
-) -> VisitView:
+def _visit_view(visit: AppointmentRecord, profile: Profile, of_lead: Sequence[AppointmentRecord]) -> VisitView:
+    request = visit.read_request()
+    assert request is not None, "a visit is shown only with its request"
     return VisitView(
-        appointment_id=None if status == UNAVAILABLE else visit.appointment_id,
-        status=status,
+        appointment_id=None if visit.status == UNAVAILABLE else visit.appointment_id,
+        status=CANCELLED if visit.status == REPLACED else visit.status,
         rooftop=rooftop_view(profile, visit.rooftop),
-        request=msgspec.json.decode(request, type=Appointment),
+        request=request,
         changed_at=visit.cancelled_at or visit.created_at,
         times=_times(visit),
         replaces=tuple(
-            _visit_view(each, each.request, CANCELLED, profile, of_lead)
+            _visit_view(each, profile, of_lead)
             for each in of_lead
             if each.request is not None and _was_replaced_by(each, visit)
         ),

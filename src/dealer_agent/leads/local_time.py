@@ -74,9 +74,6 @@ Hours = Callable[[date], Sequence[tuple[int, int]]]
 
 Span = tuple[datetime, datetime]
 
-_DAY = timedelta(days=1)
-_MIDNIGHT = 24 * 60
-
 
 def current_or_next_span(hours: Hours, zone: str, now: datetime) -> Span | None:
     """The span (UTC) that contains `now`, else the next one. None if there is none within `LOOK_AHEAD` days.
@@ -107,4 +104,4 @@ def open_spans(hours: Hours, zone: ZoneInfo, first: date, last: date) -> Iterato
 
 
 def _reaches_midnight(spans: Sequence[tuple[int, int]]) -> bool:
-    return bool(spans) and spans[-1][1] >= _MIDNIGHT
+    return bool(spans) and spans[-1][1] >= 24 * 60

@@ -218,11 +218,8 @@ _WHY = (
 )
 
 
-def confirmation_mail(view: LeadView, links: CustomerLinks) -> Mail:
-    """Confirms the last confirmed visit, with a calendar entry. Raises ValueError if no visit is confirmed."""
-    visit = next((visit for visit in reversed(view.visits) if visit.status == CONFIRMED), None)
-    if visit is None:
-        raise ValueError("only a confirmed visit can be confirmed by mail")
+def confirmation_mail(view: LeadView, visit: VisitView, links: CustomerLinks) -> Mail:
+    """Confirms a confirmed visit of the lead, with a calendar entry."""
     rooftop, kind = _rooftop(visit), wording.VISITS[visit.kind]
     change = f"If you have a question, please {ways_to_reach(visit.rooftop)}."
     opening = " ".join([f"Your {kind} with {rooftop} is confirmed.", *_replaced(visit)])
@@ -235,14 +232,8 @@ def confirmation_mail(view: LeadView, links: CustomerLinks) -> Mail:
     return _mail(view, visit, links, "", opening, sections, entry)
 
 
-def cancellation_mail(view: LeadView, links: CustomerLinks) -> Mail:
-    """Reports the last cancelled visit, with an entry that removes it from calendars.
-
-    Raises ValueError if no cancelled visit has a time.
-    """
-    visit = next((visit for visit in reversed(view.visits) if visit.status == CANCELLED and visit.times), None)
-    if visit is None:
-        raise ValueError("only a cancelled visit that had a time has a cancellation mail")
+def cancellation_mail(view: LeadView, visit: VisitView, links: CustomerLinks) -> Mail:
+    """Reports a cancelled visit that had a time, with an entry that removes it from calendars."""
     opening = f"Your {wording.VISITS[visit.kind]} with {_rooftop(visit)} is cancelled:"
     sections = [wrapped(f"If you would like another time, please {ways_to_reach(visit.rooftop)}.")]
     entry = CalendarPart("visit.ics", "CANCEL", cancellation_file(_entry(view, visit)))
