@@ -8,9 +8,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from dealer_agent.config.keys import sync_directory
-from dealer_agent.dealers.profile import DirectoryChannel
 from dealer_agent.delivery.failures import NotDelivered
-from dealer_agent.delivery.outlet import FORMATS, Format, Outlet, OutletContext, make_outlet
+from dealer_agent.delivery.outlet import Format
 from dealer_agent.leads.lead_view import DeliveredMessage
 from dealer_agent.protocol.ids import new_ulid
 from dealer_agent.storage.outbox import DueDelivery
@@ -65,8 +64,3 @@ class DirectoryOutlet:
                 unfinished.unlink(missing_ok=True)
             raise
         sync_directory(self.folder)
-
-
-@make_outlet.register
-def _(channel: DirectoryChannel, context: OutletContext) -> Outlet:
-    return DirectoryOutlet(context.directory / channel.path, FORMATS[channel.format])

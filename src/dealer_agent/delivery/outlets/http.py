@@ -11,9 +11,8 @@ from email.utils import parsedate_to_datetime
 
 import httpx
 
-from dealer_agent.dealers.profile import HttpChannel
 from dealer_agent.delivery.failures import NotDelivered
-from dealer_agent.delivery.outlet import FORMATS, Format, Outlet, OutletContext, make_outlet
+from dealer_agent.delivery.outlet import Format
 from dealer_agent.leads.lead_view import DeliveredMessage
 from dealer_agent.storage.errors import CANNOT_BE_REACHED
 from dealer_agent.storage.outbox import DueDelivery
@@ -165,16 +164,3 @@ def _problem(error: httpx.TransportError) -> str:
             return "cut the connection before it answered"
         case _:
             return f"the connection failed ({type(error).__name__})"
-
-
-@make_outlet.register
-def _(channel: HttpChannel, context: OutletContext) -> Outlet:
-    secret = context.secret(channel.secret_env)
-    return HttpOutlet(
-        client=context.client,
-        url=channel.url,
-        format=FORMATS[channel.format],
-        timeout_seconds=channel.timeout_seconds,
-        secret=None if secret is None else secret.encode(),
-        authorization=context.secret(channel.authorization_env),
-    )

@@ -10,10 +10,8 @@ from email.headerregistry import Address
 from email.message import EmailMessage
 from email.utils import format_datetime
 
-from dealer_agent.dealers.profile import SmtpChannel
 from dealer_agent.delivery.failures import DeliveryDropped
 from dealer_agent.delivery.mail_server import MailServer, needs_utf8
-from dealer_agent.delivery.outlet import Outlet, OutletContext, make_outlet
 from dealer_agent.leads.adf import render_adf
 from dealer_agent.leads.consent import EMAIL
 from dealer_agent.leads.customer_links import CustomerLinks
@@ -126,9 +124,3 @@ def _address(address: str, name: str = "") -> Address:
 
 def _one_line(text: str) -> str:
     return " ".join(text.split())
-
-
-@make_outlet.register
-def _(channel: SmtpChannel, context: OutletContext) -> Outlet:
-    assert context.mail_server is not None, "settings with a mail channel name the server"
-    return CrmMailOutlet(context.mail_server, channel.to)
