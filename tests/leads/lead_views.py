@@ -93,7 +93,7 @@ VIEW = LeadView(
     customer=CUSTOMER,
     channels=("email", "sms"),
     vehicle=LISTING,
-    wish=VehicleOfInterest(vin=VIN),
+    interest=VehicleOfInterest(vin=VIN),
     messages=("Is it still there?",),
 )
 
@@ -318,8 +318,8 @@ def views(draw: Callable[..., Any]) -> LeadView:
         customer=with_normal_phone(lead.customer, contact_points(lead.customer)),
         channels=tuple(draw(st.sets(st.sampled_from(["email", "phone", "sms"])))),
         vehicle=draw(st.none() | _listings),
-        wish=lead.vehicle_of_interest,
-        wish_extras=extras_of(payload.get("vehicle_of_interest"), VehicleOfInterest),
+        interest=lead.vehicle_of_interest,
+        interest_extras=extras_of(payload.get("vehicle_of_interest"), VehicleOfInterest),
         trade_in=lead.trade_in,
         trade_in_extras=extras_of(payload.get("trade_in"), TradeIn),
         messages=() if lead.message is UNSET else (lead.message,),

@@ -97,7 +97,7 @@ def leads() -> dict[str, LeadView]:
             customer=Customer("Sam", "Sample", phone="+442079460000", preferred_contact="phone"),
             channels=("phone", "sms"),
             vehicle=None,
-            wish=VehicleOfInterest(),
+            interest=VehicleOfInterest(),
             messages=(),
         ),
         "wish": a_view(
@@ -105,10 +105,10 @@ def leads() -> dict[str, LeadView]:
             channels=("email", "phone", "sms"),
             customer=Customer("Sam", "Sample", email="sam@example.com", phone="+12025550124", preferred_contact="sms"),
             vehicle=None,
-            wish=VehicleOfInterest(
+            interest=VehicleOfInterest(
                 year=2023, make="Subaru", model="Outback", vehicle_type="other", exterior_color="deep_blue", price=31000
             ),
-            wish_extras={"towbar": True, "seats": 7.0, "wheels": {"inches": 19}, "roof": "panoramic"},
+            interest_extras={"towbar": True, "seats": 7.0, "wheels": {"inches": 19}, "roof": "panoramic"},
             trade_in=TradeIn(vin=VIN, year=2012, make="Ford", condition="poor"),
             visits=(a_visit("proposed", times=DAYS),),
         ),
@@ -149,7 +149,7 @@ def more_leads() -> dict[str, LeadView]:
             customer=Customer(" ", "\t", email="jordan@example.com", phone="+12025550123", preferred_contact="phone"),
             channels=("email",),
             vehicle=None,
-            wish=VehicleOfInterest(make="Kia", condition="new", price=1),
+            interest=VehicleOfInterest(make="Kia", condition="new", price=1),
             messages=(" ",),
             visits=(a_visit("requested", rooftop=plain, request=asked),),
         ),

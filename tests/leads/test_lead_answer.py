@@ -45,7 +45,7 @@ CIVIC = msgspec.convert(
 
 
 def told(visit: VisitDecision | None = None, **more: Any) -> str:
-    facts: dict[str, Any] = {"department": DEPARTMENT, "now": NOW, "wish": UNSET, "found": CIVIC, "visit": visit}
+    facts: dict[str, Any] = {"department": DEPARTMENT, "now": NOW, "interest": UNSET, "found": CIVIC, "visit": visit}
     return answer_message(LeadAnswer(**(facts | more)))
 
 
@@ -99,12 +99,12 @@ def booked(hours: float) -> AppointmentRecord:
             "The vehicle you asked about is no longer available; you will hear about others.",
         ),
         (
-            {"found": None, "wish": VehicleOfInterest(vin="1HGCY2F57RA000001")},
+            {"found": None, "interest": VehicleOfInterest(vin="1HGCY2F57RA000001")},
             "Main Street Motors has your request. Someone will contact you. "
             "The vehicle you asked about is not in our stock; you will hear about others.",
         ),
         (
-            {"found": None, "wish": VehicleOfInterest(make="Honda")},
+            {"found": None, "interest": VehicleOfInterest(make="Honda")},
             "Main Street Motors has your request. Someone will contact you.",
         ),
     ],
@@ -288,5 +288,5 @@ def test_numbers_and_choices_are_written_as_people_write_them() -> None:
 )
 def test_the_closing_time_is_of_today_or_of_the_night_that_follows(closes: datetime, words: str) -> None:
     department = replace(DEPARTMENT, hours=(NOW - timedelta(hours=1), closes))
-    told = answer_message(LeadAnswer(department=department, now=NOW, wish=UNSET, found=None))
+    told = answer_message(LeadAnswer(department=department, now=NOW, interest=UNSET, found=None))
     assert told.endswith(words)

@@ -107,8 +107,8 @@ def test_every_subject_begins_with_the_rooftops_name() -> None:
         ({"resend": True}, "lead sent again, 2024 Honda Accord EX"),
         ({"resend": True, "withdrawn": ("phone",)}, "consent withdrawn, 2024 Honda Accord EX"),
         ({"resend": True, "cancelled_visit": a_visit("cancelled")}, "test drive cancelled, 2024 Honda Accord EX"),
-        ({"vehicle": None, "wish": VehicleOfInterest(make="Kia")}, "new lead, Kia"),
-        ({"vehicle": None, "wish": UNSET}, "new lead"),
+        ({"vehicle": None, "interest": VehicleOfInterest(make="Kia")}, "new lead, Kia"),
+        ({"vehicle": None, "interest": UNSET}, "new lead"),
     ],
 )
 def test_the_subject_of_an_adf_mail_names_the_vehicle_and_not_the_customer(changes: Any, subject: str) -> None:
@@ -201,12 +201,12 @@ def test_the_salesperson_sees_only_what_may_be_used(
 @pytest.mark.parametrize(
     ("changes", "line"),
     [
-        ({"vehicle": None, "wish": UNSET}, "Jordan Example would like to hear from you."),
-        ({"vehicle": None, "wish": VehicleOfInterest(make="Kia")}, "Jordan Example is interested in the Kia."),
-        ({"vehicle": None, "wish": VehicleOfInterest(stock="X1")}, "  Make and model not given"),
-        ({"vehicle": None, "wish": VehicleOfInterest(stock="X1")}, "  Stock X1"),
-        ({"vehicle": None, "wish": VehicleOfInterest(stock="X1")}, "  Not found in stock when the lead came."),
-        ({"vehicle": None, "wish": VehicleOfInterest(price=50000)}, "  Price they speak of: $50,000"),
+        ({"vehicle": None, "interest": UNSET}, "Jordan Example would like to hear from you."),
+        ({"vehicle": None, "interest": VehicleOfInterest(make="Kia")}, "Jordan Example is interested in the Kia."),
+        ({"vehicle": None, "interest": VehicleOfInterest(stock="X1")}, "  Make and model not given"),
+        ({"vehicle": None, "interest": VehicleOfInterest(stock="X1")}, "  Stock X1"),
+        ({"vehicle": None, "interest": VehicleOfInterest(stock="X1")}, "  Not found in stock when the lead came."),
+        ({"vehicle": None, "interest": VehicleOfInterest(price=50000)}, "  Price they speak of: $50,000"),
         ({"vehicle": msgspec.structs.replace(LISTING, condition="cpo")}, "  2024 Honda Accord EX, certified pre-owned"),
         ({"resend": True, "added": True}, "  already: something was added to it. This mail has the whole lead."),
         (
@@ -218,7 +218,7 @@ def test_the_salesperson_sees_only_what_may_be_used(
             "  already: the test drive was cancelled. This mail has the whole lead.",
         ),
         ({"visits": (a_visit("unavailable"),)}, "  Nothing is booked: please find a time with the customer."),
-        ({"wish_extras": {f"x{number}": 1 for number in range(23)}, "vehicle": None}, "  ... and 3 more"),
+        ({"interest_extras": {f"x{number}": 1 for number in range(23)}, "vehicle": None}, "  ... and 3 more"),
     ],
 )
 def test_the_staff_mail_has_all_known_facts(changes: Any, line: str) -> None:
@@ -343,7 +343,7 @@ def test_a_sender_cannot_send_own_text_to_a_stranger_by_mail(name: str, make: An
         customer=Customer(name, name, email="stranger@example.org"),
         agent=SourceAgent(name, "https://other.example"),
         vehicle=None,
-        wish=VehicleOfInterest(make=name),
+        interest=VehicleOfInterest(make=name),
         trade_in=TRADE_IN,
         messages=(name,),
         visits=(a_visit(status, request=Appointment("test_drive", notes=name)),),
@@ -467,7 +467,7 @@ def test_text_of_a_sender_never_begins_at_the_margin(member: str) -> None:
             "first_name": {"customer": Customer(forged, "Example", email="sam@example.com")},
             "last_name": {"customer": Customer("Sam", forged, email="sam@example.com")},
             "agent": {"agent": SourceAgent(forged)},
-            "vehicle": {"vehicle": None, "wish": VehicleOfInterest(make=forged)},
+            "vehicle": {"vehicle": None, "interest": VehicleOfInterest(make=forged)},
         }
         text = staff_mail(a_view(**changes[member])).text
         assert [line for line in text.splitlines() if line.startswith("How to")] == ["How to reach them"]

@@ -21,7 +21,7 @@ from dealer_agent.protocol.errors import IdempotencyConflict
 from dealer_agent.protocol.replies import Answer
 from dealer_agent.protocol.skill import LeadSubmitRequest
 from dealer_agent.storage.connections import database_url as parsed_url
-from dealer_agent.storage.consents import allowed_channels, record_revocation, verify_chain
+from dealer_agent.storage.consents import allowed_channels, record_withdrawal_event, verify_chain
 from dealer_agent.storage.leads import get_lead, list_leads
 from dealer_agent.storage.schema import consent_events, idempotency, lead_contacts, leads, outbox
 from dealer_agent.storage.transaction import Transaction
@@ -179,7 +179,7 @@ def test_a_withdrawal_counts_for_the_leads_behind_it_in_its_group(desk: Counter)
     at = NOW - timedelta(hours=1)
     with group_of(desk) as group:
         group.take(sams(message="before", vehicle_of_interest={"stock": "A"}))
-        group.add(lambda tx: record_revocation(at_time(tx, at), first, ["email"], by="Alex", reason=None))
+        group.add(lambda tx: record_withdrawal_event(at_time(tx, at), first, ["email"], by="Alex", reason=None))
         group.take(sams(message="after", vehicle_of_interest={"stock": "B"}))
     before, _, after = (future.result(60) for future in group.futures)
     channels = []

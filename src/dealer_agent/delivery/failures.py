@@ -3,12 +3,13 @@
 The clock and the random draw are arguments.
 """
 
-from dataclasses import dataclass
+from dataclasses import KW_ONLY, dataclass
 from datetime import timedelta
 
 from dealer_agent.config.settings import DeliverySettings
 
 
+@dataclass(eq=False)
 class NotDelivered(Exception):  # noqa: N818 - it says what happened
     """The attempt failed, or its result is unknown. `problem` has no personal data and no text of a server.
 
@@ -17,21 +18,12 @@ class NotDelivered(Exception):  # noqa: N818 - it says what happened
     `may_have_arrived`: the receiver got some of it and did not refuse it.
     """
 
-    def __init__(
-        self,
-        problem: str,
-        *,
-        channel_failed: bool = True,
-        permanent: bool = False,
-        retry_after: timedelta | None = None,
-        may_have_arrived: bool = False,
-    ) -> None:
-        super().__init__(problem)
-        self.problem = problem
-        self.channel_failed = channel_failed
-        self.permanent = permanent
-        self.retry_after = retry_after
-        self.may_have_arrived = may_have_arrived
+    problem: str
+    _: KW_ONLY
+    channel_failed: bool = True
+    permanent: bool = False
+    retry_after: timedelta | None = None
+    may_have_arrived: bool = False
 
 
 class DeliveryDropped(Exception):  # noqa: N818 - it says what happened

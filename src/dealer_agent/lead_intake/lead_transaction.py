@@ -44,7 +44,7 @@ from dealer_agent.protocol.vehicle import Vehicle
 from dealer_agent.storage import idempotency
 from dealer_agent.storage import leads as stored_leads
 from dealer_agent.storage.appointments import Booked, appointments_of, booked_visits
-from dealer_agent.storage.consents import consents_of, record_consent, repeat_revocation, touch_lead
+from dealer_agent.storage.consents import consents_of, record_consent, repeat_withdrawal_event, touch_lead
 from dealer_agent.storage.outbox import enqueue
 from dealer_agent.storage.transaction import Transaction
 from dealer_agent.storage.withdrawals import withdrawn_since
@@ -274,7 +274,7 @@ class LeadTransaction:
         again = sorted(accepted.withdrawn.intersection(accepted.grant.channels))
         if again:
             reason = "revoked on another lead after this consent was given"
-            repeat_revocation(self.tx, lead_id, again, by="dealer-agent", reason=reason)
+            repeat_withdrawal_event(self.tx, lead_id, again, by="dealer-agent", reason=reason)
 
     def _decide_visit(self, found: FoundVehicle, earlier: Sequence[AppointmentRecord] | None) -> VisitDecision | None:
         """The decision about the requested visit. `earlier` are the visits of the lead to which it is added."""
@@ -336,7 +336,7 @@ class LeadTransaction:
             LeadAnswer(
                 department=department,
                 now=self.tx.now,
-                wish=request.vehicle_of_interest,
+                interest=request.vehicle_of_interest,
                 found=found,
                 repeated=status == DUPLICATE,
                 trade_in=request.trade_in is not UNSET,

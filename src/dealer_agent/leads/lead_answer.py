@@ -39,7 +39,7 @@ class LeadAnswer:
 
     department: Department
     now: datetime
-    wish: VehicleOfInterest | UnsetType
+    interest: VehicleOfInterest | UnsetType
     found: FoundVehicle
     repeated: bool = False
     trade_in: bool = False
@@ -124,7 +124,7 @@ def _visit(answer: LeadAnswer, visit: VisitDecision) -> str:
 def _missing_vehicle(answer: LeadAnswer) -> str:
     if isinstance(answer.found, RemovedUnit):
         return "The vehicle you asked about is no longer available; you will hear about others."
-    if answer.found is None and names_a_vehicle(answer.wish):
+    if answer.found is None and names_a_vehicle(answer.interest):
         return "The vehicle you asked about is not in our stock; you will hear about others."
     return ""
 

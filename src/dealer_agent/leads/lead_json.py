@@ -1,16 +1,18 @@
 """A lead as JSON, for receivers that do not read ADF. The table in docs/reference/delivery.md has the members. Pure."""
 
 import re
+from collections.abc import Mapping
 from datetime import UTC
 from typing import Any
 from zoneinfo import ZoneInfo
 
 import msgspec
-from msgspec import UNSET
+from msgspec import UNSET, UnsetType
 
 from dealer_agent.leads.lead_view import CancelledVisit, DeliveredMessage, ErasedLead, LeadView, VisitTime, VisitView
 from dealer_agent.leads.plain_text import REPLACEMENT, one_line
 from dealer_agent.leads.wording import refused_channels
+from dealer_agent.protocol.requests import TradeIn, VehicleOfInterest
 
 VERSION = 1
 
@@ -52,11 +54,15 @@ def _lead(view: LeadView) -> dict[str, Any]:
         customer=view.customer,
         **_channels(view),
         vehicle=view.vehicle,
-        vehicle_of_interest=None if view.wish is UNSET else msgspec.to_builtins(view.wish) | dict(view.wish_extras),
-        trade_in=None if view.trade_in is UNSET else msgspec.to_builtins(view.trade_in) | dict(view.trade_in_extras),
+        vehicle_of_interest=_described(view.interest, view.interest_extras),
+        trade_in=_described(view.trade_in, view.trade_in_extras),
         messages=view.messages,
         appointments=[_visit(visit) for visit in view.visits],
     )
+
+
+def _described(vehicle: VehicleOfInterest | TradeIn | UnsetType, extras: Mapping[str, Any]) -> dict[str, Any] | None:
+    return None if vehicle is UNSET else msgspec.to_builtins(vehicle) | dict(extras)
 
 
 def _channels(view: LeadView) -> dict[str, Any]:

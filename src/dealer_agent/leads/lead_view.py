@@ -79,9 +79,9 @@ class VisitView:
 class LeadView:
     """One lead with all its additions.
 
-    `vehicle` is the listing at the time of the lead. If it is known, it takes precedence over `wish`. The `extras` are
-    vehicle members that the protocol does not define. `messages` and `visits` are oldest first. `customer` has only the
-    contact points that `channels` allow.
+    `vehicle` is the listing at the time of the lead. If known, it takes precedence over `interest`, the vehicle that
+    the buyer describes. The `extras` are members that the protocol does not define. `messages` and `visits` are oldest
+    first. `customer` has only the contact points that `channels` allow.
 
     `resend`: the receiver has the lead already. The reason for the repeat is in `cancelled_visit`, in `withdrawn`
     (channels) or in `added`. If none is set, a person of the dealer sends the lead again.
@@ -99,8 +99,8 @@ class LeadView:
     channels: tuple[Channel, ...]
     submitted_at: datetime | None = None
     vehicle: Vehicle | None = None
-    wish: VehicleOfInterest | UnsetType = UNSET
-    wish_extras: Mapping[str, Any] = field(default_factory=dict)
+    interest: VehicleOfInterest | UnsetType = UNSET
+    interest_extras: Mapping[str, Any] = field(default_factory=dict)
     trade_in: TradeIn | UnsetType = UNSET
     trade_in_extras: Mapping[str, Any] = field(default_factory=dict)
     messages: tuple[str, ...] = ()
@@ -213,8 +213,8 @@ def lead_view(
         channels=channels,
         submitted_at=None if request.submitted_at is UNSET else parse_timestamp(request.submitted_at),
         vehicle=None if record.vehicle is None else msgspec.json.decode(record.vehicle, type=Vehicle),
-        wish=request.vehicle_of_interest,
-        wish_extras=extras_of(payload.get("vehicle_of_interest"), VehicleOfInterest),
+        interest=request.vehicle_of_interest,
+        interest_extras=extras_of(payload.get("vehicle_of_interest"), VehicleOfInterest),
         trade_in=UNSET if content.trade_in is None else msgspec.convert(content.trade_in, TradeIn),
         trade_in_extras=extras_of(content.trade_in, TradeIn),
         messages=content.messages,

@@ -107,8 +107,8 @@ def _lead_mail(view: LeadView) -> Mail:
     sections.append(section("How to reach them", _contact_lines(view)))
     if view.vehicle is not None:
         sections.append(section("The vehicle", _listing(view.vehicle)))
-    elif view.wish is not UNSET:
-        sections.append(section("The vehicle, as they describe it", _wish(view, view.wish)))
+    elif view.interest is not UNSET:
+        sections.append(section("The vehicle, as they describe it", _vehicle_of_interest(view, view.interest)))
     if view.trade_in is not UNSET:
         sections.append(section("Their trade-in, as they describe it", _trade_in(view, view.trade_in)))
     sections += [["They write:", *words] for message in view.messages if (words := quoted(message))]
@@ -166,14 +166,14 @@ def _listing(vehicle: Vehicle) -> list[str]:
     return lines + [short(fact) for fact in wording.listing_facts(vehicle)]
 
 
-def _wish(view: LeadView, wish: VehicleOfInterest) -> list[str]:
-    lines = [_title(wish, wish.condition), *_numbers(wish)]
-    if names_a_vehicle(wish):
+def _vehicle_of_interest(view: LeadView, interest: VehicleOfInterest) -> list[str]:
+    lines = [_title(interest, interest.condition), *_numbers(interest)]
+    if names_a_vehicle(interest):
         lines.append(wording.NOT_IN_STOCK)
-    lines += _appearance(wish)
-    if wish.price is not UNSET:
-        lines.append(f"Price they speak of: {money(wish.price)}")
-    return lines + _first_facts(wording.described_facts(wish, view.wish_extras))
+    lines += _appearance(interest)
+    if interest.price is not UNSET:
+        lines.append(f"Price they speak of: {money(interest.price)}")
+    return lines + _first_facts(wording.described_facts(interest, view.interest_extras))
 
 
 def _trade_in(view: LeadView, trade_in: TradeIn) -> list[str]:
