@@ -1,8 +1,8 @@
 """The loop in every worker process that leases due deliveries, sends them and records the results.
 
-Several deliveries are sent at once, but only a few to each channel, so a channel that hangs delays only its own leads.
-Leases and results are jobs of the process's writer, and share transactions and their fsync with new leads. If the
-process is killed, its leases expire.
+Only a few deliveries are sent at once to each channel, so a channel that hangs delays only its own leads. Leases and
+results are jobs of the process's writer, and share transactions with new leads. If the process is killed, its leases
+expire.
 """
 
 import asyncio

@@ -139,9 +139,10 @@ class CustomerActions:
             lead = lead_details(tx, target.lead_id)
         visit = None if lead is None else _visit_of(target, lead.visits)
         if lead is None or visit is None:
-            first = self._context.timetable.first.name
-            return CustomerVisit(rooftop=self._rooftop(first), ended="gone", kind="sales")
-        rooftop, ended = self._rooftop(visit.rooftop), _end_reason(lead.stored, visit, now)
+            first = rooftop_view(self._context.profile, self._context.timetable.first.name)
+            return CustomerVisit(rooftop=first, ended="gone", kind="sales")
+        rooftop = rooftop_view(self._context.profile, visit.rooftop)
+        ended = _end_reason(lead.stored, visit, now)
         request = visit.read_request()
         if request is None or visit.starts_at is None or ended == "gone":
             return CustomerVisit(rooftop=rooftop, ended="gone", kind=visit.kind)
@@ -209,9 +210,6 @@ class CustomerActions:
         if lead is None or lead.lead.customer is None:
             raise VisitEnded("gone")
         return lead
-
-    def _rooftop(self, name: str) -> RooftopView:
-        return rooftop_view(self._context.profile, name)
 
     async def _write(self, job: Job[Result], now: datetime, seconds: float) -> Result:
         stored = self._writer.submit(self._dealer_id, job, now)

@@ -1,14 +1,11 @@
 """Stores one lead in one transaction, or repeats the answer to its idempotency key.
 
-The order is: idempotency key, consent, vehicle, an earlier lead of the same sender, visit. Then lead, consent,
-contacts, visit, places, deliveries and the answer for the key are stored. The writer may run a transaction again, so it
-changes nothing but the database.
+The writer may run a transaction again, so it changes nothing but the database.
 """
 
 from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
 from datetime import timedelta
-from typing import NamedTuple
 
 import msgspec
 from msgspec import UNSET, Struct
@@ -70,13 +67,6 @@ class _StoredAnswer(Struct, omit_defaults=True):
     without_a_time: str | None = None
 
 
-class _Taken(NamedTuple):
-    """The id of the lead that was stored or added to, and the answer."""
-
-    lead_id: str
-    answer: Result
-
-
 @dataclass(frozen=True, slots=True)
 class LeadTransaction:
     """The transaction of one lead.
@@ -96,7 +86,7 @@ class LeadTransaction:
         Raises ContactConsentRequired, InvalidConsent, VehicleNotFound, VehicleUnavailable and IdempotencyConflict.
         """
         key = self.lead.request.idempotency_key
-        return self._take().answer if key is UNSET else self._store_once(key)
+        return self._take()[1] if key is UNSET else self._store_once(key)
 
     def _store_once(self, key: str) -> Result:
         """Repeats the answer stored for the key. Without one, stores the lead and its answer.
@@ -132,7 +122,7 @@ class LeadTransaction:
         store_reply(self.tx, record)
         return answer
 
-    def _book_again(self, lead_id: str) -> _Taken:
+    def _book_again(self, lead_id: str) -> tuple[str, Result]:
         """Books the visit of a lead that was stored without a time. Repeats the error if no time is free.
 
         The consent is not checked again. Nothing is booked if the vehicle is sold or the visit was replaced. Without a
@@ -154,9 +144,10 @@ class LeadTransaction:
             addition = Addition(appointment=RequestedVisit(request, visit.reply))
             rooftop = self.context.timetable.rooftop(stored.lead.rooftop) or visit.rooftop
             self._add(lead_id, addition, visit, rooftop, channels_of(stored, self.tx.now))
-        return _Taken(lead_id, self._answer(lead_id, RECEIVED, visit.rooftop, found, visit))
+        return lead_id, self._answer(lead_id, RECEIVED, visit.rooftop, found, visit)
 
-    def _take(self) -> _Taken:
+    def _take(self) -> tuple[str, Result]:
+        """Stores a new lead or adds to an earlier one. Returns the id of this lead, and the answer."""
         lead, tx = self.lead, self.tx
         accepted = self.accepted or accept_lead(lead.request, self.catalogue, tx.now)
         vehicle = vehicle_key(lead.request.vehicle_of_interest, accepted.found)
@@ -174,7 +165,7 @@ class LeadTransaction:
         own_id = stored_leads.find_duplicate(tx, lead.senders, vehicle, since)
         own = None if own_id is None else stored_leads.get_lead(tx, own_id)
         if own is not None and max(len(own.events), len(own.consents)) < MOST_ADDITIONS:
-            return _Taken(own.lead.lead_id, self._add_to(own, accepted, vehicle))
+            return own.lead.lead_id, self._add_to(own, accepted, vehicle)
         return self._take_new(accepted, vehicle, stored_leads.find_duplicate(tx, lead.contacts, vehicle, since))
 
     def _refuse_withdrawn(self, grant: Grant) -> None:
@@ -187,7 +178,7 @@ class LeadTransaction:
         if not can_reach(self.lead.customer, (channel for channel in grant.channels if channel not in known)):
             raise consent_was_withdrawn()
 
-    def _take_new(self, accepted: Acceptance, vehicle: str | None, first_id: str | None = None) -> _Taken:
+    def _take_new(self, accepted: Acceptance, vehicle: str | None, first_id: str | None = None) -> tuple[str, Result]:
         """Stores a new lead. The answer discloses nothing of `first_id`, which may be a lead of the same person."""
         lead, tx, lead_id = self.lead, self.tx, new_ulid()
         visit = self._decide_visit(accepted.found, None)
@@ -205,7 +196,7 @@ class LeadTransaction:
         if visit is not None and self._gets_confirmation(accepted.channels, visit):
             deliveries.append(mail_to_customer("confirm", rooftop, visit.reply.appointment_id))
         enqueue(tx, lead_id, deliveries)
-        return _Taken(lead_id, self._answer(lead_id, RECEIVED, rooftop, accepted.found, visit))
+        return lead_id, self._answer(lead_id, RECEIVED, rooftop, accepted.found, visit)
 
     def _add_to(self, earlier: StoredLead, accepted: Acceptance, vehicle: str | None) -> Result:
         """Adds the new parts of this lead to an earlier one of the same sender, and delivers them.

@@ -1,7 +1,7 @@
 """Books and cancels visits: chooses a time, ends the visits that are replaced, and occupies places.
 
-A decision and its storing are two steps, because the row of the lead must exist before that of the visit. Both happen
-under the dealer's lock. If two processes still choose the same place, its primary key makes one of the jobs run again.
+A decision and its storing are two steps, because the row of the lead must exist before that of the visit. If two
+processes choose the same place, its primary key makes one of the jobs run again.
 """
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -109,7 +109,9 @@ class VisitBooking:
         plan = self.timetable.plan(rooftop, kind)
         asked = None if plan is None else requested_times(request, plan)
         if plan is None or asked is None:
-            return self._without_booking(_requested(kind, rooftop), alike)
+            reply = AppointmentReply(appointment_id=new_ulid(), status=REQUESTED)
+            decision = VisitDecision(kind=kind, rooftop=rooftop, status=REQUESTED, reply=reply)
+            return self._without_booking(decision, alike)
         busy = Availability(self.tx, rooftop.name, kind, bookable_span(asked, plan, self.tx.now))
         if same is not None and same.status == PROPOSED and self._all_free(same, asked, plan, busy):
             return self._repeat(same, rooftop, alike)
@@ -149,10 +151,12 @@ class VisitBooking:
         kind = VISIT_KIND_OF[request.appointment_type]
         same = [record for record in earlier if record.kind == kind and record.read_request() == request]
         existing = next((record for record in same if record.read_reply().status == REQUESTED), None)
-        decision = _requested(kind, self._rooftop(home, kind))
-        return replace(
-            decision,
-            reply=decision.reply if existing is None else existing.read_reply(),
+        reply = AppointmentReply(appointment_id=new_ulid(), status=REQUESTED)
+        return VisitDecision(
+            kind=kind,
+            rooftop=self._rooftop(home, kind),
+            status=REQUESTED,
+            reply=reply if existing is None else existing.read_reply(),
             existing=existing,
             answered_before=any(record.is_active for record in same),
         )
@@ -160,9 +164,8 @@ class VisitBooking:
     def store(self, decision: VisitDecision, lead_id: str, request: Appointment) -> list[AppointmentRecord]:
         """Stores the visit, occupies its places, and ends the visits that it replaces.
 
-        Returns the appraisals that were part of a replaced visit. Each moves with it, as a new visit that replaces the
-        old one, because people and calendars know a visit's time by its id. Raises AlreadyStored if the last place was
-        occupied meanwhile.
+        Returns the appraisals that were part of a replaced visit. Each moves with it, as a new visit, because calendars
+        know a visit's time by its id. Raises AlreadyStored if the last place was occupied meanwhile.
         """
         if decision.existing is not None:
             return []
@@ -291,11 +294,6 @@ def find_unavailable(records: Iterable[AppointmentRecord], request: Appointment)
     """The visit of this request that has no time and was not replaced."""
     unavailable = (record for record in records if record.status == UNAVAILABLE)
     return next((record for record in unavailable if record.read_request() == request), None)
-
-
-def _requested(kind: VisitKind, rooftop: DealerRooftop) -> VisitDecision:
-    reply = AppointmentReply(appointment_id=new_ulid(), status=REQUESTED)
-    return VisitDecision(kind=kind, rooftop=rooftop, status=REQUESTED, reply=reply)
 
 
 def _start_within(asked: RequestedTimes, around: Slot) -> datetime:

@@ -177,19 +177,12 @@ def _colors(element: Element, vehicle: VehicleMembers) -> None:
 
 def _price(element: Element, vehicle: VehicleMembers, price: int | UnsetType, price_type: str) -> None:
     """The first known one of price, list price and MSRP. ADF has one price, so the others are comments on it."""
-    known = [
-        (amount, kind, name)
-        for amount, kind, name in (
-            (price, price_type, "Price"),
-            (vehicle.list_price, price_type, "List price"),
-            (vehicle.msrp, "msrp", "MSRP"),
-        )
-        if amount is not UNSET
-    ]
-    comments = [f"{name} {money(amount)}" for amount, _, name in known[1:]]
+    named = (("Price", price), ("List price", vehicle.list_price), ("MSRP", vehicle.msrp))
+    known = [(name, amount) for name, amount in named if amount is not UNSET]
+    comments = [f"{name} {money(amount)}" for name, amount in known[1:]]
     if known:
-        amount, kind, name = known[0]
-        _add(element, "price", str(amount), type=kind, currency="USD")
+        name, amount = known[0]
+        _add(element, "price", str(amount), type="msrp" if name == "MSRP" else price_type, currency="USD")
         if name == "List price":
             comments.insert(0, "The price is the list price")
     if vehicle.fees:

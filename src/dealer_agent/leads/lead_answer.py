@@ -1,6 +1,6 @@
 """The `message` of the answer to a lead: what happens next, when, and with whom. Pure.
 
-Every answer to a lead has a message (docs/protocol.md#lead-submit). Times are on the rooftop's clock.
+The rules are in docs/protocol.md#lead-submit.
 """
 
 from dataclasses import dataclass

@@ -1,7 +1,6 @@
 """A lead as ADF, JSON, mails and calendars show it, and how it is made from a stored lead. Pure.
 
-It has only what its readers need, from the stored lead and the dealer's profile. An absent value is None, or UNSET in
-the protocol's own types. Times are aware, in any zone.
+An absent value is None, or UNSET in the protocol's own types. Times are aware, in any zone.
 """
 
 from collections.abc import Mapping, Sequence

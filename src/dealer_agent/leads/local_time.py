@@ -2,9 +2,6 @@
 
 Python compares and subtracts two times of one zone by the clock, which is wrong by an hour around a daylight-saving
 change. So this module and `visit_times` calculate in UTC and return times with a fixed offset.
-
-Each end of a span of opening hours (`dealers.opening`) is the first instant at which the clock shows that time or a
-later one, so it keeps its clock time on a day of daylight-saving change.
 """
 
 from collections.abc import Callable, Iterator, Sequence

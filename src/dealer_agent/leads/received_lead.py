@@ -3,7 +3,6 @@
 The rules are in docs/protocol.md#lead-submit and docs/protocol.md#duplicates.
 """
 
-import hashlib
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from datetime import datetime
@@ -26,7 +25,6 @@ from dealer_agent.protocol.vehicle import Vehicle
 
 EMAIL_PREFIX = "email:"
 PHONE_PREFIX = "phone:"
-
 
 FoundVehicle = Vehicle | RemovedUnit | None
 """The vehicle of interest in the stock. None if the lead names no vehicle or the stock never had it."""
@@ -107,7 +105,7 @@ def _identity(vehicle: Vehicle | RemovedUnit | VehicleOfInterest) -> str | None:
 def payload_hash(payload: dict[str, Any]) -> bytes:
     """A hash of the payload without `submitted_at`, to recognise a repeated request (docs/protocol.md#idempotency)."""
     compared = {name: value for name, value in payload.items() if name != "submitted_at"}
-    return hashlib.sha256(msgspec.json.encode(compared, order="deterministic")).digest()
+    return sha256(msgspec.json.encode(compared, order="deterministic")).digest()
 
 
 class Acceptance(NamedTuple):

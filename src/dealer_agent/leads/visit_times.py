@@ -1,12 +1,8 @@
 """Chooses the time of a visit (docs/protocol.md#appointments). Pure.
 
-It is the earliest free time that suits buyer and rooftop, else the three nearest free times are proposed. A visit
-starts on the rooftop's grid, which counts from midnight on the rooftop's clock, and is within one span of opening
-hours. It keeps its length when the clock changes during the visit. Places are counted for each quarter of an hour in
-UTC.
-
-Windows of the buyer that overlap or touch are one window. A visit suits if it is wholly inside a window. The nearest
-visit is the one with the smallest move to a time that suits; of two equally near, the earlier one.
+A visit starts on the rooftop's grid, which counts from midnight on the rooftop's clock, and is within one span of
+opening hours. Places are counted for each quarter of an hour in UTC. Windows of the buyer that overlap or touch are one
+window. Of two equally near times, the earlier one is proposed.
 """
 
 from bisect import bisect_left, bisect_right
