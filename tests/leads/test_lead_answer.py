@@ -144,7 +144,7 @@ CONFIRMED = asked("confirmed", times=(slot(),))
             "with Main Street Motors.",
         ),
         (
-            replace(CONFIRMED, kind="trade_in", within="A0"),
+            replace(CONFIRMED, kind="trade_in", shares="A0"),
             {"trade_in": True},
             "Your trade-in appraisal is confirmed for Thursday, March 12 at 10:30 AM (Central time) "
             "at Main Street Motors. It is part of your test drive.",
@@ -215,7 +215,7 @@ def test_the_message_about_a_visit_without_a_time_has_the_free_times_and_the_boo
 @pytest.mark.requirement("lead-reply-message")
 @pytest.mark.parametrize(
     "visit",
-    [None, replace(CONFIRMED, replaced=(booked(hours=-25),), within="A0"), PROPOSED, asked("unavailable", kept=slot())],
+    [None, replace(CONFIRMED, replaced=(booked(hours=-25),), shares="A0"), PROPOSED, asked("unavailable", kept=slot())],
 )
 def test_a_message_is_bounded_however_long_the_names_are(visit: VisitDecision | None) -> None:
     long = "Long " * 10_000

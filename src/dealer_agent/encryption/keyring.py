@@ -44,7 +44,8 @@ class Keyring:
         """Raises InvalidKeys without a key, and ValueError for ids and keys that the text form cannot contain."""
         if not self.keys:
             raise InvalidKeys("no key in it")
-        if min(len(set(values)) for values in zip(*self.keys, strict=True)) < len(self.keys):
+        ids, keys = zip(*self.keys, strict=True)
+        if len(set(ids)) < len(ids) or len(set(keys)) < len(keys):
             raise ValueError("a key or its id is in the keyring twice")
         for key_id, key in self.keys:
             if not is_key_id(key_id) or key_id == LASTING or len(key) != KEY_BYTES:

@@ -185,10 +185,10 @@ class VisitBooking:
             request=msgspec.json.encode(request),
             starts_at=slot.start if slot else None,
             ends_at=slot.end if slot else None,
-            shares=decision.within,
+            shares=decision.shares,
         )
         appointments.record_appointment(self.tx, record)
-        if slot is not None and decision.within is None:
+        if slot is not None and decision.shares is None:
             appointments.take_places(self.tx, record, quarters_of(slot), decision.places)
         for appraisal in moved:
             appointments.record_appointment(self.tx, appraisal)
@@ -209,7 +209,7 @@ class VisitBooking:
             status=record.status,
             reply=record.read_reply(),
             times=tuple(slot_at(start, end or start, place.timezone) for start, end in spans),
-            within=record.shares,
+            shares=record.shares,
             existing=record,
             kept=None if record.status == CONFIRMED else self._booked(alike),
         )
@@ -258,7 +258,7 @@ class VisitBooking:
                     status=CONFIRMED,
                     reply=appointment_reply(TimeChoice(slot), asked, new_ulid()),
                     times=(slot,),
-                    within=drive.appointment_id,
+                    shares=drive.appointment_id,
                 )
         return None
 

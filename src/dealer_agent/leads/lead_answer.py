@@ -77,7 +77,7 @@ def _confirmed(answer: LeadAnswer, visit: VisitDecision) -> list[str]:
     sentences = [f"Your {_visit(answer, visit)} is confirmed for {_times(answer, visit)} {where}."]
     if visit.moved_from is not None:
         sentences.append(f"It replaces the one on {_time(answer, visit.moved_from)}.")
-    if visit.within:
+    if visit.shares:
         sentences.append("It is part of your test drive.")
     if visit.kind == "test_drive" and answer.trade_in:
         sentences.append("Your trade-in will be appraised during the same visit.")

@@ -16,7 +16,7 @@ class VisitDecision:
 
     `times` is the confirmed time, or the proposed ones. `existing` is an earlier visit with the same request and reply;
     then nothing is stored. `kept` is the time of an earlier confirmed visit that stays. `replaced` are the visits that
-    end. `within` is the test drive that an appraisal is part of.
+    end. `shares` is the test drive that an appraisal is part of.
 
     `answered_before`: an equal request already has an active visit, so staff need not arrange this one. A sender
     without a token must not learn its time.
@@ -28,7 +28,7 @@ class VisitDecision:
     reply: AppointmentReply
     times: tuple[Slot, ...] = ()
     places: int = 0
-    within: str | None = None
+    shares: str | None = None
     existing: AppointmentRecord | None = None
     kept: Slot | None = None
     replaced: tuple[AppointmentRecord, ...] = ()
