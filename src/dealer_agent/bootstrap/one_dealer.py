@@ -15,7 +15,6 @@ from dealer_agent.bootstrap.dealer_service import Shared, customer_links, open_s
 from dealer_agent.catalogue_loading.snapshot_loader import SnapshotLoader
 from dealer_agent.config import Settings
 from dealer_agent.config.channels import channel_secrets
-from dealer_agent.delivery.delivery_content import DeliveryContents
 from dealer_agent.delivery.loop import DeliveryLoop
 from dealer_agent.delivery.outlets import outlets_of
 from dealer_agent.leads.customer_links import CustomerLinks
@@ -115,8 +114,7 @@ async def _deliveries(
         outlets = outlets_of(
             settings.dealer, settings.mail, directory=settings.directory, links=links, secrets=secrets, client=client
         )
-        contents = DeliveryContents(store, settings.dealer)
-        loop = DeliveryLoop(settings.dealer.id, store, writer, outlets, contents.prepare, settings.delivery)
+        loop = DeliveryLoop(settings.dealer, store, writer, outlets, settings.delivery)
         running = asyncio.create_task(loop.run())
         try:
             yield loop
