@@ -57,7 +57,8 @@ class Service:
 
     `loaded` are the revisions of both. `calendar` makes the file of the dealer's visits for the hash of a calendar's
     secret; None for any other. It reads the store, so it runs in a thread. `customers` and `links` answer the links in
-    the mails to customers. `documents` has the cards and pages that were requested, by the function that makes them.
+    the mails to customers. `tenant` is the only tenant that a request may name; None accepts any. `documents` has the
+    cards and pages that were requested, by the function that makes them.
     """
 
     process: Process
@@ -72,6 +73,7 @@ class Service:
     calendar: Callable[[bytes], bytes | None]
     customers: CustomerActions
     links: CustomerLinks
+    tenant: str | None = None
     documents: dict[Any, Any] = field(default_factory=dict)
 
     @property
