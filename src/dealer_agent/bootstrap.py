@@ -36,6 +36,7 @@ from dealer_agent.server.limits import RateLimits
 from dealer_agent.server.log import configure_logs, end_interval
 from dealer_agent.server.refresh import Refresher, flush_logs, load_tokens, note_first_time, revision_of
 from dealer_agent.server.service import RPC, Service
+from dealer_agent.server.shared_limits import LimitStore, SharedLimits
 from dealer_agent.skills import dealer_of
 from dealer_agent.storage.lead_writer import LeadWriter
 from dealer_agent.storage.store import Store
@@ -114,6 +115,12 @@ async def service(settings: Settings, listens_at: str) -> AsyncIterator[Service]
         deliveries = await closing.enter_async_context(_deliveries(settings, store, writer, links))
         limits = RateLimits(settings.directory / RATE_LIMITS_FILE, settings.rate_limits.by_rule)
         closing.callback(limits.close)
+        shared_limits = None
+        if settings.rate_limit_url:
+            limit_store = LimitStore(settings.rate_limit_url)
+            closing.push_async_callback(limit_store.close)
+            key = cipher.lasting_key("rate limits")
+            shared_limits = SharedLimits(limit_store, limits, profile.id, settings.rate_limits.by_rule, key)
         snapshots = SnapshotLoader(store, settings.database_url, profile, settings.directory)
         closing.callback(snapshots.close)
         seen = await asyncio.to_thread(revision_of, store, profile.id)
@@ -134,6 +141,7 @@ async def service(settings: Settings, listens_at: str) -> AsyncIterator[Service]
             customers=dealer.lead_intake.for_customers(store),
             links=links,
             ready=True,
+            shared_limits=shared_limits,
         )
         seen = seen._replace(stock=snapshot.revision)
         stopped = threading.Event()

@@ -13,6 +13,10 @@ from dealer_agent.config.settings_problems import SettingsError, error_with_line
 from dealer_agent.encryption.file_permissions import advice, open_to_others
 
 FILE_NAME = "dealer.toml"
+RATE_LIMIT_VARIABLE = "RATE_LIMIT_URL"
+_RATE_LIMIT_URL = re.compile(
+    r"(redis|valkey)s?://([^@/\s]*@)?([\w.-]+|\[[0-9a-fA-F:.]+\])(:[0-9]{1,5})?(/[0-9]*)?(\?\S*)?"
+)
 
 
 def load_settings(directory: Path, env: Mapping[str, str]) -> Settings:
@@ -37,6 +41,7 @@ def load_settings(directory: Path, env: Mapping[str, str]) -> Settings:
         logs=file.logs,
         mail=file.mail,
         delivery=file.delivery,
+        rate_limit_url=_rate_limit_url(env),
         cipher=load_cipher(directory, env),
     )
 
@@ -57,6 +62,17 @@ def read_dealer_file(text: str) -> DealerFile:
     if found:
         raise error_with_lines(FILE_NAME, text, found)
     return msgspec.convert(data, DealerFile)
+
+
+def _rate_limit_url(env: Mapping[str, str]) -> str:
+    """The value of RATE_LIMIT_URL. Raises SettingsError, which never contains the value: it may have a password."""
+    url = env.get(RATE_LIMIT_VARIABLE, "")
+    if url and _RATE_LIMIT_URL.fullmatch(url) is None:
+        raise SettingsError(
+            f"{RATE_LIMIT_VARIABLE}: write valkey://host:6379 or valkey://user:password@host:6379/0; "
+            "the scheme is valkey, redis, or with TLS valkeys, rediss"
+        )
+    return url
 
 
 def _text(path: Path) -> str:

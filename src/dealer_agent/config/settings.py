@@ -243,6 +243,7 @@ class Settings(Struct, frozen=True, kw_only=True, dict=True):
     """All settings of one dealer. `directory` holds `dealer.toml` and the default database.
 
     `cipher` decrypts customer data. Without a key it is None, and only work without customer data is possible.
+    `rate_limit_url` is the store of the rate limits that machines share. If it is empty, they hold for each machine.
     """
 
     directory: Path
@@ -255,6 +256,7 @@ class Settings(Struct, frozen=True, kw_only=True, dict=True):
     logs: LogSettings
     mail: MailSettings
     delivery: DeliverySettings
+    rate_limit_url: str = ""
     cipher: Cipher | None = None
 
     @property

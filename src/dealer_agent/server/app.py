@@ -65,7 +65,7 @@ class DealerApp:
         answer: ASGIApp
         try:
             # A load balancer may share its address with buyers. Their rate must not refuse its health checks.
-            service.count_request(HEALTH_RULE if is_health_check else ADDRESS_RULE, scope)
+            await service.count_request(HEALTH_RULE if is_health_check else ADDRESS_RULE, scope)
             if is_preflight(scope["method"], scope["headers"]):
                 answer = Response(status_code=204, headers=PREFLIGHT)
             elif path in self._bindings:
@@ -90,6 +90,8 @@ class DealerApp:
                 self._service, self._router = service, Router(routes(service), redirect_slashes=False)
                 bindings = {path.encode(): binding for path, binding in self._bindings.items()}
                 replies = OverloadReplies(bindings.values(), service.vocabularies.default)
+                if service.shared_limits is not None:
+                    bindings = {}  # The fast path cannot wait for the shared store.
                 scope.get("state", {}).update({SERVICE: service, BINDINGS: bindings, OVERLOAD_REPLIES: replies})
                 await send({"type": "lifespan.startup.complete"})
                 await receive()

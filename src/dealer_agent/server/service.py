@@ -9,10 +9,12 @@ from dealer_agent.config import Settings
 from dealer_agent.lead_intake.customer_actions import CustomerActions
 from dealer_agent.leads.customer_links import CustomerLinks
 from dealer_agent.protocol.card import CardFacts
+from dealer_agent.protocol.errors import RateLimited
 from dealer_agent.protocol.vocabulary import Vocabularies
 from dealer_agent.server.admission import Admission
 from dealer_agent.server.client_address import scope_address
 from dealer_agent.server.limits import RateLimits
+from dealer_agent.server.shared_limits import SharedLimits
 from dealer_agent.server.tokens import TokenRegistry
 from dealer_agent.skills import Dealer
 
@@ -35,6 +37,7 @@ class Service:
 
     `calendar` makes the file of the dealer's visits for the hash of a calendar's secret; None for any other. It reads
     the store, so it runs in a thread. `customers` and `links` answer the links in the mails to customers.
+    `shared_limits` replaces `limits` where machines share their rate limits.
     """
 
     dealer: Dealer
@@ -49,7 +52,14 @@ class Service:
     ready: bool = False
     load: Admission = field(default_factory=Admission)
     leads: str = LEADS_TAKEN
+    shared_limits: SharedLimits | None = None
 
-    def count_request(self, rule: str, scope: Scope) -> None:
+    async def count_request(self, rule: str, scope: Scope) -> None:
         """Counts an ASGI request against a rule, for the address of its client. Raises RateLimited."""
-        self.limits.enforce(rule, scope_address(scope, self.settings.service.trusted_networks))
+        address = scope_address(scope, self.settings.service.trusted_networks)
+        if self.shared_limits is None:
+            wait = self.limits.acquire(rule, address)
+        else:
+            wait = await self.shared_limits.acquire(rule, address)
+        if wait is not None:
+            raise RateLimited(wait)
