@@ -10,12 +10,12 @@ counts. A refusal is remembered until its wait is over, so a client over its lim
 The store counts with the strategy `FixedWindowRateLimiter` of the library `limits`. Its windows are those of
 `server.limits`: of fixed length, from the client's first request. The clock is the store's.
 
-If the store fails or takes longer than `TIMEOUT_SECONDS`, this machine counts in its own table (`server.limits`), which
+If the store fails or takes longer than its timeout, this machine counts in its own table (`server.limits`), which
 starts empty. One request every `RETRY_SECONDS` then tries the store again, and the others do not wait for it.
 
-A key in the store is `dealer-agent:limits/{dealer}/{rule}/{hash}/{limit}`. The hash is of the client's token id or address,
-keyed with a secret that all machines of the dealer have. So the store contains no address, and nobody who reads it can
-look one up.
+A key in the store is `dealer-agent:limits/{dealer}/{rule}/{hash}/{limit}`. The hash is of the client's address or token
+id. It is keyed with a secret that is derived from the dealer's lasting secret, which all machines of the dealer have.
+So the store contains no address, and nobody who reads it can look one up.
 """
 
 import asyncio
@@ -33,8 +33,11 @@ from dealer_agent.server.limits import RateLimits
 if TYPE_CHECKING:
     from limits import RateLimitItem
 
-TIMEOUT_SECONDS = 0.25
+TIMEOUT_SECONDS = 0.5
+"""How long a request waits for the store, unless the URL ends with another time, such as `?timeout=2`."""
 RETRY_SECONDS = 1.0
+MOST_CONNECTIONS = 16
+"""Of a process. A count takes a connection for one round trip, and a burst of requests does not open one for each."""
 KEY_PREFIX = "dealer-agent"
 MOST_REFUSALS = 4096
 """The refusals that a process remembers."""
@@ -57,9 +60,11 @@ class LimitStore:
         from limits.aio.storage import RedisStorage
         from limits.aio.strategies import FixedWindowRateLimiter
         from limits.errors import StorageError
-        from valkey.asyncio import ConnectionPool
+        from valkey.asyncio import BlockingConnectionPool
 
-        self._connections = ConnectionPool.from_url(url)
+        self._connections = BlockingConnectionPool.from_url(
+            url, max_connections=MOST_CONNECTIONS, timeout=TIMEOUT_SECONDS
+        )
         self._storage = RedisStorage(
             f"async+{url}",
             wrap_exceptions=True,
@@ -92,7 +97,7 @@ class LimitStore:
                 raise StoreUnavailable
             self._retry_at = now + RETRY_SECONDS
         try:
-            async with asyncio.timeout(TIMEOUT_SECONDS):
+            async with asyncio.timeout(self._connections.timeout):
                 refusal = await self._acquire(limits, client, cost)
         except self._failures as failure:
             self._note_failure(failure)
@@ -138,7 +143,7 @@ class LimitStore:
             self._has_failed = True
             log.warning(
                 "rate limits hold for this machine only, the shared store does not answer",
-                error=type(failure.__cause__ or failure).__qualname__,
+                error="TimeoutError" if isinstance(failure, TimeoutError) else type(failure.__cause__).__qualname__,
             )
 
     def _remember(self, client: tuple[str, ...], until: float) -> None:
