@@ -125,7 +125,7 @@ async def test_the_machine_counts_while_the_store_is_away(
         with capture_logs() as lines:
             assert await allowed(here, 2) == 2
             fail(valkey_server)
-            here._store._connections.timeout = 0.2
+            here._store._connections.timeout = 1
             assert [await allowed(here, 9), await allowed(there, 9)] == [5, 5]
             assert [line["event"] for line in lines] == [AWAY]
             back[fail](valkey_server)
