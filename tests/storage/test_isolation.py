@@ -1,6 +1,6 @@
 """PostgreSQL keeps dealers apart, even if a statement forgets to say which dealer it is about."""
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
 import pytest
@@ -20,7 +20,7 @@ from sqlalchemy import (
 )
 from sqlalchemy.exc import DBAPIError
 from sqlalchemy.sql.visitors import iterate
-from tests.storage.samples import MONDAY
+from tests.storage.samples import MONDAY, VAULT, storing
 from tests.storage.service_role import prepared_schema, roles_of
 from tests.storage.statements import (
     Statement,
@@ -30,11 +30,16 @@ from tests.storage.statements import (
     tables_without_dealer,
     without_dealer,
 )
+from tests.storage.test_lead_writer import Gate
 
 from dealer_agent.storage.connections import database_url as parsed
 from dealer_agent.storage.connections import writer_engine
-from dealer_agent.storage.isolation import INSTALLATION_TABLES, SET_DEALER
-from dealer_agent.storage.schema import UtcTime, Words, metadata
+from dealer_agent.storage.consents import verify_chain
+from dealer_agent.storage.errors import AlreadyStored
+from dealer_agent.storage.isolation import ALL_DEALERS, INSTALLATION_TABLES, SET_DEALER
+from dealer_agent.storage.schema import UtcTime, Words, leads, metadata
+from dealer_agent.storage.store import Store
+from dealer_agent.storage.transaction import Transaction
 
 ABOUT_ALL_DEALERS = {
     "dealer_registry.LIST_DEALERS",
@@ -130,7 +135,7 @@ def value_of(kind: Any, number: int) -> Any:
 
 
 def rows_of(table: Table, dealer_id: str) -> Iterator[dict[str, Any]]:
-    """Rows that fit together, with the same ids for each dealer: with and without what may be missing, and in several states."""
+    """Rows that fit together, with the same ids for each dealer, in several states, some without optional values."""
     keys = {column.name for column in table.primary_key} | {"token_hash", "document_hash"}
     for number in range(4):
         made = {
@@ -268,13 +273,15 @@ def test_the_lead_writer_stores_leads_of_many_dealers_in_one_transaction(postgre
     dealer_ids = [f"dealer-{number % 5}" for number in range(40)]
     with prepared_schema(postgresql_server) as (_, service), Store.open(service, VAULT) as store:
         writer = store.lead_writer()
-        blocked = writer.submit("dealer-0", lambda _: time.sleep(0.5))  # The others become one group meanwhile.
+        gate = Gate(writer, "dealer-0")
         stored = [writer.submit(dealer_id, job) for dealer_id, job in jobs_of(dealer_ids)]
         refused = writer.submit("dealer-1", storing("L1", contacts=("again@example.com",)))
-        blocked.result(60)
+        alone = writer.submit("dealer-9", lambda tx: tx.execute(select(leads.c.lead_id)).first())
+        gate.open()
         assert [each.result(60) for each in stored] == [f"L{number}" for number in range(40)]
-        with pytest.raises(StorageError):
+        with pytest.raises(AlreadyStored):
             refused.result(60)
+        assert alone.result(60) is None
         writer.close()
         for dealer_id in set(dealer_ids):
             with store.read(dealer_id) as tx:
