@@ -8,7 +8,7 @@ transactions with new leads. If the process is killed, its leases expire.
 import asyncio
 import random
 import traceback
-from collections import Counter, OrderedDict
+from collections import Counter, OrderedDict, defaultdict
 from collections.abc import Callable, Iterable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
@@ -36,7 +36,7 @@ log = structlog.get_logger()
 POLL_SECONDS = 1.0
 TURN_SECONDS = 0.05
 """Jobs of one turn share a transaction. A lease or a result waits for the end of its turn."""
-PROCESS_CONCURRENCY = 256
+PROCESS_CONCURRENCY = 128
 """The most deliveries in progress in one process."""
 CONCURRENCY = 64
 """The most deliveries in progress of one dealer."""
@@ -44,6 +44,8 @@ CHANNEL_CONCURRENCY = 16
 """The most deliveries that are rendered or sent to one channel. One whose result is being recorded does not count."""
 FAILING_CHANNEL_CONCURRENCY = 2
 """The same for a channel whose last attempt failed."""
+FAILING_CONCURRENCY = 32
+"""The most deliveries in progress to all such channels together."""
 READ_AT_ONCE = 16
 """The most dealers whose due addresses are read in one turn."""
 READ_AGAIN_SECONDS = 0.2
@@ -265,27 +267,46 @@ class DeliveryLoop:
 
     def _shares(self) -> dict[str, dict[Address, int]]:
         """How many deliveries may begin at each address, by dealer. A dealer that gets a turn comes last next time."""
+        used, at_failing, at_address = self._slots_in_use()
+        rooms: dict[str, dict[Address, int]] = {}
+        failing: dict[str, dict[Address, int]] = {}
+        shares: dict[str, dict[Address, int]] = defaultdict(dict)
+        for dealer_id, due in self._due.items():
+            for address in random.sample(sorted(due.addresses), len(due.addresses)):
+                if address in due.dealer.outlets:
+                    breaker = self._breaker(due.dealer, address)
+                    group = failing if breaker.failures else rooms
+                    room = self._room(breaker, at_address[dealer_id, address])
+                    group.setdefault(dealer_id, {})[address] = room
+                else:
+                    # They are parked, which needs no slot.
+                    shares[dealer_id][address] = CONCURRENCY
+        healthy = share_slots(rooms, used, total=PROCESS_CONCURRENCY, of_dealer=CONCURRENCY)
+        left = PROCESS_CONCURRENCY - used.total() - _count(healthy)
+        total = min(FAILING_CONCURRENCY, at_failing.total() + left)
+        for group in (healthy, share_slots(failing, at_failing, total=total, of_dealer=CONCURRENCY)):
+            for dealer_id, share in group.items():
+                shares[dealer_id] |= share
+                self._due.move_to_end(dealer_id)
+        return shares
+
+    def _slots_in_use(self) -> tuple[Counter[str], Counter[str], Counter[FullAddress]]:
+        """The deliveries in progress: by dealer, those to failing channels by dealer, and by address.
+
+        By address, a delivery whose result is being recorded does not count.
+        """
         used: Counter[str] = Counter()
+        at_failing: Counter[str] = Counter()
         at_address: Counter[FullAddress] = Counter()
         for task, sending in self._in_progress.items():
             used[sending.dealer_id] += 1
+            if self._breaker(sending.dealer, sending.delivery.address).failures:
+                at_failing[sending.dealer_id] += 1
             if task not in self._recording:
                 at_address[sending.address] += 1
-        rooms: dict[str, dict[Address, int]] = {}
-        strays: dict[str, dict[Address, int]] = {}
-        for dealer_id, due in self._due.items():
-            known = [address for address in due.addresses if address in due.dealer.outlets]
-            random.shuffle(known)
-            rooms[dealer_id] = {each: self._room(due.dealer, each, at_address[dealer_id, each]) for each in known}
-            # They are parked, which needs no slot.
-            strays[dealer_id] = dict.fromkeys(due.addresses.difference(known), CONCURRENCY)
-        shares = share_slots(rooms, used, total=PROCESS_CONCURRENCY, of_dealer=CONCURRENCY)
-        for dealer_id in shares:
-            self._due.move_to_end(dealer_id)
-        return {dealer_id: limits for dealer_id in rooms if (limits := shares.get(dealer_id, {}) | strays[dealer_id])}
+        return used, at_failing, at_address
 
-    def _room(self, dealer: DealerOutlets, address: Address, in_progress: int) -> int:
-        breaker = self._breaker(dealer, address)
+    def _room(self, breaker: Breaker, in_progress: int) -> int:
         at_once = FAILING_CHANNEL_CONCURRENCY if breaker.failures else CHANNEL_CONCURRENCY
         return breaker.capacity(asyncio.get_running_loop().time(), in_progress, at_once)
 
@@ -424,6 +445,10 @@ class DeliveryLoop:
             for task in late:
                 task.cancel()
             await asyncio.gather(*late, return_exceptions=True)
+
+
+def _count(shares: Mapping[str, Mapping[Address, int]]) -> int:
+    return sum(sum(share.values()) for share in shares.values())
 
 
 def _lease(tx: Transaction, dealer: DealerOutlets, limits: Mapping[Address, int]) -> list[DueDelivery]:

@@ -16,8 +16,9 @@ def share_slots(
     dealer that has the fewest, and of those to the one that comes first in `rooms`. The addresses of a dealer take
     turns in their order.
 
-    A dealer has at most `of_dealer` slots, and at most as many as stay free. So dealers whose receivers hang leave
-    slots to the others: one leaves at least half of `total`, two leave a third.
+    A dealer has at most `of_dealer` slots. It gets another only while more are free than it has. So a dealer whose
+    receivers hang leaves at least half of `total` to the others, and `n` such dealers that begin at once leave a share
+    like theirs.
     """
     free = total - sum(used.values())
     turns = {
