@@ -46,7 +46,7 @@ RATE_LIMITS_FILE = "rate-limits.bin"
 
 
 def app() -> DealerApp:
-    """The application of a worker process. The command line passes the folder and the address in the environment."""
+    """The application of a worker process. The command line passes the folder and the URL in the environment."""
     forbid_core_dumps()
     _stop_without_parent()
     prepare_message_types(msgspec.Struct)
@@ -83,7 +83,7 @@ def _stop_without_parent() -> None:
 
 
 def application(settings: Settings, listens_at: str) -> DealerApp:
-    """The application of one dealer. Without a `public_url`, the card has the address `listens_at`."""
+    """The application of one dealer. Without a `public_url`, the card has the URL `listens_at`."""
     return DealerApp(partial(service, settings, listens_at), settings.service.base_path)
 
 
@@ -182,7 +182,7 @@ async def _deliveries(
 
 
 def _card_facts(settings: Settings, listens_at: str) -> CardFacts:
-    """The dealer's part of the agent cards. Addresses use `public_url` (docs/protocol.md#public-url)."""
+    """The dealer's part of the agent cards. URLs start with `public_url` (docs/protocol.md#public-url)."""
     profile = settings.dealer
     base = settings.base_url(listens_at)
     websites = [rooftop.website for rooftop in profile.rooftops if rooftop.website]

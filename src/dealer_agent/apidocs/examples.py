@@ -59,7 +59,7 @@ def curl_command(
     bearer: bool = False,
     compact: bool = False,
 ) -> str:
-    """A command for a POSIX shell. `base_url` is the address of the HTTP+JSON interface, without a trailing slash.
+    """A command for a POSIX shell. `base_url` is the URL of the HTTP+JSON interface, without a trailing slash.
 
     With `bearer`, the command reads a token from the environment. `compact` writes the body on one line, for a
     terminal. Otherwise the body is indented, for a page.
@@ -133,7 +133,7 @@ _TABLE = (
     Status("The customer's consent does not cover this.", _of(errors.ContactConsentRequired)),
     Status("No such skill or vehicle.", _of(errors.VehicleNotFound)),
     Status(
-        "This address is asked with another method; `Allow` names it.",
+        "This path does not allow the method. `Allow` names those it allows.",
         UnsupportedSkill("This address takes POST.", http=405),
     ),
     Status(

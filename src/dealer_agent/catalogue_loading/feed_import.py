@@ -17,9 +17,10 @@ MOST_UNKNOWN_ROOFTOPS = 5
 
 @dataclass(frozen=True, slots=True)
 class ImportResult:
-    """The result of an import. `without_rooftop` units named no rooftop of the dealer and went to the first one.
+    """The result of an import.
 
-    `unknown_rooftops` are the first ids and names that those units gave.
+    `without_rooftop` is the number of units that named no rooftop of the dealer: they belong to the first rooftop.
+    `unknown_rooftops` are the first ids and names of rooftops that these units had.
     """
 
     outcome: ImportOutcome

@@ -1,4 +1,4 @@
-"""Checks what the channels of `dealer.toml` need before the service starts: secrets, a mail server, safe addresses."""
+"""Checks what the channels of `dealer.toml` need before the service starts: secrets, a mail server, safe URLs."""
 
 import os
 from collections.abc import Iterator, Mapping
@@ -103,7 +103,7 @@ def _of_time(settings: Settings, seconds: int, path: Path) -> Iterator[Problem]:
 
 
 def is_this_machine(host: str) -> bool:
-    """Whether a host name or address always means this machine. Other names are not resolved."""
+    """Whether a host name or IP address always means this machine. Other names are not resolved."""
     try:
         return ip_address(host.strip("[]")).is_loopback
     except ValueError:

@@ -70,7 +70,7 @@ class SmtpChannel(Channel, frozen=True, kw_only=True, forbid_unknown_fields=True
 
 
 class HttpChannel(Channel, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """A CRM's web address for leads. Two settings name environment variables with secrets.
+    """The URL to which leads are posted, usually of a CRM. Two settings name environment variables with secrets.
 
     `secret_env` is for the key of the signature header, `authorization_env` for the value of the Authorization header.
     """

@@ -19,7 +19,7 @@ from dealer_agent.storage.sent_deliveries import StoredDocument
 from dealer_agent.storage.store import Store
 
 MOST_MAILS = 5
-"""The most confirmations to one address in MAILS_WITHIN, and the most cancellations (docs/reference/delivery.md)."""
+"""The most confirmations to one e-mail address in MAILS_WITHIN; also the most cancellations."""
 MAILS_WITHIN = timedelta(hours=24)
 
 
@@ -44,7 +44,10 @@ class DeliveryContents:
     profile: Profile
 
     def prepare(self, delivery: DueDelivery) -> PreparedDelivery:
-        """Raises DeliveryDropped, NeedsNewId, NotDelivered and StorageError."""
+        """Reads what a delivery sends, and checks that it may be sent.
+
+        Raises DeliveryDropped, NeedsNewId, NotDelivered and StorageError.
+        """
         try:
             with self.store.read(self.profile.id) as tx:
                 found = lead_to_deliver(tx, delivery)
@@ -84,7 +87,7 @@ class DeliveryContents:
         return lead_view(lead, self.profile, resend=found.history.arrived, because_of=delivery.event_id)
 
     def _limit_mails(self, delivery: DueDelivery, view: LeadView, found: LeadToDeliver) -> None:
-        """Raises DeliveryDropped if the address got too many mails. Anybody can request visits with any address."""
+        """Raises DeliveryDropped if the customer got too many mails. Anybody can request visits with any address."""
         assert found.lead is not None, "a view is of a lead"
         email = normal_email(view.customer.email or "")
         if not email:

@@ -113,7 +113,7 @@ def _match(known: Iterable[KnownUnit], rows: Sequence[ImportRow], positions: Seq
             claimed.add(unit.vehicle_id)
             matches[position] = unit
 
-    # The best matches first, so that a weaker match never takes a unit from a better one.
+    # The best matches first, so that a weaker match never uses the unit of a better one.
     vins = {position: _given(rows[position].unit.vin) for position in positions}
     stocks = {position: (_given(rows[position].unit.stock) or "").casefold() for position in positions}
     for position, vin in vins.items():

@@ -147,7 +147,7 @@ def _checker() -> Checker:
 
 
 def _missing(consent: object, customer: Customer) -> list[Problem]:
-    """What the customer did not agree to. A scope or a list of channels that is no array counts as malformed."""
+    """What the consent lacks. A `scope` or `allowed_channels` that is not an array is not reported here."""
     if not isinstance(consent, dict):
         return []
     problems = []

@@ -1,4 +1,4 @@
-"""The agent card in both revisions (docs/protocol.md#cards). Pure.
+"""The agent card in both protocol revisions (docs/protocol.md#cards). Pure.
 
 Revision 1.0.0 is A2A v1.0's camelCase card. Revision 0.1.0 is the snake_case card with `auth_type`.
 """
@@ -20,7 +20,7 @@ BEARER_REQUIREMENT: list[dict[str, Any]] = [{"schemes": {BEARER_SCHEME: {"list":
 
 @dataclass(frozen=True)
 class CardFacts:
-    """The content of the card of one service. Addresses are absolute, without a trailing slash.
+    """The content of the card of one service. URLs are absolute, without a trailing slash.
 
     `skills` are switched on. `bearer_skills` are the ids of those that require a token.
     """

@@ -125,7 +125,7 @@ class UnsupportedSkill(ProtocolError):
     http = 404
     json_rpc = -32004
     json_rpc_autoagent = -32601
-    meaning = "`data.type` names no skill that this dealer offers, or the address or HTTP method does not exist."
+    meaning = "`data.type` names no skill that this dealer offers, or the path or HTTP method does not exist."
     action = "See the agent card."
     example = (
         "This dealer does not offer inventory.facets.",

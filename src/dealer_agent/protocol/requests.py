@@ -83,7 +83,7 @@ _FilterMembers: Any = defstruct(
 )
 
 
-class Filters(_FilterMembers):  # type: ignore[misc]  # Members derive from FIELDS; mypy takes each for Any.
+class Filters(_FilterMembers):  # type: ignore[misc]  # Members derive from FIELDS; mypy treats each as Any.
     """Absent members and empty arrays mean no constraint. Texts match whole values without regard to case, accents,
     spacing and punctuation, and through well-known synonyms. Ranges include their ends; a listing without the value
     does not match a range on it.
@@ -216,7 +216,7 @@ class Appointment(Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class VehicleOfInterest(VehicleMembers, frozen=True, omit_defaults=True, kw_only=True):
-    """The vehicle that the buyer asks about: any member of a vehicle and extras, none required."""
+    """The vehicle that the buyer asks about. All members are optional."""
 
     vehicle_id: str | UnsetType = UNSET
     condition: SaleCondition | UnsetType = UNSET
@@ -225,8 +225,6 @@ class VehicleOfInterest(VehicleMembers, frozen=True, omit_defaults=True, kw_only
 
 
 class TradeIn(VehicleMembers, frozen=True, omit_defaults=True, kw_only=True):
-    """The vehicle that the buyer would trade in: any member of a vehicle and extras, none required. Its condition is a
-    grade.
-    """
+    """The vehicle that the buyer would trade in. All members are optional. `condition` is a grade."""
 
     condition: Literal["excellent", "good", "fair", "poor"] | UnsetType = UNSET

@@ -142,7 +142,7 @@ _FacetMembers: Any = defstruct(
 )
 
 
-class Facets(_FacetMembers):  # type: ignore[misc]  # Members derive from FIELDS; mypy takes each for Any.
+class Facets(_FacetMembers):  # type: ignore[misc]  # Members derive from FIELDS; mypy treats each as Any.
     """Highest count first, then by value. A facet without a value in the matching set is left out."""
 
 
@@ -154,7 +154,7 @@ class TimeSlot(Struct, frozen=True):
 
 
 class AppointmentReply(Struct, frozen=True, kw_only=True):
-    """What became of the visit asked for. Times carry the rooftop's offset."""
+    """The result of the requested visit. Times have the UTC offset of the rooftop."""
 
     appointment_id: str
     status: Literal["requested", "proposed", "confirmed", "rejected"]

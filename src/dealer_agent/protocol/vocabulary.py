@@ -39,7 +39,7 @@ def proto(
     extension_1_0_0: str = "https://proto.example/extensions/a2a-automotive-retail/v1.0",
     extension_0_1_0: str = "https://proto.example/extensions/a2a-automotive-retail/v0.1",
 ) -> Vocabulary:
-    """The vocabulary `proto`. The domain and the addresses of the extensions are settings."""
+    """The vocabulary `proto`. The domain and the URIs of the extensions are settings."""
     return Vocabulary("proto", "proto.error", domain, extension_1_0_0, extension_0_1_0, a2a_errors=True)
 
 

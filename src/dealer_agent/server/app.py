@@ -64,7 +64,7 @@ class DealerApp:
         is_health_check = below in HEALTH_PATHS
         answer: ASGIApp
         try:
-            # A load balancer may share its address with buyers. Their rate must not refuse its health checks.
+            # A load balancer may share its IP address with buyers. Their rate must not refuse its health checks.
             service.count_request(HEALTH_RULE if is_health_check else ADDRESS_RULE, scope)
             if is_preflight(scope["method"], scope["headers"]):
                 answer = Response(status_code=204, headers=PREFLIGHT)

@@ -334,7 +334,7 @@ class BoundedConnection(FastPathConnection):
             self.transport.close()
 
     def _refuse(self, why: str) -> None:
-        """Stops parsing, and refuses the last request after the responses to the requests before it."""
+        """Stops parsing, and refuses the last request. The responses to the requests before it are sent first."""
         self._refusal, self._held = why, NOTHING
         if self._head_open or not self._message_open or self._binding is not None:
             # The refused request has no cycle.

@@ -42,7 +42,7 @@ checked, because to refuse them costs more than to decode them."""
 class QueuedRequest:
     """A request that waits in the queue of the process.
 
-    uvicorn takes it for a request-response cycle, so later requests of the connection wait for it.
+    uvicorn uses it as a request-response cycle, so later requests of the connection wait for it.
     """
 
     __slots__ = ("_connection", "_incoming", "disconnected", "keep_alive", "response_complete")
@@ -58,7 +58,7 @@ class QueuedRequest:
         self.response_complete = False
 
     def answer(self) -> None:
-        """Answers the request, when the queue has reached it."""
+        """Answers the request. The queue calls this when it is the next one."""
         if not self.disconnected:
             self.response_complete = True
             self._connection.send_reply(self._incoming, keep_alive=self.keep_alive)
@@ -91,7 +91,7 @@ class FastPathConnection(HttpToolsProtocol):
         self._bindings: Mapping[bytes, Binding] = {}
         # When the process last refused a request of this connection because it was overloaded.
         self._refused_at = NEVER
-        # The binding of a request that may take the fast path. None before its head and after its end.
+        # The binding of a request that may use the fast path. None before its head and after its end.
         self._binding: Binding | None = None
         self._body = b""
         # The headers of this request: the last one of each name.
@@ -122,7 +122,7 @@ class FastPathConnection(HttpToolsProtocol):
         )
 
     def _handle(self, binding: Binding) -> bool:
-        """Answers, queues or refuses a request. False if it must take the path over ASGI."""
+        """Answers, queues or refuses a request. False if it must use the path over ASGI."""
         assert self._service is not None
         has_time = self._load.has_time()
         is_refused = not has_time and self._load.is_full(self._refused_at)

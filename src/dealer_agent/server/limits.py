@@ -9,8 +9,8 @@ A window has a fixed length and starts with the client's first request, so the w
 The counters are in one memory-mapped file of fixed size: a table of blocks, each with several sets. All counters of a
 client are in one block, and its counters for one rule are in one set of it. A process holds the kernel's lock on a
 block's bytes while it uses the block. The kernel releases the lock when the process dies. When a set is full, the new
-counter replaces the one that expires first. So a flood of addresses costs no memory, and long windows are kept longest.
-The file has mode 0600 and holds keyed hashes, never an address or a token.
+counter replaces the one that expires first. So requests from very many IP addresses do not use more memory, and the
+longest windows stay longest. The file has mode 0600 and holds keyed hashes, never an IP address or a token.
 """
 
 import fcntl
@@ -165,7 +165,7 @@ class RateLimits:
         return None
 
     def _find(self, start: int, owner: bytes) -> int:
-        """The offset of this counter in the set at `start`; -1 if it is not there."""
+        """The offset of the counter of `owner` in the set of counters at `start`; -1 without one."""
         offset = self._table.find(owner, start, start + _SET_BYTES)
         while offset >= 0 and (offset - start) % _COUNTER_BYTES:
             # By chance, two neighbours contain the same bytes.

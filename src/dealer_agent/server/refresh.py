@@ -57,7 +57,7 @@ def note_first_time(store: Store, dealer_id: str, now: datetime) -> None:
 
 
 def revision_of(store: Store, dealer_id: str) -> Revision:
-    """The revisions of stock and tokens in the store now. Raises StorageError."""
+    """The revisions of the stock and of the tokens in the database now. Raises StorageError."""
     with store.read(dealer_id) as tx:
         return read_revision(tx)
 

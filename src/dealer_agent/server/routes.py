@@ -151,7 +151,7 @@ def _readiness(service: Service) -> Handler:
 
 
 def _calendar(service: Service) -> Handler:
-    """The visits, for a calendar program that has the secret address. With a wrong secret the path is unknown."""
+    """The visits, for a calendar program that has the secret URL. With a wrong secret the answer is 404."""
 
     async def respond(request: Request) -> Response:
         # Leave the block before the response is sent: a client may read it slowly.

@@ -276,7 +276,7 @@ def get_lead(tx: Transaction, lead_id: str) -> StoredLead | None:
 
 
 def lead_reads(lead_id: str) -> tuple[Read, Read, Read]:
-    """The statements that read the rows of a lead, in the order in which `lead_in` takes the rows."""
+    """The statements that read the rows of a lead, in the order of the parameters of `lead_in`."""
     key = {"of_lead": lead_id}
     return (READ_LEAD, key), (READ_EVENTS, key), (consents.READ_EVENTS, key)
 

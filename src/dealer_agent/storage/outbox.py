@@ -27,10 +27,10 @@ State = Literal["waiting", "sent", "parked", "dropped"]
 STATES: tuple[State, ...] = ("waiting", "sent", "parked", "dropped")
 
 MOST_LEADS = 200
-"""The most leads of one address that `count_mails_before` looks at: a stranger can send thousands."""
+"""The most leads of one e-mail address that `count_mails_before` looks at: a stranger can send thousands."""
 
-Address = tuple[str, str]
-"""A rooftop and one of its channels."""
+Receiver = tuple[str, str]
+"""The receiver of a delivery: a rooftop and one of its channels."""
 
 
 class Waiting(NamedTuple):
@@ -61,7 +61,7 @@ class DueDelivery(NamedTuple):
     document: bytes | None
 
     @property
-    def address(self) -> Address:
+    def receiver(self) -> Receiver:
         """The receiver: rooftop and channel."""
         return self.rooftop, self.channel
 
@@ -244,7 +244,7 @@ READ_DELIVERIES = select(*(outbox.c[name] for name in DeliveryRecord._fields)).w
 
 
 def enqueue(
-    tx: Transaction, lead_id: str, rows: Sequence[NewDelivery], after: Mapping[Address, Waiting] | None = None
+    tx: Transaction, lead_id: str, rows: Sequence[NewDelivery], after: Mapping[Receiver, Waiting] | None = None
 ) -> list[str]:
     """Adds rows that are due now and returns their ids. Call it in the transaction that stores the reason for them.
 
@@ -275,7 +275,7 @@ def enqueue(
 def count_mails_before(
     tx: Transaction, delivery: DueDelivery, email: str, token_id: str | None, within: timedelta
 ) -> int:
-    """How many mails of the delivery's kind this address got, or is to get, in the time before the delivery was made.
+    """How many mails of this kind the e-mail address got, or will get, in the time `within` before this delivery.
 
     It counts the leads with the same token, or all leads without one: nothing distinguishes senders without a token,
     and they must not use up the mails of a sender with a token. `email` is normalised. It looks at the newest
@@ -298,26 +298,26 @@ def count_mails_before(
     return int(tx.execute(COUNT_MAILS_BEFORE, sought).scalar_one())
 
 
-def due_addresses(tx: Transaction, lease: timedelta) -> list[Address]:
-    """The addresses (rooftop, channel) with a due delivery that no process has leased. `lease` is the longest lease."""
+def due_receivers(tx: Transaction, lease: timedelta) -> list[Receiver]:
+    """The receivers (rooftop, channel) with a due delivery that no process has leased. `lease` is the longest lease."""
     sought = {"now": tx.now, "latest": tx.now + 2 * lease}
     return [(row.rooftop, row.channel) for row in tx.execute(FIND_DUE_ADDRESSES, sought)]
 
 
-def waiting(tx: Transaction, lead_id: str) -> dict[Address, Waiting]:
+def waiting(tx: Transaction, lead_id: str) -> dict[Receiver, Waiting]:
     """The newest waiting delivery of a lead to each receiver."""
-    found: dict[Address, Waiting] = {}
+    found: dict[Receiver, Waiting] = {}
     for row in tx.execute(READ_WAITING, {"of_lead": lead_id}):
-        address = row.rooftop, row.channel
-        before = found.get(address, Waiting("", untried=False))
+        receiver = row.rooftop, row.channel
+        before = found.get(receiver, Waiting("", untried=False))
         untried = row.kind in WHOLE_LEADS and row.document is None and row.lease is None
-        found[address] = Waiting(max(before.delivery_id, row.delivery_id), before.untried or untried)
+        found[receiver] = Waiting(max(before.delivery_id, row.delivery_id), before.untried or untried)
     return found
 
 
-def claim(tx: Transaction, lease: timedelta, address: Address, limit: int) -> list[DueDelivery]:
-    """Claims up to `limit` due rows at `address`, the oldest first. The caller has them until the lease ends."""
-    rooftop, channel = address
+def claim(tx: Transaction, lease: timedelta, receiver: Receiver, limit: int) -> list[DueDelivery]:
+    """Claims up to `limit` due rows of `receiver`, the oldest first. The caller has them until the lease ends."""
+    rooftop, channel = receiver
     until = tx.now + lease
     sought = {"now": tx.now, "latest": until + lease, "rooftop": rooftop, "channel": channel, "limit": limit}
     claimed = []

@@ -27,8 +27,8 @@ _ROWS = "rows to write"
 class _Compiled(NamedTuple):
     """A statement for one database.
 
-    `names` are its parameters in order, for a driver that takes them by position. `defaults` has all of them, with the
-    values that the statement itself gives them.
+    `names` are its parameters in order, for a driver that needs them by position. `defaults` has the values that the
+    statement itself gives its parameters.
     """
 
     sql: str
@@ -41,7 +41,7 @@ class _Compiled(NamedTuple):
     named: Callable[[Iterable[Any]], Any]
 
     def parameters(self, dealer_id: str, values: Mapping[str, Any]) -> Any:
-        """The values as the driver takes them. A column without a value gets NULL."""
+        """The values in the form that the driver needs. A column without a value gets NULL."""
         given = {**self.defaults, self.dealer: dealer_id, **values}
         for name in self.times:
             if given[name] is not None:
@@ -131,7 +131,7 @@ class Prepared:
         into = {
             name: parameter.type.dialect_impl(dialect).bind_processor(dialect)
             for parameter, name in compiled.bind_names.items()
-            # Both drivers take and return bytes as they are.
+            # Both drivers accept and return bytes.
             if not isinstance(parameter.type, UtcTime | LargeBinary)
         }
         back = [_from_driver(column.type, dialect) for column in columns]

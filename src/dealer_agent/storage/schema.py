@@ -36,10 +36,10 @@ from sqlalchemy import (
 from sqlalchemy.types import TypeDecorator
 
 FIRST_REVISION = "0009"
-"""The first migration. A database of an older revision cannot be upgraded."""
+"""The schema revision of the first migration. A database with an older one cannot be upgraded."""
 
 SCHEMA_REVISION = "0009"
-"""The newest migration. Revisions are numbers of four digits, so that they sort by age."""
+"""The schema revision of the newest migration. All have four digits, so that they sort by age."""
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _MICROSECOND = timedelta(microseconds=1)

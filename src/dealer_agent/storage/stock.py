@@ -56,7 +56,7 @@ class GoneUnit(NamedTuple):
 
 
 class StockMark(NamedTuple):
-    """Identifies a stock: the revision and the time of the import that made it. Other databases have other times."""
+    """Identifies a state of the stock by its revision and the time of its import. Other databases have other times."""
 
     revision: int
     imported_at: datetime | None

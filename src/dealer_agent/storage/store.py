@@ -65,7 +65,7 @@ class Store:
 
     @contextmanager
     def read(self, dealer_id: str, now: datetime | None = None) -> Iterator[Transaction]:
-        """A transaction that sees one moment, and cannot write."""
+        """A read-only transaction on one snapshot of the database."""
         with translating(), self._reader.begin() as connection:
             yield Transaction(connection, dealer_id, now or datetime.now(UTC), self._cipher, check_keys)
 

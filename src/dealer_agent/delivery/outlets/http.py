@@ -1,4 +1,4 @@
-"""The web address of a CRM, which gets one signed POST request for each delivery."""
+"""The HTTP outlet: sends one signed POST request to a CRM for each delivery."""
 
 import asyncio
 import hmac
@@ -37,7 +37,7 @@ against the channel."""
 class HttpOutlet:
     """Posts documents. Any status from 200 to 299 confirms a delivery.
 
-    A redirect is not followed: a lead goes only to the address in the dealer's settings.
+    A redirect is not followed: a lead goes only to the URL in the dealer's settings.
     """
 
     client: httpx.AsyncClient

@@ -5,6 +5,6 @@ from dealer_agent.inventory.feeds.layouts import LAYOUTS
 from dealer_agent.inventory.feeds.reader import read_feed
 
 LAYOUT_NAMES = tuple(LAYOUTS)
-"""The names that `read_feed(layout=...)` takes."""
+"""The names that `read_feed(layout=...)` accepts."""
 
 __all__ = ["LAYOUT_NAMES", "MOST_FILE_MIB", "Feed", "FeedError", "FeedRow", "Remark", "Repeat", "read_feed"]

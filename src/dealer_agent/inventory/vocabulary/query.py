@@ -48,7 +48,7 @@ _MEANINGS, _PHRASE_STARTS = _phrases()
 
 
 def _phrase_at(groups: list[list[str]], start: int) -> tuple[str, int]:
-    """The longest known spelling that starts with this group, and its end. ("", start) without one."""
+    """The longest known spelling that starts at `start`, and the index after its end. ("", start) without one."""
     if groups[start][0] not in _PHRASE_STARTS and "".join(groups[start]) not in _MEANINGS:
         return "", start
     joined, best, end = "", "", start

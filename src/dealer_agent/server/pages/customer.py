@@ -1,6 +1,6 @@
 """The pages behind the links in a customer's mail. They show the dealer and the visit, but no data of the customer.
 
-The browser sends each form to the address of its page.
+The browser sends each form to the URL of its page.
 """
 
 from itertools import groupby

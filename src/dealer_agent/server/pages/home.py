@@ -175,7 +175,7 @@ def _today(hours: DepartmentHours | None, today: date | None) -> str:
 
 
 def _is_web_address(text: str) -> bool:
-    """Whether a text may become a link. A `javascript:` address must not."""
+    """Whether a text may become a link. A `javascript:` URL must not."""
     try:
         return urlsplit(text).scheme in ("http", "https")
     except ValueError:
