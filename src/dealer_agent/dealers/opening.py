@@ -281,7 +281,7 @@ def _problems(opening: Opening) -> Iterator[Problem]:
     unknown_place = [*_unknown_place(opening)]
     yield from unknown_place or _unknown_holidays(opening)
     known = msgspec.structs.replace(opening, holidays=UNSET) if unknown_place else opening
-    # The readers report invalid hours and dates.
+    # Invalid hours and dates are reported when they are parsed.
     with suppress(ValueError):
         yield from _overlaps(known)
 

@@ -122,7 +122,9 @@ def _decoded(text: str) -> str:
 
 
 def _shown(value: str) -> str:
-    """A wrong address for a message. A text with an `@` may contain a password, so it is not repeated."""
+    """A wrong URL or e-mail address, quoted for an error message. A text with an `@` may contain a password, so it is
+    not repeated.
+    """
     return "the value" if "@" in _decoded(value) else f"'{value}'"
 
 

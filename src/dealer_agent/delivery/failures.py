@@ -41,7 +41,7 @@ class _NotSendable(Exception):  # noqa: N818 - it says what happened
 
 
 class DeliveryDropped(_NotSendable):
-    """The delivery must not be sent: the customer was erased, or the message is out of date."""
+    """The delivery must not be sent: the customer was erased, or its content is out of date."""
 
 
 class NeedsNewId(_NotSendable):

@@ -172,7 +172,7 @@ class DeliveryLoop:
             sending = True
             note = await self.outlets[delivery.receiver].send(document)
         except asyncio.CancelledError:
-            # The process stops, so another one may send it at once. If this cannot be stored, the lease expires.
+            # The process stops, so another process may send it at once. If this cannot be stored, the lease expires.
             with suppress(StorageError):
                 await self._write(lambda tx: outbox.release(tx, delivery, may_have_arrived=sending))
             raise

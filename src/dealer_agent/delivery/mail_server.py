@@ -1,4 +1,4 @@
-"""The dealer's mail server. Reports failures in the service's own words, because a server's text may quote the mail."""
+"""The dealer's mail server. A failure never contains the server's text, because it may quote the mail."""
 
 import asyncio
 import ssl

@@ -20,7 +20,7 @@ from dealer_agent.storage.outbox import Receiver
 
 @dataclass(frozen=True, slots=True)
 class DeliveryContent:
-    """The message of a delivery, made from the current rows."""
+    """What a delivery sends, made from the current rows, before it is rendered."""
 
     delivery_id: str
     message: DeliveredMessage

@@ -35,8 +35,8 @@ class Notifications:
     def send_again(self, lead_id: str, event_id: str, rooftops: Iterable[DealerRooftop]) -> None:
         """Sends a lead again to the channels and the staff of these rooftops, because of the event.
 
-        A receiver whose delivery was not attempted yet gets no other one: the document is made from the rows at the
-        first attempt. A document that was attempted does not change, so another delivery follows it.
+        A receiver whose delivery was not attempted yet gets no second delivery: the document is made from the rows at
+        the first attempt. A document that was attempted does not change, so another delivery follows it.
         """
         waits = waiting(self.tx, lead_id)
         rows = [
@@ -70,7 +70,7 @@ class Notifications:
         return gets_mail
 
     def add_moved_visit(self, visit: AppointmentRecord) -> None:
-        """Adds a confirmed visit that replaced another one to its lead, and notifies about it."""
+        """Adds a confirmed visit that replaced another visit to its lead, and notifies about it."""
         assert visit.request is not None, "it was read with its request"
         requested = msgspec.json.decode(
             b'{"request":%b,"reply":%b}' % (visit.request, visit.reply), type=RequestedVisit

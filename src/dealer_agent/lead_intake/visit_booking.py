@@ -85,7 +85,7 @@ class Without:
 
 @dataclass(frozen=True, slots=True)
 class VisitBooking:
-    """The visits of one transaction."""
+    """Decides about requested visits, and stores and ends visits, in one transaction."""
 
     tx: Transaction
     timetable: Timetable

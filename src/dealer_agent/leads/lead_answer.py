@@ -1,6 +1,6 @@
-"""The answer to a lead, and its `message`: what happens next, when, and with whom. Pure.
+"""The answer to a lead, and its text in `message`: what happens next, when, and with whom. Pure.
 
-Every answer to a lead has a message (docs/protocol.md#lead-submit). Times are on the rooftop's clock.
+Every answer to a lead has a text for the customer (docs/protocol.md#lead-submit). Times are on the rooftop's clock.
 """
 
 from dataclasses import dataclass
@@ -28,7 +28,7 @@ from dealer_agent.protocol.skill import LeadReceipt
 from dealer_agent.protocol.vehicle import Vehicle
 
 NAME_LENGTH = 100
-"""The most characters of the name of a rooftop or a vehicle in the message."""
+"""The most characters of the name of a rooftop or a vehicle in the text."""
 
 # To a customer these names are shorter than in `wording.VISITS`, which has more types of visits.
 _VISITS: dict[VisitKind, str] = {
@@ -46,9 +46,9 @@ _OF_THE_VEHICLE: tuple[VisitKind, ...] = ("test_drive", "handover")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LeadAnswer:
-    """The facts for the message. `unknown_rooftop` is a name from the buyer that no rooftop has.
+    """The facts for the text of the reply to the buyer. `unknown_rooftop` is a name from the buyer that no rooftop has.
 
-    The message names no channel. A missing channel would disclose to any sender that the customer withdrew consent.
+    The text names no channel. A missing channel would disclose to any sender that the customer withdrew consent.
     """
 
     department: Department
@@ -72,7 +72,7 @@ class LeadAnswer:
 
 
 def answer_message(answer: LeadAnswer) -> str:
-    """The message. It has at most `responses.MESSAGE_LENGTH` characters, because each name in it is bounded."""
+    """The text. It has at most `responses.MESSAGE_LENGTH` characters, because each name in it is bounded."""
     visit = answer.visit
     if visit is None:
         about = f" about the {answer.vehicle}" if answer.vehicle else ""

@@ -1,7 +1,7 @@
 """A lead as ADF, JSON, mails and calendars show it, and how it is made from a stored lead. Pure.
 
-It has only what its readers need, from the stored lead and the dealer's profile. An absent value is None, or UNSET in
-the protocol's own types. Times are aware, in any zone.
+It has only what these documents need, from the stored lead and the dealer's profile. An absent value is None, or UNSET
+in the protocol's own types. Times are aware, in any zone.
 """
 
 from collections.abc import Mapping, Sequence
@@ -228,14 +228,14 @@ def lead_view(
 
 
 def erased_lead(lead: LeadDetails, profile: Profile, rooftop: str) -> ErasedLead:
-    """The message about an erased lead for its receivers at a rooftop."""
+    """What the receivers at a rooftop get about an erased lead."""
     record = lead.stored.lead
     assert record.erased_at is not None, "only an erasure makes this delivery"
     return ErasedLead(lead_id=record.lead_id, rooftop=rooftop_view(profile, rooftop), erased_at=record.erased_at)
 
 
 def cancelled_visit(visit: AppointmentRecord, profile: Profile) -> CancelledVisit:
-    """The message about a visit that an erasure cancelled."""
+    """What the receivers at a rooftop get about a visit that an erasure cancelled."""
     assert visit.starts_at is not None, "a confirmed visit has a time"
     return CancelledVisit(
         lead_id=visit.lead_id,

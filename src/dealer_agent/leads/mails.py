@@ -80,7 +80,7 @@ def adf_mail_subject(message: DeliveredMessage) -> str:
 
 
 def staff_mail(message: DeliveredMessage) -> Mail:
-    """A message in plain English for the staff of the rooftop."""
+    """The mail of a delivery to the staff of the rooftop, as readable text."""
     match message:
         case LeadView():
             return _lead_mail(message)

@@ -69,7 +69,7 @@ class VisitDecision:
 
     @property
     def answer(self) -> VisitAnswer:
-        """The facts for the message to the customer."""
+        """The facts about the visit for the text of the reply."""
         confirmed = self.confirmed
         moved = [each for each in self.replaced if confirmed and each.starts_at not in (None, confirmed.start)]
         return VisitAnswer(

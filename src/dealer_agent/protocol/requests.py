@@ -112,7 +112,7 @@ class Sort(Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class Privacy(Struct, frozen=True, forbid_unknown_fields=True):
-    """Searching is best done anonymously: who the buyer is belongs into a lead, and only there."""
+    """Search anonymously. Send the customer's data only with a lead."""
 
     anonymous: bool | UnsetType = UNSET
 
@@ -203,7 +203,7 @@ class RequestedWindow(Struct, frozen=True):
 
 
 class Appointment(Struct, frozen=True, forbid_unknown_fields=True):
-    """A visit asked for: by windows or by one time, never both. Both forms are understood everywhere."""
+    """A requested visit: with windows or with one time, never both. Both protocol revisions accept both forms."""
 
     appointment_type: AppointmentType
     requested_windows: (

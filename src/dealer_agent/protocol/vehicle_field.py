@@ -38,7 +38,7 @@ SearchWeight = Literal["name", "fact", "identifier", "prose"]
 Identifiers and prose rarely repeat, so the catalogue has no column for them.
 """
 
-Reader = Literal[
+CellParser = Literal[
     "address", "amount", "condition", "cubic_centimetres", "day", "dollars", "features", "line", "miles", "moment",
     "names", "photos", "prose", "status", "stock", "truth", "vehicle_type", "vin", "whole", "word", "year",
 ]  # fmt: skip
@@ -46,7 +46,7 @@ Reader = Literal[
 
 
 class Field(Struct, frozen=True):
-    """The part of a row that every field has.
+    """What every field of a vehicle has.
 
     `description` is published if the name and the schema do not say enough. `absent_means` is the value that filters
     and facets use for a listing without the field. `lead_bounds` are JSON Schema keywords for the field in a lead's
@@ -125,7 +125,7 @@ class Feed(Struct, frozen=True):
     under which it finds them.
     """
 
-    reader: Reader
+    reader: CellParser
     columns: str = ""
     own_columns: str = ""
     member: str = ""

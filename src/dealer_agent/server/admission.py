@@ -122,7 +122,7 @@ class Admission:
     async def wait_for_turn(self, *, is_lead: bool = False) -> None:
         """Waits until a request may be answered. Raises RateLimited if it would wait too long.
 
-        The request may take long, so the turn of the loop answers no other one after it.
+        The request may take long, so this turn of the event loop answers no further request.
         """
         if not self.has_time():
             if self.is_full(is_lead=is_lead):

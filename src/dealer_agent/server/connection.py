@@ -37,8 +37,9 @@ takes about 3 KB. A piece contains at most 20 requests."""
 REQUEST_LINE = b"HTTP/1."
 """Every request line contains this."""
 SINGLE_HEADERS = frozenset((b"host", b"authorization", b"content-type", b"a2a-version", b"origin"))
-"""Headers that a request may have once: a proxy might read another one than the service. The parser itself refuses a
-second Content-Length or Transfer-Encoding."""
+"""Headers that a request may have once: a proxy might read a different one than the service. The parser itself refuses
+a second Content-Length or Transfer-Encoding.
+"""
 RETRY_SECONDS = 5
 """When a client may retry that found no free connection."""
 NOTHING = memoryview(b"")
@@ -266,7 +267,7 @@ class BoundedConnection(FastPathConnection):
             self.loop.call_soon(self._parse_held)
 
     def _parse_held(self) -> None:
-        """Parses bytes that are held back, up to the end of one request."""
+        """Parses the held bytes, up to the end of one request."""
         self._is_scheduled = False
         parsed = self._requests_parsed
         while self._held and parsed == self._requests_parsed and self._may_parse() and not self.transport.is_closing():
@@ -300,7 +301,7 @@ class BoundedConnection(FastPathConnection):
                 what = "The head of the request is" if self._head_open else "Trailers and the frames of chunks are"
                 self._refuse(f"{what} too large.")
         if again:
-            # Outside of the except block: its exception must not become the context of another one.
+            # Outside of the except block: its exception must not become the context of another exception.
             self._parse(again)
 
     def _head_without_upgrade(self) -> bytes:

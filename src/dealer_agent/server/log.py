@@ -1,7 +1,7 @@
 """Structured logs: one JSON object in each line, without personal data.
 
 Lines go through a buffer that is flushed a few times a second, because a write for each request would cost more than
-the request. No line contains a body, a header or an address of a request.
+the request. No line contains a body, a header or an IP address of a request.
 
 The log has a bound, so that a flood of requests does not fill the disk (`docs/reference/settings.md`, `[logs]`). In
 each interval the first lines of each kind are written, and the others are counted. At the end of the interval one line

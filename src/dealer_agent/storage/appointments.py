@@ -227,7 +227,7 @@ def find_appointment(tx: Transaction, appointment_id: str) -> AppointmentRecord 
 
 
 def appointments_of(tx: Transaction, lead_id: str) -> list[AppointmentRecord]:
-    """All visits that a lead ever asked for, those that ended too, oldest first."""
+    """All visits that a lead requested, also those that ended, oldest first."""
     return appointments_in(tx, READ_APPOINTMENTS.read(tx, {"of_lead": lead_id}))
 
 
@@ -263,7 +263,7 @@ def list_calendar(tx: Transaction, *, since: datetime, until: datetime, most: in
 
 
 def list_waiting(tx: Transaction, since: datetime) -> list[ListedAppointment]:
-    """The visits asked for since `since` that have no time yet: a person must arrange them. Oldest first."""
+    """The visits requested since `since` that have no time yet: a person must arrange them. Oldest first."""
     return [_listed(tx, row) for row in tx.execute(LIST_WAITING, {"since": since})]
 
 

@@ -2,8 +2,9 @@
 
 The file is lines of JSON. The first line names the dealer, the leads, and the chain's head. Each other line is an event
 of the chain, from the first one to the head. Events of the person have their `body`: the salt and the text, whose hash
-is the event's commitment. `said` repeats the body for readers, and the check compares the two. Events of others name
-nobody. The check needs them to follow the hashes to the head, and to show that no event of these leads is left out.
+is the event's commitment. `said` repeats the body as readable text, and the check compares the two. Events of others
+name nobody. The check needs them to follow the hashes to the head, and to show that no event of these leads is left
+out.
 """
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence

@@ -84,7 +84,7 @@ class KeyMissing(StorageError):
 
 
 class WrongKey(StorageError):
-    """Customer data cannot be decrypted: the key is another one, or the data was changed."""
+    """Customer data cannot be decrypted: the key is a different one, or the data was changed."""
 
 
 class StockShrinks(StorageError):

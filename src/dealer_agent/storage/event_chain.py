@@ -182,7 +182,7 @@ def _extend(tx: Transaction, chain: Chain, stored: StoredEnd, row_of: Callable[[
 
 
 def chain_end(tx: Transaction, chain: Chain = CONSENTS) -> StoredEnd:
-    """The chain's end in the dealer's row."""
+    """Reads the end of a chain from the dealer's row. EMPTY for a new dealer."""
     found = tx.execute(chain.read_end).one_or_none()
     return StoredEnd(EMPTY, None) if found is None else _stored_end(*found)
 
@@ -216,7 +216,7 @@ def _may_be_extended(tx: Transaction, stored: StoredEnd, chain: Chain) -> bool:
 
 
 def key_of_another_process(key_id: str) -> str:
-    """The message about a key that another process uses and this one does not have."""
+    """The error message about a key that another process uses and this one does not have."""
     return (
         f"another process uses the key {key_id}, which is not among the keys here: restart this process with the keys "
         "that DEALER_AGENT_KEYS holds now, or put the newest copy of dealer-agent.keys back"

@@ -67,7 +67,7 @@ class DueDelivery(NamedTuple):
 
 
 class DeliveryRecord(NamedTuple):
-    """A delivery, for a list. `created_at` is when it was made, or when somebody last asked for a retry.
+    """A delivery, for a list. `created_at` is when it was made, or when somebody last requested a retry.
 
     A waiting row with a `leased_until` in the future is being sent. `unknown` counts the attempts that may have
     arrived, and the one that is in progress.

@@ -106,10 +106,10 @@ class Prepared:
             raise AlreadyStored(conflict)
 
     def move(self, tx: Transaction, before: Mapping[str, Any], after: Mapping[str, Any]) -> bool:
-        """Changes the dealer's row from `before` to `after`, unless another one changed it. Returns whether it did.
+        """Changes the dealer's row from `before` to `after`, unless it is no longer `before`. Returns whether it did.
 
-        If the connection collects rows, the result is always True, and several moves of one row become one. Then a row
-        that another transaction changed raises AlreadyStored when the rows are written.
+        If the connection collects rows, the result is always True, and several moves of one row become one. If another
+        transaction changed the row, AlreadyStored is raised later, when the rows are written.
         """
         rows = _collected(tx.connection)
         if rows is None:

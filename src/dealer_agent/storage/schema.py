@@ -69,11 +69,11 @@ class UtcTime(TypeDecorator[datetime]):
     cache_ok = True
 
     def process_bind_param(self, value: datetime | None, dialect: Dialect) -> int | None:  # noqa: ARG002
-        """To the database."""
+        """Converts a time to the stored number."""
         return None if value is None else microseconds(value)
 
     def process_result_value(self, value: int | None, dialect: Dialect) -> datetime | None:  # noqa: ARG002
-        """From the database."""
+        """Converts a stored number to a time."""
         return time_of(value)
 
 
@@ -82,14 +82,14 @@ def as_stored(words: str) -> str:
     return words.replace("\0", "\N{REPLACEMENT CHARACTER}")
 
 
-class Words(TypeDecorator[str]):
-    """Text from outside, the same on both databases (`as_stored`)."""
+class ExternalText(TypeDecorator[str]):
+    """Text of another program or person. It is stored as `as_stored` changes it, so that both databases accept it."""
 
     impl = String
     cache_ok = True
 
     def process_bind_param(self, value: str | None, dialect: Dialect) -> str | None:  # noqa: ARG002
-        """To the database."""
+        """Converts a text to its stored form."""
         return None if value is None else as_stored(value)
 
 
@@ -151,7 +151,7 @@ vault_key_uses = Table(
     Column("key_id", String, primary_key=True),
     Column("state", String, nullable=False),
     Column("since", UtcTime, nullable=False),
-    Column("lacked_by", Words),
+    Column("lacked_by", ExternalText),
 )
 
 # `trusted_at` is the newest time at which a running service found its clock plausible (`storage.clock`).
@@ -175,9 +175,9 @@ units = Table(
     "units",
     metadata,
     Column("dealer_id", String, primary_key=True),
-    Column("vehicle_id", Words, primary_key=True),
-    Column("vin", Words),
-    Column("stock", Words),
+    Column("vehicle_id", ExternalText, primary_key=True),
+    Column("vin", ExternalText),
+    Column("stock", ExternalText),
     Column("digest", String, nullable=False),
     Column("document_hash", LargeBinary, nullable=False),
     Column("first_seen", UtcTime, nullable=False),
@@ -192,7 +192,7 @@ unit_documents = Table(
     "unit_documents",
     metadata,
     Column("dealer_id", String, primary_key=True),
-    Column("vehicle_id", Words, primary_key=True),
+    Column("vehicle_id", ExternalText, primary_key=True),
     Column("unit", LargeBinary, nullable=False),
     ForeignKeyConstraint(["dealer_id", "vehicle_id"], ["units.dealer_id", "units.vehicle_id"], ondelete="CASCADE"),
 )
@@ -203,7 +203,7 @@ imports = Table(
     Column("dealer_id", String, primary_key=True),
     Column("revision", BigInteger, primary_key=True, autoincrement=False),
     Column("at", UtcTime, nullable=False),
-    Column("source", Words, nullable=False),
+    Column("source", ExternalText, nullable=False),
     Column("layout", String, nullable=False),
     Column("full_file", Boolean, nullable=False),
     Column("added", Integer, nullable=False),
@@ -227,10 +227,10 @@ leads = Table(
     Column("erased_at", UtcTime),
     Column("source_agent", LargeBinary, comment="sealed"),
     Column("status", String, nullable=False),
-    Column("rooftop", Words, nullable=False),
-    Column("vehicle_id", Words),
-    Column("vin", Words),
-    Column("stock", Words),
+    Column("rooftop", ExternalText, nullable=False),
+    Column("vehicle_id", ExternalText),
+    Column("vin", ExternalText),
+    Column("stock", ExternalText),
     Column("vehicle", LargeBinary),
     Column("token_id", String),
     Column("may_be_same_person_as", String),
@@ -329,7 +329,7 @@ consent_events = Table(
     Column("granted_at", UtcTime),
     Column("expires_at", UtcTime),
     Column("channels", LargeBinary, nullable=False),
-    Column("purpose", Words, nullable=False),
+    Column("purpose", ExternalText, nullable=False),
     Column("commitment", LargeBinary, nullable=False),
     Column("body", LargeBinary, comment="sealed"),
     Column("hash", LargeBinary, nullable=False),
@@ -345,7 +345,7 @@ appointments = Table(
     Column("dealer_id", String, primary_key=True),
     Column("appointment_id", String, primary_key=True),
     Column("lead_id", String, nullable=False),
-    Column("rooftop", Words, nullable=False),
+    Column("rooftop", ExternalText, nullable=False),
     Column("kind", String, nullable=False),
     Column("status", String, nullable=False),
     Column("created_at", UtcTime, nullable=False),
@@ -373,7 +373,7 @@ places = Table(
     "places",
     metadata,
     Column("dealer_id", String, primary_key=True),
-    Column("rooftop", Words, primary_key=True),
+    Column("rooftop", ExternalText, primary_key=True),
     Column("kind", String, primary_key=True),
     Column("quarter", UtcTime, primary_key=True, autoincrement=False),
     Column("place", Integer, primary_key=True, autoincrement=False),
@@ -397,8 +397,8 @@ outbox = Table(
     Column("lead_id", String, nullable=False),
     Column("event_id", String),
     Column("kind", String, nullable=False),
-    Column("rooftop", Words, nullable=False),
-    Column("channel", Words, nullable=False),
+    Column("rooftop", ExternalText, nullable=False),
+    Column("channel", ExternalText, nullable=False),
     Column("state", String, nullable=False),
     Column("created_at", UtcTime, nullable=False),
     Column("due_at", UtcTime, nullable=False),
@@ -406,7 +406,7 @@ outbox = Table(
     Column("lease", String),
     Column("leased_until", UtcTime),
     Column("settled_at", UtcTime),
-    Column("problem", Words),
+    Column("problem", ExternalText),
     Column("document", LargeBinary, comment="sealed"),
     Column("unknown", Integer, nullable=False, server_default="0"),
     Column("follows", String),
@@ -425,8 +425,8 @@ accesses = Table(
     Column("dealer_id", String, primary_key=True),
     Column("access_id", String, primary_key=True),
     Column("at", UtcTime, nullable=False),
-    Column("actor", Words, nullable=False),
-    Column("action", Words, nullable=False),
+    Column("actor", ExternalText, nullable=False),
+    Column("action", ExternalText, nullable=False),
     Column("lead_id", String),
     Column("leads", Integer, nullable=False),
     Column("number", BigInteger, nullable=False),
@@ -467,7 +467,7 @@ tokens = Table(
     Column("dealer_id", String, primary_key=True),
     Column("token_id", String, primary_key=True),
     Column("purpose", String, nullable=False, server_default="skills"),
-    Column("name", Words, nullable=False),
+    Column("name", ExternalText, nullable=False),
     Column("token_hash", LargeBinary, nullable=False),
     Column("created_at", UtcTime, nullable=False),
     Column("revoked_at", UtcTime),

@@ -221,7 +221,7 @@ def apply_import(
     remember_days: int,
     full: bool = True,
 ) -> ImportOutcome:
-    """Replaces the stock by `rows`, in one transaction: readers see the old stock or the new one.
+    """Replaces the stock by `rows`, in one transaction: a concurrent transaction reads the old stock or the new one.
 
     If the file is `full`, units for sale that are not in `rows` become sold. If those are more than the share
     `max_shrink` (0 to 1) of the units for sale, raises StockShrinks and writes nothing. `dry_run` finds the same

@@ -152,7 +152,7 @@ def _retry_after(value: str | None) -> timedelta | None:
 
 
 def _problem(error: httpx.TransportError) -> str:
-    """In the service's own words, because the text of a library's error may quote the request."""
+    """Describes an error without the text of the library, because it may quote the request."""
     cause: BaseException | None = error
     while cause is not None:
         if isinstance(cause, ssl.SSLCertVerificationError):
