@@ -201,7 +201,7 @@ def deliveries_of(store: Store, dealer_id: str, lead_id: str) -> Sequence[Delive
 
 
 def ordinary_file(path: Path | None) -> Path | None:
-    """The file of an option. Raises BadParameter if it is no ordinary file, or if its folder does not exist."""
+    """The absolute path of a file. Raises BadParameter if it is not a regular file, or if its folder does not exist."""
     if path is None:
         return None
     path = path.resolve()

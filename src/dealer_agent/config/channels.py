@@ -20,7 +20,7 @@ LEAST_LEASE_MARGIN_SECONDS = 5
 def channel_secrets(settings: Settings, env: Mapping[str, str]) -> dict[str, str]:
     """The values of all environment variables that the channels and the mail server need, by the variable's name.
 
-    Raises SettingsError with all problems of the channels, each with its key.
+    Raises SettingsError with all problems of the channels, each with the path of its setting.
     """
     found = list(_problems(settings, env))
     if found:

@@ -206,7 +206,10 @@ class Opening(Struct, frozen=True, kw_only=True):
 
 @dataclass(frozen=True, slots=True)
 class HolidayHours:
-    """The hours of a department on public holidays: `named` holidays have a special day."""
+    """The hours of a department on public holidays.
+
+    `named` has the holidays for which the dealer wrote a special day. `others` is for all other holidays.
+    """
 
     place: tuple[str, str | None]
     named: Mapping[str, Spans]

@@ -1,8 +1,8 @@
 """Stores one lead in one transaction, or repeats the answer to its idempotency key.
 
 The order is: idempotency key, consent, vehicle, an earlier lead of the same sender, visit. Then lead, consent,
-contacts, visit, places, deliveries and the answer for the key are stored. The writer may run a transaction again, so it
-changes nothing but the database.
+contacts, visit, places, deliveries and the answer for the idempotency key are stored. The writer may run a transaction
+again, so it changes nothing but the database.
 """
 
 from collections.abc import Collection, Iterable, Sequence
@@ -96,7 +96,7 @@ class LeadTransaction:
         return self._take().answer if key is UNSET else self._store_once(key)
 
     def _store_once(self, key: str) -> Result:
-        """Repeats the answer stored for the key. Without one, stores the lead and its answer.
+        """Repeats the answer that is stored for the idempotency key. Without one, stores the lead and its answer.
 
         Errors are not stored. After AppointmentTimeUnavailable, a repeated request tries to book the visit.
         """

@@ -102,7 +102,7 @@ def _wanted_vehicle(prospect: Element, view: LeadView) -> None:
 
 
 def _listing(element: Element, vehicle: Vehicle, view: LeadView) -> None:
-    """A vehicle in stock. The comments have the facts of the buyer's description that a listing cannot have."""
+    """Adds a vehicle in stock. The comments have the buyer's notes and extra members, which a listing does not have."""
     _sale_condition(element, vehicle.condition)
     _id(element, vehicle.vehicle_id)
     _members(element, vehicle, price=vehicle.price)

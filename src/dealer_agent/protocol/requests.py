@@ -42,7 +42,7 @@ LEAD_VEHICLE_BOUNDS: Final[Mapping[str, Mapping[str, int]]] = {
 
 
 def filter_members(row: VehicleField) -> Mapping[str, tuple[Any, str]]:
-    """The filters of a field: name to type and description."""
+    """The type and description of each filter of a field, by the name of the filter."""
     match row.filter:
         case AnyOf() as any_of:
             value = row.value_type if get_origin(row.value_type) is Literal else Word
@@ -72,7 +72,7 @@ _FILTERS: dict[str, tuple[Any, str]] = {
 }
 
 FILTER_MEANINGS: Final = {name: description for name, (_, description) in _FILTERS.items() if description}
-"""Filter name to its description."""
+"""The description of each filter."""
 
 _FilterMembers: Any = defstruct(
     "_FilterMembers",

@@ -60,7 +60,7 @@ def consent_schema() -> Schema:
 
 
 def published_schemas() -> dict[str, Schema]:
-    """File name to schema, as served under `/schemas/`."""
+    """The schemas that are served under `/schemas/`, by file name."""
     files: dict[str, Schema] = {}
     for skill in SKILLS:
         files[f"{skill.request_type}.json"] = request_schema(skill)

@@ -76,7 +76,7 @@ class Vocabularies:
 
     @cached_property
     def requests(self) -> dict[str, tuple[Vocabulary, Skill]]:
-        """Request media type to its vocabulary and skill."""
+        """The vocabulary and skill of each media type of a request."""
         return {
             vocabulary.request_media_type(skill): (vocabulary, skill) for vocabulary in self.both for skill in SKILLS
         }

@@ -169,7 +169,10 @@ def check_evidence(lines: Iterable[bytes], recorded: Iterable[Head] = ()) -> Che
 
 
 def _check_leads(lead_ids: Sequence[str], theirs: Sequence[ConsentEvent], without_text: Mapping[str, int]) -> None:
-    """Raises BadEvidence if a lead has no events, or if an event in `without_text` (lead to number) lacks its text."""
+    """Raises BadEvidence if a lead has no events, or if `without_text` names a lead.
+
+    `without_text` maps a lead to the number of an event whose text is gone although the lead was not erased.
+    """
     if not lead_ids:
         raise BadEvidence("line 1 names no lead")
     if absent := set(lead_ids).difference(event.lead_id for event in theirs):

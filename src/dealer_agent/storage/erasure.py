@@ -36,7 +36,7 @@ from dealer_agent.storage.store import Store
 from dealer_agent.storage.transaction import Transaction
 
 MOST_LEADS = 100
-"""The most leads that one transaction disposes of: it bounds how long new leads wait."""
+"""The most leads whose customer data one transaction deletes. It bounds how long new leads wait."""
 
 
 class Disposed(NamedTuple):
@@ -226,7 +226,7 @@ def disposable(tx: Transaction, *, leads_unused_since: datetime, consents_before
 
 
 def _dispose(tx: Transaction, *, leads_unused_since: datetime, consents_before: datetime) -> Disposed:
-    """Disposes of up to MOST_LEADS leads and as many consents."""
+    """Deletes by age the customer data of up to MOST_LEADS leads, and up to MOST_LEADS consents."""
     lead_ids = list(tx.execute(FIND_UNUSED, {"since": leads_unused_since, "now": tx.now}).scalars())
     if lead_ids:
         _empty(tx, lead_ids)

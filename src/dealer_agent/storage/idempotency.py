@@ -42,7 +42,9 @@ class StoredReply(NamedTuple):
 
 
 class ReplyContent(Struct, array_like=True):
-    """The encrypted part of a stored response. `key_hash` is the unkeyed hash of the key and its scope."""
+    """The encrypted part of a stored response. `key_hash` is the unkeyed hash of the idempotency key
+    and its scope.
+    """
 
     payload_hash: bytes
     reply: bytes

@@ -56,7 +56,7 @@ class GoneUnit(NamedTuple):
 
 
 class StockMark(NamedTuple):
-    """Identifies a state of the stock by its revision and the time of its import. Other databases have other times."""
+    """Identifies a state of the stock by its revision and the time of its import. The time tells two databases apart."""
 
     revision: int
     imported_at: datetime | None

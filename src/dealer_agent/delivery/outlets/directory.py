@@ -1,4 +1,4 @@
-"""A folder that gets one file for each delivery."""
+"""The directory outlet: writes one file to a folder for each delivery."""
 
 import asyncio
 import os

@@ -35,7 +35,7 @@ class _MailOutlet:
 
 
 class CrmMailOutlet(_MailOutlet):
-    """The mailbox of a CRM, which gets the ADF document as plain text."""
+    """Mails the ADF document as plain text to a CRM."""
 
     def render(self, delivery: DeliveryContent) -> bytes:
         """The mail."""
@@ -47,7 +47,7 @@ class CrmMailOutlet(_MailOutlet):
 
 
 class StaffMailOutlet(_MailOutlet):
-    """The rooftop's staff, who get the lead in plain English."""
+    """Mails the lead as readable text to the rooftop's staff."""
 
     def render(self, delivery: DeliveryContent) -> bytes:
         """The mail."""
@@ -56,7 +56,7 @@ class StaffMailOutlet(_MailOutlet):
 
 @dataclass(frozen=True, slots=True)
 class CustomerMailOutlet:
-    """The customers, who get mails about confirmed and cancelled visits if they consent to e-mail."""
+    """Mails customers about their confirmed and cancelled visits if they consent to e-mail."""
 
     server: MailServer
     links: CustomerLinks

@@ -30,7 +30,7 @@ def _marker(field: str, word: str) -> str:
 
 
 def _phrases() -> tuple[dict[str, frozenset[str]], frozenset[str]]:
-    """Folded spelling to its markers, and the first words of the spellings that have several words."""
+    """A map from folded spelling to its markers, and the first words of the spellings that have several words."""
     meanings: dict[str, set[str]] = {}
     starts: set[str] = set()
     for field in sorted(_CANONICAL):
