@@ -18,7 +18,7 @@ _SURROGATES = re.compile("[\ud800-\udfff]")
 
 
 def render_json(message: DeliveredMessage) -> bytes:
-    """The JSON document of a delivery: one object in UTF-8. An unknown member is absent, never null."""
+    """The JSON document of a delivery: one object in UTF-8. A member without a value is absent, never null."""
     match message:
         case LeadView(withdrawn=()):
             document = _lead(message)

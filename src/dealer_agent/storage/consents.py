@@ -210,7 +210,7 @@ def allowed_channels(tx: Transaction, lead_id: str, at: datetime) -> frozenset[s
 
 
 def verify_chain(tx: Transaction, recorded: Mapping[int, bytes] | None = None) -> ChainReport:
-    """Checks every event of the dealer's chain, and its end. `recorded` maps the number of an event to its recorded hash.
+    """Checks every event of the dealer's chain, and its end. `recorded` has recorded hashes by event number.
 
     Finds changed, added, missing, removed and swapped events, texts and proofs that were changed or deleted without an
     erasure, and a chain that was rewritten without the key. Only recorded heads show that the newest events were

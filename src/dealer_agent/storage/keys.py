@@ -118,7 +118,7 @@ def check_keys_to_encrypt(tx: Transaction) -> None:
 def start_use(tx: Transaction) -> None:
     """Records that the active key is used from now on, with a proof of it and of the lasting secret.
 
-    A key that was retired or destroyed stays so, and gets no proof: every process would need it again.
+    A retired or destroyed key stays retired or destroyed. It gets no proof, because then every process would need it.
     """
     keyring = tx.unchecked_cipher.keyring
     tx.execute(START_USE, {"key_id": keyring.active, "state": "active", "since": tx.now})
