@@ -20,7 +20,7 @@ IDEMPOTENCY_KEPT = timedelta(days=30)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class IdempotencyRecord:
-    """The response to store for a key. `scope` is the key's owner (`PreparedLead.key_scope`).
+    """The response to store for an idempotency key. `scope` identifies its sender (`PreparedLead.key_scope`).
 
     `reply` are the bytes of the response. Erasing the lead `lead_id` deletes them too.
     """
@@ -77,7 +77,7 @@ DELETE_REPLY = Prepared(
 
 
 def find_idempotent(tx: Transaction, scope: str, key: str) -> StoredReply | None:
-    """The response that was stored for this key within the last 30 days."""
+    """The response that was stored for this idempotency key within the last 30 days."""
     key_hash = _key_hash(scope, key)
     since = tx.now - IDEMPOTENCY_KEPT
     for fingerprint in tx.hashes(key_hash.hex(), FINGERPRINT):

@@ -56,7 +56,7 @@ class GoneUnit(NamedTuple):
 
 
 class StockMark(NamedTuple):
-    """Identifies a state of the stock by its revision and the time of its import. The time distinguishes two databases."""
+    """Identifies a stock by its revision and the time of its import. The time distinguishes two databases."""
 
     revision: int
     imported_at: datetime | None
