@@ -317,7 +317,7 @@ class NoVisitToCancel(Exception):  # noqa: N818 - it says what happened
 
 
 class Cancellation(NamedTuple):
-    """The cancelled visit and the parts of it, as they were before. The customers of the visits `mailed` get a mail."""
+    """The visit and its parts, as they were before the cancellation. `mailed` are those whose customers get a mail."""
 
     visit: AppointmentRecord
     parts: tuple[AppointmentRecord, ...]

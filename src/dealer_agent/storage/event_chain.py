@@ -267,7 +267,7 @@ def commitment(body: bytes | None) -> bytes:
 
 
 def row_hash(row: Mapping[str, Any], before: bytes, chain: Chain = CONSENTS) -> bytes:
-    """The hash of a row (its columns) after the one with the hash `before`."""
+    """The hash of a row, made from its columns and from `before`, the hash of the row before it."""
     covered = (chain.label, *(_plain(row[name]) for name in chain.covered), before)
     return sha256(msgspec.json.encode(covered)).digest()
 
