@@ -114,8 +114,8 @@ class CustomerActions:
     async def withdraw(self, target: LinkTarget, channels: Collection[str], now: datetime, seconds: float) -> None:
         """Withdraws the customer's consent for these channels, unless it is withdrawn already. CRMs are notified.
 
-        The withdrawal counts for all leads with the same e-mail address, because the link was sent to this address. It
-        does not count for leads with only the same phone number: a sender can put another person's number in a lead.
+        The withdrawal applies to all leads with the same e-mail address, because the link was sent to this address. It
+        does not apply to leads with only the same phone number: a sender can put another person's number in a lead.
         Raises the errors of `cancel`, and VisitEnded only if the customer was erased.
         """
 

@@ -27,7 +27,7 @@ class IntakeContext(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Notifications:
-    """The deliveries of one transaction."""
+    """Adds deliveries about leads and visits to the outbox, in one transaction."""
 
     tx: Transaction
     context: IntakeContext

@@ -83,7 +83,7 @@ def with_allowed_contact_points(customer: Customer, channels: Sequence[Channel])
 
 
 def _covers(event: ConsentEvent, customer: Customer, channel: Channel) -> bool:
-    """Whether an event counts for the channel's contact point. Only a grant can be for other contact points."""
+    """Whether an event applies to the channel's contact point. Only a grant can be for other contact points."""
     current = contact_point(customer, channel)
     if event.kind != GRANTED or event.customer is None or current is UNSET:
         return True

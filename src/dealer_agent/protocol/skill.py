@@ -1,4 +1,4 @@
-"""The skills: request type, response type and record of each (docs/protocol.md#vocabulary). Pure.
+"""The skills: request type, response type and record of each (docs/protocol.md#skills). Pure.
 
 To add a skill, add its types and its record here, its function to `skills.py`, and its documentation to
 `apidocs/skill_docs.json`. The published schemas have the docstrings of the types as descriptions, so the docstrings are

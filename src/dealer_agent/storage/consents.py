@@ -156,9 +156,9 @@ def record_revocation(
 ) -> int:
     """Adds an event that a customer withdrew consent for these channels, which may not be used from now on.
 
-    It also applies to later leads with one of the `contact_points_of` this one, and outlives it
-    (`storage.withdrawals`). `by` is who recorded it. Returns the event's number. Raises StorageError if there is no
-    such lead.
+    The withdrawal also applies to later leads with one of the contact points of this lead, even after this lead is
+    erased (`storage.withdrawals`). `by` is who recorded it. Returns the event's number. Raises StorageError if there is
+    no such lead.
     """
     record_withdrawal(tx, lead_id, channels, known_by)
     return repeat_revocation(tx, lead_id, channels, by=by, reason=reason, kind=kind)

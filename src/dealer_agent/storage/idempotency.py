@@ -116,7 +116,7 @@ def reply_row(tx: Transaction, content: ReplyContent, at: datetime, lead_id: str
 
 
 def decrypted_reply(tx: Transaction, encrypted: bytes) -> ReplyContent:
-    """Decrypts a value of the column `reply`. Its encryption context names no row: the value itself has the hash of its idempotency key."""
+    """Decrypts a value of the column `reply`. Its encryption context names no row, because it has `key_hash`."""
     return msgspec.msgpack.decode(tx.decrypt(encrypted, REPLY), type=ReplyContent)
 
 

@@ -42,7 +42,7 @@ class Reading:
 
 
 def _parser(parse: Callable[[str], object], *, zero: bool = False) -> "_Read":
-    """A reader that parses a member's first cell. A value of 0 counts as unknown, unless `zero` is set."""
+    """A parser of the first cell of a member. It ignores a value of 0, unless `zero` is set."""
 
     def read(row: "_RowParser", member: str, _: Feed) -> None:
         text = row.first(member)
