@@ -35,7 +35,8 @@ from dealer_agent.server.key_rotation import KeyRotation, changeable_key_file, w
 from dealer_agent.server.limits import RateLimits
 from dealer_agent.server.log import configure_logs, end_interval
 from dealer_agent.server.refresh import Refresher, flush_logs, load_tokens, note_first_time, revision_of
-from dealer_agent.server.service import RPC, Service
+from dealer_agent.server.served_dealers import Addresses, ServedDealers
+from dealer_agent.server.service import RPC, Process, Service
 from dealer_agent.skills import dealer_of
 from dealer_agent.storage.lead_writer import LeadWriter
 from dealer_agent.storage.store import Store
@@ -84,12 +85,12 @@ def _stop_without_parent() -> None:
 
 def application(settings: Settings, listens_at: str) -> DealerApp:
     """The application of one dealer. Without a `public_url`, the card has the URL `listens_at`."""
-    return DealerApp(partial(service, settings, listens_at), settings.service.base_path)
+    return DealerApp(partial(one_dealer, settings, listens_at))
 
 
 @asynccontextmanager
-async def service(settings: Settings, listens_at: str) -> AsyncIterator[Service]:
-    """A running service: the stock is loaded, leads are stored and delivered, and background work runs.
+async def one_dealer(settings: Settings, listens_at: str) -> AsyncIterator[ServedDealers]:
+    """The running service of the dealer of a folder: leads are stored and delivered, and background work runs.
 
     Raises StorageError, and SettingsError if a channel cannot work.
     """
@@ -114,28 +115,39 @@ async def service(settings: Settings, listens_at: str) -> AsyncIterator[Service]
         deliveries = await closing.enter_async_context(_deliveries(settings, store, writer, links))
         limits = RateLimits(settings.directory / RATE_LIMITS_FILE, settings.rate_limits.by_rule)
         closing.callback(limits.close)
-        snapshots = SnapshotLoader(store, settings.database_url, profile, settings.directory)
-        closing.callback(snapshots.close)
-        seen = await asyncio.to_thread(revision_of, store, profile.id)
-        snapshot = await asyncio.to_thread(snapshots.load, datetime.now(UTC))
-        dealer = dealer_of(
-            profile,
-            LeadIntake(profile, writer, confirms_by_mail=settings.mail.confirms_visits, on_stored=deliveries.wake),
-            settings.search,
-        )
-        running = Service(
-            dealer=dealer.with_stock(snapshot.catalogue, snapshot.at),
-            tokens=await asyncio.to_thread(load_tokens, store, profile.id),
+        process = Process(
+            settings=settings.service,
             vocabularies=vocabularies_of(settings.service.vocabulary, settings.service.proto),
             limits=limits,
-            settings=settings,
-            card=_card_facts(settings, listens_at),
-            calendar=lambda secret_hash: subscribed_calendar(store, profile, secret_hash, datetime.now(UTC)),
-            customers=dealer.lead_intake.for_customers(store),
-            links=links,
-            ready=True,
+            logs_access=settings.logs.access,
         )
-        seen = seen._replace(stock=snapshot.revision)
+        snapshots = SnapshotLoader(store, settings.database_url, profile, settings.directory)
+        closing.callback(snapshots.close)
+        intake = LeadIntake(profile, writer, confirms_by_mail=settings.mail.confirms_visits, on_stored=deliveries.wake)
+
+        async def open_dealer(dealer_id: str) -> Service:
+            revision = await asyncio.to_thread(revision_of, store, dealer_id)
+            snapshot = await asyncio.to_thread(snapshots.load, datetime.now(UTC))
+            dealer = dealer_of(profile, intake, settings.search)
+            return Service(
+                process=process,
+                snapshots=snapshots,
+                loaded=revision._replace(stock=snapshot.revision),
+                dealer=dealer.with_stock(snapshot.catalogue, snapshot.at),
+                tokens=await asyncio.to_thread(load_tokens, store, dealer_id),
+                vocabularies=process.vocabularies,
+                limits=limits,
+                settings=settings,
+                card=_card_facts(settings, listens_at),
+                calendar=lambda secret_hash: subscribed_calendar(store, profile, secret_hash, datetime.now(UTC)),
+                customers=intake.for_customers(store),
+                links=links,
+            )
+
+        addresses = Addresses(frozenset((profile.id,)), only=profile.id, base_path=settings.service.base_path)
+        dealers = ServedDealers(process, addresses, open_dealer)
+        await dealers.open(profile.id)
+        process.ready = True
         stopped = threading.Event()
         closing.callback(stopped.set)
         rotation = KeyRotation(
@@ -148,11 +160,17 @@ async def service(settings: Settings, listens_at: str) -> AsyncIterator[Service]
             wait=wait_unless(stopped),
         )
         refresher = Refresher(
-            store, writer, running, snapshots, seen, settings.cipher, settings.heads_file, rotation.run_due_steps
+            store,
+            writer,
+            dealers,
+            lambda: {profile.id: revision_of(store, profile.id)},
+            settings.cipher,
+            settings.heads_file,
+            rotation.run_due_steps,
         )
         for work in (refresher.run(), flush_logs(lines)):
             closing.push_async_callback(_end, asyncio.create_task(work))
-        yield running
+        yield dealers
 
 
 async def _end(task: asyncio.Task[None]) -> None:

@@ -22,6 +22,7 @@ from dealer_agent.config import load_settings
 from dealer_agent.config.keys import create_key_file
 from dealer_agent.inventory.feeds import read_feed
 from dealer_agent.server.app import DealerApp
+from dealer_agent.server.service import Service
 from dealer_agent.server.tokens import new_token
 from dealer_agent.storage.store import Store
 from dealer_agent.storage.tokens import create_token
@@ -122,6 +123,12 @@ class Dealership:
     app: DealerApp
     portal: BlockingPortal
     client_address: str = "198.51.100.7"
+
+    @property
+    def service(self) -> Service:
+        """The dealer's service."""
+        (service,) = self.app.dealers.opened.values()
+        return service
 
     def request(
         self,
