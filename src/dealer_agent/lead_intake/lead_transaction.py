@@ -177,7 +177,7 @@ class LeadTransaction:
     def _refuse_withdrawn(self, grant: Grant) -> None:
         """Raises ContactConsentRequired if the customer withdrew all channels of the consent from this sender.
 
-        Leads of other senders are accepted. An error would disclose to anybody who knows an address that its owner
+        Leads of other senders are accepted. An error would disclose to anybody who knows a contact point that its owner
         withdrew a consent from this dealer.
         """
         known = stored_leads.withdrawn_from(self.tx, self.lead.senders, grant.granted_at)

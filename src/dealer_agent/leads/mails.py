@@ -1,7 +1,7 @@
 """Mails about a lead to the dealer's staff, and about a visit to the customer. Pure.
 
 Mails to the customer have only data of the dealer, and the customer's first name if it looks like a name: anybody can
-send a lead with another person's address. In mails to the staff, text from the sender is shortened. A line of the
+send a lead with another person's e-mail address. In mails to the staff, text from the sender is shortened. A line of the
 sender never starts at the margin, so it cannot imitate a line of the service.
 """
 
@@ -44,7 +44,7 @@ class CalendarPart(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Mail:
-    """A mail without its addresses. The subject has no control character. `text` ends with a newline."""
+    """A mail without sender and recipients. The subject has no control character. `text` ends with a newline."""
 
     subject: str
     text: str

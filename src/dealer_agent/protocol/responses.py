@@ -27,7 +27,7 @@ class GeoPoint(Struct, frozen=True):
 
 
 class PostalAddress(Struct, frozen=True):
-    """A rooftop's address."""
+    """A rooftop's postal address."""
 
     address_line_1: str
     city: str

@@ -4,9 +4,9 @@
 - Pipelined requests are parsed in slices. Bytes are held back while a request waits for an earlier one, and while the
   client does not read its responses. Meanwhile no more bytes are read.
 - A header whose repetition is dangerous may occur once. Trailers are ignored.
-- A request for an upgrade is served as if it did not ask for one.
+- A request for an upgrade gets a normal reply.
 - Invalid HTTP is refused with the protocol's error, after the responses to the requests before it.
-- The process has a limited number of connections, and so has each client address (`server.open_connections`).
+- The process has a limited number of connections, and so has each client's IP address (`server.open_connections`).
 
 The limits are in docs/protocol.md#bounds. Invalid HTTP is in docs/protocol.md#http.
 """

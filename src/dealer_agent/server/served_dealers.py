@@ -49,7 +49,7 @@ class Addresses:
     base_path: str = ""
 
     def locate(self, host: str, path: str) -> Place | None:
-        """The dealer at an address. None if no enabled dealer answers there.
+        """The dealer at a host and path. None if no enabled dealer answers there.
 
         A host of a dealer never leads to another dealer.
         """
@@ -104,7 +104,7 @@ class ServedDealers:
     _targets: dict[tuple[bytes, bytes], tuple[Service, Binding]] = field(default_factory=dict)
 
     def find_binding(self, host: bytes, path: bytes) -> tuple[Service, Binding] | None:
-        """The opened service and the binding at an address. None if there may be another way to find them."""
+        """The opened service and the binding at a host and path. If it is None, use `Addresses.locate`."""
         hosts = self.addresses.hosts
         if hosts and canonical_host(host.decode("latin-1")) in hosts:
             return self._targets.get((host, path))
@@ -137,7 +137,7 @@ class ServedDealers:
             del self._targets[target]
 
     def move(self, addresses: Addresses) -> None:
-        """Replaces the addresses. Dealers that are no longer enabled, or have other addresses, are closed."""
+        """Replaces the addresses. Dealers that are no longer enabled, or answer elsewhere now, are closed."""
         before, self.addresses = self.addresses, addresses
         for dealer_id in list(self.opened):
             if dealer_id not in addresses.dealers or before.roots(dealer_id) != addresses.roots(dealer_id):

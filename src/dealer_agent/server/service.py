@@ -47,7 +47,7 @@ class Process:
     leads: str = LEADS_TAKEN
 
     def count_request(self, rule: str, scope: Scope) -> None:
-        """Counts an ASGI request against a rule, for the address of its client. Raises RateLimited."""
+        """Counts an ASGI request against a rule, for the IP address of its client. Raises RateLimited."""
         self.limits.enforce(rule, scope_address(scope, self.settings.trusted_networks))
 
 

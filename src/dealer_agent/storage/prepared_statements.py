@@ -72,8 +72,8 @@ class Prepared:
     def read(self, tx: Transaction, values: Mapping[str, Any], keys: Collection[bytes] | None = None) -> list[Any]:
         """All rows of a SELECT, as named tuples. Raises StorageError.
 
-        Collected rows are written first if the SELECT could find them. With `keys`, it finds only rows that were added
-        under one of these keys.
+        Collected rows are written first if the SELECT could find them. With `keys`, it could find only collected rows
+        that were added with one of these keys.
         """
         rows = _collected(tx.connection)
         if rows is not None and rows.may_be_found(self.tables, keys):
