@@ -123,7 +123,7 @@ async def submit_lead(dealer: Dealer, request: Request, *, token_id: str | None,
     try:
         assert request.plain is not None, "the payload is checked before"
         lead = cast(LeadSubmitRequest, request.payload)
-        return await dealer.lead_intake.take(
+        return await dealer.lead_intake.submit(
             lead, request.plain, dealer.catalogue, token_id=token_id, body=body, now=now, seconds=seconds
         )
     except InternalError:

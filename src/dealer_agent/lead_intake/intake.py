@@ -48,7 +48,7 @@ class LeadIntake:
         self._writer = writer
         self._on_stored = on_stored
 
-    async def take(
+    async def submit(
         self,
         request: LeadSubmitRequest,
         payload: dict[str, Any],

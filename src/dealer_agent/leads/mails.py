@@ -1,8 +1,8 @@
 """Mails about a lead to the dealer's staff, and about a visit to the customer. Pure.
 
 Mails to the customer have only data of the dealer, and the customer's first name if it looks like a name: anybody can
-send a lead with another person's e-mail address. In mails to the staff, text from the sender is shortened. A line of the
-sender never starts at the margin, so it cannot imitate a line of the service.
+send a lead with the e-mail address of another person. In mails to the staff, text from the sender is shortened. A line
+of the sender never starts at the margin, so it cannot imitate a line of the service.
 """
 
 from collections.abc import Iterable, Iterator

@@ -196,7 +196,7 @@ VISIT_KIND_OF: Final[Mapping[AppointmentType, VisitKind]] = {
 
 
 class RequestedWindow(Struct, frozen=True):
-    """A stretch of time that suits the buyer."""
+    """A period in which the buyer can visit."""
 
     start: LocalTimestamp
     end: LocalTimestamp | UnsetType = UNSET
