@@ -121,8 +121,8 @@ class Feed(Struct, frozen=True):
 
     `columns` are its names in files of unknown origin, best first, separated by ` | `. `own_columns` are its names in
     the service's own layout, by default the member's. `member` is that of `inventory.listing.Unit`, by default the
-    field's name. `limit` is the most characters. `more_columns` are further columns that the reader uses, by the name
-    under which it finds them.
+    field's name. `limit` is the most characters. `more_columns` are further columns that the parser needs, by the
+    name that the parser uses.
     """
 
     reader: CellParser
