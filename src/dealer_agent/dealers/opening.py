@@ -315,7 +315,7 @@ def _duplicate_days(opening: Opening) -> Iterator[Problem]:
 
 
 def _unknown_place(opening: Opening) -> Iterator[Problem]:
-    """Country and subdivision are known. Only a dealer with a country needs the import of the library."""
+    """Problems of a country or subdivision that `holidays` does not know. It is imported only if a country is set."""
     if opening.holidays is UNSET:
         return
     country, subdivision = opening.holidays.place

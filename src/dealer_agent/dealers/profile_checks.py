@@ -212,7 +212,7 @@ def channel_names_are_unique(deliver: Any) -> Iterator[Problem]:
 
 
 def visits_have_hours(rooftops: list[Any]) -> Iterator[Problem]:
-    """The department whose hours apply to a kind of visit exists."""
+    """Each kind of visit follows the hours of a department. This department must have hours."""
     for index, rooftop in enumerate(rooftops):
         match rooftop:
             case {"visits": dict(visits), **rest}:
