@@ -184,7 +184,7 @@ INVENTORY_SEARCH = Skill(
     payload=InventorySearchRequest,
     data=SearchPage,
     name="Inventory search",
-    description="Finds vehicles in stock by filters and free text, page by page, in the order asked for.",
+    description="Finds vehicles in stock by filters and free text, page by page, in the requested order.",
     tags=("inventory", "search", "vehicles"),
     default_rate="600/minute",
 )
@@ -204,8 +204,8 @@ LEAD_SUBMIT = Skill(
     payload=LeadSubmitRequest,
     data=LeadReceipt,
     name="Lead submission",
-    description="Takes a consenting customer's lead: a vehicle of interest, a trade-in, an appointment, or any mix of "
-    "them.",
+    description="Sends the dealer a lead of a customer who consents to it. A lead can have a vehicle of interest, a "
+    "trade-in and an appointment.",
     tags=("lead", "appointment", "trade-in", "test-drive"),
     default_rate="10/minute",
     is_lead=True,

@@ -56,8 +56,9 @@ class Service:
     """One dealer's service in one process. `dealer` and `tokens` are replaced whole when the store has newer ones.
 
     `loaded` are the revisions of both. `calendar` makes the file of the dealer's visits if it gets the hash of a
-    valid secret, and None otherwise. It reads the database, so it runs in a thread. `customers` and `links` answer the links in
-    the mails to customers. `documents` has the cards and pages that were requested, by the function that makes them.
+    valid secret, and None otherwise. It reads the database, so it runs in a thread. `customers` and `links` answer the
+    links in the mails to customers. `documents` has the cards and pages that were requested, by the function that makes
+    them.
     """
 
     process: Process
