@@ -74,7 +74,7 @@ def joined(spans: Iterable[tuple[T, T]]) -> Iterator[tuple[T, T]]:
 
 
 def clock_text(minutes: int) -> str:
-    """The time of day: `24:00` at the end of the day, then the time of the next day."""
+    """The time of day of a number of minutes. 1440 is `24:00`, and 1500 is `01:00` of the next day."""
     shown = minutes if minutes <= DAY else minutes - DAY
     return f"{shown // 60:02}:{shown % 60:02}"
 

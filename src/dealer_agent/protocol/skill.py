@@ -31,7 +31,7 @@ from dealer_agent.protocol.vehicle_field import Natural, Word
 class DealerInformationRequest(
     Struct, tag_field="type", tag="dealer.information.request", frozen=True, forbid_unknown_fields=True
 ):
-    """Asks who the dealer is. It has no other member."""
+    """Asks who the dealer is. The request has only `type`."""
 
 
 class DealerInformation(Struct, frozen=True):
