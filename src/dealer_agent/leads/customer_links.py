@@ -1,8 +1,8 @@
 """Signed links for customers (docs/protocol.md#customer-links). Pure.
 
-A link names a visit, a purpose and the second in which it expires. A token is `LEAD.APPOINTMENT.UNTIL.SIGNATURE`, with UNTIL in
-seconds since 1970 and an HMAC-SHA256. The key of the signature depends on the purpose and the dealer, so a token is
-valid for one purpose only. No link is stored.
+A link names a visit, a purpose and the second in which it expires. A token is `LEAD.APPOINTMENT.UNTIL.SIGNATURE`, with
+UNTIL in seconds since 1970 and an HMAC-SHA256. The key of the signature depends on the purpose and the dealer, so a
+token is valid for one purpose only. No link is stored.
 """
 
 from dataclasses import dataclass, field
