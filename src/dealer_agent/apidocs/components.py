@@ -70,7 +70,7 @@ def ref(name: str) -> Json:
 
 
 def components(facts: CardFacts, vocabularies: Vocabularies) -> dict[str, Json]:
-    """Component name to schema, sorted by name, for the enabled skills."""
+    """The schemas of the enabled skills by component name, sorted by name."""
     found: dict[str, Json] = _envelopes(facts, vocabularies)
     for skill in facts.skills:
         found |= _payload_components(payload_component(skill), request_schema(skill))

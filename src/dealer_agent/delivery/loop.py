@@ -231,7 +231,7 @@ class DeliveryLoop:
         """Schedules a retry, or parks the delivery.
 
         CRMs report permanent failures that are not permanent, so these are retried. A customer's mailbox is not tried
-        again: repeated attempts would make the dealer's mail suspect.
+        again: after repeated attempts, mail providers could treat the dealer's mail as spam.
         """
         now = datetime.now(UTC)
         problem, may_have_arrived = failure.problem, failure.may_have_arrived

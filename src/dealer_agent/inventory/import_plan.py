@@ -61,7 +61,7 @@ class Plan:
 def plan_import(known: Sequence[KnownUnit], rows: Sequence[ImportRow], hashes: Sequence[bytes], *, full: bool) -> Plan:
     """Plans the import of `rows`, with the hash of each row's JSON, into the `known` units.
 
-    If several rows name one unit, the last one counts. With `full`, units for sale that no row names become sold.
+    If several rows name one unit, the last one is used. With `full`, units for sale that no row names become sold.
     """
     last = {_identity(row.unit): position for position, row in enumerate(rows)}
     positions = sorted(last.values())

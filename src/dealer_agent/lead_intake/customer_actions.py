@@ -66,7 +66,8 @@ class CustomerVisit:
     """A visit as its customer's page shows it, without data of the customer.
 
     If `ended` is None, the visit can be changed, and moved to the `free` times. `channels` are those that the customer
-    allowed and did not withdraw, even if the consent has expired: receivers of the lead may not know that.
+    allowed and did not withdraw, even if the consent has expired, because receivers of the lead may not know
+    that it has.
     """
 
     rooftop: RooftopView

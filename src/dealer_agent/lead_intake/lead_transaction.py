@@ -67,7 +67,7 @@ class _StoredAnswer(Struct, omit_defaults=True):
     without_a_time: str | None = None
 
 
-class _Taken(NamedTuple):
+class _Stored(NamedTuple):
     """The id of the lead that was stored or added to, and the answer."""
 
     lead_id: str
@@ -93,7 +93,7 @@ class LeadTransaction:
         Raises ContactConsentRequired, InvalidConsent, VehicleNotFound, VehicleUnavailable and IdempotencyConflict.
         """
         key = self.lead.request.idempotency_key
-        return self._take().answer if key is UNSET else self._store_once(key)
+        return self._store_lead().answer if key is UNSET else self._store_once(key)
 
     def _store_once(self, key: str) -> Result:
         """Repeats the answer that is stored for the idempotency key. Without one, stores the lead and its answer.
@@ -110,7 +110,7 @@ class LeadTransaction:
             waiting_id = answered.without_a_time
             if waiting_id is None:
                 return Answer(bytes(answered.data), answered.message)
-        lead_id, answer = self._take() if waiting_id is None else self._book_again(waiting_id)
+        lead_id, answer = self._store_lead() if waiting_id is None else self._book_again(waiting_id)
         if isinstance(answer, Answer):
             content = _StoredAnswer(msgspec.Raw(answer.data), answer.message)
         elif waiting_id is None:
@@ -129,7 +129,7 @@ class LeadTransaction:
         store_reply(self.tx, record)
         return answer
 
-    def _book_again(self, lead_id: str) -> _Taken:
+    def _book_again(self, lead_id: str) -> _Stored:
         """Books the visit of a lead that was stored without a time. Repeats the error if no time is free.
 
         The consent is not checked again. Nothing is booked if the vehicle is sold or the visit was replaced. Without a
@@ -151,9 +151,9 @@ class LeadTransaction:
             addition = Addition(appointment=RequestedVisit(request, visit.reply))
             rooftop = self.context.timetable.rooftop(stored.lead.rooftop) or visit.rooftop
             self._add(lead_id, addition, visit, rooftop, channels_of(stored, self.tx.now))
-        return _Taken(lead_id, self._answer(lead_id, RECEIVED, visit.rooftop, found, visit))
+        return _Stored(lead_id, self._answer(lead_id, RECEIVED, visit.rooftop, found, visit))
 
-    def _take(self) -> _Taken:
+    def _store_lead(self) -> _Stored:
         lead, tx = self.lead, self.tx
         accepted = self.accepted or accept_lead(lead.request, self.catalogue, tx.now)
         vehicle = vehicle_key(lead.request.vehicle_of_interest, accepted.found)
@@ -161,18 +161,18 @@ class LeadTransaction:
         withdrawn = withdrawn_since(tx, lead.contacts, accepted.grant.granted_at)
         accepted = accepted._replace(withdrawn=withdrawn)
         if not stored_leads.is_known(tx, lead.contacts):
-            return self._take_new(accepted, vehicle)
+            return self._store_new(accepted, vehicle)
         if not can_reach(lead.customer, accepted.channels):
             self._refuse_withdrawn(accepted.grant)
         window = timedelta(hours=self.context.profile.policies.duplicate_window_hours)
         if not window:
-            return self._take_new(accepted, vehicle)
+            return self._store_new(accepted, vehicle)
         since = tx.now - window
         own_id = stored_leads.find_duplicate(tx, lead.senders, vehicle, since)
         own = None if own_id is None else stored_leads.get_lead(tx, own_id)
         if own is not None and max(len(own.events), len(own.consents)) < MOST_ADDITIONS:
-            return _Taken(own.lead.lead_id, self._add_to(own, accepted, vehicle))
-        return self._take_new(accepted, vehicle, stored_leads.find_duplicate(tx, lead.contacts, vehicle, since))
+            return _Stored(own.lead.lead_id, self._add_to(own, accepted, vehicle))
+        return self._store_new(accepted, vehicle, stored_leads.find_duplicate(tx, lead.contacts, vehicle, since))
 
     def _refuse_withdrawn(self, grant: Grant) -> None:
         """Raises ContactConsentRequired if the customer withdrew all channels of the consent from this sender.
@@ -184,7 +184,7 @@ class LeadTransaction:
         if not can_reach(self.lead.customer, (channel for channel in grant.channels if channel not in known)):
             raise consent_was_withdrawn()
 
-    def _take_new(self, accepted: Acceptance, vehicle: str | None, first_id: str | None = None) -> _Taken:
+    def _store_new(self, accepted: Acceptance, vehicle: str | None, first_id: str | None = None) -> _Stored:
         """Stores a new lead. The answer discloses nothing of `first_id`, which may be a lead of the same person."""
         lead, tx, lead_id = self.lead, self.tx, new_ulid()
         visit = self._decide_visit(accepted.found, None)
@@ -202,7 +202,7 @@ class LeadTransaction:
         if visit is not None and self._gets_confirmation(accepted.channels, visit):
             deliveries.append(mail_to_customer("confirm", rooftop, visit.reply.appointment_id))
         enqueue(tx, lead_id, deliveries)
-        return _Taken(lead_id, self._answer(lead_id, RECEIVED, rooftop, accepted.found, visit))
+        return _Stored(lead_id, self._answer(lead_id, RECEIVED, rooftop, accepted.found, visit))
 
     def _add_to(self, earlier: StoredLead, accepted: Acceptance, vehicle: str | None) -> Result:
         """Adds the new parts of this lead to an earlier one of the same sender, and delivers them.

@@ -105,7 +105,7 @@ else:
 
 
 class Sort(Struct, frozen=True, forbid_unknown_fields=True):
-    """An order; both members are required. What has no value sorts last in both directions."""
+    """An order; both members are required. A listing without a value comes last in both directions."""
 
     field: SortField
     order: Literal["asc", "desc"]

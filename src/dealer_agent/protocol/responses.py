@@ -109,7 +109,7 @@ class FloatRange(Struct, frozen=True):
 
 
 class Facet(NamedTuple):
-    """A member of `Facets`, and the field that it looks at."""
+    """A member of `Facets`, and the field whose values it counts."""
 
     name: str
     field: VehicleField

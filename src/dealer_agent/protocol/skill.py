@@ -95,7 +95,7 @@ _BOTH_FORMS = {"type": "object", "required": ["requested_windows", "appointment_
 
 
 class LeadSubmitRequest(Struct, tag_field="type", tag="lead.submit.request", frozen=True, forbid_unknown_fields=True):
-    """A customer who consented, and any mix of a vehicle of interest, a trade-in and an appointment."""
+    """A customer who consented, and any combination of a vehicle of interest, a trade-in and an appointment."""
 
     customer: Customer
     source_agent: Name | SourceAgent

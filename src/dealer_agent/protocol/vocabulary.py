@@ -90,7 +90,7 @@ class Vocabularies:
 
     @cached_property
     def accepted(self) -> dict[str, frozenset[str]]:
-        """Skill id to the output modes that cover its response: media types of both vocabularies, JSON, wildcards."""
+        """The output modes that match the response of each skill: media types of both vocabularies, JSON, wildcards."""
         return {
             skill.id: frozenset((*JSON_MODES, *(vocabulary.response_media_type(skill) for vocabulary in self.both)))
             for skill in SKILLS
@@ -106,7 +106,7 @@ class Vocabularies:
         return self.default
 
     def accepts(self, modes: list[str], skill: Skill) -> bool:
-        """Whether the buyer's output modes cover the skill's response (docs/protocol.md#envelope)."""
+        """Whether one of the buyer's output modes matches the skill's response (docs/protocol.md#envelope)."""
         covering = self.accepted[skill.id]
         return not covering.isdisjoint(modes) or any(bare_media_type(mode) in covering for mode in modes)
 

@@ -84,7 +84,7 @@ class DealerApp:
             await error_response(error, process, request_id)(scope, receive, send)
 
     async def _find(self, host: str, path: str, scope: Scope) -> Target:
-        """What a request is for. To open a dealer's service costs more than an answer, so it is counted before."""
+        """What a request is for. A request that opens a dealer is counted first, because this is expensive."""
         place = self.dealers.addresses.locate(host, path)
         if place is None:
             return Target(None, path, None)

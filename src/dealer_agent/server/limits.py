@@ -67,7 +67,7 @@ class _Limit(NamedTuple):
 class RateLimits:
     """The counters in the file at `path`, and the rules by name. The file is created when it does not exist.
 
-    An empty rule has no limit. Of two limits with the same window the lower one counts. A rule has at most 8 windows.
+    An empty rule has no limit. Of two limits with the same window the lower one applies. A rule has at most 8 windows.
     Use one object per process and path: closing one would release the locks of another. Raises ValueError for an
     invalid rule, and for a file with other content.
     """

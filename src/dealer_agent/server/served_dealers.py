@@ -62,7 +62,7 @@ class Addresses:
         return Place(dealer_id, path) if dealer_id in self.dealers else None
 
     def roots(self, dealer_id: str) -> list[tuple[bytes, bytes]]:
-        """The host and the path of each root of a dealer. An empty host means all hosts that are no dealer's."""
+        """The host and the path of each root of a dealer. An empty host means all hosts that belong to no dealer."""
         if self.only is not None:
             return [(b"", self.base_path.encode())]
         hosts = [(host.encode(), b"") for host, owner in self.hosts.items() if owner == dealer_id]

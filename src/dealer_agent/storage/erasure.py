@@ -246,7 +246,7 @@ def _dispose(tx: Transaction, *, leads_unused_since: datetime, consents_before: 
 
 
 def _empty(tx: Transaction, lead_ids: Sequence[str]) -> int:
-    """Empties these leads except contacts and consents. Returns the number of leads whose customer was known."""
+    """Deletes the customer data of these leads, but not contacts and consents. Returns how many leads had such data."""
     chosen = {"lead_ids": list(lead_ids)}
     to_come = list(tx.execute(FIND_VISITS_TO_COME, chosen | {"at": tx.now}).scalars())
     stop_sharing(tx, to_come, lead_ids)

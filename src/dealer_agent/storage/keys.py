@@ -87,8 +87,8 @@ def key_uses(tx: Transaction) -> dict[str, KeyUse]:
 def check_keys(tx: Transaction) -> bool:
     """Checks the keys of the cipher. Returns whether the active key and the lasting secret are recorded.
 
-    Raises KeyMissing if the cipher lacks a key that encrypts data of the dealer, and WrongKey if it has another key of
-    that name.
+    Raises KeyMissing if the cipher lacks a key that encrypts data of the dealer, and WrongKey if it has another key
+    with that id.
     """
     recorded = set()
     for key_id, proof in READ_PROOFS.read(tx, {}):

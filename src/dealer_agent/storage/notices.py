@@ -86,8 +86,8 @@ def withdraw(
 def erase(tx: Transaction, lead_id: str, profile: Profile, *, consent_too: bool) -> Erased | None:
     """Erases the customer of a lead (`erasure.erase_lead`), and sends the notices that the profile asks for.
 
-    A notice asks the receivers of the lead to erase it. Another names the cancelled visits to the staff of a rooftop.
-    Returns None if there was no customer data to erase.
+    A notice asks the receivers of the lead to erase it. Another notice tells the staff of a rooftop which visits were
+    cancelled. Returns None if there was no customer data to erase.
     """
     sought = {"of_lead": lead_id, "at": tx.now}
     visits = tuple(CancelledVisit(*row) for row in tx.execute(FIND_VISITS_TO_COME, sought))

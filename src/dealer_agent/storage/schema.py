@@ -1,4 +1,4 @@
-"""The tables, the same on SQLite and PostgreSQL. Each key begins with `dealer_id`: the tables can be partitioned by it.
+"""The tables, the same on SQLite and PostgreSQL. Primary keys begin with `dealer_id`: tables can be partitioned by it.
 
 A time is an integer: microseconds since 1970 in UTC. SQLite has no type for times, and PostgreSQL returns them in the
 zone of the session. An integer compares, sorts and indexes the same on both, in a third of the size of ISO text.

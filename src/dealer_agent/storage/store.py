@@ -71,13 +71,13 @@ class Store:
 
     @contextmanager
     def write(self, dealer_id: str, now: datetime | None = None) -> Iterator[Transaction]:
-        """A transaction that writes data that does not belong to leads: leads are stored meanwhile on PostgreSQL."""
+        """A transaction for data that does not belong to leads. Meanwhile PostgreSQL can store leads."""
         with translating(), self._writer.begin() as connection:
             yield Transaction(connection, dealer_id, now or datetime.now(UTC), self._cipher, check_keys)
 
     @contextmanager
     def lock(self, dealer_id: str, now: datetime | None = None) -> Iterator[Transaction]:
-        """A transaction that writes data that belongs to leads. No lead of the dealer is stored meanwhile."""
+        """A transaction for data that belongs to leads. Meanwhile no lead of the dealer is stored."""
         with translating(), self._writer.begin() as connection:
             tx = Transaction(connection, dealer_id, now or datetime.now(UTC), self._cipher, check_keys_to_encrypt)
             lock_dealer(tx)
