@@ -221,12 +221,12 @@ def set_up(directory: Path, extra: str = NO_LIMITS, *, stocked: Path | None = No
 def run_dealership(directory: Path, listens_at: str = LISTENS_AT) -> Iterator[Dealership]:
     """Starts the application of the dealer in a directory, and shuts it down at the end."""
     app = application(load_settings(directory, {}), listens_at)
-    with start_blocking_portal() as portal, portal.wrap_async_context_manager(_lifespan(app)):
+    with start_blocking_portal() as portal, portal.wrap_async_context_manager(lifespan(app)):
         yield Dealership(directory, app, portal)
 
 
 @asynccontextmanager
-async def _lifespan(app: DealerApp) -> Any:
+async def lifespan(app: DealerApp) -> Any:
     to_app, from_app = anyio.create_memory_object_stream[Any](2), anyio.create_memory_object_stream[Any](2)
     async with anyio.create_task_group() as group:
         group.start_soon(app, {"type": "lifespan"}, to_app[1].receive, from_app[0].send)

@@ -45,6 +45,14 @@ class _LazyCommands(TyperGroup):
         _join_lines(command)
         return command
 
+    def invoke(self, ctx: Any) -> Any:
+        """Runs a command. Errors that a person can correct end it with a message."""
+        # Imported here: `--help` does not need it.
+        from dealer_agent.cli.terminal import report_errors
+
+        with report_errors():
+            return super().invoke(ctx)
+
     def format_help(self, ctx: Any, formatter: Any) -> None:
         """Shows the commands without importing them."""
         commands = [TyperCommand(name, help=text) for name, text in HELP.items()]

@@ -15,15 +15,14 @@ import typer
 from lxml import etree
 
 from dealer_agent.cli.customer_data import OutOption, private_file, record_access
-from dealer_agent.cli.terminal import HERE, DirOption, counted, customer_store, err, fail, progress
-from dealer_agent.config import Settings
+from dealer_agent.cli.open_dealer import HERE, DirOption, OpenDealer, open_dealer
+from dealer_agent.cli.terminal import counted, err, fail, progress
 from dealer_agent.leads.adf import PROLOG, render_adf
 from dealer_agent.leads.lead_json import render_json
 from dealer_agent.leads.lead_view import LeadView, lead_view
 from dealer_agent.leads.spreadsheet import COLUMNS, cells
 from dealer_agent.storage.lead_record import lead_details
 from dealer_agent.storage.leads import list_leads
-from dealer_agent.storage.store import Store
 
 Format = Literal["csv", "json", "adf"]
 
@@ -52,17 +51,17 @@ def export(
     end = None if until is None else until.replace(tzinfo=UTC) + timedelta(days=1)
     if first is not None and end is not None and first >= end:
         raise typer.BadParameter("--since is later than --until")
-    with customer_store(directory) as (settings, store):
-        chosen, erased = _chosen(store, settings.dealer.id, first, end)
+    with open_dealer(directory, customers=True) as dealer:
+        chosen, erased = _chosen(dealer, first, end)
         if form == "adf" and not chosen:
             fail("There is no lead to export, and an ADF document needs one")
-        record_access(store, settings.dealer.id, f"leads export --format {form}", leads=len(chosen))
+        record_access(dealer, f"leads export --format {form}", leads=len(chosen))
         with nullcontext(sys.stdout.buffer) if file is None else private_file(file) as document:
             if form == "csv" and file is not None:
                 document.write(BOM_UTF8)  # Tells Excel that a file is UTF-8.
             # On a terminal the leads themselves show the progress.
             quiet = file is None and sys.stdout.isatty()
-            for part in WRITERS[form](_views(store, settings, chosen, quiet=quiet)):
+            for part in WRITERS[form](_views(dealer, chosen, quiet=quiet)):
                 document.write(part)
             document.flush()
     left_out = f"; {erased} erased left out" if erased else ""
@@ -70,12 +69,12 @@ def export(
     err.print(f"{counted(len(chosen), 'lead')} written{where}{left_out}.")
 
 
-def _chosen(store: Store, dealer_id: str, first: datetime | None, end: datetime | None) -> tuple[list[str], int]:
+def _chosen(dealer: OpenDealer, first: datetime | None, end: datetime | None) -> tuple[list[str], int]:
     chosen: list[str] = []
     erased = 0
     before: str | None = None
     while True:
-        with store.read(dealer_id) as tx:
+        with dealer.read() as tx:
             page = list_leads(tx, 500, before)
         if not page:
             return chosen[::-1], erased
@@ -90,16 +89,16 @@ def _chosen(store: Store, dealer_id: str, first: datetime | None, end: datetime 
         before = page[-1].lead_id
 
 
-def _views(store: Store, settings: Settings, chosen: list[str], *, quiet: bool) -> Iterator[LeadView]:
+def _views(dealer: OpenDealer, chosen: list[str], *, quiet: bool) -> Iterator[LeadView]:
     """The chosen leads, with a progress bar. A lead that is erased meanwhile is left out."""
     bar = progress()
     bar.disable = bar.disable or quiet
     with bar:
         for lead_id in bar.track(chosen, description="Writing"):
-            with store.read(settings.dealer.id) as tx:
+            with dealer.read() as tx:
                 whole = lead_details(tx, lead_id)
             if whole is not None and whole.stored.lead.erased_at is None:
-                yield lead_view(whole, settings.dealer)
+                yield lead_view(whole, dealer.profile)
 
 
 def _csv(views: Iterable[LeadView]) -> Iterator[bytes]:

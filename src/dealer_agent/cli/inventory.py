@@ -8,7 +8,8 @@ import typer
 from msgspec import UNSET
 
 from dealer_agent.catalogue_loading.feed_import import ImportResult, import_feed
-from dealer_agent.cli.terminal import HERE, DirOption, fail, minute, open_store, out, plain, print_table, progress
+from dealer_agent.cli.open_dealer import HERE, DirOption, open_dealer
+from dealer_agent.cli.terminal import JsonOption, fail, out, plain, print_table, progress
 from dealer_agent.dealers.profile import Profile
 from dealer_agent.inventory.feeds import LAYOUT_NAMES, MOST_FILE_MIB, Feed, Remark, Repeat, read_feed
 from dealer_agent.storage.errors import StockShrinks
@@ -58,7 +59,7 @@ def import_(
     The import is one transaction: buyers see the old stock or the new stock, never a mixture. A running service shows
     the new stock within two seconds.
     """
-    with open_store(directory) as (settings, store), progress() as bar:
+    with open_dealer(directory) as dealer, progress() as bar:
         reading = bar.add_task("Reading", total=None)
         feed = read_feed(
             _content(file), layout=layout, on_progress=lambda n, total: bar.update(reading, completed=n, total=total)
@@ -67,8 +68,8 @@ def import_(
         storing = bar.add_task("Storing", total=len(feed.units))
         try:
             done = import_feed(
-                store,
-                settings.dealer,
+                dealer.store,
+                dealer.profile,
                 feed,
                 source=file.name,
                 at=datetime.now(UTC),
@@ -86,24 +87,24 @@ def import_(
             )
         bar.update(storing, completed=len(feed.units))
     _show_feed(feed)
-    _show_outcome(feed, done, settings.dealer, dry_run=dry_run)
+    _show_outcome(feed, done, dealer.profile, dry_run=dry_run)
 
 
 @app.command("history")
 def history(
     directory: DirOption = HERE,
     limit: Annotated[int, typer.Option(min=1, max=1000, help="How many, newest first.")] = 20,
+    as_json: JsonOption = False,
 ) -> None:
     """List the imports: when, from which file, and what each changed."""
-    with open_store(directory) as (settings, store), store.read(settings.dealer.id) as tx:
+    with open_dealer(directory) as dealer, dealer.read() as tx:
         records = list_imports(tx, limit)
-    counts = ("added", "changed", "unchanged", "sold", "back")
-    columns = ("At (UTC)", "File", "Layout", *(f"{name.title()} #" for name in counts))
+    columns = ("At (UTC)", "File", "Layout", "Added", "Changed", "Unchanged", "Sold", "Back")
     rows = [
-        (minute(record.at), record.source, record.layout, *(f"{getattr(record, name):,}" for name in counts))
-        for record in records
+        (each.at, each.source, each.layout, each.added, each.changed, each.unchanged, each.sold, each.back)
+        for each in records
     ]
-    print_table("Imports", columns, rows, empty="Nothing was imported yet.")
+    print_table("Imports", columns, rows, empty="Nothing was imported yet.", as_json=as_json)
 
 
 def _show_feed(feed: Feed) -> None:
@@ -129,8 +130,8 @@ def _some(texts: tuple[str, ...] | list[str], most: int) -> str:
 def _show_remarks(title: str, remarks: tuple[Remark, ...], count: int) -> None:
     if not remarks:
         return
-    rows = [(str(remark.line), remark.identifier or "", remark.text) for remark in remarks[:REMARKS_SHOWN]]
-    print_table(f"\n{title}", ("Line #", "VIN or stock", "What"), rows)
+    rows = [(str(remark.line), remark.identifier, remark.text) for remark in remarks[:REMARKS_SHOWN]]
+    print_table(f"\n{title}", ("Line", "VIN or stock", "What"), rows)
     if count > REMARKS_SHOWN:
         out.print(f"... and {count - REMARKS_SHOWN:,} more")
 
@@ -158,7 +159,7 @@ def _show_outcome(feed: Feed, done: ImportResult, dealer: Profile, *, dry_run: b
         "For sale now": outcome.after,
     }
     title = "\nWhat would happen" if dry_run else "\nImported"
-    print_table(title, ("Units", "Count #"), [(name, str(count)) for name, count in counts.items()])
+    print_table(title, ("Units", "Count"), list(counts.items()))
     if done.without_rooftop:
         units = "unit names" if done.without_rooftop == 1 else "units name"
         named = f" The file says: {', '.join(map(plain, done.unknown_rooftops))}." if done.unknown_rooftops else ""

@@ -6,7 +6,8 @@ from urllib.parse import urlsplit
 
 import typer
 
-from dealer_agent.cli.terminal import HERE, DirOption, err, find_settings, out, report_errors, store_of
+from dealer_agent.cli.open_dealer import HERE, DirOption, find_settings, opened
+from dealer_agent.cli.terminal import err, out
 from dealer_agent.config.channels import channel_secrets, is_this_machine
 from dealer_agent.storage.stock import read_revision
 
@@ -32,12 +33,11 @@ def serve(
     # Imported here: the server takes a second, and `serve --help` does not need it.
     from dealer_agent.cli.uvicorn_server import listen, run
 
-    with report_errors():
-        settings = find_settings(directory)
-        channel_secrets(settings, os.environ)  # Every channel has what it needs, or the service does not start.
-        with store_of(settings, customers=True) as store, store.read(settings.dealer.id) as tx:
-            stocked = read_revision(tx).stock > 0
-        listener = listen(host, port)
+    settings = find_settings(directory)
+    channel_secrets(settings, os.environ)  # Every channel has what it needs, or the service does not start.
+    with opened(settings, customers=True) as dealer, dealer.read() as tx:
+        stocked = read_revision(tx).stock > 0
+    listener = listen(host, port)
     address = address_of(host, port)
     base = settings.base_url(address)
     out.print(f"{settings.dealer.name} answers at {base}/")

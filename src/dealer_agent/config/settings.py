@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 from urllib.parse import urlsplit
 
 from msgspec import Meta, Struct, defstruct
-from msgspec.structs import asdict
+from msgspec.structs import asdict, fields
 
 from dealer_agent.config.rates import windows_of
 from dealer_agent.dealers.profile import Profile
@@ -227,8 +227,8 @@ class DeliverySettings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     lease_seconds: Annotated[int, Meta(ge=10, le=3600)] = 300
 
 
-class DealerFile(Profile, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """`dealer.toml`: the dealer's profile at its top, and the service's sections."""
+class Sections(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, dict=True):
+    """The sections about the service."""
 
     service: ServiceSettings = ServiceSettings()
     search: Annotated[SearchSettings, must_satisfy(default_is_within_cap)] = SearchSettings()
@@ -239,7 +239,23 @@ class DealerFile(Profile, frozen=True, kw_only=True, forbid_unknown_fields=True)
     delivery: DeliverySettings = DeliverySettings()
 
 
-class Settings(Struct, frozen=True, kw_only=True, dict=True):
+if TYPE_CHECKING:
+
+    class DealerFile(Profile, Sections, frozen=True, kw_only=True):
+        """`dealer.toml`: the dealer's profile at its top, and the sections about the service."""
+else:
+    # msgspec cannot combine two bases that have fields.
+    DealerFile = defstruct(
+        "DealerFile",
+        [(field.name, field.type, field.default) for field in fields(Sections)],
+        bases=(Profile,),
+        frozen=True,
+        kw_only=True,
+        forbid_unknown_fields=True,
+    )
+
+
+class Settings(Sections, frozen=True, kw_only=True, dict=True):
     """All settings of one dealer. `directory` holds `dealer.toml` and the default database.
 
     `cipher` decrypts customer data. Without a key it is None, and only work without customer data is possible.
@@ -248,14 +264,13 @@ class Settings(Struct, frozen=True, kw_only=True, dict=True):
     directory: Path
     database_url: str
     dealer: Profile
-    service: ServiceSettings
-    search: SearchSettings
-    auth: AuthSettings
-    rate_limits: RateLimitSettings
-    logs: LogSettings
-    mail: MailSettings
-    delivery: DeliverySettings
     cipher: Cipher | None = None
+
+    @classmethod
+    def of(cls, file: DealerFile, **more: Any) -> "Settings":
+        """The settings of a file. `more` are the other members, and sections that replace those of the file."""
+        sections = {field.name: getattr(file, field.name) for field in fields(Sections)}
+        return cls(dealer=file, **{**sections, **more})
 
     @property
     def heads_file(self) -> Path:

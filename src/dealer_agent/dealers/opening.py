@@ -14,7 +14,7 @@ import re
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import date, datetime, timedelta
 from functools import cache
 from itertools import pairwise
@@ -169,8 +169,7 @@ class WeekHours(Struct, frozen=True, forbid_unknown_fields=True):
 
     def days(self) -> tuple[Spans, ...]:
         """The spans of the seven days, Monday first."""
-        days = (self.monday, self.tuesday, self.wednesday, self.thursday, self.friday, self.saturday, self.sunday)
-        return tuple(map(read_hours, days))
+        return tuple(map(read_hours, msgspec.structs.astuple(self)))
 
 
 class SpecialDay(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -205,35 +204,25 @@ class Opening(Struct, frozen=True, kw_only=True):
 
 
 @dataclass(frozen=True, slots=True)
-class HolidayHours:
-    """The hours of a department on public holidays.
-
-    `named` has the holidays for which the dealer wrote a special day. `others` is for all other holidays.
-    """
-
-    place: tuple[str, str | None]
-    named: Mapping[str, Spans]
-    others: Spans | None
-
-    def on(self, day: date) -> Spans | None:
-        """The hours of the date; None if it is no holiday, or if it has the hours of the week."""
-        names = holidays_of(*self.place, day.year).get(day, ())
-        return next((self.named[name] for name in names if name in self.named), self.others if names else None)
-
-
-@dataclass(frozen=True, slots=True)
 class DepartmentHours:
-    """The hours of one department. `week` is Monday first."""
+    """The hours of one department. `week` is Monday first.
+
+    With a `place`, its public holidays apply. `named` has the holidays for which the dealer wrote a special day. If
+    `others` is None, the other holidays have the hours of the week.
+    """
 
     week: tuple[Spans, ...]
     dates: Mapping[date, Spans]
-    holidays: HolidayHours | None = None
+    place: tuple[str, str | None] | None = None
+    named: Mapping[str, Spans] = field(default_factory=dict)
+    others: Spans | None = None
 
     def on(self, day: date) -> Spans:
         """The spans that begin on the date."""
-        spans = self.dates.get(day)
-        if spans is None and self.holidays is not None:
-            spans = self.holidays.on(day)
+        if day in self.dates:
+            return self.dates[day]
+        names = holidays_of(*self.place, day.year).get(day, ()) if self.place else ()
+        spans = next((self.named[name] for name in names if name in self.named), self.others if names else None)
         return self.week[day.weekday()] if spans is None else spans
 
 
@@ -253,14 +242,14 @@ def _hours(opening: Opening, department: str, week: WeekHours) -> DepartmentHour
             dates[read_date(special.date)] = read_hours(special.hours)
         if special.holiday is not UNSET:
             named[special.holiday] = read_hours(special.hours)
-    if opening.holidays is UNSET:
-        return DepartmentHours(week.days(), dates)
-    others = None if opening.holidays.hours is UNSET else read_hours(opening.holidays.hours)
-    return DepartmentHours(week.days(), dates, HolidayHours(opening.holidays.place, named, others))
+    place, others = None, None
+    if opening.holidays is not UNSET:
+        place = opening.holidays.place
+        others = None if opening.holidays.hours is UNSET else read_hours(opening.holidays.hours)
+    return DepartmentHours(week.days(), dates, place, named, others)
 
 
 _ONE_DAY = timedelta(days=1)
-_WEEKDAYS = ("monday", "tuesday", "wednesday", "thursday", "friday", "saturday", "sunday")
 
 
 def opening_hours_fit(rooftops: list[Any]) -> Iterator[Problem]:
@@ -268,9 +257,8 @@ def opening_hours_fit(rooftops: list[Any]) -> Iterator[Problem]:
     for index, rooftop in enumerate(rooftops):
         if not isinstance(rooftop, dict):
             continue
-        keys = (key for key in Opening.__struct_fields__ if key in rooftop)
         try:
-            opening = msgspec.convert({key: rooftop[key] for key in keys}, Opening)
+            opening = msgspec.convert(rooftop, Opening)
         except msgspec.ValidationError:
             continue  # `config.settings_problems` reports values of a wrong type.
         yield from (problem.below(index) for problem in _problems(opening))
@@ -278,15 +266,13 @@ def opening_hours_fit(rooftops: list[Any]) -> Iterator[Problem]:
 
 def _problems(opening: Opening) -> Iterator[Problem]:
     for place, special in enumerate(opening.special_days):
-        for problem in _day_problems(special, opening):
-            yield problem.below("special_days", place)
+        yield from (problem.below("special_days", place) for problem in _day_problems(special, opening))
     yield from _duplicate_days(opening)
     unknown_place = [*_unknown_place(opening)]
     yield from unknown_place or _unknown_holidays(opening)
-    known = msgspec.structs.replace(opening, holidays=UNSET) if unknown_place else opening
     # Invalid hours and dates are reported when they are parsed.
     with suppress(ValueError):
-        yield from _overlaps(known)
+        yield from _overlaps(msgspec.structs.replace(opening, holidays=UNSET) if unknown_place else opening)
 
 
 def _day_problems(special: SpecialDay, opening: Opening) -> Iterator[Problem]:
@@ -345,7 +331,7 @@ def _unknown_holidays(opening: Opening) -> Iterator[Problem]:
 
 def _overlaps(opening: Opening) -> Iterator[Problem]:
     for department, hours in department_hours(opening).items():
-        for number, name in enumerate(_WEEKDAYS):
+        for number, name in enumerate(WeekHours.__struct_fields__):
             spans, after = hours.week[number], hours.week[(number + 1) % 7]
             over = minutes_past_midnight(spans)
             if after and after[0][0] < over:

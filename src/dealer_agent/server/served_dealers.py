@@ -55,7 +55,7 @@ class Addresses:
         """
         if self.only is not None:
             return self._place_of_only(self.only, path)
-        dealer_id = self.hosts.get(canonical_host(host))
+        dealer_id = self.hosts.get(host_name(host))
         if dealer_id is None and path.startswith(BELOW):
             dealer_id, slash, below = path.removeprefix(BELOW).partition("/")
             path = slash + below or "/"
@@ -76,7 +76,7 @@ class Addresses:
         return Place(dealer_id, path.removeprefix(self.base_path) if is_below else path, is_below)
 
 
-def canonical_host(host: str) -> str:
+def host_name(host: str) -> str:
     """A host as in `Addresses.hosts`: lower case, without port and final dot."""
     name, colon, port = host.lower().rpartition(":")
     return (name if colon and port.isdigit() else host.lower()).removesuffix(".")
@@ -106,7 +106,7 @@ class ServedDealers:
     def find_binding(self, host: bytes, path: bytes) -> tuple[Service, Binding] | None:
         """The opened service and the binding at a host and path. If it is None, use `Addresses.locate`."""
         hosts = self.addresses.hosts
-        if hosts and canonical_host(host.decode("latin-1")) in hosts:
+        if hosts and host_name(host.decode("latin-1")) in hosts:
             return self._targets.get((host, path))
         return self._targets.get((b"", path))
 
