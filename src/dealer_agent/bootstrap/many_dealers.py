@@ -25,7 +25,7 @@ from dealer_agent.storage.store import Store
 async def many_dealers(installation: Installation) -> AsyncIterator[ServedDealers]:
     """The running service of the dealers of an installation. A dealer is opened at its first request.
 
-    Raises StorageError, also if the database does not keep several dealers apart.
+    Raises StorageError, also if the database does not isolate dealers from each other.
     """
     settings = installation.file
     lines = configure_logs(settings.logs.level)
@@ -64,7 +64,7 @@ async def many_dealers(installation: Installation) -> AsyncIterator[ServedDealer
 
 
 def read_addresses(store: Store) -> Addresses:
-    """Where the enabled dealers answer. Raises StorageError, also if the database does not keep them apart."""
+    """Where the enabled dealers answer. Raises StorageError, also if the database does not isolate them."""
     with store.installation() as tx:
         dealers = frozenset(dealer.dealer_id for dealer in all_dealers(tx) if dealer.enabled)
         hosts: Mapping[str, str] = all_hosts(tx)

@@ -131,7 +131,7 @@ class ServedDealers:
         return service
 
     def close(self, dealer_id: str) -> None:
-        """Forgets the service of a dealer. Requests in progress keep it to their end."""
+        """Removes the service of a dealer. Requests in progress continue to use it."""
         service = self.opened.pop(dealer_id, None)
         for target in [target for target, (owner, _) in self._targets.items() if owner is service]:
             del self._targets[target]

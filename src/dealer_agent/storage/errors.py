@@ -105,7 +105,7 @@ class HostTaken(StorageError):
 
 
 class NotIsolated(StorageError):
-    """The database does not keep the data of several dealers apart."""
+    """The database does not isolate the data of dealers from each other."""
 
 
 class StockShrinks(StorageError):

@@ -47,9 +47,9 @@ READ_PROBLEM = text(
 
 
 def isolation_problem(connection: Connection) -> str | None:
-    """Why the database does not keep the dealers of a service apart, and what to do; None if it does.
+    """Why the database does not isolate the dealers of a service, and what to do; None if it does.
 
-    SQLite keeps nothing apart, and has no problem here: its file belongs to the user of the service.
+    SQLite isolates nothing. This is no problem, because its file belongs to the user of the service.
     """
     if connection.dialect.name != "postgresql":
         return None

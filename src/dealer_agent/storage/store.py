@@ -88,13 +88,13 @@ class Store:
 
     @contextmanager
     def installation(self) -> Iterator[InstallationTransaction]:
-        """A transaction that reads what concerns all dealers, as of one moment."""
+        """A read-only transaction for all dealers, on one snapshot of the database."""
         with translating(), connections.begin(self._reader, ALL_DEALERS) as connection:
             yield InstallationTransaction(connection, datetime.now(UTC))
 
     @contextmanager
     def write_installation(self) -> Iterator[InstallationTransaction]:
-        """A transaction that writes what concerns several dealers."""
+        """A transaction that writes data of several dealers."""
         with translating(), connections.begin(self._writer, ALL_DEALERS) as connection:
             yield InstallationTransaction(connection, datetime.now(UTC))
 
