@@ -139,8 +139,8 @@ def add_dealer(
 def change_settings(tx: Transaction, document: bytes, *, expected: int, actor: str, note: str = "") -> int:
     """Stores new settings and returns their number.
 
-    `expected` is the number of the settings that were edited. Raises SettingsConflict if these are no longer current, and
-    DealerUnknown.
+    `expected` is the number of the settings that were edited. Raises SettingsConflict if these are not current any
+    more, and DealerUnknown.
     """
     if tx.execute(NEXT_NUMBER, {"expected": expected, "at": tx.now}).rowcount == 0:
         current = find_dealer(tx).settings_number

@@ -1,6 +1,6 @@
 """Row-level security of PostgreSQL: a transaction sees and writes only rows of the dealer that it has set.
 
-Each table has a policy that compares `dealer_id` with the session variable `dealer_agent.dealer`. The variable holds
+Each table has a policy that compares `dealer_id` with the session variable `dealer_agent.dealer`. It is set
 until the end of the transaction. Without it, no row is visible. An installation-wide transaction sets `ALL_DEALERS`,
 which only the policies of INSTALLATION_TABLES accept. SQLite has no such protection.
 
