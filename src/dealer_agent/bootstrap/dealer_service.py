@@ -34,6 +34,7 @@ class Shared:
     process: Process
     listens_at: str
     on_stored: Callable[[], None]
+    has_many_dealers: bool = False
 
 
 async def open_service(shared: Shared, settings: Settings, snapshots: SnapshotLoader, links: CustomerLinks) -> Service:
@@ -57,6 +58,7 @@ async def open_service(shared: Shared, settings: Settings, snapshots: SnapshotLo
         calendar=lambda secret_hash: subscribed_calendar(store, profile, secret_hash, datetime.now(UTC)),
         customers=intake.for_customers(store),
         links=links,
+        tenant=profile.id if shared.has_many_dealers else None,
     )
 
 

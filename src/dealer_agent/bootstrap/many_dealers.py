@@ -45,7 +45,7 @@ async def many_dealers(installation: Installation) -> AsyncIterator[ServedDealer
             limits=limits,
             logs_access=settings.logs.access,
         )
-        shared = Shared(store, writer, process, installation.public_url, lambda: None)
+        shared = Shared(store, writer, process, installation.public_url, lambda: None, has_many_dealers=True)
 
         async def open_dealer(dealer_id: str) -> Service:
             dealer_settings = await asyncio.to_thread(load_dealer_settings, installation, store, dealer_id)

@@ -40,7 +40,12 @@ class _LazyCommands(TyperGroup):
         if cmd_name not in HELP:
             return None
         module = import_module(f"{__name__}.{cmd_name}")
-        command = get_group(module.app) if cmd_name in GROUPS else get_command(module.app)
+        if cmd_name in GROUPS:
+            command: Any = get_group(module.app)
+        else:
+            single = typer.Typer(add_completion=False)
+            single.command()(getattr(module, cmd_name))
+            command = get_command(single)
         command.name, command.help = cmd_name, HELP[cmd_name]
         _join_lines(command)
         return command

@@ -1,6 +1,6 @@
 """`dealer-agent appointments`: the visits that buyers asked for."""
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from contextlib import closing
 from datetime import UTC, datetime, timedelta
 from typing import Annotated
@@ -65,8 +65,7 @@ def cancel(
             done = intake.cancel_visit(appointment_id, notify=not tell_nobody, now=datetime.now(UTC))
         except NoVisitToCancel as problem:
             fail(str(problem))
-    for line in _cancelled(done, notified=not tell_nobody):
-        out.print(line)
+    _show_cancelled(done, notified=not tell_nobody)
 
 
 @app.command("calendar")
@@ -74,8 +73,7 @@ def calendar(
     directory: DirOption = HERE,
     file: OutOption = None,
     subscribe: Annotated[
-        bool,
-        typer.Option("--subscribe", help="Create a secret URL instead, from which calendar programs load the visits."),
+        bool, typer.Option("--subscribe", help="Create a secret URL, from which calendar programs load the visits.")
     ] = False,
 ) -> None:
     """Write the booked visits as an iCalendar file, or create a URL to subscribe to."""
@@ -100,19 +98,19 @@ def calendar(
             out.print(f"{counted(len(booked), 'visit')} written to {file}")
 
 
-def _cancelled(done: Cancellation, *, notified: bool) -> Iterator[str]:
-    yield f"Visit {done.visit.appointment_id} is cancelled."
+def _show_cancelled(done: Cancellation, *, notified: bool) -> None:
+    out.print(f"Visit {done.visit.appointment_id} is cancelled.")
     for part in done.parts:
-        yield f"Visit {part.appointment_id} of lead {part.lead_id} was part of it, and is cancelled too."
+        out.print(f"Visit {part.appointment_id} of lead {part.lead_id} was part of it, and is cancelled too.")
     if not notified:
-        yield "Nobody is notified: you must do it."
+        out.print("Nobody is notified: you must do it.")
         return
-    yield "The service sends the lead again to every receiver that has it."
-    for visit in (done.visit, *done.parts):
-        if visit.appointment_id in done.mailed:
-            yield f"The customer gets a mail about {visit.appointment_id}."
+    out.print("The service sends the lead again to every receiver that has it.")
+    for visit in (done.visit.appointment_id, *(part.appointment_id for part in done.parts)):
+        if visit in done.mailed:
+            out.print(f"The customer gets a mail about {visit}.")
         else:
-            yield f"The customer gets no mail about {visit.appointment_id}: you must notify the customer."
+            out.print(f"The customer gets no mail about {visit}: you must notify the customer.")
 
 
 def _subscribe(dealer: OpenDealer) -> None:

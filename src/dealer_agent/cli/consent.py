@@ -8,6 +8,7 @@ from typing import Annotated, get_args
 import typer
 
 from dealer_agent.cli.customer_data import (
+    PRIVATE_FILE,
     EmailOption,
     LeadArgument,
     Person,
@@ -16,11 +17,9 @@ from dealer_agent.cli.customer_data import (
     allowed_text,
     contact_point,
     is_known,
-    ordinary_file,
     private_file,
     read_lead,
     record_access,
-    show_allowed,
     show_event,
 )
 from dealer_agent.cli.open_dealer import HERE, DirOption, open_dealer
@@ -62,7 +61,7 @@ def show(
         found = read_lead(dealer, lead_id, "consent show")
     for event in found.stored.consents:
         show_event(event)
-    show_allowed(channels_of(found.stored, found.at))
+    out.print(f"\nMay be contacted now by: {allowed_text(channels_of(found.stored, found.at))}")
 
 
 @app.command("revoke")
@@ -79,9 +78,7 @@ def revoke(
             help="A channel to revoke. Repeat it for several channels. Without it, all are revoked.",
         ),
     ] = None,
-    reason: Annotated[
-        str | None, typer.Option(help="Why, in your words. It is stored with the event, encrypted.")
-    ] = None,
+    reason: Annotated[str | None, typer.Option(help="Why, in your words. It is stored encrypted.")] = None,
     directory: DirOption = HERE,
 ) -> None:
     """Record that a customer withdrew consent. Name the customer by a lead, an e-mail address or a phone number.
@@ -136,16 +133,7 @@ def prove(contact: ContactArgument, directory: DirOption = HERE) -> None:
 
 
 @app.command("export")
-def export(
-    contact: ContactArgument,
-    file: Annotated[
-        Path,
-        typer.Option(
-            "--out", metavar="FILE", callback=ordinary_file, help="A file that only you can read (mode 0600)."
-        ),
-    ],
-    directory: DirOption = HERE,
-) -> None:
+def export(contact: ContactArgument, file: Annotated[Path, PRIVATE_FILE], directory: DirOption = HERE) -> None:
     """Write a person's consent record with its proof to a file. `consent verify FILE` checks this file.
 
     The file is not encrypted. It also has the events of other leads, which name nobody. They connect the record with
@@ -173,14 +161,11 @@ def _leads(tx: Transaction, contact: str) -> list[str]:
 @app.command("verify")
 def verify(
     file: Annotated[
-        Path | None,
-        typer.Argument(
-            metavar="FILE", help="A file that `consent export` wrote. Checking it needs no database and no key."
-        ),
+        Path | None, typer.Argument(metavar="FILE", help="A file of `consent export`. It needs no database and no key.")
     ] = None,
     against: Annotated[
         str | None,
-        typer.Option(metavar="FILE-OR-HEAD", help="A file of recorded heads, or one head as `consent head` prints it."),
+        typer.Option(metavar="FILE-OR-HEAD", help="A file of recorded heads, or one head of `consent head`."),
     ] = None,
     directory: DirOption = HERE,
 ) -> None:
@@ -261,13 +246,12 @@ def _verify_file(file: Path, recorded: list[Head] | None) -> None:
         f"\nThe record is valid. Each text is the one that was recorded. "
         f"{counted(found.head.rows, 'event')} without a gap lead to this head:\n{found.head}"
     )
-    if recorded is not None:
-        out.print("It agrees with a recorded head: nobody changed these events after that head was recorded.")
-    else:
-        out.print(
-            "It does not prove that the head is genuine: repeat the command with --against and a head that was "
-            "recorded outside the database."
-        )
+    out.print(
+        "It does not prove that the head is genuine: repeat the command with --against and a head that was recorded "
+        "outside the database."
+        if recorded is None
+        else "It agrees with a recorded head: nobody changed these events after that head was recorded."
+    )
     out.print(
         "It does not prove that the agent told the truth, because the dealer recorded what it received. It does not "
         "prove that the person has no other leads."

@@ -13,11 +13,11 @@ import msgspec
 import typer
 
 from dealer_agent.cli.open_dealer import OpenDealer
-from dealer_agent.cli.terminal import fail, moment, out, section
-from dealer_agent.dealers.profile_checks import read_phone
+from dealer_agent.cli.terminal import fail, moment, section
 from dealer_agent.leads.consent_events import ConsentEvent
+from dealer_agent.leads.received_lead import EMAIL_PREFIX, PHONE_PREFIX
 from dealer_agent.leads.records import LeadDetails, StoredLead
-from dealer_agent.protocol.formats import normal_email
+from dealer_agent.protocol.formats import normal_email, normal_phone
 from dealer_agent.protocol.requests import Channel, Customer
 from dealer_agent.storage.accesses import log_access
 from dealer_agent.storage.errors import StorageError
@@ -63,21 +63,17 @@ LeadArgument = Annotated[str | None, typer.Argument(metavar="LEAD", help="The id
 
 
 def _email(text: str | None) -> str | None:
-    if text is None:
-        return None
-    address = normal_email(_asked(text, "E-mail address"))
-    if address is None:
+    address = text and normal_email(_asked(text, "E-mail address"))
+    if text is not None and not address:
         raise typer.BadParameter("that is no e-mail address")
-    return address
+    return address and f"{EMAIL_PREFIX}{address}"
 
 
 def _phone(text: str | None) -> str | None:
-    if text is None:
-        return None
-    try:
-        return read_phone(_asked(text, "Phone number"))
-    except ValueError:
-        raise typer.BadParameter("that is no phone number; write it as '+1 202 555 0123'") from None
+    number = text and normal_phone(_asked(text, "Phone number"), "US")
+    if text is not None and not number:
+        raise typer.BadParameter("that is no phone number; write it as '+1 202 555 0123'")
+    return number and f"{PHONE_PREFIX}{number}"
 
 
 def _asked(text: str, what: str) -> str:
@@ -105,15 +101,15 @@ PhoneOption = Annotated[
 ]
 
 
-def contact_point(text: str) -> str:
+def contact_point(text: str) -> str | None:
     """An e-mail address or a phone number in the normal form of `leads.received_lead.contact_points`."""
     given = _asked(text, "E-mail address or phone number")
-    return f"email:{_email(given)}" if "@" in given else f"phone:{_phone(given)}"
+    return _email(given) if "@" in given else _phone(given)
 
 
 @dataclass(frozen=True)
 class Person:
-    """The person that a command names: by the id of a lead, or by an e-mail address or phone number in normal form.
+    """The person that a command names: by the id of a lead, or by a `contact_point`.
 
     Raises BadParameter unless exactly one of them is given.
     """
@@ -128,8 +124,8 @@ class Person:
 
     @property
     def contact(self) -> str:
-        """The e-mail address or phone number in the normal form of `leads.received_lead.contact_points`."""
-        return f"email:{self.email}" if self.email is not None else f"phone:{self.phone}"
+        """The `contact_point`; empty if the person is named by a lead."""
+        return self.email or self.phone or ""
 
     def leads_now(self, dealer: OpenDealer) -> list[StoredLead]:
         """The leads of the person, oldest first. An id also finds an erased lead."""
@@ -151,11 +147,6 @@ class Person:
 def is_known(stored: StoredLead) -> bool:
     """Whether anything of the lead's customer is stored; after disposal by age, the consent may still be."""
     return stored.lead.customer is not None or any(event.consent_text is not None for event in stored.consents)
-
-
-def show_allowed(channels: Collection[str]) -> None:
-    """Shows by which channels a customer may be contacted."""
-    out.print(f"\nMay be contacted now by: {allowed_text(channels)}")
 
 
 def allowed_text(channels: Collection[str]) -> str:
@@ -196,8 +187,7 @@ def _name_and_contacts(customer: bytes) -> str:
     return ", ".join([name_of(customer), *(each for each in (found.email, found.phone) if each)])
 
 
-def ordinary_file(path: Path | None) -> Path | None:
-    """The absolute path of a file. Raises BadParameter if it is not a regular file, or if its folder does not exist."""
+def _ordinary_file(path: Path | None) -> Path | None:
     if path is None:
         return None
     path = path.resolve()
@@ -208,15 +198,11 @@ def ordinary_file(path: Path | None) -> Path | None:
     return path
 
 
-OutOption = Annotated[
-    Path | None,
-    typer.Option(
-        "--out",
-        metavar="FILE",
-        callback=ordinary_file,
-        help="A file that only you can read (mode 0600). Without it, the output.",
-    ),
-]
+PRIVATE_FILE = typer.Option(
+    "--out", metavar="FILE", callback=_ordinary_file, help="A file to write, that only you can read (mode 0600)."
+)
+OutOption = Annotated[Path | None, PRIVATE_FILE]
+"""Without it, the command writes to the output."""
 
 
 @contextmanager

@@ -113,10 +113,7 @@ def send_again(
             fail(f"There is no delivery and no lead {sent_id}; see dealer-agent deliveries list")
         if found.lead.erased_at is not None:
             fail(f"The customer of lead {lead_id} was erased: there is nothing to send")
-        if record is not None:
-            new_ids = resend(tx, delivery_id=sent_id)
-        else:
-            new_ids = resend(tx, lead_id=lead_id, channel=channel)
+        new_ids = resend(tx, delivery_id=sent_id) if record else resend(tx, lead_id=lead_id, channel=channel)
         if not new_ids:
             fail(
                 f"Nothing of {sent_id} can be sent again: no CRM and nobody under notify has it. "

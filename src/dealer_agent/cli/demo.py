@@ -22,10 +22,7 @@ from dealer_agent.inventory.feeds import read_feed
 from dealer_agent.protocol.skill import INVENTORY_SEARCH, INVENTORY_VEHICLE, LEAD_SUBMIT
 from dealer_agent.protocol.vocabulary import proto
 
-app = typer.Typer(add_completion=False)
 
-
-@app.command()
 def demo(
     directory: Annotated[Path, typer.Option("--dir", help="The folder for the invented dealer.")] = Path("demo-store"),
     host: HostOption = LOOPBACK,

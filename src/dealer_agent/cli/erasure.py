@@ -20,7 +20,7 @@ from dealer_agent.cli.customer_data import (
 )
 from dealer_agent.cli.keys import change_key, changing_keys, rotation_of
 from dealer_agent.cli.open_dealer import HERE, DirOption, OpenDealer, open_dealer
-from dealer_agent.cli.terminal import fail, moment, out, plain, print_table
+from dealer_agent.cli.terminal import Cell, fail, moment, out, plain, print_table
 from dealer_agent.config.keys import KEY_FILE_NAME, KEYS_VARIABLE, from_environment
 from dealer_agent.leads.consent_events import ERASED
 from dealer_agent.leads.received_lead import contact_points
@@ -51,7 +51,6 @@ KEPT = {
     "Access log": "16 CFR 314.4(c)(8): who looked, when, and at which lead id",
 }
 """What an erasure leaves, and why."""
-
 PROOF = "Proof of consent (encrypted): the text as shown, channels, times, agent, name, contact points"
 PROOF_WHY = (
     "16 CFR 310.5: kept until {until:%Y-%m-%d}; only dealer-agent consent prove and consent export read it; "
@@ -66,16 +65,12 @@ def erase(
     directory: DirOption = HERE,
     yes: Annotated[bool, typer.Option("--yes", help="Do not ask.")] = False,
     consent_too: Annotated[
-        bool,
-        typer.Option(
-            "--consent-too", help="Erase the proof of consent too, also that of leads that were erased before."
-        ),
+        bool, typer.Option("--consent-too", help="Erase the proof of consent too, also of leads erased before.")
     ] = False,
     final: Annotated[
         bool,
         typer.Option(
-            "--final",
-            help="Make the erasure final now: replace the key to customer data and destroy the old key. Takes longer.",
+            "--final", help="Make the erasure final now: replace the key, and destroy the old one. Takes longer."
         ),
     ] = False,
 ) -> None:
@@ -94,10 +89,22 @@ def erase(
     with open_dealer(directory, customers=True) as dealer:
         erasure = _Erasure(dealer, consent_too)
         if lead_id is not None and (problem := _why_unreadable(dealer, lead_id)):
-            _erase_unreadable(erasure, lead_id, problem, yes=yes)
+            # Somebody changed the lead in the database.
+            out.print(f"The lead {lead_id} cannot be shown: {problem}")
+            _confirm("Erase it anyway?", yes=yes)
+            erasure.erase(lead_id)
+            out.print(f"The lead {lead_id} is erased.")
+            erasure.show_receivers()
+            if erasure.proof_kept_until() is not None:
+                out.print("The proof of consent is kept separately. --consent-too erases it.")
         else:
             _erase_person(erasure, person, yes=yes, again=final)
         (_make_final if final else _tell_when_final)(dealer)
+
+
+def _confirm(question: str, *, yes: bool) -> None:
+    if not yes and not typer.confirm(f"{question} This cannot be undone."):
+        fail("Nothing was erased.")
 
 
 @dataclass
@@ -122,11 +129,6 @@ class _Erasure:
                 self.copies[channel] = self.copies.get(channel, False) or arrived
             self.visits.extend(done.visits)
 
-    def erase_proof(self, lead_id: str) -> None:
-        self.lead_ids.append(lead_id)
-        with self.dealer.lock() as tx:
-            erase_lead(tx, lead_id, consent_too=True)
-
     def proof_kept_until(self) -> datetime | None:
         with self.dealer.read() as tx:
             newest = newest_proof(tx, self.lead_ids)
@@ -150,30 +152,38 @@ def _erase_person(erasure: _Erasure, person: Person, *, yes: bool, again: bool) 
     So a command that was killed before the erasure was final can be repeated.
     """
     dealer = erasure.dealer
-    proven = _proven(dealer, person) if erasure.consent_too else []
+    proven: list[str] = []
+    if erasure.consent_too:
+        with dealer.read() as tx:
+            if person.lead_id is None:
+                proven = proven_leads(tx, person.contact)
+            elif newest_proof(tx, [person.lead_id]) is not None:
+                proven = [person.lead_id]
     # `leads_in` ends the command if there is no lead.
     repeats = (proven or again) and person.lead_id is None
-    found = person.leads_now(dealer) if repeats else person.leads_in(dealer)
-    leads = [stored for stored in found if is_known(stored)]
+    leads = list(filter(is_known, person.leads_now(dealer) if repeats else person.leads_in(dealer)))
     if not leads and not proven:
         out.print("There is nothing to erase: the person was erased before, or was never here.")
         return
     others = _others(dealer, leads)
-    ids = [stored.lead.lead_id for stored in leads]
-    only = ids[0] if len(ids) == 1 and not proven else None
-    record_access(dealer, "leads erase", leads=len(ids) + len(proven), lead_id=person.lead_id or only)
-    _show_leads(leads, proven)
-    if not yes and not typer.confirm("Erase this person? This cannot be undone."):
-        fail("Nothing was erased.")
-    counts: Counter[str] = Counter()
+    only = leads[0].lead.lead_id if len(leads) == 1 and not proven else None
+    record_access(dealer, "leads erase", leads=len(leads) + len(proven), lead_id=person.lead_id or only)
+    if proven:
+        out.print(f"The proof of consent of these erased leads will be erased: {', '.join(proven)}")
+    if leads:
+        print_table("To be erased", ("Id", "Received (UTC)", "Customer", "Agent"), list(map(_row, leads)))
+    _confirm("Erase this person?", yes=yes)
     for each in proven:
-        erasure.erase_proof(each)
+        erasure.lead_ids.append(each)
+        with dealer.lock() as tx:
+            erase_lead(tx, each, consent_too=True)
+    counts: Counter[str] = Counter()
     while leads:
         counts.update(_counts(dealer, leads))
         for stored in leads:
             erasure.erase(stored.lead.lead_id)
         # Leads may arrive while the question is on the terminal.
-        leads = [] if person.lead_id else [each for each in person.leads_now(dealer) if is_known(each)]
+        leads = [] if person.lead_id else list(filter(is_known, person.leads_now(dealer)))
     if proven:
         counts["Proofs of consent of leads that were erased before"] = len(proven)
     print_table("\nErased", ("What", "Count"), list(counts.items()))
@@ -188,18 +198,6 @@ def _erase_person(erasure: _Erasure, person: Person, *, yes: bool, again: bool) 
         )
 
 
-def _erase_unreadable(erasure: _Erasure, lead_id: str, problem: str, *, yes: bool) -> None:
-    """Erases a lead that cannot be decrypted because it was changed in the database."""
-    out.print(f"The lead {lead_id} cannot be shown: {problem}")
-    if not yes and not typer.confirm("Erase it anyway? This cannot be undone."):
-        fail("Nothing was erased.")
-    erasure.erase(lead_id)
-    out.print(f"The lead {lead_id} is erased.")
-    erasure.show_receivers()
-    if erasure.proof_kept_until() is not None:
-        out.print("The proof of consent is kept separately. --consent-too erases it.")
-
-
 def _why_unreadable(dealer: OpenDealer, lead_id: str) -> str | None:
     try:
         with dealer.read() as tx:
@@ -207,13 +205,6 @@ def _why_unreadable(dealer: OpenDealer, lead_id: str) -> str | None:
     except WrongKey as problem:
         return str(problem)
     return None
-
-
-def _proven(dealer: OpenDealer, person: Person) -> list[str]:
-    with dealer.read() as tx:
-        if person.lead_id is not None:
-            return [] if newest_proof(tx, [person.lead_id]) is None else [person.lead_id]
-        return proven_leads(tx, person.contact)
 
 
 def _others(dealer: OpenDealer, leads: Sequence[StoredLead]) -> list[str]:
@@ -246,16 +237,9 @@ def _counts(dealer: OpenDealer, leads: Sequence[StoredLead]) -> dict[str, int]:
     }
 
 
-def _show_leads(leads: Sequence[StoredLead], proven: Sequence[str]) -> None:
-    if proven:
-        out.print(f"The proof of consent of these erased leads will be erased: {', '.join(proven)}")
-    rows = []
-    for stored in leads:
-        name, lead = _customers(stored)[-1], stored.lead
-        customer = f"{name.first_name} {name.last_name}"
-        rows.append((lead.lead_id, lead.received_at, customer, lead.source_agent or ERASED))
-    if rows:
-        print_table("To be erased", ("Id", "Received (UTC)", "Customer", "Agent"), rows)
+def _row(stored: StoredLead) -> tuple[Cell, ...]:
+    name, lead = _customers(stored)[-1], stored.lead
+    return lead.lead_id, lead.received_at, f"{name.first_name} {name.last_name}", lead.source_agent or ERASED
 
 
 def _make_final(dealer: OpenDealer) -> None:
@@ -271,8 +255,7 @@ def _make_final(dealer: OpenDealer) -> None:
     if left:
         fail(
             f"The erasure is not final: the key {', '.join(sorted(left))} is still needed, because a value cannot be "
-            "encrypted with the new key. "
-            "dealer-agent consent verify says what was changed in the database"
+            "encrypted with the new key. dealer-agent consent verify says what was changed in the database"
         )
     out.print(
         f"\nThe erasure is final: the old key is destroyed. Back up {path} again, and delete its older copies: with "
@@ -283,22 +266,15 @@ def _make_final(dealer: OpenDealer) -> None:
 def _tell_when_final(dealer: OpenDealer) -> None:
     """Shows when the erasure becomes final, or what makes it final."""
     if from_environment(os.environ):
-        when = (
-            f"when you have replaced the key in {KEYS_VARIABLE} and removed the old one there "
-            "(dealer-agent keys rotate --help)"
-        )
-    elif (
-        changeable_key_file(dealer.settings.directory, os.environ) is None
-        or not dealer.profile.privacy.rotate_keys_days
-    ):
-        when = (
-            "when the key is destroyed. The service does not do this by itself here: run dealer-agent leads erase "
-            "--final"
-        )
-    else:
+        when = f"when you have replaced the key in {KEYS_VARIABLE} and removed the old one there "
+        when += "(dealer-agent keys rotate --help)"
+    elif changeable_key_file(dealer.settings.directory, os.environ) and dealer.profile.privacy.rotate_keys_days:
         with rotation_of(dealer) as rotation:
             by = rotation.final_by(datetime.now(UTC))
         when = f"by {by:%Y-%m-%d}: the running service destroys the key by then. --final does it at once"
+    else:
+        when = "when the key is destroyed. The service does not do this by itself here: "
+        when += "run dealer-agent leads erase --final"
     out.print(
         f"\nThe erasure becomes final {when}. Until then, a person who has the key and the database's files can read "
         "remains in them."

@@ -8,7 +8,7 @@ from codecs import BOM_UTF8
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import nullcontext
 from datetime import UTC, datetime, timedelta
-from typing import Annotated, Literal
+from typing import Annotated, Any, BinaryIO, Literal
 
 import msgspec
 import typer
@@ -27,19 +27,17 @@ from dealer_agent.storage.leads import list_leads
 Format = Literal["csv", "json", "adf"]
 
 
+def _day(meaning: str) -> Any:
+    return typer.Option(metavar="DATE", formats=["%Y-%m-%d"], help=meaning)
+
+
 def export(
     directory: DirOption = HERE,
     form: Annotated[
         Format, typer.Option("--format", help="csv for a spreadsheet, json for a program, adf for a CRM.")
     ] = "csv",
-    since: Annotated[
-        datetime | None,
-        typer.Option(metavar="DATE", formats=["%Y-%m-%d"], help="Leads received on this day (UTC) or later."),
-    ] = None,
-    until: Annotated[
-        datetime | None,
-        typer.Option(metavar="DATE", formats=["%Y-%m-%d"], help="Leads received on this day (UTC) or earlier."),
-    ] = None,
+    since: Annotated[datetime | None, _day("Leads received on this day (UTC) or later.")] = None,
+    until: Annotated[datetime | None, _day("Leads received on this day (UTC) or earlier.")] = None,
     file: OutOption = None,
 ) -> None:
     """Write leads, oldest first, as one document: CSV with a header, a JSON array, or ADF with one prospect per lead.
@@ -56,13 +54,12 @@ def export(
         if form == "adf" and not chosen:
             fail("There is no lead to export, and an ADF document needs one")
         record_access(dealer, f"leads export --format {form}", leads=len(chosen))
+        # On a terminal the leads themselves show the progress.
+        views = _views(dealer, chosen, quiet=file is None and sys.stdout.isatty())
         with nullcontext(sys.stdout.buffer) if file is None else private_file(file) as document:
             if form == "csv" and file is not None:
                 document.write(BOM_UTF8)  # Tells Excel that a file is UTF-8.
-            # On a terminal the leads themselves show the progress.
-            quiet = file is None and sys.stdout.isatty()
-            for part in WRITERS[form](_views(dealer, chosen, quiet=quiet)):
-                document.write(part)
+            WRITERS[form](views, document)
             document.flush()
     left_out = f"; {erased} erased left out" if erased else ""
     where = "" if file is None else f" to {file}"
@@ -101,33 +98,30 @@ def _views(dealer: OpenDealer, chosen: list[str], *, quiet: bool) -> Iterator[Le
                 yield lead_view(whole, dealer.profile)
 
 
-def _csv(views: Iterable[LeadView]) -> Iterator[bytes]:
-    written = io.StringIO(newline="")
-    rows = csv.DictWriter(written, COLUMNS)
+def _csv(views: Iterable[LeadView], document: BinaryIO) -> None:
+    text = io.TextIOWrapper(document, "utf-8", newline="")
+    rows = csv.DictWriter(text, COLUMNS)
     rows.writeheader()
-    for view in views:
-        yield written.getvalue().encode()
-        written.seek(0)
-        written.truncate()
-        rows.writerow(cells(view))
-    yield written.getvalue().encode()
+    rows.writerows(map(cells, views))
+    text.detach()  # The caller closes the document.
 
 
-def _json(views: Iterable[LeadView]) -> Iterator[bytes]:
+def _json(views: Iterable[LeadView], document: BinaryIO) -> None:
     """An array with one lead per line. It is ASCII, so that it cannot control a terminal."""
     before = "[\n"
     for view in views:
-        yield (before + json.dumps(msgspec.json.decode(render_json(view)), separators=(",", ":"))).encode()
+        lead = json.dumps(msgspec.json.decode(render_json(view)), separators=(",", ":"))
+        document.write((before + lead).encode())
         before = ",\n"
-    yield b"[]\n" if before == "[\n" else b"\n]\n"
+    document.write(b"[]\n" if before == "[\n" else b"\n]\n")
 
 
-def _adf(views: Iterable[LeadView]) -> Iterator[bytes]:
+def _adf(views: Iterable[LeadView], document: BinaryIO) -> None:
     """One document with one prospect per lead, as the DTD allows."""
-    yield PROLOG + b"<adf>\n"
+    document.write(PROLOG + b"<adf>\n")
     for view in views:
-        yield from (etree.tostring(prospect, encoding="us-ascii") for prospect in etree.fromstring(render_adf(view)))
-    yield b"</adf>\n"
+        document.writelines(etree.tostring(each, encoding="us-ascii") for each in etree.fromstring(render_adf(view)))
+    document.write(b"</adf>\n")
 
 
-WRITERS: dict[Format, Callable[[Iterable[LeadView]], Iterator[bytes]]] = {"csv": _csv, "json": _json, "adf": _adf}
+WRITERS: dict[Format, Callable[[Iterable[LeadView], BinaryIO], None]] = {"csv": _csv, "json": _json, "adf": _adf}

@@ -10,10 +10,7 @@ from dealer_agent.cli.terminal import fail, out
 from dealer_agent.config import write_dealer_toml
 from dealer_agent.config.keys import KEY_FILE_NAME, KEYS_VARIABLE, create_key_file, from_environment
 
-app = typer.Typer(add_completion=False)
 
-
-@app.command()
 def init(
     directory: Annotated[Path, typer.Argument(metavar="FOLDER", help="The folder to create, such as my-store.")],
     name: Annotated[str | None, typer.Option(help="The dealer's name. Default: the folder's name.")] = None,

@@ -22,12 +22,6 @@ COLUMNS_SHOWN = 50
 LINES_SHOWN = 10
 
 
-def _content(file: Path) -> bytes:
-    """The bytes of the file, at most one more than a feed may have: a pipe or a device may be endless."""
-    with file.open("rb") as opened:
-        return opened.read((MOST_FILE_MIB << 20) + 1)
-
-
 def _known_layout(name: str | None) -> str | None:
     if name is not None and name not in LAYOUT_NAMES:
         raise typer.BadParameter(f"{name!r} is no layout; choose one of {', '.join(LAYOUT_NAMES)}")
@@ -61,8 +55,11 @@ def import_(
     """
     with open_dealer(directory) as dealer, progress() as bar:
         reading = bar.add_task("Reading", total=None)
+        with file.open("rb") as opened:
+            # One byte more than a feed may have: a pipe or a device may be endless.
+            content = opened.read((MOST_FILE_MIB << 20) + 1)
         feed = read_feed(
-            _content(file), layout=layout, on_progress=lambda n, total: bar.update(reading, completed=n, total=total)
+            content, layout=layout, on_progress=lambda n, total: bar.update(reading, completed=n, total=total)
         )
         bar.update(reading, completed=feed.rows, total=feed.rows)
         storing = bar.add_task("Storing", total=len(feed.units))
@@ -81,10 +78,8 @@ def import_(
             bar.stop()
             _show_feed(feed)
             words = str(problem)
-            fail(
-                f"{words[:1].upper()}{words[1:]}. Nothing was changed. "
-                "If the file is right, import it again with --allow-shrink."
-            )
+            advice = "If the file is right, import it again with --allow-shrink."
+            fail(f"{words[:1].upper()}{words[1:]}. Nothing was changed. {advice}")
         bar.update(storing, completed=len(feed.units))
     _show_feed(feed)
     _show_outcome(feed, done, dealer.profile, dry_run=dry_run)
@@ -115,8 +110,7 @@ def _show_feed(feed: Feed) -> None:
     if feed.columns_not_understood:
         out.print(f"Columns not understood: {_some(feed.columns_not_understood, COLUMNS_SHOWN)}")
     if feed.columns_withheld:
-        withheld = _some(feed.columns_withheld, COLUMNS_SHOWN)
-        out.print(f"Columns never read (cost and the like): {withheld}")
+        out.print(f"Columns never read (cost and the like): {_some(feed.columns_withheld, COLUMNS_SHOWN)}")
     _show_remarks("Refused rows", feed.refused, feed.counts.refused)
     _show_remarks("Repeated rows", tuple(map(_remark, feed.repeated_vins)), feed.counts.repeated_vins)
     _show_remarks("Worth a look", feed.warnings, feed.counts.warnings)
@@ -138,9 +132,8 @@ def _show_remarks(title: str, remarks: tuple[Remark, ...], count: int) -> None:
 
 def _remark(repeat: Repeat) -> Remark:
     *earlier, last = map(str, repeat.lines)
-    return Remark(
-        repeat.lines[-1], repeat.identifier, f"also on line {_some(earlier, LINES_SHOWN)}; line {last} counts"
-    )
+    text = f"also on line {_some(earlier, LINES_SHOWN)}; line {last} counts"
+    return Remark(repeat.lines[-1], repeat.identifier, text)
 
 
 def _show_outcome(feed: Feed, done: ImportResult, dealer: Profile, *, dry_run: bool) -> None:

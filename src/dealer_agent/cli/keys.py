@@ -29,16 +29,14 @@ def create(
     show: Annotated[
         bool,
         typer.Option(
-            "--print",
-            help=f"Show a new key for {KEYS_VARIABLE}, and a lasting secret if the variable has none. Write no file.",
+            "--print", help=f"Show a new key for {KEYS_VARIABLE}, and a lasting secret if it has none. Write no file."
         ),
     ] = False,
 ) -> None:
     """Create the key file of a dealer that has none. `init` creates it too."""
     if show:
         lasting = None if _has_lasting_secret(os.environ) else new_lasting_secret()
-        entries = render(Keyring((new_key(),), lasting)).split()
-        out.print(",".join(entries), soft_wrap=True)
+        out.print(",".join(render(Keyring((new_key(),), lasting)).split()), soft_wrap=True)
         return
     settings = find_settings(directory)
     if from_environment(os.environ):
@@ -133,12 +131,9 @@ def changing_keys(path: Path) -> Iterator[None]:
 
 def change_key(rotation: KeyRotation, *, destroy: bool) -> list[str]:
     """Creates a new key and encrypts everything with it. Returns the ids of the keys that were destroyed."""
-    changed = rotation.rotate(datetime.now(UTC))
-    active = rotation.cipher.keyring.active
-    if changed:
-        out.print(f"The new key is {active}.")
-    else:
-        out.print(f"This completed an earlier change that was interrupted. The new key is {active}.")
+    if not rotation.rotate(datetime.now(UTC)):
+        out.print("This completed an earlier change that was interrupted. ", end="")
+    out.print(f"The new key is {rotation.cipher.keyring.active}.")
     return rotation.destroy_unused() if destroy else []
 
 

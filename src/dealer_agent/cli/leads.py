@@ -8,7 +8,7 @@ from typing import Annotated, Any
 import msgspec
 import typer
 
-from dealer_agent.cli.customer_data import name_of, read_lead, record_access, show_allowed, show_event
+from dealer_agent.cli.customer_data import allowed_text, name_of, read_lead, record_access, show_event
 from dealer_agent.cli.erasure import erase
 from dealer_agent.cli.export import export
 from dealer_agent.cli.open_dealer import HERE, DirOption, open_dealer
@@ -42,20 +42,13 @@ def list_(
             problem = clock_problem(tx)
             leads = list_leads(tx, limit, before)
             for lead in leads:
+                name = ERASED if lead.customer is None else name_of(lead.customer)
+                what = lead.stock or lead.vin or _claimed(lead.payload), lead.rooftop, lead.source_agent or ERASED
                 visits = appointments_of(tx, lead.lead_id)
+                visit = visits[-1].status if visits else None
                 states = Counter(delivery.state for delivery in _deliveries(tx, lead.lead_id))
-                rows.append(
-                    (
-                        lead.lead_id,
-                        lead.received_at,
-                        ERASED if lead.customer is None else name_of(lead.customer),
-                        lead.stock or lead.vin or _claimed(lead.payload),
-                        lead.rooftop,
-                        lead.source_agent or ERASED,
-                        visits[-1].status if visits else None,
-                        ", ".join(f"{count} {state}" for state, count in sorted(states.items())),
-                    )
-                )
+                sent = ", ".join(f"{count} {state}" for state, count in sorted(states.items()))
+                rows.append((lead.lead_id, lead.received_at, name, *what, visit, sent))
         if problem:
             err.print(f"Warning: {problem}", style="yellow")
         record_access(dealer, "leads list", leads=sum(lead.erased_at is None for lead in leads))
@@ -98,7 +91,7 @@ def show(
         _show_visit(visit)
     for consent in consents:
         show_event(consent)
-    show_allowed(channels_of(whole.stored, whole.at))
+    out.print(f"\nMay be contacted now by: {allowed_text(channels_of(whole.stored, whole.at))}")
     if deliveries:
         columns = ("Id", "What", "Channel", "State", "Attempts", "Settled (UTC)", "Problem")
         rows = [
@@ -143,10 +136,7 @@ def dispose(
     directory: DirOption = HERE,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Show how much would be erased. Erase nothing.")] = False,
     clock_is_right: Annotated[
-        bool,
-        typer.Option(
-            "--clock-is-right", help="Confirm this machine's clock, after the service did not run for a long time."
-        ),
+        bool, typer.Option("--clock-is-right", help="Confirm the clock, after the service did not run for a long time.")
     ] = False,
 ) -> None:
     """Erase old customer data, as the running service does every hour: see the section privacy of dealer.toml.

@@ -11,11 +11,7 @@ from dealer_agent.cli.terminal import err, out
 from dealer_agent.config.channels import channel_secrets, is_this_machine
 from dealer_agent.storage.stock import read_revision
 
-app = typer.Typer(add_completion=False)
-
-HostOption = Annotated[
-    str, typer.Option(help="The IP address to listen on. 0.0.0.0 means all addresses of this machine.")
-]
+HostOption = Annotated[str, typer.Option(help="The IP address to listen on. 0.0.0.0 means all interfaces.")]
 PortOption = Annotated[int, typer.Option(min=1, max=65535, help="The port to listen on.")]
 WorkersOption = Annotated[int, typer.Option(min=1, max=64, help="Worker processes, at most one for each core.")]
 
@@ -25,7 +21,6 @@ SET_PUBLIC_URL = (
 )
 
 
-@app.command()
 def serve(
     directory: DirOption = HERE, host: HostOption = LOOPBACK, port: PortOption = 8080, workers: WorkersOption = 1
 ) -> None:
@@ -66,24 +61,22 @@ def problem_of_card(listening: str, named: str) -> str | None:
     """
     if is_this_machine(listening):
         return None
-    parts = urlsplit(named)
-    if is_this_machine(parts.hostname or ""):
-        problem = (
-            f"The service listens on {listening}, but its agent card names {named}: no other machine can reach it."
-        )
-    elif parts.scheme == "http":
-        problem = f"The agent card names {named}: customers' data would travel without encryption."
-    else:
-        return None
-    return f"{problem} {SET_PUBLIC_URL}"
+    unreachable = (
+        f"The service listens on {listening}, but its agent card names {named}: no other machine can reach it."
+    )
+    unencrypted = f"The agent card names {named}: customers' data would travel without encryption."
+    return _problem_of(named, unreachable, unencrypted)
 
 
 def problem_of_links(begin: str) -> str | None:
     """Why customers cannot safely use the links in their mails; None if they can. The links begin with `begin`."""
-    parts = urlsplit(begin)
     links = f"The links in mails to customers begin with {begin}"
+    unencrypted = f"{links}: they would travel without encryption."
+    return _problem_of(begin, f"{links}: they work on this machine only.", unencrypted)
+
+
+def _problem_of(address: str, unreachable: str, unencrypted: str) -> str | None:
+    parts = urlsplit(address)
     if is_this_machine(parts.hostname or ""):
-        return f"{links}: they work on this machine only. {SET_PUBLIC_URL}"
-    if parts.scheme == "http":
-        return f"{links}: they would travel without encryption. {SET_PUBLIC_URL}"
-    return None
+        return f"{unreachable} {SET_PUBLIC_URL}"
+    return f"{unencrypted} {SET_PUBLIC_URL}" if parts.scheme == "http" else None

@@ -191,11 +191,7 @@ class LogSettings(Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class MailSettings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """The server that sends the dealer's mail. Without a `host` no mail is sent. The environment has user and password.
-
-    With `confirm_appointments`, customers who consented to e-mail get a mail when a visit is confirmed or cancelled.
-    The links in it work until `links_valid_days` after the end of the visit.
-    """
+    """The server that sends the dealer's mail. Without a `host` no mail is sent. User and password are secrets."""
 
     host: Annotated[str, read_by(or_empty(read_host))] = ""
     port: Annotated[int, Meta(ge=1, le=65535)] = 587
@@ -214,10 +210,7 @@ class MailSettings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True
 
 
 class DeliverySettings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """When a failed delivery is retried. After `breaker_failures` failures in a row, a channel pauses.
-
-    `lease_seconds` must be longer than the timeout of every channel.
-    """
+    """When a failed delivery is retried. After `breaker_failures` failures in a row, a channel pauses."""
 
     first_retry_seconds: Annotated[int, Meta(ge=1, le=3600)] = 15
     longest_retry_minutes: Annotated[int, Meta(ge=1, le=1440)] = 60

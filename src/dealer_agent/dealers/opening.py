@@ -89,9 +89,9 @@ def hours_text(spans: Spans) -> str:
     return ", ".join(map(span_text, spans)) or "closed"
 
 
-def minutes_past_midnight(spans: Spans) -> int:
-    """The minutes by which the last span continues into the next day."""
-    return max(0, spans[-1][1] - DAY) if spans else 0
+def _run_into(before: Spans, after: Spans) -> bool:
+    """Whether the last span of a day overlaps with the first span of the next day."""
+    return bool(before and after) and after[0][0] < before[-1][1] - DAY
 
 
 def _read_span(text: str, value: str) -> Span:
@@ -249,9 +249,6 @@ def _hours(opening: Opening, department: str, week: WeekHours) -> DepartmentHour
     return DepartmentHours(week.days(), dates, place, named, others)
 
 
-_ONE_DAY = timedelta(days=1)
-
-
 def opening_hours_fit(rooftops: list[Any]) -> Iterator[Problem]:
     """Special days name known departments, holidays and dates. No span overlaps with a span of another day."""
     for index, rooftop in enumerate(rooftops):
@@ -333,15 +330,13 @@ def _overlaps(opening: Opening) -> Iterator[Problem]:
     for department, hours in department_hours(opening).items():
         for number, name in enumerate(WeekHours.__struct_fields__):
             spans, after = hours.week[number], hours.week[(number + 1) % 7]
-            over = minutes_past_midnight(spans)
-            if after and after[0][0] < over:
+            if _run_into(spans, after):
                 until = f"'{span_text(spans[-1])}' runs into '{span_text(after[0])}' of the next day"
                 yield Problem(("hours", department, name), f"{until}; end it at {clock_text(after[0][0])}")
         for place, special in enumerate(opening.special_days):
             if not special.departments or department in special.departments:
-                yield from _special_overlap(
-                    ("special_days", place, "hours"), special.hours, _days_of(special, opening), hours
-                )
+                path = ("special_days", place, "hours")
+                yield from _special_overlap(path, special.hours, _days_of(special, opening), hours)
         if opening.holidays is not UNSET and opening.holidays.hours is not UNSET:
             days = (day for year in YEARS for day in holidays_of(*opening.holidays.place, year))
             yield from _special_overlap(("holidays", "hours"), opening.holidays.hours, days, hours)
@@ -361,9 +356,9 @@ def _special_overlap(path: Path, text: str, days: Iterable[date], hours: Departm
     for day in days:
         if hours.on(day) != written:
             continue  # A setting with precedence gives other hours.
-        for first, second in ((day - _ONE_DAY, day), (day, day + _ONE_DAY)):
+        for first, second in ((day - timedelta(1), day), (day, day + timedelta(1))):
             before, after = hours.on(first), hours.on(second)
-            if after and after[0][0] < minutes_past_midnight(before):
+            if _run_into(before, after):
                 hours_of = f"the hours of {first}, '{hours_text(before)}', run into those of {second}"
                 yield Problem(path, f"{hours_of}, '{hours_text(after)}'; a span belongs to the day on which it begins")
                 return

@@ -24,6 +24,7 @@ from dealer_agent.server.request_pipeline import handle_post
 from dealer_agent.server.routes import HEALTH_PATHS, routes
 from dealer_agent.server.served_dealers import BINDINGS, ServedDealers, host_of
 from dealer_agent.server.service import ADDRESS_RULE, HEALTH_RULE, Service
+from dealer_agent.storage.errors import DealerUnknown
 
 log = structlog.get_logger()
 
@@ -91,7 +92,10 @@ class DealerApp:
         service = self.dealers.opened.get(place.dealer_id)
         if service is None:
             self.dealers.process.count_request(ADDRESS_RULE, scope)
-            service = await self.dealers.open(place.dealer_id)
+            try:
+                service = await self.dealers.open(place.dealer_id)
+            except DealerUnknown:
+                return Target(None, path, None)
         return Target(service, place.path, BINDINGS.get(place.path) if place.is_below_root else None)
 
     async def _answer(self, target: Target, scope: Scope, receive: Receive, send: Send) -> None:

@@ -55,10 +55,10 @@ class Process:
 class Service:
     """One dealer's service in one process. `dealer` and `tokens` are replaced whole when the store has newer ones.
 
-    `loaded` are the revisions of both. `calendar` makes the file of the dealer's visits if it gets the hash of a
-    valid secret, and None otherwise. It reads the database, so it runs in a thread. `customers` and `links` answer the
-    links in the mails to customers. `documents` has the cards and pages that were requested, by the function that makes
-    them.
+    `loaded` are the revisions of both. `calendar` makes the file of the dealer's visits if it gets the hash of a valid
+    secret, and None otherwise. It reads the store, so it runs in a thread. `customers` and `links` answer the links in
+    the mails to customers. `tenant` is the only tenant that a request may name; None accepts any. `documents` has the
+    cards and pages that were requested, by the function that makes them.
     """
 
     process: Process
@@ -73,6 +73,7 @@ class Service:
     calendar: Callable[[bytes], bytes | None]
     customers: CustomerActions
     links: CustomerLinks
+    tenant: str | None = None
     documents: dict[Any, Any] = field(default_factory=dict)
 
     @property
