@@ -173,7 +173,7 @@ def check_envelope(incoming: IncomingRequest) -> None:
 
 
 def check_tenant(incoming: IncomingRequest) -> None:
-    """Refuses a tenant that is not the dealer at this address (docs/protocol.md#tenant)."""
+    """Refuses a tenant that is not the dealer at this host and path (docs/protocol.md#tenant)."""
     tenant, expected = incoming.request.tenant, incoming.service.tenant
     if tenant and expected is not None and tenant != expected:
         received = (tenant,) if isinstance(tenant, str) else None
