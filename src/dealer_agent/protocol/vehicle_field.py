@@ -88,7 +88,7 @@ class IsTrue(Struct, frozen=True):
 
 
 class Exact(Struct, frozen=True):
-    """A filter for the one value of an identifier."""
+    """A filter for an identifier. It has one value, not a list."""
 
     position: int = LAST
     description: str = ""

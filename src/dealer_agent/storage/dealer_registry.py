@@ -1,6 +1,6 @@
 """The dealers of an installation: their settings with history, state and host names.
 
-Every change counts up the dealer's `settings_revision`, so that all processes notice it (`changed_dealers`).
+Every change increments the dealer's `settings_revision`, so that all processes notice it (`changed_dealers`).
 """
 
 from datetime import datetime
