@@ -263,7 +263,7 @@ class Settings(Sections, frozen=True, kw_only=True, dict=True):
 
     @classmethod
     def of(cls, file: DealerFile, **more: Any) -> "Settings":
-        """The settings of a file. `more` has the members that are not sections, and sections that replace those of the file."""
+        """The settings of a file. `more` has further members, and sections that replace those of the file."""
         sections = {field.name: getattr(file, field.name) for field in fields(Sections)}
         return cls(dealer=file, **{**sections, **more})
 
