@@ -38,7 +38,9 @@ _VERSION_IN_QUERY = re.compile(rb"(?:^|&)A2A-Version=([^&]*)")
 
 
 class Count(NamedTuple):
-    """What a request counts against a rule. If `refuses`, the rate of the rule may refuse it."""
+    """One count of a request against a rate: the rule, the client and the cost. Only if `refuses`, it may refuse the
+    request.
+    """
 
     rule: str
     client: str

@@ -156,7 +156,9 @@ class LimitStore:
 
 
 class SharedLimits:
-    """One dealer's limits in the store. `machine` counts while the store is away. `key` is the same on all machines."""
+    """One dealer's limits in the store. `machine` counts while the store cannot be reached. `key` is the same on all
+    machines.
+    """
 
     def __init__(
         self, store: LimitStore, machine: RateLimits, dealer_id: str, rules: Mapping[str, str], key: bytes

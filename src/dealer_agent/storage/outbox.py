@@ -129,7 +129,7 @@ COUNT_MAILS_BEFORE = (
 )
 
 # The clock may be set back. So a row that was never put off is due whenever it was stored, and a lease that ends after
-# `latest` does not count. `latest` is two leases away: the clock of another process may be a little ahead.
+# `latest` does not count. `latest` is two leases ahead: the clock of another process may be a little ahead.
 _DUE = and_(
     of_dealer(outbox),
     outbox.c.state == "waiting",
