@@ -96,7 +96,7 @@ class Changes:
     _newest: datetime = EPOCH
 
     def read(self) -> dict[str, Revision]:
-        """The revisions, by dealer. At first of all dealers. Raises StorageError."""
+        """The revisions by dealer. The first call returns those of all dealers. Raises StorageError."""
         with self.store.installation() as tx:
             changes = changed_dealers(tx, max(self._newest, EPOCH + LONGEST_TRANSACTION) - LONGEST_TRANSACTION)
         if changes:
