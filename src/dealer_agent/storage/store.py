@@ -99,7 +99,7 @@ class Store:
             yield InstallationTransaction(connection, datetime.now(UTC))
 
     def isolation_problem(self) -> str | None:
-        """Why the database does not keep dealers apart, and what to do; None if it does."""
+        """Why the database does not isolate dealers, and what to do; None if it does."""
         with self.installation() as tx:
             return isolation_problem(tx.connection)
 
