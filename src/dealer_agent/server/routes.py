@@ -13,8 +13,6 @@ from starlette.responses import Response
 from starlette.routing import Route
 
 from dealer_agent.apidocs.openapi import openapi_document
-from dealer_agent.dealers.information import dealer_information
-from dealer_agent.dealers.opening import department_hours
 from dealer_agent.protocol.card import card_0_1_0, card_1_0_0
 from dealer_agent.protocol.errors import ProtocolError, PushNotificationNotSupported, TaskNotFound, UnsupportedOperation
 from dealer_agent.protocol.schemas import published_schemas
@@ -118,11 +116,10 @@ def current_home(service: Service) -> Callable[[], Document]:
         dealer, minute = service.dealer, datetime.now(UTC).replace(second=0, microsecond=0)
         if rendered is None or rendered[0] is not dealer or rendered[1] != minute:
             html = home_page(
-                dealer_information(dealer.profile),
+                dealer.profile,
                 dealer.catalogue.facets(),
                 len(dealer.catalogue),
                 service.card,
-                opening={rooftop.name: department_hours(rooftop) for rooftop in dealer.profile.rooftops},
                 updated_at=dealer.stock_at,
                 now=minute,
             )

@@ -6,10 +6,12 @@ from functools import cache
 from importlib.resources import files
 from urllib.parse import urlsplit
 
+import phonenumbers
 from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup, escape
 
 from dealer_agent.apidocs.openapi import server_root
+from dealer_agent.leads.us_formats import money
 from dealer_agent.protocol.card import CardFacts
 
 _POLICY = (
@@ -61,6 +63,32 @@ def with_code(text: str) -> Markup:
     return Markup(re.sub(r"`([^`]+)`", r"<code>\1</code>", str(escape(text))))  # noqa: S704 - escaped first
 
 
+_LABELS = {
+    "suv": "SUV",
+    "gas": "Gasoline",
+    "hybrid": "Hybrid",
+    "phev": "Plug-in hybrid",
+    "bev": "Electric",
+    "flex": "Flex fuel",
+    "rv": "RV",
+    "ev_charging": "EV charging",
+}
+"""Values whose English label is more than a capital letter."""
+
+
+def label_of(word: str) -> str:
+    """The English label of a value."""
+    plain = word.replace("_", " ")
+    return _LABELS.get(word) or plain[:1].upper() + plain[1:]
+
+
+def local_phone(e164: str) -> str:
+    """A phone number as it is dialled in the United States."""
+    number = phonenumbers.parse(e164, None)
+    style = phonenumbers.PhoneNumberFormat
+    return phonenumbers.format_number(number, style.NATIONAL if number.country_code == 1 else style.INTERNATIONAL)
+
+
 _JSON_TOKEN = re.compile(r'(?P<text>"(?:\\.|[^"\\])*")(?P<colon>\s*:)?|(?P<literal>-?\d[\d.eE+-]*|true|false|null)')
 
 
@@ -83,7 +111,8 @@ def _environment() -> Environment:
         trim_blocks=True,
         lstrip_blocks=True,
     )
-    environment.filters |= {"with_code": with_code, "coloured_json": coloured_json}
+    for filter_ in (with_code, coloured_json, label_of, local_phone, money):
+        environment.filters[filter_.__name__] = filter_
     return environment
 
 
