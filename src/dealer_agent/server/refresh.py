@@ -14,7 +14,6 @@ from dealer_agent.catalogue_loading.snapshot_loader import SnapshotError, Snapsh
 from dealer_agent.dealers.retention import erase_before, purge_before
 from dealer_agent.encryption import Cipher, EncryptionError
 from dealer_agent.server.chain_heads import HEADS_SECONDS, record_heads
-from dealer_agent.server.key_rotation import LogEvent
 from dealer_agent.server.log import FLUSH_SECONDS, INTERVAL_SECONDS, BufferedLines, end_interval, places
 from dealer_agent.server.service import LEADS_TAKEN, Service
 from dealer_agent.server.tokens import TokenRegistry
@@ -73,7 +72,7 @@ class Refresher:
     loaded: Revision
     cipher: Cipher | None
     heads_file: Path
-    rotate_keys: Callable[[datetime], list[LogEvent]]
+    rotate_keys: Callable[[datetime], None]
     failing: set[str] = field(default_factory=set)
 
     async def run(self) -> None:
@@ -165,8 +164,7 @@ class Refresher:
             log.info("old customer data forgotten", leads=done.leads, consents=done.consents)
 
     async def _rotate_keys(self) -> None:
-        for news in await asyncio.to_thread(self.rotate_keys, datetime.now(UTC)):
-            (log.warning if news.is_problem else log.info)(news.event, **news.facts)
+        await asyncio.to_thread(self.rotate_keys, datetime.now(UTC))
 
 
 async def flush_logs(lines: BufferedLines) -> None:

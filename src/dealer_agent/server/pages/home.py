@@ -1,8 +1,8 @@
 """The page at `/`: who the dealer is, what is in stock, and what an agent can ask."""
 
 from collections.abc import Callable
+from dataclasses import dataclass, replace
 from datetime import date, datetime
-from typing import NamedTuple
 from zoneinfo import ZoneInfo
 
 from msgspec import UnsetType
@@ -24,7 +24,8 @@ _WEEKDAYS = ("Monday", "Tuesday", "Wednesday", "Thursday", "Friday", "Saturday",
 _CONDITIONS = {"new": "New", "used": "Used", "cpo": "Certified pre-owned"}
 
 
-class Bar(NamedTuple):
+@dataclass(frozen=True)
+class Bar:
     """A bar of a chart: label, count, and the width and start in percent."""
 
     label: str
@@ -55,7 +56,7 @@ def home_page(
         price_range=_range(facets.price_range, money),
         year_range=_range(facets.year_range),
         details=[
-            (heading, [bar._replace(label=label_of(bar.label)) for bar in _bars(found)[:6]])
+            (heading, [replace(bar, label=label_of(bar.label)) for bar in _bars(found)[:6]])
             for heading, found in (("Body styles", facets.bodies), ("Fuel", facets.fuels))
             if found
         ],
