@@ -123,37 +123,33 @@ def _of(kind: type[ProtocolError]) -> ProtocolError:
     return kind(*kind.example)
 
 
-def _of_transport(kind: type[ProtocolError], http: int, message: str) -> ProtocolError:
-    return kind(message, {"in": "envelope"}, http=http)
+def _of_transport(http: int, message: str) -> ProtocolError:
+    return SchemaValidationFailed(message, {"in": "envelope"}, http=http)
 
 
-_TABLE = (
+_SEVERAL = (
     Status("An operation or protocol version of A2A that this agent does not offer.", _of(errors.UnsupportedOperation)),
-    Status("The bearer token is missing or invalid.", _of(errors.AuthRequired)),
     Status("The customer's consent does not cover this.", _of(errors.ContactConsentRequired)),
     Status("No such skill or vehicle.", _of(errors.VehicleNotFound)),
+    Status("The request is valid, but it conflicts with the current state.", _of(errors.IdempotencyConflict)),
+    Status("The request does not have the right shape.", _of(SchemaValidationFailed)),
+)
+_TRANSPORT = (
     Status(
         "This address is asked with another method; `Allow` names it.",
         UnsupportedSkill("This address takes POST.", http=405),
     ),
-    Status(
-        "The body did not arrive in time.",
-        _of_transport(SchemaValidationFailed, 408, "The body did not arrive in time."),
-    ),
-    Status("The request is valid, but it conflicts with the current state.", _of(errors.IdempotencyConflict)),
-    Status("The body is too large.", _of_transport(SchemaValidationFailed, 413, "The body is larger than 256 KiB.")),
+    Status("The body did not arrive in time.", _of_transport(408, "The body did not arrive in time.")),
+    Status("The body is too large.", _of_transport(413, "The body is larger than 256 KiB.")),
     Status(
         "The body's media type is neither application/json nor application/a2a+json.",
-        _of_transport(SchemaValidationFailed, 415, "Send Content-Type: application/json."),
+        _of_transport(415, "Send Content-Type: application/json."),
     ),
-    Status("The request does not have the right shape.", _of(SchemaValidationFailed)),
-    Status("Too many requests.", _of(errors.RateLimited)),
-    Status("Something went wrong on the dealer's side.", _of(errors.InternalError)),
 )
+_STATUSES = (*(Status(kind.meaning, _of(kind)) for kind in ERRORS.values()), *_SEVERAL, *_TRANSPORT)
 
-STATUSES: dict[int, Status] = {kind.http: Status(kind.meaning, _of(kind)) for kind in ERRORS.values()}
+STATUSES = dict(sorted({status.example.http: status for status in _STATUSES}.items()))
 """Each HTTP status of errors (docs/protocol.md#errors), sorted. The default is the meaning of an error that has it."""
-STATUSES = dict(sorted((STATUSES | {status.example.http: status for status in _TABLE}).items()))
 
 
 def example_error(status: int, vocabulary: Vocabulary) -> dict[str, Any]:

@@ -48,9 +48,7 @@ def openapi_document(facts: CardFacts, vocabularies: Vocabularies) -> Json:
     return document
 
 
-_NUMBERS = ("No", "One", "Two", "Three", "Four", "Five", "Six", "Seven", "Eight", "Nine", "Ten")
-
-SKILL_COUNT = _NUMBERS[len(SKILLS)]
+SKILL_COUNT = ("No", "One", "Two", "Three", "Four", "Five", "Six", "Seven", "Eight", "Nine", "Ten")[len(SKILLS)]
 """The number of skills, as a word."""
 
 _INTRODUCTION = f"""\
@@ -88,12 +86,10 @@ def _paths(facts: CardFacts, vocabularies: Vocabularies) -> dict[str, Json]:
 
 
 def _send(facts: CardFacts, vocabulary: Vocabulary) -> Json:
-    requests = {
-        skill.id: {"summary": skill.name, "value": examples.example_body(skill, vocabulary)} for skill in facts.skills
-    }
-    replies = {
-        skill.id: {"summary": skill.name, "value": examples.example_reply(skill, vocabulary)} for skill in facts.skills
-    }
+    requests, replies = (
+        {skill.id: {"summary": skill.name, "value": example(skill, vocabulary)} for skill in facts.skills}
+        for example in (examples.example_body, examples.example_reply)
+    )
     refusals = {
         str(code): _refusal(status, _error_schema(status), examples.example_error(code, vocabulary))
         for code, status in examples.STATUSES.items()
@@ -119,16 +115,15 @@ def _call(facts: CardFacts, vocabulary: Vocabulary) -> Json:
         "refusal": {"summary": "A refusal", "value": examples.example_json_rpc_error(vocabulary)},
     }
     success = {"schema": {"oneOf": [ref("JsonRpcResult"), ref("JsonRpcError")]}, "examples": replies}
-    refusals = {}
-    for code in JSON_RPC_STATUSES:
-        status = examples.STATUSES[code]
-        if code == 405:
-            # The service refuses a wrong method before it looks for JSON-RPC.
-            refusals["405"] = _refusal(status, _error_schema(status), examples.example_error(405, vocabulary))
-        else:
-            refusals[str(code)] = _refusal(
-                status, ref("JsonRpcError"), examples.example_json_rpc_error(vocabulary, code)
-            )
+    wrong_method = examples.STATUSES[405]
+    refusals = {
+        str(code): _refusal(
+            examples.STATUSES[code], ref("JsonRpcError"), examples.example_json_rpc_error(vocabulary, code)
+        )
+        for code in JSON_RPC_STATUSES
+    }
+    # The service refuses a wrong method before it looks for JSON-RPC.
+    refusals["405"] = _refusal(wrong_method, _error_schema(wrong_method), examples.example_error(405, vocabulary))
     return _skill_operation(
         facts,
         "callSendMessage",

@@ -32,12 +32,13 @@ from dealer_agent.leads.received_lead import (
     vehicle_key,
 )
 from dealer_agent.leads.records import Addition, AppointmentRecord, LeadContent, RequestedVisit, StoredLead
-from dealer_agent.leads.statuses import DUPLICATE, RECEIVED, UNAVAILABLE, LeadStatus
+from dealer_agent.leads.statuses import DUPLICATE, RECEIVED, UNAVAILABLE
 from dealer_agent.leads.visit_decision import VisitDecision
 from dealer_agent.protocol.errors import IdempotencyConflict, ProtocolError
 from dealer_agent.protocol.ids import new_ulid
 from dealer_agent.protocol.replies import Answer
 from dealer_agent.protocol.requests import Customer
+from dealer_agent.protocol.responses import LeadStatus
 from dealer_agent.storage import idempotency
 from dealer_agent.storage import leads as stored_leads
 from dealer_agent.storage.appointments import Booked, appointments_of, booked_visits

@@ -14,7 +14,7 @@ from dealer_agent.dealers.profile import DealerRooftop
 from dealer_agent.inventory.catalogue import RemovedUnit
 from dealer_agent.leads.plain_text import short
 from dealer_agent.leads.received_lead import FoundVehicle, PreparedLead, names_a_vehicle
-from dealer_agent.leads.statuses import CONFIRMED, DUPLICATE, PROPOSED, UNAVAILABLE, LeadStatus
+from dealer_agent.leads.statuses import CONFIRMED, DUPLICATE, PROPOSED, UNAVAILABLE
 from dealer_agent.leads.timetable import Department, Timetable
 from dealer_agent.leads.us_formats import clock_time, day_and_time, join_words, phone_number, zone_name
 from dealer_agent.leads.visit_decision import VisitAnswer, VisitDecision
@@ -23,7 +23,7 @@ from dealer_agent.leads.wording import CALLS, OWN_VEHICLE_VISITS, vehicle_name
 from dealer_agent.protocol.errors import AppointmentTimeUnavailable, ProtocolError
 from dealer_agent.protocol.replies import Answer
 from dealer_agent.protocol.requests import VISIT_KIND_OF, VehicleOfInterest, VisitKind
-from dealer_agent.protocol.responses import DealerContact
+from dealer_agent.protocol.responses import DealerContact, LeadStatus
 from dealer_agent.protocol.skill import LeadReceipt
 from dealer_agent.protocol.vehicle import Vehicle
 

@@ -120,8 +120,11 @@ def _is_id(text: bytes) -> bool:
         return False
 
 
+def _invalid(message: str) -> SchemaValidationFailed:
+    return SchemaValidationFailed(message, {"in": "envelope"}, json_rpc=INVALID_REQUEST)
+
+
 def _refuse_other_values(plain: Any) -> None:
-    """Raises ProtocolError unless the body can be a call."""
     if isinstance(plain, list):
         raise _invalid("Batches are not supported: send one call in a body.")
     if not isinstance(plain, dict):
@@ -130,12 +133,7 @@ def _refuse_other_values(plain: Any) -> None:
         raise _invalid('This is a body of the HTTP+JSON binding. Send it to /message:send, or as "params" of a call.')
 
 
-def _invalid(message: str) -> SchemaValidationFailed:
-    return SchemaValidationFailed(message, {"in": "envelope"}, json_rpc=INVALID_REQUEST)
-
-
 def _refuse_other_calls(call: dict[str, Any], rpc_id: bytes) -> None:
-    """Raises ProtocolError unless the call is one of SendMessage that expects a reply."""
     if "id" not in call:
         raise _invalid('Notifications are not supported: send an "id".')
     if rpc_id == NO_ID and call["id"] is not None:

@@ -172,20 +172,10 @@ class SourceAgent(Struct, frozen=True):
     agent_card_url: Url | UnsetType = UNSET
 
 
-AppointmentType = Literal[
-    "sales",
-    "service",
-    "test_drive",
-    "trade_in",
-    "showroom_visit",
-    "handover",
-    "phone_call",
-    "video_call",
-    "trade_in_appraisal",
-]
-
 VisitKind = Literal["sales", "service", "test_drive", "trade_in", "handover", "phone_call", "video_call"]
 """A kind of visit in the settings of a dealer."""
+
+AppointmentType = Literal[VisitKind, "showroom_visit", "trade_in_appraisal"]
 
 VISIT_KIND_OF: Final[Mapping[AppointmentType, VisitKind]] = {
     **{kind: kind for kind in get_args(VisitKind)},

@@ -164,6 +164,10 @@ class AppointmentReply(Struct, frozen=True, kw_only=True):
     proposed_slots: list[TimeSlot] | UnsetType = UNSET
 
 
+LeadStatus = Literal["received", "duplicate"]
+"""The statuses of a stored lead."""
+
+
 class DealerContact(Struct, frozen=True):
     """Whom the customer may call."""
 

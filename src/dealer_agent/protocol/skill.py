@@ -23,7 +23,7 @@ from dealer_agent.protocol.requests import (
     TradeIn,
     VehicleOfInterest,
 )
-from dealer_agent.protocol.responses import AppointmentReply, DealerContact, Facets, Rooftop
+from dealer_agent.protocol.responses import AppointmentReply, DealerContact, Facets, LeadStatus, Rooftop
 from dealer_agent.protocol.vehicle import Vehicle
 from dealer_agent.protocol.vehicle_field import Natural, Word
 
@@ -113,7 +113,7 @@ class LeadReceipt(Struct, frozen=True, kw_only=True):
     """What became of the lead."""
 
     lead_id: str
-    status: Literal["received", "duplicate", "rejected"]
+    status: Literal[LeadStatus, "rejected"]
     appointment: AppointmentReply | UnsetType = UNSET
     dealer: DealerContact | UnsetType = UNSET
 
