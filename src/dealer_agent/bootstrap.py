@@ -59,8 +59,7 @@ def app() -> DealerApp:
 def prepare_message_types(base: type[msgspec.Struct]) -> None:
     """Builds msgspec's decoders of all types that derive from `base`.
 
-    Otherwise msgspec builds a decoder at its first use. If two threads then use a type for the first time at once, the
-    process crashes with a segmentation fault.
+    Otherwise msgspec builds a decoder at its first use, and the process crashes if two threads do so at once.
     """
     for each in base.__subclasses__():
         # Types that are never decoded raise TypeError.

@@ -1,7 +1,4 @@
-"""The components of the OpenAPI document: payloads, envelopes, errors and cards. Pure.
-
-The payloads are the schemas under `/schemas/`, with their definitions moved to `components`.
-"""
+"""The components of the OpenAPI document: payloads (the schemas under `/schemas/`), envelopes, errors, cards. Pure."""
 
 import json
 import tomllib

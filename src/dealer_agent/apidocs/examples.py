@@ -61,8 +61,7 @@ def curl_command(
 ) -> str:
     """A command for a POSIX shell. `base_url` is the address of the HTTP+JSON interface, without a trailing slash.
 
-    With `bearer`, the command reads a token from the environment. `compact` writes the body on one line, for a
-    terminal. Otherwise the body is indented, for a page.
+    With `bearer`, the command reads a token from the environment. `compact` writes the body on one line.
     """
     example = example_body(skill, vocabulary, now=now, vin=vin)
     body = msgspec.json.encode(example).decode() if compact else json_text(example)

@@ -18,10 +18,8 @@ EXAMPLE_VIN = "1HGCY2F57RA000001"
 class SkillDocs(msgspec.Struct, frozen=True):
     """What the documentation says of one skill.
 
-    `question` is what the skill answers, in a shopper's words, and `example_question` an example of it.
-
-    The example request has `message_id` and the members of `request` (`example_members`). The example reply has `reply`
-    as its data, and `reply_message`.
+    `question` is what the skill answers, in a shopper's words. The example request has `message_id` and the members of
+    `request` (`example_members`). The example reply has `reply` as its data, and `reply_message`.
     """
 
     question: str

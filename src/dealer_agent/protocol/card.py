@@ -1,7 +1,4 @@
-"""The agent card in both revisions (docs/protocol.md#cards). Pure.
-
-Revision 1.0.0 is A2A v1.0's camelCase card. Revision 0.1.0 is the snake_case card with `auth_type`.
-"""
+"""The agent card in both revisions (docs/protocol.md#cards). Pure."""
 
 import hashlib
 import re

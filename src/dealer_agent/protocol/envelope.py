@@ -86,8 +86,7 @@ def names_a_lead(body: bytes) -> bool:
 def decode_request(body: bytes, vocabularies: Vocabularies, lenient: bool = False) -> Request:
     """The request in an HTTP+JSON body. Raises ProtocolError for an invalid envelope or an unknown skill.
 
-    An invalid payload raises nothing: the request has `problems`. `lenient` allows an absent configuration, which
-    generic A2A clients leave out.
+    A request with an invalid payload has `problems`. `lenient` allows an absent configuration.
     """
     request = decode_plain_request(body, vocabularies)
     if request is not None:
@@ -100,10 +99,7 @@ def decode_request(body: bytes, vocabularies: Vocabularies, lenient: bool = Fals
 
 
 def decode_plain_request(body: bytes, vocabularies: Vocabularies) -> Request | None:
-    """The plain request in an HTTP+JSON body; None for every other body.
-
-    The decoder stops at the `type` of a lead.
-    """
+    """The plain request in an HTTP+JSON body; None for every other body. The decoder stops at the `type` of a lead."""
     if not is_sound(body):
         return None
     try:

@@ -1,7 +1,4 @@
-"""Lists everything that is wrong with a payload, by its published schema (docs/protocol.md#errors). Pure.
-
-A problem never repeats what a customer wrote.
-"""
+"""Lists everything that is wrong with a payload, by its published schema (docs/protocol.md#errors). Pure."""
 
 from collections.abc import Iterator
 from dataclasses import replace

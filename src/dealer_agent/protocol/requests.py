@@ -1,7 +1,6 @@
 """The parts of request payloads; `protocol.skill` has the payloads. Pure types.
 
 They decode and validate requests, and the schemas under `/schemas/` are generated from them, with their docstrings.
-`Filters`, `SortField` and `LEAD_VEHICLE_BOUNDS` derive from the table of vehicle fields (`protocol.vehicle`).
 An optional member is `UNSET` if it is absent. Null is always a wrong type.
 
 Every string, array and object has a bound (docs/protocol.md#bounds). The decoder enforces the bounds of reading skills

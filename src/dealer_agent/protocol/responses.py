@@ -1,7 +1,4 @@
-"""The parts of response payloads; `protocol.skill` has the payloads. Pure types.
-
-The published schemas have the docstrings as descriptions.
-"""
+"""The parts of response payloads. The published schemas have the docstrings as descriptions. Pure types."""
 
 from operator import attrgetter
 from typing import Any, Final, Literal, NamedTuple

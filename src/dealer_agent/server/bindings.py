@@ -1,7 +1,4 @@
-"""The two bindings: HTTP+JSON (docs/protocol.md#http) and JSON-RPC 2.0 (docs/protocol.md#json-rpc).
-
-A binding decodes the body of a request, and encodes the result or the error. Everything else is common to both.
-"""
+"""The two bindings: HTTP+JSON (docs/protocol.md#http) and JSON-RPC 2.0 (docs/protocol.md#json-rpc)."""
 
 from collections.abc import Callable
 from datetime import datetime
@@ -50,12 +47,6 @@ def _decode_plain_http(body: bytes, vocabularies: Vocabularies) -> tuple[bytes, 
     return None if request is None else (b"", request)
 
 
-def _http_error(
-    error: ProtocolError, vocabulary: Vocabulary, error_id: str, at: datetime, _call_id: bytes
-) -> tuple[int, bytes]:
-    return error.http, http_error_body(error, vocabulary, error_id, at)
-
-
 def _json_rpc_error(
     error: ProtocolError, vocabulary: Vocabulary, error_id: str, at: datetime, call_id: bytes
 ) -> tuple[int, bytes]:
@@ -70,7 +61,10 @@ HTTP_JSON = Binding(
     names_a_lead=envelope.names_a_lead,
     call_id=lambda _body: b"",
     encode_result=lambda _call_id, result: result,
-    encode_error=_http_error,
+    encode_error=lambda error, vocabulary, error_id, at, _call_id: (
+        error.http,
+        http_error_body(error, vocabulary, error_id, at),
+    ),
 )
 JSON_RPC = Binding(
     "json-rpc",

@@ -93,10 +93,8 @@ class OpenConnections:
         return len(self._open) < self._most or self._close_one(self._idle)
 
     def _close_one(self, idle: Iterable[ClientTransport]) -> bool:
-        """Closes the first of these with no unread bytes in the kernel. False if there is none.
-
-        The loop accepts many connections in one turn, before it reads the requests of the new ones.
-        """
+        """Closes the first of these with no unread bytes in the kernel: the loop accepts connections before it reads
+        their requests. False if there is none."""
         candidates = list(islice(idle, MOST_POLLED))
         poll = select.poll()
         for client in candidates:

@@ -134,10 +134,8 @@ async def _health(_: Request) -> Response:
 
 
 def _readiness(service: Service) -> Handler:
-    """Whether reading skills answer from the latest stock, and whether leads can be stored.
-
-    The status code ignores leads, so that a load balancer does not remove the reading skills because of them.
-    """
+    """Whether reading skills answer from the latest stock, and leads can be stored. Only the former has a status code,
+    so that a load balancer does not remove the reading skills because of leads."""
 
     async def respond(_: Request) -> Response:
         status = "ready" if service.ready else "the database is away: stock and tokens may be out of date"
