@@ -1,20 +1,25 @@
-"""Example requests, replies and errors, and `curl` commands that send the requests. Pure."""
+"""The documentation of each skill (skill_docs.json), with examples of requests, replies and commands. Pure.
+
+The people, phones and vehicles are invented. Replies are converted to the wire types, so they always have their shape.
+"""
 
 import json
 import shlex
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
+from importlib.resources import files
 from typing import Any, NamedTuple
 
 import msgspec
+from msgspec import Struct
 
-from dealer_agent.apidocs.skill_docs import EXAMPLE_VIN, SKILL_DOCS, example_members
 from dealer_agent.protocol import errors
 from dealer_agent.protocol.envelope import Request
 from dealer_agent.protocol.errors import ERRORS, ProtocolError, SchemaValidationFailed, UnsupportedSkill
 from dealer_agent.protocol.replies import Answer, http_error_body, json_rpc_error_body, reply_pieces
-from dealer_agent.protocol.skill import DEALER_INFORMATION, Skill
+from dealer_agent.protocol.skill import DEALER_INFORMATION, INVENTORY_SEARCH, INVENTORY_VEHICLE, SKILL_BY_ID, Skill
 from dealer_agent.protocol.vocabulary import Vocabulary
 
+EXAMPLE_VIN = "1HGCY2F57RA000001"
 EXAMPLE_TIME = datetime(2026, 1, 5, 15, 0, tzinfo=UTC)
 """The default time of the examples. It is long past, so no consent in them is granted in the future."""
 
@@ -25,9 +30,48 @@ _REPLY_ID = "01KE7AQHV0C8D2F4G6H1J3K5MF"
 _ERROR_ID = "err_01KE7AQMD5N7Q9S2T4V6X8Z1BG"
 
 
+class SkillDocs(Struct, frozen=True):
+    """What the documentation says of one skill.
+
+    `question` is what the skill answers, in a shopper's words. The example request has `message_id` and the members of
+    `request` (`example_payload`). The example reply has `reply` as its data, and `reply_message`.
+    """
+
+    question: str
+    example_question: str
+    message_id: str
+    request: dict[str, Any]
+    reply: Any
+    reply_message: str | None = None
+
+
+def _read() -> dict[Skill, SkillDocs]:
+    text = files(__package__).joinpath("skill_docs.json").read_text("utf-8")
+    docs = msgspec.json.decode(text, type=dict[str, SkillDocs])
+    # The example of a vehicle is the one that the example of a search finds.
+    docs[INVENTORY_VEHICLE.id].reply.update(docs[INVENTORY_SEARCH.id].reply["vehicles"][0])
+    return {
+        skill: msgspec.structs.replace(docs[skill_id], reply=msgspec.convert(docs[skill_id].reply, skill.data))
+        for skill_id, skill in SKILL_BY_ID.items()
+    }
+
+
+SKILL_DOCS = _read()
+
+
 def example_payload(skill: Skill, *, now: datetime = EXAMPLE_TIME, vin: str = EXAMPLE_VIN) -> dict[str, Any]:
     """A request payload. `now` is when the customer of a lead consents. `vin` is the vehicle of interest."""
-    return {"type": skill.request_type, **example_members(skill, now, vin)}
+    moment = now.astimezone(UTC).replace(microsecond=0)
+    visit = (moment + timedelta(days=2)).replace(hour=19, minute=0, second=0)
+    text = json.dumps(SKILL_DOCS[skill].request)
+    for name, value in (
+        ("NOW", f"{moment:%Y-%m-%dT%H:%M:%SZ}"),
+        ("VISIT", f"{visit:%Y-%m-%dT%H:%M:%SZ}"),
+        ("KEY", f"example-{moment:%Y%m%dT%H%M%S}-{vin}"),
+        ("VIN", vin),
+    ):
+        text = text.replace(f'"{name}"', json.dumps(value))
+    return {"type": skill.request_type, **json.loads(text)}
 
 
 def example_body(

@@ -40,10 +40,7 @@ checked, because to refuse them costs more than to decode them."""
 
 
 class QueuedRequest:
-    """A request that waits in the queue of the process.
-
-    uvicorn takes it for a request-response cycle, so later requests of the connection wait for it.
-    """
+    """A request in the queue. uvicorn takes it for a cycle, so later requests of the connection wait for it."""
 
     __slots__ = ("_connection", "_incoming", "disconnected", "keep_alive", "response_complete")
 
@@ -82,13 +79,13 @@ class FastPathConnection(HttpToolsProtocol):
     )
 
     transport: ClientTransport
+    _service: Service
     _load: Admission
     _overload_replies: OverloadReplies
+    _bindings: Mapping[bytes, Binding]
 
     def __init__(self, *args: Any, **options: Any) -> None:
         super().__init__(*args, **options)
-        self._service: Service | None = None
-        self._bindings: Mapping[bytes, Binding] = {}
         # When the process last refused a request of this connection because it was overloaded.
         self._refused_at = NEVER
         # The binding of a request that may take the fast path. None before its head and after its end.
@@ -103,10 +100,8 @@ class FastPathConnection(HttpToolsProtocol):
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]  # As uvicorn's own.
         """Called by the event loop."""
         super().connection_made(transport)
-        self._service = self.app_state.get(SERVICE)
-        if self._service is not None:
-            self._load, self._overload_replies = self._service.load, self.app_state[OVERLOAD_REPLIES]
-            self._bindings = self.app_state[BINDINGS]
+        self._service, self._bindings = self.app_state[SERVICE], self.app_state[BINDINGS]
+        self._load, self._overload_replies = self._service.load, self.app_state[OVERLOAD_REPLIES]
 
     def _may_take_fast_path(self) -> bool:
         parser, fields = self.parser, self._fields
@@ -123,7 +118,6 @@ class FastPathConnection(HttpToolsProtocol):
 
     def _handle(self, binding: Binding) -> bool:
         """Answers, queues or refuses a request. False if it must take the path over ASGI."""
-        assert self._service is not None
         has_time = self._load.has_time()
         is_refused = not has_time and self._load.is_full(self._refused_at)
         if is_refused and LEAD not in self._body:

@@ -7,7 +7,7 @@ from zoneinfo import ZoneInfo
 
 from msgspec import UnsetType
 
-from dealer_agent.apidocs.skill_docs import SKILL_DOCS
+from dealer_agent.apidocs.examples import SKILL_DOCS
 from dealer_agent.dealers.information import dealer_information
 from dealer_agent.dealers.opening import DAY, DepartmentHours, Spans, department_hours
 from dealer_agent.dealers.profile import DealerRooftop, Profile
