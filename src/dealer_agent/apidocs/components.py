@@ -12,18 +12,22 @@ from dealer_agent.protocol.json_rpc import CALL_ID_LENGTH
 from dealer_agent.protocol.replies import A2A_DOMAIN
 from dealer_agent.protocol.requests import FILTER_MEANINGS
 from dealer_agent.protocol.schemas import Schema, request_schema, response_schema
-from dealer_agent.protocol.skill import Skill
+from dealer_agent.protocol.skill import SKILLS, Skill
 from dealer_agent.protocol.vehicle import FIELDS
 from dealer_agent.protocol.vocabulary import JSON_MODES, Vocabularies
 
 Json = dict[str, Any]
 
 
+SKILL_COUNT = ("No", "One", "Two", "Three", "Four", "Five", "Six", "Seven", "Eight", "Nine", "Ten")[len(SKILLS)]
+"""The number of skills, as a word."""
+
+
 def _read_parts() -> Json:
     text = files(__package__).joinpath("openapi_parts.json").read_text("utf-8")
     for name in ("ID_LENGTH", "MEDIA_TYPE_LENGTH", "MODES_LIMIT", "PARTS_LIMIT"):
         text = text.replace(f'"{name}"', str(getattr(envelope_problems, name)))
-    text = text.replace('"CALL_ID_LENGTH"', str(CALL_ID_LENGTH))
+    text = text.replace('"CALL_ID_LENGTH"', str(CALL_ID_LENGTH)).replace("SKILL_COUNT", SKILL_COUNT)
     return json.loads(text)  # type: ignore[no-any-return]
 
 

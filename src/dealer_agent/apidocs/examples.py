@@ -5,6 +5,7 @@ The people, phones and vehicles are invented. Replies are converted to the wire 
 
 import json
 import shlex
+from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
 from importlib.resources import files
 from typing import Any, NamedTuple
@@ -12,7 +13,7 @@ from typing import Any, NamedTuple
 import msgspec
 from msgspec import Struct
 
-from dealer_agent.protocol import errors
+from dealer_agent.apidocs.components import PARTS
 from dealer_agent.protocol.envelope import Request
 from dealer_agent.protocol.errors import ERRORS, ProtocolError, SchemaValidationFailed, UnsupportedSkill
 from dealer_agent.protocol.replies import Answer, http_error_body, json_rpc_error_body, reply_pieces
@@ -162,37 +163,27 @@ class Status(NamedTuple):
         return [kind] if status != kind.http else [other for other in ERRORS.values() if other.http == status]
 
 
-def _of(kind: type[ProtocolError]) -> ProtocolError:
-    return kind(*kind.example)
+def _status_examples() -> Iterator[ProtocolError]:
+    yield from (kind(*kind.example) for kind in ERRORS.values())
+    for code in ("UNSUPPORTED_OPERATION", "CONTACT_CONSENT_REQUIRED", "VEHICLE_NOT_FOUND", "IDEMPOTENCY_CONFLICT"):
+        yield ERRORS[code](*ERRORS[code].example)
+    yield SchemaValidationFailed(*SchemaValidationFailed.example)
+    yield UnsupportedSkill("This address takes POST.", http=405)
+    for http, message in (
+        (408, "The body did not arrive in time."),
+        (413, "The body is larger than 256 KiB."),
+        (415, "Send Content-Type: application/json."),
+    ):
+        yield SchemaValidationFailed(message, {"in": "envelope"}, http=http)
 
 
-def _of_transport(http: int, message: str) -> ProtocolError:
-    return SchemaValidationFailed(message, {"in": "envelope"}, http=http)
+_BY_STATUS = {error.http: error for error in _status_examples()}
 
-
-_SEVERAL = (
-    Status("An operation or protocol version of A2A that this agent does not offer.", _of(errors.UnsupportedOperation)),
-    Status("The customer's consent does not cover this.", _of(errors.ContactConsentRequired)),
-    Status("No such skill or vehicle.", _of(errors.VehicleNotFound)),
-    Status("The request is valid, but it conflicts with the current state.", _of(errors.IdempotencyConflict)),
-    Status("The request does not have the right shape.", _of(SchemaValidationFailed)),
-)
-_TRANSPORT = (
-    Status(
-        "This address is asked with another method; `Allow` names it.",
-        UnsupportedSkill("This address takes POST.", http=405),
-    ),
-    Status("The body did not arrive in time.", _of_transport(408, "The body did not arrive in time.")),
-    Status("The body is too large.", _of_transport(413, "The body is larger than 256 KiB.")),
-    Status(
-        "The body's media type is neither application/json nor application/a2a+json.",
-        _of_transport(415, "Send Content-Type: application/json."),
-    ),
-)
-_STATUSES = (*(Status(kind.meaning, _of(kind)) for kind in ERRORS.values()), *_SEVERAL, *_TRANSPORT)
-
-STATUSES = dict(sorted({status.example.http: status for status in _STATUSES}.items()))
-"""Each HTTP status of errors (docs/protocol.md#errors), sorted. The default is the meaning of an error that has it."""
+STATUSES = {
+    http: Status(PARTS["meanings of statuses"].get(str(http), error.meaning), error)
+    for http, error in sorted(_BY_STATUS.items())
+}
+"""Each HTTP status of errors (docs/protocol.md#errors), sorted. Of several errors, the last example is shown."""
 
 
 def example_error(status: int, vocabulary: Vocabulary) -> dict[str, Any]:
