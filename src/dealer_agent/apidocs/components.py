@@ -117,11 +117,10 @@ def _with_component_refs(node: Any) -> Any:
 def _envelope_of(skill: Skill, vocabularies: Vocabularies) -> dict[str, Json]:
     name = _name_of(skill)
     found: dict[str, Json] = json.loads(json.dumps(PARTS["schemas of a skill"]).replace("SKILL", name))
-    request_types = [vocabulary.request_media_type(skill) for vocabulary in vocabularies.both]
-    response_types = [vocabulary.response_media_type(skill) for vocabulary in vocabularies.both]
+    response_types = vocabularies.response_types(skill)
     found[f"Send{name}"]["description"] = skill.description
     found[f"{name}Reply"]["description"] = f"The answer of {skill.id}."
-    found[f"{name}RequestMediaType"]["enum"] = request_types
+    found[f"{name}RequestMediaType"]["enum"] = vocabularies.request_types(skill)
     found[f"{name}ResponseMediaType"]["enum"] = response_types
     modes = found[f"{name}Configuration"]["properties"]["acceptedOutputModes"]
     modes["contains"]["enum"] = [*response_types, *JSON_MODES]

@@ -12,27 +12,23 @@ from dealer_agent.protocol.vocabulary import Vocabularies, Vocabulary
 
 
 class Binding(NamedTuple):
-    """The functions of one binding. The id of a call is JSON text; over HTTP+JSON it is empty."""
+    """The functions of one binding. The id of a call is JSON text; over HTTP+JSON it is empty.
+
+    - `decode(body, vocabularies, lenient)` returns the call's id, and the request or its error.
+    - `decode_plain(body, vocabularies)` returns the call's id and a plain request; None for every other body.
+    - `names_a_lead(body)` costs much less than to decode the body.
+    - `call_id(body)` returns the id in a body that may be invalid; `null` if there is none.
+    - `encode_result(call_id, result)` returns the body of a reply. Result and body are lists of pieces.
+    - `encode_error(error, vocabulary, error_id, at, call_id)` returns the HTTP status and the body.
+    """
 
     name: str
-
     decode: Callable[[bytes, Vocabularies, bool], tuple[bytes, Request | ProtocolError]]
-    """`decode(body, vocabularies, lenient)` returns the call's id, and the request or its error."""
-
     decode_plain: Callable[[bytes, Vocabularies], tuple[bytes, Request] | None]
-    """`decode_plain(body, vocabularies)` returns the call's id and a plain request; None for every other body."""
-
     names_a_lead: Callable[[bytes], bool]
-    """`names_a_lead(body)` costs much less than to decode the body."""
-
     call_id: Callable[[bytes], bytes]
-    """`call_id(body)` returns the id in a body that may be invalid; `null` if there is none."""
-
     encode_result: Callable[[bytes, list[bytes]], list[bytes]]
-    """`encode_result(call_id, result)` returns the body of a reply. Result and body are lists of pieces."""
-
     encode_error: Callable[[ProtocolError, Vocabulary, str, datetime, bytes], tuple[int, bytes]]
-    """`encode_error(error, vocabulary, error_id, at, call_id)` returns the HTTP status and the body."""
 
 
 def _decode_http(body: bytes, vocabularies: Vocabularies, lenient: bool) -> tuple[bytes, Request | ProtocolError]:

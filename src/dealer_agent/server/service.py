@@ -11,7 +11,7 @@ from dealer_agent.leads.customer_links import CustomerLinks
 from dealer_agent.protocol.card import CardFacts
 from dealer_agent.protocol.vocabulary import Vocabularies
 from dealer_agent.server.admission import Admission
-from dealer_agent.server.client_address import scope_address
+from dealer_agent.server.client_address import client_address
 from dealer_agent.server.limits import RateLimits
 from dealer_agent.server.tokens import TokenRegistry
 from dealer_agent.skills import Dealer
@@ -52,4 +52,5 @@ class Service:
 
     def count_request(self, rule: str, scope: Scope) -> None:
         """Counts an ASGI request against a rule, for the address of its client. Raises RateLimited."""
-        self.limits.enforce(rule, scope_address(scope, self.settings.service.trusted_networks))
+        peer = scope["client"][0] if scope.get("client") else None
+        self.limits.enforce(rule, client_address(peer, scope["headers"], self.settings.service.trusted_networks))

@@ -30,23 +30,12 @@ def stylesheet() -> bytes:
     return files(__package__).joinpath("style.css").read_bytes()
 
 
-@cache
-def _stylesheet_digest() -> str:
-    return hashlib.sha256(stylesheet()).hexdigest()[:12]
-
-
 class Site:
     """The addresses that pages link to. They are paths, so that they are valid under every name of the host."""
 
     def __init__(self, facts: CardFacts) -> None:
         self._below = urlsplit(server_root(facts)).path
-        self.home = self.to("/")
-        self.docs = self.to("/docs")
-        self.openapi = self.to("/openapi.json")
-        self.card = self.to("/.well-known/agent-card.json")
-        self.card_1_0_0 = self.to("/cards/1.0.0.json")
-        self.card_0_1_0 = self.to("/cards/0.1.0.json")
-        self.stylesheet = self.to(f"/static/style.css?v={_stylesheet_digest()}")
+        self.stylesheet = self.to(f"/static/style.css?v={hashlib.sha256(stylesheet()).hexdigest()[:12]}")
         self.schemas = [
             (payload_type, self.to(f"/schemas/{payload_type}.json"))
             for skill in facts.skills
@@ -103,20 +92,16 @@ def coloured_json(text: str) -> Markup:
     return Markup("").join([*pieces, escape(text[end:])])
 
 
-def _environment() -> Environment:
-    environment = Environment(
-        loader=PackageLoader("dealer_agent.server.pages"),
-        autoescape=True,
-        undefined=StrictUndefined,
-        trim_blocks=True,
-        lstrip_blocks=True,
-    )
-    for filter_ in (with_code, coloured_json, label_of, local_phone, money):
-        environment.filters[filter_.__name__] = filter_
-    return environment
-
-
-_templates = _environment()
+_templates = Environment(
+    loader=PackageLoader("dealer_agent.server.pages"),
+    autoescape=True,
+    undefined=StrictUndefined,
+    trim_blocks=True,
+    lstrip_blocks=True,
+)
+_templates.filters |= {each.__name__: each for each in (with_code, coloured_json, label_of, local_phone, money)}
+    filter_.__name__: filter_ for filter_ in (with_code, coloured_json, label_of, local_phone, money)
+}
 
 
 def render(template: str, facts: CardFacts, **shown: object) -> str:
