@@ -100,8 +100,6 @@ _templates = Environment(
     lstrip_blocks=True,
 )
 _templates.filters |= {each.__name__: each for each in (with_code, coloured_json, label_of, local_phone, money)}
-    filter_.__name__: filter_ for filter_ in (with_code, coloured_json, label_of, local_phone, money)
-}
 
 
 def render(template: str, facts: CardFacts, **shown: object) -> str:
