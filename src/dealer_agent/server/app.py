@@ -1,7 +1,4 @@
-"""The ASGI application: the two bindings first, then the router.
-
-The bindings (`/message:send` and `/rpc`) do not use the router: with middleware it would cost as much as a search.
-"""
+"""The ASGI application. The bindings do not use the router: with middleware it would cost as much as a search."""
 
 from collections.abc import Callable
 from contextlib import AbstractAsyncContextManager

@@ -53,11 +53,10 @@ Form = Mapping[str, list[str]]
 
 def customer_routes(service: Service) -> list[Route]:
     """The two pages. The path of each is the purpose of its links."""
-    pages = CustomerPages(service)
-    methods = ["GET", "POST"]
+    answer = CustomerPages(service).answer
     return [
-        Route("/visit/{token}", partial(pages.answer, purpose="visit"), methods=methods),
-        Route("/contact/{token}", partial(pages.answer, purpose="contact"), methods=methods),
+        Route(f"/{purpose}/{{token}}", partial(answer, purpose=purpose), methods=["GET", "POST"])
+        for purpose in ("visit", "contact")
     ]
 
 
@@ -94,10 +93,9 @@ class CustomerPages:
             return self._notice(410, visit.rooftop, "This link has expired", "You can no longer change anything here.")
         if visit.ended == "gone" or (purpose == "visit" and visit.ended is not None):
             return self._ended(visit.rooftop, visit.ended)
+        show = self._contact if purpose == "contact" else self._visit
         try:
-            if purpose == "contact":
-                return await self._contact(link, visit, form, now)
-            return await self._visit(link, visit, form, now)
+            return await show(link, visit, form, now)
         except VisitEnded as ended:
             # It has ended since it was read.
             return self._ended(visit.rooftop, ended.why)

@@ -28,9 +28,7 @@ from dealer_agent.server.overload_replies import OverloadReplies
 from dealer_agent.server.request_pipeline import answer_plain, decode_plain, log_reply
 from dealer_agent.server.service import Service
 
-SERVICE = "service"
-BINDINGS = "bindings"
-OVERLOAD_REPLIES = "overload_replies"
+SERVICE, BINDINGS, OVERLOAD_REPLIES = "service", "bindings", "overload_replies"
 """What the application leaves for its connections in the lifespan's state: its service, the bindings by request target,
 and the replies of an overloaded process."""
 
@@ -50,9 +48,8 @@ class QueuedRequest:
     def __init__(self, connection: "FastPathConnection", incoming: IncomingRequest) -> None:
         self._connection = connection
         self._incoming = incoming
-        self.disconnected = False
+        self.disconnected = self.response_complete = False
         self.keep_alive = True
-        self.response_complete = False
 
     def answer(self) -> None:
         """Answers the request, when the queue has reached it."""

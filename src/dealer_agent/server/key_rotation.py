@@ -1,8 +1,7 @@
 """Replaces the keys of customer data by age, and destroys the old ones, so that erasures are final.
 
 A new key is added to the key file as the next key, which only decrypts. Later it becomes the active key. All values of
-the old key are encrypted again with it, and the old key is removed from the file. Each step is complete in file and
-database before the next one starts. When a process is killed, the next call continues.
+the old key are encrypted again, and the old key is removed from the file. The next call continues after a kill.
 """
 
 import socket
