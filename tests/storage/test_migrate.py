@@ -6,6 +6,7 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
+from alembic import command
 from alembic.autogenerate import compare_metadata
 from alembic.config import Config
 from alembic.migration import MigrationContext
@@ -20,8 +21,8 @@ from dealer_agent.storage.connections import database_url as parse
 from dealer_agent.storage.connections import writer_engine
 from dealer_agent.storage.errors import SchemaOutdated, SchemaTooNew, StorageError
 from dealer_agent.storage.migrate import migrate, prepare_file
-from dealer_agent.storage.schema import SCHEMA_REVISION, metadata
-from dealer_agent.storage.stock import read_revision
+from dealer_agent.storage.schema import FIRST_REVISION, SCHEMA_REVISION, metadata
+from dealer_agent.storage.stock import Revision, read_revision
 from dealer_agent.storage.store import Store
 
 SCHEMAS = Path(__file__).with_name("schemas")
@@ -35,7 +36,7 @@ def engine(database_url: str) -> Engine:
 def test_a_fresh_database_is_brought_to_the_newest_schema(database_url: str) -> None:
     assert migrate(database_url) is None
     with Store.open(database_url, VAULT) as store:
-        assert read(store, DEALER, read_revision) == (0, 0)
+        assert read(store, DEALER, read_revision) == Revision(0, 0)
 
 
 def test_a_current_database_stays_as_it_is(database_url: str) -> None:
@@ -95,11 +96,16 @@ def test_the_migrations_make_the_tables_that_the_program_uses(database_url: str,
     engine.dispose()
 
 
-def test_the_migration_makes_the_schema_of_the_nine_migrations_that_it_replaced(
-    database_url: str, engine: Engine
-) -> None:
-    """So a database that those made is opened unchanged: its revision is the same."""
-    migrate(database_url)
+def test_the_first_migration_makes_the_schema_of_the_nine_migrations_that_it_replaced(engine: Engine) -> None:
+    """So a database that those made is upgraded like one that it made: its revision is the same."""
+    if engine.dialect.name == "sqlite":
+        prepare_file(engine.url)
+    config = Config()
+    config.set_main_option("path_separator", "os")
+    config.set_main_option("script_location", str(Path(dealer_agent.storage.__file__).with_name("migrations")))
+    with engine.begin() as connection:
+        config.attributes["connection"] = connection
+        command.upgrade(config, FIRST_REVISION)
     made = schema_text(engine)
     engine.dispose()
     assert made == (SCHEMAS / f"{engine.dialect.name}.txt").read_text()
@@ -117,7 +123,8 @@ def test_every_table_leads_with_the_dealer_in_its_key_and_its_indexes() -> None:
     for table in metadata.tables.values():
         assert next(iter(table.primary_key)).name == "dealer_id"
         for index in table.indexes:
-            assert next(iter(index.columns)).name == "dealer_id"
+            # The changes of all dealers are found by their time.
+            assert next(iter(index.columns)).name == "dealer_id" or index.name == "ix_revisions_changed_at_dealer_id"
 
 
 def test_a_sqlite_file_is_made_for_its_owner_alone_and_in_wal_mode(sqlite_url: str, tmp_path: Path) -> None:

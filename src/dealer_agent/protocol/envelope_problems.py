@@ -56,6 +56,7 @@ class SendMessage(Struct, frozen=True):
 
     message: Message
     configuration: Configuration
+    tenant: Any = UNSET
 
 
 def _checker(*, lenient: bool) -> Checker:

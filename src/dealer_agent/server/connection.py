@@ -95,7 +95,7 @@ class BoundedConnection(FastPathConnection):
         """Called by the event loop."""
         client = ClientTransport(transport, self.loop, self._may_send, self._parse_later)
         super().connection_made(client)
-        settings = self._service.settings.service
+        settings = self._dealers.process.settings
         found: OpenConnections | None = self.app_state.get(CONNECTIONS)
         if found is None:
             found = self.app_state[CONNECTIONS] = self.connections_type(
@@ -187,7 +187,7 @@ class BoundedConnection(FastPathConnection):
             self._check_single_headers()
         if b"expect" in fields:
             self.expect_100_continue = fields[b"expect"].lower() == b"100-continue"
-        self._binding = self._bindings.get(self.url)
+        self._binding = self._dealers.find_binding(fields.get(b"host", b""), self.url)
         if self._binding is None or not self._may_take_fast_path():
             self._continue_over_asgi()
         self._head_open = False
@@ -214,7 +214,7 @@ class BoundedConnection(FastPathConnection):
             self._discards = False
             self.transport.stop_discarding()
             self._connections.set_idle(self.transport)
-        if self._binding is not None and not self._handle(self._binding):
+        if self._binding is not None and not self._handle(*self._binding):
             self._continue_over_asgi()
         if self._binding is None:
             super().on_message_complete()
@@ -351,7 +351,7 @@ class BoundedConnection(FastPathConnection):
             self.send_400_response(why)
 
     def _send_error(self, error: ProtocolError) -> None:
-        response = error_response(error, self._service)
+        response = error_response(error, self._dealers.process)
         head = b"".join(b"%b: %b\r\n" % header for header in response.raw_headers)
         line = STATUS_LINE[response.status_code]
         self.transport.write(b"%b%bconnection: close\r\n\r\n%b" % (line, head, bytes(response.body)))

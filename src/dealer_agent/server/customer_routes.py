@@ -51,17 +51,21 @@ _ENDED: Mapping[EndReason, tuple[str, str]] = {
 Form = Mapping[str, list[str]]
 
 
-def customer_routes(service: Service) -> list[Route]:
+def customer_routes() -> list[Route]:
     """The two pages. The path of each is the purpose of its links."""
-    answer = CustomerPages(service).answer
     return [
-        Route(f"/{purpose}/{{token}}", partial(answer, purpose=purpose), methods=["GET", "POST"])
+        Route(f"/{purpose}/{{token}}", partial(_answer, purpose=purpose), methods=["GET", "POST"])
         for purpose in ("visit", "contact")
     ]
 
 
+async def _answer(request: Request, purpose: LinkPurpose) -> Response:
+    service: Service = request.scope["service"]
+    return await CustomerPages(service).answer(request, purpose)
+
+
 class CustomerPages:
-    """The request handlers of both pages."""
+    """The pages of one dealer's customers."""
 
     def __init__(self, service: Service) -> None:
         self._service = service
