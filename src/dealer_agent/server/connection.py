@@ -18,6 +18,7 @@ from typing import Any
 import httptools
 from uvicorn.protocols.http.httptools_impl import STATUS_LINE
 
+from dealer_agent.config.settings import ServiceSettings
 from dealer_agent.protocol.errors import ProtocolError, RateLimited, SchemaValidationFailed
 from dealer_agent.server.client_address import limited_address
 from dealer_agent.server.client_transport import HELD, ClientTransport
@@ -95,7 +96,7 @@ class BoundedConnection(FastPathConnection):
         """Called by the event loop."""
         client = ClientTransport(transport, self.loop, self._may_send, self._parse_later)
         super().connection_made(client)
-        settings = self._dealers.process.settings
+        settings = self._dealers.process.settings if self._dealers else ServiceSettings()
         found: OpenConnections | None = self.app_state.get(CONNECTIONS)
         if found is None:
             found = self.app_state[CONNECTIONS] = self.connections_type(
@@ -187,7 +188,7 @@ class BoundedConnection(FastPathConnection):
             self._check_single_headers()
         if b"expect" in fields:
             self.expect_100_continue = fields[b"expect"].lower() == b"100-continue"
-        self._binding = self._dealers.find_binding(fields.get(b"host", b""), self.url)
+        self._binding = self._dealers.find_binding(fields.get(b"host", b""), self.url) if self._dealers else None
         if self._binding is None or not self._may_take_fast_path():
             self._continue_over_asgi()
         self._head_open = False
@@ -351,6 +352,10 @@ class BoundedConnection(FastPathConnection):
             self.send_400_response(why)
 
     def _send_error(self, error: ProtocolError) -> None:
+        if self._dealers is None:
+            # Only a process with a service has a vocabulary for errors.
+            self.transport.abort()
+            return
         response = error_response(error, self._dealers.process)
         head = b"".join(b"%b: %b\r\n" % header for header in response.raw_headers)
         line = STATUS_LINE[response.status_code]

@@ -76,12 +76,12 @@ class FastPathConnection(HttpToolsProtocol):
     )
 
     transport: ClientTransport
-    _dealers: ServedDealers
     _load: Admission
     _overload_replies: OverloadReplies
 
     def __init__(self, *args: Any, **options: Any) -> None:
         super().__init__(*args, **options)
+        self._dealers: ServedDealers | None = None
         # When the process last refused a request of this connection because it was overloaded.
         self._refused_at = NEVER
         # The service and the binding of a request that may take the fast path. None before its head and after its end.
@@ -96,8 +96,9 @@ class FastPathConnection(HttpToolsProtocol):
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]  # As uvicorn's own.
         """Called by the event loop."""
         super().connection_made(transport)
-        self._dealers = self.app_state[DEALERS]
-        self._load, self._overload_replies = self._dealers.process.load, self.app_state[OVERLOAD_REPLIES]
+        self._dealers = self.app_state.get(DEALERS)
+        if self._dealers is not None:
+            self._load, self._overload_replies = self._dealers.process.load, self.app_state[OVERLOAD_REPLIES]
 
     def _may_take_fast_path(self) -> bool:
         parser, fields = self.parser, self._fields
