@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from functools import partial
 
-from dealer_agent.bootstrap.dealer_service import Shared, customer_links, open_service
+from dealer_agent.bootstrap.dealer_service import Shared, customer_links, limit_store, open_service
 from dealer_agent.bootstrap.one_dealer import RATE_LIMITS_FILE, cancel
 from dealer_agent.catalogue_loading.snapshot_loader import SnapshotLoader
 from dealer_agent.config import Settings
@@ -59,6 +59,7 @@ async def many_dealers(installation: Installation) -> AsyncIterator[ServedDealer
             vocabularies=vocabularies_of(settings.service.vocabulary, settings.service.proto),
             limits=limits,
             logs_access=settings.logs.access,
+            limit_store=await closing.enter_async_context(limit_store(installation.rate_limit_url)),
         )
         shared = Shared(store, writer, process, installation.public_url, lambda: None, has_many_dealers=True)
 
@@ -70,7 +71,7 @@ async def many_dealers(installation: Installation) -> AsyncIterator[ServedDealer
             folder.mkdir(mode=0o700, parents=True, exist_ok=True)
             snapshots = SnapshotLoader(store, installation.database_url, dealer_settings.dealer, folder)
             links = customer_links(dealer_settings, shared.listens_at, cipher)
-            return await open_service(shared, dealer_settings, snapshots, links)
+            return await open_service(shared, dealer_settings, snapshots, links, cipher)
 
         process.ready = True
         dealers = ServedDealers(process, addresses, open_dealer)

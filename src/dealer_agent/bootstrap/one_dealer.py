@@ -11,7 +11,7 @@ from datetime import UTC, datetime
 import httpx
 
 from dealer_agent import __version__
-from dealer_agent.bootstrap.dealer_service import Shared, customer_links, open_service
+from dealer_agent.bootstrap.dealer_service import Shared, customer_links, limit_store, open_service
 from dealer_agent.catalogue_loading.snapshot_loader import SnapshotLoader
 from dealer_agent.config import Settings
 from dealer_agent.config.channels import channel_secrets
@@ -60,6 +60,7 @@ async def one_dealer(settings: Settings, listens_at: str) -> AsyncIterator[Serve
             vocabularies=vocabularies_of(settings.service.vocabulary, settings.service.proto),
             limits=limits,
             logs_access=settings.logs.access,
+            limit_store=await closing.enter_async_context(limit_store(settings.rate_limit_url)),
         )
         shared = Shared(store, writer, process, listens_at, deliveries.wake)
         snapshots = SnapshotLoader(store, settings.database_url, profile, settings.directory)
@@ -67,7 +68,7 @@ async def one_dealer(settings: Settings, listens_at: str) -> AsyncIterator[Serve
         dealers = ServedDealers(
             process,
             Addresses(frozenset((profile.id,)), only=profile.id, base_path=settings.service.base_path),
-            lambda _: open_service(shared, settings, snapshots, links),
+            lambda _: open_service(shared, settings, snapshots, links, cipher),
         )
         await dealers.open(profile.id)
         process.ready = True

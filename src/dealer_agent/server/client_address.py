@@ -5,6 +5,8 @@ from functools import lru_cache
 from ipaddress import IPv4Address, IPv4Network, IPv6Address, IPv6Network, ip_address, ip_network
 from itertools import islice
 
+from starlette.types import Scope
+
 Networks = tuple[IPv4Network | IPv6Network, ...]
 
 UNKNOWN = "unknown"
@@ -37,6 +39,11 @@ def client_address(peer: str | None, headers: Iterable[tuple[bytes, bytes]], tru
             if not _is_in(address, trusted):
                 break
     return _counted_as(address)
+
+
+def scope_address(scope: Scope, trusted: Networks) -> str:
+    """The address that an ASGI request counts for."""
+    return client_address(scope["client"][0] if scope.get("client") else None, scope["headers"], trusted)
 
 
 def limited_address(peer: str | None, trusted: Networks) -> str | None:

@@ -16,6 +16,7 @@ from dealer_agent.inventory.import_plan import ImportRow, KnownUnit, Placed, Pla
 from dealer_agent.inventory.listing import Unit
 from dealer_agent.storage.clock import clock_problem
 from dealer_agent.storage.errors import StockShrinks
+from dealer_agent.storage.keys import check_owner, claim_dealer
 from dealer_agent.storage.schema import imports, of_dealer, revisions, unit_documents, units
 from dealer_agent.storage.store import Store
 from dealer_agent.storage.transaction import Transaction
@@ -235,6 +236,10 @@ def apply_import(
     documents = [_to_json.encode(row.unit) for row in rows]
     hashes = [blake2b(document, digest_size=16).digest() for document in documents]
     with (store.read if dry_run else store.write)(dealer_id, at) as tx:
+        if dry_run:
+            check_owner(tx)
+        else:
+            claim_dealer(tx)
         revision = None if dry_run else int(tx.execute(NEXT_REVISION).scalar_one())
         known = [KnownUnit(*row) for row in tx.execute(READ_KNOWN_UNITS)]
         plan = plan_import(known, rows, hashes, full=full)
