@@ -76,6 +76,22 @@ def test_a_command_imports_only_what_it_needs(words: tuple[str, ...], heavy: tup
     assert done.stdout.splitlines()[-1] == "[]"
 
 
+@pytest.mark.parametrize("words", ["leads list", "deliveries list", "inventory history", "tokens list"])
+def test_a_list_imports_only_what_it_shows(tmp_path: Path, words: str) -> None:
+    """A person waits for it. The database exists, so nothing has to be migrated."""
+    needless = (*(name for name in HEAVY if name != "sqlalchemy"), "charset_normalizer", "holidays", "limits", "lxml")
+    needless += ("rich.progress", "sqlalchemy.dialects.postgresql", "sqlalchemy.orm", "structlog", "vininfo")
+    store = str(tmp_path / "store")
+    succeed("init", store)
+    succeed(*words.split(), "--dir", store)
+    program = (
+        "import sys\nfrom dealer_agent.cli import main\ntry:\n    main()\nexcept SystemExit:\n"
+        f"    print([name for name in {needless!r} if name in sys.modules])"
+    )
+    done = command(*words.split(), "--dir", store, program=(sys.executable, "-c", program))
+    assert done.stdout.splitlines()[-1] == "[]"
+
+
 def test_a_help_text_breaks_lines_only_at_the_width_of_the_terminal() -> None:
     shown = command_here("leads", "erase", "--help", COLUMNS="400").stdout
     assert "cancels future visits, and drops the deliveries that wait. It keeps the proof of consent" in shown

@@ -12,12 +12,10 @@ from typing import Annotated, Literal
 
 import msgspec
 import typer
-from lxml import etree
 
 from dealer_agent.cli.customer_data import OutOption, private_file, record_access
 from dealer_agent.cli.terminal import HERE, DirOption, counted, customer_store, err, fail, progress
 from dealer_agent.config import Settings
-from dealer_agent.leads.adf import PROLOG, render_adf
 from dealer_agent.leads.lead_json import render_json
 from dealer_agent.leads.lead_view import LeadView, lead_view
 from dealer_agent.leads.spreadsheet import COLUMNS, cells
@@ -125,6 +123,11 @@ def _json(views: Iterable[LeadView]) -> Iterator[bytes]:
 
 def _adf(views: Iterable[LeadView]) -> Iterator[bytes]:
     """One document with one prospect per lead, as the DTD allows."""
+    # Imported here: all other commands of this group need no XML.
+    from lxml import etree
+
+    from dealer_agent.leads.adf import PROLOG, render_adf
+
     yield PROLOG + b"<adf>\n"
     for view in views:
         yield from (etree.tostring(prospect, encoding="us-ascii") for prospect in etree.fromstring(render_adf(view)))

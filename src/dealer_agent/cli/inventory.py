@@ -2,17 +2,20 @@
 
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 from msgspec import UNSET
 
-from dealer_agent.catalogue_loading.feed_import import ImportResult, import_feed
 from dealer_agent.cli.terminal import HERE, DirOption, fail, minute, open_store, out, plain, print_table, progress
 from dealer_agent.dealers.profile import Profile
-from dealer_agent.inventory.feeds import LAYOUT_NAMES, MOST_FILE_MIB, Feed, Remark, Repeat, read_feed
+from dealer_agent.inventory.feeds.feed import MOST_FILE_MIB, Feed, Remark, Repeat
+from dealer_agent.inventory.feeds.layouts import LAYOUT_NAMES
 from dealer_agent.storage.errors import StockShrinks
 from dealer_agent.storage.stock import list_imports
+
+if TYPE_CHECKING:
+    from dealer_agent.catalogue_loading.feed_import import ImportResult
 
 app = typer.Typer(no_args_is_help=True)
 
@@ -58,6 +61,10 @@ def import_(
     The import is one transaction: buyers see the old stock or the new stock, never a mixture. A running service shows
     the new stock within two seconds.
     """
+    # Imported here: the other command needs neither the catalogue nor the reader.
+    from dealer_agent.catalogue_loading.feed_import import import_feed
+    from dealer_agent.inventory.feeds.reader import read_feed
+
     with open_store(directory) as (settings, store), progress() as bar:
         reading = bar.add_task("Reading", total=None)
         feed = read_feed(
@@ -142,7 +149,7 @@ def _remark(repeat: Repeat) -> Remark:
     )
 
 
-def _show_outcome(feed: Feed, done: ImportResult, dealer: Profile, *, dry_run: bool) -> None:
+def _show_outcome(feed: Feed, done: "ImportResult", dealer: Profile, *, dry_run: bool) -> None:
     outcome = done.outcome
     counts = {
         "Rows in the file": feed.rows,

@@ -10,22 +10,24 @@ from contextlib import contextmanager
 from datetime import datetime
 from functools import partial
 from pathlib import Path
-from typing import Annotated, Any, NoReturn
+from typing import TYPE_CHECKING, Annotated, Any, NoReturn
 
 import msgspec
 import typer
 from rich.console import Console
-from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
 from rich.table import Table
 from rich.text import Text
 
 from dealer_agent.config import Settings, SettingsError, load_settings
 from dealer_agent.config.loading import FILE_NAME
 from dealer_agent.encryption import EncryptionError
-from dealer_agent.inventory.feeds import FeedError
+from dealer_agent.inventory.feeds.feed import FeedError
 from dealer_agent.storage.errors import StorageError
 from dealer_agent.storage.migrate import migrate
 from dealer_agent.storage.store import Store
+
+if TYPE_CHECKING:
+    from rich.progress import Progress
 
 _wide = not sys.stdout.isatty()
 out = Console(highlight=False, markup=False, soft_wrap=_wide, width=200 if _wide else None)
@@ -120,8 +122,11 @@ def open_store(directory: Path, *, customers: bool = False) -> Iterator[tuple[Se
 customer_store = partial(open_store, customers=True)
 
 
-def progress() -> Progress:
+def progress() -> "Progress":
     """A progress bar for long work. It is shown only on a terminal."""
+    # Imported here: most commands show no progress.
+    from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
+
     columns = (
         TextColumn("{task.description}"),
         BarColumn(),

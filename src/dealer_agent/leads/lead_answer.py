@@ -11,7 +11,7 @@ import msgspec
 from msgspec import UNSET, UnsetType
 
 from dealer_agent.dealers.profile import DealerRooftop
-from dealer_agent.inventory.catalogue import RemovedUnit
+from dealer_agent.inventory.listing import RemovedUnit
 from dealer_agent.leads.plain_text import short
 from dealer_agent.leads.received_lead import FoundVehicle, PreparedLead, names_a_vehicle
 from dealer_agent.leads.statuses import CONFIRMED, DUPLICATE, PROPOSED, UNAVAILABLE, LeadStatus

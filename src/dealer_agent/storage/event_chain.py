@@ -17,7 +17,6 @@ from typing import Any, NamedTuple
 
 import msgspec
 from sqlalchemy import Column, Row, Select, Table, bindparam, func, insert, select, update
-from sqlalchemy.dialects.postgresql import insert as upsert
 
 from dealer_agent.encryption.errors import DecryptionFailed, UnknownKey
 from dealer_agent.storage.chain_heads import Head
@@ -30,6 +29,7 @@ from dealer_agent.storage.schema import (
     dealers,
     microseconds,
     of_dealer,
+    upsert,
     vault_keys,
 )
 from dealer_agent.storage.transaction import Transaction
@@ -123,7 +123,7 @@ CHAINS = {"consents": CONSENTS, "accesses": ACCESSES}
 # FOR NO KEY UPDATE on PostgreSQL; on SQLite the writer's transaction is the lock.
 LOCK_DEALER = Prepared(CONSENTS.read_end.with_for_update(key_share=True))
 
-ADD_DEALER = upsert(dealers).on_conflict_do_nothing()
+ADD_DEALER = upsert(dealers, "NOTHING")
 
 FIND_KEY = select(vault_keys.c.key_id).where(of_dealer(vault_keys), vault_keys.c.key_id == bindparam("key_id"))
 

@@ -13,7 +13,6 @@ from typing import Any
 
 import msgspec
 from sqlalchemy import LargeBinary, bindparam, exists, insert, select, tuple_
-from sqlalchemy.dialects.postgresql import insert as upsert
 
 from dealer_agent.leads.consent_events import GRANTED, REVOKED, ConsentRecord
 from dealer_agent.leads.records import LeadEvent, LeadRecord, StoredLead
@@ -21,7 +20,7 @@ from dealer_agent.protocol.ids import new_ulid
 from dealer_agent.storage import consents
 from dealer_agent.storage.consents import grant, touch_lead
 from dealer_agent.storage.prepared_statements import Prepared, Read, read_all
-from dealer_agent.storage.schema import consent_events, lead_contacts, lead_events, leads, of_dealer, refusals
+from dealer_agent.storage.schema import consent_events, lead_contacts, lead_events, leads, of_dealer, refusals, upsert
 from dealer_agent.storage.transaction import Transaction
 
 ENCRYPTED = (leads.c.customer, leads.c.payload, leads.c.source_agent)
@@ -106,7 +105,7 @@ FIND_WITHDRAWN = Prepared(
 )
 
 ADD_LEAD = Prepared(insert(leads))
-ADD_CONTACT = Prepared(upsert(lead_contacts).on_conflict_do_nothing())
+ADD_CONTACT = Prepared(upsert(lead_contacts, "NOTHING"))
 ADD_EVENT = insert(lead_events)
 ADD_REFUSAL = insert(refusals)
 

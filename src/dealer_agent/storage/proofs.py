@@ -9,20 +9,19 @@ from collections.abc import Sequence
 from datetime import datetime
 
 from sqlalchemy import bindparam, delete, func, insert, select
-from sqlalchemy.dialects.postgresql import insert as upsert
 
 from dealer_agent.encryption.errors import DecryptionFailed, UnknownKey
 from dealer_agent.leads.consent_events import ConsentEvent
 from dealer_agent.storage.consents import READ_EVENTS, READ_EVENTS_WITH_PROOFS, decrypted_body, event_of
 from dealer_agent.storage.contact_points import contact_points_of, lasting_hash
-from dealer_agent.storage.schema import LEAD_IDS, consent_events, consent_proofs, of_dealer, proof_contacts
+from dealer_agent.storage.schema import LEAD_IDS, consent_events, consent_proofs, of_dealer, proof_contacts, upsert
 from dealer_agent.storage.transaction import Transaction
 
 PURPOSE = "proofs of consent"
 
 ADD_PROOF = insert(consent_proofs)
 
-ADD_PROOF_CONTACT = upsert(proof_contacts).on_conflict_do_nothing()
+ADD_PROOF_CONTACT = upsert(proof_contacts, "NOTHING")
 
 FIND_PROVEN = select(proof_contacts.c.lead_id).where(
     of_dealer(proof_contacts), proof_contacts.c.contact_hash == bindparam("contact_hash")

@@ -8,7 +8,6 @@ from collections.abc import Iterator, Sequence
 from typing import Any, NamedTuple
 
 from sqlalchemy import Column, ColumnElement, Row, bindparam, delete, func, select, update
-from sqlalchemy.dialects.postgresql import insert as upsert
 
 from dealer_agent.encryption.keyring import LASTING
 from dealer_agent.storage.event_chain import CHAINS, Chain, chain_end, end_is_valid, end_mac
@@ -25,6 +24,7 @@ from dealer_agent.storage.schema import (
     leads,
     of_dealer,
     outbox,
+    upsert,
     vault_key_uses,
     vault_keys,
 )
@@ -59,7 +59,7 @@ DELETE_CONTACT = delete(lead_contacts).where(
 )
 
 # The same key may already have a response under the active key: that one is newer.
-ADD_REPLY = upsert(idempotency).on_conflict_do_nothing()
+ADD_REPLY = upsert(idempotency, "NOTHING")
 
 
 DELETE_OTHER_PROOFS = delete(vault_keys).where(

@@ -10,13 +10,12 @@ from typing import Any, NamedTuple, TypeVar
 import msgspec
 from msgspec import UNSET
 from sqlalchemy import Executable, bindparam, delete, insert, select, update
-from sqlalchemy.dialects.postgresql import insert as upsert
 
 from dealer_agent.inventory.import_plan import ImportRow, KnownUnit, Placed, Plan, plan_import
 from dealer_agent.inventory.listing import Unit
 from dealer_agent.storage.clock import clock_problem
 from dealer_agent.storage.errors import StockShrinks
-from dealer_agent.storage.schema import imports, of_dealer, revisions, unit_documents, units
+from dealer_agent.storage.schema import imports, of_dealer, revisions, unit_documents, units, upsert
 from dealer_agent.storage.store import Store
 from dealer_agent.storage.transaction import Transaction
 
@@ -109,11 +108,8 @@ READ_REVISION = select(revisions.c.stock_revision, revisions.c.token_revision).w
 
 # The upsert locks the row: imports of one dealer run one after the other, also in several processes.
 NEXT_REVISION = (
-    upsert(revisions)
+    upsert(revisions, "UPDATE SET stock_revision = revisions.stock_revision + 1")
     .values(stock_revision=1, token_revision=0)
-    .on_conflict_do_update(
-        index_elements=revisions.primary_key, set_={"stock_revision": revisions.c.stock_revision + 1}
-    )
     .returning(revisions.c.stock_revision)
 )
 
