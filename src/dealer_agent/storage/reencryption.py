@@ -15,15 +15,10 @@ from dealer_agent.storage.idempotency import DELETE_REPLY, decrypted_reply, repl
 from dealer_agent.storage.keys import active_keys, check_keys, retire_others
 from dealer_agent.storage.leads import ADD_CONTACT, contact_row
 from dealer_agent.storage.schema import (
-    appointments,
-    consent_events,
-    consent_proofs,
     idempotency,
     lead_contacts,
-    lead_events,
-    leads,
+    metadata,
     of_dealer,
-    outbox,
     upsert,
     vault_key_uses,
     vault_keys,
@@ -39,19 +34,15 @@ class _Step(NamedTuple):
     row_id: Column[Any]
 
 
-STEPS = (
-    _Step(leads.c.customer, leads.c.lead_id),
-    _Step(leads.c.payload, leads.c.lead_id),
-    _Step(leads.c.source_agent, leads.c.lead_id),
-    _Step(lead_events.c.changes, lead_events.c.event_id),
-    _Step(consent_events.c.body, consent_events.c.number),
-    _Step(consent_proofs.c.body, consent_proofs.c.number),
-    _Step(appointments.c.request, appointments.c.appointment_id),
-    _Step(outbox.c.document, outbox.c.delivery_id),
-    _Step(idempotency.c.reply, idempotency.c.fingerprint),
-    _Step(lead_contacts.c.contact, lead_contacts.c.contact_hash),
+STEPS = tuple(
+    # The primary key begins with the dealer's id and the id of the row.
+    _Step(column, table.primary_key.columns.values()[1])
+    for table in metadata.sorted_tables
+    for column in table.columns
+    # It is encrypted together with the contact of its row.
+    if column.comment == "sealed" and column is not lead_contacts.c.vehicle
 )
-"""The columns in the order of their encryption. The row of a contact has two encrypted columns."""
+"""All encrypted columns."""
 
 CONTACT_KEY = tuple(column.name for column in lead_contacts.primary_key if column.name != "dealer_id")
 DELETE_CONTACT = delete(lead_contacts).where(

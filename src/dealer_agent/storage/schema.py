@@ -106,6 +106,21 @@ def of_dealer(table: FromClause) -> ColumnElement[bool]:
     return table.c.dealer_id == bindparam("dealer")
 
 
+def of_lead(table: FromClause) -> ColumnElement[bool]:
+    """The condition that a row belongs to the lead with the parameter `of_lead`."""
+    return of_dealer(table) & (table.c.lead_id == bindparam("of_lead"))
+
+
+def of_leads(table: FromClause) -> ColumnElement[bool]:
+    """The condition that a row belongs to one of several leads: the parameter is `lead_ids`."""
+    return of_dealer(table) & table.c.lead_id.in_(bindparam("lead_ids", expanding=True))
+
+
+def same_lead(table: FromClause, other: FromClause) -> ColumnElement[bool]:
+    """The condition that two rows belong to one lead."""
+    return (table.c.dealer_id == other.c.dealer_id) & (table.c.lead_id == other.c.lead_id)
+
+
 def upsert(table: Table, action: str, *parameters: BindParameter[Any]) -> Insert:
     """An INSERT that does `action` if the primary key is already there. `action` is SQL, with these parameters.
 
@@ -116,10 +131,6 @@ def upsert(table: Table, action: str, *parameters: BindParameter[Any]) -> Insert
     statement = insert(table)
     statement.apply_syntax_extension_point(lambda _: [clause], "post_values")
     return statement
-
-
-LEAD_IDS: BindParameter[Any] = bindparam("lead_ids", expanding=True)
-"""The parameter of a statement about several leads."""
 
 
 _TYPES: dict[str, type[TypeEngine[Any]]] = {
