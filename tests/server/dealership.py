@@ -22,6 +22,7 @@ from dealer_agent.config import load_settings
 from dealer_agent.config.keys import create_key_file
 from dealer_agent.inventory.feeds.reader import read_feed
 from dealer_agent.server.app import DealerApp
+from dealer_agent.server.service import Service
 from dealer_agent.server.tokens import new_token
 from dealer_agent.storage.store import Store
 from dealer_agent.storage.tokens import create_token
@@ -123,6 +124,12 @@ class Dealership:
     portal: BlockingPortal
     client_address: str = "198.51.100.7"
 
+    @property
+    def service(self) -> Service:
+        """The dealer's service."""
+        (service,) = self.app.dealers.opened.values()
+        return service
+
     def request(
         self,
         method: str,
@@ -214,12 +221,12 @@ def set_up(directory: Path, extra: str = NO_LIMITS, *, stocked: Path | None = No
 def run_dealership(directory: Path, listens_at: str = LISTENS_AT) -> Iterator[Dealership]:
     """Starts the application of the dealer in a directory, and shuts it down at the end."""
     app = application(load_settings(directory, {}), listens_at)
-    with start_blocking_portal() as portal, portal.wrap_async_context_manager(_lifespan(app)):
+    with start_blocking_portal() as portal, portal.wrap_async_context_manager(lifespan(app)):
         yield Dealership(directory, app, portal)
 
 
 @asynccontextmanager
-async def _lifespan(app: DealerApp) -> Any:
+async def lifespan(app: DealerApp) -> Any:
     to_app, from_app = anyio.create_memory_object_stream[Any](2), anyio.create_memory_object_stream[Any](2)
     async with anyio.create_task_group() as group:
         group.start_soon(app, {"type": "lifespan"}, to_app[1].receive, from_app[0].send)

@@ -31,7 +31,9 @@ def test_a_failed_step_is_retried_soon(monkeypatch: pytest.MonkeyPatch) -> None:
 
     async def run() -> None:
         unused: Any = sentinel.unused
-        refresher = Refresher(**{**dict.fromkeys(FIELDS, unused), "service": SimpleNamespace(ready=True)})
+        refresher = Refresher(
+            **{**dict.fromkeys(FIELDS, unused), "dealers": SimpleNamespace(process=SimpleNamespace(ready=True))}
+        )
         repeating = asyncio.create_task(refresher._repeat("purge", step, PURGE_SECONDS, first=0))
         await asyncio.wait_for(done.wait(), 60)
         repeating.cancel()

@@ -6,6 +6,7 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
+from alembic import command
 from alembic.config import Config
 from alembic.script import ScriptDirectory
 from sqlalchemy import URL, Dialect, Engine, MetaData, inspect, text
@@ -18,7 +19,7 @@ from dealer_agent.storage.connections import database_url as parse
 from dealer_agent.storage.connections import writer_engine
 from dealer_agent.storage.errors import SchemaOutdated, SchemaTooNew, StorageError
 from dealer_agent.storage.migrate import migrate, prepare_file
-from dealer_agent.storage.schema import SCHEMA_REVISION, metadata
+from dealer_agent.storage.schema import FIRST_REVISION, SCHEMA_REVISION, metadata
 from dealer_agent.storage.stock import read_revision
 from dealer_agent.storage.store import Store
 
@@ -109,11 +110,16 @@ def _described(tables: MetaData, dialect: Dialect) -> dict[str, object]:
     }
 
 
-def test_the_migration_makes_the_schema_of_the_nine_migrations_that_it_replaced(
-    database_url: str, engine: Engine
-) -> None:
-    """So a database that those made is opened unchanged: its revision is the same."""
-    migrate(database_url)
+def test_the_first_migration_makes_the_schema_of_the_nine_migrations_that_it_replaced(engine: Engine) -> None:
+    """So a database that those made is upgraded like one that it made: its revision is the same."""
+    if engine.dialect.name == "sqlite":
+        prepare_file(engine.url)
+    config = Config()
+    config.set_main_option("path_separator", "os")
+    config.set_main_option("script_location", str(Path(dealer_agent.storage.__file__).with_name("migrations")))
+    with engine.begin() as connection:
+        config.attributes["connection"] = connection
+        command.upgrade(config, FIRST_REVISION)
     made = schema_text(engine)
     engine.dispose()
     assert made == (SCHEMAS / f"{engine.dialect.name}.txt").read_text()
@@ -133,7 +139,8 @@ def test_every_table_leads_with_the_dealer_in_its_key_and_its_indexes(database_u
     for table in metadata.tables:
         assert found.get_pk_constraint(table)["constrained_columns"][0] == "dealer_id"
         for index in found.get_indexes(table):
-            assert index["column_names"][0] == "dealer_id"
+            # The changes of all dealers are found by their time.
+            assert index["column_names"][0] == "dealer_id" or index["name"] == "ix_revisions_changed_at_dealer_id"
     engine.dispose()
 
 

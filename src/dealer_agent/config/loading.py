@@ -2,8 +2,9 @@
 
 import re
 import tomllib
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
+from typing import Any
 
 import msgspec
 
@@ -23,22 +24,20 @@ def load_settings(directory: Path, env: Mapping[str, str]) -> Settings:
     problems of the files, and if other users have access to the directory.
     """
     directory = directory.resolve()
-    file = read_dealer_file(_text(directory / FILE_NAME))
+    file = read_dealer_file(read_text(directory / FILE_NAME))
     require_private(directory)
-    default_database = f"sqlite:///{directory / 'dealer-agent.db'}"
-    return Settings(
+    return Settings.of(
+        file,
         directory=directory,
-        database_url=env.get("DATABASE_URL") or default_database,
-        dealer=file,
+        database_url=database_of(directory, env),
         service=msgspec.structs.replace(file.service, public_url=file.service.public_url.rstrip("/")),
-        search=file.search,
-        auth=file.auth,
-        rate_limits=file.rate_limits,
-        logs=file.logs,
-        mail=file.mail,
-        delivery=file.delivery,
         cipher=load_cipher(directory, env),
     )
+
+
+def database_of(directory: Path, env: Mapping[str, str]) -> str:
+    """The URL of the database: `DATABASE_URL`, by default the SQLite file in the directory."""
+    return env.get("DATABASE_URL") or f"sqlite:///{directory / 'dealer-agent.db'}"
 
 
 def require_private(directory: Path) -> None:
@@ -49,40 +48,52 @@ def require_private(directory: Path) -> None:
 
 def read_dealer_file(text: str) -> DealerFile:
     """Parses the text of a `dealer.toml`. Raises SettingsError."""
+    return msgspec.convert(read_toml(FILE_NAME, text, DealerFile), DealerFile)
+
+
+def read_toml(
+    file: str, text: str, kind: type, complete: Callable[[dict[str, Any]], dict[str, Any]] = lambda data: data
+) -> dict[str, Any]:
+    """The values in the text of a TOML file, which msgspec can convert to the type `kind`.
+
+    `complete` adds values that the file inherits. Raises SettingsError with all problems.
+    """
     try:
-        data = tomllib.loads(text)
+        data = complete(tomllib.loads(text))
     except tomllib.TOMLDecodeError as error:
-        raise _not_toml(text, str(error)) from None
-    found = find_problems(DealerFile, data)
+        raise _not_toml(file, text, str(error)) from None
+    found = find_problems(kind, data)
     if found:
-        raise error_with_lines(FILE_NAME, text, found)
-    return msgspec.convert(data, DealerFile)
+        raise error_with_lines(file, text, found)
+    return data
 
 
-def _text(path: Path) -> str:
+def read_text(path: Path) -> str:
+    """The text of a settings file. Raises SettingsError."""
+    name = path.name
     try:
         # Windows editors write a byte order mark first, which TOML does not allow.
         return path.read_text("utf-8-sig")
     except FileNotFoundError:
         problem = f"there is none in {path.parent}; name its folder with --dir, or make one with `dealer-agent init`"
     except NotADirectoryError:
-        problem = f"{path.parent} is no folder; name the folder of {FILE_NAME} with --dir"
+        problem = f"{path.parent} is no folder; name the folder of {name} with --dir"
     except IsADirectoryError:
         problem = f"{path} is a folder and must be a file"
     except PermissionError:
         problem = f"this user may not read {path}; run the command as the user who owns it"
     except UnicodeDecodeError as error:
         line = error.object.count(b"\n", 0, error.start) + 1
-        raise SettingsError(f"{FILE_NAME}, line {line}: is not UTF-8; save the file as UTF-8") from None
+        raise SettingsError(f"{name}, line {line}: is not UTF-8; save the file as UTF-8") from None
     except OSError as error:
         problem = f"cannot be read: {error.strerror}"
-    raise SettingsError(f"{FILE_NAME}: {problem}")
+    raise SettingsError(f"{name}: {problem}")
 
 
-def _not_toml(text: str, message: str) -> SettingsError:
+def _not_toml(file: str, text: str, message: str) -> SettingsError:
     """The error for a text that `tomllib` cannot read. Its message names the line in its own words."""
     place = re.search(r" \(at line (\d+), column \d+\)$| \(at end of document\)$", message)
     if place is None:
-        return SettingsError(f"{FILE_NAME}: is not TOML: {message}")
+        return SettingsError(f"{file}: is not TOML: {message}")
     line = int(place[1]) if place[1] else len(text.splitlines())
-    return SettingsError(f"{FILE_NAME}, line {line}: is not TOML: {message[: place.start()]}")
+    return SettingsError(f"{file}, line {line}: is not TOML: {message[: place.start()]}")

@@ -16,7 +16,7 @@ from urllib.parse import unquote_plus
 from dealer_agent.protocol.envelope import LEAD, Request
 from dealer_agent.protocol.errors import AuthRequired, ProtocolError, RateLimited, UnsupportedSkill, VersionNotSupported
 from dealer_agent.protocol.ids import new_ulid
-from dealer_agent.protocol.problems import validation_error
+from dealer_agent.protocol.problems import Problem, validation_error
 from dealer_agent.protocol.vocabulary import Vocabulary, bare_media_type
 from dealer_agent.server.bindings import Binding
 from dealer_agent.server.body import JSON, too_large, wrong_media_type
@@ -171,6 +171,15 @@ def check_envelope(incoming: IncomingRequest) -> None:
     incoming.request, incoming.line.skill = result, result.skill.id
 
 
+def check_tenant(incoming: IncomingRequest) -> None:
+    """Refuses a tenant that is not the dealer at this address (docs/protocol.md#tenant)."""
+    tenant, expected = incoming.request.tenant, incoming.service.tenant
+    if tenant and expected is not None and tenant != expected:
+        received = (tenant,) if isinstance(tenant, str) else None
+        words = f"must be {expected!r}, the dealer at this address, or absent"
+        raise validation_error([Problem(("tenant",), words, "const", received)], "envelope")
+
+
 def check_skill(incoming: IncomingRequest) -> None:
     """Refuses a skill that the dealer has switched off."""
     skill_id = incoming.request.skill.id
@@ -208,6 +217,7 @@ REQUEST_GATES: tuple[Gate, ...] = (
     decode,
     check_version,
     check_envelope,
+    check_tenant,
     check_skill,
     check_skill_token,
     count_skill,

@@ -1,7 +1,7 @@
 """Background work of a process: it loads new stock, tokens and keys within two seconds, and deletes old data."""
 
 import asyncio
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
@@ -10,12 +10,14 @@ from pathlib import Path
 
 import structlog
 
-from dealer_agent.catalogue_loading.snapshot_loader import SnapshotError, SnapshotLoader
+from dealer_agent.catalogue_loading.snapshot_loader import SnapshotError
+from dealer_agent.dealers.profile import Profile
 from dealer_agent.dealers.retention import erase_before, purge_before
 from dealer_agent.encryption import Cipher, EncryptionError
 from dealer_agent.server.chain_heads import HEADS_SECONDS, record_heads
 from dealer_agent.server.key_rotation import LogEvent
 from dealer_agent.server.log import FLUSH_SECONDS, INTERVAL_SECONDS, BufferedLines, end_interval, places
+from dealer_agent.server.served_dealers import ServedDealers
 from dealer_agent.server.service import LEADS_TAKEN, Service
 from dealer_agent.server.tokens import TokenRegistry
 from dealer_agent.storage.clock import has_trusted_time, trust_clock
@@ -64,13 +66,15 @@ def revision_of(store: Store, dealer_id: str) -> Revision:
 
 @dataclass
 class Refresher:
-    """Polls the store, and replaces what has changed in the service. `loaded` are the revisions in the service."""
+    """Polls the store, and replaces what has changed in the services of the opened dealers.
+
+    `read_revisions` returns the revisions in the store, by dealer. It may leave out dealers without recent changes.
+    """
 
     store: Store
     writer: LeadWriter
-    service: Service
-    loader: SnapshotLoader
-    loaded: Revision
+    dealers: ServedDealers
+    read_revisions: Callable[[], Mapping[str, Revision]]
     cipher: Cipher | None
     heads_file: Path
     rotate_keys: Callable[[datetime], list[LogEvent]]
@@ -111,26 +115,28 @@ class Refresher:
                     log.info("refresh works again", what=name)
                 self.failing.discard(name)
             # Reading skills need only stock and tokens.
-            self.service.ready = not self.failing & {"stock", "tokens"}
+            self.dealers.process.ready = not self.failing & {"stock", "tokens"}
 
     async def _refresh_stock(self) -> None:
-        profile = self.service.dealer.profile
-        revision = await asyncio.to_thread(revision_of, self.store, profile.id)
-        if revision.stock == self.loaded.stock:
-            return
-        snapshot = await asyncio.to_thread(self.loader.load, datetime.now(UTC))
-        self.service.dealer = self.service.dealer.with_stock(snapshot.catalogue, snapshot.at)
-        self.loaded = self.loaded._replace(stock=snapshot.revision)
-        log.info("stock refreshed", revision=snapshot.revision, vehicles=len(snapshot.catalogue))
+        for service, revision in await self._opened():
+            if revision.stock != service.loaded.stock:
+                snapshot = await asyncio.to_thread(service.snapshots.load, datetime.now(UTC))
+                service.dealer = service.dealer.with_stock(snapshot.catalogue, snapshot.at)
+                service.loaded = service.loaded._replace(stock=snapshot.revision)
+                log.info("stock refreshed", revision=snapshot.revision, vehicles=len(snapshot.catalogue))
 
     async def _refresh_tokens(self) -> None:
-        dealer_id = self.service.dealer.profile.id
-        revision = await asyncio.to_thread(revision_of, self.store, dealer_id)
-        if revision.tokens == self.loaded.tokens:
-            return
-        self.service.tokens = await asyncio.to_thread(load_tokens, self.store, dealer_id)
-        self.loaded = self.loaded._replace(tokens=revision.tokens)
-        log.info("tokens refreshed")
+        for service, revision in await self._opened():
+            if revision.tokens != service.loaded.tokens:
+                service.tokens = await asyncio.to_thread(load_tokens, self.store, service.dealer.profile.id)
+                service.loaded = service.loaded._replace(tokens=revision.tokens)
+                log.info("tokens refreshed")
+
+    async def _opened(self) -> list[tuple[Service, Revision]]:
+        """The opened dealers that may have changed, with their revisions in the store."""
+        revisions = await asyncio.to_thread(self.read_revisions)
+        opened = self.dealers.opened
+        return [(opened[dealer_id], revision) for dealer_id, revision in revisions.items() if dealer_id in opened]
 
     async def _refresh_keys(self) -> None:
         if self.cipher is not None and await asyncio.to_thread(self.cipher.refresh):
@@ -141,28 +147,30 @@ class Refresher:
         try:
             await asyncio.to_thread(self.store.check_space)
             async with asyncio.timeout(PROBE_SECONDS):
-                await asyncio.wrap_future(self.writer.probe(self.service.dealer.profile.id))
+                await asyncio.wrap_future(self.writer.probe(self._any_dealer().id))
         except TimeoutError:
-            self.service.leads = f"unavailable: {BUSY[1]}"
+            self.dealers.process.leads = f"unavailable: {BUSY[1]}"
             raise BUSY[0](BUSY[1]) from None
         except StorageError as fault:
             words = next(
                 (words for kind, words in (BUSY, FULL, READ_ONLY, UNREACHABLE) if isinstance(fault, kind)), OTHER[1]
             )
-            self.service.leads = f"unavailable: {words}"
+            self.dealers.process.leads = f"unavailable: {words}"
             raise
-        self.service.leads = LEADS_TAKEN
+        self.dealers.process.leads = LEADS_TAKEN
 
     async def _record_heads(self) -> None:
-        dealer_id = self.service.dealer.profile.id
-        await asyncio.to_thread(record_heads, self.store, dealer_id, self.heads_file, datetime.now(UTC))
+        await asyncio.to_thread(record_heads, self.store, self._any_dealer().id, self.heads_file, datetime.now(UTC))
 
     async def _purge(self) -> None:
-        dealer, now = self.service.dealer.profile, datetime.now(UTC)
+        dealer, now = self._any_dealer(), datetime.now(UTC)
         await asyncio.to_thread(partial(purge, self.store, dealer.id, now=now, **purge_before(dealer, now)))
         done = await asyncio.to_thread(partial(dispose, self.store, dealer.id, now=now, **erase_before(dealer, now)))
         if any(done):
             log.info("old customer data forgotten", leads=done.leads, consents=done.consents)
+
+    def _any_dealer(self) -> Profile:
+        return next(iter(self.dealers.opened.values())).dealer.profile
 
     async def _rotate_keys(self) -> None:
         for news in await asyncio.to_thread(self.rotate_keys, datetime.now(UTC)):

@@ -27,7 +27,15 @@ from sqlalchemy.exc import ArgumentError, DisconnectionError
 from sqlalchemy.pool import ConnectionPoolEntry
 
 from dealer_agent.encryption.file_permissions import advice, open_to_others
-from dealer_agent.storage.errors import FULL, BadDatabaseUrl, DatabaseExposed, DatabaseUnreachable, DiskFull
+from dealer_agent.storage.errors import (
+    FULL,
+    BadDatabaseUrl,
+    DatabaseExposed,
+    DatabaseUnreachable,
+    DiskFull,
+    translated_driver_error,
+)
+from dealer_agent.storage.isolation import choose_dealer, forget_dealer
 from dealer_agent.storage.prepared_statements import write_collected
 
 BUSY_SECONDS = 30
@@ -38,6 +46,14 @@ SPACE_BYTES = 256 * 1024
 
 TURN_SECONDS = 0.001
 """How often a waiting SQLite writer tries again."""
+
+_DEALER = "dealer_agent_dealer"
+"""The execution option with the dealer of a transaction."""
+
+_WAIT_AND_BE_DURABLE = (
+    f"SELECT set_config('lock_timeout', '{BUSY_SECONDS}s', true), CASE current_setting('synchronous_commit') "
+    "WHEN 'off' THEN set_config('synchronous_commit', 'on', true) END"
+)
 
 _POSTGRESQL_SCHEMES = ("postgres", "postgresql", "postgresql+psycopg")
 
@@ -95,11 +111,7 @@ def writer_engine(url: URL) -> Engine:
         _take_turns(engine, Path(f"{Path(str(url.database)).absolute()}-wal"))
     else:
         engine = _postgresql_engine(url)
-        _on_begin(
-            engine,
-            f"SELECT set_config('lock_timeout', '{BUSY_SECONDS}s', true), CASE current_setting('synchronous_commit') "
-            "WHEN 'off' THEN set_config('synchronous_commit', 'on', true) END",
-        )
+        _choose_on_begin(engine, _WAIT_AND_BE_DURABLE)
 
     @event.listens_for(engine, "before_cursor_execute")
     def write_first(connection: Connection, *_: object) -> None:
@@ -115,7 +127,18 @@ def reader_engine(url: URL) -> Engine:
         _on_connect(engine, f"PRAGMA busy_timeout={BUSY_SECONDS * 1000}", "PRAGMA query_only=ON")
         _on_begin(engine, "BEGIN")
         return engine
-    return _postgresql_engine(url).execution_options(isolation_level="REPEATABLE READ", postgresql_readonly=True)
+    engine = _postgresql_engine(url)
+    _choose_on_begin(engine)
+    return engine.execution_options(isolation_level="REPEATABLE READ", postgresql_readonly=True)
+
+
+@contextmanager
+def begin(engine: Engine, dealer_id: str) -> Iterator[Connection]:
+    """A transaction of a dealer, or of ALL_DEALERS. On PostgreSQL it sees no other rows (`storage.isolation`)."""
+    with engine.connect() as connection:
+        connection.execution_options(**{_DEALER: dealer_id})
+        with connection.begin():
+            yield connection
 
 
 def check_space(engine: Engine) -> None:
@@ -247,6 +270,24 @@ def _turn(log: Path, ends: float) -> Iterator[None]:
         yield
     finally:
         os.close(file)
+
+
+def _choose_on_begin(engine: Engine, *statements: str) -> None:
+    """Begins each transaction, sets its dealer, and executes these statements, in one round trip."""
+
+    @event.listens_for(engine, "begin")
+    def begin(connection: Connection) -> None:
+        driver: Any = connection.connection.driver_connection
+        dealer_id = connection.get_execution_options().get(_DEALER)
+        forget_dealer(connection)
+        try:
+            with driver.pipeline():
+                for statement in statements:
+                    driver.execute(statement)
+                if dealer_id is not None:
+                    choose_dealer(connection, dealer_id)
+        except connection.dialect.loaded_dbapi.Error as error:
+            raise translated_driver_error(error) from None
 
 
 def _on_begin(engine: Engine, statement: str) -> None:

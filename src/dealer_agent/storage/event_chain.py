@@ -85,7 +85,7 @@ class Chain:
     def move_end(self) -> Prepared:
         """Moves the end if it is still the expected one."""
         unmoved = self.count == bindparam("count_before"), func.coalesce(self.head, NO_HASH) == bindparam("head_before")
-        moved = {self.count: bindparam("new_count"), self.head: bindparam("new_head")}
+        moved: dict[Any, Any] = {self.count: bindparam("new_count"), self.head: bindparam("new_head")}
         return Prepared(self.set_mac.where(*unmoved).values(moved))
 
     @cached_property

@@ -43,7 +43,7 @@ from sqlalchemy.types import TypeDecorator, TypeEngine
 FIRST_REVISION = "0009"
 """The first migration. A database of an older revision cannot be upgraded."""
 
-SCHEMA_REVISION = "0009"
+SCHEMA_REVISION = "0011"
 """The newest migration. Revisions are numbers of four digits, so that they sort by age."""
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
@@ -183,7 +183,33 @@ vault_key_uses = _table("vault_key_uses", key="key_id", text="key_id state", tim
 # `trusted_at` is the newest time at which a running service found its clock plausible (`storage.clock`).
 clocks = _table("clocks", key="", times="trusted_at")
 
-revisions = _table("revisions", key="", numbers="stock_revision token_revision")
+# Counters of changes: `settings_revision` counts those of settings, hosts, keys and state. A trigger sets `changed_at`
+# with the database's clock, in every statement that changes a counter. The row outlives a removed dealer, so that other
+# processes notice the removal.
+revisions = _table("revisions", key="", numbers="stock_revision token_revision settings_revision", times="changed_at")
+
+# The dealers of an installation (`storage.dealer_registry`). A single dealer with a folder of its own has no row.
+# `settings_number` is the number of its current settings. `listed`: it wants to be in the list of dealers.
+registered_dealers = _table(
+    "registered_dealers",
+    key="",
+    flags="enabled listed",
+    numbers="settings_number",
+    times="added_at changed_at",
+)
+
+# `document` is a validated dealer.toml, in UTF-8.
+dealer_settings = _table(
+    "dealer_settings", key="number", numbers="number", times="at", words="actor note", data="document"
+)
+
+# A host belongs to one dealer of the installation. The key does not say so, because every key begins with `dealer_id`:
+# `dealer_registry.add_host` checks it under a lock. `host` is in canonical form (`dealers.hosts`).
+dealer_hosts = _table("dealer_hosts", key="host", text="host", times="added_at")
+
+# A dealer's own keys, each encrypted with a key of the installation. The key with position 0 is the active one. The
+# lasting secret has the id "lasting".
+dealer_keys = _table("dealer_keys", key="key_id", text="key_id", counts="position", data="wrapped", times="created_at")
 
 # Every import changes these rows. The documents, which seldom change, have another table: PostgreSQL writes whole rows.
 units = _table(

@@ -158,13 +158,8 @@ def test_years_and_ranges_are_integers_in_json(lot: MakeLot) -> None:
     assert b'{"value":2026,"count":2}' in sent
 
 
-def test_an_empty_stock_has_no_facets_and_no_makes(lot: MakeLot) -> None:
+def test_an_empty_stock_has_no_facets(lot: MakeLot) -> None:
     assert plain(lot().catalogue.facets()) == {}
-    assert lot().catalogue.makes == []
-
-
-def test_makes_for_a_first_page(lot: MakeLot) -> None:
-    assert [(make.value, make.count) for make in lot(**LOT).catalogue.makes] == WHOLE["makes"]
 
 
 def test_facets_of_numbers_too_large_for_a_column_of_their_own(lot: MakeLot) -> None:

@@ -108,4 +108,3 @@ def test_an_identifier_finds_all_its_rows_in_order(identifiers: list[str]) -> No
     for text in {*identifiers, "nobody", "\ud800"} - {""}:
         rows = [row for row, identifier in enumerate(identifiers) if identifier == text]
         assert found.all(text) == rows
-        assert found.first(text) == (rows[0] if rows else None)

@@ -24,42 +24,32 @@ _FEW = 24
 
 
 class _ValueFinder:
-    """Finds the codes of the values that a text names: by any known spelling, else by the whole folded value."""
+    """Finds the codes of the values that a text names: by any known spelling, else by the whole folded value.
+
+    A colour is found by its words: the value must have all of them.
+    """
 
     __slots__ = ("_codes", "_vocabulary", "column")
 
     def __init__(self, row: VehicleField, column: Column[str]) -> None:
         self.column = column
         self._vocabulary = row.field.vocabulary
-        self._codes: dict[str, list[int]] = {}
-        for code, value in enumerate(column.values):
-            if key := value_key(self._vocabulary, value):
-                self._codes.setdefault(key, []).append(code)
-
-    def codes(self, wanted: list[str]) -> Collection[int]:
-        found: set[int] = set()
-        for text in wanted:
-            for key in wanted_keys(self._vocabulary, text):
-                found.update(self._codes.get(key, ()))
-        return found
-
-
-class _ColourFinder:
-    __slots__ = ("_codes", "column")
-
-    def __init__(self, _: VehicleField, column: Column[str]) -> None:
-        self.column = column
         self._codes: dict[str, set[int]] = {}
         for code, value in enumerate(column.values):
-            for word in colour_words(value):
-                self._codes.setdefault(word, set()).add(code)
+            keys = colour_words(value) if self._vocabulary == "colour" else (value_key(self._vocabulary, value),)
+            for key in filter(None, keys):
+                self._codes.setdefault(key, set()).add(code)
 
     def codes(self, wanted: list[str]) -> Collection[int]:
         found: set[int] = set()
         nothing: set[int] = set()
         for text in wanted:
-            if words := wanted_colour_words(text):
-                found.update(set.intersection(*(self._codes.get(word, nothing) for word in words)))
+            if self._vocabulary == "colour":
+                if words := wanted_colour_words(text):
+                    found.update(set.intersection(*(self._codes.get(word, nothing) for word in words)))
+            else:
+                for key in wanted_keys(self._vocabulary, text):
+                    found.update(self._codes.get(key, nothing))
         return found
 
 
@@ -139,15 +129,13 @@ class Matcher:
         self._count = count
         # Each with the places of its filters in a tuple of all filters. The last place is always UNSET.
         place = {name: number for number, name in enumerate(Filters.__struct_fields__)}
-        self._finders: list[tuple[int, _ValueFinder | _ColourFinder]] = []
+        self._finders: list[tuple[int, _ValueFinder]] = []
         self._ranges: list[tuple[int, int, Column[Any]]] = []
         self._flags: list[tuple[int, Column[Any]]] = []
         for row in FILTERED:
             match row.filter:
                 case AnyOf(name=name):
-                    colours = row.field.vocabulary == "colour"
-                    finder = _ColourFinder if colours else _ValueFinder
-                    self._finders.append((place[name or row.name], finder(row, columns[row.name])))
+                    self._finders.append((place[name or row.name], _ValueFinder(row, columns[row.name])))
                 case Range():
                     least = place.get(f"{row.name}_min", -1)
                     self._ranges.append((least, place[f"{row.name}_max"], columns[row.name]))

@@ -75,11 +75,6 @@ class Identifiers:
         writer.array(f"{name}.ends", np.array([0, *accumulate(map(len, texts))], np.int64))
         writer.text(f"{name}.texts", b"".join(texts))
 
-    def first(self, identifier: str) -> int | None:
-        """The first row with the identifier."""
-        rows = self.all(identifier)
-        return rows[0] if rows else None
-
     def all(self, identifier: str) -> list[int]:
         """All rows with the identifier, ascending."""
         wanted = _encoded(identifier)

@@ -55,12 +55,10 @@ class Lookup:
         keys = (_vin_key(vin), _stock_key(stock), _id_key(vehicle_id))
         for key, here, gone in zip(keys, self._here, self._gone, strict=True):
             if key:
-                found = here.first(key)
-                if found is not None:
-                    return found
-                found = gone.first(key)
-                if found is not None:
-                    return _GONE.decode(self._gone_units.having((found,))[0])
+                if rows := here.all(key):
+                    return rows[0]
+                if rows := gone.all(key):
+                    return _GONE.decode(self._gone_units.having(rows[:1])[0])
         return None
 
     def rows_of_vin(self, vin: str) -> list[int]:

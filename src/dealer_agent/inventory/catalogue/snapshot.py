@@ -22,7 +22,7 @@ from dealer_agent.inventory.catalogue.sort_orders import Order, page_by_score, p
 from dealer_agent.inventory.catalogue.text_search import Scores, TextIndex
 from dealer_agent.inventory.listing import Listing, RemovedUnit
 from dealer_agent.protocol.requests import SORT_FIELDS, Filters, Sort
-from dealer_agent.protocol.responses import Facets, TextCount
+from dealer_agent.protocol.responses import Facets
 
 
 class Page(Struct, frozen=True, gc=False):
@@ -66,11 +66,6 @@ class Catalogue:
 
     def __len__(self) -> int:
         return len(self._json)
-
-    @property
-    def makes(self) -> list[TextCount]:
-        """The makes in stock with their counts, highest count first."""
-        return self._facets.makes or []
 
     def search(self, filters: Filters | UnsetType, skip: int, limit: int, sort: Sort | UnsetType = UNSET) -> Page:
         """One page of the matching set, by default newest first. With a query and no `sort`, the best match is first.

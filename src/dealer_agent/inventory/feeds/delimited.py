@@ -12,9 +12,9 @@ from typing import NamedTuple, TextIO
 from dealer_agent.inventory.feeds.decoding import open_text
 from dealer_agent.inventory.feeds.feed import MOST_CELL, MOST_COLUMNS, MOST_LINE, MOST_NAME, MOST_ROWS, FeedError
 from dealer_agent.inventory.feeds.layouts import CARSFORSALE, Columns, Layout, named_layout, recognise, understand
+from dealer_agent.inventory.feeds.values import VIN_SHAPE
 
 _DELIMITERS = ",\t;|"
-_VIN = re.compile(r"[A-HJ-NPR-Z0-9]{17}", re.IGNORECASE)
 _RUNAWAY_LINES = 3
 """If more lines than this in one cell look like rows, the quotation mark of the cell is not closed."""
 _AFTER_THE_END = "end"
@@ -49,36 +49,6 @@ def _unquoted(cell: str) -> str:
     return cell
 
 
-class _Lines:
-    """The lines of a text, then an extra line, which sets `have_ended`. Raises FeedError for a line that is too long.
-
-    A cell that contains the extra line has a quotation mark that is not closed.
-    """
-
-    def __init__(self, text: TextIO) -> None:
-        self._text = text
-        self._number = 0
-        self.have_ended = False
-
-    def __iter__(self) -> Iterator[str]:
-        return self
-
-    def __next__(self) -> str:
-        self._number += 1
-        line = self._text.readline(MOST_LINE + 1)
-        if len(line) > MOST_LINE:
-            raise FeedError(
-                f"Line {self._number} has more than {MOST_LINE:,} characters. Export the inventory with one unit a"
-                " line."
-            )
-        if line:
-            return line
-        if self.have_ended:
-            raise StopIteration
-        self.have_ended = True
-        return _AFTER_THE_END
-
-
 def _unclosed(line: int) -> FeedError:
     return FeedError(
         f"A quotation mark in the row at line {line} is not closed, so the row contains the rows after it. Close or"
@@ -91,9 +61,24 @@ def _rows(text: TextIO, delimiter: str, *, literal: bool) -> Iterator[Row]:
 
     Raises FeedError for a quotation mark that is not closed, for a line that is too long, and for too many rows.
     """
-    lines = _Lines(text)
+    have_ended = False
+
+    def lines() -> Iterator[str]:
+        """The lines, then an extra line. A cell that contains it has a quotation mark that is not closed."""
+        nonlocal have_ended
+        number = 1
+        while line := text.readline(MOST_LINE + 1):
+            if len(line) > MOST_LINE:
+                raise FeedError(
+                    f"Line {number} has more than {MOST_LINE:,} characters. Export the inventory with one unit a line."
+                )
+            yield line
+            number += 1
+        have_ended = True
+        yield _AFTER_THE_END
+
     reader = csv.reader(
-        lines,
+        lines(),
         delimiter=delimiter,
         quoting=csv.QUOTE_NONE if literal else csv.QUOTE_MINIMAL,
         skipinitialspace=delimiter == ",",
@@ -107,7 +92,7 @@ def _rows(text: TextIO, delimiter: str, *, literal: bool) -> Iterator[Row]:
                 raise _unclosed(line) from None
             yield Row(line, [], error=f"A cell has more than {MOST_CELL:,} characters; is a quotation mark missing?")
             continue
-        if lines.have_ended:
+        if have_ended:
             if cells == [_AFTER_THE_END]:
                 return
             raise _unclosed(line)
@@ -134,7 +119,7 @@ def _first_rows(head: str, delimiter: str, most: int) -> list[list[str]]:
 def _is_carsforsale(rows: list[list[str]]) -> bool:
     return bool(rows) and all(
         len(CARSFORSALE.header) - 2 <= len(row) <= len(CARSFORSALE.header) + 2
-        and (_VIN.fullmatch(row[2].strip()) or row[3].strip())
+        and (VIN_SHAPE.fullmatch(row[2].strip().upper()) or row[3].strip())
         and re.fullmatch(r"(?:19|20)\d\d", row[6].strip()) is not None
         and row[1].strip().casefold() in {"n", "u", "new", "used", "cpo", "c", ""}
         for row in rows

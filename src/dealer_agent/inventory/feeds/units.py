@@ -20,7 +20,6 @@ from dealer_agent.protocol.vehicle_field import Feed, Reader
 
 Cells = dict[str, list[str]]
 
-_VIN_SHAPE = re.compile(r"[A-HJ-NPR-Z0-9]{17}", re.ASCII)
 _OLD_VIN_SHAPE = re.compile(r"[A-Z0-9]{4,17}", re.ASCII)
 _FIRST_YEAR_OF_VINS = 1981
 _SCHEMA_ORG = re.compile(r"https?://schema\.org/", re.IGNORECASE)
@@ -132,7 +131,7 @@ class _RowReader:
             return
         year = self.members.get("year", _FIRST_YEAR_OF_VINS)
         is_old = year < _FIRST_YEAR_OF_VINS or self.members.get("vehicle_type") == "other"
-        if _VIN_SHAPE.fullmatch(vin):
+        if values.VIN_SHAPE.fullmatch(vin):
             if year >= _FIRST_YEAR_OF_VINS and not Vin(vin).verify_checksum():
                 self.remarks.append("The VIN's check digit fails; the VIN is kept as it is.")
             self.keep(member, vin)
@@ -143,9 +142,6 @@ class _RowReader:
                 f"The VIN {text!r} is not 17 letters and digits without I, O and Q; the unit goes by its stock number."
             )
 
-    def stock(self, member: str, feed: Feed) -> None:
-        self.keep(member, self.text(member, feed.limit))
-
     def line(self, member: str, feed: Feed) -> None:
         if member in self.layout.joined and member in self.cells:
             parts = dict.fromkeys(line(text, feed.limit) for text in self.cells[member])
@@ -153,13 +149,11 @@ class _RowReader:
         else:
             self.keep(member, self.text(member, feed.limit))
 
+    stock = line
+
     def word(self, member: str, _: Feed) -> None:
         """The canonical word of a vocabulary, which is named like the member, or the text as it is."""
         self.keep(member, canonical(member, self._word(member, 80)))
-
-    def fuel_inside_engine(self) -> None:
-        if "fuel" not in self.members and "engine" in self.members:
-            self.keep("fuel", known("fuel", self.members["engine"]))
 
     def prose(self, member: str, _: Feed) -> None:
         self.keep(member, prose(self.first(member) or ""))
@@ -264,7 +258,7 @@ def read_unit(cells: Cells, layout: Layout, ready: dict[str, Any] | None = None)
         return reading
     if not row.is_sold:
         row.read(DESCRIBE)
-        if layout.fuel_inside_engine:
-            row.fuel_inside_engine()
+        if layout.fuel_inside_engine and "fuel" not in row.members and "engine" in row.members:
+            row.keep("fuel", known("fuel", row.members["engine"]))
         reading.unit = Unit(**row.members, **(ready or {}))
     return reading

@@ -12,6 +12,7 @@ from decimal import ROUND_HALF_UP, Decimal
 from functools import lru_cache
 from itertools import chain
 
+VIN_SHAPE = re.compile(r"[A-HJ-NPR-Z0-9]{17}", re.ASCII)
 PROSE_LIMIT = 20_000
 """The most characters of a description."""
 
@@ -162,9 +163,10 @@ def _decimal(digits: str) -> Decimal:
     return Decimal(digits.replace(",", ""))
 
 
-def _rounded(value: Decimal) -> int:
-    """The nearest integer. Halves are rounded up."""
-    return int(value.to_integral_value(ROUND_HALF_UP))
+def _rounded(value: Decimal, most: int) -> int | None:
+    """The nearest integer, halves rounded up. None above `most`."""
+    whole = int(value.to_integral_value(ROUND_HALF_UP))
+    return whole if whole <= most else None
 
 
 def _number(pattern: re.Pattern[str], text: str) -> re.Match[str] | None:
@@ -180,10 +182,7 @@ def is_no_price(text: str) -> bool:
 def dollars(text: str) -> int | None:
     """Whole US dollars of `28995`, `$28,995.00`, `18000 USD`. Cents are rounded, halves up."""
     match = _number(_MONEY, text)
-    if match is None:
-        return None
-    amount = _rounded(_decimal(match.group(1)))
-    return amount if amount <= MOST_DOLLARS else None
+    return None if match is None else _rounded(_decimal(match.group(1)), MOST_DOLLARS)
 
 
 def miles(text: str, unit: str = "") -> int | None:
@@ -197,8 +196,7 @@ def miles(text: str, unit: str = "") -> int | None:
         amount /= KM_PER_MILE
     elif named not in _MILE_UNITS:
         return None
-    whole = _rounded(amount)
-    return whole if whole <= MOST_MILES else None
+    return _rounded(amount, MOST_MILES)
 
 
 def year(text: str) -> int | None:
@@ -233,8 +231,7 @@ def cubic_centimetres(text: str, unit: str = "") -> int | None:
         size *= CC_PER_CUBIC_INCH
     elif named and named not in _CC_UNITS:
         return None
-    whole = _rounded(size)
-    return whole if whole <= MOST_CC else None
+    return _rounded(size, MOST_CC)
 
 
 def moment(text: str) -> datetime | None:

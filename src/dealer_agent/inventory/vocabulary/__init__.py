@@ -1,8 +1,8 @@
 """The vocabularies, and how words of dealers and buyers are compared (docs/protocol.md#inventory-search). Pure.
 
 **Values.** `canonical(vocabulary, text)` is the canonical word, or the text as it is. The value of a filter matches a
-listing if `value_key(vocabulary, listed) in wanted_keys(vocabulary, wanted)`. A colour matches if
-`colour_matches(wanted_colour_words(wanted), colour_words(listed))`.
+listing if `value_key(vocabulary, listed) in wanted_keys(vocabulary, wanted)`. A colour matches if the `colour_words` of
+the listing include all `wanted_colour_words`.
 
 **Queries.** The words of a listing are all `index_words(field, value)` of its `SEARCHED` fields. A query matches if
 each term of `query_terms(query)` is found: one of its alternatives is a word of the listing, or the prefix of one.

@@ -160,8 +160,3 @@ def colour_words(text: str) -> frozenset[str]:
             for name in names:
                 found |= _BASICS_OF_WORD.get(name, frozenset())
     return frozenset(found)
-
-
-def colour_matches(wanted: frozenset[str], listed: frozenset[str]) -> bool:
-    """Whether the `colour_words` of a listing include all `wanted_colour_words`."""
-    return bool(wanted) and wanted <= listed
