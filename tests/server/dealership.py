@@ -29,6 +29,8 @@ from dealer_agent.storage.tokens import create_token
 
 DATABASE = "dealer-agent.db"
 LISTENS_AT = "http://127.0.0.1:8080"
+ENVIRONMENT: dict[str, str] = {}
+"""The environment of every application that is started. The fixture `limits_kept` changes it."""
 
 ACCORD, LEAF, SOLD = "1HGCY2F57RA000001", "1N4AZ1CP8KC300001", "1FTEW1EP0LFA00001"
 """In stock at North, in stock at South, and sold."""
@@ -220,7 +222,7 @@ def set_up(directory: Path, extra: str = NO_LIMITS, *, stocked: Path | None = No
 @contextmanager
 def run_dealership(directory: Path, listens_at: str = LISTENS_AT) -> Iterator[Dealership]:
     """Starts the application of the dealer in a directory, and shuts it down at the end."""
-    app = application(load_settings(directory, {}), listens_at)
+    app = application(load_settings(directory, ENVIRONMENT), listens_at)
     with start_blocking_portal() as portal, portal.wrap_async_context_manager(lifespan(app)):
         yield Dealership(directory, app, portal)
 

@@ -26,6 +26,7 @@ def paths_of(opened: Dealership) -> list[str]:
 
 
 @pytest.mark.requirement("rate-limits-are-settings", "every-request-counts")
+@pytest.mark.usefixtures("limits_kept")
 def test_every_route_unknown_path_and_wrong_method_counts_against_its_address(open_dealership: OpenDealership) -> None:
     opened = open_dealership(ONCE)
     asked: list[tuple[str, str, dict[str, str]]] = [
@@ -48,6 +49,7 @@ def test_every_route_unknown_path_and_wrong_method_counts_against_its_address(op
 
 
 @pytest.mark.requirement("rate-limits-are-settings", "every-request-counts")
+@pytest.mark.usefixtures("limits_kept")
 def test_health_checks_count_separately_from_other_requests(open_dealership: OpenDealership) -> None:
     """A load balancer and the buyers behind it may have the same address."""
     opened = open_dealership(ONCE)

@@ -23,6 +23,11 @@ class Valkey(ServerProcess):
     def url(self) -> str:
         return f"valkey://127.0.0.1:{self.port}"
 
+    @property
+    def patient_url(self) -> str:
+        """Its clients wait for an answer, however busy the machine is."""
+        return f"{self.url}?timeout=120"
+
 
 @contextmanager
 def own_valkey(folder: Path) -> Iterator[Valkey]:

@@ -1,7 +1,8 @@
 """Makes the service of one dealer from its settings, the same for a dealer with a folder and one of an installation."""
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 
@@ -17,6 +18,7 @@ from dealer_agent.protocol.skill import SKILLS
 from dealer_agent.protocol.vocabulary import vocabularies_of
 from dealer_agent.server.refresh import load_tokens, revision_of
 from dealer_agent.server.service import RPC, Process, Service
+from dealer_agent.server.shared_limits import LimitStore, SharedLimits
 from dealer_agent.skills import dealer_of
 from dealer_agent.storage.lead_writer import LeadWriter
 from dealer_agent.storage.store import Store
@@ -37,7 +39,22 @@ class Shared:
     has_many_dealers: bool = False
 
 
-async def open_service(shared: Shared, settings: Settings, snapshots: SnapshotLoader, links: CustomerLinks) -> Service:
+@asynccontextmanager
+async def limit_store(url: str) -> AsyncIterator[LimitStore | None]:
+    """The store of the rate limits that machines share, for a `with` block. None without a URL."""
+    if not url:
+        yield None
+        return
+    store = LimitStore(url)
+    try:
+        yield store
+    finally:
+        await store.close()
+
+
+async def open_service(
+    shared: Shared, settings: Settings, snapshots: SnapshotLoader, links: CustomerLinks, cipher: Cipher
+) -> Service:
     """The service of a dealer, with its current stock and tokens. Raises StorageError and SnapshotError."""
     store, profile = shared.store, settings.dealer
     intake = LeadIntake(
@@ -53,6 +70,7 @@ async def open_service(shared: Shared, settings: Settings, snapshots: SnapshotLo
         tokens=await asyncio.to_thread(load_tokens, store, profile.id),
         vocabularies=vocabularies_of(settings.service.vocabulary, settings.service.proto),
         limits=shared.process.limits,
+        shared_limits=_shared_limits(shared.process, settings, cipher),
         settings=settings,
         card=_card_facts(settings, shared.listens_at),
         calendar=lambda secret_hash: subscribed_calendar(store, profile, secret_hash, datetime.now(UTC)),
@@ -70,6 +88,13 @@ def customer_links(settings: Settings, listens_at: str, cipher: Cipher) -> Custo
         key=cipher.lasting_key("customer links"),
         valid=timedelta(days=settings.mail.links_valid_days),
     )
+
+
+def _shared_limits(process: Process, settings: Settings, cipher: Cipher) -> SharedLimits | None:
+    if process.limit_store is None:
+        return None
+    key = cipher.lasting_key("rate limits")
+    return SharedLimits(process.limit_store, process.limits, settings.dealer.id, settings.rate_limits.by_rule, key)
 
 
 def _card_facts(settings: Settings, listens_at: str) -> CardFacts:

@@ -13,7 +13,7 @@ import msgspec
 from msgspec import UNSET, Meta, Struct
 
 from dealer_agent.config.keys import load_cipher
-from dealer_agent.config.loading import database_of, read_text, read_toml, require_private
+from dealer_agent.config.loading import database_of, rate_limit_url, read_text, read_toml, require_private
 from dealer_agent.config.settings import DealerFile, Sections, Settings, read_public_url
 from dealer_agent.config.settings_problems import error_with_lines
 from dealer_agent.dealers.profile_checks import read_by, read_host
@@ -62,6 +62,7 @@ class Installation:
     file: InstallationFile
     inherited: Mapping[str, Mapping[str, Any]]
     cipher: Cipher | None
+    rate_limit_url: str = ""
 
     @property
     def public_url(self) -> str:
@@ -111,6 +112,7 @@ def load_installation(directory: Path, env: Mapping[str, str]) -> Installation:
         file=msgspec.convert(data, InstallationFile),
         inherited={name: section for name, section in data.items() if name != "installation"},
         cipher=load_cipher(directory, env),
+        rate_limit_url=rate_limit_url(env),
     )
 
 

@@ -2,7 +2,7 @@
 
 import re
 import tomllib
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +14,10 @@ from dealer_agent.config.settings_problems import SettingsError, error_with_line
 from dealer_agent.encryption.file_permissions import advice, open_to_others
 
 FILE_NAME = "dealer.toml"
+RATE_LIMIT_VARIABLE = "RATE_LIMIT_URL"
+_RATE_LIMIT_URL = re.compile(
+    r"(redis|valkey)s?://([^@/\s]*@)?([\w.-]+|\[[0-9a-fA-F:.]+\])(:[0-9]{1,5})?(/[0-9]*)?(\?\S*)?"
+)
 
 
 def load_settings(directory: Path, env: Mapping[str, str]) -> Settings:
@@ -30,6 +34,7 @@ def load_settings(directory: Path, env: Mapping[str, str]) -> Settings:
         file,
         directory=directory,
         database_url=database_of(directory, env),
+        rate_limit_url=rate_limit_url(env),
         service=msgspec.structs.replace(file.service, public_url=file.service.public_url.rstrip("/")),
         cipher=load_cipher(directory, env),
     )
@@ -38,6 +43,20 @@ def load_settings(directory: Path, env: Mapping[str, str]) -> Settings:
 def database_of(directory: Path, env: Mapping[str, str]) -> str:
     """The URL of the database: `DATABASE_URL`, by default the SQLite file in the directory."""
     return env.get("DATABASE_URL") or f"sqlite:///{directory / 'dealer-agent.db'}"
+
+
+def rate_limit_url(env: Mapping[str, str]) -> str:
+    """The URL of the store of the rate limits that machines share: `RATE_LIMIT_URL`, by default none.
+
+    Raises SettingsError, which never contains the URL, because it may have a password.
+    """
+    url = env.get(RATE_LIMIT_VARIABLE, "")
+    if url and _RATE_LIMIT_URL.fullmatch(url) is None:
+        raise SettingsError(
+            f"{RATE_LIMIT_VARIABLE}: write valkey://host:6379 or valkey://user:password@host:6379/0; "
+            "the scheme is valkey or redis, or with TLS valkeys or rediss"
+        )
+    return url
 
 
 def require_private(directory: Path) -> None:
@@ -51,15 +70,10 @@ def read_dealer_file(text: str) -> DealerFile:
     return msgspec.convert(read_toml(FILE_NAME, text, DealerFile), DealerFile)
 
 
-def read_toml(
-    file: str, text: str, kind: type, complete: Callable[[dict[str, Any]], dict[str, Any]] = lambda data: data
-) -> dict[str, Any]:
-    """The values in the text of a TOML file, which msgspec can convert to the type `kind`.
-
-    `complete` adds values that the file inherits. Raises SettingsError with all problems.
-    """
+def read_toml(file: str, text: str, kind: type) -> dict[str, Any]:
+    """The values in the text of a TOML file, which msgspec can convert to the type `kind`. Raises SettingsError."""
     try:
-        data = complete(tomllib.loads(text))
+        data = tomllib.loads(text)
     except tomllib.TOMLDecodeError as error:
         raise _not_toml(file, text, str(error)) from None
     found = find_problems(kind, data)

@@ -252,11 +252,13 @@ class Settings(Sections, frozen=True, kw_only=True, dict=True):
     """All settings of one dealer. `directory` holds `dealer.toml` and the default database.
 
     `cipher` decrypts customer data. Without a key it is None, and only work without customer data is possible.
+    `rate_limit_url` is the store of the rate limits that machines share. If it is empty, each machine has its own.
     """
 
     directory: Path
     database_url: str
     dealer: Profile
+    rate_limit_url: str = ""
     cipher: Cipher | None = None
 
     @classmethod

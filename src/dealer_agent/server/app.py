@@ -91,7 +91,7 @@ class DealerApp:
             return Target(None, path, None)
         service = self.dealers.opened.get(place.dealer_id)
         if service is None:
-            self.dealers.process.count_request(ADDRESS_RULE, scope)
+            await self.dealers.process.count_request(ADDRESS_RULE, scope)
             try:
                 service = await self.dealers.open(place.dealer_id)
             except DealerUnknown:
@@ -106,7 +106,7 @@ class DealerApp:
         process, owner = self.dealers.process, target.service or self.dealers.process
         is_health_check = target.path in HEALTH_PATHS
         # A load balancer may share its address with buyers. Their rate must not refuse its health checks.
-        owner.count_request(HEALTH_RULE if is_health_check else ADDRESS_RULE, scope)
+        await owner.count_request(HEALTH_RULE if is_health_check else ADDRESS_RULE, scope)
         if is_preflight(scope["method"], scope["headers"]):
             await Response(status_code=204, headers=PREFLIGHT)(scope, receive, send)
             return

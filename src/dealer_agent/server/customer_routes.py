@@ -77,7 +77,7 @@ class CustomerPages:
         service = self._service
         link = service.links.read(purpose, request.path_params["token"])
         if link is None:
-            service.count_request(BAD_TOKENS_RULE, request.scope)
+            await service.count_request(BAD_TOKENS_RULE, request.scope)
             return self._notice(404, None, "This link does not work", "Please copy the whole link from the mail.")
         try:
             form = await self._form(request) if request.method == "POST" else None

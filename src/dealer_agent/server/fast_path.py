@@ -6,6 +6,7 @@ and a task. Together they cost more than a search. All other work is shared with
 
 All other requests go over ASGI:
 
+- all requests of a dealer whose rate limits are shared, because their store has to be waited for
 - leads, invalid requests, and bodies that have not arrived completely or are larger than `FAST_BODY_BYTES`
 - other paths and methods, and requests with `Expect`
 - requests that wait for an earlier one of their connection, and requests after which the connection closes
@@ -125,6 +126,8 @@ class FastPathConnection(HttpToolsProtocol):
         if is_refused and LEAD not in self._body:
             self._refuse_as_busy(binding)
             return True
+        if service.shared_limits is not None:
+            return False
         peer = self.client[0] if self.client else None
         incoming = IncomingRequest(binding, service, self.headers, self._fields, peer)
         if not decode_plain(incoming, self._body):

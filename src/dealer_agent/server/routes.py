@@ -180,7 +180,7 @@ async def _calendar(request: Request) -> Response:
     with service.load:
         calendar = await run_in_threadpool(service.calendar, hash_secret(request.path_params["secret"]))
     if calendar is None:
-        service.count_request(BAD_TOKENS_RULE, request.scope)
+        await service.count_request(BAD_TOKENS_RULE, request.scope)
         raise HTTPException(404)
     headers = {"cache-control": "no-store", "x-content-type-options": "nosniff"}
     return Response(calendar, media_type="text/calendar; charset=utf-8", headers=headers)
