@@ -90,7 +90,7 @@ class Vocabularies:
 
     @cached_property
     def accepted(self) -> dict[str, frozenset[str]]:
-        """Skill id to the output modes that cover its response: media types of both vocabularies, JSON, wildcards."""
+        """The output modes that match the response of each skill: media types of both vocabularies, JSON, wildcards."""
         return {skill.id: frozenset((*JSON_MODES, *self.response_types(skill))) for skill in SKILLS}
 
     def request_types(self, skill: Skill) -> list[str]:

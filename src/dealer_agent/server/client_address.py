@@ -42,12 +42,12 @@ def client_address(peer: str | None, headers: Iterable[tuple[bytes, bytes]], tru
 
 
 def scope_address(scope: Scope, trusted: Networks) -> str:
-    """The address that an ASGI request counts for."""
+    """The IP address by which the client of an ASGI request is counted."""
     return client_address(scope["client"][0] if scope.get("client") else None, scope["headers"], trusted)
 
 
 def limited_address(peer: str | None, trusted: Networks) -> str | None:
-    """The address whose connections have a common limit. None for a trusted proxy and this machine: they may have the
+    """The IP address for the limit of connections. None for a trusted proxy and this machine: they may have the
     connections of many clients."""
     address = _parsed(peer)
     if address is None or address.is_loopback or _is_in(address, trusted):
