@@ -22,7 +22,7 @@ from dealer_agent.storage.connections import writer_engine
 from dealer_agent.storage.errors import SchemaOutdated, SchemaTooNew, StorageError
 from dealer_agent.storage.migrate import migrate, prepare_file
 from dealer_agent.storage.schema import FIRST_REVISION, SCHEMA_REVISION, metadata
-from dealer_agent.storage.stock import read_revision
+from dealer_agent.storage.stock import Revision, read_revision
 from dealer_agent.storage.store import Store
 
 SCHEMAS = Path(__file__).with_name("schemas")
@@ -36,7 +36,7 @@ def engine(database_url: str) -> Engine:
 def test_a_fresh_database_is_brought_to_the_newest_schema(database_url: str) -> None:
     assert migrate(database_url) is None
     with Store.open(database_url, VAULT) as store:
-        assert read(store, DEALER, read_revision) == (0, 0)
+        assert read(store, DEALER, read_revision) == Revision(0, 0)
 
 
 def test_a_current_database_stays_as_it_is(database_url: str) -> None:

@@ -3,7 +3,9 @@
 import asyncio
 from collections.abc import AsyncIterator, Mapping
 from contextlib import AsyncExitStack, asynccontextmanager
-from datetime import UTC, datetime
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from functools import partial
 
 from dealer_agent.bootstrap.dealer_service import Shared, customer_links, limit_store, open_service
 from dealer_agent.bootstrap.one_dealer import RATE_LIMITS_FILE, cancel
@@ -13,12 +15,25 @@ from dealer_agent.config.installation import Installation
 from dealer_agent.protocol.vocabulary import vocabularies_of
 from dealer_agent.server.limits import RateLimits
 from dealer_agent.server.log import configure_logs, end_interval
-from dealer_agent.server.refresh import flush_logs, note_first_time
+from dealer_agent.server.refresh import Refresher, flush_logs, note_first_time
+from dealer_agent.server.repeated_steps import RepeatedSteps
 from dealer_agent.server.served_dealers import Addresses, ServedDealers
 from dealer_agent.server.service import Process, Service
-from dealer_agent.storage.dealer_registry import all_dealers, all_hosts, find_dealer, list_hosts, read_settings
+from dealer_agent.storage.dealer_registry import (
+    all_dealers,
+    all_hosts,
+    changed_dealers,
+    find_dealer,
+    list_hosts,
+    read_settings,
+)
 from dealer_agent.storage.errors import NotIsolated
+from dealer_agent.storage.stock import Revision
 from dealer_agent.storage.store import Store
+
+EPOCH = datetime.fromtimestamp(0, UTC)
+LONGEST_TRANSACTION = timedelta(minutes=10)
+"""A transaction commits its change with an earlier time. Changes are read again for this long."""
 
 
 @asynccontextmanager
@@ -60,8 +75,33 @@ async def many_dealers(installation: Installation) -> AsyncIterator[ServedDealer
 
         process.ready = True
         dealers = ServedDealers(process, addresses, open_dealer)
-        closing.push_async_callback(cancel, asyncio.create_task(flush_logs(lines)))
+        refresher = Refresher(
+            store,
+            writer,
+            dealers,
+            Changes(store).read,
+            partial(read_addresses, store),
+            installation.cipher,
+        )
+        for work in (refresher.run(RepeatedSteps()), flush_logs(lines)):
+            closing.push_async_callback(cancel, asyncio.create_task(work))
         yield dealers
+
+
+@dataclass
+class Changes:
+    """Reads the revisions of the dealers that have changed since the last time."""
+
+    store: Store
+    _newest: datetime = EPOCH
+
+    def read(self) -> dict[str, Revision]:
+        """The revisions, by dealer. At first of all dealers. Raises StorageError."""
+        with self.store.installation() as tx:
+            changes = changed_dealers(tx, max(self._newest, EPOCH + LONGEST_TRANSACTION) - LONGEST_TRANSACTION)
+        if changes:
+            self._newest = changes[-1].changed_at
+        return {each.dealer_id: Revision(each.stock, each.tokens, each.settings) for each in changes}
 
 
 def read_addresses(store: Store) -> Addresses:

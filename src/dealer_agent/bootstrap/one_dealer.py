@@ -15,7 +15,6 @@ from dealer_agent.bootstrap.dealer_service import Shared, customer_links, limit_
 from dealer_agent.catalogue_loading.snapshot_loader import SnapshotLoader
 from dealer_agent.config import Settings
 from dealer_agent.config.channels import channel_secrets
-from dealer_agent.delivery.delivery_content import DeliveryContents
 from dealer_agent.delivery.loop import DeliveryLoop
 from dealer_agent.delivery.outlets import outlets_of
 from dealer_agent.leads.customer_links import CustomerLinks
@@ -24,8 +23,10 @@ from dealer_agent.server.key_rotation import KeyRotation, changeable_key_file, w
 from dealer_agent.server.limits import RateLimits
 from dealer_agent.server.log import configure_logs, end_interval
 from dealer_agent.server.refresh import Refresher, flush_logs, note_first_time, revision_of
+from dealer_agent.server.repeated_steps import RepeatedSteps
 from dealer_agent.server.served_dealers import Addresses, ServedDealers
 from dealer_agent.server.service import Process
+from dealer_agent.server.upkeep import Upkeep
 from dealer_agent.storage.lead_writer import LeadWriter
 from dealer_agent.storage.store import Store
 
@@ -82,16 +83,17 @@ async def one_dealer(settings: Settings, listens_at: str) -> AsyncIterator[Serve
             machine=f"{socket.gethostname()}:{settings.directory}",
             wait=wait_unless(stopped),
         )
+        steps = RepeatedSteps()
         refresher = Refresher(
             store,
             writer,
             dealers,
             lambda: {profile.id: revision_of(store, profile.id)},
+            lambda: dealers.addresses,
             settings.cipher,
-            settings.heads_file,
-            rotation.run_due_steps,
         )
-        for work in (refresher.run(), flush_logs(lines)):
+        upkeep = Upkeep(store, profile, settings.heads_file, rotation.run_due_steps)
+        for work in (refresher.run(steps), upkeep.run(steps), flush_logs(lines)):
             closing.push_async_callback(cancel, asyncio.create_task(work))
         yield dealers
 
@@ -113,8 +115,7 @@ async def _deliveries(
         outlets = outlets_of(
             settings.dealer, settings.mail, directory=settings.directory, links=links, secrets=secrets, client=client
         )
-        contents = DeliveryContents(store, settings.dealer)
-        loop = DeliveryLoop(settings.dealer.id, store, writer, outlets, contents.prepare, settings.delivery)
+        loop = DeliveryLoop(settings.dealer, store, writer, outlets, settings.delivery)
         running = asyncio.create_task(loop.run())
         try:
             yield loop

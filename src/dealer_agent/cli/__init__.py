@@ -23,6 +23,7 @@ GROUPS = {
     "deliveries": "See whether leads arrived at their CRMs, and send them again.",
     "consent": "See, revoke, prove and verify the consent of customers.",
     "accesses": "See who looked at customer data.",
+    "database": "Prepare a PostgreSQL database.",
     "tokens": "Create, list and revoke bearer tokens for buyer agents.",
 }
 HELP = COMMANDS | GROUPS

@@ -2,7 +2,7 @@
 
 import re
 import tomllib
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -70,15 +70,10 @@ def read_dealer_file(text: str) -> DealerFile:
     return msgspec.convert(read_toml(FILE_NAME, text, DealerFile), DealerFile)
 
 
-def read_toml(
-    file: str, text: str, kind: type, complete: Callable[[dict[str, Any]], dict[str, Any]] = lambda data: data
-) -> dict[str, Any]:
-    """The values in the text of a TOML file, which msgspec can convert to the type `kind`.
-
-    `complete` adds values that the file inherits. Raises SettingsError with all problems.
-    """
+def read_toml(file: str, text: str, kind: type) -> dict[str, Any]:
+    """The values in the text of a TOML file, which msgspec can convert to the type `kind`. Raises SettingsError."""
     try:
-        data = complete(tomllib.loads(text))
+        data = tomllib.loads(text)
     except tomllib.TOMLDecodeError as error:
         raise _not_toml(file, text, str(error)) from None
     found = find_problems(kind, data)

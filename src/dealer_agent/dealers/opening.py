@@ -278,8 +278,7 @@ def _day_problems(special: SpecialDay, opening: Opening) -> Iterator[Problem]:
         yield Problem((), f'{found}; write date = "2026-12-24", or holiday = "Christmas Day"')
     for place, department in enumerate(special.departments):
         if department not in opening.hours:
-            known = list(opening.hours)
-            advice = f"write one of {nearest(department, known) or quoted(known)}" if known else "write one"
+            advice = _one_of(department, list(opening.hours))
             yield Problem(("departments", place), f"there is no [rooftops.hours.{department}]; {advice}")
 
 
@@ -302,12 +301,12 @@ def _unknown_place(opening: Opening) -> Iterator[Problem]:
     if opening.holidays is UNSET:
         return
     country, subdivision = opening.holidays.place
-    if country not in places():
+    known = places().get(country)
+    if known is None:
         advice = f"write the two letters of ISO 3166, such as {nearest(country, list(places())) or quoted(['US'])}"
         yield Problem(("holidays", "country"), f"the country '{country}' is not known; {advice}")
-    elif subdivision is not None and subdivision not in places()[country]:
-        known = places()[country]
-        advice = f"write one of {nearest(subdivision, known) or quoted(known)}" if known else "leave subdivision out"
+    elif subdivision is not None and subdivision not in known:
+        advice = _one_of(subdivision, known) if known else "leave subdivision out"
         yield Problem(("holidays", "subdivision"), f"'{subdivision}' is no known part of {country}; {advice}")
 
 
@@ -320,10 +319,13 @@ def _unknown_holidays(opening: Opening) -> Iterator[Problem]:
             yield Problem(("special_days", place, "holiday"), advice)
         elif special.holiday not in names(*opening.holidays.place):
             where = ", ".join(part for part in opening.holidays.place if part)
-            known = names(*opening.holidays.place)
-            advice = f"write one of {nearest(special.holiday, known) or quoted(known)}"
+            advice = _one_of(special.holiday, names(*opening.holidays.place))
             message = f"'{special.holiday}' is no public holiday of {where}; {advice}"
             yield Problem(("special_days", place, "holiday"), message)
+
+
+def _one_of(word: str, known: Sequence[str]) -> str:
+    return f"write one of {nearest(word, known) or quoted(known)}" if known else "write one"
 
 
 def _overlaps(opening: Opening) -> Iterator[Problem]:

@@ -123,12 +123,21 @@ class ServedDealers:
     async def _open(self, dealer_id: str) -> Service:
         async with self._slots:
             service = await self.open_dealer(dealer_id)
+        self._add(dealer_id, service)
+        return service
+
+    def _add(self, dealer_id: str, service: Service) -> None:
         self.opened[dealer_id] = service
         for host, root in self.addresses.roots(dealer_id):
             for path, binding in BINDINGS.items():
                 self._targets[host, root + path.encode()] = service, binding
         self.close_idle(self)
-        return service
+
+    async def open_again(self, dealer_id: str) -> None:
+        """Replaces the service of an opened dealer. The older one answers until then. Raises StorageError."""
+        service = await self.open_dealer(dealer_id)
+        self.close(dealer_id)
+        self._add(dealer_id, service)
 
     def close(self, dealer_id: str) -> None:
         """Forgets the service of a dealer. Requests in progress keep it to their end."""

@@ -6,7 +6,7 @@ Every change counts up the dealer's `settings_revision`, so that all processes n
 from datetime import datetime
 from typing import NamedTuple
 
-from sqlalchemy import Delete, Table, bindparam, delete, func, insert, select, text, tuple_, update
+from sqlalchemy import Boolean, Delete, Table, bindparam, delete, func, insert, select, text, tuple_, update
 from sqlalchemy.dialects.postgresql import insert as upsert
 
 from dealer_agent.dealers.hosts import canonical_host
@@ -68,8 +68,8 @@ SET_STATE = (
     update(registered_dealers)
     .where(of_dealer(registered_dealers))
     .values(
-        enabled=func.coalesce(bindparam("is_enabled"), registered_dealers.c.enabled),
-        listed=func.coalesce(bindparam("is_listed"), registered_dealers.c.listed),
+        enabled=func.coalesce(bindparam("is_enabled", type_=Boolean), registered_dealers.c.enabled),
+        listed=func.coalesce(bindparam("is_listed", type_=Boolean), registered_dealers.c.listed),
         changed_at=bindparam("at"),
     )
 )

@@ -204,7 +204,8 @@ class LeadWriter:
                     lock_dealer(tx)
                     if self._cipher is not None:
                         prepare_to_encrypt(tx)
-                started = [submitted for submitted in group if submitted.start()]
+                # The jobs of a dealer together: PostgreSQL is told the dealer once.
+                started = [each for each in sorted(group, key=lambda each: each.dealer_id) if each.start()]
                 if not _run_together(started, connection, rows, locked):
                     for submitted in started:
                         submitted.run_alone(connection, rows)

@@ -16,6 +16,7 @@ from dealer_agent.inventory.import_plan import ImportRow, KnownUnit, Placed, Pla
 from dealer_agent.inventory.listing import Unit
 from dealer_agent.storage.clock import clock_problem
 from dealer_agent.storage.errors import StockShrinks
+from dealer_agent.storage.keys import check_owner, claim_dealer
 from dealer_agent.storage.schema import imports, of_dealer, revisions, unit_documents, units
 from dealer_agent.storage.store import Store
 from dealer_agent.storage.transaction import Transaction
@@ -30,10 +31,11 @@ _from_json = msgspec.json.Decoder(Unit)
 
 
 class Revision(NamedTuple):
-    """Counters that grow with every import, and with every token that is created or revoked."""
+    """Counters that grow with every import, every token that is created or revoked, and every change of settings."""
 
-    stock: int
-    tokens: int
+    stock: int = 0
+    tokens: int = 0
+    settings: int = 0
 
 
 class LiveUnit(NamedTuple):
@@ -105,7 +107,9 @@ class ImportRecord(NamedTuple):
     back: int
 
 
-READ_REVISION = select(revisions.c.stock_revision, revisions.c.token_revision).where(of_dealer(revisions))
+READ_REVISION = select(revisions.c.stock_revision, revisions.c.token_revision, revisions.c.settings_revision).where(
+    of_dealer(revisions)
+)
 
 # The upsert locks the row: imports of one dealer run one after the other, also in several processes.
 NEXT_REVISION = (
@@ -205,7 +209,7 @@ READ_GONE_UNITS = (
 def read_revision(tx: Transaction) -> Revision:
     """The dealer's revisions; zeros before the first import and token. One row, read by its key."""
     row = tx.execute(READ_REVISION).one_or_none()
-    return Revision(0, 0) if row is None else Revision(row[0], row[1])
+    return Revision() if row is None else Revision(*row)
 
 
 def apply_import(
@@ -232,6 +236,10 @@ def apply_import(
     documents = [_to_json.encode(row.unit) for row in rows]
     hashes = [blake2b(document, digest_size=16).digest() for document in documents]
     with (store.read if dry_run else store.write)(dealer_id, at) as tx:
+        if dry_run:
+            check_owner(tx)
+        else:
+            claim_dealer(tx)
         revision = None if dry_run else int(tx.execute(NEXT_REVISION).scalar_one())
         known = [KnownUnit(*row) for row in tx.execute(READ_KNOWN_UNITS)]
         plan = plan_import(known, rows, hashes, full=full)
