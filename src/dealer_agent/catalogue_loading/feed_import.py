@@ -6,7 +6,7 @@ from datetime import datetime
 
 from dealer_agent.catalogue_loading.snapshots import listing_policy
 from dealer_agent.dealers.profile import Profile
-from dealer_agent.inventory.feeds import Feed
+from dealer_agent.inventory.feeds.feed import Feed
 from dealer_agent.inventory.import_plan import ImportRow
 from dealer_agent.inventory.listing import UnitRecord, list_unit, listing_digest, vehicle_id_for
 from dealer_agent.storage.stock import ImportOutcome, apply_import

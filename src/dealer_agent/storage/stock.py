@@ -10,14 +10,13 @@ from typing import Any, NamedTuple, TypeVar
 import msgspec
 from msgspec import UNSET
 from sqlalchemy import Executable, bindparam, delete, insert, select, update
-from sqlalchemy.dialects.postgresql import insert as upsert
 
 from dealer_agent.inventory.import_plan import ImportRow, KnownUnit, Placed, Plan, plan_import
 from dealer_agent.inventory.listing import Unit
 from dealer_agent.storage.clock import clock_problem
 from dealer_agent.storage.errors import StockShrinks
 from dealer_agent.storage.keys import check_owner, claim_dealer
-from dealer_agent.storage.schema import imports, of_dealer, revisions, unit_documents, units
+from dealer_agent.storage.schema import imports, of_dealer, revisions, unit_documents, units, upsert
 from dealer_agent.storage.store import Store
 from dealer_agent.storage.transaction import Transaction
 
@@ -113,11 +112,8 @@ READ_REVISION = select(revisions.c.stock_revision, revisions.c.token_revision, r
 
 # The upsert locks the row: imports of one dealer run one after the other, also in several processes.
 NEXT_REVISION = (
-    upsert(revisions)
+    upsert(revisions, "UPDATE SET stock_revision = revisions.stock_revision + 1")
     .values(stock_revision=1, token_revision=0)
-    .on_conflict_do_update(
-        index_elements=revisions.primary_key, set_={"stock_revision": revisions.c.stock_revision + 1}
-    )
     .returning(revisions.c.stock_revision)
 )
 
@@ -138,25 +134,10 @@ ADD_UNIT = insert(units)
 
 ADD_DOCUMENT = insert(unit_documents)
 
-_this_unit = (of_dealer(units), units.c.vehicle_id == bindparam("in_vehicle"))
-
-REPLACE_UNIT = (
-    update(units)
-    .where(*_this_unit)
-    .values(
-        {
-            name: bindparam(name)
-            for name in ("vin", "stock", "digest", "document_hash", "changed_at", "updated_at", "sold_at")
-        }
-    )
-)
-
-REFRESH_UNIT = update(units).where(*_this_unit).values(document_hash=bindparam("document_hash"))
-
-REPLACE_DOCUMENT = (
-    update(unit_documents)
-    .where(of_dealer(unit_documents), unit_documents.c.vehicle_id == bindparam("in_vehicle"))
-    .values(unit=bindparam("unit"))
+# The other parameters are the columns to change.
+CHANGE_UNIT = update(units).where(of_dealer(units), units.c.vehicle_id == bindparam("in_vehicle"))
+CHANGE_DOCUMENT = update(unit_documents).where(
+    of_dealer(unit_documents), unit_documents.c.vehicle_id == bindparam("in_vehicle")
 )
 
 _these_units = (of_dealer(units), units.c.vehicle_id.in_(bindparam("in_vehicles", expanding=True)))
@@ -246,7 +227,7 @@ def apply_import(
         if max_shrink is not None and len(plan.sold) > max_shrink * plan.before:
             raise StockShrinks(before=plan.before, after=plan.after, removed=len(plan.sold))
         if revision is not None:
-            _write_plan(tx, plan, _Rows(rows, documents, hashes, at))
+            _write_plan(tx, plan, rows, documents, hashes)
             # While the clock is implausible, keep everything; a later import deletes it.
             if clock_problem(tx) is None:
                 tx.execute(FORGET_UNITS, {"before": at - timedelta(days=remember_days)})
@@ -303,65 +284,38 @@ def list_imports(tx: Transaction, limit: int) -> list[ImportRecord]:
     return [ImportRecord(*row) for row in tx.execute(LIST_IMPORTS, {"limit": limit})]
 
 
-@dataclass(frozen=True, slots=True)
-class _Rows:
-    """The rows of a feed file, and the column values to store for them."""
-
-    rows: Sequence[ImportRow]
-    documents: Sequence[bytes]
-    hashes: Sequence[bytes]
-    at: datetime
-
-    def content(self, placed: Placed) -> dict[str, Any]:
-        unit = self.rows[placed.position].unit
+def _write_plan(
+    tx: Transaction, plan: Plan, rows: Sequence[ImportRow], documents: Sequence[bytes], hashes: Sequence[bytes]
+) -> None:
+    def content(placed: Placed) -> dict[str, Any]:
+        row = rows[placed.position]
         return {
-            "vin": None if unit.vin is UNSET else unit.vin or None,
-            "stock": None if unit.stock is UNSET else unit.stock or None,
-            "digest": self.rows[placed.position].digest,
-            "document_hash": self.hashes[placed.position],
-            "changed_at": self.at,
-            "updated_at": self.at,
+            "vin": None if row.unit.vin is UNSET else row.unit.vin or None,
+            "stock": None if row.unit.stock is UNSET else row.unit.stock or None,
+            "digest": row.digest,
+            "document_hash": hashes[placed.position],
+            "changed_at": tx.now,
+            "updated_at": tx.now,
             "sold_at": None,
         }
 
-    def new_unit(self, placed: Placed) -> dict[str, Any]:
-        return self._new(placed) | {"first_seen": self.at} | self.content(placed)
+    def document(placed: Placed) -> dict[str, Any]:
+        return {"unit": documents[placed.position]}
 
-    def new_document(self, placed: Placed) -> dict[str, Any]:
-        return self._new(placed) | {"unit": self.documents[placed.position]}
-
-    def replaced_unit(self, placed: Placed) -> dict[str, Any]:
-        return self._known(placed) | self.content(placed)
-
-    def refreshed_unit(self, placed: Placed) -> dict[str, Any]:
-        return self._known(placed) | {"document_hash": self.hashes[placed.position]}
-
-    def replaced_document(self, placed: Placed) -> dict[str, Any]:
-        return self._known(placed) | {"unit": self.documents[placed.position]}
-
-    def _new(self, placed: Placed) -> dict[str, Any]:
-        return {"vehicle_id": placed.vehicle_id}
-
-    def _known(self, placed: Placed) -> dict[str, Any]:
-        return {"in_vehicle": placed.vehicle_id}
-
-
-def _write_plan(tx: Transaction, plan: Plan, rows: _Rows) -> None:
     replaced = plan.changed + plan.back
-    each: tuple[tuple[Executable, list[Placed], Callable[[Placed], dict[str, Any]]], ...] = (
-        (REPLACE_UNIT, replaced, rows.replaced_unit),
-        (REPLACE_DOCUMENT, replaced, rows.replaced_document),
-        (ADD_UNIT, plan.added, rows.new_unit),
-        (ADD_DOCUMENT, plan.added, rows.new_document),
-        (REFRESH_UNIT, plan.refreshed, rows.refreshed_unit),
-        (REPLACE_DOCUMENT, plan.refreshed, rows.replaced_document),
+    each: tuple[tuple[Executable, str, list[Placed], Callable[[Placed], dict[str, Any]]], ...] = (
+        (CHANGE_UNIT, "in_vehicle", replaced, content),
+        (CHANGE_UNIT, "in_vehicle", plan.refreshed, lambda placed: {"document_hash": hashes[placed.position]}),
+        (CHANGE_DOCUMENT, "in_vehicle", replaced + plan.refreshed, document),
+        (ADD_UNIT, "vehicle_id", plan.added, lambda placed: content(placed) | {"first_seen": tx.now}),
+        (ADD_DOCUMENT, "vehicle_id", plan.added, document),
     )
-    for statement, placed_units, values in each:
+    for statement, key, placed_units, values in each:
         for part in _chunks(placed_units):
-            tx.execute_each(statement, [values(placed) for placed in part])
-    for statement, vehicle_ids in ((CONFIRM_UNITS, plan.unchanged), (SELL_UNITS, plan.sold)):
+            tx.execute_each(statement, [{key: placed.vehicle_id} | values(placed) for placed in part])
+    for confirmed_or_sold, vehicle_ids in ((CONFIRM_UNITS, plan.unchanged), (SELL_UNITS, plan.sold)):
         for ids in _chunks(vehicle_ids):
-            tx.execute(statement, {"in_vehicles": ids, "at": rows.at})
+            tx.execute(confirmed_or_sold, {"in_vehicles": ids, "at": tx.now})
 
 
 def _chunks(items: Sequence[_Item]) -> Iterator[Sequence[_Item]]:
