@@ -52,13 +52,22 @@ def import_(
     allow_shrink: Annotated[
         bool, typer.Option("--allow-shrink", help="Import the file even if it removes much of the stock.")
     ] = False,
+    rooftop: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="NAME",
+            help="The file has the whole stock of this rooftop only. Repeat it for several. Other rooftops stay as"
+            " they are.",
+        ),
+    ] = None,
 ) -> None:
     """Replace the stock by a full export: add new units, update changed units, mark missing units as sold.
 
-    The import is one transaction: buyers see the old stock or the new stock, never a mixture. A running service shows
-    the new stock within two seconds.
+    Buyers see the old stock or the new stock, never a mixture. A running service shows the new stock within two
+    seconds.
     """
     with open_store(directory) as (settings, store), progress() as bar:
+        rooftops = _known_rooftops(settings.dealer, rooftop or [])
         reading = bar.add_task("Reading", total=None)
         feed = read_feed(
             _content(file), layout=layout, on_progress=lambda n, total: bar.update(reading, completed=n, total=total)
@@ -72,6 +81,7 @@ def import_(
                 feed,
                 source=file.name,
                 at=datetime.now(UTC),
+                rooftops=rooftops,
                 allow_shrink=allow_shrink,
                 dry_run=dry_run,
                 on_progress=lambda n, _: bar.update(storing, completed=n),
@@ -89,6 +99,14 @@ def import_(
     _show_outcome(feed, done, settings.dealer, dry_run=dry_run)
 
 
+def _known_rooftops(dealer: Profile, wanted: list[str]) -> list[str]:
+    names = {rooftop.name.casefold(): rooftop.name for rooftop in dealer.rooftops}
+    for name in wanted:
+        if name.strip().casefold() not in names:
+            fail(f"{name!r} is no rooftop of dealer.toml. The rooftops are: {', '.join(names.values())}.")
+    return [names[name.strip().casefold()] for name in wanted]
+
+
 @app.command("history")
 def history(
     directory: DirOption = HERE,
@@ -98,11 +116,15 @@ def history(
     with open_store(directory) as (settings, store), store.read(settings.dealer.id) as tx:
         records = list_imports(tx, limit)
     counts = ("added", "changed", "unchanged", "sold", "back")
-    columns = ("At (UTC)", "File", "Layout", *(f"{name.title()} #" for name in counts))
+    columns = ["At (UTC)", "File", "Layout", *(f"{name.title()} #" for name in counts)]
     rows = [
-        (minute(record.at), record.source, record.layout, *(f"{getattr(record, name):,}" for name in counts))
+        [minute(record.at), record.source, record.layout, *(f"{getattr(record, name):,}" for name in counts)]
         for record in records
     ]
+    if any(record.rooftops for record in records):
+        columns.append("Rooftops")
+        for row, record in zip(rows, records, strict=True):
+            row.append(", ".join(record.rooftops or ("all",)))
     print_table("Imports", columns, rows, empty="Nothing was imported yet.")
 
 
@@ -152,18 +174,20 @@ def _show_outcome(feed: Feed, done: ImportResult, dealer: Profile, *, dry_run: b
         "Sold": len(outcome.sold),
         "Back for sale": len(outcome.back),
         "Refused rows": feed.counts.refused,
+        **({"At other rooftops": done.outside} if done.outside else {}),
         "Rows marked sold": feed.counts.sold,
         "Repeated rows": feed.rows - len(feed.units) - feed.counts.refused - feed.counts.sold + outcome.repeated,
         "For sale before": outcome.before,
         "For sale now": outcome.after,
     }
+    _show_remarks("Not imported: at other rooftops", done.outside_remarks, done.outside)
     title = "\nWhat would happen" if dry_run else "\nImported"
     print_table(title, ("Units", "Count #"), [(name, str(count)) for name, count in counts.items()])
     if done.without_rooftop:
         units = "unit names" if done.without_rooftop == 1 else "units name"
         named = f" The file says: {', '.join(map(plain, done.unknown_rooftops))}." if done.unknown_rooftops else ""
         out.print(
-            f"\n{done.without_rooftop} {units} no rooftop of dealer.toml and went to {dealer.rooftops[0].name}."
+            f"\n{done.without_rooftop} {units} no rooftop of dealer.toml and went to {done.default_rooftop}."
             f"{named} Put such names into a rooftop's feed_ids."
         )
     meaning = {

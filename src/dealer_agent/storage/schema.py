@@ -38,7 +38,7 @@ from sqlalchemy.types import TypeDecorator
 FIRST_REVISION = "0009"
 """The first migration. A database of an older revision cannot be upgraded."""
 
-SCHEMA_REVISION = "0009"
+SCHEMA_REVISION = "0010"
 """The newest migration. Revisions are numbers of four digits, so that they sort by age."""
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
@@ -197,6 +197,20 @@ unit_documents = Table(
     ForeignKeyConstraint(["dealer_id", "vehicle_id"], ["units.dealer_id", "units.vehicle_id"], ondelete="CASCADE"),
 )
 
+# The units that an import adds, changes or sells, in full. An import writes them with the next stock revision, so no
+# reader sees them before that revision is the current one. Afterwards they move into `units`. `unit` is the document of
+# a unit for sale.
+unit_changes = Table(
+    "unit_changes",
+    metadata,
+    Column("dealer_id", String, primary_key=True),
+    Column("vehicle_id", Words, primary_key=True),
+    Column("revision", BigInteger, nullable=False),
+    *(Column(column.name, column.type, nullable=column.nullable) for column in units.c if not column.primary_key),
+    Column("unit", LargeBinary),
+)
+
+# `rooftops` is the scope of the import, a JSON array: NULL for all rooftops.
 imports = Table(
     "imports",
     metadata,
@@ -211,6 +225,7 @@ imports = Table(
     Column("unchanged", Integer, nullable=False),
     Column("sold", Integer, nullable=False),
     Column("back", Integer, nullable=False),
+    Column("rooftops", LargeBinary),
 )
 
 # `rooftop` is where the lead goes. `vehicle` is the listing at the time of the lead (JSON, nothing personal). `used_at`

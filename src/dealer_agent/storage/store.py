@@ -85,6 +85,12 @@ class Store:
         if tx.erases:
             self.truncate_log()
 
+    @contextmanager
+    def import_lock(self, dealer_id: str) -> Iterator[None]:
+        """Lets one import of a dealer run at a time, in all processes. Raises DatabaseBusy after a long wait."""
+        with translating(), connections.import_lock(self._writer, dealer_id):
+            yield
+
     def lead_writer(self) -> LeadWriter:
         """Starts the thread that stores leads. One for each process is enough, and best."""
         return LeadWriter(self._writer, self._cipher)
