@@ -31,10 +31,10 @@ from dealer_agent.storage.transaction import Transaction
 _Item = TypeVar("_Item")
 
 _PART_SECONDS = 0.02
-"""How long a transaction of a part may take. A lead waits for one of them at most."""
+"""How long the statements of a part may take. A lead waits for one part at most."""
 
+_LEAST_ROWS = 50
 _MOST_ROWS = 2_000
-_FIRST_ROWS = 100
 
 _to_json = msgspec.json.Encoder(order="deterministic")
 
@@ -254,7 +254,7 @@ class _Parts:
         self.store = store
         self.dealer_id = dealer_id
         self.at = at
-        self._rows = _FIRST_ROWS
+        self._rows = _LEAST_ROWS
 
     def run(
         self,
@@ -270,10 +270,10 @@ class _Parts:
             with self.store.write(self.dealer_id, self.at) as tx:
                 begun = time.monotonic()
                 write(tx, part)
-            taken = time.monotonic() - begun
+                taken = time.monotonic() - begun
             done += len(part)
             if taken > _PART_SECONDS:
-                self._rows = max(10, self._rows // 2)
+                self._rows = max(_LEAST_ROWS, self._rows // 2)
             elif taken < _PART_SECONDS / 2:
                 self._rows = min(_MOST_ROWS, self._rows * 2)
 
