@@ -124,6 +124,7 @@ def test_a_dry_run_tells_the_same_and_changes_nothing(store: Path) -> None:
     assert counts(bring_in(store, rows(HONDA, FORD)).stdout)["Unchanged"] == 2
 
 
+@pytest.mark.requirement("feeds-of-rooftops")
 def test_the_feed_of_one_rooftop_leaves_the_units_of_the_others(store: Path) -> None:
     bring_in(store, rows(HONDA, FORD))
     south = store / "south.csv"

@@ -128,6 +128,7 @@ def at_rooftop(rooftop: str, vin: str | None = None, stock: str | None = None, p
     return row(vin, stock, price, rooftop_hints=(rooftop,))
 
 
+@pytest.mark.requirement("feeds-of-rooftops")
 def test_an_import_of_one_rooftop_sells_only_units_of_this_rooftop(store: Store) -> None:
     import_rows(store, [at_rooftop("North", "V1"), at_rooftop("North", "V2"), at_rooftop("South", "V3")])
     outcome = import_rows(store, [at_rooftop("North", "V2", price=5)], at=TUESDAY, scope=of_rooftops("North"))

@@ -1,4 +1,4 @@
-"""Writes an import into the stock (docs/reference/feeds.md#imports).
+"""Writes an import into the stock (docs/protocol.md#listings).
 
 An import writes its changes in short transactions, so that leads do not wait for a large file. The changes have the
 next revision of the stock, and no reader sees them. Then one short transaction makes this revision the current one.
