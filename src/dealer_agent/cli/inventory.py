@@ -1,8 +1,12 @@
 """`dealer-agent inventory`: import the stock from a feed file."""
 
+from collections.abc import Callable
 from datetime import UTC, datetime
+from functools import partial
+from io import FileIO
 from pathlib import Path
-from typing import Annotated
+from tempfile import TemporaryFile
+from typing import Annotated, BinaryIO
 
 import typer
 from msgspec import UNSET
@@ -21,9 +25,11 @@ COLUMNS_SHOWN = 50
 LINES_SHOWN = 10
 
 
-def _content(file: Path) -> bytes:
-    """The bytes of the file, at most one more than a feed may have: a pipe or a device may be endless."""
-    with file.open("rb") as opened:
+def _content(file: Path) -> Callable[[], BinaryIO] | bytes:
+    """A file that can be read several times, else its bytes, at most one more than a feed may have."""
+    if file.is_file():
+        return partial(FileIO, file)
+    with file.open("rb") as opened:  # A pipe or a device, which may be endless.
         return opened.read((MOST_FILE_MIB << 20) + 1)
 
 
@@ -66,11 +72,14 @@ def import_(
     Buyers see the old stock or the new stock, never a mixture. A running service shows the new stock within two
     seconds.
     """
-    with open_store(directory) as (settings, store), progress() as bar:
+    with TemporaryFile() as spool, open_store(directory) as (settings, store), progress() as bar:
         rooftops = _known_rooftops(settings.dealer, rooftop or [])
         reading = bar.add_task("Reading", total=None)
         feed = read_feed(
-            _content(file), layout=layout, on_progress=lambda n, total: bar.update(reading, completed=n, total=total)
+            _content(file),
+            layout=layout,
+            on_progress=lambda n, total: bar.update(reading, completed=n, total=total),
+            spool=spool,
         )
         bar.update(reading, completed=feed.rows, total=feed.rows)
         storing = bar.add_task("Storing", total=len(feed.units))

@@ -4,6 +4,7 @@ A unit is known by its VIN, else by its stock number (docs/protocol.md#listings)
 first seen and never changes, also if a unit that was known by its stock number gets its VIN later.
 """
 
+from array import array
 from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
@@ -72,7 +73,8 @@ def plan_import(known: Sequence[KnownUnit], rows: Sequence[FileUnit], outside: C
     vehicle ids of units outside the scope of the import: they do not become sold, and only a VIN names them.
     """
     last = {_identity(row): position for position, row in enumerate(rows)}
-    positions = sorted(last.values())
+    positions = array("q", sorted(last.values()))
+    del last
     plan = Plan(repeated=len(rows) - len(positions))
     matches = _match(known, rows, positions, outside)
     taken = {unit.vehicle_id for unit in known}
@@ -99,8 +101,13 @@ def plan_import(known: Sequence[KnownUnit], rows: Sequence[FileUnit], outside: C
     return plan
 
 
-def _identity(row: FileUnit) -> tuple[str, str]:
-    return ("vin", row.vin) if row.vin else ("stock", (row.stock or "").casefold())
+def _identity(row: FileUnit) -> str:
+    # No VIN begins with a NUL.
+    return row.vin or f"\0{_stock(row)}"
+
+
+def _stock(row: FileUnit) -> str:
+    return (row.stock or "").casefold()
 
 
 def _match(
@@ -128,18 +135,17 @@ def _match(
             matches[position] = unit
 
     # The best matches first, so that a weaker match never takes a unit from a better one.
-    vins = {position: rows[position].vin for position in positions}
-    stocks = {position: (rows[position].stock or "").casefold() for position in positions}
-    for position, vin in vins.items():
-        if vin is not None:
+    for position in positions:
+        if (vin := rows[position].vin) is not None:
             claim(position, by_vin.get(vin))
-    for position, vin in vins.items():
-        if vin is None:
-            claim(position, without_vin.get(stocks[position]))
-    for position, vin in vins.items():
+    for position in positions:
+        if rows[position].vin is None:
+            claim(position, without_vin.get(_stock(rows[position])))
+    for position in positions:
         if position not in matches:
             # The VIN came later, or the feed lost it. Not for sold units: stock numbers are used again.
-            namesake = (with_vin if vin is None else without_vin).get(stocks[position])
+            row = rows[position]
+            namesake = (with_vin if row.vin is None else without_vin).get(_stock(row))
             claim(position, None if namesake is None or namesake.sold_at else namesake)
     return matches
 
